@@ -1,0 +1,194 @@
+/**
+ * Carries out what `CallState` decides for one call: opens cooldowns, sleeps, publishes one event an action.
+ *
+ * Text and streams share it: {@link CallRun.advance} feeds the machine an event and returns with the next
+ * attempt to make, or fails with what the call fails with. The caller makes the attempt and reports back.
+ */
+import { Clock, Duration, Effect, Random, Ref } from "effect"
+import type { Redacted } from "effect"
+import type { Response } from "effect/ai"
+import { ResilienceEvents } from "@outlast/resilience"
+import type { CallFailure, TargetOut } from "../failure/CallFailure.ts"
+import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import type { TargetRef } from "../failure/TargetRef.ts"
+import type { Answered } from "./Answered.ts"
+import { costOf } from "./Answered.ts"
+import type { Action, CallState, Commit, Event, TargetView } from "./CallState.ts"
+import * as Call from "./CallState.ts"
+import type { Cooldown, Cooldowns } from "./Cooldown.ts"
+import * as Cool from "./Cooldown.ts"
+import type { FailoverEvent } from "./FailoverEvent.ts"
+import type { ProviderModel } from "./ProviderModel.ts"
+import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
+
+/** A target that was built. */
+export interface Target extends TargetView {
+  readonly key: Redacted.Redacted | undefined
+  readonly model: ProviderModel
+}
+
+/** What the calls of one layer share. */
+export interface Chain {
+  readonly targets: readonly [Target, ...Array<Target>]
+  readonly dead: ReadonlyArray<TargetOut>
+  readonly policy: RecoveryPolicy<string>
+  readonly cooldowns: Ref.Ref<Cooldowns>
+  /** Calls begun so far. */
+  readonly calls: Ref.Ref<number>
+}
+
+/** One attempt to make. */
+export interface Attempt {
+  readonly target: Target
+  readonly answered: Omit<Answered, "requested" | "costUsd">
+  /** Monotonic milliseconds. */
+  readonly startedAt: number
+}
+
+type NoTime<E> = E extends FailoverEvent ? Omit<E, "at"> : never
+
+export class CallRun {
+  readonly chain: Chain
+  readonly #call: number
+  readonly #clock: Clock.Clock
+  readonly #events: ResilienceEvents.Service
+  #state: CallState = Call.initial
+
+  private constructor(chain: Chain, call: number, clock: Clock.Clock, events: ResilienceEvents.Service) {
+    this.chain = chain
+    this.#call = call
+    this.#clock = clock
+    this.#events = events
+  }
+
+  static readonly make = (chain: Chain): Effect.Effect<CallRun> =>
+    Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      const events = yield* ResilienceEvents.ResilienceEvents
+      const call = yield* Ref.updateAndGet(chain.calls, (n) => n + 1)
+      return new CallRun(chain, call, clock, events)
+    })
+
+  /** The id of the target that stands first. */
+  get requested(): string {
+    return this.chain.targets[0].ref.id
+  }
+
+  /** Monotonic milliseconds. */
+  now(): number {
+    return Number(this.#clock.monotonicTimeNanosUnsafe()) / 1_000_000
+  }
+
+  /** Feeds the machine and carries out its actions up to the next attempt. */
+  advance(event: Event): Effect.Effect<Attempt, CallFailure> {
+    const self = this
+    return Effect.gen(function* () {
+      let next = event
+      for (;;) {
+        // The first decision of a call needs no chance.
+        const draw = next._tag === "Started" ? 0 : yield* Random.next
+        const action = yield* self.#decide(next, draw)
+        if (action._tag === "GiveUp") return yield* Effect.fail(action.failure)
+        const delay = action._tag === "Wait" ? action.until - self.now() : action.delay
+        if (delay > 0) yield* Effect.sleep(Duration.millis(delay))
+        if (action._tag !== "Wait") return self.#attemptAt(action.target)
+        next = { _tag: "Woke" }
+      }
+    })
+  }
+
+  /** Reports a failed attempt and advances. */
+  failed(attempt: Attempt, failure: ProviderFailure, commit: Commit): Effect.Effect<Attempt, CallFailure> {
+    const elapsed = this.now() - attempt.startedAt
+    const { reason, evidence, retryAfter } = failure
+    return this.#publish({
+      _tag: "AttemptFailed",
+      ...this.#numbers(),
+      target: attempt.target.ref,
+      reason: reason._tag,
+      rule: evidence.rule,
+      status: evidence.status,
+      retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
+      elapsed
+    }).pipe(Effect.andThen(this.advance({ _tag: "Failed", failure, commit, elapsed, cost: 0 })))
+  }
+
+  /** Reports the answer: clears what covers its target. Returns its cost in US dollars, where known. */
+  succeeded(attempt: Attempt, finish: Response.FinishPartEncoded): Effect.Effect<number | undefined> {
+    const { ref, model } = attempt.target
+    const costUsd = costOf(model.info.price, finish.usage)
+    return Ref.update(this.chain.cooldowns, (cooldowns) => Cool.clear(cooldowns, ref, attempt.startedAt)).pipe(
+      Effect.andThen(
+        this.#publish({
+          _tag: "CallSucceeded",
+          ...this.#numbers(),
+          target: ref,
+          elapsed: this.now() - attempt.startedAt,
+          costUsd
+        })
+      ),
+      Effect.as(costUsd)
+    )
+  }
+
+  #attemptAt(ref: TargetRef): Attempt {
+    // The machine chooses among the targets of the snapshot, which are these.
+    const target = this.chain.targets.find((candidate) => candidate.ref.id === ref.id) ?? this.chain.targets[0]
+    const switched = this.#state.switches > 0 ? this.#state.lastFailure?.reason._tag : undefined
+    const answered = {
+      target: ref.id,
+      provider: ref.provider,
+      model: ref.model,
+      attempts: this.#state.attempts,
+      ...(switched === undefined ? {} : { switched })
+    }
+    return { target, answered, startedAt: this.now() }
+  }
+
+  /** One step of the machine: its cooldown is opened and its event published before anything else happens. */
+  #decide(event: Event, draw: number): Effect.Effect<Action> {
+    const { policy, targets, dead, cooldowns } = this.chain
+    const now = this.now()
+    return Ref.modify(cooldowns, (current): readonly [Action, Cooldowns] => {
+      const [action, state] = Call.step(policy, this.#state, event, { now, targets, dead, cooldowns: current }, draw)
+      this.#state = state
+      return [action, action.cooldown === undefined ? current : Cool.open(current, action.cooldown, now)]
+    }).pipe(
+      Effect.tap((action) => (action.cooldown === undefined ? Effect.void : this.#publishCooldown(action.cooldown, now))),
+      Effect.tap((action) => this.#publish(this.#eventOf(action, now)))
+    )
+  }
+
+  #eventOf(action: Action, now: number): NoTime<FailoverEvent> {
+    const numbers = this.#numbers()
+    switch (action._tag) {
+      case "Attempt":
+        return { _tag: "AttemptStarted", ...numbers, target: action.target, delay: action.delay }
+      case "Switch":
+      case "Continue": {
+        const { from, target, delay } = action
+        const reason = action.failure.reason._tag
+        return action._tag === "Switch"
+          ? { _tag: "TargetSwitched", ...numbers, from, target, reason }
+          : { _tag: "AnswerContinued", ...numbers, from, target, delay, reason }
+      }
+      case "Wait":
+        return { _tag: "CallWaiting", ...numbers, delay: action.until - now }
+      case "GiveUp":
+        return { _tag: "CallGaveUp", ...numbers, message: action.failure.message }
+    }
+  }
+
+  #publishCooldown({ scope, target, until, failure }: Cooldown, now: number): Effect.Effect<void> {
+    const length = until === Infinity ? undefined : until - now
+    return this.#publish({ _tag: "CooldownOpened", scope, target, reason: failure.reason._tag, length })
+  }
+
+  #numbers(): { readonly call: number; readonly attempt: number } {
+    return { call: this.#call, attempt: this.#state.attempts }
+  }
+
+  #publish(event: NoTime<FailoverEvent>): Effect.Effect<void> {
+    return this.#events.publish({ ...event, at: this.#clock.currentTimeMillisUnsafe() })
+  }
+}

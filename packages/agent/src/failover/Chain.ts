@@ -1,0 +1,132 @@
+/**
+ * Builds the targets of a chain: one per key of each entry.
+ *
+ * An entry that cannot be built, or a key that is not there, makes dead targets: they are named in errors and
+ * never chosen. Only when none is left the chain fails.
+ */
+import { Clock, Effect, Redacted, Ref, Schema } from "effect"
+import type { Scope } from "effect"
+import { ResilienceEvents } from "@outlast/resilience"
+import { TargetOut } from "../failure/CallFailure.ts"
+import * as Classifier from "../failure/Classifier.ts"
+import { Auth } from "../failure/FailoverReason.ts"
+import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import { local, missingKey, whatHappened, whatToDo } from "../failure/ProviderFailure.ts"
+import type { TargetRef } from "../failure/TargetRef.ts"
+import { idOf } from "../failure/TargetRef.ts"
+import type { Chain, Target } from "./CallRun.ts"
+import * as Cooldown from "./Cooldown.ts"
+import type { TargetDead } from "./FailoverEvent.ts"
+import type { KeySource } from "./KeySource.ts"
+import type { TargetSpec } from "./ProviderModel.ts"
+import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
+
+/** No target of the chain could be built. */
+export class ChainError extends Schema.TaggedError<ChainError>("@outlast/agent/failover/ChainError")("ChainError", {
+  targets: Schema.Array(TargetOut)
+}) {
+  override get message(): string {
+    const lines = this.targets.map(
+      ({ target, failure }) => `  ${target.id}: ${whatHappened(failure)}. ${whatToDo(failure)}`
+    )
+    return ["No target of the chain can be used.", ...lines].join("\n")
+  }
+}
+
+/** At least one entry. */
+export type Specs<E = unknown, R = unknown> = readonly [TargetSpec<E, R>, ...Array<TargetSpec<E, R>>]
+
+/** What the entries of a chain need to be built. */
+export type Services<S extends Specs> = S[number] extends infer Spec
+  ? Spec extends TargetSpec<unknown, infer R>
+    ? Exclude<R, Scope.Scope>
+    : never
+  : never
+
+type Built = { readonly live: Target } | { readonly dead: TargetOut }
+
+/** The chain of these entries, in their order. */
+export const build = <E, R>(
+  specs: Specs<E, R>,
+  policy: RecoveryPolicy<string>
+): Effect.Effect<Chain, ChainError, R | Scope.Scope> =>
+  Effect.gen(function* () {
+    const ids = new Set<string>()
+    const built: Array<Built> = []
+    for (const spec of specs) built.push(...(yield* buildSpec(spec, ids)))
+    const dead = built.flatMap((result) => ("dead" in result ? [result.dead] : []))
+    for (const out of dead) yield* publishDead(out)
+    const [first, ...rest] = built.flatMap((result) => ("live" in result ? [result.live] : []))
+    if (first === undefined) return yield* new ChainError({ targets: dead })
+    const cooldowns = yield* Ref.make(Cooldown.empty)
+    const calls = yield* Ref.make(0)
+    return { targets: [first, ...rest], dead, policy, cooldowns, calls }
+  })
+
+const noKey: KeySource = { name: "", load: Effect.succeed(Redacted.make("")) }
+
+const buildSpec = <E, R>(
+  spec: TargetSpec<E, R>,
+  ids: Set<string>
+): Effect.Effect<ReadonlyArray<Built>, never, R | Scope.Scope> =>
+  Effect.gen(function* () {
+    const built: Array<Built> = []
+    let model: Effect.Success<typeof spec.build> | undefined
+    for (const source of spec.keys.length === 0 ? [noKey] : spec.keys) {
+      const ref = refOf(spec, source.name, ids)
+      const key = yield* loadKey(source, ref)
+      if (key._tag === "ProviderFailure") {
+        built.push({ dead: { target: ref, failure: key } })
+        continue
+      }
+      // The model is built once, and only if there is a key for it.
+      const result = model ?? (yield* Effect.catch(spec.build, (error) => Effect.succeed(unusable(error, ref))))
+      if ("_tag" in result) {
+        built.push({ dead: { target: ref, failure: result } })
+        continue
+      }
+      model = result
+      built.push({
+        live: {
+          ref,
+          key: source === noKey ? undefined : key.value,
+          model,
+          contextWindow: model.info.contextWindow
+        }
+      })
+    }
+    return built
+  })
+
+const refOf = (
+  { provider, model, endpoint }: Pick<TargetSpec, "provider" | "model" | "endpoint">,
+  key: string,
+  ids: Set<string>
+): TargetRef => {
+  const plain = idOf({ provider, model, key })
+  // The same model and key name at another endpoint: the id must still be one of a kind.
+  let id = plain
+  for (let n = 2; ids.has(id); n++) id = `${plain}~${n}`
+  ids.add(id)
+  return { id, provider, model, endpoint, key }
+}
+
+type Key = { readonly _tag: "Key"; readonly value: Redacted.Redacted }
+
+const loadKey = (source: KeySource, ref: TargetRef): Effect.Effect<Key | ProviderFailure> => {
+  if (source === noKey) return Effect.map(Effect.orDie(source.load), (value) => ({ _tag: "Key", value }))
+  const missing = local(missingKey, new Auth({ permanent: false }), ref)
+  return source.load.pipe(
+    Effect.map((value): Key | ProviderFailure => (Redacted.value(value) === "" ? missing : { _tag: "Key", value })),
+    Effect.orElseSucceed(() => missing)
+  )
+}
+
+const unusable = (error: unknown, target: TargetRef): ProviderFailure =>
+  Classifier.failureOf(error, { target })
+
+const publishDead = ({ target, failure }: TargetOut): Effect.Effect<void> =>
+  Effect.flatMap(Clock.currentTimeMillis, (at) => {
+    const event: TargetDead = { _tag: "TargetDead", at, target, message: failure.message }
+    return ResilienceEvents.publish(event)
+  })

@@ -1,0 +1,44 @@
+/**
+ * How a call fails when all recovery has failed: one failure that stops it, or all targets out.
+ */
+import { Duration, Schema } from "effect"
+import { ProviderFailure, whatHappened, whatToDo } from "./ProviderFailure.ts"
+import { TargetRef } from "./TargetRef.ts"
+
+/** One target that could not serve the call. */
+export const TargetOut = Schema.Struct({
+  target: TargetRef,
+  /** Why it is out. */
+  failure: ProviderFailure,
+  /** How long until it may be chosen again; absent when only a person can bring it back. */
+  availableIn: Schema.optional(Schema.Duration)
+})
+export type TargetOut = typeof TargetOut.Type
+
+/** No target of the chain can take the call within its deadline. */
+export class AllTargetsOut extends Schema.TaggedError<AllTargetsOut>("@outlast/agent/failure/AllTargetsOut")(
+  "AllTargetsOut",
+  {
+    targets: Schema.Array(TargetOut),
+    /** Attempts that this call had made. */
+    attempts: Schema.Finite,
+    /** The shortest wait after which a target is worth another call; absent when waiting cannot help. */
+    soonest: Schema.optional(Schema.Duration)
+  }
+) {
+  override get message(): string {
+    const lines = this.targets.map(({ target, failure, availableIn }) => {
+      const when = availableIn === undefined ? "" : `; back in ${Duration.format(availableIn)}`
+      return `  ${target.id}: ${whatHappened(failure)}${when}. ${whatToDo(failure)}`
+    })
+    const next =
+      this.soonest === undefined
+        ? "Waiting will not help."
+        : `The soonest target is back in ${Duration.format(this.soonest)}.`
+    return [`No target is left after ${this.attempts} attempts. ${next}`, ...lines].join("\n")
+  }
+}
+
+/** What a call can fail with. */
+export const CallFailure = Schema.Union([ProviderFailure, AllTargetsOut])
+export type CallFailure = typeof CallFailure.Type

@@ -1,0 +1,163 @@
+/**
+ * A classified error of a provider call: what went wrong, how we know, and when to come back.
+ *
+ * One tagged error with a `reason` union. It carries decisions, not strings to parse again, and nothing
+ * secret: no key, no prompt, no header, no body. `detail` is the provider's own sentence, cut to
+ * {@link maxDetail} characters and cleaned by `Redaction.scrub`.
+ */
+import { Duration, Schema } from "effect"
+import { FailoverReason } from "./FailoverReason.ts"
+import * as Redaction from "./Redaction.ts"
+import { TargetRef } from "./TargetRef.ts"
+
+/** Longest provider sentence that a failure keeps, in characters. */
+export const maxDetail = 300
+
+/** Why the classifier decided as it did. */
+export const Evidence = Schema.Struct({
+  /** The id of the rule that matched, for example `status/429`. */
+  rule: Schema.String,
+  /** The kind of signal that decided; `local` is a limit or a check of ours. */
+  signal: Schema.Literals(["status", "code", "header", "body", "text", "cause", "local"]),
+  /** The value that matched, for example `429` or `overloaded_error`. */
+  matched: Schema.optional(Schema.String),
+  /** 0 for the error itself, n for its n-th cause. */
+  depth: Schema.Finite,
+  /** The HTTP status, where one was seen. */
+  status: Schema.optional(Schema.Finite),
+  /** The provider's request id, where it sent one. */
+  requestId: Schema.optional(Schema.String)
+})
+export type Evidence = typeof Evidence.Type
+
+export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
+  "@outlast/agent/failure/ProviderFailure"
+)("ProviderFailure", {
+  reason: FailoverReason,
+  evidence: Evidence,
+  /** How long the provider asked to wait. Never negative; zero means now. */
+  retryAfter: Schema.optional(Schema.Duration),
+  target: Schema.optional(TargetRef),
+  detail: Schema.String
+}) {
+  override get message(): string {
+    const where = this.target === undefined ? "" : `${this.target.id}: `
+    const wait = this.retryAfter === undefined ? "" : `, come back in ${Duration.format(this.retryAfter)}`
+    const said = this.detail === "" ? "" : ` The provider said: "${this.detail}".`
+    return `${where}${whatHappened(this)}${wait}.${said} ${whatToDo(this)}`
+  }
+
+  /** The same failure as it was seen at `target`, with what is secret taken out of the provider's sentence. */
+  at(target: TargetRef, secrets: Redaction.Secrets): ProviderFailure {
+    return new ProviderFailure({
+      reason: this.reason,
+      evidence: this.evidence,
+      retryAfter: this.retryAfter,
+      detail: Redaction.scrub(this.detail, maxDetail, secrets),
+      target
+    })
+  }
+}
+
+/** A failure that Outlast itself found: a limit of ours, a cut stream, a missing key. */
+export const local = (
+  rule: string,
+  reason: FailoverReason,
+  target: TargetRef | undefined,
+  detail = ""
+): ProviderFailure =>
+  new ProviderFailure({ reason, evidence: { rule, signal: "local", depth: 0 }, target, detail })
+
+/** The rule of a key that is not configured. */
+export const missingKey = "key/missing"
+
+/** One clause in plain words. */
+export const whatHappened = (failure: ProviderFailure): string => {
+  const status = failure.evidence.status === undefined ? "" : ` (HTTP ${failure.evidence.status})`
+  const reason = failure.reason
+  switch (reason._tag) {
+    case "Auth":
+      return failure.evidence.rule === missingKey ? "the key is not set" : `the key was refused${status}`
+    case "Billing":
+      return `the account has no money or quota left${status}`
+    case "RateLimit":
+      return `rate limited${status}`
+    case "Overloaded":
+      return `the provider is overloaded${status}`
+    case "ServerError":
+      return `the provider failed${status}`
+    case "Timeout":
+      return reason.local
+        ? `no ${waitedFor[reason.phase]} within our limit`
+        : `the provider timed out${status}`
+    case "Network":
+      return `the connection failed or broke${matched(failure)}`
+    case "PermanentNetwork":
+      return `the connection cannot work as configured${matched(failure)}`
+    case "ContextOverflow":
+      return reason.limit === undefined || reason.requested === undefined
+        ? `the conversation is larger than the model's window${status}`
+        : `the conversation (${reason.requested} tokens) is larger than the window (${reason.limit} tokens)`
+    case "ModelNotFound":
+      return `the model is not available here${status}`
+    case "Format":
+      return reason.side === "request"
+        ? `the provider rejected the request as malformed${status}`
+        : `the provider sent an answer that cannot be understood${status}`
+    case "ContentPolicy":
+      return `the provider refused the content${status}`
+    case "Cancelled":
+      return `the call was cancelled${status}`
+    case "Unknown":
+      return `the call failed for a reason that no rule knows${status}`
+  }
+}
+
+/** One sentence of advice. */
+export const whatToDo = (failure: ProviderFailure): string => {
+  const key = failure.target === undefined || failure.target.key === "" ? "the key" : failure.target.key
+  const model = failure.target?.model ?? "the model"
+  const endpoint =
+    failure.target === undefined || failure.target.endpoint === "" ? "the endpoint" : failure.target.endpoint
+  switch (failure.reason._tag) {
+    case "Auth":
+      return `Set ${key} to a valid key, or add another key.`
+    case "Billing":
+      return `Top up the account of ${key}, or add a key of another account.`
+    case "RateLimit":
+      return `Wait, or add another key or target to the chain.`
+    case "Overloaded":
+    case "ServerError":
+      return `Try again later, or add a target of another model or provider to the chain.`
+    case "Timeout":
+      return `Try again, raise the time limit, or add another target to the chain.`
+    case "Network":
+      return `Check that ${endpoint} can be reached, or add a target at another endpoint.`
+    case "PermanentNetwork":
+      return `Check the address, scheme and certificates of ${endpoint}.`
+    case "ContextOverflow":
+      return `Shorten the conversation, or add a target with a larger window.`
+    case "ModelNotFound":
+      return `Check the name ${model} and whether the account of ${key} may use it.`
+    case "Format":
+      return failure.reason.side === "request"
+        ? `Repeating cannot help: correct the request.`
+        : `Try again, or add another target to the chain.`
+    case "ContentPolicy":
+      return `Repeating cannot help: change the content.`
+    case "Cancelled":
+      return `Start the call again if it is still wanted.`
+    case "Unknown":
+      return `Look at the evidence (rule ${failure.evidence.rule}) and add a rule for it.`
+  }
+}
+
+const waitedFor = {
+  connect: "connection",
+  "first-token": "first token",
+  idle: "further token",
+  total: "complete answer"
+} as const
+
+const matched = (failure: ProviderFailure): string =>
+  failure.evidence.matched === undefined ? "" : ` (${failure.evidence.matched})`

@@ -1,0 +1,356 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Duration, Effect, Exit, Fiber, Inspectable, Layer, Option, Redacted, Schema, Stream } from "effect"
+import { AiError, Chat, LanguageModel, Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { Failover, KeySource, Outlast, OutputLimit, RecoveryPolicy } from "@outlast/agent"
+import type { FailoverEvent } from "@outlast/agent"
+import { ResilienceEvents } from "@outlast/resilience"
+import { FaultPlan, ScriptedModel } from "@outlast/testing"
+
+const key = (name: string) => KeySource.value(name, Redacted.make(`secret-of-${name}`))
+const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
+
+const rateLimited = (seconds: number) =>
+  ({ type: "status", status: 429, headers: { "retry-after": String(seconds) } }) as const
+const status = (code: number) => ({ type: "status", status: code }) as const
+const hello: FaultPlan.FaultPlan = { answers: [{ text: "hello there, dear reader" }] }
+
+const model = (
+  name: string,
+  faults: ReadonlyArray<FaultPlan.Step>,
+  options: Partial<ScriptedModel.Options> = {}
+) =>
+  ScriptedModel.make({ provider: "anthropic", model: name, keys: [key("KEY_A")], plan: { ...hello, faults }, ...options })
+
+const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
+
+/** Runs an effect in virtual time, far enough for everything to end. */
+const inTime = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const fiber = yield* Effect.forkChild(effect)
+    yield* TestClock.adjust("2 hours")
+    return yield* Fiber.join(fiber)
+  })
+
+const recording = () => {
+  const events: Array<FailoverEvent.FailoverEvent> = []
+  const layer = ResilienceEvents.layerHandler((event) =>
+    Effect.sync(() => {
+      // Only the failover publishes in these tests.
+      events.push(event as FailoverEvent.FailoverEvent)
+    })
+  )
+  return { events, layer, tags: () => events.map((event) => event._tag) }
+}
+
+const failureOf = <A, R>(effect: Effect.Effect<A, AiError.AiError, R>) =>
+  Effect.map(Effect.flip(effect), (error) => Option.getOrThrow(Outlast.failureOf(error)))
+
+describe("waits and switches", () => {
+  it.effect("a single target with retry-after: 7 waits exactly 7 s", () =>
+    Effect.gen(function* () {
+      const target = yield* model("m", [{ fault: rateLimited(7) }])
+      const response = yield* inTime(ask.pipe(Effect.provide(Failover.layer([target], { policy }))))
+      assert.strictEqual(response.text, "hello there, dear reader")
+      assert.deepStrictEqual((yield* target.requests).map(({ time }) => time), [0, 7_000])
+    })
+  )
+
+  it.effect("a second key that is ready is taken at once after a 429", () =>
+    Effect.gen(function* () {
+      const target = yield* model("m", [{ fault: rateLimited(7) }], { keys: [key("KEY_A"), key("KEY_B")] })
+      yield* inTime(ask.pipe(Effect.provide(Failover.layer([target], { policy }))))
+      const requests = yield* target.requests
+      assert.deepStrictEqual(requests.map(({ time, key }) => [time, key]), [
+        [0, "secret-of-KEY_A"],
+        [0, "secret-of-KEY_B"]
+      ])
+    })
+  )
+
+  it.effect("a Retry-After of two seconds is slept even if a second key is ready", () =>
+    Effect.gen(function* () {
+      const target = yield* model("m", [{ fault: rateLimited(2) }], { keys: [key("KEY_A"), key("KEY_B")] })
+      yield* inTime(ask.pipe(Effect.provide(Failover.layer([target], { policy }))))
+      assert.deepStrictEqual((yield* target.requests).map(({ time, key }) => [time, key]), [
+        [0, "secret-of-KEY_A"],
+        [2_000, "secret-of-KEY_A"]
+      ])
+    })
+  )
+
+  it.effect("a 401 rotates the key at once, and the key cools 10 min", () =>
+    Effect.gen(function* () {
+      const target = yield* model("m", [{ fault: status(401) }], { keys: [key("KEY_A"), key("KEY_B")] })
+      const { events, layer } = recording()
+      yield* Effect.gen(function* () {
+        yield* ask
+        yield* TestClock.adjust("599999 millis")
+        yield* ask
+        yield* TestClock.adjust("1 millis")
+        yield* ask
+      }).pipe(Effect.provide([Failover.layer([target], { policy }), layer]))
+      assert.deepStrictEqual((yield* target.requests).map(({ time, key }) => [time, key]), [
+        [0, "secret-of-KEY_A"],
+        [0, "secret-of-KEY_B"],
+        [599_999, "secret-of-KEY_B"],
+        [600_000, "secret-of-KEY_A"]
+      ])
+      const cooldown = events.find((event) => event._tag === "CooldownOpened")
+      assert.deepInclude(cooldown, { scope: "key", reason: "Auth", length: 600_000 })
+    })
+  )
+
+  it.effect("all keys wrong fails at once and names the variables", () =>
+    Effect.gen(function* () {
+      const target = yield* model("m", [{ times: "always", fault: status(401) }], { keys: [key("KEY_A"), key("KEY_B")] })
+      const failure = yield* failureOf(ask).pipe(Effect.provide(Failover.layer([target], { policy })))
+      assert.strictEqual(failure._tag, "AllTargetsOut")
+      assert.include(failure.message, "Set KEY_A to a valid key")
+      assert.include(failure.message, "Set KEY_B to a valid key")
+      assert.strictEqual((yield* target.requests).length, 2)
+    })
+  )
+
+  it.effect("all rate-limited waits for the soonest", () =>
+    Effect.gen(function* () {
+      const target = yield* model(
+        "m",
+        [
+          { when: { key: "secret-of-KEY_A" }, fault: rateLimited(30) },
+          { when: { key: "secret-of-KEY_B" }, fault: rateLimited(20) }
+        ],
+        { keys: [key("KEY_A"), key("KEY_B")] }
+      )
+      yield* inTime(ask.pipe(Effect.provide(Failover.layer([target], { policy }))))
+      assert.deepStrictEqual((yield* target.requests).map(({ time, key }) => [time, key]), [
+        [0, "secret-of-KEY_A"],
+        [0, "secret-of-KEY_B"],
+        [20_000, "secret-of-KEY_B"]
+      ])
+    })
+  )
+
+  it.effect("all rate-limited beyond the deadline fails at once with the soonest time", () =>
+    Effect.gen(function* () {
+      const target = yield* model(
+        "m",
+        [
+          { when: { key: "secret-of-KEY_A" }, fault: rateLimited(400) },
+          { when: { key: "secret-of-KEY_B" }, fault: rateLimited(300) }
+        ],
+        { keys: [key("KEY_A"), key("KEY_B")] }
+      )
+      const error = yield* Effect.flip(ask).pipe(Effect.provide(Failover.layer([target], { policy })))
+      assert.isTrue(AiError.isAiError(error))
+      assert.strictEqual(error.reason._tag, "RateLimitError")
+      assert.isFalse(error.isRetryable)
+      assert.deepStrictEqual(error.retryAfter, Duration.seconds(300))
+      assert.include(error.message, "The soonest target is back in 5m")
+    })
+  )
+
+  it.effect("a server error is repeated with backoff within the patience, then another model answers", () =>
+    Effect.gen(function* () {
+      const first = yield* model("m1", [{ times: "always", fault: status(500) }])
+      const second = yield* model("m2", [])
+      const response = yield* inTime(ask.pipe(Effect.provide(Failover.layer([first, second], { policy }))))
+      assert.deepStrictEqual((yield* first.requests).map(({ time }) => time), [0, 1_000, 3_000])
+      assert.deepStrictEqual((yield* second.requests).map(({ time }) => time), [3_000])
+      const by = Option.getOrThrow(Outlast.answeredBy(response.content))
+      assert.deepInclude(by, { requested: "anthropic/m1#KEY_A", target: "anthropic/m2#KEY_A", attempts: 4, switched: "ServerError" })
+    })
+  )
+
+  it.effect("a malformed request stops: it would fail everywhere", () =>
+    Effect.gen(function* () {
+      const first = yield* model("m1", [{ times: "always", fault: status(422) }])
+      const second = yield* model("m2", [])
+      const failure = yield* failureOf(ask).pipe(Effect.provide(Failover.layer([first, second], { policy })))
+      assert.isTrue(failure._tag === "ProviderFailure" && failure.reason._tag === "Format")
+      assert.strictEqual((yield* second.requests).length, 0)
+    })
+  )
+
+  it.effect("a success clears the cooldowns, and a failed single target is asked again by the next call", () =>
+    Effect.gen(function* () {
+      const target = yield* model("m", [{ fault: status(401) }])
+      yield* Effect.gen(function* () {
+        assert.strictEqual((yield* failureOf(ask))._tag, "AllTargetsOut")
+        assert.strictEqual((yield* ask).text, "hello there, dear reader")
+      }).pipe(Effect.provide(Failover.layer([target], { policy })))
+    })
+  )
+
+  it.effect("a silent model is given up after the limit and the next one answers", () =>
+    Effect.gen(function* () {
+      const first = yield* model("m1", [{ times: "always", fault: { type: "stall" } }])
+      const second = yield* model("m2", [])
+      const parts = yield* inTime(
+        LanguageModel.streamText({ prompt: "x" }).pipe(
+          Stream.runCollect,
+          Effect.provide(Failover.layer([first, second], { policy }))
+        )
+      )
+      assert.strictEqual(parts.at(-1)?.type, "finish")
+      assert.deepStrictEqual((yield* second.requests).map(({ time }) => time), [60_000])
+    })
+  )
+})
+
+describe("the boundary", () => {
+  it.effect("keys that are not set are dead targets; only when none is left the layer fails", () =>
+    Effect.gen(function* () {
+      const { tags, layer } = recording()
+      const half = yield* model("m", [], { keys: [KeySource.env("NOT_SET_1"), key("KEY_B")] })
+      yield* ask.pipe(Effect.provide(Failover.layer([half], { policy }).pipe(Layer.provideMerge(layer))))
+      assert.deepStrictEqual(tags(), ["TargetDead", "AttemptStarted", "CallSucceeded"])
+      const none = yield* model("m", [], { keys: [KeySource.env("NOT_SET_1"), KeySource.env("NOT_SET_2")] })
+      const error = yield* Effect.flip(ask.pipe(Effect.provide(Failover.layer([none], { policy }))))
+      assert.strictEqual(error._tag, "ChainError")
+      assert.include(error.message, "Set NOT_SET_1 to a valid key")
+      assert.include(error.message, "Set NOT_SET_2 to a valid key")
+    })
+  )
+
+  it.effect("a user's own retry does not multiply the attempts", () =>
+    Effect.gen(function* () {
+      const target = yield* model("m", [{ times: "always", fault: status(401) }])
+      yield* Effect.exit(
+        ask.pipe(
+          Effect.retry({ times: 5, while: (error) => error.isRetryable }),
+          Effect.provide(Failover.layer([target], { policy }))
+        )
+      )
+      assert.strictEqual((yield* target.requests).length, 1)
+    })
+  )
+
+  it.effect("the failure survives serialisation", () =>
+    Effect.gen(function* () {
+      const target = yield* model("m", [{ times: "always", fault: status(401) }])
+      const error = yield* Effect.flip(ask).pipe(Effect.provide(Failover.layer([target], { policy })))
+      const codec = Schema.toCodecJson(Outlast.CallFailed)
+      const json = yield* Schema.encodeUnknownEffect(codec)(error)
+      const back = yield* Schema.decodeUnknownEffect(codec)(JSON.parse(JSON.stringify(json)))
+      assert.deepStrictEqual(Option.map(Outlast.failureOf(back), (failure) => failure._tag), Option.some("AllTargetsOut"))
+    })
+  )
+
+  it.effect("neither keys nor prompts appear in an error, however it is printed", () =>
+    Effect.gen(function* () {
+      const body = {
+        error: {
+          type: "authentication_error",
+          message: "no access for secret-of-KEY_A: the moon landing script was never filmed by anybody"
+        }
+      }
+      const { events, layer } = recording()
+      const target = yield* model("m", [{ times: "always", fault: { type: "status", status: 401, body } }])
+      const exit = yield* LanguageModel.generateText({ prompt: "the moon landing script was never filmed by anybody" }).pipe(
+        Effect.exit,
+        Effect.provide([Failover.layer([target], { policy }), layer])
+      )
+      assert.isTrue(Exit.isFailure(exit))
+      const cause = Exit.isFailure(exit) ? exit.cause : Cause.empty
+      const error = Cause.squash(cause)
+      const printed = [
+        Cause.pretty(cause),
+        String(error),
+        JSON.stringify(error),
+        Inspectable.toStringUnknown(error),
+        JSON.stringify(events),
+        JSON.stringify(yield* Schema.encodeUnknownEffect(Schema.toCodecJson(Outlast.CallFailed))(error))
+      ].join("\n")
+      assert.notInclude(printed, "secret-of-KEY_A")
+      assert.notInclude(printed, "moon landing")
+      assert.include(printed, "no access for")
+    })
+  )
+})
+
+const Add = Tool.make("add", {
+  parameters: Schema.Struct({ a: Schema.Finite, b: Schema.Finite }),
+  success: Schema.Finite
+})
+const Kit = Toolkit.make(Add)
+
+describe("code that uses effect/ai does not change", () => {
+  it.effect("no tool handler runs for an attempt that failed", () =>
+    Effect.gen(function* () {
+      let ran = 0
+      const tools = Kit.toLayer({ add: ({ a, b }) => Effect.sync(() => (ran++, a + b)) })
+      const plan: FaultPlan.FaultPlan = {
+        // Call and parameters are complete when the stream breaks.
+        faults: [{ fault: { type: "reset", after: 100 } }],
+        answers: [{ toolCalls: [{ name: "add", params: { a: 1, b: 2 } }] }]
+      }
+      const target = yield* ScriptedModel.make({ provider: "anthropic", model: "m", plan })
+      const parts = yield* inTime(
+        LanguageModel.streamText({ prompt: "add", toolkit: Kit }).pipe(
+          Stream.runCollect,
+          Effect.provide([tools, Failover.layer([target], { policy })])
+        )
+      )
+      assert.strictEqual((yield* target.requests).length, 2)
+      assert.strictEqual(ran, 1)
+      assert.deepStrictEqual(parts.flatMap((part) => (part.type === "tool-result" ? [part.result] : [])), [3])
+    })
+  )
+
+  it.effect("objects fail over as texts do", () =>
+    Effect.gen(function* () {
+      const first = yield* model("m1", [{ times: "always", fault: status(529) }])
+      const second = yield* model("m2", [], { plan: { answers: [{ text: '{"sum":3}' }] } })
+      const { value } = yield* inTime(
+        LanguageModel.generateObject({ prompt: "x", schema: Schema.Struct({ sum: Schema.Finite }) }).pipe(
+          Effect.provide(Failover.layer([first, second], { policy }))
+        )
+      )
+      assert.deepStrictEqual(value, { sum: 3 })
+    })
+  )
+
+  it.effect("a chat keeps who answered, and does not send it", () =>
+    Effect.gen(function* () {
+      const target = yield* model("m", [], { plan: { answers: [{ text: "one" }, { text: "two" }] } })
+      yield* Effect.gen(function* () {
+        const chat = yield* Chat.empty
+        yield* chat.generateText({ prompt: "first" })
+        yield* Stream.runDrain(chat.streamText({ prompt: "second" }))
+        assert.include(yield* chat.exportJson, "anthropic/m#KEY_A")
+      }).pipe(Effect.provide(Failover.layer([target], { policy })))
+      const sent = (yield* target.requests).at(-1)
+      assert.strictEqual(sent?.prompt.content.length, 3)
+      assert.notInclude(JSON.stringify(sent?.prompt), "outlast")
+    })
+  )
+
+  it.effect("the output limit of the user reaches the model, within what the model can", () =>
+    Effect.gen(function* () {
+      const target = yield* model("m", [], { info: { maxOutputTokens: 100 } })
+      yield* Effect.gen(function* () {
+        yield* Effect.provideService(ask, OutputLimit.OutputLimit, 50)
+        yield* Effect.provideService(ask, OutputLimit.OutputLimit, 500)
+        yield* ask
+      }).pipe(Effect.provide(Failover.layer([target], { policy })))
+      assert.deepStrictEqual((yield* target.requests).map(({ options }) => options.maxOutputTokens), [50, 100, undefined])
+    })
+  )
+
+  it.effect("the answer tells what it cost", () =>
+    Effect.gen(function* () {
+      const target = yield* model("m", [], {
+        info: { price: { input: 3, output: 15, cacheRead: 0.3 } },
+        plan: { answers: [{ text: "x", usage: { input: 1_000, output: 100, cacheRead: 400 } }] }
+      })
+      const response = yield* ask.pipe(Effect.provide(Failover.layer([target], { policy })))
+      const { inputTokens, outputTokens } = response.usage
+      const by = Option.getOrThrow(Outlast.answeredBy(response.content))
+      const expected =
+        ((inputTokens.uncached ?? 0) * 3 + (inputTokens.cacheRead ?? 0) * 0.3 + (outputTokens.total ?? 0) * 15) / 1e6
+      assert.isAbove(by.costUsd ?? 0, 0)
+      assert.approximately(by.costUsd ?? 0, expected, 1e-12)
+    })
+  )
+})
