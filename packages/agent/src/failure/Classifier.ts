@@ -15,6 +15,7 @@ import { maxDetail, ProviderFailure } from "./ProviderFailure.ts"
 import * as Redaction from "./Redaction.ts"
 import { codes } from "./rules/codes.ts"
 import { connection } from "./rules/connection.ts"
+import { effectAi } from "./rules/effectAi.ts"
 import { statuses } from "./rules/statuses.ts"
 import type { TargetRef } from "./TargetRef.ts"
 import * as WaitHint from "./WaitHint.ts"
@@ -34,8 +35,8 @@ export interface Rule {
   readonly match: (facts: ErrorFacts) => Match | undefined
 }
 
-/** The table that ships: codes of bodies, then connection errors, then bare statuses. */
-export const defaultRules: ReadonlyArray<Rule> = [...codes, ...connection, ...statuses]
+/** The table that ships: codes of bodies, connection errors, bare statuses, and what effect/ai says itself. */
+export const defaultRules: ReadonlyArray<Rule> = [...codes, ...connection, ...statuses, ...effectAi]
 
 export interface Classified {
   readonly reason: FailoverReason
@@ -52,7 +53,8 @@ export const classify = (
   const headers = chain.find((facts) => Object.keys(facts.headers).length > 0)?.headers ?? {}
   const requestId = headers["request-id"] ?? headers["x-request-id"]
   const seen = { status, requestId }
-  const retryAfter = WaitHint.fromHeaders(headers)
+  const retryAfter =
+    WaitHint.fromHeaders(headers) ?? chain.find((facts) => facts.retryAfter !== undefined)?.retryAfter
   for (const rule of rules) {
     for (const facts of chain) {
       const match = rule.match(facts)

@@ -9,7 +9,8 @@
  * It may hold what a failure must not carry (a body may echo the prompt): facts are read by the classifier
  * and then dropped.
  */
-import { Predicate } from "effect"
+import { Duration, Predicate } from "effect"
+import { AiError } from "effect/ai"
 
 export interface ErrorFacts {
   /** HTTP status; 200 for an error inside a stream that had begun. */
@@ -24,6 +25,12 @@ export interface ErrorFacts {
   readonly message: string
   /** The raw body, where there is one, cut to {@link maxBody} characters. */
   readonly body: string
+  /** The tag of an effect/ai reason, for example `RateLimitError`. */
+  readonly tag: string | undefined
+  /** Which part of the network an effect/ai `NetworkError` is about, for example `TransportError`. */
+  readonly networkReason: string | undefined
+  /** How long an effect/ai reason says to wait. */
+  readonly retryAfter: Duration.Duration | undefined
   /** The error's name, for example `AI_APICallError` or `AbortError`. */
   readonly name: string
   /** 0 for the error itself, n for its n-th cause. */
@@ -50,23 +57,32 @@ export const fromUnknown = (error: unknown): readonly [ErrorFacts, ...Array<Erro
   return chain
 }
 
-const factsOf = (error: unknown, depth: number): ErrorFacts => {
-  const rawBody = property(error, "responseBody") ?? property(error, "body")
+const factsOf = (thrown: unknown, depth: number): ErrorFacts => {
+  // An AiError says what it knows in its reason, and keeps the response there.
+  const error = AiError.isAiError(thrown) ? thrown.reason : thrown
+  const http = AiError.isAiErrorReason(error) ? property(error, "http") : undefined
+  const retryAfter = property(error, "retryAfter")
+  const rawBody = property(error, "responseBody") ?? property(error, "body") ?? property(http, "body")
   const body =
     typeof rawBody === "string" ? rawBody : rawBody === undefined ? "" : (stringify(rawBody) ?? "")
   const parsed = bodyError(typeof error === "string" ? error : body) ?? bodyError(error)
   const ownMessage = typeof error === "string" ? error : text(property(error, "message"))
   return {
-    status: statusOf(error) ?? statusOf(property(error, "response")) ?? parsed?.status,
+    status:
+      statusOf(error) ?? statusOf(property(error, "response")) ?? statusOf(property(http, "response")) ?? parsed?.status,
     code: parsed?.code ?? word(property(error, "code")),
     type: parsed?.type,
     headers: headersOf(
       property(error, "responseHeaders") ??
         property(error, "headers") ??
-        property(property(error, "response"), "headers")
+        property(property(error, "response"), "headers") ??
+        property(property(http, "response"), "headers")
     ),
     message: parsed?.message ?? ownMessage ?? "",
     body: body.slice(0, maxBody),
+    tag: AiError.isAiErrorReason(error) ? error._tag : undefined,
+    networkReason: text(property(error, "reason")),
+    retryAfter: Duration.isDuration(retryAfter) ? retryAfter : undefined,
     name: text(property(error, "name")) ?? "",
     depth
   }

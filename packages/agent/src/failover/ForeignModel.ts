@@ -1,0 +1,105 @@
+/**
+ * A `LanguageModel` layer that is not ours, as a target.
+ *
+ * It costs a second pass of effect/ai over every call (about twice as much as a `ProviderModel`), and what it
+ * cannot know: a key per attempt, an output limit, and time limits that the layer sets itself. Its tools never
+ * run inside it; its calls come back unchecked.
+ *
+ * **Example** (A vendor's own layer behind ours)
+ *
+ * ```ts
+ * Failover.layer([
+ *   ForeignModel.target({ provider: "vendor", model: "vendor-1", layer: VendorLanguageModel.layer }),
+ *   Anthropic.model("claude-sonnet-4-5")
+ * ])
+ * ```
+ */
+import { Context, Effect, Layer, Schema, Stream } from "effect"
+import { LanguageModel, Response, Toolkit } from "effect/ai"
+import type { AiError, Tool } from "effect/ai"
+import * as Classifier from "../failure/Classifier.ts"
+import type { ModelInfo } from "./ModelInfo.ts"
+import type { ProviderModel, ProviderRequest, TargetSpec } from "./ProviderModel.ts"
+
+/** The layer's model as an entry of a chain, without keys of ours: the layer has its own. */
+export const target = <E, R>(options: {
+  readonly provider: string
+  readonly model: string
+  readonly layer: Layer.Layer<LanguageModel.LanguageModel, E, R>
+  /** Default: nothing is known. */
+  readonly info?: ModelInfo | undefined
+}): TargetSpec<E, R> => ({
+  provider: options.provider,
+  model: options.model,
+  endpoint: "",
+  keys: [],
+  build: Effect.gen(function* () {
+    const scope = yield* Effect.scope
+    const context = yield* Layer.buildWithScope(options.layer, scope)
+    return fromLanguageModel(Context.get(context, LanguageModel.LanguageModel), options.info)
+  })
+})
+
+/** The two hooks over a model. */
+export const fromLanguageModel = (model: LanguageModel.LanguageModel, info: ModelInfo = {}): ProviderModel => ({
+  info,
+  generateText: (request) => {
+    const { responseFormat } = request
+    const response: Effect.Effect<{ readonly content: ReadonlyArray<Response.AnyPart> }, AiError.AiError> =
+      responseFormat.type === "text"
+        ? model.generateText(callOf(request))
+        : model.generateObject({
+            ...callOf(request),
+            // The user's own schema; the outer model asked for it as an open type.
+            schema: responseFormat.schema as Schema.Codec<unknown, Record<string, unknown>>,
+            objectName: responseFormat.objectName
+          })
+    return response.pipe(
+      Effect.mapError((error) => Classifier.failureOf(error)),
+      // A whole answer has no stream parts.
+      Effect.map(({ content }) => content.map(encoded) as Array<Response.PartEncoded>)
+    )
+  },
+  streamText: (request) => {
+    const parts: Stream.Stream<Response.AnyPart, AiError.AiError> = model.streamText(callOf(request))
+    return parts.pipe(
+      Stream.mapError((error) => Classifier.failureOf(error)),
+      // A stream has no whole parts.
+      Stream.map((part) => encoded(part) as Response.StreamPartEncoded)
+    )
+  }
+})
+
+/** The request as a user of the model would make it, with tools that are offered and never run. */
+const callOf = ({ prompt, tools, toolChoice }: ProviderRequest) => ({
+  prompt,
+  // It names one of `tools`, whose names the empty type does not know.
+  toolChoice: toolChoice as LanguageModel.ToolChoice<never>,
+  toolkit: offering(tools),
+  disableToolCallResolution: true as const,
+  toolCallValidation: "deferred" as const
+})
+
+/** Typed as empty: calls come back unchecked, whatever tools there are. */
+const offering = (tools: ReadonlyArray<Tool.Any>): Toolkit.WithHandler<{}> => ({
+  tools: Object.fromEntries(tools.map((tool) => [tool.name, tool])),
+  handle: () => Effect.die(new Error("ForeignModel: a tool call was resolved although resolution is off"))
+})
+
+const encode = Schema.encodeUnknownSync(Response.AllParts(Toolkit.empty))
+
+/** Tool calls and results are in their encoded form already: nobody has decoded them. */
+const encoded = (part: Response.AnyPart): Response.AllPartsEncoded => {
+  switch (part.type) {
+    case "tool-call": {
+      const { type, id, name, params, providerExecuted, metadata } = part
+      return { type, id, name, params, providerExecuted, metadata }
+    }
+    case "tool-result": {
+      const { type, id, name, encodedResult, isFailure, providerExecuted, preliminary, metadata } = part
+      return { type, id, name, result: encodedResult, isFailure, providerExecuted, preliminary, metadata }
+    }
+    default:
+      return encode(part)
+  }
+}

@@ -1,0 +1,251 @@
+/**
+ * The agent loop as one Effect program: ask the model, run the tools it asks for, until it answers.
+ *
+ * It works over any `LanguageModel`; over `Failover.layer` it outlasts failing providers. Model calls resolve
+ * no tools by themselves: tools run after a complete answer, all calls of a turn together, each with a time
+ * limit, and their results are in the transcript in the order of the calls. `run` asks for whole answers, `stream`
+ * shows them as they come.
+ *
+ * **What it does not do.** It has no guard against loops and no compaction, and it does not survive its process.
+ *
+ * **Gotcha** In a cut answer (`finish: length`) no tool runs: the model is told, and may ask again.
+ *
+ * **Example** (An agent with tools)
+ *
+ * ```ts
+ * const outcome = yield* Agent.run({ prompt: "Fix the failing test.", toolkit: Workspace })
+ * outcome.models // => [{ target: "anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY", turns: 6, share: 1, ... }]
+ * ```
+ */
+import { Clock, Duration, Effect, Option, Queue, Stream } from "effect"
+import { LanguageModel, Prompt, Toolkit } from "effect/ai"
+import type { AiError, Response, Tool } from "effect/ai"
+import { ResilienceEvents } from "@outlast/resilience"
+import { answeredBy } from "../failover/Answered.ts"
+import { failureOf } from "../failover/CallFailed.ts"
+import type { CallFailure } from "../failure/CallFailure.ts"
+import * as Classifier from "../failure/Classifier.ts"
+import type { AgentEvent } from "./AgentEvent.ts"
+import { AgentFailed } from "./AgentFailed.ts"
+import type { Outcome, Tally } from "./Outcome.ts"
+import { count, emptyTally, totals } from "./Outcome.ts"
+import type { Kit, Settings } from "./ToolCalls.ts"
+import { refused, runCall } from "./ToolCalls.ts"
+import { Transcript } from "./Transcript.ts"
+import type { Bounds, Transition } from "./Transition.ts"
+import { transition } from "./Transition.ts"
+
+export interface Options<Tools extends Record<string, Tool.Any>> {
+  /** The task, or a conversation to go on from. */
+  readonly prompt: Prompt.RawInput
+  /** Default: no tools. */
+  readonly toolkit?: Toolkit.Toolkit<Tools> | undefined
+  /** Turns at most. Default {@link defaults}`.maxTurns`: 50. */
+  readonly maxTurns?: number | undefined
+  /** US dollars at most, checked after each turn. Default: no limit. Calls without a known price count nothing. */
+  readonly maxCost?: number | undefined
+  /** Time limit of one tool call. Default {@link defaults}`.toolTimeout`: 2 minutes. */
+  readonly toolTimeout?: Duration.Input | undefined
+  /** How many tool calls of a turn run at once. Default {@link defaults}`.toolConcurrency`: 8. */
+  readonly toolConcurrency?: number | undefined
+  /** Decides on calls of tools that need approval. Default: they are refused. */
+  readonly approve?: Settings["approve"]
+}
+
+export const defaults = { maxTurns: 50, toolTimeout: "2 minutes", toolConcurrency: 8 } as const
+
+/** What a stream of a run consists of: the model's parts, results of tools, and what the loop says. */
+export type Part =
+  | Response.StreamPart<Record<string, Tool.Any>>
+  | Response.ToolResultPart<string, unknown, unknown>
+  | { readonly type: "transition"; readonly turn: number; readonly transition: Transition }
+  | { readonly type: "outcome"; readonly outcome: Outcome }
+
+/** Failures that tools declare; what the model can be told is told to it instead. */
+export type ToolFailure<Tools extends Record<string, Tool.Any>> = Exclude<
+  Tool.HandlerError<Tools[keyof Tools]>,
+  AiError.AiError
+>
+
+export type Services<Tools extends Record<string, Tool.Any>> =
+  | LanguageModel.LanguageModel
+  | Tool.HandlersFor<Tools>
+  | Tool.HandlerServices<Tools[keyof Tools]>
+
+/**
+ * Runs an agent to its end.
+ *
+ * Errors: `AgentFailed` with the call's failure and the transcript when the model cannot be reached any more;
+ * failures that a tool declares with `failureMode: "error"`. Throws a `RangeError` for a limit that is no limit.
+ */
+export const run = <Tools extends Record<string, Tool.Any> = {}>(
+  options: Options<Tools>
+): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
+  loop(options, {
+    ask: (prompt, toolkit) =>
+      Effect.map(
+        LanguageModel.generateText({ prompt, toolkit, ...unresolved }),
+        (response): ReadonlyArray<Response.AnyPart> => response.content
+      ),
+    emit: () => Effect.void
+  })
+
+/**
+ * Runs an agent and shows it as it works. The last part is the outcome. Errors as {@link run}.
+ *
+ * At most {@link bufferSize} parts wait for the consumer; then the run waits.
+ */
+export const stream = <Tools extends Record<string, Tool.Any> = {}>(
+  options: Options<Tools>
+): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
+  Stream.callback<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>>(
+    (queue) => {
+      const emit = (part: Part): Effect.Effect<void> => Effect.asVoid(Queue.offer(queue, part))
+      return loop(options, {
+        ask: (prompt, toolkit) =>
+          LanguageModel.streamText({ prompt, toolkit, ...unresolved }).pipe(Stream.tap(emit), Stream.runCollect),
+        emit
+      }).pipe(
+        Effect.andThen((outcome) => emit({ type: "outcome", outcome })),
+        Effect.andThen(Queue.end(queue))
+      )
+    },
+    { bufferSize }
+  )
+
+export const bufferSize = 64
+
+/** Calls are returned as the model made them: the loop checks and runs them after a complete answer. */
+const unresolved = { disableToolCallResolution: true, toolCallValidation: "deferred" } as const
+
+/** How a run asks the model, and who watches it. */
+interface Surface {
+  readonly ask: (
+    prompt: Prompt.Prompt,
+    toolkit: Toolkit.WithHandler<{}>
+  ) => Effect.Effect<ReadonlyArray<Response.AnyPart>, AiError.AiError, LanguageModel.LanguageModel>
+  readonly emit: (part: Part) => Effect.Effect<void>
+}
+
+const loop = <Tools extends Record<string, Tool.Any>>(
+  options: Options<Tools>,
+  { ask, emit }: Surface
+): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
+  const bounds = boundsOf(options)
+  const settings: Settings = {
+    timeout: Duration.fromInputUnsafe(options.toolTimeout ?? defaults.toolTimeout),
+    approve: options.approve
+  }
+  const concurrency = options.toolConcurrency ?? defaults.toolConcurrency
+
+  return Effect.gen(function* () {
+    const clock = yield* Clock.Clock
+    const events = yield* ResilienceEvents.ResilienceEvents
+    const kit = yield* handlersOf(options.toolkit)
+    const publish = (event: WithoutTime<AgentEvent>) =>
+      events.publish({ ...event, at: clock.currentTimeMillisUnsafe() })
+    const moved = (turn: number, transition: Transition) =>
+      Effect.andThen(
+        publish({ _tag: "AgentTransition", turn, transition }),
+        emit({ type: "transition", turn, transition })
+      )
+
+    let prompt = Prompt.make(options.prompt)
+    let tally: Tally = emptyTally
+    let toolCalls = 0
+    let target: string | undefined
+
+    for (let turn = 1; ; turn++) {
+      const before = prompt
+      const parts = yield* ask(prompt, kit.offered).pipe(
+        Effect.catch((error) =>
+          Effect.andThen(
+            moved(turn, "model_failed"),
+            new AgentFailed({ reason: toFailure(error), turn, transcript: new Transcript(before) })
+          )
+        ),
+        Effect.onInterrupt(() => publish({ _tag: "AgentTransition", turn, transition: "aborted_streaming" }))
+      )
+      tally = count(tally, parts)
+      const answeredNow = Option.map(answeredBy(parts), (by) => by.target)
+      if (Option.isSome(answeredNow)) {
+        if (target !== undefined && target !== answeredNow.value) yield* moved(turn, "model_switched")
+        target = answeredNow.value
+      }
+
+      const finish = parts.findLast((part) => part.type === "finish")?.reason ?? "unknown"
+      const calls = parts.filter((part) => part.type === "tool-call").filter((call) => !call.providerExecuted)
+      const results = yield* Effect.forEach(
+        calls,
+        (call) =>
+          Effect.gen(function* () {
+            const startedAt = clock.monotonicTimeNanosUnsafe()
+            const result = yield* complete.has(finish)
+              ? runCall<ToolFailure<Tools>, Services<Tools>>(kit.handlers, call, before.content, settings)
+              : Effect.succeed(refused(call, "execution-interrupted", "The answer was cut: the call was not run."))
+            const elapsed = Number(clock.monotonicTimeNanosUnsafe() - startedAt) / 1_000_000
+            yield* publish({ _tag: "ToolFinished", turn, tool: call.name, isFailure: result.isFailure, elapsed })
+            yield* emit(result)
+            return result
+          }),
+        { concurrency }
+      ).pipe(Effect.onInterrupt(() => publish({ _tag: "AgentTransition", turn, transition: "aborted_tools" })))
+      toolCalls += results.length
+      prompt = Prompt.concat(prompt, Prompt.fromResponseParts([...parts, ...results]))
+
+      const so = totals(tally)
+      const next = transition(bounds, { number: turn, finish, toolCalls: calls.length, costUsd: so.costUsd ?? 0 })
+      yield* moved(turn, next)
+      if (next !== "next_turn") {
+        return {
+          status: next === "turn_limit" ? next : next === "guard_stopped" ? "cost_limit" : "completed",
+          text: textOf(parts),
+          finishReason: finish,
+          toolCalls,
+          ...so,
+          transcript: new Transcript(prompt)
+        }
+      }
+    }
+  })
+}
+
+type WithoutTime<E> = E extends AgentEvent ? Omit<E, "at"> : never
+
+/**
+ * The tools, twice without their types: offered to the model, whose calls come back unchecked, and with their
+ * handlers, which are found by name. The types are in the signature of `run`.
+ */
+const handlersOf = <Tools extends Record<string, Tool.Any>>(
+  toolkit: Toolkit.Toolkit<Tools> | undefined
+): Effect.Effect<
+  { readonly offered: Toolkit.WithHandler<{}>; readonly handlers: Kit },
+  never,
+  Tool.HandlersFor<Tools>
+> =>
+  toolkit === undefined
+    ? Effect.map(Toolkit.empty, (kit) => ({ offered: kit, handlers: kit as unknown as Kit }))
+    : Effect.map(toolkit, (kit) => ({
+        offered: kit as unknown as Toolkit.WithHandler<{}>,
+        handlers: kit as unknown as Kit
+      }))
+
+/** Reasons after which an answer is whole; after any other its tool calls may be cut. */
+const complete: ReadonlySet<Response.FinishReason> = new Set<Response.FinishReason>(["stop", "tool-calls", "pause"])
+
+const textOf = (parts: ReadonlyArray<Response.AnyPart>): string =>
+  parts.map((part) => (part.type === "text" ? part.text : part.type === "text-delta" ? part.delta : "")).join("")
+
+const toFailure = (error: AiError.AiError): CallFailure =>
+  Option.getOrElse(failureOf(error), () => Classifier.failureOf(error))
+
+const boundsOf = <Tools extends Record<string, Tool.Any>>(options: Options<Tools>): Bounds => {
+  const maxTurns = options.maxTurns ?? defaults.maxTurns
+  if (!(Number.isInteger(maxTurns) && maxTurns >= 1)) {
+    throw new RangeError(`Agent: maxTurns must be an integer of at least 1, got ${maxTurns}`)
+  }
+  if (options.maxCost !== undefined && !(options.maxCost > 0)) {
+    throw new RangeError(`Agent: maxCost must be above 0 US dollars, got ${options.maxCost}`)
+  }
+  return { maxTurns, maxCost: options.maxCost }
+}

@@ -1,0 +1,95 @@
+/**
+ * How a run ended, and what it took.
+ */
+import { Option } from "effect"
+import type { Response } from "effect/ai"
+import { answeredBy } from "../failover/Answered.ts"
+import type { Transcript } from "./Transcript.ts"
+
+/** What one target contributed. */
+export interface ModelShare {
+  /** The id of the target; `"unknown"` for a model that did not come through Outlast. */
+  readonly target: string
+  readonly turns: number
+  /** The share of the run's turns, from 0 to 1. */
+  readonly share: number
+  readonly usage: Usage
+  /** US dollars; absent where a price is not known. */
+  readonly costUsd: number | undefined
+}
+
+/** Tokens. What a provider did not report counts as 0. */
+export interface Usage {
+  readonly inputTokens: number
+  readonly cachedInputTokens: number
+  readonly outputTokens: number
+}
+
+export interface Outcome {
+  /** `completed`: the model ended by itself. The others name the limit that ended the run. */
+  readonly status: "completed" | "turn_limit" | "cost_limit"
+  /** The text of the last answer. */
+  readonly text: string
+  /** Why the last answer ended; `length` is a cut answer. */
+  readonly finishReason: Response.FinishReason
+  readonly turns: number
+  readonly toolCalls: number
+  /** In the order in which they first answered. */
+  readonly models: ReadonlyArray<ModelShare>
+  readonly usage: Usage
+  /** US dollars of all turns with a known price; absent where there is none. */
+  readonly costUsd: number | undefined
+  readonly transcript: Transcript
+}
+
+interface Row {
+  readonly turns: number
+  readonly usage: Usage
+  readonly costUsd: number | undefined
+}
+
+/** What a run has taken so far, by target. Immutable. */
+export type Tally = ReadonlyMap<string, Row>
+
+export const emptyTally: Tally = new Map()
+
+const noUsage: Usage = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0 }
+
+/** The tally with one more answer. */
+export const count = (tally: Tally, parts: ReadonlyArray<Response.AnyPart>): Tally => {
+  const by = answeredBy(parts)
+  const target = Option.match(by, { onNone: () => "unknown", onSome: ({ target }) => target })
+  const costUsd = Option.getOrUndefined(by)?.costUsd
+  const finish = parts.findLast((part) => part.type === "finish")
+  const row = tally.get(target)
+  return new Map(tally).set(target, {
+    turns: (row?.turns ?? 0) + 1,
+    usage: plus(row?.usage ?? noUsage, {
+      inputTokens: finish?.usage.inputTokens.total ?? 0,
+      cachedInputTokens: finish?.usage.inputTokens.cacheRead ?? 0,
+      outputTokens: finish?.usage.outputTokens.total ?? 0
+    }),
+    costUsd: sum(row?.costUsd, costUsd)
+  })
+}
+
+/** The parts of an outcome that follow from the tally. */
+export const totals = (tally: Tally): Pick<Outcome, "models" | "usage" | "costUsd" | "turns"> => {
+  const rows = [...tally.values()]
+  const turns = rows.reduce((all, row) => all + row.turns, 0)
+  return {
+    turns,
+    models: [...tally].map(([target, row]) => ({ target, ...row, share: row.turns / turns })),
+    usage: rows.reduce((all, row) => plus(all, row.usage), noUsage),
+    costUsd: rows.reduce<number | undefined>((all, row) => sum(all, row.costUsd), undefined)
+  }
+}
+
+const plus = (a: Usage, b: Usage): Usage => ({
+  inputTokens: a.inputTokens + b.inputTokens,
+  cachedInputTokens: a.cachedInputTokens + b.cachedInputTokens,
+  outputTokens: a.outputTokens + b.outputTokens
+})
+
+const sum = (a: number | undefined, b: number | undefined): number | undefined =>
+  a === undefined ? b : a + (b ?? 0)

@@ -1,0 +1,117 @@
+/**
+ * Runs the tool calls of one complete answer.
+ *
+ * Every call gets a result, so that the transcript stays legal: an unknown tool, arguments that do not fit, a
+ * timeout and a refused approval are error results that the model reads. A failure that a tool declares with
+ * `failureMode: "error"` ends the run, as it does in effect/ai.
+ */
+import { Duration, Effect, Option, Schema, Stream, Tracer } from "effect"
+import { AiError, Response } from "effect/ai"
+import type { Prompt, Tool, Toolkit } from "effect/ai"
+
+export type Kit = Toolkit.WithHandler<Record<string, Tool.Any>>
+type Call = Response.ToolCallPart<string, unknown>
+type Result = Response.ToolResultPart<string, unknown, unknown>
+
+export interface Settings {
+  /** Each call's time limit. */
+  readonly timeout: Duration.Duration
+  /** Asked for tools that need approval; without it they are refused. */
+  readonly approve: ((call: { readonly tool: string; readonly params: unknown }) => Effect.Effect<boolean>) | undefined
+}
+
+/** The result of one call. `E` are the failures that the tools declare. */
+export const runCall = <E, R>(
+  kit: Kit,
+  call: Call,
+  messages: ReadonlyArray<Prompt.Message>,
+  settings: Settings
+): Effect.Effect<Result, E, R> =>
+  Effect.gen(function* () {
+    const tool = Object.hasOwn(kit.tools, call.name) ? kit.tools[call.name] : undefined
+    if (tool !== undefined && (yield* needsApproval(tool, call, messages))) {
+      const approved = yield* settings.approve?.({ tool: call.name, params: call.params }) ?? Effect.succeed(false)
+      if (!approved) return refused(call, "execution-denied", "This call was not approved.")
+    }
+    const last = yield* handle(kit, call).pipe(
+      Effect.timeoutOrElse({ duration: settings.timeout, orElse: () => Effect.succeed(timedOut(call, settings.timeout)) })
+    )
+    return last
+    // The kit's own types are erased here; `Agent.run` states them.
+  }) as Effect.Effect<Result, E, R>
+
+/** A result without running anything. */
+export const refused = (call: Call, type: string, reason: string): Result => {
+  const result = { type, reason }
+  return Response.makePart("tool-result", {
+    id: call.id,
+    name: call.name,
+    providerExecuted: false,
+    preliminary: false,
+    isFailure: true,
+    result,
+    encodedResult: result
+  })
+}
+
+const timedOut = (call: Call, limit: Duration.Duration): Result =>
+  refused(call, "execution-timeout", `The tool gave no result within ${Duration.format(limit)}.`)
+
+const handle = (kit: Kit, call: Call) =>
+  Effect.scoped(
+    Effect.useSpan(`tool ${call.name}`, { kind: "internal" }, (span) =>
+      // Never: the params were not checked, `handle` decodes them and fails with an AiError.
+      kit.handle(call.name, call.params as never, call.id).pipe(
+        Stream.unwrap,
+        Stream.filter((result) => !result.preliminary),
+        Stream.runLast,
+        Effect.map(
+          Option.match({
+            onNone: () => refused(call, "execution-empty", "The tool gave no result."),
+            onSome: ({ result, encodedResult, isFailure, modelOutput }) =>
+              Response.makePart("tool-result", {
+                id: call.id,
+                name: call.name,
+                providerExecuted: false,
+                preliminary: false,
+                isFailure,
+                result,
+                encodedResult,
+                ...(modelOutput === undefined ? {} : { modelOutput })
+              })
+          })
+        ),
+        Effect.catchIf(AiError.isAiError, (error) =>
+          Effect.succeed(refused(call, "execution-failed", error.reason.message))
+        ),
+        Effect.provideService(Tracer.ParentSpan, withoutParameters(span))
+      )
+    )
+  )
+
+/** effect/ai writes a call's parameters into the span; they are content of the conversation. */
+const withoutParameters = (span: Tracer.Span): Tracer.Span =>
+  Object.create(span, {
+    attribute: {
+      value: (key: string, value: unknown) => {
+        if (key !== "parameters") span.attribute(key, value)
+      }
+    }
+  })
+
+/** Arguments that do not fit need no approval: the handler never sees them. A check that dies refuses. */
+const needsApproval = (
+  tool: Tool.Any,
+  call: Call,
+  messages: ReadonlyArray<Prompt.Message>
+): Effect.Effect<boolean> => {
+  const { needsApproval } = tool
+  if (typeof needsApproval !== "function") return Effect.succeed(needsApproval === true)
+  return Schema.decodeUnknownEffect(tool.parametersSchema)(call.params).pipe(
+    Effect.map((params) => needsApproval(params, { toolCallId: call.id, messages })),
+    Effect.flatMap((answer) => (Effect.isEffect(answer) ? answer : Effect.succeed(answer))),
+    Effect.catchTag("SchemaError", () => Effect.succeed(false)),
+    Effect.catchDefect(() => Effect.succeed(true))
+    // The schema's services are the handler's, which `Agent.run` asks for.
+  ) as Effect.Effect<boolean>
+}

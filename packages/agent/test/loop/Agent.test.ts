@@ -1,0 +1,287 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Exit, Fiber, Inspectable, Layer, Schema, Stream } from "effect"
+import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { Agent, Failover, RecoveryPolicy } from "@outlast/agent"
+import { ResilienceEvents } from "@outlast/resilience"
+import type { FaultPlan } from "@outlast/testing"
+import { ScriptedModel } from "@outlast/testing"
+
+const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
+
+const Add = Tool.make("add", {
+  parameters: Schema.Struct({ a: Schema.Finite, b: Schema.Finite }),
+  success: Schema.Finite
+})
+const Kit = Toolkit.make(Add)
+const KitLive = Kit.toLayer({ add: ({ a, b }) => Effect.succeed(a + b) })
+
+const call = (name: string, params: { readonly [field: string]: Schema.Json }) => ({ toolCalls: [{ name, params }] })
+const plan = (answers: FaultPlan.FaultPlan["answers"], faults: ReadonlyArray<FaultPlan.Step> = []) => ({ answers, faults })
+
+const target = (script: FaultPlan.FaultPlan, options: Partial<ScriptedModel.Options> = {}) =>
+  ScriptedModel.make({ provider: "anthropic", model: "m", plan: script, ...options })
+
+const recording = () => {
+  const seen: Array<string> = []
+  const layer = ResilienceEvents.layerHandler((event) =>
+    Effect.sync(() => {
+      if (event._tag === "AgentTransition" && "transition" in event) seen.push(String(event.transition))
+    })
+  )
+  return { seen, layer }
+}
+
+describe("Agent.run", () => {
+  it.effect("asks, runs tools, asks again, and tells what it took", () =>
+    Effect.gen(function* () {
+      const model = yield* target(
+        plan([
+          { ...call("add", { a: 1, b: 2 }), usage: { input: 100, output: 10 } },
+          { text: "It is 3.", usage: { input: 120, output: 5 } }
+        ]),
+        { info: { price: { input: 1, output: 10 } } }
+      )
+      const { seen, layer } = recording()
+      const outcome = yield* Agent.run({ prompt: "1 + 2?", toolkit: Kit }).pipe(
+        Effect.provide([KitLive, Failover.layer([model], { policy }), layer])
+      )
+      assert.strictEqual(outcome.status, "completed")
+      assert.strictEqual(outcome.text, "It is 3.")
+      assert.deepStrictEqual([outcome.turns, outcome.toolCalls], [2, 1])
+      assert.deepStrictEqual(outcome.usage.outputTokens, 15)
+      assert.strictEqual(outcome.models.length, 1)
+      assert.deepInclude(outcome.models[0], { target: "anthropic/m", turns: 2, share: 1 })
+      assert.approximately(outcome.costUsd ?? 0, (220 * 1 + 15 * 10) / 1e6, 1e-9)
+      assert.deepStrictEqual(seen, ["next_turn", "completed"])
+      assert.deepStrictEqual(
+        outcome.transcript.prompt.content.map((message) => message.role),
+        ["user", "assistant", "tool", "assistant"]
+      )
+    })
+  )
+
+  it.effect("parallel calls have their results in the order of the calls", () =>
+    Effect.gen(function* () {
+      const gate = yield* Deferred.make<void>()
+      const slow = Kit.toLayer({
+        add: ({ a, b }) => (a === 1 ? Effect.as(Deferred.await(gate), a + b) : Effect.as(Deferred.succeed(gate, undefined), a + b))
+      })
+      const model = yield* target(
+        plan([
+          { toolCalls: [{ name: "add", params: { a: 1, b: 1 } }, { name: "add", params: { a: 2, b: 2 } }] },
+          { text: "done" }
+        ])
+      )
+      const outcome = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        Effect.provide([slow, Failover.layer([model], { policy })])
+      )
+      const results = outcome.transcript.prompt.content.flatMap((message) =>
+        message.role === "tool" ? message.content.flatMap((part) => (part.type === "tool-result" ? [part.result] : [])) : []
+      )
+      assert.deepStrictEqual(results, [2, 4])
+    })
+  )
+
+  it.effect("what the model gets wrong is told to the model", () =>
+    Effect.gen(function* () {
+      const model = yield* target(
+        plan([call("subtract", {}), call("add", { a: "one" }), { text: "I give up." }])
+      )
+      const outcome = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        Effect.provide([KitLive, Failover.layer([model], { policy })])
+      )
+      const results = outcome.transcript.prompt.content.flatMap((message) =>
+        message.role === "tool" ? message.content.flatMap((part) => (part.type === "tool-result" ? [part] : [])) : []
+      )
+      assert.deepStrictEqual(results.map((result) => result.isFailure), [true, true])
+      assert.include(JSON.stringify(results[0]?.result), "subtract")
+      assert.strictEqual(outcome.text, "I give up.")
+    })
+  )
+
+  it.effect("a tool that takes too long is given up and the model is told", () =>
+    Effect.gen(function* () {
+      const never = Kit.toLayer({ add: () => Effect.never })
+      const model = yield* target(plan([call("add", { a: 1, b: 2 }), { text: "too slow" }]))
+      const fiber = yield* Agent.run({ prompt: "x", toolkit: Kit, toolTimeout: "30 seconds" }).pipe(
+        Effect.provide([never, Failover.layer([model], { policy })]),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("30 seconds")
+      const outcome = yield* Fiber.join(fiber)
+      assert.strictEqual(outcome.text, "too slow")
+      assert.include(JSON.stringify(outcome.transcript.prompt), "no result within 30s")
+    })
+  )
+
+  it.effect("no tool of a cut answer runs", () =>
+    Effect.gen(function* () {
+      let ran = 0
+      const counting = Kit.toLayer({ add: ({ a, b }) => Effect.sync(() => (ran++, a + b)) })
+      const model = yield* target(
+        plan([call("add", { a: 1, b: 2 }), { text: "ok" }], [{ fault: { type: "finish", reason: "length" } }])
+      )
+      const outcome = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        Effect.provide([counting, Failover.layer([model], { policy })])
+      )
+      assert.strictEqual(ran, 0)
+      assert.strictEqual(outcome.status, "completed")
+    })
+  )
+
+  it.effect("a tool that needs approval is refused unless somebody approves", () =>
+    Effect.gen(function* () {
+      const Pay = Toolkit.make(
+        Tool.make("pay", { parameters: Schema.Struct({ amount: Schema.Finite }), success: Schema.String }).setNeedsApproval(
+          ({ amount }) => amount > 10
+        )
+      )
+      const paid: Array<number> = []
+      const PayLive = Pay.toLayer({ pay: ({ amount }) => Effect.sync(() => (paid.push(amount), "paid")) })
+      const script = plan([call("pay", { amount: 5 }), call("pay", { amount: 50 }), { text: "done" }])
+      const pay = (approve?: Agent.Options<{}>["approve"]) =>
+        Effect.flatMap(target(script), (model) =>
+          Agent.run({ prompt: "x", toolkit: Pay, approve }).pipe(
+            Effect.provide([PayLive, Failover.layer([model], { policy })])
+          )
+        )
+      yield* pay()
+      assert.deepStrictEqual(paid, [5])
+      yield* pay(({ tool }) => Effect.succeed(tool === "pay"))
+      assert.deepStrictEqual(paid, [5, 5, 50])
+    })
+  )
+
+  it.effect("ends after maxTurns, and after maxCost, with a transcript that can be gone on with", () =>
+    Effect.gen(function* () {
+      const endless = { answers: () => call("add", { a: 1, b: 2 }) }
+      const turns = yield* Agent.run({ prompt: "x", toolkit: Kit, maxTurns: 3 }).pipe(
+        Effect.provide([KitLive, Failover.layer([yield* target(endless)], { policy })])
+      )
+      assert.deepStrictEqual([turns.status, turns.turns, turns.toolCalls], ["turn_limit", 3, 3])
+      assert.strictEqual(turns.transcript.prompt.content.at(-1)?.role, "tool")
+
+      const costly = { answers: () => ({ ...call("add", { a: 1, b: 2 }), usage: { input: 0, output: 100_000 } }) }
+      const priced = yield* target(costly, { info: { price: { input: 1, output: 10 } } })
+      const cost = yield* Agent.run({ prompt: "x", toolkit: Kit, maxCost: 2.5 }).pipe(
+        Effect.provide([KitLive, Failover.layer([priced], { policy })])
+      )
+      assert.deepStrictEqual([cost.status, cost.turns], ["cost_limit", 3])
+
+      assert.throws(() => Agent.run({ prompt: "x", maxTurns: 0 }), RangeError, /maxTurns/)
+      assert.throws(() => Agent.run({ prompt: "x", maxCost: 0 }), RangeError, /maxCost/)
+    })
+  )
+
+  it.effect("a failure keeps the transcript, prints nothing of it, and the run goes on from it", () =>
+    Effect.gen(function* () {
+      const script = plan(
+        [call("add", { a: 1, b: 2 }), { text: "It is 3." }],
+        [{ skip: 1, times: 1, fault: { type: "status", status: 401 } }]
+      )
+      const model = yield* target(script)
+      const { seen, layer } = recording()
+      const options = { prompt: "the secret sum of one and two", toolkit: Kit }
+      yield* Effect.gen(function* () {
+        const failed = yield* Effect.flip(Agent.run(options))
+        assert.strictEqual(failed._tag, "AgentFailed")
+        assert.strictEqual(failed.reason._tag, "AllTargetsOut")
+        assert.deepStrictEqual(failed.transcript.prompt.content.map((message) => message.role), ["user", "assistant", "tool"])
+        const printed = [String(failed), JSON.stringify(failed), Inspectable.toStringUnknown(failed), failed.stack]
+        assert.notInclude(printed.join(), "secret sum")
+        assert.include(failed.message, "run again with it")
+        const outcome = yield* Agent.run({ ...options, prompt: failed.transcript.prompt })
+        assert.strictEqual(outcome.text, "It is 3.")
+      }).pipe(Effect.provide([KitLive, Failover.layer([model], { policy }), layer]))
+      assert.deepStrictEqual(seen, ["next_turn", "model_failed", "completed"])
+    })
+  )
+
+  it.effect("typed failures of tools stay typed", () =>
+    Effect.gen(function* () {
+      class Broke extends Schema.TaggedError<Broke>("Broke")("Broke", {}) {}
+      const Failing = Toolkit.make(Tool.make("fail", { success: Schema.String, failure: Broke }))
+      const live = Failing.toLayer({ fail: () => Effect.fail(new Broke()) })
+      const model = yield* target(plan([call("fail", {})]))
+      const failed = yield* Agent.run({ prompt: "x", toolkit: Failing }).pipe(
+        Effect.catchTag("Broke", () => Effect.succeed("caught")),
+        Effect.provide([live, Failover.layer([model], { policy })])
+      )
+      assert.strictEqual(failed, "caught")
+    })
+  )
+
+  it.effect("works over any language model, whose errors become our failures", () =>
+    Effect.gen(function* () {
+      const plain = Layer.effect(
+        LanguageModel.LanguageModel,
+        LanguageModel.make({ generateText: () => Effect.succeed([]), streamText: () => Stream.empty })
+      )
+      const outcome = yield* Agent.run({ prompt: "x" }).pipe(Effect.provide(plain))
+      assert.deepStrictEqual([outcome.status, outcome.finishReason], ["completed", "unknown"])
+    })
+  )
+})
+
+describe("Agent.stream", () => {
+  it.effect("shows text as it comes, results of tools, transitions, and the outcome last", () =>
+    Effect.gen(function* () {
+      const model = yield* target(plan([call("add", { a: 1, b: 2 }), { text: "It is 3." }]))
+      const parts = yield* Agent.stream({ prompt: "x", toolkit: Kit }).pipe(
+        Stream.runCollect,
+        Effect.provide([KitLive, Failover.layer([model], { policy })])
+      )
+      const types = parts.map((part) => part.type)
+      assert.include(types, "text-delta")
+      assert.isBelow(types.indexOf("tool-call"), types.indexOf("tool-result"))
+      const last = parts.at(-1)
+      assert.isTrue(last?.type === "outcome" && last.outcome.text === "It is 3.")
+    })
+  )
+
+  it.effect("a stream that breaks in the middle of an answer goes on with the same text", () =>
+    Effect.gen(function* () {
+      const text = "The quick brown fox jumps over the lazy dog."
+      const model = yield* target(plan([{ text }], [{ fault: { type: "reset", after: 3 } }]))
+      const fiber = yield* Agent.stream({ prompt: "x" }).pipe(
+        Stream.runCollect,
+        Effect.provide(Failover.layer([model], { policy })),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("1 minute")
+      const parts = yield* Fiber.join(fiber)
+      assert.strictEqual(parts.filter((part) => part.type === "text-start").length, 1)
+      assert.strictEqual(parts.filter((part) => part.type === "text-end").length, 1)
+      assert.strictEqual(parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])).join(""), text)
+      assert.strictEqual((yield* model.requests).length, 2)
+    })
+  )
+
+  it.effect("an interrupted run says where it was, and leaves nothing running", () =>
+    Effect.gen(function* () {
+      const { seen, layer } = recording()
+      const model = yield* target(plan([{ text: "never" }], [{ fault: { type: "stall" } }]))
+      const first = yield* Agent.run({ prompt: "x" }).pipe(
+        Effect.provide([Failover.layer([model], { policy }), layer]),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("1 second")
+      assert.isTrue(Exit.hasInterrupts(yield* Effect.andThen(Fiber.interrupt(first), Fiber.await(first))))
+
+      let released = false
+      const hanging = Kit.toLayer({
+        add: () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => (released = true)))
+      })
+      const calling = yield* target(plan([call("add", { a: 1, b: 2 })]))
+      const second = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        Effect.provide([hanging, Failover.layer([calling], { policy }), layer]),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.interrupt(second)
+      assert.isTrue(released)
+      assert.deepStrictEqual(seen, ["aborted_streaming", "aborted_tools"])
+    })
+  )
+})
