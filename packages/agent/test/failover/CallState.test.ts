@@ -90,6 +90,8 @@ const targets = fc.uniqueArray(target, { minLength: 1, maxLength: 4, selector: (
 // -----------------------------------------------------------------------------
 
 interface Log {
+  /** For each wait: whether some target was ready at its end. */
+  readonly waitsPaid: ReadonlyArray<boolean>
   readonly actions: ReadonlyArray<CallState.Action>
   readonly final: CallState.CallState
   /** At the beginning of each attempt but the first: what waits and failed attempts had taken by then. */
@@ -112,6 +114,7 @@ const simulate = (
   const actions: Array<CallState.Action> = []
   const spentAtAttempts: Array<number> = []
   const costAtAttempts: Array<number> = []
+  const waitsPaid: Array<boolean> = []
   for (const { failure, commit, elapsed, cost: price, draw, other } of turns) {
     if (other !== undefined) {
       const view = views[other[0] % views.length]
@@ -125,9 +128,10 @@ const simulate = (
     if (action.cooldown !== undefined) cooldowns = Cooldown.open(cooldowns, action.cooldown, now)
     switch (action._tag) {
       case "GiveUp":
-        return { actions, final: state, spentAtAttempts, costAtAttempts, ended: true }
+        return { actions, final: state, waitsPaid, spentAtAttempts, costAtAttempts, ended: true }
       case "Wait":
         assert.isAtLeast(action.until, now)
+        waitsPaid.push(views.some(({ ref }) => Cooldown.outOf(cooldowns, ref, action.until) === undefined))
         spent += action.until - now
         now = action.until
         event = { _tag: "Woke" }
@@ -144,7 +148,7 @@ const simulate = (
         event = { _tag: "Failed", failure, commit, elapsed, cost: price }
     }
   }
-  return { actions, final: state, spentAtAttempts, costAtAttempts, ended: false }
+  return { actions, final: state, waitsPaid, spentAtAttempts, costAtAttempts, ended: false }
 }
 
 const attemptsOf = (actions: ReadonlyArray<CallState.Action>) =>
@@ -205,6 +209,25 @@ describe("for every policy and every sequence of events", () => {
         }
       }
     })
+  })
+
+  it("no wait is in vain: at its end some target is ready", () => {
+    check(({ waitsPaid }) => assert.notInclude(waitsPaid, false))
+  })
+
+  it("it ends even if others take every target away at every wake", () => {
+    const views: ReadonlyArray<CallState.TargetView> = [
+      { ref: { id: "a", provider: "p", model: "m", endpoint: "", key: "" }, contextWindow: undefined }
+    ]
+    const failure = new ProviderFailure.ProviderFailure({
+      reason: new FailoverReason.Overloaded(),
+      evidence: { rule: "test", signal: "local", depth: 0 },
+      detail: ""
+    })
+    const stolen = { failure, commit: "nothing", elapsed: 0, cost: 0, draw: 0, other: [0, 1] } as const
+    const { ended, actions } = simulate(RecoveryPolicy.background, views, new Array(40).fill(stolen))
+    assert.isTrue(ended)
+    assert.isTrue(actions.every(({ _tag }) => _tag === "Wait" || _tag === "GiveUp"))
   })
 
   it("once text was seen every further attempt continues it", () => {
