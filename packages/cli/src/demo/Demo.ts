@@ -1,0 +1,180 @@
+/**
+ * `outlast demo`: the same program, with the same faults, first without Outlast and then with it.
+ */
+import { Console, Data, Effect, FileSystem, Layer, Option, Redacted, Ref, Runtime, Stream } from "effect"
+import type { PlatformError } from "effect"
+import { LanguageModel } from "effect/ai"
+import { Direct, Failover, KeySource } from "@outlast/agent"
+import type { Chain, FailoverEvent, ProviderModel } from "@outlast/agent"
+import { Anthropic, Google, OpenAi } from "@outlast/providers"
+import { ResilienceEvents } from "@outlast/resilience"
+import { FakeProvider, FaultPlan } from "@outlast/testing"
+import { fixTheTest } from "./Program.ts"
+import * as Project from "./Project.ts"
+import * as Story from "./Story.ts"
+import * as Summary from "./Summary.ts"
+import * as Timeline from "./Timeline.ts"
+
+/** The command was used in a way that cannot work. Exit code 2. */
+export class UsageError extends Data.TaggedError("UsageError")<{ readonly message: string }> {
+  override readonly [Runtime.errorExitCode] = 2
+}
+
+export interface Options {
+  /** Print the summary of the second run as one JSON object on the last line. */
+  readonly json: boolean
+  /** A JSON file with `faults`, and `answers` if the job is to be done differently. */
+  readonly plan: Option.Option<string>
+  readonly seed: Option.Option<number>
+  /** Do the job with a real provider instead. */
+  readonly provider: Option.Option<RealProvider>
+  readonly model: Option.Option<string>
+  readonly paint: Timeline.Paint
+}
+
+export type RealProvider = "anthropic" | "openai" | "google"
+
+/** Runs the demo. `true` when the job was done and verified. */
+export const run = (options: Options) =>
+  Effect.gen(function* () {
+    const summary = Option.isSome(options.provider)
+      ? yield* real(options.provider.value, options)
+      : yield* rehearsed(options)
+    yield* Console.log("")
+    for (const line of Summary.lines(summary, options.paint)) yield* Console.log(line)
+    if (options.json) yield* Console.log(JSON.stringify(summary))
+    return summary.outcome === "completed" && summary.jobVerified
+  })
+
+/** Both runs against fake providers on this machine. */
+const rehearsed = (options: Options) =>
+  Effect.gen(function* () {
+    const { paint } = options
+    const plan = yield* planOf(options)
+    yield* title(paint, "Without Outlast: a plain effect/ai program with one provider")
+    const first = yield* withServer(plan, paint, (server, timeline) => {
+      const [target] = targetsAt(server)
+      return doTheJob(Direct.layer(target), timeline)
+    })
+    yield* Console.log("")
+    yield* Console.log(`  The agent ${first.outcome === "failed" ? "died" : "lived"}; the job is ${first.jobVerified ? "" : "not "}done.`)
+    yield* title(paint, "With Outlast: the same program and the same faults, another layer")
+    return yield* withServer(plan, paint, (server, timeline) => doTheJob(Failover.layer(targetsAt(server)), timeline))
+  })
+
+/** The job with a real provider, whose key is in the environment. */
+const real = (provider: RealProvider, { paint, model }: Options) =>
+  Effect.gen(function* () {
+    const { target, key, name } = realTarget(provider, model)
+    const found = yield* Effect.option(KeySource.env(key).load)
+    if (Option.isNone(found) || Redacted.value(found.value) === "") {
+      return yield* new UsageError({
+        message: `--provider ${provider} needs a key: set ${key} and run the demo again. Without --provider it needs none.`
+      })
+    }
+    yield* title(paint, `With Outlast, and the real ${name}`)
+    return yield* Effect.flatMap(Timeline.make(paint), (timeline) => doTheJob(Failover.layer([target]), timeline))
+  })
+
+const realTarget = (
+  provider: RealProvider,
+  model: Option.Option<string>
+): { readonly target: ProviderModel.TargetSpec; readonly key: string; readonly name: string } => {
+  const named = (fallback: string) => Option.getOrElse(model, () => fallback)
+  switch (provider) {
+    case "anthropic":
+      return { target: Anthropic.model(named("claude-sonnet-4-5")), key: Anthropic.defaults.keys[0], name: "Anthropic" }
+    case "openai":
+      return { target: OpenAi.model(named("gpt-5.1")), key: OpenAi.defaults.keys[0], name: "OpenAI" }
+    case "google":
+      return { target: Google.model(named("gemini-2.5-pro")), key: Google.defaults.keys[0], name: "Google" }
+  }
+}
+
+/** The chain of the second run; the first run has only its first entry, with its first key. */
+const targetsAt = (server: FakeProvider.FakeProvider): readonly [ProviderModel.TargetSpec, ProviderModel.TargetSpec] => [
+  Anthropic.model("claude-sonnet-4-5", {
+    baseUrl: server.baseUrl("anthropic"),
+    keys: Story.keys.anthropic.map(demoKey)
+  }),
+  OpenAi.chatModel("gpt-4.1", { baseUrl: server.baseUrl("openai"), keys: Story.keys.openai.map(demoKey) })
+]
+
+const demoKey = (value: string): KeySource.KeySource => KeySource.value(value, Redacted.make(value))
+
+const withServer = <A, E, R>(
+  plan: FaultPlan.FaultPlan,
+  paint: Timeline.Paint,
+  use: (server: FakeProvider.FakeProvider, timeline: Timeline.Timeline) => Effect.Effect<A, E, R>
+) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const server = yield* FakeProvider.make({ plan })
+      const timeline = yield* Timeline.make(paint)
+      yield* Effect.forkScoped(Stream.runForEach(server.arrivals, timeline.server))
+      return yield* use(server, timeline)
+    })
+  )
+
+/** Runs the program on a fresh project, shows what happens, and checks the result. */
+const doTheJob = (
+  model: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError>,
+  timeline: Timeline.Timeline
+) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const { paint } = timeline
+      const events = yield* Ref.make<ReadonlyArray<FailoverEvent.FailoverEvent>>([])
+      const tools = yield* Ref.make(0)
+      const project = yield* Project.make
+      const watch = ResilienceEvents.layerHandler((event) => {
+        // Nothing but the failover publishes in the demo.
+        const known = event as FailoverEvent.FailoverEvent
+        return Effect.andThen(Ref.update(events, (all) => [...all, known]), timeline.event(known))
+      })
+      const workspace = Project.layer(project.folder, (tool) =>
+        Effect.andThen(Ref.update(tools, (n) => n + 1), timeline.agent(`⚒ ${tool}`))
+      )
+      const outcome = yield* fixTheTest((text) => timeline.agent(`“${text}”`, paint.strong)).pipe(
+        Effect.as("completed" as const),
+        Effect.provide([model, workspace]),
+        Effect.provide(watch),
+        Effect.catch((error) => Effect.as(timeline.agent(`✗ ${error.message}`, paint.bad), "failed" as const))
+      )
+      return Summary.make(yield* Ref.get(events), {
+        outcome,
+        toolCalls: yield* Ref.get(tools),
+        jobVerified: yield* project.verify
+      })
+    })
+  )
+
+const planOf = ({ plan, seed }: Options) =>
+  Effect.gen(function* () {
+    if (Option.isSome(plan) && Option.isSome(seed)) {
+      return yield* new UsageError({ message: "Give either --plan or --seed, not both." })
+    }
+    if (Option.isSome(plan)) return yield* readPlan(plan.value)
+    return Option.isSome(seed) ? yield* Story.seeded(seed.value) : Story.plan
+  })
+
+const readPlan = (file: string): Effect.Effect<FaultPlan.FaultPlan, UsageError, FileSystem.FileSystem> =>
+  Effect.gen(function* () {
+    const fs = yield* FileSystem.FileSystem
+    const text = yield* fs.readFileString(file).pipe(
+      Effect.mapError((error: PlatformError.PlatformError) => new UsageError({ message: `The plan ${file} cannot be read: ${error.message}` }))
+    )
+    const json = yield* Effect.try({
+      try: (): unknown => JSON.parse(text),
+      catch: (error) => new UsageError({ message: `The plan ${file} is not JSON: ${String(error)}` })
+    })
+    const withAnswers =
+      typeof json === "object" && json !== null && !Array.isArray(json) ? { answers: Story.answers, ...json } : json
+    return yield* Effect.mapError(
+      FaultPlan.decode(withAnswers),
+      (error) => new UsageError({ message: `The plan ${file} cannot be used. ${error.message}` })
+    )
+  })
+
+const title = (paint: Timeline.Paint, text: string) =>
+  Effect.andThen(Console.log(""), Console.log(paint.strong(`── ${text} ──`)))

@@ -1,0 +1,30 @@
+/**
+ * The agent: a plain effect/ai program that knows nothing of Outlast.
+ *
+ * It runs twice, with one line changed outside of it: the layer that provides its `LanguageModel`.
+ */
+import { Effect, Stream } from "effect"
+import { Chat } from "effect/ai"
+import { task, Workspace } from "./Project.ts"
+
+/** More turns than the job needs: a model that never stops must not run for ever. */
+const maxTurns = 20
+
+/** Works until the model asks for no more tools; gives its last words. */
+export const fixTheTest = (show: (text: string) => Effect.Effect<void>) =>
+  Effect.gen(function* () {
+    const chat = yield* Chat.fromPrompt([{ role: "system", content: "You are a careful programmer." }])
+    for (let turn = 1; turn <= maxTurns; turn++) {
+      let text = ""
+      let tools = 0
+      yield* chat.streamText({ prompt: turn === 1 ? task : [], toolkit: Workspace }).pipe(
+        Stream.runForEach((part) => {
+          if (part.type === "text-delta") text += part.delta
+          if (part.type === "tool-call") tools++
+          return part.type === "text-end" ? show(text) : Effect.void
+        })
+      )
+      if (tools === 0) return text
+    }
+    return yield* Effect.die(new Error(`The model asked for tools in ${maxTurns} turns in a row.`))
+  })

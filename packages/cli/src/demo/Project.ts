@@ -1,0 +1,152 @@
+/**
+ * The job: a small project with a failing test, in a folder of its own, and the tools to mend it.
+ *
+ * Whether it was mended is not the agent's word: `verify` puts the original tests back and runs them in a fresh
+ * process.
+ */
+import { Effect, FileSystem, Path, Schema, Stream } from "effect"
+import type { PlatformError, Scope } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { ChildProcess, ChildProcessSpawner } from "effect/process"
+
+const source = `/** Prices are in cents. */
+export const subtotal = (items) => items.reduce((sum, item) => sum + item.price * item.quantity, 0)
+
+/** \`percent\` off, rounded to whole cents. */
+export const discount = (amount, percent) => Math.round(amount * (1 - percent))
+
+export const total = (items, percent = 0) => discount(subtotal(items), percent)
+`
+
+const tests = `import assert from "node:assert/strict"
+import { test } from "node:test"
+import { discount, subtotal, total } from "../src/cart.mjs"
+
+const items = [{ price: 1250, quantity: 2 }, { price: 999, quantity: 1 }]
+
+test("adds up prices and quantities", () => assert.equal(subtotal(items), 3499))
+test("takes the percentage off", () => assert.equal(discount(1000, 15), 850))
+test("gives nothing off by default", () => assert.equal(total(items), 3499))
+test("takes the discount off the whole cart", () => assert.equal(total(items, 10), 3149))
+`
+
+const files = { "src/cart.mjs": source, "test/cart.test.mjs": tests, "README.md": "# A shopping cart\n" } as const
+
+/** What an agent may do with the project. */
+export const Workspace = Toolkit.make(
+  Tool.make("list_files", {
+    description: "Lists the files of the project.",
+    success: Schema.Array(Schema.String)
+  }),
+  Tool.make("read_file", {
+    description: "Reads a file of the project.",
+    parameters: Schema.Struct({ path: Schema.String }),
+    success: Schema.String,
+    failure: Schema.String,
+    failureMode: "return"
+  }),
+  Tool.make("edit_file", {
+    description: "Replaces one piece of text in a file. `find` must occur exactly once.",
+    parameters: Schema.Struct({ path: Schema.String, find: Schema.String, replace: Schema.String }),
+    success: Schema.String,
+    failure: Schema.String,
+    failureMode: "return"
+  }),
+  Tool.make("run_tests", {
+    description: "Runs the tests of the project and gives their output.",
+    success: Schema.Struct({ exitCode: Schema.Finite, output: Schema.String })
+  })
+)
+
+export const task =
+  "One test of this project fails. Find out why, mend the code (not the test), and show that all tests pass."
+
+export interface Project {
+  readonly folder: string
+  /** Whether the original tests pass, in a fresh process. */
+  readonly verify: Effect.Effect<boolean>
+}
+
+type Services = FileSystem.FileSystem | Path.Path | ChildProcessSpawner.ChildProcessSpawner
+
+/** A fresh copy of the project in a temporary folder, which goes with the scope. */
+export const make: Effect.Effect<Project, PlatformError.PlatformError, Services | Scope.Scope> = Effect.gen(
+  function* () {
+    const fs = yield* FileSystem.FileSystem
+    const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
+    const path = yield* Path.Path
+    const folder = yield* fs.makeTempDirectoryScoped({ prefix: "outlast-demo-" })
+    for (const [name, content] of Object.entries(files)) {
+      yield* fs.makeDirectory(path.dirname(path.join(folder, name)), { recursive: true })
+      yield* fs.writeFileString(path.join(folder, name), content)
+    }
+    const verify = fs.writeFileString(path.join(folder, "test/cart.test.mjs"), tests).pipe(
+      Effect.andThen(runTests(folder)),
+      Effect.provideService(ChildProcessSpawner.ChildProcessSpawner, spawner),
+      Effect.map(({ exitCode }) => exitCode === 0),
+      Effect.orElseSucceed(() => false)
+    )
+    return { folder, verify }
+  }
+)
+
+/** Characters of test output that the agent gets. */
+const maxOutput = 4_000
+
+const runTests = (folder: string) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
+      // A run of our own tests must not make the project's runner report to it.
+      const env = { NODE_OPTIONS: "", NODE_TEST_CONTEXT: undefined }
+      const command = ChildProcess.make(process.execPath, ["--test", "--test-reporter=tap"], { cwd: folder, env, extendEnv: true })
+      const handle = yield* spawner.spawn(command)
+      const output = yield* handle.all.pipe(Stream.decodeText(), Stream.mkString)
+      return { exitCode: Number(yield* handle.exitCode), output: output.slice(0, maxOutput) }
+    })
+  )
+
+/** The tools, working on real files of `folder` and nothing outside it; `used` hears of each call. */
+export const layer = (folder: string, used: (tool: string) => Effect.Effect<void>) =>
+  Workspace.toLayer(
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const path = yield* Path.Path
+      const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
+      const inside = (name: string) => {
+        const full = path.resolve(folder, name)
+        return full.startsWith(folder + path.sep)
+          ? Effect.succeed(full)
+          : Effect.fail(`${name} is outside the project. Use a path relative to its root, like src/cart.mjs.`)
+      }
+      const read = (name: string) =>
+        Effect.flatMap(inside(name), (full) =>
+          Effect.mapError(fs.readFileString(full), () => `There is no file ${name}. list_files shows what there is.`)
+        )
+      const list = fs.readDirectory(folder, { recursive: true }).pipe(
+        Effect.map((names) => names.filter((name) => path.extname(name) !== "").sort()),
+        Effect.orDie
+      )
+      const edit = (name: string, find: string, replace: string) =>
+        Effect.gen(function* () {
+          const full = yield* inside(name)
+          const parts = (yield* read(name)).split(find)
+          if (find === "" || parts.length !== 2) {
+            return yield* Effect.fail(`\`find\` must occur exactly once in ${name}; it occurs ${parts.length - 1} times.`)
+          }
+          yield* Effect.orDie(fs.writeFileString(full, parts.join(replace)))
+          return `Edited ${name}.`
+        })
+      const test = runTests(folder).pipe(
+        Effect.provideService(ChildProcessSpawner.ChildProcessSpawner, spawner),
+        Effect.orDie
+      )
+      return Workspace.of({
+        list_files: () => Effect.andThen(used("list_files"), list),
+        read_file: ({ path: name }) => Effect.andThen(used(`read_file ${name}`), read(name)),
+        edit_file: ({ path: name, find, replace }) =>
+          Effect.andThen(used(`edit_file ${name}`), edit(name, find, replace)),
+        run_tests: () => Effect.andThen(used("run_tests"), test)
+      })
+    })
+  )

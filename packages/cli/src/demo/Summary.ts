@@ -1,0 +1,95 @@
+/**
+ * What a run took, counted from its events.
+ */
+import type { FailoverEvent } from "@outlast/agent"
+import type { Paint } from "./Timeline.ts"
+
+/** What one target did. */
+export interface TargetSummary {
+  readonly target: string
+  readonly attempts: number
+  readonly answers: number
+  readonly costUsd: number
+}
+
+export interface Summary {
+  readonly outcome: "completed" | "failed"
+  readonly attempts: number
+  /** Times that a call went on at another target. */
+  readonly switches: number
+  /** Times that a call slept before it went on. */
+  readonly waits: number
+  readonly waitedSeconds: number
+  readonly toolCalls: number
+  /** The project's own tests, run in a fresh process, pass. */
+  readonly jobVerified: boolean
+  /** US dollars at the list prices of the catalogue. */
+  readonly costUsd: number
+  readonly targets: ReadonlyArray<TargetSummary>
+}
+
+export const make = (
+  events: ReadonlyArray<FailoverEvent.FailoverEvent>,
+  rest: Pick<Summary, "outcome" | "toolCalls" | "jobVerified">
+): Summary => {
+  const targets = new Map<string, TargetSummary>()
+  const add = (id: string, more: Partial<Omit<TargetSummary, "target">>) => {
+    const { attempts, answers, costUsd } = targets.get(id) ?? { attempts: 0, answers: 0, costUsd: 0 }
+    targets.set(id, {
+      target: id,
+      attempts: attempts + (more.attempts ?? 0),
+      answers: answers + (more.answers ?? 0),
+      costUsd: costUsd + (more.costUsd ?? 0)
+    })
+  }
+  let switches = 0
+  let waits = 0
+  let waited = 0
+  for (const event of events) {
+    switch (event._tag) {
+      case "AttemptStarted":
+      case "AnswerContinued":
+      case "TargetSwitched":
+        add(event.target.id, { attempts: 1 })
+        if (event._tag !== "AttemptStarted" && event.from.id !== event.target.id) switches++
+        break
+      case "CallSucceeded":
+        add(event.target.id, { answers: 1, costUsd: event.costUsd ?? 0 })
+        break
+    }
+    if ("delay" in event && event.delay > 0) {
+      waits++
+      waited += event.delay
+    }
+  }
+  const rows = [...targets.values()]
+  return {
+    outcome: rest.outcome,
+    attempts: rows.reduce((sum, row) => sum + row.attempts, 0),
+    switches,
+    waits,
+    waitedSeconds: Math.round(waited / 100) / 10,
+    toolCalls: rest.toolCalls,
+    jobVerified: rest.jobVerified,
+    costUsd: Math.round(rows.reduce((sum, row) => sum + row.costUsd, 0) * 1e6) / 1e6,
+    targets: rows
+  }
+}
+
+/** The summary for people. */
+export const lines = (summary: Summary, paint: Paint): ReadonlyArray<string> => {
+  const { outcome, jobVerified } = summary
+  const row = (name: string, value: string) => `  ${paint.dim(name.padEnd(10))} ${value}`
+  return [
+    row("outcome", outcome === "completed" ? paint.good(outcome) : paint.bad(outcome)),
+    row("job", jobVerified ? paint.good("done: its tests pass in a fresh process") : paint.bad("not done")),
+    row("attempts", String(summary.attempts)),
+    row("switches", String(summary.switches)),
+    row("waits", `${summary.waits} (${summary.waitedSeconds} s)`),
+    row("tool calls", String(summary.toolCalls)),
+    row("cost", `$${summary.costUsd.toFixed(4)}`),
+    ...summary.targets.map(({ target, attempts, answers, costUsd }) =>
+      row("", `${target}: ${answers} of ${attempts} attempts answered, $${costUsd.toFixed(4)}`)
+    )
+  ]
+}
