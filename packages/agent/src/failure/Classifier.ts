@@ -13,10 +13,10 @@ import { Unknown } from "./FailoverReason.ts"
 import type { Evidence } from "./ProviderFailure.ts"
 import { maxDetail, ProviderFailure } from "./ProviderFailure.ts"
 import * as Redaction from "./Redaction.ts"
-import { codes } from "./rules/codes.ts"
+import { codes, vagueCodes } from "./rules/codes.ts"
 import { connection } from "./rules/connection.ts"
 import { effectAi } from "./rules/effectAi.ts"
-import { statuses } from "./rules/statuses.ts"
+import { statuses, unusable } from "./rules/statuses.ts"
 import type { TargetRef } from "./TargetRef.ts"
 import * as WaitHint from "./WaitHint.ts"
 
@@ -35,8 +35,15 @@ export interface Rule {
   readonly match: (facts: ErrorFacts) => Match | undefined
 }
 
-/** The table that ships: codes of bodies, connection errors, bare statuses, and what effect/ai says itself. */
-export const defaultRules: ReadonlyArray<Rule> = [...codes, ...connection, ...statuses, ...effectAi]
+/** The table that ships: what says most comes first. */
+export const defaultRules: ReadonlyArray<Rule> = [
+  ...codes,
+  ...connection,
+  ...statuses,
+  ...vagueCodes,
+  ...effectAi,
+  ...unusable
+]
 
 export interface Classified {
   readonly reason: FailoverReason

@@ -75,8 +75,8 @@ export const seeded = (seed: number): Effect.Effect<FaultPlan.FaultPlan> =>
   Effect.gen(function* () {
     const faults: Array<FaultPlan.Step> = []
     for (let i = 0; i < 5; i++) {
-      const step = drawn[yield* Random.nextIntBetween(0, drawn.length)]
-      const skip = yield* Random.nextIntBetween(0, 3)
+      const step = drawn[yield* Random.nextIntBetween(0, drawn.length, { halfOpen: true })]
+      const skip = yield* Random.nextIntBetween(0, 3, { halfOpen: true })
       if (step !== undefined) faults.push({ ...step, skip })
     }
     return { answers, faults }

@@ -38,6 +38,10 @@ export const codes: ReadonlyArray<Rule> = [
   code("policy", ["content_filter", "content_policy_violation"], () => new ContentPolicy()),
   code("overloaded", ["overloaded_error", "UNAVAILABLE"], () => new Overloaded()),
   code("rate", ["rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"], () => new RateLimit()),
-  code("timeout", ["timeout_error", "DEADLINE_EXCEEDED"], () => new Timeout({ phase: "total", local: false })),
+  code("timeout", ["timeout_error", "DEADLINE_EXCEEDED"], () => new Timeout({ phase: "total", local: false }))
+]
+
+/** Codes that say no more than "our side failed": a status, where there is one, says more. */
+export const vagueCodes: ReadonlyArray<Rule> = [
   code("server", ["api_error", "server_error", "INTERNAL"], () => new ServerError())
 ]

@@ -1,5 +1,5 @@
 /**
- * Rules on the HTTP status alone: the last structured signal, when neither the body nor a cause said more.
+ * Rules on the HTTP status, when neither the body nor a cause said anything more specific.
  */
 import type { Rule } from "../Classifier.ts"
 import type { FailoverReason } from "../FailoverReason.ts"
@@ -40,7 +40,10 @@ export const statuses: ReadonlyArray<Rule> = [
   // A gateway without an origin (502, 503) is out of capacity as far as a caller can tell; 529 says so.
   status(oneOf(502, 503, 529), "overloaded", () => new Overloaded()),
   status((code) => code >= 500, "server", () => new ServerError()),
-  status((code) => code >= 400, "request", () => new Format({ side: "request" })),
-  // A success that the client could not use: an error page, garbage, an answer off its schema.
+  status((code) => code >= 400, "request", () => new Format({ side: "request" }))
+]
+
+/** A success that the client could not use: an error page, garbage, an answer off its schema. */
+export const unusable: ReadonlyArray<Rule> = [
   status((code) => code >= 200 && code < 300, "response", () => new Format({ side: "response" }))
 ]

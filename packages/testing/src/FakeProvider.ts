@@ -1,0 +1,231 @@
+/**
+ * An HTTP server on this machine that stands in for Anthropic and OpenAI, and follows a `FaultPlan`.
+ *
+ * It is strict: it refuses what the real APIs refuse, with the same status and body, so that a request which
+ * would fail at the provider fails in a test. Only requests that are accepted reach the plan. Answers are as
+ * the APIs send them, with unknown fields, keep-alives, and chunks that break inside lines and characters.
+ *
+ * Time is the Clock of the fiber that made the server: slow answers and keep-alives obey TestClock.
+ * Closing the scope destroys every socket and interrupts every answer.
+ *
+ * It is no model: answers come from the plan, tokens are estimated at four characters each, reasoning is sent
+ * whether or not the request asked for it. There is no TLS and no limit of its own on rates.
+ *
+ * **Example** (A server that is overloaded once)
+ *
+ * ```ts
+ * const server = yield* FakeProvider.make({
+ *   plan: { faults: [{ fault: { type: "status", status: 529 } }], answers: [{ text: "hello" }] }
+ * })
+ * const anthropic = createAnthropic({ baseURL: server.baseUrl("anthropic"), apiKey: "any" })
+ * ```
+ */
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import { Clock, Effect, FiberSet, Predicate, PubSub, Ref, Stream } from "effect"
+import type { Schema, Scope } from "effect"
+import type { Fault, Reply } from "./FaultPlan.ts"
+import * as FaultPlan from "./FaultPlan.ts"
+import { anthropic } from "./server/anthropic.ts"
+import type { Connection } from "./server/Connection.ts"
+import * as Connection_ from "./server/Connection.ts"
+import { openai } from "./server/openai.ts"
+import * as Play from "./server/play.ts"
+import { parse } from "./server/shape.ts"
+import type { Accepted, Context, Refusal, Wire } from "./server/Wire.ts"
+
+/** The wire formats that the server speaks. */
+export const wires: ReadonlyArray<Wire> = [anthropic, openai]
+
+export type Provider = Wire["provider"]
+
+export interface Options {
+  readonly plan: FaultPlan.FaultPlan | FaultPlan.Runner
+  /** `false` leaves out the rules on which reports about the real APIs disagree. Default `true`. */
+  readonly strict?: boolean
+  /** The keys that are accepted. By default, every key is. */
+  readonly keys?: Partial<Record<Provider, ReadonlyArray<string>>>
+  /** The models that exist. By default, every model does. */
+  readonly models?: Partial<Record<Provider, ReadonlyArray<string>>>
+  /** Context windows in tokens, by model. By default there is no limit. */
+  readonly windows?: Readonly<Record<string, number>>
+}
+
+/** How a request was answered. */
+export type Outcome =
+  | { readonly type: "answer"; readonly turn: number }
+  | { readonly type: "fault"; readonly turn: number; readonly fault: Fault }
+  /** The plan has no answer for the turn: the plan is wrong, or the conversation is. */
+  | { readonly type: "no-answer"; readonly turn: number }
+  /** `rule` names the row of the table that refused it. */
+  | { readonly type: "refused"; readonly rule: string; readonly status: number; readonly message: string }
+
+/** A request that arrived whole. */
+export interface RecordedRequest {
+  /** From 0, in the order of arrival. */
+  readonly index: number
+  readonly provider: string
+  readonly path: string
+  /** Empty where the body names none. */
+  readonly model: string
+  /** The last four characters, behind an ellipsis; empty without a key. */
+  readonly key: string
+  readonly streaming: boolean
+  /** Milliseconds of the Clock. */
+  readonly time: number
+  /** Without those that carry the key. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Parsed; `undefined` for what is not JSON. */
+  readonly body: Schema.Json | undefined
+  readonly outcome: Outcome
+  /** Whether the client closed the connection before the response was complete. */
+  readonly closedByClient: boolean
+}
+
+export interface FakeProvider {
+  /** `http://127.0.0.1:PORT` */
+  readonly url: string
+  /** What a client of the provider takes as its base URL. */
+  readonly baseUrl: (provider: Provider) => string
+  readonly requests: Effect.Effect<ReadonlyArray<RecordedRequest>>
+  /** Every request when its outcome is known, from the first on, however late one listens. */
+  readonly arrivals: Stream.Stream<RecordedRequest>
+  /** Destroys every socket and stops listening, as a crash does. Once and for all. */
+  readonly kill: Effect.Effect<void>
+}
+
+export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const runner = yield* FaultPlan.start(options.plan)
+    const requests = yield* Ref.make<ReadonlyArray<RecordedRequest>>([])
+    const arrivals = yield* PubSub.unbounded<RecordedRequest>({ replay: Infinity })
+
+    const record = (request: Omit<RecordedRequest, "index">) =>
+      Effect.flatMap(
+        Ref.modify(requests, (all) => {
+          const recorded = { index: all.length, ...request }
+          return [recorded, [...all, recorded]] as const
+        }),
+        (recorded) => Effect.as(PubSub.publish(arrivals, recorded), recorded.index)
+      )
+    const markClosed = (index: number) =>
+      Ref.update(requests, (all) =>
+        all.map((request) => (request.index === index ? { ...request, closedByClient: true } : request))
+      )
+
+    const answer = (connection: Connection) =>
+      Effect.gen(function* () {
+        const text = yield* connection.body
+        if (text === undefined) return
+        const time = yield* Clock.currentTimeMillis
+        const wire = wireOf(connection)
+        if (wire === undefined) return yield* Play.notFound(connection, served)
+        const key = wire.key(connection.headers)
+        const body = parse(text)
+        const arrived = {
+          provider: wire.provider,
+          path: connection.path,
+          key: key === undefined ? "" : `…${key.slice(-4)}`,
+          time,
+          headers: withoutSecrets(connection.headers),
+          body,
+          closedByClient: false
+        }
+        const read = readRequest(wire, key, connection, text, options)
+        if (read.refused) {
+          const { rule, status, message } = read
+          const outcome = { type: "refused", rule, status, message } as const
+          const index = yield* record({ ...arrived, model: modelIn(body), streaming: false, outcome })
+          return yield* watched(
+            connection,
+            index,
+            Play.refusal(connection, wire, read, contextOf(index, time))
+          )
+        }
+        const reply = yield* runner.next({ ...read, provider: wire.provider, key })
+        const { model, streaming } = read
+        const index = yield* record({ ...arrived, model, streaming, outcome: outcomeOf(reply) })
+        return yield* watched(
+          connection,
+          index,
+          Play.reply(connection, wire, read, reply, contextOf(index, time))
+        )
+      })
+
+    /** Ends when the client has gone, and remembers that it has. */
+    const watched = (connection: Connection, index: number, response: Effect.Effect<void>) =>
+      Effect.raceFirst(response, Effect.andThen(connection.closedByClient, markClosed(index)))
+
+    const fibers = yield* FiberSet.make()
+    const run = yield* FiberSet.runtime(fibers)()
+    const server = createServer((incoming, outgoing) => {
+      run(answer(Connection_.make(incoming, outgoing)))
+    })
+    // Fibers first: sockets that the server destroys were not closed by the client.
+    const kill = Effect.andThen(
+      FiberSet.clear(fibers),
+      Effect.callback<void>((resume) => {
+        server.close(() => resume(Effect.void))
+        server.closeAllConnections()
+      })
+    )
+    yield* Effect.addFinalizer(() => kill)
+    yield* Effect.callback<void>((resume) => {
+      server.once("error", (error) => resume(Effect.die(error)))
+      server.listen(0, "127.0.0.1", () => resume(Effect.void))
+    })
+    // A server that listens on a port has an address of this kind.
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    return {
+      url,
+      baseUrl: (provider) => `${url}/${provider}/v1`,
+      requests: Ref.get(requests),
+      arrivals: Stream.fromPubSub(arrivals),
+      kill
+    }
+  })
+
+const served = wires.map(({ base, path }) => `POST ${base}${path}`).join(" and ")
+
+const wireOf = ({ method, path }: Connection): Wire | undefined =>
+  method === "POST" ? wires.find((wire) => path === `${wire.base}${wire.path}`) : undefined
+
+const readRequest = (
+  wire: Wire,
+  key: string | undefined,
+  { headers }: Connection,
+  body: string,
+  options: Options
+): Accepted | Refusal => {
+  const keys = options.keys?.[wire.provider]
+  if (key === undefined || keys?.includes(key) === false) return wire.refuseKey(key)
+  return wire.read(
+    { headers, body },
+    {
+      strict: options.strict ?? true,
+      models: options.models?.[wire.provider],
+      window: (model) => options.windows?.[model]
+    }
+  )
+}
+
+const outcomeOf = ({ type, fault, turn }: Reply): Outcome => {
+  if (fault !== undefined) return { type: "fault", turn, fault }
+  return { type: type === "speech" ? "answer" : "no-answer", turn }
+}
+
+const contextOf = (index: number, now: number): Context => ({
+  index,
+  requestId: `req_${String(index).padStart(24, "0")}`,
+  now
+})
+
+const modelIn = (body: Schema.Json | undefined): string => {
+  const model = Predicate.hasProperty(body, "model") ? body.model : undefined
+  return typeof model === "string" ? model : ""
+}
+
+const withoutSecrets = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => !secretHeaders.has(name)))
+
+const secretHeaders = new Set(["authorization", "x-api-key", "cookie", "proxy-authorization"])

@@ -1,0 +1,170 @@
+/**
+ * A model that follows a `FaultPlan` in memory, for programs under TestClock.
+ *
+ * A scripted model is a `TargetSpec`: it goes into a chain wherever a real target goes. It fails as a real
+ * provider fails: statuses and bodies go through the real classifier, a broken connection is `Network`, a
+ * stall is an effect that never ends and can be interrupted. All waits are `Effect.sleep`.
+ *
+ * Several models may share one plan: start it once with `FaultPlan.start` and give the runner to each.
+ *
+ * It does not check requests against a provider's rules (`FakeProvider` does), knows neither headers of
+ * successful responses nor keep-alives, and does not look at tools.
+ *
+ * **Example** (Two targets on one plan)
+ *
+ * ```ts
+ * const plan = yield* FaultPlan.start({ faults, answers: [{ text: "hello" }] })
+ * const first = yield* ScriptedModel.make({ provider: "anthropic", model: "claude-sonnet-4-5", plan })
+ * const second = yield* ScriptedModel.make({ provider: "openai", model: "gpt-4.1", plan })
+ * ```
+ */
+import { Clock, Effect, Redacted, Ref, Stream } from "effect"
+import type { Prompt, Response } from "effect/ai"
+import type { KeySource } from "@outlast/agent/failover/KeySource"
+import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
+import type { ProviderModel, ProviderRequest, TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as Classifier from "@outlast/agent/failure/Classifier"
+import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import type { Nothing, Reply, Respond, Speech } from "./FaultPlan.ts"
+import * as FaultPlan from "./FaultPlan.ts"
+import * as Parts from "./plan/parts.ts"
+import { estimate, messagesOf } from "./plan/prompt.ts"
+import * as Anthropic from "./server/anthropic/errors.ts"
+import * as OpenAi from "./server/openai/errors.ts"
+
+export interface Options {
+  /** `openai` speaks OpenAI's error bodies, every other name Anthropic's. */
+  readonly provider: string
+  readonly model: string
+  readonly plan: FaultPlan.FaultPlan | FaultPlan.Runner
+  /** Default none: a model that needs no key. */
+  readonly keys?: ReadonlyArray<KeySource>
+  readonly info?: ModelInfo
+  /** Default empty: a model without network. */
+  readonly endpoint?: string
+}
+
+/** One attempt that reached the model. */
+export interface ScriptedRequest {
+  /** Milliseconds of the Clock. */
+  readonly time: number
+  readonly streaming: boolean
+  /** The value of the key. */
+  readonly key: string | undefined
+  readonly prompt: Prompt.Prompt
+  /** All that the attempt was given. */
+  readonly options: ProviderRequest
+  /** What the plan answered. */
+  readonly reply: Reply
+}
+
+/** A target that follows a plan, and what it was asked. */
+export interface ScriptedModel extends TargetSpec {
+  readonly requests: Effect.Effect<ReadonlyArray<ScriptedRequest>>
+}
+
+export const make = (options: Options): Effect.Effect<ScriptedModel> =>
+  Effect.gen(function* () {
+    const runner = yield* FaultPlan.start(options.plan)
+    const requests = yield* Ref.make<ReadonlyArray<ScriptedRequest>>([])
+    const { provider, model } = options
+
+    const ask = (request: ProviderRequest, streaming: boolean) =>
+      Effect.gen(function* () {
+        const key = request.key === undefined ? undefined : Redacted.value(request.key)
+        const reply = yield* runner.next({
+          provider,
+          model,
+          key,
+          streaming,
+          messages: messagesOf(request.prompt),
+          maxOutputTokens: request.maxOutputTokens,
+          inputTokens: estimate(request.prompt)
+        })
+        const time = yield* Clock.currentTimeMillis
+        const made = { time, streaming, key, prompt: request.prompt, options: request, reply }
+        yield* Ref.update(requests, (all) => [...all, made])
+        return { reply, failing: failuresOf(provider, key) }
+      })
+
+    const generateText: ProviderModel["generateText"] = (request) =>
+      Effect.flatMap(ask(request, false), ({ reply, failing }) => {
+        if (reply.type !== "speech") return failing.unanswered(reply)
+        const spoken = reply.delay * reply.deltas.length
+        return Effect.andThen(wait(spoken), ended(reply, failing, Parts.whole(reply)))
+      })
+
+    const streamText: ProviderModel["streamText"] = (request) =>
+      Stream.unwrap(
+        Effect.map(ask(request, true), ({ reply, failing }) => {
+          if (reply.type !== "speech") return Stream.fromEffect(failing.unanswered(reply))
+          const { deltas, end } = Parts.streamed(reply, model)
+          return Stream.fromIterable(deltas).pipe(
+            Stream.mapEffect((parts) => Effect.as(wait(reply.delay), parts)),
+            Stream.concat(Stream.fromEffect(ended(reply, failing, end))),
+            Stream.flattenIterable
+          )
+        })
+      )
+
+    return {
+      provider,
+      model,
+      endpoint: options.endpoint ?? "",
+      keys: options.keys ?? [],
+      build: Effect.succeed({ info: options.info ?? {}, generateText, streamText }),
+      requests: Ref.get(requests)
+    }
+  })
+
+/** A sleep of nothing would still give up its turn. */
+const wait = (millis: number) => (millis > 0 ? Effect.sleep(millis) : Effect.void)
+
+type Failures = ReturnType<typeof failuresOf>
+
+/** `parts` when the speech ends as it should, else how it ends. */
+const ended = <A extends ReadonlyArray<Response.PartEncoded | Response.StreamPartEncoded>>(
+  speech: Speech,
+  failing: Failures,
+  parts: A
+): Effect.Effect<A, ProviderFailure> => {
+  switch (speech.end.type) {
+    case "finish":
+      return Effect.succeed(parts)
+    case "stall":
+      return Effect.never
+    case "error":
+      return Effect.fail(failing.classified({ error: speech.end.error }))
+    case "cut":
+    case "reset":
+      return Effect.fail(failing.broken)
+  }
+}
+
+const failuresOf = (provider: string, key: string | undefined) => {
+  const secrets = { values: key === undefined ? [] : [key] }
+  const classified = (error: unknown) => Classifier.failureOf(error, { secrets })
+  // What undici says of a response whose connection went away.
+  const broken = classified({
+    message: "terminated",
+    cause: { code: "UND_ERR_SOCKET", message: "other side closed" }
+  })
+  const unanswered = (reply: Respond | Nothing): Effect.Effect<never, ProviderFailure> => {
+    if (reply.type === "nothing") return reply.reset ? Effect.fail(broken) : Effect.never
+    const { status, headers, error } = reply
+    const body =
+      reply.body ??
+      (provider === "openai"
+        ? OpenAi.errorOf(status, error)
+        : Anthropic.errorOf(status, error, "req_scripted"))
+    return Effect.fail(
+      classified({
+        message: `HTTP ${status}`,
+        statusCode: status,
+        responseHeaders: headers,
+        responseBody: typeof body === "string" ? body : JSON.stringify(body)
+      })
+    )
+  }
+  return { classified, broken, unanswered }
+}

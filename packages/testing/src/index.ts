@@ -1,0 +1,3 @@
+export * as FakeProvider from "./FakeProvider.ts"
+export * as FaultPlan from "./FaultPlan.ts"
+export * as ScriptedModel from "./ScriptedModel.ts"

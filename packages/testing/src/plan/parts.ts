@@ -1,0 +1,92 @@
+/**
+ * A speech as the parts of effect/ai, for the model in memory.
+ *
+ * A tool call whose arguments are not complete gives no `tool-call` part.
+ */
+import type { Response } from "effect/ai"
+import type { Speech } from "../FaultPlan.ts"
+import type { Delta } from "./Answer.ts"
+import { blocks, sameBlock } from "./Answer.ts"
+
+/** All parts of an answer that is not streamed. */
+export const whole = (speech: Speech): Array<Response.PartEncoded> => {
+  const parts: Array<Response.PartEncoded> = []
+  for (const block of blocks(speech.deltas, speech.all)) {
+    if (block.type !== "params") parts.push({ type: block.type, text: block.text })
+    else if (block.complete) parts.push(toolCall(speech, block.call))
+  }
+  return [...parts, finish(speech)]
+}
+
+/** The parts of each delta, and those of a regular end. */
+export const streamed = (speech: Speech, model: string) => {
+  const deltas = speech.deltas.map((delta, i): ReadonlyArray<Response.StreamPartEncoded> => {
+    const before = speech.all[i - 1]
+    const after = speech.all[i + 1]
+    const opens = before === undefined || !sameBlock(before, delta)
+    const closes = after === undefined || !sameBlock(delta, after)
+    const start: ReadonlyArray<Response.StreamPartEncoded> =
+      i === 0 ? [{ type: "response-metadata", id: "scripted", modelId: model }] : []
+    return [
+      ...start,
+      ...(opens ? [opening(speech, delta)] : []),
+      content(speech, delta),
+      ...(closes ? closing(speech, delta) : [])
+    ]
+  })
+  const last = speech.deltas.at(-1)
+  const next = speech.all[speech.deltas.length]
+  const cut = last !== undefined && next !== undefined && sameBlock(last, next) && last.type !== "params"
+  const end: ReadonlyArray<Response.StreamPartEncoded> = [
+    ...(cut ? closing(speech, last) : []),
+    finish(speech)
+  ]
+  return { deltas, end }
+}
+
+const idOf = (speech: Speech, delta: Delta): string =>
+  delta.type === "params" ? (speech.toolCalls[delta.call]?.id ?? "") : delta.type
+
+const opening = (speech: Speech, delta: Delta): Response.StreamPartEncoded => {
+  const id = idOf(speech, delta)
+  return delta.type === "params"
+    ? { type: "tool-params-start", id, name: speech.toolCalls[delta.call]?.name ?? "" }
+    : { type: `${delta.type}-start`, id }
+}
+
+const content = (speech: Speech, delta: Delta): Response.StreamPartEncoded => ({
+  type: delta.type === "params" ? "tool-params-delta" : `${delta.type}-delta`,
+  id: idOf(speech, delta),
+  delta: delta.text
+})
+
+const closing = (speech: Speech, delta: Delta): ReadonlyArray<Response.StreamPartEncoded> => {
+  const id = idOf(speech, delta)
+  return delta.type === "params"
+    ? [{ type: "tool-params-end", id }, toolCall(speech, delta.call)]
+    : [{ type: `${delta.type}-end`, id }]
+}
+
+const toolCall = (speech: Speech, index: number): Response.ToolCallPartEncoded => ({
+  type: "tool-call",
+  id: speech.toolCalls[index]?.id ?? "",
+  name: speech.toolCalls[index]?.name ?? "",
+  params: speech.toolCalls[index]?.params ?? {}
+})
+
+const finish = (speech: Speech): Response.FinishPartEncoded => {
+  const { input, output, cacheRead, cacheWrite } = speech.usage
+  return {
+    type: "finish",
+    reason: speech.end.type === "finish" ? speech.end.reason : "unknown",
+    usage: {
+      inputTokens: {
+        uncached: Math.max(0, input - cacheRead - cacheWrite),
+        total: input,
+        cacheRead,
+        cacheWrite
+      },
+      outputTokens: { total: output }
+    }
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * What the Claude models accept, as far as reports agree. A model that is not here has no rules.
+ */
+export interface ModelRules {
+  /** The largest `max_tokens`. */
+  readonly maxOutput: number
+  readonly thinking: ReadonlyArray<"enabled" | "adaptive" | "between_tools">
+  /** Whether thinking may be disabled; `effort` means only with an effort of at most `high`. */
+  readonly disabled: "yes" | "effort" | "no"
+  readonly forcedTools: boolean
+  /** Whether `temperature`, `top_p` and `top_k` may be set; `one` means not `temperature` with `top_p`. */
+  readonly sampling: "yes" | "one" | "no"
+  /** Whether the last message may be the assistant's. */
+  readonly prefill: boolean
+  /** Whether a message may have the role `system`. */
+  readonly system: boolean
+  /** Whether thinking blocks are bound to all that stands before them. */
+  readonly bound: boolean
+}
+
+const claude45: ModelRules = {
+  maxOutput: 64_000,
+  thinking: ["enabled"],
+  disabled: "yes",
+  forcedTools: true,
+  sampling: "one",
+  prefill: true,
+  system: false,
+  bound: false
+}
+const claude46: ModelRules = {
+  ...claude45,
+  maxOutput: 128_000,
+  thinking: ["adaptive", "enabled"],
+  sampling: "yes",
+  prefill: false
+}
+const claude47: ModelRules = { ...claude46, thinking: ["adaptive"], sampling: "no" }
+const claude48: ModelRules = { ...claude47, system: true }
+const opus5: ModelRules = { ...claude48, disabled: "effort" }
+const haiku55: ModelRules = { ...opus5, bound: true }
+const opus55: ModelRules = { ...haiku55, disabled: "no", forcedTools: false }
+const sonnet55: ModelRules = { ...opus55, thinking: ["adaptive", "between_tools"] }
+
+const rules: Readonly<Record<string, ModelRules | undefined>> = {
+  "sonnet-4-5": claude45,
+  "opus-4-5": claude45,
+  "haiku-4-5": claude45,
+  "sonnet-4-6": claude46,
+  "opus-4-6": claude46,
+  "opus-4-7": claude47,
+  "opus-4-8": claude48,
+  // Reports differ on whether it takes system messages.
+  "sonnet-5": claude48,
+  "opus-5": opus5,
+  "haiku-5-5": haiku55,
+  "opus-5-5": opus55,
+  "fable-5-1": opus55,
+  "fable-5-2": opus55,
+  "mythos-5-1": opus55,
+  "mythos-5-2": opus55,
+  "sonnet-5-5": sonnet55
+}
+
+/** The rules of `claude-opus-5-5`, with a date behind it or without. */
+export const rulesOf = (model: string): ModelRules | undefined =>
+  rules[/^claude-(.+?)(?:-\d{8})?$/.exec(model)?.[1] ?? ""]

@@ -1,0 +1,333 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import { FakeProvider } from "@outlast/testing"
+import type { FaultPlan } from "@outlast/testing"
+import { pieces } from "@outlast/testing/server/Connection"
+import { events, hello, open, post, readAll } from "./http.ts"
+
+const providers = ["anthropic", "openai"] as const
+
+const answers = [{ text: "one two three four" }]
+const serving = (faults: ReadonlyArray<FaultPlan.Fault>, options: Partial<FakeProvider.Options> = {}) =>
+  FakeProvider.make({ plan: { faults: faults.map((fault) => ({ fault })), answers }, ...options })
+
+/** The texts of a stream. */
+const texts = (text: string): ReadonlyArray<string> =>
+  events(text).flatMap((event) => {
+    const delta = event.delta?.text ?? event.choices?.[0]?.delta.content
+    return typeof delta === "string" && delta !== "" ? [delta] : []
+  })
+
+const streamed = (server: FakeProvider.FakeProvider, provider: FakeProvider.Provider) =>
+  Effect.promise(async () => readAll(await open(server, provider, { ...hello[provider], stream: true })))
+
+/** Moves the virtual clock for as long as the effect needs. */
+const whileTimePasses = <A>(effect: Effect.Effect<A>) =>
+  Effect.raceFirst(
+    effect,
+    Effect.forever(
+      Effect.andThen(
+        TestClock.adjust(1_000),
+        Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+      )
+    )
+  )
+
+for (const provider of providers) {
+  describe(`${provider} streams`, () => {
+    it.live("come in deltas, with an end", () =>
+      Effect.gen(function* () {
+        const server = yield* serving([])
+        const { text, broken } = yield* streamed(server, provider)
+        assert.isFalse(broken)
+        assert.deepStrictEqual(texts(text), ["one", " two", " three", " four"])
+        assert.include(text, provider === "anthropic" ? "event: message_stop" : "data: [DONE]")
+      }).pipe(Effect.scoped)
+    )
+    it.live("are cut without a word", () =>
+      Effect.gen(function* () {
+        const server = yield* serving([{ type: "cut", after: 2 }])
+        const { text, broken } = yield* streamed(server, provider)
+        assert.isFalse(broken)
+        assert.deepStrictEqual(texts(text), ["one", " two"])
+        assert.notInclude(text, provider === "anthropic" ? "message_delta" : "[DONE]")
+      }).pipe(Effect.scoped)
+    )
+    it.live("are reset after what was said has arrived", () =>
+      Effect.gen(function* () {
+        const server = yield* serving([{ type: "reset", after: 2 }])
+        const { text, broken } = yield* streamed(server, provider)
+        assert.isTrue(broken)
+        assert.deepStrictEqual(texts(text), ["one", " two"])
+      }).pipe(Effect.scoped)
+    )
+    it.live("carry an error", () =>
+      Effect.gen(function* () {
+        const error = { type: "overloaded_error", message: "Overloaded" }
+        const server = yield* serving([{ type: "stream-error", after: 1, error }])
+        const { text, broken } = yield* streamed(server, provider)
+        assert.isFalse(broken)
+        assert.deepStrictEqual(texts(text), ["one"])
+        assert.deepInclude(events(text).at(-1).error, error)
+      }).pipe(Effect.scoped)
+    )
+    it.effect("are slow in the time of the Clock", () =>
+      Effect.gen(function* () {
+        const server = yield* serving([{ type: "slow", delay: 3_600_000 }])
+        const { text } = yield* whileTimePasses(streamed(server, provider))
+        assert.deepStrictEqual(texts(text), ["one", " two", " three", " four"])
+      }).pipe(Effect.scoped)
+    )
+    it.effect("stall and are kept alive", () =>
+      Effect.gen(function* () {
+        const server = yield* serving([{ type: "stall", after: 1, keepAlive: 60_000 }])
+        const heard = yield* whileTimePasses(
+          Effect.promise(async () => {
+            const abort = new AbortController()
+            const body = { ...hello[provider], stream: true }
+            const response = await open(server, provider, body, {}, abort.signal)
+            let text = ""
+            for await (const chunk of response.body!) {
+              text += Buffer.from(chunk).toString("latin1")
+              if (text.split(provider === "anthropic" ? "event: ping" : ": keep-alive").length > 4) break
+            }
+            return text
+          })
+        )
+        assert.deepStrictEqual(texts(heard), ["one"])
+      }).pipe(Effect.scoped)
+    )
+  })
+
+  describe(`${provider} answers`, () => {
+    it.live("carry an error's status, headers and the provider's own body", () =>
+      Effect.gen(function* () {
+        const server = yield* serving([
+          { type: "status", status: 429, headers: { "Retry-After": "7" } },
+          { type: "status", status: 502 },
+          { type: "status", status: 500, body: { mine: true } },
+          { type: "status", status: 500, body: "<html>no</html>" }
+        ])
+        const ask = post(server, provider, hello[provider])
+        const limited = yield* ask
+        assert.strictEqual(limited.status, 429)
+        assert.strictEqual(limited.headers.get("retry-after"), "7")
+        assert.isString(limited.body.error.message)
+        const names = {
+          anthropic: ["request-id", "anthropic-ratelimit-tokens-reset"],
+          openai: ["x-request-id", "x-ratelimit-reset-tokens"]
+        }
+        for (const name of names[provider]) assert.isNotNull(limited.headers.get(name))
+        const page = yield* ask
+        assert.deepStrictEqual([page.status, page.headers.get("content-type")], [502, "text/html"])
+        assert.deepStrictEqual((yield* ask).body, { mine: true })
+        assert.strictEqual((yield* ask).text, "<html>no</html>")
+      }).pipe(Effect.scoped)
+    )
+    it.live("are reset before their headers, or in the middle", () =>
+      Effect.gen(function* () {
+        const server = yield* serving([
+          { type: "reset" },
+          { type: "reset", after: 1 },
+          { type: "cut", after: 1 }
+        ])
+        const ask = () => open(server, provider, hello[provider])
+        assert.isTrue(
+          yield* Effect.promise(() =>
+            ask().then(
+              () => false,
+              () => true
+            )
+          )
+        )
+        for (let i = 0; i < 2; i++) {
+          const response = yield* Effect.promise(ask)
+          assert.strictEqual(response.status, 200)
+          const { broken, text } = yield* Effect.promise(() => readAll(response))
+          assert.isTrue(broken)
+          assert.isAbove(text.length, 0)
+        }
+      }).pipe(Effect.scoped)
+    )
+    it.live("are garbage", () =>
+      Effect.gen(function* () {
+        const server = yield* serving([{ type: "garbage", body: "<html>Log in</html>" }])
+        const { status, text } = yield* post(server, provider, hello[provider])
+        assert.deepStrictEqual([status, text], [200, "<html>Log in</html>"])
+      }).pipe(Effect.scoped)
+    )
+    it.live("say that the plan has none", () =>
+      Effect.gen(function* () {
+        const server = yield* FakeProvider.make({ plan: { answers: [] } })
+        const { status, body } = yield* post(server, provider, hello[provider])
+        assert.strictEqual(status, 500)
+        assert.match(body.error.message, /no answer for turn 0/)
+        assert.deepStrictEqual((yield* server.requests)[0]?.outcome, { type: "no-answer", turn: 0 })
+      }).pipe(Effect.scoped)
+    )
+  })
+}
+
+describe("the server", () => {
+  it.effect("records what arrives, without secrets", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(5_000)
+      const server = yield* serving([{ type: "status", status: 529 }])
+      yield* post(server, "anthropic", hello.anthropic, { "x-api-key": "sk-very-secret" })
+      yield* post(
+        server,
+        "openai",
+        { ...hello.openai, messages: [] },
+        { authorization: "Bearer sk-also-secret" }
+      )
+      const requests = yield* server.requests
+      assert.deepStrictEqual(
+        requests.map((request) => ({ ...request, headers: {} })),
+        [
+          {
+            index: 0,
+            provider: "anthropic",
+            path: "/anthropic/v1/messages",
+            model: "claude-sonnet-4-5",
+            key: "…cret",
+            streaming: false,
+            time: 5_000,
+            headers: {},
+            body: hello.anthropic as any,
+            outcome: { type: "fault", turn: 0, fault: { type: "status", status: 529 } },
+            closedByClient: false
+          },
+          {
+            index: 1,
+            provider: "openai",
+            path: "/openai/v1/chat/completions",
+            model: "gpt-4.1",
+            key: "…cret",
+            streaming: false,
+            time: 5_000,
+            headers: {},
+            body: { ...hello.openai, messages: [] } as any,
+            outcome: {
+              type: "refused",
+              rule: "messages-empty",
+              status: 400,
+              message: requests[1]?.outcome.type === "refused" ? requests[1].outcome.message : ""
+            },
+            closedByClient: false
+          }
+        ]
+      )
+      assert.strictEqual(requests[0]?.headers["content-type"], "application/json")
+      assert.notInclude(JSON.stringify(requests), "secret")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("tells of arrivals from the first on", () =>
+    Effect.gen(function* () {
+      const server = yield* serving([{ type: "status", status: 529 }])
+      yield* post(server, "anthropic", hello.anthropic)
+      const listening = yield* server.arrivals.pipe(Stream.take(2), Stream.runCollect, Effect.forkChild)
+      yield* post(server, "openai", hello.openai)
+      const arrived = yield* Fiber.join(listening)
+      assert.deepStrictEqual(
+        arrived.map(({ provider, outcome }) => [provider, outcome.type]),
+        [
+          ["anthropic", "fault"],
+          ["openai", "answer"]
+        ]
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("sees a client that leaves", () =>
+    Effect.gen(function* () {
+      const server = yield* serving([{ type: "stall" }, { type: "stall", after: 1 }])
+      const abort = new AbortController()
+      const leave = (streaming: boolean) => {
+        const asked = open(server, "anthropic", { ...hello.anthropic, stream: streaming }, {}, abort.signal)
+        return asked.then(readAll, () => undefined)
+      }
+      const clients = [leave(false), leave(true)]
+      yield* server.arrivals.pipe(Stream.take(2), Stream.runDrain)
+      abort.abort()
+      yield* Effect.promise(() => Promise.all(clients))
+      const left = Effect.map(server.requests, (all) => all.every(({ closedByClient }) => closedByClient))
+      yield* Effect.repeat(
+        Effect.tap(left, () => Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))),
+        { until: (all) => all }
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("is gone when it is killed, and no client is blamed", () =>
+    Effect.gen(function* () {
+      const server = yield* serving([{ type: "stall", after: 1 }])
+      const reading = yield* Effect.forkChild(streamed(server, "openai"))
+      yield* server.arrivals.pipe(Stream.take(1), Stream.runDrain)
+      yield* server.kill
+      yield* server.kill
+      const left = yield* Effect.promise(() =>
+        open(server, "openai", hello.openai).then(
+          () => "answered",
+          () => "refused"
+        )
+      )
+      assert.strictEqual(left, "refused")
+      yield* Fiber.interrupt(reading)
+      assert.deepStrictEqual(
+        (yield* server.requests).map(({ closedByClient }) => closedByClient),
+        [false]
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("closes with its scope, stalled answers included", () =>
+    Effect.gen(function* () {
+      const url = yield* Effect.scoped(
+        Effect.gen(function* () {
+          const server = yield* serving([{ type: "stall", keepAlive: 1 }])
+          yield* Effect.forkDetach(streamed(server, "anthropic"))
+          yield* server.arrivals.pipe(Stream.take(1), Stream.runDrain)
+          return server.url
+        })
+      )
+      const left = yield* Effect.promise(() =>
+        fetch(url).then(
+          () => "answered",
+          () => "refused"
+        )
+      )
+      assert.strictEqual(left, "refused")
+    })
+  )
+
+  it.live("says what it speaks to a request that it does not know", () =>
+    Effect.gen(function* () {
+      const server = yield* serving([])
+      const response = yield* Effect.promise(() => fetch(`${server.url}/v1/messages`, { method: "POST" }))
+      assert.strictEqual(response.status, 404)
+      const text = yield* Effect.promise(() => response.text())
+      assert.include(text, "POST /anthropic/v1/messages and POST /openai/v1/chat/completions")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("breaks its bytes inside characters", () =>
+    Effect.gen(function* () {
+      const server = yield* FakeProvider.make({ plan: { answers: [{ text: "größer 🚀 über äöü" }] } })
+      const { chunks, text } = yield* streamed(server, "anthropic")
+      assert.strictEqual(texts(text).join(""), "größer 🚀 über äöü")
+      const continuing = chunks.filter((chunk) => ((chunk[0] ?? 0) & 0xc0) === 0x80)
+      assert.isAbove(continuing.length, 0)
+    }).pipe(Effect.scoped)
+  )
+
+  it("breaks bytes without losing any", () => {
+    for (const text of ["", "a", "ä", "data: größer 🚀\n\n"]) {
+      for (let turn = 0; turn < 20; turn++) {
+        const bytes = Buffer.from(text)
+        assert.strictEqual(Buffer.concat(pieces(bytes, turn)).toString(), text)
+      }
+    }
+  })
+})
