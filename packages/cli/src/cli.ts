@@ -1,7 +1,7 @@
 /**
  * The `outlast` command and its subcommands.
  */
-import { Data, Effect, Runtime } from "effect"
+import { Console, Data, Effect, Runtime } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as Demo from "./demo/Demo.ts"
 import * as Timeline from "./demo/Timeline.ts"
@@ -36,7 +36,7 @@ const demo = Command.make(
   Effect.fn(function* (options) {
     const done = yield* Demo.run({ ...options, paint: paintFor(process.stdout.isTTY, process.env["NO_COLOR"]) })
     if (!done) return yield* new Unsuccessful()
-  })
+  }, Effect.tapErrorTag("UsageError", (error) => Console.error(`outlast demo: ${error.message}`)))
 ).pipe(
   Command.withDescription(
     "An agent mends a failing test while its providers fail over real HTTP: without Outlast, then with it. Needs no key and no network."

@@ -99,7 +99,8 @@ interface BodyError {
 const bodyError = (body: unknown): BodyError | undefined => {
   const json = typeof body === "string" ? parse(body) : body
   const outer = Array.isArray(json) ? json[0] : json
-  const error = property(outer, "error") ?? (json === body ? undefined : outer)
+  // A thrown Error is no body; a plain object may be the error part of a stream.
+  const error = property(outer, "error") ?? (outer instanceof Error ? undefined : outer)
   if (typeof error === "string") return { status: undefined, code: undefined, type: undefined, message: error }
   if (!Predicate.isObject(error)) return undefined
   const details = property(error, "details")

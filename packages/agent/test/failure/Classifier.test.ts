@@ -39,6 +39,7 @@ const cases: ReadonlyArray<readonly [what: string, error: unknown, reason: Reaso
   ["a 529 with a vague type", http(529, openai(null, "server_error")), "Overloaded", "status/overloaded"],
   ["google's 429 in an array", http(429, [google(429, "RESOURCE_EXHAUSTED")]), "RateLimit", "code/rate"],
   ["an error part of a 200 stream", anthropic("overloaded_error", "Overloaded"), "Overloaded", "code/overloaded"],
+  ["a bare error object", { type: "rate_limit_error", message: "Slow down" }, "RateLimit", "code/rate"],
   ["a vague error part", anthropic("api_error", "Internal server error"), "ServerError", "code/server"],
   ["a body as a string", JSON.stringify(anthropic("authentication_error")), "Auth", "code/key"],
   ["a refused connection", caused("X", "ECONNREFUSED"), "Network", "connection/broken"],

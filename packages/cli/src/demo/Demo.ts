@@ -1,7 +1,7 @@
 /**
  * `outlast demo`: the same program, with the same faults, first without Outlast and then with it.
  */
-import { Console, Data, Effect, FileSystem, Layer, Option, Redacted, Ref, Runtime, Stream } from "effect"
+import { Console, Effect, FileSystem, Layer, Option, Redacted, Ref, Stream } from "effect"
 import type { PlatformError } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Direct, Failover, KeySource } from "@outlast/agent"
@@ -9,16 +9,12 @@ import type { Chain, FailoverEvent, ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi } from "@outlast/providers"
 import { ResilienceEvents } from "@outlast/resilience"
 import { FakeProvider, FaultPlan } from "@outlast/testing"
+import { UsageError } from "../UsageError.ts"
 import { fixTheTest } from "./Program.ts"
 import * as Project from "./Project.ts"
 import * as Story from "./Story.ts"
 import * as Summary from "./Summary.ts"
 import * as Timeline from "./Timeline.ts"
-
-/** The command was used in a way that cannot work. Exit code 2. */
-export class UsageError extends Data.TaggedError("UsageError")<{ readonly message: string }> {
-  override readonly [Runtime.errorExitCode] = 2
-}
 
 export interface Options {
   /** Print the summary of the second run as one JSON object on the last line. */

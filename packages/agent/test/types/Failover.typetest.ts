@@ -1,0 +1,79 @@
+/** Checked by `tsc -b`; never run. */
+import type { Config, Layer, Stream } from "effect"
+import { Context, Effect, Schema } from "effect"
+import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import type { AiError } from "effect/ai"
+import { Agent, Failover } from "@outlast/agent"
+import type { AgentFailed, CallFailure, Chain, Outcome, ProviderModel, RecoveryPolicy } from "@outlast/agent"
+
+class Http extends Context.Service<Http, { readonly x: 1 }>()("Http") {}
+class Vault extends Context.Service<Vault, { readonly y: 1 }>()("Vault") {}
+
+declare const overHttp: ProviderModel.TargetSpec<Config.ConfigError, Http>
+declare const fromVault: ProviderModel.TargetSpec<never, Vault>
+declare const alone: ProviderModel.TargetSpec
+
+// A chain asks for what its entries ask for, and nothing else.
+export const one: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError> = Failover.layer([alone])
+export const both: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError, Http | Vault> = Failover.layer([
+  overHttp,
+  fromVault,
+  alone
+])
+// @ts-expect-error Vault is asked for
+export const forgotten: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError, Http> = Failover.layer([
+  overHttp,
+  fromVault
+])
+
+// An empty chain does not compile.
+// @ts-expect-error
+Failover.layer([])
+
+// A policy has a row for every class.
+declare const policy: RecoveryPolicy.RecoveryPolicy
+Failover.layer([alone], { policy })
+// @ts-expect-error the rows of the other classes are missing
+export const incomplete: RecoveryPolicy.RecoveryPolicy = { ...policy, rows: { RateLimit: policy.rows.RateLimit } }
+
+// Reasons are caught by name, and only by names that exist.
+declare const call: Effect.Effect<string, CallFailure.CallFailure>
+export const caught = call.pipe(
+  Effect.catchReason("ProviderFailure", "RateLimit", (_reason, failure) => Effect.succeed(failure.detail))
+)
+call.pipe(
+  // @ts-expect-error there is no such reason
+  Effect.catchReason("ProviderFailure", "TooManyRequests", () => Effect.succeed(""))
+)
+
+// The program of a user has the types that it had without us.
+export const program: Effect.Effect<string, AiError.AiError | Chain.ChainError> = LanguageModel.generateText({
+  prompt: "x"
+}).pipe(
+  Effect.map((response) => response.text),
+  Effect.provide(Failover.layer([alone]))
+)
+
+// A run asks for the handlers of its tools, and fails as they do.
+class Broke extends Schema.TaggedError<Broke>("Broke")("Broke", {}) {}
+const Kit = Toolkit.make(
+  Tool.make("fails", { success: Schema.String, failure: Broke }),
+  Tool.make("tells", { success: Schema.String, failure: Schema.String, failureMode: "return" })
+)
+type Handlers = Tool.HandlersFor<typeof Kit.tools>
+export const run: Effect.Effect<
+  Outcome.Outcome,
+  AgentFailed.AgentFailed | Broke,
+  LanguageModel.LanguageModel | Handlers
+> = Agent.run({ prompt: "x", toolkit: Kit })
+export const stream: Stream.Stream<
+  Agent.Part,
+  AgentFailed.AgentFailed | Broke,
+  LanguageModel.LanguageModel | Handlers
+> = Agent.stream({ prompt: "x", toolkit: Kit })
+export const bare: Effect.Effect<Outcome.Outcome, AgentFailed.AgentFailed, LanguageModel.LanguageModel> = Agent.run({
+  prompt: "x"
+})
+// @ts-expect-error the handlers are asked for
+export const unhandled: Effect.Effect<Outcome.Outcome, AgentFailed.AgentFailed | Broke, LanguageModel.LanguageModel> =
+  Agent.run({ prompt: "x", toolkit: Kit })

@@ -1,0 +1,9 @@
+/**
+ * The command was used in a way that cannot work. Printed without a stack, exit code 2.
+ */
+import { Data, Runtime } from "effect"
+
+export class UsageError extends Data.TaggedError("UsageError")<{ readonly message: string }> {
+  override readonly [Runtime.errorExitCode] = 2
+  override readonly [Runtime.errorReported] = false
+}

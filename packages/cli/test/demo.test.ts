@@ -1,0 +1,119 @@
+/**
+ * The demo as a person runs it: a process of its own, real files, real HTTP on this machine.
+ */
+import { spawn } from "node:child_process"
+import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { afterAll, assert, beforeAll, describe, it } from "vitest"
+import type { Summary } from "../src/demo/Summary.ts"
+
+const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
+
+interface Run {
+  readonly exitCode: number | null
+  readonly stdout: string
+  readonly all: string
+}
+
+const outlast = (args: ReadonlyArray<string>, env: Record<string, string> = {}): Promise<Run> =>
+  new Promise((resolve) => {
+    const child = spawn(process.execPath, ["--conditions=@outlast/source", main, ...args], {
+      env: { PATH: process.env["PATH"], ...env }
+    })
+    let stdout = ""
+    let all = ""
+    child.stdout.on("data", (chunk) => {
+      stdout += chunk
+      all += chunk
+    })
+    child.stderr.on("data", (chunk) => (all += chunk))
+    child.on("close", (exitCode) => resolve({ exitCode, stdout, all }))
+  })
+
+/** The JSON on the last line. */
+const summaryOf = ({ stdout }: Run): Summary => JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "")
+
+let folder = ""
+const file = async (name: string, content: string) => {
+  const path = join(folder, name)
+  await writeFile(path, content)
+  return path
+}
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "outlast-test-"))
+})
+afterAll(() => rm(folder, { recursive: true }))
+
+describe("outlast demo", () => {
+  it("dies without Outlast, and does the same job with it", { timeout: 60_000 }, async () => {
+    const run = await outlast(["demo", "--json"])
+    assert.strictEqual(run.exitCode, 0, run.all)
+    assert.include(run.stdout, "The agent died; the job is not done.")
+    const { targets, ...summary } = summaryOf(run)
+    assert.deepInclude(summary, { outcome: "completed", toolCalls: 6, jobVerified: true })
+    assert.isAtLeast(summary.attempts, 8)
+    assert.isAtLeast(summary.switches, 2)
+    assert.isAtLeast(summary.waits, 2)
+    assert.isAbove(summary.costUsd, 0)
+    assert.strictEqual(targets.length, 3)
+    assert.notInclude(run.stdout, "\u001b[")
+  })
+
+  it("knows a job that was not done: a corrupted edit is not verified", { timeout: 60_000 }, async () => {
+    const plan = await file(
+      "corrupted.json",
+      JSON.stringify({
+        answers: [
+          { toolCalls: [{ name: "edit_file", params: { path: "src/cart.mjs", find: "(1 - percent)", replace: "(1 - per" } }] },
+          // Nor does it help to mend the test instead of the code.
+          { toolCalls: [{ name: "edit_file", params: { path: "test/cart.test.mjs", find: "850", replace: "-14000" } }] },
+          { text: "All tests pass." }
+        ],
+        faults: []
+      })
+    )
+    const run = await outlast(["demo", "--json", "--plan", plan])
+    assert.strictEqual(run.exitCode, 1, run.all)
+    assert.deepInclude(summaryOf(run), { outcome: "completed", toolCalls: 2, jobVerified: false })
+  })
+
+  it("reports a run that failed, and exits with 1", { timeout: 60_000 }, async () => {
+    const plan = await file("dead.json", JSON.stringify({ faults: [{ times: "always", fault: { type: "status", status: 401 } }] }))
+    const run = await outlast(["demo", "--json", "--plan", plan])
+    assert.strictEqual(run.exitCode, 1)
+    assert.deepInclude(summaryOf(run), { outcome: "failed", jobVerified: false })
+    assert.include(run.stdout, "Set key-3 to a valid key")
+  })
+
+  const misuse: ReadonlyArray<readonly [what: string, args: () => Promise<ReadonlyArray<string>>, says: RegExp]> = [
+    ["a provider without its key", async () => ["--provider", "anthropic"], /set ANTHROPIC_API_KEY/],
+    ["a provider that is not one", async () => ["--provider", "acme"], /anthropic/],
+    ["a plan that is not there", async () => ["--plan", join(folder, "nowhere.json")], /cannot be read/],
+    ["a plan that is not JSON", async () => ["--plan", await file("bad.json", "{")], /is not JSON/],
+    ["a plan that is no plan", async () => ["--plan", await file("no.json", '{"faults":[{"fault":{"type":"boom"}}]}')], /faults/],
+    ["a plan that is a list", async () => ["--plan", await file("list.json", "[]")], /cannot be used/],
+    ["a plan and a seed", async () => ["--plan", await file("ok.json", "{}"), "--seed", "1"], /not both/],
+    ["a seed that is no number", async () => ["--seed", "x"], /seed/]
+  ]
+  for (const [what, args, says] of misuse) {
+    it(`says what is wrong with ${what}`, { timeout: 60_000 }, async () => {
+      const run = await outlast(["demo", ...(await args())])
+      assert.notStrictEqual(run.exitCode, 0)
+      assert.match(run.all, says)
+      assert.notMatch(run.all, /\n\s+at .*\(.*:\d+:\d+\)/, "no stack trace for a user's mistake")
+    })
+  }
+
+  it("exits with 2 when the key of a real provider is missing or empty", { timeout: 60_000 }, async () => {
+    for (const [provider, variable] of [
+      ["openai", "OPENAI_API_KEY"],
+      ["google", "GOOGLE_GENERATIVE_AI_API_KEY"]
+    ] as const) {
+      const run = await outlast(["demo", "--provider", provider], { [variable]: "" })
+      assert.strictEqual(run.exitCode, 2, run.all)
+      assert.include(run.all, `set ${variable}`)
+    }
+  })
+})

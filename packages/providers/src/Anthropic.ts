@@ -1,0 +1,39 @@
+/**
+ * Claude at the Messages API of Anthropic, or at anything that speaks it.
+ *
+ * The key is the configuration value `ANTHROPIC_API_KEY` unless told otherwise; it goes into `x-api-key`.
+ *
+ * **Example** (Two keys of one model)
+ *
+ * ```ts
+ * Anthropic.model("claude-sonnet-4-5", { keys: ["ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY_2"] })
+ * ```
+ */
+import type { AnthropicLanguageModelOptions } from "@ai-sdk/anthropic"
+import { createAnthropic } from "@ai-sdk/anthropic"
+import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as AiSdk from "./AiSdk.ts"
+import type { VendorOptions } from "./aisdk/Vendor.ts"
+import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
+import * as Endpoint from "./Endpoint.ts"
+
+export const defaults = {
+  keys: ["ANTHROPIC_API_KEY"],
+  baseUrl: "https://api.anthropic.com/v1"
+} as const
+
+/** `providerOptions` has, among others, `thinking`, `effort` and `cacheControl`. */
+export type Options = VendorOptions<AnthropicLanguageModelOptions>
+
+export const model = (modelId: string, options: Options = {}): TargetSpec => {
+  const baseURL = Endpoint.normalize("Anthropic baseUrl", options.baseUrl ?? defaults.baseUrl)
+  return AiSdk.model({
+    ...options,
+    provider: "anthropic",
+    model: modelId,
+    endpoint: baseURL,
+    keys: options.keys ?? defaults.keys,
+    providerOptions: namespaced("anthropic", options.providerOptions),
+    create: (key) => createAnthropic({ ...keyed(key, "x-api-key"), baseURL, ...fetched(options) })(modelId)
+  })
+}

@@ -1,0 +1,83 @@
+/**
+ * What is publicly known of models: windows, output limits, prices, habits. As of {@link asOf}.
+ *
+ * Sizes are in tokens, prices in US dollars per million tokens. Where a price depends on the length of the
+ * prompt the price of short prompts stands here, where it depends on how long a cache is kept that of the
+ * shortest. A price that could not be read from a page of its vendor is left out: calls of that model then
+ * have no cost. `source` is the vendor's page.
+ *
+ * It is not complete and it ages: `extend` adds and replaces entries, and every target takes `info`.
+ */
+import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
+import { anthropic } from "./catalogue/anthropic.ts"
+import { google } from "./catalogue/google.ts"
+import { openai } from "./catalogue/openai.ts"
+import { others } from "./catalogue/others.ts"
+
+/** The day on which the entries were collected. */
+export const asOf = "2026-11-21"
+
+/** Habits that differ from model to model. What is absent is not known. */
+export interface Capabilities {
+  readonly tools?: boolean | undefined
+  /** Takes images as input. */
+  readonly images?: boolean | undefined
+  /** Continues a conversation that ends with a message of the assistant. */
+  readonly prefill?: boolean | undefined
+  /** Can be made to call a tool. */
+  readonly forcedTools?: boolean | undefined
+  /** Takes temperature and its like. */
+  readonly sampling?: boolean | undefined
+  /** The modes of thinking that it can be set to. */
+  readonly thinking?: ReadonlyArray<"enabled" | "adaptive" | "between_tools" | "disabled"> | undefined
+  /** Its thinking is valid only behind the very messages, system prompt and tools that it followed. */
+  readonly bindsThinking?: boolean | undefined
+}
+
+export interface CatalogueEntry extends ModelInfo {
+  readonly provider: string
+  /** The name of the model without date or version suffix. */
+  readonly model: string
+  readonly capabilities: Capabilities
+  /** The page of the vendor. */
+  readonly source: string
+}
+
+export type Catalogue = ReadonlyArray<CatalogueEntry>
+
+/** The entries that ship. */
+export const entries: Catalogue = [...anthropic, ...openai, ...google, ...others]
+
+/** The catalogue with more entries; of two for the same model the new one stands. */
+export const extend = (more: Catalogue, catalogue: Catalogue = entries): Catalogue => {
+  const replaced = new Set(more.map(nameOf))
+  return [...more, ...catalogue.filter((entry) => !replaced.has(nameOf(entry)))]
+}
+
+/**
+ * The entry of a model: by its exact name, else by the longest name that the model's name begins with, if what
+ * follows is a date or a version (`-20250929`, `-latest`, `-preview-05-20`). Paths and vendor prefixes
+ * (`models/…`, `us.anthropic.…`) are ignored.
+ */
+export const find = (model: string, catalogue: Catalogue = entries): CatalogueEntry | undefined => {
+  const name = model.toLowerCase().replace(/^(?:[a-z][a-z-]*[./])+/, "")
+  const candidates = catalogue.filter(
+    (entry) => name.startsWith(entry.model) && suffix.test(name.slice(entry.model.length))
+  )
+  return candidates.reduce<CatalogueEntry | undefined>(
+    (best, entry) => (best === undefined || entry.model.length > best.model.length ? entry : best),
+    undefined
+  )
+}
+
+// Nothing, `-0` (Anthropic's alias of a first version), or a date, number, alias or preview.
+const suffix = /^(?:|-0|[-@](?:\d{3,}|latest|preview|exp)[\w.:-]*)$/
+
+/** What is known of a model at a provider. Prices are the vendor's own: another provider's are not known. */
+export const infoOf = (provider: string, model: string, catalogue: Catalogue = entries): ModelInfo => {
+  const entry = find(model, catalogue)
+  if (entry === undefined) return {}
+  return entry.provider === provider ? entry : { ...entry, price: undefined }
+}
+
+const nameOf = (entry: CatalogueEntry): string => `${entry.provider}/${entry.model}`

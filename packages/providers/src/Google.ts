@@ -1,0 +1,37 @@
+/**
+ * Gemini at the Gemini API of Google. For Vertex AI use `AiSdk.model` with its own client package.
+ *
+ * The key is the configuration value `GOOGLE_GENERATIVE_AI_API_KEY` unless told otherwise (many set-ups have
+ * it as `GEMINI_API_KEY`); it goes into `x-goog-api-key`.
+ *
+ * A long decode of a Gemini 4 model that pauses is continued by the client inside the attempt: the one case
+ * in which an attempt is more than one request.
+ */
+import type { GoogleLanguageModelOptions } from "@ai-sdk/google"
+import { createGoogle } from "@ai-sdk/google"
+import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as AiSdk from "./AiSdk.ts"
+import type { VendorOptions } from "./aisdk/Vendor.ts"
+import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
+import * as Endpoint from "./Endpoint.ts"
+
+export const defaults = {
+  keys: ["GOOGLE_GENERATIVE_AI_API_KEY"],
+  baseUrl: "https://generativelanguage.googleapis.com/v1beta"
+} as const
+
+/** `providerOptions` has, among others, `thinkingConfig` and `safetySettings`. */
+export type Options = VendorOptions<GoogleLanguageModelOptions>
+
+export const model = (modelId: string, options: Options = {}): TargetSpec => {
+  const baseURL = Endpoint.normalize("Google baseUrl", options.baseUrl ?? defaults.baseUrl)
+  return AiSdk.model({
+    ...options,
+    provider: "google",
+    model: modelId,
+    endpoint: baseURL,
+    keys: options.keys ?? defaults.keys,
+    providerOptions: namespaced("google", options.providerOptions),
+    create: (key) => createGoogle({ ...keyed(key, "x-goog-api-key"), baseURL, ...fetched(options) })(modelId)
+  })
+}

@@ -1,0 +1,66 @@
+/**
+ * OpenAI's models: `model` at the Responses API, `chatModel` at Chat Completions.
+ *
+ * Responses is the default: Chat Completions loses the reasoning between turns, and refuses tools together
+ * with reasoning from GPT-5.4 on. Nothing is stored at OpenAI: reasoning travels encrypted in the
+ * conversation, so that a later turn may go to another organisation or another endpoint.
+ *
+ * The key is the configuration value `OPENAI_API_KEY` unless told otherwise; it goes into `authorization`.
+ */
+import type { OpenAILanguageModelChatOptions, OpenAILanguageModelResponsesOptions } from "@ai-sdk/openai"
+import { createOpenAI } from "@ai-sdk/openai"
+import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as Target from "./aisdk/Target.ts"
+import type { VendorOptions } from "./aisdk/Vendor.ts"
+import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
+import * as Endpoint from "./Endpoint.ts"
+
+export const defaults = {
+  keys: ["OPENAI_API_KEY"],
+  baseUrl: "https://api.openai.com/v1",
+  /** Of the Responses API: without storing, encrypted reasoning is asked for. */
+  store: false
+} as const
+
+export type Options = VendorOptions<OpenAILanguageModelResponsesOptions>
+export type ChatOptions = VendorOptions<OpenAILanguageModelChatOptions>
+
+export const model = (modelId: string, options: Options = {}): TargetSpec => {
+  const { common, client } = setup(modelId, options)
+  const providerOptions = { store: defaults.store, ...options.providerOptions }
+  return Target.make(
+    {
+      ...common,
+      providerOptions: namespaced("openai", providerOptions),
+      create: (key) => client(key).responses(modelId)
+    },
+    { toolFiles: "result", strictSchemas: "openai" }
+  )
+}
+
+export const chatModel = (modelId: string, options: ChatOptions = {}): TargetSpec => {
+  const { common, client } = setup(modelId, options)
+  return Target.make(
+    {
+      ...common,
+      providerOptions: namespaced("openai", options.providerOptions),
+      create: (key) => client(key).chat(modelId)
+    },
+    { toolFiles: "user-message", strictSchemas: "openai" }
+  )
+}
+
+const setup = (modelId: string, options: VendorOptions<object>) => {
+  const baseURL = Endpoint.normalize("OpenAi baseUrl", options.baseUrl ?? defaults.baseUrl)
+  return {
+    common: {
+      ...options,
+      provider: "openai",
+      model: modelId,
+      endpoint: baseURL,
+      keys: options.keys ?? defaults.keys
+    },
+    client: (key: string | undefined) =>
+      createOpenAI({ ...keyed(key, "Authorization"), baseURL, ...fetched(options) })
+  }
+}

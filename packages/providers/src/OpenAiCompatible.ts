@@ -1,0 +1,68 @@
+/**
+ * Models behind any server that speaks OpenAI's Chat Completions: vLLM, Ollama, LM Studio, DeepSeek, Groq,
+ * OpenRouter, gateways.
+ *
+ * Without `keys` no key is sent; a key goes into `authorization`.
+ *
+ * **Example** (A local model)
+ *
+ * ```ts
+ * OpenAiCompatible.model({ name: "ollama", baseUrl: "http://localhost:11434/v1", model: "qwen3:8b" })
+ * ```
+ */
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
+import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { Schema } from "effect"
+import * as Target from "./aisdk/Target.ts"
+import type { VendorOptions } from "./aisdk/Vendor.ts"
+import { fetched, namespaced } from "./aisdk/Vendor.ts"
+import * as Endpoint from "./Endpoint.ts"
+
+export const defaults = {
+  /** Whether the server takes a JSON Schema for its answer. */
+  structuredOutputs: true,
+  /** Whether the server is asked for the usage of a stream. */
+  streamUsage: true
+} as const
+
+/** `providerOptions` stand in the body of the request as they are. */
+export interface Options extends VendorOptions<Schema.JsonObject> {
+  /** The name of the provider in events, errors and the catalogue. */
+  readonly name: string
+  readonly baseUrl: string
+  readonly model: string
+  /** Default `true`. With `false` the schema of an object request goes into the prompt (DeepSeek, older servers). */
+  readonly structuredOutputs?: boolean | undefined
+  /** Default `true`. With `false` streams bring no usage, for servers that refuse `stream_options`. */
+  readonly streamUsage?: boolean | undefined
+}
+
+export const model = (options: Options): TargetSpec => {
+  const baseURL = Endpoint.normalize("OpenAiCompatible baseUrl", options.baseUrl)
+  const structuredOutputs = options.structuredOutputs ?? defaults.structuredOutputs
+  return Target.make(
+    {
+      ...options,
+      provider: options.name,
+      endpoint: baseURL,
+      providerOptions: namespaced(namespace, options.providerOptions),
+      create: (key) =>
+        createOpenAICompatible({
+          // One name for all: the client reads options, and writes metadata, under it.
+          name: namespace,
+          baseURL,
+          includeUsage: options.streamUsage ?? defaults.streamUsage,
+          supportsStructuredOutputs: structuredOutputs,
+          ...(key === undefined ? undefined : { apiKey: key }),
+          ...fetched(options)
+        })(options.model)
+    },
+    {
+      toolFiles: "user-message",
+      strictSchemas: structuredOutputs ? namespace : undefined,
+      schemaInPrompt: !structuredOutputs
+    }
+  )
+}
+
+const namespace = "openaiCompatible"

@@ -1,0 +1,81 @@
+/**
+ * What went wrong in a client, as a `ProviderFailure`.
+ *
+ * What a provider said is the classifier's matter: it gets the error as it was thrown, with status, headers,
+ * body and causes. Decided here are only the errors that a client makes itself, by their names: what it could
+ * not send, and what it could not read. Their messages quote the request or the answer, so they are replaced.
+ */
+import * as Classifier from "@outlast/agent/failure/Classifier"
+import type { FailoverReason } from "@outlast/agent/failure/FailoverReason"
+import { Auth, Format, Network } from "@outlast/agent/failure/FailoverReason"
+import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import type { Secrets } from "@outlast/agent/failure/Redaction"
+import { Predicate } from "effect"
+
+const local = (rule: string, matched: string | undefined, reason: FailoverReason, detail: string) =>
+  new ProviderFailure({
+    reason,
+    evidence: { rule, signal: "local", matched, depth: 0 },
+    detail
+  })
+
+/** The answer ended without an end. `matched` is what the client called it, where it called it anything. */
+export const cut = (matched?: string): ProviderFailure =>
+  local("stream/cut", matched, new Network(), "The answer was cut before its end.")
+
+/** The arguments of a tool call are not whole, although the provider called the answer complete. */
+export const cutArguments = (tool: string): ProviderFailure =>
+  local("stream/cut-arguments", tool, new Network(), "The arguments of a tool call were cut.")
+
+/** The provider ended with an error and did not say which. `raw` is its finish reason. */
+export const finishedWithError = (raw: string | undefined): ProviderFailure =>
+  local("stream/finish-error", raw, new Format({ side: "response" }), "The provider gave up the answer.")
+
+const request = new Format({ side: "request" })
+const response = new Format({ side: "response" })
+
+/** The client gave something that its own interface does not allow. */
+export const unreadable = (): ProviderFailure =>
+  local("client/unreadable", undefined, response, "The client's answer cannot be understood.")
+
+const clientErrors: Readonly<Record<string, readonly [FailoverReason, string]>> = {
+  AI_UnsupportedFunctionalityError: [request, "The client cannot send this request to the provider."],
+  AI_InvalidPromptError: [request, "The client cannot send this prompt."],
+  AI_InvalidArgumentError: [request, "The client refused an option."],
+  AI_LoadAPIKeyError: [new Auth({ permanent: false }), "The client was given no key."],
+  AI_JSONParseError: [response, "The answer is not JSON."],
+  AI_TypeValidationError: [response, "The answer is not in the provider's own format."],
+  AI_InvalidResponseDataError: [response, "The answer is not in the provider's own format."],
+  AI_EmptyResponseBodyError: [response, "The answer is empty."],
+  AI_NoContentGeneratedError: [response, "The answer is empty."]
+}
+
+/** The failure behind anything that a client threw, or put into a stream as an error. */
+export const failureOf = (error: unknown, secrets: Secrets): ProviderFailure => {
+  const name = Predicate.hasProperty(error, "name") && typeof error.name === "string" ? error.name : ""
+  // The OpenAI-compatible client reports the end of a cut stream this way: there are no data to blame.
+  if (
+    name === "AI_InvalidResponseDataError" &&
+    Predicate.hasProperty(error, "data") &&
+    error.data === undefined
+  ) {
+    return cut()
+  }
+  const known = clientErrors[name]
+  if (known !== undefined) return local("client/error", name, ...known)
+  return Classifier.failureOf(asSaid(error), { secrets })
+}
+
+/** The error as the provider said it, where the client put a form of its own around it. */
+const asSaid = (error: unknown): unknown => {
+  if (!Predicate.isObject(error)) return error
+  // An error inside a 200: OpenAI's client keeps the body as an object, and makes up a status of 400.
+  if (Predicate.hasProperty(error, "responseBody") && Predicate.isObject(error.responseBody)) {
+    const responseHeaders = Predicate.hasProperty(error, "responseHeaders")
+      ? error.responseHeaders
+      : undefined
+    return { responseBody: error.responseBody, responseHeaders }
+  }
+  // An error object out of a stream, without the `{ error }` around it that bodies have.
+  return error instanceof Error || "error" in error ? error : { ...error, error }
+}

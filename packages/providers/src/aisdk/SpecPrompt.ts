@@ -1,0 +1,238 @@
+/**
+ * An effect/ai prompt as the prompt of an AI SDK model.
+ *
+ * Nothing is repaired for a provider here, with three exceptions that every provider is the better for:
+ * empty texts and messages are left out, consecutive tool messages become one, and answers to approvals that
+ * the provider did not ask for stay at home. Options of the `outlast` namespace are ours and are not sent.
+ */
+import { Base64 } from "effect/encoding"
+import { Prompt } from "effect/ai"
+import { Predicate } from "effect"
+import type { Schema } from "effect"
+import type * as Spec from "./Spec.ts"
+
+export interface Options {
+  readonly version: Spec.SpecModel["specificationVersion"]
+  /**
+   * Where the files of a tool result go: into the result, or, where the wire format has no place for them
+   * there, into a user message behind the results.
+   */
+  readonly toolFiles: "result" | "user-message"
+}
+
+export const encode = (prompt: Prompt.Prompt, options: Options): Array<Spec.Message> => {
+  const asked = approvalsOfProvider(prompt)
+  const messages: Array<Spec.Message> = []
+  let results: Array<Prompt.ToolMessage> = []
+  const flush = () => {
+    if (results.length > 0) messages.push(...toolMessages(results, asked, options))
+    results = []
+  }
+  for (const message of prompt.content) {
+    if (message.role === "tool") {
+      results.push(message)
+      continue
+    }
+    flush()
+    const encoded = encodeMessage(message, options)
+    if (encoded !== undefined) messages.push(encoded)
+  }
+  flush()
+  return messages
+}
+
+/** Every text of a prompt: what a failure must not quote. */
+export const texts = (prompt: Prompt.Prompt): Array<string> =>
+  prompt.content.flatMap((message) => {
+    if (message.role === "system") return [message.content]
+    return message.content.flatMap((part: Prompt.Part): Array<string> => {
+      switch (part.type) {
+        case "text":
+        case "reasoning":
+          return [part.text]
+        case "tool-call":
+          return [JSON.stringify(part.params) ?? ""]
+        case "tool-result":
+          return [typeof part.result === "string" ? part.result : (JSON.stringify(part.result) ?? "")]
+        default:
+          return []
+      }
+    })
+  })
+
+const encodeMessage = (
+  message: Exclude<Prompt.Message, Prompt.ToolMessage>,
+  options: Options
+): Spec.Message | undefined => {
+  const providerOptions = namespaces(message.options)
+  switch (message.role) {
+    case "system":
+      return { role: "system", content: message.content, ...providerOptions }
+    case "user": {
+      const parts = message.content.map((part) => (part.type === "text" ? text(part) : file(part, options)))
+      const content = parts.filter(says)
+      // A message of nothing but empty texts is the caller's own: the provider may judge it.
+      return { role: "user", content: content.length > 0 ? content : parts, ...providerOptions }
+    }
+    case "assistant": {
+      const content = message.content.flatMap((part) => assistantPart(part, options)).filter(says)
+      return content.length === 0 ? undefined : { role: "assistant", content, ...providerOptions }
+    }
+  }
+}
+
+const says = (part: Spec.AssistantPart): boolean =>
+  part.type !== "text" || part.text !== "" || part.providerOptions !== undefined
+
+const assistantPart = (
+  part: Prompt.AssistantMessagePart,
+  options: Options
+): ReadonlyArray<Spec.AssistantPart> => {
+  switch (part.type) {
+    case "text":
+      return [text(part)]
+    case "reasoning":
+      return [{ type: "reasoning", text: part.text, ...namespaces(part.options) }]
+    case "file":
+      return [file(part, options)]
+    case "tool-call":
+      return [
+        {
+          type: "tool-call",
+          toolCallId: part.id,
+          toolName: part.name,
+          input: part.params,
+          ...(part.providerExecuted ? { providerExecuted: true } : undefined),
+          ...namespaces(part.options)
+        }
+      ]
+    case "tool-result":
+      return [toolResult(part, providerOutput(part))]
+    case "tool-approval-request":
+      return []
+  }
+}
+
+const text = (part: Prompt.TextPart): Spec.TextPart => ({
+  type: "text",
+  text: part.text,
+  ...namespaces(part.options)
+})
+
+const file = (part: Prompt.FilePart, { version }: Options): Spec.FilePart => {
+  const data = fileData(part.data)
+  return {
+    type: "file",
+    mediaType: part.mediaType,
+    ...(part.fileName === undefined ? undefined : { filename: part.fileName }),
+    data: version === "v3" ? data : data instanceof URL ? { type: "url", url: data } : { type: "data", data },
+    ...namespaces(part.options)
+  }
+}
+
+/** Bytes, base64 or a URL that is to be fetched; base64 has no colon, so a scheme decides. */
+const fileData = (data: Prompt.FilePart["data"]): Uint8Array | string | URL => {
+  if (typeof data === "string" ? !/^[a-z][a-z0-9+.-]*:/i.test(data) : !(data instanceof URL)) return data
+  const href = String(data)
+  const inline = /^data:[^,]*?(;base64)?,(.*)$/s.exec(href)
+  if (inline === null) return new URL(href)
+  const content = decodeURIComponent(inline[2] ?? "")
+  return inline[1] === undefined ? new TextEncoder().encode(content) : content
+}
+
+const toolMessages = (
+  messages: ReadonlyArray<Prompt.ToolMessage>,
+  asked: ReadonlySet<string>,
+  options: Options
+): ReadonlyArray<Spec.Message> => {
+  const files: Array<Spec.TextPart | Spec.FilePart> = []
+  const content = messages.flatMap((message) =>
+    message.content.flatMap((part): ReadonlyArray<Spec.ToolPart> => {
+      if (part.type === "tool-approval-response") return asked.has(part.approvalId) ? [approval(part)] : []
+      if (options.toolFiles === "user-message") {
+        const own = (part.modelOutput ?? []).filter((output) => output.type === "file")
+        if (own.length > 0) files.push({ type: "text", text: `Files of tool result ${part.id}:` })
+        files.push(...own.map((output) => file(output, options)))
+      }
+      return [toolResult(part, localOutput(part, options))]
+    })
+  )
+  const merged = namespaces(Object.assign({}, ...messages.map((message) => message.options)))
+  return [
+    ...(content.length === 0 ? [] : [{ role: "tool" as const, content, ...merged }]),
+    ...(files.length === 0 ? [] : [{ role: "user" as const, content: files }])
+  ]
+}
+
+const toolResult = (part: Prompt.ToolResultPart, output: Spec.ToolOutput): Spec.ToolResultPart => ({
+  type: "tool-result",
+  toolCallId: part.id,
+  toolName: part.name,
+  output,
+  ...namespaces(part.options)
+})
+
+const approval = (part: Prompt.ToolApprovalResponsePart): Spec.ApprovalResponsePart => ({
+  type: "tool-approval-response",
+  approvalId: part.approvalId,
+  approved: part.approved,
+  ...(part.reason === undefined ? undefined : { reason: part.reason }),
+  ...namespaces(part.options)
+})
+
+const localOutput = (part: Prompt.ToolResultPart, options: Options): Spec.ToolOutput => {
+  if (part.modelOutput === undefined) {
+    return typeof part.result === "string"
+      ? { type: part.isFailure ? "error-text" : "text", value: part.result }
+      : providerOutput(part)
+  }
+  // Content cannot say that it is an error, and a result without files needs no content.
+  const inline = !part.isFailure && options.toolFiles === "result"
+  return inline && part.modelOutput.some((output) => output.type === "file")
+    ? { type: "content", value: part.modelOutput.map((output) => outputPart(output, options)) }
+    : { type: part.isFailure ? "error-text" : "text", value: Prompt.toolModelOutputToText(part.modelOutput) }
+}
+
+/** What a provider's own tool returned goes back to it as the JSON that it was. */
+const providerOutput = (part: Prompt.ToolResultPart): Spec.ToolOutput => ({
+  type: part.isFailure ? "error-json" : "json",
+  // Results in prompts are encoded: they came as JSON, or a schema made them so.
+  value: (part.result ?? null) as Schema.Json
+})
+
+const outputPart = (part: Prompt.ToolModelOutputPart, options: Options): Spec.ToolOutputPart => {
+  if (part.type === "text") return { type: "text", text: part.text }
+  const encoded = file(part, options)
+  if (options.version === "v4") {
+    const { mediaType, data, filename } = encoded
+    return { type: "file", mediaType, data, ...(filename === undefined ? undefined : { filename }) }
+  }
+  const data = fileData(part.data)
+  const image = part.mediaType.startsWith("image/")
+  if (data instanceof URL) return { type: image ? "image-url" : "file-url", url: data.href }
+  const base64 = typeof data === "string" ? data : Base64.encode(data)
+  return { type: image ? "image-data" : "file-data", mediaType: part.mediaType, data: base64 }
+}
+
+/** Ids of approvals that were asked for by the provider, for tools that it runs itself. */
+const approvalsOfProvider = (prompt: Prompt.Prompt): ReadonlySet<string> => {
+  const calls = new Set<string>()
+  const asked = new Set<string>()
+  for (const message of prompt.content) {
+    if (message.role !== "assistant") continue
+    for (const part of message.content) {
+      if (part.type === "tool-call" && part.providerExecuted) calls.add(part.id)
+      if (part.type === "tool-approval-request" && calls.has(part.toolCallId)) asked.add(part.approvalId)
+    }
+  }
+  return asked
+}
+
+const namespaces = (
+  options: Prompt.ProviderOptions
+): { readonly providerOptions: Spec.Namespaced } | undefined => {
+  const sent = Object.entries(options).filter(
+    (entry): entry is [string, Schema.JsonObject] => entry[0] !== "outlast" && Predicate.isObject(entry[1])
+  )
+  return sent.length === 0 ? undefined : { providerOptions: Object.fromEntries(sent) }
+}

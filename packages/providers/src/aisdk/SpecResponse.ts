@@ -1,0 +1,177 @@
+/**
+ * Parts of an AI SDK answer as encoded parts of effect/ai.
+ *
+ * Metadata of a part is kept, as JSON: signatures, item ids and encrypted reasoning stand there, and a second
+ * turn needs them. In streams they may come late, in an empty delta or in the end of a block; every part
+ * passes, empty or not, and `Prompt.fromResponseParts` folds their metadata into the one part of the prompt.
+ *
+ * Left out are parts without a counterpart: custom items, files of the reasoning, files behind a URL, sources
+ * whose URL is none.
+ */
+import { Base64 } from "effect/encoding"
+import type { Response } from "effect/ai"
+import { Predicate } from "effect"
+import type { Schema } from "effect"
+import type * as Spec from "./Spec.ts"
+
+export type CommonPart =
+  | Response.ToolCallPartEncoded
+  | Response.ToolResultPartEncoded
+  | Response.FilePartEncoded
+  | Response.UrlSourcePartEncoded
+  | Response.DocumentSourcePartEncoded
+  | Response.ToolApprovalRequestPartEncoded
+
+/** A part that stands in whole answers and in streams alike; tool calls come with their arguments parsed. */
+export const commonPart = (part: Exclude<Spec.CommonPart, Spec.ToolCall>): CommonPart | undefined => {
+  switch (part.type) {
+    case "tool-result":
+      return {
+        type: "tool-result",
+        id: part.toolCallId,
+        name: part.toolName,
+        result: part.result,
+        isFailure: part.isError ?? false,
+        providerExecuted: true,
+        ...(part.preliminary === undefined ? undefined : { preliminary: part.preliminary }),
+        ...metadataOf(part)
+      }
+    case "file":
+      return generatedFile(part)
+    case "source":
+      return source(part)
+    case "tool-approval-request":
+      return {
+        type: "tool-approval-request",
+        approvalId: part.approvalId,
+        toolCallId: part.toolCallId,
+        ...metadataOf(part)
+      }
+    case "custom":
+    case "reasoning-file":
+    case "stream-start":
+    case "raw":
+    case "ping":
+      return undefined
+  }
+}
+
+/** The call with its arguments, or `undefined` when they are not whole. No arguments at all mean none. */
+export const toolCall = (part: Spec.ToolCall): Response.ToolCallPartEncoded | undefined => {
+  let params: unknown
+  try {
+    params = part.input.trim() === "" ? {} : JSON.parse(part.input)
+  } catch {
+    return undefined
+  }
+  return {
+    type: "tool-call",
+    id: part.toolCallId,
+    name: part.toolName,
+    params,
+    providerExecuted: part.providerExecuted ?? false,
+    ...metadataOf(part)
+  }
+}
+
+const generatedFile = (part: Spec.GeneratedFile): Response.FilePartEncoded | undefined => {
+  const data = bytesOf(part.data)
+  if (data === undefined) return undefined
+  const base64 = typeof data === "string" ? data : Base64.encode(data)
+  return { type: "file", mediaType: part.mediaType, data: base64, ...metadataOf(part) }
+}
+
+const bytesOf = (data: Spec.FileData): Uint8Array | string | undefined => {
+  if (typeof data === "string" || data instanceof Uint8Array) return data
+  return "type" in data && data.type === "data" ? data.data : undefined
+}
+
+const source = (
+  part: Spec.Source
+): Response.UrlSourcePartEncoded | Response.DocumentSourcePartEncoded | undefined => {
+  if (part.sourceType === "document") {
+    const { id, mediaType, title, filename } = part
+    const named = filename === undefined ? undefined : { fileName: filename }
+    return { type: "source", sourceType: "document", id, mediaType, title, ...named, ...metadataOf(part) }
+  }
+  if (!URL.canParse(part.url)) return undefined
+  const { id, url, title } = part
+  return { type: "source", sourceType: "url", id, url, title: title ?? url, ...metadataOf(part) }
+}
+
+export const responseMetadata = (response: Spec.ResponseMetadata): Response.ResponseMetadataPartEncoded => {
+  const time = response.timestamp
+  return {
+    type: "response-metadata",
+    ...(response.id === undefined ? undefined : { id: response.id }),
+    ...(response.modelId === undefined ? undefined : { modelId: response.modelId }),
+    ...(time === undefined || Number.isNaN(time.getTime()) ? undefined : { timestamp: time.toISOString() })
+  }
+}
+
+/** The end of an answer. `interrupted` and `error` are failures and do not come here. */
+export const finish = (end: {
+  readonly finishReason: Spec.FinishReason
+  readonly usage: Spec.Usage
+  readonly providerMetadata?: Readonly<Record<string, unknown>> | undefined
+}): Response.FinishPartEncoded => ({
+  type: "finish",
+  reason: reasonOf(end.finishReason),
+  usage: {
+    inputTokens: {
+      uncached: count(end.usage.inputTokens.noCache),
+      total: count(end.usage.inputTokens.total),
+      cacheRead: count(end.usage.inputTokens.cacheRead),
+      cacheWrite: count(end.usage.inputTokens.cacheWrite)
+    },
+    outputTokens: {
+      total: count(end.usage.outputTokens.total),
+      text: count(end.usage.outputTokens.text),
+      reasoning: count(end.usage.outputTokens.reasoning)
+    }
+  },
+  response: undefined,
+  ...metadataOf(end)
+})
+
+/** Anthropic pauses a loop of its own tools to be sent the message again; the client calls that a stop. */
+const reasonOf = ({ unified, raw }: Spec.FinishReason): Response.FinishReason =>
+  raw === "pause_turn" ? "pause" : (finishReasons[unified] ?? "unknown")
+
+const finishReasons: Readonly<Record<string, Response.FinishReason>> = {
+  stop: "stop",
+  length: "length",
+  "content-filter": "content-filter",
+  "tool-calls": "tool-calls",
+  other: "other"
+}
+
+const count = (tokens: number | undefined): number | undefined =>
+  tokens !== undefined && Number.isFinite(tokens) ? Math.max(0, Math.trunc(tokens)) : undefined
+
+/** The metadata of a part, where it has any. */
+export const metadataOf = (part: {
+  readonly providerMetadata?: Readonly<Record<string, unknown>> | undefined
+}): { readonly metadata: Response.ProviderMetadata } | undefined => {
+  if (part.providerMetadata === undefined) return undefined
+  const metadata: Record<string, Schema.Json> = {}
+  for (const [namespace, value] of Object.entries(part.providerMetadata)) {
+    const kept = json(value)
+    if (kept !== undefined) metadata[namespace] = kept
+  }
+  return { metadata }
+}
+
+/** The JSON in a value; clients leave `undefined` in their metadata, which is none. */
+const json = (value: unknown): Schema.Json | undefined => {
+  if (value === null || typeof value === "string" || typeof value === "boolean") return value
+  if (typeof value === "number") return Number.isFinite(value) ? value : null
+  if (Array.isArray(value)) return value.map((item) => json(item) ?? null)
+  if (!Predicate.isObject(value)) return undefined
+  const object: Record<string, Schema.Json> = {}
+  for (const [key, item] of Object.entries(value)) {
+    const kept = json(item)
+    if (kept !== undefined) object[key] = kept
+  }
+  return object
+}

@@ -1,0 +1,58 @@
+/**
+ * A `TargetSpec` over AI SDK models: what `AiSdk.model` and the modules of the vendors make.
+ */
+import type { KeySource } from "@outlast/agent/failover/KeySource"
+import { env } from "@outlast/agent/failover/KeySource"
+import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
+import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import { Effect } from "effect"
+import * as Catalogue from "../Catalogue.ts"
+import * as Endpoint from "../Endpoint.ts"
+import type { CallSettings, Namespaced, SpecModel } from "./Spec.ts"
+import type { Dialect } from "./SpecProviderModel.ts"
+import * as SpecProviderModel from "./SpecProviderModel.ts"
+
+/** What the constructors of this package have in common. */
+export interface CommonOptions {
+  /** Names of configuration values (environment variables, by default) or sources, in the order of their use. */
+  readonly keys?: ReadonlyArray<string | KeySource> | undefined
+  /** Sent with every request, over the client's own. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Known better than the catalogue: what is given here replaces it, field by field. */
+  readonly info?: ModelInfo | undefined
+  /** Sampling and thinking. Default: the provider's. */
+  readonly settings?: CallSettings | undefined
+}
+
+export interface Options extends CommonOptions {
+  /** The name under which the provider stands in events, errors and the catalogue. */
+  readonly provider: string
+  readonly model: string
+  /** The base URL; empty, the default, when only the client knows it. */
+  readonly endpoint?: string | undefined
+  /** By the namespaces of the AI SDK, for example `{ bedrock: { … } }`. */
+  readonly providerOptions?: Namespaced | undefined
+  /**
+   * Makes the client for a key; `undefined` when the target has none. A client must not look for a key
+   * elsewhere then.
+   */
+  readonly create: (key: string | undefined) => SpecModel
+}
+
+/** A target in a wire format; see `Dialect` for what a client does not know of it. */
+export const make = (options: Options, dialect: Dialect): TargetSpec => ({
+  provider: options.provider,
+  model: options.model,
+  endpoint: options.endpoint ? Endpoint.normalize("endpoint", options.endpoint) : "",
+  keys: (options.keys ?? []).map((key) => (typeof key === "string" ? env(key) : key)),
+  build: Effect.sync(() =>
+    SpecProviderModel.make({
+      info: { ...Catalogue.infoOf(options.provider, options.model), ...options.info },
+      dialect,
+      settings: options.settings ?? {},
+      headers: options.headers ?? {},
+      providerOptions: options.providerOptions ?? {},
+      create: options.create
+    })
+  )
+})

@@ -1,0 +1,33 @@
+/**
+ * What the modules of the vendors share.
+ */
+import type { Schema } from "effect"
+import type { Namespaced } from "./Spec.ts"
+import type { CommonOptions } from "./Target.ts"
+
+export interface VendorOptions<ProviderOptions> extends CommonOptions {
+  /** With the version, as in each vendor's default. */
+  readonly baseUrl?: string | undefined
+  /** What the client package takes for a call, without its namespace. */
+  readonly providerOptions?: ProviderOptions | undefined
+  /** Sends the requests. Default: the global `fetch`. */
+  readonly fetch?: typeof globalThis.fetch | undefined
+}
+
+/** Options of one vendor under its name. */
+export const namespaced = (name: string, options: object | undefined): Namespaced =>
+  // The clients type these options as interfaces of their own; they are JSON all the same.
+  options === undefined ? {} : { [name]: options as Schema.JsonObject }
+
+/**
+ * The part of a client's settings that carries the key. A client without a key would look for one in the
+ * environment: it gets an empty one instead, and the header that would carry it is taken out.
+ */
+export const keyed = (key: string | undefined, header: string) =>
+  key === undefined
+    ? // Every client drops headers that are undefined; only Google's types admit them.
+      { apiKey: "", headers: { [header]: undefined } as unknown as Record<string, string> }
+    : { apiKey: key }
+
+export const fetched = (options: { readonly fetch?: typeof globalThis.fetch | undefined }) =>
+  options.fetch === undefined ? undefined : { fetch: options.fetch }

@@ -1,0 +1,72 @@
+/**
+ * OpenAI's models. Prices of models with a window above 272,000 tokens are those of shorter prompts.
+ */
+import type { CatalogueEntry } from "../Catalogue.ts"
+
+const page = (model: string) => `https://developers.openai.com/api/docs/models/${model}`
+
+type Known = Omit<CatalogueEntry, "provider" | "model" | "source">
+
+const entry = (model: string, known: Known): CatalogueEntry => ({
+  provider: "openai",
+  model,
+  ...known,
+  source: page(model)
+})
+
+const price = (input: number, output: number, cacheRead?: number, cacheWrite?: number) => ({
+  input,
+  output,
+  cacheRead,
+  cacheWrite
+})
+
+const chat = { tools: true, forcedTools: true, sampling: true, prefill: true } as const
+const thinks = { tools: true, forcedTools: true, images: true, sampling: false } as const
+
+const reasoning: Known = {
+  contextWindow: 400_000,
+  maxOutputTokens: 128_000,
+  reasoning: true,
+  capabilities: thinks
+}
+const large: Known = { ...reasoning, contextWindow: 1_050_000 }
+const oSeries: Known = { ...reasoning, contextWindow: 200_000, maxOutputTokens: 100_000 }
+const gpt41: Known = {
+  contextWindow: 1_047_576,
+  maxOutputTokens: 32_768,
+  reasoning: false,
+  capabilities: { ...chat, images: true }
+}
+const gpt4o: Known = { ...gpt41, contextWindow: 128_000, maxOutputTokens: 16_384 }
+
+export const openai: ReadonlyArray<CatalogueEntry> = [
+  entry("gpt-6.2-sol", { ...large, price: price(2, 10, 0.1, 2.5) }),
+  entry("gpt-6-astra", { ...large, price: price(10, 50, 1, 12.5) }),
+  entry("gpt-6-sol", { ...large, price: price(2, 10, 0.2, 2.5) }),
+  entry("gpt-6-luna", large),
+  entry("gpt-5.6-sol", large),
+  entry("gpt-5.6-terra", large),
+  entry("gpt-5.6-luna", large),
+  entry("gpt-5.5", { ...large, price: price(5, 30, 0.5) }),
+  entry("gpt-5.4", { ...large, price: price(2.5, 15, 0.25) }),
+  entry("gpt-5-codex", { ...reasoning, price: price(1.25, 10, 0.125) }),
+  entry("gpt-5-mini", { ...reasoning, price: price(0.25, 2, 0.025) }),
+  entry("gpt-5-nano", { ...reasoning, price: price(0.05, 0.4, 0.005) }),
+  entry("gpt-5", { ...reasoning, price: price(1.25, 10, 0.125) }),
+  entry("o4-mini", { ...oSeries, price: price(1.1, 4.4, 0.275) }),
+  entry("o3", { ...oSeries, price: price(2, 8, 0.5) }),
+  entry("gpt-4.1-mini", { ...gpt41, price: price(0.4, 1.6, 0.1) }),
+  entry("gpt-4.1-nano", { ...gpt41, price: price(0.1, 0.4, 0.025) }),
+  entry("gpt-4.1", { ...gpt41, price: price(2, 8, 0.5) }),
+  entry("gpt-4o-mini", { ...gpt4o, price: price(0.15, 0.6, 0.075) }),
+  entry("gpt-4o", { ...gpt4o, price: price(2.5, 10, 1.25) }),
+  entry("gpt-4-turbo", { ...gpt4o, maxOutputTokens: 4_096, price: price(10, 30) }),
+  entry("gpt-4", {
+    ...gpt4o,
+    contextWindow: 8_192,
+    maxOutputTokens: 8_192,
+    price: price(30, 60),
+    capabilities: { ...chat, images: false }
+  })
+]

@@ -1,0 +1,192 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Schema } from "effect"
+import type * as Spec from "../src/aisdk/Spec.ts"
+import { finish, setup, stop, streamOf, usage } from "./client.ts"
+import * as Support from "./support.ts"
+
+describe("an answer", () => {
+  const content: ReadonlyArray<Spec.Content> = [
+    { type: "reasoning", text: "hm", providerMetadata: { acme: { signature: "s", none: undefined } } },
+    { type: "text", text: "hi" },
+    { type: "source", sourceType: "url", id: "s1", url: "https://example.com/" },
+    { type: "source", sourceType: "url", id: "s2", url: "not a url" },
+    { type: "source", sourceType: "document", id: "s3", mediaType: "text/plain", title: "t", filename: "f" },
+    { type: "file", mediaType: "image/png", data: { type: "data", data: new Uint8Array([1]) } },
+    { type: "file", mediaType: "image/png", data: "AQ==" },
+    { type: "file", mediaType: "image/png", data: { type: "url", url: new URL("https://example.com/") } },
+    { type: "tool-call", toolCallId: "1", toolName: "search", input: '{"q":1}', providerExecuted: true },
+    { type: "tool-result", toolCallId: "1", toolName: "search", result: ["found"], isError: true },
+    { type: "tool-approval-request", approvalId: "a", toolCallId: "1" },
+    { type: "custom" }
+  ]
+  const metadata = { acme: { signature: "s" } }
+  const common = [
+    {
+      type: "source",
+      sourceType: "url",
+      id: "s1",
+      url: "https://example.com/",
+      title: "https://example.com/"
+    },
+    { type: "source", sourceType: "document", id: "s3", mediaType: "text/plain", title: "t", fileName: "f" },
+    { type: "file", mediaType: "image/png", data: "AQ==" },
+    { type: "file", mediaType: "image/png", data: "AQ==" },
+    { type: "tool-call", id: "1", name: "search", params: { q: 1 }, providerExecuted: true },
+    {
+      type: "tool-result",
+      id: "1",
+      name: "search",
+      result: ["found"],
+      isFailure: true,
+      providerExecuted: true
+    },
+    { type: "tool-approval-request", approvalId: "a", toolCallId: "1" }
+  ]
+
+  it.effect("keeps what effect/ai has a part for", () =>
+    Effect.gen(function* () {
+      const response = { id: "r", modelId: "m-1", timestamp: new Date(Number.NaN) }
+      const { spec } = setup({ content, result: { response, providerMetadata: { acme: { tier: "a" } } } })
+      const parts = yield* Support.generate(spec)
+      assert.deepStrictEqual(
+        parts.slice(0, -1) as never,
+        [
+          { type: "response-metadata", id: "r", modelId: "m-1" },
+          { type: "reasoning", text: "hm", metadata },
+          { type: "text", text: "hi" },
+          ...common
+        ] as never
+      )
+      const last = parts.at(-1)
+      assert(last?.type === "finish")
+      assert.deepStrictEqual(last.metadata, { acme: { tier: "a" } })
+      assert.deepInclude(last.usage.inputTokens, { total: 5, uncached: 3, cacheRead: 2 })
+    })
+  )
+
+  it.effect("keeps the same in a stream", () =>
+    Effect.gen(function* () {
+      const parts = content.filter((part) => part.type !== "text" && part.type !== "reasoning")
+      // Filtered above to the parts that streams share.
+      const { spec } = setup({ stream: streamOf([...(parts as ReadonlyArray<Spec.CommonPart>), finish]) })
+      const read = yield* Support.collect(spec)
+      assert.isUndefined(read.failure)
+      assert.deepStrictEqual(read.parts.slice(0, -1) as never, common as never)
+    })
+  )
+
+  it.effect("that was paused by the provider has not stopped", () =>
+    Effect.gen(function* () {
+      const { spec } = setup({ result: { finishReason: { unified: "stop", raw: "pause_turn" } } })
+      const last = (yield* Support.generate(spec)).at(-1)
+      assert(last?.type === "finish")
+      assert.strictEqual(last.reason, "pause")
+    })
+  )
+
+  it.effect("that was drafted is the text that the client names", () =>
+    Effect.gen(function* () {
+      const { spec } = setup({
+        content: [
+          { type: "text", text: "draft" },
+          { type: "text", text: '{"a":1}' }
+        ],
+        result: { structuredOutputText: '{"a":1}' }
+      })
+      const model = yield* Support.languageModel(spec)
+      const schema = Schema.Struct({ a: Schema.Finite })
+      assert.deepStrictEqual((yield* model.generateObject({ prompt: "?", schema })).value, { a: 1 })
+      assert.strictEqual((yield* model.generateText({ prompt: "?" })).text, 'draft{"a":1}')
+    })
+  )
+
+  for (const [unified, reason, rule] of [
+    ["interrupted", "Network", "stream/cut"],
+    ["error", "Format", "stream/finish-error"]
+  ] as const) {
+    it.effect(`that finishes as ${unified} is a failure`, () =>
+      Effect.gen(function* () {
+        const finishReason = { unified, raw: "RAW" }
+        const { spec } = setup({
+          result: { finishReason },
+          stream: streamOf([
+            { type: "text-start", id: "1" },
+            { type: "finish", finishReason, usage }
+          ])
+        })
+        const failure = yield* Effect.flip(Support.generate(spec))
+        assert.strictEqual(failure.reason._tag, reason)
+        const stream = yield* Support.collect(spec)
+        assert.strictEqual(stream.failure?.evidence.rule, rule)
+        assert.deepStrictEqual(
+          stream.parts.map(({ type }) => type),
+          ["text-start"]
+        )
+      })
+    )
+  }
+
+  it.effect("that is none of the interface's is a failure, not a defect", () =>
+    Effect.gen(function* () {
+      // What a client of another version might give.
+      const { spec } = setup({
+        result: { usage: undefined } as never,
+        stream: streamOf([{ type: "finish", finishReason: stop } as never])
+      })
+      assert.strictEqual((yield* Effect.flip(Support.generate(spec))).evidence.rule, "client/unreadable")
+      const { failure } = yield* Support.collect(spec)
+      assert.strictEqual(failure?.evidence.rule, "client/unreadable")
+    })
+  )
+
+  it.effect("with an error among its parts ends there, and the stream is cancelled", () =>
+    Effect.gen(function* () {
+      let cancelled = false
+      const parts: Array<Spec.StreamPart> = [
+        { type: "text-start", id: "1" },
+        { type: "error", error: { type: "overloaded_error", message: "busy" } },
+        finish
+      ]
+      const stream = new ReadableStream<Spec.StreamPart>(
+        {
+          pull: (controller) => controller.enqueue(parts.shift() ?? finish),
+          cancel: () => {
+            cancelled = true
+          }
+        },
+        { highWaterMark: 0 }
+      )
+      const { spec, calls } = setup({ stream })
+      const read = yield* Support.collect(spec)
+      assert.strictEqual(read.failure?.reason._tag, "Overloaded")
+      assert.lengthOf(read.parts, 1)
+      assert.isTrue(cancelled)
+      assert.isTrue(calls[0]?.abortSignal?.aborted)
+    })
+  )
+
+  it.effect("is cancelled and aborted when its reader is interrupted", () =>
+    Effect.gen(function* () {
+      let cancelled = false
+      const pulled = Promise.withResolvers<void>()
+      const stream = new ReadableStream<Spec.StreamPart>(
+        {
+          pull: () => {
+            pulled.resolve()
+            return new Promise(() => {})
+          },
+          cancel: () => {
+            cancelled = true
+          }
+        },
+        { highWaterMark: 0 }
+      )
+      const { spec, calls } = setup({ stream })
+      const fiber = yield* Effect.forkChild(Support.collect(spec))
+      yield* Effect.promise(() => pulled.promise)
+      yield* Fiber.interrupt(fiber)
+      assert.isTrue(cancelled)
+      assert.isTrue(calls[0]?.abortSignal?.aborted)
+    })
+  )
+})

@@ -1,0 +1,33 @@
+/**
+ * The targets that the strict fake server can stand in for.
+ */
+import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import { Anthropic, OpenAi } from "@outlast/providers"
+import type { FakeProvider, FaultPlan } from "@outlast/testing"
+import { Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+
+export interface Case {
+  readonly name: "anthropic" | "openai"
+  readonly target: (server: FakeProvider.FakeProvider) => TargetSpec
+}
+
+export const cases: ReadonlyArray<Case> = [
+  {
+    name: "anthropic",
+    target: (server) => Anthropic.model("claude-sonnet-4-5", { baseUrl: server.baseUrl("anthropic") })
+  },
+  {
+    name: "openai",
+    target: (server) => OpenAi.chatModel("gpt-4o", { baseUrl: server.baseUrl("openai") })
+  }
+]
+
+export const Weather = Toolkit.make(
+  Tool.make("weather", {
+    description: "The weather in a city",
+    parameters: Schema.Struct({ city: Schema.String }),
+    success: Schema.String
+  })
+)
+export const answers: FaultPlan.FaultPlan["answers"] = [{ text: "The meeting is on Tuesday at ten." }]

@@ -1,0 +1,87 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Anthropic, Catalogue } from "@outlast/providers"
+import { Effect } from "effect"
+
+describe("Catalogue", () => {
+  const windows: ReadonlyArray<readonly [string, number]> = [
+    ["claude-sonnet-4", 200_000],
+    ["claude-opus-4", 200_000],
+    ["gpt-4o", 128_000],
+    ["gpt-4", 8_192],
+    ["gemini-1.5-pro", 2_097_152],
+    ["deepseek-chat", 64_000],
+    ["qwen-plus", 131_072]
+  ]
+  it.each(windows)("knows the window of %s", (model, window) => {
+    assert.strictEqual(Catalogue.find(model)?.contextWindow, window)
+  })
+
+  const names: ReadonlyArray<readonly [string, string | undefined]> = [
+    ["claude-sonnet-4-5-20250929", "claude-sonnet-4-5"],
+    ["claude-sonnet-4-20250514", "claude-sonnet-4"],
+    ["claude-sonnet-4-0", "claude-sonnet-4"],
+    ["claude-sonnet-4@20250514", "claude-sonnet-4"],
+    ["us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"],
+    ["anthropic/claude-sonnet-4-5", "claude-sonnet-4-5"],
+    ["gpt-4o-2024-08-06", "gpt-4o"],
+    ["gpt-4o-mini-2024-07-18", "gpt-4o-mini"],
+    ["gpt-4.1", "gpt-4.1"],
+    ["gemini-1.5-pro-002", "gemini-1.5-pro"],
+    ["models/gemini-3.1-pro-preview", "gemini-3.1-pro"],
+    // A model of its own that nobody has described.
+    ["claude-sonnet-4-9", undefined],
+    ["gpt-4o-audio", undefined],
+    ["gpt-45", undefined],
+    ["unheard-of", undefined]
+  ]
+  it.each(names)("finds %s", (model, found) => {
+    assert.strictEqual(Catalogue.find(model)?.model, found)
+  })
+
+  it("names a page of the vendor for every entry, and describes no model twice", () => {
+    for (const entry of Catalogue.entries) assert.match(entry.source, /^https:\/\//)
+    const models = Catalogue.entries.map(({ provider, model }) => `${provider}/${model}`)
+    assert.lengthOf(new Set(models), models.length)
+  })
+
+  it("has no price that cannot be one", () => {
+    for (const { price } of Catalogue.entries) {
+      if (price === undefined) continue
+      assert.isAbove(price.input, 0)
+      assert.isAbove(price.output, price.input)
+      assert.isAtMost(price.cacheRead ?? 0, price.input)
+    }
+  })
+
+  it("knows prices of the vendor only", () => {
+    assert.isDefined(Catalogue.infoOf("anthropic", "claude-sonnet-4-5").price)
+    const elsewhere = Catalogue.infoOf("bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0")
+    assert.isUndefined(elsewhere.price)
+    assert.strictEqual(elsewhere.contextWindow, 200_000)
+    assert.deepStrictEqual(Catalogue.infoOf("anthropic", "unheard-of"), {})
+  })
+
+  it("can be extended, and what is added stands", () => {
+    const own = {
+      provider: "openai",
+      model: "gpt-4o",
+      contextWindow: 1,
+      capabilities: {},
+      source: "https://example.com"
+    }
+    const extended = Catalogue.extend([own])
+    assert.lengthOf(extended, Catalogue.entries.length)
+    assert.strictEqual(Catalogue.find("gpt-4o", extended)?.contextWindow, 1)
+    assert.strictEqual(Catalogue.find("gpt-4o")?.contextWindow, 128_000)
+  })
+
+  it.effect("is what a target knows of its model, unless told better", () =>
+    Effect.gen(function* () {
+      const known = yield* Anthropic.model("claude-sonnet-4-5").build
+      assert.strictEqual(known.info.contextWindow, 200_000)
+      const told = yield* Anthropic.model("claude-sonnet-4-5", { info: { contextWindow: 1_000_000 } }).build
+      assert.strictEqual(told.info.contextWindow, 1_000_000)
+      assert.strictEqual(told.info.maxOutputTokens, 64_000)
+    }).pipe(Effect.scoped)
+  )
+})

@@ -1,0 +1,174 @@
+import { assert, describe, it } from "@effect/vitest"
+import type { FaultPlan } from "@outlast/testing"
+import { FakeProvider } from "@outlast/testing"
+import { Duration, Effect, Fiber, Stream } from "effect"
+import { IdGenerator } from "effect/ai"
+import { answers, cases, Weather } from "./cases.ts"
+import * as Support from "./support.ts"
+
+describe.each(cases)("$name when it fails", ({ name, target }) => {
+  interface Expected {
+    readonly fault: FaultPlan.Fault
+    readonly reason: string
+    /** Of streams, where it differs. */
+    readonly streamed?: string
+  }
+  const faults: Record<string, Expected> = {
+    "401": { fault: { type: "status", status: 401 }, reason: "Auth" },
+    "404": { fault: { type: "status", status: 404 }, reason: "ModelNotFound" },
+    "429": { fault: { type: "status", status: 429, headers: { "retry-after": "7" } }, reason: "RateLimit" },
+    "500": { fault: { type: "status", status: 500 }, reason: "ServerError" },
+    ...(name === "anthropic" && { "529": { fault: { type: "status", status: 529 }, reason: "Overloaded" } }),
+    "a 502 page": {
+      fault: { type: "status", status: 502, body: "<html>Bad Gateway</html>" },
+      reason: "Overloaded"
+    },
+    "a reset before the headers": { fault: { type: "reset" }, reason: "Network" },
+    "a reset in mid answer": { fault: { type: "reset", after: 3 }, reason: "Network" },
+    "a garbled 200": {
+      fault: { type: "garbage", body: "<html>log in</html>" },
+      reason: "Format",
+      streamed: "Network"
+    }
+  }
+
+  for (const [what, { fault, reason, streamed }] of Object.entries(faults)) {
+    it.effect(`fails once with ${reason} on ${what}`, () =>
+      Effect.gen(function* () {
+        const server = yield* FakeProvider.make({ plan: { faults: [{ fault, times: "always" }], answers } })
+        const failure = yield* Effect.flip(Support.generate(target(server)))
+        assert.strictEqual(failure.reason._tag, reason)
+        assert.lengthOf(yield* server.requests, 1)
+        const stream = yield* Support.collect(target(server))
+        assert.strictEqual(stream.failure?.reason._tag, streamed ?? reason)
+        assert.lengthOf(yield* server.requests, 2)
+      })
+    )
+  }
+
+  it.effect("keeps how long the server asked to wait", () =>
+    Effect.gen(function* () {
+      const fault = { type: "status", status: 429, headers: { "retry-after": "7" } } as const
+      const server = yield* FakeProvider.make({ plan: { faults: [{ fault }], answers } })
+      const { retryAfter, evidence } = yield* Effect.flip(Support.generate(target(server)))
+      assert.strictEqual(retryAfter === undefined ? undefined : Duration.toSeconds(retryAfter), 7)
+      assert.strictEqual(evidence.status, 429)
+    })
+  )
+
+  it.effect("fails with Network when a stream is cut cleanly in mid answer", () =>
+    Effect.gen(function* () {
+      const plan = { faults: [{ fault: { type: "cut", after: 3 } as const }], answers }
+      const server = yield* FakeProvider.make({ plan })
+      const { parts, failure } = yield* Support.collect(target(server))
+      assert.strictEqual(Support.text(parts), "The meeting is")
+      assert.strictEqual(failure?.reason._tag, "Network")
+      assert.deepInclude(failure?.evidence, { rule: "stream/cut", signal: "local" })
+      assert.isUndefined(parts.find(({ type }) => type === "finish"))
+    })
+  )
+
+  it.effect("fails with Network when a stream ends before anything was said", () =>
+    Effect.gen(function* () {
+      const server = yield* FakeProvider.make({
+        plan: { faults: [{ fault: { type: "cut", after: 0 } }], answers }
+      })
+      const { failure } = yield* Support.collect(target(server))
+      assert.strictEqual(failure?.reason._tag, "Network")
+    })
+  )
+
+  it.effect("makes no tool call of arguments that were cut", () =>
+    Effect.gen(function* () {
+      const params = { city: "a city with a rather long name" }
+      const plan = {
+        faults: [{ fault: { type: "cut", after: 2 } as const }],
+        answers: [{ toolCalls: [{ name: "weather", params }] }]
+      }
+      const server = yield* FakeProvider.make({ plan })
+      const { parts, failure } = yield* Support.collect(target(server), "hello", {
+        tools: Object.values(Weather.tools)
+      })
+      assert.strictEqual(failure?.reason._tag, "Network")
+      assert.isUndefined(parts.find(({ type }) => type === "tool-call"))
+      assert.isDefined(parts.find(({ type }) => type === "tool-params-delta"))
+    })
+  )
+
+  it.effect("makes no tool call of arguments that the output limit cut, and lets that finish stand", () =>
+    Effect.gen(function* () {
+      const params = { city: "a city with a rather long name" }
+      const server = yield* FakeProvider.make({
+        plan: { answers: [{ toolCalls: [{ name: "weather", params }] }] }
+      })
+      const { parts, failure } = yield* Support.collect(target(server), "hello", {
+        tools: Object.values(Weather.tools),
+        maxOutputTokens: 2
+      })
+      assert.isUndefined(failure)
+      assert.isUndefined(parts.find(({ type }) => type === "tool-call"))
+      const finish = parts.at(-1)
+      assert(finish?.type === "finish")
+      assert.strictEqual(finish.reason, "length")
+    })
+  )
+
+  for (const after of [0, 3]) {
+    it.effect(`classifies an error inside a stream, ${after} deltas in`, () =>
+      Effect.gen(function* () {
+        const error = { type: "overloaded_error", message: "Overloaded" }
+        const server = yield* FakeProvider.make({
+          plan: { faults: [{ fault: { type: "stream-error", after, error } }], answers }
+        })
+        const { parts, failure } = yield* Support.collect(target(server))
+        assert.strictEqual(failure?.reason._tag, "Overloaded")
+        assert.isUndefined(parts.find(({ type }) => type === "error" || type === "finish"))
+      })
+    )
+  }
+
+  for (const [where, fault] of Object.entries({
+    "before the headers": { type: "stall" },
+    "in mid answer": { type: "stall", after: 3 }
+  } as const)) {
+    for (const streaming of [true, false]) {
+      it.effect(`closes the connection when interrupted ${where}, streaming ${streaming}`, () =>
+        Effect.gen(function* () {
+          const server = yield* FakeProvider.make({ plan: { faults: [{ fault }], answers } })
+          const call = streaming ? Support.collect(target(server)) : Support.generate(target(server))
+          const fiber = yield* Effect.forkChild(call)
+          yield* Stream.runHead(server.arrivals)
+          yield* Fiber.interrupt(fiber)
+          yield* closed(server)
+        })
+      )
+    }
+  }
+
+  it.effect("closes the connection when the consumer has had enough", () =>
+    Effect.gen(function* () {
+      const server = yield* FakeProvider.make({
+        plan: { faults: [{ fault: { type: "stall", after: 3 } }], answers }
+      })
+      const model = yield* Effect.scoped(target(server).build)
+      const first = yield* model.streamText(yield* Support.request("hello")).pipe(
+        Stream.filter(({ type }) => type === "text-delta"),
+        Stream.runHead,
+        Effect.provideService(IdGenerator.IdGenerator, IdGenerator.defaultIdGenerator)
+      )
+      assert.strictEqual(first._tag, "Some")
+      yield* closed(server)
+    })
+  )
+})
+
+/** Waits until the server has seen the client go. Ends with the test's own time limit if it never does. */
+const closed = (server: FakeProvider.FakeProvider): Effect.Effect<void> =>
+  Effect.flatMap(server.requests, ([request]) =>
+    request?.closedByClient === true
+      ? Effect.void
+      : Effect.andThen(
+          Effect.promise(() => new Promise((resume) => setImmediate(resume))),
+          closed(server)
+        )
+  )

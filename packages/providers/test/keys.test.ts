@@ -1,0 +1,203 @@
+import { assert, describe, it } from "@effect/vitest"
+import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import { AiSdk, Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
+import { Cause, ConfigProvider, Effect, Redacted } from "effect"
+import { inspect } from "node:util"
+import * as Support from "./support.ts"
+
+interface Vendor {
+  readonly name: string
+  readonly header: string
+  readonly prefix: string
+  readonly variable: string | undefined
+  readonly target: (url: string, options?: AiSdk.CommonOptions) => TargetSpec
+}
+
+const vendors: ReadonlyArray<Vendor> = [
+  {
+    name: "Anthropic",
+    header: "x-api-key",
+    prefix: "",
+    variable: "ANTHROPIC_API_KEY",
+    target: (url, options) => Anthropic.model("claude-sonnet-4-5", { baseUrl: `${url}/v1/`, ...options })
+  },
+  {
+    name: "OpenAI Responses",
+    header: "authorization",
+    prefix: "Bearer ",
+    variable: "OPENAI_API_KEY",
+    target: (url, options) => OpenAi.model("gpt-5", { baseUrl: `${url}/v1/`, ...options })
+  },
+  {
+    name: "OpenAI Chat",
+    header: "authorization",
+    prefix: "Bearer ",
+    variable: "OPENAI_API_KEY",
+    target: (url, options) => OpenAi.chatModel("gpt-4o", { baseUrl: `${url}/v1/`, ...options })
+  },
+  {
+    name: "Google",
+    header: "x-goog-api-key",
+    prefix: "",
+    variable: "GOOGLE_GENERATIVE_AI_API_KEY",
+    target: (url, options) => Google.model("gemini-2.5-pro", { baseUrl: `${url}/v1/`, ...options })
+  },
+  {
+    name: "an OpenAI-compatible server",
+    header: "authorization",
+    prefix: "Bearer ",
+    variable: undefined,
+    target: (url, options) =>
+      OpenAiCompatible.model({ name: "local", model: "m", baseUrl: `${url}/v1/`, ...options })
+  }
+]
+
+const credentials = new Set(["x-api-key", "authorization", "x-goog-api-key", "api-key"])
+
+/** The headers that carry a key, as they came over the wire. */
+const sent = (hit: Support.Hit | undefined): ReadonlyArray<string> =>
+  (hit?.rawHeaders ?? []).flatMap((name, i, all) =>
+    i % 2 === 0 && credentials.has(name.toLowerCase()) ? [`${name.toLowerCase()}: ${all[i + 1]}`] : []
+  )
+
+describe.each(vendors)("the key of $name", ({ header, prefix, variable, target }) => {
+  it.effect("is the one of the request, once, in one header, in calls and streams", () =>
+    Effect.gen(function* () {
+      const server = yield* Support.serve((response) => Support.json(response, {}, 500))
+      const model = yield* target(server.url).build
+      for (const value of ["key-one", "key-two", "key-one"]) {
+        const request = yield* Support.request("hello", { key: Redacted.make(value) })
+        yield* Effect.ignore(Effect.scoped(model.generateText(request) as Effect.Effect<unknown, unknown>))
+      }
+      yield* Support.collect(target(server.url), "hello", { key: Redacted.make("key-two") })
+      assert.deepStrictEqual(
+        server.hits.map(sent),
+        ["key-one", "key-two", "key-one", "key-two"].map((key) => [`${header}: ${prefix}${key}`])
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is not looked for in the environment", () =>
+    Effect.gen(function* () {
+      const server = yield* Support.serve((response) => Support.json(response, {}, 500))
+      if (variable !== undefined) {
+        const before = process.env[variable]
+        process.env[variable] = "from-the-environment"
+        yield* Effect.addFinalizer(() =>
+          Effect.sync(() => {
+            if (before === undefined) delete process.env[variable]
+            else process.env[variable] = before
+          })
+        )
+      }
+      yield* Effect.ignore(Support.generate(target(server.url), "hello", { key: undefined }))
+      assert.lengthOf(server.hits, 1)
+      assert.deepStrictEqual(sent(server.hits[0]), [])
+    })
+  )
+
+  it.effect("is replaced by a header of the user's, in whatever spelling", () =>
+    Effect.gen(function* () {
+      const server = yield* Support.serve((response) => Support.json(response, {}, 500))
+      const headers = { [header.toUpperCase()]: "mine", "X-Gateway": "yes" }
+      yield* Effect.ignore(Support.generate(target(server.url, { headers })))
+      assert.deepStrictEqual(sent(server.hits[0]), [`${header}: mine`])
+      assert.strictEqual(server.hits[0]?.headers["x-gateway"], "yes")
+    })
+  )
+
+  it.effect("is in no failure, and neither are the prompt and the headers of the user", () =>
+    Effect.gen(function* () {
+      const secret = "opaque.value/with+odd=chars"
+      const prompt = "the launch code of the rocket is four seven eleven"
+      const body = { error: { message: `bad key ${secret} (${prompt}) via gateway-secret`, type: "x" } }
+      const server = yield* Support.serve((response) => Support.json(response, body, 401))
+      const spec = target(server.url, { headers: { "x-gateway": "gateway-secret" } })
+      const cause = yield* Effect.flip(
+        Effect.sandbox(Support.generate(spec, prompt, { key: Redacted.make(secret) }))
+      )
+      for (const shown of [Cause.pretty(cause), inspect(cause, { depth: 10 }), JSON.stringify(cause)]) {
+        assert.notInclude(shown, secret)
+        assert.notInclude(shown, "four seven eleven")
+        assert.notInclude(shown, "gateway-secret")
+      }
+      assert.include(Cause.pretty(cause), "bad key")
+    })
+  )
+
+  it.effect("comes from the configuration by its name, in order", () =>
+    Effect.gen(function* () {
+      const { keys } = target("http://localhost", { keys: ["FIRST", "SECOND"] })
+      assert.deepStrictEqual(
+        keys.map(({ name }) => name),
+        ["FIRST", "SECOND"]
+      )
+      const loaded = yield* Effect.forEach(keys, ({ load }) => load).pipe(
+        Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ FIRST: "1", SECOND: "2" })))
+      )
+      assert.deepStrictEqual(loaded.map(Redacted.value), ["1", "2"])
+      const byDefault = target("http://localhost").keys.map(({ name }) => name)
+      assert.deepStrictEqual(byDefault, variable === undefined ? [] : [variable])
+    })
+  )
+
+  it("belongs to an endpoint without trailing slash", () => {
+    assert.strictEqual(target("http://localhost:1").endpoint, "http://localhost:1/v1")
+  })
+
+  it("is not sent to what is no base URL", () => {
+    for (const wrong of ["not a url", "ftp://host", "https://user:secret@host", "https://host?key=secret"]) {
+      assert.throws(() => target(wrong), RangeError, /baseUrl must be an http/)
+    }
+  })
+})
+
+describe("any other client", () => {
+  it.effect("is made once per key, and at most 32 are kept", () =>
+    Effect.gen(function* () {
+      const made: Array<string | undefined> = []
+      const spec = AiSdk.model({
+        provider: "p",
+        model: "m",
+        create: (key) => {
+          made.push(key)
+          return {
+            specificationVersion: "v4",
+            provider: "p",
+            modelId: "m",
+            doGenerate: () => Promise.reject(new Error("no")),
+            doStream: () => Promise.reject(new Error("no"))
+          }
+        }
+      })
+      const model = yield* spec.build
+      const use = (key: string) =>
+        Effect.flatMap(Support.request("hello", { key: Redacted.make(key) }), (request) =>
+          Effect.ignore(model.generateText(request) as Effect.Effect<unknown, unknown>)
+        )
+      yield* Effect.forEach(["a", "b", "a"], use)
+      assert.deepStrictEqual(made, ["a", "b"])
+      yield* Effect.forEach(
+        Array.from({ length: 31 }, (_, i) => `k${i}`),
+        use
+      )
+      made.length = 0
+      yield* Effect.forEach(["b", "a"], use)
+      assert.deepStrictEqual(made, ["a"])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("that cannot be made fails the attempt", () =>
+    Effect.gen(function* () {
+      const spec = AiSdk.model({
+        provider: "p",
+        model: "m",
+        create: () => {
+          throw Object.assign(new Error("no key"), { name: "AI_LoadAPIKeyError" })
+        }
+      })
+      assert.strictEqual((yield* Effect.flip(Support.generate(spec))).reason._tag, "Auth")
+      assert.strictEqual((yield* Support.collect(spec)).failure?.reason._tag, "Auth")
+    })
+  )
+})

@@ -1,0 +1,135 @@
+/**
+ * What the tests of this package share: attempts at a target, conversations with it, small servers.
+ */
+import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import type { ProviderRequest, TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { Scope } from "effect"
+import { Effect, Redacted, Stream } from "effect"
+import type { Response } from "effect/ai"
+import { IdGenerator, LanguageModel, Prompt } from "effect/ai"
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http"
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+
+export const key = Redacted.make("sk-test-0123456789abcdef")
+
+/** A request as the owner of a call would make it. */
+export const request = (
+  prompt: Prompt.RawInput,
+  options: Partial<ProviderRequest> = {}
+): Effect.Effect<ProviderRequest> =>
+  Effect.map(Effect.makeSpan("test"), (span) => ({
+    prompt: Prompt.make(prompt),
+    tools: [],
+    responseFormat: { type: "text" },
+    toolChoice: "auto",
+    span,
+    previousResponseId: undefined,
+    incrementalPrompt: undefined,
+    key,
+    maxOutputTokens: 1_000,
+    ...options
+  }))
+
+/** One attempt without a stream. */
+export const generate = (
+  spec: TargetSpec,
+  prompt: Prompt.RawInput = "hello",
+  options: Partial<ProviderRequest> = {}
+): Effect.Effect<Array<Response.PartEncoded>, ProviderFailure> =>
+  Effect.gen(function* () {
+    const model = yield* spec.build
+    return yield* model.generateText(yield* request(prompt, options))
+  }).pipe(Effect.scoped, Effect.provideService(IdGenerator.IdGenerator, IdGenerator.defaultIdGenerator))
+
+/** One attempt with a stream, as far as it came. */
+export const collect = (
+  spec: TargetSpec,
+  prompt: Prompt.RawInput = "hello",
+  options: Partial<ProviderRequest> = {}
+): Effect.Effect<{
+  readonly parts: Array<Response.StreamPartEncoded>
+  readonly failure: ProviderFailure | undefined
+}> =>
+  Effect.gen(function* () {
+    const model = yield* spec.build
+    const parts: Array<Response.StreamPartEncoded> = []
+    const failure = yield* model.streamText(yield* request(prompt, options)).pipe(
+      Stream.runForEachArray((array) => Effect.sync(() => parts.push(...array))),
+      Effect.as(undefined),
+      Effect.catch((failure) => Effect.succeed(failure))
+    )
+    return { parts, failure }
+  }).pipe(Effect.scoped, Effect.provideService(IdGenerator.IdGenerator, IdGenerator.defaultIdGenerator))
+
+/** The target as a language model; its failures are defects here. */
+export const languageModel = (spec: TargetSpec, options: Partial<ProviderRequest> = {}) =>
+  Effect.flatMap(Effect.scoped(spec.build), (model) => {
+    const fields = { key, maxOutputTokens: 1_000, ...options }
+    return LanguageModel.make({
+      generateText: (call) => Effect.orDie(model.generateText({ ...call, ...fields })),
+      streamText: (call) => Stream.orDie(model.streamText({ ...call, ...fields }))
+    })
+  })
+
+export const text = (parts: ReadonlyArray<Response.StreamPartEncoded>): string =>
+  parts.map((part) => (part.type === "text-delta" ? part.delta : "")).join("")
+
+export interface Hit {
+  readonly url: string
+  readonly headers: IncomingHttpHeaders
+  /** Names and values in turn, as they came. */
+  readonly rawHeaders: ReadonlyArray<string>
+  // The body of a request is what the test says it is.
+  readonly body: any
+}
+
+export interface Server {
+  readonly url: string
+  readonly hits: ReadonlyArray<Hit>
+}
+
+/** A server that answers the n-th request as it is told. */
+export const serve = (
+  answer: (response: ServerResponse, hit: Hit, n: number) => void
+): Effect.Effect<Server, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.callback<Server & { readonly close: () => void }>((resume) => {
+      const hits: Array<Hit> = []
+      const server = createServer((incoming: IncomingMessage, response: ServerResponse) => {
+        let body = ""
+        incoming.on("data", (chunk) => (body += chunk))
+        incoming.on("end", () => {
+          const { url = "", headers, rawHeaders } = incoming
+          const hit = { url, headers, rawHeaders, body: JSON.parse(body) }
+          hits.push(hit)
+          answer(response, hit, hits.length - 1)
+        })
+      })
+      const close = () => {
+        server.close()
+        server.closeAllConnections()
+      }
+      server.listen(0, "127.0.0.1", () => {
+        // A server that listens on a port has an address of this kind.
+        const { port } = server.address() as AddressInfo
+        resume(Effect.succeed({ url: `http://127.0.0.1:${port}`, hits, close }))
+      })
+    }),
+    ({ close }) => Effect.sync(close)
+  )
+
+export const json = (response: ServerResponse, body: unknown, status = 200): void => {
+  response.writeHead(status, { "content-type": "application/json" })
+  response.end(JSON.stringify(body))
+}
+
+/** Server-sent events; each with its type as name, as far as it has one. */
+export const sse = (response: ServerResponse, events: ReadonlyArray<object | string>, end = true): void => {
+  response.writeHead(200, { "content-type": "text/event-stream" })
+  for (const event of events) {
+    const name = typeof event === "object" && "type" in event ? `event: ${String(event.type)}\n` : ""
+    response.write(`${name}data: ${typeof event === "string" ? event : JSON.stringify(event)}\n\n`)
+  }
+  if (end) response.end()
+}
