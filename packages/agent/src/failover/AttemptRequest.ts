@@ -19,15 +19,13 @@ export const requestOf = (
   options: LanguageModel.ProviderOptions
 ): Effect.Effect<(target: Target) => ProviderRequest> =>
   Effect.map(OutputLimit.OutputLimit, (limit) => {
-    const prompt = Conversation.strip(options.prompt)
-    return ({ key, model }) => ({
+    const shared = {
       ...options,
-      prompt,
+      prompt: Conversation.strip(options.prompt),
       previousResponseId: undefined,
-      incrementalPrompt: undefined,
-      key,
-      maxOutputTokens: OutputLimit.within(limit, model.info)
-    })
+      incrementalPrompt: undefined
+    }
+    return ({ key, model }) => ({ ...shared, key, maxOutputTokens: OutputLimit.within(limit, model.info) })
   })
 
 /** A failure of this request at this target, without the key and without echoes of the prompt. */

@@ -4,7 +4,7 @@
  * Text and streams share it: {@link CallRun.advance} feeds the machine an event and returns with the next
  * attempt to make, or fails with what the call fails with. The caller makes the attempt and reports back.
  */
-import { Clock, Duration, Effect, Random, Ref } from "effect"
+import { Clock, Duration, Effect, MutableRef, Random } from "effect"
 import type { Redacted } from "effect"
 import type { Response } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
@@ -32,9 +32,9 @@ export interface Chain {
   readonly targets: readonly [Target, ...Array<Target>]
   readonly dead: ReadonlyArray<TargetOut>
   readonly policy: RecoveryPolicy<string>
-  readonly cooldowns: Ref.Ref<Cooldowns>
+  readonly cooldowns: MutableRef.MutableRef<Cooldowns>
   /** Calls begun so far. */
-  readonly calls: Ref.Ref<number>
+  readonly calls: MutableRef.MutableRef<number>
 }
 
 /** One attempt to make. */
@@ -62,11 +62,10 @@ export class CallRun {
   }
 
   static readonly make = (chain: Chain): Effect.Effect<CallRun> =>
-    Effect.gen(function* () {
-      const clock = yield* Clock.Clock
-      const events = yield* ResilienceEvents.ResilienceEvents
-      const call = yield* Ref.updateAndGet(chain.calls, (n) => n + 1)
-      return new CallRun(chain, call, clock, events)
+    Effect.withFiber((fiber) => {
+      const call = MutableRef.incrementAndGet(chain.calls)
+      const clock = fiber.getRef(Clock.Clock)
+      return Effect.succeed(new CallRun(chain, call, clock, fiber.getRef(ResilienceEvents.ResilienceEvents)))
     })
 
   /** The id of the target that stands first. */
@@ -81,27 +80,44 @@ export class CallRun {
 
   /** Feeds the machine and carries out its actions up to the next attempt. */
   advance(event: Event): Effect.Effect<Attempt, CallFailure> {
-    const self = this
-    return Effect.gen(function* () {
-      let next = event
-      for (;;) {
-        // The first decision of a call needs no chance.
-        const draw = next._tag === "Started" ? 0 : yield* Random.next
-        const action = yield* self.#decide(next, draw)
-        if (action._tag === "GiveUp") return yield* Effect.fail(action.failure)
-        const delay = action._tag === "Wait" ? action.until - self.now() : action.delay
-        if (delay > 0) yield* Effect.sleep(Duration.millis(delay))
-        if (action._tag !== "Wait") return self.#attemptAt(action.target)
-        next = { _tag: "Woke" }
-      }
+    // The first decision of a call needs no chance.
+    return event._tag === "Started"
+      ? this.#act(event, 0)
+      : Effect.flatMap(Random.next, (draw) => this.#act(event, draw))
+  }
+
+  #act(event: Event, draw: number): Effect.Effect<Attempt, CallFailure> {
+    return Effect.suspend(() => {
+      const now = this.now()
+      const action = this.#decide(event, now, draw)
+      const told = this.#publish(this.#eventOf(action, now))
+      const carriedOut = this.#carryOut(action)
+      return action.cooldown === undefined
+        ? Effect.andThen(told, carriedOut)
+        : this.#publishCooldown(action.cooldown, now).pipe(Effect.andThen(told), Effect.andThen(carriedOut))
     })
+  }
+
+  #carryOut(action: Action): Effect.Effect<Attempt, CallFailure> {
+    switch (action._tag) {
+      case "GiveUp":
+        return Effect.fail(action.failure)
+      case "Wait":
+        return Effect.suspend(() => Effect.sleep(Duration.millis(Math.max(0, action.until - this.now())))).pipe(
+          Effect.andThen(this.advance({ _tag: "Woke" }))
+        )
+      default: {
+        const attempt = Effect.sync(() => this.#attemptAt(action.target))
+        return action.delay === 0 ? attempt : Effect.andThen(Effect.sleep(Duration.millis(action.delay)), attempt)
+      }
+    }
   }
 
   /** Reports a failed attempt and advances. */
   failed(attempt: Attempt, failure: ProviderFailure, commit: Commit): Effect.Effect<Attempt, CallFailure> {
     const elapsed = this.now() - attempt.startedAt
     const { reason, evidence, retryAfter } = failure
-    return this.#publish({
+    const told = this.#publish({
       _tag: "AttemptFailed",
       ...this.#numbers(),
       target: attempt.target.ref,
@@ -110,25 +126,22 @@ export class CallRun {
       status: evidence.status,
       retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
       elapsed
-    }).pipe(Effect.andThen(this.advance({ _tag: "Failed", failure, commit, elapsed, cost: 0 })))
+    })
+    return Effect.andThen(told, this.advance({ _tag: "Failed", failure, commit, elapsed, cost: 0 }))
   }
 
   /** Reports the answer: clears what covers its target. Returns its cost in US dollars, where known. */
   succeeded(attempt: Attempt, finish: Response.FinishPartEncoded): Effect.Effect<number | undefined> {
-    const { ref, model } = attempt.target
-    const costUsd = costOf(model.info.price, finish.usage)
-    return Ref.update(this.chain.cooldowns, (cooldowns) => Cool.clear(cooldowns, ref, attempt.startedAt)).pipe(
-      Effect.andThen(
-        this.#publish({
-          _tag: "CallSucceeded",
-          ...this.#numbers(),
-          target: ref,
-          elapsed: this.now() - attempt.startedAt,
-          costUsd
-        })
-      ),
-      Effect.as(costUsd)
-    )
+    return Effect.suspend(() => {
+      const { ref, model } = attempt.target
+      const costUsd = costOf(model.info.price, finish.usage)
+      MutableRef.update(this.chain.cooldowns, (cooldowns) => Cool.clear(cooldowns, ref, attempt.startedAt))
+      const elapsed = this.now() - attempt.startedAt
+      return Effect.as(
+        this.#publish({ _tag: "CallSucceeded", ...this.#numbers(), target: ref, elapsed, costUsd }),
+        costUsd
+      )
+    })
   }
 
   #attemptAt(ref: TargetRef): Attempt {
@@ -145,18 +158,16 @@ export class CallRun {
     return { target, answered, startedAt: this.now() }
   }
 
-  /** One step of the machine: its cooldown is opened and its event published before anything else happens. */
-  #decide(event: Event, draw: number): Effect.Effect<Action> {
-    const { policy, targets, dead, cooldowns } = this.chain
-    const now = this.now()
-    return Ref.modify(cooldowns, (current): readonly [Action, Cooldowns] => {
-      const [action, state] = Call.step(policy, this.#state, event, { now, targets, dead, cooldowns: current }, draw)
-      this.#state = state
-      return [action, action.cooldown === undefined ? current : Cool.open(current, action.cooldown, now)]
-    }).pipe(
-      Effect.tap((action) => (action.cooldown === undefined ? Effect.void : this.#publishCooldown(action.cooldown, now))),
-      Effect.tap((action) => this.#publish(this.#eventOf(action, now)))
-    )
+  /** One step of the machine on the chain as it is now. Synchronous, so that no other call comes between. */
+  #decide(event: Event, now: number, draw: number): Action {
+    const { policy, targets, dead } = this.chain
+    const cooldowns = MutableRef.get(this.chain.cooldowns)
+    const [action, state] = Call.step(policy, this.#state, event, { now, targets, dead, cooldowns }, draw)
+    this.#state = state
+    if (action.cooldown !== undefined) {
+      MutableRef.set(this.chain.cooldowns, Cool.open(cooldowns, action.cooldown, now))
+    }
+    return action
   }
 
   #eventOf(action: Action, now: number): NoTime<FailoverEvent> {

@@ -4,7 +4,7 @@
  * An entry that cannot be built, or a key that is not there, makes dead targets: they are named in errors and
  * never chosen. Only when none is left the chain fails.
  */
-import { Clock, Effect, Redacted, Ref, Schema } from "effect"
+import { Clock, Effect, MutableRef, Redacted, Schema } from "effect"
 import type { Scope } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
 import { TargetOut } from "../failure/CallFailure.ts"
@@ -58,9 +58,8 @@ export const build = <E, R>(
     for (const out of dead) yield* publishDead(out)
     const [first, ...rest] = built.flatMap((result) => ("live" in result ? [result.live] : []))
     if (first === undefined) return yield* new ChainError({ targets: dead })
-    const cooldowns = yield* Ref.make(Cooldown.empty)
-    const calls = yield* Ref.make(0)
-    return { targets: [first, ...rest], dead, policy, cooldowns, calls }
+    const cooldowns = MutableRef.make(Cooldown.empty)
+    return { targets: [first, ...rest], dead, policy, cooldowns, calls: MutableRef.make(0) }
   })
 
 const noKey: KeySource = { name: "", load: Effect.succeed(Redacted.make("")) }

@@ -50,7 +50,7 @@ export const make = <const S extends Specs>(
       streamText: (request) => {
         const repeated = boundary.repeated(request)
         return repeated === undefined
-          ? Stream.mapError(streamText(built, request), boundary.toAiError("streamText", request))
+          ? streamText(built, request, boundary.toAiError("streamText", request))
           : Stream.fromEffect(repeated)
       }
     })

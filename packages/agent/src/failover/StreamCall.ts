@@ -3,9 +3,10 @@
  *
  * What may be shown is `StreamGate`'s matter; here are the time limits and the way from one attempt to the
  * next. The limit for the first token covers the opening of the stream; the limit between tokens counts only
- * while we wait for the provider, never while the consumer is busy.
+ * while we wait for the provider, never while the consumer is busy. An attempt is closed, its request aborted,
+ * before the next one begins.
  */
-import { Cause, Duration, Effect, Pull, Stream } from "effect"
+import { Cause, Channel, Duration, Effect, Exit, Pull, Scope, Stream } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
@@ -13,101 +14,171 @@ import { Network, ServerError, Timeout } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local } from "../failure/ProviderFailure.ts"
 import { failureAt, requestOf } from "./AttemptRequest.ts"
-import type { Attempt } from "./CallRun.ts"
-import type { Chain } from "./CallRun.ts"
+import type { Attempt, Chain } from "./CallRun.ts"
 import { CallRun } from "./CallRun.ts"
 import * as Conversation from "./Conversation.ts"
 import type { ProviderRequest } from "./ProviderModel.ts"
 import { StreamGate } from "./StreamGate.ts"
+import { timed } from "./Timed.ts"
 
 type Part = Response.StreamPartEncoded
-type Parts<E> = Stream.Stream<Part, E, IdGenerator.IdGenerator>
+type Parts = readonly [Part, ...Array<Part>]
+type PullOf<E> = Pull.Pull<Parts, E, void, IdGenerator.IdGenerator>
 
-/** The parts of one answer, whatever number of attempts it takes. */
-export const streamText = (chain: Chain, options: LanguageModel.ProviderOptions): Parts<CallFailure> =>
-  Stream.unwrap(
-    Effect.gen(function* () {
-      const run = yield* CallRun.make(chain)
-      const request = yield* requestOf(options)
-      const gate = new StreamGate(run.requested)
-      const from = (attempt: Attempt): Parts<CallFailure> => {
-        const made = continuing(chain, gate, request(attempt.target))
-        return attemptStream(run, gate, attempt, made).pipe(
-          Stream.catch((failure) =>
-            Stream.unwrap(
-              Effect.map(run.failed(attempt, failureAt(attempt.target, made, failure), gate.commit), from)
-            )
-          )
-        )
-      }
-      return from(yield* run.advance({ _tag: "Started" }))
-    })
-  )
+/**
+ * The parts of one answer, whatever number of attempts it takes. What the call fails with goes through
+ * `toError` here: mapping the stream's errors outside would cost every pull.
+ */
+export const streamText = <E>(
+  chain: Chain,
+  options: LanguageModel.ProviderOptions,
+  toError: (failure: CallFailure) => E
+): Stream.Stream<Part, E, IdGenerator.IdGenerator> =>
+  Stream.fromChannel(
+    Channel.fromTransform((_, scope) =>
+      Effect.gen(function* () {
+        const run = yield* CallRun.make(chain)
+        const request = yield* requestOf(options)
+        const gate = new StreamGate(run.requested)
+        const open = (attempt: Attempt) => Opened.make(run, gate, attempt, request(attempt.target), scope)
+        let opened = yield* run.advance({ _tag: "Started" }).pipe(Effect.mapError(toError), Effect.flatMap(open))
 
-/** The request, with what the consumer has already seen of the answer. */
-const continuing = ({ policy }: Chain, gate: StreamGate, request: ProviderRequest): ProviderRequest =>
-  gate.text === ""
-    ? request
-    : { ...request, prompt: Conversation.continued(request.prompt, gate.text, policy.nudge) }
-
-/** One attempt. Fails where the provider fails, falls silent, or ends without a complete finish. */
-const attemptStream = (
-  run: CallRun,
-  gate: StreamGate,
-  attempt: Attempt,
-  request: ProviderRequest
-): Parts<ProviderFailure> => {
-  const { ref, model } = attempt.target
-  const { limits } = run.chain.policy
-  const firstToken = Duration.toMillis(model.info.reasoning === true ? limits.firstTokenReasoning : limits.firstToken)
-  const idle = Duration.toMillis(model.info.reasoning === true ? limits.idleReasoning : limits.idle)
-
-  return Stream.transformPull(model.streamText(request), (pull) =>
-    Effect.sync(() => {
-      gate.begin(attempt.answered)
-      let begun = false
-      // Milliseconds waited for the provider since it last sent something.
-      let silent = 0
-
-      const failed = (part: NonNullable<StreamGate["failed"]>): ProviderFailure =>
-        part.type === "finish"
-          ? local("stream/finish-error", new ServerError(), ref)
-          : Classifier.failureOf(part.error)
-
-      const next: Pull.Pull<readonly [Part, ...Array<Part>], ProviderFailure, void, IdGenerator.IdGenerator> =
-        Effect.suspend(() => {
-          if (gate.failed !== undefined) return Effect.fail(failed(gate.failed))
+        const pull: PullOf<E> = Effect.suspend(() => {
           if (gate.finish !== undefined) return Cause.done()
-          const phase = begun ? "idle" : "first-token"
-          const waitedFrom = run.now()
-          return pull.pipe(
-            Effect.timeoutOrElse({
-              duration: Math.max(0, (begun ? idle : firstToken) - silent),
-              orElse: () =>
-                Effect.fail(local(`limit/${phase}`, new Timeout({ phase, local: true }), ref))
-            }),
-            Pull.catchDone(() => Effect.fail(local("stream/cut", new Network(), ref))),
-            Effect.flatMap((parts) => {
-              gate.alive = false
-              const out = gate.push(parts)
-              if (gate.alive) {
-                begun = true
-                silent = 0
-              } else silent += run.now() - waitedFrom
-              return gate.finish === undefined ? shown(out) : finished(out, gate.finish)
+          return gate.failed === undefined ? opened.pull(received, failed) : failed(failureOf(gate.failed))
+        })
+        const received = (out: ReadonlyArray<Part>): PullOf<E> => {
+          if (gate.finish !== undefined) return finished(out, gate.finish)
+          return isShown(out) ? Effect.succeed(out) : pull
+        }
+        const finished = (out: ReadonlyArray<Part>, finish: Response.FinishPartEncoded): PullOf<E> =>
+          Effect.map(run.succeeded(opened.attempt, finish), (costUsd) => {
+            const last = gate.priced(finish, costUsd)
+            const [head, ...tail] = out
+            return head === undefined ? [last] : [head, ...tail, last]
+          })
+        const failed = (failure: ProviderFailure): PullOf<E> =>
+          opened.close.pipe(
+            Effect.andThen(run.failed(opened.attempt, opened.located(failure), gate.commit)),
+            Effect.mapError(toError),
+            Effect.flatMap(open),
+            Effect.flatMap((next) => {
+              opened = next
+              return pull
             })
           )
-        })
-
-      const shown = (out: ReadonlyArray<Part>): typeof next => {
-        const [head, ...tail] = out
-        return head === undefined ? next : Effect.succeed([head, ...tail])
-      }
-
-      const finished = (out: ReadonlyArray<Part>, finish: Response.FinishPartEncoded): typeof next =>
-        Effect.flatMap(run.succeeded(attempt, finish), (costUsd) => shown([...out, gate.priced(finish, costUsd)]))
-
-      return next
-    })
+        return pull
+      })
+    )
   )
+
+/** An attempt whose request is under way. */
+class Opened {
+  readonly attempt: Attempt
+  readonly #run: CallRun
+  readonly #gate: StreamGate
+  readonly #request: ProviderRequest
+  readonly #upstream: PullOf<ProviderFailure>
+  readonly #scope: Scope.Closeable
+  readonly #firstToken: number
+  readonly #idle: number
+  #begun = false
+  /** Milliseconds waited for the provider since it last sent something. */
+  #silent = 0
+  /** When the wait began that is going on. */
+  #waitingFrom: number | undefined
+
+  private constructor(
+    run: CallRun,
+    gate: StreamGate,
+    attempt: Attempt,
+    request: ProviderRequest,
+    upstream: PullOf<ProviderFailure>,
+    scope: Scope.Closeable
+  ) {
+    const { limits } = run.chain.policy
+    const reasons = attempt.target.model.info.reasoning === true
+    this.attempt = attempt
+    this.#run = run
+    this.#gate = gate
+    this.#request = request
+    this.#upstream = upstream
+    this.#scope = scope
+    this.#firstToken = Duration.toMillis(reasons ? limits.firstTokenReasoning : limits.firstToken)
+    this.#idle = Duration.toMillis(reasons ? limits.idleReasoning : limits.idle)
+  }
+
+  /** Opens the attempt, with what the consumer has already seen of the answer. */
+  static readonly make = (
+    run: CallRun,
+    gate: StreamGate,
+    attempt: Attempt,
+    plain: ProviderRequest,
+    parent: Scope.Scope
+  ): Effect.Effect<Opened, never, IdGenerator.IdGenerator> =>
+    Effect.suspend(() => {
+      const request =
+        gate.text === ""
+          ? plain
+          : { ...plain, prompt: Conversation.continued(plain.prompt, gate.text, run.chain.policy.nudge) }
+      gate.begin(attempt.answered)
+      const scope = Scope.forkUnsafe(parent)
+      const { channel } = attempt.target.model.streamText(request)
+      return Effect.map(
+        Channel.toPullScoped(channel, scope),
+        (upstream) => new Opened(run, gate, attempt, request, upstream, scope)
+      )
+    })
+
+  /** Ends the request. */
+  get close(): Effect.Effect<void> {
+    return Scope.close(this.#scope, Exit.void)
+  }
+
+  /** The failure as it is reported: where it happened, and nothing secret in it. */
+  located(failure: ProviderFailure): ProviderFailure {
+    return failureAt(this.attempt.target, this.#request, failure)
+  }
+
+  /** Waits for the provider, and hands on what the consumer may see of what came, or why nothing did. */
+  pull<E>(
+    received: (out: ReadonlyArray<Part>) => PullOf<E>,
+    failed: (failure: ProviderFailure) => PullOf<E>
+  ): PullOf<E> {
+    return Effect.matchEffect(timed(this.#upstream, this.#limit, this.#tooLate), {
+      onSuccess: (parts) => received(this.#read(parts)),
+      onFailure: (failure) =>
+        failed(Cause.isDone(failure) ? local("stream/cut", new Network(), this.attempt.target.ref) : failure)
+    })
+  }
+
+  #read(parts: Parts): ReadonlyArray<Part> {
+    this.#gate.alive = false
+    const out = this.#gate.push(parts)
+    if (this.#gate.alive) {
+      this.#begun = true
+      this.#silent = 0
+    } else if (this.#waitingFrom !== undefined) this.#silent += this.#run.now() - this.#waitingFrom
+    this.#waitingFrom = undefined
+    return out
+  }
+
+  /** Asked for only when the provider makes us wait. */
+  readonly #limit = (): number => {
+    this.#waitingFrom = this.#run.now()
+    return Math.max(0, (this.#begun ? this.#idle : this.#firstToken) - this.#silent)
+  }
+
+  readonly #tooLate = (): Effect.Effect<never, ProviderFailure> => {
+    const phase = this.#begun ? "idle" : "first-token"
+    return Effect.fail(local(`limit/${phase}`, new Timeout({ phase, local: true }), this.attempt.target.ref))
+  }
 }
+
+const isShown = (parts: ReadonlyArray<Part>): parts is Parts => parts.length > 0
+
+/** What a part that ends an attempt says. */
+const failureOf = (part: NonNullable<StreamGate["failed"]>): ProviderFailure =>
+  part.type === "finish"
+    ? local("stream/finish-error", new ServerError(), undefined)
+    : Classifier.failureOf(part.error)

@@ -1,7 +1,7 @@
 /**
  * One call for a whole answer, text or object: attempts until one is complete.
  */
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import { Format, ServerError, Timeout } from "../failure/FailoverReason.ts"
@@ -12,6 +12,7 @@ import type { Answered } from "./Answered.ts"
 import type { Attempt, Chain } from "./CallRun.ts"
 import { CallRun } from "./CallRun.ts"
 import type { ProviderRequest } from "./ProviderModel.ts"
+import { timed } from "./Timed.ts"
 import { failureAt, requestOf } from "./AttemptRequest.ts"
 
 type Parts = Array<Response.PartEncoded>
@@ -21,17 +22,19 @@ export const generateText = (
   chain: Chain,
   options: LanguageModel.ProviderOptions
 ): Effect.Effect<Parts, CallFailure, IdGenerator.IdGenerator> =>
-  Effect.gen(function* () {
-    const run = yield* CallRun.make(chain)
-    const request = yield* requestOf(options)
-    let attempt = yield* run.advance({ _tag: "Started" })
-    for (;;) {
-      const made = request(attempt.target)
-      const result = yield* Effect.result(answerOf(chain, attempt, made))
-      if (result._tag === "Success") return yield* deliver(run, attempt, result.success)
-      attempt = yield* run.failed(attempt, failureAt(attempt.target, made, result.failure), "nothing")
-    }
-  })
+  Effect.flatMap(CallRun.make(chain), (run) =>
+    Effect.flatMap(requestOf(options), (request) => {
+      const attempted = (attempt: Attempt): Effect.Effect<Parts, CallFailure, IdGenerator.IdGenerator> => {
+        const made = request(attempt.target)
+        return Effect.matchEffect(answerOf(chain, attempt, made), {
+          onSuccess: (answer) => deliver(run, attempt, answer),
+          onFailure: (failure) =>
+            Effect.flatMap(run.failed(attempt, failureAt(attempt.target, made, failure), "nothing"), attempted)
+        })
+      }
+      return Effect.flatMap(run.advance({ _tag: "Started" }), attempted)
+    })
+  )
 
 /** A complete answer. */
 interface Answer {
@@ -44,11 +47,11 @@ const answerOf = (
   { target }: Attempt,
   request: ProviderRequest
 ): Effect.Effect<Answer, ProviderFailure, IdGenerator.IdGenerator> =>
-  target.model.generateText(request).pipe(
-    Effect.timeoutOrElse({
-      duration: policy.limits.total,
-      orElse: () => Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), target.ref))
-    }),
+  timed(
+    target.model.generateText(request),
+    () => Duration.toMillis(policy.limits.total),
+    () => Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), target.ref))
+  ).pipe(
     Effect.flatMap((parts) => {
       const finish = parts.findLast((part) => part.type === "finish")
       if (finish === undefined) {

@@ -2,6 +2,7 @@
  * How a call fails when all recovery has failed: one failure that stops it, or all targets out.
  */
 import { Duration, Schema } from "effect"
+import type { ReasonTag } from "./FailoverReason.ts"
 import { ProviderFailure, whatHappened, whatToDo } from "./ProviderFailure.ts"
 import { TargetRef } from "./TargetRef.ts"
 
@@ -14,6 +15,9 @@ export const TargetOut = Schema.Struct({
   availableIn: Schema.optional(Schema.Duration)
 })
 export type TargetOut = typeof TargetOut.Type
+
+/** What does not pass by itself. */
+const needsPerson: ReadonlySet<ReasonTag> = new Set<ReasonTag>(["Auth", "Billing", "ModelNotFound", "PermanentNetwork"])
 
 /** No target of the chain can take the call within its deadline. */
 export class AllTargetsOut extends Schema.TaggedError<AllTargetsOut>("@outlast/agent/failure/AllTargetsOut")(
@@ -31,11 +35,14 @@ export class AllTargetsOut extends Schema.TaggedError<AllTargetsOut>("@outlast/a
       const when = availableIn === undefined ? "" : `; back in ${Duration.format(availableIn)}`
       return `  ${target.id}: ${whatHappened(failure)}${when}. ${whatToDo(failure)}`
     })
+    const attempts = this.attempts === 1 ? "1 attempt" : `${this.attempts} attempts`
     const next =
-      this.soonest === undefined
-        ? "Waiting will not help."
-        : `The soonest target is back in ${Duration.format(this.soonest)}.`
-    return [`No target is left after ${this.attempts} attempts. ${next}`, ...lines].join("\n")
+      this.soonest !== undefined
+        ? ` The soonest target is back in ${Duration.format(this.soonest)}.`
+        : this.targets.every(({ failure }) => needsPerson.has(failure.reason._tag))
+          ? " Waiting will not help."
+          : ""
+    return [`No target is left after ${attempts}.${next}`, ...lines].join("\n")
   }
 }
 
