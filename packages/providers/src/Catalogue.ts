@@ -70,8 +70,9 @@ export const find = (model: string, catalogue: Catalogue = entries): CatalogueEn
   )
 }
 
-// Nothing, `-0` (Anthropic's alias of a first version), or a date, number, alias or preview.
-const suffix = /^(?:|-0|[-@](?:\d{3,}|latest|preview|exp)[\w.:-]*)$/
+// Nothing, `-0` (Anthropic's alias of a first version), or a date, number, alias or preview, dated or not. Words
+// behind it name another model: `gpt-4-1106-preview`, `gemini-2.5-flash-preview-tts`.
+const suffix = /^(?:|-0|[-@](?:\d{3,}|latest|preview|exp)(?:-\d+)*(?:-v\d+)?(?::\d+)?)$/
 
 /** What is known of a model at a provider. Prices are the vendor's own: another provider's are not known. */
 export const infoOf = (provider: string, model: string, catalogue: Catalogue = entries): ModelInfo => {

@@ -15,7 +15,7 @@ import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
 import type { Schema } from "effect"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
-import { fetched, namespaced } from "./aisdk/Vendor.ts"
+import { fetched, namespaced, sendable } from "./aisdk/Vendor.ts"
 import * as Endpoint from "./Endpoint.ts"
 
 export const defaults = {
@@ -53,7 +53,7 @@ export const model = (options: Options): TargetSpec => {
           baseURL,
           includeUsage: options.streamUsage ?? defaults.streamUsage,
           supportsStructuredOutputs: structuredOutputs,
-          ...(key === undefined ? undefined : { apiKey: key }),
+          ...(key === undefined ? undefined : { apiKey: sendable(key) }),
           ...fetched(options)
         })(options.model)
     },

@@ -126,6 +126,80 @@ describe("an answer", () => {
     )
   }
 
+  for (const [raw, rule] of [
+    [undefined, "client/nothing"],
+    ["OTHER", "client/nothing"],
+    ["UNEXPECTED_TOOL_CALL", "stream/finish-error"]
+  ] as const) {
+    it.effect(`that ends as other with nothing in it is a failure: ${raw}`, () =>
+      Effect.gen(function* () {
+        const finishReason = { unified: "other", raw } as const
+        const nothing = [
+          { type: "text-start", id: "1" },
+          { type: "text-delta", id: "1", delta: "" },
+          { type: "finish", finishReason, usage }
+        ] as const
+        const { spec } = setup({
+          content: [{ type: "text", text: "" }],
+          result: { finishReason },
+          stream: streamOf(nothing)
+        })
+        const failure = yield* Effect.flip(Support.generate(spec))
+        assert.strictEqual(failure.evidence.rule, rule)
+        assert.strictEqual(failure.reason._tag, "Format")
+        assert.strictEqual((yield* Support.collect(spec)).failure?.evidence.rule, rule)
+      })
+    )
+  }
+
+  it.effect("that ends as other with something in it stands", () =>
+    Effect.gen(function* () {
+      const finishReason = { unified: "other", raw: undefined } as const
+      const { spec } = setup({ content: [{ type: "text", text: "hi" }], result: { finishReason } })
+      const last = (yield* Support.generate(spec)).at(-1)
+      assert(last?.type === "finish")
+      assert.strictEqual(last.reason, "other")
+    })
+  )
+
+  it.effect("that cannot be cancelled ends all the same", () =>
+    Effect.gen(function* () {
+      const part: Spec.StreamPart = { type: "error", error: { type: "overloaded_error", message: "busy" } }
+      const failing = new ReadableStream<Spec.StreamPart>({
+        pull: (controller) => controller.enqueue(part),
+        cancel: () => Promise.reject(new Error("no"))
+      })
+      const read = yield* Support.collect(setup({ stream: failing }).spec)
+      assert.strictEqual(read.failure?.reason._tag, "Overloaded")
+      const hanging = new ReadableStream<Spec.StreamPart>({
+        pull: (controller) => controller.enqueue(part),
+        cancel: () => new Promise(() => {})
+      })
+      const again = yield* Support.collect(setup({ stream: hanging }).spec)
+      assert.strictEqual(again.failure?.reason._tag, "Overloaded")
+    })
+  )
+
+  it.effect("that comes when nobody waits any more is cancelled", () =>
+    Effect.gen(function* () {
+      const opened = Promise.withResolvers<void>()
+      const answer = Promise.withResolvers<Spec.StreamResult>()
+      const cancelled = Promise.withResolvers<void>()
+      const { spec } = setup({
+        // A client that does not heed the signal.
+        open: () => {
+          opened.resolve()
+          return answer.promise
+        }
+      })
+      const fiber = yield* Effect.forkChild(Support.collect(spec))
+      yield* Effect.promise(() => opened.promise)
+      yield* Fiber.interrupt(fiber)
+      answer.resolve({ stream: new ReadableStream({ cancel: () => cancelled.resolve() }) })
+      yield* Effect.promise(() => cancelled.promise)
+    })
+  )
+
   it.effect("that is none of the interface's is a failure, not a defect", () =>
     Effect.gen(function* () {
       // What a client of another version might give.

@@ -9,7 +9,6 @@ describe("Catalogue", () => {
     ["gpt-4o", 128_000],
     ["gpt-4", 8_192],
     ["gemini-1.5-pro", 2_097_152],
-    ["deepseek-chat", 64_000],
     ["qwen-plus", 131_072]
   ]
   it.each(windows)("knows the window of %s", (model, window) => {
@@ -28,6 +27,18 @@ describe("Catalogue", () => {
     ["gpt-4.1", "gpt-4.1"],
     ["gemini-1.5-pro-002", "gemini-1.5-pro"],
     ["models/gemini-3.1-pro-preview", "gemini-3.1-pro"],
+    ["gpt-4o-2024-05-13", "gpt-4o-2024-05-13"],
+    ["gpt-4-0613", "gpt-4"],
+    ["gpt-4.1-2025-04-14", "gpt-4.1"],
+    ["gpt-4-turbo-preview", "gpt-4-turbo"],
+    ["gemini-2.5-flash-lite-preview-09-2025", "gemini-2.5-flash-lite"],
+    ["models/gemini-2.0-flash-001", "gemini-2.0-flash"],
+    // Models of their own, behind the name of another.
+    ["gpt-4-1106-preview", undefined],
+    ["gpt-4-32k", undefined],
+    ["gemini-2.5-flash-preview-tts", undefined],
+    ["gemini-2.0-flash-preview-image-generation", undefined],
+    ["deepseek-chat", undefined],
     // A model of its own that nobody has described.
     ["claude-sonnet-4-9", undefined],
     ["gpt-4o-audio", undefined],

@@ -16,9 +16,11 @@ export interface Client {
   readonly content?: ReadonlyArray<Spec.Content>
   readonly result?: Partial<Spec.GenerateResult>
   readonly stream?: ReadableStream<Spec.StreamPart>
+  /** In place of `stream`: how a stream is opened. */
+  readonly open?: () => Promise<Spec.StreamResult>
 }
 
-export const setup = ({ version = "v4", content = [], result, stream }: Client = {}) => {
+export const setup = ({ version = "v4", content = [], result, stream, open }: Client = {}) => {
   const calls: Array<Spec.CallOptions> = []
   const spec = AiSdk.model({
     provider: "acme",
@@ -34,6 +36,7 @@ export const setup = ({ version = "v4", content = [], result, stream }: Client =
       },
       doStream: async (options) => {
         calls.push(options)
+        if (open !== undefined) return open()
         return { stream: stream ?? ReadableStream.from<Spec.StreamPart>([finish]) }
       }
     })

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Anthropic } from "@outlast/providers"
 import type { FaultPlan } from "@outlast/testing"
 import { FakeProvider } from "@outlast/testing"
 import { Duration, Effect, Fiber, Stream } from "effect"
@@ -10,8 +11,6 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
   interface Expected {
     readonly fault: FaultPlan.Fault
     readonly reason: string
-    /** Of streams, where it differs. */
-    readonly streamed?: string
   }
   const faults: Record<string, Expected> = {
     "401": { fault: { type: "status", status: 401 }, reason: "Auth" },
@@ -27,12 +26,11 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
     "a reset in mid answer": { fault: { type: "reset", after: 3 }, reason: "Network" },
     "a garbled 200": {
       fault: { type: "garbage", body: "<html>log in</html>" },
-      reason: "Format",
-      streamed: "Network"
+      reason: "Format"
     }
   }
 
-  for (const [what, { fault, reason, streamed }] of Object.entries(faults)) {
+  for (const [what, { fault, reason }] of Object.entries(faults)) {
     it.effect(`fails once with ${reason} on ${what}`, () =>
       Effect.gen(function* () {
         const server = yield* FakeProvider.make({ plan: { faults: [{ fault, times: "always" }], answers } })
@@ -40,7 +38,7 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
         assert.strictEqual(failure.reason._tag, reason)
         assert.lengthOf(yield* server.requests, 1)
         const stream = yield* Support.collect(target(server))
-        assert.strictEqual(stream.failure?.reason._tag, streamed ?? reason)
+        assert.strictEqual(stream.failure?.reason._tag, reason)
         assert.lengthOf(yield* server.requests, 2)
       })
     )
@@ -172,3 +170,19 @@ const closed = (server: FakeProvider.FakeProvider): Effect.Effect<void> =>
           closed(server)
         )
   )
+
+describe("Anthropic", () => {
+  for (const [what, event] of Object.entries({
+    "an event that nobody knows": { type: "weird" },
+    "no JSON": "{nope"
+  })) {
+    it.effect(`fails with Format when a stream begins with ${what}`, () =>
+      Effect.gen(function* () {
+        const server = yield* Support.serve((response) => Support.sse(response, [event]))
+        const spec = Anthropic.model("claude-sonnet-4-5", { baseUrl: server.url })
+        const { failure } = yield* Support.collect(spec)
+        assert.deepInclude(failure?.reason, { _tag: "Format", side: "response" })
+      })
+    )
+  }
+})

@@ -5,12 +5,16 @@ import { Cause, ConfigProvider, Effect, Redacted } from "effect"
 import { inspect } from "node:util"
 import * as Support from "./support.ts"
 
+interface VendorOptions extends AiSdk.CommonOptions {
+  readonly fetch?: typeof globalThis.fetch
+}
+
 interface Vendor {
   readonly name: string
   readonly header: string
   readonly prefix: string
   readonly variable: string | undefined
-  readonly target: (url: string, options?: AiSdk.CommonOptions) => TargetSpec
+  readonly target: (url: string, options?: VendorOptions) => TargetSpec
 }
 
 const vendors: ReadonlyArray<Vendor> = [
@@ -110,18 +114,54 @@ describe.each(vendors)("the key of $name", ({ header, prefix, variable, target }
     Effect.gen(function* () {
       const secret = "opaque.value/with+odd=chars"
       const prompt = "the launch code of the rocket is four seven eleven"
-      const body = { error: { message: `bad key ${secret} (${prompt}) via gateway-secret`, type: "x" } }
+      const body = { error: { message: `bad key ${secret} (${prompt}) via gateway-secret-value`, type: "x" } }
       const server = yield* Support.serve((response) => Support.json(response, body, 401))
-      const spec = target(server.url, { headers: { "x-gateway": "gateway-secret" } })
+      const spec = target(server.url, { headers: { "x-gateway": "Token gateway-secret-value" } })
       const cause = yield* Effect.flip(
         Effect.sandbox(Support.generate(spec, prompt, { key: Redacted.make(secret) }))
       )
-      for (const shown of [Cause.pretty(cause), inspect(cause, { depth: 10 }), JSON.stringify(cause)]) {
+      const model = yield* Effect.scoped(spec.build)
+      const all = { depth: 10, showHidden: true }
+      for (const shown of [Cause.pretty(cause), inspect([cause, spec, model], all), JSON.stringify(cause)]) {
         assert.notInclude(shown, secret)
         assert.notInclude(shown, "four seven eleven")
         assert.notInclude(shown, "gateway-secret")
       }
       assert.include(Cause.pretty(cause), "bad key")
+    })
+  )
+
+  it.effect("goes through the fetch that is given", () =>
+    Effect.gen(function* () {
+      const urls: Array<string> = []
+      const spec = target("http://nowhere.invalid", {
+        fetch: (url) => {
+          urls.push(String(url))
+          return Promise.resolve(new Response("{}", { status: 529 }))
+        }
+      })
+      assert.strictEqual((yield* Effect.flip(Support.generate(spec))).evidence.status, 529)
+      assert.strictEqual((yield* Support.collect(spec)).failure?.evidence.status, 529)
+      assert.lengthOf(urls, 2)
+      for (const url of urls) assert.match(url, /^http:\/\/nowhere\.invalid\/v1\/./)
+    })
+  )
+
+  it.effect("fails as a wrong key does when no header can carry it", () =>
+    Effect.gen(function* () {
+      const server = yield* Support.serve((response) => Support.json(response, {}, 500))
+      for (const wrong of ["key\u200b-one", "key\n-one"]) {
+        const key = Redacted.make(wrong)
+        const failure = yield* Effect.flip(Support.generate(target(server.url), "hello", { key }))
+        assert.strictEqual(failure.reason._tag, "Auth")
+        assert.strictEqual(
+          (yield* Support.collect(target(server.url), "hello", { key })).failure?.reason._tag,
+          "Auth"
+        )
+      }
+      assert.lengthOf(server.hits, 0)
+      yield* Effect.ignore(Support.generate(target(server.url), "hello", { key: Redacted.make("key-one\n") }))
+      assert.deepStrictEqual(sent(server.hits[0]), [`${header}: ${prefix}key-one`])
     })
   )
 

@@ -3,6 +3,7 @@ import { Effect, Schema } from "effect"
 import type { Prompt } from "effect/ai"
 import { Tool } from "effect/ai"
 import type * as Spec from "../src/aisdk/Spec.ts"
+import * as Tools from "@outlast/providers/aisdk/SpecTools"
 import type { Client } from "./client.ts"
 import { setup } from "./client.ts"
 import * as Support from "./support.ts"
@@ -101,7 +102,10 @@ describe("the prompt", () => {
             { type: "text", text: "a" }
           ]
         },
+        { role: "system", content: "" },
         { role: "assistant", content: [{ type: "text", text: "" }] },
+        { role: "assistant", content: [{ type: "text", text: "\n\n" }] },
+        { role: "assistant", content: [{ type: "reasoning", text: "" }] },
         { role: "assistant", content: [signed] },
         { role: "user", content: "" }
       ])
@@ -184,6 +188,46 @@ describe("the prompt", () => {
     })
   )
 
+  it.effect("keeps white space beside words, and drops it beside calls alone", () =>
+    Effect.gen(function* () {
+      const blank = { type: "text", text: "\n\n" } as const
+      const call = { type: "tool-call", id: "1", name: "t", params: {} } as const
+      const sent = yield* sentBy([
+        { role: "assistant", content: [blank, { type: "text", text: "a" }] },
+        { role: "assistant", content: [{ type: "reasoning", text: "hm" }, blank, call] },
+        { role: "assistant", content: [blank, call] }
+      ])
+      assert.deepStrictEqual(
+        sent.map(({ content }) => (content as ReadonlyArray<Spec.AssistantPart>).map(({ type }) => type)),
+        [["text", "text"], ["reasoning", "text", "tool-call"], ["tool-call"]]
+      )
+    })
+  )
+
+  it.effect("has an object for the arguments of every call", () =>
+    Effect.gen(function* () {
+      const call = (params: unknown) => ({ type: "tool-call", id: "1", name: "t", params }) as const
+      const sent = yield* sentBy([{ role: "assistant", content: [call({ a: 1 }), call("half"), call([1])] }])
+      assert.deepStrictEqual(
+        ((sent[0]?.content ?? []) as ReadonlyArray<Spec.ToolCallPart>).map(({ input }) => input),
+        [{ a: 1 }, { rawInvalidInput: "half" }, { rawInvalidInput: [1] }]
+      )
+    })
+  )
+
+  it.effect("that cannot be written as JSON fails the attempt, and is no defect", () =>
+    Effect.gen(function* () {
+      const prompt: Prompt.RawInput = [
+        { role: "assistant", content: [{ type: "tool-call", id: "1", name: "t", params: { n: 1n } }] }
+      ]
+      const { spec } = setup({
+        open: () => Promise.reject(new Error("cannot send"))
+      })
+      const { failure } = yield* Support.collect(spec, prompt)
+      assert.strictEqual(failure?.detail, "cannot send")
+    })
+  )
+
   it.effect("has the provider's own tools and approvals, and none of ours", () =>
     Effect.gen(function* () {
       const approval = (approvalId: string) =>
@@ -235,6 +279,54 @@ describe("the prompt", () => {
       assert.lengthOf(sent, 2)
     })
   )
+})
+
+describe("the schema of an object", () => {
+  const strict = (schema: Schema.Top): boolean =>
+    Tools.jsonFormat({ type: "json", objectName: "o", schema } as never).strict
+
+  it("is strict when strict decoding takes it", () => {
+    const city = Schema.Struct({
+      name: Schema.String,
+      people: Schema.Int,
+      capital: Schema.NullOr(Schema.String)
+    })
+    assert.isTrue(strict(city))
+    assert.isTrue(strict(Schema.Struct({ cities: Schema.Array(city), kind: Schema.Literals(["a", "b"]) })))
+  })
+
+  it.each([
+    ["an optional property", Schema.Struct({ a: Schema.optionalKey(Schema.String) })],
+    ["a tuple", Schema.Struct({ a: Schema.Tuple([Schema.String, Schema.Finite]) })],
+    ["a length", Schema.Struct({ a: Schema.String.check(Schema.isMinLength(3)) })],
+    ["anything", Schema.Struct({ a: Schema.Unknown })],
+    ["a record", Schema.Struct({ a: Schema.Record(Schema.String, Schema.String) })],
+    [
+      "an optional property behind the name of a keyword",
+      Schema.Struct({ default: Schema.Struct({ a: Schema.optionalKey(Schema.String) }) })
+    ]
+  ] as const)("is not with %s", (_, schema) => {
+    assert.isFalse(strict(schema))
+  })
+
+  it("closes objects behind names that are keywords, and leaves data alone", () => {
+    const { schema } = Tools.jsonFormat({
+      type: "json",
+      objectName: "o",
+      schema: Schema.Struct({ enum: Schema.Struct({ a: Schema.String }) })
+    } as never)
+    const inner = (schema as { properties: { enum: object } }).properties.enum
+    assert.propertyVal(inner, "additionalProperties", false)
+  })
+
+  it("of a strict tool is closed", () => {
+    const parameters = Schema.Struct({ a: Schema.Struct({ b: Schema.String }) })
+    const lax = Tools.tool(Tool.make("lax", { parameters }))
+    const tool = Tools.tool(Tool.make("strict", { parameters }).annotate(Tool.Strict, true))
+    const open = JSON.stringify(lax).match(/"additionalProperties":false/g) ?? []
+    assert.isBelow(open.length, 2)
+    assert.lengthOf(JSON.stringify(tool).match(/"additionalProperties":false/g) ?? [], 2)
+  })
 })
 
 describe("the call", () => {

@@ -22,7 +22,7 @@
  */
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
-import { Clock, Effect, FiberSet, Predicate, PubSub, Ref, Stream } from "effect"
+import { Cause, Clock, Effect, Exit, FiberSet, Predicate, PubSub, Stream } from "effect"
 import type { Schema, Scope } from "effect"
 import type { Fault, Reply } from "./FaultPlan.ts"
 import * as FaultPlan from "./FaultPlan.ts"
@@ -57,13 +57,17 @@ export type Outcome =
   | { readonly type: "fault"; readonly turn: number; readonly fault: Fault }
   /** The plan has no answer for the turn: the plan is wrong, or the conversation is. */
   | { readonly type: "no-answer"; readonly turn: number }
-  /** `rule` names the row of the table that refused it. */
+  /**
+   * `rule` names the row of the table that refused it. Two are the server's own: `path`, which no wire format
+   * serves, and `plan`, when the answer cannot be made or sent (a function of the plan throws, a header is none).
+   */
   | { readonly type: "refused"; readonly rule: string; readonly status: number; readonly message: string }
 
 /** A request that arrived whole. */
 export interface RecordedRequest {
   /** From 0, in the order of arrival. */
   readonly index: number
+  /** Empty where the path belongs to none. */
   readonly provider: string
   readonly path: string
   /** Empty where the body names none. */
@@ -87,6 +91,7 @@ export interface FakeProvider {
   readonly url: string
   /** What a client of the provider takes as its base URL. */
   readonly baseUrl: (provider: Provider) => string
+  /** All that arrived, with their bodies: they are kept as long as the server is. */
   readonly requests: Effect.Effect<ReadonlyArray<RecordedRequest>>
   /** Every request when its outcome is known, from the first on, however late one listens. */
   readonly arrivals: Stream.Stream<RecordedRequest>
@@ -97,21 +102,21 @@ export interface FakeProvider {
 export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope.Scope> =>
   Effect.gen(function* () {
     const runner = yield* FaultPlan.start(options.plan)
-    const requests = yield* Ref.make<ReadonlyArray<RecordedRequest>>([])
+    // Written in place: a copy for each request would cost the square of their number.
+    const requests: Array<RecordedRequest> = []
     const arrivals = yield* PubSub.unbounded<RecordedRequest>({ replay: Infinity })
 
-    const record = (request: Omit<RecordedRequest, "index">) =>
-      Effect.flatMap(
-        Ref.modify(requests, (all) => {
-          const recorded = { index: all.length, ...request }
-          return [recorded, [...all, recorded]] as const
-        }),
-        (recorded) => Effect.as(PubSub.publish(arrivals, recorded), recorded.index)
-      )
-    const markClosed = (index: number) =>
-      Ref.update(requests, (all) =>
-        all.map((request) => (request.index === index ? { ...request, closedByClient: true } : request))
-      )
+    const record = (request: Omit<RecordedRequest, "index" | "closedByClient">) =>
+      Effect.suspend(() => {
+        const recorded = { index: requests.length, ...request, closedByClient: false }
+        requests.push(recorded)
+        return Effect.as(PubSub.publish(arrivals, recorded), recorded.index)
+      })
+    const update = (index: number, change: Partial<RecordedRequest>) =>
+      Effect.sync(() => {
+        const recorded = requests[index]
+        if (recorded !== undefined) requests[index] = { ...recorded, ...change }
+      })
 
     const answer = (connection: Connection) =>
       Effect.gen(function* () {
@@ -119,42 +124,58 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
         if (text === undefined) return
         const time = yield* Clock.currentTimeMillis
         const wire = wireOf(connection)
-        if (wire === undefined) return yield* Play.notFound(connection, served)
-        const key = wire.key(connection.headers)
+        const key = wire?.key(connection.headers)
         const body = parse(text)
         const arrived = {
-          provider: wire.provider,
+          provider: wire?.provider ?? "",
           path: connection.path,
+          model: modelIn(body),
           key: key === undefined ? "" : `…${key.slice(-4)}`,
+          streaming: false,
           time,
           headers: withoutSecrets(connection.headers),
-          body,
-          closedByClient: false
+          body
+        }
+        if (wire === undefined) {
+          const message = `This server speaks ${served}.`
+          yield* record({ ...arrived, outcome: { type: "refused", rule: "path", status: 404, message } })
+          return yield* Play.failure(connection, 404, "not_found_error", message)
         }
         const read = readRequest(wire, key, connection, text, options)
         if (read.refused) {
           const { rule, status, message } = read
-          const outcome = { type: "refused", rule, status, message } as const
-          const index = yield* record({ ...arrived, model: modelIn(body), streaming: false, outcome })
+          const index = yield* record({ ...arrived, outcome: { type: "refused", rule, status, message } })
           return yield* watched(
             connection,
             index,
             Play.refusal(connection, wire, read, contextOf(index, time))
           )
         }
-        const reply = yield* runner.next({ ...read, provider: wire.provider, key })
-        const { model, streaming } = read
-        const index = yield* record({ ...arrived, model, streaming, outcome: outcomeOf(reply) })
-        return yield* watched(
-          connection,
-          index,
-          Play.reply(connection, wire, read, reply, contextOf(index, time))
-        )
+        const { streaming } = read
+        const exit = yield* Effect.exit(runner.next({ ...read, provider: wire.provider, key }))
+        if (Exit.isFailure(exit)) {
+          const outcome = brokenBy(Cause.squash(exit.cause))
+          yield* record({ ...arrived, streaming, outcome })
+          return yield* Play.failure(connection, outcome.status, "fake_provider_error", outcome.message)
+        }
+        const reply = exit.value
+        const index = yield* record({ ...arrived, streaming, outcome: outcomeOf(reply) })
+        const response = Play.reply(connection, wire, read, reply, contextOf(index, time))
+        return yield* watched(connection, index, response)
       })
 
     /** Ends when the client has gone, and remembers that it has. */
     const watched = (connection: Connection, index: number, response: Effect.Effect<void>) =>
-      Effect.raceFirst(response, Effect.andThen(connection.closedByClient, markClosed(index)))
+      Effect.raceFirst(
+        Effect.catchDefect(response, (defect) => {
+          const outcome = brokenBy(defect)
+          return Effect.andThen(
+            update(index, { outcome }),
+            Play.failure(connection, outcome.status, "fake_provider_error", outcome.message)
+          )
+        }),
+        Effect.andThen(connection.closedByClient, update(index, { closedByClient: true }))
+      )
 
     const fibers = yield* FiberSet.make()
     const run = yield* FiberSet.runtime(fibers)()
@@ -179,7 +200,7 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
     return {
       url,
       baseUrl: (provider) => `${url}/${provider}/v1`,
-      requests: Ref.get(requests),
+      requests: Effect.sync(() => requests.slice()),
       arrivals: Stream.fromPubSub(arrivals),
       kill
     }
@@ -214,6 +235,17 @@ const outcomeOf = ({ type, fault, turn }: Reply): Outcome => {
   return { type: type === "speech" ? "answer" : "no-answer", turn }
 }
 
+/** What a test reads when its own plan is wrong. */
+const brokenBy = (error: unknown) => {
+  const reason = error instanceof Error ? error.message : String(error)
+  return {
+    type: "refused",
+    rule: "plan",
+    status: 500,
+    message: `The fake provider cannot answer as planned: ${reason}`
+  } as const
+}
+
 const contextOf = (index: number, now: number): Context => ({
   index,
   requestId: `req_${String(index).padStart(24, "0")}`,
@@ -228,4 +260,11 @@ const modelIn = (body: Schema.Json | undefined): string => {
 const withoutSecrets = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !secretHeaders.has(name)))
 
-const secretHeaders = new Set(["authorization", "x-api-key", "cookie", "proxy-authorization"])
+const secretHeaders = new Set([
+  "authorization",
+  "x-api-key",
+  "x-goog-api-key",
+  "api-key",
+  "cookie",
+  "proxy-authorization"
+])

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { request as httpRequest } from "node:http"
 import { Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { FakeProvider } from "@outlast/testing"
@@ -148,6 +149,17 @@ for (const provider of providers) {
           assert.isTrue(broken)
           assert.isAbove(text.length, 0)
         }
+      }).pipe(Effect.scoped)
+    )
+    it.effect("take the time of all their deltas when they are slow", () =>
+      Effect.gen(function* () {
+        const server = yield* serving([{ type: "slow", delay: 3_600_000 }])
+        const answered = yield* Effect.forkChild(post(server, provider, hello[provider]))
+        yield* server.arrivals.pipe(Stream.take(1), Stream.runDrain)
+        yield* TestClock.adjust(4 * 3_600_000 - 1)
+        assert.isUndefined(answered.pollUnsafe())
+        yield* TestClock.adjust(1)
+        assert.strictEqual((yield* Fiber.join(answered)).status, 200)
       }).pipe(Effect.scoped)
     )
     it.live("are garbage", () =>
@@ -309,8 +321,53 @@ describe("the server", () => {
       assert.strictEqual(response.status, 404)
       const text = yield* Effect.promise(() => response.text())
       assert.include(text, "POST /anthropic/v1/messages and POST /openai/v1/chat/completions")
+      const [request] = yield* server.requests
+      assert.deepInclude(request?.outcome, { type: "refused", rule: "path", status: 404 })
+      assert.strictEqual(request?.path, "/v1/messages")
     }).pipe(Effect.scoped)
   )
+
+  it.live("survives a path that is none", () =>
+    Effect.gen(function* () {
+      const server = yield* serving([])
+      const ask = (path: string) =>
+        Effect.callback<number | undefined>((resume) => {
+          const request = httpRequest(server.url, { path, method: "POST" }, (response) => {
+            response.resume()
+            resume(Effect.succeed(response.statusCode))
+          })
+          request.on("error", (error) => resume(Effect.die(error)))
+          request.end()
+        })
+      assert.strictEqual(yield* ask("//"), 404)
+      assert.strictEqual(yield* ask("//anthropic/v1/messages?x=//"), 404)
+      assert.strictEqual((yield* server.requests)[0]?.path, "//")
+    }).pipe(Effect.scoped)
+  )
+
+  const broken: Record<string, FaultPlan.FaultPlan> = {
+    "a function that throws": {
+      answers: () => {
+        throw new Error("my own mistake")
+      }
+    },
+    "a header that is none": {
+      faults: [{ fault: { type: "status", status: 500, headers: { "my own mistake": "a" } } }],
+      answers
+    }
+  }
+  for (const [what, plan] of Object.entries(broken)) {
+    it.live(`answers when its plan has ${what}, and says so`, () =>
+      Effect.gen(function* () {
+        const server = yield* FakeProvider.make({ plan })
+        const { status, body } = yield* post(server, "anthropic", hello.anthropic)
+        assert.strictEqual(status, 500)
+        assert.match(body.error.message, /cannot answer as planned: .*my own mistake/)
+        const [request] = yield* server.requests
+        assert.deepInclude(request?.outcome, { type: "refused", rule: "plan" })
+      }).pipe(Effect.scoped)
+    )
+  }
 
   it.live("breaks its bytes inside characters", () =>
     Effect.gen(function* () {

@@ -248,6 +248,18 @@ const cases: ReadonlyArray<Case> = [
     message: "messages: text content blocks must be non-empty"
   },
   {
+    rule: "text-blank",
+    body: { messages: [user("a"), assistant([text("\n\n")]), user("b")] },
+    message: "messages: text content blocks must contain non-whitespace text",
+    fine: { messages: [user("a"), assistant([text("\n\n"), text("hi")]), user("b")] }
+  },
+  {
+    rule: "system-empty",
+    body: { system: [text("")] },
+    message: "system: text content blocks must be non-empty",
+    fine: { system: "" }
+  },
+  {
     rule: "block-role",
     body: { messages: [user([use("a")])], tools: [tool()] },
     message: /`tool_use` blocks can only be in `assistant`/
@@ -448,6 +460,16 @@ describe("Anthropic refuses", () => {
     )
     assert.strictEqual(new Set(rules.map(({ name }) => name)).size, rules.length)
   })
+
+  it.live("knows betas with dates of both spellings", () =>
+    withServer({}, (server) =>
+      Effect.gen(function* () {
+        const headers = { "anthropic-beta": "claude-code-20250219, context-1m-2025-08-07" }
+        const { status } = yield* post(server, "anthropic", hello.anthropic, headers)
+        assert.strictEqual(status, 200)
+      })
+    )
+  )
 
   it.live("leaves out disputed rules when it is lenient", () =>
     withServer({ strict: false }, (server) =>

@@ -6,7 +6,7 @@
  * while we wait for the provider, never while the consumer is busy. An attempt is closed, its request aborted,
  * before the next one begins.
  */
-import { Cause, Channel, Duration, Effect, Exit, Pull, Scope, Stream } from "effect"
+import { Cause, Channel, Duration, Effect, Exit, Pull, Queue, Scope, Stream } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
@@ -19,10 +19,12 @@ import { CallRun } from "./CallRun.ts"
 import * as Conversation from "./Conversation.ts"
 import type { ProviderRequest } from "./ProviderModel.ts"
 import { StreamGate } from "./StreamGate.ts"
-import { timed } from "./Timed.ts"
 
 type Part = Response.StreamPartEncoded
 type Parts = readonly [Part, ...Array<Part>]
+/** Parts of an attempt that are read before the consumer asks for them, at most. */
+const readAhead = 64
+
 type PullOf<E> = Pull.Pull<Parts, E, void, IdGenerator.IdGenerator>
 
 /**
@@ -85,9 +87,6 @@ class Opened {
   #begun = false
   /** Milliseconds waited for the provider since it last sent something. */
   #silent = 0
-  /** When the wait began that is going on. */
-  #waitingFrom: number | undefined
-
   private constructor(
     run: CallRun,
     gate: StreamGate,
@@ -123,9 +122,8 @@ class Opened {
           : { ...plain, prompt: Conversation.continued(plain.prompt, gate.text, run.chain.policy.nudge) }
       gate.begin(attempt.answered)
       const scope = Scope.forkUnsafe(parent)
-      const { channel } = attempt.target.model.streamText(request)
       return Effect.map(
-        Channel.toPullScoped(channel, scope),
+        reading(attempt.target.model.streamText(request), scope),
         (upstream) => new Opened(run, gate, attempt, request, upstream, scope)
       )
     })
@@ -145,35 +143,53 @@ class Opened {
     received: (out: ReadonlyArray<Part>) => PullOf<E>,
     failed: (failure: ProviderFailure) => PullOf<E>
   ): PullOf<E> {
-    return Effect.matchEffect(timed(this.#upstream, this.#limit, this.#tooLate), {
-      onSuccess: (parts) => received(this.#read(parts)),
-      onFailure: (failure) =>
-        failed(Cause.isDone(failure) ? local("stream/cut", new Network(), this.attempt.target.ref) : failure)
-    })
+    const waitedFrom = this.#run.now()
+    const phase = this.#begun ? "idle" : "first-token"
+    const { ref } = this.attempt.target
+    return this.#upstream.pipe(
+      Effect.timeoutOrElse({
+        duration: Math.max(0, (this.#begun ? this.#idle : this.#firstToken) - this.#silent),
+        orElse: () => Effect.fail(local(`limit/${phase}`, new Timeout({ phase, local: true }), ref))
+      }),
+      Effect.matchEffect({
+        onSuccess: (parts) => received(this.#read(parts, waitedFrom)),
+        onFailure: (failure) => failed(Cause.isDone(failure) ? local("stream/cut", new Network(), ref) : failure)
+      })
+    )
   }
 
-  #read(parts: Parts): ReadonlyArray<Part> {
+  #read(parts: Parts, waitedFrom: number): ReadonlyArray<Part> {
     this.#gate.alive = false
     const out = this.#gate.push(parts)
     if (this.#gate.alive) {
       this.#begun = true
       this.#silent = 0
-    } else if (this.#waitingFrom !== undefined) this.#silent += this.#run.now() - this.#waitingFrom
-    this.#waitingFrom = undefined
+    } else this.#silent += this.#run.now() - waitedFrom
     return out
   }
-
-  /** Asked for only when the provider makes us wait. */
-  readonly #limit = (): number => {
-    this.#waitingFrom = this.#run.now()
-    return Math.max(0, (this.#begun ? this.#idle : this.#firstToken) - this.#silent)
-  }
-
-  readonly #tooLate = (): Effect.Effect<never, ProviderFailure> => {
-    const phase = this.#begun ? "idle" : "first-token"
-    return Effect.fail(local(`limit/${phase}`, new Timeout({ phase, local: true }), this.attempt.target.ref))
-  }
 }
+
+/**
+ * Reads a provider's stream in a fiber of `scope`, a little ahead of the consumer. Parts that are ready together
+ * are taken together: the time limit, and everything behind us, costs per batch and not per part.
+ */
+const reading = (
+  stream: Stream.Stream<Part, ProviderFailure, IdGenerator.IdGenerator>,
+  scope: Scope.Scope
+): Effect.Effect<PullOf<ProviderFailure>, never, IdGenerator.IdGenerator> =>
+  Effect.gen(function* () {
+    const ready = yield* Queue.bounded<Part, ProviderFailure | Cause.Done>(readAhead)
+    const upstream = yield* Channel.toPullScoped(stream.channel, scope)
+    const all: PullOf<ProviderFailure> = Effect.flatMap(upstream, (parts) =>
+      Effect.flatMap(Queue.offerAll(ready, parts), () => all)
+    )
+    yield* Effect.forkIn(
+      Effect.catchCause(all, (cause) => Queue.failCause(ready, cause)),
+      scope,
+      { startImmediately: true }
+    )
+    return Queue.takeAll(ready)
+  })
 
 const isShown = (parts: ReadonlyArray<Part>): parts is Parts => parts.length > 0
 

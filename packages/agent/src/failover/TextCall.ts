@@ -1,7 +1,7 @@
 /**
  * One call for a whole answer, text or object: attempts until one is complete.
  */
-import { Duration, Effect } from "effect"
+import { Effect } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import { Format, ServerError, Timeout } from "../failure/FailoverReason.ts"
@@ -12,7 +12,6 @@ import type { Answered } from "./Answered.ts"
 import type { Attempt, Chain } from "./CallRun.ts"
 import { CallRun } from "./CallRun.ts"
 import type { ProviderRequest } from "./ProviderModel.ts"
-import { timed } from "./Timed.ts"
 import { failureAt, requestOf } from "./AttemptRequest.ts"
 
 type Parts = Array<Response.PartEncoded>
@@ -47,11 +46,11 @@ const answerOf = (
   { target }: Attempt,
   request: ProviderRequest
 ): Effect.Effect<Answer, ProviderFailure, IdGenerator.IdGenerator> =>
-  timed(
-    target.model.generateText(request),
-    () => Duration.toMillis(policy.limits.total),
-    () => Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), target.ref))
-  ).pipe(
+  target.model.generateText(request).pipe(
+    Effect.timeoutOrElse({
+      duration: policy.limits.total,
+      orElse: () => Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), target.ref))
+    }),
     Effect.flatMap((parts) => {
       const finish = parts.findLast((part) => part.type === "finish")
       if (finish === undefined) {

@@ -3,6 +3,7 @@
  *
  * An answer is complete when a finish says so, and only then. Without a finish, with `interrupted` or `error`
  * for one, or with an error among the parts, it is a failure; neither errors nor such finishes are parts.
+ * So is an answer that ends as `other` with nothing in it: Google's client takes any JSON for one.
  *
  * Arguments of a tool call that are no JSON are a cut, whatever the client says of them, and no tool call is
  * made of them. If the answer says itself that it was cut (`length`, `content-filter`), that finish stands;
@@ -14,38 +15,37 @@ import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
 import * as Parts from "./SpecResponse.ts"
 
-/** What came of reading: parts, and the failure behind them. */
-export interface Read<Part> {
-  readonly parts: Array<Part>
-  readonly failure: ProviderFailure | undefined
-}
-
 type FailureOf = (error: unknown) => ProviderFailure
 
-/** Reads a whole answer. `json`: an object was asked for. */
-export const whole = (result: Spec.GenerateResult, json: boolean): Read<Response.PartEncoded> =>
-  guarded(() => readWhole(result, json))
+/** The parts of a whole answer, or why it is none. `json`: an object was asked for. */
+export const whole = (
+  result: Spec.GenerateResult,
+  json: boolean
+): Array<Response.PartEncoded> | ProviderFailure => guarded(() => readWhole(result, json))
 
-const readWhole = (result: Spec.GenerateResult, json: boolean): Read<Response.PartEncoded> => {
+const readWhole = (
+  result: Spec.GenerateResult,
+  json: boolean
+): Array<Response.PartEncoded> | ProviderFailure => {
   const parts: Array<Response.PartEncoded> = []
-  const calls = new Calls()
+  const end = new Ending()
   if (result.response !== undefined) parts.push(Parts.responseMetadata(result.response))
   for (const part of json ? structured(result) : result.content) {
-    const encoded = contentPart(part, calls)
+    end.saw(part)
+    const encoded = contentPart(part, end)
     if (encoded !== undefined) parts.push(encoded)
   }
-  const failure = calls.judge(result.finishReason)
-  if (failure === undefined) parts.push(Parts.finish(result))
-  return { parts, failure }
+  const failure = end.judge(result.finishReason)
+  return failure ?? [...parts, Parts.finish(result)]
 }
 
-const contentPart = (part: Spec.Content, calls: Calls): Response.PartEncoded | undefined => {
+const contentPart = (part: Spec.Content, end: Ending): Response.PartEncoded | undefined => {
   switch (part.type) {
     case "text":
     case "reasoning":
       return { type: part.type, text: part.text, ...Parts.metadataOf(part) }
     case "tool-call":
-      return calls.read(part)
+      return end.toolCall(part)
     default:
       return Parts.commonPart(part)
   }
@@ -58,51 +58,54 @@ const structured = (result: Spec.GenerateResult): ReadonlyArray<Spec.Content> =>
   return [...result.content.filter((part) => part.type !== "text"), { type: "text", text }]
 }
 
-/** A reader of one stream: give it the parts in their order, then {@link Reader.end}. */
+/** A reader of one stream: give it the parts in their order, up to a failure or a finish. */
 export interface Reader {
-  /** Nothing is read behind a failure or a finish. */
-  readonly read: (parts: ReadonlyArray<Spec.StreamPart>) => Read<Response.StreamPartEncoded>
+  /** The part of effect/ai, a failure, or `undefined` for what has no counterpart. */
+  readonly read: (part: Spec.StreamPart) => Response.StreamPartEncoded | ProviderFailure | undefined
   /** A finish was read. */
   readonly finished: () => boolean
+  /** Content was read. */
+  readonly said: () => boolean
 }
 
 export const reader = (failureOf: FailureOf): Reader => {
-  const calls = new Calls()
+  const end = new Ending()
   let finished = false
+  const read: Reader["read"] = (part) => {
+    switch (part.type) {
+      case "error":
+        return failureOf(part.error)
+      case "finish": {
+        const failure = end.judge(part.finishReason)
+        if (failure !== undefined) return failure
+        const finish = Parts.finish(part)
+        finished = true
+        return finish
+      }
+      default:
+        end.saw(part)
+        return streamPart(part, end)
+    }
+  }
   return {
+    read: (part) => guarded(() => read(part)),
     finished: () => finished,
-    read: (parts) =>
-      guarded(() => {
-        const encoded: Array<Response.StreamPartEncoded> = []
-        for (const part of parts) {
-          if (part.type === "error") return { parts: encoded, failure: failureOf(part.error) }
-          if (part.type === "finish") {
-            const failure = calls.judge(part.finishReason)
-            if (failure !== undefined) return { parts: encoded, failure }
-            encoded.push(Parts.finish(part))
-            finished = true
-            break
-          }
-          const next = streamPart(part, calls)
-          if (next !== undefined) encoded.push(next)
-        }
-        return { parts: encoded, failure: undefined }
-      })
+    said: () => end.said
   }
 }
 
 /** Clients of others keep to their interface or not: what does not is a failure, not a defect. */
-const guarded = <Part>(read: () => Read<Part>): Read<Part> => {
+const guarded = <A>(read: () => A): A | ProviderFailure => {
   try {
     return read()
   } catch {
-    return { parts: [], failure: Failures.unreadable() }
+    return Failures.unreadable()
   }
 }
 
 const streamPart = (
   part: Exclude<Spec.StreamPart, { readonly type: "error" | "finish" }>,
-  calls: Calls
+  end: Ending
 ): Response.StreamPartEncoded | undefined => {
   switch (part.type) {
     case "text-start":
@@ -126,7 +129,7 @@ const streamPart = (
     case "tool-input-end":
       return { type: "tool-params-end", id: part.id, ...Parts.metadataOf(part) }
     case "tool-call":
-      return calls.read(part)
+      return end.toolCall(part)
     case "response-metadata":
       return Parts.responseMetadata(part)
     default:
@@ -134,21 +137,55 @@ const streamPart = (
   }
 }
 
-/** The tool calls of one answer: a broken one is judged when the end of the answer is known. */
-class Calls {
-  private broken: string | undefined
+/** What must be known of one answer to judge its end. */
+class Ending {
+  /** There was content. */
+  said = false
+  #brokenCall: string | undefined
 
-  read(part: Spec.ToolCall): Response.ToolCallPartEncoded | undefined {
+  saw(part: Spec.Content | Spec.StreamPart): void {
+    this.said ||= isContent(part)
+  }
+
+  toolCall(part: Spec.ToolCall): Response.ToolCallPartEncoded | undefined {
     const call = Parts.toolCall(part)
-    if (call === undefined) this.broken ??= part.toolName
+    if (call === undefined) this.#brokenCall ??= part.toolName
     return call
   }
 
-  /** Whether this end is one. */
-  judge(end: Spec.FinishReason): ProviderFailure | undefined {
-    if (end.unified === "interrupted") return Failures.cut("interrupted")
-    if (end.unified === "error") return Failures.finishedWithError(end.raw)
-    const admitted = end.unified === "length" || end.unified === "content-filter"
-    return this.broken === undefined || admitted ? undefined : Failures.cutArguments(this.broken)
+  /** Why this end is none. */
+  judge({ unified, raw }: Spec.FinishReason): ProviderFailure | undefined {
+    if (unified === "interrupted") return Failures.cut("interrupted")
+    if (unified === "error" || (raw !== undefined && givenUp.has(raw))) return Failures.finishedWithError(raw)
+    if (unified === "other" && !this.said) return Failures.nothing(raw)
+    const admitted = unified === "length" || unified === "content-filter"
+    return this.#brokenCall === undefined || admitted ? undefined : Failures.cutArguments(this.#brokenCall)
+  }
+}
+
+/** Reasons of Gemini that are errors of the model; its client calls them `other`. */
+const givenUp = new Set(["UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"])
+
+const isContent = (part: Spec.Content | Spec.StreamPart): boolean => {
+  switch (part.type) {
+    case "text":
+    case "reasoning":
+      return part.text !== ""
+    case "text-delta":
+    case "reasoning-delta":
+      return part.delta !== ""
+    case "stream-start":
+    case "response-metadata":
+    case "raw":
+    case "ping":
+    case "text-start":
+    case "text-end":
+    case "reasoning-start":
+    case "reasoning-end":
+    case "finish":
+    case "error":
+      return false
+    default:
+      return true
   }
 }

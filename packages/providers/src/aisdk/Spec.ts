@@ -288,4 +288,5 @@ export type StreamPart =
 
 export interface StreamResult {
   readonly stream: ReadableStream<StreamPart>
+  readonly response?: { readonly headers?: Readonly<Record<string, string>> | undefined } | undefined
 }

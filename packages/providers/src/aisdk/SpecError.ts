@@ -34,6 +34,23 @@ export const finishedWithError = (raw: string | undefined): ProviderFailure =>
 const request = new Format({ side: "request" })
 const response = new Format({ side: "response" })
 
+/** The key was pasted with a line break or an invisible character; the clients' errors for it blame an index. */
+export const keyNotSendable = (): ProviderFailure =>
+  local(
+    "key/characters",
+    undefined,
+    new Auth({ permanent: false }),
+    "The key has characters that no header can carry."
+  )
+
+/** What came in place of a stream of events: a page, an error, without any event in it. */
+export const notStream = (contentType: string): ProviderFailure =>
+  local("stream/not-events", contentType, response, "The answer is no stream of events.")
+
+/** The answer ended, for no reason that it knows, and has nothing in it. */
+export const nothing = (raw: string | undefined): ProviderFailure =>
+  local("client/nothing", raw, response, "The answer is empty.")
+
 /** The client gave something that its own interface does not allow. */
 export const unreadable = (): ProviderFailure =>
   local("client/unreadable", undefined, response, "The client's answer cannot be understood.")
@@ -50,8 +67,12 @@ const clientErrors: Readonly<Record<string, readonly [FailoverReason, string]>> 
   AI_NoContentGeneratedError: [response, "The answer is empty."]
 }
 
+/** What Anthropic's client throws when a stream begins with an event that it cannot read. It has no name. */
+const unknownFirstEvent = "Expected a normalized Anthropic stream error"
+
 /** The failure behind anything that a client threw, or put into a stream as an error. */
 export const failureOf = (error: unknown, secrets: Secrets): ProviderFailure => {
+  if (error instanceof ProviderFailure) return error
   const name = Predicate.hasProperty(error, "name") && typeof error.name === "string" ? error.name : ""
   // The OpenAI-compatible client reports the end of a cut stream this way: there are no data to blame.
   if (
@@ -60,6 +81,9 @@ export const failureOf = (error: unknown, secrets: Secrets): ProviderFailure => 
     error.data === undefined
   ) {
     return cut()
+  }
+  if (name === "Error" && Predicate.hasProperty(error, "message") && error.message === unknownFirstEvent) {
+    return unreadable()
   }
   const known = clientErrors[name]
   if (known !== undefined) return local("client/error", name, ...known)

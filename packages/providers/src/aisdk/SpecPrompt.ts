@@ -1,9 +1,10 @@
 /**
  * An effect/ai prompt as the prompt of an AI SDK model.
  *
- * Nothing is repaired for a provider here, with three exceptions that every provider is the better for:
- * empty texts and messages are left out, consecutive tool messages become one, and answers to approvals that
- * the provider did not ask for stay at home. Options of the `outlast` namespace are ours and are not sent.
+ * Nothing is repaired for a provider here, with four exceptions that every provider is the better for:
+ * texts and messages that say nothing are left out, consecutive tool messages become one, arguments of a tool call that
+ * are no object are wrapped in one, and answers to approvals that the provider did not ask for stay at home.
+ * Options of the `outlast` namespace are ours and are not sent.
  */
 import { Base64 } from "effect/encoding"
 import { Prompt } from "effect/ai"
@@ -51,14 +52,23 @@ export const texts = (prompt: Prompt.Prompt): Array<string> =>
         case "reasoning":
           return [part.text]
         case "tool-call":
-          return [JSON.stringify(part.params) ?? ""]
+          return [written(part.params)]
         case "tool-result":
-          return [typeof part.result === "string" ? part.result : (JSON.stringify(part.result) ?? "")]
+          return [typeof part.result === "string" ? part.result : written(part.result)]
         default:
           return []
       }
     })
   })
+
+/** As JSON; what has none (a bigint, a cycle) cannot be sent either, and so cannot be echoed. */
+const written = (value: unknown): string => {
+  try {
+    return JSON.stringify(value) ?? ""
+  } catch {
+    return ""
+  }
+}
 
 const encodeMessage = (
   message: Exclude<Prompt.Message, Prompt.ToolMessage>,
@@ -67,7 +77,9 @@ const encodeMessage = (
   const providerOptions = namespaces(message.options)
   switch (message.role) {
     case "system":
-      return { role: "system", content: message.content, ...providerOptions }
+      return message.content === ""
+        ? undefined
+        : { role: "system", content: message.content, ...providerOptions }
     case "user": {
       const parts = message.content.map((part) => (part.type === "text" ? text(part) : file(part, options)))
       const content = parts.filter(says)
@@ -75,14 +87,23 @@ const encodeMessage = (
       return { role: "user", content: content.length > 0 ? content : parts, ...providerOptions }
     }
     case "assistant": {
-      const content = message.content.flatMap((part) => assistantPart(part, options)).filter(says)
+      const parts = message.content.flatMap((part) => assistantPart(part, options)).filter(says)
+      // Anthropic says lone white space, and refuses it when it comes back.
+      const speaks = parts.some(
+        (part) => part.type === "reasoning" || (part.type === "text" && part.text.trim() !== "")
+      )
+      const content = speaks
+        ? parts
+        : parts.filter((part) => part.type !== "text" || part.providerOptions !== undefined)
       return content.length === 0 ? undefined : { role: "assistant", content, ...providerOptions }
     }
   }
 }
 
 const says = (part: Spec.AssistantPart): boolean =>
-  part.type !== "text" || part.text !== "" || part.providerOptions !== undefined
+  (part.type !== "text" && part.type !== "reasoning") ||
+  part.text !== "" ||
+  part.providerOptions !== undefined
 
 const assistantPart = (
   part: Prompt.AssistantMessagePart,
@@ -101,7 +122,8 @@ const assistantPart = (
           type: "tool-call",
           toolCallId: part.id,
           toolName: part.name,
-          input: part.params,
+          // As Anthropic's client does it; Gemini refuses anything but an object.
+          input: Predicate.isObject(part.params) ? part.params : { rawInvalidInput: part.params },
           ...(part.providerExecuted ? { providerExecuted: true } : undefined),
           ...namespaces(part.options)
         }

@@ -4,14 +4,14 @@
  * The whole prompt is sent every time: `previousResponseId` is not used. What a client warns of (a setting that
  * a model does not know, a part that it left out) is dropped.
  */
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import type { Secrets } from "@outlast/agent/failure/Redaction"
 import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
 import type { ProviderModel, ProviderRequest } from "@outlast/agent/failover/ProviderModel"
-import { Cause, Effect, Pull, Redacted, Stream } from "effect"
+import type { Pull } from "effect"
+import { Cause, Effect, Redacted, Stream } from "effect"
 import type { Response } from "effect/ai"
 import type { NonEmptyReadonlyArray } from "effect/Array"
-import { isReadonlyArrayNonEmpty } from "effect/Array"
 import * as Answer from "./Answer.ts"
 import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
@@ -61,8 +61,8 @@ export const make = (options: Options): ProviderModel => {
       },
       catch: failureOf
     }).pipe(
-      Effect.flatMap(({ parts, failure }) =>
-        failure === undefined ? Effect.succeed(parts) : Effect.fail(failure)
+      Effect.flatMap((answer) =>
+        answer instanceof ProviderFailure ? Effect.fail(answer) : Effect.succeed(answer)
       )
     )
   }
@@ -76,47 +76,69 @@ export const make = (options: Options): ProviderModel => {
           Effect.sync(() => new AbortController()),
           (controller) => Effect.sync(() => controller.abort())
         )
-        const { stream } = yield* Effect.tryPromise({
+        const { source, contentType } = yield* Effect.tryPromise({
           try: async () => {
             const { client, call } = prepare(controller.signal)
-            return client.doStream(call)
+            const { stream, response } = await client.doStream(call)
+            const source = stream.getReader()
+            // A client that does not heed the signal answers nobody: its stream would stay open.
+            if (controller.signal.aborted) cancel(source)
+            return { source, contentType: contentTypeOf(response?.headers) }
           },
           catch: failureOf
         })
-        return decode(Stream.fromReadableStream({ evaluate: () => stream, onError: failureOf }), failureOf)
+        yield* Effect.addFinalizer(() => Effect.sync(() => cancel(source)))
+        return decode(source, failureOf, contentType)
       })
     )
 
   return { info: options.info, generateText, streamText }
 }
 
-/** One pass over the arrays of a stream; the parts before a failure are emitted before it. */
+type Source = ReadableStreamDefaultReader<Spec.StreamPart>
+
+/** Not waited for, and its failure is nobody's: the request is aborted anyhow. */
+const cancel = (source: Source): void => {
+  source.cancel().catch(() => {})
+}
+
+/** The parts as they come. */
 const decode = (
-  source: Stream.Stream<Spec.StreamPart, ProviderFailure>,
-  failureOf: (error: unknown) => ProviderFailure
+  source: Source,
+  failureOf: (error: unknown) => ProviderFailure,
+  contentType: string | undefined
 ): Stream.Stream<Response.StreamPartEncoded, ProviderFailure> =>
-  Stream.transformPull(source, (upstream) =>
+  Stream.fromPull(
     Effect.sync(() => {
       type Pulled = Pull.Pull<NonEmptyReadonlyArray<Response.StreamPartEncoded>, ProviderFailure>
       const reader = Answer.reader(failureOf)
-      let failure: ProviderFailure | undefined
+      // The clients take a page or an error body for a stream that was cut before its first event.
+      const cut = (cause: ProviderFailure): ProviderFailure =>
+        cause.evidence.rule === "stream/cut" && !reader.said() && isOther(contentType)
+          ? Failures.notStream(contentType)
+          : cause
+      const next = Effect.tryPromise({ try: () => source.read(), catch: failureOf })
       const pull: Pulled = Effect.suspend((): Pulled => {
-        if (failure !== undefined) return Effect.fail(failure)
         if (reader.finished()) return Cause.done()
-        return Pull.matchEffect(upstream, {
-          onSuccess: (parts): Pulled => {
-            const read = reader.read(parts)
-            failure = read.failure
-            return isReadonlyArrayNonEmpty(read.parts) ? Effect.succeed(read.parts) : pull
-          },
-          onFailure: (cause) => Effect.failCause(cause),
-          // Behind a finish nothing is pulled: this end came without one.
-          onDone: () => Effect.fail(Failures.cut())
+        return Effect.flatMap(next, ({ done, value }): Pulled => {
+          // Behind a finish nothing is read: this end came without one.
+          if (done) return Effect.fail(cut(Failures.cut()))
+          const read = reader.read(value)
+          if (read instanceof ProviderFailure) return Effect.fail(cut(read))
+          return read === undefined ? pull : Effect.succeed([read])
         })
       })
       return pull
     })
   )
+
+/** The media type of the response, without parameters. */
+const contentTypeOf = (headers: Readonly<Record<string, string>> | undefined): string | undefined =>
+  headers?.["content-type"]?.split(";")[0]?.trim().toLowerCase()
+
+/** Known to be something else than events. Some servers give no type, or that of plain text. */
+const isOther = (contentType: string | undefined): contentType is string =>
+  contentType === "text/html" || contentType === "application/json"
 
 const clients = (create: Options["create"]): Options["create"] => {
   const made = new Map<string | undefined, Spec.SpecModel>()
@@ -135,10 +157,12 @@ const secretsOf = (
   key: string | undefined,
   headers: Readonly<Record<string, string>>
 ): Secrets => ({
-  // Headers may carry the key of a gateway; one that is shorter is a flag or a number.
+  // Headers may carry the key of a gateway, behind a scheme or not; what is shorter is a flag or a number.
   values: [
     ...(key === undefined ? [] : [key]),
-    ...Object.values(headers).filter((value) => value.length >= 8)
+    ...Object.values(headers)
+      .flatMap((value) => [value, ...value.split(/\s+/)])
+      .filter((value) => value.length >= 8)
   ],
   prompt: Prompts.texts(request.prompt)
 })

@@ -27,10 +27,12 @@ const providerTool = (id: Spec.ProviderTool["id"], name: string, args: unknown):
 const functionTool = (self: Tool.Any): Spec.FunctionTool => {
   const description = Tool.getDescription(self)
   const strict = Tool.getStrictMode(self)
+  const schema = Tool.getJsonSchema(self)
   return {
     type: "function",
     name: self.name,
-    inputSchema: Tool.getJsonSchema(self),
+    // Strict decoding takes closed objects only.
+    inputSchema: strict === true ? (closed(schema) as object) : schema,
     ...(description === undefined ? undefined : { description }),
     ...(strict === undefined ? undefined : { strict })
   }
@@ -45,7 +47,7 @@ export const toolChoice = (choice: LanguageModel.ProviderOptions["toolChoice"]):
 export interface JsonFormat {
   readonly name: string
   readonly schema: object
-  /** Every object of the schema requires all its properties: what strict decoding at OpenAI demands. */
+  /** Whether strict decoding at OpenAI takes the schema. */
   readonly strict: boolean
 }
 
@@ -55,26 +57,96 @@ export const jsonFormat = (
 ): JsonFormat => {
   // The format carries any schema; generateObject has checked that this one can be encoded.
   const { jsonSchema } = LanguageModel.defaultCodecTransformer(format.schema as Schema.Codec<unknown>)
-  let strict = true
-  const close = (node: unknown): unknown => {
-    if (Array.isArray(node)) return node.map(close)
-    if (!Predicate.isObject(node)) return node
-    const closed: Record<string, unknown> = {}
-    for (const [key, value] of Object.entries(node)) {
-      closed[key] = verbatim.has(key) ? value : close(value)
-    }
-    if (closed["type"] === "object") {
-      const names = Object.keys(Predicate.isObject(closed["properties"]) ? closed["properties"] : {})
-      const required = new Set(Array.isArray(closed["required"]) ? closed["required"] : [])
-      const open = Predicate.isObject(closed["additionalProperties"]) || names.length === 0
-      if (!open) closed["additionalProperties"] = false
-      if (open || names.some((name) => !required.has(name))) strict = false
-    }
-    return closed
-  }
-  const schema = close(jsonSchema) as object // an object stays one
-  return { name: format.objectName, schema, strict }
+  const schema = closed(jsonSchema) as JsonSchema // an object stays one
+  return { name: format.objectName, schema, strict: schema["type"] === "object" && isStrict(schema) }
 }
+
+type JsonSchema = Readonly<Record<string, unknown>>
+
+/** The schemas inside of a schema: under keywords, in lists of them, and by name. */
+const mapInner = (schema: JsonSchema, f: (inner: unknown) => unknown): JsonSchema =>
+  Object.fromEntries(
+    Object.entries(schema).map(([keyword, value]) => {
+      if (named.has(keyword) && Predicate.isObject(value)) {
+        return [keyword, Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, f(inner)]))]
+      }
+      return [keyword, verbatim.has(keyword) ? value : Array.isArray(value) ? value.map(f) : f(value)]
+    })
+  )
+
+/** The schema with every object that names properties closed to others. */
+const closed = (node: unknown): unknown => {
+  if (!Predicate.isObject(node)) return node
+  const schema = mapInner(node, closed)
+  const open = Predicate.isObject(schema["additionalProperties"]) || namesOf(schema).length === 0
+  return schema["type"] === "object" && !open ? { ...schema, additionalProperties: false } : schema
+}
+
+/** Whether strict decoding at OpenAI takes the schema: it knows few keywords, and no optional property. */
+const isStrict = (node: unknown): boolean => {
+  if (!Predicate.isObject(node)) return true
+  const keywords = Object.keys(node)
+  if (!keywords.every((keyword) => strictKeywords.has(keyword))) return false
+  if (!["type", "anyOf", "$ref", "enum", "const"].some((keyword) => keyword in node)) return false
+  // Its regular expressions cannot look around.
+  if (typeof node["pattern"] === "string" && node["pattern"].includes("(?")) return false
+  if (typeof node["format"] === "string" && !strictFormats.has(node["format"])) return false
+  if (node["type"] === "object") {
+    const required = new Set(Array.isArray(node["required"]) ? node["required"] : [])
+    if (node["additionalProperties"] !== false || namesOf(node).some((name) => !required.has(name)))
+      return false
+  }
+  let strict = true
+  mapInner(node, (inner) => {
+    strict &&= isStrict(inner)
+    return inner
+  })
+  return strict
+}
+
+const namesOf = (schema: JsonSchema): ReadonlyArray<string> =>
+  Object.keys(Predicate.isObject(schema["properties"]) ? schema["properties"] : {})
 
 // Keywords whose values are data, not schemas.
 const verbatim = new Set(["const", "enum", "default", "examples", "required"])
+
+// Keywords whose values are schemas by name.
+const named = new Set(["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"])
+
+// https://developers.openai.com/api/docs/guides/structured-outputs, supported schemas; effect/ai has the same
+// in `OpenAiStructuredOutput`, which rewrites a schema to fit: here the schema stays and only loses the strictness.
+const strictKeywords = new Set([
+  "type",
+  "title",
+  "description",
+  "properties",
+  "required",
+  "additionalProperties",
+  "items",
+  "anyOf",
+  "enum",
+  "const",
+  "$ref",
+  "$defs",
+  "pattern",
+  "format",
+  "multipleOf",
+  "minimum",
+  "maximum",
+  "exclusiveMinimum",
+  "exclusiveMaximum",
+  "minItems",
+  "maxItems"
+])
+
+const strictFormats = new Set([
+  "date-time",
+  "time",
+  "date",
+  "duration",
+  "email",
+  "hostname",
+  "ipv4",
+  "ipv6",
+  "uuid"
+])

@@ -3,6 +3,7 @@
  */
 import type { Schema } from "effect"
 import type { Namespaced } from "./Spec.ts"
+import * as Failures from "./SpecError.ts"
 import type { CommonOptions } from "./Target.ts"
 
 export interface VendorOptions<ProviderOptions> extends CommonOptions {
@@ -27,7 +28,16 @@ export const keyed = (key: string | undefined, header: string) =>
   key === undefined
     ? // Every client drops headers that are undefined; only Google's types admit them.
       { apiKey: "", headers: { [header]: undefined } as unknown as Record<string, string> }
-    : { apiKey: key }
+    : { apiKey: sendable(key) }
+
+/** The key; throws the failure of the attempt when no header can carry it. */
+export const sendable = (key: string): string => {
+  if (notSendable.test(key)) throw Failures.keyNotSendable()
+  return key
+}
+
+// A line break inside, or a character beyond Latin-1. White space at the ends is not sent.
+const notSendable = /\S[\r\n]+\S|[^\t\r\n\x20-\x7e\x80-\xff]/
 
 export const fetched = (options: { readonly fetch?: typeof globalThis.fetch | undefined }) =>
   options.fetch === undefined ? undefined : { fetch: options.fetch }

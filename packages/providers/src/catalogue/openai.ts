@@ -21,8 +21,9 @@ const price = (input: number, output: number, cacheRead?: number, cacheWrite?: n
   cacheWrite
 })
 
-const chat = { tools: true, forcedTools: true, sampling: true, prefill: true } as const
-const thinks = { tools: true, forcedTools: true, images: true, sampling: false } as const
+// A conversation that ends with the assistant is accepted, and answered by a new message.
+const chat = { tools: true, forcedTools: true, sampling: true, prefill: false } as const
+const thinks = { tools: true, forcedTools: true, images: true, sampling: false, prefill: false } as const
 
 const reasoning: Known = {
   contextWindow: 400_000,
@@ -47,7 +48,7 @@ export const openai: ReadonlyArray<CatalogueEntry> = [
   entry("gpt-6-luna", large),
   entry("gpt-5.6-sol", large),
   entry("gpt-5.6-terra", large),
-  entry("gpt-5.6-luna", large),
+  entry("gpt-5.6-luna", { ...large, price: price(0.2, 1.2, 0.02, 0.25) }),
   entry("gpt-5.5", { ...large, price: price(5, 30, 0.5) }),
   entry("gpt-5.4", { ...large, price: price(2.5, 15, 0.25) }),
   entry("gpt-5-codex", { ...reasoning, price: price(1.25, 10, 0.125) }),
@@ -61,6 +62,11 @@ export const openai: ReadonlyArray<CatalogueEntry> = [
   entry("gpt-4.1", { ...gpt41, price: price(2, 8, 0.5) }),
   entry("gpt-4o-mini", { ...gpt4o, price: price(0.15, 0.6, 0.075) }),
   entry("gpt-4o", { ...gpt4o, price: price(2.5, 10, 1.25) }),
+  // The first snapshot, with the first price.
+  {
+    ...entry("gpt-4o", { ...gpt4o, maxOutputTokens: 4_096, price: price(5, 15) }),
+    model: "gpt-4o-2024-05-13"
+  },
   entry("gpt-4-turbo", { ...gpt4o, maxOutputTokens: 4_096, price: price(10, 30) }),
   entry("gpt-4", {
     ...gpt4o,

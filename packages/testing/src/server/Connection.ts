@@ -15,6 +15,8 @@ export interface Connection {
   readonly body: Effect.Effect<string | undefined>
   /** Ends when the client closed the connection before the response was complete. */
   readonly closedByClient: Effect.Effect<void>
+  /** Whether nothing has been sent yet. */
+  readonly untouched: () => boolean
   readonly start: (status: number, headers: Readonly<Record<string, string>>) => Effect.Effect<void>
   /** Ends when the bytes have been handed to the operating system. */
   readonly write: (text: string) => Effect.Effect<void>
@@ -41,7 +43,7 @@ export const make = (request: IncomingMessage, response: ServerResponse): Connec
 
   return {
     method: request.method ?? "",
-    path: new URL(request.url ?? "/", "http://localhost").pathname,
+    path: (request.url ?? "").replace(/\?.*$/s, ""),
     headers: Object.fromEntries(
       Object.entries(request.headers).map(([name, value]) => [
         name,
@@ -55,6 +57,7 @@ export const make = (request: IncomingMessage, response: ServerResponse): Connec
       request.on("close", () => resume(Effect.undefined))
     }),
     closedByClient: Deferred.await(closed),
+    untouched: () => !response.headersSent,
     start: (status, headers) =>
       Effect.sync(() => {
         response.writeHead(status, headers)

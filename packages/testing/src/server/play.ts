@@ -29,9 +29,11 @@ export const reply = (
 export const refusal = (connection: Connection, wire: Wire, refusal: Refusal, context: Context) =>
   send(connection, refusal.status, wire.headers(context), refusal.body(context.requestId))
 
-/** What is said to a request that no wire format serves. */
-export const notFound = (connection: Connection, served: string) =>
-  send(connection, 404, {}, { error: { type: "not_found_error", message: `This server speaks ${served}.` } })
+/** An error of the server itself, in the words of no API; a response that has begun is destroyed. */
+export const failure = (connection: Connection, status: number, type: string, message: string) =>
+  connection.untouched()
+    ? send(connection, status, {}, { type: "error", error: { type, message } })
+    : connection.destroy
 
 const respond = (connection: Connection, wire: Wire, reply: Respond, context: Context) => {
   const body = reply.body ?? wire.error(reply.status, reply.error, context.requestId)

@@ -32,6 +32,20 @@ export const messageRules: ReadonlyArray<AnthropicRule> = [
         : undefined
   },
   {
+    name: "text-blank",
+    check: ({ body }) =>
+      body.messages.some(({ blocks }) => blocks.length > 0 && blocks.every(({ block }) => isBlank(block)))
+        ? "messages: text content blocks must contain non-whitespace text"
+        : undefined
+  },
+  {
+    name: "system-empty",
+    check: ({ body: { system } }) =>
+      typeof system !== "string" && system?.some(({ text }) => text === "") === true
+        ? "system: text content blocks must be non-empty"
+        : undefined
+  },
+  {
     name: "block-role",
     check: ({ body }) =>
       firstOf(body.messages, ({ role, blocks }) =>
@@ -183,6 +197,8 @@ const roles: Partial<Record<Block["type"], Turn["role"]>> = {
   redacted_thinking: "assistant",
   tool_result: "user"
 }
+
+const isBlank = (block: Block): boolean => block.type === "text" && block.text.trim() === ""
 
 const useId = (block: Block): string => (block.type === "tool_use" ? block.id : "")
 

@@ -38,7 +38,7 @@ export const parameterRules: ReadonlyArray<AnthropicRule> = [
   {
     name: "beta",
     check: ({ betas }) => {
-      const unknown = betas.find((beta) => !/^[a-z0-9-]+-\d{4}-\d{2}-\d{2}$/.test(beta))
+      const unknown = betas.find((beta) => !/^[a-z0-9-]+-\d{4}-?\d{2}-?\d{2}$/.test(beta))
       return unknown === undefined
         ? undefined
         : `Unexpected value(s) \`${unknown}\` for the \`anthropic-beta\` header.`

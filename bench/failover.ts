@@ -1,0 +1,129 @@
+/**
+ * What `Failover.layer` costs when nothing fails: the same model without I/O, raw and behind the failover.
+ */
+import { Effect, Layer, ManagedRuntime, Redacted, Stream } from "effect"
+import { LanguageModel } from "effect/ai"
+import type { Response } from "effect/ai"
+import { Failover, KeySource } from "@outlast/agent"
+import type { Chain, ProviderModel } from "@outlast/agent"
+import { ResilienceEvents } from "@outlast/resilience"
+import type { Contender } from "./measure.ts"
+import { measure, print } from "./measure.ts"
+
+/** The most that the failover may cost, as a ratio to the raw model. */
+const target = 1.25
+const rounds = 15
+
+/** A model whose answer is already there. */
+interface Hooks {
+  readonly generateText: () => Effect.Effect<Array<Response.PartEncoded>>
+  readonly streamText: () => Stream.Stream<Response.StreamPartEncoded>
+}
+
+const finish: Response.FinishPartEncoded = {
+  type: "finish",
+  reason: "stop",
+  usage: {
+    inputTokens: { uncached: 12, total: 12, cacheRead: 0, cacheWrite: 0 },
+    outputTokens: { total: 200, text: 200, reasoning: 0 }
+  }
+}
+
+const streamed: ReadonlyArray<Response.StreamPartEncoded> = [
+  { type: "text-start", id: "1" },
+  ...Array.from({ length: 200 }, () => ({ type: "text-delta", id: "1", delta: "word " }) as const),
+  { type: "text-end", id: "1" },
+  finish
+]
+
+/** The hooks of a model that sends so many parts at a time. */
+const hooksOf = (partsPerArray: number): Hooks => {
+  const arrays = Array.from({ length: Math.ceil(streamed.length / partsPerArray) }, (_, i) =>
+    streamed.slice(i * partsPerArray, (i + 1) * partsPerArray)
+  )
+  return {
+    generateText: () => Effect.succeed([{ type: "text", text: "An answer of a few words." }, finish]),
+    streamText: () => Stream.fromArrays(...arrays)
+  }
+}
+
+const specOf = (hooks: Hooks, model: string, keys: ReadonlyArray<string>): ProviderModel.TargetSpec => ({
+  provider: "bench",
+  model,
+  endpoint: "",
+  keys: keys.map((name) => KeySource.value(name, Redacted.make("secret"))),
+  build: Effect.succeed({ info: {}, ...hooks })
+})
+
+const call = LanguageModel.generateText({ prompt: "What is the plan?" })
+const stream = LanguageModel.streamText({ prompt: "What is the plan?" })
+
+type Model = Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError>
+
+const contendersOf = (hooks: Hooks) => {
+  const raw: Model = Layer.effect(LanguageModel.LanguageModel, LanguageModel.make(hooks))
+  const single: Model = Failover.layer([specOf(hooks, "a", [])])
+  const keys = ["KEY_1", "KEY_2"]
+  const chain: Model = Failover.layer([
+    specOf(hooks, "a", keys),
+    specOf(hooks, "b", keys),
+    specOf(hooks, "c", keys)
+  ])
+  return [
+    ["raw LanguageModel", raw],
+    ["Failover, 1 target", single],
+    ["Failover, 3 models × 2 keys", chain],
+    ["Failover, 1 target, events", Layer.mergeAll(single, ResilienceEvents.layer())]
+  ] as const
+}
+
+/** Runs `effect` over each model, and first makes sure that it gives the same everywhere. */
+const compare = async <A>(
+  title: string,
+  hooks: Hooks,
+  effect: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel>,
+  check: Effect.Effect<A, unknown, LanguageModel.LanguageModel>,
+  options: { readonly calls: number; readonly unitsPerCall: number }
+): Promise<void> => {
+  const runtimes = contendersOf(hooks).map(([name, layer]) => [name, ManagedRuntime.make(layer)] as const)
+  const answers = await Promise.all(runtimes.map(([, runtime]) => runtime.runPromise(check)))
+  if (new Set(answers).size !== 1) throw new Error(`The answers differ: ${answers.join(", ")}`)
+  const contenders = runtimes.map(([name, runtime]): Contender => ({
+    name,
+    run: (calls) =>
+      runtime.runPromise(
+        Effect.gen(function* () {
+          for (let i = 0; i < calls; i++) yield* effect
+        })
+      )
+  }))
+  const [raw, ...others] = contenders
+  if (raw !== undefined) print(title, await measure([raw, ...others], { rounds, ...options }), target)
+  await Promise.all(runtimes.map(([, runtime]) => runtime.dispose()))
+}
+
+export const failover = async (): Promise<void> => {
+  console.log(
+    `Failover against the raw model, target ratio ${target}, ${rounds} rounds, Node ${process.version}`
+  )
+  await compare(
+    "generateText, µs per call",
+    hooksOf(1),
+    call,
+    Effect.map(call, ({ text }) => text),
+    {
+      calls: 2_000,
+      unitsPerCall: 1
+    }
+  )
+  const parts = Effect.map(Stream.runCollect(stream), (all) => all.map(({ type }) => type).join())
+  for (const size of [1, 8]) {
+    await compare(
+      `streamText, µs per part, ${size === 1 ? "one part" : `${size} parts`} per array`,
+      hooksOf(size),
+      Stream.runDrain(stream),
+      parts,
+      { calls: 150, unitsPerCall: streamed.length }
+    )
+  }
+}

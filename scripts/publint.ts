@@ -1,0 +1,32 @@
+/**
+ * Checks what would be published: publint's rules, and that each tarball holds dist and src and nothing else.
+ * Needs built packages; run it by `npm run publint`.
+ */
+import { execFileSync } from "node:child_process"
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { publint } from "publint"
+import { formatMessage } from "publint/utils"
+
+const root = join(import.meta.dirname, "..", "packages")
+const allowed = /^(?:(?:dist|src)\/.+(?:\.ts|\.js|\.map)|package\.json|LICENSE|README\.md|CHANGELOG\.md)$/
+let problems = 0
+
+for (const name of readdirSync(root).toSorted()) {
+  const pkgDir = join(root, name)
+  const pkg: Record<string, unknown> = JSON.parse(readFileSync(join(pkgDir, "package.json"), "utf8"))
+  const packed: ReadonlyArray<{ readonly files: ReadonlyArray<{ readonly path: string }> }> = JSON.parse(
+    execFileSync("npm", ["pack", "--dry-run", "--json"], { cwd: pkgDir, encoding: "utf8" })
+  )
+  const files = packed.flatMap((pack) => pack.files.map((file) => file.path))
+  const { messages } = await publint({ pkgDir, strict: true })
+  const found = [
+    ...messages.map((message) => formatMessage(message, pkg, { color: false }) ?? message.code),
+    ...files.filter((file) => !allowed.test(file)).map((file) => `${file} must not be published.`)
+  ]
+  problems += found.length
+  console.log(`${String(pkg["name"])}: ${found.length === 0 ? `good, ${files.length} files` : "not ready"}`)
+  for (const line of found) console.error(`  ${line}`)
+}
+
+if (problems > 0) process.exitCode = 1
