@@ -61,10 +61,10 @@ export const extend = (more: Catalogue, catalogue: Catalogue = entries): Catalog
  */
 export const find = (model: string, catalogue: Catalogue = entries): CatalogueEntry | undefined => {
   const name = model.toLowerCase().replace(/^(?:[a-z][a-z-]*[./])+/, "")
-  const candidates = catalogue.filter(
+  const matching = catalogue.filter(
     (entry) => name.startsWith(entry.model) && suffix.test(name.slice(entry.model.length))
   )
-  return candidates.reduce<CatalogueEntry | undefined>(
+  return matching.reduce<CatalogueEntry | undefined>(
     (best, entry) => (best === undefined || entry.model.length > best.model.length ? entry : best),
     undefined
   )

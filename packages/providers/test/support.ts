@@ -11,7 +11,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 
-export const key = Redacted.make("sk-test-0123456789abcdef")
+const key = Redacted.make("sk-test-0123456789abcdef")
 
 /** A request as the owner of a call would make it. */
 export const request = (

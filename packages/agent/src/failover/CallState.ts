@@ -6,10 +6,10 @@
  * are out; `done` for ever after `GiveUp`. A success ends the call outside the machine.
  *
  * **Always true**, for every policy and every sequence of events: it ends; attempts never exceed
- * `maxAttempts`; no attempt and no wait begins once waits and failed attempts have used up the deadline, and
- * no planned wait reaches beyond it; no attempt begins once failed attempts have cost `maxCost`; a failure
- * that is to stop (a cancel, a malformed request) is never followed by an attempt, nor is a committed tool
- * call.
+ * `maxAttempts`; no wait reaches beyond the deadline, and once waits and failed attempts have used it up no
+ * attempt begins, but for one: if a silent attempt alone used it up, one target that was not tried yet is still
+ * asked; no attempt begins once failed attempts have cost `maxCost`; a failure that is to stop (a cancel, a
+ * malformed request) is never followed by an attempt, nor is a committed tool call.
  *
  * **What it does not do.** It opens no cooldown by itself: the action carries it, and the shell opens it
  * before the next step. Times are monotonic milliseconds.
@@ -40,6 +40,8 @@ export type Event =
       readonly cost: number
     }
   | { readonly _tag: "Woke" }
+  /** While an attempt was delayed another call opened a cooldown over its target: it was not sent. */
+  | { readonly _tag: "TakenAway" }
 
 export type Action =
   /** Send the call to `target` after `delay`: the first attempt, or one more on the same target. */
@@ -106,6 +108,8 @@ export interface CallState {
   /** The consumer has seen text: every further attempt continues it. */
   readonly textSeen: boolean
   readonly lastFailure: ProviderFailure | undefined
+  /** The largest window that the conversation did not fit, in tokens. */
+  readonly overflowed: number | undefined
   /** By target id. */
   readonly tries: ReadonlyMap<string, Tries>
 }
@@ -120,6 +124,7 @@ export const initial: CallState = {
   cost: 0,
   textSeen: false,
   lastFailure: undefined,
+  overflowed: undefined,
   tries: new Map()
 }
 
@@ -135,19 +140,47 @@ export const step = <Class extends string>(
 ): Step => {
   switch (event._tag) {
     case "Started":
-    case "Woke": {
-      const ready = readyTargets(policy, state, snapshot, snapshot.cooldowns)[0]
-      return ready === undefined
-        ? waitOrGiveUp(policy, state, snapshot, undefined, draw)
-        : send(state, ready.ref, 0, undefined)
-    }
+    case "Woke":
+      return choose(policy, state, snapshot, draw)
+    case "TakenAway":
+      return choose(policy, unsent(state), snapshot, draw)
     case "Failed":
-      return onFailure(policy, afterFailure(state, event), event, snapshot, draw)
+      return onFailure(policy, afterFailure(state, event, snapshot), event, snapshot, draw)
   }
 }
 
-const afterFailure = (state: CallState, event: Event & { readonly _tag: "Failed" }): CallState => {
+const choose = <Class extends string>(
+  policy: RecoveryPolicy<Class>,
+  state: CallState,
+  snapshot: Snapshot,
+  draw: number
+): Step => {
+  const ready = readyTargets(policy, state, snapshot, snapshot.cooldowns)[0]
+  return ready === undefined
+    ? waitOrGiveUp(policy, state, snapshot, undefined, draw)
+    : send(state, ready.ref, 0, undefined)
+}
+
+/** The state without the attempt that was not sent. Its delay was waited, and counts. */
+const unsent = (state: CallState): CallState => {
   const id = state.target?.id ?? ""
+  const tries = state.tries.get(id)
+  return {
+    ...state,
+    attempts: state.attempts - 1,
+    // It counts as a wait, so that others cannot keep a call waking for ever.
+    waits: state.waits + 1,
+    tries: tries === undefined ? state.tries : new Map(state.tries).set(id, { ...tries, count: tries.count - 1 })
+  }
+}
+
+const afterFailure = (
+  state: CallState,
+  event: Event & { readonly _tag: "Failed" },
+  snapshot: Snapshot
+): CallState => {
+  const id = state.target?.id ?? ""
+  const window = windowOf(snapshot, id)
   return {
     ...state,
     // An attempt that had streamed text was at work, not lost: its time does not count against the deadline.
@@ -155,6 +188,10 @@ const afterFailure = (state: CallState, event: Event & { readonly _tag: "Failed"
     cost: state.cost + event.cost,
     textSeen: state.textSeen || event.commit === "text",
     lastFailure: event.failure,
+    overflowed:
+      event.failure.reason._tag === "ContextOverflow" && window !== undefined
+        ? Math.max(window, state.overflowed ?? 0)
+        : state.overflowed,
     tries: new Map(state.tries).set(id, { count: state.tries.get(id)?.count ?? 0, failure: event.failure })
   }
 }
@@ -162,7 +199,7 @@ const afterFailure = (state: CallState, event: Event & { readonly _tag: "Failed"
 const onFailure = <Class extends string>(
   policy: RecoveryPolicy<Class>,
   state: CallState,
-  { failure, commit }: Event & { readonly _tag: "Failed" },
+  { failure, commit, elapsed }: Event & { readonly _tag: "Failed" },
   snapshot: Snapshot,
   draw: number
 ): Step => {
@@ -174,7 +211,7 @@ const onFailure = <Class extends string>(
     commit === "tool" ||
     (state.textSeen && policy.midStream === "fail") ||
     state.attempts >= policy.maxAttempts ||
-    state.spent >= Duration.toMillis(policy.deadline) ||
+    (isLate(policy, state.spent) && !mayAskAnother(policy, state, failure, elapsed, snapshot)) ||
     (policy.maxCost !== undefined && state.cost >= policy.maxCost)
   ) {
     return giveUp(state, failure, leaving)
@@ -182,7 +219,7 @@ const onFailure = <Class extends string>(
 
   const after = leaving === undefined ? snapshot.cooldowns : Cool.open(snapshot.cooldowns, leaving, snapshot.now)
   const others = readyTargets(policy, state, snapshot, after).filter(
-    (target) => target.ref.id !== here.id && (row.then !== "grow" || hasLargerWindow(snapshot, target, here))
+    ({ ref }) => ref.id !== here.id && (!isLate(policy, state.spent) || !state.tries.has(ref.id))
   )
   const repeat = repeatDelay(policy, row, state, failure, draw)
   // A wait that the server named holds for all calls, even while this one stays.
@@ -201,13 +238,33 @@ const onFailure = <Class extends string>(
       ? send(state, here, repeat, notBefore)
       : send(state, other.ref, 0, leaving)
   }
-  if (row.then === "grow") return giveUp(state, failure, undefined)
   if (repeat !== undefined) {
     const soonest = soonestOf(policy, state, snapshot, after, here)
     if (soonest === undefined || snapshot.now + repeat <= soonest.until) return send(state, here, repeat, notBefore)
   }
-  return waitOrGiveUp(policy, state, { ...snapshot, cooldowns: after }, leaving, draw)
+  const next = waitOrGiveUp(policy, state, { ...snapshot, cooldowns: after }, leaving, draw)
+  // An overflow with no larger window to wait for is the conversation's failure, not the targets'.
+  return row.then === "grow" && next[0]._tag === "GiveUp" ? giveUp(state, failure, undefined) : next
 }
+
+const isLate = <Class extends string>(policy: RecoveryPolicy<Class>, spent: number): boolean =>
+  spent >= Duration.toMillis(policy.deadline)
+
+/**
+ * One silent attempt may take longer than the whole deadline. If it was that attempt that used it up, a target
+ * that was not tried yet is still asked, once.
+ */
+const mayAskAnother = <Class extends string>(
+  policy: RecoveryPolicy<Class>,
+  state: CallState,
+  { reason }: ProviderFailure,
+  elapsed: number,
+  snapshot: Snapshot
+): boolean =>
+  reason._tag === "Timeout" &&
+  reason.local &&
+  !isLate(policy, state.spent - elapsed) &&
+  readyTargets(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
 
 /** Whether to repeat here although another key or endpoint of the same model is ready. */
 const preferredToEquivalent = <Class extends string>(
@@ -240,7 +297,10 @@ const repeatDelay = <Class extends string>(
   return state.spent + delay > Duration.toMillis(policy.deadline) ? undefined : delay
 }
 
-/** What leaving the target keeps from being chosen. A chain of one keeps only waits that the server named. */
+/**
+ * What leaving the target keeps from being chosen. Where that would be every target of the chain, as with a
+ * single one, only waits that the server named are kept: the next call may as well try.
+ */
 const cooldownFor = (
   row: Row,
   failure: ProviderFailure,
@@ -248,10 +308,11 @@ const cooldownFor = (
   { now, cooldowns, targets }: Snapshot
 ): Cooldown | undefined => {
   const rule = row.cooldown
-  if (rule === undefined) return undefined
+  if (rule === undefined || Cool.isOpen(cooldowns, rule.scope, target, now)) return undefined
   const named = failure.retryAfter === undefined ? undefined : Duration.toMillis(failure.retryAfter)
-  if (named === undefined && targets.length === 1) return undefined
-  const formula = targets.length === 1 ? 0 : Cool.length(rule, Cool.streakOf(cooldowns, rule.scope, target))
+  const coversAll = targets.every(({ ref }) => Cool.covers(rule.scope, target, ref))
+  if (named === undefined && coversAll) return undefined
+  const formula = coversAll ? 0 : Cool.length(rule, Cool.streakOf(cooldowns, rule.scope, target))
   const length = named !== undefined && row.retryAfter === "not-before" ? named : Math.max(formula, named ?? 0)
   return { scope: rule.scope, target, until: now + length, failure }
 }
@@ -265,23 +326,22 @@ const readyTargets = <Class extends string>(
   cooldowns.size === 0 && state.tries.size === 0
     ? targets
     : targets.filter(
-        ({ ref }) => Cool.outOf(cooldowns, ref, now) === undefined && !isExhausted(policy, state, ref)
+        (target) => Cool.outOf(cooldowns, target.ref, now) === undefined && !isExhausted(policy, state, target)
       )
 
-/** The call has used up its attempts on this target. */
+/** The call has nothing to hope for from this target: its attempts are used up, or its window is too small. */
 const isExhausted = <Class extends string>(
   policy: RecoveryPolicy<Class>,
   state: CallState,
-  target: TargetRef
+  { ref, contextWindow }: TargetView
 ): boolean => {
-  const tries = state.tries.get(target.id)
+  if (state.overflowed !== undefined && (contextWindow ?? 0) <= state.overflowed) return true
+  const tries = state.tries.get(ref.id)
   return tries?.failure !== undefined && tries.count >= rowOf(policy, tries.failure).attempts
 }
 
-const hasLargerWindow = ({ targets }: Snapshot, other: TargetView, here: TargetRef): boolean => {
-  const window = targets.find((target) => target.ref.id === here.id)?.contextWindow
-  return window !== undefined && other.contextWindow !== undefined && other.contextWindow > window
-}
+const windowOf = ({ targets }: Snapshot, id: string): number | undefined =>
+  targets.find((target) => target.ref.id === id)?.contextWindow
 
 /** The target that is back first, of those that are worth waiting for. */
 const soonestOf = <Class extends string>(
@@ -292,8 +352,9 @@ const soonestOf = <Class extends string>(
   except: TargetRef | undefined
 ): Cool.Out | undefined => {
   let soonest: Cool.Out | undefined
-  for (const { ref } of targets) {
-    if (ref.id === except?.id || isExhausted(policy, state, ref)) continue
+  for (const target of targets) {
+    const { ref } = target
+    if (ref.id === except?.id || isExhausted(policy, state, target)) continue
     const out = Cool.outOf(cooldowns, ref, now)
     if (out === undefined || !rowOf(policy, out.failure).worthWaiting) continue
     if (out.until < (soonest?.until ?? Infinity)) soonest = out

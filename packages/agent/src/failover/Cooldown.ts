@@ -34,7 +34,9 @@ export const empty: Cooldowns = new Map()
 
 const scopes: ReadonlyArray<Scope> = ["key", "key+model", "model", "endpoint"]
 
-const scopeId = (scope: Scope, { provider, model, endpoint, key }: TargetRef): string => {
+const scopeId = (scope: Scope, { id, provider, model, endpoint, key }: TargetRef): string => {
+  // A target without a key of ours shares none with others.
+  if (key === "" && (scope === "key" || scope === "key+model")) return JSON.stringify([scope, id])
   switch (scope) {
     case "key":
       return JSON.stringify([scope, provider, key])
@@ -67,6 +69,10 @@ export const outOf = (cooldowns: Cooldowns, target: TargetRef, now: number): Out
   return longest
 }
 
+/** Whether a cooldown of exactly this scope is open. */
+export const isOpen = (cooldowns: Cooldowns, scope: Scope, target: TargetRef, now: number): boolean =>
+  (cooldowns.get(scopeId(scope, target))?.until ?? now) > now
+
 /** How many cooldowns of a scope a target has had since its last success. */
 export const streakOf = (cooldowns: Cooldowns, scope: Scope, target: TargetRef): number =>
   cooldowns.get(scopeId(scope, target))?.streak ?? 0
@@ -79,9 +85,9 @@ export const length = (rule: CooldownRule, streak: number): number =>
 
 /** Opens a cooldown, unless one of its scope is open. */
 export const open = (cooldowns: Cooldowns, cooldown: Cooldown, now: number): Cooldowns => {
+  if (isOpen(cooldowns, cooldown.scope, cooldown.target, now)) return cooldowns
   const id = scopeId(cooldown.scope, cooldown.target)
   const current = cooldowns.get(id)
-  if (current !== undefined && current.until > now) return cooldowns
   const { until, failure } = cooldown
   return new Map(cooldowns).set(id, { until, failure, since: now, streak: (current?.streak ?? 0) + 1 })
 }

@@ -1,12 +1,13 @@
 /**
  * What a consumer may see of the attempts of one streamed call: synchronous, array-wise, no Effect.
  *
- * - The preamble (metadata, the start of a block) is held back until content comes, so that an attempt that
- *   dies before leaves no trace.
- * - Tool calls, their parameters, files and sources are held back until a complete `finish`: no handler runs for
- *   an attempt that failed or was cut.
+ * - The preamble (metadata, sources, the start of a block) is held back until content comes, so that an attempt
+ *   that dies before leaves no trace.
+ * - Tool calls for the program are held back until a complete `finish`, and so is all that comes behind one: no
+ *   handler runs for an attempt that failed or was cut, and the order stays.
  * - Attempts that continue a shown text write on in the same text block, under the same id.
- * - Thinking that was shown and then repeated is closed and marked, so that it is never sent.
+ * - Thinking of an attempt that failed is marked when it is closed, so that it is never sent. To be able to mark
+ *   it, the end of every thinking block is held back until the answer is complete.
  *
  * One `StreamGate` serves one call; {@link StreamGate.begin} starts the next attempt.
  */
@@ -18,7 +19,7 @@ import type { Commit } from "./CallState.ts"
 type Part = Response.StreamPartEncoded
 
 export class StreamGate {
-  /** What the consumer has seen of the current attempt. */
+  /** What the consumer has seen of the current attempt. Never goes back within an attempt. */
   commit: Commit = "nothing"
   /** All text that the consumer has seen of the call. */
   text = ""
@@ -43,9 +44,12 @@ export class StreamGate {
   #openTextBefore: string | undefined
   /** The end of the open text block: held, because a later attempt may write on in it. */
   #textEnd: Part | undefined
-  /** The thinking block that is open for the consumer, and one that an earlier attempt left open. */
-  #openReasoning: string | undefined
-  #staleReasoning: string | undefined
+  /** The current attempt may still write on in the block that an earlier one left open. */
+  #mayContinue = false
+  /** Thinking blocks of the current attempt in their order, each with its end once that has come. */
+  #thinking = new Map<string, Response.ReasoningEndPartEncoded | undefined>()
+  /** Ends, marked, of thinking that earlier attempts showed. */
+  #abandoned: Array<Part> = []
   /** Ids of this attempt's blocks as the consumer knows them. */
   #ids = new Map<string, string>()
 
@@ -56,10 +60,18 @@ export class StreamGate {
 
   /** Starts an attempt. What was held of the one before is dropped. */
   begin(answered: Omit<Answered, "requested" | "costUsd">): void {
-    if (this.#shown) this.#staleReasoning = this.#openReasoning ?? this.#staleReasoning
-    else this.#openText = this.#openTextBefore
+    if (this.#shown) {
+      for (const [id, end] of this.#thinking) {
+        this.#abandoned.push({
+          type: "reasoning-end",
+          id,
+          metadata: { ...end?.metadata, [namespace]: { partial: true } }
+        })
+      }
+    } else this.#openText = this.#openTextBefore
     this.#openTextBefore = this.#openText
-    this.#openReasoning = undefined
+    this.#mayContinue = this.#openText !== undefined
+    this.#thinking = new Map()
     this.#textEnd = undefined
     this.#preamble = []
     this.#tail = []
@@ -76,16 +88,10 @@ export class StreamGate {
   push(parts: ReadonlyArray<Part>): Array<Part> {
     const out: Array<Part> = []
     for (const part of parts) {
-      if (this.failed !== undefined) break
-      this.#one(part, out)
+      if (this.failed !== undefined || this.finish !== undefined) break
+      this.#read(part, out)
     }
     return out
-  }
-
-  /** The part with who answers in its metadata. */
-  #signed(part: Response.TextStartPartEncoded): Response.TextStartPartEncoded {
-    if (this.#answered === undefined) return part
-    return { ...part, metadata: { ...part.metadata, [namespace]: this.#answered } }
   }
 
   /** The finish part with `costUsd` added to what is known of the answer. */
@@ -95,22 +101,33 @@ export class StreamGate {
     return { ...finish, metadata: { ...finish.metadata, [namespace]: answered } }
   }
 
-  #one(part: Part, out: Array<Part>): void {
+  #read(part: Part, out: Array<Part>): void {
+    if (part.type === "error" || (part.type === "finish" && part.reason === "error")) {
+      this.failed = part
+    } else if (part.type === "finish") {
+      this.#finished(part, out)
+    } else if (this.#tail.length > 0 || isForProgram(part)) {
+      // Nothing may overtake a call that is held.
+      this.alive = true
+      this.#tail.push(part)
+    } else this.#show(part, out)
+  }
+
+  #show(part: Exclude<Part, Response.ErrorPartEncoded | Response.FinishPartEncoded>, out: Array<Part>): void {
     switch (part.type) {
       case "text-delta": {
         // An empty delta is no content; some providers send a late signature of the block with it.
         if (part.delta !== "") {
           this.#content(out)
-          this.commit = "text"
+          if (this.commit !== "tool") this.commit = "text"
           this.text += part.delta
           out.push(this.#renamed(part))
-        } else if (part.metadata !== undefined) {
-          this.#emit(this.#renamed(part), out)
-        }
+        } else if (part.metadata !== undefined) this.#emit(this.#renamed(part), out)
         return
       }
       case "text-start": {
-        if (this.#openText !== undefined && this.#textEnd === undefined) {
+        if (this.#mayContinue && this.#openText !== undefined) {
+          this.#mayContinue = false
           this.#ids.set(part.id, this.#openText)
           return
         }
@@ -125,8 +142,9 @@ export class StreamGate {
       }
       case "reasoning-start": {
         this.#endText(out)
-        this.#openReasoning = this.#claim(part.id)
-        this.#emit({ ...part, id: this.#openReasoning }, out)
+        const id = this.#claim(part.id)
+        this.#thinking.set(id, undefined)
+        this.#emit({ ...part, id }, out)
         return
       }
       case "reasoning-delta": {
@@ -136,38 +154,35 @@ export class StreamGate {
         return
       }
       case "reasoning-end": {
-        this.#content(out)
-        this.#openReasoning = undefined
-        out.push(this.#renamed(part))
+        const end = this.#renamed(part)
+        this.#thinking.set(end.id, end)
         return
       }
-      case "response-metadata": {
+      case "response-metadata":
+      case "source":
+      case "file": {
         this.#emit(part, out)
-        return
-      }
-      case "error": {
-        this.failed = part
-        return
-      }
-      case "finish": {
-        if (part.reason === "error") {
-          this.failed = part
-          return
-        }
-        this.#content(out)
-        if (this.#openText !== undefined) this.#textEnd ??= { type: "text-end", id: this.#openText }
-        this.#endText(out)
-        out.push(...this.#tail)
-        this.finish = part
         return
       }
       default: {
         // A tool that the provider runs itself has had its effect: the call must not be repeated.
-        if ("providerExecuted" in part && part.providerExecuted === true) this.commit = "tool"
-        this.alive = true
-        this.#tail.push(part)
+        this.#content(out)
+        this.commit = "tool"
+        out.push(part)
       }
     }
+  }
+
+  #finished(finish: Response.FinishPartEncoded, out: Array<Part>): void {
+    this.#content(out)
+    for (const part of this.#tail) {
+      if (isBlock(part)) this.#show(part, out)
+      else out.push(part)
+    }
+    for (const [id, end] of this.#thinking) out.push(end ?? { type: "reasoning-end", id })
+    if (this.#openText !== undefined) this.#textEnd ??= { type: "text-end", id: this.#openText }
+    this.#endText(out)
+    this.finish = finish
   }
 
   /** Shows a part that is no content by itself: later, if nothing has come yet. */
@@ -181,11 +196,8 @@ export class StreamGate {
     this.alive = true
     if (this.#shown) return
     this.#shown = true
-    if (this.#staleReasoning !== undefined) {
-      out.push({ type: "reasoning-end", id: this.#staleReasoning, metadata: { [namespace]: { partial: true } } })
-      this.#staleReasoning = undefined
-    }
-    out.push(...this.#preamble)
+    out.push(...this.#abandoned, ...this.#preamble)
+    this.#abandoned = []
     this.#preamble = []
   }
 
@@ -194,6 +206,12 @@ export class StreamGate {
     this.#emit(this.#textEnd, out)
     this.#textEnd = undefined
     this.#openText = undefined
+  }
+
+  /** The part with who answers in its metadata. */
+  #signed(part: Response.TextStartPartEncoded): Response.TextStartPartEncoded {
+    if (this.#answered === undefined) return part
+    return { ...part, metadata: { ...part.metadata, [namespace]: this.#answered } }
   }
 
   /** An id that no earlier attempt has used. */
@@ -206,5 +224,28 @@ export class StreamGate {
   #renamed<P extends Part & { readonly id: string }>(part: P): P {
     const id = this.#ids.get(part.id) ?? part.id
     return id === part.id ? part : { ...part, id }
+  }
+}
+
+type BlockPart =
+  | Response.TextStartPartEncoded
+  | Response.TextDeltaPartEncoded
+  | Response.TextEndPartEncoded
+  | Response.ReasoningStartPartEncoded
+  | Response.ReasoningDeltaPartEncoded
+  | Response.ReasoningEndPartEncoded
+
+/** A part of a text or of thinking, whose block the gate keeps. */
+const isBlock = (part: Part): part is BlockPart => part.type.startsWith("text-") || part.type.startsWith("reasoning-")
+
+/** Whether the program may act on it: a tool call, or the parameters of one. */
+const isForProgram = (part: Part): boolean => {
+  switch (part.type) {
+    case "tool-call":
+    case "tool-params-start":
+    case "tool-approval-request":
+      return !("providerExecuted" in part && part.providerExecuted === true)
+    default:
+      return false
   }
 }

@@ -97,6 +97,10 @@ interface Log {
   /** At the beginning of each attempt but the first: what waits and failed attempts had taken by then. */
   readonly spentAtAttempts: ReadonlyArray<number>
   readonly costAtAttempts: ReadonlyArray<number>
+  /** The failure before each attempt. */
+  readonly before: ReadonlyArray<ProviderFailure.ProviderFailure | undefined>
+  /** At the end of each wait. */
+  readonly spentAtWaits: ReadonlyArray<number>
   readonly ended: boolean
 }
 
@@ -115,6 +119,8 @@ const simulate = (
   const spentAtAttempts: Array<number> = []
   const costAtAttempts: Array<number> = []
   const waitsPaid: Array<boolean> = []
+  const before: Array<ProviderFailure.ProviderFailure | undefined> = []
+  const spentAtWaits: Array<number> = []
   for (const { failure, commit, elapsed, cost: price, draw, other } of turns) {
     if (other !== undefined) {
       const view = views[other[0] % views.length]
@@ -128,11 +134,12 @@ const simulate = (
     if (action.cooldown !== undefined) cooldowns = Cooldown.open(cooldowns, action.cooldown, now)
     switch (action._tag) {
       case "GiveUp":
-        return { actions, final: state, waitsPaid, spentAtAttempts, costAtAttempts, ended: true }
+        return { actions, final: state, before, spentAtWaits, waitsPaid, spentAtAttempts, costAtAttempts, ended: true }
       case "Wait":
         assert.isAtLeast(action.until, now)
         waitsPaid.push(views.some(({ ref }) => Cooldown.outOf(cooldowns, ref, action.until) === undefined))
         spent += action.until - now
+        spentAtWaits.push(spent)
         now = action.until
         event = { _tag: "Woke" }
         break
@@ -142,13 +149,14 @@ const simulate = (
         now += action.delay
         spentAtAttempts.push(spent)
         costAtAttempts.push(cost)
+        before.push(state.lastFailure)
         now += elapsed
         if (commit !== "text") spent += elapsed
         cost += price
         event = { _tag: "Failed", failure, commit, elapsed, cost: price }
     }
   }
-  return { actions, final: state, waitsPaid, spentAtAttempts, costAtAttempts, ended: false }
+  return { actions, final: state, before, spentAtWaits, waitsPaid, spentAtAttempts, costAtAttempts, ended: false }
 }
 
 const attemptsOf = (actions: ReadonlyArray<CallState.Action>) =>
@@ -176,9 +184,21 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("no attempt begins after waits and failed attempts have used up the deadline", () => {
-    check(({ spentAtAttempts }, { deadline }) => {
-      for (const spent of spentAtAttempts) assert.isAtMost(spent, Duration.toMillis(deadline) + 1e-6)
+  it("no attempt begins after waits and failed attempts have used up the deadline, but one after our own limit", () => {
+    check(({ spentAtAttempts, before }, { deadline }) => {
+      const late = spentAtAttempts.flatMap((spent, i) => (spent > Duration.toMillis(deadline) + 1e-6 ? [i] : []))
+      assert.isAtMost(late.length, 1)
+      for (const i of late) {
+        const reason = before[i]?.reason
+        assert.isTrue(reason?._tag === "Timeout" && reason.local)
+        assert.strictEqual(i, spentAtAttempts.length - 1)
+      }
+    })
+  })
+
+  it("no wait reaches beyond the deadline", () => {
+    check(({ spentAtWaits }, { deadline }) => {
+      for (const spent of spentAtWaits) assert.isAtMost(spent, Duration.toMillis(deadline) + 1e-6)
     })
   })
 
