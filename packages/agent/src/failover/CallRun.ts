@@ -5,7 +5,7 @@
  * attempt to make, or fails with what the call fails with. The caller makes the attempt and reports back.
  */
 import { Clock, Duration, Effect, MutableRef, Random } from "effect"
-import type { Redacted } from "effect"
+import type { Context, Fiber, Redacted } from "effect"
 import type { Response } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { CallFailure, TargetOut } from "../failure/CallFailure.ts"
@@ -51,22 +51,21 @@ export class CallRun {
   readonly chain: Chain
   readonly #call: number
   readonly #clock: Clock.Clock
+  readonly #random: Context.Service.Shape<typeof Random.Random>
   readonly #events: ResilienceEvents.Service
   #state: CallState = Call.initial
+  #ended = false
 
-  private constructor(chain: Chain, call: number, clock: Clock.Clock, events: ResilienceEvents.Service) {
+  private constructor(chain: Chain, fiber: Fiber.Fiber<unknown, unknown>) {
     this.chain = chain
-    this.#call = call
-    this.#clock = clock
-    this.#events = events
+    this.#call = MutableRef.incrementAndGet(chain.calls)
+    this.#clock = fiber.getRef(Clock.Clock)
+    this.#random = fiber.getRef(Random.Random)
+    this.#events = fiber.getRef(ResilienceEvents.ResilienceEvents)
   }
 
   static readonly make = (chain: Chain): Effect.Effect<CallRun> =>
-    Effect.withFiber((fiber) => {
-      const call = MutableRef.incrementAndGet(chain.calls)
-      const clock = fiber.getRef(Clock.Clock)
-      return Effect.succeed(new CallRun(chain, call, clock, fiber.getRef(ResilienceEvents.ResilienceEvents)))
-    })
+    Effect.withFiber((fiber) => Effect.succeed(new CallRun(chain, fiber)))
 
   /** The id of the target that stands first. */
   get requested(): string {
@@ -80,41 +79,46 @@ export class CallRun {
 
   /** Feeds the machine and carries out its actions up to the next attempt. */
   advance(event: Event): Effect.Effect<Attempt, CallFailure> {
-    // The first decision of a call needs no chance.
-    return event._tag === "Started"
-      ? this.#act(event, 0)
-      : Effect.flatMap(Random.next, (draw) => this.#act(event, draw))
-  }
-
-  #act(event: Event, draw: number): Effect.Effect<Attempt, CallFailure> {
     return Effect.suspend(() => {
       const now = this.now()
-      const action = this.#decide(event, now, draw)
+      const { action, opened } = this.#decide(event, now)
       const told = this.#publish(this.#eventOf(action, now))
-      const carriedOut = this.#carryOut(action)
-      return action.cooldown === undefined
-        ? Effect.andThen(told, carriedOut)
-        : this.#publishCooldown(action.cooldown, now).pipe(Effect.andThen(told), Effect.andThen(carriedOut))
+      return opened === undefined
+        ? Effect.andThen(told, this.#carryOut(action))
+        : this.#publishCooldown(opened, now).pipe(Effect.andThen(told), Effect.andThen(this.#carryOut(action)))
     })
   }
 
   #carryOut(action: Action): Effect.Effect<Attempt, CallFailure> {
     switch (action._tag) {
       case "GiveUp":
+        this.#ended = true
         return Effect.fail(action.failure)
       case "Wait":
         return Effect.suspend(() => Effect.sleep(Duration.millis(Math.max(0, action.until - this.now())))).pipe(
           Effect.andThen(this.advance({ _tag: "Woke" }))
         )
-      default: {
-        const attempt = Effect.sync(() => this.#attemptAt(action.target))
-        return action.delay === 0 ? attempt : Effect.andThen(Effect.sleep(Duration.millis(action.delay)), attempt)
-      }
+      default:
+        return action.delay === 0
+          ? Effect.sync(() => this.#attemptAt(action.target))
+          : Effect.flatMap(Effect.sleep(Duration.millis(action.delay)), () => this.#afterDelay(action.target))
     }
   }
 
-  /** Reports a failed attempt and advances. */
-  failed(attempt: Attempt, failure: ProviderFailure, commit: Commit): Effect.Effect<Attempt, CallFailure> {
+  /** The attempt, unless another call has found meanwhile that its target is out. */
+  #afterDelay(target: TargetRef): Effect.Effect<Attempt, CallFailure> {
+    const out = Cool.outOf(MutableRef.get(this.chain.cooldowns), target, this.now())
+    return out === undefined ? Effect.sync(() => this.#attemptAt(target)) : this.advance({ _tag: "TakenAway" })
+  }
+
+  /** Reports a failed attempt and advances; `usage` is what it is known to have taken. */
+  failed(
+    attempt: Attempt,
+    failure: ProviderFailure,
+    commit: Commit,
+    usage?: Response.FinishPartEncoded["usage"]
+  ): Effect.Effect<Attempt, CallFailure> {
+    const cost = usage === undefined ? 0 : (costOf(attempt.target.model.info.price, usage) ?? 0)
     const elapsed = this.now() - attempt.startedAt
     const { reason, evidence, retryAfter } = failure
     const told = this.#publish({
@@ -127,12 +131,13 @@ export class CallRun {
       retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
       elapsed
     })
-    return Effect.andThen(told, this.advance({ _tag: "Failed", failure, commit, elapsed, cost: 0 }))
+    return Effect.andThen(told, this.advance({ _tag: "Failed", failure, commit, elapsed, cost }))
   }
 
   /** Reports the answer: clears what covers its target. Returns its cost in US dollars, where known. */
   succeeded(attempt: Attempt, finish: Response.FinishPartEncoded): Effect.Effect<number | undefined> {
     return Effect.suspend(() => {
+      this.#ended = true
       const { ref, model } = attempt.target
       const costUsd = costOf(model.info.price, finish.usage)
       MutableRef.update(this.chain.cooldowns, (cooldowns) => Cool.clear(cooldowns, ref, attempt.startedAt))
@@ -143,6 +148,11 @@ export class CallRun {
       )
     })
   }
+
+  /** Reports that nobody wants the answer any more, if the call has not ended. */
+  readonly abandoned: Effect.Effect<void> = Effect.suspend(() =>
+    this.#ended ? Effect.void : this.#publish({ _tag: "CallAbandoned", ...this.#numbers() })
+  )
 
   #attemptAt(ref: TargetRef): Attempt {
     // The machine chooses among the targets of the snapshot, which are these.
@@ -158,16 +168,20 @@ export class CallRun {
     return { target, answered, startedAt: this.now() }
   }
 
-  /** One step of the machine on the chain as it is now. Synchronous, so that no other call comes between. */
-  #decide(event: Event, now: number, draw: number): Action {
+  /**
+   * One step of the machine on the chain as it is now. Synchronous, so that no other call comes between.
+   * `opened` is the cooldown that it opened.
+   */
+  #decide(event: Event, now: number): { readonly action: Action; readonly opened: Cooldown | undefined } {
     const { policy, targets, dead } = this.chain
     const cooldowns = MutableRef.get(this.chain.cooldowns)
+    const draw = this.#random.nextDoubleUnsafe()
     const [action, state] = Call.step(policy, this.#state, event, { now, targets, dead, cooldowns }, draw)
     this.#state = state
-    if (action.cooldown !== undefined) {
-      MutableRef.set(this.chain.cooldowns, Cool.open(cooldowns, action.cooldown, now))
-    }
-    return action
+    if (action.cooldown === undefined) return { action, opened: undefined }
+    const changed = Cool.open(cooldowns, action.cooldown, now)
+    MutableRef.set(this.chain.cooldowns, changed)
+    return { action, opened: changed === cooldowns ? undefined : action.cooldown }
   }
 
   #eventOf(action: Action, now: number): NoTime<FailoverEvent> {

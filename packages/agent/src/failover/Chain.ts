@@ -4,7 +4,7 @@
  * An entry that cannot be built, or a key that is not there, makes dead targets: they are named in errors and
  * never chosen. Only when none is left the chain fails.
  */
-import { Clock, Effect, MutableRef, Redacted, Schema } from "effect"
+import { Cause, Clock, Effect, MutableRef, Redacted, Schema } from "effect"
 import type { Scope } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
 import { TargetOut } from "../failure/CallFailure.ts"
@@ -71,15 +71,16 @@ const buildSpec = <E, R>(
   Effect.gen(function* () {
     const built: Array<Built> = []
     let model: Effect.Success<typeof spec.build> | undefined
+    const names = new Set<string>()
     for (const source of spec.keys.length === 0 ? [noKey] : spec.keys) {
-      const ref = refOf(spec, source.name, ids)
+      const ref = refOf(spec, unused(source.name, names), ids)
       const key = yield* loadKey(source, ref)
       if (key._tag === "ProviderFailure") {
         built.push({ dead: { target: ref, failure: key } })
         continue
       }
       // The model is built once, and only if there is a key for it.
-      const result = model ?? (yield* Effect.catch(spec.build, (error) => Effect.succeed(unusable(error, ref))))
+      const result = model ?? (yield* builtOr(spec.build, (error) => unusable(error, ref, key.value)))
       if ("_tag" in result) {
         built.push({ dead: { target: ref, failure: result } })
         continue
@@ -102,12 +103,17 @@ const refOf = (
   key: string,
   ids: Set<string>
 ): TargetRef => {
-  const plain = idOf({ provider, model, key })
   // The same model and key name at another endpoint: the id must still be one of a kind.
-  let id = plain
-  for (let n = 2; ids.has(id); n++) id = `${plain}~${n}`
-  ids.add(id)
+  const id = unused(idOf({ provider, model, key }), ids)
   return { id, provider, model, endpoint, key }
+}
+
+/** The name, numbered if it is taken. Two keys of one name are two keys. */
+const unused = (name: string, taken: Set<string>): string => {
+  let free = name
+  for (let n = 2; taken.has(free); n++) free = `${name}~${n}`
+  taken.add(free)
+  return free
 }
 
 type Key = { readonly _tag: "Key"; readonly value: Redacted.Redacted }
@@ -121,8 +127,17 @@ const loadKey = (source: KeySource, ref: TargetRef): Effect.Effect<Key | Provide
   )
 }
 
-const unusable = (error: unknown, target: TargetRef): ProviderFailure =>
-  Classifier.failureOf(error, { target })
+/** What was built, or what its failure or its defect means. An interruption stays one. */
+const builtOr = <A, E, R, B>(
+  build: Effect.Effect<A, E, R>,
+  orElse: (error: unknown) => B
+): Effect.Effect<A | B, never, R> =>
+  Effect.catchCause(build, (cause) =>
+    Cause.hasInterrupts(cause) ? Effect.interrupt : Effect.succeed(orElse(Cause.squash(cause)))
+  )
+
+const unusable = (error: unknown, target: TargetRef, key: Redacted.Redacted): ProviderFailure =>
+  Classifier.failureOf(error, { target, secrets: { values: [Redacted.value(key)] } })
 
 const publishDead = ({ target, failure }: TargetOut): Effect.Effect<void> =>
   Effect.flatMap(Clock.currentTimeMillis, (at) => {

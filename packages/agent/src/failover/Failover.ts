@@ -25,23 +25,25 @@ import type { CallFailed } from "./CallFailed.ts"
 import { fromFailure } from "./CallFailed.ts"
 import type { ChainError, Services, Specs } from "./Chain.ts"
 import * as Chain from "./Chain.ts"
-import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
-import { interactive } from "./RecoveryPolicy.ts"
+import type { DefaultClass, RecoveryPolicy } from "./RecoveryPolicy.ts"
+import { interactive, validate } from "./RecoveryPolicy.ts"
 import { streamText } from "./StreamCall.ts"
 import { generateText } from "./TextCall.ts"
 
-export interface Options {
+export interface Options<Class extends string> {
   /** What to do when a call fails. Default: `RecoveryPolicy.interactive`. */
-  readonly policy?: RecoveryPolicy<string> | undefined
+  readonly policy?: RecoveryPolicy<Class> | undefined
 }
 
 /** A model over a chain of at least one entry. Fails only when no target can be built. */
-export const make = <const S extends Specs>(
+export const make = <const S extends Specs, Class extends string = DefaultClass>(
   chain: S,
-  options: Options = {}
+  options: Options<Class> = {}
 ): Effect.Effect<LanguageModel.LanguageModel, ChainError, Services<S> | Scope.Scope> =>
   Effect.gen(function* () {
-    const built = yield* Chain.build(chain, options.policy ?? interactive)
+    const policy: RecoveryPolicy<string> = options.policy ?? interactive
+    validate(policy)
+    const built = yield* Chain.build(chain, policy)
     const boundary = makeBoundary()
     return yield* LanguageModel.make({
       generateText: (request) =>
@@ -60,11 +62,12 @@ export const make = <const S extends Specs>(
 /**
  * The layer of {@link make}: put it where one provider's layer stood.
  *
- * Errors: `ChainError` when no target can be built, for example because no key is set.
+ * Errors: `ChainError` when no target can be built, for example because no key is set. A policy with a number
+ * out of its range is a defect, a `RangeError` that names it.
  */
-export const layer = <const S extends Specs>(
+export const layer = <const S extends Specs, Class extends string = DefaultClass>(
   chain: S,
-  options: Options = {}
+  options: Options<Class> = {}
 ): Layer.Layer<LanguageModel.LanguageModel, ChainError, Services<S>> =>
   // Layer.effect provides the scope.
   Layer.effect(LanguageModel.LanguageModel, make(chain, options)) as Layer.Layer<

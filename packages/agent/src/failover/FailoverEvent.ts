@@ -17,7 +17,7 @@ interface OfCall {
   readonly attempt: number
 }
 
-/** A request is sent after `delay`. */
+/** A request is sent after `delay`, unless another call finds meanwhile that the target is out. */
 export interface AttemptStarted extends OfCall {
   readonly _tag: "AttemptStarted"
   readonly target: TargetRef
@@ -51,6 +51,11 @@ export interface CallGaveUp extends OfCall {
   readonly _tag: "CallGaveUp"
   /** The failure's own message: what happened and what to do. */
   readonly message: string
+}
+
+/** The program was interrupted, or stopped reading, before the call had ended. */
+export interface CallAbandoned extends OfCall {
+  readonly _tag: "CallAbandoned"
 }
 
 export interface AttemptFailed extends OfCall {
@@ -95,6 +100,7 @@ export type FailoverEvent =
   | AnswerContinued
   | CallWaiting
   | CallGaveUp
+  | CallAbandoned
   | AttemptFailed
   | CallSucceeded
   | CooldownOpened

@@ -14,10 +14,12 @@
  * ])
  * ```
  */
-import { Context, Effect, Layer, Schema, Stream } from "effect"
+import { Context, Duration, Effect, Layer, Option, Schema, Stream } from "effect"
 import { LanguageModel, Response, Toolkit } from "effect/ai"
 import type { AiError, Tool } from "effect/ai"
 import * as Classifier from "../failure/Classifier.ts"
+import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import { failureOf } from "./CallFailed.ts"
 import type { ModelInfo } from "./ModelInfo.ts"
 import type { ProviderModel, ProviderRequest, TargetSpec } from "./ProviderModel.ts"
 
@@ -55,7 +57,7 @@ export const fromLanguageModel = (model: LanguageModel.LanguageModel, info: Mode
             objectName: responseFormat.objectName
           })
     return response.pipe(
-      Effect.mapError((error) => Classifier.failureOf(error)),
+      Effect.mapError(toFailure),
       // A whole answer has no stream parts.
       Effect.map(({ content }) => content.map(encoded) as Array<Response.PartEncoded>)
     )
@@ -63,12 +65,24 @@ export const fromLanguageModel = (model: LanguageModel.LanguageModel, info: Mode
   streamText: (request) => {
     const parts: Stream.Stream<Response.AnyPart, AiError.AiError> = model.streamText(callOf(request))
     return parts.pipe(
-      Stream.mapError((error) => Classifier.failureOf(error)),
+      Stream.mapError(toFailure),
       // A stream has no whole parts.
       Stream.map((part) => encoded(part) as Response.StreamPartEncoded)
     )
   }
 })
+
+/** The verdict of a chain inside a chain is kept: that of the target that is back first, or of its first. */
+const toFailure = (error: AiError.AiError): ProviderFailure => {
+  const failure = Option.getOrUndefined(failureOf(error))
+  if (failure === undefined) return Classifier.failureOf(error)
+  if (failure._tag === "ProviderFailure") return failure
+  const { soonest, targets } = failure
+  const told =
+    targets.find(({ availableIn }) => soonest !== undefined && availableIn !== undefined && Duration.equals(availableIn, soonest)) ??
+    targets[0]
+  return told?.failure ?? Classifier.failureOf(error)
+}
 
 /** The request as a user of the model would make it, with tools that are offered and never run. */
 const callOf = ({ prompt, tools, toolChoice }: ProviderRequest) => ({

@@ -230,3 +230,22 @@ export const withoutJitter = <Class extends string>(policy: RecoveryPolicy<Class
 /** The row for a failure. */
 export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failure: ProviderFailure): Row =>
   policy.rows[policy.classOf(failure)]
+
+/** Throws a `RangeError` for a number that no call could live with. */
+export const validate = (policy: RecoveryPolicy<string>): void => {
+  const check = (holds: boolean, field: string, wanted: string, got: unknown): void => {
+    if (!holds) throw new RangeError(`RecoveryPolicy: ${field} must be ${wanted}, got ${String(got)}`)
+  }
+  const isCount = (n: number): boolean => Number.isInteger(n) && n >= 1
+  check(isCount(policy.maxAttempts), "maxAttempts", "an integer of at least 1", policy.maxAttempts)
+  check(
+    policy.retryAfterJitter >= 0 && policy.retryAfterJitter <= 1,
+    "retryAfterJitter",
+    "from 0 to 1",
+    policy.retryAfterJitter
+  )
+  check(policy.maxCost === undefined || policy.maxCost > 0, "maxCost", "above 0 US dollars", policy.maxCost)
+  for (const [name, row] of Object.entries(policy.rows)) {
+    check(isCount(row.attempts), `rows.${name}.attempts`, "an integer of at least 1", row.attempts)
+  }
+}

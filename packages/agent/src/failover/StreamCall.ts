@@ -40,6 +40,7 @@ export const streamText = <E>(
     Channel.fromTransform((_, scope) =>
       Effect.gen(function* () {
         const run = yield* CallRun.make(chain)
+        yield* Scope.addFinalizer(scope, run.abandoned)
         const request = yield* requestOf(options)
         const gate = new StreamGate(run.requested)
         const open = (attempt: Attempt) => Opened.make(run, gate, attempt, request(attempt.target), scope)
@@ -61,7 +62,7 @@ export const streamText = <E>(
           })
         const failed = (failure: ProviderFailure): PullOf<E> =>
           opened.close.pipe(
-            Effect.andThen(run.failed(opened.attempt, opened.located(failure), gate.commit)),
+            Effect.andThen(run.failed(opened.attempt, opened.located(failure), gate.commit, usageOf(gate.failed))),
             Effect.mapError(toError),
             Effect.flatMap(open),
             Effect.flatMap((next) => {
@@ -117,7 +118,8 @@ class Opened {
   ): Effect.Effect<Opened, never, IdGenerator.IdGenerator> =>
     Effect.suspend(() => {
       const request =
-        gate.text === ""
+        // Some providers refuse an assistant message of blanks; there is nothing in it to continue.
+        gate.text.trim() === ""
           ? plain
           : { ...plain, prompt: Conversation.continued(plain.prompt, gate.text, run.chain.policy.nudge) }
       gate.begin(attempt.answered)
@@ -179,10 +181,13 @@ const reading = (
 ): Effect.Effect<PullOf<ProviderFailure>, never, IdGenerator.IdGenerator> =>
   Effect.gen(function* () {
     const ready = yield* Queue.bounded<Part, ProviderFailure | Cause.Done>(readAhead)
-    const upstream = yield* Channel.toPullScoped(stream.channel, scope)
-    const all: PullOf<ProviderFailure> = Effect.flatMap(upstream, (parts) =>
-      Effect.flatMap(Queue.offerAll(ready, parts), () => all)
-    )
+    // The opening of the stream is part of it: it must not escape the limit for the first token.
+    const all = Effect.flatMap(Channel.toPullScoped(stream.channel, scope), (upstream) => {
+      const rest: PullOf<ProviderFailure> = Effect.flatMap(upstream, (parts) =>
+        Effect.flatMap(Queue.offerAll(ready, parts), () => rest)
+      )
+      return rest
+    })
     yield* Effect.forkIn(
       Effect.catchCause(all, (cause) => Queue.failCause(ready, cause)),
       scope,
@@ -192,6 +197,10 @@ const reading = (
   })
 
 const isShown = (parts: ReadonlyArray<Part>): parts is Parts => parts.length > 0
+
+/** What a failed attempt is known to have taken. */
+const usageOf = (part: StreamGate["failed"]): Response.FinishPartEncoded["usage"] | undefined =>
+  part?.type === "finish" ? part.usage : undefined
 
 /** What a part that ends an attempt says. */
 const failureOf = (part: NonNullable<StreamGate["failed"]>): ProviderFailure =>

@@ -27,11 +27,14 @@ export const generateText = (
         const made = request(attempt.target)
         return Effect.matchEffect(answerOf(chain, attempt, made), {
           onSuccess: (answer) => deliver(run, attempt, answer),
-          onFailure: (failure) =>
-            Effect.flatMap(run.failed(attempt, failureAt(attempt.target, made, failure), "nothing"), attempted)
+          onFailure: ({ failure, usage }) =>
+            Effect.flatMap(
+              run.failed(attempt, failureAt(attempt.target, made, failure), "nothing", usage),
+              attempted
+            )
         })
       }
-      return Effect.flatMap(run.advance({ _tag: "Started" }), attempted)
+      return Effect.onInterrupt(Effect.flatMap(run.advance({ _tag: "Started" }), attempted), () => run.abandoned)
     })
   )
 
@@ -41,24 +44,33 @@ interface Answer {
   readonly finish: Response.FinishPartEncoded
 }
 
+/** Why there is none, and what the attempt took, where the provider said it. */
+interface NoAnswer {
+  readonly failure: ProviderFailure
+  readonly usage?: Response.FinishPartEncoded["usage"]
+}
+
 const answerOf = (
   { policy }: Chain,
   { target }: Attempt,
   request: ProviderRequest
-): Effect.Effect<Answer, ProviderFailure, IdGenerator.IdGenerator> =>
+): Effect.Effect<Answer, NoAnswer, IdGenerator.IdGenerator> =>
   target.model.generateText(request).pipe(
     Effect.timeoutOrElse({
       duration: policy.limits.total,
       orElse: () => Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), target.ref))
     }),
-    Effect.flatMap((parts) => {
-      const finish = parts.findLast((part) => part.type === "finish")
-      if (finish === undefined) {
-        return Effect.fail(local("answer/no-finish", new Format({ side: "response" }), target.ref))
+    Effect.matchEffect({
+      onFailure: (failure) => Effect.fail({ failure }),
+      onSuccess: (parts): Effect.Effect<Answer, NoAnswer> => {
+        const finish = parts.findLast((part) => part.type === "finish")
+        if (finish === undefined) {
+          return Effect.fail({ failure: local("answer/no-finish", new Format({ side: "response" }), target.ref) })
+        }
+        return finish.reason === "error"
+          ? Effect.fail({ failure: local("answer/finish-error", new ServerError(), target.ref), usage: finish.usage })
+          : Effect.succeed({ parts, finish })
       }
-      return finish.reason === "error"
-        ? Effect.fail(local("answer/finish-error", new ServerError(), target.ref))
-        : Effect.succeed({ parts, finish })
     })
   )
 

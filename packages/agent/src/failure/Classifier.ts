@@ -8,6 +8,7 @@
 import type { Duration } from "effect"
 import type { ErrorFacts } from "./ErrorFacts.ts"
 import * as Facts from "./ErrorFacts.ts"
+import { maxBody } from "./ErrorFacts.ts"
 import type { FailoverReason } from "./FailoverReason.ts"
 import { Unknown } from "./FailoverReason.ts"
 import type { Evidence } from "./ProviderFailure.ts"
@@ -100,6 +101,7 @@ export const failureOf = (error: unknown, options: Options = {}): ProviderFailur
     evidence,
     retryAfter,
     target: options.target,
-    detail: Redaction.scrub(chain[0].message, maxDetail, options.secrets)
+    // Who knows more secrets than we do scrubs again (`ProviderFailure.at`), and cuts to what is shown.
+    detail: Redaction.scrub(chain[0].message, options.secrets === undefined ? maxBody : maxDetail, options.secrets)
   })
 }

@@ -43,7 +43,8 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
   override get message(): string {
     const where = this.target === undefined ? "" : `${this.target.id}: `
     const wait = this.retryAfter === undefined ? "" : `, come back in ${Duration.format(this.retryAfter)}`
-    const said = this.detail === "" ? "" : ` The provider said: "${this.detail}".`
+    const detail = this.detail.slice(0, maxDetail)
+    const said = detail === "" ? "" : ` The provider said: "${detail}".`
     return `${where}${whatHappened(this)}${wait}.${said} ${whatToDo(this)}`
   }
 
