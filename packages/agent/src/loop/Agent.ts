@@ -17,16 +17,17 @@
  * outcome.models // => [{ target: "anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY", turns: 6, share: 1, ... }]
  * ```
  */
-import { Clock, Duration, Effect, Option, Queue, Stream } from "effect"
+import { Cause, Clock, Duration, Effect, Option, Queue, Stream } from "effect"
 import { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import type { AiError, Response, Tool } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
 import { answeredBy } from "../failover/Answered.ts"
 import { failureOf } from "../failover/CallFailed.ts"
+import { texts } from "../failover/Conversation.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
-import { AgentFailed } from "./AgentFailed.ts"
+import { AgentFailed, leaving } from "./AgentFailed.ts"
 import type { Outcome, Tally } from "./Outcome.ts"
 import { count, emptyTally, totals } from "./Outcome.ts"
 import type { Kit, Settings } from "./ToolCalls.ts"
@@ -76,7 +77,8 @@ export type Services<Tools extends Record<string, Tool.Any>> =
  * Runs an agent to its end.
  *
  * Errors: `AgentFailed` with the call's failure and the transcript when the model cannot be reached any more;
- * failures that a tool declares with `failureMode: "error"`. Throws a `RangeError` for a limit that is no limit.
+ * failures that a tool declares with `failureMode: "error"`, with the transcript in their cause
+ * (`AgentFailed.transcriptOf`). Throws a `RangeError` for a limit that is no limit.
  */
 export const run = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>
@@ -97,8 +99,10 @@ export const run = <Tools extends Record<string, Tool.Any> = {}>(
  */
 export const stream = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>
-): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
-  Stream.callback<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>>(
+): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
+  // Wrong limits are reported where they are written, as `run` does.
+  boundsOf(options)
+  return Stream.callback<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>>(
     (queue) => {
       const emit = (part: Part): Effect.Effect<void> => Effect.asVoid(Queue.offer(queue, part))
       return loop(options, {
@@ -112,6 +116,7 @@ export const stream = <Tools extends Record<string, Tool.Any> = {}>(
     },
     { bufferSize }
   )
+}
 
 export const bufferSize = 64
 
@@ -132,11 +137,6 @@ const loop = <Tools extends Record<string, Tool.Any>>(
   { ask, emit }: Surface
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
   const bounds = boundsOf(options)
-  const settings: Settings = {
-    timeout: Duration.fromInputUnsafe(options.toolTimeout ?? defaults.toolTimeout),
-    approve: options.approve
-  }
-  const concurrency = options.toolConcurrency ?? defaults.toolConcurrency
 
   return Effect.gen(function* () {
     const clock = yield* Clock.Clock
@@ -153,7 +153,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     let prompt = Prompt.make(options.prompt)
     let tally: Tally = emptyTally
     let toolCalls = 0
-    let target: string | undefined
+    let model: string | undefined
 
     for (let turn = 1; ; turn++) {
       const before = prompt
@@ -161,35 +161,49 @@ const loop = <Tools extends Record<string, Tool.Any>>(
         Effect.catch((error) =>
           Effect.andThen(
             moved(turn, "model_failed"),
-            new AgentFailed({ reason: toFailure(error), turn, transcript: new Transcript(before) })
+            new AgentFailed({ reason: toFailure(error, before), turn, transcript: new Transcript(before) })
           )
         ),
         Effect.onInterrupt(() => publish({ _tag: "AgentTransition", turn, transition: "aborted_streaming" }))
       )
       tally = count(tally, parts)
-      const answeredNow = Option.map(answeredBy(parts), (by) => by.target)
-      if (Option.isSome(answeredNow)) {
-        if (target !== undefined && target !== answeredNow.value) yield* moved(turn, "model_switched")
-        target = answeredNow.value
+      const by = Option.getOrUndefined(answeredBy(parts))
+      if (by !== undefined) {
+        const answering = `${by.provider}/${by.model}`
+        if (model !== undefined && model !== answering) yield* moved(turn, "model_switched")
+        model = answering
       }
 
       const finish = parts.findLast((part) => part.type === "finish")?.reason ?? "unknown"
       const calls = parts.filter((part) => part.type === "tool-call").filter((call) => !call.providerExecuted)
+      const done = new Map<string, Response.ToolResultPart<string, unknown, unknown>>()
       const results = yield* Effect.forEach(
         calls,
         (call) =>
           Effect.gen(function* () {
             const startedAt = clock.monotonicTimeNanosUnsafe()
             const result = yield* complete.has(finish)
-              ? runCall<ToolFailure<Tools>, Services<Tools>>(kit.handlers, call, before.content, settings)
+              ? runCall<ToolFailure<Tools>, Services<Tools>>(kit.handlers, call, before.content, bounds)
               : Effect.succeed(refused(call, "execution-interrupted", "The answer was cut: the call was not run."))
             const elapsed = Number(clock.monotonicTimeNanosUnsafe() - startedAt) / 1_000_000
             yield* publish({ _tag: "ToolFinished", turn, tool: call.name, isFailure: result.isFailure, elapsed })
+            done.set(call.id, result)
             yield* emit(result)
             return result
           }),
-        { concurrency }
-      ).pipe(Effect.onInterrupt(() => publish({ _tag: "AgentTransition", turn, transition: "aborted_tools" })))
+        { concurrency: bounds.concurrency }
+      ).pipe(
+        Effect.onInterrupt(() => publish({ _tag: "AgentTransition", turn, transition: "aborted_tools" })),
+        Effect.catchCause((cause) => {
+          // Every call has a result in the transcript, also the one that failed and those that it took along.
+          const all = calls.map(
+            (call) => done.get(call.id) ?? refused(call, "execution-failed", "The tool ended the run.")
+          )
+          const left = Prompt.concat(before, Prompt.fromResponseParts([...parts, ...all]))
+          const ended = Effect.failCause(leaving(cause, new Transcript(left)))
+          return Cause.hasInterruptsOnly(cause) ? ended : Effect.andThen(moved(turn, "tool_failed"), ended)
+        })
+      )
       toolCalls += results.length
       prompt = Prompt.concat(prompt, Prompt.fromResponseParts([...parts, ...results]))
 
@@ -198,7 +212,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       yield* moved(turn, next)
       if (next !== "next_turn") {
         return {
-          status: next === "turn_limit" ? next : next === "guard_stopped" ? "cost_limit" : "completed",
+          status: statuses[next] ?? "completed",
           text: textOf(parts),
           finishReason: finish,
           toolCalls,
@@ -208,6 +222,14 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       }
     }
   })
+}
+
+/** What the run has come to, for the transitions that end it. */
+const statuses: Partial<Record<Transition, Outcome["status"]>> = {
+  answer_cut: "cut",
+  answer_refused: "refused",
+  turn_limit: "turn_limit",
+  guard_stopped: "cost_limit"
 }
 
 type WithoutTime<E> = E extends AgentEvent ? Omit<E, "at"> : never
@@ -236,16 +258,23 @@ const complete: ReadonlySet<Response.FinishReason> = new Set<Response.FinishReas
 const textOf = (parts: ReadonlyArray<Response.AnyPart>): string =>
   parts.map((part) => (part.type === "text" ? part.text : part.type === "text-delta" ? part.delta : "")).join("")
 
-const toFailure = (error: AiError.AiError): CallFailure =>
-  Option.getOrElse(failureOf(error), () => Classifier.failureOf(error))
+const toFailure = (error: AiError.AiError, prompt: Prompt.Prompt): CallFailure =>
+  Option.getOrElse(failureOf(error), () => Classifier.failureOf(error, { secrets: { prompt: texts(prompt) } }))
 
-const boundsOf = <Tools extends Record<string, Tool.Any>>(options: Options<Tools>): Bounds => {
-  const maxTurns = options.maxTurns ?? defaults.maxTurns
-  if (!(Number.isInteger(maxTurns) && maxTurns >= 1)) {
-    throw new RangeError(`Agent: maxTurns must be an integer of at least 1, got ${maxTurns}`)
+const boundsOf = <Tools extends Record<string, Tool.Any>>(options: Options<Tools>): Bounds & Settings => {
+  const maxTurns = atLeastOne("maxTurns", options.maxTurns ?? defaults.maxTurns)
+  const concurrency = atLeastOne("toolConcurrency", options.toolConcurrency ?? defaults.toolConcurrency)
+  const timeout = Duration.fromInputUnsafe(options.toolTimeout ?? defaults.toolTimeout)
+  if (!Duration.isPositive(timeout)) {
+    throw new RangeError(`Agent: toolTimeout must be above 0, got ${String(options.toolTimeout)}`)
   }
   if (options.maxCost !== undefined && !(options.maxCost > 0)) {
     throw new RangeError(`Agent: maxCost must be above 0 US dollars, got ${options.maxCost}`)
   }
-  return { maxTurns, maxCost: options.maxCost }
+  return { maxTurns, maxCost: options.maxCost, timeout, concurrency, approve: options.approve }
+}
+
+const atLeastOne = (field: string, value: number): number => {
+  if (Number.isInteger(value) && value >= 1) return value
+  throw new RangeError(`Agent: ${field} must be an integer of at least 1, got ${value}`)
 }

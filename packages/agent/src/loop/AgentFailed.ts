@@ -14,7 +14,7 @@
  * )
  * ```
  */
-import { Data } from "effect"
+import { Cause, Context, Data, Option } from "effect"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import type { Transcript } from "./Transcript.ts"
 
@@ -28,4 +28,37 @@ export class AgentFailed extends Data.TaggedError("AgentFailed")<{
   override get message(): string {
     return `The run failed in turn ${this.turn}. ${this.reason.message}\nThe conversation so far is in \`transcript\`; run again with it as the prompt to go on.`
   }
+}
+
+/** Where a run that a tool ended left its conversation. */
+class Left extends Context.Service<Left, Transcript>()("@outlast/agent/loop/AgentFailed/Left") {}
+
+/** The cause, with the conversation so far. It is not printed. */
+export const leaving = <E>(cause: Cause.Cause<E>, transcript: Transcript): Cause.Cause<E> =>
+  Cause.annotate(cause, Context.make(Left, transcript))
+
+/**
+ * The conversation of a run that a tool ended, with the failure that it declares or a defect. Those keep their
+ * own type, so the transcript stands in the cause.
+ *
+ * **Example** (Going on after a tool has failed)
+ *
+ * ```ts
+ * Agent.run(options).pipe(
+ *   Effect.catchCause((cause) =>
+ *     Option.match(AgentFailed.transcriptOf(cause), {
+ *       onNone: () => Effect.failCause(cause),
+ *       onSome: (transcript) => Agent.run({ ...options, prompt: transcript.prompt })
+ *     })
+ *   )
+ * )
+ * ```
+ */
+export const transcriptOf = <E>(cause: Cause.Cause<E>): Option.Option<Transcript> => {
+  for (const reason of cause.reasons) {
+    const left = Context.getOption(Cause.reasonAnnotations(reason), Left)
+    if (Option.isSome(left)) return left
+    if (reason._tag === "Fail" && reason.error instanceof AgentFailed) return Option.some(reason.error.transcript)
+  }
+  return Option.none()
 }

@@ -26,8 +26,13 @@ export interface Usage {
 }
 
 export interface Outcome {
-  /** `completed`: the model ended by itself. The others name the limit that ended the run. */
-  readonly status: "completed" | "turn_limit" | "cost_limit"
+  /**
+   * - `completed`: the model ended by itself
+   * - `cut`: its last answer is not whole (`finishReason` says why)
+   * - `refused`: the provider refused the content
+   * - `turn_limit`, `cost_limit`: a limit ended the run
+   */
+  readonly status: "completed" | "cut" | "refused" | "turn_limit" | "cost_limit"
   /** The text of the last answer. */
   readonly text: string
   /** Why the last answer ended; `length` is a cut answer. */

@@ -16,6 +16,8 @@ type Result = Response.ToolResultPart<string, unknown, unknown>
 export interface Settings {
   /** Each call's time limit. */
   readonly timeout: Duration.Duration
+  /** How many calls of a turn run at once. */
+  readonly concurrency: number
   /** Asked for tools that need approval; without it they are refused. */
   readonly approve: ((call: { readonly tool: string; readonly params: unknown }) => Effect.Effect<boolean>) | undefined
 }
@@ -91,11 +93,15 @@ const handle = (kit: Kit, call: Call) =>
 
 /** effect/ai writes a call's parameters into the span; they are content of the conversation. */
 const withoutParameters = (span: Tracer.Span): Tracer.Span =>
-  Object.create(span, {
-    attribute: {
-      value: (key: string, value: unknown) => {
-        if (key !== "parameters") span.attribute(key, value)
+  new Proxy(span, {
+    get: (target, key) => {
+      if (key === "attribute") {
+        return (name: string, value: unknown) => {
+          if (name !== "parameters") target.attribute(name, value)
+        }
       }
+      const value: unknown = Reflect.get(target, key, target)
+      return typeof value === "function" ? value.bind(target) : value
     }
   })
 

@@ -7,11 +7,15 @@
 import type { Response } from "effect/ai"
 
 export type Transition =
-  /** The model answered without asking for a tool. */
+  /** The model ended by itself, without asking for a tool. */
   | "completed"
+  /** The answer is not whole: the output limit cut it, or the provider gave no reason for its end. */
+  | "answer_cut"
+  /** The provider refused the content. */
+  | "answer_refused"
   /** Tools have run, or the provider paused: the model is asked again. */
   | "next_turn"
-  /** Another target answered than in the turn before; stands beside what comes next. */
+  /** Another model answered than in the turn before; stands beside what comes next. */
   | "model_switched"
   /** The run has had all its turns. */
   | "turn_limit"
@@ -19,6 +23,8 @@ export type Transition =
   | "guard_stopped"
   /** The call failed and all recovery with it. */
   | "model_failed"
+  /** A tool failed in a way that it declares as the end of the run, or died. */
+  | "tool_failed"
   /** The run was interrupted while the model answered. */
   | "aborted_streaming"
   /** The run was interrupted while tools ran. */
@@ -43,7 +49,20 @@ export interface Turn {
 }
 
 export const transition = ({ maxTurns, maxCost }: Bounds, turn: Turn): Transition => {
-  if (turn.toolCalls === 0 && turn.finish !== "pause") return "completed"
+  if (turn.toolCalls === 0 && turn.finish !== "pause") return ending(turn.finish)
   if (maxCost !== undefined && turn.costUsd >= maxCost) return "guard_stopped"
   return turn.number >= maxTurns ? "turn_limit" : "next_turn"
+}
+
+const ending = (finish: Response.FinishReason): Transition => {
+  switch (finish) {
+    case "stop":
+    // A call that the provider ran itself, and nothing behind it.
+    case "tool-calls":
+      return "completed"
+    case "content-filter":
+      return "answer_refused"
+    default:
+      return "answer_cut"
+  }
 }

@@ -122,7 +122,26 @@ describe("Redaction", () => {
       values: ["abc123", ""],
       prompt: ["Please: please write a long poem about spring"]
     })
-    assert.strictEqual(clean, "Key [redacted] or [redacted] is wrong for: [redacted] today")
+    assert.strictEqual(clean, "Key [redacted] or [redacted] is wrong for[redacted] today")
+  })
+
+  const echoes: ReadonlyArray<readonly [what: string, prompt: string, said: string, leak: string]> = [
+    ["a short prompt", "password: hunter2", "Cannot parse password: hunter2", "hunter2"],
+    ["a prompt without blanks between words", "请用中文写一首关于春天的诗", "错误：请用中文写一首关于春天的诗", "春天的诗"],
+    ["the escapes of JSON", 'say "yes"\nand then leave the house', '{"input":"say \\"yes\\"\\nand then leave the house"}', "leave the house"],
+    ["the escapes of a URL", "where is my blue umbrella", "GET /?q=where%20is%20my%20blue%20umbrella failed", "umbrella"]
+  ]
+  for (const [what, prompt, said, leak] of echoes) {
+    it(`masks an echo: ${what}`, () => {
+      assert.notInclude(Redaction.scrub(said, 300, { prompt: [prompt] }), leak)
+    })
+  }
+
+  it("masks a key in the escapes of a URL, and one that the limit would cut", () => {
+    assert.notInclude(Redaction.scrub("key=a%2Fb%2Bsecret", 300, { values: ["a/b+secret"] }), "secret")
+    const failure = Classifier.failureOf({ message: `${"x".repeat(290)} my-private-credential-0123` })
+    const target = { id: "t", provider: "p", model: "m", endpoint: "", key: "K" }
+    assert.notInclude(failure.at(target, { values: ["my-private-credential-0123"] }).message, "my-priv")
   })
 
   it("cuts to the limit and keeps one line", () => {

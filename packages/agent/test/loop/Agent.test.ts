@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Inspectable, Layer, Schema, Stream } from "effect"
+import { Deferred, Effect, Exit, Fiber, Inspectable, Layer, Option, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, Failover, RecoveryPolicy } from "@outlast/agent"
+import { Agent, AgentFailed, Failover, RecoveryPolicy } from "@outlast/agent"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
 import { ScriptedModel } from "@outlast/testing"
@@ -153,6 +153,16 @@ describe("Agent.run", () => {
     })
   )
 
+  it.effect("an answer that is not whole, or refused, is not called completed", () =>
+    Effect.gen(function* () {
+      for (const [reason, status] of [["length", "cut"], ["content-filter", "refused"], ["stop", "completed"]] as const) {
+        const model = yield* target(plan([{ text: "so" }], [{ fault: { type: "finish", reason } }]))
+        const outcome = yield* Agent.run({ prompt: "x" }).pipe(Effect.provide(Failover.layer([model], { policy })))
+        assert.strictEqual(outcome.status, status)
+      }
+    })
+  )
+
   it.effect("ends after maxTurns, and after maxCost, with a transcript that can be gone on with", () =>
     Effect.gen(function* () {
       const endless = { answers: () => call("add", { a: 1, b: 2 }) }
@@ -204,11 +214,18 @@ describe("Agent.run", () => {
       const Failing = Toolkit.make(Tool.make("fail", { success: Schema.String, failure: Broke }))
       const live = Failing.toLayer({ fail: () => Effect.fail(new Broke()) })
       const model = yield* target(plan([call("fail", {})]))
-      const failed = yield* Agent.run({ prompt: "x", toolkit: Failing }).pipe(
-        Effect.catchTag("Broke", () => Effect.succeed("caught")),
-        Effect.provide([live, Failover.layer([model], { policy })])
+      const { seen, layer } = recording()
+      const run = Agent.run({ prompt: "x", toolkit: Failing })
+      const provided = Effect.provide([live, Failover.layer([model], { policy }), layer])
+      assert.strictEqual(
+        yield* run.pipe(Effect.catchTag("Broke", () => Effect.succeed("caught")), provided),
+        "caught"
       )
-      assert.strictEqual(failed, "caught")
+      assert.deepStrictEqual(seen, ["tool_failed"])
+      // The conversation is in the cause, and every call in it has a result.
+      const cause = yield* run.pipe(Effect.sandbox, Effect.flip, provided)
+      const left = Option.getOrThrow(AgentFailed.transcriptOf(cause)).prompt.content
+      assert.deepStrictEqual(left.map((message) => message.role), ["user", "assistant", "tool"])
     })
   )
 
@@ -219,7 +236,8 @@ describe("Agent.run", () => {
         LanguageModel.make({ generateText: () => Effect.succeed([]), streamText: () => Stream.empty })
       )
       const outcome = yield* Agent.run({ prompt: "x" }).pipe(Effect.provide(plain))
-      assert.deepStrictEqual([outcome.status, outcome.finishReason], ["completed", "unknown"])
+      // It gave no reason for its end: nobody knows whether that was all.
+      assert.deepStrictEqual([outcome.status, outcome.finishReason], ["cut", "unknown"])
     })
   )
 })
