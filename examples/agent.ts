@@ -41,7 +41,9 @@ const main = Effect.gen(function* () {
     Effect.provide([ClockLive, Model, Log])
   )
   yield* Console.log(outcome.text)
-  yield* Console.log(`${outcome.turns} turns, ${outcome.toolCalls} tool call, $${outcome.costUsd?.toFixed(6)}`)
+  yield* Console.log(
+    `${outcome.turns} turns, ${outcome.toolCalls} tool call, $${outcome.costUsd?.toFixed(6)}`
+  )
 })
 
 await Effect.runPromise(Effect.scoped(main))

@@ -39,7 +39,8 @@ const main = Effect.gen(function* () {
   yield* Console.log(response.text)
   yield* Option.match(Outlast.answeredBy(response.content), {
     onNone: () => Console.log("answered by a model that is not ours"),
-    onSome: (by) => Console.log(`${by.target} answered in attempt ${by.attempts}, for $${by.costUsd?.toFixed(6)}`)
+    onSome: (by) =>
+      Console.log(`${by.target} answered in attempt ${by.attempts}, for $${by.costUsd?.toFixed(6)}`)
   })
 })
 

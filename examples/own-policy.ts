@@ -25,7 +25,10 @@ const main = Effect.gen(function* () {
   const model = yield* ScriptedModel.make({
     provider: "openai",
     model: "gpt-4.1",
-    plan: { answers: [{ text: "never said" }], faults: [{ times: "always", fault: { type: "status", status: 500 } }] }
+    plan: {
+      answers: [{ text: "never said" }],
+      faults: [{ times: "always", fault: { type: "status", status: 500 } }]
+    }
   })
   const fiber = yield* LanguageModel.generateText({ prompt: "?" }).pipe(
     Effect.provide(Failover.layer([model], { policy })),

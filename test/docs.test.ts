@@ -25,14 +25,27 @@ const cooldownOf = ({ cooldown, retryAfter }: RecoveryPolicy.Row): string => {
 
 it("docs/failures.md has the rows of the default policy", () => {
   const rows = Object.entries<RecoveryPolicy.Row>(RecoveryPolicy.interactive.rows).map(
-    ([name, row]) => `| ${name} | ${backoffOf(row)} | ${cooldownOf(row)} | ${row.worthWaiting ? "yes" : "no"} |`
+    ([name, row]) =>
+      `| ${name} | ${backoffOf(row)} | ${cooldownOf(row)} | ${row.worthWaiting ? "yes" : "no"} |`
   )
-  const table = ["| class | attempts here | cooldown | worth waiting for |", "|---|---|---|---|", ...rows].join("\n")
+  const table = [
+    "| class | attempts here | cooldown | worth waiting for |",
+    "|---|---|---|---|",
+    ...rows
+  ].join("\n")
   const text = readFileSync(file, "utf8")
-  const wanted = text.replace(/<!-- policy -->[\s\S]*<!-- \/policy -->/, `<!-- policy -->\n\n${table}\n\n<!-- /policy -->`)
+  const wanted = text.replace(
+    /<!-- policy -->[\s\S]*<!-- \/policy -->/,
+    `<!-- policy -->\n\n${table}\n\n<!-- /policy -->`
+  )
   if (process.env["UPDATE_DOCS"] === "1") writeFileSync(file, wanted)
   else assert.strictEqual(plain(text), plain(wanted))
 })
 
 /** The formatter pads tables. */
-const plain = (markdown: string): string => markdown.replace(/ +/g, " ").replace(/-{3,}/g, "---").replaceAll("| ---", "|---").replaceAll("--- |", "---|")
+const plain = (markdown: string): string =>
+  markdown
+    .replace(/ +/g, " ")
+    .replace(/-{3,}/g, "---")
+    .replaceAll("| ---", "|---")
+    .replaceAll("--- |", "---|")

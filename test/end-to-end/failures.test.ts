@@ -30,29 +30,50 @@ const gpt = (server: FakeProvider.FakeProvider) =>
   OpenAi.chatModel("gpt-4.1", { baseUrl: server.baseUrl("openai"), keys: [key("KEY_C", "key-c")] })
 
 const sentence = "The quick brown fox jumps over the lazy dog, and nobody minds."
-const plan = (...faults: ReadonlyArray<FaultPlan.Step>): FaultPlan.FaultPlan => ({ answers: [{ text: sentence }], faults })
+const plan = (...faults: ReadonlyArray<FaultPlan.Step>): FaultPlan.FaultPlan => ({
+  answers: [{ text: sentence }],
+  faults
+})
 
 describe("a user's program over real providers", () => {
   it.effect("is answered by another provider when the first refuses its key, in text and stream", () =>
     Effect.gen(function* () {
-      const server = yield* FakeProvider.make({ plan: plan({ when: { provider: "anthropic" }, times: "always", fault: { type: "status", status: 401 } }) })
+      const server = yield* FakeProvider.make({
+        plan: plan({
+          when: { provider: "anthropic" },
+          times: "always",
+          fault: { type: "status", status: 401 }
+        })
+      })
       yield* Effect.gen(function* () {
         const response = yield* LanguageModel.generateText({ prompt: "x" })
         assert.strictEqual(response.text, sentence)
         const by = Option.getOrThrow(Outlast.answeredBy(response.content))
-        assert.deepInclude(by, { requested: "anthropic/claude-sonnet-4-5#KEY_A", target: "openai/gpt-4.1#KEY_C" })
+        assert.deepInclude(by, {
+          requested: "anthropic/claude-sonnet-4-5#KEY_A",
+          target: "openai/gpt-4.1#KEY_C"
+        })
         assert.isAbove(by.costUsd ?? 0, 0)
         const parts = yield* Stream.runCollect(LanguageModel.streamText({ prompt: "x" }))
-        assert.strictEqual(parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])).join(""), sentence)
+        assert.strictEqual(
+          parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])).join(""),
+          sentence
+        )
       }).pipe(Effect.provide(Failover.layer([claude(server), gpt(server)])))
-      assert.deepStrictEqual((yield* server.requests).map(({ provider }) => provider), ["anthropic", "openai", "openai"])
+      assert.deepStrictEqual(
+        (yield* server.requests).map(({ provider }) => provider),
+        ["anthropic", "openai", "openai"]
+      )
     })
   )
 
   it.effect("gets a broken sentence to its end from another provider", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({
-        plan: plan({ fault: { type: "reset", after: 5 } }, { when: { provider: "anthropic" }, times: "always", fault: { type: "status", status: 401 } })
+        plan: plan(
+          { fault: { type: "reset", after: 5 } },
+          { when: { provider: "anthropic" }, times: "always", fault: { type: "status", status: 401 } }
+        )
       })
       const parts = yield* Stream.runCollect(LanguageModel.streamText({ prompt: "x" })).pipe(
         Effect.provide(
@@ -61,7 +82,10 @@ describe("a user's program over real providers", () => {
           })
         )
       )
-      assert.strictEqual(parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])).join(""), sentence)
+      assert.strictEqual(
+        parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])).join(""),
+        sentence
+      )
       assert.strictEqual(parts.filter((part) => part.type === "text-start").length, 1)
       assert.strictEqual(Option.getOrThrow(Outlast.answeredBy(parts)).target, "openai/gpt-4.1#KEY_C")
     })
@@ -86,7 +110,12 @@ describe("ends in a typed error that says what to do, with the transcript in it"
       const seen = yield* Ref.make(0)
       const error = yield* Agent.stream({ prompt: "x" }).pipe(
         Stream.tap((part) =>
-          part.type === "text-delta" ? Effect.andThen(Ref.update(seen, (n) => n + 1), server.kill) : Effect.void
+          part.type === "text-delta"
+            ? Effect.andThen(
+                Ref.update(seen, (n) => n + 1),
+                server.kill
+              )
+            : Effect.void
         ),
         Stream.runDrain,
         Effect.flip,
@@ -121,7 +150,10 @@ describe("ends in a typed error that says what to do, with the transcript in it"
   it.effect("a base URL that refuses connections", () =>
     Effect.gen(function* () {
       const port = yield* freePort
-      const spec = Anthropic.model("claude-sonnet-4-5", { baseUrl: `http://127.0.0.1:${port}/v1`, keys: [key("KEY_A")] })
+      const spec = Anthropic.model("claude-sonnet-4-5", {
+        baseUrl: `http://127.0.0.1:${port}/v1`,
+        keys: [key("KEY_A")]
+      })
       const error = yield* Effect.flip(run([spec]))
       assert.strictEqual(error._tag, "AgentFailed")
       assert.include(error.message, "ECONNREFUSED")
@@ -174,7 +206,10 @@ describe("spans", () => {
       })
       const server = yield* FakeProvider.make({
         plan: {
-          answers: [{ toolCalls: [{ name: "note", params: { text: "the planted note" } }] }, { text: "done" }],
+          answers: [
+            { toolCalls: [{ name: "note", params: { text: "the planted note" } }] },
+            { text: "done" }
+          ],
           faults: [{ when: { key: secret }, times: "always", fault: { type: "status", status: 401 } }]
         }
       })
@@ -184,13 +219,17 @@ describe("spans", () => {
         Effect.provideService(Tracer.Tracer, tracer)
       )
       assert.strictEqual(outcome.toolCalls, 1)
-      assert.include(spans.map(({ name }) => name), "tool note")
+      assert.include(
+        spans.map(({ name }) => name),
+        "tool note"
+      )
       // What exporters send of a span; of its exit only a failure.
       const exported = spans.map(({ name, attributes, events, status }) => ({
         name,
         attributes,
         events,
-        cause: status._tag === "Ended" && Exit.isFailure(status.exit) ? Cause.pretty(status.exit.cause) : undefined
+        cause:
+          status._tag === "Ended" && Exit.isFailure(status.exit) ? Cause.pretty(status.exit.cause) : undefined
       }))
       const printed = inspect(exported, { depth: 20 })
       assert.notInclude(printed, secret)
@@ -222,7 +261,9 @@ describe("an interrupted run", () => {
 
   it.effect("leaves no tool running", () =>
     Effect.gen(function* () {
-      const server = yield* FakeProvider.make({ plan: { answers: [{ toolCalls: [{ name: "wait", params: {} }] }] } })
+      const server = yield* FakeProvider.make({
+        plan: { answers: [{ toolCalls: [{ name: "wait", params: {} }] }] }
+      })
       const started = yield* Deferred.make<void>()
       const released = yield* Deferred.make<void>()
       const live = Wait.toLayer({

@@ -20,7 +20,7 @@ const demo = Command.make(
       Flag.withDefault(false)
     ),
     plan: Flag.String("plan").pipe(
-      Flag.withDescription("A JSON file with the faults: { \"faults\": [...] }"),
+      Flag.withDescription('A JSON file with the faults: { "faults": [...] }'),
       Flag.optional
     ),
     seed: Flag.Int("seed").pipe(Flag.withDescription("Draw other faults from this number"), Flag.optional),
@@ -33,10 +33,16 @@ const demo = Command.make(
       Flag.optional
     )
   },
-  Effect.fn(function* (options) {
-    const done = yield* Demo.run({ ...options, paint: paintFor(process.stdout.isTTY, process.env["NO_COLOR"]) })
-    if (!done) return yield* new Unsuccessful()
-  }, Effect.tapErrorTag("UsageError", (error) => Console.error(`outlast demo: ${error.message}`)))
+  Effect.fn(
+    function* (options) {
+      const done = yield* Demo.run({
+        ...options,
+        paint: paintFor(process.stdout.isTTY, process.env["NO_COLOR"])
+      })
+      if (!done) return yield* new Unsuccessful()
+    },
+    Effect.tapErrorTag("UsageError", (error) => Console.error(`outlast demo: ${error.message}`))
+  )
 ).pipe(
   Command.withDescription(
     "An agent mends a failing test while its providers fail over real HTTP: without Outlast, then with it. Needs no key and no network."

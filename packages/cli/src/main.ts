@@ -5,4 +5,14 @@ import { Command } from "effect/cli"
 import manifest from "../package.json" with { type: "json" }
 import { outlast } from "./cli.ts"
 
-outlast.pipe(Command.run({ version: manifest.version }), Effect.provide(NodeServices.layer), NodeRuntime.runMain)
+// A reader that has seen enough (`outlast demo | head`) is no error.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error
+  process.kill(process.pid, "SIGINT")
+})
+
+outlast.pipe(
+  Command.run({ version: manifest.version }),
+  Effect.provide(NodeServices.layer),
+  NodeRuntime.runMain
+)

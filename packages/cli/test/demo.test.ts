@@ -7,7 +7,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
-import type { Summary } from "../src/demo/Summary.ts"
+import type { Summary } from "outlast/demo/Summary"
 
 const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
 
@@ -66,9 +66,20 @@ describe("outlast demo", () => {
       "corrupted.json",
       JSON.stringify({
         answers: [
-          { toolCalls: [{ name: "edit_file", params: { path: "src/cart.mjs", find: "(1 - percent)", replace: "(1 - per" } }] },
+          {
+            toolCalls: [
+              {
+                name: "edit_file",
+                params: { path: "src/cart.mjs", find: "(1 - percent)", replace: "(1 - per" }
+              }
+            ]
+          },
           // Nor does it help to mend the test instead of the code.
-          { toolCalls: [{ name: "edit_file", params: { path: "test/cart.test.mjs", find: "850", replace: "-14000" } }] },
+          {
+            toolCalls: [
+              { name: "edit_file", params: { path: "test/cart.test.mjs", find: "850", replace: "-14000" } }
+            ]
+          },
           { text: "All tests pass." }
         ],
         faults: []
@@ -79,21 +90,58 @@ describe("outlast demo", () => {
     assert.deepInclude(summaryOf(run), { outcome: "completed", toolCalls: 2, jobVerified: false })
   })
 
+  it(
+    "ends although the edited code never does, and gives it nothing of our environment",
+    { timeout: 60_000 },
+    async () => {
+      const edit = (find: string, replace: string) => ({
+        toolCalls: [{ name: "edit_file", params: { path: "src/cart.mjs", find, replace } }]
+      })
+      const plan = await file(
+        "thief.json",
+        JSON.stringify({
+          answers: [
+            edit(
+              "export const total",
+              "if (process.env.SECRET_OF_THE_HOST) while (true) {}\nexport const total"
+            ),
+            edit("(1 - percent)", "(1 - percent / 100)"),
+            { text: "Done." }
+          ],
+          faults: []
+        })
+      )
+      const run = await outlast(["demo", "--json", "--plan", plan], { SECRET_OF_THE_HOST: "x" })
+      assert.deepInclude(summaryOf(run), { outcome: "completed", jobVerified: true })
+    }
+  )
+
   it("reports a run that failed, and exits with 1", { timeout: 60_000 }, async () => {
-    const plan = await file("dead.json", JSON.stringify({ faults: [{ times: "always", fault: { type: "status", status: 401 } }] }))
+    const plan = await file(
+      "dead.json",
+      JSON.stringify({ faults: [{ times: "always", fault: { type: "status", status: 401 } }] })
+    )
     const run = await outlast(["demo", "--json", "--plan", plan])
     assert.strictEqual(run.exitCode, 1)
     assert.deepInclude(summaryOf(run), { outcome: "failed", jobVerified: false })
     assert.include(run.stdout, "Set key-3 to a valid key")
   })
 
-  const misuse: ReadonlyArray<readonly [what: string, args: () => Promise<ReadonlyArray<string>>, says: RegExp]> = [
+  const misuse: ReadonlyArray<
+    readonly [what: string, args: () => Promise<ReadonlyArray<string>>, says: RegExp]
+  > = [
     ["a provider without its key", async () => ["--provider", "anthropic"], /set ANTHROPIC_API_KEY/],
     ["a provider that is not one", async () => ["--provider", "acme"], /anthropic/],
     ["a plan that is not there", async () => ["--plan", join(folder, "nowhere.json")], /cannot be read/],
     ["a plan that is not JSON", async () => ["--plan", await file("bad.json", "{")], /is not JSON/],
-    ["a plan that is no plan", async () => ["--plan", await file("no.json", '{"faults":[{"fault":{"type":"boom"}}]}')], /faults/],
+    [
+      "a plan that is no plan",
+      async () => ["--plan", await file("no.json", '{"faults":[{"fault":{"type":"boom"}}]}')],
+      /faults/
+    ],
     ["a plan that is a list", async () => ["--plan", await file("list.json", "[]")], /cannot be used/],
+    ["a plan for a real provider", async () => ["--provider", "openai", "--seed", "1"], /leave them out/],
+    ["a model of no provider", async () => ["--model", "gpt-5.1"], /names a model of --provider/],
     ["a plan and a seed", async () => ["--plan", await file("ok.json", "{}"), "--seed", "1"], /not both/],
     ["a seed that is no number", async () => ["--seed", "x"], /seed/]
   ]

@@ -46,7 +46,8 @@ type Usage = Response.FinishPartEncoded["usage"]
 /** US dollars for a usage at a price; `undefined` where either is not known. */
 export const costOf = (price: Price | undefined, usage: Usage): number | undefined => {
   const { inputTokens, outputTokens } = usage
-  if (price === undefined || (inputTokens.total === undefined && outputTokens.total === undefined)) return undefined
+  if (price === undefined || (inputTokens.total === undefined && outputTokens.total === undefined))
+    return undefined
   const read = inputTokens.cacheRead ?? 0
   const written = inputTokens.cacheWrite ?? 0
   const fresh = inputTokens.uncached ?? Math.max(0, (inputTokens.total ?? 0) - read - written)

@@ -60,7 +60,11 @@ const nearest = (failure: ProviderFailure): AiError.AiErrorReason => {
         description
       })
     case "ContextOverflow":
-      return new AiError.InvalidRequestError({ parameter: "prompt", constraint: "context_length", description })
+      return new AiError.InvalidRequestError({
+        parameter: "prompt",
+        constraint: "context_length",
+        description
+      })
     case "ModelNotFound":
       return new AiError.InvalidRequestError({ parameter: "model", constraint: "not_found", description })
     case "Format":

@@ -85,7 +85,10 @@ export class CallRun {
       const told = this.#publish(this.#eventOf(action, now))
       return opened === undefined
         ? Effect.andThen(told, this.#carryOut(action))
-        : this.#publishCooldown(opened, now).pipe(Effect.andThen(told), Effect.andThen(this.#carryOut(action)))
+        : this.#publishCooldown(opened, now).pipe(
+            Effect.andThen(told),
+            Effect.andThen(this.#carryOut(action))
+          )
     })
   }
 
@@ -95,9 +98,9 @@ export class CallRun {
         this.#ended = true
         return Effect.fail(action.failure)
       case "Wait":
-        return Effect.suspend(() => Effect.sleep(Duration.millis(Math.max(0, action.until - this.now())))).pipe(
-          Effect.andThen(this.advance({ _tag: "Woke" }))
-        )
+        return Effect.suspend(() =>
+          Effect.sleep(Duration.millis(Math.max(0, action.until - this.now())))
+        ).pipe(Effect.andThen(this.advance({ _tag: "Woke" })))
       default:
         return action.delay === 0
           ? Effect.sync(() => this.#attemptAt(action.target))
@@ -108,7 +111,9 @@ export class CallRun {
   /** The attempt, unless another call has found meanwhile that its target is out. */
   #afterDelay(target: TargetRef): Effect.Effect<Attempt, CallFailure> {
     const out = Cool.outOf(MutableRef.get(this.chain.cooldowns), target, this.now())
-    return out === undefined ? Effect.sync(() => this.#attemptAt(target)) : this.advance({ _tag: "TakenAway" })
+    return out === undefined
+      ? Effect.sync(() => this.#attemptAt(target))
+      : this.advance({ _tag: "TakenAway" })
   }
 
   /** Reports a failed attempt and advances; `usage` is what it is known to have taken. */
@@ -156,7 +161,8 @@ export class CallRun {
 
   #attemptAt(ref: TargetRef): Attempt {
     // The machine chooses among the targets of the snapshot, which are these.
-    const target = this.chain.targets.find((candidate) => candidate.ref.id === ref.id) ?? this.chain.targets[0]
+    const target =
+      this.chain.targets.find((candidate) => candidate.ref.id === ref.id) ?? this.chain.targets[0]
     const switched = this.#state.switches > 0 ? this.#state.lastFailure?.reason._tag : undefined
     const answered = {
       target: ref.id,

@@ -170,7 +170,8 @@ const unsent = (state: CallState): CallState => {
     attempts: state.attempts - 1,
     // It counts as a wait, so that others cannot keep a call waking for ever.
     waits: state.waits + 1,
-    tries: tries === undefined ? state.tries : new Map(state.tries).set(id, { ...tries, count: tries.count - 1 })
+    tries:
+      tries === undefined ? state.tries : new Map(state.tries).set(id, { ...tries, count: tries.count - 1 })
   }
 }
 
@@ -217,14 +218,14 @@ const onFailure = <Class extends string>(
     return giveUp(state, failure, leaving)
   }
 
-  const after = leaving === undefined ? snapshot.cooldowns : Cool.open(snapshot.cooldowns, leaving, snapshot.now)
+  const after =
+    leaving === undefined ? snapshot.cooldowns : Cool.open(snapshot.cooldowns, leaving, snapshot.now)
   const others = readyTargets(policy, state, snapshot, after).filter(
     ({ ref }) => ref.id !== here.id && (!isLate(policy, state.spent) || !state.tries.has(ref.id))
   )
   const repeat = repeatDelay(policy, row, state, failure, draw)
   // A wait that the server named holds for all calls, even while this one stays.
-  const notBefore =
-    row.retryAfter === "not-before" && failure.retryAfter !== undefined ? leaving : undefined
+  const notBefore = row.retryAfter === "not-before" && failure.retryAfter !== undefined ? leaving : undefined
 
   const equivalent = others.find((target) => target.ref.model === here.model)
   const other = equivalent ?? others[0]
@@ -234,13 +235,12 @@ const onFailure = <Class extends string>(
       (equivalent === undefined
         ? state.spent + repeat <= Duration.toMillis(policy.patience)
         : preferredToEquivalent(policy, row, state, failure, repeat))
-    return stays
-      ? send(state, here, repeat, notBefore)
-      : send(state, other.ref, 0, leaving)
+    return stays ? send(state, here, repeat, notBefore) : send(state, other.ref, 0, leaving)
   }
   if (repeat !== undefined) {
     const soonest = soonestOf(policy, state, snapshot, after, here)
-    if (soonest === undefined || snapshot.now + repeat <= soonest.until) return send(state, here, repeat, notBefore)
+    if (soonest === undefined || snapshot.now + repeat <= soonest.until)
+      return send(state, here, repeat, notBefore)
   }
   const next = waitOrGiveUp(policy, state, { ...snapshot, cooldowns: after }, leaving, draw)
   // An overflow with no larger window to wait for is the conversation's failure, not the targets'.
@@ -313,7 +313,8 @@ const cooldownFor = (
   const coversAll = targets.every(({ ref }) => Cool.covers(rule.scope, target, ref))
   if (named === undefined && coversAll) return undefined
   const formula = coversAll ? 0 : Cool.length(rule, Cool.streakOf(cooldowns, rule.scope, target))
-  const length = named !== undefined && row.retryAfter === "not-before" ? named : Math.max(formula, named ?? 0)
+  const length =
+    named !== undefined && row.retryAfter === "not-before" ? named : Math.max(formula, named ?? 0)
   return { scope: rule.scope, target, until: now + length, failure }
 }
 
@@ -326,7 +327,8 @@ const readyTargets = <Class extends string>(
   cooldowns.size === 0 && state.tries.size === 0
     ? targets
     : targets.filter(
-        (target) => Cool.outOf(cooldowns, target.ref, now) === undefined && !isExhausted(policy, state, target)
+        (target) =>
+          Cool.outOf(cooldowns, target.ref, now) === undefined && !isExhausted(policy, state, target)
       )
 
 /** The call has nothing to hope for from this target: its attempts are used up, or its window is too small. */
@@ -376,7 +378,12 @@ const waitOrGiveUp = <Class extends string>(
     const tooLong = soonest.failure.retryAfter !== undefined && wait > Duration.toMillis(policy.maxWait)
     if (wait <= left && !tooLong) {
       const sleep = Math.min(left, wait * (1 + policy.retryAfterJitter * draw))
-      const next: CallState = { ...state, phase: "waiting", waits: state.waits + 1, spent: state.spent + sleep }
+      const next: CallState = {
+        ...state,
+        phase: "waiting",
+        waits: state.waits + 1,
+        spent: state.spent + sleep
+      }
       return [{ _tag: "Wait", until: snapshot.now + sleep, cooldown }, next]
     }
   }

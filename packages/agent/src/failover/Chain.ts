@@ -22,9 +22,12 @@ import type { TargetSpec } from "./ProviderModel.ts"
 import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
 
 /** No target of the chain could be built. */
-export class ChainError extends Schema.TaggedError<ChainError>("@outlast/agent/failover/ChainError")("ChainError", {
-  targets: Schema.Array(TargetOut)
-}) {
+export class ChainError extends Schema.TaggedError<ChainError>("@outlast/agent/failover/ChainError")(
+  "ChainError",
+  {
+    targets: Schema.Array(TargetOut)
+  }
+) {
   override get message(): string {
     const lines = this.targets.map(
       ({ target, failure }) => `  ${target.id}: ${whatHappened(failure)}. ${whatToDo(failure)}`
@@ -122,7 +125,9 @@ const loadKey = (source: KeySource, ref: TargetRef): Effect.Effect<Key | Provide
   if (source === noKey) return Effect.map(Effect.orDie(source.load), (value) => ({ _tag: "Key", value }))
   const missing = local(missingKey, new Auth({ permanent: false }), ref)
   return source.load.pipe(
-    Effect.map((value): Key | ProviderFailure => (Redacted.value(value) === "" ? missing : { _tag: "Key", value })),
+    Effect.map((value): Key | ProviderFailure =>
+      Redacted.value(value) === "" ? missing : { _tag: "Key", value }
+    ),
     Effect.orElseSucceed(() => missing)
   )
 }

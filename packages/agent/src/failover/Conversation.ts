@@ -17,7 +17,9 @@ const isPartialThinking = (part: { readonly type: string; readonly options: Opti
 /** The prompt without our options and without unfinished thinking. The same object where there is nothing to do. */
 export const strip = (prompt: Prompt.Prompt): Prompt.Prompt =>
   prompt.content.some(isTouched)
-    ? Prompt.fromMessages(prompt.content.flatMap((message) => (isTouched(message) ? stripMessage(message) : [message])))
+    ? Prompt.fromMessages(
+        prompt.content.flatMap((message) => (isTouched(message) ? stripMessage(message) : [message]))
+      )
     : prompt
 
 const stripMessage = (message: Prompt.Message): ReadonlyArray<Prompt.Message> => {
@@ -75,9 +77,10 @@ export const continued = (prompt: Prompt.Prompt, partial: string, nudge: string)
 export const texts = (prompt: Prompt.Prompt): ReadonlyArray<string> =>
   prompt.content.flatMap((message): ReadonlyArray<string> => {
     if (message.role === "system") return [message.content]
-    const parts: ReadonlyArray<AnyPart & { readonly text?: unknown; readonly result?: unknown }> = message.content
+    const parts: ReadonlyArray<AnyPart & { readonly text?: unknown; readonly result?: unknown }> =
+      message.content
     return parts.flatMap((part) => {
       const text = part.text ?? part.result
-      return text === undefined ? [] : [typeof text === "string" ? text : JSON.stringify(text) ?? ""]
+      return text === undefined ? [] : [typeof text === "string" ? text : (JSON.stringify(text) ?? "")]
     })
   })

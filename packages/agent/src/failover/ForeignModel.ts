@@ -43,7 +43,10 @@ export const target = <E, R>(options: {
 })
 
 /** The two hooks over a model. */
-export const fromLanguageModel = (model: LanguageModel.LanguageModel, info: ModelInfo = {}): ProviderModel => ({
+export const fromLanguageModel = (
+  model: LanguageModel.LanguageModel,
+  info: ModelInfo = {}
+): ProviderModel => ({
   info,
   generateText: (request) => {
     const { responseFormat } = request
@@ -79,8 +82,10 @@ const toFailure = (error: AiError.AiError): ProviderFailure => {
   if (failure._tag === "ProviderFailure") return failure
   const { soonest, targets } = failure
   const told =
-    targets.find(({ availableIn }) => soonest !== undefined && availableIn !== undefined && Duration.equals(availableIn, soonest)) ??
-    targets[0]
+    targets.find(
+      ({ availableIn }) =>
+        soonest !== undefined && availableIn !== undefined && Duration.equals(availableIn, soonest)
+    ) ?? targets[0]
   return told?.failure ?? Classifier.failureOf(error)
 }
 

@@ -1,7 +1,8 @@
 /**
  * Where a key comes from. The name is public, the value never leaves its `Redacted`.
  */
-import { Config, Effect, Redacted } from "effect"
+import type { Redacted } from "effect"
+import { Config, Effect } from "effect"
 
 export interface KeySource {
   /** Shown in events and errors, for example `ANTHROPIC_API_KEY`. */
@@ -14,4 +15,7 @@ export interface KeySource {
 export const env = (name: string): KeySource => ({ name, load: Config.Redacted(name) })
 
 /** A key that is already there. */
-export const value = (name: string, key: Redacted.Redacted): KeySource => ({ name, load: Effect.succeed(key) })
+export const value = (name: string, key: Redacted.Redacted): KeySource => ({
+  name,
+  load: Effect.succeed(key)
+})

@@ -218,12 +218,17 @@ export const background: RecoveryPolicy = {
 }
 
 /** The same policy with every wait exact: for tests of what a policy does. */
-export const withoutJitter = <Class extends string>(policy: RecoveryPolicy<Class>): RecoveryPolicy<Class> => ({
+export const withoutJitter = <Class extends string>(
+  policy: RecoveryPolicy<Class>
+): RecoveryPolicy<Class> => ({
   ...policy,
   retryAfterJitter: 0,
   // Object.entries forgets the key type; the keys are those of `rows`.
   rows: Object.fromEntries(
-    Object.entries<Row>(policy.rows).map(([name, row]) => [name, { ...row, backoff: { ...row.backoff, jitter: 0 } }])
+    Object.entries<Row>(policy.rows).map(([name, row]) => [
+      name,
+      { ...row, backoff: { ...row.backoff, jitter: 0 } }
+    ])
   ) as { [C in Class]: Row }
 })
 

@@ -6,7 +6,8 @@
  * while we wait for the provider, never while the consumer is busy. An attempt is closed, its request aborted,
  * before the next one begins.
  */
-import { Cause, Channel, Duration, Effect, Exit, Pull, Queue, Scope, Stream } from "effect"
+import type { Pull } from "effect"
+import { Cause, Channel, Duration, Effect, Exit, Queue, Scope, Stream } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
@@ -44,7 +45,9 @@ export const streamText = <E>(
         const request = yield* requestOf(options)
         const gate = new StreamGate(run.requested)
         const open = (attempt: Attempt) => Opened.make(run, gate, attempt, request(attempt.target), scope)
-        let opened = yield* run.advance({ _tag: "Started" }).pipe(Effect.mapError(toError), Effect.flatMap(open))
+        let opened = yield* run
+          .advance({ _tag: "Started" })
+          .pipe(Effect.mapError(toError), Effect.flatMap(open))
 
         const pull: PullOf<E> = Effect.suspend(() => {
           if (gate.finish !== undefined) return Cause.done()
@@ -62,7 +65,9 @@ export const streamText = <E>(
           })
         const failed = (failure: ProviderFailure): PullOf<E> =>
           opened.close.pipe(
-            Effect.andThen(run.failed(opened.attempt, opened.located(failure), gate.commit, usageOf(gate.failed))),
+            Effect.andThen(
+              run.failed(opened.attempt, opened.located(failure), gate.commit, usageOf(gate.failed))
+            ),
             Effect.mapError(toError),
             Effect.flatMap(open),
             Effect.flatMap((next) => {
@@ -155,7 +160,8 @@ class Opened {
       }),
       Effect.matchEffect({
         onSuccess: (parts) => received(this.#read(parts, waitedFrom)),
-        onFailure: (failure) => failed(Cause.isDone(failure) ? local("stream/cut", new Network(), ref) : failure)
+        onFailure: (failure) =>
+          failed(Cause.isDone(failure) ? local("stream/cut", new Network(), ref) : failure)
       })
     )
   }

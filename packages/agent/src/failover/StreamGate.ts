@@ -236,7 +236,8 @@ type BlockPart =
   | Response.ReasoningEndPartEncoded
 
 /** A part of a text or of thinking, whose block the gate keeps. */
-const isBlock = (part: Part): part is BlockPart => part.type.startsWith("text-") || part.type.startsWith("reasoning-")
+const isBlock = (part: Part): part is BlockPart =>
+  part.type.startsWith("text-") || part.type.startsWith("reasoning-")
 
 /** Whether the program may act on it: a tool call, or the parameters of one. */
 const isForProgram = (part: Part): boolean => {

@@ -34,7 +34,10 @@ export const generateText = (
             )
         })
       }
-      return Effect.onInterrupt(Effect.flatMap(run.advance({ _tag: "Started" }), attempted), () => run.abandoned)
+      return Effect.onInterrupt(
+        Effect.flatMap(run.advance({ _tag: "Started" }), attempted),
+        () => run.abandoned
+      )
     })
   )
 
@@ -58,17 +61,23 @@ const answerOf = (
   target.model.generateText(request).pipe(
     Effect.timeoutOrElse({
       duration: policy.limits.total,
-      orElse: () => Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), target.ref))
+      orElse: () =>
+        Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), target.ref))
     }),
     Effect.matchEffect({
       onFailure: (failure) => Effect.fail({ failure }),
       onSuccess: (parts): Effect.Effect<Answer, NoAnswer> => {
         const finish = parts.findLast((part) => part.type === "finish")
         if (finish === undefined) {
-          return Effect.fail({ failure: local("answer/no-finish", new Format({ side: "response" }), target.ref) })
+          return Effect.fail({
+            failure: local("answer/no-finish", new Format({ side: "response" }), target.ref)
+          })
         }
         return finish.reason === "error"
-          ? Effect.fail({ failure: local("answer/finish-error", new ServerError(), target.ref), usage: finish.usage })
+          ? Effect.fail({
+              failure: local("answer/finish-error", new ServerError(), target.ref),
+              usage: finish.usage
+            })
           : Effect.succeed({ parts, finish })
       }
     })

@@ -17,7 +17,12 @@ export const TargetOut = Schema.Struct({
 export type TargetOut = typeof TargetOut.Type
 
 /** What does not pass by itself. */
-const needsPerson: ReadonlySet<ReasonTag> = new Set<ReasonTag>(["Auth", "Billing", "ModelNotFound", "PermanentNetwork"])
+const needsPerson: ReadonlySet<ReasonTag> = new Set<ReasonTag>([
+  "Auth",
+  "Billing",
+  "ModelNotFound",
+  "PermanentNetwork"
+])
 
 /** No target of the chain can take the call within its deadline. */
 export class AllTargetsOut extends Schema.TaggedError<AllTargetsOut>("@outlast/agent/failure/AllTargetsOut")(

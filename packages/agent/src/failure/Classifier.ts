@@ -102,6 +102,10 @@ export const failureOf = (error: unknown, options: Options = {}): ProviderFailur
     retryAfter,
     target: options.target,
     // Who knows more secrets than we do scrubs again (`ProviderFailure.at`), and cuts to what is shown.
-    detail: Redaction.scrub(chain[0].message, options.secrets === undefined ? maxBody : maxDetail, options.secrets)
+    detail: Redaction.scrub(
+      chain[0].message,
+      options.secrets === undefined ? maxBody : maxDetail,
+      options.secrets
+    )
   })
 }

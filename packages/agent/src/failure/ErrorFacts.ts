@@ -63,13 +63,15 @@ const factsOf = (thrown: unknown, depth: number): ErrorFacts => {
   const http = AiError.isAiErrorReason(error) ? property(error, "http") : undefined
   const retryAfter = property(error, "retryAfter")
   const rawBody = property(error, "responseBody") ?? property(error, "body") ?? property(http, "body")
-  const body =
-    typeof rawBody === "string" ? rawBody : rawBody === undefined ? "" : (stringify(rawBody) ?? "")
+  const body = typeof rawBody === "string" ? rawBody : rawBody === undefined ? "" : (stringify(rawBody) ?? "")
   const parsed = bodyError(typeof error === "string" ? error : body) ?? bodyError(error)
   const ownMessage = typeof error === "string" ? error : text(property(error, "message"))
   return {
     status:
-      statusOf(error) ?? statusOf(property(error, "response")) ?? statusOf(property(http, "response")) ?? parsed?.status,
+      statusOf(error) ??
+      statusOf(property(error, "response")) ??
+      statusOf(property(http, "response")) ??
+      parsed?.status,
     code: parsed?.code ?? word(property(error, "code")),
     type: parsed?.type,
     headers: headersOf(
@@ -101,7 +103,8 @@ const bodyError = (body: unknown): BodyError | undefined => {
   const outer = Array.isArray(json) ? json[0] : json
   // A thrown Error is no body; a plain object may be the error part of a stream.
   const error = property(outer, "error") ?? (outer instanceof Error ? undefined : outer)
-  if (typeof error === "string") return { status: undefined, code: undefined, type: undefined, message: error }
+  if (typeof error === "string")
+    return { status: undefined, code: undefined, type: undefined, message: error }
   if (!Predicate.isObject(error)) return undefined
   const details = property(error, "details")
   const reason = Array.isArray(details)

@@ -37,7 +37,9 @@ export const scrub = (text: string, limit: number, secrets: Secrets = {}): strin
   clean = clean.replace(keyForms, mask)
   // Cut only then, or half a secret would stay at the edge.
   if (clean.length > limit * 2) clean = clean.slice(0, limit * 2)
-  clean = maskEchoes(clean, secrets.prompt ?? []).replace(/\s+/g, " ").trim()
+  clean = maskEchoes(clean, secrets.prompt ?? [])
+    .replace(/\s+/g, " ")
+    .trim()
   return clean.length > limit ? `${clean.slice(0, limit - 1)}…` : clean
 }
 
@@ -95,7 +97,9 @@ const windowFrom = (chars: string, from: number): number | undefined => {
 const compact = (text: string): string => text.replace(/\s+/g, "")
 
 /** The text without blanks, and where each of its characters stood. */
-const compactWithPlaces = (text: string): { readonly chars: string; readonly places: ReadonlyArray<number> } => {
+const compactWithPlaces = (
+  text: string
+): { readonly chars: string; readonly places: ReadonlyArray<number> } => {
   const places: Array<number> = []
   let chars = ""
   for (let i = 0; i < text.length; i++) {

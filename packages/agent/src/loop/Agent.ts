@@ -107,7 +107,10 @@ export const stream = <Tools extends Record<string, Tool.Any> = {}>(
       const emit = (part: Part): Effect.Effect<void> => Effect.asVoid(Queue.offer(queue, part))
       return loop(options, {
         ask: (prompt, toolkit) =>
-          LanguageModel.streamText({ prompt, toolkit, ...unresolved }).pipe(Stream.tap(emit), Stream.runCollect),
+          LanguageModel.streamText({ prompt, toolkit, ...unresolved }).pipe(
+            Stream.tap(emit),
+            Stream.runCollect
+          ),
         emit
       }).pipe(
         Effect.andThen((outcome) => emit({ type: "outcome", outcome })),
@@ -184,9 +187,17 @@ const loop = <Tools extends Record<string, Tool.Any>>(
             const startedAt = clock.monotonicTimeNanosUnsafe()
             const result = yield* complete.has(finish)
               ? runCall<ToolFailure<Tools>, Services<Tools>>(kit.handlers, call, before.content, bounds)
-              : Effect.succeed(refused(call, "execution-interrupted", "The answer was cut: the call was not run."))
+              : Effect.succeed(
+                  refused(call, "execution-interrupted", "The answer was cut: the call was not run.")
+                )
             const elapsed = Number(clock.monotonicTimeNanosUnsafe() - startedAt) / 1_000_000
-            yield* publish({ _tag: "ToolFinished", turn, tool: call.name, isFailure: result.isFailure, elapsed })
+            yield* publish({
+              _tag: "ToolFinished",
+              turn,
+              tool: call.name,
+              isFailure: result.isFailure,
+              elapsed
+            })
             done.set(call.id, result)
             yield* emit(result)
             return result
@@ -208,7 +219,12 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       prompt = Prompt.concat(prompt, Prompt.fromResponseParts([...parts, ...results]))
 
       const so = totals(tally)
-      const next = transition(bounds, { number: turn, finish, toolCalls: calls.length, costUsd: so.costUsd ?? 0 })
+      const next = transition(bounds, {
+        number: turn,
+        finish,
+        toolCalls: calls.length,
+        costUsd: so.costUsd ?? 0
+      })
       yield* moved(turn, next)
       if (next !== "next_turn") {
         return {
@@ -253,13 +269,21 @@ const handlersOf = <Tools extends Record<string, Tool.Any>>(
       }))
 
 /** Reasons after which an answer is whole; after any other its tool calls may be cut. */
-const complete: ReadonlySet<Response.FinishReason> = new Set<Response.FinishReason>(["stop", "tool-calls", "pause"])
+const complete: ReadonlySet<Response.FinishReason> = new Set<Response.FinishReason>([
+  "stop",
+  "tool-calls",
+  "pause"
+])
 
 const textOf = (parts: ReadonlyArray<Response.AnyPart>): string =>
-  parts.map((part) => (part.type === "text" ? part.text : part.type === "text-delta" ? part.delta : "")).join("")
+  parts
+    .map((part) => (part.type === "text" ? part.text : part.type === "text-delta" ? part.delta : ""))
+    .join("")
 
 const toFailure = (error: AiError.AiError, prompt: Prompt.Prompt): CallFailure =>
-  Option.getOrElse(failureOf(error), () => Classifier.failureOf(error, { secrets: { prompt: texts(prompt) } }))
+  Option.getOrElse(failureOf(error), () =>
+    Classifier.failureOf(error, { secrets: { prompt: texts(prompt) } })
+  )
 
 const boundsOf = <Tools extends Record<string, Tool.Any>>(options: Options<Tools>): Bounds & Settings => {
   const maxTurns = atLeastOne("maxTurns", options.maxTurns ?? defaults.maxTurns)

@@ -58,7 +58,8 @@ export const transcriptOf = <E>(cause: Cause.Cause<E>): Option.Option<Transcript
   for (const reason of cause.reasons) {
     const left = Context.getOption(Cause.reasonAnnotations(reason), Left)
     if (Option.isSome(left)) return left
-    if (reason._tag === "Fail" && reason.error instanceof AgentFailed) return Option.some(reason.error.transcript)
+    if (reason._tag === "Fail" && reason.error instanceof AgentFailed)
+      return Option.some(reason.error.transcript)
   }
   return Option.none()
 }

@@ -19,7 +19,9 @@ export interface Settings {
   /** How many calls of a turn run at once. */
   readonly concurrency: number
   /** Asked for tools that need approval; without it they are refused. */
-  readonly approve: ((call: { readonly tool: string; readonly params: unknown }) => Effect.Effect<boolean>) | undefined
+  readonly approve:
+    | ((call: { readonly tool: string; readonly params: unknown }) => Effect.Effect<boolean>)
+    | undefined
 }
 
 /** The result of one call. `E` are the failures that the tools declare. */
@@ -32,11 +34,16 @@ export const runCall = <E, R>(
   Effect.gen(function* () {
     const tool = Object.hasOwn(kit.tools, call.name) ? kit.tools[call.name] : undefined
     if (tool !== undefined && (yield* needsApproval(tool, call, messages))) {
-      const approved = yield* settings.approve?.({ tool: call.name, params: call.params }) ?? Effect.succeed(false)
+      const approved = yield* (
+        settings.approve?.({ tool: call.name, params: call.params }) ?? Effect.succeed(false)
+      )
       if (!approved) return refused(call, "execution-denied", "This call was not approved.")
     }
     const last = yield* handle(kit, call).pipe(
-      Effect.timeoutOrElse({ duration: settings.timeout, orElse: () => Effect.succeed(timedOut(call, settings.timeout)) })
+      Effect.timeoutOrElse({
+        duration: settings.timeout,
+        orElse: () => Effect.succeed(timedOut(call, settings.timeout))
+      })
     )
     return last
     // The kit's own types are erased here; `Agent.run` states them.

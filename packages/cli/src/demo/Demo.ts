@@ -1,9 +1,9 @@
 /**
  * `outlast demo`: the same program, with the same faults, first without Outlast and then with it.
  */
-import { Console, Effect, FileSystem, Layer, Option, Redacted, Ref, Stream } from "effect"
-import type { PlatformError } from "effect"
-import { LanguageModel } from "effect/ai"
+import { Console, Data, Effect, FileSystem, Option, Redacted, Ref, Stream } from "effect"
+import type { Duration, Layer, PlatformError } from "effect"
+import type { LanguageModel } from "effect/ai"
 import { Direct, Failover, KeySource } from "@outlast/agent"
 import type { Chain, FailoverEvent, ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi } from "@outlast/providers"
@@ -33,6 +33,7 @@ export type RealProvider = "anthropic" | "openai" | "google"
 /** Runs the demo. `true` when the job was done and verified. */
 export const run = (options: Options) =>
   Effect.gen(function* () {
+    yield* checked(options)
     const summary = Option.isSome(options.provider)
       ? yield* real(options.provider.value, options)
       : yield* rehearsed(options)
@@ -42,6 +43,18 @@ export const run = (options: Options) =>
     return summary.outcome === "completed" && summary.jobVerified
   })
 
+/** Options that contradict one another are said, not ignored. */
+const checked = ({ plan, seed, provider, model }: Options): Effect.Effect<void, UsageError> => {
+  const wrong = (message: string) => Effect.fail(new UsageError({ message }))
+  if (Option.isSome(plan) && Option.isSome(seed)) return wrong("Give either --plan or --seed, not both.")
+  if (Option.isSome(provider) && (Option.isSome(plan) || Option.isSome(seed))) {
+    return wrong("--plan and --seed are for the fake providers: leave them out with --provider.")
+  }
+  return Option.isSome(model) && Option.isNone(provider)
+    ? wrong("--model names a model of --provider: give that, too.")
+    : Effect.void
+}
+
 /** Both runs against fake providers on this machine. */
 const rehearsed = (options: Options) =>
   Effect.gen(function* () {
@@ -50,12 +63,16 @@ const rehearsed = (options: Options) =>
     yield* title(paint, "Without Outlast: a plain effect/ai program with one provider")
     const first = yield* withServer(plan, paint, (server, timeline) => {
       const [target] = targetsAt(server)
-      return doTheJob(Direct.layer(target), timeline)
+      return doTheJob(Direct.layer(target), timeline, limits.without)
     })
     yield* Console.log("")
-    yield* Console.log(`  The agent ${first.outcome === "failed" ? "died" : "lived"}; the job is ${first.jobVerified ? "" : "not "}done.`)
+    yield* Console.log(
+      `  The agent ${first.outcome === "failed" ? "died" : "lived"}; the job is ${first.jobVerified ? "" : "not "}done.`
+    )
     yield* title(paint, "With Outlast: the same program and the same faults, another layer")
-    return yield* withServer(plan, paint, (server, timeline) => doTheJob(Failover.layer(targetsAt(server)), timeline))
+    return yield* withServer(plan, paint, (server, timeline) =>
+      doTheJob(Failover.layer(targetsAt(server)), timeline, limits.with)
+    )
   })
 
 /** The job with a real provider, whose key is in the environment. */
@@ -69,7 +86,9 @@ const real = (provider: RealProvider, { paint, model }: Options) =>
       })
     }
     yield* title(paint, `With Outlast, and the real ${name}`)
-    return yield* Effect.flatMap(Timeline.make(paint), (timeline) => doTheJob(Failover.layer([target]), timeline))
+    return yield* Effect.flatMap(Timeline.make(paint), (timeline) =>
+      doTheJob(Failover.layer([target]), timeline, limits.real)
+    )
   })
 
 const realTarget = (
@@ -79,7 +98,11 @@ const realTarget = (
   const named = (fallback: string) => Option.getOrElse(model, () => fallback)
   switch (provider) {
     case "anthropic":
-      return { target: Anthropic.model(named("claude-sonnet-4-5")), key: Anthropic.defaults.keys[0], name: "Anthropic" }
+      return {
+        target: Anthropic.model(named("claude-sonnet-4-5")),
+        key: Anthropic.defaults.keys[0],
+        name: "Anthropic"
+      }
     case "openai":
       return { target: OpenAi.model(named("gpt-5.1")), key: OpenAi.defaults.keys[0], name: "OpenAI" }
     case "google":
@@ -87,8 +110,17 @@ const realTarget = (
   }
 }
 
+/** A plan may make a provider fall silent for ever. Without Outlast nobody notices; the demo has to end. */
+const limits = { without: "15 seconds", with: "5 minutes", real: "15 minutes" } as const
+
+class TooSlow extends Data.TaggedError("TooSlow")<{}> {
+  override readonly message = "The program still waits for its provider. The demo does not wait longer."
+}
+
 /** The chain of the second run; the first run has only its first entry, with its first key. */
-const targetsAt = (server: FakeProvider.FakeProvider): readonly [ProviderModel.TargetSpec, ProviderModel.TargetSpec] => [
+const targetsAt = (
+  server: FakeProvider.FakeProvider
+): readonly [ProviderModel.TargetSpec, ProviderModel.TargetSpec] => [
   Anthropic.model("claude-sonnet-4-5", {
     baseUrl: server.baseUrl("anthropic"),
     keys: Story.keys.anthropic.map(demoKey)
@@ -115,7 +147,8 @@ const withServer = <A, E, R>(
 /** Runs the program on a fresh project, shows what happens, and checks the result. */
 const doTheJob = (
   model: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError>,
-  timeline: Timeline.Timeline
+  timeline: Timeline.Timeline,
+  limit: Duration.Input
 ) =>
   Effect.scoped(
     Effect.gen(function* () {
@@ -126,15 +159,22 @@ const doTheJob = (
       const watch = ResilienceEvents.layerHandler((event) => {
         // Nothing but the failover publishes in the demo.
         const known = event as FailoverEvent.FailoverEvent
-        return Effect.andThen(Ref.update(events, (all) => [...all, known]), timeline.event(known))
+        return Effect.andThen(
+          Ref.update(events, (all) => [...all, known]),
+          timeline.event(known)
+        )
       })
       const workspace = Project.layer(project.folder, (tool) =>
-        Effect.andThen(Ref.update(tools, (n) => n + 1), timeline.agent(`⚒ ${tool}`))
+        Effect.andThen(
+          Ref.update(tools, (n) => n + 1),
+          timeline.agent(`⚒ ${tool}`)
+        )
       )
       const outcome = yield* fixTheTest((text) => timeline.agent(`“${text}”`, paint.strong)).pipe(
         Effect.as("completed" as const),
         Effect.provide([model, workspace]),
         Effect.provide(watch),
+        Effect.timeoutOrElse({ duration: limit, orElse: () => Effect.fail(new TooSlow()) }),
         Effect.catch((error) => Effect.as(timeline.agent(`✗ ${error.message}`, paint.bad), "failed" as const))
       )
       return Summary.make(yield* Ref.get(events), {
@@ -147,9 +187,6 @@ const doTheJob = (
 
 const planOf = ({ plan, seed }: Options) =>
   Effect.gen(function* () {
-    if (Option.isSome(plan) && Option.isSome(seed)) {
-      return yield* new UsageError({ message: "Give either --plan or --seed, not both." })
-    }
     if (Option.isSome(plan)) return yield* readPlan(plan.value)
     return Option.isSome(seed) ? yield* Story.seeded(seed.value) : Story.plan
   })
@@ -157,15 +194,22 @@ const planOf = ({ plan, seed }: Options) =>
 const readPlan = (file: string): Effect.Effect<FaultPlan.FaultPlan, UsageError, FileSystem.FileSystem> =>
   Effect.gen(function* () {
     const fs = yield* FileSystem.FileSystem
-    const text = yield* fs.readFileString(file).pipe(
-      Effect.mapError((error: PlatformError.PlatformError) => new UsageError({ message: `The plan ${file} cannot be read: ${error.message}` }))
-    )
+    const text = yield* fs
+      .readFileString(file)
+      .pipe(
+        Effect.mapError(
+          (error: PlatformError.PlatformError) =>
+            new UsageError({ message: `The plan ${file} cannot be read: ${error.message}` })
+        )
+      )
     const json = yield* Effect.try({
       try: (): unknown => JSON.parse(text),
       catch: (error) => new UsageError({ message: `The plan ${file} is not JSON: ${String(error)}` })
     })
     const withAnswers =
-      typeof json === "object" && json !== null && !Array.isArray(json) ? { answers: Story.answers, ...json } : json
+      typeof json === "object" && json !== null && !Array.isArray(json)
+        ? { answers: Story.answers, ...json }
+        : json
     return yield* Effect.mapError(
       FaultPlan.decode(withAnswers),
       (error) => new UsageError({ message: `The plan ${file} cannot be used. ${error.message}` })

@@ -3,9 +3,16 @@
  *
  * It runs twice, with one line changed outside of it: the layer that provides its `LanguageModel`.
  */
-import { Effect, Stream } from "effect"
+import { Data, Effect, Stream } from "effect"
 import { Chat } from "effect/ai"
 import { task, Workspace } from "./Project.ts"
+
+/** The model went on asking for tools. */
+export class TooManyTurns extends Data.TaggedError("TooManyTurns")<{}> {
+  override get message(): string {
+    return `The model asked for tools in ${maxTurns} turns in a row.`
+  }
+}
 
 /** More turns than the job needs: a model that never stops must not run for ever. */
 const maxTurns = 20
@@ -26,5 +33,5 @@ export const fixTheTest = (show: (text: string) => Effect.Effect<void>) =>
       )
       if (tools === 0) return text
     }
-    return yield* Effect.die(new Error(`The model asked for tools in ${maxTurns} turns in a row.`))
+    return yield* new TooManyTurns()
   })

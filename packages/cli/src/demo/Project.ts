@@ -30,7 +30,11 @@ test("gives nothing off by default", () => assert.equal(total(items), 3499))
 test("takes the discount off the whole cart", () => assert.equal(total(items, 10), 3149))
 `
 
-const files = { "src/cart.mjs": source, "test/cart.test.mjs": tests, "README.md": "# A shopping cart\n" } as const
+const files = {
+  "src/cart.mjs": source,
+  "test/cart.test.mjs": tests,
+  "README.md": "# A shopping cart\n"
+} as const
 
 /** What an agent may do with the project. */
 export const Workspace = Toolkit.make(
@@ -93,16 +97,26 @@ export const make: Effect.Effect<Project, PlatformError.PlatformError, Services 
 /** Characters of test output that the agent gets. */
 const maxOutput = 4_000
 
+/** The tests of this project take a second; an edit may make them run for ever. */
+const testLimit = "20 seconds"
+
+/** What runs is code that a model wrote: it gets nothing of our environment, and no more time than it needs. */
 const runTests = (folder: string) =>
-  Effect.scoped(
-    Effect.gen(function* () {
-      const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
-      // A run of our own tests must not make the project's runner report to it.
-      const env = { NODE_OPTIONS: "", NODE_TEST_CONTEXT: undefined }
-      const command = ChildProcess.make(process.execPath, ["--test", "--test-reporter=tap"], { cwd: folder, env, extendEnv: true })
-      const handle = yield* spawner.spawn(command)
-      const output = yield* handle.all.pipe(Stream.decodeText(), Stream.mkString)
-      return { exitCode: Number(yield* handle.exitCode), output: output.slice(0, maxOutput) }
+  Effect.gen(function* () {
+    const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
+    const command = ChildProcess.make(process.execPath, ["--test", "--test-reporter=tap"], {
+      cwd: folder,
+      env: { PATH: process.env["PATH"] },
+      extendEnv: false
+    })
+    const handle = yield* spawner.spawn(command)
+    const output = yield* handle.all.pipe(Stream.decodeText(), Stream.mkString)
+    return { exitCode: Number(yield* handle.exitCode), output: output.slice(0, maxOutput) }
+  }).pipe(
+    Effect.scoped,
+    Effect.timeoutOrElse({
+      duration: testLimit,
+      orElse: () => Effect.succeed({ exitCode: 124, output: `The tests did not end within ${testLimit}.` })
     })
   )
 
@@ -121,7 +135,10 @@ export const layer = (folder: string, used: (tool: string) => Effect.Effect<void
       }
       const read = (name: string) =>
         Effect.flatMap(inside(name), (full) =>
-          Effect.mapError(fs.readFileString(full), () => `There is no file ${name}. list_files shows what there is.`)
+          Effect.mapError(
+            fs.readFileString(full),
+            () => `There is no file ${name}. list_files shows what there is.`
+          )
         )
       const list = fs.readDirectory(folder, { recursive: true }).pipe(
         Effect.map((names) => names.filter((name) => path.extname(name) !== "").sort()),
@@ -132,7 +149,9 @@ export const layer = (folder: string, used: (tool: string) => Effect.Effect<void
           const full = yield* inside(name)
           const parts = (yield* read(name)).split(find)
           if (find === "" || parts.length !== 2) {
-            return yield* Effect.fail(`\`find\` must occur exactly once in ${name}; it occurs ${parts.length - 1} times.`)
+            return yield* Effect.fail(
+              `\`find\` must occur exactly once in ${name}; it occurs ${parts.length - 1} times.`
+            )
           }
           yield* Effect.orDie(fs.writeFileString(full, parts.join(replace)))
           return `Edited ${name}.`

@@ -20,8 +20,7 @@ export const answers: ReadonlyArray<FaultPlan.Answer> = [
     ]
   },
   {
-    text:
-      "The test passes a percentage, 15 for fifteen percent, but discount takes it for a fraction: it multiplies by one minus 15. It has to divide by a hundred first.",
+    text: "The test passes a percentage, 15 for fifteen percent, but discount takes it for a fraction: it multiplies by one minus 15. It has to divide by a hundred first.",
     toolCalls: [
       {
         name: "edit_file",
@@ -31,8 +30,7 @@ export const answers: ReadonlyArray<FaultPlan.Answer> = [
   },
   { text: "That should be it. The tests will tell.", toolCalls: [{ name: "run_tests", params: {} }] },
   {
-    text:
-      "Mended: discount in src/cart.mjs took the percentage for a fraction. It now divides by 100, and all four tests pass."
+    text: "Mended: discount in src/cart.mjs took the percentage for a fraction. It now divides by 100, and all four tests pass."
   }
 ]
 

@@ -38,7 +38,9 @@ export const make = (paint: Paint): Effect.Effect<Timeline> =>
       Effect.gen(function* () {
         const seconds = ((yield* Clock.currentTimeMillis) - (yield* Ref.get(startedAt))) / 1_000
         const time = paint.dim(`${seconds.toFixed(2).padStart(6)}s`)
-        yield* Console.log(`${time}  ${colour(right === "" ? left : left.padEnd(leftWidth))}${paint.dim(right)}`.trimEnd())
+        yield* Console.log(
+          `${time}  ${colour(right === "" ? left : left.padEnd(leftWidth))}${paint.dim(right)}`.trimEnd()
+        )
       })
     const agent = (line: string, colour = plain) => print(line, "", colour)
     return {

@@ -31,12 +31,14 @@ export const defaults = { initial: "1 second", factor: 2, cap: "30 seconds", jit
  * Defaults: see {@link defaults}. Throws a `RangeError` for a factor below 1, a jitter outside [0, 1], or a
  * negative or infinite duration.
  */
-export const exponential = (options: {
-  readonly initial?: Duration.Input | undefined
-  readonly factor?: number | undefined
-  readonly cap?: Duration.Input | undefined
-  readonly jitter?: number | undefined
-} = {}): Backoff => {
+export const exponential = (
+  options: {
+    readonly initial?: Duration.Input | undefined
+    readonly factor?: number | undefined
+    readonly cap?: Duration.Input | undefined
+    readonly jitter?: number | undefined
+  } = {}
+): Backoff => {
   const initial = finite("initial", options.initial ?? defaults.initial)
   const cap = finite("cap", options.cap ?? defaults.cap)
   const factor = options.factor ?? defaults.factor
@@ -64,7 +66,9 @@ const finite = (field: string, input: Duration.Input): Duration.Duration => {
   const duration = Duration.fromInputUnsafe(input)
   const millis = Duration.toMillis(duration)
   if (!(millis >= 0 && Number.isFinite(millis))) {
-    throw new RangeError(`Backoff.exponential: ${field} must be finite and not negative, got ${String(input)}`)
+    throw new RangeError(
+      `Backoff.exponential: ${field} must be finite and not negative, got ${String(input)}`
+    )
   }
   return duration
 }

@@ -61,6 +61,5 @@ export const layer = (options: { readonly capacity?: number | undefined } = {}):
   )
 
 /** Hands every event to `handle`, in order, in the fiber that publishes it: keep it short. */
-export const layerHandler = (
-  handle: (event: ResilienceEvent) => Effect.Effect<void>
-): Layer.Layer<never> => Layer.succeed(ResilienceEvents, { publish: handle, stream: Stream.empty })
+export const layerHandler = (handle: (event: ResilienceEvent) => Effect.Effect<void>): Layer.Layer<never> =>
+  Layer.succeed(ResilienceEvents, { publish: handle, stream: Stream.empty })

@@ -33,7 +33,11 @@ export const codes: ReadonlyArray<Rule> = [
   code("context", ["context_length_exceeded"], () => new ContextOverflow({})),
   code("model", ["model_not_found"], () => new ModelNotFound()),
   // Google answers 400 for a bad key, and says so only in the details.
-  code("key", ["invalid_api_key", "API_KEY_INVALID", "authentication_error"], () => new Auth({ permanent: false })),
+  code(
+    "key",
+    ["invalid_api_key", "API_KEY_INVALID", "authentication_error"],
+    () => new Auth({ permanent: false })
+  ),
   code("revoked", ["account_deactivated", "organization_on_hold"], () => new Auth({ permanent: true })),
   code("policy", ["content_filter", "content_policy_violation"], () => new ContentPolicy()),
   code("overloaded", ["overloaded_error", "UNAVAILABLE"], () => new Overloaded()),

@@ -34,8 +34,16 @@ export const connection: ReadonlyArray<Rule> = [
     () => new PermanentNetwork()
   ),
   errno("address", ["ERR_INVALID_URL"], () => new PermanentNetwork()),
-  errno("connect-timeout", ["UND_ERR_CONNECT_TIMEOUT"], () => new Timeout({ phase: "connect", local: false })),
-  errno("headers-timeout", ["UND_ERR_HEADERS_TIMEOUT"], () => new Timeout({ phase: "first-token", local: false })),
+  errno(
+    "connect-timeout",
+    ["UND_ERR_CONNECT_TIMEOUT"],
+    () => new Timeout({ phase: "connect", local: false })
+  ),
+  errno(
+    "headers-timeout",
+    ["UND_ERR_HEADERS_TIMEOUT"],
+    () => new Timeout({ phase: "first-token", local: false })
+  ),
   errno("body-timeout", ["UND_ERR_BODY_TIMEOUT"], () => new Timeout({ phase: "idle", local: false })),
   errno("timed-out", ["ETIMEDOUT"], () => new Timeout({ phase: "connect", local: false })),
   errno(

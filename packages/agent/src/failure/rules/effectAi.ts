@@ -27,7 +27,9 @@ const tag = (id: string, tags: ReadonlyArray<string>, reason: () => FailoverReas
 const networkKind = (id: string, kind: string, reason: () => FailoverReason): Rule => ({
   id: `effect-ai/${id}`,
   match: ({ tag, networkReason }) =>
-    tag === "NetworkError" && networkReason === kind ? { reason: reason(), signal: "code", matched: kind } : undefined
+    tag === "NetworkError" && networkReason === kind
+      ? { reason: reason(), signal: "code", matched: kind }
+      : undefined
 })
 
 export const effectAi: ReadonlyArray<Rule> = [
@@ -39,10 +41,20 @@ export const effectAi: ReadonlyArray<Rule> = [
   networkKind("encode", "EncodeError", () => new Format({ side: "request" })),
   networkKind("transport", "TransportError", () => new Network()),
   tag("server", ["InternalProviderError"], () => new ServerError()),
-  tag("response", ["InvalidResponseError", "InvalidOutputError", "StructuredOutputError"], () => new Format({ side: "response" })),
+  tag(
+    "response",
+    ["InvalidResponseError", "InvalidOutputError", "StructuredOutputError"],
+    () => new Format({ side: "response" })
+  ),
   tag(
     "request",
-    ["InvalidRequestError", "InvalidUserInputError", "UnsupportedSchemaError", "ToolConfigurationError", "ToolkitRequiredError"],
+    [
+      "InvalidRequestError",
+      "InvalidUserInputError",
+      "UnsupportedSchemaError",
+      "ToolConfigurationError",
+      "ToolkitRequiredError"
+    ],
     () => new Format({ side: "request" })
   )
 ]

@@ -39,11 +39,23 @@ export const statuses: ReadonlyArray<Rule> = [
   status(oneOf(499), "cancelled", () => new Cancelled()),
   // A gateway without an origin (502, 503) is out of capacity as far as a caller can tell; 529 says so.
   status(oneOf(502, 503, 529), "overloaded", () => new Overloaded()),
-  status((code) => code >= 500, "server", () => new ServerError()),
-  status((code) => code >= 400, "request", () => new Format({ side: "request" }))
+  status(
+    (code) => code >= 500,
+    "server",
+    () => new ServerError()
+  ),
+  status(
+    (code) => code >= 400,
+    "request",
+    () => new Format({ side: "request" })
+  )
 ]
 
 /** A success that the client could not use: an error page, garbage, an answer off its schema. */
 export const unusable: ReadonlyArray<Rule> = [
-  status((code) => code >= 200 && code < 300, "response", () => new Format({ side: "response" }))
+  status(
+    (code) => code >= 200 && code < 300,
+    "response",
+    () => new Format({ side: "response" })
+  )
 ]
