@@ -1,7 +1,7 @@
 /**
  * An agent with a tool, and a log of what happens to its calls.
  *
- *     npm run example -- agent
+ *     npm run agent -w examples
  */
 import { Console, Effect, Redacted, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"

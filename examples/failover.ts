@@ -1,7 +1,7 @@
 /**
  * An existing effect/ai program, made resilient by one layer.
  *
- *     npm run example -- failover
+ *     npm run failover -w examples
  *
  * The providers are fakes on this machine: the first key is wrong, the second is rate limited, another provider
  * answers. With real keys only `targets` changes: leave out `baseUrl`, and name the variables in `keys`.

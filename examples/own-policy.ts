@@ -1,7 +1,7 @@
 /**
  * A policy of one's own: the default, changed where it does not fit.
  *
- *     npm run example -- own-policy
+ *     npm run own-policy -w examples
  *
  * Here a server error is repeated once and not twice, nobody waits longer than ten seconds, and a cut stream
  * fails instead of being continued.

@@ -1,7 +1,7 @@
 /**
  * A test of what a program does when its provider is rate limited for 40 seconds. It takes no time.
  *
- *     npm run example -- virtual-time
+ *     npm run virtual-time -w examples
  */
 import { Console, Duration, Effect, Fiber } from "effect"
 import { LanguageModel } from "effect/ai"

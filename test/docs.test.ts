@@ -34,6 +34,7 @@ it("docs/failures.md has the rows of the default policy", () => {
     ...rows
   ].join("\n")
   const text = readFileSync(file, "utf8")
+  assert.match(text, /<!-- policy -->/)
   const wanted = text.replace(
     /<!-- policy -->[\s\S]*<!-- \/policy -->/,
     `<!-- policy -->\n\n${table}\n\n<!-- /policy -->`

@@ -12,6 +12,7 @@ import type { Answered } from "./Answered.ts"
 import type { Attempt, Chain } from "./CallRun.ts"
 import { CallRun } from "./CallRun.ts"
 import type { ProviderRequest } from "./ProviderModel.ts"
+import { timed } from "./Timed.ts"
 import { failureAt, requestOf } from "./AttemptRequest.ts"
 
 type Parts = Array<Response.PartEncoded>
@@ -58,12 +59,9 @@ const answerOf = (
   { target }: Attempt,
   request: ProviderRequest
 ): Effect.Effect<Answer, NoAnswer, IdGenerator.IdGenerator> =>
-  target.model.generateText(request).pipe(
-    Effect.timeoutOrElse({
-      duration: policy.limits.total,
-      orElse: () =>
-        Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), target.ref))
-    }),
+  timed(target.model.generateText(request), policy.limits.total, () =>
+    Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), target.ref))
+  ).pipe(
     Effect.matchEffect({
       onFailure: (failure) => Effect.fail({ failure }),
       onSuccess: (parts): Effect.Effect<Answer, NoAnswer> => {

@@ -1,0 +1,41 @@
+/**
+ * Every example runs with one command and says what it is meant to say.
+ */
+import { spawn } from "node:child_process"
+import { readdirSync, readFileSync } from "node:fs"
+import { fileURLToPath } from "node:url"
+import { assert, describe, it } from "vitest"
+
+const folder = fileURLToPath(new URL("../examples/", import.meta.url))
+
+const says: Readonly<Record<string, RegExp>> = {
+  "failover.ts": /^The Nile\.\nopenai\/gpt-4\.1#good answered in attempt 3, for \$0\.0000\d\d\n$/,
+  "agent.ts": /AttemptFailed\n[\s\S]*In Lisbon it is ten past nine\.\n2 turns, 1 tool call, \$0\.000\d+\n$/,
+  "virtual-time.ts": /^Here I am again\. The requests were sent at 0 and 40s\.\n$/,
+  "own-policy.ts": /^No target is left after 2 attempts\.\n[\s\S]*\nattempts: 2\n$/
+}
+
+const run = (file: string): Promise<{ readonly exitCode: number | null; readonly output: string }> =>
+  new Promise((resolve) => {
+    const child = spawn(process.execPath, ["--conditions=@outlast/source", file], { cwd: folder })
+    let output = ""
+    child.stdout.on("data", (chunk) => (output += chunk))
+    child.stderr.on("data", (chunk) => (output += chunk))
+    child.on("close", (exitCode) => resolve({ exitCode, output }))
+  })
+
+describe("examples", () => {
+  const files = readdirSync(folder).filter((name) => name.endsWith(".ts"))
+  for (const file of files) {
+    it(file, { timeout: 60_000 }, async () => {
+      const { exitCode, output } = await run(file)
+      assert.strictEqual(exitCode, 0, output)
+      assert.match(output, says[file] ?? /^ $/)
+    })
+  }
+
+  it("each is a script of the workspace", () => {
+    const { scripts } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8"))
+    assert.deepStrictEqual(Object.keys(scripts).sort(), files.map((name) => name.slice(0, -3)).sort())
+  })
+})
