@@ -23,10 +23,10 @@ import { StreamGate } from "./StreamGate.ts"
 
 type Part = Response.StreamPartEncoded
 type Parts = readonly [Part, ...Array<Part>]
+type PullOf<E> = Pull.Pull<Parts, E, void, IdGenerator.IdGenerator>
+
 /** Parts of an attempt that are read before the consumer asks for them, at most. */
 const readAhead = 64
-
-type PullOf<E> = Pull.Pull<Parts, E, void, IdGenerator.IdGenerator>
 
 /**
  * The parts of one answer, whatever number of attempts it takes. What the call fails with goes through
@@ -93,6 +93,7 @@ class Opened {
   #begun = false
   /** Milliseconds waited for the provider since it last sent something. */
   #silent = 0
+
   private constructor(
     run: CallRun,
     gate: StreamGate,

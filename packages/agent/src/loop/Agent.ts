@@ -30,8 +30,8 @@ import type { AgentEvent } from "./AgentEvent.ts"
 import { AgentFailed, leaving } from "./AgentFailed.ts"
 import type { Outcome, Tally } from "./Outcome.ts"
 import { count, emptyTally, totals } from "./Outcome.ts"
-import type { Kit, Settings } from "./ToolCalls.ts"
-import { refused, runCall } from "./ToolCalls.ts"
+import type { Kit, Running, Settings } from "./ToolCalls.ts"
+import { runCalls } from "./ToolCalls.ts"
 import { Transcript } from "./Transcript.ts"
 import type { Bounds, Transition } from "./Transition.ts"
 import { transition } from "./Transition.ts"
@@ -179,41 +179,23 @@ const loop = <Tools extends Record<string, Tool.Any>>(
 
       const finish = parts.findLast((part) => part.type === "finish")?.reason ?? "unknown"
       const calls = parts.filter((part) => part.type === "tool-call").filter((call) => !call.providerExecuted)
-      const done = new Map<string, Response.ToolResultPart<string, unknown, unknown>>()
-      const results = yield* Effect.forEach(
-        calls,
-        (call) =>
-          Effect.gen(function* () {
-            const startedAt = clock.monotonicTimeNanosUnsafe()
-            const result = yield* complete.has(finish)
-              ? runCall<ToolFailure<Tools>, Services<Tools>>(kit.handlers, call, before.content, bounds)
-              : Effect.succeed(
-                  refused(call, "execution-interrupted", "The answer was cut: the call was not run.")
-                )
-            const elapsed = Number(clock.monotonicTimeNanosUnsafe() - startedAt) / 1_000_000
-            yield* publish({
-              _tag: "ToolFinished",
-              turn,
-              tool: call.name,
-              isFailure: result.isFailure,
-              elapsed
-            })
-            done.set(call.id, result)
-            yield* emit(result)
-            return result
-          }),
-        { concurrency: bounds.concurrency }
-      ).pipe(
-        Effect.onInterrupt(() => publish({ _tag: "AgentTransition", turn, transition: "aborted_tools" })),
-        Effect.catchCause((cause) => {
-          // Every call has a result in the transcript, also the one that failed and those that it took along.
-          const all = calls.map(
-            (call) => done.get(call.id) ?? refused(call, "execution-failed", "The tool ended the run.")
+      const running: Running = {
+        kit: kit.handlers,
+        whole: complete.has(finish),
+        messages: before.content,
+        settings: bounds,
+        finished: (result, elapsed) =>
+          Effect.andThen(
+            publish({ _tag: "ToolFinished", turn, tool: result.name, isFailure: result.isFailure, elapsed }),
+            emit(result)
           )
-          const left = Prompt.concat(before, Prompt.fromResponseParts([...parts, ...all]))
-          const ended = Effect.failCause(leaving(cause, new Transcript(left)))
-          return Cause.hasInterruptsOnly(cause) ? ended : Effect.andThen(moved(turn, "tool_failed"), ended)
-        })
+      }
+      const results = yield* runCalls<ToolFailure<Tools>, Services<Tools>>(calls, running, (cause, all) => {
+        const left = Prompt.concat(before, Prompt.fromResponseParts([...parts, ...all]))
+        const ended = Effect.failCause(leaving(cause, new Transcript(left)))
+        return Cause.hasInterruptsOnly(cause) ? ended : Effect.andThen(moved(turn, "tool_failed"), ended)
+      }).pipe(
+        Effect.onInterrupt(() => publish({ _tag: "AgentTransition", turn, transition: "aborted_tools" }))
       )
       toolCalls += results.length
       prompt = Prompt.concat(prompt, Prompt.fromResponseParts([...parts, ...results]))

@@ -5,7 +5,8 @@
  * timeout and a refused approval are error results that the model reads. A failure that a tool declares with
  * `failureMode: "error"` ends the run, as it does in effect/ai.
  */
-import { Duration, Effect, Option, Schema, Stream, Tracer } from "effect"
+import type { Cause } from "effect"
+import { Clock, Duration, Effect, Option, Schema, Stream, Tracer } from "effect"
 import { AiError, Response } from "effect/ai"
 import type { Prompt, Tool, Toolkit } from "effect/ai"
 
@@ -24,8 +25,51 @@ export interface Settings {
     | undefined
 }
 
+/** A turn whose tools run. */
+export interface Running {
+  readonly kit: Kit
+  /** The answer is whole: its calls may run. */
+  readonly whole: boolean
+  /** The conversation before the answer. */
+  readonly messages: ReadonlyArray<Prompt.Message>
+  readonly settings: Settings
+  /** Hears of every result as it comes, with the milliseconds that it took. */
+  readonly finished: (result: Result, elapsed: number) => Effect.Effect<void>
+}
+
+/**
+ * The results of all calls of an answer, in the order of the calls. When a tool ends the run, `ended` gets the
+ * results that the transcript needs: of those that had one, and an error for the others.
+ */
+export const runCalls = <E, R>(
+  calls: ReadonlyArray<Call>,
+  running: Running,
+  ended: (cause: Cause.Cause<E>, results: ReadonlyArray<Result>) => Effect.Effect<never, E>
+): Effect.Effect<ReadonlyArray<Result>, E, R> => {
+  const done = new Map<string, Result>()
+  const one = (call: Call): Effect.Effect<Result, E, R> =>
+    Effect.gen(function* () {
+      const startedAt = yield* Clock.monotonicTimeNanos
+      const result = yield* running.whole
+        ? runCall<E, R>(running.kit, call, running.messages, running.settings)
+        : Effect.succeed(refused(call, "execution-interrupted", "The answer was cut: the call was not run."))
+      const elapsed = Number((yield* Clock.monotonicTimeNanos) - startedAt) / 1_000_000
+      done.set(call.id, result)
+      yield* running.finished(result, elapsed)
+      return result
+    })
+  return Effect.forEach(calls, one, { concurrency: running.settings.concurrency }).pipe(
+    Effect.catchCause((cause) =>
+      ended(
+        cause,
+        calls.map((call) => done.get(call.id) ?? refused(call, "execution-failed", "A tool ended the run."))
+      )
+    )
+  )
+}
+
 /** The result of one call. `E` are the failures that the tools declare. */
-export const runCall = <E, R>(
+const runCall = <E, R>(
   kit: Kit,
   call: Call,
   messages: ReadonlyArray<Prompt.Message>,
@@ -50,7 +94,7 @@ export const runCall = <E, R>(
   }) as Effect.Effect<Result, E, R>
 
 /** A result without running anything. */
-export const refused = (call: Call, type: string, reason: string): Result => {
+const refused = (call: Call, type: string, reason: string): Result => {
   const result = { type, reason }
   return Response.makePart("tool-result", {
     id: call.id,
