@@ -72,34 +72,29 @@ const buildSpec = <E, R>(
   ids: Set<string>
 ): Effect.Effect<ReadonlyArray<Built>, never, R | Scope.Scope> =>
   Effect.gen(function* () {
-    const built: Array<Built> = []
-    let model: Effect.Success<typeof spec.build> | undefined
     const names = new Set<string>()
+    const keyed: Array<{ readonly ref: TargetRef; readonly key: Key | ProviderFailure }> = []
     for (const source of spec.keys.length === 0 ? [noKey] : spec.keys) {
       const ref = refOf(spec, unused(source.name, names), ids)
-      const key = yield* loadKey(source, ref)
-      if (key._tag === "ProviderFailure") {
-        built.push({ dead: { target: ref, failure: key } })
-        continue
-      }
-      // The model is built once, and only if there is a key for it.
-      const result = model ?? (yield* builtOr(spec.build, (error) => unusable(error, ref, key.value)))
-      if ("_tag" in result) {
-        built.push({ dead: { target: ref, failure: result } })
-        continue
-      }
-      model = result
-      built.push({
-        live: {
-          ref,
-          key: source === noKey ? undefined : key.value,
-          model,
-          contextWindow: model.info.contextWindow
-        }
-      })
+      keyed.push({ ref, key: yield* loadKey(source, ref) })
     }
-    return built
+    const values = keyed.flatMap(({ key }) => (key._tag === "Key" ? [Redacted.value(key.value)] : []))
+    if (values.length === 0)
+      return keyed.flatMap(({ ref, key }) => (key._tag === "Key" ? [] : [out(ref, key)]))
+
+    // Once for all keys. Its failure is everybody's, and may name any of them.
+    const model = yield* builtOr(spec.build, (error) =>
+      Effect.succeed(Classifier.failureOf(error, { secrets: { values } }))
+    )
+    return keyed.map(({ ref, key }): Built => {
+      if (key._tag === "ProviderFailure") return out(ref, key)
+      if ("_tag" in model) return out(ref, model.at(ref, { values }))
+      const value = spec.keys.length === 0 ? undefined : key.value
+      return { live: { ref, key: value, model, contextWindow: model.info.contextWindow } }
+    })
   })
+
+const out = (target: TargetRef, failure: ProviderFailure): Built => ({ dead: { target, failure } })
 
 const refOf = (
   { provider, model, endpoint }: Pick<TargetSpec, "provider" | "model" | "endpoint">,
@@ -135,14 +130,11 @@ const loadKey = (source: KeySource, ref: TargetRef): Effect.Effect<Key | Provide
 /** What was built, or what its failure or its defect means. An interruption stays one. */
 const builtOr = <A, E, R, B>(
   build: Effect.Effect<A, E, R>,
-  orElse: (error: unknown) => B
+  orElse: (error: unknown) => Effect.Effect<B>
 ): Effect.Effect<A | B, never, R> =>
   Effect.catchCause(build, (cause) =>
-    Cause.hasInterrupts(cause) ? Effect.interrupt : Effect.succeed(orElse(Cause.squash(cause)))
+    Cause.hasInterrupts(cause) ? Effect.interrupt : orElse(Cause.squash(cause))
   )
-
-const unusable = (error: unknown, target: TargetRef, key: Redacted.Redacted): ProviderFailure =>
-  Classifier.failureOf(error, { target, secrets: { values: [Redacted.value(key)] } })
 
 const publishDead = ({ target, failure }: TargetOut): Effect.Effect<void> =>
   Effect.flatMap(Clock.currentTimeMillis, (at) => {

@@ -39,13 +39,14 @@ export class StreamGate {
   #preamble: Array<Part> = []
   /** Held until the finish. */
   #tail: Array<Part> = []
-  /** The text block that is open for the consumer, now and when the attempt began. */
-  #openText: string | undefined
-  #openTextBefore: string | undefined
-  /** The end of the open text block: held, because a later attempt may write on in it. */
-  #textEnd: Part | undefined
-  /** The current attempt may still write on in the block that an earlier one left open. */
-  #mayContinue = false
+  /**
+   * Text blocks that are open for the consumer, now and when the attempt began, each with its end once that has
+   * come: it is held, because a later attempt may write on in the block.
+   */
+  #texts = new Map<string, Response.TextEndPartEncoded | undefined>()
+  #textsBefore: ReadonlyArray<string> = []
+  /** The block that an earlier attempt left open, until the current one writes on in it. */
+  #toContinue: string | undefined
   /** Thinking blocks of the current attempt in their order, each with its end once that has come. */
   #thinking = new Map<string, Response.ReasoningEndPartEncoded | undefined>()
   /** Ends, marked, of thinking that earlier attempts showed. */
@@ -68,11 +69,11 @@ export class StreamGate {
           metadata: { ...end?.metadata, [namespace]: { partial: true } }
         })
       }
-    } else this.#openText = this.#openTextBefore
-    this.#openTextBefore = this.#openText
-    this.#mayContinue = this.#openText !== undefined
+      this.#textsBefore = [...this.#texts.keys()]
+    }
+    this.#texts = new Map(this.#textsBefore.map((id) => [id, undefined]))
+    this.#toContinue = this.#textsBefore.at(-1)
     this.#thinking = new Map()
-    this.#textEnd = undefined
     this.#preamble = []
     this.#tail = []
     this.#ids = new Map()
@@ -109,6 +110,7 @@ export class StreamGate {
     } else if (this.#tail.length > 0 || isForProgram(part)) {
       // Nothing may overtake a call that is held.
       this.alive = true
+      if (isProviders(part)) this.commit = "tool"
       this.#tail.push(part)
     } else this.#show(part, out)
   }
@@ -126,31 +128,35 @@ export class StreamGate {
         return
       }
       case "text-start": {
-        if (this.#mayContinue && this.#openText !== undefined) {
-          this.#mayContinue = false
-          this.#ids.set(part.id, this.#openText)
+        if (this.#toContinue !== undefined) {
+          this.#ids.set(part.id, this.#toContinue)
+          this.#toContinue = undefined
           return
         }
-        this.#endText(out)
-        this.#openText = this.#claim(part.id)
-        this.#emit(this.#signed({ ...part, id: this.#openText }), out)
+        this.#endTexts(out)
+        const id = this.#claim(part.id)
+        this.#texts.set(id, undefined)
+        this.#emit(this.#signed({ ...part, id }), out)
         return
       }
       case "text-end": {
-        this.#textEnd = this.#renamed(part)
+        const end = this.#renamed(part)
+        this.#texts.set(end.id, end)
         return
       }
       case "reasoning-start": {
-        this.#endText(out)
+        this.#endTexts(out)
         const id = this.#claim(part.id)
         this.#thinking.set(id, undefined)
         this.#emit({ ...part, id }, out)
         return
       }
       case "reasoning-delta": {
-        this.#content(out)
-        if (this.commit === "nothing") this.commit = "reasoning"
-        out.push(this.#renamed(part))
+        if (part.delta !== "") {
+          this.#content(out)
+          if (this.commit === "nothing") this.commit = "reasoning"
+          out.push(this.#renamed(part))
+        } else if (part.metadata !== undefined) this.#emit(this.#renamed(part), out)
         return
       }
       case "reasoning-end": {
@@ -180,8 +186,7 @@ export class StreamGate {
       else out.push(part)
     }
     for (const [id, end] of this.#thinking) out.push(end ?? { type: "reasoning-end", id })
-    if (this.#openText !== undefined) this.#textEnd ??= { type: "text-end", id: this.#openText }
-    this.#endText(out)
+    for (const [id, end] of this.#texts) out.push(end ?? { type: "text-end", id })
     this.finish = finish
   }
 
@@ -201,11 +206,13 @@ export class StreamGate {
     this.#preamble = []
   }
 
-  #endText(out: Array<Part>): void {
-    if (this.#textEnd === undefined) return
-    this.#emit(this.#textEnd, out)
-    this.#textEnd = undefined
-    this.#openText = undefined
+  /** Closes the blocks that have ended: something else begins. */
+  #endTexts(out: Array<Part>): void {
+    for (const [id, end] of this.#texts) {
+      if (end === undefined) continue
+      this.#emit(end, out)
+      this.#texts.delete(id)
+    }
   }
 
   /** The part with who answers in its metadata. */
@@ -240,13 +247,9 @@ const isBlock = (part: Part): part is BlockPart =>
   part.type.startsWith("text-") || part.type.startsWith("reasoning-")
 
 /** Whether the program may act on it: a tool call, or the parameters of one. */
-const isForProgram = (part: Part): boolean => {
-  switch (part.type) {
-    case "tool-call":
-    case "tool-params-start":
-    case "tool-approval-request":
-      return !("providerExecuted" in part && part.providerExecuted === true)
-    default:
-      return false
-  }
-}
+const isForProgram = (part: Part): boolean =>
+  (part.type === "tool-call" || part.type === "tool-params-start" || part.type === "tool-approval-request") &&
+  !isProviders(part)
+
+/** Whether it belongs to a tool that the provider runs itself. */
+const isProviders = (part: Part): boolean => "providerExecuted" in part && part.providerExecuted === true

@@ -51,6 +51,8 @@ const turn = fc.record({
   other: fc.option(fc.tuple(fc.nat(3), fc.integer({ min: 1, max: 200_000 })), { nil: undefined })
 })
 
+type Turn = typeof turn extends fc.Arbitrary<infer T> ? T : never
+
 const policy = fc
   .record({
     base: fc.constantFrom(RecoveryPolicy.interactive, RecoveryPolicy.background),
@@ -61,14 +63,12 @@ const policy = fc
     patience: fc.integer({ min: 0, max: 60_000 }),
     retryAfterJitter: fc.double({ min: 0, max: 1, noNaN: true })
   })
-  .map(
-    ({ base, deadline, patience, ...rest }): RecoveryPolicy.RecoveryPolicy => ({
-      ...base,
-      ...rest,
-      deadline: Duration.millis(deadline),
-      patience: Duration.millis(patience)
-    })
-  )
+  .map(({ base, deadline, patience, ...rest }): RecoveryPolicy.RecoveryPolicy => ({
+    ...base,
+    ...rest,
+    deadline: Duration.millis(deadline),
+    patience: Duration.millis(patience)
+  }))
 
 const target = fc
   .record({
@@ -107,7 +107,7 @@ interface Log {
 const simulate = (
   policy: RecoveryPolicy.RecoveryPolicy,
   views: ReadonlyArray<CallState.TargetView>,
-  turns: ReadonlyArray<typeof turn extends fc.Arbitrary<infer T> ? T : never>
+  turns: ReadonlyArray<Turn>
 ): Log => {
   let now = 0
   let cooldowns = Cooldown.empty
@@ -125,16 +125,35 @@ const simulate = (
     if (other !== undefined) {
       const view = views[other[0] % views.length]
       if (view !== undefined) {
-        cooldowns = Cooldown.open(cooldowns, { scope: "model", target: view.ref, until: now + other[1], failure }, now)
+        cooldowns = Cooldown.open(
+          cooldowns,
+          { scope: "model", target: view.ref, until: now + other[1], failure },
+          now
+        )
       }
     }
-    const [action, next] = CallState.step(policy, state, event, { now, targets: views, dead: [], cooldowns }, draw)
+    const [action, next] = CallState.step(
+      policy,
+      state,
+      event,
+      { now, targets: views, dead: [], cooldowns },
+      draw
+    )
     actions.push(action)
     state = next
     if (action.cooldown !== undefined) cooldowns = Cooldown.open(cooldowns, action.cooldown, now)
     switch (action._tag) {
       case "GiveUp":
-        return { actions, final: state, before, spentAtWaits, waitsPaid, spentAtAttempts, costAtAttempts, ended: true }
+        return {
+          actions,
+          final: state,
+          before,
+          spentAtWaits,
+          waitsPaid,
+          spentAtAttempts,
+          costAtAttempts,
+          ended: true
+        }
       case "Wait":
         assert.isAtLeast(action.until, now)
         waitsPaid.push(views.some(({ ref }) => Cooldown.outOf(cooldowns, ref, action.until) === undefined))
@@ -156,13 +175,24 @@ const simulate = (
         event = { _tag: "Failed", failure, commit, elapsed, cost: price }
     }
   }
-  return { actions, final: state, before, spentAtWaits, waitsPaid, spentAtAttempts, costAtAttempts, ended: false }
+  return {
+    actions,
+    final: state,
+    before,
+    spentAtWaits,
+    waitsPaid,
+    spentAtAttempts,
+    costAtAttempts,
+    ended: false
+  }
 }
 
 const attemptsOf = (actions: ReadonlyArray<CallState.Action>) =>
   actions.filter(({ _tag }) => _tag === "Attempt" || _tag === "Switch" || _tag === "Continue")
 
-const check = (property: (log: Log, policy: RecoveryPolicy.RecoveryPolicy, turns: ReadonlyArray<typeof turn extends fc.Arbitrary<infer T> ? T : never>) => void) =>
+const check = (
+  property: (log: Log, policy: RecoveryPolicy.RecoveryPolicy, turns: ReadonlyArray<Turn>) => void
+) =>
   fc.assert(
     fc.property(policy, targets, fc.array(turn, { minLength: 40, maxLength: 40 }), (policy, views, turns) =>
       property(simulate(policy, views, turns), policy, turns)
@@ -186,7 +216,9 @@ describe("for every policy and every sequence of events", () => {
 
   it("no attempt begins after waits and failed attempts have used up the deadline, but one after our own limit", () => {
     check(({ spentAtAttempts, before }, { deadline }) => {
-      const late = spentAtAttempts.flatMap((spent, i) => (spent > Duration.toMillis(deadline) + 1e-6 ? [i] : []))
+      const late = spentAtAttempts.flatMap((spent, i) =>
+        spent > Duration.toMillis(deadline) + 1e-6 ? [i] : []
+      )
       assert.isAtMost(late.length, 1)
       for (const i of late) {
         const reason = before[i]?.reason
@@ -244,8 +276,8 @@ describe("for every policy and every sequence of events", () => {
       evidence: { rule: "test", signal: "local", depth: 0 },
       detail: ""
     })
-    const stolen = { failure, commit: "nothing", elapsed: 0, cost: 0, draw: 0, other: [0, 1] } as const
-    const { ended, actions } = simulate(RecoveryPolicy.background, views, new Array(40).fill(stolen))
+    const stolen = (): Turn => ({ failure, commit: "nothing", elapsed: 0, cost: 0, draw: 0, other: [0, 1] })
+    const { ended, actions } = simulate(RecoveryPolicy.background, views, Array.from({ length: 40 }, stolen))
     assert.isTrue(ended)
     assert.isTrue(actions.every(({ _tag }) => _tag === "Wait" || _tag === "GiveUp"))
   })
@@ -286,7 +318,7 @@ describe("a cooldown", () => {
     assert.isDefined(rule)
     let cooldowns = Cooldown.empty
     const lengths: Array<number> = []
-    for (let now = 0; lengths.length < 5; ) {
+    for (let now = 0; lengths.length < 5;) {
       const length = Cooldown.length(rule, Cooldown.streakOf(cooldowns, "key", ref))
       lengths.push(length / 60_000)
       cooldowns = openAt(cooldowns, now, now + length)

@@ -1,18 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Duration, Effect, Exit, Fiber, Inspectable, Layer, Option, Redacted, Schema, Stream } from "effect"
+import { Cause, Duration, Effect, Exit, Inspectable, Layer, Option, Schema, Stream } from "effect"
 import { AiError, Chat, LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Failover, KeySource, Outlast, OutputLimit, RecoveryPolicy } from "@outlast/agent"
-import type { FailoverEvent } from "@outlast/agent"
-import { ResilienceEvents } from "@outlast/resilience"
-import { FaultPlan, ScriptedModel } from "@outlast/testing"
+import { Failover, KeySource, Outlast, OutputLimit } from "@outlast/agent"
+import type { FaultPlan } from "@outlast/testing"
+import { ScriptedModel } from "@outlast/testing"
+import { failureOf, inTime, key, policy, rateLimited, recording, status } from "../support.ts"
 
-const key = (name: string) => KeySource.value(name, Redacted.make(`secret-of-${name}`))
-const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
-
-const rateLimited = (seconds: number) =>
-  ({ type: "status", status: 429, headers: { "retry-after": String(seconds) } }) as const
-const status = (code: number) => ({ type: "status", status: code }) as const
 const hello: FaultPlan.FaultPlan = { answers: [{ text: "hello there, dear reader" }] }
 
 const model = (
@@ -20,31 +14,15 @@ const model = (
   faults: ReadonlyArray<FaultPlan.Step>,
   options: Partial<ScriptedModel.Options> = {}
 ) =>
-  ScriptedModel.make({ provider: "anthropic", model: name, keys: [key("KEY_A")], plan: { ...hello, faults }, ...options })
-
-const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
-
-/** Runs an effect in virtual time, far enough for everything to end. */
-const inTime = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.gen(function* () {
-    const fiber = yield* Effect.forkChild(effect)
-    yield* TestClock.adjust("2 hours")
-    return yield* Fiber.join(fiber)
+  ScriptedModel.make({
+    provider: "anthropic",
+    model: name,
+    keys: [key("KEY_A")],
+    plan: { ...hello, faults },
+    ...options
   })
 
-const recording = () => {
-  const events: Array<FailoverEvent.FailoverEvent> = []
-  const layer = ResilienceEvents.layerHandler((event) =>
-    Effect.sync(() => {
-      // Only the failover publishes in these tests.
-      events.push(event as FailoverEvent.FailoverEvent)
-    })
-  )
-  return { events, layer, tags: () => events.map((event) => event._tag) }
-}
-
-const failureOf = <A, R>(effect: Effect.Effect<A, AiError.AiError, R>) =>
-  Effect.map(Effect.flip(effect), (error) => Option.getOrThrow(Outlast.failureOf(error)))
+const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
 
 describe("waits and switches", () => {
   it.effect("a single target with retry-after: 7 waits exactly 7 s", () =>
@@ -52,7 +30,10 @@ describe("waits and switches", () => {
       const target = yield* model("m", [{ fault: rateLimited(7) }])
       const response = yield* inTime(ask.pipe(Effect.provide(Failover.layer([target], { policy }))))
       assert.strictEqual(response.text, "hello there, dear reader")
-      assert.deepStrictEqual((yield* target.requests).map(({ time }) => time), [0, 7_000])
+      assert.deepStrictEqual(
+        (yield* target.requests).map(({ time }) => time),
+        [0, 7_000]
+      )
     })
   )
 
@@ -61,10 +42,13 @@ describe("waits and switches", () => {
       const target = yield* model("m", [{ fault: rateLimited(7) }], { keys: [key("KEY_A"), key("KEY_B")] })
       yield* inTime(ask.pipe(Effect.provide(Failover.layer([target], { policy }))))
       const requests = yield* target.requests
-      assert.deepStrictEqual(requests.map(({ time, key }) => [time, key]), [
-        [0, "secret-of-KEY_A"],
-        [0, "secret-of-KEY_B"]
-      ])
+      assert.deepStrictEqual(
+        requests.map(({ time, key }) => [time, key]),
+        [
+          [0, "secret-of-KEY_A"],
+          [0, "secret-of-KEY_B"]
+        ]
+      )
     })
   )
 
@@ -72,10 +56,13 @@ describe("waits and switches", () => {
     Effect.gen(function* () {
       const target = yield* model("m", [{ fault: rateLimited(2) }], { keys: [key("KEY_A"), key("KEY_B")] })
       yield* inTime(ask.pipe(Effect.provide(Failover.layer([target], { policy }))))
-      assert.deepStrictEqual((yield* target.requests).map(({ time, key }) => [time, key]), [
-        [0, "secret-of-KEY_A"],
-        [2_000, "secret-of-KEY_A"]
-      ])
+      assert.deepStrictEqual(
+        (yield* target.requests).map(({ time, key }) => [time, key]),
+        [
+          [0, "secret-of-KEY_A"],
+          [2_000, "secret-of-KEY_A"]
+        ]
+      )
     })
   )
 
@@ -90,12 +77,15 @@ describe("waits and switches", () => {
         yield* TestClock.adjust("1 millis")
         yield* ask
       }).pipe(Effect.provide([Failover.layer([target], { policy }), layer]))
-      assert.deepStrictEqual((yield* target.requests).map(({ time, key }) => [time, key]), [
-        [0, "secret-of-KEY_A"],
-        [0, "secret-of-KEY_B"],
-        [599_999, "secret-of-KEY_B"],
-        [600_000, "secret-of-KEY_A"]
-      ])
+      assert.deepStrictEqual(
+        (yield* target.requests).map(({ time, key }) => [time, key]),
+        [
+          [0, "secret-of-KEY_A"],
+          [0, "secret-of-KEY_B"],
+          [599_999, "secret-of-KEY_B"],
+          [600_000, "secret-of-KEY_A"]
+        ]
+      )
       const cooldown = events.find((event) => event._tag === "CooldownOpened")
       assert.deepInclude(cooldown, { scope: "key", reason: "Auth", length: 600_000 })
     })
@@ -103,7 +93,9 @@ describe("waits and switches", () => {
 
   it.effect("all keys wrong fails at once and names the variables", () =>
     Effect.gen(function* () {
-      const target = yield* model("m", [{ times: "always", fault: status(401) }], { keys: [key("KEY_A"), key("KEY_B")] })
+      const target = yield* model("m", [{ times: "always", fault: status(401) }], {
+        keys: [key("KEY_A"), key("KEY_B")]
+      })
       const failure = yield* failureOf(ask).pipe(Effect.provide(Failover.layer([target], { policy })))
       assert.strictEqual(failure._tag, "AllTargetsOut")
       assert.include(failure.message, "Set KEY_A to a valid key")
@@ -123,11 +115,14 @@ describe("waits and switches", () => {
         { keys: [key("KEY_A"), key("KEY_B")] }
       )
       yield* inTime(ask.pipe(Effect.provide(Failover.layer([target], { policy }))))
-      assert.deepStrictEqual((yield* target.requests).map(({ time, key }) => [time, key]), [
-        [0, "secret-of-KEY_A"],
-        [0, "secret-of-KEY_B"],
-        [20_000, "secret-of-KEY_B"]
-      ])
+      assert.deepStrictEqual(
+        (yield* target.requests).map(({ time, key }) => [time, key]),
+        [
+          [0, "secret-of-KEY_A"],
+          [0, "secret-of-KEY_B"],
+          [20_000, "secret-of-KEY_B"]
+        ]
+      )
     })
   )
 
@@ -155,10 +150,21 @@ describe("waits and switches", () => {
       const first = yield* model("m1", [{ times: "always", fault: status(500) }])
       const second = yield* model("m2", [])
       const response = yield* inTime(ask.pipe(Effect.provide(Failover.layer([first, second], { policy }))))
-      assert.deepStrictEqual((yield* first.requests).map(({ time }) => time), [0, 1_000, 3_000])
-      assert.deepStrictEqual((yield* second.requests).map(({ time }) => time), [3_000])
+      assert.deepStrictEqual(
+        (yield* first.requests).map(({ time }) => time),
+        [0, 1_000, 3_000]
+      )
+      assert.deepStrictEqual(
+        (yield* second.requests).map(({ time }) => time),
+        [3_000]
+      )
       const by = Option.getOrThrow(Outlast.answeredBy(response.content))
-      assert.deepInclude(by, { requested: "anthropic/m1#KEY_A", target: "anthropic/m2#KEY_A", attempts: 4, switched: "ServerError" })
+      assert.deepInclude(by, {
+        requested: "anthropic/m1#KEY_A",
+        target: "anthropic/m2#KEY_A",
+        attempts: 4,
+        switched: "ServerError"
+      })
     })
   )
 
@@ -172,14 +178,16 @@ describe("waits and switches", () => {
     })
   )
 
-  it.effect("a success clears the cooldowns, and a failed single target is asked again by the next call", () =>
-    Effect.gen(function* () {
-      const target = yield* model("m", [{ fault: status(401) }])
-      yield* Effect.gen(function* () {
-        assert.strictEqual((yield* failureOf(ask))._tag, "AllTargetsOut")
-        assert.strictEqual((yield* ask).text, "hello there, dear reader")
-      }).pipe(Effect.provide(Failover.layer([target], { policy })))
-    })
+  it.effect(
+    "a success clears the cooldowns, and a failed single target is asked again by the next call",
+    () =>
+      Effect.gen(function* () {
+        const target = yield* model("m", [{ fault: status(401) }])
+        yield* Effect.gen(function* () {
+          assert.strictEqual((yield* failureOf(ask))._tag, "AllTargetsOut")
+          assert.strictEqual((yield* ask).text, "hello there, dear reader")
+        }).pipe(Effect.provide(Failover.layer([target], { policy })))
+      })
   )
 
   it.effect("a silent model is given up after the limit and the next one answers", () =>
@@ -193,7 +201,10 @@ describe("waits and switches", () => {
         )
       )
       assert.strictEqual(parts.at(-1)?.type, "finish")
-      assert.deepStrictEqual((yield* second.requests).map(({ time }) => time), [60_000])
+      assert.deepStrictEqual(
+        (yield* second.requests).map(({ time }) => time),
+        [60_000]
+      )
     })
   )
 })
@@ -233,7 +244,10 @@ describe("the boundary", () => {
       const codec = Schema.toCodecJson(Outlast.CallFailed)
       const json = yield* Schema.encodeUnknownEffect(codec)(error)
       const back = yield* Schema.decodeUnknownEffect(codec)(JSON.parse(JSON.stringify(json)))
-      assert.deepStrictEqual(Option.map(Outlast.failureOf(back), (failure) => failure._tag), Option.some("AllTargetsOut"))
+      assert.deepStrictEqual(
+        Option.map(Outlast.failureOf(back), (failure) => failure._tag),
+        Option.some("AllTargetsOut")
+      )
     })
   )
 
@@ -247,10 +261,9 @@ describe("the boundary", () => {
       }
       const { events, layer } = recording()
       const target = yield* model("m", [{ times: "always", fault: { type: "status", status: 401, body } }])
-      const exit = yield* LanguageModel.generateText({ prompt: "the moon landing script was never filmed by anybody" }).pipe(
-        Effect.exit,
-        Effect.provide([Failover.layer([target], { policy }), layer])
-      )
+      const exit = yield* LanguageModel.generateText({
+        prompt: "the moon landing script was never filmed by anybody"
+      }).pipe(Effect.exit, Effect.provide([Failover.layer([target], { policy }), layer]))
       assert.isTrue(Exit.isFailure(exit))
       const cause = Exit.isFailure(exit) ? exit.cause : Cause.empty
       const error = Cause.squash(cause)
@@ -294,7 +307,10 @@ describe("code that uses effect/ai does not change", () => {
       )
       assert.strictEqual((yield* target.requests).length, 2)
       assert.strictEqual(ran, 1)
-      assert.deepStrictEqual(parts.flatMap((part) => (part.type === "tool-result" ? [part.result] : [])), [3])
+      assert.deepStrictEqual(
+        parts.flatMap((part) => (part.type === "tool-result" ? [part.result] : [])),
+        [3]
+      )
     })
   )
 
@@ -334,7 +350,10 @@ describe("code that uses effect/ai does not change", () => {
         yield* Effect.provideService(ask, OutputLimit.OutputLimit, 500)
         yield* ask
       }).pipe(Effect.provide(Failover.layer([target], { policy })))
-      assert.deepStrictEqual((yield* target.requests).map(({ options }) => options.maxOutputTokens), [50, 100, undefined])
+      assert.deepStrictEqual(
+        (yield* target.requests).map(({ options }) => options.maxOutputTokens),
+        [50, 100, undefined]
+      )
     })
   )
 
@@ -348,7 +367,10 @@ describe("code that uses effect/ai does not change", () => {
       const { inputTokens, outputTokens } = response.usage
       const by = Option.getOrThrow(Outlast.answeredBy(response.content))
       const expected =
-        ((inputTokens.uncached ?? 0) * 3 + (inputTokens.cacheRead ?? 0) * 0.3 + (outputTokens.total ?? 0) * 15) / 1e6
+        ((inputTokens.uncached ?? 0) * 3 +
+          (inputTokens.cacheRead ?? 0) * 0.3 +
+          (outputTokens.total ?? 0) * 15) /
+        1e6
       assert.isAbove(by.costUsd ?? 0, 0)
       assert.approximately(by.costUsd ?? 0, expected, 1e-12)
     })

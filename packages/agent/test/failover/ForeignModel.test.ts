@@ -17,7 +17,10 @@ const finish = (reason: Response.FinishReason): Response.FinishPartEncoded => ({
   response: undefined
 })
 
-const At = Tool.make("at", { parameters: Schema.Struct({ day: Schema.DateFromString }), success: Schema.Finite })
+const At = Tool.make("at", {
+  parameters: Schema.Struct({ day: Schema.DateFromString }),
+  success: Schema.Finite
+})
 const Kit = Toolkit.make(At)
 const call = { type: "tool-call", id: "t", name: "at", params: { day: "2026-01-02T00:00:00.000Z" } } as const
 
@@ -41,7 +44,10 @@ it.effect("tools of a foreign model run once, with decoded parameters, in text a
     })
     yield* Effect.gen(function* () {
       const response = yield* LanguageModel.generateText({ prompt: "x", toolkit: Kit })
-      assert.deepStrictEqual(response.toolResults.map(({ result }) => result), [1])
+      assert.deepStrictEqual(
+        response.toolResults.map(({ result }) => result),
+        [1]
+      )
       yield* Stream.runDrain(LanguageModel.streamText({ prompt: "x", toolkit: Kit }))
     }).pipe(Effect.provide([live, Failover.layer([target], { policy })]))
     assert.deepStrictEqual(days, [2, 2])
@@ -52,7 +58,10 @@ it.effect("objects come through", () =>
   Effect.gen(function* () {
     const target = vendor({
       generateText: ({ responseFormat }) =>
-        Effect.succeed([{ type: "text", text: responseFormat.type === "json" ? '{"v":1}' : "text" }, finish("stop")])
+        Effect.succeed([
+          { type: "text", text: responseFormat.type === "json" ? '{"v":1}' : "text" },
+          finish("stop")
+        ])
     })
     const { value } = yield* LanguageModel.generateObject({
       prompt: "x",

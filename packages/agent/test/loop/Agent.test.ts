@@ -1,13 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Inspectable, Layer, Option, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import type { Response } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, AgentFailed, Failover, RecoveryPolicy } from "@outlast/agent"
+import { Agent, AgentFailed, Failover, FailoverReason } from "@outlast/agent"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
 import { ScriptedModel } from "@outlast/testing"
-
-const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
+import { failure, finish, inTime, key, played, policy } from "../support.ts"
 
 const Add = Tool.make("add", {
   parameters: Schema.Struct({ a: Schema.Finite, b: Schema.Finite }),
@@ -16,8 +16,13 @@ const Add = Tool.make("add", {
 const Kit = Toolkit.make(Add)
 const KitLive = Kit.toLayer({ add: ({ a, b }) => Effect.succeed(a + b) })
 
-const call = (name: string, params: { readonly [field: string]: Schema.Json }) => ({ toolCalls: [{ name, params }] })
-const plan = (answers: FaultPlan.FaultPlan["answers"], faults: ReadonlyArray<FaultPlan.Step> = []) => ({ answers, faults })
+const call = (name: string, params: { readonly [field: string]: Schema.Json }) => ({
+  toolCalls: [{ name, params }]
+})
+const plan = (answers: FaultPlan.FaultPlan["answers"], faults: ReadonlyArray<FaultPlan.Step> = []) => ({
+  answers,
+  faults
+})
 
 const target = (script: FaultPlan.FaultPlan, options: Partial<ScriptedModel.Options> = {}) =>
   ScriptedModel.make({ provider: "anthropic", model: "m", plan: script, ...options })
@@ -65,11 +70,19 @@ describe("Agent.run", () => {
     Effect.gen(function* () {
       const gate = yield* Deferred.make<void>()
       const slow = Kit.toLayer({
-        add: ({ a, b }) => (a === 1 ? Effect.as(Deferred.await(gate), a + b) : Effect.as(Deferred.succeed(gate, undefined), a + b))
+        add: ({ a, b }) =>
+          a === 1
+            ? Effect.as(Deferred.await(gate), a + b)
+            : Effect.as(Deferred.succeed(gate, undefined), a + b)
       })
       const model = yield* target(
         plan([
-          { toolCalls: [{ name: "add", params: { a: 1, b: 1 } }, { name: "add", params: { a: 2, b: 2 } }] },
+          {
+            toolCalls: [
+              { name: "add", params: { a: 1, b: 1 } },
+              { name: "add", params: { a: 2, b: 2 } }
+            ]
+          },
           { text: "done" }
         ])
       )
@@ -77,7 +90,9 @@ describe("Agent.run", () => {
         Effect.provide([slow, Failover.layer([model], { policy })])
       )
       const results = outcome.transcript.prompt.content.flatMap((message) =>
-        message.role === "tool" ? message.content.flatMap((part) => (part.type === "tool-result" ? [part.result] : [])) : []
+        message.role === "tool"
+          ? message.content.flatMap((part) => (part.type === "tool-result" ? [part.result] : []))
+          : []
       )
       assert.deepStrictEqual(results, [2, 4])
     })
@@ -92,9 +107,14 @@ describe("Agent.run", () => {
         Effect.provide([KitLive, Failover.layer([model], { policy })])
       )
       const results = outcome.transcript.prompt.content.flatMap((message) =>
-        message.role === "tool" ? message.content.flatMap((part) => (part.type === "tool-result" ? [part] : [])) : []
+        message.role === "tool"
+          ? message.content.flatMap((part) => (part.type === "tool-result" ? [part] : []))
+          : []
       )
-      assert.deepStrictEqual(results.map((result) => result.isFailure), [true, true])
+      assert.deepStrictEqual(
+        results.map((result) => result.isFailure),
+        [true, true]
+      )
       assert.include(JSON.stringify(results[0]?.result), "subtract")
       assert.strictEqual(outcome.text, "I give up.")
     })
@@ -133,9 +153,10 @@ describe("Agent.run", () => {
   it.effect("a tool that needs approval is refused unless somebody approves", () =>
     Effect.gen(function* () {
       const Pay = Toolkit.make(
-        Tool.make("pay", { parameters: Schema.Struct({ amount: Schema.Finite }), success: Schema.String }).setNeedsApproval(
-          ({ amount }) => amount > 10
-        )
+        Tool.make("pay", {
+          parameters: Schema.Struct({ amount: Schema.Finite }),
+          success: Schema.String
+        }).setNeedsApproval(({ amount }) => amount > 10)
       )
       const paid: Array<number> = []
       const PayLive = Pay.toLayer({ pay: ({ amount }) => Effect.sync(() => (paid.push(amount), "paid")) })
@@ -155,9 +176,15 @@ describe("Agent.run", () => {
 
   it.effect("an answer that is not whole, or refused, is not called completed", () =>
     Effect.gen(function* () {
-      for (const [reason, status] of [["length", "cut"], ["content-filter", "refused"], ["stop", "completed"]] as const) {
+      for (const [reason, status] of [
+        ["length", "cut"],
+        ["content-filter", "refused"],
+        ["stop", "completed"]
+      ] as const) {
         const model = yield* target(plan([{ text: "so" }], [{ fault: { type: "finish", reason } }]))
-        const outcome = yield* Agent.run({ prompt: "x" }).pipe(Effect.provide(Failover.layer([model], { policy })))
+        const outcome = yield* Agent.run({ prompt: "x" }).pipe(
+          Effect.provide(Failover.layer([model], { policy }))
+        )
         assert.strictEqual(outcome.status, status)
       }
     })
@@ -172,7 +199,9 @@ describe("Agent.run", () => {
       assert.deepStrictEqual([turns.status, turns.turns, turns.toolCalls], ["turn_limit", 3, 3])
       assert.strictEqual(turns.transcript.prompt.content.at(-1)?.role, "tool")
 
-      const costly = { answers: () => ({ ...call("add", { a: 1, b: 2 }), usage: { input: 0, output: 100_000 } }) }
+      const costly = {
+        answers: () => ({ ...call("add", { a: 1, b: 2 }), usage: { input: 0, output: 100_000 } })
+      }
       const priced = yield* target(costly, { info: { price: { input: 1, output: 10 } } })
       const cost = yield* Agent.run({ prompt: "x", toolkit: Kit, maxCost: 2.5 }).pipe(
         Effect.provide([KitLive, Failover.layer([priced], { policy })])
@@ -197,8 +226,16 @@ describe("Agent.run", () => {
         const failed = yield* Effect.flip(Agent.run(options))
         assert.strictEqual(failed._tag, "AgentFailed")
         assert.strictEqual(failed.reason._tag, "AllTargetsOut")
-        assert.deepStrictEqual(failed.transcript.prompt.content.map((message) => message.role), ["user", "assistant", "tool"])
-        const printed = [String(failed), JSON.stringify(failed), Inspectable.toStringUnknown(failed), failed.stack]
+        assert.deepStrictEqual(
+          failed.transcript.prompt.content.map((message) => message.role),
+          ["user", "assistant", "tool"]
+        )
+        const printed = [
+          String(failed),
+          JSON.stringify(failed),
+          Inspectable.toStringUnknown(failed),
+          failed.stack
+        ]
         assert.notInclude(printed.join(), "secret sum")
         assert.include(failed.message, "run again with it")
         const outcome = yield* Agent.run({ ...options, prompt: failed.transcript.prompt })
@@ -218,14 +255,20 @@ describe("Agent.run", () => {
       const run = Agent.run({ prompt: "x", toolkit: Failing })
       const provided = Effect.provide([live, Failover.layer([model], { policy }), layer])
       assert.strictEqual(
-        yield* run.pipe(Effect.catchTag("Broke", () => Effect.succeed("caught")), provided),
+        yield* run.pipe(
+          Effect.catchTag("Broke", () => Effect.succeed("caught")),
+          provided
+        ),
         "caught"
       )
       assert.deepStrictEqual(seen, ["tool_failed"])
       // The conversation is in the cause, and every call in it has a result.
       const cause = yield* run.pipe(Effect.sandbox, Effect.flip, provided)
       const left = Option.getOrThrow(AgentFailed.transcriptOf(cause)).prompt.content
-      assert.deepStrictEqual(left.map((message) => message.role), ["user", "assistant", "tool"])
+      assert.deepStrictEqual(
+        left.map((message) => message.role),
+        ["user", "assistant", "tool"]
+      )
     })
   )
 
@@ -242,7 +285,220 @@ describe("Agent.run", () => {
   )
 })
 
+/** A model that says these parts, one answer a turn. */
+const turns = (...answers: ReadonlyArray<ReadonlyArray<Response.PartEncoded>>) =>
+  played({ answers: answers.map((parts) => Effect.succeed([...parts])) })
+const adds = (...sums: ReadonlyArray<number>): ReadonlyArray<Response.PartEncoded> => [
+  ...sums.map((a, n) => ({ type: "tool-call", id: `${n}`, name: "add", params: { a, b: 0 } }) as const),
+  finish("tool-calls")
+]
+const done: ReadonlyArray<Response.PartEncoded> = [{ type: "text", text: "done" }, finish()]
+
+describe("a turn", () => {
+  it.effect("that the provider pauses is gone on with", () =>
+    Effect.gen(function* () {
+      const { seen, layer } = recording()
+      const model = turns([{ type: "text", text: "so far" }, finish("pause")], done)
+      const outcome = yield* Agent.run({ prompt: "x" }).pipe(
+        Effect.provide([Failover.layer([model], { policy }), layer])
+      )
+      assert.deepStrictEqual([outcome.status, outcome.text, outcome.turns], ["completed", "done", 2])
+      assert.deepStrictEqual(seen, ["next_turn", "completed"])
+      assert.deepStrictEqual(
+        model.requests.map(({ request }) => request.prompt.content.map(({ role }) => role)),
+        [["user"], ["user", "assistant"]]
+      )
+      // What it asked for before the pause is whole.
+      const calling = turns([...adds(3).slice(0, 1), finish("pause")], done)
+      const called = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        Effect.provide([KitLive, Failover.layer([calling], { policy })])
+      )
+      assert.deepStrictEqual([called.text, called.toolCalls], ["done", 1])
+      assert.include(JSON.stringify(called.transcript.prompt), '"result":3')
+      const endless = turns([finish("pause")])
+      const limited = yield* Agent.run({ prompt: "x", maxTurns: 3 }).pipe(
+        Effect.provide(Failover.layer([endless], { policy }))
+      )
+      assert.deepStrictEqual([limited.status, limited.turns], ["turn_limit", 3])
+    })
+  )
+
+  it.effect("of another model than the one before says so, of another key does not", () =>
+    Effect.gen(function* () {
+      const { seen, layer } = recording()
+      const refused = Effect.fail(failure(new FailoverReason.Auth({ permanent: false })))
+      const answered = (parts: ReadonlyArray<Response.PartEncoded>) => Effect.succeed([...parts])
+      const next = answered([finish("pause")])
+      const first = played({
+        model: "m1",
+        keys: [key("KEY_A"), key("KEY_B")],
+        // KEY_A twice, then KEY_B, which fails in its second turn.
+        answers: [next, next, refused, next, refused]
+      })
+      const second = played({ model: "m2", keys: [key("KEY_C")], answers: [next, answered(done)] })
+      const outcome = yield* Agent.run({ prompt: "x" }).pipe(
+        Effect.provide([Failover.layer([first, second], { policy }), layer])
+      )
+      assert.deepStrictEqual(
+        outcome.models.map(({ target, turns }) => [target, turns]),
+        [
+          ["vendor/m1#KEY_A", 2],
+          ["vendor/m1#KEY_B", 1],
+          ["vendor/m2#KEY_C", 2]
+        ]
+      )
+      assert.deepStrictEqual(seen, [
+        "next_turn",
+        "next_turn",
+        "next_turn",
+        "model_switched",
+        "next_turn",
+        "completed"
+      ])
+    })
+  )
+
+  it.effect("publishes how each of its tools ended", () =>
+    Effect.gen(function* () {
+      const finished: Array<unknown> = []
+      const layer = ResilienceEvents.layerHandler((event) =>
+        Effect.sync(() => {
+          if (event._tag === "ToolFinished") finished.push(event)
+        })
+      )
+      const slow = Kit.toLayer({ add: ({ a }) => Effect.delay(Effect.succeed(a), a) })
+      const unknown: Response.PartEncoded = { type: "tool-call", id: "9", name: "subtract", params: {} }
+      const model = turns(
+        adds(20, 10),
+        [unknown, finish("tool-calls")],
+        [...adds(1).slice(0, 1), finish("length")],
+        done
+      )
+      yield* inTime(
+        Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+          Effect.provide([slow, Failover.layer([model], { policy }), layer])
+        )
+      )
+      const event = { _tag: "ToolFinished", tool: "add", isFailure: false }
+      assert.deepStrictEqual(finished, [
+        { ...event, at: 10, turn: 1, elapsed: 10 },
+        { ...event, at: 20, turn: 1, elapsed: 20 },
+        { ...event, at: 20, turn: 2, elapsed: 0, tool: "subtract", isFailure: true },
+        { ...event, at: 20, turn: 3, elapsed: 0, isFailure: true }
+      ])
+    })
+  )
+
+  it.effect("runs no more tools at once than toolConcurrency, 8 by default, and no fewer", () =>
+    Effect.gen(function* () {
+      for (const [toolConcurrency, most] of [
+        [2, 2],
+        [1, 1],
+        [20, 12],
+        [undefined, 8]
+      ] as const) {
+        let running = 0
+        let peak = 0
+        const counting = Kit.toLayer({
+          add: ({ a }) =>
+            Effect.acquireUseRelease(
+              Effect.sync(() => (peak = Math.max(peak, ++running))),
+              () => Effect.delay(Effect.succeed(a), 10),
+              () => Effect.sync(() => running--)
+            )
+        })
+        const model = turns(adds(...Array.from({ length: 12 }).keys()), done)
+        yield* inTime(
+          Agent.run({ prompt: "x", toolkit: Kit, toolConcurrency }).pipe(
+            Effect.provide([counting, Failover.layer([model], { policy })])
+          )
+        )
+        assert.strictEqual(peak, most)
+      }
+    })
+  )
+
+  it.effect("runs no call that the provider has run itself", () =>
+    Effect.gen(function* () {
+      let ran = 0
+      const counting = Kit.toLayer({ add: ({ a }) => Effect.sync(() => (ran++, a)) })
+      const own: ReadonlyArray<Response.PartEncoded> = [
+        { type: "tool-call", id: "1", name: "add", params: { a: 1, b: 2 }, providerExecuted: true },
+        { type: "tool-result", id: "1", name: "add", result: 3, isFailure: false, providerExecuted: true }
+      ]
+      for (const reason of ["stop", "tool-calls"] as const) {
+        const model = turns([...own, { type: "text", text: "It is 3." }, finish(reason)])
+        const outcome = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+          Effect.provide([counting, Failover.layer([model], { policy })])
+        )
+        assert.deepStrictEqual([outcome.status, outcome.turns, outcome.toolCalls], ["completed", 1, 0])
+        assert.deepStrictEqual(
+          outcome.transcript.prompt.content.map(({ role }) => role),
+          ["user", "assistant"]
+        )
+      }
+      assert.strictEqual(ran, 0)
+    })
+  )
+
+  it("has limits that can be met", () => {
+    const wrong: ReadonlyArray<readonly [RegExp, Partial<Agent.Options<{}>>]> = [
+      [/toolTimeout/, { toolTimeout: 0 }],
+      [/toolConcurrency/, { toolConcurrency: 0 }],
+      [/toolConcurrency/, { toolConcurrency: 1.5 }],
+      [/toolConcurrency/, { toolConcurrency: Number.NaN }],
+      [/maxTurns/, { maxTurns: 2.5 }],
+      [/maxCost/, { maxCost: Number.NaN }]
+    ]
+    for (const [field, limits] of wrong) {
+      assert.throws(() => Agent.run({ prompt: "x", ...limits }), RangeError, field)
+      assert.throws(() => Agent.stream({ prompt: "x", ...limits }), RangeError, field)
+    }
+  })
+})
+
 describe("Agent.stream", () => {
+  it.effect("a consumer that stops early stops the run, and what it waits for", () =>
+    Effect.gen(function* () {
+      let released = false
+      const hanging = Kit.toLayer({
+        add: () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => (released = true)))
+      })
+      const model = yield* target(plan([call("add", { a: 1, b: 2 })]))
+      const types = yield* inTime(
+        Agent.stream({ prompt: "x", toolkit: Kit }).pipe(
+          // By then the tool runs.
+          Stream.tap((part) => (part.type === "finish" ? Effect.sleep("1 second") : Effect.void)),
+          Stream.takeUntil((part) => part.type === "finish"),
+          Stream.map((part) => part.type),
+          Stream.runCollect,
+          Effect.provide([hanging, Failover.layer([model], { policy })])
+        )
+      )
+      assert.strictEqual(types.at(-1), "finish")
+      assert.isTrue(released)
+      assert.strictEqual((yield* model.requests).length, 1)
+    })
+  )
+
+  it.effect("a consumer that is slow holds the run back", () =>
+    Effect.gen(function* () {
+      const model = yield* target({ answers: () => call("add", { a: 1, b: 2 }) })
+      const reading = yield* Agent.stream({ prompt: "x", toolkit: Kit, maxTurns: 200 }).pipe(
+        Stream.tap(() => Effect.sleep("1 second")),
+        Stream.runDrain,
+        Effect.provide([KitLive, Failover.layer([model], { policy })]),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("500 millis")
+      // A turn has several parts, and the buffer has room for a bounded number of them.
+      assert.isBelow((yield* model.requests).length, Agent.bufferSize)
+      yield* TestClock.adjust("1 hour")
+      yield* Fiber.join(reading)
+      assert.strictEqual((yield* model.requests).length, 200)
+    })
+  )
+
   it.effect("shows text as it comes, results of tools, transitions, and the outcome last", () =>
     Effect.gen(function* () {
       const model = yield* target(plan([call("add", { a: 1, b: 2 }), { text: "It is 3." }]))
@@ -271,7 +527,10 @@ describe("Agent.stream", () => {
       const parts = yield* Fiber.join(fiber)
       assert.strictEqual(parts.filter((part) => part.type === "text-start").length, 1)
       assert.strictEqual(parts.filter((part) => part.type === "text-end").length, 1)
-      assert.strictEqual(parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])).join(""), text)
+      assert.strictEqual(
+        parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])).join(""),
+        text
+      )
       assert.strictEqual((yield* model.requests).length, 2)
     })
   )

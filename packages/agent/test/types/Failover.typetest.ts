@@ -3,8 +3,8 @@ import type { Config, Layer, Stream } from "effect"
 import { Context, Effect, Schema } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { AiError } from "effect/ai"
-import { Agent, Failover } from "@outlast/agent"
-import type { AgentFailed, CallFailure, Chain, Outcome, ProviderModel, RecoveryPolicy } from "@outlast/agent"
+import { Agent, Failover, RecoveryPolicy } from "@outlast/agent"
+import type { AgentFailed, CallFailure, Chain, Outcome, ProviderModel } from "@outlast/agent"
 
 class Http extends Context.Service<Http, { readonly x: 1 }>()("Http") {}
 class Vault extends Context.Service<Vault, { readonly y: 1 }>()("Vault") {}
@@ -20,21 +20,28 @@ export const both: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError, Ht
   fromVault,
   alone
 ])
-// @ts-expect-error Vault is asked for
+// @ts-expect-error: Vault is asked for
 export const forgotten: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError, Http> = Failover.layer([
   overHttp,
   fromVault
 ])
 
 // An empty chain does not compile.
-// @ts-expect-error
+// @ts-expect-error: there is no first target
 Failover.layer([])
 
 // A policy has a row for every class.
 declare const policy: RecoveryPolicy.RecoveryPolicy
 Failover.layer([alone], { policy })
-// @ts-expect-error the rows of the other classes are missing
-export const incomplete: RecoveryPolicy.RecoveryPolicy = { ...policy, rows: { RateLimit: policy.rows.RateLimit } }
+declare const RateLimit: RecoveryPolicy.Row
+// @ts-expect-error: the rows of the other classes are missing
+export const incomplete: RecoveryPolicy.RecoveryPolicy = { ...policy, rows: { RateLimit } }
+
+// A class that has no row does not compile.
+const { interactive } = RecoveryPolicy
+// @ts-expect-error: there is no row for it
+Failover.layer([alone], { policy: { ...interactive, classOf: () => "nope" } })
+Failover.layer([alone], { policy: { ...interactive, classOf: () => "Network" } })
 
 // Reasons are caught by name, and only by names that exist.
 declare const call: Effect.Effect<string, CallFailure.CallFailure>
@@ -42,7 +49,7 @@ export const caught = call.pipe(
   Effect.catchReason("ProviderFailure", "RateLimit", (_reason, failure) => Effect.succeed(failure.detail))
 )
 call.pipe(
-  // @ts-expect-error there is no such reason
+  // @ts-expect-error: there is no such reason
   Effect.catchReason("ProviderFailure", "TooManyRequests", () => Effect.succeed(""))
 )
 
@@ -71,9 +78,13 @@ export const stream: Stream.Stream<
   AgentFailed.AgentFailed | Broke,
   LanguageModel.LanguageModel | Handlers
 > = Agent.stream({ prompt: "x", toolkit: Kit })
-export const bare: Effect.Effect<Outcome.Outcome, AgentFailed.AgentFailed, LanguageModel.LanguageModel> = Agent.run({
-  prompt: "x"
-})
-// @ts-expect-error the handlers are asked for
-export const unhandled: Effect.Effect<Outcome.Outcome, AgentFailed.AgentFailed | Broke, LanguageModel.LanguageModel> =
-  Agent.run({ prompt: "x", toolkit: Kit })
+export const bare: Effect.Effect<Outcome.Outcome, AgentFailed.AgentFailed, LanguageModel.LanguageModel> =
+  Agent.run({
+    prompt: "x"
+  })
+// @ts-expect-error: the handlers are asked for
+export const unhandled: Effect.Effect<
+  Outcome.Outcome,
+  AgentFailed.AgentFailed | Broke,
+  LanguageModel.LanguageModel
+> = Agent.run({ prompt: "x", toolkit: Kit })

@@ -1,0 +1,120 @@
+/** What is sent to a target of the options that effect/ai gives. */
+import { assert, it } from "@effect/vitest"
+import { Effect, Option, Stream } from "effect"
+import { AiError, LanguageModel, Prompt, ResponseIdTracker } from "effect/ai"
+import type { Response } from "effect/ai"
+import { Failover, FailoverReason, Outlast } from "@outlast/agent"
+import * as Conversation from "@outlast/agent/failover/Conversation"
+import { failure, finish, played, policy, say, text } from "../support.ts"
+
+const metadata: Response.ResponseMetadataPartEncoded = { type: "response-metadata", id: "response-1" }
+const whole: Array<Response.PartEncoded> = [metadata, { type: "text", text: "one" }, finish()]
+const streamed = say(metadata, ...text.block("one"), finish())
+
+/** A conversation and what it is after an answer and a question, as effect/ai tracks it: by its messages. */
+const first = Prompt.make("first")
+const second = Prompt.concat(
+  first,
+  Prompt.make([
+    { role: "assistant", content: [{ type: "text", text: "one" }] },
+    { role: "user", content: [{ type: "text", text: "second" }] }
+  ])
+)
+
+const tracked = Effect.provideServiceEffect(ResponseIdTracker.ResponseIdTracker, ResponseIdTracker.make)
+
+const surfaces = [
+  (prompt: Prompt.Prompt) => Effect.asVoid(LanguageModel.generateText({ prompt })),
+  (prompt: Prompt.Prompt) => Stream.runDrain(LanguageModel.streamText({ prompt }))
+]
+
+it.effect(
+  "effect/ai by itself asks for an incremental request, and for a whole one when that is refused",
+  () =>
+    Effect.gen(function* () {
+      // Without this the tests below would show nothing.
+      const ids: Array<string | undefined> = []
+      const model = yield* LanguageModel.make({
+        generateText: ({ previousResponseId }) =>
+          Effect.suspend(() => {
+            ids.push(previousResponseId)
+            if (previousResponseId === undefined) return Effect.succeed(whole)
+            const reason = new AiError.InvalidRequestError({})
+            return Effect.fail(AiError.make({ module: "Vendor", method: "generateText", reason }))
+          }),
+        streamText: () => streamed
+      })
+      yield* tracked(
+        Effect.andThen(model.generateText({ prompt: first }), model.generateText({ prompt: second }))
+      )
+      assert.deepStrictEqual(ids, [undefined, "response-1", undefined])
+    })
+)
+
+it.effect("every target gets the whole prompt, whatever response went before", () =>
+  Effect.gen(function* () {
+    for (const call of surfaces) {
+      const target = played({ answers: [Effect.succeed(whole)], streams: [streamed] })
+      yield* tracked(Effect.andThen(call(first), call(second))).pipe(
+        Effect.provide(Failover.layer([target], { policy }))
+      )
+      const sent = target.requests.map(({ request }) => [
+        request.prompt.content.length,
+        request.previousResponseId,
+        request.incrementalPrompt
+      ])
+      assert.deepStrictEqual(sent, [
+        [1, undefined, undefined],
+        [3, undefined, undefined]
+      ])
+    }
+  })
+)
+
+it.effect("a refused request is not sent again by effect/ai, and its failure stays what it was", () =>
+  Effect.gen(function* () {
+    const malformed = failure(new FailoverReason.Format({ side: "request" }))
+    for (const call of surfaces) {
+      const target = played({
+        answers: [Effect.succeed(whole), Effect.fail(malformed)],
+        streams: [streamed, Stream.fail(malformed)]
+      })
+      const error = yield* tracked(Effect.andThen(call(first), Effect.flip(call(second)))).pipe(
+        Effect.provide(Failover.layer([target], { policy }))
+      )
+      assert.strictEqual(target.requests.length, 2)
+      const failed = Option.getOrThrow(Outlast.failureOf(error))
+      assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "Format")
+    }
+  })
+)
+
+it("a prompt loses what is ours, and thinking that was not finished", () => {
+  const ours = { outlast: { partial: true }, vendor: { kept: true } }
+  const thought = { type: "reasoning", text: "lost", options: { outlast: { partial: true } } } as const
+  const prompt = Prompt.make([
+    { role: "system", content: "s", options: ours },
+    { role: "user", content: [{ type: "text", text: "u", options: ours }], options: ours },
+    { role: "assistant", content: [thought] },
+    { role: "assistant", content: [thought, { type: "text", text: "a", options: ours }] },
+    {
+      role: "tool",
+      content: [{ type: "tool-result", id: "1", name: "t", isFailure: false, result: 1, options: ours }]
+    }
+  ])
+  const sent = Conversation.strip(prompt)
+  assert.deepStrictEqual(
+    sent.content.map(({ role, content }) => [role, content.length]),
+    [
+      ["system", 1],
+      ["user", 1],
+      ["assistant", 1],
+      ["tool", 1]
+    ]
+  )
+  const printed = JSON.stringify(sent)
+  assert.notInclude(printed, "outlast")
+  assert.notInclude(printed, "lost")
+  assert.strictEqual(printed.split('"kept":true').length - 1, 5)
+  assert.strictEqual(Conversation.strip(sent), sent)
+})

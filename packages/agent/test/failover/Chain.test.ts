@@ -1,0 +1,98 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Layer, Redacted } from "effect"
+import { LanguageModel } from "effect/ai"
+import { Chain, Failover, FailoverReason, KeySource } from "@outlast/agent"
+import type { ProviderModel } from "@outlast/agent"
+import { answer, failure, key, played, policy, recording } from "../support.ts"
+
+const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
+const refused = Effect.fail(failure(new FailoverReason.Auth({ permanent: false })))
+
+const spec = (build: ProviderModel.TargetSpec<Error>["build"]): ProviderModel.TargetSpec<Error> => ({
+  ...played({ model: "broken", keys: [key("KEY_A"), key("KEY_B")] }),
+  build
+})
+
+it.effect("an entry whose build fails or dies is dead, key by key, and the others answer", () =>
+  Effect.gen(function* () {
+    const error = new Error("no module")
+    for (const build of [Effect.fail(error), Effect.die(error)]) {
+      const { of, layer } = recording()
+      const works = played({ answers: [answer("hello")] })
+      const { text } = yield* ask.pipe(
+        Effect.provide(Failover.layer([spec(build), works], { policy }).pipe(Layer.provideMerge(layer)))
+      )
+      assert.strictEqual(text, "hello")
+      assert.deepStrictEqual(
+        of("TargetDead").map(({ target }) => target.id),
+        ["vendor/broken#KEY_A", "vendor/broken#KEY_B"]
+      )
+    }
+  })
+)
+
+it.effect("dead targets are named when no other is left", () =>
+  Effect.gen(function* () {
+    const chain = [
+      spec(Effect.fail(new Error("no module"))),
+      played({ keys: [key("KEY_C")], answers: [refused] })
+    ] as const
+    const error = yield* Effect.flip(ask.pipe(Effect.provide(Failover.layer(chain, { policy }))))
+    for (const name of ["KEY_A", "KEY_B", "KEY_C"]) assert.include(error.message, name)
+    const none = yield* Effect.flip(ask.pipe(Effect.provide(Failover.layer([chain[0]], { policy }))))
+    assert.instanceOf(none, Chain.ChainError)
+  })
+)
+
+it.effect("a model is built once for all its keys, and not at all without one", () =>
+  Effect.gen(function* () {
+    let built = 0
+    const counting = (keys: ReadonlyArray<KeySource.KeySource>): ProviderModel.TargetSpec => {
+      const target = played({ keys, answers: [answer("hello")] })
+      return { ...target, build: Effect.tap(target.build, () => Effect.sync(() => built++)) }
+    }
+    yield* ask.pipe(Effect.provide(Failover.layer([counting([key("KEY_A"), key("KEY_B")])], { policy })))
+    assert.strictEqual(built, 1)
+    const keyless = counting([KeySource.env("NOT_SET"), KeySource.value("EMPTY", Redacted.make(""))])
+    yield* Effect.flip(ask.pipe(Effect.provide(Failover.layer([keyless], { policy }))))
+    assert.strictEqual(built, 1)
+  })
+)
+
+it.effect("two keys of one name are two keys, of one model and of two entries", () =>
+  Effect.gen(function* () {
+    const source = (value: string) => KeySource.value("KEY", Redacted.make(value))
+    const target = played({ keys: [source("one"), source("two")], answers: [refused, answer("hello")] })
+    const other = played({ model: "m2", answers: [answer("other")] })
+    const { of, layer } = recording()
+    yield* ask.pipe(Effect.provide(Failover.layer([target, other], { policy })), Effect.provide(layer))
+    assert.deepStrictEqual(
+      target.requests.map(({ request }) => request.key && Redacted.value(request.key)),
+      ["one", "two"]
+    )
+    assert.deepStrictEqual(
+      of("TargetSwitched").map(({ from, target }) => [from.id, target.id]),
+      [["vendor/m#KEY", "vendor/m#KEY~2"]]
+    )
+    const elsewhere = {
+      ...played({ keys: [source("one")], answers: [answer("there")] }),
+      endpoint: "https://two"
+    }
+    const here = played({
+      keys: [source("one")],
+      answers: [Effect.fail(failure(new FailoverReason.ModelNotFound()))]
+    })
+    const response = yield* ask.pipe(Effect.provide(Failover.layer([here, elsewhere], { policy })))
+    assert.strictEqual(response.text, "there")
+  })
+)
+
+it.effect("a target without keys shares no cooldown of a key with another", () =>
+  Effect.gen(function* () {
+    const first = played({ model: "m1", answers: [refused] })
+    const second = played({ model: "m2", answers: [answer("hello")] })
+    const third = played({ model: "m3", keys: [key("KEY_A")], answers: [answer("other")] })
+    const response = yield* ask.pipe(Effect.provide(Failover.layer([first, second, third], { policy })))
+    assert.strictEqual(response.text, "hello")
+  })
+)

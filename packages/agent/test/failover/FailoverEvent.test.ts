@@ -1,0 +1,240 @@
+/** Every action of a call leaves exactly one event. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Stream } from "effect"
+import { LanguageModel } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { Failover, FailoverReason } from "@outlast/agent"
+import type { Chain, Part } from "../support.ts"
+import {
+  answer,
+  failure,
+  finish,
+  inTime,
+  key,
+  limited,
+  played,
+  policy,
+  recording,
+  say,
+  serverError,
+  text,
+  toolCall
+} from "../support.ts"
+
+const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
+const asked = LanguageModel.streamText({
+  prompt: "What is the plan?",
+  disableToolCallResolution: true,
+  toolCallValidation: "deferred"
+})
+
+const over = (chain: Chain) => Effect.provide(Failover.layer(chain, { policy }))
+const silent: Stream.Stream<Part> = Stream.never
+
+/** The events of an effect over a chain, in short. */
+const eventsOf = <A, E>(effect: Effect.Effect<A, E, LanguageModel.LanguageModel>, chain: Chain) =>
+  Effect.gen(function* () {
+    const { events, layer } = recording()
+    yield* inTime(Effect.exit(effect.pipe(over(chain)))).pipe(Effect.provide(layer))
+    return events.map((event) => {
+      const { _tag } = event
+      switch (_tag) {
+        case "AttemptStarted":
+          return `${_tag} ${event.attempt} ${event.target.id} +${event.delay}`
+        case "AttemptFailed":
+          return `${_tag} ${event.attempt} ${event.target.id} ${event.reason}`
+        case "TargetSwitched":
+          return `${_tag} ${event.attempt} ${event.from.id} -> ${event.target.id} ${event.reason}`
+        case "AnswerContinued":
+          return `${_tag} ${event.attempt} ${event.from.id} -> ${event.target.id} +${event.delay} ${event.reason}`
+        case "CallWaiting":
+          return `${_tag} ${event.attempt} ${event.delay}`
+        case "CallSucceeded":
+          return `${_tag} ${event.attempt} ${event.target.id} ${event.elapsed}`
+        case "CooldownOpened":
+          return `${_tag} ${event.scope} ${event.reason} ${event.length}`
+        case "CallGaveUp":
+        case "CallAbandoned":
+          return `${_tag} ${event.attempt}`
+        case "TargetDead":
+          return _tag
+      }
+    })
+  })
+
+const failing = Effect.fail(serverError)
+
+describe("one event for every action", () => {
+  it.effect("repeats, then a switch", () =>
+    Effect.gen(function* () {
+      const chain: Chain = [
+        played({ answers: [failing] }),
+        played({ model: "m2", answers: [Effect.delay(answer("hello"), 5)] })
+      ]
+      assert.deepStrictEqual(yield* eventsOf(ask, chain), [
+        "AttemptStarted 1 vendor/m +0",
+        "AttemptFailed 1 vendor/m ServerError",
+        "AttemptStarted 2 vendor/m +1000",
+        "AttemptFailed 2 vendor/m ServerError",
+        "AttemptStarted 3 vendor/m +2000",
+        "AttemptFailed 3 vendor/m ServerError",
+        "CooldownOpened model ServerError 30000",
+        "TargetSwitched 4 vendor/m -> vendor/m2 ServerError",
+        "CallSucceeded 4 vendor/m2 5"
+      ])
+    })
+  )
+
+  it.effect("an answer that is continued here, and one that is continued elsewhere", () =>
+    Effect.gen(function* () {
+      const cut = say(text.start(), text.delta("hel"))
+      const here: Chain = [played({ streams: [cut, say(...text.block("lo"), finish())] })]
+      assert.deepStrictEqual(yield* eventsOf(Stream.runDrain(asked), here), [
+        "AttemptStarted 1 vendor/m +0",
+        "AttemptFailed 1 vendor/m Network",
+        "AnswerContinued 2 vendor/m -> vendor/m +1000 Network",
+        "CallSucceeded 2 vendor/m 0"
+      ])
+      const there: Chain = [
+        played({
+          keys: [key("A")],
+          streams: [Stream.concat(cut, Stream.fail(failure(new FailoverReason.Billing())))]
+        }),
+        played({ keys: [key("B")], streams: [say(...text.block("lo"), finish())] })
+      ]
+      assert.deepStrictEqual(yield* eventsOf(Stream.runDrain(asked), there), [
+        "AttemptStarted 1 vendor/m#A +0",
+        "AttemptFailed 1 vendor/m#A Billing",
+        "CooldownOpened key Billing 1800000",
+        "AnswerContinued 2 vendor/m#A -> vendor/m#B +0 Billing",
+        "CallSucceeded 2 vendor/m#B 0"
+      ])
+    })
+  )
+
+  it.effect("a wait for the target that is back first", () =>
+    Effect.gen(function* () {
+      const chain: Chain = [
+        played({ keys: [key("A")], answers: [Effect.fail(limited(30))] }),
+        played({ keys: [key("B")], answers: [Effect.fail(limited(20)), answer("hello")] })
+      ]
+      assert.deepStrictEqual(yield* eventsOf(ask, chain), [
+        "AttemptStarted 1 vendor/m#A +0",
+        "AttemptFailed 1 vendor/m#A RateLimit",
+        "CooldownOpened key+model RateLimit 30000",
+        "TargetSwitched 2 vendor/m#A -> vendor/m#B RateLimit",
+        "AttemptFailed 2 vendor/m#B RateLimit",
+        "CooldownOpened key+model RateLimit 20000",
+        "AttemptStarted 3 vendor/m#B +20000",
+        "CallSucceeded 3 vendor/m#B 0"
+      ])
+      // Another call finds all of them out.
+      const waiting = yield* eventsOf(Effect.all([ask, ask], { concurrency: 2 }), [
+        played({ keys: [key("A")], answers: [Effect.fail(limited(30)), answer("hello")] })
+      ])
+      assert.deepStrictEqual(waiting, [
+        "AttemptStarted 1 vendor/m#A +0",
+        "AttemptFailed 1 vendor/m#A RateLimit",
+        "CooldownOpened key+model RateLimit 30000",
+        "AttemptStarted 2 vendor/m#A +30000",
+        "CallWaiting 0 30000",
+        "CallSucceeded 2 vendor/m#A 0",
+        "AttemptStarted 1 vendor/m#A +0",
+        "CallSucceeded 1 vendor/m#A 0"
+      ])
+    })
+  )
+
+  it.effect("a call that gives up says so once, and is not called abandoned", () =>
+    Effect.gen(function* () {
+      const stops = Effect.fail(failure(new FailoverReason.ContentPolicy()))
+      const expected = [
+        "AttemptStarted 1 vendor/m +0",
+        "AttemptFailed 1 vendor/m ContentPolicy",
+        "CallGaveUp 1"
+      ]
+      assert.deepStrictEqual(yield* eventsOf(ask, [played({ answers: [stops] })]), expected)
+      const stream = played({ streams: [Stream.fromEffect(Effect.andThen(stops, Effect.never))] })
+      assert.deepStrictEqual(yield* eventsOf(Stream.runDrain(asked), [stream]), expected)
+    })
+  )
+
+  it.effect("calls of one layer are numbered", () =>
+    Effect.gen(function* () {
+      const { events, layer } = recording()
+      yield* Effect.repeat(ask, { times: 2 }).pipe(
+        over([played({ answers: [answer("hello")] })]),
+        Effect.provide(layer)
+      )
+      assert.deepStrictEqual(
+        events.map((event) => "call" in event && event.call),
+        [1, 1, 2, 2, 3, 3]
+      )
+    })
+  )
+})
+
+describe("a call is abandoned", () => {
+  /** The last event of a call that is interrupted after a second. */
+  const interrupted = (call: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel>, chain: Chain) =>
+    Effect.gen(function* () {
+      const { tags, layer } = recording()
+      const fiber = yield* Effect.forkChild(Effect.provide(call.pipe(over(chain)), layer))
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.interrupt(fiber)
+      return tags()
+    })
+
+  it.effect("when it is interrupted while an attempt, a delay or a wait is under way", () =>
+    Effect.gen(function* () {
+      const silence = played({ answers: [Effect.never], streams: [silent] })
+      for (const call of [ask, Stream.runDrain(asked)]) {
+        assert.deepStrictEqual(yield* interrupted(call, [silence]), ["AttemptStarted", "CallAbandoned"])
+      }
+      const delayed = played({
+        answers: [failing, failing, Effect.never],
+        streams: [Stream.fail(serverError), Stream.fail(serverError), silent]
+      })
+      for (const call of [ask, Stream.runDrain(asked)]) {
+        const tags = yield* interrupted(call, [delayed])
+        assert.strictEqual(tags.at(-1), "CallAbandoned")
+        assert.strictEqual(tags.filter((tag) => tag === "CallAbandoned").length, 1)
+      }
+      const out = { answers: [Effect.fail(limited(30))], streams: [Stream.fail(limited(30))] }
+      for (const call of [ask, Stream.runDrain(asked)]) {
+        const both = Effect.all([Effect.exit(call), call], { concurrency: 2 })
+        const tags = yield* interrupted(both, [played(out)])
+        assert.deepStrictEqual(tags.slice(-3), ["CallWaiting", "CallAbandoned", "CallAbandoned"])
+      }
+    })
+  )
+
+  it.effect("when the consumer stops before the finish, and not when it stops behind it", () =>
+    Effect.gen(function* () {
+      const hello = played({ streams: [say(...text.block("hello"), 1_000, text.delta("!"), finish())] })
+      assert.deepStrictEqual(yield* eventsOf(asked.pipe(Stream.take(1), Stream.runDrain), [hello]), [
+        "AttemptStarted 1 vendor/m +0",
+        "CallAbandoned 1"
+      ])
+      const ended = asked.pipe(
+        Stream.takeUntil((part) => part.type === "finish"),
+        Stream.runDrain
+      )
+      assert.deepStrictEqual(yield* eventsOf(ended, [hello]), [
+        "AttemptStarted 1 vendor/m +0",
+        "CallSucceeded 1 vendor/m 1000"
+      ])
+    })
+  )
+
+  it.effect("but not when a tool of the provider ends it", () =>
+    Effect.gen(function* () {
+      const target = played({ streams: [say(toolCall("1", { providerExecuted: true }))] })
+      assert.deepStrictEqual(yield* eventsOf(Stream.runDrain(asked), [target]), [
+        "AttemptStarted 1 vendor/m +0",
+        "AttemptFailed 1 vendor/m Network",
+        "CallGaveUp 1"
+      ])
+    })
+  )
+})

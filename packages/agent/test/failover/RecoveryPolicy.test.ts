@@ -1,0 +1,94 @@
+import { assert, it } from "@effect/vitest"
+import { Cause, Duration, Effect, Exit } from "effect"
+import { LanguageModel } from "effect/ai"
+import { Failover, RecoveryPolicy } from "@outlast/agent"
+import { answer, inTime, played, serverError, timesOf } from "../support.ts"
+
+const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
+const { interactive } = RecoveryPolicy
+
+it.effect("a number out of its range is a RangeError that names the field", () =>
+  Effect.gen(function* () {
+    const withAttempts = (attempts: number) => ({
+      ...interactive,
+      rows: { ...interactive.rows, Overloaded: { ...interactive.rows.Overloaded, attempts } }
+    })
+    const cases: ReadonlyArray<readonly [string, RecoveryPolicy.RecoveryPolicy]> = [
+      ["maxAttempts", { ...interactive, maxAttempts: 0 }],
+      ["maxAttempts", { ...interactive, maxAttempts: 1.5 }],
+      ["maxAttempts", { ...interactive, maxAttempts: Number.NaN }],
+      ["retryAfterJitter", { ...interactive, retryAfterJitter: -0.1 }],
+      ["retryAfterJitter", { ...interactive, retryAfterJitter: 1.1 }],
+      ["retryAfterJitter", { ...interactive, retryAfterJitter: Number.NaN }],
+      ["maxCost", { ...interactive, maxCost: 0 }],
+      ["maxCost", { ...interactive, maxCost: Number.NaN }],
+      ["rows.Overloaded.attempts", withAttempts(0)],
+      ["rows.Overloaded.attempts", withAttempts(2.5)]
+    ]
+    for (const [field, policy] of cases) {
+      const exit = yield* Effect.exit(
+        ask.pipe(Effect.provide(Failover.layer([played({ answers: [answer("hello")] })], { policy })))
+      )
+      const error = Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
+      assert.instanceOf(error, RangeError)
+      assert.include(String(error), `RecoveryPolicy: ${field} must be`)
+    }
+    for (const policy of [
+      interactive,
+      RecoveryPolicy.background,
+      { ...interactive, retryAfterJitter: 1, maxCost: 0.01 }
+    ]) {
+      RecoveryPolicy.validate(policy)
+    }
+  })
+)
+
+it.effect("without jitter the waits of a policy are the formula's", () =>
+  Effect.gen(function* () {
+    const exact = RecoveryPolicy.withoutJitter(RecoveryPolicy.background)
+    assert.strictEqual(exact.retryAfterJitter, 0)
+    for (const row of Object.values<RecoveryPolicy.Row>(exact.rows)) assert.strictEqual(row.backoff.jitter, 0)
+    assert.isAbove(interactive.retryAfterJitter, 0)
+    for (const row of Object.values<RecoveryPolicy.Row>(interactive.rows))
+      assert.isAbove(row.backoff.jitter, 0)
+    const target = played({ answers: [Effect.fail(serverError)] })
+    yield* inTime(Effect.exit(ask.pipe(Effect.provide(Failover.layer([target], { policy: exact })))))
+    assert.deepStrictEqual(timesOf(target), [0, 1_000, 3_000])
+  })
+)
+
+it.effect("a policy of one's own decides by its own classes", () =>
+  Effect.gen(function* () {
+    const { Network, ContentPolicy } = interactive.rows
+    const policy: RecoveryPolicy.RecoveryPolicy<"again" | "no"> = {
+      ...interactive,
+      deadline: Duration.minutes(10),
+      classOf: ({ reason }) => (reason._tag === "ServerError" ? "again" : "no"),
+      rows: { again: { ...Network, backoff: { ...Network.backoff, jitter: 0 } }, no: ContentPolicy }
+    }
+    const target = played({ answers: [Effect.fail(serverError)] })
+    yield* inTime(Effect.exit(ask.pipe(Effect.provide(Failover.layer([target], { policy })))))
+    assert.deepStrictEqual(timesOf(target), [0, 1_000, 3_000, 7_000, 15_000])
+  })
+)
+
+it.effect(
+  "the background waits a minute for a model before it takes another, where the default waits five seconds",
+  () =>
+    Effect.gen(function* () {
+      for (const [policy, attempts] of [
+        [interactive, 3],
+        [RecoveryPolicy.background, 5]
+      ] as const) {
+        const cuts = Effect.fail(serverError)
+        const exact = RecoveryPolicy.withoutJitter({
+          ...policy,
+          rows: { ...policy.rows, ServerError: { ...policy.rows.ServerError, attempts: 5 } }
+        })
+        const first = played({ model: "m1", answers: [cuts] })
+        const second = played({ model: "m2", answers: [answer("hello")] })
+        yield* inTime(ask.pipe(Effect.provide(Failover.layer([first, second], { policy: exact }))))
+        assert.strictEqual(first.requests.length, attempts)
+      }
+    })
+)

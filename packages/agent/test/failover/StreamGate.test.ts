@@ -1,0 +1,382 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fc from "fast-check"
+import type { CallState } from "@outlast/agent"
+import { StreamGate } from "@outlast/agent/failover/StreamGate"
+import type { Part } from "../support.ts"
+import { finish, keepAlive, text, thinking, toolCall } from "../support.ts"
+
+const answered = { target: "vendor/m", provider: "vendor", model: "m", attempts: 1 }
+
+const opened = () => {
+  const gate = new StreamGate("vendor/m")
+  gate.begin(answered)
+  return gate
+}
+
+/** What the consumer sees of these attempts; the finish part is not among it. */
+const seen = (...attempts: ReadonlyArray<ReadonlyArray<Part>>): ReadonlyArray<Part> => {
+  const gate = new StreamGate("vendor/m")
+  return attempts.flatMap((parts) => {
+    gate.begin(answered)
+    return gate.push(parts)
+  })
+}
+
+const typesOf = (parts: ReadonlyArray<Part>) => parts.map((part) => part.type)
+const idsOf = (parts: ReadonlyArray<Part>, type: Part["type"]) =>
+  parts.flatMap((part) => (part.type === type && "id" in part ? [part.id] : []))
+/** The marks and signatures with which thinking ends. */
+const endsOf = (parts: ReadonlyArray<Part>) =>
+  parts.flatMap((part) => (part.type === "reasoning-end" ? [part.metadata] : []))
+
+const source: Part = { type: "source", sourceType: "url", id: "s", url: "https://example.com", title: "s" }
+const file: Part = { type: "file", mediaType: "text/plain", data: "aGk=" }
+
+describe("what may be seen of one attempt", () => {
+  it("the preamble waits for content, and then comes in its order", () => {
+    const gate = opened()
+    assert.deepStrictEqual(gate.push([keepAlive, source, file, text.start()]), [])
+    assert.isFalse(gate.alive)
+    assert.deepStrictEqual(typesOf(gate.push([text.delta("a")])), [
+      "response-metadata",
+      "source",
+      "file",
+      "text-start",
+      "text-delta"
+    ])
+    assert.isTrue(gate.alive)
+  })
+
+  it("sources and files between texts keep their place", () => {
+    const parts = seen([
+      text.start(),
+      text.delta("a"),
+      source,
+      text.delta("b"),
+      file,
+      text.delta("c"),
+      finish()
+    ])
+    assert.deepStrictEqual(typesOf(parts), [
+      "text-start",
+      "text-delta",
+      "source",
+      "text-delta",
+      "file",
+      "text-delta",
+      "text-end"
+    ])
+  })
+
+  it("an empty delta is no content", () => {
+    const gate = opened()
+    assert.deepStrictEqual(gate.push([text.start(), text.delta("")]), [])
+    assert.deepStrictEqual([gate.commit, gate.alive, gate.text], ["nothing", false, ""])
+  })
+
+  it("a late signature passes on an empty delta, and is no content", () => {
+    const late: Part = { type: "text-delta", id: "0", delta: "", metadata: { vendor: { signature: "late" } } }
+    const gate = opened()
+    assert.deepStrictEqual(gate.push([text.start(), late]), [])
+    assert.strictEqual(gate.commit, "nothing")
+    assert.deepStrictEqual(gate.push([text.delta("a")])[1], late)
+    assert.deepStrictEqual(gate.push([late]), [late])
+    assert.strictEqual(gate.text, "a")
+  })
+
+  it("tool calls are held until the finish, and nothing overtakes them", () => {
+    const gate = opened()
+    const behind = [toolCall("1"), source, ...text.block("b", "1"), toolCall("2"), file]
+    const before = gate.push([text.start(), text.delta("a"), text.end(), ...behind])
+    assert.deepStrictEqual(typesOf(before), ["text-start", "text-delta"])
+    assert.deepStrictEqual([gate.text, gate.alive, gate.commit], ["a", true, "text"])
+    const after = gate.push([finish("tool-calls")])
+    assert.deepStrictEqual(typesOf(after), [
+      "tool-call",
+      "source",
+      "text-end",
+      "text-start",
+      "text-delta",
+      "tool-call",
+      "file",
+      "text-end"
+    ])
+    assert.deepStrictEqual(idsOf(after, "tool-call"), ["1", "2"])
+    assert.strictEqual(gate.text, "ab")
+  })
+
+  it("the parameters of a call are held as the call is", () => {
+    const gate = opened()
+    const params: ReadonlyArray<Part> = [
+      { type: "tool-params-start", id: "1", name: "search" },
+      { type: "tool-params-delta", id: "1", delta: "{}" },
+      { type: "tool-params-end", id: "1" },
+      toolCall("1"),
+      { type: "tool-approval-request", approvalId: "a", toolCallId: "1" }
+    ]
+    assert.deepStrictEqual(gate.push(params), [])
+    assert.deepStrictEqual([gate.commit, gate.alive], ["nothing", true])
+    assert.deepStrictEqual(gate.push([finish("tool-calls")]), params)
+    for (const part of params.filter(
+      ({ type }) => type === "tool-params-start" || type === "tool-approval-request"
+    )) {
+      assert.deepStrictEqual(opened().push([part]), [])
+    }
+  })
+
+  it("a tool that the provider runs is seen at once, and commits for good", () => {
+    const gate = opened()
+    const call = toolCall("1", { providerExecuted: true })
+    assert.deepStrictEqual(gate.push([call]), [call])
+    assert.strictEqual(gate.commit, "tool")
+    gate.push([...text.block("and then"), ...thinking.block("so", "s")])
+    assert.strictEqual(gate.commit, "tool")
+  })
+
+  it("thinking behind text leaves the commit where it is", () => {
+    const gate = opened()
+    gate.push([thinking.start(), thinking.delta("so")])
+    assert.strictEqual(gate.commit, "reasoning")
+    gate.push([text.start(), text.delta("a"), ...thinking.block("more", "s", "r2")])
+    assert.strictEqual(gate.commit, "text")
+  })
+
+  it("nothing is read behind the finish", () => {
+    const gate = opened()
+    const parts = gate.push([...text.block("a"), finish(), ...text.block("b", "1"), finish("error")])
+    assert.strictEqual(gate.text, "a")
+    assert.deepStrictEqual(typesOf(parts), ["text-start", "text-delta", "text-end"])
+    assert.deepStrictEqual(gate.push([text.delta("c"), { type: "error", error: "late" }]), [])
+    assert.deepStrictEqual([gate.finish, gate.failed], [finish(), undefined])
+  })
+
+  it("nothing is read behind an error, nor behind a finish that says error", () => {
+    for (const end of [{ type: "error", error: "no" } as const, finish("error")]) {
+      const gate = opened()
+      const parts = gate.push([text.start(), text.delta("a"), end, text.delta("b"), finish()])
+      assert.deepStrictEqual(typesOf(parts), ["text-start", "text-delta"])
+      assert.deepStrictEqual([gate.finish, gate.failed], [undefined, end])
+    }
+  })
+
+  it("the finish closes what is open", () => {
+    const parts = seen([thinking.start(), thinking.delta("so"), text.start(), text.delta("a"), finish()])
+    assert.deepStrictEqual(typesOf(parts).slice(-2), ["reasoning-end", "text-end"])
+  })
+
+  it("two texts of one attempt stay two", () => {
+    const parts = seen([...text.block("a", "0"), ...text.block("b", "1"), finish()])
+    assert.deepStrictEqual(typesOf(parts), [
+      "text-start",
+      "text-delta",
+      "text-end",
+      "text-start",
+      "text-delta",
+      "text-end"
+    ])
+    assert.deepStrictEqual(idsOf(parts, "text-delta"), ["0", "1"])
+  })
+
+  it("the signatures of an answer's thinking are kept", () => {
+    const parts = seen([...thinking.block("one", "s1", "r1"), ...thinking.block("two", "s2", "r2"), finish()])
+    assert.deepStrictEqual(endsOf(parts), [{ vendor: { signature: "s1" } }, { vendor: { signature: "s2" } }])
+  })
+})
+
+describe("what may be seen of several attempts", () => {
+  it("an attempt that dies before its content leaves no trace", () => {
+    const dead = [keepAlive, source, text.start(), text.delta(""), toolCall("1")]
+    const parts = seen(dead, [...text.block("a"), finish()])
+    assert.deepStrictEqual(typesOf(parts), ["text-start", "text-delta", "text-end"])
+    assert.notInclude(JSON.stringify(parts), "source")
+  })
+
+  it("an answer that is continued is one text", () => {
+    const parts = seen([text.start(), text.delta("a")], [...text.block("b")], [...text.block("c"), finish()])
+    assert.deepStrictEqual(typesOf(parts), [
+      "text-start",
+      "text-delta",
+      "text-delta",
+      "text-delta",
+      "text-end"
+    ])
+    assert.deepStrictEqual(
+      parts.flatMap((part) => ("id" in part ? [part.id] : [])),
+      ["0", "0", "0", "0", "0"]
+    )
+  })
+
+  it("an answer that is continued behind thinking is one text, although it seemed to have ended", () => {
+    const parts = seen(text.block("a"), [...thinking.block("so", "s"), ...text.block("b"), finish()])
+    assert.deepStrictEqual(typesOf(parts), [
+      "text-start",
+      "text-delta",
+      "reasoning-start",
+      "reasoning-delta",
+      "text-delta",
+      "reasoning-end",
+      "text-end"
+    ])
+  })
+
+  it("an attempt that dies before its content does not close the text that another continues", () => {
+    const parts = seen(
+      [text.start(), text.delta("a")],
+      [text.start(), text.end(), text.start("1")],
+      [...text.block("b"), finish()]
+    )
+    assert.deepStrictEqual(typesOf(parts), ["text-start", "text-delta", "text-delta", "text-end"])
+  })
+
+  it("only the first text of an attempt continues; the next one is its own, under an id of its own", () => {
+    const parts = seen(
+      [text.start(), text.delta("a")],
+      [...text.block("b"), ...text.block("c", "1"), finish()]
+    )
+    assert.deepStrictEqual(typesOf(parts), [
+      "text-start",
+      "text-delta",
+      "text-delta",
+      "text-end",
+      "text-start",
+      "text-delta",
+      "text-end"
+    ])
+    const ids = idsOf(parts, "text-delta")
+    assert.strictEqual(ids[0], ids[1])
+    assert.notStrictEqual(ids[1], ids[2])
+  })
+
+  it("an open text is closed when nothing continues it", () => {
+    const parts = seen([text.start(), text.delta("a")], [finish()])
+    assert.deepStrictEqual(typesOf(parts), ["text-start", "text-delta", "text-end"])
+  })
+
+  it("thinking of a failed attempt is closed and marked, whether it was whole or not", () => {
+    const parts = seen(
+      [...thinking.block("whole", "s1", "r1"), thinking.start("r2"), thinking.delta("open", "r2")],
+      [...thinking.block("again", "s2", "r1"), ...text.block("a"), finish()]
+    )
+    assert.deepStrictEqual(endsOf(parts), [
+      { vendor: { signature: "s1" }, outlast: { partial: true } },
+      { outlast: { partial: true } },
+      { vendor: { signature: "s2" } }
+    ])
+    assert.deepStrictEqual(new Set(idsOf(parts, "reasoning-end")), new Set(idsOf(parts, "reasoning-start")))
+    assert.strictEqual(new Set(idsOf(parts, "reasoning-start")).size, 3)
+  })
+
+  it("thinking is marked although two attempts died behind it", () => {
+    const parts = seen([thinking.start(), thinking.delta("so")], [keepAlive], [...text.block("a"), finish()])
+    assert.deepStrictEqual(endsOf(parts), [{ outlast: { partial: true } }])
+  })
+
+  it("a commit is that of the current attempt", () => {
+    const gate = opened()
+    gate.push([toolCall("1", { providerExecuted: true })])
+    gate.begin(answered)
+    assert.deepStrictEqual([gate.commit, gate.alive, gate.failed], ["nothing", false, undefined])
+  })
+})
+
+// -----------------------------------------------------------------------------
+// Whatever a provider sends
+// -----------------------------------------------------------------------------
+
+const delta = fc.constantFrom("", "a", "b ", "cd")
+const deltas = fc.array(delta, { minLength: 1, maxLength: 3 })
+
+/** One block or part of an attempt; `n` makes its id unique in the attempt, as providers do. */
+const block: fc.Arbitrary<(n: number) => ReadonlyArray<Part>> = fc.oneof(
+  fc.constantFrom<Part>(keepAlive, source, file).map((part) => () => [part]),
+  deltas.map((said) => (n: number): ReadonlyArray<Part> => [
+    text.start(`${n}`),
+    ...said.map((each) => text.delta(each, `${n}`)),
+    text.end(`${n}`)
+  ]),
+  // Some providers never end what they think.
+  fc.tuple(deltas, fc.boolean()).map(([said, ends]) => (n: number): ReadonlyArray<Part> => [
+    thinking.start(`${n}`),
+    ...said.map((each) => thinking.delta(each, `${n}`)),
+    ...(ends ? [thinking.end("s", `${n}`)] : [])
+  ]),
+  fc.boolean().map((providerExecuted) => (n: number) => [toolCall(`${n}`, { providerExecuted })])
+)
+
+/** An attempt, cut somewhere. */
+const attempt = fc
+  .tuple(fc.array(block, { maxLength: 6 }), fc.nat(20))
+  .map(([blocks, cut]) => blocks.flatMap((make, n) => make(n)).slice(0, cut))
+
+const rank: Record<CallState.Commit, number> = { nothing: 0, reasoning: 1, text: 2, tool: 3 }
+
+describe("whatever a provider sends", () => {
+  it("the commit never goes back within an attempt, and what was seen implies it", () => {
+    fc.assert(
+      fc.property(attempt, (parts) => {
+        const gate = opened()
+        let before = rank[gate.commit]
+        for (const part of parts) {
+          for (const { type } of gate.push([part])) {
+            if (type === "text-delta") assert.isAtLeast(rank[gate.commit], rank.text)
+            if (type === "reasoning-delta") assert.isAtLeast(rank[gate.commit], rank.reasoning)
+            if (type === "tool-call") assert.strictEqual(gate.commit, "tool")
+          }
+          assert.isAtLeast(rank[gate.commit], before)
+          before = rank[gate.commit]
+        }
+      })
+    )
+  })
+
+  it("every block begins once, has its deltas inside, and ends once; no call for the program comes before the finish", () => {
+    fc.assert(
+      fc.property(fc.array(attempt, { maxLength: 4 }), attempt, (failed, last) => {
+        const gate = new StreamGate("vendor/m")
+        const open = new Map<string, string>()
+        const begun = new Set<string>()
+        const read = (parts: ReadonlyArray<Part>, finished: boolean) => {
+          for (const part of parts) {
+            if (part.type === "tool-call") assert.isTrue(finished || part.providerExecuted)
+            const [kind = "", stage] = part.type.split("-")
+            if ((kind !== "text" && kind !== "reasoning") || !("id" in part) || part.id === undefined)
+              continue
+            if (stage === "start") {
+              assert.isFalse(begun.has(part.id))
+              begun.add(part.id)
+              open.set(part.id, kind)
+            } else {
+              assert.strictEqual(open.get(part.id), kind)
+              if (stage === "end") open.delete(part.id)
+            }
+          }
+        }
+        let said = ""
+        for (const parts of [...failed, last]) {
+          gate.begin(answered)
+          const out = gate.push(parts)
+          read(out, false)
+          said += out.map((part) => (part.type === "text-delta" ? part.delta : "")).join("")
+          assert.strictEqual(gate.text, said)
+        }
+        read(gate.push([finish()]), true)
+        assert.deepStrictEqual([...open], [])
+      })
+    )
+  })
+
+  it("it does not matter in what pieces the parts come", () => {
+    fc.assert(
+      fc.property(attempt, (parts) => {
+        const all = [...parts, finish()]
+        const one = opened()
+        const many = opened()
+        assert.deepStrictEqual(
+          all.flatMap((part) => many.push([part])),
+          one.push(all)
+        )
+        assert.strictEqual(many.commit, one.commit)
+      })
+    )
+  })
+})

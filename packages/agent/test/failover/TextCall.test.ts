@@ -1,0 +1,102 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Fiber, Option } from "effect"
+import { LanguageModel } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { Failover, Outlast } from "@outlast/agent"
+import { answer, finish, inTime, played, policy, recording, timesOf } from "../support.ts"
+
+const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
+
+it.effect("a whole answer without a finish, or with one that says error, is a failure", () =>
+  Effect.gen(function* () {
+    const { layer, of } = recording()
+    const target = played({
+      answers: [Effect.succeed([{ type: "text", text: "cut" }]), answer("broken", "error"), answer("hello")]
+    })
+    const response = yield* inTime(ask.pipe(Effect.provide(Failover.layer([target], { policy })))).pipe(
+      Effect.provide(layer)
+    )
+    assert.strictEqual(response.text, "hello")
+    assert.deepStrictEqual(
+      of("AttemptFailed").map(({ reason, rule }) => [reason, rule]),
+      [
+        ["Format", "answer/no-finish"],
+        ["ServerError", "answer/finish-error"]
+      ]
+    )
+  })
+)
+
+it.effect("a whole answer has ten minutes, whether the model thinks or not", () =>
+  Effect.gen(function* () {
+    for (const reasoning of [false, true]) {
+      const { layer, of } = recording()
+      const first = played({
+        model: "m1",
+        info: { reasoning },
+        answers: [Effect.delay(answer("late"), 600_001)]
+      })
+      const second = played({
+        model: "m2",
+        info: { reasoning },
+        answers: [Effect.delay(answer("hello"), 599_999)]
+      })
+      const response = yield* inTime(
+        ask.pipe(Effect.provide(Failover.layer([first, second], { policy })))
+      ).pipe(Effect.provide(layer))
+      assert.strictEqual(response.text, "hello")
+      assert.deepStrictEqual(
+        of("AttemptFailed").map(({ rule, elapsed }) => [rule, elapsed]),
+        [["limit/total", 600_000]]
+      )
+    }
+  })
+)
+
+it.effect("a request that nobody waits for any more is ended, after its limit as by an interruption", () =>
+  Effect.gen(function* () {
+    let open = 0
+    const never = Effect.acquireUseRelease(
+      Effect.sync(() => ++open),
+      () => Effect.never,
+      () => Effect.sync(() => --open)
+    )
+    const first = played({ model: "m1", answers: [never] })
+    const second = played({ model: "m2", answers: [never] })
+    const fiber = yield* Effect.forkChild(
+      ask.pipe(Effect.provide(Failover.layer([first, second], { policy })))
+    )
+    yield* TestClock.adjust("599999 millis")
+    assert.deepStrictEqual([open, second.requests.length], [1, 0])
+    yield* TestClock.adjust("2 millis")
+    assert.deepStrictEqual([open, second.requests.length], [1, 1])
+    yield* Fiber.interrupt(fiber)
+    assert.strictEqual(open, 0)
+  })
+)
+
+it.effect("who answered stands on the first text and on the finish, beside the provider's metadata", () =>
+  Effect.gen(function* () {
+    const signed = { vendor: { id: "1" } }
+    const target = played({
+      answers: [
+        Effect.succeed([
+          { type: "text", text: "a", metadata: signed },
+          { type: "text", text: "b" },
+          { ...finish(), metadata: signed }
+        ])
+      ]
+    })
+    const { content } = yield* ask.pipe(Effect.provide(Failover.layer([target], { policy })))
+    assert.deepStrictEqual(
+      content.map((part) => [part.type, Object.keys(part.metadata)]),
+      [
+        ["text", ["vendor", "outlast"]],
+        ["text", []],
+        ["finish", ["vendor", "outlast"]]
+      ]
+    )
+    assert.strictEqual(Option.getOrThrow(Outlast.answeredBy(content)).attempts, 1)
+    assert.deepStrictEqual(timesOf(target), [0])
+  })
+)

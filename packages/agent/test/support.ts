@@ -1,0 +1,184 @@
+/**
+ * What the tests of calls, streams and runs share: virtual time, a record of the events, and a target whose
+ * every part is written down.
+ */
+import { Clock, Duration, Effect, Fiber, Option, Redacted, Stream } from "effect"
+import type { AiError, Response } from "effect/ai"
+import { TestClock } from "effect/testing"
+import type { FailoverEvent, ModelInfo, ProviderModel } from "@outlast/agent"
+import { FailoverReason, KeySource, Outlast, ProviderFailure, RecoveryPolicy } from "@outlast/agent"
+import { ResilienceEvents } from "@outlast/resilience"
+import type { FaultPlan } from "@outlast/testing"
+
+export const key = (name: string) => KeySource.value(name, Redacted.make(`secret-of-${name}`))
+export const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
+export type Chain = readonly [ProviderModel.TargetSpec, ...Array<ProviderModel.TargetSpec>]
+
+export const rateLimited = (seconds: number): FaultPlan.Fault => ({
+  type: "status",
+  status: 429,
+  headers: { "retry-after": String(seconds) }
+})
+export const status = (code: number): FaultPlan.Fault => ({ type: "status", status: code })
+
+/** Runs an effect in virtual time, far enough for everything to end. */
+export const inTime = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const fiber = yield* Effect.forkChild(effect)
+    yield* TestClock.adjust("2 hours")
+    return yield* Fiber.join(fiber)
+  })
+
+/** What an effect gives, and the milliseconds of virtual time that it took. */
+export const timed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const began = yield* Clock.currentTimeMillis
+    const value = yield* effect
+    return { value, took: (yield* Clock.currentTimeMillis) - began }
+  })
+
+export const recording = () => {
+  const events: Array<FailoverEvent.FailoverEvent> = []
+  const layer = ResilienceEvents.layerHandler((event) =>
+    Effect.sync(() => {
+      // Only the failover publishes in these tests.
+      events.push(event as FailoverEvent.FailoverEvent)
+    })
+  )
+  const of = <Tag extends FailoverEvent.FailoverEvent["_tag"]>(tag: Tag) =>
+    events.filter(
+      (event): event is Extract<FailoverEvent.FailoverEvent, { readonly _tag: Tag }> => event._tag === tag
+    )
+  return { events, layer, tags: () => events.map((event) => event._tag), of }
+}
+
+export const failureOf = <A, R>(effect: Effect.Effect<A, AiError.AiError, R>) =>
+  Effect.map(Effect.flip(effect), (error) => Option.getOrThrow(Outlast.failureOf(error)))
+
+// -----------------------------------------------------------------------------
+// Parts
+// -----------------------------------------------------------------------------
+
+export type Part = Response.StreamPartEncoded
+
+export const text = {
+  start: (id = "0"): Part => ({ type: "text-start", id }),
+  delta: (delta: string, id = "0"): Part => ({ type: "text-delta", id, delta }),
+  end: (id = "0"): Part => ({ type: "text-end", id }),
+  /** A whole block. */
+  block: (delta: string, id = "0"): ReadonlyArray<Part> => [
+    text.start(id),
+    text.delta(delta, id),
+    text.end(id)
+  ]
+}
+
+const signature = (signed: string) => ({ vendor: { signature: signed } })
+
+export const thinking = {
+  start: (id = "r"): Part => ({ type: "reasoning-start", id }),
+  delta: (delta: string, id = "r"): Part => ({ type: "reasoning-delta", id, delta }),
+  end: (signed: string, id = "r"): Part => ({ type: "reasoning-end", id, metadata: signature(signed) }),
+  block: (delta: string, signed: string, id = "r"): ReadonlyArray<Part> => [
+    thinking.start(id),
+    thinking.delta(delta, id),
+    thinking.end(signed, id)
+  ]
+}
+
+/** A part without content: a keep-alive. */
+export const keepAlive: Part = { type: "response-metadata", id: "response" }
+
+export const toolCall = (
+  id: string,
+  options: { readonly providerExecuted?: boolean; readonly name?: string } = {}
+) => ({ type: "tool-call", id, name: "search", params: {}, ...options }) satisfies Part
+
+export const usage = (tokens: number): Response.FinishPartEncoded["usage"] => ({
+  inputTokens: { uncached: 0, total: 0, cacheRead: undefined, cacheWrite: undefined },
+  outputTokens: { total: tokens, text: tokens, reasoning: undefined }
+})
+
+export const finish = (reason: Response.FinishReason = "stop", tokens = 1): Response.FinishPartEncoded => ({
+  type: "finish",
+  reason,
+  usage: usage(tokens)
+})
+
+// -----------------------------------------------------------------------------
+// A target whose every part is written down
+// -----------------------------------------------------------------------------
+
+export const failure = (reason: FailoverReason.FailoverReason) =>
+  ProviderFailure.local("test", reason, undefined)
+/** A rate limit that names its end. */
+export const limited = (seconds: number) =>
+  new ProviderFailure.ProviderFailure({
+    reason: new FailoverReason.RateLimit(),
+    evidence: { rule: "test", signal: "local", depth: 0 },
+    detail: "",
+    retryAfter: Duration.seconds(seconds)
+  })
+export const serverError = failure(new FailoverReason.ServerError())
+
+/** A stream of these parts; a number is so many milliseconds before the next part. Without a finish it is cut. */
+export const say = (...items: ReadonlyArray<Part | number>): Stream.Stream<Part> => {
+  const batches: Array<{ readonly wait: number; readonly parts: Array<Part> }> = [{ wait: 0, parts: [] }]
+  for (const item of items) {
+    if (typeof item === "number") batches.push({ wait: item, parts: [] })
+    else batches.at(-1)?.parts.push(item)
+  }
+  return Stream.fromIterable(batches).pipe(
+    Stream.mapEffect(({ wait, parts }) =>
+      wait === 0 ? Effect.succeed(parts) : Effect.as(Effect.sleep(wait), parts)
+    ),
+    Stream.flattenIterable
+  )
+}
+
+type Answer = Effect.Effect<Array<Response.PartEncoded>, ProviderFailure.ProviderFailure>
+
+export interface Played extends ProviderModel.TargetSpec {
+  /** What has reached it so far. */
+  readonly requests: ReadonlyArray<{ readonly time: number; readonly request: ProviderModel.ProviderRequest }>
+}
+
+/** Request n gets stream or answer n; the last one stands for all that follow. */
+export const played = (options: {
+  readonly streams?: ReadonlyArray<Stream.Stream<Part, ProviderFailure.ProviderFailure>>
+  readonly answers?: ReadonlyArray<Answer>
+  readonly model?: string
+  readonly keys?: ReadonlyArray<KeySource.KeySource>
+  readonly info?: ModelInfo.ModelInfo
+}): Played => {
+  const { streams = [], answers = [], model = "m", keys = [], info = {} } = options
+  const requests: Array<Played["requests"][number]> = []
+  const ask = (request: ProviderModel.ProviderRequest) =>
+    Effect.map(Clock.currentTimeMillis, (time) => requests.push({ time, request }) - 1)
+  return {
+    provider: "vendor",
+    model,
+    endpoint: "",
+    keys,
+    requests,
+    build: Effect.succeed({
+      info,
+      generateText: (request) =>
+        Effect.flatMap(ask(request), (n) => answers[n] ?? answers.at(-1) ?? Effect.fail(serverError)),
+      streamText: (request) =>
+        Stream.unwrap(
+          Effect.map(ask(request), (n) => streams[n] ?? streams.at(-1) ?? Stream.fail(serverError))
+        )
+    })
+  }
+}
+
+export const timesOf = ({ requests }: Played) => requests.map(({ time }) => time)
+
+/** A whole answer. */
+export const answer = (said: string, reason: Response.FinishReason = "stop", tokens = 1): Answer =>
+  Effect.succeed([{ type: "text", text: said }, finish(reason, tokens)])
+
+/** What the parts of a stream say, joined. */
+export const textOf = (parts: Iterable<{ readonly type: string; readonly delta?: unknown }>): string =>
+  [...parts].map((part) => (part.type === "text-delta" ? String(part.delta) : "")).join("")
