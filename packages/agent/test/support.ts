@@ -94,7 +94,7 @@ export const toolCall = (
   options: { readonly providerExecuted?: boolean; readonly name?: string } = {}
 ) => ({ type: "tool-call", id, name: "search", params: {}, ...options }) satisfies Part
 
-export const usage = (tokens: number): Response.FinishPartEncoded["usage"] => ({
+const usage = (tokens: number): Response.FinishPartEncoded["usage"] => ({
   inputTokens: { uncached: 0, total: 0, cacheRead: undefined, cacheWrite: undefined },
   outputTokens: { total: tokens, text: tokens, reasoning: undefined }
 })

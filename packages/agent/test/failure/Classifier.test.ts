@@ -11,7 +11,9 @@ const http = (status: number, body?: unknown, headers: Record<string, string> = 
   ...(body === undefined ? {} : { responseBody: typeof body === "string" ? body : JSON.stringify(body) })
 })
 const anthropic = (type: string, message = "") => ({ type: "error", error: { type, message } })
-const openai = (code: string | null, type = "invalid_request_error") => ({ error: { message: "", type, param: null, code } })
+const openai = (code: string | null, type = "invalid_request_error") => ({
+  error: { message: "", type, param: null, code }
+})
 const google = (code: number, status: string, details?: ReadonlyArray<unknown>) => ({
   error: { code, message: "", status, ...(details === undefined ? {} : { details }) }
 })
@@ -32,18 +34,38 @@ const cases: ReadonlyArray<readonly [what: string, error: unknown, reason: Reaso
   ["an HTML 502", http(502, "<html>Bad gateway</html>"), "Overloaded", "status/overloaded"],
   ["a bare 504", http(504), "Timeout", "status/timeout"],
   ["a bare 529", http(529), "Overloaded", "status/overloaded"],
-  ["429 without money", http(429, openai("insufficient_quota", "insufficient_quota")), "Billing", "code/billing"],
-  ["a 400 with a bad key", http(400, google(400, "INVALID_ARGUMENT", [{ reason: "API_KEY_INVALID" }])), "Auth", "code/key"],
+  [
+    "429 without money",
+    http(429, openai("insufficient_quota", "insufficient_quota")),
+    "Billing",
+    "code/billing"
+  ],
+  [
+    "a 400 with a bad key",
+    http(400, google(400, "INVALID_ARGUMENT", [{ reason: "API_KEY_INVALID" }])),
+    "Auth",
+    "code/key"
+  ],
   ["a 400 that overflows", http(400, openai("context_length_exceeded")), "ContextOverflow", "code/context"],
   ["a 403 without the model", http(403, openai("model_not_found")), "ModelNotFound", "code/model"],
   ["a 529 with a vague type", http(529, openai(null, "server_error")), "Overloaded", "status/overloaded"],
   ["google's 429 in an array", http(429, [google(429, "RESOURCE_EXHAUSTED")]), "RateLimit", "code/rate"],
-  ["an error part of a 200 stream", anthropic("overloaded_error", "Overloaded"), "Overloaded", "code/overloaded"],
+  [
+    "an error part of a 200 stream",
+    anthropic("overloaded_error", "Overloaded"),
+    "Overloaded",
+    "code/overloaded"
+  ],
   ["a bare error object", { type: "rate_limit_error", message: "Slow down" }, "RateLimit", "code/rate"],
   ["a vague error part", anthropic("api_error", "Internal server error"), "ServerError", "code/server"],
   ["a body as a string", JSON.stringify(anthropic("authentication_error")), "Auth", "code/key"],
   ["a refused connection", caused("X", "ECONNREFUSED"), "Network", "connection/broken"],
-  ["a 200 that broke off", { ...http(200), cause: caused("terminated", "UND_ERR_SOCKET") }, "Network", "connection/broken"],
+  [
+    "a 200 that broke off",
+    { ...http(200), cause: caused("terminated", "UND_ERR_SOCKET") },
+    "Network",
+    "connection/broken"
+  ],
   ["a 200 with garbage", http(200, "<html>"), "Format", "status/response"],
   ["headers that never came", caused("UND_ERR_HEADERS_TIMEOUT"), "Timeout", "connection/headers-timeout"],
   ["a bad certificate", caused("x", "CERT_HAS_EXPIRED"), "PermanentNetwork", "connection/certificate"],
@@ -117,7 +139,8 @@ describe("the wait that a server asked for", () => {
 
 describe("Redaction", () => {
   it("takes out known values, things in the form of a key, and echoes of the prompt", () => {
-    const text = "Key abc123 or sk-ant-api03-aaaaaaaa is wrong for: please write a long poem about spring today"
+    const text =
+      "Key abc123 or sk-ant-api03-aaaaaaaa is wrong for: please write a long poem about spring today"
     const clean = Redaction.scrub(text, 300, {
       values: ["abc123", ""],
       prompt: ["Please: please write a long poem about spring"]
@@ -127,9 +150,24 @@ describe("Redaction", () => {
 
   const echoes: ReadonlyArray<readonly [what: string, prompt: string, said: string, leak: string]> = [
     ["a short prompt", "password: hunter2", "Cannot parse password: hunter2", "hunter2"],
-    ["a prompt without blanks between words", "请用中文写一首关于春天的诗", "错误：请用中文写一首关于春天的诗", "春天的诗"],
-    ["the escapes of JSON", 'say "yes"\nand then leave the house', '{"input":"say \\"yes\\"\\nand then leave the house"}', "leave the house"],
-    ["the escapes of a URL", "where is my blue umbrella", "GET /?q=where%20is%20my%20blue%20umbrella failed", "umbrella"]
+    [
+      "a prompt without blanks between words",
+      "请用中文写一首关于春天的诗",
+      "错误：请用中文写一首关于春天的诗",
+      "春天的诗"
+    ],
+    [
+      "the escapes of JSON",
+      'say "yes"\nand then leave the house',
+      '{"input":"say \\"yes\\"\\nand then leave the house"}',
+      "leave the house"
+    ],
+    [
+      "the escapes of a URL",
+      "where is my blue umbrella",
+      "GET /?q=where%20is%20my%20blue%20umbrella failed",
+      "umbrella"
+    ]
   ]
   for (const [what, prompt, said, leak] of echoes) {
     it(`masks an echo: ${what}`, () => {
