@@ -275,7 +275,8 @@ const preferredToEquivalent = <Class extends string>(
   delay: number
 ): boolean => {
   if (row.retryAfter === "not-before" && failure.retryAfter !== undefined) {
-    return Duration.isLessThanOrEqualTo(failure.retryAfter, policy.shortWait)
+    // What is really waited counts: the backoff may have grown beyond the wait that was named.
+    return delay <= Duration.toMillis(policy.shortWait) * (1 + policy.retryAfterJitter)
   }
   return triesHere(state) <= row.repeatsBeforeEquivalent && delay <= Duration.toMillis(policy.patience)
 }

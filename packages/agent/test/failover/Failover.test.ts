@@ -66,6 +66,28 @@ describe("waits and switches", () => {
     })
   )
 
+  it.effect("short waits that a server names again and again do not keep a call from a second key", () =>
+    Effect.gen(function* () {
+      const target = yield* model(
+        "m",
+        [{ when: { key: "secret-of-KEY_A" }, times: "always", fault: rateLimited(1) }],
+        {
+          keys: [key("KEY_A"), key("KEY_B")]
+        }
+      )
+      yield* inTime(ask.pipe(Effect.provide(Failover.layer([target], { policy }))))
+      assert.deepStrictEqual(
+        (yield* target.requests).map(({ time, key }) => [time, key]),
+        [
+          [0, "secret-of-KEY_A"],
+          [1_000, "secret-of-KEY_A"],
+          [3_000, "secret-of-KEY_A"],
+          [3_000, "secret-of-KEY_B"]
+        ]
+      )
+    })
+  )
+
   it.effect("a 401 rotates the key at once, and the key cools 10 min", () =>
     Effect.gen(function* () {
       const target = yield* model("m", [{ fault: status(401) }], { keys: [key("KEY_A"), key("KEY_B")] })
