@@ -7,8 +7,8 @@ import type { Response } from "effect/ai"
 import { Failover, KeySource } from "@outlast/agent"
 import type { Chain, ProviderModel } from "@outlast/agent"
 import { ResilienceEvents } from "@outlast/resilience"
-import type { Contender } from "./measure.ts"
-import { measure, print } from "./measure.ts"
+import type { Contender, Report } from "./measure.ts"
+import { measure } from "./measure.ts"
 
 /** The most that the failover may cost, as a ratio to the raw model. */
 const target = 1.25
@@ -79,6 +79,7 @@ const contendersOf = (hooks: Hooks) => {
 
 /** Runs `effect` over each model, and first makes sure that it gives the same everywhere. */
 const compare = async <A>(
+  report: Report,
   title: string,
   hooks: Hooks,
   effect: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel>,
@@ -98,15 +99,18 @@ const compare = async <A>(
       )
   }))
   const [raw, ...others] = contenders
-  if (raw !== undefined) print(title, await measure([raw, ...others], { rounds, ...options }), target)
+  if (raw !== undefined) {
+    report.table(title, await measure([raw, ...others], { rounds, ...options }), target)
+  }
   await Promise.all(runtimes.map(([, runtime]) => runtime.dispose()))
 }
 
-export const failover = async (): Promise<void> => {
-  console.log(
+export const failover = async (report: Report): Promise<void> => {
+  report.say(
     `Failover against the raw model, target ratio ${target}, ${rounds} rounds, Node ${process.version}`
   )
   await compare(
+    report,
     "generateText, µs per call",
     hooksOf(1),
     call,
@@ -119,6 +123,7 @@ export const failover = async (): Promise<void> => {
   const parts = Effect.map(Stream.runCollect(stream), (all) => all.map(({ type }) => type).join())
   for (const size of [1, 8]) {
     await compare(
+      report,
       `streamText, µs per part, ${size === 1 ? "one part" : `${size} parts`} per array`,
       hooksOf(size),
       Stream.runDrain(stream),

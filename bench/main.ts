@@ -1,25 +1,46 @@
-/** `npm run bench -- <name>` */
+/** `npm run bench -- <name> [--json]` */
+import { classifier } from "./classifier.ts"
 import { failover } from "./failover.ts"
+import type { Report, Row } from "./measure.ts"
+import { machine, printed, rowsInto } from "./measure.ts"
 
-const benches: Readonly<Record<string, { readonly what: string; readonly run: () => Promise<void> }>> = {
+interface Bench {
+  readonly what: string
+  readonly run: (report: Report) => Promise<void>
+}
+
+const benches: Readonly<Record<string, Bench>> = {
+  classifier: { what: "errors of the corpus, and hostile ones of up to 1 MB", run: classifier },
   failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover }
 }
 
 const usage = [
-  "Usage: npm run bench -- <name>",
+  "Usage: npm run bench -- <name> [--json]",
   "",
-  ...Object.entries(benches).map(([name, { what }]) => `  ${name.padEnd(12)}${what}`)
+  ...Object.entries(benches).map(([name, { what }]) => `  ${name.padEnd(12)}${what}`),
+  "",
+  '--json prints one object: { "machine", "rows": [{ "name", "ns", "ratio", "spread" }] }'
 ].join("\n")
 
-const [name, ...rest] = process.argv.slice(2)
+const args = process.argv.slice(2)
+const json = args.includes("--json")
+const [name, ...rest] = args.filter((arg) => arg !== "--json")
 const bench = name !== undefined && Object.hasOwn(benches, name) ? benches[name] : undefined
-if (name === undefined) {
+if (name === undefined && !json) {
   console.log(usage)
 } else if (bench === undefined || rest.length > 0) {
   const problem =
-    bench === undefined ? `There is no bench named "${name}".` : `"${rest.join(" ")}" is too much.`
+    name === undefined
+      ? "Which bench?"
+      : bench === undefined
+        ? `There is no bench named "${name}".`
+        : `"${rest.join(" ")}" is too much.`
   console.error(`${problem}\n\n${usage}`)
   process.exitCode = 2
+} else if (json) {
+  const rows: Array<Row> = []
+  await bench.run(rowsInto(rows))
+  console.log(JSON.stringify({ machine: machine(), rows }))
 } else {
-  await bench.run()
+  await bench.run(printed)
 }

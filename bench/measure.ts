@@ -1,9 +1,15 @@
-/** Times contenders side by side: in one process, round by round in turn, so that the machine's moods hit all. */
+/**
+ * Times contenders side by side: in one process, round by round in turn, so that the machine's moods hit all.
+ * What was measured goes to a {@link Report}: printed as tables, or kept as the rows of one JSON object.
+ */
+import { cpus } from "node:os"
 
 export interface Contender {
   readonly name: string
   /** Does `calls` calls one after the other. */
   readonly run: (calls: number) => Promise<void>
+  /** Makes so many times the calls in a round: for what is too quick for the clock. Default 1. */
+  readonly times?: number | undefined
 }
 
 export interface Options {
@@ -27,14 +33,15 @@ export interface Figure {
 /** Rounds that only warm up. */
 const warmUp = 3
 
-const median = (values: ReadonlyArray<number>): number => {
+export const median = (values: ReadonlyArray<number>): number => {
   const sorted = values.toSorted((a, b) => a - b)
   const upper = sorted[sorted.length >> 1] ?? NaN
   const lower = sorted[(sorted.length - 1) >> 1] ?? NaN
   return (lower + upper) / 2
 }
 
-const time = async ({ run }: Contender, calls: number): Promise<number> => {
+const time = async ({ run, times = 1 }: Contender, callsOfAll: number): Promise<number> => {
+  const calls = callsOfAll * times
   globalThis.gc?.()
   const start = process.threadCpuUsage()
   await run(calls)
@@ -65,16 +72,61 @@ export const measure = async (
   })
 }
 
-/** Prints the figures as a table under a title. With a target, says which ratios are above it. */
-export const print = (title: string, figures: ReadonlyArray<Figure>, target: number): void => {
-  const width = Math.max(...figures.map(({ name }) => name.length))
-  const cell = (value: number, digits: number) => value.toFixed(digits).padStart(9)
-  console.log(`\n${title}`)
-  console.log(
-    `  ${"".padEnd(width)}${["median µs", "min", "max", "ratio"].map((head) => head.padStart(10)).join("")}`
-  )
-  for (const { name, median, min, max, ratio } of figures) {
-    const numbers = [cell(median, 2), cell(min, 2), cell(max, 2), cell(ratio, 2)].join(" ")
-    console.log(`  ${name.padEnd(width)} ${numbers}${ratio > target ? `  above ${target}` : ""}`)
+/** What a bench has to say. */
+export interface Report {
+  /** A line that explains; nothing in JSON. */
+  readonly say: (line: string) => void
+  /** The figures under a title. With a target, says which ratios are above it. */
+  readonly table: (title: string, figures: ReadonlyArray<Figure>, target?: number) => void
+}
+
+/** A figure in JSON. */
+export interface Row {
+  /** The title of its table without the unit, and its own name. */
+  readonly name: string
+  /** The median of a unit, in nanoseconds of CPU time. */
+  readonly ns: number
+  /** To the first row of its table, unless the table's title says otherwise. */
+  readonly ratio: number
+  /** (max - min) / median of the rounds. */
+  readonly spread: number
+}
+
+/** Keeps the figures as rows. */
+export const rowsInto = (rows: Array<Row>): Report => ({
+  say: () => {},
+  table: (title, figures) => {
+    for (const { name, median, min, max, ratio } of figures) {
+      rows.push({
+        name: `${title.replace(/, µs(?: per \w+)?/, "")}: ${name}`,
+        ns: Math.round(median * 10_000) / 10,
+        ratio: Math.round(ratio * 1_000) / 1_000,
+        spread: median === 0 ? 0 : Math.round(((max - min) / median) * 1_000) / 1_000
+      })
+    }
+  }
+})
+
+/** What the figures were measured on. */
+export const machine = (): { readonly cores: number; readonly model: string; readonly node: string } => ({
+  cores: cpus().length,
+  model: cpus()[0]?.model.trim() ?? "unknown",
+  node: process.version
+})
+
+/** Prints the figures as tables. */
+export const printed: Report = {
+  say: (line) => console.log(line),
+  table: (title, figures, target = Infinity) => {
+    const width = Math.max(...figures.map(({ name }) => name.length))
+    const cell = (value: number, digits: number) => value.toFixed(digits).padStart(9)
+    console.log(`\n${title}`)
+    console.log(
+      `  ${"".padEnd(width)}${["median µs", "min", "max", "ratio"].map((head) => head.padStart(10)).join("")}`
+    )
+    for (const { name, median, min, max, ratio } of figures) {
+      const numbers = [cell(median, 2), cell(min, 2), cell(max, 2), cell(ratio, 2)].join(" ")
+      console.log(`  ${name.padEnd(width)} ${numbers}${ratio > target ? `  above ${target}` : ""}`)
+    }
   }
 }

@@ -2,9 +2,12 @@
  * The `outlast` command and its subcommands.
  */
 import { Console, Data, Effect, Runtime } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Argument, Command, Flag } from "effect/cli"
+import * as Classify from "./classify/Classify.ts"
 import * as Demo from "./demo/Demo.ts"
 import * as Timeline from "./demo/Timeline.ts"
+import * as Explain from "./explain/Explain.ts"
+import { presetNames } from "./explain/Preset.ts"
 
 /** The run ended, was reported, and was no success. */
 class Unsuccessful extends Data.TaggedError("Unsuccessful")<{}> {
@@ -49,11 +52,83 @@ const demo = Command.make(
   )
 )
 
+const classify = Command.make(
+  "classify",
+  {
+    file: Argument.String("file").pipe(
+      Argument.withDescription("JSON lines, one error each; standard input when absent"),
+      Argument.optional
+    ),
+    score: Flag.Boolean("score").pipe(
+      Flag.withDescription("The lines have labels: print accuracy, confusion and every miss"),
+      Flag.withDefault(false)
+    ),
+    compare: Flag.Boolean("compare").pipe(
+      Flag.withDescription("The lines have labels: print the accuracy of simpler rules beside ours"),
+      Flag.withDefault(false)
+    ),
+    json: Flag.Boolean("json").pipe(
+      Flag.withDescription("Print the score as one JSON object; verdicts are JSON in any case"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fn(
+    function* (options) {
+      const allRead = yield* Classify.run(options)
+      if (!allRead) return yield* new Unsuccessful()
+    },
+    Effect.tapErrorTag("UsageError", (error) => Console.error(`outlast classify: ${error.message}`))
+  )
+).pipe(
+  Command.withDescription(
+    "What went wrong, and how we know: reads errors as JSON lines with the fields id, provider, status, code, headers, body, message and cause_chain, all optional, and prints one verdict a line."
+  )
+)
+
+const explain = Command.make(
+  "explain",
+  {
+    error: Flag.String("error").pipe(
+      Flag.withDescription("A JSON file with the error; standard input when no part of it is given either"),
+      Flag.optional
+    ),
+    status: Flag.Int("status").pipe(Flag.withDescription("Its HTTP status"), Flag.optional),
+    code: Flag.String("code").pipe(Flag.withDescription("Its error code or errno"), Flag.optional),
+    message: Flag.String("message").pipe(Flag.withDescription("Its message"), Flag.optional),
+    provider: Flag.String("provider").pipe(Flag.withDescription("Who said it"), Flag.optional),
+    header: Flag.String("header").pipe(
+      Flag.withDescription('A response header, "name: value"; may be repeated'),
+      Flag.atLeast(0)
+    ),
+    preset: Flag.String("preset").pipe(
+      Flag.withDescription(`The policy: ${presetNames.join(" or ")}`),
+      Flag.withDefault("interactive")
+    ),
+    keys: Flag.Int("keys").pipe(Flag.withDescription("Keys of each model"), Flag.optional),
+    models: Flag.Int("models").pipe(
+      Flag.withDescription("Models, each at another provider. Default: three chains of one and two"),
+      Flag.optional
+    ),
+    json: Flag.Boolean("json").pipe(
+      Flag.withDescription("Print one JSON object; times are in milliseconds"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fn(
+    (options) => Explain.run(options),
+    Effect.tapErrorTag("UsageError", (error) => Console.error(`outlast explain: ${error.message}`))
+  )
+).pipe(
+  Command.withDescription(
+    "What one error is, how we know, and what a policy would do about it, attempt by attempt, in virtual time."
+  )
+)
+
 /** Colours only on a terminal, and not where they are unwanted. */
 const paintFor = (isTerminal: boolean | undefined, noColor: string | undefined): Timeline.Paint =>
   isTerminal === true && (noColor === undefined || noColor === "") ? Timeline.coloured : Timeline.uncoloured
 
 export const outlast = Command.make("outlast").pipe(
   Command.withDescription("Resilience for LLM agents"),
-  Command.withSubcommands([demo])
+  Command.withSubcommands([demo, classify, explain])
 )

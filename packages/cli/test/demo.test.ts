@@ -1,36 +1,13 @@
 /**
  * The demo as a person runs it: a process of its own, real files, real HTTP on this machine.
  */
-import { spawn } from "node:child_process"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
 import type { Summary } from "outlast/demo/Summary"
-
-const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
-
-interface Run {
-  readonly exitCode: number | null
-  readonly stdout: string
-  readonly all: string
-}
-
-const outlast = (args: ReadonlyArray<string>, env: Record<string, string> = {}): Promise<Run> =>
-  new Promise((resolve) => {
-    const child = spawn(process.execPath, ["--conditions=@outlast/source", main, ...args], {
-      env: { PATH: process.env["PATH"], ...env }
-    })
-    let stdout = ""
-    let all = ""
-    child.stdout.on("data", (chunk) => {
-      stdout += chunk
-      all += chunk
-    })
-    child.stderr.on("data", (chunk) => (all += chunk))
-    child.on("close", (exitCode) => resolve({ exitCode, stdout, all }))
-  })
+import { outlast } from "./process.ts"
+import type { Run } from "./process.ts"
 
 /** The JSON on the last line. */
 const summaryOf = ({ stdout }: Run): Summary => JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "")
@@ -111,7 +88,7 @@ describe("outlast demo", () => {
           faults: []
         })
       )
-      const run = await outlast(["demo", "--json", "--plan", plan], { SECRET_OF_THE_HOST: "x" })
+      const run = await outlast(["demo", "--json", "--plan", plan], { env: { SECRET_OF_THE_HOST: "x" } })
       assert.deepInclude(summaryOf(run), { outcome: "completed", jobVerified: true })
     }
   )
@@ -159,7 +136,7 @@ describe("outlast demo", () => {
       ["openai", "OPENAI_API_KEY"],
       ["google", "GOOGLE_GENERATIVE_AI_API_KEY"]
     ] as const) {
-      const run = await outlast(["demo", "--provider", provider], { [variable]: "" })
+      const run = await outlast(["demo", "--provider", provider], { env: { [variable]: "" } })
       assert.strictEqual(run.exitCode, 2, run.all)
       assert.include(run.all, `set ${variable}`)
     }

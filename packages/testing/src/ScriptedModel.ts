@@ -134,37 +134,36 @@ const ended = <A extends ReadonlyArray<Response.PartEncoded | Response.StreamPar
     case "stall":
       return Effect.never
     case "error":
-      return Effect.fail(failing.classified({ error: speech.end.error }))
+      return failing.classified({ error: speech.end.error })
     case "cut":
     case "reset":
-      return Effect.fail(failing.broken)
+      return failing.broken
   }
 }
 
 const failuresOf = (provider: string, key: string | undefined) => {
   const secrets = { values: key === undefined ? [] : [key] }
-  const classified = (error: unknown) => Classifier.failureOf(error, { secrets })
+  const classified = (error: unknown): Effect.Effect<never, ProviderFailure> =>
+    Effect.flatMap(Classifier.failure(error, { secrets, provider }), Effect.fail)
   // What undici says of a response whose connection went away.
   const broken = classified({
     message: "terminated",
     cause: { code: "UND_ERR_SOCKET", message: "other side closed" }
   })
   const unanswered = (reply: Respond | Nothing): Effect.Effect<never, ProviderFailure> => {
-    if (reply.type === "nothing") return reply.reset ? Effect.fail(broken) : Effect.never
+    if (reply.type === "nothing") return reply.reset ? broken : Effect.never
     const { status, headers, error } = reply
     const body =
       reply.body ??
       (provider === "openai"
         ? OpenAi.errorOf(status, error)
         : Anthropic.errorOf(status, error, "req_scripted"))
-    return Effect.fail(
-      classified({
-        message: `HTTP ${status}`,
-        statusCode: status,
-        responseHeaders: headers,
-        responseBody: typeof body === "string" ? body : JSON.stringify(body)
-      })
-    )
+    return classified({
+      message: `HTTP ${status}`,
+      statusCode: status,
+      responseHeaders: headers,
+      responseBody: typeof body === "string" ? body : JSON.stringify(body)
+    })
   }
   return { classified, broken, unanswered }
 }

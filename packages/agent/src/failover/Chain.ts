@@ -84,7 +84,7 @@ const buildSpec = <E, R>(
 
     // Once for all keys. Its failure is everybody's, and may name any of them.
     const model = yield* builtOr(spec.build, (error) =>
-      Effect.succeed(Classifier.failureOf(error, { secrets: { values } }))
+      Classifier.failure(error, { provider: spec.provider, secrets: { values } })
     )
     return keyed.map(({ ref, key }): Built => {
       if (key._tag === "ProviderFailure") return out(ref, key)

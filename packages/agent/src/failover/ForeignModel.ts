@@ -38,14 +38,19 @@ export const target = <E, R>(options: {
   build: Effect.gen(function* () {
     const scope = yield* Effect.scope
     const context = yield* Layer.buildWithScope(options.layer, scope)
-    return fromLanguageModel(Context.get(context, LanguageModel.LanguageModel), options.info)
+    return fromLanguageModel(
+      Context.get(context, LanguageModel.LanguageModel),
+      options.info,
+      options.provider
+    )
   })
 })
 
-/** The two hooks over a model. */
+/** The two hooks over a model. `provider` tells sentences apart that mean different things at different providers. */
 export const fromLanguageModel = (
   model: LanguageModel.LanguageModel,
-  info: ModelInfo = {}
+  info: ModelInfo = {},
+  provider?: string
 ): ProviderModel => ({
   info,
   generateText: (request) => {
@@ -60,7 +65,7 @@ export const fromLanguageModel = (
             objectName: responseFormat.objectName
           })
     return response.pipe(
-      Effect.mapError(toFailure),
+      Effect.catch((error) => Effect.flatMap(toFailure(error, provider), Effect.fail)),
       // A whole answer has no stream parts.
       Effect.map(({ content }) => content.map(encoded) as Array<Response.PartEncoded>)
     )
@@ -68,7 +73,7 @@ export const fromLanguageModel = (
   streamText: (request) => {
     const parts: Stream.Stream<Response.AnyPart, AiError.AiError> = model.streamText(callOf(request))
     return parts.pipe(
-      Stream.mapError(toFailure),
+      Stream.catch((error) => Stream.fromEffect(Effect.flatMap(toFailure(error, provider), Effect.fail))),
       // A stream has no whole parts.
       Stream.map((part) => encoded(part) as Response.StreamPartEncoded)
     )
@@ -76,17 +81,17 @@ export const fromLanguageModel = (
 })
 
 /** The verdict of a chain inside a chain is kept: that of the target that is back first, or of its first. */
-const toFailure = (error: AiError.AiError): ProviderFailure => {
+const toFailure = (error: AiError.AiError, provider: string | undefined): Effect.Effect<ProviderFailure> => {
   const failure = Option.getOrUndefined(failureOf(error))
-  if (failure === undefined) return Classifier.failureOf(error)
-  if (failure._tag === "ProviderFailure") return failure
+  if (failure === undefined) return Classifier.failure(error, { provider })
+  if (failure._tag === "ProviderFailure") return Effect.succeed(failure)
   const { soonest, targets } = failure
   const told =
     targets.find(
       ({ availableIn }) =>
         soonest !== undefined && availableIn !== undefined && Duration.equals(availableIn, soonest)
     ) ?? targets[0]
-  return told?.failure ?? Classifier.failureOf(error)
+  return told === undefined ? Classifier.failure(error, { provider }) : Effect.succeed(told.failure)
 }
 
 /** The request as a user of the model would make it, with tools that are offered and never run. */

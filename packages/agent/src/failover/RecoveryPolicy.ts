@@ -11,11 +11,13 @@ import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 
 /** The classes of the default policies: the reason, cut further where one reason wants two answers. */
 export type DefaultClass =
-  | Exclude<ReasonTag, "Auth" | "Format" | "Timeout">
+  | Exclude<ReasonTag, "Auth" | "Format" | "RateLimit" | "Timeout">
   | "Auth"
   | "AuthPermanent"
   | "FormatRequest"
   | "FormatResponse"
+  | "RateLimit"
+  | "RateLimitTooLarge"
   | "Timeout"
   | "TimeoutLocal"
 
@@ -99,6 +101,8 @@ const classOf = (failure: ProviderFailure): DefaultClass => {
       return reason.permanent ? "AuthPermanent" : "Auth"
     case "Format":
       return reason.side === "request" ? "FormatRequest" : "FormatResponse"
+    case "RateLimit":
+      return reason.liftable ? "RateLimit" : "RateLimitTooLarge"
     case "Timeout":
       return reason.local ? "TimeoutLocal" : "Timeout"
     default:
@@ -142,6 +146,8 @@ const rows: { readonly [C in DefaultClass]: Row } = {
     retryAfter: "not-before",
     worthWaiting: true
   },
+  // One request is larger than the limit: no wait lifts that, another account or model may.
+  RateLimitTooLarge: { ...base, then: "move" },
   Overloaded: {
     ...base,
     attempts: 3,

@@ -51,7 +51,9 @@ export const streamText = <E>(
 
         const pull: PullOf<E> = Effect.suspend(() => {
           if (gate.finish !== undefined) return Cause.done()
-          return gate.failed === undefined ? opened.pull(received, failed) : failed(failureOf(gate.failed))
+          return gate.failed === undefined
+            ? opened.pull(received, failed)
+            : Effect.flatMap(failureOf(gate.failed, opened.attempt.target.ref.provider), failed)
         })
         const received = (out: ReadonlyArray<Part>): PullOf<E> => {
           if (gate.finish !== undefined) return finished(out, gate.finish)
@@ -210,7 +212,10 @@ const usageOf = (part: StreamGate["failed"]): Response.FinishPartEncoded["usage"
   part?.type === "finish" ? part.usage : undefined
 
 /** What a part that ends an attempt says. */
-const failureOf = (part: NonNullable<StreamGate["failed"]>): ProviderFailure =>
+const failureOf = (
+  part: NonNullable<StreamGate["failed"]>,
+  provider: string
+): Effect.Effect<ProviderFailure> =>
   part.type === "finish"
-    ? local("stream/finish-error", new ServerError(), undefined)
-    : Classifier.failureOf(part.error)
+    ? Effect.succeed(local("stream/finish-error", new ServerError(), undefined))
+    : Classifier.failure(part.error, { provider })

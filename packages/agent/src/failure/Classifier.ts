@@ -1,12 +1,26 @@
 /**
  * Turns anything that was thrown into a {@link ProviderFailure}.
  *
- * The error and its causes (5 deep) are normalised to `ErrorFacts`; then an ordered table of rules is walked,
- * structured signals first. The first rule that matches decides, and its id stands in the evidence.
- * What no rule knows is `Unknown`. Never throws.
+ * The error and its causes (5 deep) are normalised to `ErrorFacts`; then an ordered table of rules is walked, what
+ * says most first (`DefaultRules`). A rule looks at the deepest cause first. The first rule that matches decides,
+ * and its id stands in the evidence. What no rule knows is `Unknown`. Never throws.
+ *
+ * **Example** (A rule of your own in front)
+ *
+ * ```ts
+ * const full = Rule.code({
+ *   id: "gateway/full",
+ *   why: "Our gateway answers so when no worker is free.",
+ *   codes: ["NO_WORKER"],
+ *   reason: new FailoverReason.Overloaded()
+ * })
+ * program.pipe(Effect.provide(Failover.layer(targets)), Effect.provide(Classifier.layerWith([full])))
+ * ```
  */
 import type { Duration } from "effect"
-import type { ErrorFacts } from "./ErrorFacts.ts"
+import { Context, Effect, Layer } from "effect"
+import { defaultRules } from "./DefaultRules.ts"
+import type { Chain, ErrorFacts } from "./ErrorFacts.ts"
 import * as Facts from "./ErrorFacts.ts"
 import { maxBody } from "./ErrorFacts.ts"
 import type { FailoverReason } from "./FailoverReason.ts"
@@ -14,37 +28,29 @@ import { Unknown } from "./FailoverReason.ts"
 import type { Evidence } from "./ProviderFailure.ts"
 import { maxDetail, ProviderFailure } from "./ProviderFailure.ts"
 import * as Redaction from "./Redaction.ts"
-import { codes, vagueCodes } from "./rules/codes.ts"
-import { connection } from "./rules/connection.ts"
-import { effectAi } from "./rules/effectAi.ts"
-import { statuses, unusable } from "./rules/statuses.ts"
+import type { Match, Rule } from "./Rule.ts"
+import { tableOf } from "./RuleTable.ts"
 import type { TargetRef } from "./TargetRef.ts"
 import * as WaitHint from "./WaitHint.ts"
 
-/** What a rule says when it matches. */
-export interface Match {
-  readonly reason: FailoverReason
-  readonly signal: Evidence["signal"]
-  /** The value that decided, short and free of content. */
-  readonly matched: string
-}
+export { defaultRules } from "./DefaultRules.ts"
+export type { Match, Rule } from "./Rule.ts"
 
-/** One row of the table. */
-export interface Rule {
-  /** `group/name`, unique; it stands in the evidence. */
-  readonly id: string
-  readonly match: (facts: ErrorFacts) => Match | undefined
-}
+/** The table that classifies inside effects. Default: {@link defaultRules}. */
+export const Rules: Context.Reference<ReadonlyArray<Rule>> = Context.Reference<ReadonlyArray<Rule>>(
+  "@outlast/agent/failure/Classifier/Rules",
+  { defaultValue: () => defaultRules }
+)
 
-/** The table that ships: what says most comes first. */
-export const defaultRules: ReadonlyArray<Rule> = [
-  ...codes,
-  ...connection,
-  ...statuses,
-  ...vagueCodes,
-  ...effectAi,
-  ...unusable
-]
+/** The table that ships. */
+export const layer: Layer.Layer<never> = Layer.succeed(Rules, defaultRules)
+
+/** Puts rules in front of the table that is there: they decide before any other. */
+export const layerWith = (rules: ReadonlyArray<Rule>): Layer.Layer<never> =>
+  Layer.effect(
+    Rules,
+    Effect.map(Rules, (table) => [...rules, ...table])
+  )
 
 export interface Classified {
   readonly reason: FailoverReason
@@ -52,53 +58,90 @@ export interface Classified {
   readonly retryAfter: Duration.Duration | undefined
 }
 
-/** The verdict on facts. Pure. */
-export const classify = (
-  chain: ReadonlyArray<ErrorFacts>,
-  rules: ReadonlyArray<Rule> = defaultRules
-): Classified => {
+export interface Hints {
+  /** Default: {@link defaultRules}. */
+  readonly rules?: ReadonlyArray<Rule> | undefined
+  /** Who answered, for example `openai`: some sentences mean different things from different providers. */
+  readonly provider?: string | undefined
+}
+
+/** The verdict on facts. Pure and total: a rule that throws does not match. */
+export const classify = (chain: Chain, { rules = defaultRules, provider = "" }: Hints = {}): Classified => {
   const status = chain.find((facts) => facts.status !== undefined)?.status
-  const headers = chain.find((facts) => Object.keys(facts.headers).length > 0)?.headers ?? {}
-  const requestId = headers["request-id"] ?? headers["x-request-id"]
-  const seen = { status, requestId }
-  const retryAfter =
-    WaitHint.fromHeaders(headers) ?? chain.find((facts) => facts.retryAfter !== undefined)?.retryAfter
-  for (const rule of rules) {
-    for (const facts of chain) {
-      const match = rule.match(facts)
-      if (match !== undefined) {
-        const evidence: Evidence = {
-          rule: rule.id,
-          signal: match.signal,
-          matched: match.matched,
-          depth: facts.depth,
-          ...seen
-        }
-        return { reason: match.reason, evidence, retryAfter }
+  const requestId = requestIdOf(chain)
+  const hint = provider.toLowerCase()
+  const retryAfter = WaitHint.from(chain)
+  const candidates = tableOf(rules).candidates(chain)
+  for (let i = 0; i < rules.length; i++) {
+    const rule = rules[i]
+    if (rule === undefined || candidates[i] === 0) continue
+    for (let depth = chain.length - 1; depth >= 0; depth--) {
+      const facts = chain[depth]
+      const match = facts === undefined ? undefined : matchOf(rule, facts, hint)
+      if (facts === undefined || match === undefined) continue
+      const evidence: Evidence = {
+        rule: rule.id,
+        signal: match.signal,
+        matched: match.matched,
+        depth: facts.depth,
+        status,
+        requestId
       }
+      return { reason: match.reason, evidence, retryAfter }
     }
   }
   return {
-    reason: new Unknown(),
-    evidence: { rule: "none", signal: "text", depth: 0, ...seen },
+    reason: unknown,
+    evidence: { rule: "none", signal: "text", depth: 0, status, requestId },
     retryAfter
   }
 }
 
-export interface Options {
+const unknown = new Unknown()
+
+const matchOf = (rule: Rule, facts: ErrorFacts, provider: string): Match | undefined => {
+  try {
+    return rule.match(facts, provider)
+  } catch {
+    return undefined
+  }
+}
+
+const requestIdOf = (chain: Chain): string | undefined => {
+  for (const { headers } of chain) {
+    const id = headers["request-id"] ?? headers["x-request-id"] ?? headers["x-amzn-requestid"]
+    if (id !== undefined) return id
+  }
+  return undefined
+}
+
+export interface Options extends Hints {
+  /** Where it happened; its provider is the default of {@link Hints.provider}. */
   readonly target?: TargetRef | undefined
   /** What must not appear in the failure. */
   readonly secrets?: Redaction.Secrets | undefined
 }
 
-/** Classifies an error, and keeps the provider's sentence without secrets. */
+/** Even to ask for a prototype may throw. */
+const isFailure = (error: unknown): error is ProviderFailure => {
+  try {
+    return error instanceof ProviderFailure
+  } catch {
+    return false
+  }
+}
+
+/** Classifies an error, and keeps the provider's sentence without secrets. Pure: see {@link failure}. */
 export const failureOf = (error: unknown, options: Options = {}): ProviderFailure => {
-  if (error instanceof ProviderFailure) return error
+  if (isFailure(error)) return error
   const chain = Facts.fromUnknown(error)
-  const { reason, evidence, retryAfter } = classify(chain)
+  const provider = options.provider ?? options.target?.provider
+  const { reason, evidence, retryAfter } = classify(chain, { rules: options.rules, provider })
+  const clean = (text: string | undefined) =>
+    text === undefined ? undefined : Redaction.scrub(text, maxDetail, options.secrets)
   return new ProviderFailure({
     reason,
-    evidence,
+    evidence: { ...evidence, matched: clean(evidence.matched), requestId: clean(evidence.requestId) },
     retryAfter,
     target: options.target,
     // Who knows more secrets than we do scrubs again (`ProviderFailure.at`), and cuts to what is shown.
@@ -109,3 +152,7 @@ export const failureOf = (error: unknown, options: Options = {}): ProviderFailur
     )
   })
 }
+
+/** The same with the table of {@link Rules}, which users extend. */
+export const failure = (error: unknown, options: Options = {}): Effect.Effect<ProviderFailure> =>
+  Effect.map(Rules, (rules) => failureOf(error, { rules, ...options }))

@@ -11,7 +11,7 @@
  * program.pipe(Effect.catchReason("ProviderFailure", "RateLimit", (reason, failure) => ...))
  * ```
  */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 
 const id = <const Tag extends string>(tag: Tag) => `@outlast/agent/failure/${tag}` as const
 
@@ -25,7 +25,10 @@ export class Auth extends Schema.TaggedClass<Auth>(id("Auth"))("Auth", {
 export class Billing extends Schema.TaggedClass<Billing>(id("Billing"))("Billing", {}) {}
 
 /** A limit per unit of time was reached: requests, tokens, concurrency. */
-export class RateLimit extends Schema.TaggedClass<RateLimit>(id("RateLimit"))("RateLimit", {}) {}
+export class RateLimit extends Schema.TaggedClass<RateLimit>(id("RateLimit"))("RateLimit", {
+  /** `false` when waiting cannot lift it: a single request is larger than the limit, or the limit is 0. */
+  liftable: Schema.Boolean.pipe(Schema.withConstructorDefault(Effect.succeed(true)))
+}) {}
 
 /** The provider has no capacity at the moment, whoever asks. */
 export class Overloaded extends Schema.TaggedClass<Overloaded>(id("Overloaded"))("Overloaded", {}) {}

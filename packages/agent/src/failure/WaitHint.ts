@@ -1,25 +1,150 @@
 /**
  * Reads how long a provider asked to wait.
  *
- * Precedence: `retry-after-ms`, then `retry-after` in seconds or as an HTTP date. A date is read against the
- * response's own `Date`, so that a skewed clock here does not matter; without one it is ignored. Never
+ * Precedence, over all links of a chain; the first form that can be read decides:
+ *
+ * 1. the body: Google's `RetryInfo.retryDelay`, `retry_after_ms`, `retry_after`;
+ * 2. `retry-after-ms`, `x-ms-retry-after-ms`;
+ * 3. `retry-after` in seconds, then as an HTTP date;
+ * 4. `x-ratelimit-reset*` and `anthropic-ratelimit-*-reset` of a dimension of which nothing remains; the longest
+ *    where there are several;
+ * 5. prose: "try again in 1.242s", "retry after 2 minutes", "please wait 1h30m";
+ * 6. what a reason of effect/ai says.
+ *
+ * An instant (HTTP date, epoch, RFC 3339) is read against the response's own `Date`, so that a skewed clock here
+ * does not matter; without one it is ignored. A client's own back-off ("Retrying in 5 seconds") is no hint. Never
  * negative, NaN or infinite; zero means now.
  */
 import { Duration } from "effect"
+import type { ErrorFacts } from "./ErrorFacts.ts"
 
-export const fromHeaders = (headers: Readonly<Record<string, string>>): Duration.Duration | undefined =>
+type Headers = Readonly<Record<string, string>>
+
+/** The wait that a chain of facts states. */
+export const from = (chain: ReadonlyArray<ErrorFacts>): Duration.Duration | undefined => {
+  const millis =
+    first(chain, ({ waits }) => first(waits, ofBody)) ??
+    first(chain, ({ headers }) => ofHeaders(headers)) ??
+    first(chain, ({ headers, status }) => ofResets(headers, status)) ??
+    first(chain, ({ text }) => ofProse(text))
+  return millis === undefined
+    ? first(chain, ({ retryAfter }) =>
+        retryAfter !== undefined && isWait(Duration.toMillis(retryAfter)) ? retryAfter : undefined
+      )
+    : Duration.millis(millis)
+}
+
+const first = <A, B>(items: ReadonlyArray<A>, read: (item: A) => B | undefined): B | undefined => {
+  for (const item of items) {
+    const found = read(item)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+const ofBody = ([key, value]: readonly [key: string, value: string]): number | undefined =>
+  number(value, /_?ms$/.test(key) ? 1 : 1_000) ?? duration(value.toLowerCase())
+
+const ofHeaders = (headers: Headers): number | undefined =>
   number(headers["retry-after-ms"], 1) ??
+  number(headers["x-ms-retry-after-ms"], 1) ??
   number(headers["retry-after"], 1_000) ??
-  date(headers["retry-after"], headers["date"])
+  instant(headers["retry-after"], headers["date"])
 
-const number = (value: string | undefined, unit: number): Duration.Duration | undefined => {
+const reset =
+  /^(?:x-ratelimit-reset(-.+)?|anthropic-ratelimit-(.+)-reset|x-ratelimit-(.+)-reset|ratelimit-reset)$/
+
+const ofResets = (headers: Headers, status: number | undefined): number | undefined => {
+  let longest: number | undefined
+  for (const [name, value] of Object.entries(headers)) {
+    if (!reset.test(name)) continue
+    const remaining = headers[name.replace("reset", "remaining")]
+    // What is not exhausted is no reason to wait; a count that is not given may be the one.
+    if (remaining === undefined ? status !== 429 : Number(remaining) > 0) continue
+    const wait =
+      duration(value.toLowerCase()) ?? seconds(value, headers["date"]) ?? instant(value, headers["date"])
+    if (wait !== undefined) longest = Math.max(longest ?? 0, wait)
+  }
+  return longest
+}
+
+/** A number of seconds, or an epoch in seconds or milliseconds. */
+const seconds = (value: string, now: string | undefined): number | undefined => {
+  const parsed = number(value, 1)
+  if (parsed === undefined || parsed < 100_000_000) return number(value, 1_000)
+  const from = now === undefined ? Number.NaN : Date.parse(now)
+  const wait = (parsed < 100_000_000_000 ? parsed * 1_000 : parsed) - from
+  return Number.isFinite(wait) ? Math.max(0, wait) : undefined
+}
+
+// What introduces a wait; a client's own "retrying in" and "will retry in" do not.
+const lead =
+  /(?<!\w)(?:(?:try|retry)(?: your request)?(?: again)?(?: in| after|-after[:=]?|_after[:=]?)|retrydelay["':= ]{1,4}|retry_delay ?\{ ?seconds:|wait(?: for| at least| about)?|(?:reset|resets|available|expires|recover)(?: again)?(?: in| after)|请在|请等待|请于) ?(?:about |another |approximately |around |~)?(?=\d)/g
+
+/** The first wait that a lower-cased text names. */
+const ofProse = (text: string): number | undefined => {
+  if (!/retry|try again|wait|reset|available|expires|recover|请/.test(text)) return undefined
+  for (const match of text.matchAll(lead)) {
+    const before = text.slice(Math.max(0, match.index - 6), match.index)
+    if (/will $|auto-$|ll $/.test(before)) continue
+    const rest = text.slice(match.index + match[0].length, match.index + match[0].length + 60)
+    const wait = duration(rest)
+    if (wait !== undefined) return wait
+    if (/after[:=]|seconds:|delay/.test(match[0])) {
+      const bare = /^\d{1,9}(?:\.\d{1,12})?(?![\w:/-])/.exec(rest)
+      if (bare !== null) return number(bare[0], 1_000)
+    }
+  }
+  return undefined
+}
+
+const units: Readonly<Record<string, number>> = {
+  ms: 1,
+  millisecond: 1,
+  毫秒: 1,
+  s: 1_000,
+  sec: 1_000,
+  second: 1_000,
+  秒: 1_000,
+  秒钟: 1_000,
+  m: 60_000,
+  min: 60_000,
+  minute: 60_000,
+  分: 60_000,
+  分钟: 60_000,
+  h: 3_600_000,
+  hr: 3_600_000,
+  hour: 3_600_000,
+  小时: 3_600_000,
+  d: 86_400_000,
+  day: 86_400_000,
+  天: 86_400_000
+}
+const part = /(?:,? ?(?:and )?)(\d{1,12}(?:\.\d{1,12})?) ?(毫秒|秒钟|秒|分钟|分|小时|天|[a-z]{1,12})/y
+
+/** "6m0s", "1m47.58s", "2 minutes", "1 hour and 5 min", at the beginning of a lower-cased text; in milliseconds. */
+const duration = (text: string): number | undefined => {
+  let total: number | undefined
+  part.lastIndex = 0
+  for (let match = part.exec(text); match !== null; match = part.exec(text)) {
+    const word = match[2] ?? ""
+    const unit = units[word] ?? (word.endsWith("s") ? units[word.slice(0, -1)] : undefined)
+    if (unit === undefined) break
+    total = (total ?? 0) + Number(match[1]) * unit
+  }
+  return total === undefined || !isWait(total) ? undefined : Math.round(total)
+}
+
+const number = (value: string | undefined, unit: number): number | undefined => {
   if (value === undefined || !/^\s*\d+(\.\d+)?\s*$/.test(value)) return undefined
   const millis = Number(value) * unit
-  return Number.isFinite(millis) ? Duration.millis(millis) : undefined
+  return isWait(millis) ? Math.round(millis) : undefined
 }
 
-const date = (value: string | undefined, now: string | undefined): Duration.Duration | undefined => {
-  if (value === undefined || now === undefined) return undefined
+const instant = (value: string | undefined, now: string | undefined): number | undefined => {
+  if (value === undefined || now === undefined || !/[a-z]/i.test(value)) return undefined
   const millis = Date.parse(value) - Date.parse(now)
-  return Number.isFinite(millis) ? Duration.millis(Math.max(0, millis)) : undefined
+  return Number.isFinite(millis) ? Math.max(0, millis) : undefined
 }
+
+const isWait = (millis: number): boolean => Number.isFinite(millis) && millis >= 0

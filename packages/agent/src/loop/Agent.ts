@@ -164,7 +164,10 @@ const loop = <Tools extends Record<string, Tool.Any>>(
         Effect.catch((error) =>
           Effect.andThen(
             moved(turn, "model_failed"),
-            new AgentFailed({ reason: toFailure(error, before), turn, transcript: new Transcript(before) })
+            Effect.flatMap(
+              toFailure(error, before),
+              (reason) => new AgentFailed({ reason, turn, transcript: new Transcript(before) })
+            )
           )
         ),
         Effect.onInterrupt(() => publish({ _tag: "AgentTransition", turn, transition: "aborted_streaming" }))
@@ -262,10 +265,11 @@ const textOf = (parts: ReadonlyArray<Response.AnyPart>): string =>
     .map((part) => (part.type === "text" ? part.text : part.type === "text-delta" ? part.delta : ""))
     .join("")
 
-const toFailure = (error: AiError.AiError, prompt: Prompt.Prompt): CallFailure =>
-  Option.getOrElse(failureOf(error), () =>
-    Classifier.failureOf(error, { secrets: { prompt: texts(prompt) } })
-  )
+const toFailure = (error: AiError.AiError, prompt: Prompt.Prompt): Effect.Effect<CallFailure> =>
+  Option.match(failureOf(error), {
+    onNone: () => Classifier.failure(error, { secrets: { prompt: texts(prompt) } }),
+    onSome: (failure) => Effect.succeed(failure)
+  })
 
 const boundsOf = <Tools extends Record<string, Tool.Any>>(options: Options<Tools>): Bounds & Settings => {
   const maxTurns = atLeastOne("maxTurns", options.maxTurns ?? defaults.maxTurns)

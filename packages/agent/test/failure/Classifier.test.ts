@@ -31,7 +31,7 @@ const cases: ReadonlyArray<readonly [what: string, error: unknown, reason: Reaso
   ["a bare 429", http(429), "RateLimit", "status/rate"],
   ["a bare 499", http(499), "Cancelled", "status/cancelled"],
   ["a bare 500", http(500), "ServerError", "status/server"],
-  ["an HTML 502", http(502, "<html>Bad gateway</html>"), "Overloaded", "status/overloaded"],
+  ["an HTML 502", http(502, "<html>Bad gateway</html>"), "Overloaded", "limit/capacity"],
   ["a bare 504", http(504), "Timeout", "status/timeout"],
   ["a bare 529", http(529), "Overloaded", "status/overloaded"],
   [
@@ -49,15 +49,15 @@ const cases: ReadonlyArray<readonly [what: string, error: unknown, reason: Reaso
   ["a 400 that overflows", http(400, openai("context_length_exceeded")), "ContextOverflow", "code/context"],
   ["a 403 without the model", http(403, openai("model_not_found")), "ModelNotFound", "code/model"],
   ["a 529 with a vague type", http(529, openai(null, "server_error")), "Overloaded", "status/overloaded"],
-  ["google's 429 in an array", http(429, [google(429, "RESOURCE_EXHAUSTED")]), "RateLimit", "code/rate"],
+  ["google's 429 in an array", http(429, [google(429, "RESOURCE_EXHAUSTED")]), "RateLimit", "grpc/exhausted"],
   [
     "an error part of a 200 stream",
     anthropic("overloaded_error", "Overloaded"),
     "Overloaded",
     "code/overloaded"
   ],
-  ["a bare error object", { type: "rate_limit_error", message: "Slow down" }, "RateLimit", "code/rate"],
-  ["a vague error part", anthropic("api_error", "Internal server error"), "ServerError", "code/server"],
+  ["a bare error object", { type: "rate_limit_error", message: "Slow down" }, "RateLimit", "limit/rate"],
+  ["a vague error part", anthropic("api_error", "Internal server error"), "ServerError", "transport/crashed"],
   ["a body as a string", JSON.stringify(anthropic("authentication_error")), "Auth", "code/key"],
   ["a refused connection", caused("X", "ECONNREFUSED"), "Network", "connection/broken"],
   [
@@ -69,7 +69,7 @@ const cases: ReadonlyArray<readonly [what: string, error: unknown, reason: Reaso
   ["a 200 with garbage", http(200, "<html>"), "Format", "status/response"],
   ["headers that never came", caused("UND_ERR_HEADERS_TIMEOUT"), "Timeout", "connection/headers-timeout"],
   ["a bad certificate", caused("x", "CERT_HAS_EXPIRED"), "PermanentNetwork", "connection/certificate"],
-  ["an abort", Object.assign(new Error("x"), { name: "AbortError" }), "Cancelled", "connection/aborted"],
+  ["an abort", Object.assign(new Error("x"), { name: "AbortError" }), "Cancelled", "name/aborted"],
   ["nothing known", new Error("?"), "Unknown", "none"],
   ["undefined", undefined, "Unknown", "none"],
   ["a symbol", Symbol("x"), "Unknown", "none"],

@@ -9,7 +9,6 @@ import * as Classifier from "@outlast/agent/failure/Classifier"
 import type { FailoverReason } from "@outlast/agent/failure/FailoverReason"
 import { Auth, Format, Network } from "@outlast/agent/failure/FailoverReason"
 import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import type { Secrets } from "@outlast/agent/failure/Redaction"
 import { Predicate } from "effect"
 
 const local = (rule: string, matched: string | undefined, reason: FailoverReason, detail: string) =>
@@ -71,7 +70,7 @@ const clientErrors: Readonly<Record<string, readonly [FailoverReason, string]>> 
 const unknownFirstEvent = "Expected a normalized Anthropic stream error"
 
 /** The failure behind anything that a client threw, or put into a stream as an error. */
-export const failureOf = (error: unknown, secrets: Secrets): ProviderFailure => {
+export const failureOf = (error: unknown, options: Classifier.Options): ProviderFailure => {
   if (error instanceof ProviderFailure) return error
   const name = Predicate.hasProperty(error, "name") && typeof error.name === "string" ? error.name : ""
   // The OpenAI-compatible client reports the end of a cut stream this way: there are no data to blame.
@@ -87,7 +86,7 @@ export const failureOf = (error: unknown, secrets: Secrets): ProviderFailure => 
   }
   const known = clientErrors[name]
   if (known !== undefined) return local("client/error", name, ...known)
-  return Classifier.failureOf(asSaid(error), { secrets })
+  return Classifier.failureOf(asSaid(error), options)
 }
 
 /** The error as the provider said it, where the client put a form of its own around it. */

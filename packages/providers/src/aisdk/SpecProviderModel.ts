@@ -4,6 +4,7 @@
  * The whole prompt is sent every time: `previousResponseId` is not used. What a client warns of (a setting that
  * a model does not know, a part that it left out) is dropped.
  */
+import * as Classifier from "@outlast/agent/failure/Classifier"
 import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import type { Secrets } from "@outlast/agent/failure/Redaction"
 import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
@@ -42,35 +43,40 @@ const maxClients = 32
 
 export const make = (options: Options): ProviderModel => {
   const clientOf = clients(options.create)
-  const attempt = (request: ProviderRequest) => {
+  const attempt = Effect.fnUntraced(function* (request: ProviderRequest) {
+    const rules = yield* Classifier.Rules
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
-    const failureOf = (error: unknown) => Failures.failureOf(error, secretsOf(request, key, options.headers))
+    const secrets = secretsOf(request, key, options.headers)
+    let provider: string | undefined
+    const failureOf = (error: unknown) => Failures.failureOf(error, { secrets, rules, provider })
     const prepare = (signal: AbortSignal) => {
       const client = clientOf(key)
+      provider = client.provider
       return { client, call: callOptions(request, client, signal, options) }
     }
     return { failureOf, prepare }
-  }
+  })
 
-  const generateText = (request: ProviderRequest) => {
-    const { failureOf, prepare } = attempt(request)
-    return Effect.tryPromise({
-      try: async (signal) => {
-        const { client, call } = prepare(signal)
-        return Answer.whole(await client.doGenerate(call), request.responseFormat.type === "json")
-      },
-      catch: failureOf
-    }).pipe(
+  const generateText = (request: ProviderRequest) =>
+    attempt(request).pipe(
+      Effect.flatMap(({ failureOf, prepare }) =>
+        Effect.tryPromise({
+          try: async (signal) => {
+            const { client, call } = prepare(signal)
+            return Answer.whole(await client.doGenerate(call), request.responseFormat.type === "json")
+          },
+          catch: failureOf
+        })
+      ),
       Effect.flatMap((answer) =>
         answer instanceof ProviderFailure ? Effect.fail(answer) : Effect.succeed(answer)
       )
     )
-  }
 
   const streamText = (request: ProviderRequest) =>
     Stream.unwrap(
       Effect.gen(function* () {
-        const { failureOf, prepare } = attempt(request)
+        const { failureOf, prepare } = yield* attempt(request)
         // Not the signal of the effect that opens the stream: this one must live as long as the stream.
         const controller = yield* Effect.acquireRelease(
           Effect.sync(() => new AbortController()),

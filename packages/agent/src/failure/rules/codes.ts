@@ -1,51 +1,232 @@
 /**
- * Rules on the codes and types that providers put into their error bodies, and that error parts of a 200
- * stream carry. They decide before the status: a 429 with `insufficient_quota` is a matter of money.
+ * Rules on the codes and types that OpenAI, Anthropic, Google, Azure, OpenRouter and those who speak like them
+ * put into error bodies, where the code alone decides: a 429 with `insufficient_quota` is a matter of money.
  */
-import type { Rule } from "../Classifier.ts"
-import type { FailoverReason } from "../FailoverReason.ts"
+import * as Rule from "../Rule.ts"
 import {
-  Auth,
-  Billing,
-  ContentPolicy,
-  ContextOverflow,
-  ModelNotFound,
-  Overloaded,
-  RateLimit,
-  ServerError,
-  Timeout
-} from "../FailoverReason.ts"
-
-const code = (id: string, words: ReadonlyArray<string>, reason: () => FailoverReason): Rule => {
-  const known = new Set(words)
-  return {
-    id: `code/${id}`,
-    match: ({ code, type }) => {
-      const matched = [code, type].find((word) => word !== undefined && known.has(word))
-      return matched === undefined ? undefined : { reason: reason(), signal: "code", matched }
-    }
-  }
-}
+  auth,
+  badRequest,
+  billing,
+  contentPolicy,
+  contextOverflow,
+  modelNotFound,
+  overloaded,
+  rateLimit,
+  revoked
+} from "./reasons.ts"
 
 /** Ordered: the more specific meaning first, because a body has a code and a type. */
-export const codes: ReadonlyArray<Rule> = [
-  code("billing", ["insufficient_quota", "billing_error", "billing_not_active"], () => new Billing()),
-  code("context", ["context_length_exceeded"], () => new ContextOverflow({})),
-  code("model", ["model_not_found"], () => new ModelNotFound()),
+export const codes: ReadonlyArray<Rule.Rule> = [
+  Rule.code({
+    id: "code/billing",
+    why: "The account has no money or quota that money buys.",
+    codes: [
+      "insufficient_quota",
+      "billing_error",
+      "billing_not_active",
+      "billing_hard_limit_reached",
+      "insufficient_credits",
+      "insufficient_balance",
+      "insufficient_user_quota",
+      "insufficient_funds",
+      "payment_required",
+      "pre_consume_token_quota_failed",
+      "enforced_spend_limit_reached",
+      "contract_spend_limit_reached",
+      "ramp_limit_exceeded",
+      "budget_exceeded",
+      "exceeded_budget",
+      "exceeded_current_quota_error"
+    ],
+    // DashScope uses OpenAI's word for a limit per minute.
+    when: ({ codes, text }, provider) =>
+      !codes.includes("resource_exhausted") &&
+      !provider.includes("qwen") &&
+      !text.includes("allocated quota"),
+    inText: true,
+    reason: billing
+  }),
+  Rule.code({
+    id: "code/context",
+    why: "The prompt does not fit into the model's window.",
+    codes: [
+      "context_length_exceeded",
+      "context_window_exceeded",
+      "model_context_window_exceeded",
+      "ContextWindowExceededError",
+      "exceed_context_size_error",
+      "string_above_max_context",
+      "request_too_large",
+      "tokens_limit_reached",
+      "max_context_length_exceeded"
+    ],
+    inText: true,
+    when: ({ text }) => !text.includes("per minute"),
+    reason: contextOverflow
+  }),
+  Rule.code({
+    id: "code/model",
+    why: "The model, or its deployment, does not exist, or not for this account.",
+    codes: [
+      "model_not_found",
+      "model_not_available",
+      "model_not_supported",
+      "unsupported_model",
+      "invalid_model",
+      "model_deprecated",
+      "DeploymentNotFound",
+      "ModelNotFound",
+      "unknown_model",
+      "NOT_FOUND_MODEL",
+      "model_terms_required",
+      "model_decommissioned",
+      "model_permission_blocked_org",
+      "model_permission_blocked_project"
+    ],
+    inText: true,
+    reason: modelNotFound
+  }),
+  Rule.code({
+    id: "code/revoked",
+    why: "The account or key was shut down: a person has to act.",
+    codes: [
+      "account_deactivated",
+      "organization_on_hold",
+      "organization_deactivated",
+      "organization_disabled",
+      "organization_restricted",
+      "oauth_org_not_allowed",
+      "API_KEY_REVOKED",
+      "key_revoked",
+      "token_revoked",
+      "SERVICE_DISABLED",
+      "CONSUMER_SUSPENDED",
+      "USER_PROJECT_DENIED"
+    ],
+    inText: true,
+    reason: revoked
+  }),
   // Google answers 400 for a bad key, and says so only in the details.
-  code(
-    "key",
-    ["invalid_api_key", "API_KEY_INVALID", "authentication_error"],
-    () => new Auth({ permanent: false })
-  ),
-  code("revoked", ["account_deactivated", "organization_on_hold"], () => new Auth({ permanent: true })),
-  code("policy", ["content_filter", "content_policy_violation"], () => new ContentPolicy()),
-  code("overloaded", ["overloaded_error", "UNAVAILABLE"], () => new Overloaded()),
-  code("rate", ["rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"], () => new RateLimit()),
-  code("timeout", ["timeout_error", "DEADLINE_EXCEEDED"], () => new Timeout({ phase: "total", local: false }))
+  Rule.code({
+    id: "code/key",
+    why: "The key or token is wrong, missing or expired.",
+    codes: [
+      "invalid_api_key",
+      "incorrect_api_key",
+      "API_KEY_INVALID",
+      "API_KEY_SERVICE_BLOCKED",
+      "API_KEY_HTTP_REFERRER_BLOCKED",
+      "API_KEY_IP_ADDRESS_BLOCKED",
+      "ACCESS_TOKEN_EXPIRED",
+      "ACCESS_TOKEN_SCOPE_INSUFFICIENT",
+      "CREDENTIALS_MISSING",
+      "IAM_PERMISSION_DENIED",
+      "InvalidApiKey",
+      "InvalidAPIKeyError",
+      "authentication_error",
+      "invalid_authentication_error",
+      "token_expired",
+      "invalid_grant",
+      "expired_token",
+      "PermissionDeniedError",
+      "missing_scope",
+      "unsupported_country_region_territory",
+      "invalid_organization",
+      "ip_not_authorized"
+    ],
+    inText: true,
+    // Vertex and Bedrock gateways wrap what Anthropic says about a model or money.
+    when: ({ text }) => !text.includes("model") || !text.includes("access"),
+    reason: auth
+  }),
+  Rule.code({
+    id: "code/policy",
+    why: "A filter refused the content.",
+    codes: [
+      "content_filter",
+      "content_filter_error",
+      "content_policy_violation",
+      "ContentPolicyViolationError",
+      "ResponsibleAIPolicyViolation",
+      "invalid_prompt",
+      "moderation_blocked",
+      "safety_error",
+      "PROHIBITED_CONTENT",
+      "IMAGE_SAFETY",
+      "SAFETY",
+      "RECITATION",
+      "BLOCKLIST",
+      "image_content_policy_violation",
+      "cyber_policy",
+      "sensitive_words_detected"
+    ],
+    reason: contentPolicy
+  }),
+  Rule.code({
+    id: "code/overloaded",
+    why: "The provider is out of capacity.",
+    codes: [
+      "overloaded_error",
+      "overloaded",
+      "capacity_exceeded",
+      "engine_overloaded_error",
+      "engine_overloaded",
+      "server_overloaded",
+      "model_overloaded",
+      "slow_down"
+    ],
+    reason: overloaded
+  }),
+  Rule.code({
+    id: "code/parameter",
+    why: "One field of the request is named as wrong.",
+    codes: [
+      "unsupported_parameter",
+      "unsupported_value",
+      "unknown_parameter",
+      "missing_required_parameter",
+      "invalid_type",
+      "invalid_value",
+      "invalid_function_parameters",
+      "string_above_max_length",
+      "array_above_max_length",
+      "integer_below_min_value",
+      "decimal_above_max_value",
+      "invalid_encrypted_content",
+      "invalid_json_schema",
+      "tool_use_failed",
+      "json_validate_failed",
+      "invalid_image_format",
+      "BADREQUEST_PARAMETER"
+    ],
+    when: ({ text }) => !text.includes("context"),
+    reason: badRequest
+  })
 ]
 
-/** Codes that say no more than "our side failed": a status, where there is one, says more. */
-export const vagueCodes: ReadonlyArray<Rule> = [
-  code("server", ["api_error", "server_error", "INTERNAL"], () => new ServerError())
+/** Codes behind which texts say what is really meant. */
+export const vagueCodes: ReadonlyArray<Rule.Rule> = [
+  Rule.code({
+    id: "code/rate",
+    why: "A limit per unit of time, where no text says that money or capacity is meant.",
+    codes: [
+      "rate_limit_error",
+      "rate_limit_exceeded",
+      "rate_limit_reached_error",
+      "RateLimitError",
+      "RateLimitReached",
+      "TooManyRequests",
+      "too_many_requests",
+      "tokens_per_minute",
+      "quota_exceeded",
+      "QuotaExceeded",
+      "insufficient_quota",
+      "limit_requests",
+      "concurrency_limit_exceeded",
+      "throttled",
+      "upstream_rate_limited"
+    ],
+    inText: true,
+    reason: rateLimit
+  })
 ]

@@ -1,66 +1,168 @@
 /**
- * Rules on what Node, undici and TLS report when no answer came: their codes stand in the error or its causes.
+ * Rules on what Node, undici, TLS and libc report when no answer came: codes of errors, of their causes, or
+ * written into a sentence.
  */
-import type { Rule } from "../Classifier.ts"
-import type { FailoverReason } from "../FailoverReason.ts"
-import { Cancelled, Network, PermanentNetwork, Timeout } from "../FailoverReason.ts"
+import * as Rule from "../Rule.ts"
+import { cancelled, network, permanentNetwork, timeout } from "./reasons.ts"
 
-const errno = (id: string, words: ReadonlyArray<string>, reason: () => FailoverReason): Rule => {
-  const known = new Set(words)
-  return {
-    id: `connection/${id}`,
-    match: ({ code }) =>
-      code !== undefined && known.has(code) ? { reason: reason(), signal: "cause", matched: code } : undefined
-  }
-}
+const errno = (
+  id: string,
+  why: string,
+  codes: ReadonlyArray<string>,
+  reason: Rule.Common["reason"]
+): Rule.Rule => Rule.code({ id: `connection/${id}`, why, codes, reason, inText: true, signal: "cause" })
 
-const named = (id: string, name: string, reason: () => FailoverReason): Rule => ({
-  id: `connection/${id}`,
-  match: (facts) => (facts.name === name ? { reason: reason(), signal: "cause", matched: name } : undefined)
-})
+/** A status means that the address was good. */
+const nobodyAnswered = ({ status }: { readonly status: number | undefined }) =>
+  status === undefined || status === 500
 
-export const connection: ReadonlyArray<Rule> = [
+export const connection: ReadonlyArray<Rule.Rule> = [
   errno(
     "certificate",
+    "The certificate is not trusted, not for this host, or out of date: repeating cannot help.",
     [
       "CERT_HAS_EXPIRED",
+      "CERT_NOT_YET_VALID",
+      "CERT_UNTRUSTED",
       "DEPTH_ZERO_SELF_SIGNED_CERT",
       "SELF_SIGNED_CERT_IN_CHAIN",
       "UNABLE_TO_GET_ISSUER_CERT",
+      "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
       "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
       "ERR_TLS_CERT_ALTNAME_INVALID",
-      "ERR_SSL_WRONG_VERSION_NUMBER"
+      "CERTIFICATE_VERIFY_FAILED",
+      "SSLCertVerificationError"
     ],
-    () => new PermanentNetwork()
+    permanentNetwork
   ),
-  errno("address", ["ERR_INVALID_URL"], () => new PermanentNetwork()),
+  errno(
+    "tls-version",
+    "TLS was spoken to a plain port, or the two sides share no version of it.",
+    [
+      "ERR_SSL_WRONG_VERSION_NUMBER",
+      "WRONG_VERSION_NUMBER",
+      "ERR_SSL_UNSUPPORTED_PROTOCOL",
+      "UNSUPPORTED_PROTOCOL"
+    ],
+    permanentNetwork
+  ),
+  Rule.text({
+    id: "connection/certificate-text",
+    why: "The same, as OpenSSL, Go, Python and browsers say it.",
+    phrases: [
+      "self(-| )signed certificate",
+      "certificate (verify failed|has expired|is not trusted|signed by unknown authority)",
+      "unable to (get local issuer certificate|verify the first certificate)",
+      "x509:",
+      "hostname/ip does not match certificate*",
+      "wrong version number",
+      "http request to (an |)https (server|port)",
+      "server gave http response to https client"
+    ],
+    reason: permanentNetwork
+  }),
+  Rule.code({
+    id: "connection/address",
+    why: "The address of the endpoint cannot be used as it is written.",
+    codes: [
+      "ERR_INVALID_URL",
+      "ERR_INVALID_PROTOCOL",
+      "ERR_UNSUPPORTED_ESM_URL_SCHEME",
+      "UnsupportedProtocol",
+      "InvalidURL",
+      "MissingSchema"
+    ],
+    inText: true,
+    signal: "cause",
+    when: nobodyAnswered,
+    reason: permanentNetwork
+  }),
+  Rule.text({
+    id: "connection/address-text",
+    why: "The same, in words.",
+    phrases: [
+      "(missing|unsupported|invalid) (url |)(scheme|protocol)",
+      "unsupported protocol",
+      "protocol…not supported",
+      "only absolute urls are supported",
+      "failed to parse url",
+      "invalid url",
+      "request url is missing…protocol",
+      "(no|missing) (scheme|connection adapters)"
+    ],
+    when: nobodyAnswered,
+    reason: permanentNetwork
+  }),
   errno(
     "connect-timeout",
-    ["UND_ERR_CONNECT_TIMEOUT"],
-    () => new Timeout({ phase: "connect", local: false })
+    "No connection in time.",
+    ["UND_ERR_CONNECT_TIMEOUT", "ERR_SOCKET_CONNECTION_TIMEOUT", "ConnectTimeoutError", "ConnectTimeout"],
+    timeout.connect
   ),
   errno(
     "headers-timeout",
-    ["UND_ERR_HEADERS_TIMEOUT"],
-    () => new Timeout({ phase: "first-token", local: false })
+    "Connected, but no answer began in time.",
+    ["UND_ERR_HEADERS_TIMEOUT", "HeadersTimeoutError"],
+    timeout.firstToken
   ),
-  errno("body-timeout", ["UND_ERR_BODY_TIMEOUT"], () => new Timeout({ phase: "idle", local: false })),
-  errno("timed-out", ["ETIMEDOUT"], () => new Timeout({ phase: "connect", local: false })),
+  errno(
+    "body-timeout",
+    "An answer began and then stalled.",
+    ["UND_ERR_BODY_TIMEOUT", "BodyTimeoutError", "ReadTimeout", "ReadTimeoutError"],
+    timeout.idle
+  ),
+  errno(
+    "timed-out",
+    "The network gave up waiting for the other side.",
+    ["ETIMEDOUT", "ESOCKETTIMEDOUT", "ERR_SOCKET_TIMEOUT", "ERR_HTTP_REQUEST_TIMEOUT"],
+    timeout.connect
+  ),
+  errno(
+    "cancelled",
+    "The client's own signal ended the request.",
+    ["ERR_CANCELED", "ABORT_ERR", "UND_ERR_ABORTED"],
+    cancelled
+  ),
+  Rule.text({
+    id: "connection/axios-timeout",
+    why: "Axios reports its time limit under ECONNABORTED, and names the limit only in words.",
+    phrases: ["timeout of…exceeded"],
+    reason: timeout.total
+  }),
   errno(
     "broken",
+    "Refused, reset, not resolved, not routed: nobody answered, or not to the end.",
     [
       "ECONNREFUSED",
       "ECONNRESET",
       "ECONNABORTED",
       "ENOTFOUND",
       "EAI_AGAIN",
+      "EAI_FAIL",
+      "EAI_NODATA",
+      "EAI_NONAME",
       "EHOSTUNREACH",
+      "EHOSTDOWN",
       "ENETUNREACH",
       "ENETDOWN",
+      "ENETRESET",
+      "EADDRNOTAVAIL",
+      "ENOTCONN",
       "EPIPE",
-      "UND_ERR_SOCKET"
+      "UND_ERR_SOCKET",
+      "ERR_STREAM_PREMATURE_CLOSE",
+      "ERR_HTTP2_STREAM_ERROR",
+      "ERR_HTTP2_SESSION_ERROR",
+      "ERR_NETWORK",
+      "ERR_INTERNET_DISCONNECTED",
+      "ERR_CONNECTION_RESET",
+      "ERR_CONNECTION_REFUSED",
+      "ERR_CONNECTION_CLOSED",
+      "ERR_NAME_NOT_RESOLVED",
+      "ERR_NETWORK_CHANGED",
+      "INCOMPLETE_CHUNKED_ENCODING",
+      "ERR_INCOMPLETE_CHUNKED_ENCODING"
     ],
-    () => new Network()
-  ),
-  named("aborted", "AbortError", () => new Cancelled())
+    network
+  )
 ]

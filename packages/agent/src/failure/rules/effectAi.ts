@@ -1,53 +1,50 @@
 /**
- * Rules on the reasons of effect/ai, for models that are not ours. They come last: the response that a reason
- * keeps says more than the reason, which knows neither an overload nor an empty account.
+ * Rules on the reasons of effect/ai and of its HTTP client, for models that are not ours. They come late: the
+ * response that a reason keeps says more than the reason, which knows neither an overload nor an empty account.
  */
-import type { Rule } from "../Classifier.ts"
-import type { FailoverReason } from "../FailoverReason.ts"
+import * as Rule from "../Rule.ts"
 import {
-  Auth,
-  Billing,
-  ContentPolicy,
-  Format,
-  Network,
-  PermanentNetwork,
-  RateLimit,
-  ServerError
-} from "../FailoverReason.ts"
+  auth,
+  badRequest,
+  badResponse,
+  billing,
+  contentPolicy,
+  network,
+  permanentNetwork,
+  rateLimit,
+  serverError
+} from "./reasons.ts"
 
-const tag = (id: string, tags: ReadonlyArray<string>, reason: () => FailoverReason): Rule => {
-  const known = new Set(tags)
-  return {
-    id: `effect-ai/${id}`,
-    match: ({ tag }) =>
-      tag !== undefined && known.has(tag) ? { reason: reason(), signal: "code", matched: tag } : undefined
-  }
-}
+const tag = (
+  id: string,
+  why: string,
+  tags: ReadonlyArray<string>,
+  reason: Rule.Common["reason"]
+): Rule.Rule =>
+  Rule.rule({ id: `effect-ai/${id}`, why, reason }, "code", ({ tag, networkReason }) =>
+    [tag === "NetworkError" ? undefined : tag, tag === "NetworkError" ? networkReason : undefined].find(
+      (found) => found !== undefined && tags.includes(found)
+    )
+  )
 
-const networkKind = (id: string, kind: string, reason: () => FailoverReason): Rule => ({
-  id: `effect-ai/${id}`,
-  match: ({ tag, networkReason }) =>
-    tag === "NetworkError" && networkReason === kind
-      ? { reason: reason(), signal: "code", matched: kind }
-      : undefined
-})
-
-export const effectAi: ReadonlyArray<Rule> = [
-  tag("rate", ["RateLimitError"], () => new RateLimit()),
-  tag("quota", ["QuotaExhaustedError"], () => new Billing()),
-  tag("auth", ["AuthenticationError"], () => new Auth({ permanent: false })),
-  tag("policy", ["ContentPolicyError"], () => new ContentPolicy()),
-  networkKind("address", "InvalidUrlError", () => new PermanentNetwork()),
-  networkKind("encode", "EncodeError", () => new Format({ side: "request" })),
-  networkKind("transport", "TransportError", () => new Network()),
-  tag("server", ["InternalProviderError"], () => new ServerError()),
+export const effectAi: ReadonlyArray<Rule.Rule> = [
+  tag("rate", "The provider's 429.", ["RateLimitError"], rateLimit),
+  tag("quota", "A quota that money buys.", ["QuotaExhaustedError"], billing),
+  tag("auth", "The provider's 401 or 403.", ["AuthenticationError"], auth),
+  tag("policy", "A filter refused the content.", ["ContentPolicyError"], contentPolicy),
+  tag("address", "The URL cannot be used.", ["InvalidUrlError"], permanentNetwork),
+  tag("encode", "The request could not be written.", ["EncodeError"], badRequest),
+  tag("transport", "Nobody answered.", ["TransportError"], network),
+  tag("server", "The provider broke.", ["InternalProviderError"], serverError),
   tag(
     "response",
-    ["InvalidResponseError", "InvalidOutputError", "StructuredOutputError"],
-    () => new Format({ side: "response" })
+    "The answer could not be read.",
+    ["InvalidResponseError", "InvalidOutputError", "StructuredOutputError", "DecodeError", "EmptyBodyError"],
+    badResponse
   ),
   tag(
     "request",
+    "The request was refused, by the client or by the provider.",
     [
       "InvalidRequestError",
       "InvalidUserInputError",
@@ -55,6 +52,6 @@ export const effectAi: ReadonlyArray<Rule> = [
       "ToolConfigurationError",
       "ToolkitRequiredError"
     ],
-    () => new Format({ side: "request" })
+    badRequest
   )
 ]

@@ -1,61 +1,54 @@
 /**
- * Rules on the HTTP status, when neither the body nor a cause said anything more specific.
+ * Rules on the HTTP status, when neither a code nor a sentence said anything more specific.
  */
-import type { Rule } from "../Classifier.ts"
-import type { FailoverReason } from "../FailoverReason.ts"
+import * as Rule from "../Rule.ts"
 import {
-  Auth,
-  Billing,
-  Cancelled,
-  ContextOverflow,
-  Format,
-  ModelNotFound,
-  Overloaded,
-  RateLimit,
-  ServerError,
-  Timeout
-} from "../FailoverReason.ts"
+  auth,
+  badRequest,
+  badResponse,
+  billing,
+  cancelled,
+  contextOverflow,
+  modelNotFound,
+  overloaded,
+  rateLimit,
+  serverError,
+  timeout
+} from "./reasons.ts"
 
-const status = (matches: (status: number) => boolean, id: string, reason: () => FailoverReason): Rule => ({
-  id: `status/${id}`,
-  match: (facts) =>
-    facts.status !== undefined && matches(facts.status)
-      ? { reason: reason(), signal: "status", matched: String(facts.status) }
-      : undefined
-})
+const status = (
+  id: string,
+  why: string,
+  statuses: ReadonlyArray<number> | ((status: number) => boolean),
+  reason: Rule.Common["reason"]
+): Rule.Rule => Rule.status({ id: `status/${id}`, why, statuses, reason })
 
-const oneOf =
-  (...statuses: ReadonlyArray<number>) =>
-  (status: number): boolean =>
-    statuses.includes(status)
+/** Statuses that say the same whatever is written beside them. */
+export const decisiveStatuses: ReadonlyArray<Rule.Rule> = [
+  status("billing", "Payment Required.", [402], billing),
+  status("timeout", "A server or a gateway gave up waiting.", [408, 504, 522, 524], timeout.total)
+]
 
-export const statuses: ReadonlyArray<Rule> = [
-  status(oneOf(401, 403), "auth", () => new Auth({ permanent: false })),
-  status(oneOf(402), "billing", () => new Billing()),
-  status(oneOf(404), "model", () => new ModelNotFound()),
-  status(oneOf(408, 504, 522, 524), "timeout", () => new Timeout({ phase: "total", local: false })),
-  status(oneOf(413), "too-large", () => new ContextOverflow({})),
-  status(oneOf(429), "rate", () => new RateLimit()),
-  status(oneOf(499), "cancelled", () => new Cancelled()),
+/** Statuses that say what happened. */
+export const statuses: ReadonlyArray<Rule.Rule> = [
+  status("auth", "Who asks is not known, or may not ask.", [401, 403, 407], auth),
+  status("model", "At a model's endpoint, what is not found is the model.", [404, 410], modelNotFound),
+  status("too-large", "Content Too Large.", [413], contextOverflow),
+  status("rate", "Too Many Requests.", [429], rateLimit),
+  status("cancelled", "The client closed the request.", [499], cancelled),
   // A gateway without an origin (502, 503) is out of capacity as far as a caller can tell; 529 says so.
-  status(oneOf(502, 503, 529), "overloaded", () => new Overloaded()),
   status(
-    (code) => code >= 500,
-    "server",
-    () => new ServerError()
-  ),
-  status(
-    (code) => code >= 400,
-    "request",
-    () => new Format({ side: "request" })
+    "overloaded",
+    "No capacity, or no origin behind the gateway; 498 is Groq's.",
+    [498, 502, 503, 521, 529],
+    overloaded
   )
 ]
 
-/** A success that the client could not use: an error page, garbage, an answer off its schema. */
-export const unusable: ReadonlyArray<Rule> = [
-  status(
-    (code) => code >= 200 && code < 300,
-    "response",
-    () => new Format({ side: "response" })
-  )
+/** Statuses that say no more than whose side failed. */
+export const vagueStatuses: ReadonlyArray<Rule.Rule> = [
+  status("server", "The server's side failed.", (code) => code >= 500, serverError),
+  status("request", "The client's side is to blame.", (code) => code >= 400, badRequest),
+  // A success that the client could not use: an error page, garbage, an answer off its schema.
+  status("response", "A success that cannot be used.", (code) => code >= 200 && code < 300, badResponse)
 ]

@@ -1,0 +1,59 @@
+/**
+ * The table that ships, in the order of how much a signal says.
+ *
+ * 1. what ended the attempt on our side;
+ * 2. codes that mean one thing;
+ * 3. sentences: they tell what a general code, a status or a wrapper's name leaves open;
+ * 4. codes that stand for a family, and statuses that say what happened;
+ * 5. general sentences of transports, and names of clients' errors;
+ * 6. statuses that say only whose side failed.
+ */
+import type { Rule } from "./Rule.ts"
+import { bedrockDecisive, bedrockVague } from "./rules/bedrock.ts"
+import { chineseCodes } from "./rules/chinese.ts"
+import { chineseTexts } from "./rules/chineseTexts.ts"
+import { codes, vagueCodes } from "./rules/codes.ts"
+import { connection } from "./rules/connection.ts"
+import { effectAi } from "./rules/effectAi.ts"
+import { grpcDecisive, grpcGeneral, grpcVague } from "./rules/grpc.ts"
+import { limits, rates } from "./rules/limits.ts"
+import { keys, models, shutDown } from "./rules/models.ts"
+import { names, requestNames, wrappers } from "./rules/names.ts"
+import { overflows } from "./rules/overflows.ts"
+import { own } from "./rules/own.ts"
+import { policies } from "./rules/policies.ts"
+import { requests } from "./rules/requests.ts"
+import { decisiveStatuses, statuses, vagueStatuses } from "./rules/statuses.ts"
+import { deadlines, transport, unreachable } from "./rules/transport.ts"
+
+export const defaultRules: ReadonlyArray<Rule> = [
+  ...own,
+  ...codes,
+  ...chineseCodes,
+  ...bedrockDecisive,
+  ...grpcDecisive,
+  ...connection,
+  ...deadlines,
+  ...decisiveStatuses,
+  ...limits,
+  ...overflows,
+  ...models,
+  ...rates,
+  ...shutDown,
+  ...policies,
+  ...keys,
+  ...chineseTexts,
+  ...unreachable,
+  ...vagueCodes,
+  ...bedrockVague,
+  ...grpcVague,
+  ...requestNames,
+  ...requests,
+  ...statuses,
+  ...grpcGeneral,
+  ...transport,
+  ...names,
+  ...effectAi,
+  ...wrappers,
+  ...vagueStatuses
+]

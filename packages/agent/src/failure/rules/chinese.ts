@@ -1,0 +1,130 @@
+/**
+ * Rules on the codes of DashScope (Qwen), Volcengine and Zhipu.
+ */
+import * as Rule from "../Rule.ts"
+import {
+  auth,
+  badRequest,
+  billing,
+  contentPolicy,
+  contextOverflow,
+  modelNotFound,
+  overloaded,
+  rateLimit,
+  revoked,
+  serverError,
+  timeout
+} from "./reasons.ts"
+
+const dashScope = (
+  id: string,
+  why: string,
+  codes: ReadonlyArray<string>,
+  reason: Rule.Common["reason"]
+): Rule.Rule => Rule.code({ id: `dashscope/${id}`, why, codes, reason, inText: true })
+
+/** Zhipu's codes are numbers: they count only from who is known to speak so, or beside Chinese. */
+const zhipu = (
+  id: string,
+  why: string,
+  codes: ReadonlyArray<number>,
+  reason: Rule.Common["reason"]
+): Rule.Rule =>
+  Rule.code({
+    id: `zhipu/${id}`,
+    why,
+    codes: codes.map(String),
+    when: ({ text }, provider) =>
+      /zhipu|z-?ai|glm|bigmodel|other|proxy/.test(provider) || /[\u4e00-\u9fff]|bigmodel|z\.ai/.test(text),
+    reason
+  })
+
+export const chineseCodes: ReadonlyArray<Rule.Rule> = [
+  dashScope(
+    "arrears",
+    "The account is overdue, or its free quota is used up.",
+    [
+      "Arrearage",
+      "AllocationQuota.FreeTierOnly",
+      "AccountOverdueError",
+      "AccountOverdue",
+      "CommodityNotPurchased",
+      "PrepaidBillOverdue",
+      "PostpaidBillOverdue"
+    ],
+    billing
+  ),
+  dashScope(
+    "inspection",
+    "Alibaba's content inspection refused the input or the output.",
+    [
+      "DataInspectionFailed",
+      "data_inspection_failed",
+      "SensitiveContentDetected",
+      "RiskControlDetection",
+      "InputTextSensitiveContentDetected",
+      "OutputTextSensitiveContentDetected"
+    ],
+    contentPolicy
+  ),
+  dashScope(
+    "model",
+    "No such model here, or no access to it.",
+    [
+      "ModelNotFound",
+      "Model.AccessDenied",
+      "ModelNotOpen",
+      "InvalidEndpointOrModel.NotFound",
+      "model_not_open"
+    ],
+    modelNotFound
+  ),
+  dashScope(
+    "key",
+    "The key or the workspace may not do this.",
+    ["InvalidApiKey", "Workspace.AccessDenied", "AccessDenied.Unpurchased"],
+    auth
+  ),
+  dashScope(
+    "serving",
+    "The model is not being served for now.",
+    ["ModelUnavailable", "ModelServingError", "ServerOverloaded"],
+    overloaded
+  ),
+  dashScope(
+    "timeout",
+    "The request was not finished in time.",
+    ["RequestTimeOut", "ResponseTimeout"],
+    timeout.total
+  ),
+  zhipu(
+    "key",
+    "1000 to 1004 and 1220: the key is missing, wrong, expired or may not do this.",
+    [1000, 1001, 1002, 1003, 1004, 1220],
+    auth
+  ),
+  zhipu("account", "1110 to 1112: the account is inactive or locked.", [1110, 1111, 1112], revoked),
+  zhipu("money", "1113 and 1309: arrears, or a plan that has ended.", [1113, 1309], billing),
+  zhipu(
+    "model",
+    "1211, 1221, 1222 and 1311: no such model or interface, or not in this plan.",
+    [1211, 1221, 1222, 1311],
+    modelNotFound
+  ),
+  zhipu("context", "1261: the prompt is too long.", [1261], contextOverflow),
+  zhipu(
+    "request",
+    "1210 to 1215: a parameter is missing or wrong.",
+    [1210, 1212, 1213, 1214, 1215],
+    badRequest
+  ),
+  zhipu("policy", "1301: unsafe content.", [1301], contentPolicy),
+  zhipu(
+    "rate",
+    "1302 to 1304, 1308, 1310 and 1313: concurrency, frequency, and quotas per day, week or window.",
+    [1302, 1303, 1304, 1308, 1310, 1313],
+    rateLimit
+  ),
+  zhipu("load", "1305 and 1312: the model has too many callers at the moment.", [1305, 1312], overloaded),
+  zhipu("server", "1120, 1200, 1230 and 1234: the platform broke.", [1120, 1200, 1230, 1234], serverError)
+]

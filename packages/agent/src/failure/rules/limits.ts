@@ -1,0 +1,157 @@
+/**
+ * Rules on the words of limits: per unit of time, of money, or of capacity. The three are often in one sentence
+ * ("rate limit … upgrade … billing"), so their order is part of them.
+ */
+import * as Rule from "../Rule.ts"
+import { billing, overloaded, rateLimit } from "./reasons.ts"
+
+/** Names that Google's models have in a chain. */
+const google = ["google", "gemini", "vertex"]
+
+export const limits: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "limit/spend",
+    why: "A cap on spending is about money, even when it is renewed every month.",
+    phrases: [
+      "(spending|spend|billing|budget|cost) (limit|cap)…(raise|increase|purchase|reached|exceeded|spending)",
+      "(reached|exceeded|hit)…(spending|spend|billing|budget) (limit|cap|quota)",
+      "(monthly|daily|weekly) (spending|spend|budget)",
+      "specified api usage limits",
+      "(exceeded|crossed|over) budget",
+      "budget (has been |)(exceeded|crossed|reached)",
+      "billing hard limit",
+      "key limit exceeded",
+      "enforced spend limit"
+    ],
+    unless: ["tokens per (minute|min|day)", "requests per (minute|min|day)"],
+    reason: billing
+  }),
+  Rule.text({
+    id: "limit/google-quota",
+    why: 'Google says "check your plan and billing" of quotas per minute and per day.',
+    phrases: ["exceeded your current quota", "quota exceeded for", "(quotaid|quotametric|quotafailure)"],
+    when: ({ text, codes }, provider) =>
+      google.some((name) => provider.includes(name)) ||
+      codes.includes("resource_exhausted") ||
+      /ai\.google\.dev|googleapis\.com|google\.rpc|google\.api_core|gemini|resource_exhausted/.test(text),
+    reason: rateLimit
+  }),
+  Rule.text({
+    id: "limit/allocated",
+    why: "DashScope's word for a limit per minute that is allocated to an account.",
+    phrases: [
+      "allocated quota exceeded",
+      "allocation quota",
+      "(requests|tokens) (rate limit|throttling|throughput)",
+      "request rate increased too quickly"
+    ],
+    unless: ["free (allocated|tier)"],
+    reason: rateLimit
+  }),
+  Rule.text({
+    id: "limit/per-time",
+    why: "A limit that names its unit of time, its dimension or when it resets.",
+    phrases: [
+      "(tokens|requests|messages|images|input tokens|output tokens|queries|calls)(-| )per(-| )(second|minute|min|hour|day|week|month)",
+      "per (second|minute|min|hour|day|week)",
+      "/ (min|minute|day)",
+      "(tpm|rpm|tpd|rpd|itpm|otpm)",
+      "free-models-per-*",
+      "(daily|hourly|weekly|5-hour|five-hour|session|minute|concurrency|concurrent) (request |token |usage |message |requests |)(limit|quota|limits)",
+      "(requests|tokens) (limit|rate)",
+      "per-(second|minute|hour|day)",
+      "number of concurrent (connections|requests)…(exceed|exceeded|limit)"
+    ],
+    also: ["(limit|limits|limited|quota|exceeded|exceeds|exceed|reached|throttl*|too many|rate)"],
+    unless: ["context (length|window)", "no (credits|money)", "insufficient (credits|balance|funds)"],
+    reason: rateLimit
+  }),
+  Rule.text({
+    id: "limit/money",
+    why: "Credit, balance or payment is missing.",
+    phrases: [
+      "credit balance",
+      "(insufficient|not enough|no|any|more|out of|lack of) (usd |account |available |api |remaining |prepaid |)(credits|credit|balance|funds|money)",
+      "insufficient…(balance|credits|quota|funds)",
+      "balance…(insufficient|too low|not enough|exhausted|negative)",
+      "(used|consumed|exhausted) all (available |your |of your |)(credits|quota)",
+      "(used up|run out of|ran out of|out of) (your |)(points|credits|quota|balance|usage)",
+      "(purchase|buy|add|top up|requires more|never purchased) (more |)credits",
+      "exceeded your current quota",
+      "check your plan and billing*",
+      "payment (required|method|overdue|failed)",
+      "(account|subscription|billing|invoice|plan)…(overdue|arrears|not active|inactive|unpaid|expired|past due|delinquent|good standing)",
+      "(in arrears|overdue payment|recharge)",
+      "top up",
+      "billing (details|account|is|must|to be) (not |be |)(enabled|active|required|disabled)",
+      "(free tier|trial|free quota)…(exhausted|expired|used up|ended|over)",
+      "prepayment credits",
+      "spending limit",
+      "requires (a |)(paid|active) (plan|subscription)",
+      "past due",
+      "credit limit exceeded",
+      "included credits",
+      "402 payment required"
+    ],
+    unless: ["rate limit (exceeded|reached)…free-models*"],
+    reason: billing
+  }),
+  Rule.text({
+    id: "limit/capacity",
+    why: "No capacity, whoever asks: the fault is not the account's.",
+    phrases: [
+      "(overloaded|overload)",
+      "(at|over|no|out of|exceeded|insufficient|limited|lack of) (full |available |maximum |model |sufficient |compute |)capacity",
+      "capacity (exceeded|exhausted|constraint|limit|is full|available|issues)",
+      "high (demand|traffic|load|volume)",
+      "too many connections",
+      "(engine|server|service|model|system|upstream) (is |)(currently |temporarily |too |)(busy|saturated|full)",
+      "(server|service|we are|we're) (is |)busy",
+      "(temporarily|currently) (overloaded|at capacity)",
+      "no (healthy|available) (upstream|backend|instances|providers|servers|workers|replicas)",
+      "model…(is |)(currently |)loading",
+      "scaling up",
+      "server busy",
+      "maximum pending requests exceeded",
+      "queue…full",
+      "bad gateway",
+      "upstream connect error",
+      "no deployments available",
+      "not enough resources"
+    ],
+    unless: ["(gpu|vram|memory)…(out of|capacity|not enough)", "context", "tokens"],
+    reason: overloaded
+  })
+]
+
+/** What is left when no unit of time, no money and no capacity is named. */
+export const rates: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "limit/rate",
+    why: "A limit on how often one may ask, without numbers.",
+    phrases: [
+      "rate(-| |_)(limit|limits|limited|limiting|exceeded)",
+      "ratelimit*",
+      "too many (requests|tokens|concurrent|calls|messages)",
+      "request (limit|quota) (exceeded|reached)",
+      "(usage|message|request|quota|resource) (limit|cap|quota) (reached|exceeded|hit)",
+      "(reached|hit|exceeded) (your|the|its) (usage|message|request|rate|quota|limit|session|token)…(limit|quota|cap)",
+      "(limit|quota) (will |)(reset|resets|resetting)",
+      "quota (exceeded|exhausted|limit|reached|is exhausted|has been exceeded)",
+      "exceeded…quota",
+      "out of (extra |)usage",
+      "(reached|hit|exceeded) (your|the|its) (usage |)(limit|limits)",
+      "limit…resets",
+      "(your|the) limit will reset",
+      "resource (has been |)exhausted",
+      "(request|requests) (was |were |has been |been |is |being |)throttled",
+      "throttling*",
+      "slow down",
+      "concurren* (limit|request|requests)…(exceed|exceeded|reached|limit|many)",
+      "limiting requests",
+      "(cooling down|cooldown|model_cooldown)",
+      "temporarily rate*"
+    ],
+    reason: rateLimit
+  })
+]

@@ -1,0 +1,124 @@
+/**
+ * Rules on models that are unknown, retired or not for this account, and on keys and accounts.
+ */
+import * as Rule from "../Rule.ts"
+import { auth, modelNotFound, revoked } from "./reasons.ts"
+
+export const models: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "model/unknown",
+    why: "The sentence names a model, a deployment or an endpoint of it that is not there.",
+    phrases: [
+      "model…(does not exist|doesn't exist|not exist|not found|is not found|was not found|not available|unavailable in|no longer available|no longer supported|not recognized|unknown)",
+      "(model|models)…(deprecated|decommissioned|retired|end of life|sunset|discontinued|shut down|been removed|deactivated)",
+      "model…is not supported (by|in|on|for|with|when)",
+      "(unknown|invalid|unsupported|unrecognized|nonexistent|no such|missing|not a valid|non-existent) model",
+      "(unknown|invalid|not a valid|no such|nonexistent) (model|deployment|inference profile|endpoint)( id| name| identifier|)",
+      "model (id|name|identifier|)( |)…(is invalid|is not valid|not valid)",
+      "(no|not) (endpoints|endpoint|provider|providers|deployment|channel|channels) (found|available)",
+      "no (allowed|available|valid) (providers|channel|channels|model|models)",
+      "deployment…(does not exist|not found|doesn't exist)",
+      "is not a valid model*",
+      "not found for api version",
+      "(try|need to|must) pull* (it|the model)",
+      "try pulling it",
+      "is a chat model and not supported",
+      "not a chat model",
+      "model…end of its life",
+      "unable to access model",
+      "no healthy deployments",
+      "not found the model",
+      "model is not supported",
+      "model…not (been |)(loaded|deployed|enabled|installed|downloaded|served)",
+      "no models loaded",
+      "legacy…model",
+      "on-demand throughput isn't supported",
+      "provided model identifier",
+      "(could not find|couldn't find|cannot find|can't find|failed to find|failed to load|unable to find) (the |)model",
+      "llm provider not provided",
+      "model group…(not found|no )",
+      "the model…does not exist"
+    ],
+    unless: [
+      "(tool|function|item|file|image|role|parameter|field|property) …not found",
+      "too (long|large)",
+      "tool_use",
+      "overloaded",
+      "prefill"
+    ],
+    reason: modelNotFound
+  }),
+  Rule.text({
+    id: "model/no-access",
+    why: "The account is fine, but may not use this one model.",
+    phrases: [
+      "(not have|no|without|lacks|have|denied|request|not allowed|not authorized|not permitted|need|requires|gain) (access to|to access|access for|to use|permission to access) (the |this |that |requested |specified |any |)model*",
+      "access (to|for) (the |this |)(requested |specified |)model",
+      "(not|not been) (allowed|authorized|permitted|entitled|granted|enabled)…(model|models)",
+      "(verified|verify)…(use|using|access) the model",
+      "(organization|account|project) must be verified",
+      "model access (is |)(denied|not|required)",
+      "model…(not available|not enabled|not allowed|not accessible|not included)…(plan|account|organization|subscription|tier|team|region|key|user|country)",
+      "use case details have not been submitted",
+      "(key|team|user) not allowed to access model"
+    ],
+    unless: ["not authorized to perform"],
+    reason: modelNotFound
+  })
+]
+
+export const shutDown: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "auth/shut-down",
+    why: "The account, organisation or key was disabled or revoked: a person has to act.",
+    phrases: [
+      "(organization|organisation|account|key|token|user|workspace|project|subscription)…(has been|is|was|been|been permanently) (disabled|deactivated|suspended|banned|revoked|blocked|terminated|closed|locked|on hold|deleted)",
+      "(disabled|suspended|deactivated|banned|revoked) (organization|account|key|token|user|api key)",
+      "(organization|admin)…has disabled",
+      "reported as leaked",
+      "token (has been |was |)revoked"
+    ],
+    unless: ["tool", "schema", "model…(disabled|retired|deprecated)", "billing*"],
+    reason: revoked
+  })
+]
+
+/** Behind what filters say: they speak of keys and teams, too. */
+export const keys: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "auth/key",
+    why: "The key or token is named as wrong, missing or expired.",
+    phrases: [
+      "authentication is…not supported",
+      "lacks the required",
+      "(invalid|incorrect|wrong|missing|expired|bad|malformed|no|unauthorized|unknown|unrecognized) (or missing |or expired |x-api-key |or invalid |anthropic |openai |google |azure |gemini |proxy |virtual |bearer |authentication |auth |oauth |access |security |provided |)(api key|api-key|apikey|api_key|api token|x-api-key|token|key|credential|credentials|bearer|authentication|authorization|auth|subscription key|signature version)",
+      "(api key|api-key|apikey|api_key|x-api-key|credentials|credential|access token|oauth token|bearer token|security token|jwt|auth token|authentication token|refresh token|session)…(invalid|not valid|is not valid|expired|incorrect|missing|not found|is required|required|not provided|unauthorized|not authorized|wrong|not set|rejected|malformed|does not exist|is invalid)",
+      "(provide|pass|set|supply|need|needs|require|requires|use)…(api key|api-key|x-api-key|valid token|credentials|authorization header)",
+      "(could not|failed to|unable to|cannot|can't|not) (be |)(authenticate|authenticated|authorize|resolve authentication*|load credentials|load the default credentials)",
+      "(authentication|authorization|authorisation|oauth|login|token verification) (failed|failure|error|required|fails|has expired|is required|expired|header)",
+      "(not logged in|/login|log in again|re-authenticate|login required)",
+      "no auth credentials*",
+      "user not found",
+      "unauthorized",
+      "unauthenticated",
+      "access denied",
+      "(not authorized|not permitted|not allowed|unauthorized) (to|for) (perform|access|use|call|invoke|sign|make|this)",
+      "(does not|do not|doesn't|don't|no|lack|lacks|insufficient|missing|without|denied|not have|sufficient)…permission*",
+      "permission (denied|error|to access|to perform|on resource)",
+      "permission '…' denied",
+      "(country|region|territory|location)…not supported",
+      "not available in your (country|region|location)",
+      "could not resolve…credentials",
+      "forbidden"
+    ],
+    unless: [
+      "unexpected token",
+      "(max|maximum|input|output|prompt|special) token*",
+      "token count",
+      "json",
+      "index…key",
+      "keyword"
+    ],
+    reason: auth
+  })
+]

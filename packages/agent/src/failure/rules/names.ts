@@ -1,0 +1,138 @@
+/**
+ * Rules on what says no more than a family: general codes of bodies, and the classes of clients' errors.
+ */
+import * as Rule from "../Rule.ts"
+import {
+  auth,
+  badRequest,
+  badResponse,
+  cancelled,
+  modelNotFound,
+  overloaded,
+  serverError,
+  timeout,
+  unknown
+} from "./reasons.ts"
+
+/** Behind a status that says something else, the code is only a manner of speaking. */
+const vagueOrNone = ({
+  status,
+  said
+}: {
+  readonly status: number | undefined
+  readonly said: number | undefined
+}) => {
+  const decisive = said ?? status
+  return decisive === undefined || decisive < 401 || decisive === 422 || decisive === 500 || decisive === 409
+}
+
+export const requestNames: ReadonlyArray<Rule.Rule> = [
+  Rule.code({
+    id: "name/server-inside",
+    why: "Inside a success, the body's own word counts more than a client's that could not read it.",
+    codes: ["server_error", "internal_server_error"],
+    when: ({ status }) => status === 200,
+    reason: serverError
+  }),
+  Rule.code({
+    id: "name/request",
+    why: "The request breaks the rules of the API, as many servers call it.",
+    codes: [
+      "invalid_request_error",
+      "invalid_request",
+      "InvalidParameter",
+      "invalid_parameter_error",
+      "InvalidRequestError",
+      "BadRequestError",
+      "UnprocessableEntityError",
+      "validation_error",
+      "bad_request_error",
+      "bad_request"
+    ],
+    inText: true,
+    when: vagueOrNone,
+    reason: badRequest
+  })
+]
+
+/** What wraps an error and does not say which. */
+export const wrappers: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "wrapper/openrouter",
+    why: "OpenRouter's sentence for any upstream error; with a 400 it is not even known whose side failed.",
+    phrases: ["provider returned error"],
+    when: ({ status }) => status === undefined || status === 400,
+    reason: unknown
+  })
+]
+
+export const names: ReadonlyArray<Rule.Rule> = [
+  Rule.code({
+    id: "name/aborted",
+    why: "A signal ended the request.",
+    codes: ["AbortError", "APIUserAbortError", "CanceledError"],
+    signal: "cause",
+    reason: cancelled
+  }),
+  Rule.code({
+    id: "name/timeout",
+    why: "The client, or the server, names a time limit.",
+    codes: [
+      "timeout_error",
+      "TimeoutError",
+      "APIConnectionTimeoutError",
+      "APITimeoutError",
+      "timeout",
+      "request_timeout"
+    ],
+    reason: timeout.total
+  }),
+  Rule.code({
+    id: "name/auth",
+    why: "The client's class for 401 and 403.",
+    codes: ["AuthenticationError", "permission_error", "permission-denied", "unauthorized", "forbidden"],
+    inText: true,
+    reason: auth
+  }),
+  Rule.code({
+    id: "name/not-found",
+    why: "The client's class for 404.",
+    codes: ["not_found_error", "NotFoundError"],
+    inText: true,
+    reason: modelNotFound
+  }),
+  Rule.code({
+    id: "name/unavailable",
+    why: "The client's class for 503.",
+    codes: ["ServiceUnavailableError", "service_unavailable", "service_unavailable_error"],
+    inText: true,
+    reason: overloaded
+  }),
+  Rule.code({
+    id: "name/response",
+    why: "The client could not read the answer.",
+    codes: [
+      "SyntaxError",
+      "JSONDecodeError",
+      "AI_JSONParseError",
+      "AI_TypeValidationError",
+      "ZodError",
+      "SchemaError",
+      "AI_NoObjectGeneratedError",
+      "AI_InvalidResponseDataError",
+      "OutputParserException",
+      "DecodeError",
+      "EmptyBodyError"
+    ],
+    inText: true,
+    reason: badResponse
+  }),
+  Rule.code({
+    id: "name/server",
+    why: "The server's side failed, as many call it.",
+    codes: ["api_error", "server_error", "internal_error", "internal_server_error", "backendError"],
+    inText: true,
+    when: vagueOrNone,
+    reason: serverError
+  })
+]

@@ -1,0 +1,82 @@
+/**
+ * Rules on the words of size: a prompt that does not fit the model, or a body that does not fit the endpoint.
+ */
+import * as Rule from "../Rule.ts"
+import { badRequest, contextOverflow } from "./reasons.ts"
+
+export const overflows: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "overflow/output",
+    why: "The asked-for length of the answer is above what the model can write: a wrong parameter.",
+    phrases: [
+      "maximum allowed number of output tokens",
+      "(max_tokens|max_completion_tokens|max_output_tokens|maxoutputtokens|max_new_tokens)…(too large|must be|should be|at most|less than|exceeds|exceed|greater|range|larger|supports at most|not supported)",
+      "maximum tokens…(requested|value)…exceed*",
+      "supports at most…(completion|output) tokens",
+      "range of max_tokens"
+    ],
+    unless: [
+      "context (length|window|limit|size)",
+      "tokens + …max_new_tokens…must be",
+      "(per minute|per day|tpm)"
+    ],
+    reason: badRequest
+  }),
+  Rule.text({
+    id: "overflow/window",
+    why: "Input, or input and output together, exceed the model's window.",
+    phrases: [
+      "(prompt|input|request|conversation|context|messages|message|query) (is |are |was |length is |size is |)(too|over) (long|large|big)",
+      "too (long|large) (for|to send)…(model|context|window|capi)",
+      "maximum (context|prompt|input) length",
+      "too many total text bytes",
+      "tokens + …max_new_tokens…must be",
+      "(context|prompt|input|sequence) (window|length|size|limit)…(exceed|exceeds|exceeded|full|overflow|overflows|too large|too small|too long)",
+      "(exceed|exceeds|exceeded|exceeding|greater than|larger than|longer than|over)…(context|prompt|input|token|model's|maximum|max)( |_)(window|length|size|limit|limits|token count|sequence length|input length|prompt length)",
+      "(exceed|exceeds|exceeded|exceeding|beyond|outside) (the |)(model's |available |maximum |)context",
+      "token count…exceeds",
+      "(input|prompt|total)…(tokens|token count)…(exceed|exceeds|exceeded|greater than|larger than|longer than)",
+      "(tokens|token)…exceed…(limit|maximum|window)",
+      "tokens > …maximum",
+      "too many (input |prompt |total |)tokens in",
+      "(reduce|shorten) (the |your |)(length of the |)(messages|prompt|input|conversation|context)",
+      "(reduce|shorten)…(length|size) of…(messages|prompt|input|completion)",
+      "context the overflows",
+      "context (overflow|overflows|overflowed|full)",
+      "number of tokens to keep",
+      "(cannot|can't|does not|doesn't|won't) fit…(context|window)",
+      "input length and…exceed*",
+      "range of input length",
+      "expected maxlength: …actual",
+      "input is too long",
+      "decrease input length",
+      "(smaller|shorter) (prompt|input|context)",
+      "ran out of room in the model's context*",
+      "(input|prompt)…(longer|larger|greater) than the (model|maximum|context|allowed)",
+      "trim*…(messages|context|history)…(fit|limit)"
+    ],
+    unless: [
+      "(per minute|per min|per day|tpm|rpm)",
+      "maximum allowed number of output tokens",
+      "completion tokens",
+      "(image|images|dimensions|file) (size|dimensions|is too large|exceeds|exceed)",
+      "maximum length (40|64)",
+      "string too long",
+      "too large, maximum output"
+    ],
+    reason: contextOverflow
+  }),
+  Rule.text({
+    id: "overflow/body",
+    why: "The request is larger than the endpoint takes, in bytes.",
+    phrases: [
+      "(payload|entity|request|body|request body|request entity|content) (is |)too (large|big)",
+      "(request|payload|body|content)( size| length|) (exceeds|exceeded)…(size|bytes|limit|mb)",
+      "request_too_large",
+      "maximum (request|payload|body) size",
+      "(payload|body|content) size exceed*"
+    ],
+    unless: ["(per minute|per min|per day|tpm|rpm)"],
+    reason: contextOverflow
+  })
+]

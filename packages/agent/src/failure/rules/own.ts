@@ -1,0 +1,25 @@
+/**
+ * Rules on what ended an attempt on our side, as Effect says it: never what a provider did.
+ */
+import * as Rule from "../Rule.ts"
+import { cancelled, timeout } from "./reasons.ts"
+
+const tagged = (tag: string) => (facts: { readonly tag: string | undefined }) =>
+  facts.tag === tag ? tag : undefined
+
+export const own: ReadonlyArray<Rule.Rule> = [
+  Rule.rule(
+    {
+      id: "own/interrupted",
+      why: "A Cause or Exit of interruptions only: the caller gave up.",
+      reason: cancelled
+    },
+    "local",
+    tagged("Interrupted")
+  ),
+  Rule.rule(
+    { id: "own/timeout", why: "Effect.timeout ended the attempt: a limit of ours.", reason: timeout.ours },
+    "local",
+    tagged("TimeoutError")
+  )
+]

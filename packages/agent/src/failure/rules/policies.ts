@@ -1,0 +1,45 @@
+/**
+ * Rules on the words of a filter: the content was refused, in the request or in the answer.
+ */
+import * as Rule from "../Rule.ts"
+import { contentPolicy } from "./reasons.ts"
+
+export const policies: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "policy/filtered",
+    why: "A filter, or the model's own guard, refused the content.",
+    phrases: [
+      "content (management|filtering|filter|filters|moderation|safety|usage|policy) (policy|policies|system|violation|violations|triggered|error|check)",
+      "content (filter|filtered|policy|moderation)",
+      "(violate|violates|violating|violation|violated)…(policy|policies|terms|guidelines)",
+      "(usage|safety|acceptable use|content) (policy|policies|guidelines|system|filters|filter)",
+      "(prompt|response|candidate|output|content|request|message|generation|text|input)…(was|were|is|been|got) (blocked|flagged|filtered|refused)",
+      "flagged (as|by|for|content)",
+      "(blocked|filtered|stopped|rejected) (by|due to|because of|for) (recitation|safety|our|the|content|harm*|policy|prohibited|moderation)",
+      "(prohibited|inappropriate|harmful|unsafe|sensitive) content",
+      "considered high risk",
+      "unsafe or sensitive",
+      "potentially…(unsafe|sensitive|harmful|violating)",
+      "content exists risk",
+      "reciting from copyrighted",
+      "(finish|stop) reason…(refusal|content_filter|safety|recitation|prohibited_content)",
+      "(finish|stop)(_| |)reason: (refusal|content_filter|safety|recitation|prohibited_content)",
+      "(blockreason|finishreason|block_reason|finish_reason)…(safety|recitation|prohibited_content|blocklist|content_filter)",
+      "(moderation|guardrail) (intervened|flagged|blocked|required|failed|violation)",
+      "guardrail…(intervened|blocked|violation)",
+      "inappropriate content",
+      "responsible ai",
+      "unable to respond to this request",
+      "requires moderation",
+      "safety (reasons|settings|ratings|filters|system)"
+    ],
+    unless: [
+      "(tool|function|schema|parameter)…policy",
+      "data policy",
+      "rate limit*",
+      "blocked for url",
+      "(ip|country|region|location|organization|account|key)…(is|was|been|has) blocked"
+    ],
+    reason: contentPolicy
+  })
+]

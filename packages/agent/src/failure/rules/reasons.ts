@@ -1,0 +1,38 @@
+/**
+ * The reasons that rules give, made once.
+ */
+import type { ErrorFacts } from "../ErrorFacts.ts"
+import * as R from "../FailoverReason.ts"
+import * as Sizes from "../Sizes.ts"
+
+export const auth = new R.Auth({ permanent: false })
+export const revoked = new R.Auth({ permanent: true })
+export const billing = new R.Billing()
+export const overloaded = new R.Overloaded()
+export const serverError = new R.ServerError()
+export const network = new R.Network()
+export const permanentNetwork = new R.PermanentNetwork()
+export const modelNotFound = new R.ModelNotFound()
+export const badRequest = new R.Format({ side: "request" })
+export const badResponse = new R.Format({ side: "response" })
+export const contentPolicy = new R.ContentPolicy()
+export const cancelled = new R.Cancelled()
+export const unknown = new R.Unknown()
+export const timeout = {
+  connect: new R.Timeout({ phase: "connect", local: false }),
+  firstToken: new R.Timeout({ phase: "first-token", local: false }),
+  idle: new R.Timeout({ phase: "idle", local: false }),
+  total: new R.Timeout({ phase: "total", local: false }),
+  ours: new R.Timeout({ phase: "total", local: true })
+}
+
+const liftable = new R.RateLimit()
+const unliftable = new R.RateLimit({ liftable: false })
+
+/** Whether waiting helps is read off the numbers that the text names. */
+export const rateLimit = ({ text }: ErrorFacts): R.RateLimit =>
+  Sizes.isLiftable(text) ? liftable : unliftable
+
+/** With the window and the size of the request, where the text names them. */
+export const contextOverflow = ({ text }: ErrorFacts): R.ContextOverflow =>
+  new R.ContextOverflow(Sizes.ofWindow(text))

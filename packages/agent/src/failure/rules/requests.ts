@@ -1,0 +1,76 @@
+/**
+ * Rules on the words of a broken protocol: a request that breaks the API's rules, an answer that cannot be read.
+ */
+import * as Rule from "../Rule.ts"
+import { badRequest, badResponse } from "./reasons.ts"
+
+export const requests: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "format/request",
+    why: "A field, a role, a schema or a pairing of the request is named as wrong.",
+    phrases: [
+      "(tool_use|tool_result|tool_calls|tool_call_id|tool calls)…(without|must|found|did not|not found|unexpected|missing|unique|should|require|requires)",
+      "(tool_call_ids|tool_use ids)",
+      "(invalid|missing) signature…thinking",
+      "(thinking|redacted_thinking|thinking_blocks|reasoning_content)…(cannot be modified|must|expected|required|invalid|missing|should)",
+      "(invalid|bad|malformed) (schema|parameter|parameters|argument|arguments|json|value|type|role|request|input|request body|json schema|message|messages|image|url)",
+      "(unsupported|unknown|unrecognized|unexpected|missing|invalid|required|extra) (request |required |url |)(parameter|parameters|argument|arguments|field|fields|value|property|inputs|role|keyword|key|media type)",
+      "(is|are|was|were) (not |a |un|)(required|supported|permitted|allowed|unsupported) (property|parameter|field|with this model|by this model|for this model|when)",
+      "extra inputs are not permitted",
+      "field required",
+      "(does not|doesn't|do not|not) support (assistant|tools|tool|function|functions|image|images|system|streaming|prefill|parameters|developer|response|json|vision|thinking|temperature|audio|video|multi)*",
+      "must be (a |an |valid |followed |non-empty|non empty|one of|unique|of type|provided|set|at least|at most|in|greater|less|positive|specified|string|object|array|between|alternate|the last|immediately)*",
+      "must (not|have|contain|start|end|precede|alternate|match|include|follow|respond|immediately)",
+      "should (be|have|not|contain|match|start|end|only)",
+      "(ensure|use)…(function call|valid role|valid json)",
+      "(function call|function response|function calling|function_call|functioncall|thought_signature|thought signature)",
+      "(roles|messages)…alternat*",
+      "no tool (output|call) found",
+      "(contents|messages|input|prompt|parts) (is not specified|is empty|are empty|cannot be empty|must not be empty|should not be empty)",
+      "required following item",
+      "expected (toolresult|tooluse|last role)…",
+      "tool call id was",
+      "tool choice requires",
+      "request contains an invalid argument",
+      "(failed|unable|could not|cannot|error) (to |)(deserialize|validate|process image|download|decode image)",
+      "(validation|schema) (error|errors|failed)",
+      "(do not|does not|doesn't|don't) (match|conform|comply)",
+      "exceeds…maximum: ",
+      "image dimensions exceed*",
+      "(invalid|unsupported)…(format|media_type|mime type|image type|file type)"
+    ],
+    unless: ["unexpected token", "response (format is|could not)"],
+    // Behind a 5xx the same words may be about the server's own insides, but then a code says so.
+    when: ({ status }) => status === undefined || (status >= 400 && status < 429) || status === 500,
+    reason: badRequest
+  }),
+  Rule.text({
+    id: "format/response",
+    why: "What came back cannot be parsed, or is not what was agreed.",
+    phrases: [
+      "(is not|not|isn't|invalid|malformed|no valid|non-json) (valid |a valid |)json",
+      "json (parse|parsing|decode|decoding|syntax|validation|repair) (error|failed|failure)",
+      "(unexpected|unterminated|expected)…(token|json|string|end of json|character|identifier|non-whitespace)…(json|position|double-quoted|line|identifier|html|doctype|column)",
+      "unexpected (end of json|end of input|end of data|token|identifier|non-whitespace)",
+      "(expecting|expected) (value|property name|',' delimiter)",
+      "jsondecodeerror",
+      "(could not|couldn't|cannot|can't|failed to|unable to|error|no) (parse|parsing|decode|decoding|object generated|generate a valid|read)",
+      "(no object|no output|no content|no response|no candidates|no choices|no message) (generated|returned|found|received|in response|produced)",
+      "(response|output|answer|reply|result|stream|object) (did not|does not|doesn't|didn't) (match|conform|contain|have|include|fit|validate)",
+      "(invalid|malformed|empty|bad|unexpected|incomplete|unparseable|unparsable) (json |http |api |model |llm |server |tool |stream |)(response|output|reply|answer|tool call|function call|chunk|event|completion|generation|content-type|content type)",
+      "type validation failed",
+      "malformed_function_call",
+      "(returned|received|got|with) (an |a |)(empty|html|invalid|malformed|null|no) (response|page|content|body|output|text|result|html|message)",
+      "(stream|response) (ended|closed|finished) without",
+      "(response|output|answer|generation)…incomplete",
+      "(text/html|html) (instead|response|page|was returned|content)",
+      "failed to call a function",
+      "invalid character…looking for",
+      "cannot unmarshal",
+      "failed to generate json"
+    ],
+    unless: ["too (large|long)", "error decoding response body"],
+    when: ({ status }) => status === undefined || status < 401 || status === 500,
+    reason: badResponse
+  })
+]

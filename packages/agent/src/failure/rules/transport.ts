@@ -1,0 +1,156 @@
+/**
+ * Rules on the general words of failing transports. They come behind the statuses that say something, because
+ * clients put them around anything.
+ */
+import * as Rule from "../Rule.ts"
+import { cancelled, network, serverError, timeout } from "./reasons.ts"
+
+/** Said of a server's time or of a client's limit: neither status nor wrapper says more. */
+export const deadlines: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "transport/context-canceled",
+    why: "Go says so when its caller is gone, whatever status a gateway makes of it.",
+    phrases: ["context (canceled|cancelled)"],
+    reason: cancelled
+  }),
+  Rule.text({
+    id: "transport/deadline",
+    why: "A deadline went by, wherever.",
+    phrases: [
+      "deadline (exceeded|reached|expired|has passed)",
+      "(exceeded|past|missed|hit)…(deadline|time limit|timeout)",
+      "-second deadline",
+      "awaiting headers"
+    ],
+    reason: ({ text }) => (text.includes("headers") ? timeout.firstToken : timeout.total)
+  })
+]
+
+/** What the operating system or gRPC says of an address, even inside a 503 or a sentence about time limits. */
+export const unreachable: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "transport/unreachable",
+    why: "The address could not be resolved, routed or connected to.",
+    phrases: [
+      "failed to connect to all addresses",
+      "cannot assign requested address",
+      "(temporary failure in name resolution|name or service not known|nodename nor servname|no such host)",
+      "no route to host",
+      "all connection attempts failed"
+    ],
+    reason: network
+  })
+]
+
+export const transport: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "transport/connect-timeout",
+    why: "No connection in time, in words.",
+    phrases: [
+      "connect* (timeout|timed out|time out)",
+      "timed out (while |)(connecting|to connect)",
+      "connect to…timed out"
+    ],
+    reason: timeout.connect
+  }),
+  Rule.text({
+    id: "transport/idle-timeout",
+    why: "An answer began and then stalled, in words.",
+    phrases: [
+      "(body|read|idle|stream|chunk|inactivity|sse) (operation |)(timeout|timed out|time out|stalled)",
+      "(no data|no chunk|no chunks|no events|no tokens|no activity|idle)…(for|within|timeout|seconds|ms)"
+    ],
+    reason: timeout.idle
+  }),
+  Rule.text({
+    id: "transport/timeout",
+    why: "Not finished in time, in words.",
+    phrases: [
+      "timed out",
+      "timed-out",
+      "(timeout|timeouterror|apitimeouterror|readtimeout|timeoutexception|timeouts)",
+      "time out",
+      "took too long",
+      "gateway time-out"
+    ],
+    unless: ["(api|request|connection|keep-alive) timeout (value|parameter|option|setting)"],
+    reason: timeout.total
+  }),
+  Rule.text({
+    id: "transport/broken",
+    why: "The connection was refused, reset or cut.",
+    phrases: [
+      "connection (was |is |has been |unexpectedly |forcibly |prematurely |)(refused|reset|closed|aborted|lost|broken|dropped|interrupted|terminated|failed|ended|severed|error|errored|failure)",
+      "(socket|connection) hang up",
+      "error decoding response body",
+      "socket (closed|connection was closed|disconnected|error|ended)",
+      "other side closed",
+      "premature close",
+      "(broken pipe|forcibly closed|connection reset by peer)",
+      "(getaddrinfo|name resolution|name or service not known|nodename nor servname|no such host|dns)",
+      "could not resolve host*",
+      "(network|host) is (unreachable|down)",
+      "(failed|unable|cannot|could not|can't|couldn't) (to |)(connect|reach|establish)",
+      "connect call failed",
+      "(peer|server|remote|upstream) (closed|disconnected|has closed|prematurely closed|unexpectedly closed|terminated|reset)",
+      "(incomplete chunked read|chunked encoding|remoteprotocolerror|protocolerror|incompleteread|readerror|connecterror|apiconnectionerror|connectionerror|clientconnectorerror)",
+      "(unexpected eof|eof occurred|eof while|unexpected end of stream|stream reset|stream was reset|stream error: stream id|http2:|goaway)",
+      "invalid http response",
+      "(err_|net::err)",
+      "(stream|response|connection|request) (was |)(ended|closed|disconnected|cut|interrupted|terminated) (before|unexpectedly|prematurely|without|early|while)",
+      "stream disconnected",
+      "(post|get)…: eof",
+      "tcp handshake",
+      "transport (error|failure|closed)",
+      "tls handshake eof"
+    ],
+    reason: network
+  }),
+  Rule.text({
+    id: "transport/fetch",
+    why: "The general sentences of fetch: something on the way broke.",
+    phrases: [
+      "(fetch failed|failed to fetch|terminated|networkerror|network error|network failure|network request failed|network connection|network issue|load failed|error sending request|network problem)",
+      "network…(lost|offline|changed|error)"
+    ],
+    unless: [
+      "(runner|process|worker|container|llama|server) (process |)(has |was |)(been |)terminated",
+      "exit (status|code)"
+    ],
+    reason: network
+  }),
+  Rule.text({
+    id: "transport/cancelled",
+    why: "Somebody called it off.",
+    phrases: [
+      "(abort|aborted|aborterror|aborting)",
+      "(canceled|cancelled|cancels|cancelation|cancellation|cancellederror|cancelederror|apiuseraborterror)",
+      "interrupted by user",
+      "(user|client) (interrupted|closed request|closed the connection|disconnected)",
+      "keyboardinterrupt"
+    ],
+    reason: cancelled
+  }),
+  Rule.text({
+    id: "transport/crashed",
+    why: "The server, or the process that runs the model, broke.",
+    phrases: [
+      "internal (server |service |)(error|failure)",
+      "(internalservererror|internalserverexception)",
+      "(server|api|upstream|system|service|engine|enginecore|model) (had|encountered|experienced|returned|threw) (an |a |)(unexpected |internal |unknown |)(error|exception|failure|problem|issue)",
+      "(unexpected|unknown|unhandled|internal) (server |api |)(error|exception) (occurred|has occurred)",
+      "an internal error*",
+      "an error occurred while processing your request",
+      "(runner|process|worker|engine|server|model) (process |)(has |is |)(unexpectedly |)(crashed|terminated|stopped|died|exited|dead)",
+      "(out of memory|cuda error|cudamalloc|segmentation fault|core dumped|exit status|unable to allocate|sigkill|oom|enginedeaderror|ggml_assert|panic: )",
+      "(model runner|llama runner|llama-server)…(stopped|terminated|crashed|exited|failed|exit)",
+      "error loading model",
+      "something went wrong",
+      "server error",
+      "web server is returning an unknown error",
+      "unable to process your request",
+      "model produced invalid content"
+    ],
+    reason: serverError
+  })
+]

@@ -1,0 +1,92 @@
+import { readFileSync } from "node:fs"
+import { assert, describe, it } from "@effect/vitest"
+import { Classifier } from "@outlast/agent"
+import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
+import { cases, errorOf, label, verdict } from "./corpus.ts"
+import { signals } from "./signals.ts"
+
+const sentences = readFileSync(new URL("./sentences.txt", import.meta.url), "utf8")
+  .split("\n")
+  .filter((line) => line !== "" && !line.startsWith("#"))
+  .map((line) => {
+    const [expected = "", provider = "", ...rest] = line.split("|")
+    return { expected, provider, message: rest.join("|") }
+  })
+
+describe("the corpus", () => {
+  const verdicts = cases.map((one) => ({ one, ...verdict(one) }))
+
+  it("strict: at least 98 %", () => {
+    const wrong = verdicts
+      .filter(({ one, label }) => label !== one.expected)
+      .map(({ one, label }) => `${one.id}: ${label}`)
+    assert.isAtMost(wrong.length / cases.length, 0.02, wrong.join("\n"))
+  })
+
+  it("lenient: at least 99 %", () => {
+    const wrong = verdicts
+      .filter(({ one, label }) => label !== one.expected && one.alt?.includes(label) !== true)
+      .map(({ one, label }) => `${one.id}: ${label}`)
+    assert.isAtMost(wrong.length / cases.length, 0.01, wrong.join("\n"))
+  })
+
+  it("every wait", () => {
+    for (const { one, wait } of verdicts) assert.strictEqual(wait, one.retry_after_ms, one.id)
+  })
+})
+
+describe("sentences without status and code", () => {
+  for (const { expected, provider, message } of sentences) {
+    it(`${expected} <- ${provider}: ${message.slice(0, 70)}`, () => {
+      const failure = Classifier.failureOf({ message }, { provider })
+      assert.strictEqual(label(failure.reason._tag), expected, failure.evidence.rule)
+    })
+  }
+})
+
+describe("every rule", () => {
+  const inputs: ReadonlyArray<readonly [error: unknown, provider: string]> = [
+    ...cases.map((one) => [errorOf(one), one.provider] as const),
+    ...sentences.map(({ message, provider }) => [{ message }, provider] as const),
+    ...signals.map(([error, , provider = ""]) => [error, provider] as const)
+  ]
+  const chains = inputs.map(([error, provider]) => ({ chain: ErrorFacts.fromUnknown(error), provider }))
+  const before = chains.map(({ chain, provider }) => Classifier.classify(chain, { provider }))
+  const json = (value: unknown) => JSON.stringify(value)
+
+  for (const rule of Classifier.defaultRules) {
+    it(`${rule.id} is needed`, () => {
+      const rules = Classifier.defaultRules.filter((other) => other !== rule)
+      const changed = before.some((was, i) => {
+        const at = chains[i]
+        if (was.evidence.rule !== rule.id || at === undefined) return false
+        const now = Classifier.classify(at.chain, { provider: at.provider, rules })
+        return json(now.reason) !== json(was.reason)
+      })
+      assert.isTrue(changed, `no case changes without ${rule.id}: give it one, or remove it`)
+    })
+  }
+
+  it("has an id of its own and says why", () => {
+    const ids = Classifier.defaultRules.map(({ id }) => id)
+    assert.strictEqual(new Set(ids).size, ids.length)
+    for (const { id, why } of Classifier.defaultRules) {
+      assert.match(id, /^[a-z-]+\/[a-z-]+$/)
+      assert.isAbove(why.length, 10, id)
+    }
+  })
+
+  it("is tried wherever it can match: the index leaves nothing out", () => {
+    const blind = Classifier.defaultRules.map(({ id, why, match }) => ({ id, why, match }))
+    for (const [i, { chain, provider }] of chains.entries()) {
+      assert.deepStrictEqual(Classifier.classify(chain, { provider, rules: blind }), before[i])
+    }
+  })
+
+  it("decides every signal of the table", () => {
+    for (const [error, expected, provider] of signals) {
+      const { reason, evidence } = Classifier.failureOf(error, { provider })
+      assert.strictEqual(reason._tag, expected, `${evidence.rule}: ${json(error)}`)
+    }
+  })
+})

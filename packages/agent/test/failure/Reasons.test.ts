@@ -1,0 +1,210 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Effect, Exit, Layer, Stream } from "effect"
+import { AiError, LanguageModel } from "effect/ai"
+import { Classifier, Failover, FailoverReason, ForeignModel } from "@outlast/agent"
+import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
+import * as Rule from "@outlast/agent/failure/Rule"
+import { inTime, policy } from "../support.ts"
+
+const reasonOf = (error: unknown, provider = "") => Classifier.failureOf(error, { provider }).reason
+
+describe("words that only look like a signal", () => {
+  const unknown: ReadonlyArray<string> = [
+    "Failed while we generate the answer",
+    "The keyword was odd",
+    "request 429c1f broke",
+    "see req_4290000401 for more",
+    "we got 429 tokens",
+    "moderate weather"
+  ]
+  for (const message of unknown) {
+    it(message, () => assert.strictEqual(reasonOf({ message })._tag, "Unknown"))
+  }
+
+  const pairs: ReadonlyArray<readonly [message: string, tag: FailoverReason.ReasonTag]> = [
+    ["context deadline exceeded", "Timeout"],
+    ["context length exceeded", "ContextOverflow"],
+    ["invalid token", "Auth"],
+    ["Unexpected token < in JSON at position 0", "Format"],
+    ["input tokens exceed the limit of 200000 tokens for the model", "ContextOverflow"],
+    ["tokens per minute limit exceeded", "RateLimit"],
+    [
+      "Rate limit reached for gpt-4o on requests per min. Add a payment method to your account to increase your rate limit.",
+      "RateLimit"
+    ],
+    ["context canceled", "Cancelled"]
+  ]
+  for (const [message, tag] of pairs) {
+    it(`${message} is ${tag}`, () => assert.strictEqual(reasonOf({ message })._tag, tag))
+  }
+
+  it("a listing about error 401 inside a 200 answer is no refusal", () => {
+    const listing =
+      "if (response.status === 401) throw new Error('error 401: invalid api key') // 429: rate limit"
+    const reason = reasonOf({ message: "Invalid JSON response", statusCode: 200, responseBody: listing })
+    assert.deepInclude(reason, { _tag: "Format", side: "response" })
+    const facts = ErrorFacts.fromUnknown({ statusCode: 200, message: "", responseBody: listing })
+    assert.strictEqual(Classifier.classify(facts).reason._tag, "Format")
+  })
+
+  it("the same sentence is money at OpenAI and a limit at Google", () => {
+    const message = "You exceeded your current quota, please check your plan and billing details."
+    assert.strictEqual(reasonOf({ message }, "openai")._tag, "Billing")
+    assert.strictEqual(reasonOf({ message }, "google")._tag, "RateLimit")
+  })
+})
+
+describe("what a reason carries", () => {
+  it("Auth.permanent", () => {
+    assert.deepInclude(reasonOf({ message: "This organization has been disabled.", statusCode: 400 }), {
+      _tag: "Auth",
+      permanent: true
+    })
+    assert.deepInclude(reasonOf({ message: "invalid x-api-key", statusCode: 401 }), {
+      _tag: "Auth",
+      permanent: false
+    })
+  })
+
+  const sizes: ReadonlyArray<
+    readonly [message: string, limit: number | undefined, requested: number | undefined]
+  > = [
+    ["prompt is too long: 208310 tokens > 200000 maximum", 200_000, 208_310],
+    [
+      "input length and `max_tokens` exceed context limit: 143653 + 64000 > 200000, decrease input length",
+      200_000,
+      207_653
+    ],
+    [
+      "This model's maximum context length is 4097 tokens. However, your messages resulted in 4294 tokens.",
+      4_097,
+      4_294
+    ],
+    [
+      "This model's maximum context length is 131072 tokens. However, you requested 140000 tokens (132000 in the messages)",
+      131_072,
+      140_000
+    ],
+    [
+      "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
+      1_048_575,
+      1_196_265
+    ],
+    [
+      "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+      131_072,
+      537_812
+    ],
+    ["Your input exceeds the context window of this model.", undefined, undefined]
+  ]
+  for (const [message, limit, requested] of sizes) {
+    it(message.slice(0, 60), () => {
+      const reason = reasonOf({ message, statusCode: 400 })
+      assert.strictEqual(reason._tag, "ContextOverflow")
+      if (reason._tag === "ContextOverflow")
+        assert.deepStrictEqual([reason.limit, reason.requested], [limit, requested])
+    })
+  }
+
+  it("a limit that waiting cannot lift", () => {
+    const large = "Request too large for gpt-4 on tokens per min (TPM): Limit 30000, Requested 61337."
+    const busy =
+      "Rate limit reached on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 1.242s."
+    assert.deepInclude(reasonOf({ message: large, statusCode: 429 }), { _tag: "RateLimit", liftable: false })
+    assert.deepInclude(reasonOf({ message: busy, statusCode: 429 }), { _tag: "RateLimit", liftable: true })
+  })
+
+  it("the phase of a timeout, and whose it is", () => {
+    const phase = (code: string) => reasonOf({ message: "fetch failed", cause: { code, message: "" } })
+    assert.deepInclude(phase("UND_ERR_CONNECT_TIMEOUT"), { phase: "connect", local: false })
+    assert.deepInclude(phase("UND_ERR_HEADERS_TIMEOUT"), { phase: "first-token", local: false })
+    assert.deepInclude(phase("UND_ERR_BODY_TIMEOUT"), { phase: "idle", local: false })
+  })
+
+  it("Effect's own timeout and interruption", () => {
+    assert.deepInclude(reasonOf(Cause.fail(new Cause.TimeoutError())), { _tag: "Timeout", local: true })
+    assert.strictEqual(reasonOf(Exit.interrupt(1))._tag, "Cancelled")
+    assert.strictEqual(reasonOf(Cause.interrupt(1))._tag, "Cancelled")
+  })
+
+  it("an AggregateError speaks with its most telling error", () => {
+    const errors = [new Error("fetch failed"), { message: "x", statusCode: 429 }, new Error("fetch failed")]
+    assert.strictEqual(reasonOf(new AggregateError(errors, "all failed"))._tag, "RateLimit")
+  })
+})
+
+describe("rules of users", () => {
+  const seats = Rule.text({
+    id: "gateway/seats",
+    why: "Our gateway has a fixed number of seats.",
+    phrases: ["no (free |)seats"],
+    reason: new FailoverReason.Overloaded()
+  })
+
+  it.effect("come first", () =>
+    Effect.gen(function* () {
+      const error = { message: "429: no free seats", statusCode: 429 }
+      assert.strictEqual((yield* Classifier.failure(error)).reason._tag, "RateLimit")
+      const failure = yield* Classifier.failure(error).pipe(Effect.provide(Classifier.layerWith([seats])))
+      assert.strictEqual(failure.reason._tag, "Overloaded")
+      assert.deepInclude(failure.evidence, {
+        rule: "gateway/seats",
+        signal: "text",
+        matched: "no free seats"
+      })
+    })
+  )
+
+  it.effect("change what the policy does, in texts and streams", () =>
+    Effect.gen(function* () {
+      const attempts = (rules: ReadonlyArray<Rule.Rule>, stream: boolean) =>
+        Effect.gen(function* () {
+          let asked = 0
+          const refused = AiError.make({
+            module: "Vendor",
+            method: "generateText",
+            reason: new AiError.InvalidRequestError({ description: "no free seats" })
+          })
+          const fail = Effect.suspend(() => {
+            asked++
+            return Effect.fail(refused)
+          })
+          const target = ForeignModel.target({
+            provider: "vendor",
+            model: "v1",
+            layer: Layer.effect(
+              LanguageModel.LanguageModel,
+              LanguageModel.make({ generateText: () => fail, streamText: () => Stream.fromEffect(fail) })
+            )
+          })
+          const ask = stream
+            ? Stream.runDrain(LanguageModel.streamText({ prompt: "x" }))
+            : LanguageModel.generateText({ prompt: "x" })
+          yield* inTime(
+            Effect.flip(ask).pipe(
+              Effect.provide(Failover.layer([target], { policy })),
+              Effect.provide(Classifier.layerWith(rules))
+            )
+          )
+          return asked
+        })
+      for (const stream of [false, true]) {
+        assert.strictEqual(yield* attempts([], stream), 1)
+        assert.isAbove(yield* attempts([seats], stream), 1)
+      }
+    })
+  )
+
+  it("may throw: then they do not match", () => {
+    const broken: Rule.Rule = {
+      id: "x/y",
+      why: "It is broken.",
+      match: () => {
+        throw new Error("no")
+      }
+    }
+    const chain = ErrorFacts.fromUnknown({ message: "", statusCode: 429 })
+    const { reason } = Classifier.classify(chain, { rules: [broken, ...Classifier.defaultRules] })
+    assert.strictEqual(reason._tag, "RateLimit")
+  })
+})

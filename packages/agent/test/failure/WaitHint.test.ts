@@ -1,0 +1,69 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration } from "effect"
+import { Classifier } from "@outlast/agent"
+
+describe("the wait that a body, a header or a sentence states", () => {
+  const date = "Sat, 21 Nov 2026 10:00:00 GMT"
+  const body = (field: object) => ({ responseBody: JSON.stringify({ error: { message: "x", ...field } }) })
+  const headers = (responseHeaders: Record<string, string>) => ({ statusCode: 429, responseHeaders })
+  const waits: ReadonlyArray<readonly [error: object, millis: number | undefined]> = [
+    [
+      body({
+        details: [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: "45.837906927s" }]
+      }),
+      45_838
+    ],
+    [body({ metadata: { retry_after_ms: 250 } }), 250],
+    [body({ retry_after: 3 }), 3_000],
+    [{ ...body({ retry_after: 3 }), responseHeaders: { "retry-after": "9" } }, 3_000],
+    [headers({ "x-ms-retry-after-ms": "1200", "retry-after": "9" }), 1_200],
+    [
+      headers({
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": "6m0s",
+        "x-ratelimit-remaining-tokens": "9",
+        "x-ratelimit-reset-tokens": "9h"
+      }),
+      360_000
+    ],
+    [headers({ "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1795255230000", date }), 30_000],
+    [headers({ "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1795255230", date }), 30_000],
+    [headers({ "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1795255230" }), undefined],
+    [
+      headers({
+        "anthropic-ratelimit-tokens-remaining": "0",
+        "anthropic-ratelimit-tokens-reset": "2026-11-21T10:00:59Z",
+        date
+      }),
+      59_000
+    ],
+    [
+      headers({
+        "anthropic-ratelimit-tokens-remaining": "0",
+        "anthropic-ratelimit-tokens-reset": "2026-11-21T09:00:59Z",
+        date
+      }),
+      0
+    ],
+    [{ message: "Please try again in 1.242s." }, 1_242],
+    [{ message: "Please try again in 120ms." }, 120],
+    [{ message: "Please try again in 1m47.5854s." }, 107_585],
+    [{ message: "Please try again in 7h12m30s" }, 25_950_000],
+    [{ message: "Please retry after 26 seconds." }, 26_000],
+    [{ message: "Please retry in 45.8s." }, 45_800],
+    [{ message: "try again in 2 minutes" }, 120_000],
+    [{ message: "Please wait 1 hour and 5 minutes before the next request" }, 3_900_000],
+    [{ message: "请在 20 秒后重试" }, 20_000],
+    [{ message: "retry-after=13262" }, 13_262_000],
+    [{ message: "Retrying in 5 seconds (attempt 1/10)" }, undefined],
+    [{ message: "will retry in 5 seconds" }, undefined],
+    [{ message: "completion_with_retry in 4.0 seconds" }, undefined],
+    [{ message: "please wait a moment" }, undefined]
+  ]
+  for (const [error, millis] of waits) {
+    it(JSON.stringify(error).slice(0, 90), () => {
+      const { retryAfter } = Classifier.failureOf(error)
+      assert.strictEqual(retryAfter === undefined ? undefined : Duration.toMillis(retryAfter), millis)
+    })
+  }
+})

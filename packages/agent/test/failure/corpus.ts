@@ -1,0 +1,70 @@
+/**
+ * The labelled errors as tests read them.
+ */
+import { readFileSync } from "node:fs"
+import { Duration } from "effect"
+import { Classifier } from "@outlast/agent"
+import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
+
+interface Link {
+  readonly name: string
+  readonly message: string
+  readonly code: string | null
+}
+
+export interface Case {
+  readonly id: string
+  readonly provider: string
+  readonly status: number | null
+  readonly code: string | null
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: unknown
+  readonly message: string
+  readonly cause_chain: ReadonlyArray<Link>
+  readonly expected: string
+  readonly alt?: ReadonlyArray<string>
+  readonly retry_after_ms: number | null
+}
+
+const file = new URL("../../../../test/fixtures/corpus/public.jsonl", import.meta.url)
+
+export const cases: ReadonlyArray<Case> = readFileSync(file, "utf8")
+  .split("\n")
+  .filter((line) => line !== "")
+  .map((line) => JSON.parse(line) as Case) // the schema is that of the fixture's README
+
+/** What a client would have thrown. */
+export const errorOf = ({ status, code, headers, body, message, cause_chain }: Case): object => {
+  const cause = cause_chain.reduceRight<object | undefined>(
+    (inner, { name, message, code }) => ({
+      name,
+      message,
+      ...(code === null ? {} : { code }),
+      ...(inner && { cause: inner })
+    }),
+    undefined
+  )
+  return {
+    message,
+    ...(status === null ? {} : { statusCode: status }),
+    ...(code === null ? {} : { code }),
+    responseHeaders: headers,
+    ...(body === null ? {} : { responseBody: body }),
+    ...(cause && { cause })
+  }
+}
+
+export const label = (tag: string): string => tag.replace(/([a-z])([A-Z])/g, "$1_$2").toLowerCase()
+
+export const verdict = (one: Case, rules = Classifier.defaultRules) => {
+  const { reason, retryAfter, evidence } = Classifier.classify(ErrorFacts.fromUnknown(errorOf(one)), {
+    provider: one.provider,
+    rules
+  })
+  return {
+    label: label(reason._tag),
+    reason,
+    evidence,
+    wait: retryAfter === undefined ? null : Duration.toMillis(retryAfter)
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * Errors of which one signal tells all: a code, a status, a name, a tag. The words are left out, so that each rule
+ * on a signal has a case that needs it.
+ */
+import { Cause, Exit } from "effect"
+import { AiError } from "effect/ai"
+
+const code = (code: string, statusCode?: number) => ({
+  message: "",
+  ...(statusCode === undefined ? {} : { statusCode }),
+  responseBody: JSON.stringify({ error: { code, message: "" } })
+})
+const status = (statusCode: number) => ({ message: "", statusCode })
+const name = (name: string) => Object.assign(new Error(""), { name })
+const errno = (code: string) => Object.assign(new Error(""), { code })
+const zhipu = (number: string) => code(number)
+const ai = (reason: AiError.AiErrorReason) => AiError.make({ module: "Test", method: "generateText", reason })
+const unreached = (reason: "TransportError" | "EncodeError" | "InvalidUrlError") =>
+  ai(new AiError.NetworkError({ reason, method: "POST", url: "https://example.com" }))
+
+export const signals: ReadonlyArray<readonly [error: unknown, reason: string, provider?: string]> = [
+  [Exit.interrupt(1), "Cancelled"],
+  [Cause.fail(new Cause.TimeoutError()), "Timeout"],
+
+  [code("insufficient_quota", 429), "Billing"],
+  [code("context_length_exceeded", 400), "ContextOverflow"],
+  [code("model_not_found", 400), "ModelNotFound"],
+  [code("account_deactivated", 401), "Auth"],
+  [code("API_KEY_INVALID", 400), "Auth"],
+  [code("content_filter", 400), "ContentPolicy"],
+  [code("overloaded_error"), "Overloaded"],
+  [code("unsupported_parameter", 404), "Format"],
+  [code("rate_limit_error"), "RateLimit"],
+  [code("insufficient_quota"), "RateLimit", "qwen"],
+  [code("MODEL_CAPACITY_EXHAUSTED", 429), "Overloaded"],
+  [code("DEADLINE_EXCEEDED"), "Timeout"],
+  [code("CANCELLED"), "Cancelled"],
+  [code("RESOURCE_EXHAUSTED"), "RateLimit"],
+  [code("UNAUTHENTICATED"), "Auth"],
+  [code("PERMISSION_DENIED"), "Auth"],
+  [code("UNAVAILABLE"), "Overloaded"],
+  [code("NOT_FOUND"), "ModelNotFound"],
+  [code("INVALID_ARGUMENT"), "Format"],
+  [code("INTERNAL"), "ServerError"],
+
+  [name("ExpiredTokenException"), "Auth"],
+  [name("ModelTimeoutException"), "Timeout"],
+  [name("ModelNotReadyException"), "Overloaded"],
+  [name("PaymentRequiredException"), "Billing"],
+  [name("ThrottlingException"), "RateLimit"],
+  [name("AccessDeniedException"), "Auth"],
+  [name("ResourceNotFoundException"), "ModelNotFound"],
+  [name("ServiceUnavailableException"), "Overloaded"],
+  [name("ValidationException"), "Format"],
+  [name("ModelStreamErrorException"), "Network"],
+  [name("InternalServerException"), "ServerError"],
+
+  [code("Arrearage", 400), "Billing"],
+  [code("DataInspectionFailed", 400), "ContentPolicy"],
+  [code("Model.AccessDenied", 403), "ModelNotFound"],
+  [code("Workspace.AccessDenied", 400), "Auth"],
+  [code("ModelServingError", 500), "Overloaded"],
+  [code("RequestTimeOut", 500), "Timeout"],
+  [zhipu("1001"), "Auth", "zhipu"],
+  [zhipu("1112"), "Auth", "zhipu"],
+  [zhipu("1113"), "Billing", "zhipu"],
+  [zhipu("1211"), "ModelNotFound", "zhipu"],
+  [zhipu("1261"), "ContextOverflow", "zhipu"],
+  [zhipu("1214"), "Format", "zhipu"],
+  [zhipu("1301"), "ContentPolicy", "zhipu"],
+  [zhipu("1302"), "RateLimit", "zhipu"],
+  [zhipu("1305"), "Overloaded", "zhipu"],
+  [zhipu("1234"), "ServerError", "zhipu"],
+  ["请求超时", "Timeout"],
+  ["用户取消", "Cancelled"],
+  ["系统内部错误", "ServerError"],
+  ["网络异常", "Network"],
+  ["参数有误", "Format"],
+
+  [errno("CERT_HAS_EXPIRED"), "PermanentNetwork"],
+  [errno("ERR_SSL_WRONG_VERSION_NUMBER"), "PermanentNetwork"],
+  [errno("ERR_INVALID_URL"), "PermanentNetwork"],
+  [errno("UND_ERR_CONNECT_TIMEOUT"), "Timeout"],
+  [errno("UND_ERR_HEADERS_TIMEOUT"), "Timeout"],
+  [errno("UND_ERR_BODY_TIMEOUT"), "Timeout"],
+  [errno("ETIMEDOUT"), "Timeout"],
+  [errno("ERR_CANCELED"), "Cancelled"],
+  [Object.assign(new Error("timeout of 30000ms exceeded"), { code: "ECONNABORTED" }), "Timeout"],
+  [errno("ECONNRESET"), "Network"],
+  ["connect to 10.0.0.1 timed out", "Timeout"],
+
+  [code("invalid_request_error"), "Format"],
+  [{ ...code("server_error", 200), cause: new Error("Type validation failed") }, "ServerError"],
+  [name("AbortError"), "Cancelled"],
+  [name("TimeoutError"), "Timeout"],
+  [code("permission_error"), "Auth"],
+  [code("not_found_error"), "ModelNotFound"],
+  [code("service_unavailable"), "Overloaded"],
+  [name("SyntaxError"), "Format"],
+  [code("api_error"), "ServerError"],
+  ["Request body too large", "ContextOverflow"],
+  ["Requests rate limit exceeded", "RateLimit"],
+  ["Request rate increased too quickly", "RateLimit"],
+  [{ message: "Request body too large, 20 MB", statusCode: 400 }, "ContextOverflow"],
+  [{ message: "Provider returned error", statusCode: 400 }, "Unknown"],
+
+  [status(402), "Billing"],
+  [status(504), "Timeout"],
+  [status(401), "Auth"],
+  [status(404), "ModelNotFound"],
+  [status(413), "ContextOverflow"],
+  [status(429), "RateLimit"],
+  [status(499), "Cancelled"],
+  [status(503), "Overloaded"],
+  [status(500), "ServerError"],
+  [status(418), "Format"],
+  [status(200), "Format"],
+
+  [ai(new AiError.RateLimitError({})), "RateLimit"],
+  [ai(new AiError.QuotaExhaustedError({})), "Billing"],
+  [ai(new AiError.AuthenticationError({ kind: "InvalidKey" })), "Auth"],
+  [ai(new AiError.ContentPolicyError({ description: "" })), "ContentPolicy"],
+  [ai(new AiError.InternalProviderError({ description: "" })), "ServerError"],
+  [ai(new AiError.InvalidOutputError({ description: "" })), "Format"],
+  [ai(new AiError.InvalidRequestError({})), "Format"],
+  [unreached("TransportError"), "Network"],
+  [unreached("EncodeError"), "Format"],
+  [unreached("InvalidUrlError"), "PermanentNetwork"]
+]

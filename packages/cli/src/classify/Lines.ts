@@ -1,0 +1,78 @@
+/**
+ * The lines of a file or of standard input, as they arrive: the memory that it takes is that of a line.
+ *
+ * Lines end with LF or CRLF, the last one with the input too. Empty lines are left out, but counted.
+ */
+import { Effect, FileSystem, Option, Stdio, Stream } from "effect"
+import { UsageError } from "../UsageError.ts"
+
+export interface Line {
+  /** 1 for the first. */
+  readonly number: number
+  readonly text: string
+}
+
+/** What `file` holds, or what comes from standard input. */
+export const read = (
+  file: Option.Option<string>
+): Stream.Stream<Line, UsageError, FileSystem.FileSystem | Stdio.Stdio> =>
+  Stream.unwrap(
+    Effect.gen(function* () {
+      if (Option.isNone(file)) {
+        const stdio = yield* Stdio.Stdio
+        if (yield* stdio.stdinIsTerminal) {
+          return yield* new UsageError({
+            message: "There is no input. Name a file, or pipe JSON lines in: outlast classify < errors.jsonl"
+          })
+        }
+        return Stream.mapError(
+          stdio.stdin,
+          (error) => new UsageError({ message: `The standard input cannot be read: ${error.message}` })
+        )
+      }
+      const fs = yield* FileSystem.FileSystem
+      return Stream.mapError(
+        fs.stream(file.value),
+        (error) => new UsageError({ message: `The file ${file.value} cannot be read: ${error.message}` })
+      )
+    })
+  ).pipe(Stream.decodeText(), split)
+
+interface State {
+  /** The pieces of the line that has not ended. */
+  readonly pieces: Array<string>
+  readonly number: number
+}
+
+const split = <E, R>(text: Stream.Stream<string, E, R>): Stream.Stream<Line, E, R> =>
+  Stream.mapAccumArray(
+    text,
+    (): State => ({ pieces: [], number: 1 }),
+    (state, chunks) => {
+      const lines: Array<Line> = []
+      let { pieces, number } = state
+      for (const chunk of chunks) {
+        let from = 0
+        for (let end = chunk.indexOf("\n"); end >= 0; end = chunk.indexOf("\n", from)) {
+          pieces.push(chunk.slice(from, end))
+          add(lines, pieces, number++)
+          pieces = []
+          from = end + 1
+        }
+        if (from < chunk.length) pieces.push(chunk.slice(from))
+      }
+      return [{ pieces, number }, lines]
+    },
+    {
+      onHalt: ({ pieces, number }) => {
+        const lines: Array<Line> = []
+        add(lines, pieces, number)
+        return lines
+      }
+    }
+  )
+
+const add = (lines: Array<Line>, pieces: ReadonlyArray<string>, number: number): void => {
+  const text = pieces.join("").trim()
+  if (text !== "") lines.push({ number, text })
+}

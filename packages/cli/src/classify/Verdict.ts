@@ -1,0 +1,43 @@
+/**
+ * What the classifier says about a case, as `outlast classify` prints it.
+ */
+import { Duration } from "effect"
+import { Classifier } from "@outlast/agent"
+import type { ProviderFailure } from "@outlast/agent"
+import type { Case } from "./Case.ts"
+import { errorOf } from "./Case.ts"
+import type { Label } from "./Label.ts"
+import { labelOf } from "./Label.ts"
+
+export interface Verdict {
+  readonly id: string | null
+  readonly reason: Label
+  /** Whole milliseconds. */
+  readonly retryAfterMs: number | null
+  readonly evidence: {
+    readonly rule: string
+    readonly signal: ProviderFailure.Evidence["signal"]
+    readonly matched: string | null
+    readonly depth: number
+  }
+}
+
+export const failureOf = (given: Case): ProviderFailure.ProviderFailure =>
+  Classifier.failureOf(errorOf(given), { provider: given.provider })
+
+export const make = (given: Case): Verdict => fromFailure(given.id, failureOf(given))
+
+export const fromFailure = (
+  id: string | undefined,
+  { reason, retryAfter, evidence }: ProviderFailure.ProviderFailure
+): Verdict => ({
+  id: id ?? null,
+  reason: labelOf(reason),
+  retryAfterMs: retryAfter === undefined ? null : Math.round(Duration.toMillis(retryAfter)),
+  evidence: {
+    rule: evidence.rule,
+    signal: evidence.signal,
+    matched: evidence.matched ?? null,
+    depth: evidence.depth
+  }
+})

@@ -1,0 +1,196 @@
+/**
+ * `outlast explain`: what one error is, how we know, and what a policy would do about it, attempt by attempt.
+ */
+import { Console, Effect, FileSystem, Option, Result, Stdio, Stream } from "effect"
+import { ProviderFailure, RecoveryPolicy } from "@outlast/agent"
+import * as Case from "../classify/Case.ts"
+import * as Verdict from "../classify/Verdict.ts"
+import { UsageError } from "../UsageError.ts"
+import type { Preset } from "./Preset.ts"
+import { isPreset, presetNames, presets } from "./Preset.ts"
+import * as Rehearsal from "./Rehearsal.ts"
+
+export interface Options {
+  /** A JSON file with the error; standard input when it is absent and no part is given either. */
+  readonly error: Option.Option<string>
+  readonly status: Option.Option<number>
+  readonly code: Option.Option<string>
+  readonly message: Option.Option<string>
+  readonly provider: Option.Option<string>
+  /** `name: value`, any number of them. */
+  readonly header: ReadonlyArray<string>
+  readonly preset: string
+  /** Keys of each model. With this or `models` one chain is shown, else {@link defaultShapes}. */
+  readonly keys: Option.Option<number>
+  readonly models: Option.Option<number>
+  readonly json: boolean
+}
+
+/** The chains that are shown when none is asked for. */
+const defaultShapes: ReadonlyArray<Rehearsal.Shape> = [
+  { keys: 1, models: 1 },
+  { keys: 2, models: 1 },
+  { keys: 1, models: 2 }
+]
+
+/** More would show nothing new. */
+const most = 10
+
+export const run = (options: Options) =>
+  Effect.gen(function* () {
+    const { preset } = options
+    if (!isPreset(preset)) {
+      return yield* wrong(`There is no preset "${preset}". There are: ${presetNames.join(", ")}.`)
+    }
+    const shapes = yield* shapesOf(options)
+    const given = yield* caseOf(options)
+    const failure = Verdict.failureOf(given)
+    const policy = presets[preset]
+    const chains = shapes.map((shape) => ({
+      ...shape,
+      steps: Rehearsal.run(policy, failure, given.provider ?? "provider-1", shape)
+    }))
+    if (options.json) {
+      yield* Console.log(
+        JSON.stringify({
+          verdict: Verdict.fromFailure(given.id, failure),
+          happened: ProviderFailure.whatHappened(failure),
+          advice: ProviderFailure.whatToDo(failure),
+          preset,
+          class: policy.classOf(failure),
+          chains: chains.map(({ keys, models, steps }) => ({
+            keys,
+            models,
+            attempts: Rehearsal.attemptsOf(steps),
+            tookMs: Rehearsal.tookOf(steps),
+            steps
+          }))
+        })
+      )
+    } else {
+      const lines = [
+        ...verdictLines(given, failure),
+        "",
+        `Policy ${preset}, if every attempt fails like this, and at once:`,
+        `  ${ruleLine(preset, failure)}`,
+        ...chains.flatMap(chainLines)
+      ]
+      yield* Console.log(lines.join("\n"))
+    }
+  })
+
+const wrong = (message: string) => Effect.fail(new UsageError({ message }))
+
+const shapesOf = ({ keys, models }: Options): Effect.Effect<ReadonlyArray<Rehearsal.Shape>, UsageError> => {
+  if (Option.isNone(keys) && Option.isNone(models)) return Effect.succeed(defaultShapes)
+  const shape = { keys: Option.getOrElse(keys, () => 1), models: Option.getOrElse(models, () => 1) }
+  for (const [name, n] of Object.entries(shape)) {
+    if (n < 1 || n > most) return wrong(`--${name} must be from 1 to ${most}, got ${n}.`)
+  }
+  return Effect.succeed([shape])
+}
+
+const howTo =
+  "Give it as JSON (outlast explain < error.json, or --error error.json) or in parts (--status 429 --message ...)."
+
+/** The error that is to be explained. */
+const caseOf = (options: Options) =>
+  Effect.gen(function* () {
+    const { status, code, message, provider, header } = options
+    const headers: Record<string, string> = {}
+    for (const line of header) {
+      const colon = line.indexOf(":")
+      if (colon < 1) return yield* wrong(`--header must be "name: value", got "${line}".`)
+      headers[line.slice(0, colon).trim()] = line.slice(colon + 1).trim()
+    }
+    const parts = JSON.stringify({
+      ...(Option.isSome(status) ? { status: status.value } : {}),
+      ...(Option.isSome(code) ? { code: code.value } : {}),
+      ...(Option.isSome(message) ? { message: message.value } : {}),
+      ...(Option.isSome(provider) ? { provider: provider.value } : {}),
+      ...(header.length > 0 ? { headers } : {})
+    })
+    const inParts = parts !== "{}"
+    if (inParts && Option.isSome(options.error)) {
+      return yield* wrong("Give either --error, or the parts of the error, not both.")
+    }
+    const text = inParts ? parts : yield* textOf(options.error)
+    if (text.trim() === "") return yield* wrong(`There is no error to explain. ${howTo}`)
+    const read = Case.parse(text)
+    return Result.isSuccess(read) ? read.success : yield* wrong(`The error ${read.failure}`)
+  })
+
+const textOf = (
+  file: Option.Option<string>
+): Effect.Effect<string, UsageError, FileSystem.FileSystem | Stdio.Stdio> =>
+  Effect.gen(function* () {
+    if (Option.isSome(file)) {
+      const fs = yield* FileSystem.FileSystem
+      return yield* Effect.mapError(
+        fs.readFileString(file.value),
+        (error) => new UsageError({ message: `The file ${file.value} cannot be read: ${error.message}` })
+      )
+    }
+    const stdio = yield* Stdio.Stdio
+    if (yield* stdio.stdinIsTerminal) return yield* wrong(`There is no error to explain. ${howTo}`)
+    return yield* stdio.stdin.pipe(
+      Stream.decodeText(),
+      Stream.mkString,
+      Effect.mapError(
+        (error) => new UsageError({ message: `The standard input cannot be read: ${error.message}` })
+      )
+    )
+  })
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+
+const signals: { readonly [S in ProviderFailure.Evidence["signal"]]: string } = {
+  status: "the HTTP status",
+  code: "the error code",
+  header: "a response header",
+  body: "a field of the body",
+  text: "the text",
+  cause: "the cause",
+  local: "a limit of ours"
+}
+
+const verdictLines = (given: Case.Case, failure: ProviderFailure.ProviderFailure): ReadonlyArray<string> => {
+  const { rule, signal, matched, depth } = failure.evidence
+  const { reason, retryAfterMs } = Verdict.fromFailure(given.id, failure)
+  const where = depth === 0 ? "of the error itself" : `of its cause, ${depth} deep`
+  const seen = matched === undefined ? "" : `: ${JSON.stringify(matched)}`
+  const because =
+    rule === "none" ? "no rule knows it" : `rule ${rule} decided by ${signals[signal]} ${where}${seen}`
+  return [
+    `${capital(ProviderFailure.whatHappened(failure))}.`,
+    `  reason   ${reason}`,
+    `  because  ${because}`,
+    `  wait     ${retryAfterMs === null ? "none was named" : `${Rehearsal.time(retryAfterMs)}, says the provider`}`,
+    `  to do    ${ProviderFailure.whatToDo(failure)}`
+  ]
+}
+
+/** What the policy's row says, in words. */
+const ruleLine = (preset: Preset, failure: ProviderFailure.ProviderFailure): string => {
+  const policy = presets[preset]
+  const { then, attempts } = RecoveryPolicy.rowOf(policy, failure)
+  const means = {
+    retry: `up to ${attempts} attempts at one target, then another target`,
+    move: "not repeated at the same target",
+    grow: "only a target with a larger window can help",
+    stop: "it would fail everywhere, so nothing is repeated"
+  }[then]
+  return `class ${policy.classOf(failure)}: ${means}`
+}
+
+const plural = (n: number, word: string): string => `${n} ${word}${n === 1 ? "" : "s"}`
+
+const chainLines = ({
+  keys,
+  models,
+  steps
+}: Rehearsal.Shape & { readonly steps: ReadonlyArray<Rehearsal.Step> }): ReadonlyArray<string> => [
+  "",
+  `${plural(models, "model")}, ${plural(keys, "key")}${models === 1 ? "" : " each"}: ${plural(Rehearsal.attemptsOf(steps), "attempt")} in ${Rehearsal.time(Rehearsal.tookOf(steps))}`,
+  ...steps.map((step) => `${(step.at / 1_000).toFixed(1).padStart(8)}s  ${Rehearsal.lineOf(step)}`)
+]

@@ -1,0 +1,143 @@
+/**
+ * What a policy would do about a failure: `CallState.step` in a loop, in virtual time, with every attempt failing
+ * in the same way and at once. Pure; waits are exact, without jitter.
+ *
+ * It shows one call on a fresh chain. What other calls have found out before would shorten it.
+ */
+import { Duration } from "effect"
+import { CallState, RecoveryPolicy } from "@outlast/agent"
+import type { CallFailure, ProviderFailure } from "@outlast/agent"
+import * as Cooldown from "@outlast/agent/failover/Cooldown"
+import type { TargetRef } from "@outlast/agent/failure/TargetRef"
+
+/** A chain: so many keys for each of so many models. */
+export interface Shape {
+  readonly keys: number
+  /** Each at another provider, and with a larger window than the one before. */
+  readonly models: number
+}
+
+/** What happened at a moment of virtual time, in milliseconds from the start of the call. */
+export type Step = { readonly at: number } & (
+  | { readonly _tag: "Attempt"; readonly number: number; readonly target: string; readonly waited: number }
+  | {
+      readonly _tag: "Cooldown"
+      readonly scope: RecoveryPolicy.Scope
+      readonly target: string
+      /** Milliseconds; null until somebody resets it. */
+      readonly length: number | null
+    }
+  | { readonly _tag: "Wait"; readonly length: number }
+  | { readonly _tag: "GiveUp"; readonly failure: CallFailure.CallFailure["_tag"]; readonly why: string }
+)
+
+export const run = <Class extends string>(
+  policy: RecoveryPolicy.RecoveryPolicy<Class>,
+  failure: ProviderFailure.ProviderFailure,
+  provider: string,
+  shape: Shape
+): ReadonlyArray<Step> => {
+  const exact = RecoveryPolicy.withoutJitter(policy)
+  const targets = targetsOf(provider, shape)
+  const steps: Array<Step> = []
+  let cooldowns = Cooldown.empty
+  let now = 0
+  let event: CallState.Event = { _tag: "Started" }
+  let state = CallState.initial
+  for (;;) {
+    const step: readonly [CallState.Action, CallState.CallState] = CallState.step(
+      exact,
+      state,
+      event,
+      { now, targets, dead: [], cooldowns },
+      0
+    )
+    const [action, next] = step
+    state = next
+    if (action.cooldown !== undefined) {
+      const { scope, target, until } = action.cooldown
+      cooldowns = Cooldown.open(cooldowns, action.cooldown, now)
+      const length = until === Infinity ? null : until - now
+      steps.push({ _tag: "Cooldown", at: now, scope, target: target.id, length })
+    }
+    if (action._tag === "GiveUp") {
+      const why = whyOf(exact, action.failure, state)
+      steps.push({ _tag: "GiveUp", at: now, failure: action.failure._tag, why })
+      return steps
+    }
+    if (action._tag === "Wait") {
+      steps.push({ _tag: "Wait", at: now, length: action.until - now })
+      now = action.until
+      event = { _tag: "Woke" }
+      continue
+    }
+    const { target, delay } = action
+    now += delay
+    steps.push({ _tag: "Attempt", at: now, number: state.attempts, target: target.id, waited: delay })
+    event = { _tag: "Failed", failure: failure.at(target, {}), commit: "nothing", elapsed: 0, cost: 0 }
+  }
+}
+
+const whyOf = <Class extends string>(
+  policy: RecoveryPolicy.RecoveryPolicy<Class>,
+  failure: CallFailure.CallFailure,
+  { attempts }: CallState.CallState
+): string => {
+  if (failure._tag === "AllTargetsOut") return "no target is left"
+  const { then } = RecoveryPolicy.rowOf(policy, failure)
+  if (then === "stop") return "it would fail everywhere"
+  if (attempts >= policy.maxAttempts) return `the ${attempts} attempts of a call are used up`
+  return then === "grow"
+    ? "no target has a larger window"
+    : `the ${Duration.format(policy.deadline)} of a call are used up`
+}
+
+/** The window of the first model, in tokens. */
+const window = 200_000
+
+const targetsOf = (provider: string, { keys, models }: Shape): ReadonlyArray<CallState.TargetView> =>
+  Array.from({ length: models }, (_, m) =>
+    Array.from({ length: keys }, (_, k) => ({
+      ref: targetOf(m === 0 ? provider : `provider-${m + 1}`, `model-${m + 1}`, `KEY_${k + 1}`),
+      contextWindow: window * (m + 1)
+    }))
+  ).flat()
+
+const targetOf = (provider: string, model: string, key: string): TargetRef => ({
+  id: `${provider}/${model}#${key}`,
+  provider,
+  model,
+  endpoint: `https://${provider}.example`,
+  key
+})
+
+/** How long the call took until it gave up, in milliseconds. */
+export const tookOf = (steps: ReadonlyArray<Step>): number => steps.at(-1)?.at ?? 0
+
+export const attemptsOf = (steps: ReadonlyArray<Step>): number =>
+  steps.filter(({ _tag }) => _tag === "Attempt").length
+
+/** A step as a line for people. */
+export const lineOf = (step: Step): string => {
+  switch (step._tag) {
+    case "Attempt":
+      return `attempt ${step.number} at ${step.target}${step.waited === 0 ? "" : `, after a wait of ${time(step.waited)}`}: fails`
+    case "Cooldown": {
+      const length = step.length === null ? "until it is reset" : `for ${time(step.length)}`
+      return `cooldown of the ${scopes[step.scope]} ${length} (${step.target})`
+    }
+    case "Wait":
+      return `all targets are out: waits ${time(step.length)} for the soonest`
+    case "GiveUp":
+      return `gives up: ${step.why}`
+  }
+}
+
+const scopes: { readonly [S in RecoveryPolicy.Scope]: string } = {
+  key: "key",
+  "key+model": "key for this model",
+  model: "model",
+  endpoint: "endpoint"
+}
+
+export const time = (ms: number): string => (ms < 1 ? "0s" : Duration.format(Duration.millis(Math.round(ms))))

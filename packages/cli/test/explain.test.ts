@@ -1,0 +1,117 @@
+import { Duration } from "effect"
+import { assert, describe, it } from "vitest"
+import { FailoverReason, ProviderFailure, RecoveryPolicy } from "@outlast/agent"
+import * as Rehearsal from "outlast/explain/Rehearsal"
+import { outlast } from "./process.ts"
+
+const failure = (reason: FailoverReason.FailoverReason, retryAfter?: Duration.Input) =>
+  new ProviderFailure.ProviderFailure({
+    reason,
+    evidence: { rule: "test", signal: "status", depth: 0 },
+    detail: "",
+    retryAfter: retryAfter === undefined ? undefined : Duration.fromInputUnsafe(retryAfter)
+  })
+
+const rehearse = (
+  reason: FailoverReason.FailoverReason,
+  shape: Rehearsal.Shape,
+  retryAfter?: Duration.Input,
+  policy = RecoveryPolicy.interactive
+) => Rehearsal.run(policy, failure(reason, retryAfter), "acme", shape)
+
+const one = { keys: 1, models: 1 }
+const attempts = (steps: ReadonlyArray<Rehearsal.Step>) =>
+  steps.flatMap((step) => (step._tag === "Attempt" ? [`${step.at} ${step.target}`] : []))
+
+describe("a rehearsal", () => {
+  it("waits as the server says, with one key", () => {
+    const steps = rehearse(new FailoverReason.RateLimit(), one, "20 seconds")
+    assert.deepStrictEqual(
+      attempts(steps),
+      [0, 20_000, 40_000, 60_000, 80_000].map((at) => `${at} acme/model-1#KEY_1`)
+    )
+    assert.deepInclude(steps.at(-1), { _tag: "GiveUp", at: 80_000, why: "no target is left" })
+  })
+
+  it("moves to the other key, then to the other model", () => {
+    assert.deepStrictEqual(
+      attempts(rehearse(new FailoverReason.Auth({ permanent: false }), { keys: 2, models: 2 })),
+      [
+        "0 acme/model-1#KEY_1",
+        "0 acme/model-1#KEY_2",
+        "0 provider-2/model-2#KEY_1",
+        "0 provider-2/model-2#KEY_2"
+      ]
+    )
+  })
+
+  it("moves a conversation that is too long to a larger window only", () => {
+    const overflow = new FailoverReason.ContextOverflow({})
+    const steps = rehearse(overflow, { keys: 2, models: 2 })
+    assert.deepStrictEqual(attempts(steps), ["0 acme/model-1#KEY_1", "0 provider-2/model-2#KEY_1"])
+    assert.deepInclude(steps.at(-1), { why: "no target has a larger window" })
+  })
+
+  it("says why it ends, whatever the reason and the policy", () => {
+    const stop = rehearse(new FailoverReason.ContentPolicy(), one)
+    assert.deepInclude(stop.at(-1), { why: "it would fail everywhere" })
+    const used = rehearse(new FailoverReason.RateLimit(), { keys: 3, models: 1 }, "1 second")
+    assert.deepInclude(used.at(-1), { why: "the 10 attempts of a call are used up" })
+    assert.lengthOf(attempts(used), 10)
+  })
+})
+
+describe("outlast explain", { timeout: 60_000 }, () => {
+  const parts = ["explain", "--status", "503", "--provider", "openai", "--header", "Retry-After: 20"]
+
+  it("says what it is, how we know, and what is done about it", async () => {
+    const run = await outlast(parts)
+    assert.strictEqual(run.exitCode, 0, run.stderr)
+    assert.include(run.stdout, "The provider is overloaded (HTTP 503).")
+    assert.match(run.stdout, /because {2}rule \S+ decided by the HTTP status of the error itself: "503"/)
+    assert.match(run.stdout, /wait {5}20s, says the provider/)
+    assert.include(run.stdout, "1 model, 1 key: 3 attempts in 40s")
+    assert.include(run.stdout, "1 model, 2 keys:")
+    assert.include(run.stdout, "2 models, 1 key each:")
+    assert.include(run.stdout, "20.0s  attempt 2 at openai/model-1#KEY_1, after a wait of 20s: fails")
+  })
+
+  it("shows the chain that is asked for, under the policy that is asked for, as JSON", async () => {
+    const args = ["--keys", "1", "--models", "2", "--json", "--preset", "background"]
+    const found: unknown = JSON.parse((await outlast([...parts, ...args])).stdout)
+    assert.deepNestedInclude(found, {
+      "verdict.reason": "overloaded",
+      "verdict.retryAfterMs": 20_000,
+      preset: "background",
+      class: "Overloaded",
+      "chains[0].keys": 1,
+      "chains[0].models": 2,
+      "chains[0].steps[1].at": 20_000
+    })
+    assert.lengthOf(Object(found).chains, 1)
+  })
+
+  it("reads an error from standard input", async () => {
+    const run = await outlast(["explain"], { input: '{"status":401,"message":"no"}\n' })
+    assert.include(run.stdout, "reason   auth")
+  })
+
+  const misuse: ReadonlyArray<readonly [string, ReadonlyArray<string>, string, RegExp]> = [
+    ["a preset that is none", ["--status", "500", "--preset", "acme"], "", /There are: interactive, backgro/],
+    ["no error", [], "", /There is no error to explain\. Give it/],
+    ["an error that is none", [], "[1]", /The error is a list/],
+    ["a file that is not there", ["--error", "/nowhere.json"], "", /nowhere\.json cannot be read/],
+    ["a file and parts", ["--error", "x.json", "--status", "500"], "", /not both/],
+    ["a header without a name", ["--header", "20"], "", /must be "name: value"/],
+    ["a status that is none", ["--status", "99"], "", /from 100 to 599/],
+    ["a chain without keys", ["--status", "500", "--keys", "0"], "", /--keys must be from 1 to 10/]
+  ]
+  for (const [what, args, input, says] of misuse) {
+    it(`says what is wrong with ${what}, and exits with 2`, async () => {
+      const run = await outlast(["explain", ...args], { input })
+      assert.strictEqual(run.exitCode, 2, run.stderr)
+      assert.match(run.stderr, says)
+      assert.strictEqual(run.stdout, "")
+    })
+  }
+})
