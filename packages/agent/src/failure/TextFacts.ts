@@ -16,13 +16,17 @@ export const prepare = (own: ReadonlyArray<string>, body: ReadonlyArray<string>)
   const outer = own.join(" \n ")
   const parts = [outer]
   for (const part of body) if (!parts.some((known) => known.includes(part))) parts.push(plainOf(part))
-  const text = cut(parts.join(" \n ")).toLowerCase().replace(/[’‘]/g, "'").replace(/\s+/g, " ").trim()
+  const text = plainSpaces(cut(parts.join(" ")).toLowerCase().replaceAll("’", "'").replaceAll("‘", "'"))
   let words: ReadonlySet<string> | undefined
   return {
     text,
     words: () => (words ??= text === "" ? noWords : wordsOf(text))
   }
 }
+
+/** In one line, with single blanks; most messages are that already. */
+const plainSpaces = (text: string): string =>
+  /[^\S ]| {2}/.test(text) ? text.replace(/\s+/g, " ").trim() : text.trim()
 
 /** A page in words. */
 const plainOf = (text: string): string => (/^\s*</.test(text) ? text.replace(/<[^<>]{0,2000}>/g, " ") : text)
