@@ -15,9 +15,17 @@ export interface Seen {
   /** Waits by lower-cased key, as they stand. */
   readonly waits: Array<readonly [key: string, value: string]>
   readonly headers: Array<unknown>
+  readonly visited: Set<object>
 }
 
-export const empty = (): Seen => ({ codes: [], statuses: [], texts: [], waits: [], headers: [] })
+export const empty = (): Seen => ({
+  codes: [],
+  statuses: [],
+  texts: [],
+  waits: [],
+  headers: [],
+  visited: new Set()
+})
 
 /** Texts longer than this are cut in the middle before they are read, in characters. */
 export const maxText = 8_192
@@ -88,13 +96,20 @@ const waitKeys = new Set([
   "retryafterseconds"
 ])
 
+/** Objects of one body that are looked at, at most. */
+const maxVisited = 500
+
 /** The middle of a long text says least. */
 export const cut = (text: string, limit = maxText): string =>
   text.length <= limit ? text : `${text.slice(0, limit * 0.75)} ${text.slice(-limit * 0.25)}`
 
-/** Walks a value that is an error body, or holds one. */
+/** Walks a value that is an error body, or holds one. Each object once: bodies may hold themselves. */
 export const walk = (value: unknown, seen: Seen, nesting = 0): void => {
   if (nesting > maxNesting) return
+  if (typeof value === "object" && value !== null) {
+    if (seen.visited.has(value) || seen.visited.size >= maxVisited) return
+    seen.visited.add(value)
+  }
   if (typeof value === "string") return readText(value, seen, nesting)
   if (Array.isArray(value)) {
     for (let i = 0; i < Math.min(value.length, maxItems); i++)

@@ -69,7 +69,7 @@ export interface Hints {
 export const classify = (chain: Chain, { rules = defaultRules, provider = "" }: Hints = {}): Classified => {
   const status = chain.find((facts) => facts.status !== undefined)?.status
   const requestId = requestIdOf(chain)
-  const hint = provider.toLowerCase()
+  const hint = typeof provider === "string" ? provider.toLowerCase() : ""
   const retryAfter = WaitHint.from(chain)
   const candidates = tableOf(rules).candidates(chain)
   for (let i = 0; i < rules.length; i++) {

@@ -23,10 +23,10 @@ type Headers = Readonly<Record<string, string>>
 /** The wait that a chain of facts states. */
 export const from = (chain: ReadonlyArray<ErrorFacts>): Duration.Duration | undefined => {
   const millis =
-    first(chain, ({ waits }) => first(waits, ofBody)) ??
-    first(chain, ({ headers }) => ofHeaders(headers)) ??
-    first(chain, ({ headers, status }) => ofResets(headers, status)) ??
-    first(chain, ({ text }) => ofProse(text))
+    first(chain, ({ waits }) => first(waits, (wait) => bounded(ofBody(wait)))) ??
+    first(chain, ({ headers }) => bounded(ofHeaders(headers))) ??
+    first(chain, ({ headers, status }) => bounded(ofResets(headers, status))) ??
+    first(chain, ({ text }) => bounded(ofProse(text)))
   return millis === undefined
     ? first(chain, ({ retryAfter }) =>
         retryAfter !== undefined && isWait(Duration.toMillis(retryAfter)) ? retryAfter : undefined
@@ -146,5 +146,11 @@ const instant = (value: string | undefined, now: string | undefined): number | u
   const millis = Date.parse(value) - Date.parse(now)
   return Number.isFinite(millis) ? Math.max(0, millis) : undefined
 }
+
+/** Nobody is asked to wait longer than a month: such a number is an instant, or a mistake. */
+const month = 31 * 24 * 60 * 60 * 1_000
+
+const bounded = (millis: number | undefined): number | undefined =>
+  millis !== undefined && millis <= month ? millis : undefined
 
 const isWait = (millis: number): boolean => Number.isFinite(millis) && millis >= 0

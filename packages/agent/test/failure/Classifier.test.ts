@@ -109,6 +109,15 @@ describe("classifies", () => {
     assert.strictEqual(Classifier.failureOf(error).evidence.depth, 1)
   })
 
+  it("a body that holds itself many times is looked at once", () => {
+    const body: Array<unknown> = []
+    for (let i = 0; i < 20; i++) body.push(body)
+    assert.strictEqual(
+      Classifier.failureOf({ statusCode: 429, body: { error: body } }).reason._tag,
+      "RateLimit"
+    )
+  })
+
   it("every rule of the table has an id of its own", () => {
     const ids = Classifier.defaultRules.map(({ id }) => id)
     assert.strictEqual(new Set(ids).size, ids.length)
@@ -127,6 +136,7 @@ describe("the wait that a server asked for", () => {
     [{ "retry-after": "Sat, 21 Nov 2026 10:00:30 GMT" }, undefined],
     [{ "retry-after": "-5" }, undefined],
     [{ "retry-after": "soon" }, undefined],
+    [{ "retry-after": "1790000000" }, undefined],
     [{ "retry-after": "9".repeat(400) }, undefined]
   ]
   for (const [headers, expected] of waits) {
