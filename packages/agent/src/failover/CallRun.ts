@@ -161,8 +161,7 @@ export class CallRun {
 
   #attemptAt(ref: TargetRef): Attempt {
     // The machine chooses among the targets of the snapshot, which are these.
-    const target =
-      this.chain.targets.find((candidate) => candidate.ref.id === ref.id) ?? this.chain.targets[0]
+    const target = this.chain.targets.find((known) => known.ref.id === ref.id) ?? this.chain.targets[0]
     const switched = this.#state.switches > 0 ? this.#state.lastFailure?.reason._tag : undefined
     const answered = {
       target: ref.id,
