@@ -116,6 +116,13 @@ const verdict = ({ error, provider }: Sample): void => {
   sink = Classifier.classify(ErrorFacts.fromUnknown(error), { provider })
 }
 
+/** The same rules without what the index needs, so that each is tried in turn. */
+const unindexed = Classifier.defaultRules.map(({ id, why, match }) => ({ id, why, match }))
+
+const byTryingAll = ({ error, provider }: Sample): void => {
+  sink = Classifier.classify(ErrorFacts.fromUnknown(error), { provider, rules: unindexed })
+}
+
 /** The same, and the error that carries it: cleaned of secrets, with a stack. */
 const classify = ({ error, provider }: Sample): void => {
   sink = Classifier.failureOf(error, { provider })
@@ -184,6 +191,7 @@ export const classifier = async (report: Report): Promise<void> => {
           sink = byStatus(error)
         })
       },
+      { name: "every rule, no index", run: overAll(byTryingAll) },
       { name: "Classifier.classify", run: overAll(verdict) },
       { name: "Classifier.failureOf", run: overAll(classify) }
     ],

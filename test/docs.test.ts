@@ -10,7 +10,7 @@ import { RecoveryPolicy } from "@outlast/agent"
 const file = fileURLToPath(new URL("../docs/failures.md", import.meta.url))
 
 const backoffOf = ({ then, attempts, backoff }: RecoveryPolicy.Row): string =>
-  then === "retry" && attempts > 1
+  then === "retry" && attempts > 1 && backoff._tag === "Exponential"
     ? `${attempts}: ${Duration.format(backoff.initial)} ×${backoff.factor}, cap ${Duration.format(backoff.cap)}`
     : then
 

@@ -102,7 +102,7 @@ describe("outlast explain", { timeout: 60_000 }, () => {
     ["an error that is none", [], "[1]", /The error is a list/],
     ["a file that is not there", ["--error", "/nowhere.json"], "", /nowhere\.json cannot be read/],
     ["a file and parts", ["--error", "x.json", "--status", "500"], "", /not both/],
-    ["a header without a name", ["--header", "20"], "", /must be "name: value"/],
+    ["a header without a name", ["--header", "20"], "", /--header wants NAME: VALUE/],
     ["a status that is none", ["--status", "99"], "", /from 100 to 599/],
     ["a chain without keys", ["--status", "500", "--keys", "0"], "", /--keys must be from 1 to 10/]
   ]
@@ -114,4 +114,14 @@ describe("outlast explain", { timeout: 60_000 }, () => {
       assert.strictEqual(run.stdout, "")
     })
   }
+
+  it("does not repeat a header that has no name, which may be a secret", async () => {
+    const secret = "hunter2-my-private-credential"
+    for (const header of [secret, `:${secret}`, `Bearer ${secret}`]) {
+      const run = await outlast(["explain", "--header", "a: b", "--header", header])
+      assert.strictEqual(run.exitCode, 2, run.stderr)
+      assert.match(run.stderr, /--header wants NAME: VALUE; number 2 of 2/)
+      assert.notInclude(run.all, secret)
+    }
+  })
 })

@@ -3,9 +3,13 @@
  *
  * JSON is walked along the keys under which providers put errors, JSON inside strings included, so that an echo
  * of the request is not taken for an error. What looks like JSON and is none (cut, escaped twice, Python's
- * dictionaries, a sentence with a body behind it) is scanned for the same keys.
+ * dictionaries, a sentence with a body behind it) is scanned for the same keys. Of a stream of events only the
+ * error parts are read, and of a success only what is an error from its beginning: the rest is an answer, which
+ * may talk about errors.
  */
-import { Predicate } from "effect"
+import * as Escapes from "./Escapes.ts"
+import * as Events from "./EventFacts.ts"
+import { isList, itemsOf, keysOf, property } from "./Looking.ts"
 
 export interface Seen {
   /** As they stand, in the order of discovery: the deepest last. */
@@ -61,6 +65,7 @@ const textKeys = new Set([
   "body",
   "data",
   "title",
+  "status_msg",
   "quotaid",
   "quotametric"
 ])
@@ -82,6 +87,7 @@ const nestingKeys = new Set([
   "result",
   "exception",
   "incomplete_details",
+  "base_resp",
   "fault"
 ])
 const waitKeys = new Set([
@@ -96,49 +102,128 @@ const waitKeys = new Set([
   "retryafterseconds"
 ])
 
+/** What a key may hold. */
+interface Meaning {
+  readonly code: boolean
+  readonly status: boolean
+  readonly text: boolean
+  readonly nesting: boolean
+  readonly wait: boolean
+}
+
+/** By lower-cased key: most keys of a body mean nothing, and are not looked at. */
+const meanings: ReadonlyMap<string, Meaning> = new Map(
+  [...codeKeys, ...statusKeys, ...textKeys, ...nestingKeys, ...waitKeys, "headers"].map((name) => [
+    name,
+    {
+      code: codeKeys.has(name),
+      status: statusKeys.has(name),
+      text: textKeys.has(name),
+      nesting: nestingKeys.has(name),
+      wait: waitKeys.has(name)
+    }
+  ])
+)
+
 /** Objects of one body that are looked at, at most. */
 const maxVisited = 500
+
+/** Keys of one object that are looked at, at most. */
+const maxKeys = 64
+
+/** Texts of one body that are read, at most. */
+const maxTexts = 32
 
 /** The middle of a long text says least. */
 export const cut = (text: string, limit = maxText): string =>
   text.length <= limit ? text : `${text.slice(0, limit * 0.75)} ${text.slice(-limit * 0.25)}`
 
+/** What a body says, and whether it is a page or plain text. */
+export interface Read {
+  readonly seen: Seen
+  readonly page: boolean
+}
+
+/** Reads the body of a response, which was a success or was none. */
+export const read = (body: unknown, success: boolean): Read => {
+  const seen = empty()
+  if (typeof body !== "string") {
+    walk(body, seen)
+    return { seen, page: false }
+  }
+  const json = parse(body)
+  const page = json === undefined && !Events.isStream(body)
+  if (json !== undefined) walk(json, seen)
+  else if (!page) walk(body, seen)
+  else if (!success) readPlain(body, seen)
+  else if (cutError.test(body)) scan(Escapes.undo(cut(body)), seen)
+  return { seen, page }
+}
+
+/** An error that was cut before its end; any other text inside a success is an answer. */
+const cutError = /^[\s[]*\{\s*"(?:error"|type"\s*:\s*"error")/
+
 /** Walks a value that is an error body, or holds one. Each object once: bodies may hold themselves. */
 export const walk = (value: unknown, seen: Seen, nesting = 0): void => {
   if (nesting > maxNesting) return
-  if (typeof value === "object" && value !== null) {
-    if (seen.visited.has(value) || seen.visited.size >= maxVisited) return
-    seen.visited.add(value)
-  }
   if (typeof value === "string") return readText(value, seen, nesting)
-  if (Array.isArray(value)) {
-    for (let i = 0; i < Math.min(value.length, maxItems); i++)
-      walk(property(value, String(i)), seen, nesting + 1)
-    return
-  }
-  if (!Predicate.isObject(value)) return
-  for (const key of keysOf(value)) {
-    const name = key.toLowerCase()
-    const content = property(value, key)
-    if (typeof content === "string") {
-      if (codeKeys.has(name)) addCode(name, content, seen)
-      if (waitKeys.has(name)) seen.waits.push([name, content])
-      if (textKeys.has(name)) readText(content, seen, nesting + 1)
-    } else if (typeof content === "number") {
-      if (statusKeys.has(name)) addNumber(content, seen)
-      if (waitKeys.has(name)) seen.waits.push([name, String(content)])
-    } else if (name === "headers") {
-      seen.headers.push(content)
-    } else if (nestingKeys.has(name)) {
-      walk(content, seen, nesting + 1)
-    }
+  if (typeof value !== "object" || value === null) return
+  if (seen.visited.has(value) || seen.visited.size >= maxVisited) return
+  seen.visited.add(value)
+  if (isList(value)) {
+    for (const item of itemsOf(value, maxItems)) walk(item, seen, nesting + 1)
+  } else {
+    for (const key of keysOf(value, maxKeys)) walkField(value, key, seen, nesting)
   }
 }
+
+/** Walks one field of an object, if its key means something. */
+export const walkField = (value: object, key: string, seen: Seen, nesting = 0): void => {
+  const name = key.toLowerCase()
+  const meaning = meanings.get(name)
+  if (meaning === undefined) return
+  const content = property(value, key)
+  if (typeof content === "string") {
+    if (meaning.code) addCode(name, content, seen)
+    if (meaning.wait) seen.waits.push([name, content])
+    if (meaning.text) readText(content, seen, nesting + 1)
+  } else if (typeof content === "number") {
+    if (meaning.status) addNumber(content, seen)
+    if (meaning.wait) seen.waits.push([name, String(content)])
+  } else if (name === "headers") {
+    seen.headers.push(content)
+  } else if (meaning.wait) {
+    const wait = protobufDuration(content)
+    if (wait !== undefined) seen.waits.push([name, wait])
+  } else if (meaning.nesting) {
+    walk(content, seen, nesting + 1)
+  }
+}
+
+/** `{ seconds: 12, nanos: 500000000 }` as JSON has it elsewhere: "12.500000000s". */
+const protobufDuration = (value: unknown): string | undefined => {
+  const given = property(value, "seconds") ?? undefined
+  const nanos = property(value, "nanos") ?? 0
+  // 64 bits do not fit into a number of JSON, so that some write them as a string.
+  const seconds = typeof given === "string" && /^\d{1,12}$/.test(given) ? Number(given) : (given ?? 0)
+  if (given === undefined && nanos === 0) return undefined
+  if (!isCount(seconds, 1e12) || !isCount(nanos, 1e9)) return undefined
+  return `${seconds}.${String(nanos).padStart(9, "0")}s`
+}
+
+const isCount = (value: unknown, below: number): value is number =>
+  typeof value === "number" && Number.isInteger(value) && value >= 0 && value < below
 
 const readText = (text: string, seen: Seen, nesting: number): void => {
   const json = parse(text)
   if (json !== undefined) return walk(json, seen, nesting + 1)
-  const plain = unescape(cut(text))
+  if (!Events.isStream(text)) return readPlain(text, seen)
+  for (const part of Events.errorsOf(text)) walk(part, seen, nesting + 1)
+}
+
+const readPlain = (text: string, seen: Seen): void => {
+  if (seen.texts.length >= maxTexts) return
+  const plain = Escapes.undo(cut(text))
   seen.texts.push(plain)
   if (plain.includes('":') || plain.includes("':") || plain.includes('" :')) scan(plain, seen)
 }
@@ -173,60 +258,14 @@ const addNumber = (content: number, seen: Seen): void => {
 export const httpStatus = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isInteger(value) && value >= 100 && value <= 599 ? value : undefined
 
-/** Undoes escapes, however often they were escaped themselves. */
-const unescape = (text: string): string =>
-  text.includes("\\")
-    ? text
-        .replace(/\\+u([0-9a-f]{4})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
-        .replace(/\\+[nrt]/g, " ")
-        .replace(/\\+(["'/])/g, "$1")
-    : text
-
 /** Longer bodies are not parsed but scanned, in characters. */
 const maxJson = 65_536
 
-export const parse = (text: string): unknown => {
+const parse = (text: string): unknown => {
   if (text.length > maxJson || !/^\s*(?:\{\s*["}]|\[\s*[[{"])/.test(text)) return undefined
   try {
     return JSON.parse(text)
   } catch {
     return undefined
   }
-}
-
-/** Reads a property without trusting getters: some errors throw from them. */
-export const property = (value: unknown, key: string): unknown => {
-  if ((typeof value !== "object" && typeof value !== "function") || value === null) return undefined
-  try {
-    return (value as Record<string, unknown>)[key] // narrowed to a non-null object above
-  } catch {
-    return undefined
-  }
-}
-
-/** Own keys, as far as the object gives them. */
-const keysOf = (value: object): ReadonlyArray<string> => {
-  try {
-    return Object.keys(value).slice(0, 64)
-  } catch {
-    return []
-  }
-}
-
-/** All headers, the last source first in rank. */
-export const headersOf = (sources: ReadonlyArray<unknown>): Readonly<Record<string, string>> => {
-  const headers: Record<string, string> = {}
-  for (const source of sources) {
-    if (!Predicate.isObject(source)) continue
-    try {
-      const entries: Iterable<readonly [string, unknown]> =
-        source instanceof Headers ? source.entries() : Object.entries(source)
-      for (const [name, content] of entries) {
-        if (typeof content === "string") headers[name.toLowerCase()] = content
-      }
-    } catch {
-      // A getter that throws has nothing to tell.
-    }
-  }
-  return headers
 }

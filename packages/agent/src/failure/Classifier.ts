@@ -20,7 +20,7 @@
 import type { Duration } from "effect"
 import { Context, Effect, Layer } from "effect"
 import { defaultRules } from "./DefaultRules.ts"
-import type { Chain, ErrorFacts } from "./ErrorFacts.ts"
+import type { Chain } from "./ErrorFacts.ts"
 import * as Facts from "./ErrorFacts.ts"
 import { maxBody } from "./ErrorFacts.ts"
 import type { FailoverReason } from "./FailoverReason.ts"
@@ -28,7 +28,7 @@ import { Unknown } from "./FailoverReason.ts"
 import type { Evidence } from "./ProviderFailure.ts"
 import { maxDetail, ProviderFailure } from "./ProviderFailure.ts"
 import * as Redaction from "./Redaction.ts"
-import type { Match, Rule } from "./Rule.ts"
+import type { Rule } from "./Rule.ts"
 import { tableOf } from "./RuleTable.ts"
 import type { TargetRef } from "./TargetRef.ts"
 import * as WaitHint from "./WaitHint.ts"
@@ -71,41 +71,22 @@ export const classify = (chain: Chain, { rules = defaultRules, provider = "" }: 
   const requestId = requestIdOf(chain)
   const hint = typeof provider === "string" ? provider.toLowerCase() : ""
   const retryAfter = WaitHint.from(chain)
-  const candidates = tableOf(rules).candidates(chain)
-  for (let i = 0; i < rules.length; i++) {
-    const rule = rules[i]
-    if (rule === undefined || candidates[i] === 0) continue
-    for (let depth = chain.length - 1; depth >= 0; depth--) {
-      const facts = chain[depth]
-      const match = facts === undefined ? undefined : matchOf(rule, facts, hint)
-      if (facts === undefined || match === undefined) continue
-      const evidence: Evidence = {
-        rule: rule.id,
-        signal: match.signal,
-        matched: match.matched,
-        depth: facts.depth,
-        status,
-        requestId
-      }
-      return { reason: match.reason, evidence, retryAfter }
-    }
-  }
-  return {
-    reason: unknown,
-    evidence: { rule: "none", signal: "text", depth: 0, status, requestId },
-    retryAfter
-  }
+  const found = tableOf(rules).first(chain, hint)
+  const evidence: Evidence =
+    found === undefined
+      ? { rule: "none", signal: "text", depth: 0, status, requestId }
+      : {
+          rule: found.rule.id,
+          signal: found.match.signal,
+          matched: found.match.matched,
+          depth: found.facts.depth,
+          status,
+          requestId
+        }
+  return { reason: found?.match.reason ?? unknown, evidence, retryAfter }
 }
 
 const unknown = new Unknown()
-
-const matchOf = (rule: Rule, facts: ErrorFacts, provider: string): Match | undefined => {
-  try {
-    return rule.match(facts, provider)
-  } catch {
-    return undefined
-  }
-}
 
 const requestIdOf = (chain: Chain): string | undefined => {
   for (const { headers } of chain) {

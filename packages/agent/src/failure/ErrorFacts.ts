@@ -9,10 +9,11 @@
  * It may hold what a failure must not carry (a body may echo the prompt): facts are read by the classifier
  * and then dropped.
  */
-import { Cause, Duration, Exit, Predicate } from "effect"
+import { Cause, Duration, Exit } from "effect"
 import { AiError } from "effect/ai"
 import * as Body from "./BodyFacts.ts"
-import { property } from "./BodyFacts.ts"
+import * as Headers from "./HeaderFacts.ts"
+import { holds, isError, isList, itemsOf, property } from "./Looking.ts"
 import * as Texts from "./TextFacts.ts"
 
 export interface ErrorFacts {
@@ -22,14 +23,12 @@ export interface ErrorFacts {
   readonly said: number | undefined
   /** Codes, types, gRPC statuses, errno and names of errors, lower-cased; what is most specific comes first. */
   readonly codes: ReadonlyArray<string>
-  /** Lower-cased names. */
+  /** Lower-cased names; giant values are left out. */
   readonly headers: Readonly<Record<string, string>>
   /** The provider's sentence where the body has one, else the error's own message. */
   readonly message: string
   /** All that is said, lower-cased, in one line, without escapes, cut to some thousand characters. */
   readonly text: string
-  /** The words of {@link text}. */
-  readonly words: ReadonlySet<string>
   /** Whether the body is no JSON although one was expected: a page, or plain text. */
   readonly page: boolean
   /** Waits that a body names: lower-cased key and value as they stand. */
@@ -46,7 +45,7 @@ export interface ErrorFacts {
   readonly depth: number
 }
 
-/** One link or more, outermost first. */
+/** One link or more, outermost first; links of one depth in their order. */
 export type Chain = readonly [ErrorFacts, ...Array<ErrorFacts>]
 
 /** Sentences longer than this are cut, in characters. */
@@ -58,36 +57,56 @@ export const maxDepth = 5
 /** Errors of an `AggregateError` beyond this number are not looked at. */
 const maxErrors = 5
 
+/** Links of a whole graph of errors beyond this number are not looked at. */
+export const maxLinks = 32
+
+/** Codes, names and tags longer than this are none, in characters. */
+const maxWord = 80
+
 /** The facts of an error and of its causes, outermost first. Cycles end the walk. */
 export const fromUnknown = (error: unknown): Chain => {
-  const chain: Array<ErrorFacts> = []
-  const seen = new Set<unknown>()
-  const visit = (link: unknown, depth: number): void => {
-    if (depth > maxDepth || seen.has(link)) return
-    if (Predicate.isObject(link)) seen.add(link)
-    const thrown = unwrap(link)
-    if (thrown !== link && seen.has(thrown)) return
-    const { facts, cause } = factsOf(thrown, depth)
-    chain.push(facts)
-    for (const inner of [...errorsOf(thrown), cause]) {
-      if (inner !== undefined && inner !== null) visit(inner, depth + 1)
+  const outermost = unwrap(error)
+  const first = visit(outermost, 0)
+  const chain: [ErrorFacts, ...Array<ErrorFacts>] = [first.facts]
+  if (first.inner.length === 0) return chain
+  const seen = new Set([error, outermost])
+  let level = first.inner
+  for (let depth = 1; depth <= maxDepth && level.length > 0; depth++) {
+    const next: Array<unknown> = []
+    for (const link of level) {
+      if (chain.length >= maxLinks) return chain
+      const thrown = unwrap(link)
+      if (seen.has(link) || seen.has(thrown)) continue
+      if (typeof thrown === "object") seen.add(link).add(thrown)
+      const { facts, inner } = visit(thrown, depth)
+      chain.push(facts)
+      next.push(...inner)
     }
+    level = next
   }
-  try {
-    visit(error, 0)
-  } catch {
-    // What throws when it is looked at tells no more than what was read before.
-  }
-  const [head, ...tail] = chain
-  return head === undefined ? [factsOf(undefined, 0).facts] : [head, ...tail]
+  return chain
 }
+
+interface Visit {
+  readonly facts: ErrorFacts
+  /** The errors inside it: none of them undefined or null. */
+  readonly inner: ReadonlyArray<unknown>
+}
+
+const visit = (thrown: unknown, depth: number): Visit => {
+  const { facts, cause } = factsOf(thrown, depth)
+  const inner = errorsOf(thrown)
+  return { facts, inner: isThere(cause) ? [...inner, cause] : inner }
+}
+
+const isThere = (value: unknown): boolean => value !== undefined && value !== null
 
 /** What stands for an interruption in a `Cause`. */
 const interrupted = { _tag: "Interrupted" }
 
 /** The error inside the wrappers of Effect. */
 const unwrap = (error: unknown): unknown => {
-  if (!Predicate.isObject(error)) return error
+  if (typeof error !== "object" || error === null) return error
   try {
     const cause = Exit.isExit(error) && Exit.isFailure(error) ? error.cause : error
     if (!Cause.isCause(cause)) return error
@@ -100,78 +119,93 @@ const unwrap = (error: unknown): unknown => {
 /** The errors of an `AggregateError`, or the last one of a client that had tried several times. */
 const errorsOf = (error: unknown): ReadonlyArray<unknown> => {
   const last = property(error, "lastError")
-  if (last !== undefined) return [last]
-  const errors = error instanceof Error ? property(error, "errors") : undefined
-  if (!Array.isArray(errors)) return []
-  return Array.from({ length: Math.min(errors.length, maxErrors) }, (_, i) => property(errors, String(i)))
+  if (isThere(last)) return [last]
+  return isError(error) ? itemsOf(property(error, "errors"), maxErrors).filter(isThere) : none
 }
+
+const none: ReadonlyArray<unknown> = []
 
 const factsOf = (thrown: unknown, depth: number): { readonly facts: ErrorFacts; readonly cause: unknown } => {
   // What these say stands in their reason, and the response there, too.
-  const wrapper = AiError.isAiError(thrown) || property(thrown, "_tag") === "HttpClientError"
+  const wrapper = holds(AiError.isAiError, thrown) || property(thrown, "_tag") === "HttpClientError"
   const error = wrapper ? (property(thrown, "reason") ?? thrown) : thrown
+  const isReason = holds(AiError.isAiErrorReason, error)
   const http = property(error, "http")
   const response = property(error, "response") ?? property(http, "response")
-  const retryAfter = property(error, "retryAfter")
-  const own = ownFacts(error)
-  const rawBody =
+  const name = word(property(error, "name")) ?? ""
+  const own = ownFacts(error, name, isReason)
+  const explicit = statusOf(error) ?? statusOf(response)
+  const body =
     property(error, "responseBody") ??
     property(error, "body") ??
     property(http, "body") ??
     property(response, "data") ??
-    (error instanceof Error ? (property(error, "error") ?? property(error, "data")) : undefined)
-  const seen = Body.empty()
-  Body.walk(rawBody, seen)
-  const sentence = seen.texts[0]
-  const page = typeof rawBody === "string" && seen.texts.length === 1 && Body.parse(rawBody) === undefined
-  const name = text(property(error, "name")) ?? ""
-  const tag =
-    wrapper || AiError.isAiErrorReason(error) || isOurs(error) ? text(property(error, "_tag")) : undefined
-  const explicit = statusOf(error) ?? statusOf(response)
-  // Text inside a success is an answer, unless it is a stream of events.
-  const isAnswer =
-    page && explicit !== undefined && explicit < 300 && !/^\s*(?:event|data):/.test(sentence ?? "")
-  const prepared = Texts.prepare(own.texts, isAnswer ? [] : seen.texts)
+    (isError(error) ? (property(error, "error") ?? property(error, "data")) : undefined)
+  const { seen, page } = Body.read(body, explicit !== undefined && explicit < 300)
+  const joined = Texts.join(own.texts, seen.texts)
   const inBody = seen.statuses.at(-1) ?? own.statuses.at(-1)
   // Inside a success, a number is a part of the answer; behind a 4xx, nothing says more than it.
   const decided = inBody ?? explicit
-  const stated = decided === undefined || decided >= 500 ? Texts.status(prepared.text) : undefined
+  const stated = decided === undefined || decided >= 500 ? Texts.status(joined) : undefined
   const said = stated ?? inBody
-  const codes = new Set<string>()
-  for (const code of [...seen.codes.toReversed(), ...own.codes.toReversed(), name]) {
-    if (code !== "") codes.add(code.toLowerCase())
-  }
-  const headers = Body.headersOf([
+  const headers = Headers.from([
     ...seen.headers,
     ...own.headers,
+    property(response, "rawHeaders"),
     property(response, "headers"),
+    property(error, "rawHeaders"),
     property(error, "headers"),
     property(error, "responseHeaders")
   ])
-  const amazon = headers["x-amzn-errortype"]
-  if (amazon !== undefined) codes.add((amazon.split(":")[0] ?? "").toLowerCase())
+  const sentence = seen.texts[0]
   const facts: ErrorFacts = {
     status: explicit ?? said,
     said,
-    codes: [...codes],
+    codes: codesOf(seen.codes, own.codes, name, headers["x-amzn-errortype"]),
     headers,
     message: Body.cut(
       (page ? undefined : sentence) ?? own.texts[0] ?? sentence ?? text(property(error, "message")) ?? ""
     ),
-    text: prepared.text,
-    get words() {
-      return prepared.words()
-    },
+    text: joined,
     page,
-    waits: [...seen.waits, ...own.waits],
-    tag,
-    networkReason: text(property(error, "reason")),
-    retryAfter: Duration.isDuration(retryAfter) ? retryAfter : undefined,
+    waits: own.waits.length === 0 ? seen.waits : [...seen.waits, ...own.waits],
+    tag: wrapper || isReason || isOurs(error) ? word(property(error, "_tag")) : undefined,
+    networkReason: word(property(error, "reason")),
+    retryAfter: durationOf(property(error, "retryAfter")),
     name,
     depth
   }
   const cause = property(error, "cause") ?? (error === thrown ? undefined : property(thrown, "cause"))
   return { facts, cause }
+}
+
+/** What is most specific first: the deepest code of the body, then the error's own. */
+const codesOf = (
+  body: ReadonlyArray<string>,
+  own: ReadonlyArray<string>,
+  name: string,
+  amazon: string | undefined
+): ReadonlyArray<string> => {
+  const codes: Array<string> = []
+  const add = (code: string): void => {
+    const lower = code.toLowerCase()
+    if (lower !== "" && !codes.includes(lower)) codes.push(lower)
+  }
+  for (let i = body.length - 1; i >= 0; i--) add(body[i] ?? "")
+  for (let i = own.length - 1; i >= 0; i--) add(own[i] ?? "")
+  add(name)
+  if (amazon !== undefined) add((amazon.split(":")[0] ?? "").slice(0, maxWord))
+  return codes
+}
+
+/** A copy, which does not throw when it is read later. */
+const durationOf = (value: unknown): Duration.Duration | undefined => {
+  if (value === undefined) return undefined
+  try {
+    return Duration.isDuration(value) ? Duration.millis(Duration.toMillis(value)) : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** Errors of clients that quote what they could not read: their words are those of an answer. */
@@ -184,63 +218,57 @@ const quoting = new Set([
 ])
 
 /** What the error says itself, without its body. */
-const ownFacts = (error: unknown): Body.Seen => {
+const ownFacts = (error: unknown, name: string, isReason: boolean): Body.Seen => {
   const seen = Body.empty()
-  if (quoting.has(text(property(error, "name")) ?? "")) return seen
-  if (error instanceof Error || AiError.isAiErrorReason(error)) {
+  if (quoting.has(name)) return seen
+  if (isReason || isError(error)) {
     // The message of a reason of effect/ai is Effect's sentence; what was said is its description.
-    const message = property(
-      error,
-      error instanceof Error && !AiError.isAiErrorReason(error) ? "message" : "description"
-    )
+    const message = property(error, isReason ? "description" : "message")
     if (typeof message === "string") Body.walk(message, seen)
     for (const key of ["type", "code"]) {
-      const word = property(error, key)
-      if (typeof word === "string" && word !== "" && word.length <= 80) {
-        if (/^[1-5]\d\d$/.test(word)) seen.statuses.push(Number(word))
-        else seen.codes.push(word)
-      }
+      const code = word(property(error, key))
+      if (code === undefined || code === "") continue
+      if (/^[1-5]\d\d$/.test(code)) seen.statuses.push(Number(code))
+      else seen.codes.push(code)
     }
-  } else if (Array.isArray(error) || !Predicate.isObject(error)) {
+  } else if (typeof error !== "object" || error === null || isList(error)) {
     Body.walk(error, seen)
   } else {
-    Body.walk(withoutBody(error), seen)
+    seen.visited.add(error)
+    for (const key of ownKeys) Body.walkField(error, key, seen)
   }
   return seen
 }
 
-/** A thrown object without what is read apart from it. */
-const withoutBody = (error: object): unknown => {
-  const fields: Record<string, unknown> = {}
-  for (const key of [
-    "message",
-    "msg",
-    "detail",
-    "details",
-    "error",
-    "errors",
-    "metadata",
-    "$metadata",
-    "code",
-    "type",
-    "status",
-    "reason",
-    "name",
-    "__type",
-    "errorType",
-    "data",
-    "response",
-    "retryDelay"
-  ]) {
-    const value = property(error, key)
-    if (value !== undefined) fields[key] = value
-  }
-  return fields
-}
+/** What a thrown object says beside its body, which is read apart. */
+const ownKeys = [
+  "message",
+  "msg",
+  "detail",
+  "details",
+  "error",
+  "errors",
+  "metadata",
+  "$metadata",
+  "code",
+  "type",
+  "status",
+  "reason",
+  "name",
+  "__type",
+  "errorType",
+  "data",
+  "response",
+  "retryDelay",
+  "base_resp"
+] as const
 
-const isOurs = (error: unknown): boolean => error === interrupted || Cause.isTimeoutError(error)
+const isOurs = (error: unknown): boolean => error === interrupted || holds(Cause.isTimeoutError, error)
 
 const statusOf = (value: unknown): number | undefined =>
   Body.httpStatus(property(value, "statusCode")) ?? Body.httpStatus(property(value, "status"))
 
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined)
+
+const word = (value: unknown): string | undefined =>
+  typeof value === "string" && value.length <= maxWord ? value : undefined

@@ -2,18 +2,75 @@
  * Takes secrets and prompts out of a sentence before an error may carry it.
  *
  * Providers echo what they were sent: a wrong key in a 401, a piece of the prompt in a 400, plain or in the
- * escapes of JSON or of a URL. Known secrets are replaced wherever they stand, strings in the form of a key too,
- * and so is what also stands in the prompt: {@link echo} characters in a row, blanks not counted, or a whole text
+ * escapes of JSON or of a URL. Known secrets are replaced wherever they stand, and so are strings in the form of a
+ * key, values that stand behind the name of a secret (`x-api-key: …`, `?key=…`, `"password": "…"`), who asks in a
+ * URL, and what also stands in the prompt: {@link echo} characters in a row, blanks not counted, or a whole text
  * that is shorter. What a rule matched stands in the evidence; a sentence that is masked by mistake loses nothing
  * but its wording.
  */
 
+import * as Escapes from "./Escapes.ts"
+
 /** What stands in place of what was taken out. */
 export const mask = "[redacted]"
 
-// The forms in which keys are known to appear: vendor prefixes, bearer tokens, long hexadecimal strings.
-const keyForms =
-  /\b(?:sk|pk|rk|gsk|xai|key|ghp|hf)[-_][A-Za-z0-9*_-]{6,}|\bAIza[0-9A-Za-z_-]{10,}|\bBearer\s+[^\s"',;]+|\b[0-9a-fA-F]{32,}\b/g
+// All forms are read in time that grows with the text only: what follows an unbounded run is optional.
+
+/** Keys and tokens that show by their prefix what they are, JWTs, Basic credentials, long hexadecimal strings. */
+const tokens = new RegExp(
+  `(?<![A-Za-z0-9])(?:${[
+    "(?:sk|pk|rk|csk|gsk|xai|nvapi|glpat|github_pat|gh[oprsu]|xox[a-z])[-_][A-Za-z0-9*_-]{6,}",
+    // These begin words of libraries and models, too.
+    "(?:hf|r8|fw|pplx|tgp_v1)[-_][A-Za-z0-9*]{8,}",
+    "key[-_](?=[a-z_-]{0,64}[A-Z0-9*])[A-Za-z0-9*_-]{6,}",
+    String.raw`ya29\.[\w-]{6,}`,
+    "(?:AKIA|ASIA)[A-Z0-9*]{12,}",
+    String.raw`AIza[\w-]{10,}`,
+    String.raw`eyJ[\w-]{10,}(?:\.[\w-]+){0,2}`,
+    // Base64 has capitals or digits beyond its first letter; "Basic Authentication" has none.
+    "[Bb](?:asic|ASIC) {1,4}(?=.[a-z]{0,64}[A-Z0-9+/=])[A-Za-z0-9+/]{8,}={0,2}",
+    "[0-9a-fA-F]{32,}(?![A-Za-z0-9])"
+  ].join("|")})`,
+  "g"
+)
+
+/** Names of headers, fields and parameters that hold a secret. */
+const names = [
+  "authorization",
+  "api[-_ ]?key(?: provided)?",
+  "(?:access|refresh|id|auth|session|security|api)[-_]?token",
+  "(?:access|secret|private)[-_]?key",
+  "passw(?:or)?d|passphrase",
+  "secret",
+  "[?&](?:key|sig|signature)",
+  "(?<![a-z0-9_-])token(?==)"
+].join("|")
+
+/** What a header may have between its name and the secret. */
+const schemes = "bearer|basic|token|digest|negotiate|oauth|api-?key"
+
+/** What stands behind such a name, or behind "Bearer", when somebody writes about it. */
+const prose = `(?:${[
+  "null|none|nil|true|false|undefined|empty|string|str|value|field|header|input|format|type|prefix",
+  "keys?|tokens?|auth[a-z]{0,12}|credentials?|schemes?|realm|error|failed",
+  "is|are|was|has|have|must|should|may|can|cannot|not|no|or|and|the|an?|this|that|it|you|your|please",
+  "in|of|for|from|with|to|on|at",
+  "required|missing|invalid|expired|revoked|incorrect|wrong|malformed|unknown|unauthorized|provided"
+].join("|")})(?![\\w-])`
+
+/** A name and its value: `api_key=…`, `x-api-key: …`, `"apiKey": "…"`; or a bearer's token. */
+const fields = new RegExp(
+  String.raw`((?:(?:${names})["']?[ \t]{0,2}[:=]>?[ \t]{0,2}(?:(?:${schemes})[ \t]{1,4})?|(?<![a-z0-9])bearer[\s:=]{1,16}))` +
+    // Quoted, up to the quote; or a word, which is no mask, no list and no object.
+    String.raw`(?:(["'])(?:(?!\2)[^\\]|\\[^])+|(?!\[redacted\]|[[{]["'\s[{]|(?:${schemes})[ \t]|${prose})[^\s"',;&}\]\\][^\s"',;&}\]]*)`,
+  "gi"
+)
+
+/** Who asks, in a URL. */
+const userInfo = /(:\/\/)[^\s/?#"'<>]+@/g
+
+/** Longer texts are cut before they are read, in characters: far behind what is kept of them. */
+const maxRead = 1_048_576
 
 /** How many bytes of UTF-8 in a row, blanks not counted, make an echo: a few words, or a few ideographs. */
 export const echo = 16
@@ -30,11 +87,10 @@ export interface Secrets {
 
 /** `text` without the secrets, in one line, cut to `limit` characters. */
 export const scrub = (text: string, limit: number, secrets: Secrets = {}): string => {
-  let clean = unescape(text)
-  for (const value of secrets.values ?? []) {
-    if (value !== "") clean = clean.replaceAll(value, mask)
-  }
-  clean = clean.replace(keyForms, mask)
+  // As it stands and without escapes: a quote may be a part of a secret, and a secret may be escaped.
+  let clean = maskSecrets(text.slice(0, maxRead), secrets)
+  const plain = unescape(clean)
+  if (plain !== clean) clean = maskSecrets(plain, secrets)
   // Cut only then, or half a secret would stay at the edge.
   if (clean.length > limit * 2) clean = clean.slice(0, limit * 2)
   clean = maskEchoes(clean, secrets.prompt ?? [])
@@ -43,19 +99,27 @@ export const scrub = (text: string, limit: number, secrets: Secrets = {}): strin
   return clean.length > limit ? `${clean.slice(0, limit - 1)}…` : clean
 }
 
+const maskSecrets = (text: string, { values = [] }: Secrets): string => {
+  let clean = text
+  for (const value of values) {
+    if (value !== "") clean = clean.replaceAll(value, mask)
+  }
+  return clean.replace(fields, `$1$2${mask}`).replace(userInfo, `$1${mask}@`).replace(tokens, mask)
+}
+
 /** Undoes the escapes of JSON strings and of URLs, where there are any. */
-const unescape = (text: string): string =>
-  text
-    .replace(/\\u([0-9a-fA-F]{4})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
-    .replace(/\\[nrt]/g, " ")
-    .replace(/\\(["\\/])/g, "$1")
-    .replace(/(?:%[0-9a-fA-F]{2})+/g, (escaped) => {
-      try {
-        return decodeURIComponent(escaped)
-      } catch {
-        return escaped
-      }
-    })
+const unescape = (text: string): string => {
+  const plain = Escapes.undo(text)
+  return plain.includes("%") ? plain.replace(/(?:%[0-9a-fA-F]{2})+/g, decode) : plain
+}
+
+const decode = (escaped: string): string => {
+  try {
+    return decodeURIComponent(escaped)
+  } catch {
+    return escaped
+  }
+}
 
 const maskEchoes = (text: string, prompt: ReadonlyArray<string>): string => {
   const needles = prompt.map(compact).filter((part) => part.length >= tooShort)

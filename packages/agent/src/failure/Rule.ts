@@ -15,7 +15,7 @@
  */
 import type { ErrorFacts } from "./ErrorFacts.ts"
 import type { FailoverReason } from "./FailoverReason.ts"
-import { finder } from "./Phrase.ts"
+import { hasWord, oneOf, phrase, wordsOf } from "./Phrase.ts"
 import type { Evidence } from "./ProviderFailure.ts"
 
 /** What a rule says when it matches. */
@@ -32,9 +32,25 @@ export interface Rule {
   /** Why this signal means this reason, in one line. */
   readonly why: string
   /** Pure and total. `provider` is the lower-cased name of who answered, or empty. */
-  readonly match: (facts: ErrorFacts, provider: string) => Match | undefined
-  /** Lower-cased codes and words; without one of them in the facts it cannot match. Absent: always tried. */
-  readonly anchors?: ReadonlyArray<string> | undefined
+  readonly match: Matcher
+  /**
+   * For the index of a table: what the rule consists of, so that only those parts are tried of which the facts
+   * have an anchor. `match` is then the first part that matches. Absent: `match` is always tried.
+   */
+  readonly parts?: ReadonlyArray<Part> | undefined
+}
+
+export type Matcher = (facts: ErrorFacts, provider: string) => Match | undefined
+
+/** One of several ways for a rule to match. */
+export interface Part {
+  readonly match: Matcher
+  /**
+   * Lower-cased codes, words, tags and statuses, without one of which it cannot match. Absent: always tried.
+   */
+  readonly anchors: ReadonlyArray<string> | undefined
+  /** The phrase, where it is one. */
+  readonly phrase?: string | undefined
 }
 
 /** What all builders take. */
@@ -54,12 +70,19 @@ export const status = (
   options: Common & { readonly statuses: ReadonlyArray<number> | ((status: number) => boolean) }
 ): Rule => {
   const { statuses } = options
-  const has = typeof statuses === "function" ? statuses : (status: number) => statuses.includes(status)
-  return rule(options, "status", ({ said, status }) => {
-    const decisive = said ?? status
-    return decisive !== undefined && has(decisive) ? String(decisive) : undefined
-  })
+  const known = typeof statuses === "function" ? allStatuses.filter(statuses) : statuses
+  return rule(
+    options,
+    "status",
+    ({ said, status }) => {
+      const decisive = said ?? status
+      return decisive !== undefined && known.includes(decisive) ? String(decisive) : undefined
+    },
+    known.map(String)
+  )
 }
+
+const allStatuses = Array.from({ length: 500 }, (_, i) => 100 + i)
 
 /** A rule on codes and types of bodies, errno and names of errors; the case of letters does not matter. */
 export const code = (
@@ -72,20 +95,22 @@ export const code = (
   }
 ): Rule => {
   const known = new Map(options.codes.map((code) => [code.toLowerCase(), code]))
-  const texts = options.inText === true ? [...known] : []
-  return rule(
-    options,
-    options.signal ?? "code",
-    (facts) => {
-      for (const code of facts.codes) {
-        const matched = known.get(code)
-        if (matched !== undefined) return matched
-      }
-      for (const [word, matched] of texts) if (facts.words.has(word)) return matched
-      return undefined
-    },
-    [...known.keys()]
-  )
+  const inCodes = (facts: ErrorFacts): string | undefined => {
+    for (const code of facts.codes) {
+      const matched = known.get(code)
+      if (matched !== undefined) return matched
+    }
+    return undefined
+  }
+  const words = options.inText === true ? [...known] : []
+  return ofParts(options, options.signal ?? "code", [
+    { find: inCodes, anchors: [...known.keys()] },
+    ...words.map(([word, matched]) => ({
+      find: ({ text }: ErrorFacts) => (hasWord(text, word) ? matched : undefined),
+      // Some codes are several words for the index, for example `Throttling.RateQuota`.
+      anchors: [...wordsOf(word)].toSorted((a, b) => b.length - a.length).slice(0, 1)
+    }))
+  ])
 }
 
 /** A rule on the words of a message; see `Phrase` for how phrases are written. */
@@ -99,36 +124,61 @@ export const text = (
     readonly unless?: ReadonlyArray<string> | undefined
   }
 ): Rule => {
-  const find = finder(options.phrases)
-  const also = options.also === undefined ? undefined : finder(options.also)
-  const unless = options.unless === undefined ? undefined : finder(options.unless)
-  return rule(
+  const also = options.also === undefined ? undefined : oneOf(options.also)
+  const unless = options.unless === undefined ? undefined : oneOf(options.unless)
+  return ofParts(
     options,
     "text",
-    (facts) => {
-      const matched = find(facts)
-      if (matched === undefined) return undefined
-      if (also !== undefined && also(facts) === undefined) return undefined
-      return unless?.(facts) === undefined ? matched : undefined
-    },
-    find.anchors
+    options.phrases.map((source) => {
+      const { find, anchors } = phrase(source)
+      return {
+        find: ({ text }: ErrorFacts) => {
+          const matched = find(text)
+          if (matched === undefined || also?.(text) === false || unless?.(text) === true) return undefined
+          return matched
+        },
+        anchors,
+        phrase: source
+      }
+    })
   )
 }
 
 /** A rule of any other kind: `find` gives the value that decided. */
 export const rule = (
+  options: Common,
+  signal: Evidence["signal"],
+  find: Finding["find"],
+  anchors?: Finding["anchors"]
+): Rule => ofParts(options, signal, [{ find, anchors }])
+
+interface Finding {
+  readonly find: (facts: ErrorFacts) => string | undefined
+  readonly anchors: Part["anchors"]
+  readonly phrase?: Part["phrase"]
+}
+
+const ofParts = (
   { id, why, reason, providers, when }: Common,
   signal: Evidence["signal"],
-  find: (facts: ErrorFacts) => string | undefined,
-  anchors?: ReadonlyArray<string>
-): Rule => ({
-  id,
-  why,
-  anchors,
-  match: (facts, provider) => {
-    if (providers !== undefined && !providers.some((name) => provider.includes(name))) return undefined
-    const matched = find(facts)
-    if (matched === undefined || when?.(facts, provider) === false) return undefined
-    return { reason: typeof reason === "function" ? reason(facts) : reason, signal, matched }
+  findings: ReadonlyArray<Finding>
+): Rule => {
+  const parts = findings.map(({ find, anchors, phrase }): Part => ({
+    anchors,
+    phrase,
+    match: (facts, provider) => {
+      if (providers !== undefined && !providers.some((name) => provider.includes(name))) return undefined
+      const matched = find(facts)
+      if (matched === undefined || when?.(facts, provider) === false) return undefined
+      return { reason: typeof reason === "function" ? reason(facts) : reason, signal, matched }
+    }
+  }))
+  const match: Matcher = (facts, provider) => {
+    for (const part of parts) {
+      const found = part.match(facts, provider)
+      if (found !== undefined) return found
+    }
+    return undefined
   }
-})
+  return { id, why, match, parts }
+}

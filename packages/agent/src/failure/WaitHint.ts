@@ -5,7 +5,7 @@
  *
  * 1. the body: Google's `RetryInfo.retryDelay`, `retry_after_ms`, `retry_after`;
  * 2. `retry-after-ms`, `x-ms-retry-after-ms`;
- * 3. `retry-after` in seconds, then as an HTTP date;
+ * 3. `retry-after` in seconds ("30", "30s"), as an HTTP date, or as an epoch that some servers send;
  * 4. `x-ratelimit-reset*` and `anthropic-ratelimit-*-reset` of a dimension of which nothing remains; the longest
  *    where there are several;
  * 5. prose: "try again in 1.242s", "retry after 2 minutes", "please wait 1h30m";
@@ -48,8 +48,12 @@ const ofBody = ([key, value]: readonly [key: string, value: string]): number | u
 const ofHeaders = (headers: Headers): number | undefined =>
   number(headers["retry-after-ms"], 1) ??
   number(headers["x-ms-retry-after-ms"], 1) ??
-  number(headers["retry-after"], 1_000) ??
-  instant(headers["retry-after"], headers["date"])
+  ofRetryAfter(headers["retry-after"]?.trim(), headers["date"])
+
+const ofRetryAfter = (value: string | undefined, now: string | undefined): number | undefined =>
+  value === undefined
+    ? undefined
+    : (seconds(value, now) ?? duration(value.toLowerCase(), true) ?? instant(value, now))
 
 const reset =
   /^(?:x-ratelimit-reset(-.+)?|anthropic-ratelimit-(.+)-reset|x-ratelimit-(.+)-reset|ratelimit-reset)$/
@@ -62,7 +66,9 @@ const ofResets = (headers: Headers, status: number | undefined): number | undefi
     // What is not exhausted is no reason to wait; a count that is not given may be the one.
     if (remaining === undefined ? status !== 429 : Number(remaining) > 0) continue
     const wait =
-      duration(value.toLowerCase()) ?? seconds(value, headers["date"]) ?? instant(value, headers["date"])
+      duration(value.toLowerCase(), true) ??
+      seconds(value, headers["date"]) ??
+      instant(value, headers["date"])
     if (wait !== undefined) longest = Math.max(longest ?? 0, wait)
   }
   return longest
@@ -79,14 +85,16 @@ const seconds = (value: string, now: string | undefined): number | undefined => 
 
 // What introduces a wait; a client's own "retrying in" and "will retry in" do not.
 const lead =
-  /(?<!\w)(?:(?:try|retry)(?: your request)?(?: again)?(?: in| after|-after[:=]?|_after[:=]?)|retrydelay["':= ]{1,4}|retry_delay ?\{ ?seconds:|wait(?: for| at least| about)?|(?:reset|resets|available|expires|recover)(?: again)?(?: in| after)|请在|请等待|请于) ?(?:about |another |approximately |around |~)?(?=\d)/g
+  /(?<!\w)(?:(?:try|retry)(?: your request)?(?: again)?(?: in|[ _-]?after[:=]?)|retrydelay["':= ]{1,4}|retry_delay ?\{ ?seconds:|wait(?: for| at least| about)?|(?:reset|resets|available|expires|recover)(?: again)?(?: in| after)|请在|请等待|请于) ?(?:about |another |approximately |around |~)?(?=\d)/g
 
 /** The first wait that a lower-cased text names. */
 const ofProse = (text: string): number | undefined => {
   if (!/retry|try again|wait|reset|available|expires|recover|请/.test(text)) return undefined
   for (const match of text.matchAll(lead)) {
-    const before = text.slice(Math.max(0, match.index - 6), match.index)
+    const before = text.slice(Math.max(0, match.index - 12), match.index)
     if (/will $|auto-$|ll $/.test(before)) continue
+    // Who had to wait, or did not, is not asked to.
+    if (match[0].startsWith("wait") && /(?:had to|used to|would|did|not|n't) $/.test(before)) continue
     const rest = text.slice(match.index + match[0].length, match.index + match[0].length + 60)
     const wait = duration(rest)
     if (wait !== undefined) return wait
@@ -118,21 +126,27 @@ const units: Readonly<Record<string, number>> = {
   小时: 3_600_000,
   d: 86_400_000,
   day: 86_400_000,
-  天: 86_400_000
+  天: 86_400_000,
+  w: 604_800_000,
+  wk: 604_800_000,
+  week: 604_800_000,
+  周: 604_800_000
 }
-const part = /(?:,? ?(?:and )?)(\d{1,12}(?:\.\d{1,12})?) ?(毫秒|秒钟|秒|分钟|分|小时|天|[a-z]{1,12})/y
+const part = /(?:,? ?(?:and )?)(\d{1,12}(?:\.\d{1,12})?) ?(毫秒|秒钟|秒|分钟|分|小时|天|周|[a-z]{1,12})/y
 
 /** "6m0s", "1m47.58s", "2 minutes", "1 hour and 5 min", at the beginning of a lower-cased text; in milliseconds. */
-const duration = (text: string): number | undefined => {
+const duration = (text: string, whole = false): number | undefined => {
   let total: number | undefined
+  let end = 0
   part.lastIndex = 0
   for (let match = part.exec(text); match !== null; match = part.exec(text)) {
     const word = match[2] ?? ""
     const unit = units[word] ?? (word.endsWith("s") ? units[word.slice(0, -1)] : undefined)
     if (unit === undefined) break
     total = (total ?? 0) + Number(match[1]) * unit
+    end = part.lastIndex
   }
-  return total === undefined || !isWait(total) ? undefined : Math.round(total)
+  return total === undefined || !isWait(total) || (whole && end < text.length) ? undefined : Math.round(total)
 }
 
 const number = (value: string | undefined, unit: number): number | undefined => {
@@ -141,9 +155,20 @@ const number = (value: string | undefined, unit: number): number | undefined => 
   return isWait(millis) ? Math.round(millis) : undefined
 }
 
+// `Date.parse` takes "May 5" for a date, too: only what HTTP and RFC 3339 allow is one.
+const forms = {
+  imfFixdate: /^[a-z]{3}, \d{2} [a-z]{3} \d{4} \d{2}:\d{2}:\d{2} gmt$/i,
+  rfc850: /^[a-z]{6,9}, \d{2}-[a-z]{3}-\d{2} \d{2}:\d{2}:\d{2} gmt$/i,
+  asctime: /^[a-z]{3} [a-z]{3} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/i,
+  rfc3339: /^\d{4}-\d{2}-\d{2}t\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:z|[+-]\d{2}:\d{2})$/i
+}
+const isDate = (value: string): boolean => Object.values(forms).some((form) => form.test(value))
+
 const instant = (value: string | undefined, now: string | undefined): number | undefined => {
-  if (value === undefined || now === undefined || !/[a-z]/i.test(value)) return undefined
-  const millis = Date.parse(value) - Date.parse(now)
+  if (value === undefined || now === undefined || !isDate(value)) return undefined
+  // The form of asctime has no zone; it is that of Greenwich.
+  const zoned = forms.asctime.test(value) ? `${value} GMT` : value
+  const millis = Date.parse(zoned) - Date.parse(now)
   return Number.isFinite(millis) ? Math.max(0, millis) : undefined
 }
 

@@ -54,6 +54,60 @@ describe("words that only look like a signal", () => {
   })
 })
 
+describe("what providers mean by it", () => {
+  const said: ReadonlyArray<
+    readonly [status: number, code: string, message: string, tag: FailoverReason.ReasonTag]
+  > = [
+    [
+      401,
+      "invalid_request_error",
+      "You must be a member of an organization to use the API. Please contact us to get added to a new organization",
+      "Auth"
+    ],
+    [401, "mismatched_project", "OpenAI-Project header should match project for API key", "Auth"],
+    [
+      400,
+      "bad_request",
+      "too many tokens: size limit exceeded by 11326 tokens. Try using shorter or fewer inputs",
+      "ContextOverflow"
+    ],
+    [429, "", "Too many tokens, please wait before trying again.", "RateLimit"],
+    [404, "previous_response_not_found", "Previous response with id 'resp_x' not found.", "Format"],
+    [404, "not_found_error", "File not found: file_x", "Format"],
+    [404, "invalid_request_error", "No such File object: file-x", "Format"],
+    [404, "not_found_error", "model: claude-x", "ModelNotFound"],
+    [404, "not_found_error", "The model for this response does not exist", "ModelNotFound"],
+    [403, "", "Your account was closed", "Auth"],
+    [403, "PERMISSION_DENIED", "Permission denied", "Auth"]
+  ]
+  for (const [statusCode, code, message, tag] of said) {
+    it(`${statusCode} ${message.slice(0, 60)} is ${tag}`, () => {
+      const reason = reasonOf({ statusCode, responseBody: JSON.stringify({ error: { code, message } }) })
+      assert.strictEqual(reason._tag, tag)
+      if (reason._tag === "Format") assert.strictEqual(reason.side, "request")
+    })
+  }
+})
+
+describe("an error of the user's own program is not one of a provider", () => {
+  const bare: ReadonlyArray<Error> = [
+    new TypeError("Cannot read properties of undefined (reading 'x')"),
+    Object.assign(new Error("EACCES: permission denied, open '/var/x'"), { code: "EACCES" }),
+    new Error("[Errno 13] Permission denied: '/var/x'"),
+    new Error("Bank account was closed"),
+    new Error("The DNS was odd"),
+    new Error("battery needs a recharge"),
+    new Error("The plan to visit Rome has long expired"),
+    new Error("Command failed with exit status 1"),
+    new Error("The engine is full of oil"),
+    new Error("x must be a number"),
+    new Error("The list should not be frozen")
+  ]
+  for (const error of bare) {
+    it(error.message, () => assert.strictEqual(reasonOf(error)._tag, "Unknown"))
+  }
+})
+
 describe("what a reason carries", () => {
   it("Auth.permanent", () => {
     assert.deepInclude(reasonOf({ message: "This organization has been disabled.", statusCode: 400 }), {

@@ -26,12 +26,19 @@ export interface Case {
   readonly retry_after_ms: number | null
 }
 
-const file = new URL("../../../../test/fixtures/corpus/public.jsonl", import.meta.url)
+const read = (name: string): ReadonlyArray<Case> =>
+  readFileSync(new URL(`../../../../test/fixtures/corpus/${name}.jsonl`, import.meta.url), "utf8")
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as Case) // the schema is that of the fixture's README
 
-export const cases: ReadonlyArray<Case> = readFileSync(file, "utf8")
-  .split("\n")
-  .filter((line) => line !== "")
-  .map((line) => JSON.parse(line) as Case) // the schema is that of the fixture's README
+export const cases: ReadonlyArray<Case> = read("public")
+
+/** Written from memory, after the rules. */
+export const afterwards: ReadonlyArray<Case> = read("afterwards")
+
+/** Written from memory, so that each phrase has a case that needs it. */
+export const phrases: ReadonlyArray<Case> = read("phrases")
 
 /** What a client would have thrown. */
 export const errorOf = ({ status, code, headers, body, message, cause_chain }: Case): object => {

@@ -98,9 +98,14 @@ const caseOf = (options: Options) =>
   Effect.gen(function* () {
     const { status, code, message, provider, header } = options
     const headers: Record<string, string> = {}
-    for (const line of header) {
+    for (const [index, line] of header.entries()) {
       const colon = line.indexOf(":")
-      if (colon < 1) return yield* wrong(`--header must be "name: value", got "${line}".`)
+      // Without a colon all of it may be the value, and a secret: it is not repeated.
+      if (colon < 1) {
+        return yield* wrong(
+          `--header wants NAME: VALUE; number ${index + 1} of ${header.length} has no name.`
+        )
+      }
       headers[line.slice(0, colon).trim()] = line.slice(colon + 1).trim()
     }
     const parts = JSON.stringify({

@@ -39,6 +39,15 @@ const zhipu = (
     reason
   })
 
+/** So are MiniMax's, which come inside a success. */
+const miniMax = (
+  id: string,
+  why: string,
+  codes: ReadonlyArray<number>,
+  reason: Rule.Common["reason"]
+): Rule.Rule =>
+  Rule.code({ id: `minimax/${id}`, why, codes: codes.map(String), providers: ["minimax"], reason })
+
 export const chineseCodes: ReadonlyArray<Rule.Rule> = [
   dashScope(
     "arrears",
@@ -63,7 +72,10 @@ export const chineseCodes: ReadonlyArray<Rule.Rule> = [
       "SensitiveContentDetected",
       "RiskControlDetection",
       "InputTextSensitiveContentDetected",
-      "OutputTextSensitiveContentDetected"
+      "OutputTextSensitiveContentDetected",
+      "InputTextRiskDetection",
+      "InputImageRiskDetection",
+      "OutputTextRiskDetection"
     ],
     contentPolicy
   ),
@@ -97,6 +109,12 @@ export const chineseCodes: ReadonlyArray<Rule.Rule> = [
     ["RequestTimeOut", "ResponseTimeout"],
     timeout.total
   ),
+  miniMax("timeout", "1001: not finished in time.", [1001], timeout.total),
+  miniMax("rate", "1002 and 1039: requests or tokens per minute.", [1002, 1039], rateLimit),
+  miniMax("key", "1004 and 2049: the key is wrong, or not there.", [1004, 2049], auth),
+  miniMax("money", "1008: the balance is used up.", [1008], billing),
+  miniMax("server", "1000, 1013 and 1033: the platform broke.", [1000, 1013, 1033], serverError),
+  miniMax("policy", "1026 and 1027: sensitive input or output.", [1026, 1027], contentPolicy),
   zhipu(
     "key",
     "1000 to 1004 and 1220: the key is missing, wrong, expired or may not do this.",

@@ -32,7 +32,6 @@ export const chineseTexts: ReadonlyArray<Rule.Rule> = [
       "(余额|额度|积分|点数)不足",
       "(余额|额度)(已|)(用尽|耗尽|用完)",
       "预扣费",
-      "扣费…失败",
       "欠费",
       "请充值",
       "剩余额度",
@@ -73,12 +72,9 @@ export const chineseTexts: ReadonlyArray<Rule.Rule> = [
     "model",
     "The model does not exist here, or no channel serves it.",
     [
-      "模型不存在",
       "模型…(不存在|已下线|下架|未开通|不支持访问)",
       "(不支持|没有|无权|未找到|找不到)…模型",
-      "无可用渠道",
-      "无可用(的|)渠道",
-      "无权访问模型"
+      "无可用(的|)渠道"
     ],
     modelNotFound
   ),
@@ -107,8 +103,7 @@ export const chineseTexts: ReadonlyArray<Rule.Rule> = [
       "(限流|限速)",
       "(已达|达到|超过|超出)…(上限|限额|限制|配额)",
       "调用(过于|太|)频繁",
-      "使用上限",
-      "速率限制"
+      "使用上限"
     ],
     rateLimit
   ),

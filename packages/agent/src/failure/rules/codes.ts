@@ -72,6 +72,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "model_not_available",
       "model_not_supported",
       "unsupported_model",
+      "unavailable_model",
       "invalid_model",
       "model_deprecated",
       "DeploymentNotFound",
@@ -132,7 +133,13 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "missing_scope",
       "unsupported_country_region_territory",
       "invalid_organization",
-      "ip_not_authorized"
+      "ip_not_authorized",
+      "AuthFailure",
+      "AuthFailure.SignatureFailure",
+      "AuthFailure.SecretIdNotFound",
+      "AuthFailure.SignatureExpire",
+      "AuthFailure.TokenFailure",
+      "AppIdNoAuthError"
     ],
     inText: true,
     // Vertex and Bedrock gateways wrap what Anthropic says about a model or money.
@@ -190,6 +197,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "invalid_function_parameters",
       "string_above_max_length",
       "array_above_max_length",
+      "previous_response_not_found",
       "integer_below_min_value",
       "decimal_above_max_value",
       "invalid_encrypted_content",

@@ -54,6 +54,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
       "certificate (verify failed|has expired|is not trusted|signed by unknown authority)",
       "unable to (get local issuer certificate|verify the first certificate)",
       "x509:",
+      "(pkix path|valid certification path)",
       "hostname/ip does not match certificate*",
       "wrong version number",
       "http request to (an |)https (server|port)",
@@ -82,7 +83,6 @@ export const connection: ReadonlyArray<Rule.Rule> = [
     why: "The same, in words.",
     phrases: [
       "(missing|unsupported|invalid) (url |)(scheme|protocol)",
-      "unsupported protocol",
       "protocol…not supported",
       "only absolute urls are supported",
       "failed to parse url",

@@ -21,10 +21,14 @@ const tag = (
   tags: ReadonlyArray<string>,
   reason: Rule.Common["reason"]
 ): Rule.Rule =>
-  Rule.rule({ id: `effect-ai/${id}`, why, reason }, "code", ({ tag, networkReason }) =>
-    [tag === "NetworkError" ? undefined : tag, tag === "NetworkError" ? networkReason : undefined].find(
-      (found) => found !== undefined && tags.includes(found)
-    )
+  Rule.rule(
+    { id: `effect-ai/${id}`, why, reason },
+    "code",
+    ({ tag, networkReason }) =>
+      [tag === "NetworkError" ? undefined : tag, tag === "NetworkError" ? networkReason : undefined].find(
+        (found) => found !== undefined && tags.includes(found)
+      ),
+    tags.map((found) => found.toLowerCase())
   )
 
 export const effectAi: ReadonlyArray<Rule.Rule> = [

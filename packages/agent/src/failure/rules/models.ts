@@ -12,17 +12,18 @@ export const models: ReadonlyArray<Rule.Rule> = [
       "model…(does not exist|doesn't exist|not exist|not found|is not found|was not found|not available|unavailable in|no longer available|no longer supported|not recognized|unknown)",
       "(model|models)…(deprecated|decommissioned|retired|end of life|sunset|discontinued|shut down|been removed|deactivated)",
       "model…is not supported (by|in|on|for|with|when)",
-      "(unknown|invalid|unsupported|unrecognized|nonexistent|no such|missing|not a valid|non-existent) model",
-      "(unknown|invalid|not a valid|no such|nonexistent) (model|deployment|inference profile|endpoint)( id| name| identifier|)",
+      "(unknown|invalid|unsupported|unavailable|unrecognized|nonexistent|no such|missing|not a valid|non-existent) (model|deployment|inference profile|endpoint)( id| name| identifier|)",
       "model (id|name|identifier|)( |)…(is invalid|is not valid|not valid)",
       "(no|not) (endpoints|endpoint|provider|providers|deployment|channel|channels) (found|available)",
       "no (allowed|available|valid) (providers|channel|channels|model|models)",
       "deployment…(does not exist|not found|doesn't exist)",
-      "is not a valid model*",
       "not found for api version",
-      "(try|need to|must) pull* (it|the model)",
-      "try pulling it",
+      "(try|need to|must) (pull|pulling) (it|the model)",
       "is a chat model and not supported",
+      "model is only supported in",
+      "(does not|doesn't) work with the specified model",
+      "not servable",
+      "specified version does not exist",
       "not a chat model",
       "model…end of its life",
       "unable to access model",
@@ -35,9 +36,7 @@ export const models: ReadonlyArray<Rule.Rule> = [
       "on-demand throughput isn't supported",
       "provided model identifier",
       "(could not find|couldn't find|cannot find|can't find|failed to find|failed to load|unable to find) (the |)model",
-      "llm provider not provided",
-      "model group…(not found|no )",
-      "the model…does not exist"
+      "llm provider not provided"
     ],
     unless: [
       "(tool|function|item|file|image|role|parameter|field|property) …not found",
@@ -59,8 +58,7 @@ export const models: ReadonlyArray<Rule.Rule> = [
       "(organization|account|project) must be verified",
       "model access (is |)(denied|not|required)",
       "model…(not available|not enabled|not allowed|not accessible|not included)…(plan|account|organization|subscription|tier|team|region|key|user|country)",
-      "use case details have not been submitted",
-      "(key|team|user) not allowed to access model"
+      "use case details have not been submitted"
     ],
     unless: ["not authorized to perform"],
     reason: modelNotFound
@@ -79,6 +77,9 @@ export const shutDown: ReadonlyArray<Rule.Rule> = [
       "token (has been |was |)revoked"
     ],
     unless: ["tool", "schema", "model…(disabled|retired|deprecated)", "billing*"],
+    // In an error that nobody answered with, "account was closed" may be about anything.
+    when: ({ status, text }) =>
+      status !== undefined || /\b(?:your|this|the) |api|consumer|organi[sz]ation|token/.test(text),
     reason: revoked
   })
 ]
@@ -96,16 +97,16 @@ export const keys: ReadonlyArray<Rule.Rule> = [
       "(provide|pass|set|supply|need|needs|require|requires|use)…(api key|api-key|x-api-key|valid token|credentials|authorization header)",
       "(could not|failed to|unable to|cannot|can't|not) (be |)(authenticate|authenticated|authorize|resolve authentication*|load credentials|load the default credentials)",
       "(authentication|authorization|authorisation|oauth|login|token verification) (failed|failure|error|required|fails|has expired|is required|expired|header)",
-      "(not logged in|/login|log in again|re-authenticate|login required)",
-      "no auth credentials*",
+      "(not logged in|/login|log in again|re-authenticate|reauthenticate|reauthentication|login required)",
       "user not found",
       "unauthorized",
-      "unauthenticated",
       "access denied",
       "(not authorized|not permitted|not allowed|unauthorized) (to|for) (perform|access|use|call|invoke|sign|make|this)",
       "(does not|do not|doesn't|don't|no|lack|lacks|insufficient|missing|without|denied|not have|sufficient)…permission*",
-      "permission (denied|error|to access|to perform|on resource)",
       "permission '…' denied",
+      "(is|are) only authorized for",
+      "login fail*",
+      "must be a member of",
       "(country|region|territory|location)…not supported",
       "not available in your (country|region|location)",
       "could not resolve…credentials",
@@ -119,6 +120,16 @@ export const keys: ReadonlyArray<Rule.Rule> = [
       "index…key",
       "keyword"
     ],
+    reason: auth
+  }),
+  Rule.text({
+    id: "auth/permission",
+    why: "Said of who asks; of a file, the operating system says the same.",
+    phrases: ["permission (denied|error|to access|to perform|on resource)"],
+    unless: ["(eacces|eperm|errno)"],
+    when: ({ status, text }) =>
+      status !== undefined ||
+      /consumer|resource|project|scope|credential|caller|api|account|organization/.test(text),
     reason: auth
   })
 ]

@@ -12,8 +12,7 @@ export const overflows: ReadonlyArray<Rule.Rule> = [
       "maximum allowed number of output tokens",
       "(max_tokens|max_completion_tokens|max_output_tokens|maxoutputtokens|max_new_tokens)…(too large|must be|should be|at most|less than|exceeds|exceed|greater|range|larger|supports at most|not supported)",
       "maximum tokens…(requested|value)…exceed*",
-      "supports at most…(completion|output) tokens",
-      "range of max_tokens"
+      "supports at most…(completion|output) tokens"
     ],
     unless: [
       "context (length|window|limit|size)",
@@ -26,10 +25,13 @@ export const overflows: ReadonlyArray<Rule.Rule> = [
     id: "overflow/window",
     why: "Input, or input and output together, exceed the model's window.",
     phrases: [
-      "(prompt|input|request|conversation|context|messages|message|query) (is |are |was |length is |size is |)(too|over) (long|large|big)",
+      "(prompt|input|request|conversation|context|messages|message|query) (tokens |is |are |was |length is |size is |)(too|over) (long|large|big)",
       "too (long|large) (for|to send)…(model|context|window|capi)",
       "maximum (context|prompt|input) length",
       "too many total text bytes",
+      "context length is only",
+      "size limit exceeded by…tokens",
+      "must have less than…tokens",
       "tokens + …max_new_tokens…must be",
       "(context|prompt|input|sequence) (window|length|size|limit)…(exceed|exceeds|exceeded|full|overflow|overflows|too large|too small|too long)",
       "(exceed|exceeds|exceeded|exceeding|greater than|larger than|longer than|over)…(context|prompt|input|token|model's|maximum|max)( |_)(window|length|size|limit|limits|token count|sequence length|input length|prompt length)",
@@ -43,12 +45,9 @@ export const overflows: ReadonlyArray<Rule.Rule> = [
       "(reduce|shorten)…(length|size) of…(messages|prompt|input|completion)",
       "context the overflows",
       "context (overflow|overflows|overflowed|full)",
-      "number of tokens to keep",
       "(cannot|can't|does not|doesn't|won't) fit…(context|window)",
-      "input length and…exceed*",
       "range of input length",
       "expected maxlength: …actual",
-      "input is too long",
       "decrease input length",
       "(smaller|shorter) (prompt|input|context)",
       "ran out of room in the model's context*",
@@ -72,7 +71,6 @@ export const overflows: ReadonlyArray<Rule.Rule> = [
     phrases: [
       "(payload|entity|request|body|request body|request entity|content) (is |)too (large|big)",
       "(request|payload|body|content)( size| length|) (exceeds|exceeded)…(size|bytes|limit|mb)",
-      "request_too_large",
       "maximum (request|payload|body) size",
       "(payload|body|content) size exceed*"
     ],

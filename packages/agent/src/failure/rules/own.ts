@@ -15,11 +15,13 @@ export const own: ReadonlyArray<Rule.Rule> = [
       reason: cancelled
     },
     "local",
-    tagged("Interrupted")
+    tagged("Interrupted"),
+    ["interrupted"]
   ),
   Rule.rule(
     { id: "own/timeout", why: "Effect.timeout ended the attempt: a limit of ours.", reason: timeout.ours },
     "local",
-    tagged("TimeoutError")
+    tagged("TimeoutError"),
+    ["timeouterror"]
   )
 ]

@@ -4,6 +4,16 @@
 import * as Rule from "../Rule.ts"
 import { badRequest, badResponse } from "./reasons.ts"
 
+// A refusal of who asks (401, 402, 403, 407) names fields, too. Behind a 5xx the same words may be about the server's
+// own insides, but then a code says so.
+const refused = new Set([401, 402, 403, 407])
+
+const mayBeRequest = ({ status }: { readonly status: number | undefined }): boolean =>
+  status === undefined ||
+  (status >= 400 && status < 429 && !refused.has(status)) ||
+  status === 500 ||
+  status === 501
+
 export const requests: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "format/request",
@@ -16,22 +26,16 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "(invalid|bad|malformed) (schema|parameter|parameters|argument|arguments|json|value|type|role|request|input|request body|json schema|message|messages|image|url)",
       "(unsupported|unknown|unrecognized|unexpected|missing|invalid|required|extra) (request |required |url |)(parameter|parameters|argument|arguments|field|fields|value|property|inputs|role|keyword|key|media type)",
       "(is|are|was|were) (not |a |un|)(required|supported|permitted|allowed|unsupported) (property|parameter|field|with this model|by this model|for this model|when)",
-      "extra inputs are not permitted",
       "field required",
-      "(does not|doesn't|do not|not) support (assistant|tools|tool|function|functions|image|images|system|streaming|prefill|parameters|developer|response|json|vision|thinking|temperature|audio|video|multi)*",
-      "must be (a |an |valid |followed |non-empty|non empty|one of|unique|of type|provided|set|at least|at most|in|greater|less|positive|specified|string|object|array|between|alternate|the last|immediately)*",
-      "must (not|have|contain|start|end|precede|alternate|match|include|follow|respond|immediately)",
-      "should (be|have|not|contain|match|start|end|only)",
-      "(ensure|use)…(function call|valid role|valid json)",
+      "(does not|doesn't|do not|not) support (assistant|embedding|tools|tool|function|functions|image|images|system|streaming|prefill|parameters|developer|response|json|vision|thinking|temperature|audio|video|multi)*",
       "(function call|function response|function calling|function_call|functioncall|thought_signature|thought signature)",
       "(roles|messages)…alternat*",
-      "no tool (output|call) found",
       "(contents|messages|input|prompt|parts) (is not specified|is empty|are empty|cannot be empty|must not be empty|should not be empty)",
       "required following item",
+      "streaming is (strongly recommended|required)",
       "expected (toolresult|tooluse|last role)…",
       "tool call id was",
       "tool choice requires",
-      "request contains an invalid argument",
       "(failed|unable|could not|cannot|error) (to |)(deserialize|validate|process image|download|decode image)",
       "(validation|schema) (error|errors|failed)",
       "(do not|does not|doesn't|don't) (match|conform|comply)",
@@ -39,9 +43,37 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "image dimensions exceed*",
       "(invalid|unsupported)…(format|media_type|mime type|image type|file type)"
     ],
+    unless: ["unexpected token", "response (format is|could not)", "type validation failed"],
+    when: mayBeRequest,
+    reason: badRequest
+  }),
+  Rule.text({
+    id: "format/wording",
+    why: "Something must be otherwise: a field of the request, where a server or a field's name is in sight.",
+    phrases: [
+      "must be (a |an |valid |followed |non-empty|non empty|one of|unique|of type|provided|set|at least|at most|in|greater|less|positive|specified|string|object|array|between|alternate|the last|immediately)*",
+      "must (not|have|contain|start|end|precede|alternate|match|include|follow|respond|immediately)",
+      "should (be|have|not|contain|match|start|end|only)"
+    ],
     unless: ["unexpected token", "response (format is|could not)"],
-    // Behind a 5xx the same words may be about the server's own insides, but then a code says so.
-    when: ({ status }) => status === undefined || (status >= 400 && status < 429) || status === 500,
+    when: (facts) =>
+      mayBeRequest(facts) &&
+      (facts.status !== undefined ||
+        /message|tool|param|schema|role|max_tokens|field|argument|propert|prompt|conversation|invalid_request/.test(
+          facts.text
+        )),
+    reason: badRequest
+  }),
+  Rule.text({
+    id: "format/reference",
+    why: "A file, an earlier answer or a conversation that the request names is not there; it is not the model.",
+    phrases: [
+      "(file|item|thread|batch|run|message|conversation|assistant|vector store|container|upload|cachedcontent|previous response|response) (with id |id |)…(not found|does not exist)",
+      "no such (file|thread|assistant|batch|run|response|vector store)…",
+      "no (thread|file|assistant|batch|run|response|conversation|vector store) found"
+    ],
+    unless: ["(model|deployment|endpoint)"],
+    when: ({ status }) => status === 400 || status === 404,
     reason: badRequest
   }),
   Rule.text({
@@ -53,8 +85,8 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "(unexpected|unterminated|expected)…(token|json|string|end of json|character|identifier|non-whitespace)…(json|position|double-quoted|line|identifier|html|doctype|column)",
       "unexpected (end of json|end of input|end of data|token|identifier|non-whitespace)",
       "(expecting|expected) (value|property name|',' delimiter)",
-      "jsondecodeerror",
-      "(could not|couldn't|cannot|can't|failed to|unable to|error|no) (parse|parsing|decode|decoding|object generated|generate a valid|read)",
+      "(could not|couldn't|cannot|can't|failed to|unable to|error|no) (parse|parsing|decode|decoding|object generated|generate a valid)",
+      "(failed to|unable to|could not|cannot) read (the |)(response|body|stream|reply|answer)",
       "(no object|no output|no content|no response|no candidates|no choices|no message) (generated|returned|found|received|in response|produced)",
       "(response|output|answer|reply|result|stream|object) (did not|does not|doesn't|didn't) (match|conform|contain|have|include|fit|validate)",
       "(invalid|malformed|empty|bad|unexpected|incomplete|unparseable|unparsable) (json |http |api |model |llm |server |tool |stream |)(response|output|reply|answer|tool call|function call|chunk|event|completion|generation|content-type|content type)",

@@ -1,0 +1,211 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Classifier } from "@outlast/agent"
+import * as Redaction from "@outlast/agent/failure/Redaction"
+
+const scrub = (text: string) => Redaction.scrub(text, 1_000)
+
+/** So that no scanner takes a made-up key of these tests for a real one. */
+const key = (...parts: ReadonlyArray<string>) => parts.join("")
+const tail = "a1B2c3D4e5F6g7H8i9J0"
+
+describe("a secret that nobody named is known by its form", () => {
+  const keys: ReadonlyArray<string> = [
+    key("sk-", tail),
+    key("sk-ant-", "api03-", tail),
+    key("sk_live_", tail),
+    key("AKIA", "IOSFODNN7EXAMPLE"),
+    key("ASIA", "IOSFODNN7EXAMPLE"),
+    key("nvapi-", tail),
+    key("pplx-", tail, tail),
+    key("r8_", tail),
+    key("ya29.", "a0AfH6SMBx-", tail),
+    ...["ghp_", "gho_", "ghs_", "github_pat_11", "glpat-", "xoxb-", "xoxp-", "hf_", "gsk_", "xai-"].map(
+      (prefix) => key(prefix, tail)
+    ),
+    key("AIza", "SyA1234567890abcdef"),
+    key("eyJ", "hbGciOiJIUzI1NiJ9", ".eyJ", "zdWIiOiIxMjM0NTY3ODkwIn0", ".dozjgNryP4J3jVmNHl0w5N_XgL0")
+  ]
+  for (const secret of keys) {
+    it(secret.slice(0, 10), () => {
+      for (const said of [
+        `The key ${secret} is wrong`,
+        `[key=${secret}]`,
+        `"${secret}"`,
+        `MY_KEY_${secret}, ok`
+      ]) {
+        const clean = scrub(said)
+        assert.notInclude(clean, tail.slice(0, 8))
+        assert.notInclude(clean, secret.slice(0, 16))
+      }
+      assert.strictEqual(scrub(`The key ${secret} is wrong`), "The key [redacted] is wrong")
+    })
+  }
+
+  const credentials: ReadonlyArray<readonly [said: string, secret: string]> = [
+    ["Authorization: Basic dXNlcjpwYXNzd29yZA==", "dXNlcjpwYXNz"],
+    ["sent Basic dXNlcjpwYXNzd29yZA== to the host", "dXNlcjpwYXNz"],
+    ["authorization: basic dTpw", "dTpw"],
+    ["Authorization: Bearer hunter2", "hunter2"],
+    ["the header was bearer hunter2, which is wrong", "hunter2"],
+    ["BEARER   hunter2", "hunter2"],
+    ["x-api-key: hunter2", "hunter2"],
+    ["X-Goog-Api-Key: hunter2", "hunter2"],
+    ["api-key: hunter2", "hunter2"],
+    ["api-key:hunter2", "hunter2"],
+    ["api_key=hunter2", "hunter2"],
+    ["OPENAI_API_KEY=hunter2", "hunter2"],
+    ["apikey=hunter2", "hunter2"],
+    ["GET https://host/v1?key=hunter2 failed", "hunter2"],
+    ["GET https://host/v1?alt=sse&key=hunter2&x=1 failed", "hunter2"],
+    ["GET https://host/v1?access_token=hunter2 failed", "hunter2"],
+    ["password=hunter2", "hunter2"],
+    ["password: 'hunter2 and more'", "and more"],
+    ["client_secret=hunter2", "hunter2"],
+    ["secret=hunter2", "hunter2"],
+    ['{"api_key":"hunter2"}', "hunter2"],
+    ['{"api_key": "hunter2 and more"}', "and more"],
+    ['{"apiKey":"hunter2"}', "hunter2"],
+    ["{'api_key': 'hunter2'}", "hunter2"],
+    ['{\\"api_key\\":\\"hunter2\\"}', "hunter2"],
+    ['{\\\\\\"api_key\\\\\\":\\\\\\"hunter2\\\\\\"}', "hunter2"],
+    ['{"password":"x\\"hunter2"}', "hunter2"],
+    ["api_key%3Dhunter2", "hunter2"],
+    ["Incorrect API key provided: hunter2. Find yours in the console.", "hunter2"],
+    ["Invalid API key: hunter2", "hunter2"],
+    ["api key=hunter2", "hunter2"],
+    ["X-API-KEY : hunter2", "hunter2"],
+    ["'api_key' => 'hunter2'", "hunter2"],
+    ["Authorization: ApiKey hunter2", "hunter2"],
+    ['Authorization: Token token="hunter2"', "hunter2"],
+    ["token=hunter2", "hunter2"],
+    ["Bearer\nhunter2", "hunter2"],
+    ["connect to https://user:hunter2@host/v1 failed", "hunter2"],
+    ["connect to https://hunter2@host/v1 failed", "hunter2"],
+    ["connect to https://user:p%40hunter2@host/v1 failed", "hunter2"]
+  ]
+  for (const [said, secret] of credentials) {
+    it(said, () => {
+      assert.notInclude(scrub(said), secret)
+      assert.include(scrub(said), Redaction.mask)
+      assert.strictEqual(scrub(scrub(said)), scrub(said))
+    })
+  }
+
+  it("names and hosts around it are left", () => {
+    assert.strictEqual(
+      scrub("GET https://u:p@host/v1?key=abc&alt=sse failed"),
+      "GET https://[redacted]@host/v1?key=[redacted]&alt=sse failed"
+    )
+    assert.strictEqual(scrub('{"api_key":"abc","model":"m"}'), '{"api_key":"[redacted]","model":"m"}')
+    assert.strictEqual(scrub("x-api-key: abc, x-other: d"), "x-api-key: [redacted], x-other: d")
+  })
+
+  it("a failure does not carry it", () => {
+    const failure = Classifier.failureOf({
+      statusCode: 401,
+      message: `Refused: x-api-key: hunter2 at https://u:hunter2@host?key=hunter2, Basic aHVudGVyMjpodW50ZXIy`,
+      responseHeaders: { "request-id": key("sk-", tail) }
+    })
+    assert.notInclude(JSON.stringify(failure) + failure.message, "hunter2")
+    assert.notInclude(JSON.stringify(failure) + failure.message, "aHVudGVyMjpodW50ZXIy")
+    assert.notInclude(JSON.stringify(failure), tail)
+  })
+})
+
+describe("prose is left as it is", () => {
+  const prose: ReadonlyArray<string> = [
+    "api key is invalid",
+    "The API key: is invalid",
+    "x-api-key header is required",
+    "x-api-key: required",
+    "api_key: Field required",
+    '{"api_key":null}',
+    "keyword=foo",
+    "key=foo",
+    "token limit",
+    "token limit: 5",
+    "token: 5",
+    "next_token=5",
+    "the session ID is sess_0123456789",
+    "max_tokens=4096, total_tokens=5",
+    "password=",
+    "password= is empty",
+    "the password is wrong",
+    "the secret of success",
+    "No bearer token was sent",
+    "Bearer token is invalid",
+    "Bearer authentication failed",
+    "bearer realm=x",
+    "basic authentication failed",
+    "Basic Authentication failed",
+    "the basic plan",
+    "risk-based, task-oriented, sk-learn, scikit-learn-compatible, ask-somebody-else",
+    "key-value, key_not_found, key-management",
+    "hf_hub_download failed",
+    "model pplx-70b-online is not known",
+    "https://host/v1?alt=sse&x=a@b.c",
+    "https://host:443/v1/models",
+    "mail me at somebody@host",
+    "xoxo",
+    "eyJ is how base64 of JSON begins"
+  ]
+  for (const said of prose) it(said, () => assert.strictEqual(scrub(said), said))
+})
+
+describe("what is long takes time in proportion", () => {
+  const parts = [
+    "\\",
+    "\\\\u",
+    '\\"',
+    "sk-",
+    "eyJ",
+    "eyJhbGciOiJIUzI1NiJ9.",
+    "-eyJ",
+    "Bearer ",
+    "bearer          ",
+    "basic ",
+    "Basic aB",
+    "api_key=",
+    "api_key:  ",
+    'api_key:"',
+    'api_key":"\\',
+    "authorization: basic ",
+    "?key=",
+    "://",
+    "://a:b",
+    "a:b@",
+    "key-",
+    "key_a",
+    "ya29.",
+    "abcdef01",
+    "%41",
+    "%",
+    "AKIA",
+    " "
+  ]
+  for (const part of parts) {
+    it(JSON.stringify(part), () => {
+      const text = part.repeat(Math.ceil(1_000_000 / part.length))
+      const times = [1, 2, 3].map(() => {
+        const start = process.hrtime.bigint()
+        scrub(text)
+        return Number(process.hrtime.bigint() - start) / 1e6
+      })
+      // Quadratic time would be minutes.
+      assert.isBelow(Math.min(...times), 1_000)
+    })
+  }
+
+  it("backslashes are read as quickly as letters", () => {
+    const millis = (text: string) => {
+      const times = Array.from({ length: 5 }, () => {
+        const start = process.hrtime.bigint()
+        Classifier.failureOf({ message: text, responseBody: text })
+        return Number(process.hrtime.bigint() - start) / 1e6
+      })
+      return Math.min(...times)
+    }
+    millis("a".repeat(1_000_000))
+    assert.isBelow(millis("\\".repeat(1_000_000)), millis("a".repeat(1_000_000)) * 20 + 2)
+  })
+})
