@@ -1,5 +1,6 @@
 /**
  * The tables of the documents say what the code does. `UPDATE_DOCS=1 npx vitest run test/docs.test.ts` writes them.
+ * Code in them is quoted from code that runs.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
@@ -42,6 +43,22 @@ it("docs/failures.md has the rows of the default policy", () => {
   if (process.env["UPDATE_DOCS"] === "1") writeFileSync(file, wanted)
   else assert.strictEqual(plain(text), plain(wanted))
 })
+
+/** Whose code blocks are quoted from where they are run. */
+const quotes: Readonly<Record<string, string>> = {
+  "composition.md": "packages/resilience/test/retry/Composition.test.ts"
+}
+
+for (const [doc, source] of Object.entries(quotes)) {
+  it(`the code in docs/${doc} is that of ${source}`, () => {
+    const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
+    const words = (code: string) => code.replace(/\s+/g, " ").trim()
+    const code = words(read(source))
+    const blocks = [...read(`docs/${doc}`).matchAll(/```ts\n([\s\S]*?)```/g)].map(([, block = ""]) => block)
+    assert.isNotEmpty(blocks)
+    for (const part of blocks.flatMap((block) => block.split("\n\n"))) assert.include(code, words(part))
+  })
+}
 
 /** The formatter pads tables. */
 const plain = (markdown: string): string =>

@@ -12,7 +12,11 @@ const says: Readonly<Record<string, RegExp>> = {
   "failover.ts": /^The Nile\.\nopenai\/gpt-4\.1#good answered in attempt 3, for \$0\.0000\d\d\n$/,
   "agent.ts": /AttemptFailed\n[\s\S]*In Lisbon it is ten past nine\.\n2 turns, 1 tool call, \$0\.000\d+\n$/,
   "virtual-time.ts": /^Here I am again\. The requests were sent at 0 and 40s\.\n$/,
-  "own-policy.ts": /^No target is left after 2 attempts\.\n[\s\S]*\nattempts: 2\n$/
+  "own-policy.ts": /^No target is left after 2 attempts\.\n[\s\S]*\nattempts: 2\n$/,
+  "session-death.ts":
+    /^worker: answers\nSessionDied\nworker is dead \(probe\)\.[\s\S]*\nworker: sent to the new one\nSessionDied\npane: dead\n(PingUnavailable: no-such-tmux cannot be started\n)+other pane: unknown\n$/,
+  "browser-session.ts":
+    /^clicked in A1\n {2}PingUnavailable\nclicked in A1\n {2}SessionDied\ntab A1 is dead [^\n]*\nclicked in B2\n {2}SessionDied\ntab B2 is dead [^\n]*\n$/
 }
 
 const run = (file: string): Promise<{ readonly exitCode: number | null; readonly output: string }> =>

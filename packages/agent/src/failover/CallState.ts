@@ -92,6 +92,8 @@ export interface Snapshot {
 
 interface Tries {
   readonly count: number
+  /** Milliseconds that the last repeat waited; none before the first. */
+  readonly delay: number | undefined
   readonly failure: ProviderFailure | undefined
 }
 
@@ -182,6 +184,7 @@ const afterFailure = (
 ): CallState => {
   const id = state.target?.id ?? ""
   const window = windowOf(snapshot, id)
+  const tries = state.tries.get(id)
   return {
     ...state,
     // An attempt that had streamed text was at work, not lost: its time does not count against the deadline.
@@ -193,7 +196,11 @@ const afterFailure = (
       event.failure.reason._tag === "ContextOverflow" && window !== undefined
         ? Math.max(window, state.overflowed ?? 0)
         : state.overflowed,
-    tries: new Map(state.tries).set(id, { count: state.tries.get(id)?.count ?? 0, failure: event.failure })
+    tries: new Map(state.tries).set(id, {
+      count: tries?.count ?? 0,
+      delay: tries?.delay,
+      failure: event.failure
+    })
   }
 }
 
@@ -276,7 +283,7 @@ const preferredToEquivalent = <Class extends string>(
 ): boolean => {
   if (row.retryAfter === "not-before" && failure.retryAfter !== undefined) {
     // What is really waited counts: the backoff may have grown beyond the wait that was named.
-    return delay <= Duration.toMillis(policy.shortWait) * (1 + policy.retryAfterJitter)
+    return delay <= Backoff.lengthened(Duration.toMillis(policy.shortWait), policy.retryAfterJitter, 1)
   }
   return triesHere(state) <= row.repeatsBeforeEquivalent && delay <= Duration.toMillis(policy.patience)
 }
@@ -291,11 +298,17 @@ const repeatDelay = <Class extends string>(
 ): number | undefined => {
   const tries = triesHere(state)
   if (row.then !== "retry" || tries >= row.attempts) return undefined
-  const formula = Backoff.delay(row.backoff, tries, draw)
-  const named = failure.retryAfter === undefined ? 0 : Duration.toMillis(failure.retryAfter)
-  if (named > Duration.toMillis(policy.maxWait)) return undefined
-  const delay = Math.max(formula, named * (1 + policy.retryAfterJitter * draw))
-  return state.spent + delay > Duration.toMillis(policy.deadline) ? undefined : delay
+  const rule: Backoff.HintRule = {
+    retryAfter: "minimum",
+    maxRetryAfter: policy.maxWait,
+    retryAfterJitter: policy.retryAfterJitter
+  }
+  const formula = Backoff.delay(row.backoff, tries, delayHere(state), draw)
+  const named = failure.retryAfter === undefined ? undefined : Duration.toMillis(failure.retryAfter)
+  const wait = Backoff.withHint(rule, formula, named, draw)
+  if (wait._tag === "TooLong" || state.spent + wait.millis > Duration.toMillis(policy.deadline))
+    return undefined
+  return wait.millis
 }
 
 /**
@@ -378,7 +391,7 @@ const waitOrGiveUp = <Class extends string>(
     const wait = soonest.until - snapshot.now
     const tooLong = soonest.failure.retryAfter !== undefined && wait > Duration.toMillis(policy.maxWait)
     if (wait <= left && !tooLong) {
-      const sleep = Math.min(left, wait * (1 + policy.retryAfterJitter * draw))
+      const sleep = Math.min(left, Backoff.lengthened(wait, policy.retryAfterJitter, draw))
       const next: CallState = {
         ...state,
         phase: "waiting",
@@ -424,7 +437,11 @@ const send = (state: CallState, target: TargetRef, delay: number, cooldown: Cool
     attempts: state.attempts + 1,
     switches: state.switches + (from === undefined || from.id === target.id ? 0 : 1),
     spent: state.spent + delay,
-    tries: new Map(state.tries).set(target.id, { count: (tries?.count ?? 0) + 1, failure: tries?.failure })
+    tries: new Map(state.tries).set(target.id, {
+      count: (tries?.count ?? 0) + 1,
+      delay: tries === undefined ? undefined : delay,
+      failure: tries?.failure
+    })
   }
   if (from === undefined || failure === undefined) return [{ _tag: "Attempt", target, delay, cooldown }, next]
   if (state.textSeen) return [{ _tag: "Continue", from, target, delay, failure, cooldown }, next]
@@ -440,3 +457,6 @@ const giveUp = (state: CallState, failure: CallFailure, cooldown: Cooldown | und
 
 const triesHere = (state: CallState): number =>
   state.target === undefined ? 0 : (state.tries.get(state.target.id)?.count ?? 0)
+
+const delayHere = (state: CallState): number | undefined =>
+  state.target === undefined ? undefined : state.tries.get(state.target.id)?.delay

@@ -258,5 +258,6 @@ export const validate = (policy: RecoveryPolicy<string>): void => {
   check(policy.maxCost === undefined || policy.maxCost > 0, "maxCost", "above 0 US dollars", policy.maxCost)
   for (const [name, row] of Object.entries(policy.rows)) {
     check(isCount(row.attempts), `rows.${name}.attempts`, "an integer of at least 1", row.attempts)
+    Backoff.validate(row.backoff, `RecoveryPolicy: rows.${name}.backoff`)
   }
 }

@@ -1,11 +1,13 @@
 import { assert, it } from "@effect/vitest"
-import { Cause, Duration, Effect, Exit } from "effect"
+import { Cause, Duration, Effect, Exit, Random } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Failover, RecoveryPolicy } from "@outlast/agent"
-import { answer, inTime, played, serverError, timesOf } from "../support.ts"
+import { Backoff } from "@outlast/resilience"
+import { answer, inTime, limited, played, serverError, timesOf } from "../support.ts"
 
 const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
 const { interactive } = RecoveryPolicy
+const shrinking: Backoff.Backoff = { ...Backoff.exponential(), factor: 0.5 }
 
 it.effect("a number out of its range is a RangeError that names the field", () =>
   Effect.gen(function* () {
@@ -40,6 +42,16 @@ it.effect("a number out of its range is a RangeError that names the field", () =
     ]) {
       RecoveryPolicy.validate(policy)
     }
+    const { Overloaded } = interactive.rows
+    const steep = {
+      ...interactive,
+      rows: { ...interactive.rows, Overloaded: { ...Overloaded, backoff: shrinking } }
+    }
+    assert.throws(
+      () => RecoveryPolicy.validate(steep),
+      RangeError,
+      "RecoveryPolicy: rows.Overloaded.backoff: factor must be"
+    )
   })
 )
 
@@ -50,7 +62,7 @@ it.effect("without jitter the waits of a policy are the formula's", () =>
     for (const row of Object.values<RecoveryPolicy.Row>(exact.rows)) assert.strictEqual(row.backoff.jitter, 0)
     assert.isAbove(interactive.retryAfterJitter, 0)
     for (const row of Object.values<RecoveryPolicy.Row>(interactive.rows))
-      assert.isAbove(row.backoff.jitter, 0)
+      assert.strictEqual(row.backoff.jitter, 0.2)
     const target = played({ answers: [Effect.fail(serverError)] })
     yield* inTime(Effect.exit(ask.pipe(Effect.provide(Failover.layer([target], { policy: exact })))))
     assert.deepStrictEqual(timesOf(target), [0, 1_000, 3_000])
@@ -91,4 +103,34 @@ it.effect(
         assert.strictEqual(first.requests.length, attempts)
       }
     })
+)
+
+it.effect("a decorrelated backoff follows from what was waited before", () =>
+  Effect.gen(function* () {
+    const { ServerError } = interactive.rows
+    const backoff = Backoff.exponential({
+      initial: "1 second",
+      factor: 3,
+      cap: "1 minute",
+      jitter: "decorrelated"
+    })
+    const policy: RecoveryPolicy.RecoveryPolicy = {
+      ...interactive,
+      rows: { ...interactive.rows, ServerError: { ...ServerError, attempts: 4, backoff } }
+    }
+    const target = played({ answers: [Effect.fail(serverError)] })
+    yield* inTime(Effect.exit(ask.pipe(Effect.provide(Failover.layer([target], { policy }))))).pipe(
+      Effect.provideService(Random.Random, { nextDoubleUnsafe: () => 0.5, nextIntUnsafe: () => 0 })
+    )
+    // The middle of 1 to 3 s, of 1 to 6 s, of 1 to 10.5 s.
+    assert.deepStrictEqual(timesOf(target), [0, 2_000, 5_500, 11_250])
+  })
+)
+
+it.effect("28 a server's 0 means now, whatever the backoff", () =>
+  Effect.gen(function* () {
+    const target = played({ answers: [Effect.fail(limited(0)), answer("hello")] })
+    yield* inTime(ask.pipe(Effect.provide(Failover.layer([target]))))
+    assert.deepStrictEqual(timesOf(target), [0, 0])
+  })
 )

@@ -1,74 +1,329 @@
 /**
  * How long to wait before the next attempt: one pure formula.
  *
- * The delay before retry `n` is `initial · factor^(n−1)`, at most `cap`, moved by up to `±jitter` of itself and
- * never beyond `cap`. No clock, no randomness: the draw comes from the caller.
+ * A specification is plain data in one of two forms. `Exponential` waits `initial · factor^(n−1)` before retry `n`,
+ * at most `cap`; `Sequence` waits what its list says, its last entry for ever. Either is moved by jitter: a formula
+ * gives a shortest and a longest delay ({@link range}), and the caller's draw chooses between them. Where a cap cuts
+ * the range off, the draw is spread over what is left of it, so that delays do not pile up at the cap.
+ *
+ * {@link delay} has no state, no clock and no randomness: its caller counts retries and draws. {@link schedule} is
+ * the same formula as a `Schedule`, with a draw of `Random` for each delay. {@link withHint} puts in what a server
+ * said about waiting; it is the only place where the two are weighed against each other.
+ *
+ * It does not count attempts (`AttemptLimits`), does not remember failures across calls (`FailureStreaks`), and
+ * does not know how much time is left (`Deadline`).
  *
  * **Example** (The delays of a specification)
  *
  * ```ts
- * const spec = Backoff.exponential({ initial: "1 second", cap: "30 seconds", jitter: 0 })
- * Backoff.delay(spec, 3, 0.5) // => 4 seconds, in milliseconds: 4000
+ * const spec = Backoff.exponential({ initial: "1 second", cap: "30 seconds", jitter: 0.2 })
+ * Backoff.delay(spec, 3, undefined, 0.5) // => 4000, the middle of 3200 to 4800 milliseconds
+ * Backoff.delay(spec, 1_000, undefined, 0.99) // => 29940, never above Backoff.max(spec)
+ *
+ * effect.pipe(Effect.retry({ schedule: Backoff.schedule(spec), times: 4 }))
  * ```
  */
-import { Duration } from "effect"
+import { Duration, Effect, Random, Schedule } from "effect"
+import * as Options from "../Options.ts"
 
-export interface Backoff {
-  /** The delay before the first retry. */
-  readonly initial: Duration.Duration
-  readonly factor: number
-  /** No delay is longer, jitter included. */
-  readonly cap: Duration.Duration
-  /** The share of a delay by which it may be shorter or longer, from 0 to 1. */
-  readonly jitter: number
+// -----------------------------------------------------------------------------
+// Model
+// -----------------------------------------------------------------------------
+
+/** The shares of a delay by which it may be shorter and longer, each from 0 to 1. */
+export interface Spread {
+  readonly below: number
+  readonly above: number
 }
 
-export const defaults = { initial: "1 second", factor: 2, cap: "30 seconds", jitter: 0.2 } as const
+/** Jitter of a list of delays. See {@link Jitter}. */
+export type SequenceJitter = number | "full" | "equal" | Spread
 
 /**
- * An exponential backoff.
+ * How a delay is moved by chance:
  *
- * Defaults: see {@link defaults}. Throws a `RangeError` for a factor below 1, a jitter outside [0, 1], or a
- * negative or infinite duration.
+ * - a number from 0 to 1: shorter or longer by up to that share; 0 is none
+ * - `"full"`: from nothing to the delay
+ * - `"equal"`: from half of the delay to all of it
+ * - `"decorrelated"`: from `initial` to `factor` times the delay before, however many there were
+ * - a {@link Spread}, for shares that differ: `{ below: 0, above: 0.25 }` only adds. With `beyondCap` (default
+ *   `false`) it is added after the cap, so that the longest delay is `cap · (1 + above)`
+ *
+ * "Full", "equal" and "decorrelated" are those of Marc Brooker, "Exponential Backoff And Jitter" (AWS, 2015).
+ */
+export type Jitter =
+  | number
+  | "full"
+  | "equal"
+  | "decorrelated"
+  | (Spread & { readonly beyondCap?: boolean | undefined })
+
+export interface Exponential {
+  readonly _tag: "Exponential"
+  /** The delay before the first retry, without jitter. */
+  readonly initial: Duration.Duration
+  /** At least 1. */
+  readonly factor: number
+  /** No delay is longer, but for jitter `beyondCap`. */
+  readonly cap: Duration.Duration
+  readonly jitter: Jitter
+}
+
+export interface Sequence {
+  readonly _tag: "Sequence"
+  /** The last one repeats. */
+  readonly delays: readonly [Duration.Duration, ...Array<Duration.Duration>]
+  readonly jitter: SequenceJitter
+}
+
+export type Backoff = Exponential | Sequence
+
+/** What {@link exponential} takes for what is left out. */
+export const defaults = { initial: "1 second", factor: 2, cap: "30 seconds", jitter: 0.2 } as const
+
+/** No delay and no cap of a specification is longer: a year, which nobody means. */
+export const maxDuration: Duration.Duration = Duration.days(365)
+
+// -----------------------------------------------------------------------------
+// Constructors
+// -----------------------------------------------------------------------------
+
+/**
+ * Delays that grow by a factor, up to a cap.
+ *
+ * Defaults: see {@link defaults}. Throws an `InvalidOption` (a `RangeError`) for what {@link validate} refuses.
  */
 export const exponential = (
   options: {
     readonly initial?: Duration.Input | undefined
     readonly factor?: number | undefined
     readonly cap?: Duration.Input | undefined
-    readonly jitter?: number | undefined
+    readonly jitter?: Jitter | undefined
   } = {}
-): Backoff => {
-  const initial = finite("initial", options.initial ?? defaults.initial)
-  const cap = finite("cap", options.cap ?? defaults.cap)
-  const factor = options.factor ?? defaults.factor
-  const jitter = options.jitter ?? defaults.jitter
-  if (!(factor >= 1 && Number.isFinite(factor))) {
-    throw new RangeError(`Backoff.exponential: factor must be a finite number of at least 1, got ${factor}`)
+): Exponential => {
+  const spec: Exponential = {
+    _tag: "Exponential",
+    initial: read("initial", options.initial ?? defaults.initial),
+    factor: options.factor ?? defaults.factor,
+    cap: read("cap", options.cap ?? defaults.cap),
+    jitter: options.jitter ?? defaults.jitter
   }
-  if (!(jitter >= 0 && jitter <= 1)) {
-    throw new RangeError(`Backoff.exponential: jitter must be from 0 to 1, got ${jitter}`)
-  }
-  return { initial, factor, cap, jitter }
+  validate(spec)
+  return spec
 }
 
 /**
- * The delay before retry `n` (1 for the first) in milliseconds; `draw` is in [0, 1).
- * Finite and from 0 to the cap for every `n`.
+ * Delays from a list, of which the last one repeats. `jitter` is 0 by default: a list means what it says.
+ *
+ * Throws an `InvalidOption` (a `RangeError`) for what {@link validate} refuses.
  */
-export const delay = (spec: Backoff, n: number, draw: number): number => {
-  const cap = Duration.toMillis(spec.cap)
-  const nominal = Math.min(cap, Duration.toMillis(spec.initial) * spec.factor ** Math.max(0, n - 1))
-  return Math.min(cap, nominal * (1 + spec.jitter * (2 * draw - 1)))
+export const sequence = (
+  delays: readonly [Duration.Input, ...Array<Duration.Input>],
+  options: { readonly jitter?: SequenceJitter | undefined } = {}
+): Sequence => {
+  const [first, ...rest] = delays
+  const spec: Sequence = {
+    _tag: "Sequence",
+    delays: [read("delays[0]", first), ...rest.map((input, index) => read(`delays[${index + 1}]`, input))],
+    jitter: options.jitter ?? 0
+  }
+  validate(spec)
+  return spec
 }
 
-const finite = (field: string, input: Duration.Input): Duration.Duration => {
-  const duration = Duration.fromInputUnsafe(input)
-  const millis = Duration.toMillis(duration)
-  if (!(millis >= 0 && Number.isFinite(millis))) {
-    throw new RangeError(
-      `Backoff.exponential: ${field} must be finite and not negative, got ${String(input)}`
-    )
+/** The same delay every time: a list of one. */
+export const constant = (
+  delay: Duration.Input,
+  options: { readonly jitter?: SequenceJitter | undefined } = {}
+): Sequence => sequence([delay], options)
+
+/**
+ * Throws an `InvalidOption` (a `RangeError`) for a specification that was written by hand and has a duration outside
+ * 0 to {@link maxDuration}, a cap below its initial delay, a factor below 1, a share outside 0 to 1 or an empty list.
+ * `owner` is who is named in the message.
+ */
+export const validate = (spec: Backoff, owner = "Backoff"): void => {
+  switch (spec._tag) {
+    case "Exponential":
+      read("initial", spec.initial, owner)
+      Options.duration(owner, "cap", spec.cap, { min: spec.initial, max: maxDuration })
+      Options.number(owner, "factor", spec.factor, { min: 1 })
+      break
+    case "Sequence":
+      Options.check(spec.delays.length > 0, owner, "delays", spec.delays, "a list of at least one duration")
+      spec.delays.forEach((delay, index) => read(`delays[${index}]`, delay, owner))
   }
-  return duration
+  if (typeof spec.jitter === "number") Options.share(owner, "jitter", spec.jitter)
+  if (typeof spec.jitter === "object") {
+    Options.share(owner, "jitter.below", spec.jitter.below)
+    Options.share(owner, "jitter.above", spec.jitter.above)
+  }
 }
+
+const read = (field: string, input: Duration.Input, owner = "Backoff"): Duration.Duration =>
+  Options.duration(owner, field, input, { max: maxDuration })
+
+// -----------------------------------------------------------------------------
+// The formula
+// -----------------------------------------------------------------------------
+
+/**
+ * The delay before retry `n` in milliseconds, 1 for the first.
+ *
+ * `previous` is the delay before in milliseconds, `undefined` where there was none or it is not known; only
+ * `"decorrelated"` reads it, and takes the formula's without jitter where it is missing. `draw` is in [0, 1).
+ * The result is finite and from 0 to {@link max} for every `n`; an `n` below 1 counts as 1.
+ */
+export const delay = (spec: Backoff, n: number, previous: number | undefined, draw: number): number => {
+  const { shortest, longest } = range(spec, n, previous)
+  // Never above `longest`: rounding cannot lift a draw below 1 over the end.
+  return shortest + (longest - shortest) * draw
+}
+
+/** The ends between which a draw chooses, in milliseconds. */
+export interface Range {
+  readonly shortest: number
+  readonly longest: number
+}
+
+/** Between which delays the draw chooses before retry `n`. See {@link delay}. */
+export const range = (spec: Backoff, n: number, previous: number | undefined): Range => {
+  if (spec._tag === "Sequence") return around(spec, n, spec.jitter)
+  if (spec.jitter !== "decorrelated") return around(spec, n, spec.jitter)
+  const initial = Duration.toMillis(spec.initial)
+  const before = Math.max(initial, previous ?? withoutJitter(spec, n - 1))
+  return { shortest: initial, longest: Math.min(Duration.toMillis(spec.cap), before * spec.factor) }
+}
+
+const around = (spec: Backoff, n: number, jitter: Exclude<Jitter, "decorrelated">): Range => {
+  const middle = withoutJitter(spec, n)
+  const { below, above } = spreadOf(jitter)
+  return { shortest: middle * (1 - below), longest: Math.min(max(spec), middle * (1 + above)) }
+}
+
+/** The longest delay that a specification can give, in milliseconds. */
+export const max = (spec: Backoff): number => {
+  if (spec._tag === "Sequence") {
+    return Math.max(...spec.delays.map(Duration.toMillis)) * (1 + spreadOf(spec.jitter).above)
+  }
+  const { jitter } = spec
+  const beyond = typeof jitter === "object" && jitter.beyondCap === true ? jitter.above : 0
+  return Duration.toMillis(spec.cap) * (1 + beyond)
+}
+
+const withoutJitter = (spec: Backoff, n: number): number => {
+  const before = Math.max(0, n - 1)
+  if (spec._tag === "Sequence") {
+    return Duration.toMillis(spec.delays[before] ?? spec.delays[spec.delays.length - 1] ?? spec.delays[0])
+  }
+  // A finite power, so that an initial delay of 0 stays 0 however late it gets.
+  const power = Math.min(spec.factor ** before, Number.MAX_VALUE)
+  return Math.min(Duration.toMillis(spec.cap), Duration.toMillis(spec.initial) * power)
+}
+
+const spreadOf = (jitter: Exclude<Jitter, "decorrelated">): Spread => {
+  switch (jitter) {
+    case "full":
+      return { below: 1, above: 0 }
+    case "equal":
+      return { below: 0.5, above: 0 }
+    default:
+      return typeof jitter === "number" ? { below: jitter, above: jitter } : jitter
+  }
+}
+
+/**
+ * The formula as a `Schedule` that never ends and gives out its delays, one draw of `Random` for each. Every retry
+ * that runs it counts from 1.
+ */
+export const schedule = (spec: Backoff): Schedule.Schedule<Duration.Duration> =>
+  Schedule.fromStepWithMetadata(
+    Effect.sync(() => {
+      let previous: number | undefined
+      return ({ attempt }: Schedule.InputMetadata<unknown>) =>
+        Effect.map(Random.next, (draw): [Duration.Duration, Duration.Duration] => {
+          previous = delay(spec, attempt, previous, draw)
+          const wait = Duration.millis(previous)
+          return [wait, wait]
+        })
+    })
+  )
+
+// -----------------------------------------------------------------------------
+// What the server said
+// -----------------------------------------------------------------------------
+
+/** How a wait that a server named counts. */
+export interface HintRule {
+  /**
+   * - `wins`: it is waited instead of the backoff
+   * - `minimum`: the longer of the two is waited
+   * - `ignored`: only the backoff is waited
+   */
+  readonly retryAfter: "wins" | "minimum" | "ignored"
+  /** A longer one is not slept: it is {@link TooLong}, and the caller has to do something else. */
+  readonly maxRetryAfter: Duration.Duration
+  /** It is lengthened by up to this share of itself, from 0 to 1, so that clients do not return together. 0 makes it exact. */
+  readonly retryAfterJitter: number
+}
+
+/**
+ * The rule for what is left out. 60 seconds is where `RecoveryPolicy` stops sleeping, and where the SDKs of Anthropic
+ * and OpenAI stop believing the header.
+ */
+export const hintDefaults = {
+  retryAfter: "minimum",
+  maxRetryAfter: "60 seconds",
+  retryAfterJitter: 0.1
+} as const
+
+/** Defaults: see {@link hintDefaults}. Throws an `InvalidOption` (a `RangeError`) for a number out of range. */
+export const hintRule = (
+  options: {
+    readonly retryAfter?: HintRule["retryAfter"] | undefined
+    readonly maxRetryAfter?: Duration.Input | undefined
+    readonly retryAfterJitter?: number | undefined
+  } = {}
+): HintRule => ({
+  retryAfter: options.retryAfter ?? hintDefaults.retryAfter,
+  maxRetryAfter: read("maxRetryAfter", options.maxRetryAfter ?? hintDefaults.maxRetryAfter),
+  retryAfterJitter: Options.share(
+    "Backoff",
+    "retryAfterJitter",
+    options.retryAfterJitter ?? hintDefaults.retryAfterJitter
+  )
+})
+
+/** Sleep this long, in milliseconds. */
+export interface Wait {
+  readonly _tag: "Wait"
+  readonly millis: number
+}
+
+/** The server named a wait, in milliseconds, that is above the rule's `maxRetryAfter`. */
+export interface TooLong {
+  readonly _tag: "TooLong"
+  readonly retryAfter: number
+}
+
+/**
+ * What to wait, given the `delay` of the formula and the `retryAfter` of the server, both in milliseconds.
+ *
+ * A server's 0 means now, also where it is a minimum. Jitter only lengthens, so a server's wait is never cut short;
+ * `maxRetryAfter` is compared with what the server said, before jitter.
+ */
+export const withHint = (
+  rule: HintRule,
+  delay: number,
+  retryAfter: number | undefined,
+  draw: number
+): Wait | TooLong => {
+  if (retryAfter === undefined || rule.retryAfter === "ignored") return { _tag: "Wait", millis: delay }
+  if (retryAfter > Duration.toMillis(rule.maxRetryAfter)) return { _tag: "TooLong", retryAfter }
+  const named = lengthened(retryAfter, rule.retryAfterJitter, draw)
+  const isFinal = rule.retryAfter === "wins" || named === 0
+  return { _tag: "Wait", millis: isFinal ? named : Math.max(delay, named) }
+}
+
+/** A wait in milliseconds, longer by up to `share` of itself. */
+export const lengthened = (millis: number, share: number, draw: number): number => millis * (1 + share * draw)

@@ -1,0 +1,74 @@
+import { assert, it } from "vitest"
+import { Backoffs } from "@outlast/agent"
+import { Backoff } from "@outlast/resilience"
+
+/** Shortest and longest delay before each of the first retries, in milliseconds. */
+const ranges = (spec: Backoff.Backoff, count: number) =>
+  Array.from({ length: count }, (_, index) => {
+    const { shortest, longest } = Backoff.range(spec, index + 1, undefined)
+    return [shortest, longest]
+  })
+
+const exactly = (...delays: ReadonlyArray<number>) => delays.map((delay) => [delay, delay])
+
+it("CodeBuddy waits 1.5, 3 and 6 seconds, exact", () => {
+  assert.deepStrictEqual(ranges(Backoffs.codebuddy, 3), exactly(1_500, 3_000, 6_000))
+  assert.strictEqual(Backoff.max(Backoffs.codebuddy), 300_000)
+})
+
+it("DECISION_037 waits 1, 2, 4, 8 and 16 seconds, ±20 %, never above 30", () => {
+  assert.deepStrictEqual(ranges(Backoffs.decision037, 6), [
+    [800, 1_200],
+    [1_600, 2_400],
+    [3_200, 4_800],
+    [6_400, 9_600],
+    [12_800, 19_200],
+    [24_000, 30_000]
+  ])
+  assert.strictEqual(Backoff.max(Backoffs.decision037), 30_000)
+})
+
+it("DECISION_037 starts a task again after 1, 2 and 4 minutes", () => {
+  assert.deepStrictEqual(ranges(Backoffs.decision037Restart, 3), exactly(60_000, 120_000, 240_000))
+})
+
+it("s11 waits min(500 · 2^n, 32000) ms, and 0 to 25 % of it more, beyond its cap", () => {
+  const expected = Array.from({ length: 10 }, (_, n) => {
+    const base = Math.min(500 * 2 ** n, 32_000)
+    return [base, base * 1.25]
+  })
+  assert.deepStrictEqual(ranges(Backoffs.s11, 10), expected)
+  assert.deepStrictEqual(expected[9], [32_000, 40_000])
+  assert.strictEqual(Backoff.max(Backoffs.s11), 40_000)
+})
+
+it("nexo-rs waits from 1 to 60 seconds, and to 30 for server errors, decorrelated", () => {
+  assert.deepStrictEqual(Backoff.range(Backoffs.nexoRateLimit, 1, undefined), {
+    shortest: 1_000,
+    longest: 2_000
+  })
+  assert.deepStrictEqual(Backoff.range(Backoffs.nexoRateLimit, 2, 1_700), { shortest: 1_000, longest: 3_400 })
+  assert.deepStrictEqual(Backoff.range(Backoffs.nexoRateLimit, 9, 50_000), {
+    shortest: 1_000,
+    longest: 60_000
+  })
+  assert.deepStrictEqual(Backoff.range(Backoffs.nexoServerError, 9, 50_000), {
+    shortest: 1_000,
+    longest: 30_000
+  })
+  assert.deepStrictEqual(Backoff.range(Backoffs.nexoServerError, 2, 1_700), {
+    shortest: 1_000,
+    longest: 3_400
+  })
+})
+
+it("nexo-rs opens a circuit for 10, 20, 40, 80 and then 120 seconds", () => {
+  assert.deepStrictEqual(
+    ranges(Backoffs.nexoCircuit, 6),
+    exactly(10_000, 20_000, 40_000, 80_000, 120_000, 120_000)
+  )
+})
+
+it("claw0 takes the next key at once", () => {
+  assert.deepStrictEqual(ranges(Backoffs.claw0, 3), exactly(0, 0, 0))
+})

@@ -1,0 +1,611 @@
+/**
+ * Stops calling what keeps failing, and finds out when it is well again.
+ *
+ * A service keyed by **circuit name** (any string: an endpoint, a model, a tool). `execute` and `executeStream`
+ * guard a call; `acquire` gives the permit to code that knows better when a call has ended. Each name has its own
+ * `CircuitState`, made on first use and forgotten when it is idle; the policy is the same for all of them.
+ *
+ * **States.** Closed: calls run and are counted. Open: calls are refused with `CircuitRefused`, at once. Half-open:
+ * a few calls run as probes. Isolated: held open by hand. See `CircuitState` for what leads where.
+ *
+ * **What counts.** A typed failure or a defect is a failure. Interruption is nothing, and neither is a refusal of
+ * another breaker or limiter inside (`Refusal`). `classify` decides otherwise, in every phase. A time limit inside
+ * the guarded call is its failure; outside, it is an interruption.
+ *
+ * **How it composes.** Inside a retry, so that every attempt is seen. Several names are all or none. With
+ * `RedisCircuitStore` processes share what they decided.
+ *
+ * **What it does not do.** It does not retry (`Retry`), limit time (`Effect.timeout`), or ping (`ConnectionMonitor`).
+ *
+ * **Example** (One circuit for an endpoint)
+ *
+ * ```ts
+ * const program = fetchAnswer.pipe(CircuitBreaker.execute("https://api.example.com"))
+ * program.pipe(Effect.provide(CircuitBreaker.layer()))
+ * ```
+ */
+import type { Fiber, Scope } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Option, Queue, Random, Stream } from "effect"
+import * as Check from "../Options.ts"
+import * as Refusal from "../Refusal.ts"
+import { ResilienceEvents } from "../telemetry/ResilienceEvents.ts"
+import * as Counts from "./CircuitCounts.ts"
+import type { CircuitEvent, CircuitTransition } from "./CircuitEvent.ts"
+import type { CircuitPolicy } from "./CircuitPolicy.ts"
+import * as Policy from "./CircuitPolicy.ts"
+import { CircuitRefused } from "./CircuitRefused.ts"
+import * as State from "./CircuitState.ts"
+import { CircuitStore } from "./CircuitStore.ts"
+
+/** How a call ended, for its circuit. `retryAfter`: how long the server wants to be left alone. */
+export type Outcome =
+  | { readonly counts: "success" | "ignored" }
+  | { readonly counts: "failure"; readonly retryAfter?: Duration.Input | undefined }
+
+/** Decides what an exit counts as. Never asked about an interruption; if it throws, the call counts as nothing. */
+export type Classify = (exit: Exit.Exit<unknown, unknown>) => Outcome
+
+export interface CallOptions {
+  /** Default: {@link classify}. */
+  readonly classify?: Classify | undefined
+  /**
+   * Whose attempt this is: attempts with the same value are one call. `Retry` sets it. Default: each is a call of
+   * its own.
+   */
+  readonly call?: unknown
+}
+
+/** One circuit's name, or several: then all let the call through, or none is touched. */
+export type Names = string | ReadonlyArray<string>
+
+/** The right to make one call. The first of its functions that runs counts; later ones do nothing. */
+export interface Permit {
+  readonly succeed: Effect.Effect<void>
+  readonly fail: (options?: { readonly retryAfter?: Duration.Input | undefined }) => Effect.Effect<void>
+  /** The call said nothing about the circuit. Runs by itself when the scope ends first. */
+  readonly ignore: Effect.Effect<void>
+}
+
+/** A circuit as it is now. */
+export interface Status {
+  readonly circuit: string
+  readonly phase: State.Phase
+  readonly generation: number
+  /** Until the next call is let through; only when it is open. */
+  readonly retryAfter: Duration.Duration | undefined
+  /** Failures in a row, as far as the policy counts them. */
+  readonly failures: number
+  /** Openings in a row. */
+  readonly openings: number
+}
+
+export interface Service {
+  readonly execute: (
+    names: Names,
+    options?: CallOptions
+  ) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | CircuitRefused, R>
+  /** One outcome for the whole stream, at its end. A consumer that stops early says nothing. */
+  readonly executeStream: (
+    names: Names,
+    options?: CallOptions
+  ) => <A, E, R>(self: Stream.Stream<A, E, R>) => Stream.Stream<A, E | CircuitRefused, R>
+  readonly acquire: (
+    names: Names,
+    options?: Pick<CallOptions, "call">
+  ) => Effect.Effect<Permit, CircuitRefused, Scope.Scope>
+  /** Reads the circuit; changes nothing, not even for one whose time is up. */
+  readonly state: (name: string) => Effect.Effect<Status>
+  /** Whether the next call would be let through. */
+  readonly available: (names: Names) => Effect.Effect<boolean>
+  /** Forces the circuit open: for the policy's time, or for `length`. */
+  readonly trip: (name: string, length?: Duration.Input) => Effect.Effect<void>
+  /** Forces the circuit closed, with nothing counted. An isolated one stays isolated. */
+  readonly reset: (name: string) => Effect.Effect<void>
+  /** Holds the circuit open until the scope ends. Several scopes may hold it. */
+  readonly isolate: (name: string) => Effect.Effect<void, never, Scope.Scope>
+  /** All circuits that are known. */
+  readonly list: Effect.Effect<ReadonlyArray<Status>>
+  /** Changes of phase, once each and in order, from the subscription on. A slow reader loses the oldest. */
+  readonly transitions: Stream.Stream<CircuitTransition>
+}
+
+export class CircuitBreaker extends Context.Service<CircuitBreaker, Service>()(
+  "@outlast/resilience/breaker/CircuitBreaker"
+) {}
+
+export interface Options extends Policy.Options {
+  /** Circuits that are remembered before idle ones are forgotten. Default 10,000. */
+  readonly maxCircuits?: number | undefined
+  /** A circuit that is not used for so long is idle. Default 10 minutes. */
+  readonly idleAfter?: Duration.Input | undefined
+}
+
+export const defaults = { ...Policy.defaults, maxCircuits: 10_000, idleAfter: "10 minutes" } as const
+
+/** Transitions that a reader, and events that `ResilienceEvents`, may be behind. */
+const capacity = 1_024
+
+/**
+ * What an exit counts as unless told otherwise: success, failure, or nothing for a {@link Refusal}. A `retryAfter`
+ * of the error (a Duration) is taken along.
+ */
+export const classify: Classify = (exit) => {
+  if (Exit.isSuccess(exit)) return succeeded
+  const errors = exit.cause.reasons.flatMap((reason) => (Cause.isFailReason(reason) ? [reason.error] : []))
+  const refused = errors.length > 0 && errors.every(Refusal.isRefusal) && !Cause.hasDies(exit.cause)
+  if (refused) return ignored
+  const retryAfter = errors.map(retryAfterOf).find((known) => known !== undefined)
+  return { counts: "failure", retryAfter }
+}
+
+/**
+ * A breaker for the enclosing scope. Throws an `InvalidOption`, a `RangeError`, for an option out of its range.
+ */
+export const make = (options: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
+  Effect.suspend(() => {
+    const policy = Policy.make(options)
+    const limit = Check.positiveInteger(
+      "CircuitBreaker",
+      "maxCircuits",
+      options.maxCircuits ?? defaults.maxCircuits
+    )
+    const idle = Check.millis("CircuitBreaker", "idleAfter", options.idleAfter ?? defaults.idleAfter)
+    return build(policy, limit, idle)
+  })
+
+/** The layer of {@link make}. */
+export const layer = (options?: Options): Layer.Layer<CircuitBreaker> =>
+  Layer.effect(CircuitBreaker, make(options))
+
+/** Guards an effect with the {@link CircuitBreaker} of its environment. */
+export const execute =
+  (names: Names, options?: CallOptions) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R | CircuitBreaker> =>
+    Effect.flatMap(CircuitBreaker, (breaker) => breaker.execute(names, options)(self))
+
+/** Guards a stream with the {@link CircuitBreaker} of its environment. */
+export const executeStream =
+  (names: Names, options?: CallOptions) =>
+  <A, E, R>(self: Stream.Stream<A, E, R>): Stream.Stream<A, E | CircuitRefused, R | CircuitBreaker> =>
+    Stream.unwrap(Effect.map(CircuitBreaker, (breaker) => breaker.executeStream(names, options)(self)))
+
+const succeeded: Outcome = { counts: "success" }
+const ignored: Outcome = { counts: "ignored" }
+
+const retryAfterOf = (error: unknown): Duration.Duration | undefined => {
+  if (typeof error !== "object" || error === null || !("retryAfter" in error)) return undefined
+  return Duration.isDuration(error.retryAfter) ? error.retryAfter : undefined
+}
+
+/** A circuit's place. Only this file changes `state`, and only without a pause between reading and writing it. */
+interface Cell {
+  readonly circuit: string
+  state: State.CircuitState
+  /** Attempts with a call of theirs that are under way. */
+  running: number
+}
+
+/** The services that a change of state needs, from the fiber that made it. */
+type AnyFiber = Fiber.Fiber<unknown, unknown>
+const monotonic = (fiber: AnyFiber): number =>
+  Number(fiber.getRef(Clock.Clock).monotonicTimeNanosUnsafe()) / 1e6
+const draw = (fiber: AnyFiber): number => fiber.getRef(Random.Random).nextDoubleUnsafe()
+
+/** One circuit's part of a permit. */
+interface Share {
+  readonly cell: Cell
+  readonly grant: State.Grant
+  readonly started: number
+  readonly call: unknown
+}
+
+let breakers = 0
+
+const build = (
+  policy: CircuitPolicy,
+  limit: number,
+  idle: number
+): Effect.Effect<Service, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const cells = new Map<string, Cell>()
+    // A queue for each reader: in one hub for all, the slowest would take from the others.
+    const readers = new Set<Queue.Queue<CircuitTransition, Cause.Done>>()
+    yield* Effect.addFinalizer(() => Effect.sync(() => readers.forEach((reader) => Queue.endUnsafe(reader))))
+    const publish = yield* publisher
+    const store = yield* CircuitStore
+    const instance = `${yield* Random.nextInt}-${++breakers}`
+    const timesCalls = policy.rate !== undefined && policy.rate.slow !== Infinity
+    let holders = 0
+    let sweepAt = limit
+
+    const cellOf = (circuit: string, fiber: AnyFiber): Cell => {
+      const known = cells.get(circuit)
+      if (known !== undefined) return known
+      if (cells.size >= sweepAt) sweep(monotonic(fiber))
+      const cell: Cell = { circuit, state: State.initial, running: 0 }
+      cells.set(circuit, cell)
+      return cell
+    }
+
+    // Its cost is spread over the circuits that were added since the last time.
+    const sweep = (now: number): void => {
+      for (const [circuit, { state, running }] of cells) {
+        if (running === 0 && State.isForgettable(state, now, idle)) cells.delete(circuit)
+      }
+      for (const [circuit, { state, running }] of cells) {
+        if (cells.size < limit) break
+        if (running === 0 && state.phase === "closed") cells.delete(circuit)
+      }
+      sweepAt = Math.max(limit, 2 * cells.size)
+    }
+
+    /** The one place where a circuit changes. */
+    const move = (
+      cell: Cell,
+      after: State.CircuitState,
+      fiber: AnyFiber,
+      how: "counted" | "by hand" | "told"
+    ): void => {
+      const before = cell.state
+      if (after === before) return
+      // What a store says of a closed circuit that is closed here too: this process has counted more.
+      if (
+        how === "told" &&
+        after.phase === "closed" &&
+        before.phase === "closed" &&
+        after.generation === before.generation
+      )
+        return
+      const current = cells.get(cell.circuit)
+      // It was forgotten while a call was under way: what the call found out still counts, unless it was made anew.
+      if (current === undefined) cells.set(cell.circuit, cell)
+      else if (current !== cell) return
+      cell.state = after
+      if (how === "by hand" || (how === "counted" && after.generation !== before.generation)) {
+        shared?.share({ circuit: cell.circuit, before, after, byHand: how === "by hand" })
+      }
+      if (after.phase === before.phase && !(after.phase === "open" && after.generation !== before.generation))
+        return
+      const event: CircuitTransition = {
+        _tag: "CircuitTransition",
+        at: fiber.getRef(Clock.Clock).currentTimeMillisUnsafe(),
+        circuit: cell.circuit,
+        from: before.phase,
+        to: after.phase,
+        generation: after.generation,
+        ...(after.phase === "open" ? { cause: after.cause, openFor: after.until - after.since } : {})
+      }
+      for (const reader of readers) Queue.offerUnsafe(reader, event)
+      publish(fiber, event)
+    }
+
+    const shared = yield* store === undefined
+      ? Effect.succeed(undefined)
+      : store.attach({
+          policy,
+          adopt: (circuit, state) =>
+            Effect.withFiber((fiber) => {
+              move(cellOf(circuit, fiber), state, fiber, "told")
+              return Effect.void
+            }),
+          publish: (event) =>
+            Effect.withFiber((fiber) => {
+              publish(fiber, event)
+              return Effect.void
+            })
+        })
+    const isLocal = (): boolean => shared === undefined || shared.isCurrent()
+
+    const refused = (
+      circuit: string,
+      { reason, retryAfter }: { reason: CircuitRefused["reason"]; retryAfter: number | undefined },
+      fiber: AnyFiber
+    ): Effect.Effect<never, CircuitRefused> => {
+      const at = fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
+      publish(fiber, { _tag: "CircuitRefusal", at, circuit, reason, retryAfter })
+      const wait = retryAfter === undefined ? undefined : Duration.millis(retryAfter)
+      return Effect.fail(new CircuitRefused({ circuit, reason, retryAfter: wait }))
+    }
+
+    const admitOne = (
+      circuit: string,
+      call: unknown,
+      fiber: AnyFiber
+    ): Effect.Effect<Share, CircuitRefused> => {
+      const cell = cellOf(circuit, fiber)
+      const now = monotonic(fiber)
+      const holder = `${instance}-${++holders}`
+      if (!isLocal()) return refused(circuit, { reason: "store", retryAfter: undefined }, fiber)
+      const [admission, after] = State.admit(policy, cell.state, holder, now)
+      if (!admission.granted) return refused(circuit, admission.refusal, fiber)
+      const enter = ({ grant }: { readonly grant: State.Grant }): Share => {
+        cell.running++
+        return { cell, grant, started: now, call }
+      }
+      if (shared === undefined || admission.grant.holder === undefined) {
+        move(cell, after, fiber, "told")
+        return Effect.succeed(enter(admission))
+      }
+      return Effect.flatMap(shared.admit(circuit, holder), (answer) => {
+        if (answer === undefined) {
+          if (!isLocal()) return refused(circuit, { reason: "store", retryAfter: undefined }, fiber)
+          // Decided anew: the circuit may have changed while the store was asked.
+          const [alone, next] = State.admit(policy, cell.state, holder, monotonic(fiber))
+          if (!alone.granted) return refused(circuit, alone.refusal, fiber)
+          move(cell, next, fiber, "told")
+          return Effect.succeed(enter(alone))
+        }
+        const state = answer.state ?? State.reset(cell.state, monotonic(fiber))
+        move(cell, state, fiber, "told")
+        if (answer.granted || state.phase === "closed") {
+          const probe = answer.granted ? holder : undefined
+          return Effect.succeed(enter({ grant: { generation: state.generation, holder: probe } }))
+        }
+        const [again] = State.admit(policy, state, holder, monotonic(fiber))
+        return refused(
+          circuit,
+          again.granted ? { reason: "half-open", retryAfter: undefined } : again.refusal,
+          fiber
+        )
+      })
+    }
+
+    const endOne = (
+      { cell, grant, started, call }: Share,
+      outcome: Outcome,
+      fiber: AnyFiber
+    ): Effect.Effect<void> => {
+      const now = monotonic(fiber)
+      const others = cell.running > 1
+      cell.running--
+      const ended: State.Ended =
+        outcome.counts === "ignored"
+          ? { outcome: "ignored" }
+          : {
+              outcome: outcome.counts,
+              retryAfter: outcome.counts === "failure" ? hintOf(outcome.retryAfter) : undefined,
+              took: now - started,
+              call,
+              concurrent: others
+            }
+      const chance = draw(fiber)
+      const settled = (): State.CircuitState => State.settle(policy, cell.state, grant, ended, now, chance)
+      if (shared === undefined || grant.holder === undefined) {
+        move(cell, settled(), fiber, "counted")
+        return Effect.void
+      }
+      return Effect.map(shared.settle(cell.circuit, grant, ended, cell.state, chance), (state) => {
+        if (state === undefined) move(cell, settled(), fiber, "counted")
+        else move(cell, state, fiber, "told")
+      })
+    }
+
+    /** Asks the circuits in the order of their names, so that two calls never hold half of what both need. */
+    const admit = (names: Names, call: unknown): Effect.Effect<ReadonlyArray<Share>, CircuitRefused> =>
+      Effect.withFiber((fiber) => {
+        if (typeof names === "string") return Effect.map(admitOne(names, call, fiber), (share) => [share])
+        const all = [...new Set(names)].sort()
+        // Before any is touched: one whose time is up would become half-open for nothing.
+        const now = monotonic(fiber)
+        for (const name of isLocal() ? all : []) {
+          const known = cells.get(name)?.state ?? State.initial
+          const [admission] = State.admit(policy, known, "", now)
+          if (!admission.granted) return refused(name, admission.refusal, fiber)
+        }
+        const held: Array<Share> = []
+        return Effect.forEach(
+          all,
+          (name) => Effect.map(admitOne(name, call, fiber), (share) => void held.push(share)),
+          { discard: true }
+        ).pipe(
+          Effect.onError(() => end(held, ignored)),
+          Effect.as(held)
+        )
+      })
+
+    const end = (shares: ReadonlyArray<Share>, outcome: Outcome): Effect.Effect<void> =>
+      Effect.withFiber((fiber) =>
+        Effect.forEach(shares, (share) => endOne(share, outcome, fiber), { discard: true })
+      )
+
+    const guarded = <A, E, R>(
+      names: Names,
+      { classify: judge = classify, call }: CallOptions,
+      self: Effect.Effect<A, E, R>
+    ): Effect.Effect<A, E | CircuitRefused, R> =>
+      Effect.uninterruptibleMask((restore) =>
+        Effect.flatMap(admit(names, call), (shares) =>
+          Effect.onExit(restore(self), (exit) => end(shares, outcomeOf(judge, exit)))
+        )
+      )
+
+    const executeOne =
+      (name: string, options: CallOptions) =>
+      <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
+        if (timesCalls || options.call !== undefined) return guarded(name, options, self)
+        const { classify: judge } = options
+        // A closed circuit admits without a trace: no clock, no lease, nothing to give back.
+        return Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
+          const cell = cellOf(name, fiber)
+          const admitted = cell.state
+          if (admitted.phase !== "closed" || !isLocal()) return guarded(name, options, self)
+          return Effect.onExitPrimitive(
+            self,
+            (exit) => {
+              const { state } = cell
+              if (judge === undefined && exit._tag === "Success") {
+                if (state.phase !== "closed" || Counts.unmoved(policy, state.counts)) return undefined
+              }
+              const outcome = outcomeOf(judge ?? classify, exit)
+              if (outcome.counts === "ignored") return undefined
+              cell.running++
+              endOne(
+                {
+                  cell,
+                  grant: { generation: admitted.generation, holder: undefined },
+                  started: 0,
+                  call: undefined
+                },
+                outcome,
+                fiber
+              )
+              return undefined
+            },
+            true
+          )
+        })
+      }
+
+    const acquire: Service["acquire"] = (names, { call } = {}) =>
+      Effect.map(
+        Effect.acquireRelease(
+          Effect.map(admit(names, call), (shares) => {
+            let open = true
+            return (outcome: Outcome): Effect.Effect<void> =>
+              Effect.uninterruptible(
+                Effect.suspend(() => {
+                  if (!open) return Effect.void
+                  open = false
+                  return end(shares, outcome)
+                })
+              )
+          }),
+          (settle) => settle(ignored)
+        ),
+        (settle): Permit => ({
+          succeed: settle(succeeded),
+          fail: (options) => settle({ counts: "failure", retryAfter: options?.retryAfter }),
+          ignore: settle(ignored)
+        })
+      )
+
+    const executeStream: Service["executeStream"] =
+      (names, { classify: judge = classify, call } = {}) =>
+      (self) =>
+        Stream.unwrap(
+          Effect.map(acquire(names, { call }), (permit) => {
+            const settle = (exit: Exit.Exit<unknown, unknown>): Effect.Effect<void> => {
+              const outcome = outcomeOf(judge, exit)
+              return outcome.counts === "failure"
+                ? permit.fail(outcome)
+                : outcome.counts === "success"
+                  ? permit.succeed
+                  : permit.ignore
+            }
+            return self.pipe(
+              Stream.tapCause((cause) => settle(Exit.failCause(cause))),
+              Stream.onEnd(settle(Exit.void))
+            )
+          })
+        )
+
+    const statusOf = (circuit: string, state: State.CircuitState, now: number): Status => {
+      const phase = State.phaseAt(state, now)
+      return {
+        circuit,
+        phase,
+        generation: state.generation,
+        retryAfter:
+          state.phase === "open" && phase === "open" ? Duration.millis(state.until - now) : undefined,
+        failures: state.phase === "closed" ? state.counts.streak.length : 0,
+        openings: state.openings
+      }
+    }
+
+    const byHand = (
+      name: string,
+      next: (state: State.CircuitState, now: number, draw: number) => State.CircuitState
+    ) =>
+      Effect.withFiber((fiber) => {
+        const cell = cellOf(name, fiber)
+        move(cell, next(cell.state, monotonic(fiber), draw(fiber)), fiber, "by hand")
+        return Effect.void
+      })
+
+    return {
+      execute: (names, options = {}) =>
+        typeof names === "string" ? executeOne(names, options) : (self) => guarded(names, options, self),
+      executeStream,
+      acquire,
+      state: (name) =>
+        Effect.withFiber((fiber) =>
+          Effect.succeed(statusOf(name, cells.get(name)?.state ?? State.initial, monotonic(fiber)))
+        ),
+      available: (names) =>
+        Effect.withFiber((fiber) => {
+          const now = monotonic(fiber)
+          const all = typeof names === "string" ? [names] : names
+          return Effect.succeed(
+            isLocal() &&
+              all.every((name) => State.available(policy, cells.get(name)?.state ?? State.initial, now))
+          )
+        }),
+      trip: (name, length) =>
+        Effect.suspend(() => {
+          const fixed =
+            length === undefined ? undefined : Check.millis("CircuitBreaker", "trip.length", length)
+          return byHand(name, (state, now, chance) => State.trip(policy, state, now, chance, fixed))
+        }),
+      reset: (name) => byHand(name, State.reset),
+      isolate: (name) =>
+        Effect.suspend(() => {
+          const holder = `${instance}-${++holders}`
+          return Effect.acquireRelease(
+            byHand(name, (state, now) => State.isolate(state, holder, now)),
+            () => byHand(name, (state, now) => State.release(state, holder, now))
+          )
+        }),
+      list: Effect.withFiber((fiber) => {
+        const now = monotonic(fiber)
+        return Effect.succeed([...cells.values()].map(({ circuit, state }) => statusOf(circuit, state, now)))
+      }),
+      transitions: Stream.unwrap(
+        Effect.map(
+          Effect.acquireRelease(
+            Effect.tap(Queue.sliding<CircuitTransition, Cause.Done>(capacity), (reader) =>
+              Effect.sync(() => readers.add(reader))
+            ),
+            (reader) => Effect.sync(() => readers.delete(reader))
+          ),
+          Stream.fromQueue
+        )
+      )
+    }
+  })
+
+/** A hint that is no duration is no hint: the failure counts all the same. */
+const hintOf = (retryAfter: Duration.Input | undefined): number | undefined =>
+  retryAfter === undefined
+    ? undefined
+    : Option.getOrUndefined(Option.map(Duration.fromInput(retryAfter), Duration.toMillis))
+
+/** Interruption alone is nothing, whatever the classifier would say. */
+const outcomeOf = (judge: Classify, exit: Exit.Exit<unknown, unknown>): Outcome => {
+  if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)) return ignored
+  try {
+    return judge(exit)
+  } catch {
+    return ignored
+  }
+}
+
+/**
+ * Hands events to the `ResilienceEvents` of the fiber they came from, in order, from a fiber of its own: no
+ * observer can hold up a call, change its result, or see events in another order.
+ */
+const publisher: Effect.Effect<(fiber: AnyFiber, event: CircuitEvent) => void, never, Scope.Scope> =
+  Effect.gen(function* () {
+    const queue = yield* Queue.sliding<Effect.Effect<void>>(capacity)
+    yield* Queue.take(queue).pipe(
+      Effect.flatMap((publish) => Effect.ignoreCause(publish)),
+      Effect.forever,
+      Effect.forkScoped({ startImmediately: true })
+    )
+    return (fiber: AnyFiber, event: CircuitEvent) => {
+      const events = fiber.getRef(ResilienceEvents)
+      Queue.offerUnsafe(
+        queue,
+        Effect.suspend(() => events.publish(event))
+      )
+    }
+  })

@@ -1,0 +1,143 @@
+/**
+ * What a closed circuit remembers of its calls, and whether that is enough to open it. Pure.
+ *
+ * Two memories, both bounded: the failures in a row (at most as many as trip), and ten slices of the rate's
+ * window. Nothing is remembered for a policy that is off. Times are monotonic milliseconds.
+ */
+import type { CircuitPolicy, RatePolicy } from "./CircuitPolicy.ts"
+import { distinctCalls } from "./CircuitPolicy.ts"
+
+/** A call that ended. */
+export interface Sample {
+  readonly failed: boolean
+  /** Milliseconds; read only where the policy asks for slow calls. */
+  readonly took?: number | undefined
+  /** Whose attempt it was. Undefined: a call of its own. */
+  readonly call?: unknown
+  /** Whether another call used the circuit meanwhile. */
+  readonly concurrent?: boolean | undefined
+}
+
+interface Failure {
+  readonly at: number
+  readonly call: unknown
+  readonly concurrent: boolean
+}
+
+interface Slice {
+  /** Which of the window's slices since time zero. */
+  readonly index: number
+  /** Its last call. */
+  readonly at: number
+  readonly calls: number
+  readonly failures: number
+  readonly slow: number
+}
+
+export interface CircuitCounts {
+  /** The failures since the last success, oldest first. */
+  readonly streak: ReadonlyArray<Failure>
+  readonly slices: ReadonlyArray<Slice>
+}
+
+/** Why a circuit opened. */
+export type Trip = "consecutive" | "failure-rate" | "slow-rate"
+
+export const empty: CircuitCounts = { streak: [], slices: [] }
+
+/** The slices of a rate's window. More would forget more evenly and cost more. */
+export const slices = 10
+
+/** A success that changes nothing: the usual case, decided without the time. */
+export const unmoved = (policy: CircuitPolicy, counts: CircuitCounts): boolean =>
+  policy.rate === undefined && counts.streak.length === 0
+
+/** Remembers a call. */
+export const add = (
+  { consecutive, rate }: CircuitPolicy,
+  counts: CircuitCounts,
+  sample: Sample,
+  now: number
+): CircuitCounts => ({
+  streak:
+    consecutive === undefined ? empty.streak : nextStreak(counts.streak, sample, consecutive.failures, now),
+  slices: rate === undefined ? empty.slices : nextSlices(counts.slices, sample, rate, now)
+})
+
+/** Why the circuit must open now, if it must. */
+export const trip = (
+  { consecutive, rate }: CircuitPolicy,
+  { streak, slices }: CircuitCounts,
+  now: number
+): Trip | undefined => {
+  if (consecutive !== undefined && isStreak(streak, consecutive, now)) return "consecutive"
+  if (rate === undefined) return undefined
+  const { calls, failures, slow } = total(slices, rate, now)
+  if (calls < rate.minimumCalls) return undefined
+  if (failures / calls >= rate.failures) return "failure-rate"
+  return slow / calls >= rate.slow ? "slow-rate" : undefined
+}
+
+const nextStreak = (
+  streak: ReadonlyArray<Failure>,
+  { failed, call, concurrent = false }: Sample,
+  failures: number,
+  now: number
+): ReadonlyArray<Failure> =>
+  failed ? [...streak, { at: now, call, concurrent }].slice(-failures) : empty.streak
+
+const isStreak = (
+  streak: ReadonlyArray<Failure>,
+  { failures, within }: NonNullable<CircuitPolicy["consecutive"]>,
+  now: number
+): boolean => {
+  if (streak.length < failures || streak.some(({ at }) => now - at >= within)) return false
+  const named = new Set(streak.flatMap(({ call }) => (call === undefined ? [] : [call])))
+  const calls = named.size + streak.filter(({ call }) => call === undefined).length
+  const alone = calls === 1 && !streak.some(({ concurrent }) => concurrent)
+  return alone || calls >= Math.min(distinctCalls, failures)
+}
+
+const width = ({ window }: RatePolicy): number => window / slices
+
+/** A slice counts while all of it lies within the window, so that nothing older ever does. */
+const counts = (rate: RatePolicy, now: number) => {
+  const oldest = now - rate.window
+  return ({ index }: Slice): boolean => index * width(rate) > oldest
+}
+
+const nextSlices = (
+  known: ReadonlyArray<Slice>,
+  { failed, took = 0 }: Sample,
+  rate: RatePolicy,
+  now: number
+): ReadonlyArray<Slice> => {
+  const index = Math.floor(now / width(rate))
+  const kept = known.filter(counts(rate, now))
+  const last = kept.at(-1)
+  const current = last?.index === index ? last : { index, at: now, calls: 0, failures: 0, slow: 0 }
+  return [
+    ...(last === current ? kept.slice(0, -1) : kept),
+    {
+      index,
+      at: now,
+      calls: current.calls + 1,
+      failures: current.failures + (failed ? 1 : 0),
+      slow: current.slow + (took > rate.slowerThan ? 1 : 0)
+    }
+  ]
+}
+
+const total = (
+  known: ReadonlyArray<Slice>,
+  rate: RatePolicy,
+  now: number
+): { readonly calls: number; readonly failures: number; readonly slow: number } =>
+  known.filter(counts(rate, now)).reduce(
+    (sum, slice) => ({
+      calls: sum.calls + slice.calls,
+      failures: sum.failures + slice.failures,
+      slow: sum.slow + slice.slow
+    }),
+    { calls: 0, failures: 0, slow: 0 }
+  )

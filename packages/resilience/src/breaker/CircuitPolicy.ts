@@ -1,0 +1,170 @@
+/**
+ * When a circuit opens, for how long, and what it takes to close again: validated data.
+ *
+ * Times are milliseconds here; users write `Duration.Input` in {@link Options}.
+ */
+import type { Duration } from "effect"
+import * as Check from "../Options.ts"
+import * as Backoff from "../retry/Backoff.ts"
+
+/** What opens a closed circuit. With both, either does. */
+export interface TripOptions {
+  /**
+   * So many failures in a row. Where several calls share the circuit, they must come from at least three
+   * distinct calls (or from `failures` calls, where that is fewer): one call's own attempts prove little.
+   * `false` turns it off.
+   */
+  readonly consecutive?:
+    | {
+        /** Default 5. */
+        readonly failures?: number | undefined
+        /** They count only if they happened within this time. Default: however long ago. */
+        readonly within?: Duration.Input | undefined
+      }
+    | false
+    | undefined
+  /** A share of the calls of the last while. Default: off. */
+  readonly rate?:
+    | {
+        /** Nothing older counts; what is up to a tenth younger may not count either. Default 1 minute. */
+        readonly window?: Duration.Input | undefined
+        /** Below so many calls in the window the rates say nothing. Default 10. */
+        readonly minimumCalls?: number | undefined
+        /** Opens at this share of failures, exactly or above. Default 0.5; `false`: off. */
+        readonly failures?: number | false | undefined
+        /** Opens at this share of slow calls, exactly or above. Default: off. Needs `slowerThan`. */
+        readonly slow?: number | undefined
+        /** A call that takes longer is slow, even when it succeeds. */
+        readonly slowerThan?: Duration.Input | undefined
+      }
+    | undefined
+}
+
+export interface HalfOpenOptions {
+  /** Probes at a time. Default 1. */
+  readonly permits?: number | undefined
+  /** Probes that must succeed. Default 2. */
+  readonly successes?: number | undefined
+  /** Of so many; once too many have failed for that, the circuit opens again. Default: `successes`. */
+  readonly outOf?: number | undefined
+  /** A probe that has not ended by then loses its permit, and its outcome no longer counts. Default 1 minute. */
+  readonly probeLimit?: Duration.Input | undefined
+}
+
+export interface Options {
+  readonly trip?: TripOptions | undefined
+  readonly halfOpen?: HalfOpenOptions | undefined
+  /**
+   * How long the circuit stays open, by the number of openings in a row. Default 10 s ×2, cap 120 s, ±10 %
+   * inside the cap. An opening is the first one again after the circuit stayed closed as long as the last lasted.
+   */
+  readonly open?: Backoff.Backoff | undefined
+  /** No `retryAfter` of a failure keeps the circuit open for longer. Default 1 hour. */
+  readonly maxRetryAfter?: Duration.Input | undefined
+}
+
+export interface RatePolicy {
+  readonly window: number
+  readonly minimumCalls: number
+  /** Infinity: off. */
+  readonly failures: number
+  /** Infinity: off. */
+  readonly slow: number
+  readonly slowerThan: number
+}
+
+export interface CircuitPolicy {
+  readonly consecutive: { readonly failures: number; readonly within: number } | undefined
+  readonly rate: RatePolicy | undefined
+  readonly permits: number
+  readonly successes: number
+  readonly outOf: number
+  readonly probeLimit: number
+  readonly open: Backoff.Backoff
+  readonly maxRetryAfter: number
+}
+
+export const defaults = {
+  consecutive: { failures: 5 },
+  rate: { window: "1 minute", minimumCalls: 10, failures: 0.5 },
+  halfOpen: { permits: 1, successes: 2, probeLimit: "1 minute" },
+  open: Backoff.exponential({ initial: "10 seconds", factor: 2, cap: "120 seconds", jitter: 0.1 }),
+  maxRetryAfter: "1 hour"
+} as const
+
+/** With concurrency above one, failures of fewer calls do not trip a circuit. */
+export const distinctCalls = 3
+
+/** Throws an `InvalidOption` (a `RangeError`) that names the field, its value and what is allowed. */
+export const make = ({ trip = {}, halfOpen = {}, open, maxRetryAfter }: Options = {}): CircuitPolicy => {
+  const successes = positive("halfOpen.successes", halfOpen.successes ?? defaults.halfOpen.successes)
+  const { consecutive, rate } = trip
+  Check.check(
+    consecutive !== false || rate !== undefined,
+    module,
+    "trip",
+    trip,
+    "a policy that can open the circuit: consecutive, rate or both"
+  )
+  if (open !== undefined) Backoff.validate(open, "CircuitBreaker: open")
+  return {
+    consecutive:
+      consecutive === false
+        ? undefined
+        : {
+            failures: positive(
+              "trip.consecutive.failures",
+              consecutive?.failures ?? defaults.consecutive.failures
+            ),
+            within:
+              consecutive?.within === undefined
+                ? Infinity
+                : atLeastOneMilli("trip.consecutive.within", consecutive.within)
+          },
+    rate: rate === undefined ? undefined : ratePolicy(rate),
+    permits: positive("halfOpen.permits", halfOpen.permits ?? defaults.halfOpen.permits),
+    successes,
+    outOf: Check.integer(module, "halfOpen.outOf", halfOpen.outOf ?? successes, { min: successes }),
+    probeLimit: atLeastOneMilli("halfOpen.probeLimit", halfOpen.probeLimit ?? defaults.halfOpen.probeLimit),
+    open: open ?? defaults.open,
+    maxRetryAfter: Check.millis(module, "maxRetryAfter", maxRetryAfter ?? defaults.maxRetryAfter)
+  }
+}
+
+const module = "CircuitBreaker"
+
+const ratePolicy = (rate: NonNullable<TripOptions["rate"]>): RatePolicy => {
+  const { failures = defaults.rate.failures, slow, slowerThan } = rate
+  Check.check(
+    failures !== false || slow !== undefined,
+    module,
+    "trip.rate.failures",
+    failures,
+    "a share from 0 to 1 unless trip.rate.slow is set"
+  )
+  Check.check(
+    (slow === undefined) === (slowerThan === undefined),
+    module,
+    "trip.rate.slowerThan",
+    slowerThan,
+    "set together with trip.rate.slow"
+  )
+  return {
+    window: atLeastOneMilli("trip.rate.window", rate.window ?? defaults.rate.window),
+    minimumCalls: positive("trip.rate.minimumCalls", rate.minimumCalls ?? defaults.rate.minimumCalls),
+    failures: failures === false ? Infinity : positiveShare("trip.rate.failures", failures),
+    slow: slow === undefined ? Infinity : positiveShare("trip.rate.slow", slow),
+    slowerThan: slowerThan === undefined ? Infinity : Check.millis(module, "trip.rate.slowerThan", slowerThan)
+  }
+}
+
+const positive = (field: string, value: number): number => Check.positiveInteger(module, field, value)
+
+/** A rate of 0 would open the circuit with the first call. */
+const positiveShare = (field: string, value: number): number => {
+  Check.check(value > 0 && value <= 1, module, field, value, "a share above 0, at most 1")
+  return value
+}
+
+const atLeastOneMilli = (field: string, value: Duration.Input): number =>
+  Check.millis(module, field, value, { min: "1 milli" })

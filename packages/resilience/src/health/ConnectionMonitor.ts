@@ -1,0 +1,545 @@
+/**
+ * Is it alive? Health of connections by name: endpoints, and sessions such as a child process, a socket, a
+ * terminal pane or a browser tab.
+ *
+ * States of a name: **unknown** (too few outcomes, counts as healthy), **healthy**, **unhealthy** (at least half
+ * of the last calls and pings failed: see `HealthWindow`), **dead** (a probe, or the program, said so). Unhealthy
+ * passes by itself; dead is final until the name is registered again.
+ *
+ * - `guard(name)(effect)` checks before a call, and records how it ended and how long it took. An interruption is
+ *   no outcome, and neither is a refusal: of a circuit, a limiter, another monitor.
+ * - `register(name, { ping, probe })` asks in the background until its scope ends: a **ping** says how it does, a
+ *   **probe** whether it still exists. Both may fail with {@link ProbeError}, which means that the question could
+ *   not be asked: then an event says so and health stays as it was. A broken thermometer is no fever.
+ * - While a name is unhealthy, one call or ping may find out after each `cooldown`, so that it recovers whether
+ *   or not it is registered, and whether or not anybody calls.
+ *
+ * **Memory and time.** All state is in the memory of the process. A name takes one bounded window, no timer and no
+ * fiber; a registered name takes one fiber, which sleeps between questions. Names that are not registered are
+ * bounded in number (`maxIdle`) and forgotten when unused for `idleFor`, both seen to when a new name comes. A
+ * forgotten name is unknown, even if it was dead. Everything is measured with the monotonic clock; only events and {@link Status} have
+ * Unix times.
+ *
+ * It composes outside or inside a retry like any check: inside, each attempt is checked and recorded. Where a
+ * `CircuitBreaker` guards the same calls, the monitor adds what a breaker has no means for: pings without calls,
+ * death, latency.
+ *
+ * It does not retry, reconnect or restart anything, it does not interrupt calls that are under way when a session
+ * dies, and it shares nothing between processes.
+ *
+ * **Example** (A child process and an endpoint)
+ *
+ * ```ts
+ * const program = Effect.gen(function* () {
+ *   const monitor = yield* ConnectionMonitor.ConnectionMonitor
+ *   yield* monitor.register("worker", {
+ *     probe: Effect.sync(() => (child.exitCode === null ? "alive" : "dead"))
+ *   })
+ *   return yield* monitor.guard(["worker", "https://api.example.com"])(call)
+ * })
+ * ```
+ */
+import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Semaphore } from "effect"
+import type { Scope } from "effect"
+import * as Check from "../Options.ts"
+import * as Refusal from "../Refusal.ts"
+import * as ResilienceEvents from "../telemetry/ResilienceEvents.ts"
+import type { ConnectionEvent } from "./ConnectionEvent.ts"
+import type { ConnectionState, Event } from "./ConnectionState.ts"
+import * as Connection from "./ConnectionState.ts"
+import { Connections } from "./Connections.ts"
+import type { Watched } from "./Connections.ts"
+import * as HealthWindow from "./HealthWindow.ts"
+import { ProbeError, SessionDead, Unhealthy } from "./NotHealthy.ts"
+import type { NotHealthy } from "./NotHealthy.ts"
+
+// -----------------------------------------------------------------------------
+// Model
+// -----------------------------------------------------------------------------
+
+/** One name, or all that a call depends on: it is made when every one of them allows it, and counts for each. */
+export type Names = string | ReadonlyArray<string>
+
+/**
+ * Whether a session still exists. Answer `"dead"` only for what is known; what cannot be found out is a
+ * {@link ProbeError}.
+ */
+export type Probe<R = never> = Effect.Effect<"alive" | "dead", ProbeError, R>
+
+/** What is asked of a registered name. With neither ping nor probe the name is only kept from being forgotten. */
+export interface Registration<E = never, R = never> {
+  /** Its success, failure and latency are outcomes. A {@link ProbeError} or a defect is none. */
+  readonly ping?: Effect.Effect<unknown, E, R> | undefined
+  readonly probe?: Probe<R> | undefined
+  /** How often it is asked; Infinity: only when it is unhealthy. Default: the monitor's. */
+  readonly interval?: Duration.Input | undefined
+  /** How long a ping and a probe may take. Default: the monitor's. */
+  readonly timeout?: Duration.Input | undefined
+}
+
+/** A name at a moment. Times are Unix milliseconds. */
+export interface Status extends Omit<HealthWindow.Reading, "verdict"> {
+  readonly name: string
+  readonly health: HealthWindow.Verdict | "dead"
+  readonly registered: boolean
+  readonly death: Connection.Death | undefined
+}
+
+// -----------------------------------------------------------------------------
+// Errors
+// -----------------------------------------------------------------------------
+
+export { ProbeError, SessionDead, Unhealthy }
+export type { NotHealthy }
+
+// -----------------------------------------------------------------------------
+// Service
+// -----------------------------------------------------------------------------
+
+export interface Service {
+  /**
+   * Asks for `name` until the scope ends, for the first time at once. Registering a name again replaces its
+   * registration; one that was dead starts anew, others keep what is known of them.
+   */
+  readonly register: <E = never, R = never>(
+    name: string,
+    registration: Registration<E, R>
+  ) => Effect.Effect<void, never, R | Scope.Scope>
+  /** Records an outcome that was had elsewhere; `latency` counts where it succeeded. */
+  readonly record: (
+    names: Names,
+    outcome: "success" | "failure",
+    latency?: Duration.Input
+  ) => Effect.Effect<void>
+  /** The check before a call. It reads what is known and asks nobody. */
+  readonly check: (names: Names) => Effect.Effect<void, NotHealthy>
+  /** Checks, then runs an effect and records its outcome. */
+  readonly guard: (
+    names: Names
+  ) => <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E | NotHealthy, R>
+  /** Asks a registered name now, and says how it is then. */
+  readonly ask: (name: string) => Effect.Effect<Status>
+  /** Declares a session dead, for what is told and need not be asked: an exit event, a closed socket. */
+  readonly died: (name: string, reason: string) => Effect.Effect<void>
+  /** Waits until calls may be made; fails when the session dies. It wakes by itself and asks nobody. */
+  readonly awaitHealthy: (name: string) => Effect.Effect<void, SessionDead>
+  readonly status: (name: string) => Effect.Effect<Status>
+  readonly list: Effect.Effect<ReadonlyArray<Status>>
+}
+
+export class ConnectionMonitor extends Context.Service<ConnectionMonitor, Service>()(
+  "@outlast/resilience/health/ConnectionMonitor"
+) {}
+
+// -----------------------------------------------------------------------------
+// Constructors
+// -----------------------------------------------------------------------------
+
+/** For what is left out see {@link defaults}. */
+export interface Options {
+  /** When a name is unhealthy. Default: see `HealthWindow.defaults`. */
+  readonly window?: HealthWindow.Options | undefined
+  /** How often a registered name is asked. Default 30 seconds. */
+  readonly interval?: Duration.Input | undefined
+  /** How long a ping and a probe may take. Default 10 seconds. */
+  readonly timeout?: Duration.Input | undefined
+  /** How long an unhealthy name is left alone between two that find out. Default 10 seconds. */
+  readonly cooldown?: Duration.Input | undefined
+  /** Names that are not registered, at most. Default 10,000. */
+  readonly maxIdle?: number | undefined
+  /** Names that are not registered are forgotten when unused for so long. Default 1 hour. */
+  readonly idleFor?: Duration.Input | undefined
+  /** Which failures of a call are failures of the connection; others are no outcome. Default: all. */
+  readonly counts?: ((cause: Cause.Cause<unknown>) => boolean) | undefined
+}
+
+/** The ping every 30 seconds is DECISION_037's, and so is unhealthy at half. */
+export const defaults = {
+  interval: "30 seconds",
+  timeout: "10 seconds",
+  cooldown: "10 seconds",
+  maxIdle: 10_000,
+  idleFor: "1 hour"
+} as const satisfies Options
+
+export const make = (options: Options = {}): Effect.Effect<Service> =>
+  Effect.sync(() => {
+    const module = "ConnectionMonitor"
+    const interval = intervalOf(options.interval ?? defaults.interval)
+    const timeout = timeoutOf(options.timeout ?? defaults.timeout)
+    const spec: Connection.Spec = {
+      window: HealthWindow.spec(options.window),
+      cooldown: Check.millis(module, "cooldown", options.cooldown ?? defaults.cooldown, { min: "1 millis" }),
+      interval
+    }
+    const connections = new Connections(
+      Check.positiveInteger(module, "maxIdle", options.maxIdle ?? defaults.maxIdle),
+      Check.millis(module, "idleFor", options.idleFor ?? defaults.idleFor, { min: "1 millis" })
+    )
+    const counts = options.counts ?? (() => true)
+
+    // --- what changes a state, and tells
+
+    const change = (watched: Watched, event: Event, clock: Clock.Clock): Effect.Effect<void> => {
+      const before = watched.state
+      watched.state = Connection.step(watched.spec, before, event, monotonic(clock))
+      if (event._tag === "Died") {
+        if (before.death !== undefined) return Effect.void
+        watched.wakeAll()
+        return publish(clock, { _tag: "SessionDied", connection: watched.name, reason: event.reason })
+      }
+      // Otherwise it would be woken by every call.
+      if (Connection.dueAt(watched.state) < Connection.dueAt(before)) watched.wake.openUnsafe()
+      return announce(watched, clock)
+    }
+
+    const announce = (watched: Watched, clock: Clock.Clock): Effect.Effect<void> => {
+      const now = monotonic(clock)
+      const [to, state] = Connection.announce(watched.state, now)
+      if (to === undefined) return Effect.void
+      watched.state = state
+      watched.wakeAll()
+      const { outcomes, failureRate = 0 } = HealthWindow.read(spec.window, state.window, now)
+      const from = to === "healthy" ? "unhealthy" : "healthy"
+      return publish(clock, {
+        _tag: "HealthChanged",
+        connection: watched.name,
+        from,
+        to,
+        outcomes,
+        failureRate
+      })
+    }
+
+    /** All names allow it, or none gives a permit away. */
+    const admit = (names: ReadonlyArray<string>, clock: Clock.Clock): Effect.Effect<void, NotHealthy> => {
+      const now = monotonic(clock)
+      const granted: Array<readonly [Watched, ConnectionState]> = []
+      for (const name of names) {
+        const watched = connections.find(name, now)
+        if (watched === undefined) continue
+        const [admission, state] = Connection.admit(watched.spec, watched.state, now)
+        if (admission._tag !== "Admitted") return Effect.fail(refusal(watched, admission, now))
+        granted.push([watched, state])
+      }
+      let told: Effect.Effect<void> = Effect.void
+      for (const [watched, state] of granted) {
+        watched.state = state
+        // It may have recovered by age since anybody looked.
+        if (state.announced === "unhealthy") told = Effect.andThen(told, announce(watched, clock))
+      }
+      return told
+    }
+
+    const refusal = (watched: Watched, admission: Refused, now: number): NotHealthy =>
+      admission._tag === "Dead"
+        ? new SessionDead({ connection: watched.name, reason: admission.death.reason })
+        : new Unhealthy({
+            connection: watched.name,
+            failureRate: HealthWindow.read(spec.window, watched.state.window, now).failureRate ?? 0,
+            retryAfter: Duration.millis(admission.wait)
+          })
+
+    const recordAll = (
+      names: ReadonlyArray<string>,
+      outcome: HealthWindow.Outcome,
+      clock: Clock.Clock,
+      before?: ReadonlyArray<Watched | undefined>
+    ): Effect.Effect<void> => {
+      const now = monotonic(clock)
+      return Effect.forEach(
+        names,
+        (name, index) => {
+          const watched = connections.use(name, now, spec)
+          const began = before?.[index]
+          // The call belonged to a session that has been replaced since.
+          return began !== undefined && began !== watched && began.state.death !== undefined
+            ? Effect.void
+            : change(watched, { _tag: "Called", outcome }, clock)
+        },
+        { discard: true }
+      )
+    }
+
+    const recordExit = (
+      names: ReadonlyArray<string>,
+      before: ReadonlyArray<Watched | undefined>,
+      exit: Exit.Exit<unknown, unknown>,
+      startedAt: number,
+      clock: Clock.Clock
+    ): Effect.Effect<void> => {
+      if (Exit.isSuccess(exit)) {
+        const latency = monotonic(clock) - startedAt
+        return recordAll(names, { _tag: "Succeeded", latency }, clock, before)
+      }
+      return isFailure(exit.cause, counts) ? recordAll(names, { _tag: "Failed" }, clock, before) : Effect.void
+    }
+
+    // --- what asks
+
+    const askWith = <E, R>(
+      watched: Watched,
+      { ping, probe }: Registration<E, R>,
+      limit: Duration.Duration,
+      token: object
+    ): Effect.Effect<void, never, R> =>
+      Effect.gen(function* () {
+        const clock = yield* Clock.Clock
+        const isOver = () => watched.token !== token || watched.state.death !== undefined
+        if (isOver()) return
+        if (probe !== undefined) {
+          const answer = yield* answerOf(probe, limit)
+          if (isOver()) return
+          if (answer._tag === "Answered" && answer.value === "dead") {
+            return yield* change(watched, { _tag: "Died", reason: "probe" }, clock)
+          }
+          if (answer._tag !== "Answered") {
+            yield* unavailable(
+              watched,
+              "probe",
+              answer._tag === "Failed" ? answer.error : answer.reason,
+              clock
+            )
+          }
+        }
+        if (ping === undefined) return yield* change(watched, { _tag: "Asked" }, clock)
+        const permit = watched.state.probeAt
+        yield* change(watched, { _tag: "Pinging" }, clock)
+        const startedAt = monotonic(clock)
+        const answer = yield* answerOf(ping, limit)
+        if (isOver()) return
+        const latency = monotonic(clock) - startedAt
+        switch (answer._tag) {
+          case "Answered":
+            return yield* change(watched, { _tag: "Pinged", outcome: { _tag: "Succeeded", latency } }, clock)
+          case "Unavailable":
+            yield* unavailable(watched, "ping", answer.reason, clock)
+            return yield* change(watched, { _tag: "Asked", permit }, clock)
+          case "Failed":
+            yield* publish(clock, {
+              _tag: "PingFailed",
+              connection: watched.name,
+              error: answer.error,
+              latency
+            })
+            return yield* change(watched, { _tag: "Pinged", outcome: { _tag: "Failed" } }, clock)
+        }
+      })
+
+    const unavailable = (watched: Watched, mechanism: "ping" | "probe", reason: string, clock: Clock.Clock) =>
+      publish(clock, { _tag: "PingUnavailable", connection: watched.name, mechanism, reason })
+
+    const asker = (watched: Watched, token: object): Effect.Effect<void> =>
+      Effect.gen(function* () {
+        const clock = yield* Clock.Clock
+        while (watched.token === token && watched.state.death === undefined) {
+          yield* announce(watched, clock)
+          const now = monotonic(clock)
+          if (now >= watched.state.askAt) {
+            yield* watched.ask
+          } else {
+            watched.wake.closeUnsafe()
+            const due = Connection.dueAt(watched.state)
+            yield* Number.isFinite(due)
+              ? Effect.raceFirst(watched.wake.await, Effect.sleep(Duration.millis(due - now)))
+              : watched.wake.await
+          }
+        }
+      })
+
+    // --- what reads
+
+    const statusOf = (name: string, watched: Watched | undefined, clock: Clock.Clock): Status => {
+      const now = monotonic(clock)
+      // The two clocks differ by a constant, as long as nobody sets the wall clock.
+      const unix = (time: number) => Math.round(clock.currentTimeMillisUnsafe() - (now - time))
+      const state = watched?.state ?? Connection.initial
+      const { verdict, lastSuccess, lastFailure, ...reading } = HealthWindow.read(
+        spec.window,
+        state.window,
+        now
+      )
+      return {
+        name,
+        health: state.death === undefined ? verdict : "dead",
+        registered: watched?.token !== undefined,
+        ...reading,
+        lastSuccess: lastSuccess === undefined ? undefined : unix(lastSuccess),
+        lastFailure: lastFailure === undefined ? undefined : unix(lastFailure),
+        death:
+          state.death === undefined ? undefined : { at: unix(state.death.at), reason: state.death.reason }
+      }
+    }
+
+    const status = (name: string) =>
+      Effect.map(Clock.Clock, (clock) => statusOf(name, connections.find(name, monotonic(clock)), clock))
+
+    const awaitHealthy = (name: string): Effect.Effect<void, SessionDead> =>
+      Effect.flatMap(Clock.Clock, (clock) => {
+        const now = monotonic(clock)
+        const watched = connections.find(name, now)
+        if (watched === undefined) return Effect.void
+        const { death, window } = watched.state
+        if (death !== undefined) {
+          return Effect.fail(new SessionDead({ connection: name, reason: death.reason }))
+        }
+        if (!HealthWindow.isUnhealthy(window, now)) return announce(watched, clock)
+        const aged = Effect.sleep(Duration.millis(window.unhealthyUntil - now))
+        return Effect.flatMap(Effect.raceFirst(watched.changed, aged), () => awaitHealthy(name))
+      })
+
+    return {
+      register: Effect.fnUntraced(function* <E, R>(name: string, registration: Registration<E, R>) {
+        const clock = yield* Clock.Clock
+        const context = yield* Effect.context<R>()
+        const limit = registration.timeout === undefined ? timeout : timeoutOf(registration.timeout)
+        const own: Connection.Spec = {
+          ...spec,
+          interval: registration.interval === undefined ? interval : intervalOf(registration.interval)
+        }
+        const token = {}
+        // One question at a time, whoever asks.
+        const asking = Semaphore.makeUnsafe(1)
+        const watched = yield* Effect.acquireRelease(
+          Effect.sync(() => {
+            const watched = connections.register(name, monotonic(clock), own)
+            watched.token = token
+            watched.spec = own
+            watched.state = { ...watched.state, askAt: monotonic(clock) }
+            watched.ask = asking.withPermits(1)(
+              Effect.provideContext(askWith(watched, registration, limit, token), context)
+            )
+            // Whoever asked for it before finds another token and ends.
+            watched.wake.openUnsafe()
+            return watched
+          }),
+          (watched) =>
+            Effect.sync(() => {
+              if (watched.token !== token) return
+              watched.token = undefined
+              watched.ask = Effect.void
+              connections.release(watched, monotonic(clock))
+            })
+        )
+        if (registration.ping !== undefined || registration.probe !== undefined) {
+          yield* Effect.forkScoped(asker(watched, token), { startImmediately: true })
+        }
+      }),
+      record: (names, outcome, latency) =>
+        Effect.flatMap(Clock.Clock, (clock) =>
+          recordAll(
+            listOf(names),
+            outcome === "failure"
+              ? { _tag: "Failed" }
+              : {
+                  _tag: "Succeeded",
+                  latency: latency === undefined ? undefined : Check.millis(module, "latency", latency)
+                },
+            clock
+          )
+        ),
+      check: (names) => Effect.flatMap(Clock.Clock, (clock) => admit(listOf(names), clock)),
+      guard: (names) => (effect) =>
+        Effect.flatMap(Clock.Clock, (clock) => {
+          const all = listOf(names)
+          return Effect.flatMap(admit(all, clock), () => {
+            const startedAt = monotonic(clock)
+            const before = all.map((name) => connections.find(name, startedAt))
+            return Effect.onExit(effect, (exit) => recordExit(all, before, exit, startedAt, clock))
+          })
+        }),
+      ask: (name) =>
+        Effect.flatMap(Clock.Clock, (clock) =>
+          Effect.andThen(connections.find(name, monotonic(clock))?.ask ?? Effect.void, status(name))
+        ),
+      died: (name, reason) =>
+        Effect.flatMap(Clock.Clock, (clock) =>
+          change(connections.use(name, monotonic(clock), spec), { _tag: "Died", reason }, clock)
+        ),
+      awaitHealthy,
+      status,
+      list: Effect.map(Clock.Clock, (clock) =>
+        connections.all(monotonic(clock)).map((watched) => statusOf(watched.name, watched, clock))
+      )
+    }
+  })
+
+// -----------------------------------------------------------------------------
+// Layers
+// -----------------------------------------------------------------------------
+
+/** One monitor for the program. Throws a `RangeError` for an option outside its range. */
+export const layer = (options: Options = {}): Layer.Layer<ConnectionMonitor> =>
+  Layer.effect(ConnectionMonitor, make(options))
+
+// -----------------------------------------------------------------------------
+// Internal
+// -----------------------------------------------------------------------------
+
+type Refused = Exclude<Connection.Admission, { readonly _tag: "Admitted" }>
+
+type Answer<A> =
+  | { readonly _tag: "Answered"; readonly value: A }
+  | { readonly _tag: "Failed"; readonly error: string }
+  | { readonly _tag: "Unavailable"; readonly reason: string }
+
+/** What a ping or a probe said within its time. */
+const answerOf = <A, E, R>(
+  question: Effect.Effect<A, E, R>,
+  limit: Duration.Duration
+): Effect.Effect<Answer<A>, never, R> =>
+  question.pipe(
+    Effect.map((value): Answer<A> => ({ _tag: "Answered", value })),
+    Effect.timeoutOrElse({
+      duration: limit,
+      orElse: () => Effect.succeed<Answer<A>>({ _tag: "Failed", error: "timeout" })
+    }),
+    Effect.catchCause((cause): Effect.Effect<Answer<A>> => {
+      const error = cause.reasons.find(Cause.isFailReason)?.error
+      return Effect.succeed(
+        error === undefined
+          ? { _tag: "Unavailable", reason: Cause.hasDies(cause) ? "defect" : "interrupted" }
+          : error instanceof ProbeError
+            ? { _tag: "Unavailable", reason: error.reason }
+            : { _tag: "Failed", error: nameOf(error) }
+      )
+    })
+  )
+
+/** The tag or the class of an error: never its message. */
+const nameOf = (error: unknown): string => {
+  if (typeof error !== "object" || error === null) return typeof error
+  return "_tag" in error && typeof error._tag === "string" ? error._tag : error.constructor.name
+}
+
+/** Whether a call that did not succeed says that something is wrong with the connection. */
+const isFailure = (
+  cause: Cause.Cause<unknown>,
+  counts: (cause: Cause.Cause<unknown>) => boolean
+): boolean => {
+  const says = cause.reasons.some(
+    (reason) => Cause.isDieReason(reason) || (Cause.isFailReason(reason) && !Refusal.isRefusal(reason.error))
+  )
+  if (!says) return false
+  try {
+    return counts(cause)
+  } catch {
+    // A mistake in the predicate must not replace the error of the call.
+    return true
+  }
+}
+
+const listOf = (names: Names): ReadonlyArray<string> => (typeof names === "string" ? [names] : names)
+
+const monotonic = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
+
+type NoTime<E> = E extends ConnectionEvent ? Omit<E, "at"> : never
+
+const publish = (clock: Clock.Clock, event: NoTime<ConnectionEvent>): Effect.Effect<void> =>
+  ResilienceEvents.publish({ ...event, at: clock.currentTimeMillisUnsafe() })
+
+const intervalOf = (input: Duration.Input): number =>
+  Check.millis("ConnectionMonitor", "interval", input, { min: "1 millis", max: Duration.infinity })
+
+const timeoutOf = (input: Duration.Input): Duration.Duration =>
+  Check.duration("ConnectionMonitor", "timeout", input, { min: "1 millis" })

@@ -1,0 +1,16 @@
+/**
+ * Fields of events whose type is not known here. The stream is open: another package's event may have a field of
+ * the same name with another type, or none, and then there is nothing to read.
+ */
+const field = (value: unknown, name: string): unknown =>
+  typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined
+
+export const textOf = (value: unknown, ...path: ReadonlyArray<string>): string | undefined => {
+  const found = path.reduce(field, value)
+  return typeof found === "string" && found !== "" ? found : undefined
+}
+
+export const numberOf = (value: unknown, name: string): number | undefined => {
+  const found = field(value, name)
+  return typeof found === "number" && Number.isFinite(found) ? found : undefined
+}

@@ -1,0 +1,178 @@
+import { Duration } from "effect"
+import { assert, describe, it } from "vitest"
+import * as Options from "@outlast/resilience/Options"
+
+const refusal = (f: () => unknown): Options.InvalidOption => {
+  try {
+    f()
+  } catch (error) {
+    assert.instanceOf(error, Options.InvalidOption)
+    return error
+  }
+  assert.fail("was not refused")
+}
+
+/** The message after the module and the field, which every case here shares. */
+const told = (f: () => unknown): string => refusal(f).message.replace("Thing: field must be ", "")
+
+it("an InvalidOption is a RangeError that names module, field, value and what is allowed", () => {
+  const error = refusal(() => Options.share("RetryBudget", "ratio", 1.2))
+  assert.instanceOf(error, RangeError)
+  assert.strictEqual(error.name, "InvalidOption")
+  assert.strictEqual(error.module, "RetryBudget")
+  assert.strictEqual(error.field, "ratio")
+  assert.strictEqual(error.value, 1.2)
+  assert.strictEqual(error.allowed, "a finite number from 0 to 1")
+  assert.strictEqual(error.message, "RetryBudget: ratio must be a finite number from 0 to 1, got 1.2")
+})
+
+it("check refuses what does not hold", () => {
+  Options.check(true, "Thing", "field", 1, "2")
+  assert.strictEqual(
+    told(() => Options.check(false, "Thing", "field", "1", "2")),
+    `2, got "1"`
+  )
+})
+
+it("a number is finite and within both ends", () => {
+  const range = { min: -1, max: 2 }
+  for (const n of [-1, 0, 0.5, 2]) assert.strictEqual(Options.number("Thing", "field", n, range), n)
+  for (const n of [-1.001, 2.001, Number.NaN, Infinity, -Infinity]) {
+    assert.strictEqual(
+      told(() => Options.number("Thing", "field", n, range)),
+      `a finite number from -1 to 2, got ${n}`
+    )
+  }
+  assert.strictEqual(Options.number("Thing", "field", -1e9), -1e9)
+  assert.strictEqual(
+    told(() => Options.number("Thing", "field", Infinity)),
+    "a finite number, got Infinity"
+  )
+  assert.strictEqual(
+    told(() => Options.number("Thing", "field", -Infinity)),
+    "a finite number, got -Infinity"
+  )
+  assert.strictEqual(
+    told(() => Options.number("Thing", "field", 0, { min: 1 })),
+    "a finite number of at least 1, got 0"
+  )
+  assert.strictEqual(
+    told(() => Options.number("Thing", "field", 2, { max: 1 })),
+    "a finite number of at most 1, got 2"
+  )
+})
+
+it("an integer is whole, and a positive one at least 1", () => {
+  assert.strictEqual(Options.integer("Thing", "field", 0, { min: 0 }), 0)
+  assert.strictEqual(
+    told(() => Options.integer("Thing", "field", 0.5, { min: 0 })),
+    "an integer of at least 0, got 0.5"
+  )
+  assert.strictEqual(Options.integer("Thing", "field", -3), -3)
+  assert.strictEqual(
+    told(() => Options.integer("Thing", "field", Infinity)),
+    "an integer, got Infinity"
+  )
+  assert.strictEqual(Options.positiveInteger("Thing", "field", 1), 1)
+  assert.strictEqual(Options.positiveInteger("Thing", "field", 3, { max: 3 }), 3)
+  for (const n of [0, -1, 1.5, Number.NaN, Infinity]) {
+    assert.strictEqual(
+      told(() => Options.positiveInteger("Thing", "field", n)),
+      `an integer of at least 1, got ${n}`
+    )
+  }
+  assert.strictEqual(
+    told(() => Options.positiveInteger("Thing", "field", 4, { max: 3 })),
+    "an integer from 1 to 3, got 4"
+  )
+})
+
+it("a share is from 0 to 1", () => {
+  for (const n of [0, 0.2, 1]) assert.strictEqual(Options.share("Thing", "field", n), n)
+  for (const n of [-0.001, 1.001, Number.NaN]) {
+    assert.strictEqual(
+      told(() => Options.share("Thing", "field", n)),
+      `a finite number from 0 to 1, got ${n}`
+    )
+  }
+})
+
+describe("a duration", () => {
+  it("is read from every form of Duration.Input", () => {
+    for (const input of [
+      "1 second",
+      1_000,
+      1_000_000_000n,
+      [1, 0],
+      { seconds: 1 },
+      Duration.seconds(1)
+    ] as const) {
+      assert.isTrue(Duration.Equivalence(Options.duration("Thing", "field", input), Duration.seconds(1)))
+      assert.strictEqual(Options.millis("Thing", "field", input), 1_000)
+    }
+    assert.strictEqual(Options.millis("Thing", "field", 0), 0)
+  })
+
+  it("is finite and not negative, and NaN is not read as zero", () => {
+    const cases: ReadonlyArray<readonly [Duration.Input, string]> = [
+      ["-1 seconds", `"-1 seconds"`],
+      [-1, "-1"],
+      [-1n, "-1n"],
+      [Infinity, "Infinity"],
+      ["Infinity", `"Infinity"`],
+      [-Infinity, "-Infinity"],
+      [Number.NaN, "NaN"],
+      [[Number.NaN, 0], "[NaN,0]"],
+      [[0, Number.NaN], "[0,NaN]"],
+      [{ seconds: 1, minutes: Number.NaN }, `{"seconds":1,"minutes":NaN}`],
+      [Duration.infinity, "Infinity"],
+      [Duration.seconds(-90), "-1m 30s"]
+    ]
+    for (const [input, shown] of cases) {
+      assert.strictEqual(
+        told(() => Options.duration("Thing", "field", input)),
+        `a finite duration of at least 0, got ${shown}`
+      )
+    }
+  })
+
+  it("that cannot be read is refused like one out of range", () => {
+    for (const input of ["soon", "", "5 parsecs", null, undefined]) {
+      // What a caller without types may hand over.
+      const untyped = input as unknown as Duration.Input
+      assert.strictEqual(
+        told(() => Options.duration("Thing", "field", untyped)),
+        `a finite duration of at least 0, got ${input === null || input === undefined ? input : JSON.stringify(input)}`
+      )
+    }
+  })
+
+  it("is within both ends", () => {
+    const range = { min: "1 second", max: "1 minute" } as const
+    for (const input of ["1 second", "30 seconds", "1 minute"] as const) {
+      assert.deepStrictEqual(
+        Options.duration("Thing", "field", input, range),
+        Duration.fromInputUnsafe(input)
+      )
+    }
+    for (const input of [999, 60_001, Infinity]) {
+      assert.strictEqual(
+        told(() => Options.duration("Thing", "field", input, range)),
+        `a duration from 1s to 1m, got ${input}`
+      )
+    }
+    assert.strictEqual(
+      told(() => Options.millis("Thing", "field", 0, { min: "1 second" })),
+      "a finite duration of at least 1s, got 0"
+    )
+  })
+
+  it("may be infinite where that is the upper end", () => {
+    const range = { max: Duration.infinity }
+    assert.strictEqual(Options.millis("Thing", "field", Infinity, range), Infinity)
+    assert.strictEqual(
+      told(() => Options.duration("Thing", "field", -1, range)),
+      "a duration of at least 0, got -1"
+    )
+  })
+})

@@ -1,0 +1,1390 @@
+/**
+ * What every circuit breaker does, wherever its circuits live: behaviours 1 to 24, by their numbers.
+ *
+ * `contract` declares the tests for one store. Each call of its `makeLayer` is a store of its own; a layer that is
+ * built twice is two processes of one store.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import {
+  Cause,
+  Clock,
+  Context,
+  Data,
+  Deferred,
+  Duration,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  Option,
+  Scope,
+  Stream
+} from "effect"
+import { TestClock } from "effect/testing"
+import { Backoff, CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
+import type { CircuitTransition } from "@outlast/resilience/breaker/CircuitEvent"
+import { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
+
+export type MakeLayer = (options?: CircuitBreaker.Options) => Layer.Layer<CircuitBreaker.CircuitBreaker>
+
+export interface ContractOptions {
+  /** Processes share the circuits. What can hold in one process only is left out, what needs two is added. */
+  readonly shared?: boolean | undefined
+  /** Ends when store and breaker know all that the other one knows. Default: nothing to wait for. */
+  readonly quiet?: Effect.Effect<void> | undefined
+}
+
+/** Opens for 10 s, 20 s, 40 s, 80 s, 120 s, exactly. */
+export const exact = Backoff.exponential({ initial: "10 seconds", factor: 2, cap: "120 seconds", jitter: 0 })
+
+export class ServerDown extends Data.TaggedError("ServerDown")<{
+  readonly retryAfter?: Duration.Duration | undefined
+}> {}
+
+const down = Effect.fail(new ServerDown({}))
+const leaveAlone = (time: Duration.Input) =>
+  Effect.fail(new ServerDown({ retryAfter: Duration.fromInputUnsafe(time) }))
+
+/** A call that is under way. Each of its functions ends when the call has ended. */
+export interface UnderWay {
+  readonly fiber: Fiber.Fiber<unknown, unknown>
+  readonly succeed: Effect.Effect<Exit.Exit<unknown, unknown>>
+  readonly fail: (error?: unknown) => Effect.Effect<Exit.Exit<unknown, unknown>>
+  readonly die: Effect.Effect<Exit.Exit<unknown, unknown>>
+  readonly interrupt: Effect.Effect<void>
+}
+
+/** A call, once its body runs; undefined when it was refused. */
+export const attempt = (
+  breaker: CircuitBreaker.Service,
+  names: CircuitBreaker.Names,
+  options?: CircuitBreaker.CallOptions
+): Effect.Effect<UnderWay | undefined> =>
+  Effect.gen(function* () {
+    const begun = yield* Deferred.make<void>()
+    const ending = yield* Deferred.make<unknown, unknown>()
+    const body = Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(ending))
+    const fiber = yield* Effect.forkDetach(breaker.execute(names, options)(body))
+    const runs = yield* Effect.raceFirst(
+      Effect.as(Deferred.await(begun), true),
+      Effect.as(Fiber.await(fiber), false)
+    )
+    if (!runs) return undefined
+    const end = (exit: Exit.Exit<unknown, unknown>) =>
+      Effect.andThen(Deferred.done(ending, exit), Fiber.await(fiber))
+    return {
+      fiber,
+      succeed: end(Exit.void),
+      fail: (error = new ServerDown({})) => end(Exit.fail(error)),
+      die: end(Exit.die("defect")),
+      interrupt: Fiber.interrupt(fiber)
+    }
+  })
+
+export const begin = (...args: Parameters<typeof attempt>): Effect.Effect<UnderWay> =>
+  Effect.map(attempt(...args), (call) => {
+    if (call === undefined) throw new Error("refused")
+    return call
+  })
+
+export const works = (breaker: CircuitBreaker.Service, names: CircuitBreaker.Names) =>
+  Effect.orDie(breaker.execute(names)(Effect.succeed("fine")))
+
+/** So many failures, of which none is a refusal. */
+export const fails = (breaker: CircuitBreaker.Service, name: CircuitBreaker.Names, count = 1, call = down) =>
+  Effect.forEach(
+    Array.from({ length: count }),
+    () =>
+      Effect.map(Effect.flip(breaker.execute(name)(call)), (error) =>
+        assert.strictEqual(error._tag, "ServerDown")
+      ),
+    { discard: true }
+  )
+
+/** The refusal of the next call, which must not run. */
+export const refusal = (breaker: CircuitBreaker.Service, names: CircuitBreaker.Names) =>
+  Effect.map(
+    Effect.flip(breaker.execute(names)(Effect.die("a refused call ran"))),
+    (error): CircuitRefused => error
+  )
+
+export const contract = (
+  store: string,
+  makeLayer: MakeLayer,
+  { shared = false, quiet = Effect.void }: ContractOptions = {}
+): void => {
+  const check = (
+    title: string,
+    options: CircuitBreaker.Options,
+    body: (breaker: CircuitBreaker.Service) => Effect.Effect<void, unknown, Scope.Scope>
+  ): void => {
+    it.effect(title, () =>
+      Effect.flatMap(CircuitBreaker.CircuitBreaker, body).pipe(
+        Effect.provide(makeLayer({ open: exact, ...options }))
+      )
+    )
+  }
+  const pass = (time: Duration.Input) =>
+    quiet.pipe(Effect.andThen(TestClock.adjust(time)), Effect.andThen(quiet))
+
+  const phase = (breaker: CircuitBreaker.Service, name = "a") =>
+    Effect.map(breaker.state(name), ({ phase }) => phase)
+  const expectPhase = (breaker: CircuitBreaker.Service, expected: string, name = "a") =>
+    Effect.map(phase(breaker, name), (actual) => assert.strictEqual(actual, expected))
+  const trips = (failures: number): CircuitBreaker.Options => ({ trip: { consecutive: { failures } } })
+  /** Opens at once, closes with one success. */
+  const quick = { trip: { consecutive: { failures: 1 } }, halfOpen: { successes: 1 } } as const
+  const opened = (breaker: CircuitBreaker.Service, name = "a") =>
+    Effect.andThen(fails(breaker, name), expectPhase(breaker, "open", name))
+  const expired = (breaker: CircuitBreaker.Service, name = "a") =>
+    Effect.andThen(opened(breaker, name), pass("10 seconds"))
+  /** The transitions from now on, as they come. */
+  const watched = (breaker: CircuitBreaker.Service) =>
+    Effect.gen(function* () {
+      const seen: Array<CircuitTransition> = []
+      yield* breaker.transitions.pipe(
+        Stream.runForEach((transition) => Effect.sync(() => void seen.push(transition))),
+        Effect.forkScoped({ startImmediately: true })
+      )
+      yield* Effect.yieldNow
+      return seen
+    })
+  const settled = Effect.andThen(quiet, Effect.repeat(Effect.yieldNow, { times: 20 }))
+
+  describe(`${store}: what opens it`, () => {
+    check("1: a success ends the row of failures; the n-th in a row opens it", trips(5), (breaker) =>
+      Effect.gen(function* () {
+        yield* fails(breaker, "a", 4)
+        yield* works(breaker, "a")
+        yield* fails(breaker, "a", 4)
+        yield* expectPhase(breaker, "closed")
+        yield* fails(breaker, "a")
+        yield* expectPhase(breaker, "open")
+      })
+    )
+
+    check("1: five in a row by default", {}, (breaker) =>
+      Effect.gen(function* () {
+        yield* fails(breaker, "a", 4)
+        yield* expectPhase(breaker, "closed")
+        yield* fails(breaker, "a")
+        yield* expectPhase(breaker, "open")
+        yield* expectPhase(breaker, "closed", "b")
+      })
+    )
+
+    check(
+      "2: failures older than the window never count, whatever the pause",
+      { trip: { consecutive: false, rate: { window: "1 minute", minimumCalls: 4 } } },
+      (breaker) =>
+        Effect.gen(function* () {
+          for (const pause of ["1 minute", "1 hour", "30 days"] as const) {
+            yield* fails(breaker, "a", 3)
+            yield* pass(pause)
+            yield* fails(breaker, "a", 3)
+            yield* expectPhase(breaker, "closed")
+            yield* pass("1 minute")
+          }
+          yield* fails(breaker, "a", 3)
+          yield* pass("50 seconds")
+          yield* fails(breaker, "a")
+          yield* expectPhase(breaker, "open")
+        })
+    )
+
+    check(
+      "2: neither do failures in a row, where a time is set",
+      { trip: { consecutive: { failures: 3, within: "1 minute" } } },
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* fails(breaker, "a", 2)
+          yield* pass("1 hour")
+          yield* fails(breaker, "a", 2)
+          yield* expectPhase(breaker, "closed")
+          yield* pass("59 seconds")
+          yield* fails(breaker, "a")
+          yield* expectPhase(breaker, "open")
+        })
+    )
+
+    check(
+      "3: a rate says nothing below the minimum of calls, and opens exactly at its share",
+      { trip: { consecutive: false, rate: { minimumCalls: 6, failures: 0.5 } } },
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* fails(breaker, "a", 5)
+          yield* expectPhase(breaker, "closed")
+          yield* works(breaker, "a")
+          yield* expectPhase(breaker, "open")
+          yield* fails(breaker, "b", 2)
+          for (let n = 0; n < 3; n++) yield* works(breaker, "b")
+          // 2 of 5, then 2 of 6, 3 of 7, 4 of 8.
+          yield* works(breaker, "b")
+          yield* fails(breaker, "b")
+          yield* expectPhase(breaker, "closed", "b")
+          yield* fails(breaker, "b")
+          yield* expectPhase(breaker, "open", "b")
+        })
+    )
+
+    check(
+      "4: a call slower than the limit counts as slow even when it succeeds",
+      {
+        trip: {
+          consecutive: false,
+          rate: { minimumCalls: 2, failures: false, slow: 0.5, slowerThan: "5 seconds" }
+        }
+      },
+      (breaker) =>
+        Effect.gen(function* () {
+          const timed = (time: Duration.Input) =>
+            Effect.gen(function* () {
+              const call = yield* begin(breaker, "a")
+              yield* pass(time)
+              yield* call.succeed
+            })
+          yield* timed("5 seconds")
+          yield* timed("5 seconds")
+          yield* timed("5 seconds")
+          yield* expectPhase(breaker, "closed")
+          yield* timed("5001 millis")
+          yield* expectPhase(breaker, "closed")
+          yield* timed("5001 millis")
+          yield* timed("5001 millis")
+          yield* expectPhase(breaker, "open")
+        })
+    )
+
+    check("a defect is a failure, and passes through", trips(1), (breaker) =>
+      Effect.gen(function* () {
+        const exit = yield* Effect.exit(breaker.execute("a")(Effect.die("oops")))
+        assert.deepStrictEqual(exit, Exit.die("oops"))
+        yield* expectPhase(breaker, "open")
+      })
+    )
+
+    check("with several calls under way, failures of three distinct calls are needed", trips(3), (breaker) =>
+      Effect.gen(function* () {
+        const bystander = yield* begin(breaker, "a", { call: "other" })
+        const failing = (call: string, name = "a") =>
+          Effect.flatMap(begin(breaker, name, { call }), (started) => started.fail())
+        for (const call of ["x", "x", "x", "y", "x", "y"]) yield* failing(call)
+        yield* expectPhase(breaker, "closed")
+        yield* failing("z")
+        yield* expectPhase(breaker, "open")
+        yield* bystander.succeed
+        // Alone, one call's own attempts are enough.
+        for (const call of ["x", "x", "x"]) yield* failing(call, "b")
+        yield* expectPhase(breaker, "open", "b")
+      })
+    )
+  })
+
+  describe(`${store}: while it is open`, () => {
+    check("5: a call is refused without running, at once, with the exact remainder", trips(1), (breaker) =>
+      Effect.gen(function* () {
+        yield* opened(breaker)
+        yield* pass("3456 millis")
+        const fiber = yield* Effect.forkChild(breaker.execute("a")(Effect.die("a refused call ran")), {
+          startImmediately: true
+        })
+        const exit = fiber.pollUnsafe()
+        if (exit === undefined || Exit.isSuccess(exit)) throw new Error("not refused at once")
+        const error = Option.getOrThrow(Cause.findErrorOption(exit.cause))
+        assert.instanceOf(error, CircuitRefused)
+        assert.deepStrictEqual(
+          [error.circuit, error.reason, error.isRetryable, error.retryAfter],
+          ["a", "open", true, Duration.millis(6_544)]
+        )
+        assert.strictEqual(error.message, 'Circuit "a" is open: the next call is let through in 6s 544ms.')
+        const status = yield* breaker.state("a")
+        assert.deepStrictEqual(status.retryAfter, Duration.millis(6_544))
+      })
+    )
+
+    check(
+      "6: at the end of its time the next call runs, a millisecond before it does not",
+      trips(1),
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* opened(breaker)
+          yield* pass("9999 millis")
+          assert.deepStrictEqual((yield* refusal(breaker, "a")).retryAfter, Duration.millis(1))
+          yield* pass("1 millis")
+          assert.strictEqual(yield* works(breaker, "a"), "fine")
+        })
+    )
+
+    check("other circuits do not notice", trips(1), (breaker) =>
+      Effect.gen(function* () {
+        yield* opened(breaker)
+        assert.strictEqual(yield* works(breaker, "b"), "fine")
+      })
+    )
+  })
+
+  describe(`${store}: half-open`, () => {
+    for (const permits of [1, 3]) {
+      check(
+        `7: of 20 callers that arrive together, ${permits} run and the rest are refused as half-open`,
+        { trip: { consecutive: { failures: 1 } }, halfOpen: { permits, successes: 3 } },
+        (breaker) =>
+          Effect.gen(function* () {
+            yield* expired(breaker)
+            const calls = yield* Effect.forEach(Array.from({ length: 20 }), () => attempt(breaker, "a"), {
+              concurrency: "unbounded"
+            })
+            const running = calls.filter((call) => call !== undefined)
+            assert.lengthOf(running, permits)
+            const error = yield* refusal(breaker, "a")
+            assert.deepStrictEqual([error.reason, error.retryAfter], ["half-open", undefined])
+            assert.strictEqual(
+              error.message,
+              'Circuit "a" is half-open: its probes are under way. Try again when they have ended.'
+            )
+            for (const call of running) yield* call.succeed
+            yield* expectPhase(breaker, permits === 3 ? "closed" : "half-open")
+          })
+      )
+    }
+
+    check(
+      "8: a probe that is interrupted, ignored or cannot be classified frees its permit, and no more",
+      trips(1),
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* expired(breaker)
+          const probe = yield* begin(breaker, "a")
+          yield* probe.interrupt
+          yield* expectPhase(breaker, "half-open")
+          const says = { classify: () => ({ counts: "ignored" }) as const }
+          yield* (yield* begin(breaker, "a", says)).fail()
+          yield* expectPhase(breaker, "half-open")
+          const throws = {
+            classify: () => {
+              throw new Error("a bug in classify")
+            }
+          }
+          const exit = yield* (yield* begin(breaker, "a", throws)).fail("its own error")
+          assert.deepStrictEqual(exit, Exit.fail("its own error"))
+          yield* expectPhase(breaker, "half-open")
+          // Nothing of that counted: two successes are still needed.
+          yield* works(breaker, "a")
+          yield* expectPhase(breaker, "half-open")
+          yield* works(breaker, "a")
+          yield* expectPhase(breaker, "closed")
+        })
+    )
+
+    check(
+      "9: a probe that does not end loses its permit, and its outcome",
+      { ...quick, halfOpen: { successes: 1, probeLimit: "5 seconds" } },
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* expired(breaker)
+          const hanging = yield* begin(breaker, "a")
+          yield* pass("4999 millis")
+          assert.strictEqual((yield* refusal(breaker, "a")).reason, "half-open")
+          yield* pass("1 millis")
+          const second = yield* begin(breaker, "a")
+          yield* hanging.fail()
+          yield* expectPhase(breaker, "half-open")
+          assert.isFalse(yield* breaker.available("a"))
+          yield* second.succeed
+          yield* expectPhase(breaker, "closed")
+        })
+    )
+
+    check(
+      "9: a day later it is not too late",
+      { ...quick, halfOpen: { successes: 1, probeLimit: "5 seconds" } },
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* expired(breaker)
+          const hanging = yield* begin(breaker, "a")
+          yield* pass("1 day")
+          assert.isTrue(yield* breaker.available("a"))
+          yield* hanging.succeed
+          yield* expectPhase(breaker, "half-open")
+          yield* works(breaker, "a")
+          yield* expectPhase(breaker, "closed")
+        })
+    )
+
+    check("10: a late outcome changes nothing, whatever the circuit has become", quick, (breaker) =>
+      Effect.gen(function* () {
+        const late = () => Effect.forEach(["a", "a"], (name) => begin(breaker, name))
+        const [failure, success] = yield* late()
+        const before = Effect.map(breaker.state("a"), ({ phase, generation, failures }) =>
+          [phase, generation, failures].join(" ")
+        )
+        const unchanged = (call: UnderWay | undefined, how: "fail" | "succeed") =>
+          Effect.gen(function* () {
+            if (call === undefined) throw new Error("refused")
+            yield* quiet
+            const was = yield* before
+            yield* how === "fail" ? call.fail() : call.succeed
+            yield* quiet
+            assert.strictEqual(yield* before, was)
+          })
+        // Admitted closed; now open.
+        yield* opened(breaker)
+        yield* unchanged(failure, "fail")
+        yield* pass("10 seconds")
+        // Now half-open.
+        const probe = yield* begin(breaker, "a")
+        yield* unchanged(success, "succeed")
+        // A probe; now closed by hand, then isolated.
+        yield* breaker.reset("a")
+        yield* unchanged(probe, "fail")
+        const [third, fourth] = yield* late()
+        yield* Effect.scoped(Effect.andThen(breaker.isolate("a"), unchanged(third, "fail")))
+        // Closed again, in another generation.
+        yield* unchanged(fourth, "fail")
+        yield* expectPhase(breaker, "closed")
+      })
+    )
+
+    check("13: the same classifier decides in every phase", quick, (breaker) =>
+      Effect.gen(function* () {
+        const classify: CircuitBreaker.Classify = (exit) =>
+          Exit.isSuccess(exit) && exit.value === "bad" ? { counts: "failure" } : { counts: "success" }
+        const run = (answer: Effect.Effect<string, string>) =>
+          Effect.exit(breaker.execute("a", { classify })(answer))
+        yield* run(Effect.fail("fine by this classifier"))
+        yield* expectPhase(breaker, "closed")
+        yield* run(Effect.succeed("bad"))
+        yield* expectPhase(breaker, "open")
+        yield* pass("10 seconds")
+        yield* run(Effect.succeed("bad"))
+        yield* expectPhase(breaker, "open")
+        yield* pass("20 seconds")
+        yield* run(Effect.fail("fine by this classifier"))
+        yield* expectPhase(breaker, "closed")
+      })
+    )
+
+    check(
+      "15: it closes after s successes of p probes, and opens as soon as that is impossible",
+      { trip: { consecutive: { failures: 1 } }, halfOpen: { permits: 2, successes: 2, outOf: 4 } },
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* expired(breaker)
+          yield* fails(breaker, "a", 2)
+          yield* works(breaker, "a")
+          yield* expectPhase(breaker, "half-open")
+          yield* works(breaker, "a")
+          yield* expectPhase(breaker, "closed")
+          yield* opened(breaker)
+          yield* pass("20 seconds")
+          yield* works(breaker, "a")
+          yield* fails(breaker, "a", 2)
+          yield* expectPhase(breaker, "half-open")
+          yield* fails(breaker, "a")
+          yield* expectPhase(breaker, "open")
+        })
+    )
+  })
+
+  describe(`${store}: what counts`, () => {
+    check(
+      "11: interruption is nothing in any phase; with a failure beside it, the classifier decides",
+      quick,
+      (breaker) =>
+        Effect.gen(function* () {
+          const both = Effect.failCause(
+            Cause.fromReasons([...Cause.fail("real").reasons, ...Cause.interrupt(1).reasons])
+          )
+          const interrupted = Effect.flatMap(begin(breaker, "a"), ({ interrupt }) => interrupt)
+          const asked: Array<unknown> = []
+          const classify: CircuitBreaker.Classify = (exit) => {
+            asked.push(exit)
+            return { counts: "failure" }
+          }
+          yield* interrupted
+          yield* Effect.exit(breaker.execute("a", { classify })(Effect.interrupt))
+          yield* expectPhase(breaker, "closed")
+          assert.lengthOf(asked, 0)
+          yield* Effect.exit(breaker.execute("a", { classify: () => ({ counts: "ignored" }) })(both))
+          yield* expectPhase(breaker, "closed")
+          yield* Effect.exit(breaker.execute("a")(both))
+          yield* expectPhase(breaker, "open")
+          yield* pass("10 seconds")
+          yield* interrupted
+          yield* Effect.exit(breaker.execute("a", { classify })(Effect.interrupt))
+          yield* expectPhase(breaker, "half-open")
+          assert.lengthOf(asked, 0)
+          yield* Effect.exit(breaker.execute("a", { classify })(both))
+          yield* expectPhase(breaker, "open")
+          assert.lengthOf(asked, 1)
+        })
+    )
+
+    check("12: a time limit inside is a failure, the same limit outside is nothing", trips(1), (breaker) =>
+      Effect.gen(function* () {
+        const outside = yield* Effect.forkChild(
+          Effect.exit(Effect.timeout(breaker.execute("a")(Effect.never), "1 second"))
+        )
+        yield* pass("1 second")
+        assert.isTrue(Exit.isFailure(yield* Fiber.join(outside)))
+        yield* expectPhase(breaker, "closed")
+        const inside = yield* Effect.forkChild(
+          Effect.exit(breaker.execute("a")(Effect.timeout(Effect.never, "1 second")))
+        )
+        yield* pass("1 second")
+        assert.isTrue(Exit.isFailure(yield* Fiber.join(inside)))
+        yield* expectPhase(breaker, "open")
+      })
+    )
+
+    check("14: a refusal of an inner circuit is no failure of the outer one", trips(1), (breaker) =>
+      Effect.gen(function* () {
+        yield* opened(breaker, "inner")
+        const nested = breaker.execute("outer")(breaker.execute("inner")(down))
+        for (let n = 0; n < 3; n++) {
+          const error = yield* Effect.flip(nested)
+          assert.instanceOf(error, CircuitRefused)
+        }
+        yield* expectPhase(breaker, "closed", "outer")
+        // What the inner one lets through fails for both.
+        yield* pass("10 seconds")
+        yield* Effect.flip(nested)
+        yield* expectPhase(breaker, "open", "outer")
+      })
+    )
+
+    check("14: as a probe it frees the permit", quick, (breaker) =>
+      Effect.gen(function* () {
+        yield* expired(breaker, "outer")
+        yield* opened(breaker, "inner")
+        const nested = breaker.execute("outer")(breaker.execute("inner")(down))
+        assert.strictEqual((yield* Effect.flip(nested))._tag, "CircuitRefused")
+        yield* expectPhase(breaker, "half-open", "outer")
+        yield* works(breaker, "outer")
+        yield* expectPhase(breaker, "closed", "outer")
+      })
+    )
+  })
+
+  describe(`${store}: how long it stays open`, () => {
+    check(
+      "16: openings in a row last longer, up to the cap, and begin again after as long closed",
+      quick,
+      (breaker) =>
+        Effect.gen(function* () {
+          const lasts = (seconds: number) =>
+            Effect.gen(function* () {
+              const { retryAfter } = yield* breaker.state("a")
+              assert.deepStrictEqual(retryAfter, Duration.seconds(seconds))
+              yield* pass(Duration.seconds(seconds))
+            })
+          for (const seconds of [10, 20, 40, 80, 120, 120]) {
+            yield* fails(breaker, "a")
+            yield* lasts(seconds)
+          }
+          yield* works(breaker, "a")
+          yield* pass("119 seconds")
+          yield* fails(breaker, "a")
+          yield* lasts(120)
+          yield* works(breaker, "a")
+          yield* pass("120 seconds")
+          yield* fails(breaker, "a")
+          yield* lasts(10)
+        })
+    )
+
+    check(
+      "16: jitter never exceeds the cap",
+      { ...quick, open: Backoff.exponential({ initial: "1 minute", cap: "2 minutes", jitter: 0.5 }) },
+      (breaker) =>
+        Effect.gen(function* () {
+          for (let n = 0; n < 40; n++) {
+            yield* fails(breaker, "a")
+            const { retryAfter = Duration.zero } = yield* breaker.state("a")
+            assert.isAtMost(Duration.toMillis(retryAfter), 120_000)
+            assert.isAtLeast(Duration.toMillis(retryAfter), 30_000)
+            yield* pass("2 minutes")
+          }
+        })
+    )
+
+    check(
+      "17: Retry-After lengthens and never shortens, is capped, and is kept by failures that do not trip",
+      { ...trips(2), maxRetryAfter: "5 minutes" },
+      (breaker) =>
+        Effect.gen(function* () {
+          const retryAfter = Effect.map(breaker.state("a"), ({ retryAfter }) => retryAfter)
+          const tripped = (...waits: ReadonlyArray<Duration.Input | undefined>) =>
+            Effect.gen(function* () {
+              yield* breaker.reset("a")
+              yield* quiet
+              for (const wait of waits)
+                yield* fails(breaker, "a", 1, wait === undefined ? down : leaveAlone(wait))
+              return yield* retryAfter
+            })
+          assert.deepStrictEqual(yield* tripped(undefined, "1 minute"), Duration.minutes(1))
+          assert.deepStrictEqual(yield* tripped(undefined, "1 second"), Duration.seconds(10))
+          assert.deepStrictEqual(yield* tripped(undefined, "1 day"), Duration.minutes(5))
+          assert.deepStrictEqual(yield* tripped("1 minute", undefined), Duration.minutes(1))
+          assert.deepStrictEqual(yield* tripped("1 minute", "30 seconds"), Duration.minutes(1))
+          yield* breaker.reset("a")
+          yield* fails(breaker, "a", 1, leaveAlone("1 minute"))
+          yield* pass("20 seconds")
+          yield* works(breaker, "a")
+          yield* fails(breaker, "a", 2)
+          assert.deepStrictEqual(yield* retryAfter, Duration.seconds(40))
+        })
+    )
+
+    check("17: of a probe, and said by a classifier or a permit", quick, (breaker) =>
+      Effect.gen(function* () {
+        yield* expired(breaker)
+        yield* fails(breaker, "a", 1, leaveAlone("1 minute"))
+        assert.deepStrictEqual((yield* breaker.state("a")).retryAfter, Duration.minutes(1))
+        const classify = () => ({ counts: "failure", retryAfter: "2 minutes" }) as const
+        yield* breaker.execute("b", { classify })(Effect.void)
+        assert.deepStrictEqual((yield* breaker.state("b")).retryAfter, Duration.minutes(2))
+        const permit = yield* breaker.acquire("c")
+        yield* permit.fail({ retryAfter: "3 minutes" })
+        assert.deepStrictEqual((yield* breaker.state("c")).retryAfter, Duration.minutes(3))
+      })
+    )
+
+    if (!shared) {
+      check("18: a step of the wall clock changes nothing", quick, (breaker) =>
+        Effect.gen(function* () {
+          const clock = yield* Clock.Clock
+          let step = 0
+          const stepping: Clock.Clock = {
+            ...clock,
+            currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + step,
+            currentTimeMillis: Effect.sync(() => clock.currentTimeMillisUnsafe() + step)
+          }
+          yield* Effect.gen(function* () {
+            for (const hours of [-1, 1, 24, -24]) {
+              step = 0
+              yield* breaker.reset("a")
+              yield* opened(breaker)
+              step = hours * 3_600_000
+              assert.deepStrictEqual((yield* refusal(breaker, "a")).retryAfter, Duration.seconds(10))
+              yield* pass("9999 millis")
+              assert.deepStrictEqual((yield* refusal(breaker, "a")).retryAfter, Duration.millis(1))
+              step = -step
+              yield* pass("1 millis")
+              yield* works(breaker, "a")
+              yield* expectPhase(breaker, "closed")
+            }
+          }).pipe(Effect.provideService(Clock.Clock, stepping))
+        })
+      )
+    }
+  })
+
+  describe(`${store}: by hand`, () => {
+    check("19: isolation refuses until every hold is released", trips(2), (breaker) =>
+      Effect.gen(function* () {
+        yield* fails(breaker, "a")
+        const [first, second] = [yield* Scope.make(), yield* Scope.make()]
+        const generation = Effect.map(breaker.state("a"), ({ generation }) => generation)
+        const before = yield* generation
+        yield* Scope.provide(breaker.isolate("a"), first)
+        assert.isAbove(yield* generation, before)
+        yield* Scope.provide(breaker.isolate("a"), second)
+        const held = yield* generation
+        yield* pass("1 second")
+        const error = yield* refusal(breaker, "a")
+        assert.deepStrictEqual([error.reason, error.retryAfter], ["isolated", undefined])
+        assert.strictEqual(error.message, 'Circuit "a" is held open by hand, until it is released.')
+        yield* Scope.close(first, Exit.void)
+        yield* expectPhase(breaker, "isolated")
+        yield* breaker.reset("a")
+        yield* breaker.trip("a")
+        yield* expectPhase(breaker, "isolated")
+        yield* Scope.close(second, Exit.void)
+        yield* expectPhase(breaker, "closed")
+        assert.isAbove(yield* generation, held)
+        // What was counted before is forgotten.
+        yield* fails(breaker, "a")
+        yield* expectPhase(breaker, "closed")
+      })
+    )
+
+    check("19: reset closes and clears the counts", trips(2), (breaker) =>
+      Effect.gen(function* () {
+        yield* fails(breaker, "a")
+        const before = yield* breaker.state("a")
+        assert.strictEqual(before.failures, 1)
+        yield* breaker.reset("a")
+        const after = yield* breaker.state("a")
+        assert.isAbove(after.generation, before.generation)
+        assert.strictEqual(after.failures, 0)
+        yield* fails(breaker, "a")
+        yield* expectPhase(breaker, "closed")
+        yield* fails(breaker, "a")
+        yield* expectPhase(breaker, "open")
+        assert.strictEqual((yield* breaker.state("a")).openings, 1)
+        yield* breaker.reset("a")
+        yield* expectPhase(breaker, "closed")
+        assert.strictEqual((yield* breaker.state("a")).openings, 0)
+        assert.strictEqual(yield* works(breaker, "a"), "fine")
+      })
+    )
+
+    check("19: trip opens for the policy's time, or for the time given", {}, (breaker) =>
+      Effect.gen(function* () {
+        yield* breaker.trip("a")
+        assert.deepStrictEqual((yield* refusal(breaker, "a")).retryAfter, Duration.seconds(10))
+        yield* breaker.trip("b", "3 seconds")
+        assert.deepStrictEqual((yield* refusal(breaker, "b")).retryAfter, Duration.seconds(3))
+        yield* pass("3 seconds")
+        assert.strictEqual(yield* works(breaker, "b"), "fine")
+        const exit = yield* Effect.exit(breaker.trip("b", -1))
+        assert.match(
+          Exit.isFailure(exit) ? Cause.pretty(exit.cause) : "",
+          /CircuitBreaker: trip\.length must be/
+        )
+      })
+    )
+  })
+
+  describe(`${store}: looking at it`, () => {
+    check("20: reading changes nothing, and available foretells the next call", trips(1), (breaker) =>
+      Effect.gen(function* () {
+        const seen = yield* watched(breaker)
+        const foretold = (expected: boolean, names: CircuitBreaker.Names = "a") =>
+          Effect.gen(function* () {
+            yield* quiet
+            const before = yield* breaker.list
+            for (let n = 0; n < 3; n++) {
+              assert.strictEqual(yield* breaker.available(names), expected)
+              yield* breaker.state("a")
+            }
+            assert.deepStrictEqual(yield* breaker.list, before)
+            const call = yield* attempt(breaker, names)
+            assert.strictEqual(call !== undefined, expected)
+            yield* call?.interrupt ?? Effect.void
+          })
+        assert.lengthOf(yield* breaker.list, 0)
+        yield* breaker.state("a")
+        yield* breaker.available(["a", "b"])
+        assert.lengthOf(yield* breaker.list, 0)
+        yield* foretold(true)
+        yield* opened(breaker)
+        yield* foretold(false)
+        yield* foretold(false, ["b", "a"])
+        yield* pass("10 seconds")
+        yield* settled
+        const before = seen.length
+        yield* expectPhase(breaker, "half-open")
+        yield* breaker.available("a")
+        yield* settled
+        assert.strictEqual(seen.length, before, "time alone is no transition")
+        yield* foretold(true)
+        const probe = yield* begin(breaker, "a")
+        yield* foretold(false)
+        yield* probe.interrupt
+        yield* foretold(true, ["a", "b"])
+        yield* Effect.scoped(Effect.andThen(breaker.isolate("a"), foretold(false)))
+        yield* foretold(true)
+      })
+    )
+
+    check("20: what is known of a circuit", trips(2), (breaker) =>
+      Effect.gen(function* () {
+        const unknown = yield* breaker.state("a")
+        assert.deepStrictEqual(unknown, {
+          circuit: "a",
+          phase: "closed",
+          generation: 0,
+          retryAfter: undefined,
+          failures: 0,
+          openings: 0
+        })
+        yield* fails(breaker, "a")
+        assert.strictEqual((yield* breaker.state("a")).failures, 1)
+        yield* fails(breaker, "a")
+        const { generation, ...open } = yield* breaker.state("a")
+        assert.isAbove(generation, 0)
+        assert.deepStrictEqual(open, {
+          circuit: "a",
+          phase: "open",
+          retryAfter: Duration.seconds(10),
+          failures: 0,
+          openings: 1
+        })
+        yield* works(breaker, "b")
+        const names = (yield* breaker.list).map(({ circuit }) => circuit)
+        assert.deepStrictEqual(names.toSorted(), ["a", "b"])
+      })
+    )
+
+    check("21: transitions come once each, in order, when the state has changed", quick, (breaker) =>
+      Effect.gen(function* () {
+        const seen = yield* watched(breaker)
+        const states: Array<string> = []
+        yield* breaker.transitions.pipe(
+          Stream.runForEach(() => Effect.map(phase(breaker), (now) => void states.push(now))),
+          Effect.forkScoped({ startImmediately: true })
+        )
+        yield* settled
+        yield* pass("1 second")
+        yield* fails(breaker, "a")
+        yield* settled
+        yield* pass("10 seconds")
+        const probe = yield* begin(breaker, "a")
+        yield* settled
+        yield* probe.fail()
+        yield* settled
+        yield* breaker.trip("a")
+        yield* settled
+        yield* breaker.reset("a")
+        yield* settled
+        yield* Effect.scoped(Effect.andThen(breaker.isolate("a"), settled))
+        yield* settled
+        assert.deepStrictEqual(
+          seen.map(({ at, from, to, cause, openFor }) => [at, from, to, cause, openFor]),
+          [
+            [1_000, "closed", "open", "consecutive", 10_000],
+            [11_000, "open", "half-open", undefined, undefined],
+            [11_000, "half-open", "open", "probe", 20_000],
+            [11_000, "open", "open", "tripped", 40_000],
+            [11_000, "open", "closed", undefined, undefined],
+            [11_000, "closed", "isolated", undefined, undefined],
+            [11_000, "isolated", "closed", undefined, undefined]
+          ]
+        )
+        assert.deepStrictEqual(states, ["open", "half-open", "open", "open", "closed", "isolated", "closed"])
+        const generations = seen.map(({ generation }) => generation)
+        assert.deepStrictEqual(
+          generations,
+          [...new Set(generations)].toSorted((a, b) => a - b)
+        )
+        assert.isTrue(seen.every(({ _tag, circuit }) => _tag === "CircuitTransition" && circuit === "a"))
+      })
+    )
+
+    for (const [how, events] of [
+      ["fails", { publish: () => Effect.die("a broken observer") }],
+      [
+        "throws",
+        {
+          publish: () => {
+            throw new Error("a broken observer")
+          }
+        }
+      ],
+      ["hangs", { publish: () => Effect.never }]
+    ] as const) {
+      check(`21: an observer that ${how} cannot change or hold up a call`, quick, (breaker) =>
+        Effect.gen(function* () {
+          // More than what is kept for a reader that is behind.
+          for (let n = 0; n < 1_500; n++) {
+            yield* breaker.reset("a")
+            yield* quiet
+            yield* fails(breaker, "a")
+            assert.strictEqual((yield* refusal(breaker, "a")).reason, "open")
+          }
+          yield* settled
+          yield* pass("10 seconds")
+          yield* works(breaker, "a")
+          yield* expectPhase(breaker, "closed")
+        }).pipe(
+          Effect.provideService(ResilienceEvents.ResilienceEvents, {
+            stream: Stream.empty,
+            tap: () => Effect.void,
+            ...events
+          })
+        )
+      )
+    }
+
+    check(
+      "21: an observer sees refusals and transitions in order, and its failures do not end that",
+      quick,
+      (breaker) =>
+        Effect.gen(function* () {
+          const seen: Array<string> = []
+          const events = yield* ResilienceEvents.make()
+          yield* events.tap((event) => {
+            seen.push(event._tag)
+            return Effect.die("a broken observer")
+          })
+          yield* Effect.gen(function* () {
+            yield* fails(breaker, "a")
+            yield* refusal(breaker, "a")
+            yield* breaker.reset("a")
+          }).pipe(Effect.provideService(ResilienceEvents.ResilienceEvents, events))
+          yield* settled
+          assert.deepStrictEqual(seen, ["CircuitTransition", "CircuitRefusal", "CircuitTransition"])
+        })
+    )
+
+    check("21: a reader that does not read loses the oldest, and holds up nothing", quick, (breaker) =>
+      Effect.gen(function* () {
+        const gate = yield* Deferred.make<void>()
+        const seen: Array<number> = []
+        yield* breaker.transitions.pipe(
+          Stream.runForEach(({ generation }) =>
+            Effect.andThen(
+              Deferred.await(gate),
+              Effect.sync(() => void seen.push(generation))
+            )
+          ),
+          Effect.forkScoped({ startImmediately: true })
+        )
+        yield* settled
+        for (let n = 0; n < 2_000; n++) {
+          yield* breaker.trip("a")
+          yield* breaker.reset("a")
+        }
+        yield* quiet
+        const { generation } = yield* breaker.state("a")
+        yield* Deferred.succeed(gate, undefined)
+        yield* Effect.repeat(Effect.yieldNow, { times: 3_000 })
+        assert.isBelow(seen.length, 4_000)
+        assert.strictEqual(seen.at(-1), generation)
+        assert.deepStrictEqual(
+          seen,
+          seen.toSorted((a, b) => a - b)
+        )
+      })
+    )
+  })
+
+  describe(`${store}: many circuits`, () => {
+    check("22: a million names used once leave a bounded list", {}, (breaker) =>
+      Effect.gen(function* () {
+        let most = 0
+        for (let n = 0; n < 1_000_000; n++) {
+          yield* breaker.execute(`name ${n}`)(Effect.void)
+          if (n % 50_000 === 0) most = Math.max(most, (yield* breaker.list).length)
+        }
+        assert.isAtMost(Math.max(most, (yield* breaker.list).length), 10_000)
+      })
+    )
+
+    check("22: so do names whose calls failed", { maxCircuits: 100 }, (breaker) =>
+      Effect.gen(function* () {
+        let most = 0
+        for (let n = 0; n < 5_000; n++) {
+          yield* fails(breaker, `name ${n}`)
+          most = Math.max(most, (yield* breaker.list).length)
+        }
+        assert.isAtMost(most, 200)
+      })
+    )
+
+    check(
+      "22: one that is open, probing, isolated or in use is not forgotten",
+      { ...quick, maxCircuits: 10 },
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* opened(breaker, "open")
+          yield* expired(breaker, "probing")
+          yield* breaker.trip("open")
+          const probe = yield* begin(breaker, "probing")
+          yield* breaker.isolate("isolated")
+          const call = yield* begin(breaker, "in use", { call: 1 })
+          for (let n = 0; n < 1_000; n++) yield* works(breaker, `name ${n}`)
+          const list = yield* breaker.list
+          assert.isBelow(list.length, 20)
+          for (const name of ["open", "probing", "isolated", "in use"]) {
+            assert.isTrue(
+              list.some(({ circuit }) => circuit === name),
+              name
+            )
+          }
+          yield* expectPhase(breaker, "open", "open")
+          assert.isFalse(yield* breaker.available("probing"))
+          yield* probe.succeed
+          yield* expectPhase(breaker, "closed", "probing")
+          yield* call.fail()
+          yield* expectPhase(breaker, "open", "in use")
+        })
+    )
+
+    check(
+      "22: not even among circuits that all have counted something",
+      { ...trips(2), maxCircuits: 5 },
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* breaker.trip("open")
+          const call = yield* begin(breaker, "in use", { call: 1 })
+          for (let n = 0; n < 200; n++) yield* fails(breaker, `name ${n}`)
+          const list = yield* breaker.list
+          assert.isAtMost(list.length, 10)
+          for (const name of ["open", "in use"]) {
+            assert.isTrue(
+              list.some(({ circuit }) => circuit === name),
+              name
+            )
+          }
+          yield* call.succeed
+        })
+    )
+
+    check("22: the oldest go, and no more than must", { ...trips(2), maxCircuits: 10 }, (breaker) =>
+      Effect.gen(function* () {
+        for (let n = 0; n < 11; n++) yield* fails(breaker, `name ${n}`)
+        const names = (yield* breaker.list).map(({ circuit }) => circuit)
+        assert.deepStrictEqual(
+          names,
+          Array.from({ length: 10 }, (_, n) => `name ${n + 1}`)
+        )
+      })
+    )
+
+    check(
+      "21: what is counted is no transition, and neither is a reset of a closed circuit",
+      trips(3),
+      (breaker) =>
+        Effect.gen(function* () {
+          const seen = yield* watched(breaker)
+          yield* fails(breaker, "a", 2)
+          yield* breaker.reset("a")
+          yield* Effect.scoped(Effect.andThen(breaker.isolate("b"), breaker.reset("b")))
+          yield* settled
+          assert.deepStrictEqual(
+            seen.map(({ circuit, from, to }) => `${circuit}:${from}>${to}`),
+            ["b:closed>isolated", "b:isolated>closed"]
+          )
+        })
+    )
+
+    check(
+      "24: attempts of a stream have a call, too, and what is ignored at its end is nothing",
+      trips(2),
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* breaker.acquire("a", { call: "other" })
+          const cut = (call: string) =>
+            Effect.exit(Stream.runDrain(breaker.executeStream("a", { call })(Stream.fail("cut"))))
+          yield* cut("x")
+          yield* cut("x")
+          yield* expectPhase(breaker, "closed")
+          const classify = () => ({ counts: "ignored" }) as const
+          yield* Stream.runDrain(breaker.executeStream("a", { classify })(Stream.make(1)))
+          yield* cut("y")
+          yield* expectPhase(breaker, "open")
+        })
+    )
+
+    check(
+      "22: an open one is forgotten when it was idle for so long, and not before",
+      { maxCircuits: 10, idleAfter: "1 minute" },
+      (breaker) =>
+        Effect.gen(function* () {
+          const known = Effect.map(breaker.list, (list) => list.some(({ circuit }) => circuit === "a"))
+          const crowd = Effect.forEach(
+            Array.from({ length: 40 }, (_, n) => `name ${n}`),
+            (name) => works(breaker, name),
+            { discard: true }
+          )
+          yield* breaker.trip("a")
+          yield* pass("69 seconds")
+          yield* crowd
+          assert.isTrue(yield* known)
+          yield* pass("1 second")
+          yield* crowd
+          assert.isFalse(yield* known)
+        })
+    )
+
+    check(
+      "22: a circuit that was forgotten under a call learns from it all the same",
+      { ...quick, maxCircuits: 1 },
+      (breaker) =>
+        Effect.gen(function* () {
+          const call = yield* begin(breaker, "a")
+          yield* works(breaker, "b")
+          assert.deepStrictEqual(
+            (yield* breaker.list).map(({ circuit }) => circuit),
+            ["b"]
+          )
+          yield* call.fail()
+          yield* expectPhase(breaker, "open", "a")
+          assert.strictEqual((yield* refusal(breaker, "a")).reason, "open")
+        })
+    )
+
+    check("22: unless it was made anew meanwhile", { ...quick, maxCircuits: 1 }, (breaker) =>
+      Effect.gen(function* () {
+        const seen = yield* watched(breaker)
+        const call = yield* begin(breaker, "a")
+        yield* works(breaker, "b")
+        yield* works(breaker, "a")
+        yield* call.fail()
+        yield* expectPhase(breaker, "closed", "a")
+        yield* settled
+        assert.lengthOf(seen, 0)
+      })
+    )
+  })
+
+  describe(`${store}: streams`, () => {
+    const some = Stream.make(1, 2, 3)
+    const running = (breaker: CircuitBreaker.Service, stream: Stream.Stream<number, unknown>) =>
+      Effect.exit(Stream.runCollect(breaker.executeStream("a")(stream)))
+
+    check("24: a failure in the midst is a failure", trips(1), (breaker) =>
+      Effect.gen(function* () {
+        const got: Array<number> = []
+        const stream = Stream.concat(some, Stream.fail("cut"))
+        const exit = yield* breaker
+          .executeStream("a")(stream)
+          .pipe(
+            Stream.runForEach((n) => Effect.sync(() => void got.push(n))),
+            Effect.exit
+          )
+        assert.deepStrictEqual(exit, Exit.fail("cut"))
+        assert.deepStrictEqual(got, [1, 2, 3])
+        yield* expectPhase(breaker, "open")
+        const refused = yield* Effect.flip(Stream.runDrain(breaker.executeStream("a")(some)))
+        assert.instanceOf(refused, CircuitRefused)
+      })
+    )
+
+    check("24: so is a defect; what a classifier ignores is not", trips(1), (breaker) =>
+      Effect.gen(function* () {
+        const classify = () => ({ counts: "ignored" }) as const
+        yield* Effect.exit(Stream.runDrain(breaker.executeStream("a", { classify })(Stream.fail("cut"))))
+        yield* expectPhase(breaker, "closed")
+        yield* running(breaker, Stream.concat(some, Stream.die("oops")))
+        yield* expectPhase(breaker, "open")
+      })
+    )
+
+    check("24: the natural end is a success, once", quick, (breaker) =>
+      Effect.gen(function* () {
+        yield* expired(breaker)
+        const ends: Array<Exit.Exit<unknown, unknown>> = []
+        const classify: CircuitBreaker.Classify = (exit) => {
+          ends.push(exit)
+          return CircuitBreaker.classify(exit)
+        }
+        const got = yield* Stream.runCollect(breaker.executeStream("a", { classify })(some))
+        assert.deepStrictEqual([...got], [1, 2, 3])
+        assert.deepStrictEqual(ends, [Exit.void])
+        yield* expectPhase(breaker, "closed")
+      })
+    )
+
+    check("24: a consumer that stops early, fails or is interrupted says nothing", quick, (breaker) =>
+      Effect.gen(function* () {
+        const free = Effect.gen(function* () {
+          yield* quiet
+          yield* expectPhase(breaker, "half-open")
+          assert.isTrue(yield* breaker.available("a"))
+        })
+        yield* expired(breaker)
+        yield* Stream.runDrain(Stream.take(breaker.executeStream("a")(some), 1))
+        yield* free
+        const broken = Stream.mapEffect(breaker.executeStream("a")(some), () => Effect.fail("consumer"))
+        assert.strictEqual(yield* Effect.flip(Stream.runDrain(broken)), "consumer")
+        yield* free
+        const begun = yield* Deferred.make<void>()
+        const fiber = yield* breaker
+          .executeStream("a")(Stream.concat(some, Stream.never))
+          .pipe(
+            Stream.runForEach(() => Deferred.succeed(begun, undefined)),
+            Effect.forkChild
+          )
+        yield* Deferred.await(begun)
+        assert.isFalse(yield* breaker.available("a"))
+        yield* Fiber.interrupt(fiber)
+        yield* free
+      })
+    )
+
+    check("24: the permit lives as long as the stream", quick, (breaker) =>
+      Effect.gen(function* () {
+        yield* expired(breaker)
+        const gate = yield* Deferred.make<void>()
+        const begun = yield* Deferred.make<void>()
+        const fiber = yield* breaker
+          .executeStream("a")(Stream.concat(some, Stream.drain(Stream.fromEffect(Deferred.await(gate)))))
+          .pipe(
+            Stream.runForEach(() => Deferred.succeed(begun, undefined)),
+            Effect.forkChild
+          )
+        yield* Deferred.await(begun)
+        assert.strictEqual((yield* refusal(breaker, "a")).reason, "half-open")
+        yield* expectPhase(breaker, "half-open")
+        yield* Deferred.succeed(gate, undefined)
+        yield* Fiber.join(fiber)
+        yield* expectPhase(breaker, "closed")
+      })
+    )
+
+    check("24: several circuits; each run of the stream is a call", trips(2), (breaker) =>
+      Effect.gen(function* () {
+        const stream = breaker.executeStream(["a", "b"])(Stream.fail("cut"))
+        yield* Effect.exit(Stream.runDrain(stream))
+        yield* expectPhase(breaker, "closed")
+        yield* Effect.exit(Stream.runDrain(stream))
+        yield* expectPhase(breaker, "open")
+        yield* expectPhase(breaker, "open", "b")
+      })
+    )
+  })
+
+  describe(`${store}: permits`, () => {
+    check("a permit counts once, by what was said first", trips(2), (breaker) =>
+      Effect.gen(function* () {
+        const failures = Effect.map(breaker.state("a"), ({ failures }) => failures)
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const permit = yield* breaker.acquire("a")
+            yield* permit.fail()
+            yield* permit.fail()
+            yield* permit.succeed
+            yield* permit.ignore
+          })
+        )
+        assert.strictEqual(yield* failures, 1)
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const permit = yield* breaker.acquire("a")
+            yield* permit.ignore
+            yield* permit.fail()
+          })
+        )
+        assert.strictEqual(yield* failures, 1)
+        yield* Effect.scoped(Effect.flatMap(breaker.acquire("a"), ({ succeed }) => succeed))
+        assert.strictEqual(yield* failures, 0)
+      })
+    )
+
+    check("a scope that ends without a word frees the permit", quick, (breaker) =>
+      Effect.gen(function* () {
+        yield* expired(breaker)
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            yield* breaker.acquire("a")
+            const error = yield* Effect.flip(Effect.scoped(breaker.acquire("a")))
+            assert.strictEqual(error.reason, "half-open")
+          })
+        )
+        yield* quiet
+        yield* expectPhase(breaker, "half-open")
+        yield* Effect.scoped(Effect.flatMap(breaker.acquire("a"), ({ succeed }) => succeed))
+        yield* expectPhase(breaker, "closed")
+      })
+    )
+
+    check("a permit names its call", trips(2), (breaker) =>
+      Effect.gen(function* () {
+        yield* breaker.acquire("a", { call: "other" })
+        for (const call of ["x", "x"]) yield* (yield* breaker.acquire("a", { call })).fail()
+        yield* expectPhase(breaker, "closed")
+        yield* (yield* breaker.acquire("a", { call: "y" })).fail()
+        yield* expectPhase(breaker, "open")
+      })
+    )
+  })
+
+  describe(`${store}: several circuits`, () => {
+    check("all or none: where one refuses, the others are not touched", quick, (breaker) =>
+      Effect.gen(function* () {
+        yield* expired(breaker)
+        yield* opened(breaker, "z")
+        const seen = yield* watched(breaker)
+        const before = yield* breaker.state("a")
+        const error = yield* refusal(breaker, ["z", "a", "b"])
+        assert.deepStrictEqual([error.circuit, error.reason], ["z", "open"])
+        assert.deepStrictEqual(yield* breaker.state("a"), before)
+        yield* settled
+        assert.lengthOf(seen, 0)
+        assert.isTrue(yield* breaker.available("a"))
+        yield* works(breaker, "a")
+      })
+    )
+
+    check("all of them learn how the call ended, each once", trips(2), (breaker) =>
+      Effect.gen(function* () {
+        yield* fails(breaker, ["a", "b", "a"])
+        assert.strictEqual((yield* breaker.state("a")).failures, 1)
+        yield* fails(breaker, "b")
+        yield* expectPhase(breaker, "open", "b")
+        yield* expectPhase(breaker, "closed", "a")
+        assert.strictEqual(yield* works(breaker, []), "fine")
+      })
+    )
+
+    check("probes of all of them, and all are freed", quick, (breaker) =>
+      Effect.gen(function* () {
+        yield* opened(breaker, "a")
+        yield* expired(breaker, "b")
+        const both = yield* begin(breaker, ["b", "a"])
+        assert.strictEqual((yield* refusal(breaker, "a")).reason, "half-open")
+        assert.strictEqual((yield* refusal(breaker, "b")).reason, "half-open")
+        yield* both.interrupt
+        assert.isTrue(yield* breaker.available(["a", "b"]))
+        yield* works(breaker, ["a", "b"])
+        yield* expectPhase(breaker, "closed", "a")
+        yield* expectPhase(breaker, "closed", "b")
+      })
+    )
+  })
+
+  describe(`${store}: a total outage`, () => {
+    check("calls that start after the circuit opened make no attempt but probes", {}, (breaker) =>
+      Effect.gen(function* () {
+        let attempts = 0
+        const call = breaker.execute("a")(
+          Effect.suspend(() => {
+            attempts++
+            return down
+          })
+        )
+        for (let n = 0; n < 5; n++) yield* Effect.flip(call)
+        assert.strictEqual(attempts, 5)
+        let openings = 1
+        for (let second = 0; second < 600; second++) {
+          yield* pass("1 second")
+          const { phase } = yield* breaker.state("a")
+          if (phase === "half-open") openings++
+          for (let n = 0; n < 5; n++) yield* Effect.flip(call)
+        }
+        // 10 + 20 + 40 + 80 + 4 times 120 seconds: one probe at the end of each.
+        assert.strictEqual(openings, 8)
+        assert.strictEqual(attempts, 5 + 7)
+      })
+    )
+  })
+
+  if (shared) {
+    describe(`${store}: two processes`, () => {
+      it.effect("23: a shared opening ends when it ends, and gives one probe to all", () =>
+        Effect.gen(function* () {
+          const layer = makeLayer({ open: exact, ...quick })
+          const processOf = Effect.map(Layer.build(Layer.fresh(layer)), (context) =>
+            Context.get(context, CircuitBreaker.CircuitBreaker)
+          )
+          const [first, second] = [yield* processOf, yield* processOf]
+          yield* quiet
+          yield* fails(first, "a")
+          yield* pass("4 seconds")
+          assert.deepStrictEqual((yield* refusal(second, "a")).retryAfter, Duration.seconds(6))
+          // One that starts now does not begin the opening anew.
+          const third = yield* processOf
+          yield* quiet
+          assert.deepStrictEqual((yield* refusal(third, "a")).retryAfter, Duration.seconds(6))
+          yield* pass("6 seconds")
+          const calls = yield* Effect.forEach(
+            [first, second, third, first, second, third],
+            (breaker) => attempt(breaker, "a"),
+            { concurrency: "unbounded" }
+          )
+          assert.lengthOf(
+            calls.filter((call) => call !== undefined),
+            1
+          )
+          for (const call of calls) yield* call?.succeed ?? Effect.void
+          yield* quiet
+          for (const breaker of [first, second, third]) yield* expectPhase(breaker, "closed")
+        })
+      )
+    })
+  }
+}

@@ -1,0 +1,718 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Data, Deferred, Duration, Effect, Exit, Fiber, Layer, Scheduler, Scope, Stream } from "effect"
+import { CircuitBreaker as EffectBreaker, RateLimiter } from "effect/persistence"
+import { TestClock } from "effect/testing"
+import { Backoff, CircuitBreaker } from "@outlast/resilience"
+import { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
+import * as CircuitState from "@outlast/resilience/breaker/CircuitState"
+import type { Breaker, Change, SharedCircuits } from "@outlast/resilience/breaker/CircuitStore"
+import { CircuitStore } from "@outlast/resilience/breaker/CircuitStore"
+import { InvalidOption } from "@outlast/resilience/Options"
+import * as Refusal from "@outlast/resilience/Refusal"
+import { attempt, begin, contract, exact, fails, refusal, works } from "./BreakerContract.ts"
+
+contract("memory", CircuitBreaker.layer)
+
+/** Opens with one failure, closes with one success. */
+const quick: CircuitBreaker.Options = {
+  trip: { consecutive: { failures: 1 } },
+  halfOpen: { successes: 1 },
+  open: exact
+}
+
+const phase = (breaker: CircuitBreaker.Service, name = "a") =>
+  Effect.map(breaker.state(name), ({ phase }) => phase)
+
+const halfOpen = (breaker: CircuitBreaker.Service, ...names: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    for (const name of names) yield* breaker.trip(name)
+    yield* TestClock.adjust("10 seconds")
+  })
+
+describe("interrupted between any two of its operations", () => {
+  /** Interrupts the first fiber it runs before its n-th operation. */
+  class Interrupting extends Scheduler.MixedScheduler {
+    readonly at: number
+    operations = 0
+    constructor(at: number) {
+      super()
+      this.at = at
+    }
+    override shouldYield(fiber: Fiber.Fiber<unknown, unknown>): boolean {
+      if (++this.operations !== this.at) return false
+      fiber.interruptUnsafe()
+      return true
+    }
+  }
+
+  const everywhere = (
+    title: string,
+    call: (breaker: CircuitBreaker.Service) => Effect.Effect<unknown, unknown>,
+    prepare: (breaker: CircuitBreaker.Service) => Effect.Effect<void>,
+    verify: (breaker: CircuitBreaker.Service, at: number) => Effect.Effect<void>,
+    options = quick
+  ) =>
+    it.effect(title, () =>
+      Effect.gen(function* () {
+        let interrupted = 0
+        for (let at = 1; ; at++) {
+          const scheduler = new Interrupting(at)
+          yield* Effect.scoped(
+            Effect.gen(function* () {
+              const breaker = yield* CircuitBreaker.make(options)
+              yield* prepare(breaker)
+              const fiber = yield* Effect.forkChild(
+                Effect.provideService(call(breaker), Scheduler.Scheduler, scheduler)
+              )
+              const exit = yield* Fiber.await(fiber)
+              if (Exit.isFailure(exit) && Cause.hasInterrupts(exit.cause)) interrupted++
+              yield* verify(breaker, at)
+            })
+          )
+          if (scheduler.operations < at) break
+        }
+        assert.isAbove(interrupted, 5)
+      })
+    )
+
+  const permitIsFree =
+    (...names: ReadonlyArray<string>) =>
+    (breaker: CircuitBreaker.Service, at: number) =>
+      Effect.gen(function* () {
+        for (const name of names) {
+          const isFree = (yield* phase(breaker, name)) !== "half-open" || (yield* breaker.available(name))
+          assert.isTrue(isFree, `${name} at operation ${at}`)
+        }
+      })
+
+  const two = Effect.andThen(Effect.yieldNow, Effect.succeed("fine"))
+  const broken = Effect.andThen(Effect.yieldNow, Effect.fail("broken"))
+
+  everywhere(
+    "a probe frees its permit",
+    (breaker) => breaker.execute("a")(two),
+    (breaker) => halfOpen(breaker, "a"),
+    permitIsFree("a")
+  )
+  everywhere(
+    "a probe that fails frees its permit",
+    (breaker) => breaker.execute("a")(broken),
+    (breaker) => halfOpen(breaker, "a"),
+    permitIsFree("a")
+  )
+  everywhere(
+    "a probe of several circuits frees all of them",
+    (breaker) => breaker.execute(["a", "b", "c"])(two),
+    (breaker) => halfOpen(breaker, "a", "c"),
+    permitIsFree("a", "b", "c")
+  )
+  for (const [how, say] of [
+    ["succeeds", (permit: CircuitBreaker.Permit) => permit.succeed],
+    ["fails", (permit: CircuitBreaker.Permit) => permit.fail()],
+    ["says nothing", (permit: CircuitBreaker.Permit) => permit.ignore]
+  ] as const) {
+    everywhere(
+      `a permit that ${how} is free`,
+      (breaker) => Effect.scoped(Effect.flatMap(breaker.acquire("a"), say)),
+      (breaker) => halfOpen(breaker, "a"),
+      permitIsFree("a")
+    )
+  }
+  everywhere(
+    "a stream frees its permit",
+    (breaker) => Stream.runDrain(breaker.executeStream("a")(Stream.make(1, 2))),
+    (breaker) => halfOpen(breaker, "a"),
+    permitIsFree("a")
+  )
+  everywhere(
+    "a stream that fails frees its permit",
+    (breaker) =>
+      Stream.runDrain(breaker.executeStream("a")(Stream.concat(Stream.make(1), Stream.fail("cut")))),
+    (breaker) => halfOpen(breaker, "a"),
+    permitIsFree("a")
+  )
+  everywhere(
+    "nobody goes on using a closed circuit",
+    (breaker) => breaker.execute(["a", "b"], { call: 1 })(two),
+    () => Effect.void,
+    (breaker, at) =>
+      Effect.gen(function* () {
+        for (let n = 0; n < 9; n++) yield* works(breaker, `name ${n}`)
+        const names = (yield* breaker.list).map(({ circuit }) => circuit)
+        assert.notInclude(names, "a", `at operation ${at}`)
+        assert.notInclude(names, "b", `at operation ${at}`)
+      }),
+    { ...quick, maxCircuits: 3 }
+  )
+})
+
+describe("the caller's own exit", () => {
+  for (const [title, exit] of [
+    ["success", Exit.succeed(1)],
+    ["failure", Exit.fail("no")],
+    ["defect", Exit.die("oops")],
+    ["both", Exit.failCause(Cause.fromReasons([...Cause.fail("no").reasons, ...Cause.die("oops").reasons]))]
+  ] as const) {
+    it.effect(`${title} passes through, whatever the classifier does`, () =>
+      Effect.gen(function* () {
+        const breaker = yield* CircuitBreaker.make({ trip: { consecutive: { failures: 100 } } })
+        const classifiers: ReadonlyArray<CircuitBreaker.Classify | undefined> = [
+          undefined,
+          () => {
+            throw new Error("a bug in classify")
+          },
+          () => ({ counts: "failure", retryAfter: "not a duration" as never }),
+          () => ({ counts: "failure", retryAfter: Number.NaN }),
+          () => ({ counts: "failure", retryAfter: -1 })
+        ]
+        for (const classify of classifiers) {
+          for (const names of ["a", ["a", "b"]]) {
+            const call: Effect.Effect<number, string> = exit
+            assert.deepStrictEqual(yield* Effect.exit(breaker.execute(names, { classify })(call)), exit)
+          }
+        }
+        yield* (yield* breaker.acquire("c")).fail({ retryAfter: "not a duration" as never })
+        assert.strictEqual((yield* breaker.state("c")).failures, 1)
+      })
+    )
+  }
+
+  it.effect("a classifier that throws says nothing", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make(quick)
+      const classify = () => {
+        throw new Error("a bug in classify")
+      }
+      yield* Effect.exit(breaker.execute("a", { classify })(Effect.fail("no")))
+      yield* Effect.exit(Stream.runDrain(breaker.executeStream("a", { classify })(Stream.fail("no"))))
+      assert.strictEqual(yield* phase(breaker), "closed")
+    })
+  )
+})
+
+describe("what an exit counts as", () => {
+  class Mine extends Data.TaggedError("Mine")<{}> {
+    readonly [Refusal.mark] = true
+  }
+  const refused = new CircuitRefused({ circuit: "a", reason: "open", retryAfter: undefined })
+  const effects = new EffectBreaker.CircuitBreakerError({
+    reason: new EffectBreaker.CircuitHalfOpen({ key: "k" })
+  })
+  const limiter = new RateLimiter.RateLimiterError({
+    reason: new RateLimiter.RateLimitExceeded({
+      key: "k",
+      retryAfter: Duration.zero,
+      limit: 1,
+      remaining: 0
+    })
+  })
+  const reasons = (...causes: ReadonlyArray<Cause.Cause<unknown>>) =>
+    Exit.failCause(Cause.fromReasons(causes.flatMap(({ reasons }) => reasons)))
+
+  it("a refusal is nothing: ours, of one's own, and Effect's", () => {
+    for (const error of [refused, new Mine(), effects, limiter]) {
+      assert.isTrue(Refusal.isRefusal(error))
+      assert.deepStrictEqual(CircuitBreaker.classify(Exit.fail(error)), { counts: "ignored" })
+    }
+    for (const error of [new Error("no"), "no", undefined, null, 5, { _tag: "CircuitRefused" }]) {
+      assert.isFalse(Refusal.isRefusal(error))
+      assert.strictEqual(CircuitBreaker.classify(Exit.fail(error)).counts, "failure")
+    }
+  })
+
+  it("a refusal beside anything else is not the whole story", () => {
+    const only = reasons(Cause.fail(refused), Cause.fail(new Mine()), Cause.interrupt(1))
+    assert.strictEqual(CircuitBreaker.classify(only).counts, "ignored")
+    for (const other of [Cause.fail("no"), Cause.die("oops")]) {
+      assert.strictEqual(CircuitBreaker.classify(reasons(Cause.fail(refused), other)).counts, "failure")
+    }
+    assert.strictEqual(CircuitBreaker.classify(Exit.die(refused)).counts, "failure")
+  })
+
+  it("success, and a failure with what it says about waiting", () => {
+    assert.deepStrictEqual(CircuitBreaker.classify(Exit.succeed(refused)), { counts: "success" })
+    const retryAfter = Duration.seconds(3)
+    assert.deepStrictEqual(CircuitBreaker.classify(Exit.fail({ retryAfter })), {
+      counts: "failure",
+      retryAfter
+    })
+    for (const error of [{ retryAfter: "3 seconds" }, { retryAfter: 3 }, {}, "no", null]) {
+      assert.deepStrictEqual(CircuitBreaker.classify(Exit.fail(error)), {
+        counts: "failure",
+        retryAfter: undefined
+      })
+    }
+    assert.deepStrictEqual(CircuitBreaker.classify(reasons(Cause.fail("no"), Cause.fail({ retryAfter }))), {
+      counts: "failure",
+      retryAfter
+    })
+  })
+})
+
+describe("the refusal", () => {
+  const refused = (reason: CircuitRefused["reason"], retryAfter?: Duration.Duration) =>
+    new CircuitRefused({ circuit: "api", reason, retryAfter })
+
+  it("says what to do, for each reason", () => {
+    assert.strictEqual(
+      refused("open", Duration.seconds(3)).message,
+      'Circuit "api" is open: the next call is let through in 3s.'
+    )
+    assert.strictEqual(refused("open").message, 'Circuit "api" is open.')
+    assert.strictEqual(
+      refused("store").message,
+      'Circuit "api" cannot ask its store, and is set to refuse calls then (onStoreError: "fail").'
+    )
+    assert.strictEqual(refused("isolated")._tag, "CircuitRefused")
+    assert.isTrue(Refusal.isRefusal(refused("half-open")))
+    assert.isTrue(refused("half-open").isRetryable)
+  })
+})
+
+describe("options", () => {
+  const refusedOptions: ReadonlyArray<readonly [CircuitBreaker.Options, string, unknown, string]> = [
+    [{ trip: { consecutive: { failures: 0 } } }, "trip.consecutive.failures", 0, "an integer of at least 1"],
+    [
+      { trip: { consecutive: { failures: 1.5 } } },
+      "trip.consecutive.failures",
+      1.5,
+      "an integer of at least 1"
+    ],
+    [
+      { trip: { consecutive: { failures: Number.NaN } } },
+      "trip.consecutive.failures",
+      Number.NaN,
+      "an integer of at least 1"
+    ],
+    [
+      { trip: { consecutive: { within: 0 } } },
+      "trip.consecutive.within",
+      0,
+      "a finite duration of at least 1ms"
+    ],
+    [
+      { trip: { consecutive: { within: Number.NaN } } },
+      "trip.consecutive.within",
+      Number.NaN,
+      "a finite duration of at least 1ms"
+    ],
+    [
+      { trip: { consecutive: false } },
+      "trip",
+      { consecutive: false },
+      "a policy that can open the circuit: consecutive, rate or both"
+    ],
+    [{ trip: { rate: { window: -1 } } }, "trip.rate.window", -1, "a finite duration of at least 1ms"],
+    [
+      { trip: { rate: { window: Duration.infinity } } },
+      "trip.rate.window",
+      Duration.infinity,
+      "a finite duration of at least 1ms"
+    ],
+    [{ trip: { rate: { minimumCalls: 0 } } }, "trip.rate.minimumCalls", 0, "an integer of at least 1"],
+    [{ trip: { rate: { failures: 0 } } }, "trip.rate.failures", 0, "a share above 0, at most 1"],
+    [{ trip: { rate: { failures: 1.01 } } }, "trip.rate.failures", 1.01, "a share above 0, at most 1"],
+    [
+      { trip: { rate: { failures: Number.NaN } } },
+      "trip.rate.failures",
+      Number.NaN,
+      "a share above 0, at most 1"
+    ],
+    [
+      { trip: { rate: { failures: false } } },
+      "trip.rate.failures",
+      false,
+      "a share from 0 to 1 unless trip.rate.slow is set"
+    ],
+    [{ trip: { rate: { slow: 0, slowerThan: 1 } } }, "trip.rate.slow", 0, "a share above 0, at most 1"],
+    [
+      { trip: { rate: { slow: 0.5 } } },
+      "trip.rate.slowerThan",
+      undefined,
+      "set together with trip.rate.slow"
+    ],
+    [{ trip: { rate: { slowerThan: 5 } } }, "trip.rate.slowerThan", 5, "set together with trip.rate.slow"],
+    [
+      { trip: { rate: { slow: 0.5, slowerThan: -5 } } },
+      "trip.rate.slowerThan",
+      -5,
+      "a finite duration of at least 0"
+    ],
+    [{ halfOpen: { permits: 0 } }, "halfOpen.permits", 0, "an integer of at least 1"],
+    [{ halfOpen: { successes: 0 } }, "halfOpen.successes", 0, "an integer of at least 1"],
+    [{ halfOpen: { successes: 3, outOf: 2 } }, "halfOpen.outOf", 2, "an integer of at least 3"],
+    [{ halfOpen: { outOf: 1 } }, "halfOpen.outOf", 1, "an integer of at least 2"],
+    [{ halfOpen: { probeLimit: 0 } }, "halfOpen.probeLimit", 0, "a finite duration of at least 1ms"],
+    [{ maxRetryAfter: -1 }, "maxRetryAfter", -1, "a finite duration of at least 0"],
+    [
+      { maxRetryAfter: Duration.infinity },
+      "maxRetryAfter",
+      Duration.infinity,
+      "a finite duration of at least 0"
+    ],
+    [{ maxCircuits: 0 }, "maxCircuits", 0, "an integer of at least 1"],
+    [{ idleAfter: -1 }, "idleAfter", -1, "a finite duration of at least 0"]
+  ]
+  for (const [options, field, value, allowed] of refusedOptions) {
+    it.effect(`refused: ${field} ${String(value)}`, () =>
+      Effect.gen(function* () {
+        const exit = yield* Effect.exit(Effect.scoped(CircuitBreaker.make(options)))
+        const error = Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
+        assert.instanceOf(error, RangeError)
+        assert.instanceOf(error, InvalidOption)
+        assert.deepStrictEqual(
+          [error.module, error.field, error.value, error.allowed],
+          ["CircuitBreaker", field, value, allowed]
+        )
+      })
+    )
+  }
+
+  it.effect("refused: a backoff written by hand whose cap is below its initial delay", () =>
+    Effect.gen(function* () {
+      const open = { ...exact, cap: Duration.seconds(1) }
+      const exit = yield* Effect.exit(Effect.scoped(CircuitBreaker.make({ open })))
+      assert.match(
+        Exit.isFailure(exit) ? Cause.pretty(exit.cause) : "",
+        /CircuitBreaker: open: cap must be a duration from 10s to .*, got 1s/
+      )
+    })
+  )
+
+  it("defaults are as they are documented", () => {
+    assert.deepStrictEqual(CircuitBreaker.defaults, {
+      consecutive: { failures: 5 },
+      rate: { window: "1 minute", minimumCalls: 10, failures: 0.5 },
+      halfOpen: { permits: 1, successes: 2, probeLimit: "1 minute" },
+      open: Backoff.exponential({
+        initial: "10 seconds",
+        factor: 2,
+        cap: "120 seconds",
+        jitter: 0.1
+      }),
+      maxRetryAfter: "1 hour",
+      maxCircuits: 10_000,
+      idleAfter: "10 minutes"
+    })
+  })
+
+  it.effect("defaults hold: a rate of one half of ten calls, a probe of a minute, a wait of an hour", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make({ trip: { consecutive: false, rate: {} } })
+      yield* fails(breaker, "a", 9)
+      assert.strictEqual(yield* phase(breaker), "closed")
+      yield* fails(breaker, "a")
+      assert.strictEqual(yield* phase(breaker), "open")
+      yield* TestClock.adjust("12 seconds")
+      yield* begin(breaker, "a")
+      yield* TestClock.adjust("59999 millis")
+      assert.isFalse(yield* breaker.available("a"))
+      yield* TestClock.adjust("1 millis")
+      yield* begin(breaker, "a")
+      yield* (yield* breaker.acquire("b")).fail({ retryAfter: "1 day" })
+      yield* fails(breaker, "b", 9)
+      assert.deepStrictEqual((yield* breaker.state("b")).retryAfter, Duration.hours(1))
+    })
+  )
+})
+
+describe("the layer's end", () => {
+  it.effect("ends the readers of its transitions", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const breaker = yield* Scope.provide(CircuitBreaker.make(quick), scope)
+      const fiber = yield* Effect.forkChild(Stream.runCollect(breaker.transitions), {
+        startImmediately: true
+      })
+      yield* Effect.yieldNow
+      yield* breaker.trip("a")
+      yield* Scope.close(scope, Exit.void)
+      const seen = yield* Fiber.join(fiber)
+      assert.deepStrictEqual(
+        [...seen].map(({ to }) => to),
+        ["open"]
+      )
+    })
+  )
+})
+
+describe("a reader of transitions that does not read", () => {
+  it.effect("takes nothing from one that does", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make(quick)
+      yield* breaker.transitions.pipe(
+        Stream.runForEach(() => Effect.never),
+        Effect.forkScoped({ startImmediately: true })
+      )
+      let seen = 0
+      yield* breaker.transitions.pipe(
+        Stream.runForEach(() => Effect.sync(() => seen++)),
+        Effect.forkScoped({ startImmediately: true })
+      )
+      yield* Effect.yieldNow
+      for (let n = 0; n < 2_000; n++) {
+        yield* breaker.trip("a")
+        yield* breaker.reset("a")
+        yield* Effect.yieldNow
+      }
+      yield* Effect.repeat(Effect.yieldNow, { times: 100 })
+      assert.strictEqual(seen, 4_000)
+    })
+  )
+})
+
+describe("the combinators of the environment", () => {
+  it.effect("guard by the breaker they find", () =>
+    Effect.gen(function* () {
+      yield* Effect.exit(Effect.fail("no").pipe(CircuitBreaker.execute("a")))
+      const breaker = yield* CircuitBreaker.CircuitBreaker
+      assert.strictEqual(yield* phase(breaker), "open")
+      const stream = Stream.make(1).pipe(CircuitBreaker.executeStream("a"))
+      assert.instanceOf(yield* Effect.flip(Stream.runDrain(stream)), CircuitRefused)
+      yield* Effect.exit(Stream.runDrain(Stream.fail("no").pipe(CircuitBreaker.executeStream("b"))))
+      assert.strictEqual(yield* phase(breaker, "b"), "open")
+    }).pipe(Effect.provide(CircuitBreaker.layer(quick)))
+  )
+})
+
+// What the breaker makes of a store, with stores that do as they are told. What a real one does: its own suite.
+describe("behaviour 23: a store", () => {
+  const over = (
+    shared: Partial<SharedCircuits>,
+    body: (breaker: CircuitBreaker.Service) => Effect.Effect<void, unknown, Scope.Scope>
+  ) => {
+    const store = Layer.succeed(CircuitStore, {
+      onStoreError: "allow" as const,
+      attach: () =>
+        Effect.succeed({
+          isCurrent: () => true,
+          share: () => undefined,
+          admit: () => Effect.succeed(undefined),
+          settle: () => Effect.succeed(undefined),
+          sync: Effect.succeed(true),
+          ...shared
+        })
+    })
+    return Effect.flatMap(CircuitBreaker.CircuitBreaker, body).pipe(
+      Effect.provide(Layer.provide(CircuitBreaker.layer(quick), store))
+    )
+  }
+
+  it.effect("that cannot be asked, where that is to fail: every call is refused, and does not run", () =>
+    over({ isCurrent: () => false }, (breaker) =>
+      Effect.gen(function* () {
+        for (const names of ["a", ["a", "b"]]) {
+          const error = yield* refusal(breaker, names)
+          assert.deepStrictEqual([error.circuit, error.reason, error.retryAfter], ["a", "store", undefined])
+          assert.isFalse(yield* breaker.available(names))
+        }
+        assert.strictEqual((yield* Effect.flip(breaker.acquire("a"))).reason, "store")
+        const stream = breaker.executeStream("a")(Stream.die("a refused stream ran"))
+        assert.strictEqual((yield* Effect.flip(Stream.runDrain(stream))).reason, "store")
+      })
+    )
+  )
+
+  it.effect("that fails while it is asked for a probe, where that is to fail: the probe is refused", () => {
+    let current = true
+    const admit = () =>
+      Effect.sync(() => {
+        current = false
+        return undefined
+      })
+    return over({ admit, isCurrent: () => current }, (breaker) =>
+      Effect.gen(function* () {
+        yield* halfOpen(breaker, "a")
+        assert.strictEqual((yield* refusal(breaker, "a")).reason, "store")
+      })
+    )
+  })
+
+  it.effect("that does not answer: this process decides alone, and the call's own result survives", () =>
+    over({}, (breaker) =>
+      Effect.gen(function* () {
+        yield* fails(breaker, "a")
+        assert.strictEqual((yield* refusal(breaker, "a")).reason, "open")
+        yield* TestClock.adjust("10 seconds")
+        yield* fails(breaker, "a")
+        assert.strictEqual(yield* phase(breaker), "open")
+        yield* TestClock.adjust("20 seconds")
+        assert.strictEqual(yield* works(breaker, "a"), "fine")
+        assert.strictEqual(yield* phase(breaker), "closed")
+      })
+    )
+  )
+
+  it.effect("that does not answer two who asked at the same time: one of them probes", () =>
+    Effect.gen(function* () {
+      const gate = yield* Deferred.make<undefined>()
+      yield* over({ admit: () => Deferred.await(gate) }, (breaker) =>
+        Effect.gen(function* () {
+          yield* halfOpen(breaker, "a")
+          const asking = yield* Effect.forkChild(
+            Effect.forEach([1, 2, 3], () => attempt(breaker, "a"), { concurrency: "unbounded" })
+          )
+          yield* Effect.repeat(Effect.yieldNow, { times: 10 })
+          yield* Deferred.succeed(gate, undefined)
+          const calls = yield* Fiber.join(asking)
+          assert.lengthOf(
+            calls.filter((call) => call !== undefined),
+            1
+          )
+        })
+      )
+    })
+  )
+
+  it.effect("that does not answer about a probe's end: what happened meanwhile stands", () =>
+    Effect.gen(function* () {
+      const gate = yield* Deferred.make<undefined>()
+      const asked = yield* Deferred.make<void>()
+      const settle = () => Effect.andThen(Deferred.succeed(asked, undefined), Deferred.await(gate))
+      yield* over({ settle }, (breaker) =>
+        Effect.gen(function* () {
+          yield* halfOpen(breaker, "a")
+          const probe = yield* begin(breaker, "a")
+          const end = yield* Effect.forkChild(probe.fail())
+          yield* Deferred.await(asked)
+          yield* breaker.reset("a")
+          yield* Deferred.succeed(gate, undefined)
+          yield* Fiber.join(end)
+          assert.strictEqual(yield* phase(breaker), "closed")
+        })
+      )
+    })
+  )
+
+  it.effect("that refuses a probe: others are at it, or the circuit is open after all", () => {
+    const answers: Array<CircuitState.CircuitState> = []
+    const now = 10_000
+    const base = { ...CircuitState.initial, openings: 1, backoff: 10_000, lasted: 10_000 }
+    answers.push({
+      ...base,
+      phase: "half-open",
+      generation: 2,
+      since: now,
+      leases: [{ holder: "another process", until: now + 60_000 }],
+      successes: 0,
+      failures: 0
+    })
+    answers.push({ ...base, phase: "open", generation: 3, since: now, until: now + 500, cause: "probe" })
+    const admit = () => Effect.sync(() => ({ granted: false, state: answers.shift() }))
+    return over({ admit }, (breaker) =>
+      Effect.gen(function* () {
+        yield* halfOpen(breaker, "a")
+        assert.strictEqual((yield* refusal(breaker, "a")).reason, "half-open")
+        assert.isFalse(yield* breaker.available("a"))
+        yield* TestClock.adjust("1 minute")
+      })
+    )
+  })
+
+  it.effect("that refuses one of several probes: the others are given back, in the order of names", () => {
+    const told: Array<string> = []
+    const admit = (circuit: string, holder: string) =>
+      Effect.sync(() => {
+        told.push(`admit ${circuit}`)
+        const state: CircuitState.CircuitState = {
+          ...CircuitState.initial,
+          phase: "half-open",
+          generation: 2,
+          leases: [{ holder: circuit === "c" ? "another process" : holder, until: 1e9 }],
+          successes: 0,
+          failures: 0
+        }
+        return { granted: circuit !== "c", state }
+      })
+    const settle: SharedCircuits["settle"] = (circuit, _grant, { outcome }) =>
+      Effect.sync(() => {
+        told.push(`${outcome} ${circuit}`)
+        return undefined
+      })
+    return over({ admit, settle }, (breaker) =>
+      Effect.gen(function* () {
+        yield* halfOpen(breaker, "a", "b", "c")
+        const error = yield* refusal(breaker, ["c", "b", "a"])
+        assert.deepStrictEqual([error.circuit, error.reason], ["c", "half-open"])
+        assert.deepStrictEqual(told, ["admit a", "admit b", "admit c", "ignored a", "ignored b"])
+        assert.isTrue(yield* breaker.available(["a", "b"]))
+      })
+    )
+  })
+
+  it.effect("that knows better how a probe's end is to be taken: so it is", () => {
+    const settle = () => Effect.succeed<CircuitState.CircuitState>({ ...CircuitState.initial, generation: 7 })
+    return over({ settle }, (breaker) =>
+      Effect.gen(function* () {
+        yield* halfOpen(breaker, "a")
+        yield* fails(breaker, "a")
+        const { phase, generation } = yield* breaker.state("a")
+        assert.deepStrictEqual([phase, generation], ["closed", 7])
+      })
+    )
+  })
+
+  it.effect("that no longer knows the circuit: it is closed, and the call no probe", () =>
+    over({ admit: () => Effect.succeed({ granted: false, state: undefined }) }, (breaker) =>
+      Effect.gen(function* () {
+        yield* halfOpen(breaker, "a")
+        yield* works(breaker, "a")
+        assert.strictEqual(yield* phase(breaker), "closed")
+      })
+    )
+  )
+
+  it.effect("that says what others decided: it holds here, and is not told back", () => {
+    const changes: Array<Change> = []
+    let told: Breaker | undefined
+    const store = Layer.succeed(CircuitStore, {
+      onStoreError: "allow" as const,
+      attach: (breaker: Breaker) =>
+        Effect.sync(() => {
+          told = breaker
+          return {
+            isCurrent: () => true,
+            share: (change: Change) => void changes.push(change),
+            admit: () => Effect.succeed(undefined),
+            settle: () => Effect.succeed(undefined),
+            sync: Effect.succeed(true)
+          }
+        })
+    })
+    return Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.CircuitBreaker
+      const adopt = told?.adopt ?? (() => Effect.void)
+      const base = { ...CircuitState.initial, generation: 4, openings: 1, backoff: 500, lasted: 500 }
+      yield* adopt("a", { ...base, phase: "open", since: 0, until: 500, cause: "consecutive" })
+      const error = yield* refusal(breaker, "a")
+      assert.deepStrictEqual([error.reason, error.retryAfter], ["open", Duration.millis(500)])
+      yield* adopt("a", { ...CircuitState.initial, generation: 5 })
+      assert.strictEqual(yield* works(breaker, "a"), "fine")
+      assert.deepStrictEqual(changes, [])
+    }).pipe(Effect.provide(Layer.provide(CircuitBreaker.layer(quick), store)))
+  })
+
+  it.effect("is told of what is decided here, and of nothing else", () => {
+    const changes: Array<Change> = []
+    return over({ share: (change) => void changes.push(change) }, (breaker) =>
+      Effect.gen(function* () {
+        const told = () =>
+          changes
+            .splice(0)
+            .map(({ circuit, before, after, byHand }) => [circuit, before.phase, after.phase, byHand])
+        yield* works(breaker, "a")
+        yield* fails(breaker, "a")
+        assert.deepStrictEqual(told(), [["a", "closed", "open", false]])
+        yield* breaker.trip("b")
+        yield* breaker.reset("b")
+        yield* Effect.scoped(breaker.isolate("b"))
+        assert.deepStrictEqual(told(), [
+          ["b", "closed", "open", true],
+          ["b", "open", "closed", true],
+          ["b", "closed", "isolated", true],
+          ["b", "isolated", "closed", true]
+        ])
+      })
+    )
+  })
+})

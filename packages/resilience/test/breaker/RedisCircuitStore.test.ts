@@ -1,0 +1,456 @@
+import { NodeRedis } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
+import { CircuitStore } from "@outlast/resilience/breaker/CircuitStore"
+import type { SharedCircuits } from "@outlast/resilience/breaker/CircuitStore"
+import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
+import type { Scope } from "effect"
+import { Clock, Context, Effect, Exit, Layer, Queue } from "effect"
+import { Redis } from "effect/persistence"
+import { TestClock } from "effect/testing"
+import { spawn } from "node:child_process"
+import { createInterface } from "node:readline"
+import { fileURLToPath } from "node:url"
+import * as RedisServer from "../support/RedisServer.ts"
+
+const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))
+
+/** Waits for what only real I/O can bring; the test's own limit ends it. */
+const until = (condition: Effect.Effect<boolean>): Effect.Effect<void> =>
+  Effect.flatMap(condition, (holds) => (holds ? Effect.void : Effect.andThen(turn, until(condition))))
+
+// -----------------------------------------------------------------------------
+// Processes
+// -----------------------------------------------------------------------------
+
+interface Process {
+  /** Does one command and gives the answer. */
+  readonly ask: (command: string) => Effect.Effect<string>
+  readonly kill: Effect.Effect<void>
+}
+
+const probeLimit = 30_000
+
+const start = (server: RedisServer.RedisServer): Effect.Effect<Process, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const file = fileURLToPath(new URL("redisWorker.ts", import.meta.url))
+    const child = spawn(
+      process.execPath,
+      ["--conditions=@outlast/source", file, String(server.port), String(probeLimit)],
+      { stdio: ["pipe", "pipe", "inherit"] }
+    )
+    const answers = yield* Queue.unbounded<string>()
+    // Logs go to stdout too.
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      if (line.startsWith("> ")) Queue.offerUnsafe(answers, line.slice(2))
+    })
+    const kill = Effect.callback<void>((resume) => {
+      if (child.exitCode !== null || child.signalCode !== null) return resume(Effect.void)
+      child.once("exit", () => resume(Effect.void))
+      child.kill("SIGKILL")
+    })
+    yield* Effect.addFinalizer(() => kill)
+    const ask = (command: string): Effect.Effect<string> =>
+      Effect.andThen(
+        Effect.sync(() => child.stdin.write(`${command}\n`)),
+        Queue.take(answers)
+      )
+    yield* ask("sync")
+    return { ask, kill }
+  })
+
+/** Runs commands "process: command" one after the other, and gives their answers. */
+const script = (processes: Readonly<Record<string, Process>>, lines: ReadonlyArray<string>) =>
+  Effect.forEach(lines, (line) => {
+    const [name = "", command = ""] = line.split(": ")
+    return processes[name]?.ask(command) ?? Effect.succeed("no such process")
+  })
+
+const fiveFailures = (name: string) => Array.from({ length: 5 }, () => `${name}: call api fail`)
+
+describe.skipIf(RedisServer.missing !== undefined)("two processes", () => {
+  const two = Effect.gen(function* () {
+    const server = yield* RedisServer.running
+    const [a, b] = yield* Effect.all([start(server), start(server)], { concurrency: 2 })
+    return { server, a, b }
+  })
+
+  it.effect("share an opening with its end, and not their counts", () =>
+    Effect.gen(function* () {
+      const { a, b } = yield* two
+      const four = ["a", "b"].flatMap((name) => Array.from({ length: 4 }, () => `${name}: call api fail`))
+      yield* script({ a, b }, four)
+      assert.deepStrictEqual(
+        yield* script({ a, b }, ["a: sync", "b: sync", "a: state api", "b: state api"]),
+        ["synced", "synced", "closed", "closed"]
+      )
+      yield* script({ a, b }, ["a: call api fail", "a: sync", "b: sync"])
+      const [first, second, refused] = yield* script({ a, b }, [
+        "a: state api",
+        "b: state api",
+        "b: call api ok"
+      ])
+      assert.match(first ?? "", /^open \d+/)
+      assert.strictEqual(second, first)
+      assert.strictEqual(refused, "open")
+    })
+  )
+
+  it.effect("never probe both (behaviours 7, 23), and close together", () =>
+    Effect.gen(function* () {
+      const { a, b } = yield* two
+      yield* script({ a, b }, [
+        "a: trip api 10000",
+        "a: sync",
+        "b: sync",
+        "a: adjust api 9999",
+        "b: adjust api 9999"
+      ])
+      assert.deepStrictEqual(yield* script({ a, b }, ["a: call api ok", "b: call api ok"]), ["open", "open"])
+      yield* script({ a, b }, ["a: adjust api 1", "b: adjust api 1"])
+      const probes = yield* script({ a, b }, [
+        "a: begin api one",
+        "b: begin api two",
+        "a: end api one=succeed",
+        "b: begin api two",
+        "a: begin api three",
+        "b: end api two=succeed",
+        "a: sync",
+        "a: state api",
+        "b: state api"
+      ])
+      assert.deepStrictEqual(probes, [
+        "begun",
+        "refused",
+        "ended",
+        "begun",
+        "refused",
+        "ended",
+        "synced",
+        "closed",
+        "closed"
+      ])
+    })
+  )
+
+  it.effect("get the permit of one that was killed when it lapses (9)", () =>
+    Effect.gen(function* () {
+      const { a, b } = yield* two
+      yield* script({ a, b }, [
+        "a: trip api 1000",
+        "a: sync",
+        "b: sync",
+        "a: adjust api 1000",
+        "b: adjust api 1000"
+      ])
+      assert.deepStrictEqual(yield* script({ a, b }, ["a: begin api one"]), ["begun"])
+      yield* a.kill
+      assert.deepStrictEqual(
+        yield* script({ b }, [
+          "b: begin api two",
+          `b: adjust api ${probeLimit - 1}`,
+          "b: begin api two",
+          "b: adjust api 1",
+          "b: begin api two"
+        ]),
+        ["refused", "adjusted", "refused", "adjusted", "begun"]
+      )
+    })
+  )
+
+  it.effect("ignore the outcome of a permit that lapsed (9, 10)", () =>
+    Effect.gen(function* () {
+      const { a, b } = yield* two
+      yield* script({ a, b }, [
+        "a: trip api 1000",
+        "a: sync",
+        "b: sync",
+        "a: adjust api 1000",
+        "b: adjust api 1000"
+      ])
+      assert.deepStrictEqual(
+        yield* script({ a, b }, [
+          "a: begin api one",
+          `a: adjust api ${probeLimit}`,
+          `b: adjust api ${probeLimit}`,
+          "b: begin api two",
+          "a: end api one=fail",
+          "b: sync",
+          "b: state api",
+          "b: end api two=succeed",
+          "b: begin api three",
+          "b: end api three=succeed",
+          "a: sync",
+          "a: state api"
+        ]),
+        [
+          "begun",
+          "adjusted",
+          "adjusted",
+          "begun",
+          "ended",
+          "synced",
+          "half-open",
+          "ended",
+          "begun",
+          "ended",
+          "synced",
+          "closed"
+        ]
+      )
+    })
+  )
+
+  it.effect("come late to an opening, and do not lengthen it (23)", () =>
+    Effect.gen(function* () {
+      const { server, a } = yield* two
+      yield* script({ a }, ["a: trip api 10000", "a: sync", "a: adjust api 4000"])
+      const late = yield* start(server)
+      // Its clock starts at zero, as the others' did: it stands where they stood 4 seconds ago.
+      assert.deepStrictEqual(
+        yield* script({ a, late }, [
+          "late: adjust api 4000",
+          "late: sync",
+          "late: state api",
+          "a: state api"
+        ]),
+        ["adjusted", "synced", "open 6000", "open 6000"]
+      )
+    })
+  )
+
+  it.effect("isolate for all until it is released, or whoever isolated is gone (19)", () =>
+    Effect.gen(function* () {
+      const { a, b } = yield* two
+      assert.deepStrictEqual(
+        yield* script({ a, b }, [
+          "a: isolate api",
+          "a: sync",
+          "b: sync",
+          "b: call api ok",
+          "b: isolate api",
+          "b: sync",
+          "a: release api",
+          "a: sync",
+          "a: call api ok",
+          "b: release api",
+          "b: sync",
+          "a: sync",
+          "a: call api ok"
+        ]),
+        [
+          "isolated",
+          "synced",
+          "synced",
+          "isolated",
+          "isolated",
+          "synced",
+          "released",
+          "synced",
+          "isolated",
+          "released",
+          "synced",
+          "synced",
+          "fine"
+        ]
+      )
+      yield* script({ a, b }, ["a: isolate api", "a: sync", "b: sync"])
+      yield* a.kill
+      assert.deepStrictEqual(
+        yield* script({ b }, [
+          "b: adjust api 9000",
+          "b: sync",
+          "b: state api",
+          "b: adjust api 1000",
+          "b: sync",
+          "b: state api"
+        ]),
+        ["adjusted", "synced", "isolated", "adjusted", "synced", "closed"]
+      )
+    })
+  )
+
+  it.effect("obey what is done by hand in one of them (19)", () =>
+    Effect.gen(function* () {
+      const { a, b } = yield* two
+      yield* script({ a, b }, [
+        ...fiveFailures("a"),
+        "a: sync",
+        "b: sync",
+        "b: reset api",
+        "b: sync",
+        "a: sync"
+      ])
+      assert.deepStrictEqual(yield* script({ a, b }, ["a: state api", "b: state api", "a: call api ok"]), [
+        "closed",
+        "closed",
+        "fine"
+      ])
+    })
+  )
+})
+
+// -----------------------------------------------------------------------------
+// Within one process
+// -----------------------------------------------------------------------------
+
+interface Connected {
+  readonly breaker: CircuitBreaker.Service
+  readonly sync: Effect.Effect<boolean>
+}
+
+const connect = (
+  options: Omit<RedisCircuitStore.Options<Redis.RedisError>, "now">,
+  policy: CircuitBreaker.Options = {}
+): Effect.Effect<Connected, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    // Virtual time moves while real commands are under way.
+    const store = RedisCircuitStore.make({ ...options, timeout: "1 day", now: Clock.currentTimeMillis })
+    let shared: SharedCircuits | undefined
+    const Store = Layer.succeed(CircuitStore, {
+      ...store,
+      attach: (breaker) =>
+        Effect.tap(store.attach(breaker), (attached) => Effect.sync(() => (shared = attached)))
+    })
+    const built = yield* Layer.build(Layer.fresh(CircuitBreaker.layer(policy).pipe(Layer.provide(Store))))
+    return {
+      breaker: Context.get(built, CircuitBreaker.CircuitBreaker),
+      sync: Effect.suspend(() => shared?.sync ?? Effect.succeed(false))
+    }
+  })
+
+const at = ({ port }: RedisServer.RedisServer) =>
+  NodeRedis.layer({ socket: { host: "127.0.0.1", port }, disableOfflineQueue: true })
+
+/** A connection that counts its round trips. */
+const counting = (server: RedisServer.RedisServer, counted: { trips: number }) =>
+  Layer.effect(
+    Redis.Redis,
+    Effect.map(Redis.Redis, (redis) => ({
+      ...redis,
+      send: (command, ...args) => {
+        counted.trips++
+        return redis.send(command, ...args)
+      },
+      eval:
+        (script) =>
+        (...params) => {
+          counted.trips++
+          return redis.eval(script)(...params)
+        }
+    }))
+  ).pipe(Layer.provide(at(server)))
+
+const fail = Effect.fail("down" as const)
+const ok = Effect.succeed("fine" as const)
+
+describe.skipIf(RedisServer.missing !== undefined)("Redis comes and goes", () => {
+  const collect = Effect.gen(function* () {
+    const seen: Array<string> = []
+    const layer = ResilienceEvents.layerHandler((event) => Effect.sync(() => void seen.push(event._tag)))
+    return { seen, layer }
+  })
+
+  it.effect(
+    "a process that starts while Redis is down comes up, decides alone, and joins when it is back",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* RedisServer.make
+        const { seen, layer } = yield* collect
+        yield* Effect.gen(function* () {
+          const early = yield* connect({ redis: at(server) })
+          for (let i = 0; i < 5; i++) yield* Effect.exit(early.breaker.execute("api")(fail))
+          assert.strictEqual((yield* early.breaker.state("api")).phase, "open")
+          assert.strictEqual((yield* Effect.flip(early.breaker.execute("api")(ok)))._tag, "CircuitRefused")
+          yield* until(Effect.sync(() => seen.includes("CircuitStoreDown")))
+          yield* server.start
+          yield* until(Effect.andThen(TestClock.adjust("1 second"), early.sync))
+          yield* until(Effect.sync(() => seen.includes("CircuitStoreUp")))
+          const other = yield* connect({ redis: at(server) })
+          yield* until(other.sync)
+          const { phase, retryAfter } = yield* other.breaker.state("api")
+          assert.strictEqual(phase, (yield* early.breaker.state("api")).phase)
+          assert.deepStrictEqual(retryAfter, (yield* early.breaker.state("api")).retryAfter)
+          assert.strictEqual(seen.filter((tag) => tag === "CircuitStoreDown").length, 1)
+        }).pipe(Effect.provide(layer))
+      })
+  )
+
+  it.effect('refuses calls with onStoreError "fail", as long as the store cannot be asked', () =>
+    Effect.gen(function* () {
+      const server = yield* RedisServer.make
+      const { breaker, sync } = yield* connect({ redis: at(server), onStoreError: "fail" })
+      const refused = yield* Effect.flip(breaker.execute("api")(ok))
+      assert.deepInclude(refused, { _tag: "CircuitRefused", reason: "store" })
+      assert.isFalse(yield* breaker.available("api"))
+      yield* server.start
+      yield* until(Effect.andThen(TestClock.adjust("1 second"), sync))
+      assert.strictEqual(yield* breaker.execute("api")(ok), "fine")
+      yield* server.kill
+      yield* until(Effect.map(sync, (reached) => !reached))
+      assert.strictEqual((yield* Effect.flip(breaker.execute("api")(ok))).reason, "store")
+    })
+  )
+
+  it.effect("the guarded call's own result survives a store that dies under it (23)", () =>
+    Effect.gen(function* () {
+      const server = yield* RedisServer.running
+      const { breaker, sync } = yield* connect({ redis: at(server) })
+      yield* until(sync)
+      yield* breaker.trip("api", "1 second")
+      yield* sync
+      yield* TestClock.adjust("1 second")
+      const result = yield* breaker.execute("api")(Effect.as(server.kill, "survived"))
+      assert.strictEqual(result, "survived")
+      const failed = yield* Effect.exit(breaker.execute("api")(fail))
+      assert.deepStrictEqual(failed, Exit.fail("down"))
+    })
+  )
+
+  it.effect("the verdict of others holds over what was decided alone", () =>
+    Effect.gen(function* () {
+      const server = yield* RedisServer.running
+      const [a, b] = [yield* connect({ redis: at(server) }), yield* connect({ redis: at(server) })]
+      yield* until(a.sync)
+      yield* until(b.sync)
+      yield* a.breaker.trip("api", "1 minute")
+      yield* until(a.sync)
+      for (let i = 0; i < 5; i++) yield* Effect.exit(b.breaker.execute("api")(fail))
+      yield* until(b.sync)
+      assert.deepStrictEqual(
+        (yield* b.breaker.state("api")).retryAfter,
+        (yield* a.breaker.state("api")).retryAfter
+      )
+    })
+  )
+})
+
+describe.skipIf(RedisServer.missing !== undefined)("round trips", () => {
+  it.effect("1,000 concurrent outcomes: none in the closed phase, few in the open one", () =>
+    Effect.gen(function* () {
+      const server = yield* RedisServer.running
+      const counted = { trips: 0 }
+      const { breaker, sync } = yield* connect({ redis: counting(server, counted) })
+      yield* until(sync)
+      counted.trips = 0
+      const thousand = <A, E>(call: Effect.Effect<A, E>) =>
+        Effect.all(
+          Array.from({ length: 1_000 }, () =>
+            Effect.exit(breaker.execute("api")(Effect.andThen(Effect.yieldNow, call)))
+          ),
+          { concurrency: "unbounded" }
+        )
+      yield* thousand(ok)
+      assert.strictEqual(counted.trips, 0)
+      yield* thousand(fail)
+      yield* sync
+      assert.isAtMost(counted.trips, 10)
+      yield* TestClock.adjust("2 minutes")
+      yield* until(sync)
+      counted.trips = 0
+      const probes = yield* thousand(ok)
+      assert.isAtMost(counted.trips, 2_000)
+      assert.isAtLeast(probes.filter(Exit.isSuccess).length, 1)
+    })
+  )
+})

@@ -1,0 +1,817 @@
+/**
+ * The model test of circuits: random commands, run against something real and against a small model of it.
+ *
+ * The model is written from the documentation and in another style than the code: circuits are objects that change,
+ * permits remember the period they were given in, and whether to trip is found in the whole history of a period.
+ *
+ * What is real is a {@link Real}: the pure machine, or a `CircuitBreaker` over any store ({@link serviceOver}).
+ */
+import { assert } from "@effect/vitest"
+import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
+import { Backoff, CircuitBreaker } from "@outlast/resilience"
+import * as CircuitPolicy from "@outlast/resilience/breaker/CircuitPolicy"
+import * as CircuitState from "@outlast/resilience/breaker/CircuitState"
+import type { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
+import * as Refusal from "@outlast/resilience/Refusal"
+
+// -----------------------------------------------------------------------------
+// What is real
+// -----------------------------------------------------------------------------
+
+export type Ending = "success" | "failure" | "defect" | "refusal" | "interruption"
+export type Via = "execute" | "acquire" | "stream"
+
+export interface RefusedWith {
+  readonly circuit: string
+  readonly reason: string
+  readonly retryAfter: number | undefined
+}
+
+export interface View {
+  readonly phase: string
+  readonly generation: number
+  readonly retryAfter: number | undefined
+  readonly openings: number
+}
+
+/** A breaker as the commands use it. Permits are numbered by the commands. Times are milliseconds. */
+export interface Real {
+  readonly start: (
+    permit: number,
+    names: ReadonlyArray<string>,
+    call: string | undefined,
+    via: Via
+  ) => Promise<RefusedWith | undefined>
+  readonly end: (permit: number, ending: Ending, retryAfter: number | undefined) => Promise<void>
+  readonly advance: (millis: number) => Promise<void>
+  readonly trip: (name: string, length: number | undefined) => Promise<void>
+  readonly reset: (name: string) => Promise<void>
+  readonly isolate: (hold: number, name: string) => Promise<void>
+  readonly release: (hold: number) => Promise<void>
+  readonly view: (name: string) => Promise<View>
+  readonly available: (names: ReadonlyArray<string>) => Promise<boolean>
+  /** What changed since the start: `name:from>to`. */
+  readonly transitions: () => Promise<ReadonlyArray<string>>
+  readonly close: () => Promise<void>
+}
+
+/** Makes what is real, for one run of commands. */
+export type MakeReal = (options: CircuitBreaker.Options) => Promise<Real>
+
+/** The pure machine, with no service around it. */
+export const pureMachine: MakeReal = async (options) => {
+  const policy = CircuitPolicy.make(options)
+  const states = new Map<string, CircuitState.CircuitState>()
+  const running = new Map<string, number>()
+  const permits = new Map<
+    number,
+    {
+      readonly started: number
+      readonly call: string | undefined
+      readonly grants: ReadonlyArray<readonly [string, CircuitState.Grant]>
+    }
+  >()
+  const holds = new Map<number, string>()
+  const transitions: Array<string> = []
+  let now = 0
+
+  const of = (name: string) => states.get(name) ?? CircuitState.initial
+  const move = (name: string, after: CircuitState.CircuitState): void => {
+    const before = of(name)
+    states.set(name, after)
+    const again = after.phase === "open" && after.generation !== before.generation
+    if (after.phase !== before.phase || again) transitions.push(`${name}:${before.phase}>${after.phase}`)
+  }
+  return {
+    start: async (permit, names, call) => {
+      for (const name of names) {
+        const [admission] = CircuitState.admit(policy, of(name), "nobody", now)
+        if (!admission.granted) return { circuit: name, ...admission.refusal }
+      }
+      const grants = names.map((name) => {
+        const [admission, after] = CircuitState.admit(policy, of(name), `permit ${permit}`, now)
+        if (!admission.granted) throw new Error("refused after all")
+        running.set(name, (running.get(name) ?? 0) + 1)
+        move(name, after)
+        return [name, admission.grant] as const
+      })
+      permits.set(permit, { started: now, call, grants })
+      return undefined
+    },
+    end: async (permit, ending, retryAfter) => {
+      const known = permits.get(permit)
+      if (known === undefined) throw new Error(`no permit ${permit}`)
+      for (const [name, grant] of known.grants) {
+        const count = running.get(name) ?? 0
+        running.set(name, count - 1)
+        const ended: CircuitState.Ended =
+          ending === "refusal" || ending === "interruption"
+            ? { outcome: "ignored" }
+            : {
+                outcome: ending === "success" ? "success" : "failure",
+                retryAfter: ending === "failure" ? retryAfter : undefined,
+                took: now - known.started,
+                call: known.call,
+                concurrent: count > 1
+              }
+        move(name, CircuitState.settle(policy, of(name), grant, ended, now, 0.5))
+      }
+    },
+    advance: async (millis) => {
+      now += millis
+    },
+    trip: async (name, length) => move(name, CircuitState.trip(policy, of(name), now, 0.5, length)),
+    reset: async (name) => move(name, CircuitState.reset(of(name), now)),
+    isolate: async (hold, name) => {
+      holds.set(hold, name)
+      move(name, CircuitState.isolate(of(name), `hold ${hold}`, now))
+    },
+    release: async (hold) => {
+      const name = holds.get(hold) ?? ""
+      move(name, CircuitState.release(of(name), `hold ${hold}`, now))
+    },
+    view: async (name) => {
+      const state = of(name)
+      const phase = CircuitState.phaseAt(state, now)
+      return {
+        phase,
+        generation: state.generation,
+        retryAfter: state.phase === "open" && phase === "open" ? state.until - now : undefined,
+        openings: state.openings
+      }
+    },
+    available: async (names) => names.every((name) => CircuitState.available(policy, of(name), now)),
+    transitions: async () => transitions,
+    close: async () => undefined
+  }
+}
+
+class Failed extends Data.TaggedError("Failed")<{
+  readonly retryAfter: Duration.Duration | undefined
+}> {}
+
+class Full extends Data.TaggedError("Full")<{}> {
+  readonly [Refusal.mark] = true
+}
+
+/** A store to test: where the circuits of a breaker live. */
+export interface StoreUnderTest {
+  /** A breaker over a new store. It is built in virtual time. */
+  readonly layer: (options: CircuitBreaker.Options) => Layer.Layer<CircuitBreaker.CircuitBreaker>
+  /** Ends when store and breaker know all that the other one knows. Default: nothing to wait for. */
+  readonly quiet?: Effect.Effect<void> | undefined
+}
+
+/** The service in virtual time, with its circuits in `store`. */
+export const serviceOver =
+  ({ layer, quiet = Effect.void }: StoreUnderTest): MakeReal =>
+  async (options) => {
+    const scope = Effect.runSync(Scope.make())
+    const built = Layer.provideMerge(layer(options), TestClock.layer())
+    const context = await Effect.runPromise(Layer.buildWithScope(built, scope))
+    const breaker = Context.get(context, CircuitBreaker.CircuitBreaker)
+    const clock = Context.get(context, Clock.Clock)
+    const run = <A, E>(effect: Effect.Effect<A, E>): Promise<A> =>
+      Effect.runPromise(
+        Effect.andThen(effect, (value) => Effect.as(quiet, value)).pipe(
+          Effect.provideService(Clock.Clock, clock)
+        )
+      )
+    const transitions: Array<string> = []
+    await run(
+      breaker.transitions.pipe(
+        Stream.runForEach(({ circuit, from, to }) =>
+          Effect.sync(() => void transitions.push(`${circuit}:${from}>${to}`))
+        ),
+        Effect.forkIn(scope, { startImmediately: true }),
+        Effect.andThen(Effect.repeat(Effect.yieldNow, { times: 3 }))
+      )
+    )
+    const permits = new Map<number, (ending: Ending, retryAfter: number | undefined) => Effect.Effect<void>>()
+    const holds = new Map<number, Scope.Closeable>()
+
+    const refusedWith = ({ circuit, reason, retryAfter }: CircuitRefused): RefusedWith => ({
+      circuit,
+      reason,
+      retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter)
+    })
+
+    /** A call that ends when it is told to. */
+    const underWay = (
+      permit: number,
+      guarded: (
+        body: Effect.Effect<void, Failed | Full>
+      ) => Effect.Effect<unknown, Failed | Full | CircuitRefused>
+    ) =>
+      Effect.gen(function* () {
+        const begun = yield* Deferred.make<void>()
+        const ending = yield* Deferred.make<void, Failed | Full>()
+        const body = Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(ending))
+        const fiber = yield* Effect.forkIn(guarded(body), scope)
+        const exit = yield* Effect.raceFirst(Deferred.await(begun), Fiber.await(fiber))
+        if (exit !== undefined) {
+          const error = yield* Effect.flip(exit)
+          if (error._tag !== "CircuitRefused") throw new Error(`ended with ${error._tag}`)
+          return refusedWith(error)
+        }
+        permits.set(permit, (how, retryAfter) => {
+          if (how === "interruption") return Fiber.interrupt(fiber)
+          return Effect.andThen(
+            Deferred.done(ending, exitOf(how, retryAfter)),
+            Effect.asVoid(Fiber.await(fiber))
+          )
+        })
+        return undefined
+      })
+
+    const exitOf = (how: Exclude<Ending, "interruption">, retryAfter: number | undefined) =>
+      how === "success"
+        ? Exit.void
+        : how === "failure"
+          ? Exit.fail(
+              new Failed({ retryAfter: retryAfter === undefined ? undefined : Duration.millis(retryAfter) })
+            )
+          : how === "defect"
+            ? Exit.die("a defect")
+            : Exit.fail(new Full())
+
+    const acquired = (permit: number, names: CircuitBreaker.Names, options: { readonly call: unknown }) =>
+      Effect.gen(function* () {
+        const scope = yield* Scope.make()
+        const got = yield* Effect.exit(Scope.provide(breaker.acquire(names, options), scope))
+        if (Exit.isFailure(got)) return refusedWith(yield* Effect.flip(got))
+        const { succeed, fail, ignore } = got.value
+        permits.set(permit, (how, retryAfter) =>
+          Effect.andThen(
+            how === "success"
+              ? succeed
+              : how === "failure"
+                ? fail({ retryAfter })
+                : how === "defect"
+                  ? fail()
+                  : how === "refusal"
+                    ? ignore
+                    : Effect.void,
+            Scope.close(scope, Exit.void)
+          )
+        )
+        return undefined
+      })
+
+    return {
+      start: (permit, names, call, via) => {
+        const [only] = names
+        const asked = names.length === 1 && only !== undefined ? only : names
+        switch (via) {
+          case "execute":
+            return run(underWay(permit, breaker.execute(asked, { call })))
+          case "stream":
+            return run(
+              underWay(permit, (body) =>
+                Stream.runDrain(breaker.executeStream(asked, { call })(Stream.fromEffect(body)))
+              )
+            )
+          case "acquire":
+            return run(acquired(permit, asked, { call }))
+        }
+      },
+      end: (permit, ending, retryAfter) => run(permits.get(permit)?.(ending, retryAfter) ?? Effect.void),
+      advance: (millis) => run(TestClock.adjust(Duration.millis(millis))),
+      trip: (name, length) => run(breaker.trip(name, length)),
+      reset: (name) => run(breaker.reset(name)),
+      isolate: async (hold, name) => {
+        const held = await run(Scope.make())
+        holds.set(hold, held)
+        await run(Scope.provide(breaker.isolate(name), held))
+      },
+      release: (hold) => {
+        const held = holds.get(hold)
+        return run(held === undefined ? Effect.void : Scope.close(held, Exit.void))
+      },
+      view: async (name) => {
+        const { phase, generation, retryAfter, openings } = await run(breaker.state(name))
+        return {
+          phase,
+          generation,
+          retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
+          openings
+        }
+      },
+      available: (names) => run(breaker.available(names)),
+      transitions: async () => {
+        await run(Effect.repeat(Effect.yieldNow, { times: 20 }))
+        return transitions
+      },
+      close: () => Effect.runPromise(Scope.close(scope, Exit.void))
+    }
+  }
+
+// -----------------------------------------------------------------------------
+// The model
+// -----------------------------------------------------------------------------
+
+interface Ended {
+  readonly at: number
+  readonly failed: boolean
+  readonly took: number
+  /** Calls without a name are calls of their own. */
+  readonly call: unknown
+  readonly amongOthers: boolean
+}
+
+/** From one change of phase to the next. */
+type Period =
+  | { readonly kind: "closed"; readonly since: number; readonly history: Array<Ended> }
+  | { readonly kind: "open"; readonly until: number }
+  | { readonly kind: "half-open"; readonly probes: Array<Probe> }
+  | { readonly kind: "isolated"; readonly holds: Set<number> }
+
+interface Probe {
+  readonly permit: number
+  readonly lapses: number
+  verdict: "under way" | "won" | "lost" | "void"
+}
+
+/** One circuit, as the documentation tells it. */
+class ModelCircuit {
+  period: Period = { kind: "closed", since: 0, history: [] }
+  /** How often the period changed. */
+  changes = 0
+  readonly underWay = new Set<number>()
+  openings = 0
+  lastOpening = 0
+  serverSays = -Infinity
+  readonly name: string
+  readonly rules: Rules
+  readonly log: Array<string>
+
+  constructor(name: string, rules: Rules, log: Array<string>) {
+    this.name = name
+    this.rules = rules
+    this.log = log
+  }
+
+  become(period: Period): void {
+    const from = this.period.kind
+    this.period = period
+    this.changes++
+    if (from !== period.kind || period.kind === "open") this.log.push(`${this.name}:${from}>${period.kind}`)
+  }
+
+  refuses(now: number): RefusedWith | undefined {
+    const { period, rules, name: circuit } = this
+    if (period.kind === "isolated") return { circuit, reason: "isolated", retryAfter: undefined }
+    if (period.kind === "open" && now < period.until) {
+      return { circuit, reason: "open", retryAfter: period.until - now }
+    }
+    if (period.kind !== "half-open") return undefined
+    const probing = period.probes.filter(({ verdict, lapses }) => verdict === "under way" && now < lapses)
+    const decided = period.probes.filter(({ verdict }) => verdict === "won" || verdict === "lost")
+    const isFull = probing.length >= rules.permits || probing.length + decided.length >= rules.outOf
+    return isFull ? { circuit, reason: "half-open", retryAfter: undefined } : undefined
+  }
+
+  enter(permit: number, now: number): Period {
+    this.underWay.add(permit)
+    if (this.period.kind === "open") this.become({ kind: "half-open", probes: [] })
+    if (this.period.kind === "half-open") {
+      this.period.probes.push({ permit, lapses: now + this.rules.probeLimit, verdict: "under way" })
+    }
+    return this.period
+  }
+
+  leave(permit: ModelPermit, ending: Ending, retryAfter: number | undefined, now: number): void {
+    const amongOthers = this.underWay.size > 1
+    this.underWay.delete(permit.id)
+    const period = this.period
+    if (permit.periods.get(this.name) !== period) return
+    const failed = ending === "failure" || ending === "defect"
+    const counts = failed || ending === "success"
+    const hear = (): void => {
+      if (ending !== "failure" || retryAfter === undefined) return
+      this.serverSays = Math.max(this.serverSays, now + Math.min(retryAfter, this.rules.maxRetryAfter))
+    }
+    if (period.kind === "half-open") {
+      const probe = period.probes.find((probe) => probe.permit === permit.id)
+      if (probe === undefined || now >= probe.lapses) return
+      probe.verdict = counts ? (failed ? "lost" : "won") : "void"
+      hear()
+      const won = period.probes.filter(({ verdict }) => verdict === "won").length
+      const lost = period.probes.filter(({ verdict }) => verdict === "lost").length
+      if (won === this.rules.successes) this.become({ kind: "closed", since: now, history: [] })
+      else if (this.rules.outOf - lost < this.rules.successes) this.open(now)
+    } else if (period.kind === "closed" && counts) {
+      hear()
+      const call = permit.call ?? permit
+      period.history.push({ at: now, failed, took: now - permit.started, call, amongOthers })
+      if (this.mustOpen(period.history, now)) this.open(now)
+    }
+  }
+
+  mustOpen(history: ReadonlyArray<Ended>, now: number): boolean {
+    const { consecutive, rate } = this.rules
+    if (consecutive !== undefined) {
+      const last = history.slice(-consecutive.failures)
+      const calls = new Set(last.map(({ call }) => call)).size
+      const isRow = last.length === consecutive.failures && last.every(({ failed }) => failed)
+      const isRecent = last.every(({ at }) => now - at < consecutive.within)
+      const isShared = calls > 1 || last.some(({ amongOthers }) => amongOthers)
+      if (isRow && isRecent && (!isShared || calls >= Math.min(3, consecutive.failures))) return true
+    }
+    if (rate !== undefined) {
+      const slice = rate.window / 10
+      const recent = history.filter(({ at }) => Math.floor(at / slice) * slice > now - rate.window)
+      const share = (count: number) => recent.length >= rate.minimumCalls && count / recent.length
+      const failures = share(recent.filter(({ failed }) => failed).length)
+      const slow = share(recent.filter(({ took }) => took > rate.slowerThan).length)
+      return (failures !== false && failures >= rate.failures) || (slow !== false && slow >= rate.slow)
+    }
+    return false
+  }
+
+  open(now: number, length?: number): void {
+    const { period, rules } = this
+    const isFirst = period.kind === "closed" && now - period.since >= this.lastOpening
+    this.openings = isFirst ? 1 : this.openings + 1
+    const wait = Math.min(rules.cap, rules.initial * 2 ** (this.openings - 1))
+    const until = length === undefined ? Math.max(now + wait, this.serverSays) : now + length
+    this.lastOpening = until - now
+    this.become({ kind: "open", until })
+  }
+
+  forget(now: number): void {
+    this.openings = 0
+    this.lastOpening = 0
+    this.serverSays = -Infinity
+    const { period } = this
+    this.become(
+      period.kind === "isolated"
+        ? { kind: "isolated", holds: period.holds }
+        : { kind: "closed", since: now, history: [] }
+    )
+  }
+
+  hold(hold: number): void {
+    if (this.period.kind === "isolated") this.period.holds.add(hold)
+    else this.become({ kind: "isolated", holds: new Set([hold]) })
+  }
+
+  release(hold: number, now: number): void {
+    if (this.period.kind !== "isolated") return
+    this.period.holds.delete(hold)
+    if (this.period.holds.size === 0) this.become({ kind: "closed", since: now, history: [] })
+  }
+
+  phase(now: number): string {
+    return this.period.kind === "open" && now >= this.period.until ? "half-open" : this.period.kind
+  }
+
+  /** Times at which something ends by itself. */
+  ends(): ReadonlyArray<number> {
+    const { period } = this
+    return period.kind === "open"
+      ? [period.until]
+      : period.kind === "half-open"
+        ? period.probes.map(({ lapses }) => lapses)
+        : period.kind === "closed"
+          ? [period.since + this.lastOpening]
+          : []
+  }
+}
+
+interface ModelPermit {
+  readonly id: number
+  readonly call: string | undefined
+  readonly started: number
+  readonly names: ReadonlyArray<string>
+  readonly periods: ReadonlyMap<string, Period>
+}
+
+export interface Rules {
+  readonly consecutive: { readonly failures: number; readonly within: number } | undefined
+  readonly rate:
+    | {
+        readonly window: number
+        readonly minimumCalls: number
+        readonly failures: number
+        readonly slow: number
+        readonly slowerThan: number
+      }
+    | undefined
+  readonly permits: number
+  readonly successes: number
+  readonly outOf: number
+  readonly probeLimit: number
+  readonly initial: number
+  readonly cap: number
+  readonly maxRetryAfter: number
+  /** Whether calls have names. With and without are not mixed: a call without one leaves no trace in a closed circuit. */
+  readonly named: boolean
+}
+
+export class Model {
+  commands = 0
+  now = 0
+  permits = 0
+  holds = 0
+  readonly running: Array<ModelPermit> = []
+  readonly held: Array<readonly [number, string]> = []
+  readonly log: Array<string> = []
+  readonly circuits: Readonly<Record<string, ModelCircuit>>
+  readonly rules: Rules
+  /** The generations that were seen, of each circuit's periods. */
+  readonly generations = new Map<string, number>()
+
+  constructor(rules: Rules) {
+    this.rules = rules
+    this.circuits = Object.fromEntries(names.map((name) => [name, new ModelCircuit(name, rules, this.log)]))
+  }
+
+  of(name: string): ModelCircuit {
+    const circuit = this.circuits[name]
+    if (circuit === undefined) throw new Error(`no circuit ${name}`)
+    return circuit
+  }
+}
+
+// -----------------------------------------------------------------------------
+// Rules
+// -----------------------------------------------------------------------------
+
+const names = ["a", "b"]
+const small = (max: number) => fc.integer({ min: 1, max })
+
+const consecutive = fc.record({ failures: small(4), within: fc.constantFrom(Infinity, Infinity, 50) })
+const rate = fc
+  .record({
+    window: fc.constantFrom(50, 100),
+    minimumCalls: small(5),
+    failures: fc.constantFrom(0.25, 0.5, 1, Infinity),
+    slow: fc.constantFrom(0.5, 1, Infinity),
+    slowerThan: fc.constantFrom(0, 10)
+  })
+  .filter(({ failures, slow }) => failures !== Infinity || slow !== Infinity)
+
+/** Rules with short times, so that short runs meet all of them. */
+export const anyRules: fc.Arbitrary<Rules> = fc
+  .record({
+    trip: fc.oneof(
+      { weight: 4, arbitrary: fc.record({ consecutive, rate: fc.constant(undefined) }) },
+      { weight: 1, arbitrary: fc.record({ consecutive: fc.constant(undefined), rate }) },
+      { weight: 1, arbitrary: fc.record({ consecutive, rate }) }
+    ),
+    permits: small(3),
+    successes: small(3),
+    spare: fc.integer({ min: 0, max: 2 }),
+    probeLimit: fc.constantFrom(15, 40),
+    cap: fc.constantFrom(20, 80),
+    maxRetryAfter: fc.constantFrom(30, 200),
+    named: fc.boolean()
+  })
+  .map(({ trip, spare, ...rest }) => ({
+    ...trip,
+    ...rest,
+    initial: 20,
+    outOf: rest.successes + spare
+  }))
+
+export const optionsOf = (rules: Rules): CircuitBreaker.Options => ({
+  trip: {
+    consecutive:
+      rules.consecutive === undefined
+        ? false
+        : {
+            failures: rules.consecutive.failures,
+            within: rules.consecutive.within === Infinity ? undefined : rules.consecutive.within
+          },
+    rate:
+      rules.rate === undefined
+        ? undefined
+        : {
+            window: rules.rate.window,
+            minimumCalls: rules.rate.minimumCalls,
+            failures: rules.rate.failures === Infinity ? false : rules.rate.failures,
+            ...(rules.rate.slow === Infinity
+              ? {}
+              : { slow: rules.rate.slow, slowerThan: rules.rate.slowerThan })
+          }
+  },
+  halfOpen: {
+    permits: rules.permits,
+    successes: rules.successes,
+    outOf: rules.outOf,
+    probeLimit: rules.probeLimit
+  },
+  open: Backoff.exponential({ initial: rules.initial, factor: 2, cap: rules.cap, jitter: 0 }),
+  maxRetryAfter: rules.maxRetryAfter
+})
+
+// -----------------------------------------------------------------------------
+// Commands
+// -----------------------------------------------------------------------------
+
+type Command = fc.AsyncCommand<Model, Real>
+
+const command = (
+  title: string,
+  run: (model: Model, real: Real) => Promise<void>,
+  check: (model: Model) => boolean = () => true
+): Command => ({
+  check,
+  run: async (model, real) => {
+    model.commands++
+    await run(model, real)
+    await agree(model, real)
+  },
+  toString: () => title
+})
+
+/** Reads all there is to read, and compares. */
+const agree = async (model: Model, real: Real): Promise<void> => {
+  for (const name of names) {
+    const circuit = model.of(name)
+    const { generation, ...view } = await real.view(name)
+    const refusal = circuit.refuses(model.now)
+    assert.deepStrictEqual(view, {
+      phase: circuit.phase(model.now),
+      retryAfter: refusal?.retryAfter,
+      openings: circuit.openings
+    })
+    const key = `${name}${circuit.changes}`
+    const before = model.generations.get(`${name}${circuit.changes - 1}`)
+    if (before !== undefined) assert.isAbove(generation, before, "a new period has a new generation")
+    assert.strictEqual(model.generations.get(key) ?? generation, generation, "one period, one generation")
+    model.generations.set(key, generation)
+    assert.strictEqual(await real.available([name]), refusal === undefined)
+  }
+  assert.strictEqual(
+    await real.available(names),
+    names.every((name) => model.of(name).refuses(model.now) === undefined)
+  )
+}
+
+const start = (asked: ReadonlyArray<string>, who: string, via: Via): Command =>
+  command(`start(${asked.join("+")}, ${who}, ${via})`, async (model, real) => {
+    const id = ++model.permits
+    const call = model.rules.named ? who : undefined
+    const expected = asked
+      .map((name) => model.of(name).refuses(model.now))
+      .find((refusal) => refusal !== undefined)
+    assert.deepStrictEqual(await real.start(id, asked, call, via), expected)
+    if (expected !== undefined) return
+    const periods = new Map(asked.map((name) => [name, model.of(name).enter(id, model.now)]))
+    model.running.push({ id, call, started: model.now, names: asked, periods })
+  })
+
+const end = (which: number, ending: Ending, retryAfter: number | undefined): Command =>
+  command(
+    `end(${which}, ${ending}${retryAfter === undefined ? "" : `, ${retryAfter}`})`,
+    async (model, real) => {
+      const [permit] = model.running.splice(which % model.running.length, 1)
+      if (permit === undefined) return
+      await real.end(permit.id, ending, retryAfter)
+      for (const name of permit.names) model.of(name).leave(permit, ending, retryAfter, model.now)
+    },
+    ({ running }) => running.length > 0
+  )
+
+const advance = (millis: number): Command =>
+  command(`advance(${millis})`, async (model, real) => {
+    await real.advance(millis)
+    model.now += millis
+  })
+
+/** To where something ends by itself, or a millisecond before. */
+const toTheEnd = (which: number, before: number): Command =>
+  command(`toTheEnd(${which}, ${before})`, async (model, real) => {
+    const ends = names.flatMap((name) => model.of(name).ends()).filter((at) => at - before > model.now)
+    const at = ends[which % Math.max(1, ends.length)]
+    const millis = at === undefined ? 1 : at - before - model.now
+    await real.advance(millis)
+    model.now += millis
+  })
+
+const trip = (name: string, length: number | undefined): Command =>
+  command(`trip(${name}, ${length})`, async (model, real) => {
+    await real.trip(name, length)
+    const circuit = model.of(name)
+    if (circuit.period.kind !== "isolated") circuit.open(model.now, length)
+  })
+
+const reset = (name: string): Command =>
+  command(`reset(${name})`, async (model, real) => {
+    await real.reset(name)
+    model.of(name).forget(model.now)
+  })
+
+const isolate = (name: string): Command =>
+  command(`isolate(${name})`, async (model, real) => {
+    const hold = ++model.holds
+    await real.isolate(hold, name)
+    model.of(name).hold(hold)
+    model.held.push([hold, name])
+  })
+
+const release = (which: number): Command =>
+  command(
+    `release(${which})`,
+    async (model, real) => {
+      const [held] = model.held.splice(which % model.held.length, 1)
+      if (held === undefined) return
+      const [hold, name] = held
+      await real.release(hold)
+      model.of(name).release(hold, model.now)
+    },
+    ({ held }) => held.length > 0
+  )
+
+/** What a policy is about comes often, and what somebody does by hand seldom. */
+export const anyCommands = (maxCommands: number): fc.Arbitrary<Iterable<Command>> => {
+  const name = fc.constantFrom(...names)
+  const which = fc.nat(5)
+  const started = fc
+    .tuple(
+      fc.constantFrom(["a"], ["a"], ["a"], ["b"], ["a", "b"]),
+      fc.constantFrom("x", "y", "z"),
+      fc.constantFrom<Via>("execute", "execute", "acquire", "stream")
+    )
+    .map(([asked, who, via]) => start(asked, who, via))
+  const ended = fc
+    .tuple(
+      which,
+      fc.constantFrom<Ending>(
+        "success",
+        "success",
+        "failure",
+        "failure",
+        "failure",
+        "defect",
+        "refusal",
+        "interruption"
+      ),
+      fc.constantFrom(undefined, undefined, undefined, 0, 25, 100)
+    )
+    .map(([which, ending, retryAfter]) => end(which, ending, retryAfter))
+  const moved = fc.oneof(
+    fc.constantFrom(1, 5, 10, 50, 100).map(advance),
+    fc.tuple(which, fc.constantFrom(0, 0, 1)).map(([which, before]) => toTheEnd(which, before))
+  )
+  const byHand = fc.oneof(
+    fc.tuple(name, fc.constantFrom(undefined, 0, 7, 500)).map(([name, length]) => trip(name, length)),
+    name.map(reset),
+    name.map(isolate),
+    which.map(release),
+    which.map(release)
+  )
+  // The weights: fc.commands draws evenly from its list.
+  return fc.commands([started, started, started, ended, ended, ended, ended, moved, moved, byHand], {
+    maxCommands,
+    size: "max"
+  })
+}
+
+// -----------------------------------------------------------------------------
+// Runs
+// -----------------------------------------------------------------------------
+
+/** What was run: how many commands, and how often each change of phase was seen. */
+export interface Tally {
+  readonly commands: number
+  readonly transitions: ReadonlyMap<string, number>
+}
+
+/**
+ * Runs random commands until `commands` of them ran. Throws the shortest run that shows a difference, with the seed
+ * that repeats it. A new seed each time, unless it is given.
+ */
+export const runModel = async (
+  make: MakeReal,
+  options: { readonly commands: number; readonly seed?: number | undefined }
+): Promise<Tally> => {
+  const transitions = new Map<string, number>()
+  let commands = 0
+  const property = fc.asyncProperty(anyRules, anyCommands(60), async (rules, commandsOfRun) => {
+    const real = await make(optionsOf(rules))
+    const model = new Model(rules)
+    try {
+      await fc.asyncModelRun(() => ({ model, real }), commandsOfRun)
+      assert.deepStrictEqual(await real.transitions(), model.log)
+    } finally {
+      await real.close()
+    }
+    commands += model.commands
+    for (const line of model.log) {
+      const change = line.slice(line.indexOf(":") + 1)
+      transitions.set(change, (transitions.get(change) ?? 0) + 1)
+    }
+  })
+  for (let round = 0; commands < options.commands; round++) {
+    await fc.assert(property, {
+      numRuns: 50,
+      ...(options.seed === undefined ? {} : { seed: options.seed + round })
+    })
+  }
+  return { commands, transitions }
+}

@@ -1,0 +1,162 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Duration, Effect, Fiber, Option, Ref } from "effect"
+import { TestClock } from "effect/testing"
+import { Deadline } from "@outlast/resilience"
+
+/** What is left in milliseconds; `undefined` without a deadline. */
+const left = Effect.map(Deadline.remaining, (remaining) =>
+  Option.getOrUndefined(Option.map(remaining, Duration.toMillis))
+)
+
+describe("within", () => {
+  it.effect("there is no deadline unless it is set", () =>
+    Effect.gen(function* () {
+      assert.isUndefined(yield* left)
+      assert.isTrue(yield* Deadline.fits("365 days"))
+      assert.isTrue(yield* Deadline.fits(Duration.infinity))
+    })
+  )
+
+  it.effect("gives time from when the effect starts, in both forms", () =>
+    Effect.gen(function* () {
+      const limited = left.pipe(Deadline.within("30 seconds"))
+      yield* TestClock.adjust("1 hour")
+      assert.strictEqual(yield* limited, 30_000)
+      assert.strictEqual(yield* Deadline.within(left, "10 seconds"), 10_000)
+      assert.isUndefined(yield* left)
+    })
+  )
+
+  it.effect("what is left shrinks as time passes, and is never negative", () =>
+    Effect.gen(function* () {
+      yield* TestClock.adjust("4 seconds")
+      assert.strictEqual(yield* left, 6_000)
+      yield* TestClock.adjust("6 seconds")
+      assert.strictEqual(yield* left, 0)
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(yield* left, 0)
+    }).pipe(Deadline.within("10 seconds"))
+  )
+
+  it.effect("nested, the nearer one holds", () =>
+    Effect.gen(function* () {
+      const inner = (seconds: number) => left.pipe(Deadline.within(Duration.seconds(seconds)))
+      assert.strictEqual(yield* inner(5), 5_000)
+      assert.strictEqual(yield* inner(10), 10_000)
+      assert.strictEqual(yield* inner(20), 10_000)
+      yield* TestClock.adjust("8 seconds")
+      assert.strictEqual(yield* inner(5), 2_000)
+      assert.strictEqual(yield* inner(1), 1_000)
+    }).pipe(Deadline.within("10 seconds"))
+  )
+
+  it.effect("holds in the fibers that are forked inside", () =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(Effect.delay(left, "1 second"))
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(yield* Fiber.join(fiber), 9_000)
+    }).pipe(Deadline.within("10 seconds"))
+  )
+
+  it.effect("interrupts nothing by itself", () =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(
+        Effect.as(Effect.sleep("1 minute"), "done").pipe(Deadline.within("1 second"))
+      )
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(yield* Fiber.join(fiber), "done")
+    })
+  )
+
+  it.effect("18 a step of the wall clock moves it nowhere", () =>
+    Effect.gen(function* () {
+      const live = yield* Clock.Clock
+      const stepped: Clock.Clock = {
+        ...live,
+        currentTimeMillis: Effect.succeed(1e15),
+        currentTimeMillisUnsafe: () => 1e15,
+        currentTimeNanos: Effect.succeed(10n ** 21n),
+        currentTimeNanosUnsafe: () => 10n ** 21n,
+        monotonicTimeNanos: live.monotonicTimeNanos,
+        monotonicTimeNanosUnsafe: () => live.monotonicTimeNanosUnsafe(),
+        sleep: (duration) => live.sleep(duration)
+      }
+      assert.strictEqual(yield* Effect.provideService(left, Clock.Clock, stepped), 10_000)
+    }).pipe(Deadline.within("10 seconds"))
+  )
+
+  it("its key is its path", () => {
+    assert.strictEqual(Deadline.Deadline.key, "@outlast/resilience/retry/Deadline")
+  })
+
+  it("refuses a duration that is negative, infinite or none", () => {
+    for (const input of [-1, Infinity, Number.NaN]) {
+      assert.throws(() => Deadline.within(Effect.void, input), RangeError, "Deadline: within must be")
+      assert.throws(() => Effect.void.pipe(Deadline.within(input)), RangeError, "Deadline: within must be")
+    }
+  })
+})
+
+describe("fits", () => {
+  it.effect("26 a wait fits that ends at the deadline, and none that ends after it", () =>
+    Effect.gen(function* () {
+      assert.isTrue(yield* Deadline.fits("10 seconds"))
+      assert.isFalse(yield* Deadline.fits("10001 millis"))
+      assert.isFalse(yield* Deadline.fits(Duration.infinity))
+      yield* TestClock.adjust("10 seconds")
+      assert.isTrue(yield* Deadline.fits(0))
+      assert.isFalse(yield* Deadline.fits(1))
+    }).pipe(Deadline.within("10 seconds"))
+  )
+
+  it("refuses a duration that is negative or none", () => {
+    for (const input of [-1, Number.NaN]) {
+      assert.throws(() => Deadline.fits(input), RangeError, "Deadline: fits must be")
+    }
+  })
+})
+
+describe("enforce", () => {
+  it.effect("interrupts at the deadline and fails with DeadlineExceeded", () =>
+    Effect.gen(function* () {
+      const interrupted = yield* Ref.make(false)
+      const fiber = yield* Effect.never.pipe(
+        Effect.onInterrupt(() => Ref.set(interrupted, true)),
+        Deadline.enforce,
+        Deadline.within("10 seconds"),
+        Effect.flip,
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("9999 millis")
+      assert.isFalse(yield* Ref.get(interrupted))
+      yield* TestClock.adjust("1 millis")
+      const error = yield* Fiber.join(fiber)
+      assert.isTrue(yield* Ref.get(interrupted))
+      assert.strictEqual(error._tag, "DeadlineExceeded")
+      assert.strictEqual(error.message, "The deadline passed before this was done.")
+      assert.isFalse(error.isRetryable)
+    })
+  )
+
+  it.effect("does not run what starts when the time is up", () =>
+    Effect.gen(function* () {
+      const ran = yield* Ref.make(false)
+      const error = yield* Ref.set(ran, true).pipe(Deadline.enforce, Deadline.within(0), Effect.flip)
+      assert.instanceOf(error, Deadline.DeadlineExceeded)
+      assert.isFalse(yield* Ref.get(ran))
+    })
+  )
+
+  it.effect("leaves alone what is done in time, what fails, and what has no deadline", () =>
+    Effect.gen(function* () {
+      assert.strictEqual(yield* Effect.succeed(1).pipe(Deadline.enforce, Deadline.within("1 second")), 1)
+      assert.strictEqual(
+        yield* Effect.fail("mine").pipe(Deadline.enforce, Deadline.within("1 second"), Effect.flip),
+        "mine"
+      )
+      const fiber = yield* Effect.forkChild(Deadline.enforce(Effect.as(Effect.sleep("365 days"), 2)))
+      yield* TestClock.adjust("365 days")
+      assert.strictEqual(yield* Fiber.join(fiber), 2)
+    })
+  )
+})

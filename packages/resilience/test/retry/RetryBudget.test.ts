@@ -1,0 +1,142 @@
+import { assert, it } from "@effect/vitest"
+import { Clock, Effect, Fiber, Layer, Metric, Random, Ref } from "effect"
+import { TestClock } from "effect/testing"
+import { Backoff, RetryBudget } from "@outlast/resilience"
+
+/** One call of up to four attempts, each of which fails with so much chance. */
+const call = (budget: RetryBudget.Service, attempts: Ref.Ref<number>, chance: number) =>
+  Effect.gen(function* () {
+    yield* budget.deposit
+    const attempt = Effect.gen(function* () {
+      yield* Ref.update(attempts, (n) => n + 1)
+      if ((yield* Random.next) < chance) return yield* Effect.fail("down" as const)
+    })
+    yield* attempt.pipe(
+      Effect.retry({
+        times: 3,
+        while: () => budget.withdraw,
+        schedule: Backoff.schedule(Backoff.exponential())
+      })
+    )
+  })
+
+/** A budget that refuses nothing. */
+const unlimited: RetryBudget.Service = {
+  deposit: Effect.void,
+  withdraw: Effect.succeed(true),
+  amplification: Effect.succeed(1)
+}
+
+const attemptsOf = (budget: RetryBudget.Service, calls: number) =>
+  Effect.gen(function* () {
+    const attempts = yield* Ref.make(0)
+    const fibers: Array<Fiber.Fiber<unknown, unknown>> = []
+    for (let n = 0; n < calls; n++) {
+      fibers.push(yield* Effect.forkChild(Effect.exit(call(budget, attempts, 0.6))))
+      yield* TestClock.adjust(600_000 / calls)
+    }
+    yield* TestClock.adjust("5 minutes")
+    yield* Fiber.awaitAll(fibers)
+    return yield* Ref.get(attempts)
+  }).pipe(Random.withSeed("outage"))
+
+it.effect("29 60 % of calls failing for ten minutes: attempts stay within a fifth more and the reserve", () =>
+  Effect.gen(function* () {
+    const calls = 1_000
+    const budget = yield* RetryBudget.make()
+    const attempts = yield* attemptsOf(budget, calls)
+    assert.isAtMost(attempts, calls * 1.2 + 110)
+    // It allows what it can: it is no ban on retries.
+    assert.isAtLeast(attempts, calls * 1.2 + 90)
+    assert.strictEqual(yield* budget.amplification, attempts / calls)
+    assert.isAbove(yield* attemptsOf(unlimited, calls), calls * 1.2 + 110)
+  })
+)
+
+it.effect(
+  "29 a hundred calls at once share one budget, and the refused fail at once with what they had",
+  () =>
+    Effect.gen(function* () {
+      const budget = yield* RetryBudget.make()
+      const attempts = yield* Ref.make(0)
+      const fiber = yield* Effect.forkChild(
+        Effect.all(
+          Array.from({ length: 100 }, () => Effect.flip(call(budget, attempts, 1))),
+          { concurrency: "unbounded" }
+        )
+      )
+      yield* TestClock.adjust("5 seconds")
+      const errors = yield* Fiber.join(fiber)
+      assert.strictEqual(errors.length, 100)
+      assert.isTrue(errors.every((error) => error === "down"))
+      assert.strictEqual(yield* Ref.get(attempts), 130)
+    })
+)
+
+it.effect("an empty budget refuses without waiting", () =>
+  Effect.gen(function* () {
+    const budget = yield* RetryBudget.make({ burst: 1 })
+    assert.isTrue(yield* budget.withdraw)
+    assert.isFalse(yield* budget.withdraw)
+    yield* TestClock.adjust("5999 millis")
+    assert.isFalse(yield* budget.withdraw)
+    yield* TestClock.adjust("1 millis")
+    assert.isTrue(yield* budget.withdraw)
+  })
+)
+
+it.effect("18 a step of the wall clock refills nothing", () =>
+  Effect.gen(function* () {
+    const budget = yield* RetryBudget.make({ burst: 1 })
+    assert.isTrue(yield* budget.withdraw)
+    const live = yield* Clock.Clock
+    const stepped: Clock.Clock = {
+      ...live,
+      currentTimeMillis: Effect.succeed(1e15),
+      currentTimeMillisUnsafe: () => 1e15,
+      currentTimeNanos: Effect.succeed(10n ** 21n),
+      currentTimeNanosUnsafe: () => 10n ** 21n,
+      monotonicTimeNanos: live.monotonicTimeNanos,
+      monotonicTimeNanosUnsafe: () => live.monotonicTimeNanosUnsafe(),
+      sleep: (duration) => live.sleep(duration)
+    }
+    assert.isFalse(yield* Effect.provideService(budget.withdraw, Clock.Clock, stepped))
+  })
+)
+
+it.effect("one layer is one budget for all that is built with it", () =>
+  Effect.gen(function* () {
+    const first = yield* RetryBudget.RetryBudget
+    assert.isTrue(yield* first.withdraw)
+    const second = yield* RetryBudget.RetryBudget
+    assert.isFalse(yield* second.withdraw)
+  }).pipe(Effect.provide(RetryBudget.layer({ burst: 1 })))
+)
+
+it.effect("it counts calls, attempts and refusals", () =>
+  Effect.gen(function* () {
+    const budget = yield* RetryBudget.make({ burst: 2 })
+    yield* Effect.replicateEffect(budget.deposit, 3)
+    yield* Effect.replicateEffect(budget.withdraw, 5)
+    const { calls, attempts, refusals } = RetryBudget.metrics
+    assert.strictEqual((yield* Metric.value(calls)).count, 3)
+    assert.strictEqual((yield* Metric.value(attempts)).count, 5)
+    assert.strictEqual((yield* Metric.value(refusals)).count, 3)
+    assert.strictEqual(yield* budget.amplification, 5 / 3)
+    assert.deepStrictEqual((yield* Metric.snapshot).map(({ id }) => id).sort(), [
+      "outlast_retry_budget_attempts_total",
+      "outlast_retry_budget_calls_total",
+      "outlast_retry_budget_refusals_total"
+    ])
+  }).pipe(Effect.provideService(Metric.MetricRegistry, new Map()))
+)
+
+it("refuses numbers out of range when it is made, not when it runs", () => {
+  assert.throws(() => RetryBudget.make({ ratio: 2 }), RangeError, "RetryBudget: ratio must be")
+  assert.throws(() => RetryBudget.layer({ window: -1 }), RangeError, "RetryBudget: window must be")
+  assert.isTrue(Layer.isLayer(RetryBudget.layer()))
+})
+
+it("its key is its path", () => {
+  assert.strictEqual(RetryBudget.RetryBudget.key, "@outlast/resilience/retry/RetryBudget")
+})

@@ -1,0 +1,211 @@
+import { assert, describe, it } from "vitest"
+import * as fc from "fast-check"
+import { RetryBudgetState as Budget } from "@outlast/resilience"
+
+const rule = Budget.rule()
+const shareOnly = Budget.rule({ burst: 0 })
+
+/** A machine that remembers its state. */
+const machine = (rule: Budget.Rule) => {
+  let state = Budget.initial
+  const withdraw = (now: number): boolean => {
+    const [granted, after] = Budget.withdraw(rule, state, now)
+    if (!granted) assert.strictEqual(after, state)
+    state = after
+    return granted
+  }
+  return {
+    state: () => state,
+    deposit: (now: number, times = 1) => {
+      for (let i = 0; i < times; i++) state = Budget.deposit(rule, state, now)
+    },
+    withdraw,
+    /** How many are granted, until the first that is not. */
+    drain: (now: number): number => {
+      let granted = 0
+      while (withdraw(now)) granted++
+      return granted
+    }
+  }
+}
+
+it("its defaults are a fifth of the calls of a minute, and ten that come back at ten a minute", () => {
+  assert.deepStrictEqual(rule, { ratio: 0.2, burst: 10, refillEvery: 6_000, window: 60_000 })
+})
+
+describe("the reserve", () => {
+  it("allows ten retries without calls, and refuses the eleventh", () => {
+    const budget = machine(rule)
+    assert.strictEqual(budget.drain(0), 10)
+    assert.strictEqual(budget.drain(5_999), 0)
+  })
+
+  it("gets one back every six seconds, and never holds more than ten", () => {
+    const budget = machine(rule)
+    budget.drain(0)
+    assert.strictEqual(budget.drain(5_999), 0)
+    assert.strictEqual(budget.drain(6_000), 1)
+    assert.strictEqual(budget.drain(11_999), 0)
+    assert.strictEqual(budget.drain(12_000), 1)
+    assert.strictEqual(budget.drain(36_000), 4)
+    assert.strictEqual(budget.drain(1_000_000), 10)
+  })
+
+  it("of another size and speed", () => {
+    const budget = machine(Budget.rule({ burst: 2, refillEvery: "1 second" }))
+    assert.strictEqual(budget.drain(0), 2)
+    assert.strictEqual(budget.drain(999), 0)
+    assert.strictEqual(budget.drain(1_000), 1)
+    assert.strictEqual(machine(shareOnly).drain(0), 0)
+  })
+})
+
+describe("the share", () => {
+  it("is one retry for five calls", () => {
+    const budget = machine(shareOnly)
+    budget.deposit(0, 4)
+    assert.strictEqual(budget.drain(0), 0)
+    budget.deposit(0)
+    assert.strictEqual(budget.drain(0), 1)
+    budget.deposit(0, 95)
+    assert.strictEqual(budget.drain(0), 19)
+  })
+
+  it("is taken before the reserve", () => {
+    const budget = machine(rule)
+    budget.deposit(0, 5)
+    assert.strictEqual(budget.drain(0), 11)
+    // The call's one is spent, the reserve's come back.
+    assert.strictEqual(budget.drain(6_000), 1)
+  })
+
+  it("of another ratio", () => {
+    const half = machine(Budget.rule({ burst: 0, ratio: 0.5 }))
+    half.deposit(0, 10)
+    assert.strictEqual(half.drain(0), 5)
+    const none = machine(Budget.rule({ ratio: 0 }))
+    none.deposit(0, 1_000)
+    assert.strictEqual(none.drain(0), 10)
+  })
+
+  it("ages: calls pay for the minute in which they are made", () => {
+    for (const [at, granted] of [
+      [0, 2],
+      [59_999, 2],
+      [60_000, 0]
+    ] as const) {
+      const budget = machine(shareOnly)
+      budget.deposit(0, 10)
+      assert.strictEqual(budget.drain(at), granted, `at ${at}`)
+    }
+  })
+
+  it("is cut into tenths of the window", () => {
+    const budget = machine(Budget.rule({ burst: 0, window: "10 seconds" }))
+    budget.deposit(1_999, 10)
+    assert.strictEqual(budget.drain(10_999), 2)
+    const later = machine(Budget.rule({ burst: 0, window: "10 seconds" }))
+    later.deposit(1_999, 10)
+    assert.strictEqual(later.drain(11_000), 0)
+    assert.strictEqual(Budget.slots, 10)
+  })
+
+  it("a long success saves up no more than its last minute", () => {
+    const budget = machine(shareOnly)
+    for (let second = 0; second < 3_600; second++) budget.deposit(second * 1_000, 10)
+    assert.strictEqual(budget.drain(3_599_999), 120)
+    assert.isAtMost(budget.state().recent.length, Budget.slots)
+  })
+
+  it("retries age with the calls that paid for them, so that even traffic never retries more than its share", () => {
+    const budget = machine(shareOnly)
+    budget.deposit(0, 10)
+    assert.strictEqual(budget.drain(59_000), 2)
+    // The ten calls are out of the window, their two retries are not.
+    budget.deposit(61_000, 10)
+    assert.strictEqual(budget.drain(61_000), 0)
+    budget.deposit(61_000, 5)
+    assert.strictEqual(budget.drain(61_000), 1)
+  })
+})
+
+it("amplification is attempts by calls, and 1 before the first", () => {
+  const budget = machine(rule)
+  assert.strictEqual(Budget.amplification(budget.state()), 1)
+  budget.deposit(0, 20)
+  assert.strictEqual(Budget.amplification(budget.state()), 1)
+  budget.withdraw(0)
+  assert.strictEqual(Budget.amplification(budget.state()), 1.05)
+  // Of everything, not of the last minute.
+  budget.deposit(1_000_000, 20)
+  assert.strictEqual(budget.drain(1_000_000), 14)
+  assert.strictEqual(Budget.amplification(budget.state()), 55 / 40)
+})
+
+it("29 for every order of calls and retries, no window has more retries than its share and the reserve", () => {
+  const event = fc.record({
+    // Often at the same instant, sometimes after a long silence.
+    after: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 3_000 }), fc.integer({ min: 0, max: 200_000 })),
+    call: fc.boolean()
+  })
+  const options = fc.record({
+    ratio: fc.double({ min: 0, max: 1, noNaN: true }),
+    burst: fc.integer({ min: 0, max: 12 }),
+    refillEvery: fc.integer({ min: 100, max: 20_000 }),
+    window: fc.integer({ min: 1_000, max: 120_000 })
+  })
+  fc.assert(
+    fc.property(options, fc.array(event, { maxLength: 120 }), (options, events) => {
+      const rule = Budget.rule(options)
+      const budget = machine(rule)
+      const calls: Array<number> = []
+      const retries: Array<number> = []
+      let now = 0
+      for (const { after, call } of events) {
+        now += after
+        if (call) {
+          budget.deposit(now)
+          calls.push(now)
+        } else if (budget.withdraw(now)) retries.push(now)
+      }
+      const between = (times: ReadonlyArray<number>, from: number, to: number) =>
+        times.filter((at) => at >= from && at <= to).length
+      for (const from of retries) {
+        for (const to of retries) {
+          if (to < from) continue
+          const allowed =
+            rule.ratio * between(calls, from - rule.window, to) + rule.burst + (to - from) / rule.refillEvery
+          assert.isAtMost(between(retries, from, to), allowed + 1e-9)
+        }
+      }
+      assert.isAtMost(
+        budget.state().retries,
+        rule.ratio * calls.length + rule.burst + now / rule.refillEvery + 1e-9
+      )
+      assert.strictEqual(budget.state().calls, calls.length)
+      assert.strictEqual(budget.state().retries, retries.length)
+    }),
+    { numRuns: 300 }
+  )
+})
+
+it("refuses numbers out of range", () => {
+  const cases: ReadonlyArray<readonly [string, Budget.RetryBudgetOptions]> = [
+    ["ratio must be a finite number from 0 to 1, got 1.1", { ratio: 1.1 }],
+    ["ratio must be a finite number from 0 to 1, got -0.1", { ratio: -0.1 }],
+    ["burst must be an integer of at least 0, got -1", { burst: -1 }],
+    ["burst must be an integer of at least 0, got 1.5", { burst: 1.5 }],
+    ["refillEvery must be a finite duration of at least 1ms, got 0", { refillEvery: 0 }],
+    ["refillEvery must be a finite duration of at least 1ms, got Infinity", { refillEvery: Infinity }],
+    ["window must be a finite duration of at least 1s, got 999", { window: 999 }]
+  ]
+  for (const [message, options] of cases) {
+    assert.throws(() => Budget.rule(options), RangeError, `RetryBudget: ${message}`)
+  }
+  assert.deepStrictEqual(Budget.rule({ ratio: 1, burst: 0, refillEvery: 1, window: 1_000 }), {
+    ratio: 1,
+    burst: 0,
+    refillEvery: 1,
+    window: 1_000
+  })
+})

@@ -1,0 +1,368 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Clock, Effect, Exit, Fiber, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import { Backoff, CircuitBreaker, Deadline, Retry, RetryBudget } from "@outlast/resilience"
+import { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
+import { Busy, classify, exact, failureOf, Malformed, recorded, settle } from "../support/attempts.ts"
+
+const common = { classify, backoff: exact } as const
+
+/** Attempts are streams; `at` has the times at which they began. */
+const scriptedStream = <A, E, R>(
+  ...script: readonly [Stream.Stream<A, E, R>, ...Array<Stream.Stream<A, E, R>>]
+) => {
+  const at: Array<number> = []
+  const attempt = Stream.unwrap(
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      at.push(now)
+      return script[Math.min(at.length, script.length) - 1] ?? script[0]
+    })
+  )
+  return { at, attempt }
+}
+
+const busy = Stream.fail(new Busy({}))
+const cut = Stream.concat(Stream.make(1, 2), busy)
+
+/** What a consumer saw of a stream, and how it ended. */
+const consumed = <A, E, R>(stream: Stream.Stream<A, E, R>) =>
+  Effect.suspend(() => {
+    const seen: Array<A> = []
+    const all = Stream.runForEach(stream, (element) => Effect.sync(() => void seen.push(element)))
+    return Effect.map(settle(all), ({ exit, after }) => ({ seen, exit, after }))
+  })
+
+describe("before its first element", () => {
+  it.effect("25 a stream that fails is made again, and its consumer sees nothing of that", () =>
+    Effect.gen(function* () {
+      const { at, attempt } = scriptedStream(busy, busy, Stream.make(1, 2, 3))
+      const { seen, exit } = yield* consumed(attempt.pipe(Retry.withStream(common)))
+      assert.deepStrictEqual(seen, [1, 2, 3])
+      assert.isTrue(Exit.isSuccess(exit))
+      assert.deepStrictEqual(at, [0, 1_000, 3_000])
+    })
+  )
+
+  it.effect("25 attempts are one and the retries, and the last failure comes back with their number", () =>
+    Effect.gen(function* () {
+      let n = 0
+      const attempt = Stream.suspend(() => Stream.fail(new Busy({ n: ++n })))
+      const error = yield* failureOf(
+        Stream.runDrain(attempt.pipe(Retry.withStream({ ...common, attempts: 4 })))
+      )
+      assert.strictEqual(n, 4)
+      assert.deepStrictEqual([error.attempts, error.stopped, error.after], [4, "attempts", 7_000])
+      assert.propertyVal(error.failure, "n", 4)
+    })
+  )
+
+  it.effect("25 defects, interruptions and what does not pass run once", () =>
+    Effect.gen(function* () {
+      const died = scriptedStream(Stream.die("bug"))
+      assert.deepStrictEqual(
+        (yield* consumed(died.attempt.pipe(Retry.withStream({ classify: () => Retry.again() })))).exit,
+        Exit.die("bug")
+      )
+      const interrupted = scriptedStream(Stream.fromEffect(Effect.interrupt))
+      const { exit } = yield* consumed(
+        interrupted.attempt.pipe(Retry.withStream({ classify: () => Retry.again() }))
+      )
+      assert.isTrue(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
+      const malformed = scriptedStream(Stream.fail(new Malformed()))
+      const error = yield* failureOf(Stream.runDrain(malformed.attempt.pipe(Retry.withStream(common))))
+      assert.deepStrictEqual([error.attempts, error.stopped], [1, "not-retryable"])
+      assert.deepStrictEqual([died.at.length, interrupted.at.length, malformed.at.length], [1, 1, 1])
+    })
+  )
+
+  it.effect("a stream without elements is a success", () =>
+    Effect.gen(function* () {
+      const { at, attempt } = scriptedStream<never, Busy, never>(busy, Stream.empty)
+      const { value, events } = yield* recorded(consumed(attempt.pipe(Retry.withStream(common))))
+      assert.isTrue(Exit.isSuccess(value.exit))
+      assert.strictEqual(at.length, 2)
+      assert.deepStrictEqual(
+        events.map(({ _tag }) => _tag),
+        ["Retrying", "RetrySucceeded"]
+      )
+    })
+  )
+
+  it.effect("what an attempt held is given back before the wait for the next", () =>
+    Effect.gen(function* () {
+      const log: Array<readonly [string, number]> = []
+      const say = (what: string) => Effect.map(Clock.currentTimeMillis, (now) => void log.push([what, now]))
+      let n = 0
+      const attempt = Stream.scoped(
+        Stream.unwrap(
+          Effect.as(
+            Effect.acquireRelease(say("open"), () => say("close")),
+            Stream.suspend((): Stream.Stream<number, Busy> => (++n === 1 ? busy : Stream.make(1)))
+          )
+        )
+      )
+      yield* consumed(attempt.pipe(Retry.withStream(common)))
+      assert.deepStrictEqual(log, [
+        ["open", 0],
+        ["close", 0],
+        ["open", 1_000],
+        ["close", 1_000]
+      ])
+    })
+  )
+
+  it.effect("26 interruption during a wait ends at once and starts no attempt", () =>
+    Effect.gen(function* () {
+      const { at, attempt } = scriptedStream(busy)
+      const fiber = yield* Effect.forkChild(Stream.runDrain(attempt.pipe(Retry.withStream(common))), {
+        startImmediately: true
+      })
+      yield* TestClock.adjust(999)
+      yield* Fiber.interrupt(fiber)
+      yield* TestClock.adjust("1 hour")
+      assert.deepStrictEqual(at, [0])
+    })
+  )
+
+  it.effect("26 the deadline holds, its own and the one around it, and is known inside", () =>
+    Effect.gen(function* () {
+      const left: Array<unknown> = []
+      const attempt = Stream.unwrap(
+        Effect.map(Deadline.remaining, (remaining) => {
+          left.push(remaining._tag)
+          return busy
+        })
+      )
+      yield* TestClock.adjust("1 minute")
+      const own = yield* failureOf(
+        Stream.runDrain(attempt.pipe(Retry.withStream({ ...common, attempts: 4, deadline: "2 seconds" })))
+      )
+      assert.deepStrictEqual([own.attempts, own.stopped, own.after], [2, "deadline", 1_000])
+      const around = yield* failureOf(
+        Stream.runDrain(
+          attempt.pipe(Retry.withStream({ ...common, attempts: 4, deadline: "1 minute" }))
+        ).pipe(Deadline.within("2 seconds"))
+      )
+      assert.deepStrictEqual([around.attempts, around.stopped, around.after], [2, "deadline", 1_000])
+      assert.deepStrictEqual(left, ["Some", "Some", "Some", "Some"])
+    })
+  )
+
+  it.effect("29 an empty budget ends it at once; each run pays in once", () =>
+    Effect.gen(function* () {
+      const { at, attempt } = scriptedStream(busy)
+      const stream = attempt.pipe(Retry.withStream({ ...common, budget: true }))
+      const error = yield* failureOf(Stream.runDrain(stream))
+      assert.deepStrictEqual([error.attempts, error.stopped, error.after], [2, "budget", 1_000])
+      assert.strictEqual(at.length, 2)
+      yield* failureOf(Stream.runDrain(stream))
+      assert.strictEqual(yield* (yield* RetryBudget.RetryBudget).amplification, 3 / 2)
+    }).pipe(Effect.provide(RetryBudget.layer({ burst: 1, refillEvery: "1 day" })))
+  )
+
+  it.effect("two thousand attempts end, one after the other", () =>
+    Effect.gen(function* () {
+      const { attempt } = scriptedStream(busy)
+      const now = { classify, backoff: Backoff.constant(0), attempts: 2_000 }
+      const error = yield* failureOf(Stream.runDrain(attempt.pipe(Retry.withStream(now))))
+      assert.strictEqual(error.attempts, 2_000)
+    })
+  )
+})
+
+describe("after its first element", () => {
+  it.effect("a stream that is cut is not made again, and says that it had begun", () =>
+    Effect.gen(function* () {
+      const { at, attempt } = scriptedStream(cut)
+      const { value, events } = yield* recorded(consumed(attempt.pipe(Retry.withStream(common))))
+      assert.deepStrictEqual(value.seen, [1, 2])
+      assert.strictEqual(at.length, 1)
+      assert.isTrue(Exit.isFailure(value.exit))
+      if (!Exit.isFailure(value.exit)) return
+      const [failed] = value.exit.cause.reasons.filter(Cause.isFailReason)
+      assert.instanceOf(failed?.error, Retry.RetryFailed)
+      assert.deepStrictEqual([failed?.error.attempts, failed?.error.stopped, value.after], [1, "started", 0])
+      assert.deepStrictEqual(
+        events.map(({ _tag }) => _tag),
+        ["RetriesExhausted"]
+      )
+    })
+  )
+
+  it.effect("also in a later attempt, in the last one, and when the server wants a wait", () =>
+    Effect.gen(function* () {
+      const told = Stream.concat(Stream.make(1), Stream.fail(new Busy({ wait: "1 day" })))
+      for (const end of [cut, told]) {
+        const { attempt } = scriptedStream<number, Busy, never>(busy, end)
+        const { value, events } = yield* recorded(
+          failureOf(Stream.runDrain(attempt.pipe(Retry.withStream({ ...common, attempts: 2 }))))
+        )
+        assert.deepStrictEqual([value.attempts, value.stopped], [2, "started"])
+        // It has not succeeded, although it had begun.
+        assert.deepStrictEqual(
+          events.map(({ _tag }) => _tag),
+          ["Retrying", "RetriesExhausted"]
+        )
+      }
+    })
+  )
+
+  it.effect("a failure that does not pass says so", () =>
+    Effect.gen(function* () {
+      const stream = Stream.concat(Stream.make(1), Stream.fail(new Malformed()))
+      const error = yield* failureOf(Stream.runDrain(stream.pipe(Retry.withStream(common))))
+      assert.strictEqual(error.stopped, "not-retryable")
+    })
+  )
+
+  it.effect("takes nothing of the budget", () =>
+    Effect.gen(function* () {
+      const error = yield* failureOf(Stream.runDrain(cut.pipe(Retry.withStream({ ...common, budget: true }))))
+      assert.strictEqual(error.stopped, "started")
+      assert.strictEqual(yield* (yield* RetryBudget.RetryBudget).amplification, 1)
+    }).pipe(Effect.provide(RetryBudget.layer()))
+  )
+
+  it.effect("a failure of the consumer is its own, and not repeated", () =>
+    Effect.gen(function* () {
+      const { at, attempt } = scriptedStream(Stream.make(1, 2))
+      const stream = attempt.pipe(
+        Retry.withStream({ classify: () => Retry.again() }),
+        Stream.mapEffect(() => Effect.fail("mine"))
+      )
+      assert.strictEqual(yield* Effect.flip(Stream.runDrain(stream)), "mine")
+      assert.strictEqual(at.length, 1)
+    })
+  )
+
+  it.effect("its success is told when it ends", () =>
+    Effect.gen(function* () {
+      const { attempt } = scriptedStream<number, Busy, never>(
+        busy,
+        Stream.concat(Stream.make(1), Stream.fromEffect(Effect.as(Effect.sleep("5 seconds"), 2)))
+      )
+      const { events } = yield* recorded(
+        consumed(attempt.pipe(Retry.withStream({ ...common, name: "lines" })))
+      )
+      assert.deepStrictEqual<ReadonlyArray<object>>(events, [
+        { _tag: "Retrying", at: 0, name: "lines", attempt: 1, delay: 1_000, because: "failed" },
+        { _tag: "RetrySucceeded", at: 6_000, name: "lines", attempts: 2 }
+      ])
+    })
+  )
+})
+
+/** Opens for ten seconds after two failures in a row, and closes with the first success. */
+const quick = CircuitBreaker.layer({
+  trip: { consecutive: { failures: 2 } },
+  open: Backoff.constant("10 seconds"),
+  halfOpen: { successes: 1 }
+})
+
+describe("the circuit", () => {
+  const guarded = { ...common, breaker: { circuit: "a" } } as const
+  const state = Effect.flatMap(CircuitBreaker.CircuitBreaker, (breaker) => breaker.state("a"))
+
+  it.effect("24 has one outcome of each attempt", () =>
+    Effect.gen(function* () {
+      const { at, attempt } = scriptedStream(busy)
+      const error = yield* failureOf(Stream.runDrain(attempt.pipe(Retry.withStream(guarded))), "5 seconds")
+      assert.strictEqual(at.length, 2)
+      assert.deepStrictEqual([error.attempts, error.stopped], [2, "refused"])
+      assert.instanceOf(error.failure, CircuitRefused)
+      assert.strictEqual((yield* state).phase, "open")
+    }).pipe(Effect.provide(quick))
+  )
+
+  it.effect("24 counts a cut after the first element as one failure, and an end as a success", () =>
+    Effect.gen(function* () {
+      yield* failureOf(Stream.runDrain(cut.pipe(Retry.withStream(guarded))))
+      assert.strictEqual((yield* state).failures, 1)
+      const { attempt } = scriptedStream<number, Busy, never>(Stream.make(1, 2))
+      yield* consumed(attempt.pipe(Retry.withStream(guarded)))
+      assert.strictEqual((yield* state).failures, 0)
+    }).pipe(Effect.provide(quick))
+  )
+
+  it.effect("24 a consumer that stops says nothing, and its permit is free again", () =>
+    Effect.gen(function* () {
+      yield* failureOf(Stream.runDrain(cut.pipe(Retry.withStream(guarded))))
+      const { at, attempt } = scriptedStream(Stream.concat(Stream.make(1), Stream.never))
+      const { seen } = yield* consumed(attempt.pipe(Retry.withStream(guarded), Stream.take(1)))
+      assert.deepStrictEqual([seen, at.length], [[1], 1])
+      assert.deepStrictEqual([(yield* state).phase, (yield* state).failures], ["closed", 1])
+      // The same as a probe: another one is let through at once.
+      const breaker = yield* CircuitBreaker.CircuitBreaker
+      yield* breaker.trip("a")
+      yield* TestClock.adjust("10 seconds")
+      yield* consumed(attempt.pipe(Retry.withStream(guarded), Stream.take(1)))
+      assert.strictEqual((yield* state).phase, "half-open")
+      assert.isTrue(yield* breaker.available("a"))
+    }).pipe(Effect.provide(quick))
+  )
+
+  it.effect("open, a stream that waits begins at the instant at which the circuit lets it through", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.CircuitBreaker
+      yield* breaker.trip("a")
+      const { at, attempt } = scriptedStream(Stream.make(1))
+      const patient = { ...common, attempts: 1, breaker: { circuit: "a", whenRefused: "wait" } } as const
+      const { seen } = yield* consumed(attempt.pipe(Retry.withStream(patient)))
+      assert.deepStrictEqual([seen, at], [[1], [10_000]])
+      assert.strictEqual((yield* state).phase, "closed")
+    }).pipe(Effect.provide(quick))
+  )
+
+  it.effect("takes the attempts of one stream for one call, and each run for another", () =>
+    Effect.gen(function* () {
+      const stream = busy.pipe(Retry.withStream({ ...guarded, attempts: 2 }))
+      const other = yield* Effect.forkChild(
+        Effect.never.pipe(CircuitBreaker.execute("a", { call: "other" })),
+        {
+          startImmediately: true
+        }
+      )
+      assert.strictEqual(
+        (yield* failureOf(Stream.runDrain(busy.pipe(Retry.withStream({ ...guarded, attempts: 5 })))))
+          .attempts,
+        5
+      )
+      assert.strictEqual((yield* state).phase, "closed")
+      yield* (yield* CircuitBreaker.CircuitBreaker).reset("a")
+      yield* failureOf(Stream.runDrain(stream))
+      yield* failureOf(Stream.runDrain(stream))
+      const third = yield* failureOf(Stream.runDrain(stream))
+      assert.deepStrictEqual([third.stopped, third.attempts], ["refused", 1])
+      yield* Fiber.interrupt(other)
+    }).pipe(Effect.provide(CircuitBreaker.layer()))
+  )
+
+  it.effect("refusals of another circuit inside are classified", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.CircuitBreaker
+      yield* breaker.trip("inner")
+      const error = yield* failureOf(
+        Stream.runDrain(
+          Stream.make(1).pipe(
+            CircuitBreaker.executeStream("inner"),
+            Retry.withStream({ classify: () => Retry.stop, breaker: { circuit: "a", whenRefused: "wait" } })
+          )
+        )
+      )
+      assert.deepStrictEqual(
+        [error.stopped, error.attempts, error.failure.circuit],
+        ["not-retryable", 1, "inner"]
+      )
+    }).pipe(Effect.provide(quick))
+  )
+})
+
+it.effect("each run of a stream begins anew", () =>
+  Effect.gen(function* () {
+    const { at, attempt } = scriptedStream(busy)
+    const stream = attempt.pipe(Retry.withStream(common))
+    yield* failureOf(Stream.runDrain(stream))
+    const { attempts } = yield* failureOf(Stream.runDrain(stream))
+    assert.deepStrictEqual([attempts, at.length], [3, 6])
+  })
+)

@@ -1,0 +1,263 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Layer } from "effect"
+import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
+import { Alerts, AlertWindow, ResilienceEvents } from "@outlast/resilience"
+
+const failed = (name: string, tag = "Retrying") =>
+  Effect.clockWith((clock) =>
+    ResilienceEvents.publish({
+      _tag: tag,
+      at: clock.currentTimeMillisUnsafe(),
+      name
+    } as ResilienceEvents.ResilienceEvent)
+  )
+const times = (count: number, effect: Effect.Effect<void>) => Effect.repeat(effect, { times: count - 1 })
+
+/** The alerts that are published, as `time tag key`. */
+const telling = <R = never>(options: Alerts.Options<R> = {}) => {
+  const told: Array<string> = []
+  const layer = Alerts.layer(options).pipe(
+    Layer.provideMerge(
+      ResilienceEvents.layerHandler((event) =>
+        Effect.sync(() => {
+          if ("key" in event) told.push(`${event.at} ${event._tag} ${String(event.key)}`)
+        })
+      )
+    )
+  )
+  return { told, layer }
+}
+
+describe("Alerts", () => {
+  it.effect("ten failures in five minutes raise once, and it clears once, by itself", () => {
+    const { told, layer } = telling()
+    return Effect.gen(function* () {
+      yield* times(9, failed("api"))
+      assert.deepStrictEqual(told, [])
+      yield* TestClock.adjust("1 minute")
+      yield* times(5, failed("api"))
+      assert.deepStrictEqual(told, ["60000 AlertRaised api"])
+      // Of the first nine and the last five, nine leave at five minutes.
+      yield* TestClock.adjust("239999 millis")
+      assert.lengthOf(told, 1)
+      yield* TestClock.adjust("1 millis")
+      assert.deepStrictEqual(told.slice(1), ["300000 AlertCleared api"])
+      yield* TestClock.adjust("1 day")
+      assert.lengthOf(told, 2)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("raises anew after it was cleared", () => {
+    const { told, layer } = telling()
+    return Effect.gen(function* () {
+      yield* times(10, failed("api"))
+      yield* TestClock.adjust("5 minutes")
+      yield* times(9, failed("api"))
+      assert.lengthOf(told, 2)
+      yield* failed("api")
+      yield* TestClock.adjust("1 hour")
+      assert.deepStrictEqual(told, [
+        "0 AlertRaised api",
+        "300000 AlertCleared api",
+        "300000 AlertRaised api",
+        "600000 AlertCleared api"
+      ])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("further failures put the clearing off", () => {
+    const { told, layer } = telling({ failures: 2, window: "1 minute" })
+    return Effect.gen(function* () {
+      yield* times(2, failed("api"))
+      for (let i = 0; i < 5; i++) {
+        yield* TestClock.adjust("20 seconds")
+        yield* failed("api")
+      }
+      assert.deepStrictEqual(told, ["0 AlertRaised api"])
+      yield* TestClock.adjust("1 hour")
+      // The last two were at 80 and 100 seconds.
+      assert.deepStrictEqual(told.slice(1), ["140000 AlertCleared api"])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("clearBelow keeps a trickle at the threshold from raising again and again", () => {
+    const trickle = Effect.gen(function* () {
+      for (let i = 0; i < 60; i++) {
+        yield* failed("api")
+        yield* TestClock.adjust(i % 3 === 2 ? "41 seconds" : "10 seconds")
+      }
+    })
+    const raised = (clearBelow: number | undefined) => {
+      const { told, layer } = telling({ failures: 3, window: "1 minute", clearBelow })
+      return Effect.as(Effect.provide(trickle, layer), told).pipe(
+        Effect.map((told) => told.filter((line) => line.includes("Raised")).length)
+      )
+    }
+    return Effect.gen(function* () {
+      assert.isAbove(yield* raised(undefined), 10)
+      assert.strictEqual(yield* raised(1), 1)
+    })
+  })
+
+  it.effect("keys are apart, and the one that clears first is not held up by another", () => {
+    const { told, layer } = telling({ failures: 2, window: "1 minute" })
+    return Effect.gen(function* () {
+      yield* failed("early")
+      yield* TestClock.adjust("10 seconds")
+      yield* times(2, failed("late"))
+      yield* TestClock.adjust("10 seconds")
+      yield* failed("early")
+      yield* failed("single")
+      yield* TestClock.adjust("2 minutes")
+      assert.deepStrictEqual(told, [
+        "10000 AlertRaised late",
+        "20000 AlertRaised early",
+        "60000 AlertCleared early",
+        "70000 AlertCleared late"
+      ])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("what counts, and for what, is the program's word", () => {
+    const { told, layer } = telling({
+      failures: 1,
+      isFailure: ({ _tag }) => _tag.startsWith("My"),
+      keyOf: ({ _tag }) => _tag
+    })
+    return Effect.gen(function* () {
+      yield* failed("api")
+      yield* failed("api", "MyFailure")
+      assert.deepStrictEqual(told, ["0 AlertRaised MyFailure"])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it("by default attempts, pings and sessions that failed count, for what they name", () => {
+    const event = (_tag: string, rest: object = {}) => ({ _tag, at: 0, ...rest })
+    for (const tag of ["AttemptFailed", "PingFailed", "Retrying", "RetriesExhausted", "SessionDied"]) {
+      assert.isTrue(Alerts.isFailure(event(tag)))
+    }
+    for (const tag of ["CircuitTransition", "PingUnavailable", "CircuitRefusal", "AlertRaised"]) {
+      assert.isFalse(Alerts.isFailure(event(tag)))
+    }
+    assert.isTrue(Alerts.isFailure(event("Retrying", { because: "failed" })))
+    assert.isFalse(Alerts.isFailure(event("Retrying", { because: "refused" })))
+    assert.isFalse(Alerts.isFailure(event("RetriesExhausted", { stopped: "refused" })))
+    assert.strictEqual(Alerts.keyOf(event("X", { connection: "tab" })), "tab")
+    assert.strictEqual(Alerts.keyOf(event("X", { circuit: "api" })), "api")
+    assert.strictEqual(Alerts.keyOf(event("X", { name: "job" })), "job")
+    assert.strictEqual(Alerts.keyOf(event("X", { target: { endpoint: "https://x" } })), "https://x")
+    assert.strictEqual(Alerts.keyOf(event("X", { name: 7, target: null })), "all")
+  })
+
+  it.effect("an alert is no failure, even if the predicate says so", () => {
+    const { told, layer } = telling({ failures: 1, isFailure: () => true })
+    return Effect.gen(function* () {
+      yield* failed("api")
+      yield* TestClock.adjust("1 hour")
+      assert.deepStrictEqual(told, ["0 AlertRaised api", "300000 AlertCleared api"])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("keys are bounded: further ones share one, and what has been forgotten makes room", () => {
+    const { told, layer } = telling({ failures: 2, maxKeys: 2 })
+    return Effect.gen(function* () {
+      for (const name of ["a", "b", "c", "d"]) yield* failed(name)
+      assert.deepStrictEqual(told, ["0 AlertRaised other"])
+      yield* TestClock.adjust("10 minutes")
+      yield* times(2, failed("e"))
+      assert.deepStrictEqual(told.slice(2), ["600000 AlertRaised e"])
+      // The one that failed longest ago makes room, not the one that came first.
+      yield* failed("f")
+      yield* TestClock.adjust("4 minutes")
+      yield* failed("e")
+      yield* TestClock.adjust("2 minutes")
+      yield* times(2, failed("g"))
+      assert.strictEqual(told.at(-1), "960000 AlertRaised g")
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("onAlert is told in order, and cannot hold up or change the caller", () =>
+    Effect.gen(function* () {
+      const gate = yield* Deferred.make<void>()
+      const handled: Array<string> = []
+      const { told, layer } = telling({
+        failures: 1,
+        onAlert: (alert) => {
+          if (alert.key === "bad") throw new Error("boom")
+          return Effect.andThen(
+            Deferred.await(gate),
+            Effect.sync(() => void handled.push(`${alert._tag} ${alert.key}`))
+          )
+        }
+      })
+      yield* Effect.gen(function* () {
+        yield* failed("bad")
+        yield* failed("good")
+        yield* TestClock.adjust("5 minutes")
+        // Nobody has opened the gate: the events are out all the same.
+        assert.lengthOf(told, 4)
+        assert.deepStrictEqual(handled, [])
+        yield* Deferred.succeed(gate, undefined)
+        yield* TestClock.adjust(0)
+        assert.deepStrictEqual(handled, ["AlertRaised good", "AlertCleared good"])
+      }).pipe(Effect.provide(layer))
+    })
+  )
+
+  it("the option that is wrong is named", () => {
+    const wrong: ReadonlyArray<readonly [Alerts.Options, RegExp]> = [
+      [{ failures: 0 }, /Alerts: failures must be an integer of at least 1, got 0/],
+      [{ window: 0 }, /Alerts: window/],
+      [{ clearBelow: 11 }, /Alerts: clearBelow must be an integer from 1 to 10, got 11/],
+      [{ maxKeys: -1 }, /Alerts: maxKeys/]
+    ]
+    for (const [options, message] of wrong) {
+      assert.throws(() => Effect.runSync(Effect.scoped(Layer.build(Alerts.layer(options)))), message)
+    }
+  })
+})
+
+describe("AlertWindow", () => {
+  it("agrees with counting all failures, millisecond by millisecond", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 5 }),
+        fc.nat(4),
+        fc.array(fc.integer({ min: 0, max: 30 }), { maxLength: 30 }),
+        (failures, lower, gaps) => {
+          const spec = { failures, window: 50, clearBelow: Math.max(1, failures - lower) }
+          const all: Array<number> = []
+          let raised = false
+          let state = AlertWindow.empty
+          let now = 0
+          const live = () => all.filter((at) => now - at < 50).length
+          const pass = (gap: number) => {
+            for (const end = now + gap; now < end;) {
+              now += 1
+              const due = AlertWindow.clearAt(spec, state) <= now
+              const [transition, next] = AlertWindow.step(spec, state, "Woke", now)
+              const clears = raised && live() < spec.clearBelow
+              assert.strictEqual(transition, clears ? "Cleared" : undefined)
+              assert.strictEqual(due, clears)
+              if (clears) raised = false
+              state = next
+            }
+          }
+          for (const gap of gaps) {
+            pass(gap)
+            all.push(now)
+            const [transition, next] = AlertWindow.step(spec, state, "Failed", now)
+            assert.strictEqual(transition, !raised && live() >= failures ? "Raised" : undefined)
+            if (transition === "Raised") raised = true
+            state = next
+            assert.isAtMost(state.times.length, failures)
+          }
+          pass(120)
+          assert.isFalse(raised)
+          assert.isTrue(AlertWindow.isForgotten(spec, state, now))
+        }
+      )
+    )
+  })
+})

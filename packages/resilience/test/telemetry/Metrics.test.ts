@@ -1,0 +1,182 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Metric } from "effect"
+import { TestClock } from "effect/testing"
+import { Alerts, ConnectionMonitor, Metrics, ResilienceEvents } from "@outlast/resilience"
+
+const publish = (_tag: string, rest: object = {}) =>
+  ResilienceEvents.publish({ _tag, at: 0, ...rest } as ResilienceEvents.ResilienceEvent)
+
+/** Every series as `id{label=value}`, with its count or value. */
+const series = Effect.map(Metric.snapshot, (snapshot) =>
+  Object.fromEntries(
+    snapshot.map((metric) => {
+      const labels = Object.entries(metric.attributes ?? {})
+        .map(([label, value]) => `${label}=${String(value)}`)
+        .sort()
+        .join(",")
+      const state: object = metric.state
+      const value = "count" in state ? state.count : "value" in state ? state.value : undefined
+      return [labels === "" ? metric.id : `${metric.id}{${labels}}`, value]
+    })
+  )
+)
+
+/** With metrics of its own. */
+const counting = <A, E>(program: Effect.Effect<A, E>, layer: Layer.Layer<never> = Metrics.layer()) =>
+  program.pipe(
+    Effect.provide(Layer.provideMerge(layer, ResilienceEvents.layer())),
+    Effect.provideService(Metric.MetricRegistry, new Map())
+  )
+
+const without = (all: Record<string, unknown>, prefix: string) =>
+  Object.fromEntries(Object.entries(all).filter(([id]) => !id.startsWith(prefix)))
+
+describe("Metrics", () => {
+  it.effect("counts retries, what they came to, and the attempts of each call", () =>
+    counting(
+      Effect.gen(function* () {
+        yield* publish("Retrying", { name: "mail", attempt: 1, delay: 10 })
+        yield* publish("Retrying", { name: "mail", attempt: 2, delay: 10 })
+        yield* publish("Retrying", { attempt: 1 })
+        yield* publish("Retrying", { attempt: 1, because: "refused" })
+        yield* publish("RetriesExhausted", { name: "mail", attempts: 3 })
+        yield* publish("RetrySucceeded", { attempts: 0 })
+        yield* publish("SomebodyElsesCall", { attempts: 1 })
+        assert.deepStrictEqual(without(yield* series, "outlast_events"), {
+          "outlast_retries_total{name=mail}": 2,
+          outlast_retries_total: 1,
+          "outlast_retries_exhausted_total{name=mail}": 1,
+          outlast_attempts_per_call: 2
+        })
+        const { buckets, sum } = yield* Metric.value(Metrics.attemptsPerCall)
+        assert.strictEqual(sum, 4)
+        assert.deepStrictEqual(buckets.slice(0, 3), [
+          [1, 1],
+          [2, 1],
+          [3, 2]
+        ])
+      })
+    )
+  )
+
+  it.effect("tells a circuit's state and counts its transitions", () =>
+    counting(
+      Effect.gen(function* () {
+        yield* publish("CircuitTransition", { circuit: "api", from: "closed", to: "open", generation: 1 })
+        yield* publish("CircuitTransition", { circuit: "api", from: "open", to: "half-open", generation: 2 })
+        yield* publish("CircuitTransition", { name: "db", from: "closed", to: "isolated", generation: 1 })
+        yield* publish("CircuitTransition", { circuit: "odd", from: "x", to: "y" })
+        assert.deepStrictEqual(without(yield* series, "outlast_events"), {
+          "outlast_circuit_transitions_total{circuit=api,from=closed,to=open}": 1,
+          "outlast_circuit_transitions_total{circuit=api,from=open,to=half-open}": 1,
+          "outlast_circuit_transitions_total{circuit=db,from=closed,to=isolated}": 1,
+          "outlast_circuit_transitions_total{circuit=odd,from=other,to=other}": 1,
+          "outlast_circuit_state{circuit=api}": 1,
+          "outlast_circuit_state{circuit=db}": 3
+        })
+      })
+    )
+  )
+
+  it.effect("counts every event, of whatever package, and survives fields that are not there", () =>
+    counting(
+      Effect.gen(function* () {
+        for (const tag of [
+          "TargetSwitched",
+          "TargetSwitched",
+          "CircuitTransition",
+          "HealthChanged",
+          "SessionDied"
+        ]) {
+          yield* publish(tag)
+        }
+        yield* publish("RetriesExhausted", { name: 7, attempts: "many" })
+        assert.deepStrictEqual(yield* series, {
+          "outlast_events_total{event=TargetSwitched}": 2,
+          "outlast_events_total{event=CircuitTransition}": 1,
+          "outlast_events_total{event=HealthChanged}": 1,
+          "outlast_events_total{event=SessionDied}": 1,
+          "outlast_events_total{event=RetriesExhausted}": 1,
+          outlast_retries_exhausted_total: 1
+        })
+      })
+    )
+  )
+
+  it.effect("reads what the monitor and the alerts publish, whichever layer is over the other", () => {
+    const program = Effect.gen(function* () {
+      const monitor = yield* ConnectionMonitor.make()
+      for (let i = 0; i < 3; i++) yield* monitor.record("api", "failure")
+      yield* monitor.died("tab", "closed")
+      yield* TestClock.adjust(0)
+      const raised = without(yield* series, "outlast_events")
+      yield* TestClock.adjust("5 minutes")
+      return [raised, without(yield* series, "outlast_events")]
+    })
+    const expected = [
+      {
+        "outlast_connection_state{connection=api}": 1,
+        "outlast_connection_state{connection=tab}": 2,
+        "outlast_alerts_total{alert=tab}": 1,
+        "outlast_alert_raised{alert=tab}": 1
+      },
+      {
+        "outlast_connection_state{connection=api}": 1,
+        "outlast_connection_state{connection=tab}": 2,
+        "outlast_alerts_total{alert=tab}": 1,
+        "outlast_alert_raised{alert=tab}": 0
+      }
+    ]
+    const alerts = Alerts.layer({ failures: 1 })
+    return Effect.gen(function* () {
+      assert.deepStrictEqual(yield* counting(program, Layer.provideMerge(Metrics.layer(), alerts)), expected)
+      assert.deepStrictEqual(yield* counting(program, Layer.provideMerge(alerts, Metrics.layer())), expected)
+    })
+  })
+
+  it.effect("labels are bounded: further names are other, and have no state", () =>
+    counting(
+      Effect.gen(function* () {
+        for (const circuit of ["a", "b", "c", "d", "a"]) {
+          yield* publish("CircuitTransition", { circuit, from: "closed", to: "open" })
+        }
+        assert.deepStrictEqual(without(yield* series, "outlast_events"), {
+          "outlast_circuit_transitions_total{circuit=a,from=closed,to=open}": 2,
+          "outlast_circuit_transitions_total{circuit=b,from=closed,to=open}": 1,
+          "outlast_circuit_transitions_total{circuit=other,from=closed,to=open}": 2,
+          "outlast_circuit_state{circuit=a}": 2,
+          "outlast_circuit_state{circuit=b}": 2
+        })
+      }),
+      Metrics.layer({ maxLabels: 2 })
+    )
+  )
+
+  it("a thousand labels by default", () => {
+    const label = Metrics.bounded()
+    const labels = new Set(Array.from({ length: 5_000 }, (_, i) => label(`name ${i}`)))
+    assert.strictEqual(labels.size, 1_001)
+    assert.strictEqual(label("name 999"), "name 999")
+    assert.strictEqual(label("name 1000"), "other")
+    assert.throws(() => Metrics.bounded(0), /Metrics: maxLabels must be an integer of at least 1, got 0/)
+  })
+
+  it.effect("which event ends a call can be set", () =>
+    counting(
+      Effect.gen(function* () {
+        yield* publish("CallSucceeded", { attempt: 3 })
+        assert.strictEqual((yield* Metric.value(Metrics.attemptsPerCall)).sum, 3)
+      }),
+      Metrics.layer({ attemptsOf: (event) => ("attempt" in event ? Number(event.attempt) : undefined) })
+    )
+  )
+
+  it.effect("misses nothing, however fast events come", () =>
+    counting(
+      Effect.gen(function* () {
+        yield* Effect.repeat(publish("Retrying"), { times: 9_999 })
+        assert.strictEqual((yield* Metric.value(Metrics.retries)).count, 10_000)
+      })
+    )
+  )
+})

@@ -1,0 +1,161 @@
+/** Checked by `tsc -b`; never run. */
+import { Data, Duration, Effect } from "effect"
+import type { Stream } from "effect"
+import { Retry } from "@outlast/resilience"
+import type { CircuitBreaker, RetryBudget, RetryEvent } from "@outlast/resilience"
+import type { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
+
+/** Exactly the same type, not only assignable. */
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
+const same = <A, B>(yes: Same<A, B>): boolean => yes
+
+class Busy extends Data.TaggedError("Busy")<{ readonly wait: Duration.Duration }> {}
+class Malformed extends Data.TaggedError("Malformed") {}
+/** Says for itself that it passes, and when. */
+class Overloaded extends Data.TaggedError("Overloaded")<{ readonly retryAfter: Duration.Duration }> {
+  readonly isRetryable = true
+}
+class Database {
+  readonly name = "database"
+}
+
+declare const answer: Effect.Effect<string, Busy | Malformed, Database>
+declare const told: Effect.Effect<string, Overloaded>
+declare const lines: Stream.Stream<string, Busy | Malformed, Database>
+
+// What `classify` takes is what the effect fails with, without a word of the user.
+export const classified: Effect.Effect<string, Retry.RetryFailed<Busy | Malformed>, Database> = answer.pipe(
+  Retry.with({
+    classify: (error) => (error._tag === "Busy" ? Retry.again({ retryAfter: error.wait }) : Retry.stop)
+  })
+)
+export const classifiedStream: Stream.Stream<
+  string,
+  Retry.RetryFailed<Busy | Malformed>,
+  Database
+> = lines.pipe(
+  Retry.withStream({ classify: (error) => (error._tag === "Busy" ? Retry.again() : Retry.stop) })
+)
+
+// Every failure has to be classified.
+const onlyBusy = (error: Busy): Retry.Verdict => Retry.again({ retryAfter: error.wait })
+answer.pipe(
+  // @ts-expect-error: Malformed is not classified
+  Retry.with({ classify: onlyBusy })
+)
+lines.pipe(
+  // @ts-expect-error: Malformed is not classified
+  Retry.withStream({ classify: onlyBusy })
+)
+
+// Without `classify` every error has to say for itself whether it passes.
+export const said: Effect.Effect<string, Retry.RetryFailed<Overloaded>> = told.pipe(Retry.with())
+export const saidWithOptions: Effect.Effect<string, Retry.RetryFailed<Overloaded>> = told.pipe(
+  Retry.with({ attempts: 5 })
+)
+answer.pipe(
+  // @ts-expect-error: neither Busy nor Malformed has isRetryable
+  Retry.with()
+)
+lines.pipe(
+  // @ts-expect-error: neither Busy nor Malformed has isRetryable
+  Retry.withStream({ attempts: 5 })
+)
+Effect.fail("text").pipe(
+  // @ts-expect-error: a string says nothing about itself
+  Retry.with()
+)
+
+// What must not be repeated cannot say that it may be.
+// @ts-expect-error: a failure that is not retried has no wait
+export const stopWithWait: Retry.Verdict = { retry: false, retryAfter: "1 second" }
+same<Retry.RetryFailed<Busy>["isRetryable"], false>(true)
+declare const failed: Retry.RetryFailed<Overloaded>
+// @ts-expect-error: attempts would multiply
+export const retryable: Overloaded["isRetryable"] = failed.isRetryable
+// A verdict is a decision: neither a boolean nor nothing.
+// @ts-expect-error: it says nothing about waiting and class
+answer.pipe(Retry.with({ classify: () => true }))
+
+// Services are asked for exactly when options ask.
+const classify = (_error: Busy | Malformed): Retry.Verdict => Retry.again()
+type Of<T> = T extends Effect.Effect<infer _A, infer _E, infer R> ? R : never
+type ErrorOf<T> = T extends Effect.Effect<infer _A, infer E, infer _R> ? E : never
+const plain = answer.pipe(Retry.with({ classify }))
+same<Of<typeof plain>, Database>(true)
+const budgeted = answer.pipe(Retry.with({ classify, budget: true }))
+same<Of<typeof budgeted>, Database | RetryBudget.RetryBudget>(true)
+const unbudgeted = answer.pipe(Retry.with({ classify, budget: false }))
+same<Of<typeof unbudgeted>, Database>(true)
+const guarded = answer.pipe(Retry.with({ classify, breaker: { circuit: "a" } }))
+same<Of<typeof guarded>, Database | CircuitBreaker.CircuitBreaker>(true)
+same<ErrorOf<typeof guarded>, Retry.RetryFailed<Busy | Malformed | CircuitRefused>>(true)
+same<ErrorOf<typeof plain>, Retry.RetryFailed<Busy | Malformed>>(true)
+const both = told.pipe(Retry.with({ budget: true, breaker: { circuit: ["a", "b"], whenRefused: "wait" } }))
+same<Of<typeof both>, RetryBudget.RetryBudget | CircuitBreaker.CircuitBreaker>(true)
+const stream = lines.pipe(Retry.withStream({ classify, budget: true, breaker: { circuit: "a" } }))
+same<
+  typeof stream,
+  Stream.Stream<
+    string,
+    Retry.RetryFailed<Busy | Malformed | CircuitRefused>,
+    Database | RetryBudget.RetryBudget | CircuitBreaker.CircuitBreaker
+  >
+>(true)
+
+// Where the options are only known when it runs, the services they may ask for are needed.
+declare const configured: {
+  readonly budget: boolean
+  readonly breaker: Retry.Breaker | undefined
+}
+const perhaps = told.pipe(Retry.with(configured))
+same<Of<typeof perhaps>, RetryBudget.RetryBudget | CircuitBreaker.CircuitBreaker>(true)
+declare const anyOptions: Retry.Options<Busy | Malformed>
+const loose = answer.pipe(Retry.with({ ...anyOptions, classify }))
+same<Of<typeof loose>, Database | RetryBudget.RetryBudget | CircuitBreaker.CircuitBreaker>(true)
+
+// An option that does not exist is no option.
+// @ts-expect-error: it is called attempts
+answer.pipe(Retry.with({ classify, attemps: 5 }))
+// @ts-expect-error: it is called attempts
+told.pipe(Retry.with({ times: 5 }))
+// @ts-expect-error: a circuit that refuses makes a call wait or fail
+told.pipe(Retry.with({ breaker: { circuit: "a", whenRefused: "retry" } }))
+
+// The original is behind the tag, with its type.
+export const caught: Effect.Effect<string, never, Database> = plain.pipe(
+  Effect.catchTag("RetryFailed", ({ failure, attempts }) =>
+    Effect.succeed(`${failure._tag} after ${attempts}`)
+  )
+)
+export const caughtRefusal: Effect.Effect<string, never, Database | CircuitBreaker.CircuitBreaker> =
+  guarded.pipe(
+    Effect.catchTag("RetryFailed", ({ failure }) => {
+      switch (failure._tag) {
+        case "Busy":
+          return Effect.succeed(Duration.format(failure.wait))
+        case "Malformed":
+          return Effect.succeed("")
+        case "CircuitRefused":
+          return Effect.succeed(failure.circuit)
+      }
+    })
+  )
+plain.pipe(
+  // @ts-expect-error: what the effect failed with is inside
+  Effect.catchTag("Busy", () => Effect.succeed(""))
+)
+
+// Every way to stop has a name that a program can switch over.
+export const stoppedBy = (stopped: RetryEvent.Stopped): number => {
+  switch (stopped) {
+    case "not-retryable":
+    case "attempts":
+    case "deadline":
+    case "retry-after":
+    case "budget":
+    case "refused":
+    case "started":
+      return 1
+  }
+}
