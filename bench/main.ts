@@ -1,4 +1,5 @@
 /** `npm run bench -- <name> [--json]` */
+import { breaker } from "./breaker.ts"
 import { classifier } from "./classifier.ts"
 import { failover } from "./failover.ts"
 import type { Report, Row } from "./measure.ts"
@@ -10,6 +11,7 @@ interface Bench {
 }
 
 const benches: Readonly<Record<string, Bench>> = {
+  breaker: { what: "circuit breakers: ours, Effect's own, cockatiel, opossum", run: breaker },
   classifier: { what: "errors of the corpus, and hostile ones of up to 1 MB", run: classifier },
   failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover }
 }

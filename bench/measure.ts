@@ -28,6 +28,8 @@ export interface Figure {
   readonly max: number
   /** The median of the rounds' ratios to the first contender. */
   readonly ratio: number
+  /** Every round's, in their order: for what is to be compared round by round. */
+  readonly rounds?: ReadonlyArray<number> | undefined
 }
 
 /** Rounds that only warm up. */
@@ -68,7 +70,7 @@ export const measure = async (
   return contenders.map(({ name }, index) => {
     const own = times[index] ?? []
     const ratio = median(own.map((value, round) => value / (base[round] ?? NaN)))
-    return { name, median: median(own), min: Math.min(...own), max: Math.max(...own), ratio }
+    return { name, median: median(own), min: Math.min(...own), max: Math.max(...own), ratio, rounds: own }
   })
 }
 

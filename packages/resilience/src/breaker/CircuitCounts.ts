@@ -94,8 +94,10 @@ const isStreak = (
   if (streak.length < failures || streak.some(({ at }) => now - at >= within)) return false
   const named = new Set(streak.flatMap(({ call }) => (call === undefined ? [] : [call])))
   const calls = named.size + streak.filter(({ call }) => call === undefined).length
-  const alone = calls === 1 && !streak.some(({ concurrent }) => concurrent)
-  return alone || calls >= Math.min(distinctCalls, failures)
+  // Calls that come one after the other are as good as one: each failed when it had the circuit to itself.
+  const turns = streak.filter(({ call }, index) => call === undefined || call !== streak[index - 1]?.call)
+  const together = turns.length > calls || streak.some(({ concurrent }) => concurrent)
+  return !together || calls >= Math.min(distinctCalls, failures)
 }
 
 const width = ({ window }: RatePolicy): number => window / slices

@@ -10,9 +10,9 @@ import * as Backoff from "../retry/Backoff.ts"
 /** What opens a closed circuit. With both, either does. */
 export interface TripOptions {
   /**
-   * So many failures in a row. Where several calls share the circuit, they must come from at least three
-   * distinct calls (or from `failures` calls, where that is fewer): one call's own attempts prove little.
-   * `false` turns it off.
+   * So many failures in a row. Where calls used the circuit at the same time (their attempts overlapped, or took
+   * turns), the failures must come from at least three distinct calls (or from `failures` calls, where that is
+   * fewer): one call's own attempts prove little. `false` turns it off.
    */
   readonly consecutive?:
     | {

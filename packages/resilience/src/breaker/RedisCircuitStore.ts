@@ -23,8 +23,8 @@
  * )
  * ```
  */
-import type { Scope } from "effect"
-import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer, Queue } from "effect"
+import type { Duration, Scope } from "effect"
+import { Clock, Context, Data, Deferred, Effect, Exit, Layer, Queue, Semaphore } from "effect"
 import { Redis } from "effect/persistence"
 import * as Check from "../Options.ts"
 import * as Backoff from "../retry/Backoff.ts"
@@ -131,6 +131,7 @@ const attach = <E>(
     /** Ends the present connection. */
     let broken: Deferred.Deferred<void> | undefined
     let failures = 0
+    const oneAtATime = yield* Semaphore.make(1)
     let redis: Redis.Redis["Service"] | undefined
     let up = false
     let told: "nothing" | "down" = "nothing"
@@ -177,21 +178,30 @@ const attach = <E>(
         return { done: done === 1, record, state }
       }).pipe(Effect.timeout(timeout))
 
-    const adoptState = (circuit: string, state: CircuitState | undefined): Effect.Effect<void> =>
-      state === undefined ? Effect.void : adopt(circuit, state)
+    /** Not while there is news to tell of the circuit, beyond `telling`: what is read is older than that. */
+    const adoptState = (
+      circuit: string,
+      state: CircuitState | undefined,
+      telling?: Change
+    ): Effect.Effect<void> =>
+      state === undefined || waiting.some((change) => change !== telling && change.circuit === circuit)
+        ? Effect.void
+        : adopt(circuit, state)
 
-    const tell = ({ circuit, before, after, byHand }: Change) =>
+    const tell = (change: Change) =>
       Effect.flatMap(monotonic, (now) => {
+        const { circuit, before, after, byHand } = change
         const { gained, lost } = handover(before, after)
         const request: Request =
           gained !== undefined
-            ? { op: "hold", holder: gained, lease: holdLease }
+            ? { op: "hold", holder: gained, lease: holdLease, generation: after.generation }
             : lost !== undefined
-              ? { op: "release", holder: lost }
+              ? { op: "release", holder: lost, generation: after.generation }
               : {
                   op: "set",
                   expected: byHand ? "any" : (known.get(circuit)?.generation ?? 0),
                   phase: after.phase === "open" ? "open" : "closed",
+                  generation: after.generation,
                   cause: after.phase === "open" ? after.cause : "",
                   until: after.phase === "open" ? after.until - now : 0,
                   openings: after.openings,
@@ -199,7 +209,7 @@ const attach = <E>(
                   lasted: after.lasted,
                   notBefore: Math.max(0, after.notBefore - now)
                 }
-        return Effect.flatMap(ask(circuit, request), ({ state }) => adoptState(circuit, state))
+        return Effect.flatMap(ask(circuit, request), ({ state }) => adoptState(circuit, state, change))
       })
 
     const tellWaiting = Effect.gen(function* () {
@@ -238,7 +248,7 @@ const attach = <E>(
 
     const renewHolds = Effect.forEach(
       [...holds].flatMap(([circuit, own]) => [...own].map((holder) => [circuit, holder] as const)),
-      ([circuit, holder]) => ask(circuit, { op: "hold", holder, lease: holdLease }),
+      ([circuit, holder]) => ask(circuit, { op: "hold", holder, lease: holdLease, generation: 0 }),
       { discard: true }
     )
 
@@ -268,7 +278,7 @@ const attach = <E>(
     )
     // While there is no connection, those who try to make one report.
     const sync: Effect.Effect<boolean> = Effect.suspend(() =>
-      redis === undefined ? Effect.succeed(false) : syncNow
+      redis === undefined ? Effect.succeed(false) : oneAtATime.withPermits(1)(syncNow)
     )
 
     const listen = (connection: Redis.Redis["Service"]) =>

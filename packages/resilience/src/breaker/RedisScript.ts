@@ -36,6 +36,8 @@ export type Request =
       readonly op: "set"
       readonly expected: number | "any"
       readonly phase: "closed" | "open"
+      /** The generation that it has in the process that decided, and here unless this is further on. */
+      readonly generation: number
       readonly cause: string
       readonly until: number
       readonly openings: number
@@ -43,8 +45,8 @@ export type Request =
       readonly lasted: number
       readonly notBefore: number
     }
-  | { readonly op: "hold"; readonly holder: string; readonly lease: number }
-  | { readonly op: "release"; readonly holder: string }
+  | { readonly op: "hold"; readonly holder: string; readonly lease: number; readonly generation: number }
+  | { readonly op: "release"; readonly holder: string; readonly generation: number }
   | {
       readonly op: "probe"
       readonly holder: string
@@ -127,7 +129,7 @@ end
 
 local function enter(phase)
   record.phase = phase
-  record.generation = record.generation + 1
+  record.generation = math.max(record.generation + 1, ask.op ~= 'settle' and ask.generation or 0)
   record.since = now
   record.leases = {}
   record.successes = 0
@@ -177,7 +179,7 @@ if ask.op == 'set' then
   end
   if record.phase == 'isolated' then
     if ask.phase == 'open' then return reply(0) end
-    record.generation = record.generation + 1
+    record.generation = math.max(record.generation + 1, ask.generation)
   else
     enter(ask.phase)
   end

@@ -181,9 +181,18 @@ describe("distinct calls", () => {
     assert.strictEqual(tripOf(inARow(5), of("a", "b", "c", "d", "e")), "consecutive")
   })
 
-  it("two calls do not trip even when their attempts never met", () => {
-    const apart = of("a", "a", "a", "b", "b").map((sample) => ({ ...sample, concurrent: false }))
-    assert.isUndefined(tripOf(inARow(5), apart))
+  const apart = (...calls: ReadonlyArray<string | undefined>) =>
+    of(...calls).map((sample) => ({ ...sample, concurrent: false }))
+
+  it("two calls that take turns do not trip, even when their attempts never met", () => {
+    assert.isUndefined(tripOf(inARow(5), apart("a", "b", "a", "b", "b")))
+    assert.isUndefined(tripOf(inARow(3), apart("a", undefined, "a")))
+    assert.strictEqual(tripOf(inARow(5), apart("a", "b", "a", "c", "c")), "consecutive")
+  })
+
+  it("two calls one after the other trip as one would", () => {
+    assert.strictEqual(tripOf(inARow(5), apart("a", "a", "a", "b", "b")), "consecutive")
+    assert.strictEqual(tripOf(inARow(3), apart(undefined, "a", "a")), "consecutive")
   })
 
   it("where fewer failures trip, so many calls are enough", () => {

@@ -1,4 +1,3 @@
-import { NodeRedis } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
 import { CircuitStore } from "@outlast/resilience/breaker/CircuitStore"
@@ -12,12 +11,7 @@ import { spawn } from "node:child_process"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import * as RedisServer from "../support/RedisServer.ts"
-
-const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))
-
-/** Waits for what only real I/O can bring; the test's own limit ends it. */
-const until = (condition: Effect.Effect<boolean>): Effect.Effect<void> =>
-  Effect.flatMap(condition, (holds) => (holds ? Effect.void : Effect.andThen(turn, until(condition))))
+import { connection, until } from "./redisStore.ts"
 
 // -----------------------------------------------------------------------------
 // Processes
@@ -319,9 +313,6 @@ const connect = (
     }
   })
 
-const at = ({ port }: RedisServer.RedisServer) =>
-  NodeRedis.layer({ socket: { host: "127.0.0.1", port }, disableOfflineQueue: true })
-
 /** A connection that counts its round trips. */
 const counting = (server: RedisServer.RedisServer, counted: { trips: number }) =>
   Layer.effect(
@@ -339,13 +330,13 @@ const counting = (server: RedisServer.RedisServer, counted: { trips: number }) =
           return redis.eval(script)(...params)
         }
     }))
-  ).pipe(Layer.provide(at(server)))
+  ).pipe(Layer.provide(connection(server)))
 
 const fail = Effect.fail("down" as const)
 const ok = Effect.succeed("fine" as const)
 
 describe.skipIf(RedisServer.missing !== undefined)("Redis comes and goes", () => {
-  const collect = Effect.gen(function* () {
+  const collect = Effect.sync(() => {
     const seen: Array<string> = []
     const layer = ResilienceEvents.layerHandler((event) => Effect.sync(() => void seen.push(event._tag)))
     return { seen, layer }
@@ -358,7 +349,7 @@ describe.skipIf(RedisServer.missing !== undefined)("Redis comes and goes", () =>
         const server = yield* RedisServer.make
         const { seen, layer } = yield* collect
         yield* Effect.gen(function* () {
-          const early = yield* connect({ redis: at(server) })
+          const early = yield* connect({ redis: connection(server) })
           for (let i = 0; i < 5; i++) yield* Effect.exit(early.breaker.execute("api")(fail))
           assert.strictEqual((yield* early.breaker.state("api")).phase, "open")
           assert.strictEqual((yield* Effect.flip(early.breaker.execute("api")(ok)))._tag, "CircuitRefused")
@@ -366,7 +357,7 @@ describe.skipIf(RedisServer.missing !== undefined)("Redis comes and goes", () =>
           yield* server.start
           yield* until(Effect.andThen(TestClock.adjust("1 second"), early.sync))
           yield* until(Effect.sync(() => seen.includes("CircuitStoreUp")))
-          const other = yield* connect({ redis: at(server) })
+          const other = yield* connect({ redis: connection(server) })
           yield* until(other.sync)
           const { phase, retryAfter } = yield* other.breaker.state("api")
           assert.strictEqual(phase, (yield* early.breaker.state("api")).phase)
@@ -379,7 +370,7 @@ describe.skipIf(RedisServer.missing !== undefined)("Redis comes and goes", () =>
   it.effect('refuses calls with onStoreError "fail", as long as the store cannot be asked', () =>
     Effect.gen(function* () {
       const server = yield* RedisServer.make
-      const { breaker, sync } = yield* connect({ redis: at(server), onStoreError: "fail" })
+      const { breaker, sync } = yield* connect({ redis: connection(server), onStoreError: "fail" })
       const refused = yield* Effect.flip(breaker.execute("api")(ok))
       assert.deepInclude(refused, { _tag: "CircuitRefused", reason: "store" })
       assert.isFalse(yield* breaker.available("api"))
@@ -395,7 +386,7 @@ describe.skipIf(RedisServer.missing !== undefined)("Redis comes and goes", () =>
   it.effect("the guarded call's own result survives a store that dies under it (23)", () =>
     Effect.gen(function* () {
       const server = yield* RedisServer.running
-      const { breaker, sync } = yield* connect({ redis: at(server) })
+      const { breaker, sync } = yield* connect({ redis: connection(server) })
       yield* until(sync)
       yield* breaker.trip("api", "1 second")
       yield* sync
@@ -410,7 +401,10 @@ describe.skipIf(RedisServer.missing !== undefined)("Redis comes and goes", () =>
   it.effect("the verdict of others holds over what was decided alone", () =>
     Effect.gen(function* () {
       const server = yield* RedisServer.running
-      const [a, b] = [yield* connect({ redis: at(server) }), yield* connect({ redis: at(server) })]
+      const [a, b] = [
+        yield* connect({ redis: connection(server) }),
+        yield* connect({ redis: connection(server) })
+      ]
       yield* until(a.sync)
       yield* until(b.sync)
       yield* a.breaker.trip("api", "1 minute")

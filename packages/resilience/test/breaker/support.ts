@@ -417,7 +417,12 @@ class ModelCircuit {
       const calls = new Set(last.map(({ call }) => call)).size
       const isRow = last.length === consecutive.failures && last.every(({ failed }) => failed)
       const isRecent = last.every(({ at }) => now - at < consecutive.within)
-      const isShared = calls > 1 || last.some(({ amongOthers }) => amongOthers)
+      const cameBack = last.some(({ call }, index) => {
+        const later = last.slice(index + 1)
+        const other = later.findIndex((ended) => ended.call !== call)
+        return other >= 0 && later.slice(other).some((ended) => ended.call === call)
+      })
+      const isShared = cameBack || last.some(({ amongOthers }) => amongOthers)
       if (isRow && isRecent && (!isShared || calls >= Math.min(3, consecutive.failures))) return true
     }
     if (rate !== undefined) {

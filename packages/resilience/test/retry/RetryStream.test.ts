@@ -357,6 +357,14 @@ describe("the circuit", () => {
   )
 })
 
+it.effect("nothing is told of a stream that succeeds at once", () =>
+  Effect.gen(function* () {
+    const { value, events } = yield* recorded(consumed(Stream.make(1).pipe(Retry.withStream())))
+    assert.deepStrictEqual(value.seen, [1])
+    assert.deepStrictEqual(events, [])
+  })
+)
+
 it.effect("each run of a stream begins anew", () =>
   Effect.gen(function* () {
     const { at, attempt } = scriptedStream(busy)

@@ -1,0 +1,246 @@
+/**
+ * What a circuit breaker adds to a call that succeeds, side by side: ours, Effect's own, cockatiel and opossum.
+ *
+ * An effect costs more than a promise even without a breaker, so each is measured against the same call without
+ * it, in its own world, round by round: that difference is the figure. All have what they have by default, but for
+ * opossum's time limit, which the others do not have.
+ */
+import { CircuitBreaker, Retry } from "@outlast/resilience"
+import * as cockatiel from "cockatiel"
+import { Effect } from "effect"
+import { CircuitBreaker as EffectBreaker } from "effect/persistence"
+import Opossum from "opossum"
+import type { Contender, Figure, Report } from "./measure.ts"
+import { measure, median } from "./measure.ts"
+
+/** The most that ours may add: as a ratio to what cockatiel and Effect's own add, and Retry in microseconds. */
+const targets = { cockatiel: 1.5, effect: 0.1, retry: 1 }
+const rounds = 9
+/** Calls of a round, `times` each contender's own number: the clock may tick in steps of 4 ms. */
+const calls = 10_000
+const fibers = 1_000
+const circuit = "https://api.example.com"
+const hour = 3_600_000
+
+type Call = Effect.Effect<unknown, unknown, CircuitBreaker.CircuitBreaker>
+type Run = (effect: Call) => Promise<unknown>
+
+const oneByOne = (make: () => Call) => (calls: number) =>
+  Effect.gen(function* () {
+    for (let i = 0; i < calls; i++) yield* make()
+  })
+
+const atOnce = (make: () => Call) => (calls: number) => {
+  const one = oneByOne(make)(calls / fibers)
+  return Effect.forEach(Array.from({ length: fibers }), () => one, {
+    concurrency: "unbounded",
+    discard: true
+  })
+}
+
+const oneByOneAsync = (call: () => Promise<unknown>) => async (calls: number) => {
+  for (let i = 0; i < calls; i++) await call()
+}
+
+const atOnceAsync = (call: () => Promise<unknown>) => async (calls: number) => {
+  const one = oneByOneAsync(call)
+  await Promise.all(Array.from({ length: fibers }, () => one(calls / fibers)))
+}
+
+/** Where the calls are made: one after the other, or by many at once. */
+interface Way {
+  readonly title: string
+  readonly times: number
+  readonly call: Effect.Effect<unknown>
+  readonly promise: () => Promise<unknown>
+  readonly effects: (make: () => Call) => (calls: number) => Call
+  readonly promises: (call: () => Promise<unknown>) => (calls: number) => Promise<void>
+}
+
+let count = 0
+const sync = Effect.sync(() => ++count)
+
+const ways: ReadonlyArray<Way> = [
+  {
+    title: "one fiber",
+    times: 40,
+    call: sync,
+    promise: () => Promise.resolve(++count),
+    effects: oneByOne,
+    promises: oneByOneAsync
+  },
+  {
+    // Each call lets the others run, so that all are under way together.
+    title: "1,000 at once",
+    times: 20,
+    call: Effect.andThen(Effect.yieldNow, sync),
+    promise: async () => {
+      await undefined
+      return ++count
+    },
+    effects: atOnce,
+    promises: atOnceAsync
+  }
+]
+
+/** What the row adds to the raw one, round by round. */
+const added = (figures: ReadonlyArray<Figure>, name: string, raw: string): Figure => {
+  const of = (name: string) => figures.find((figure) => figure.name === name)?.rounds ?? []
+  const base = of(raw)
+  const own = of(name).map((value, round) => value - (base[round] ?? NaN))
+  return { name, median: median(own), min: Math.min(...own), max: Math.max(...own), ratio: NaN }
+}
+
+/** The figures with their ratios to the one of that name. */
+const relativeTo = (name: string, figures: ReadonlyArray<Figure>): ReadonlyArray<Figure> => {
+  const base = medianOf(figures, name)
+  return figures.map((figure) => ({ ...figure, ratio: figure.median / base }))
+}
+
+const medianOf = (figures: ReadonlyArray<Figure>, name: string): number =>
+  figures.find((figure) => figure.name === name)?.median ?? NaN
+
+const names = {
+  effect: "the effect alone",
+  promise: "the promise alone",
+  ours: "ours",
+  made: "ours, effect made per call",
+  environment: "ours, breaker from the environment",
+  rate: "ours, rate policy",
+  acquire: "ours, acquire and succeed",
+  retry: "Retry.with",
+  both: "Retry.with, ours inside",
+  theirs: "Effect's own",
+  cockatiel: "cockatiel 4",
+  opossum: "opossum 10"
+} as const
+
+const effectBreaker = EffectBreaker.make({
+  tripPolicy: EffectBreaker.consecutive(5),
+  openDuration: "1 hour"
+}).pipe(Effect.provide(EffectBreaker.layerStoreMemory()))
+
+const cockatielBreaker = () =>
+  cockatiel.circuitBreaker(cockatiel.handleAll, {
+    halfOpenAfter: hour,
+    breaker: new cockatiel.ConsecutiveBreaker(5)
+  })
+
+const success = ({ say, table }: Report, way: Way) =>
+  Effect.gen(function* () {
+    const { call, promise, times, title } = way
+    const own = yield* CircuitBreaker.make()
+    const rated = yield* CircuitBreaker.make({ trip: { rate: {} } })
+    const theirs = yield* effectBreaker
+    const policy = cockatielBreaker()
+    const opossum = new Opossum(promise, { timeout: false })
+
+    const run: Run = (effect) =>
+      Effect.runPromise(Effect.orDie(Effect.provideService(effect, CircuitBreaker.CircuitBreaker, own)))
+    /** `slower` ones make fewer calls. */
+    const effect = (name: string, guarded: Call, slower = 1): Contender => makes(name, () => guarded, slower)
+    const makes = (name: string, make: () => Call, slower = 1): Contender => ({
+      name,
+      times: times / slower,
+      run: async (calls) => {
+        await run(way.effects(make)(calls))
+      }
+    })
+    const async = (name: string, call: () => Promise<unknown>, slower = 1): Contender => ({
+      name,
+      times: times / slower,
+      run: way.promises(call)
+    })
+
+    const guard = own.execute(circuit)
+    const acquired = Effect.flatMap(own.acquire(circuit), (permit) => Effect.andThen(call, permit.succeed))
+    const never = { classify: () => Retry.stop }
+    // Each round goes round this ring. What is alone follows something of its own world, which would warm it up.
+    const contenders: readonly [Contender, ...Array<Contender>] = [
+      async(names.opossum, () => opossum.fire(), 2),
+      async(names.promise, promise),
+      async(names.cockatiel, () => policy.execute(promise)),
+      effect(names.theirs, theirs.execute(call, { key: circuit }), 20),
+      effect(names.acquire, Effect.scoped(acquired), 20),
+      effect(names.both, Retry.with({ ...never, breaker: { circuit } })(call), 10),
+      effect(names.rate, rated.execute(circuit)(call), 5),
+      effect(names.retry, Retry.with(never)(call)),
+      effect(names.effect, call),
+      effect(names.ours, guard(call)),
+      makes(names.made, () => guard(call)),
+      effect(names.environment, CircuitBreaker.execute(circuit)(call))
+    ]
+    const measured = yield* Effect.promise(() => measure(contenders, { rounds, calls }))
+    const figures = Object.values(names).flatMap((name) => measured.filter((figure) => figure.name === name))
+    opossum.shutdown()
+
+    table(
+      `The whole call, ${title}, µs per call (ratio: to the effect alone)`,
+      relativeTo(names.effect, figures)
+    )
+    const { effect: rawEffect, promise: rawPromise, cockatiel, opossum: opossumName, ...effects } = names
+    const rows = [
+      ...Object.values(effects).map((name) => added(figures, name, rawEffect)),
+      ...[cockatiel, opossumName].map((name) => added(figures, name, rawPromise))
+    ]
+    table(`Added to the call, ${title}, µs per call (ratio: to cockatiel)`, relativeTo(cockatiel, rows))
+    const ours = medianOf(rows, names.ours)
+    const verdict = (value: number, most: number) =>
+      `${value.toFixed(2)} (at most ${most}: ${value <= most ? "met" : "missed"})`
+    say(`\n  ours to cockatiel:    ${verdict(ours / medianOf(rows, cockatiel), targets.cockatiel)}`)
+    say(`  ours to Effect's own: ${verdict(ours / medianOf(rows, names.theirs), targets.effect)}`)
+    say(`  Retry.with, µs:       ${verdict(medianOf(rows, names.retry), targets.retry)}`)
+  }).pipe(Effect.scoped)
+
+/** What it costs to be refused by an open circuit. */
+const refusal = ({ table }: Report) =>
+  Effect.gen(function* () {
+    const own = yield* CircuitBreaker.make()
+    yield* own.trip(circuit, "1 hour")
+    const theirs = yield* effectBreaker
+    const fail = Effect.fail("down")
+    yield* Effect.ignore(theirs.execute(fail, { key: circuit })).pipe(Effect.repeat({ times: 4 }))
+    const policy = cockatielBreaker()
+    const opossum = new Opossum(() => Promise.resolve(), { timeout: false, resetTimeout: hour })
+    opossum.open()
+    const reject = () => Promise.reject(new Error("down"))
+    for (let i = 0; i < 5; i++) yield* Effect.ignore(Effect.tryPromise(() => policy.execute(reject)))
+
+    let ran = 0
+    const call = Effect.sync(() => ++ran)
+    const effect = (name: string, guarded: Effect.Effect<unknown, unknown>): Contender => {
+      const refused = Effect.ignore(guarded)
+      const run = (calls: number) =>
+        Effect.runPromise(
+          Effect.gen(function* () {
+            for (let i = 0; i < calls; i++) yield* refused
+          })
+        )
+      return { name, times: 2, run }
+    }
+    const async = (name: string, call: () => Promise<unknown>): Contender => {
+      const refused = () => call().catch(() => {})
+      return { name, times: 2, run: oneByOneAsync(refused) }
+    }
+    const counted = () => Promise.resolve(++ran)
+    const figures = yield* Effect.promise(() =>
+      measure(
+        [
+          effect(names.ours, own.execute(circuit)(call)),
+          effect(names.theirs, theirs.execute(call, { key: circuit })),
+          async(names.cockatiel, () => policy.execute(counted)),
+          async(names.opossum, () => opossum.fire())
+        ],
+        { rounds, calls }
+      )
+    )
+    opossum.shutdown()
+    if (ran > 0) throw new Error("A circuit that was to be open let calls through.")
+    table("Refused by an open circuit, one fiber, µs per call (ratio: to ours)", figures)
+  }).pipe(Effect.scoped)
+
+export const breaker = async (report: Report): Promise<void> => {
+  report.say(`Circuit breakers, calls that succeed at once, ${rounds} rounds, Node ${process.version}`)
+  for (const way of ways) await Effect.runPromise(success(report, way))
+  await Effect.runPromise(refusal(report))
+}

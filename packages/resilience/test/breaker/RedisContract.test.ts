@@ -1,0 +1,30 @@
+import { assert, beforeAll, afterAll, describe, it } from "@effect/vitest"
+import { Effect, Exit, Scope } from "effect"
+import * as RedisServer from "../support/RedisServer.ts"
+import { contract } from "./BreakerContract.ts"
+import * as RedisStore from "./redisStore.ts"
+import { runModel, serviceOver } from "./support.ts"
+
+describe.skipIf(RedisServer.missing !== undefined)("over Redis", () => {
+  const scope = Effect.runSync(Scope.make())
+  let running: RedisServer.RedisServer | undefined
+  const server = () => {
+    if (running === undefined) throw new Error("Redis is not running")
+    return running
+  }
+  beforeAll(async () => {
+    running = await Effect.runPromise(Scope.provide(RedisServer.running, scope))
+  })
+  afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
+
+  const store = RedisStore.make(server)
+  contract("redis", store.layer, { shared: true, quiet: store.quiet })
+
+  it("random commands, against the model", { timeout: 110_000 }, async () => {
+    const real = RedisStore.make(server)
+    const { commands } = await runModel(serviceOver({ layer: real.layer, quiet: real.quiet }), {
+      commands: 10_000
+    })
+    assert.isAtLeast(commands, 2_000)
+  })
+})

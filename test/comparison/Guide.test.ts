@@ -1,0 +1,250 @@
+/**
+ * The examples of docs/breaker.md: they type-check and run here, and the document has them line by line. Its tables
+ * say what the code does: `UPDATE_DOCS=1 npx vitest run test/comparison` writes them.
+ */
+import { readFileSync, writeFileSync } from "node:fs"
+import { fileURLToPath } from "node:url"
+import { assert, describe, it } from "@effect/vitest"
+import { Console, Duration, Effect, Exit, Fiber, Layer, Stream } from "effect"
+import { Redis } from "effect/persistence"
+import { TestClock } from "effect/testing"
+import { Backoff, CircuitBreaker, Metrics, ResilienceEvents } from "@outlast/resilience"
+import * as CircuitPolicy from "@outlast/resilience/breaker/CircuitPolicy"
+import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
+import { tables } from "./tables.ts"
+
+class NotFound {
+  readonly _tag = "NotFound"
+}
+class Busy {
+  readonly _tag = "Busy"
+  readonly retryAfter = Duration.seconds(40)
+}
+
+const answers = { text: "answer" }
+const fetchAnswer: Effect.Effect<typeof answers, NotFound | Busy> = Effect.succeed(answers)
+const streamAnswer = Stream.make("an", "swer")
+const socket = { onMessage: (done: () => void) => done(), onError: (_failed: () => void) => undefined }
+
+/** A Redis that cannot be reached. */
+const RedisLive: Layer.Layer<Redis.Redis, string> = Layer.effect(Redis.Redis, Effect.fail("no connection"))
+
+const running = <A, E>(
+  effect: Effect.Effect<A, E, CircuitBreaker.CircuitBreaker>,
+  layer: Layer.Layer<CircuitBreaker.CircuitBreaker> = CircuitBreaker.layer()
+) => Effect.provide(effect, layer)
+
+describe("docs/breaker.md", () => {
+  it.effect("quick start", () =>
+    Effect.gen(function* () {
+      const program = fetchAnswer.pipe(
+        Effect.timeout("10 seconds"),
+        CircuitBreaker.execute("https://api.example.com"),
+        Effect.catchTag("CircuitRefused", ({ message }) => Console.warn(message))
+      )
+
+      const main = program.pipe(Effect.provide(CircuitBreaker.layer()))
+      assert.strictEqual(yield* main, answers)
+    })
+  )
+
+  it.effect("what counts", () =>
+    Effect.gen(function* () {
+      const classify: CircuitBreaker.Classify = (exit) => {
+        const failure = Exit.findErrorOption(exit)
+        return failure._tag === "Some" && failure.value instanceof NotFound
+          ? { counts: "success" } // It answered.
+          : CircuitBreaker.classify(exit)
+      }
+
+      const program = fetchAnswer.pipe(CircuitBreaker.execute("https://api.example.com", { classify }))
+      assert.strictEqual(yield* running(program), answers)
+      assert.deepStrictEqual(classify(Exit.fail(new NotFound())), { counts: "success" })
+      assert.deepStrictEqual(classify(Exit.fail(new Busy())), {
+        counts: "failure",
+        retryAfter: Duration.seconds(40)
+      })
+    })
+  )
+
+  it.effect("options", () =>
+    Effect.gen(function* () {
+      const Breaker = CircuitBreaker.layer({
+        trip: {
+          consecutive: { failures: 10, within: "1 minute" },
+          rate: { window: "1 minute", failures: 0.5, slow: 0.8, slowerThan: "20 seconds" }
+        },
+        halfOpen: { permits: 3, successes: 3, outOf: 5 },
+        open: Backoff.exponential({ initial: "5 seconds", cap: "1 minute" })
+      })
+      assert.strictEqual(yield* running(CircuitBreaker.execute("a")(fetchAnswer), Breaker), answers)
+    })
+  )
+
+  it.effect("several names", () =>
+    Effect.gen(function* () {
+      const program = fetchAnswer.pipe(CircuitBreaker.execute(["https://api.example.com", "model-a"]))
+      assert.strictEqual(yield* running(program), answers)
+    })
+  )
+
+  it.effect("streams", () =>
+    Effect.gen(function* () {
+      const program = streamAnswer.pipe(CircuitBreaker.executeStream("https://api.example.com"))
+      assert.deepStrictEqual(yield* running(Stream.runCollect(program)), ["an", "swer"])
+    })
+  )
+
+  it.effect("acquire", () =>
+    Effect.gen(function* () {
+      const program = Effect.gen(function* () {
+        const breaker = yield* CircuitBreaker.CircuitBreaker
+        const permit = yield* breaker.acquire("wss://api.example.com")
+        socket.onMessage(() => Effect.runFork(permit.succeed))
+        socket.onError(() => Effect.runFork(permit.fail({ retryAfter: "30 seconds" })))
+        yield* Effect.sleep("1 minute")
+      }).pipe(Effect.scoped)
+      const fiber = yield* Effect.forkChild(running(program))
+      yield* TestClock.adjust("1 minute")
+      yield* Fiber.join(fiber)
+    })
+  )
+
+  it.effect("by hand", () =>
+    Effect.gen(function* () {
+      const maintenance = Effect.gen(function* () {
+        const breaker = yield* CircuitBreaker.CircuitBreaker
+        yield* breaker.isolate("https://api.example.com") // Until the scope ends.
+        yield* breaker.trip("model-a", "10 minutes")
+        yield* breaker.reset("model-b")
+        return yield* breaker.list
+      }).pipe(Effect.scoped)
+      const list = yield* running(maintenance)
+      assert.deepStrictEqual(
+        list.map(({ circuit, phase }) => [circuit, phase]),
+        [
+          ["https://api.example.com", "isolated"],
+          ["model-a", "open"],
+          ["model-b", "closed"]
+        ]
+      )
+    })
+  )
+
+  it.effect("Redis", () =>
+    Effect.gen(function* () {
+      const Breaker = CircuitBreaker.layer().pipe(
+        Layer.provide(RedisCircuitStore.layer({ redis: RedisLive, onStoreError: "allow" }))
+      )
+      assert.strictEqual(yield* running(CircuitBreaker.execute("a")(fetchAnswer), Breaker), answers)
+    })
+  )
+
+  it.effect("events and metrics", () =>
+    Effect.gen(function* () {
+      const Telemetry = Metrics.layer().pipe(Layer.provideMerge(ResilienceEvents.layer()))
+
+      const watch = Effect.gen(function* () {
+        const breaker = yield* CircuitBreaker.CircuitBreaker
+        yield* breaker.transitions.pipe(
+          Stream.runForEach(({ circuit, from, to }) => Console.log(`${circuit}: ${from} to ${to}`)),
+          Effect.forkScoped
+        )
+      })
+      yield* running(Effect.scoped(watch)).pipe(Effect.provide(Telemetry))
+    })
+  )
+
+  const file = fileURLToPath(new URL("../../docs/breaker.md", import.meta.url))
+  const own = linesOf(readFileSync(new URL(import.meta.url), "utf8"))
+
+  it("has the examples of this file", () => {
+    const text = readFileSync(file, "utf8")
+    const blocks = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map((match) => linesOf(match[1] ?? ""))
+    assert.lengthOf(blocks, 9)
+    for (const block of blocks) assert.include(own, block)
+  })
+
+  it("has the defaults of the code", () => {
+    const { consecutive, rate, halfOpen, open, maxRetryAfter, maxCircuits, idleAfter } =
+      CircuitBreaker.defaults
+    const format = (time: Duration.Duration) => Duration.format(time)
+    const rows: ReadonlyArray<readonly [string, string | number, string]> = [
+      [
+        "trip.consecutive.failures",
+        consecutive.failures,
+        `so many in a row; of at least ${CircuitPolicy.distinctCalls} calls where several share the circuit`
+      ],
+      ["trip.consecutive.within", "however long ago", "failures that are older do not count"],
+      ["trip.rate", "off", "a share of the calls of the last while; set it, even to `{}`, to turn it on"],
+      ["trip.rate.window", rate.window, "older calls do not count"],
+      ["trip.rate.minimumCalls", rate.minimumCalls, "below that the rates say nothing"],
+      [
+        "trip.rate.failures",
+        rate.failures,
+        "the share of failures that opens, exactly or above; `false`: off"
+      ],
+      ["trip.rate.slow", "off", "the share of slow calls that opens"],
+      ["trip.rate.slowerThan", "none", "a call that takes longer is slow, even when it succeeds"],
+      ["halfOpen.permits", halfOpen.permits, "probes at a time"],
+      ["halfOpen.successes", halfOpen.successes, "probes that must succeed"],
+      ["halfOpen.outOf", "`successes`", "of so many; it opens again as soon as that is impossible"],
+      [
+        "halfOpen.probeLimit",
+        halfOpen.probeLimit,
+        "a probe that takes longer loses its permit, and no longer counts"
+      ],
+      [
+        "open",
+        `${format(open.initial)} ×${open.factor}, cap ${format(open.cap)}, ±${Number(open.jitter) * 100} %`,
+        "how long it stays open, by openings in a row; any `Backoff`"
+      ],
+      ["maxRetryAfter", maxRetryAfter, "no server's wait keeps it open for longer"],
+      ["maxCircuits", maxCircuits.toLocaleString("en"), "circuits before idle ones are forgotten"],
+      ["idleAfter", idleAfter, "a circuit that is not used for so long is idle"]
+    ]
+    says(
+      "options",
+      ["option", "default", "meaning"],
+      rows.map(([option, ...rest]) => [`\`${option}\``, ...rest])
+    )
+  })
+
+  for (const [name, { heads, rows }] of Object.entries(tables)) {
+    it(`has the comparison "${name}"`, () => {
+      const cells = rows.map(({ behaviour, ours, theirs }) => [behaviour, ours.text, theirs.text])
+      const cost = ["What it adds to a call", "[measured](#what-it-costs)", "[measured](#what-it-costs)"]
+      says(name, ["", ...heads], name === "breaker" ? [...cells, cost] : cells)
+    })
+  }
+
+  /** The document has this table in its place, or gets it. */
+  const says = (
+    name: string,
+    heads: ReadonlyArray<string>,
+    rows: ReadonlyArray<ReadonlyArray<string | number>>
+  ) => {
+    const text = readFileSync(file, "utf8")
+    const line = (cells: ReadonlyArray<string | number>) => `| ${cells.join(" | ")} |`
+    const table = [heads, heads.map(() => "---"), ...rows].map(line).join("\n")
+    const place = new RegExp(`<!-- ${name} -->[\\s\\S]*<!-- /${name} -->`)
+    assert.match(text, place)
+    const wanted = text.replace(place, () => `<!-- ${name} -->\n\n${table}\n\n<!-- /${name} -->`)
+    if (process.env["UPDATE_DOCS"] === "1") writeFileSync(file, wanted)
+    else assert.strictEqual(plain(text), plain(wanted))
+  }
+})
+
+/** The formatter pads tables. */
+function plain(markdown: string): string {
+  return markdown.replace(/ +/g, " ").replace(/-{2,}/g, "-")
+}
+
+/** Without indentation, which differs, and empty lines. */
+function linesOf(source: string): string {
+  return source
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
+    .join("\n")
+}
