@@ -24,16 +24,18 @@
  * program.pipe(Effect.provide(CircuitBreaker.layer()))
  * ```
  */
-import type { Fiber, Scope } from "effect"
-import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Option, Queue, Random, Stream } from "effect"
+import type { Scope } from "effect"
+import { Cause, Context, Duration, Effect, Exit, Fiber, Layer, Option, Random, Stream } from "effect"
 import * as Check from "../Options.ts"
 import * as Refusal from "../Refusal.ts"
-import { ResilienceEvents } from "../telemetry/ResilienceEvents.ts"
 import * as Counts from "./CircuitCounts.ts"
-import type { CircuitEvent, CircuitTransition } from "./CircuitEvent.ts"
+import type { CircuitTransition } from "./CircuitEvent.ts"
 import type { CircuitPolicy } from "./CircuitPolicy.ts"
 import * as Policy from "./CircuitPolicy.ts"
 import { CircuitRefused } from "./CircuitRefused.ts"
+import type { AnyFiber, Cell } from "./Circuits.ts"
+import * as Circuits from "./Circuits.ts"
+import { draw, monotonic, wallTime } from "./Circuits.ts"
 import * as State from "./CircuitState.ts"
 import { CircuitStore } from "./CircuitStore.ts"
 
@@ -122,9 +124,6 @@ export interface Options extends Policy.Options {
 
 export const defaults = { ...Policy.defaults, maxCircuits: 10_000, idleAfter: "10 minutes" } as const
 
-/** Transitions that a reader, and events that `ResilienceEvents`, may be behind. */
-const capacity = 1_024
-
 /**
  * What an exit counts as unless told otherwise: success, failure, or nothing for a {@link Refusal}. A `retryAfter`
  * of the error (a Duration) is taken along.
@@ -177,20 +176,6 @@ const retryAfterOf = (error: unknown): Duration.Duration | undefined => {
   return Duration.isDuration(error.retryAfter) ? error.retryAfter : undefined
 }
 
-/** A circuit's place. Only this file changes `state`, and only without a pause between reading and writing it. */
-interface Cell {
-  readonly circuit: string
-  state: State.CircuitState
-  /** Attempts with a call of theirs that are under way. */
-  running: number
-}
-
-/** The services that a change of state needs, from the fiber that made it. */
-type AnyFiber = Fiber.Fiber<unknown, unknown>
-const monotonic = (fiber: AnyFiber): number =>
-  Number(fiber.getRef(Clock.Clock).monotonicTimeNanosUnsafe()) / 1e6
-const draw = (fiber: AnyFiber): number => fiber.getRef(Random.Random).nextDoubleUnsafe()
-
 /** One circuit's part of a permit. */
 interface Share {
   readonly cell: Cell
@@ -207,76 +192,26 @@ const build = (
   idle: number
 ): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const cells = new Map<string, Cell>()
-    // A queue for each reader: in one hub for all, the slowest would take from the others.
-    const readers = new Set<Queue.Queue<CircuitTransition, Cause.Done>>()
-    yield* Effect.addFinalizer(() => Effect.sync(() => readers.forEach((reader) => Queue.endUnsafe(reader))))
-    const publish = yield* publisher
+    const circuits = yield* Circuits.make(limit, idle)
     const store = yield* CircuitStore
     const instance = `${yield* Random.nextInt}-${++breakers}`
     const timesCalls = policy.rate !== undefined && policy.rate.slow !== Infinity
     let holders = 0
-    let sweepAt = limit
 
-    const cellOf = (circuit: string, fiber: AnyFiber): Cell => {
-      const known = cells.get(circuit)
-      if (known !== undefined) return known
-      if (cells.size >= sweepAt) sweep(monotonic(fiber))
-      const cell: Cell = { circuit, state: State.initial, running: 0 }
-      cells.set(circuit, cell)
-      return cell
-    }
-
-    // Its cost is spread over the circuits that were added since the last time.
-    const sweep = (now: number): void => {
-      for (const [circuit, { state, running }] of cells) {
-        if (running === 0 && State.isForgettable(state, now, idle)) cells.delete(circuit)
-      }
-      for (const [circuit, { state, running }] of cells) {
-        if (cells.size < limit) break
-        if (running === 0 && state.phase === "closed") cells.delete(circuit)
-      }
-      sweepAt = Math.max(limit, 2 * cells.size)
-    }
-
-    /** The one place where a circuit changes. */
-    const move = (
-      cell: Cell,
-      after: State.CircuitState,
-      fiber: AnyFiber,
-      how: "counted" | "by hand" | "told"
-    ): void => {
+    /** Puts a circuit where this process decided. Others are told of a new generation, and of all that is done by hand. */
+    const decide = (cell: Cell, after: State.CircuitState, fiber: AnyFiber, byHand = false): void => {
       const before = cell.state
-      if (after === before) return
-      // What a store says of a closed circuit that is closed here too: this process has counted more.
-      if (
-        how === "told" &&
-        after.phase === "closed" &&
-        before.phase === "closed" &&
-        after.generation === before.generation
-      )
-        return
-      const current = cells.get(cell.circuit)
-      // It was forgotten while a call was under way: what the call found out still counts, unless it was made anew.
-      if (current === undefined) cells.set(cell.circuit, cell)
-      else if (current !== cell) return
-      cell.state = after
-      if (how === "by hand" || (how === "counted" && after.generation !== before.generation)) {
-        shared?.share({ circuit: cell.circuit, before, after, byHand: how === "by hand" })
+      if (circuits.move(cell, after, fiber) && (byHand || after.generation !== before.generation)) {
+        shared?.share({ circuit: cell.circuit, before, after, byHand })
       }
-      if (after.phase === before.phase && !(after.phase === "open" && after.generation !== before.generation))
-        return
-      const event: CircuitTransition = {
-        _tag: "CircuitTransition",
-        at: fiber.getRef(Clock.Clock).currentTimeMillisUnsafe(),
-        circuit: cell.circuit,
-        from: before.phase,
-        to: after.phase,
-        generation: after.generation,
-        ...(after.phase === "open" ? { cause: after.cause, openFor: after.until - after.since } : {})
-      }
-      for (const reader of readers) Queue.offerUnsafe(reader, event)
-      publish(fiber, event)
+    }
+
+    /** Puts a circuit where the store says it is. */
+    const adopt = (cell: Cell, after: State.CircuitState, fiber: AnyFiber): void => {
+      const { phase, generation } = cell.state
+      // Of a closed circuit that is closed here too this process knows more: its counts.
+      const isSameClosed = phase === "closed" && after.phase === "closed" && after.generation === generation
+      if (!isSameClosed) circuits.move(cell, after, fiber)
     }
 
     const shared = yield* store === undefined
@@ -285,12 +220,12 @@ const build = (
           policy,
           adopt: (circuit, state) =>
             Effect.withFiber((fiber) => {
-              move(cellOf(circuit, fiber), state, fiber, "told")
+              adopt(circuits.of(circuit, fiber), state, fiber)
               return Effect.void
             }),
           publish: (event) =>
             Effect.withFiber((fiber) => {
-              publish(fiber, event)
+              circuits.publish(event, fiber)
               return Effect.void
             })
         })
@@ -301,8 +236,7 @@ const build = (
       { reason, retryAfter }: { reason: CircuitRefused["reason"]; retryAfter: number | undefined },
       fiber: AnyFiber
     ): Effect.Effect<never, CircuitRefused> => {
-      const at = fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
-      publish(fiber, { _tag: "CircuitRefusal", at, circuit, reason, retryAfter })
+      circuits.publish({ _tag: "CircuitRefusal", at: wallTime(fiber), circuit, reason, retryAfter }, fiber)
       const wait = retryAfter === undefined ? undefined : Duration.millis(retryAfter)
       return Effect.fail(new CircuitRefused({ circuit, reason, retryAfter: wait }))
     }
@@ -312,7 +246,7 @@ const build = (
       call: unknown,
       fiber: AnyFiber
     ): Effect.Effect<Share, CircuitRefused> => {
-      const cell = cellOf(circuit, fiber)
+      const cell = circuits.of(circuit, fiber)
       const now = monotonic(fiber)
       const holder = `${instance}-${++holders}`
       if (!isLocal()) return refused(circuit, { reason: "store", retryAfter: undefined }, fiber)
@@ -323,7 +257,7 @@ const build = (
         return { cell, grant, started: now, call }
       }
       if (shared === undefined || admission.grant.holder === undefined) {
-        move(cell, after, fiber, "told")
+        circuits.move(cell, after, fiber)
         return Effect.succeed(enter(admission))
       }
       return Effect.flatMap(shared.admit(circuit, holder), (answer) => {
@@ -332,11 +266,11 @@ const build = (
           // Decided anew: the circuit may have changed while the store was asked.
           const [alone, next] = State.admit(policy, cell.state, holder, monotonic(fiber))
           if (!alone.granted) return refused(circuit, alone.refusal, fiber)
-          move(cell, next, fiber, "told")
+          circuits.move(cell, next, fiber)
           return Effect.succeed(enter(alone))
         }
         const state = answer.state ?? State.reset(cell.state, monotonic(fiber))
-        move(cell, state, fiber, "told")
+        adopt(cell, state, fiber)
         if (answer.granted || state.phase === "closed") {
           const probe = answer.granted ? holder : undefined
           return Effect.succeed(enter({ grant: { generation: state.generation, holder: probe } }))
@@ -371,12 +305,12 @@ const build = (
       const chance = draw(fiber)
       const settled = (): State.CircuitState => State.settle(policy, cell.state, grant, ended, now, chance)
       if (shared === undefined || grant.holder === undefined) {
-        move(cell, settled(), fiber, "counted")
+        decide(cell, settled(), fiber)
         return Effect.void
       }
       return Effect.map(shared.settle(cell.circuit, grant, ended, cell.state, chance), (state) => {
-        if (state === undefined) move(cell, settled(), fiber, "counted")
-        else move(cell, state, fiber, "told")
+        if (state === undefined) decide(cell, settled(), fiber)
+        else adopt(cell, state, fiber)
       })
     }
 
@@ -388,7 +322,7 @@ const build = (
         // Before any is touched: one whose time is up would become half-open for nothing.
         const now = monotonic(fiber)
         for (const name of isLocal() ? all : []) {
-          const known = cells.get(name)?.state ?? State.initial
+          const known = circuits.read(name)
           const [admission] = State.admit(policy, known, "", now)
           if (!admission.granted) return refused(name, admission.refusal, fiber)
         }
@@ -419,42 +353,70 @@ const build = (
         )
       )
 
+    /** Takes in how a call ended that a closed circuit let through, at no cost for the usual success. */
+    const endOf = (cell: Cell, generation: number, { classify: judge, call }: CallOptions) => {
+      const grant: State.Grant = { generation, holder: undefined }
+      return (exit: Exit.Exit<unknown, unknown>): undefined => {
+        const { state } = cell
+        if (judge === undefined && exit._tag === "Success") {
+          if (state.phase !== "closed" || Counts.unmoved(policy, state.counts)) return undefined
+        }
+        const outcome = outcomeOf(judge ?? classify, exit)
+        const fiber = Fiber.getCurrent()
+        if (outcome.counts === "ignored" || fiber === undefined) return undefined
+        cell.running++
+        endOne({ cell, grant, started: 0, call }, outcome, fiber)
+        return undefined
+      }
+    }
+
+    /** A closed circuit admits without a trace: no clock, no lease, nothing to give back. */
+    const admits = (state: State.CircuitState): state is State.Closed =>
+      state.phase === "closed" && (shared === undefined || shared.isCurrent())
+
     const executeOne =
       (name: string, options: CallOptions) =>
       <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
-        if (timesCalls || options.call !== undefined) return guarded(name, options, self)
-        const { classify: judge } = options
-        // A closed circuit admits without a trace: no clock, no lease, nothing to give back.
+        // The same for each run of this effect, until the circuit has changed.
+        let cell: Cell | undefined
+        let generation = -1
+        let watched = self
         return Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
-          const cell = cellOf(name, fiber)
-          const admitted = cell.state
-          if (admitted.phase !== "closed" || !isLocal()) return guarded(name, options, self)
-          return Effect.onExitPrimitive(
-            self,
-            (exit) => {
-              const { state } = cell
-              if (judge === undefined && exit._tag === "Success") {
-                if (state.phase !== "closed" || Counts.unmoved(policy, state.counts)) return undefined
-              }
-              const outcome = outcomeOf(judge ?? classify, exit)
-              if (outcome.counts === "ignored") return undefined
-              cell.running++
-              endOne(
-                {
-                  cell,
-                  grant: { generation: admitted.generation, holder: undefined },
-                  started: 0,
-                  call: undefined
-                },
-                outcome,
-                fiber
-              )
-              return undefined
-            },
-            true
-          )
+          if (cell === undefined || !cell.known) {
+            cell = circuits.of(name, fiber)
+            generation = -1
+          }
+          const { state } = cell
+          if (!admits(state)) return guarded(name, options, self)
+          if (generation !== state.generation) {
+            generation = state.generation
+            watched = Effect.onExitPrimitive(self, endOf(cell, generation, options))
+          }
+          return watched
         })
       }
+
+    /** As {@link executeOne}, for an attempt of a call: others see that it is under way. */
+    const executeAttempt =
+      (name: string, options: CallOptions) =>
+      <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> =>
+        Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
+          const cell = circuits.of(name, fiber)
+          const { state } = cell
+          if (!admits(state)) return guarded(name, options, self)
+          const end = endOf(cell, state.generation, options)
+          let running = false
+          const run = Effect.suspend(() => {
+            running = true
+            cell.running++
+            return self
+          })
+          return Effect.onExitPrimitive(run, (exit) => {
+            // An interruption can come before it ran.
+            if (running) cell.running--
+            return end(exit)
+          })
+        })
 
     const acquire: Service["acquire"] = (names, { call } = {}) =>
       Effect.map(
@@ -517,27 +479,26 @@ const build = (
       next: (state: State.CircuitState, now: number, draw: number) => State.CircuitState
     ) =>
       Effect.withFiber((fiber) => {
-        const cell = cellOf(name, fiber)
-        move(cell, next(cell.state, monotonic(fiber), draw(fiber)), fiber, "by hand")
+        const cell = circuits.of(name, fiber)
+        decide(cell, next(cell.state, monotonic(fiber), draw(fiber)), fiber, true)
         return Effect.void
       })
 
     return {
-      execute: (names, options = {}) =>
-        typeof names === "string" ? executeOne(names, options) : (self) => guarded(names, options, self),
+      execute: (names, options = {}) => {
+        if (typeof names !== "string" || timesCalls) return (self) => guarded(names, options, self)
+        return options.call === undefined ? executeOne(names, options) : executeAttempt(names, options)
+      },
       executeStream,
       acquire,
       state: (name) =>
-        Effect.withFiber((fiber) =>
-          Effect.succeed(statusOf(name, cells.get(name)?.state ?? State.initial, monotonic(fiber)))
-        ),
+        Effect.withFiber((fiber) => Effect.succeed(statusOf(name, circuits.read(name), monotonic(fiber)))),
       available: (names) =>
         Effect.withFiber((fiber) => {
           const now = monotonic(fiber)
           const all = typeof names === "string" ? [names] : names
           return Effect.succeed(
-            isLocal() &&
-              all.every((name) => State.available(policy, cells.get(name)?.state ?? State.initial, now))
+            isLocal() && all.every((name) => State.available(policy, circuits.read(name), now))
           )
         }),
       trip: (name, length) =>
@@ -557,19 +518,9 @@ const build = (
         }),
       list: Effect.withFiber((fiber) => {
         const now = monotonic(fiber)
-        return Effect.succeed([...cells.values()].map(({ circuit, state }) => statusOf(circuit, state, now)))
+        return Effect.succeed(circuits.all().map(({ circuit, state }) => statusOf(circuit, state, now)))
       }),
-      transitions: Stream.unwrap(
-        Effect.map(
-          Effect.acquireRelease(
-            Effect.tap(Queue.sliding<CircuitTransition, Cause.Done>(capacity), (reader) =>
-              Effect.sync(() => readers.add(reader))
-            ),
-            (reader) => Effect.sync(() => readers.delete(reader))
-          ),
-          Stream.fromQueue
-        )
-      )
+      transitions: circuits.transitions
     }
   })
 
@@ -588,24 +539,3 @@ const outcomeOf = (judge: Classify, exit: Exit.Exit<unknown, unknown>): Outcome 
     return ignored
   }
 }
-
-/**
- * Hands events to the `ResilienceEvents` of the fiber they came from, in order, from a fiber of its own: no
- * observer can hold up a call, change its result, or see events in another order.
- */
-const publisher: Effect.Effect<(fiber: AnyFiber, event: CircuitEvent) => void, never, Scope.Scope> =
-  Effect.gen(function* () {
-    const queue = yield* Queue.sliding<Effect.Effect<void>>(capacity)
-    yield* Queue.take(queue).pipe(
-      Effect.flatMap((publish) => Effect.ignoreCause(publish)),
-      Effect.forever,
-      Effect.forkScoped({ startImmediately: true })
-    )
-    return (fiber: AnyFiber, event: CircuitEvent) => {
-      const events = fiber.getRef(ResilienceEvents)
-      Queue.offerUnsafe(
-        queue,
-        Effect.suspend(() => events.publish(event))
-      )
-    }
-  })

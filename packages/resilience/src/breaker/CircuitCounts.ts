@@ -78,26 +78,46 @@ export const trip = (
   return slow / calls >= rate.slow ? "slow-rate" : undefined
 }
 
+/** The newest failures, as many as trip; of older ones those that show that further calls failed. */
 const nextStreak = (
   streak: ReadonlyArray<Failure>,
   { failed, call, concurrent = false }: Sample,
   failures: number,
   now: number
-): ReadonlyArray<Failure> =>
-  failed ? [...streak, { at: now, call, concurrent }].slice(-failures) : empty.streak
+): ReadonlyArray<Failure> => {
+  if (!failed) return empty.streak
+  const all = [...streak, { at: now, call, concurrent }]
+  const newestOfCall = ({ call }: Failure, index: number) =>
+    !all.slice(index + 1).some((later) => later.call === call)
+  return [
+    ...all
+      .slice(0, -failures)
+      .filter(newestOfCall)
+      .slice(1 - distinctCalls),
+    ...all.slice(-failures)
+  ]
+}
 
 const isStreak = (
-  streak: ReadonlyArray<Failure>,
+  known: ReadonlyArray<Failure>,
   { failures, within }: NonNullable<CircuitPolicy["consecutive"]>,
   now: number
 ): boolean => {
-  if (streak.length < failures || streak.some(({ at }) => now - at >= within)) return false
+  const recent = known.filter(({ at }) => now - at < within)
+  if (recent.length < failures) return false
+  return !isTogether(recent.slice(-failures)) || callsOf(recent) >= Math.min(distinctCalls, failures)
+}
+
+/** How many calls failed; an attempt without a call is one of its own. */
+const callsOf = (streak: ReadonlyArray<Failure>): number => {
   const named = new Set(streak.flatMap(({ call }) => (call === undefined ? [] : [call])))
-  const calls = named.size + streak.filter(({ call }) => call === undefined).length
-  // Calls that come one after the other are as good as one: each failed when it had the circuit to itself.
+  return named.size + streak.filter(({ call }) => call === undefined).length
+}
+
+/** Calls that come one after the other are as good as one: each failed when it had the circuit to itself. */
+const isTogether = (streak: ReadonlyArray<Failure>): boolean => {
   const turns = streak.filter(({ call }, index) => call === undefined || call !== streak[index - 1]?.call)
-  const together = turns.length > calls || streak.some(({ concurrent }) => concurrent)
-  return !together || calls >= Math.min(distinctCalls, failures)
+  return turns.length > callsOf(streak) || streak.some(({ concurrent }) => concurrent)
 }
 
 const width = ({ window }: RatePolicy): number => window / slices

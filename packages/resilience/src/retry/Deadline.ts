@@ -56,10 +56,10 @@ export const within: {
   <A, E, R>(self: Effect.Effect<A, E, R>, duration: Duration.Input): Effect.Effect<A, E, R>
 } = dual(2, <A, E, R>(self: Effect.Effect<A, E, R>, duration: Duration.Input): Effect.Effect<A, E, R> => {
   const length = Duration.toNanosUnsafe(Options.duration("Deadline", "within", duration))
-  return Effect.gen(function* () {
-    const outer = yield* Deadline
-    const own = (yield* Clock.monotonicTimeNanos) + length
-    return yield* Effect.provideService(self, Deadline, outer !== undefined && outer < own ? outer : own)
+  return Effect.withFiber((fiber) => {
+    const outer = fiber.getRef(Deadline)
+    const own = fiber.getRef(Clock.Clock).monotonicTimeNanosUnsafe() + length
+    return Effect.provideService(self, Deadline, outer !== undefined && outer < own ? outer : own)
   })
 })
 

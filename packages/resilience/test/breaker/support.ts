@@ -413,17 +413,18 @@ class ModelCircuit {
   mustOpen(history: ReadonlyArray<Ended>, now: number): boolean {
     const { consecutive, rate } = this.rules
     if (consecutive !== undefined) {
-      const last = history.slice(-consecutive.failures)
-      const calls = new Set(last.map(({ call }) => call)).size
-      const isRow = last.length === consecutive.failures && last.every(({ failed }) => failed)
-      const isRecent = last.every(({ at }) => now - at < consecutive.within)
+      const row = history.slice(history.findLastIndex(({ failed }) => !failed) + 1)
+      const fresh = row.filter(({ at }) => now - at < consecutive.within)
+      const last = fresh.slice(-consecutive.failures)
       const cameBack = last.some(({ call }, index) => {
         const later = last.slice(index + 1)
         const other = later.findIndex((ended) => ended.call !== call)
         return other >= 0 && later.slice(other).some((ended) => ended.call === call)
       })
       const isShared = cameBack || last.some(({ amongOthers }) => amongOthers)
-      if (isRow && isRecent && (!isShared || calls >= Math.min(3, consecutive.failures))) return true
+      const calls = new Set(fresh.map(({ call }) => call)).size
+      const isEnough = !isShared || calls >= Math.min(3, consecutive.failures)
+      if (last.length === consecutive.failures && isEnough) return true
     }
     if (rate !== undefined) {
       const slice = rate.window / 10

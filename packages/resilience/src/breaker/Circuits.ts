@@ -1,0 +1,157 @@
+/**
+ * The circuits that a breaker knows, by name: made on first use, forgotten when idle, and changed in one place, which
+ * says so to those who watch. Internal to `CircuitBreaker`.
+ *
+ * State is read and written without a pause between, which in one process is as good as a lock.
+ */
+import type { Cause, Fiber, Scope } from "effect"
+import { Clock, Effect, Queue, Random, Stream } from "effect"
+import { ResilienceEvents } from "../telemetry/ResilienceEvents.ts"
+import type { CircuitEvent, CircuitTransition } from "./CircuitEvent.ts"
+import * as State from "./CircuitState.ts"
+
+/** A circuit's place. Only {@link Circuits} changes `state` and `known`. */
+export interface Cell {
+  readonly circuit: string
+  state: State.CircuitState
+  /** Whether this is still the place of that name. */
+  known: boolean
+  /** Attempts with a call of theirs that are under way. */
+  running: number
+}
+
+export interface Circuits {
+  /** The circuit's place, made if need be. */
+  readonly of: (circuit: string, fiber: AnyFiber) => Cell
+  /** The circuit's state; reading makes nothing. */
+  readonly read: (circuit: string) => State.CircuitState
+  readonly all: () => ReadonlyArray<Cell>
+  /** The one place where a circuit changes. Says whether it did. */
+  readonly move: (cell: Cell, after: State.CircuitState, fiber: AnyFiber) => boolean
+  /** Hands an event to the `ResilienceEvents` of a fiber, without waiting. */
+  readonly publish: (event: CircuitEvent, fiber: AnyFiber) => void
+  readonly transitions: Stream.Stream<CircuitTransition>
+}
+
+/** The clock, the chance and the readers of events are those of the fiber that makes a call. */
+export type AnyFiber = Fiber.Fiber<unknown, unknown>
+
+/** Milliseconds of a clock that nobody sets. */
+export const monotonic = (fiber: AnyFiber): number =>
+  Number(fiber.getRef(Clock.Clock).monotonicTimeNanosUnsafe()) / 1e6
+
+/** Unix milliseconds, for events. */
+export const wallTime = (fiber: AnyFiber): number => fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
+
+/** A number from 0, below 1. */
+export const draw = (fiber: AnyFiber): number => fiber.getRef(Random.Random).nextDoubleUnsafe()
+
+/** Transitions that a reader, and events that `ResilienceEvents`, may be behind. */
+const capacity = 1_024
+
+/** Forgets circuits beyond `limit` that lose nothing by it, or that were not used for `idle` milliseconds. */
+export const make = (limit: number, idle: number): Effect.Effect<Circuits, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const cells = new Map<string, Cell>()
+    // A queue for each reader: in one hub for all, the slowest would take from the others.
+    const readers = new Set<Queue.Queue<CircuitTransition, Cause.Done>>()
+    yield* Effect.addFinalizer(() => Effect.sync(() => readers.forEach((reader) => Queue.endUnsafe(reader))))
+    const publish = yield* publisher
+    let sweepAt = limit
+
+    const forget = (cell: Cell): void => {
+      cell.known = false
+      cells.delete(cell.circuit)
+    }
+
+    // Its cost is spread over the circuits that were added since the last time.
+    const sweep = (now: number): void => {
+      for (const cell of cells.values()) {
+        if (cell.running === 0 && State.isForgettable(cell.state, now, idle)) forget(cell)
+      }
+      for (const cell of cells.values()) {
+        if (cells.size < limit) break
+        if (cell.running === 0 && cell.state.phase === "closed") forget(cell)
+      }
+      sweepAt = Math.max(limit, 2 * cells.size)
+    }
+
+    const announce = (
+      circuit: string,
+      before: State.CircuitState,
+      after: State.CircuitState,
+      fiber: AnyFiber
+    ) => {
+      const isNewOpening = after.phase === "open" && after.generation !== before.generation
+      if (after.phase === before.phase && !isNewOpening) return
+      const event: CircuitTransition = {
+        _tag: "CircuitTransition",
+        at: wallTime(fiber),
+        circuit,
+        from: before.phase,
+        to: after.phase,
+        generation: after.generation,
+        ...(after.phase === "open" ? { cause: after.cause, openFor: after.until - after.since } : {})
+      }
+      for (const reader of readers) Queue.offerUnsafe(reader, event)
+      publish(event, fiber)
+    }
+
+    return {
+      of: (circuit, fiber) => {
+        const cell = cells.get(circuit)
+        if (cell !== undefined) return cell
+        if (cells.size >= sweepAt) sweep(monotonic(fiber))
+        const made: Cell = { circuit, state: State.initial, known: true, running: 0 }
+        cells.set(circuit, made)
+        return made
+      },
+      read: (circuit) => cells.get(circuit)?.state ?? State.initial,
+      all: () => [...cells.values()],
+      move: (cell, after, fiber) => {
+        const before = cell.state
+        if (after === before) return false
+        if (!cell.known) {
+          // Forgotten while a call was under way: what the call found out still counts, unless it was made anew.
+          if (cells.has(cell.circuit)) return false
+          cell.known = true
+          cells.set(cell.circuit, cell)
+        }
+        cell.state = after
+        announce(cell.circuit, before, after, fiber)
+        return true
+      },
+      publish,
+      transitions: Stream.unwrap(
+        Effect.map(
+          Effect.acquireRelease(
+            Effect.tap(Queue.sliding<CircuitTransition, Cause.Done>(capacity), (reader) =>
+              Effect.sync(() => readers.add(reader))
+            ),
+            (reader) => Effect.sync(() => readers.delete(reader))
+          ),
+          Stream.fromQueue
+        )
+      )
+    }
+  })
+
+/**
+ * Hands events to the `ResilienceEvents` of the fiber they came from, in order, from a fiber of its own: no
+ * observer can hold up a call, change its result, or see events in another order.
+ */
+const publisher: Effect.Effect<Circuits["publish"], never, Scope.Scope> = Effect.gen(function* () {
+  const queue = yield* Queue.sliding<Effect.Effect<void>>(capacity)
+  yield* Queue.take(queue).pipe(
+    Effect.flatMap((publish) => Effect.ignoreCause(publish)),
+    Effect.forever,
+    Effect.forkScoped({ startImmediately: true })
+  )
+  return (event, fiber) => {
+    const events = fiber.getRef(ResilienceEvents)
+    Queue.offerUnsafe(
+      queue,
+      Effect.suspend(() => events.publish(event))
+    )
+  }
+})
