@@ -358,12 +358,12 @@ const build = (
       const grant: State.Grant = { generation, holder: undefined }
       return (exit: Exit.Exit<unknown, unknown>): undefined => {
         const { state } = cell
-        if (judge === undefined && exit._tag === "Success") {
-          if (state.phase !== "closed" || Counts.unmoved(policy, state.counts)) return undefined
-        }
+        const moves = state.phase === "closed" && !Counts.unmoved(policy, state.counts)
+        if (judge === undefined && exit._tag === "Success" && !moves) return undefined
         const outcome = outcomeOf(judge ?? classify, exit)
         const fiber = Fiber.getCurrent()
         if (outcome.counts === "ignored" || fiber === undefined) return undefined
+        if (outcome.counts === "success" && !moves) return undefined
         cell.running++
         endOne({ cell, grant, started: 0, call }, outcome, fiber)
         return undefined

@@ -33,7 +33,7 @@
  * )
  * ```
  */
-import { Cause, Clock, Data, Duration, Effect, Option, Random, Stream } from "effect"
+import { Cause, Clock, Data, Duration, Effect, Exit, Option, Random, Stream } from "effect"
 import * as CircuitBreaker from "../breaker/CircuitBreaker.ts"
 import { CircuitRefused } from "../breaker/CircuitRefused.ts"
 import * as Check from "../Options.ts"
@@ -81,7 +81,7 @@ export const classify = (error: SaysRetryable): Verdict =>
 /** A circuit around each attempt. */
 export interface Breaker {
   readonly circuit: CircuitBreaker.Names
-  /** What an attempt counts as for the circuit. Default: `CircuitBreaker.classify`. */
+  /** What an attempt counts as for the circuit. Default: failures that pass count, with their `retryAfter`, and so do defects. */
   readonly classify?: CircuitBreaker.Classify | undefined
   /** Default "fail". "wait" waits as long as the deadline allows: without one, for ever. */
   readonly whenRefused?: "fail" | "wait" | undefined
@@ -253,7 +253,7 @@ interface Settings {
   readonly hint: Backoff.HintRule
   readonly deadline: Duration.Duration | undefined
   readonly budget: boolean
-  readonly breaker: Breaker | undefined
+  readonly breaker: (Breaker & { readonly classify: CircuitBreaker.Classify }) | undefined
   readonly name: string | undefined
 }
 
@@ -263,10 +263,11 @@ const read = (options: Options<unknown>): Settings => {
     limit === undefined ? [] : [Check.positiveInteger(module, `attemptsPerClass.${name}`, limit)]
   )
   const attempts = options.attempts ?? Math.max(defaults.attempts, ...own)
+  // The overloads see to it that without `classify` every error says so itself.
+  const judge = options.classify ?? (classify as (error: unknown) => Verdict)
   Backoff.validate(backoff, "Retry: backoff")
   return {
-    // The overloads see to it that without `classify` every error says so itself.
-    classify: options.classify ?? (classify as (error: unknown) => Verdict),
+    classify: judge,
     limits: { perClass: attemptsPerClass, pooled: Check.positiveInteger(module, "attempts", attempts) },
     backoff,
     hint: {
@@ -285,10 +286,26 @@ const read = (options: Options<unknown>): Settings => {
     },
     deadline: deadline === undefined ? undefined : Check.duration(module, "deadline", deadline),
     budget: options.budget ?? defaults.budget,
-    breaker: options.breaker,
+    breaker: options.breaker && {
+      ...options.breaker,
+      classify: options.breaker.classify ?? forCircuit(judge)
+    },
     name: options.name
   }
 }
+
+/** What would fail again says nothing about who is called; what passes does, and when it wants to be asked again. */
+const forCircuit =
+  (judge: (error: unknown) => Verdict): CircuitBreaker.Classify =>
+  (exit) => {
+    const outcome = CircuitBreaker.classify(exit)
+    if (outcome.counts !== "failure" || Exit.isSuccess(exit) || Cause.hasDies(exit.cause)) return outcome
+    const failure = exit.cause.reasons.find(Cause.isFailReason)
+    const verdict = failure === undefined ? stop : judge(failure.error)
+    return verdict.retry
+      ? { counts: "failure", retryAfter: verdict.retryAfter ?? outcome.retryAfter }
+      : { counts: "ignored" }
+  }
 
 /** What one call has spent so far. */
 interface Ledger {

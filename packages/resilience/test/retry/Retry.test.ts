@@ -574,6 +574,38 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
+  it.effect("counts what passes, with its wait, and defects, but not what would fail again", () =>
+    Effect.gen(function* () {
+      const ended = (attempt: Effect.Effect<never, Busy | Malformed>) =>
+        Effect.exit(attempt.pipe(Retry.with({ ...common, attempts: 1, breaker: guard })))
+      for (let n = 0; n < 5; n++) yield* ended(Effect.fail(new Malformed()))
+      assert.strictEqual(yield* phaseOf("a"), "closed")
+      yield* ended(Effect.fail(new Busy({})))
+      yield* Effect.exit(Effect.die("oops").pipe(Retry.with({ ...common, breaker: guard })))
+      assert.strictEqual(yield* phaseOf("a"), "open")
+      const breaker = yield* CircuitBreaker.CircuitBreaker
+      yield* breaker.reset("a")
+      const long = Effect.fail(new Busy({ wait: "5 minutes" }))
+      for (let n = 0; n < 2; n++) {
+        yield* Effect.exit(long.pipe(Retry.with({ ...common, attempts: 1, breaker: guard })))
+      }
+      assert.deepStrictEqual((yield* breaker.state("a")).retryAfter, Duration.minutes(5))
+    }).pipe(Effect.provide(quick))
+  )
+
+  it.effect("counts as the breaker's own classifier says, where there is one", () =>
+    Effect.gen(function* () {
+      const failed: CircuitBreaker.Outcome = { counts: "failure" }
+      const own = { circuit: "a", classify: () => failed }
+      for (let n = 0; n < 2; n++) {
+        yield* Effect.exit(
+          Effect.fail(new Malformed()).pipe(Retry.with({ ...common, attempts: 1, breaker: own }))
+        )
+      }
+      assert.strictEqual(yield* phaseOf("a"), "open")
+    }).pipe(Effect.provide(quick))
+  )
+
   it.effect("takes the attempts of one call for one call", () =>
     Effect.gen(function* () {
       const call = (attempts: number) => busy.pipe(Retry.with({ ...common, attempts, breaker: guard }))
