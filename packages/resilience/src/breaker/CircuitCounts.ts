@@ -88,7 +88,7 @@ const nextStreak = (
   if (!failed) return empty.streak
   const all = [...streak, { at: now, call, concurrent }]
   const newestOfCall = ({ call }: Failure, index: number) =>
-    !all.slice(index + 1).some((later) => later.call === call)
+    call === undefined || !all.slice(index + 1).some((later) => later.call === call)
   return [
     ...all
       .slice(0, -failures)
@@ -114,11 +114,16 @@ const callsOf = (streak: ReadonlyArray<Failure>): number => {
   return named.size + streak.filter(({ call }) => call === undefined).length
 }
 
-/** Calls that come one after the other are as good as one: each failed when it had the circuit to itself. */
-const isTogether = (streak: ReadonlyArray<Failure>): boolean => {
-  const turns = streak.filter(({ call }, index) => call === undefined || call !== streak[index - 1]?.call)
-  return turns.length > callsOf(streak) || streak.some(({ concurrent }) => concurrent)
-}
+/**
+ * Whether calls used the circuit at the same time: attempts overlapped, or a call came back after another's. Calls one
+ * after the other are as good as one: each failed when it had the circuit to itself.
+ */
+const isTogether = (streak: ReadonlyArray<Failure>): boolean =>
+  streak.some(
+    ({ call, concurrent }, index) =>
+      concurrent ||
+      (call !== streak[index - 1]?.call && streak.slice(0, index).some((earlier) => earlier.call === call))
+  )
 
 const width = ({ window }: RatePolicy): number => window / slices
 

@@ -188,6 +188,7 @@ export interface Range {
 
 /** Between which delays the draw chooses before retry `n`. See {@link delay}. */
 export const range = (spec: Backoff, n: number, previous: number | undefined): Range => {
+  // Stryker disable next-line ConditionalExpression,StringLiteral: for the types; a sequence has no such jitter.
   if (spec._tag === "Sequence") return around(spec, n, spec.jitter)
   if (spec.jitter !== "decorrelated") return around(spec, n, spec.jitter)
   const initial = Duration.toMillis(spec.initial)
@@ -207,6 +208,7 @@ export const max = (spec: Backoff): number => {
     return Math.max(...spec.delays.map(Duration.toMillis)) * (1 + spreadOf(spec.jitter).above)
   }
   const { jitter } = spec
+  // Stryker disable next-line ConditionalExpression: it is for the types; a number or a word has no `beyondCap`.
   const beyond = typeof jitter === "object" && jitter.beyondCap === true ? jitter.above : 0
   return Duration.toMillis(spec.cap) * (1 + beyond)
 }

@@ -49,7 +49,10 @@ describe("what is remembered", () => {
   })
 
   it("at most as many failures as trip, the latest ones", () => {
-    const { streak } = counted(inARow(2), [failedAt(1), failedAt(2), failedAt(3)])
+    const { streak } = counted(
+      inARow(2),
+      [1, 2, 3].map((at) => failedAt(at, { call: "a" }))
+    )
     assert.deepStrictEqual(
       streak.map(({ at }) => at),
       [2, 3]
@@ -190,9 +193,40 @@ describe("distinct calls", () => {
     assert.strictEqual(tripOf(inARow(5), apart("a", "b", "a", "c", "c")), "consecutive")
   })
 
+  it("failures of further calls are remembered beyond the row, two of them at most", () => {
+    const beside = (...calls: ReadonlyArray<string | undefined>) => counted(inARow(2), of(...calls)).streak
+    const callsIn = (...calls: ReadonlyArray<string | undefined>) => beside(...calls).map(({ call }) => call)
+    assert.deepStrictEqual(callsIn("a", "a", "a"), ["a", "a"])
+    assert.deepStrictEqual(callsIn("a", "b", "b"), ["a", "b", "b"])
+    assert.deepStrictEqual(callsIn("a", "a", "b", "b"), ["a", "b", "b"])
+    assert.deepStrictEqual(callsIn("a", "b", "c", "d", "d"), ["b", "c", "d", "d"])
+    assert.deepStrictEqual(callsIn("a", "b", "a", "c", "c"), ["b", "a", "c", "c"])
+    assert.deepStrictEqual(callsIn("a", "b", "c", "c", "a", "a"), ["b", "c", "a", "a"])
+    assert.deepStrictEqual(callsIn(undefined, undefined, "a", "a"), [undefined, undefined, "a", "a"])
+    // The newest of a call stands for it.
+    assert.deepStrictEqual(
+      beside("a", "b", "a", "c", "c").map(({ at }) => at),
+      [1, 2, 3, 4]
+    )
+  })
+
+  it("beside a call that goes on and on, the third call that fails opens", () => {
+    const sequential = of(...times(6, failedAt(0)).flatMap(() => ["a"]), ..."bbbbbb", ..."c")
+    assert.isUndefined(tripOf(inARow(5), sequential.slice(0, 12)))
+    assert.strictEqual(tripOf(inARow(5), sequential), "consecutive")
+  })
+
+  it("only the row itself says whether calls used the circuit at the same time", () => {
+    const before = failedAt(0, { call: "a", concurrent: true })
+    const row = times(5, failedAt(1, { call: "b" }))
+    assert.isUndefined(tripOf(inARow(5), [before, ...row.slice(1)]))
+    assert.strictEqual(tripOf(inARow(5), [before, ...row]), "consecutive")
+  })
+
   it("two calls one after the other trip as one would", () => {
     assert.strictEqual(tripOf(inARow(5), apart("a", "a", "a", "b", "b")), "consecutive")
     assert.strictEqual(tripOf(inARow(3), apart(undefined, "a", "a")), "consecutive")
+    assert.strictEqual(tripOf(inARow(3), apart("a", "a", "b")), "consecutive")
   })
 
   it("where fewer failures trip, so many calls are enough", () => {

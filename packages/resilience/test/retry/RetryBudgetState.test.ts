@@ -33,6 +33,10 @@ it("its defaults are a fifth of the calls of a minute, and ten that come back at
   assert.deepStrictEqual(rule, { ratio: 0.2, burst: 10, refillEvery: 6_000, window: 60_000 })
 })
 
+it("begins with nothing counted and a full reserve", () => {
+  assert.deepStrictEqual(Budget.initial, { recent: [], fullAt: -Infinity, calls: 0, retries: 0 })
+})
+
 describe("the reserve", () => {
   it("allows ten retries without calls, and refuses the eleventh", () => {
     const budget = machine(rule)
