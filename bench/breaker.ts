@@ -3,9 +3,10 @@
  *
  * An effect costs more than a promise even without a breaker, so each is measured against the same call without
  * it, in its own world, round by round: that difference is the figure. All have what they have by default, but for
- * opossum's time limit, which the others do not have.
+ * opossum's time limit, which the others do not have. "Made per call" is what most programs do: a function that
+ * takes a request and guards it.
  */
-import { CircuitBreaker, Retry } from "@outlast/resilience"
+import { CircuitBreaker, Retry, RetryBudget } from "@outlast/resilience"
 import * as cockatiel from "cockatiel"
 import { Effect } from "effect"
 import { CircuitBreaker as EffectBreaker } from "effect/persistence"
@@ -22,7 +23,7 @@ const fibers = 1_000
 const circuit = "https://api.example.com"
 const hour = 3_600_000
 
-type Call = Effect.Effect<unknown, unknown, CircuitBreaker.CircuitBreaker>
+type Call = Effect.Effect<unknown, unknown, CircuitBreaker.CircuitBreaker | RetryBudget.RetryBudget>
 type Run = (effect: Call) => Promise<unknown>
 
 const oneByOne = (make: () => Call) => (calls: number) =>
@@ -104,12 +105,16 @@ const names = {
   effect: "the effect alone",
   promise: "the promise alone",
   ours: "ours",
-  made: "ours, effect made per call",
+  made: "ours, made per call",
   environment: "ours, breaker from the environment",
   rate: "ours, rate policy",
   acquire: "ours, acquire and succeed",
   retry: "Retry.with",
-  both: "Retry.with, ours inside",
+  retryMade: "Retry.with, made per call",
+  both: "Retry.with and ours",
+  bothMade: "Retry.with and ours, made per call",
+  all: "Retry.with, ours, deadline, budget",
+  allMade: "all of these, made per call",
   theirs: "Effect's own",
   cockatiel: "cockatiel 4",
   opossum: "opossum 10"
@@ -135,8 +140,15 @@ const success = ({ say, table }: Report, way: Way) =>
     const policy = cockatielBreaker()
     const opossum = new Opossum(promise, { timeout: false })
 
+    const budget = yield* RetryBudget.make()
+
     const run: Run = (effect) =>
-      Effect.runPromise(Effect.orDie(Effect.provideService(effect, CircuitBreaker.CircuitBreaker, own)))
+      effect.pipe(
+        Effect.provideService(CircuitBreaker.CircuitBreaker, own),
+        Effect.provideService(RetryBudget.RetryBudget, budget),
+        Effect.orDie,
+        Effect.runPromise
+      )
     /** `slower` ones make fewer calls. */
     const effect = (name: string, guarded: Call, slower = 1): Contender => makes(name, () => guarded, slower)
     const makes = (name: string, make: () => Call, slower = 1): Contender => ({
@@ -155,6 +167,11 @@ const success = ({ say, table }: Report, way: Way) =>
     const guard = own.execute(circuit)
     const acquired = Effect.flatMap(own.acquire(circuit), (permit) => Effect.andThen(call, permit.succeed))
     const never = { classify: () => Retry.stop }
+    // Options that are made per call, too.
+    const retry = () => Retry.with({ classify: () => Retry.stop })(call)
+    const both = () => Retry.with({ ...never, breaker: { circuit } })(call)
+    // As in docs/composition.md, without the time limit inside, which is Effect's.
+    const all = () => Retry.with({ ...never, deadline: "1 minute", budget: true, breaker: { circuit } })(call)
     // Each round goes round this ring. What is alone follows something of its own world, which would warm it up.
     const contenders: readonly [Contender, ...Array<Contender>] = [
       async(names.opossum, () => opossum.fire(), 2),
@@ -162,9 +179,13 @@ const success = ({ say, table }: Report, way: Way) =>
       async(names.cockatiel, () => policy.execute(promise)),
       effect(names.theirs, theirs.execute(call, { key: circuit }), 20),
       effect(names.acquire, Effect.scoped(acquired), 20),
-      effect(names.both, Retry.with({ ...never, breaker: { circuit } })(call), 10),
+      effect(names.all, all(), 10),
+      makes(names.allMade, all, 10),
+      effect(names.both, both(), 10),
+      makes(names.bothMade, both, 10),
       effect(names.rate, rated.execute(circuit)(call), 5),
-      effect(names.retry, Retry.with(never)(call)),
+      makes(names.retryMade, retry),
+      effect(names.retry, retry()),
       effect(names.effect, call),
       effect(names.ours, guard(call)),
       makes(names.made, () => guard(call)),
@@ -184,12 +205,17 @@ const success = ({ say, table }: Report, way: Way) =>
       ...[cockatiel, opossumName].map((name) => added(figures, name, rawPromise))
     ]
     table(`Added to the call, ${title}, µs per call (ratio: to cockatiel)`, relativeTo(cockatiel, rows))
-    const ours = medianOf(rows, names.ours)
-    const verdict = (value: number, most: number) =>
-      `${value.toFixed(2)} (at most ${most}: ${value <= most ? "met" : "missed"})`
-    say(`\n  ours to cockatiel:    ${verdict(ours / medianOf(rows, cockatiel), targets.cockatiel)}`)
-    say(`  ours to Effect's own: ${verdict(ours / medianOf(rows, names.theirs), targets.effect)}`)
-    say(`  Retry.with, µs:       ${verdict(medianOf(rows, names.retry), targets.retry)}`)
+    const verdict = (what: string, value: number, most: number) =>
+      say(`  ${what.padEnd(42)}${value.toFixed(2)} (at most ${most}: ${value <= most ? "met" : "missed"})`)
+    say("")
+    for (const name of [names.ours, names.made]) {
+      const own = medianOf(rows, name)
+      verdict(`${name}, to cockatiel:`, own / medianOf(rows, cockatiel), targets.cockatiel)
+      verdict(`${name}, to Effect's own:`, own / medianOf(rows, names.theirs), targets.effect)
+    }
+    for (const name of [names.retry, names.retryMade]) {
+      verdict(`${name}, µs:`, medianOf(rows, name), targets.retry)
+    }
   }).pipe(Effect.scoped)
 
 /** What it costs to be refused by an open circuit. */

@@ -16,23 +16,36 @@ import { ConnectionMonitor, ResilienceEvents } from "@outlast/resilience"
 const processProbe = (child: ChildProcess): ConnectionMonitor.Probe =>
   Effect.sync(() => (child.exitCode === null && child.signalCode === null ? "alive" : "dead"))
 
-/** One message there and back. */
-const processPing = (child: ChildProcess) =>
+/** One message there and back. However it ends, it leaves no listener behind. */
+export const processPing = (child: ChildProcess) =>
   Effect.callback<void, Error>((resume) => {
-    child.once("message", () => resume(Effect.void))
+    const end = (answer: Effect.Effect<void, Error>) => {
+      child.off("message", answered)
+      resume(answer)
+    }
+    const answered = () => end(Effect.void)
+    child.on("message", answered)
     child.send("ping", (error) => {
-      if (error !== null) resume(Effect.fail(error))
+      if (error !== null) end(Effect.fail(error))
     })
+    // The monitor's time limit interrupts it.
+    return Effect.sync(() => child.off("message", answered))
   })
 
-/** Exit code 0: alive; any other: dead. A command that cannot be started says nothing. */
-const commandProbe = (command: string, args: ReadonlyArray<string>): ConnectionMonitor.Probe =>
+/** Exit code 0: alive; any other: dead. A command that cannot be started, or is killed, says nothing. */
+export const commandProbe = (command: string, args: ReadonlyArray<string>): ConnectionMonitor.Probe =>
   Effect.callback((resume) => {
     const child = spawn(command, args, { stdio: "ignore" })
     child.once("error", () =>
       resume(Effect.fail(new ConnectionMonitor.ProbeError({ reason: `${command} cannot be started` })))
     )
-    child.once("exit", (code) => resume(Effect.succeed(code === 0 ? "alive" : "dead")))
+    child.once("exit", (code, signal) =>
+      resume(
+        code === null
+          ? Effect.fail(new ConnectionMonitor.ProbeError({ reason: `${command} was ended by ${signal}` }))
+          : Effect.succeed(code === 0 ? "alive" : "dead")
+      )
+    )
     return Effect.sync(() => child.kill())
   })
 

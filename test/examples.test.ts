@@ -13,6 +13,8 @@ const says: Readonly<Record<string, RegExp>> = {
   "agent.ts": /AttemptFailed\n[\s\S]*In Lisbon it is ten past nine\.\n2 turns, 1 tool call, \$0\.000\d+\n$/,
   "virtual-time.ts": /^Here I am again\. The requests were sent at 0 and 40s\.\n$/,
   "own-policy.ts": /^No target is left after 2 attempts\.\n[\s\S]*\nattempts: 2\n$/,
+  "ai-sdk.ts":
+    /^(searched for rivers\nThe Nile flows north, through eleven countries, to the sea\.\nanswered by anthropic\/claude-sonnet-4-5#good( in attempt 2)?\n){2}$/,
   "session-death.ts":
     /^worker: answers\nSessionDied\nworker is dead \(probe\)\.[\s\S]*\nworker: sent to the new one\nSessionDied\npane: dead\n(PingUnavailable: no-such-tmux cannot be started\n)+other pane: unknown\n$/,
   "browser-session.ts":

@@ -133,9 +133,9 @@ describe("docs/breaker.md", () => {
 
   it.effect("Redis", () =>
     Effect.gen(function* () {
-      const Breaker = CircuitBreaker.layer().pipe(
-        Layer.provide(RedisCircuitStore.layer({ redis: RedisLive, onStoreError: "allow" }))
-      )
+      const Breaker = CircuitBreaker.layer({
+        store: RedisCircuitStore.make({ redis: RedisLive, onStoreError: "allow" })
+      })
       assert.strictEqual(yield* running(CircuitBreaker.execute("a")(fetchAnswer), Breaker), answers)
     })
   )
@@ -188,7 +188,11 @@ describe("docs/breaker.md", () => {
       ["trip.rate.slowerThan", "none", "a call that takes longer is slow, even when it succeeds"],
       ["halfOpen.permits", halfOpen.permits, "probes at a time"],
       ["halfOpen.successes", halfOpen.successes, "probes that must succeed"],
-      ["halfOpen.outOf", "`successes`", "of so many; it opens again as soon as that is impossible"],
+      [
+        "halfOpen.outOf",
+        "`successes`, or `permits` if more",
+        "of so many; it opens again as soon as that is impossible"
+      ],
       [
         "halfOpen.probeLimit",
         halfOpen.probeLimit,

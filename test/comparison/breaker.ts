@@ -171,7 +171,7 @@ const perStatus = (outcomes: ReadonlyArray<string>) =>
 
 const metricsOf = <E>(program: Effect.Effect<void, E, Scope.Scope>) =>
   program.pipe(
-    Effect.andThen(Effect.yieldNow),
+    Effect.andThen(Effect.repeat(Effect.yieldNow, { times: 20 })),
     Effect.andThen(Metric.snapshot),
     Effect.map((all) =>
       all
@@ -637,7 +637,7 @@ export const even: ReadonlyArray<Row> = [
     behaviour: "Shared over Redis",
     ours: cell(
       true,
-      Effect.sync(() => "layer" in RedisCircuitStore),
+      Effect.sync(() => "make" in RedisCircuitStore),
       () => "`RedisCircuitStore`"
     ),
     theirs: cell(

@@ -56,7 +56,7 @@ const classify = Command.make(
   "classify",
   {
     file: Argument.String("file").pipe(
-      Argument.withDescription("JSON lines, one error each; standard input when absent"),
+      Argument.withDescription("JSON lines, one error each; standard input when absent or -"),
       Argument.optional
     ),
     score: Flag.Boolean("score").pipe(
@@ -89,7 +89,9 @@ const explain = Command.make(
   "explain",
   {
     error: Flag.String("error").pipe(
-      Flag.withDescription("A JSON file with the error; standard input when no part of it is given either"),
+      Flag.withDescription(
+        "A JSON file with the error, or - for standard input, which is also read when no part of it is given"
+      ),
       Flag.optional
     ),
     status: Flag.Int("status").pipe(Flag.withDescription("Its HTTP status"), Flag.optional),

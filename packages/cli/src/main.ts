@@ -1,18 +1,25 @@
 #!/usr/bin/env node
+import { writeSync } from "node:fs"
 import { NodeRuntime, NodeServices } from "@effect/platform-node"
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 import manifest from "../package.json" with { type: "json" }
 import { outlast } from "./cli.ts"
+import { withUsageErrors } from "./Invocation.ts"
 
-// A reader that has seen enough (`outlast demo | head`) is no error.
+// A reader that has seen enough (`outlast demo | head`) is no error; output that cannot be written is.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") throw error
-  process.kill(process.pid, "SIGINT")
+  if (error.code === "EPIPE") {
+    process.kill(process.pid, "SIGINT")
+    return
+  }
+  writeSync(2, `outlast: the output cannot be written: ${error.message}\n`)
+  process.exit(1)
 })
 
 outlast.pipe(
   Command.run({ version: manifest.version }),
+  withUsageErrors,
   Effect.provide(NodeServices.layer),
   NodeRuntime.runMain
 )

@@ -2,13 +2,13 @@
  * The targets that the strict fake server can stand in for.
  */
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
-import { Anthropic, OpenAi } from "@outlast/providers"
+import { Anthropic, Google, OpenAi } from "@outlast/providers"
 import type { FakeProvider, FaultPlan } from "@outlast/testing"
 import { Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 
 export interface Case {
-  readonly name: "anthropic" | "openai"
+  readonly name: "anthropic" | "openai" | "responses" | "google"
   readonly target: (server: FakeProvider.FakeProvider) => TargetSpec
 }
 
@@ -20,6 +20,14 @@ export const cases: ReadonlyArray<Case> = [
   {
     name: "openai",
     target: (server) => OpenAi.chatModel("gpt-4o", { baseUrl: server.baseUrl("openai") })
+  },
+  {
+    name: "responses",
+    target: (server) => OpenAi.model("gpt-5", { baseUrl: server.baseUrl("openai") })
+  },
+  {
+    name: "google",
+    target: (server) => Google.model("gemini-3-flash", { baseUrl: server.baseUrl("google") })
   }
 ]
 

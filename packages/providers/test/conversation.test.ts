@@ -114,24 +114,26 @@ describe.each(cases)("$name at a strict server", ({ target }) => {
       yield* model.generateText({ ...options, toolChoice: { tool: "weather" } })
       yield* model.generateText({ ...options, toolChoice: { mode: "required", oneOf: ["weather"] } })
       yield* model.generateText({ ...options, toolChoice: { oneOf: ["weather"] } })
-      const [named, required, auto] = (yield* server.requests).map(
-        ({ body }) => body as { tool_choice: unknown }
-      )
-      const kind = (body: typeof named) => JSON.stringify(body?.tool_choice)
-      assert.match(kind(named), /"name":"weather"/)
-      assert.match(kind(required), /any|required/)
-      assert.match(kind(auto), /auto/)
+      const [named, required, auto] = (yield* server.requests).map(({ body }) => {
+        const { tool_choice, toolConfig } = body as { tool_choice?: unknown; toolConfig?: unknown }
+        return JSON.stringify(tool_choice ?? toolConfig)
+      })
+      assert.match(named ?? "", /"name":"weather"|"allowedFunctionNames":\["weather"\]/)
+      assert.match(required ?? "", /any|required/i)
+      assert.match(auto ?? "", /auto/i)
     }).pipe(Effect.provide(WeatherLive))
   )
 
   it.effect("sends the output limit, and reports an answer that it cut", () =>
     Effect.gen(function* () {
-      const server = yield* FakeProvider.make({ plan: { answers } })
-      const { parts, failure } = yield* Support.collect(target(server), "hello", { maxOutputTokens: 3 })
+      const plan = { answers: [{ text: "one two three four ".repeat(5) }] }
+      const server = yield* FakeProvider.make({ plan })
+      const { parts, failure } = yield* Support.collect(target(server), "hello", { maxOutputTokens: 16 })
       assert.isUndefined(failure)
       const finish = parts.at(-1)
       assert(finish?.type === "finish")
       assert.strictEqual(finish.reason, "length")
+      assert.strictEqual(Support.text(parts), "one two three four ".repeat(4).trimEnd())
     })
   )
 

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Anthropic } from "@outlast/providers"
+import { Anthropic, OpenAi } from "@outlast/providers"
 import type { FaultPlan } from "@outlast/testing"
 import { FakeProvider } from "@outlast/testing"
 import { Duration, Effect, Fiber, Stream } from "effect"
@@ -89,19 +89,21 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
       })
       assert.strictEqual(failure?.reason._tag, "Network")
       assert.isUndefined(parts.find(({ type }) => type === "tool-call"))
-      assert.isDefined(parts.find(({ type }) => type === "tool-params-delta"))
+      const begun = parts.some(({ type }) => type === "tool-params-delta")
+      // Gemini gives a call whole, or not at all.
+      assert.strictEqual(begun, name !== "google")
     })
   )
 
   it.effect("makes no tool call of arguments that the output limit cut, and lets that finish stand", () =>
     Effect.gen(function* () {
-      const params = { city: "a city with a rather long name" }
+      const params = { city: "a city with a rather long name".repeat(10) }
       const server = yield* FakeProvider.make({
         plan: { answers: [{ toolCalls: [{ name: "weather", params }] }] }
       })
       const { parts, failure } = yield* Support.collect(target(server), "hello", {
         tools: Object.values(Weather.tools),
-        maxOutputTokens: 2
+        maxOutputTokens: 16
       })
       assert.isUndefined(failure)
       assert.isUndefined(parts.find(({ type }) => type === "tool-call"))
@@ -124,6 +126,76 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
       })
     )
   }
+
+  const streamErrors: Record<string, string> = {
+    rate_limit_error: "RateLimit",
+    api_error: "ServerError",
+    authentication_error: "Auth",
+    invalid_request_error: "Format"
+  }
+  for (const [type, reason] of Object.entries(streamErrors)) {
+    it.effect(`calls ${type} in mid answer ${reason}`, () =>
+      Effect.gen(function* () {
+        const fault = { type: "stream-error", after: 2, error: { type, message: "It went wrong." } } as const
+        const server = yield* FakeProvider.make({ plan: { faults: [{ fault, times: "always" }], answers } })
+        const { parts, failure } = yield* Support.collect(target(server))
+        assert.strictEqual(failure?.reason._tag, reason)
+        assert.strictEqual(Support.text(parts), "The meeting")
+        const whole = yield* Effect.flip(Support.generate(target(server)))
+        assert.strictEqual(whole.reason._tag, reason)
+      })
+    )
+  }
+
+  it.effect(
+    "calls a wrong key Auth, an unknown model ModelNotFound, and too long an input ContextOverflow",
+    () =>
+      Effect.gen(function* () {
+        const spec = target(yield* FakeProvider.make({ plan: { answers } }))
+        const refused: Record<string, Partial<FakeProvider.Options>> = {
+          Auth: { keys: { anthropic: ["other"], openai: ["other"], google: ["other"] } },
+          ModelNotFound: { models: { anthropic: [], openai: [], google: [] } },
+          ContextOverflow: { windows: { [spec.model]: 10 } }
+        }
+        for (const [reason, options] of Object.entries(refused)) {
+          const server = yield* FakeProvider.make({ plan: { answers }, ...options })
+          const failure = yield* Effect.flip(Support.generate(target(server), "hello ".repeat(20)))
+          assert.strictEqual(failure.reason._tag, reason)
+          const stream = yield* Support.collect(target(server), "hello ".repeat(20))
+          assert.strictEqual(stream.failure?.reason._tag, reason)
+        }
+      })
+  )
+
+  it.effect("makes no tool call of arguments that were cut, when the finish reason lies", () =>
+    Effect.gen(function* () {
+      const params = { city: "a city with a rather long name" }
+      const plan = {
+        faults: [{ fault: { type: "finish", reason: "tool-calls", after: 2 } as const }],
+        answers: [{ toolCalls: [{ name: "weather", params }] }]
+      }
+      const server = yield* FakeProvider.make({ plan })
+      const { parts, failure } = yield* Support.collect(target(server), "hello", {
+        tools: Object.values(Weather.tools)
+      })
+      assert.isUndefined(parts.find(({ type }) => type === "tool-call"))
+      // Gemini cannot lie about a call: it would not be there.
+      assert.strictEqual(failure?.evidence.rule, name === "google" ? undefined : "stream/cut-arguments")
+    })
+  )
+
+  it.effect("reports an answer that a filter ended", () =>
+    Effect.gen(function* () {
+      const fault = { type: "finish", reason: "content-filter", after: 2 } as const
+      const server = yield* FakeProvider.make({ plan: { faults: [{ fault, times: "always" }], answers } })
+      const { parts } = yield* Support.collect(target(server))
+      const whole = yield* Support.generate(target(server))
+      for (const finish of [parts.at(-1), whole.at(-1)]) {
+        assert(finish?.type === "finish")
+        assert.strictEqual(finish.reason, "content-filter")
+      }
+    })
+  )
 
   for (const [where, fault] of Object.entries({
     "before the headers": { type: "stall" },
@@ -170,6 +242,24 @@ const closed = (server: FakeProvider.FakeProvider): Effect.Effect<void> =>
           closed(server)
         )
   )
+
+describe("OpenAI Responses", () => {
+  for (const form of ["failed", "flat", "nested"] as const) {
+    for (const after of [0, 2]) {
+      it.effect(`classifies an error in its ${form} form, ${after} deltas in`, () =>
+        Effect.gen(function* () {
+          const error = { type: "rate_limit_error", message: "Slower." }
+          const fault = { type: "stream-error", after, error, form } as const
+          const server = yield* FakeProvider.make({ plan: { faults: [{ fault }], answers } })
+          const spec = OpenAi.model("gpt-5", { baseUrl: server.baseUrl("openai") })
+          const { parts, failure } = yield* Support.collect(spec)
+          assert.strictEqual(failure?.reason._tag, "RateLimit")
+          assert.isUndefined(parts.find(({ type }) => type === "error" || type === "finish"))
+        })
+      )
+    }
+  }
+})
 
 describe("Anthropic", () => {
   for (const [what, event] of Object.entries({

@@ -1,39 +1,80 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Anthropic } from "@outlast/providers"
+import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import { Anthropic, Google, OpenAi } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
-import { Effect, Schema, Stream } from "effect"
-import { Chat, LanguageModel, Tool, Toolkit } from "effect/ai"
+import { Effect, Redacted, Ref, Stream } from "effect"
+import { Chat, LanguageModel } from "effect/ai"
+import { Weather } from "./cases.ts"
 import * as Support from "./support.ts"
 
-// The server signs thinking over the conversation before it, and refuses what was lost or changed.
+// The servers sign and encrypt what the models think, and refuse what was lost or changed.
 
-const Weather = Toolkit.make(
-  Tool.make("weather", { parameters: Schema.Struct({ city: Schema.String }), success: Schema.String })
-)
 const WeatherLive = Weather.toLayer({ weather: () => Effect.succeed("sunny") })
 
 const plan = {
   answers: [
-    { reasoning: "I need the weather.", toolCalls: [{ name: "weather", params: { city: "Rome" } }] },
+    {
+      reasoning: "I need the weather.",
+      toolCalls: [
+        { name: "weather", params: { city: "Rome" } },
+        { name: "weather", params: { city: "Oslo" } }
+      ]
+    },
+    { reasoning: "And once more.", toolCalls: [{ name: "weather", params: { city: "Bonn" } }] },
     { reasoning: "It is sunny.", text: "Sunny." },
     { text: "Bye." }
   ]
 }
 
-const models = {
-  "claude-sonnet-4-5": { thinking: { type: "enabled", budgetTokens: 1_024 } },
-  "claude-opus-5-5": { thinking: { type: "adaptive", display: "summarized" } },
-  // The thinking is not shown, its signature comes all the same.
-  "claude-haiku-5-5": { thinking: { type: "adaptive", display: "omitted" } }
-} as const
+interface Case {
+  readonly target: (server: FakeProvider.FakeProvider) => TargetSpec
+  /** What the last request carries of each answer before it. */
+  readonly carried: RegExp
+  /** How often. */
+  readonly times: number
+}
 
-describe.each(Object.entries(models))("thinking of %s", (id, providerOptions) => {
+const claude = (id: string, thinking: object): Case => ({
+  target: (server) =>
+    Anthropic.model(id, { baseUrl: server.baseUrl("anthropic"), providerOptions: { thinking } as object }),
+  carried: /"signature":"./g,
+  times: 3
+})
+
+const gemini = (id: string, times: number): Case => ({
+  target: (server) =>
+    Google.model(id, {
+      baseUrl: server.baseUrl("google"),
+      providerOptions: { thinkingConfig: { includeThoughts: true } }
+    }),
+  carried: /"thoughtSignature":"(?!skip)/g,
+  times
+})
+
+const gpt = (id: string, times: number, providerOptions: object = {}): Case => ({
+  target: (server) => OpenAi.model(id, { baseUrl: server.baseUrl("openai"), providerOptions }),
+  carried: times === 0 ? /"type":"item_reference","id":"rs_/g : /"encrypted_content":"./g,
+  times: times === 0 ? 3 : times
+})
+
+const models: Record<string, Case> = {
+  "claude-sonnet-4-5": claude("claude-sonnet-4-5", { type: "enabled", budgetTokens: 1_024 }),
+  "claude-opus-5-5": claude("claude-opus-5-5", { type: "adaptive", display: "summarized" }),
+  // The thinking is not shown, its signature comes all the same.
+  "claude-haiku-5-5": claude("claude-haiku-5-5", { type: "adaptive", display: "omitted" }),
+  "gemini-3-flash": gemini("gemini-3-flash", 3),
+  // Signs nothing, and demands nothing.
+  "gemini-2.5-flash": gemini("gemini-2.5-flash", 0),
+  "gpt-5": gpt("gpt-5", 3),
+  "gpt-5 that stores": gpt("gpt-5", 0, { store: true })
+}
+
+describe.each(Object.entries(models))("thinking of %s", (_, { target, carried, times }) => {
   for (const streaming of [false, true]) {
-    it.effect(`survives three turns, streaming ${streaming}`, () =>
+    it.effect(`survives four turns, streaming ${streaming}`, () =>
       Effect.gen(function* () {
         const server = yield* FakeProvider.make({ plan })
-        const spec = Anthropic.model(id, { baseUrl: server.baseUrl("anthropic"), providerOptions })
-        const model = yield* Support.languageModel(spec, { maxOutputTokens: 4_000 })
+        const model = yield* Support.languageModel(target(server), { maxOutputTokens: 4_000 })
         const chat = yield* Chat.empty
         const say = (prompt: string | []) => {
           const options = { prompt, toolkit: Weather }
@@ -42,14 +83,37 @@ describe.each(Object.entries(models))("thinking of %s", (id, providerOptions) =>
             : chat.generateText(options)
           return Effect.provideService(turn, LanguageModel.LanguageModel, model)
         }
-        yield* say("weather in Rome?")
+        yield* say("weather in Rome and Oslo?")
+        yield* say([])
         yield* say([])
         yield* say("bye")
-        const outcomes = (yield* server.requests).map(({ outcome }) => outcome.type)
-        assert.deepStrictEqual(outcomes, ["answer", "answer", "answer"])
-        const last = JSON.stringify((yield* server.requests)[2]?.body)
-        assert.strictEqual(last.match(/"signature":"./g)?.length, 2)
+        const requests = yield* server.requests
+        assert.deepStrictEqual(
+          requests.map(({ outcome }) => outcome.type),
+          ["answer", "answer", "answer", "answer"]
+        )
+        assert.strictEqual(JSON.stringify(requests[3]?.body).match(carried)?.length ?? 0, times)
       }).pipe(Effect.provide(WeatherLive))
     )
   }
+})
+
+describe("thinking that another organisation made", () => {
+  it.effect("is refused by Responses", () =>
+    Effect.gen(function* () {
+      const server = yield* FakeProvider.make({ plan, organisation: (key) => key })
+      const spec = OpenAi.model("gpt-5", { baseUrl: server.baseUrl("openai") })
+      const chat = yield* Chat.empty
+      const model = yield* Support.languageModel(spec)
+      yield* chat
+        .generateText({ prompt: "weather?", toolkit: Weather })
+        .pipe(Effect.provideService(LanguageModel.LanguageModel, model))
+      const prompt = yield* Ref.get(chat.history)
+      const other = { key: Redacted.make("sk-other-0123456789abcdef") }
+      const failure = yield* Effect.flip(Support.generate(spec, prompt, other))
+      assert.deepInclude(failure.reason, { _tag: "Format", side: "request" })
+      const [, refused] = yield* server.requests
+      assert.deepInclude(refused?.outcome, { type: "refused", rule: "encrypted-content" })
+    }).pipe(Effect.provide(WeatherLive))
+  )
 })

@@ -72,6 +72,23 @@ export const positiveInteger = (
 export const share = (module: string, field: string, n: number): number =>
   number(module, field, n, { min: 0, max: 1 })
 
+/** One of some words: what a type says, for options that come from a file. */
+export const oneOf = <const Word extends string>(
+  module: string,
+  field: string,
+  value: Word,
+  words: ReadonlyArray<Word>
+): Word => {
+  if (words.includes(value)) return value
+  throw new InvalidOption(module, field, value, words.map((word) => `"${word}"`).join(" or "))
+}
+
+/** A boolean. */
+export const flag = (module: string, field: string, value: boolean): boolean => {
+  check(typeof value === "boolean", module, field, value, "true or false")
+  return value
+}
+
 /** Both ends belong to the range. */
 export interface DurationRange {
   /** Default: 0. */
@@ -91,9 +108,13 @@ export const duration = (
   input: Duration.Input,
   range: DurationRange = {}
 ): Duration.Duration => {
-  const min = Duration.fromInputUnsafe(range.min ?? Duration.zero)
+  const min = range.min === undefined ? Duration.zero : Duration.fromInputUnsafe(range.min)
   const max = range.max === undefined ? undefined : Duration.fromInputUnsafe(range.max)
-  const parsed = hasNaN(input) ? undefined : Option.getOrUndefined(Duration.fromInput(input))
+  const parsed = Duration.isDuration(input)
+    ? input
+    : hasNaN(input)
+      ? undefined
+      : Option.getOrUndefined(Duration.fromInput(input))
   if (
     parsed !== undefined &&
     Duration.isGreaterThanOrEqualTo(parsed, min) &&
@@ -136,10 +157,7 @@ const inRange = (
 const hasNaN = (input: Duration.Input): boolean =>
   typeof input === "number"
     ? Number.isNaN(input)
-    : typeof input === "object" &&
-      input !== null &&
-      !Duration.isDuration(input) &&
-      Object.values(input).some(Number.isNaN)
+    : typeof input === "object" && input !== null && Object.values(input).some(Number.isNaN)
 
 const show = (value: unknown): string =>
   Duration.isDuration(value) ? Duration.format(value) : Formatter.format(value)

@@ -1,6 +1,7 @@
 /**
- * An HTTP server on this machine that stands in for Anthropic and OpenAI, and follows a `FaultPlan`.
+ * An HTTP server on this machine that stands in for Anthropic, OpenAI and Google, and follows a `FaultPlan`.
  *
+ * It speaks Anthropic Messages, OpenAI Chat Completions and Responses, and Gemini's `generateContent`.
  * It is strict: it refuses what the real APIs refuse, with the same status and body, so that a request which
  * would fail at the provider fails in a test. Only requests that are accepted reach the plan. Answers are as
  * the APIs send them, with unknown fields, keep-alives, and chunks that break inside lines and characters.
@@ -9,7 +10,8 @@
  * Closing the scope destroys every socket and interrupts every answer.
  *
  * It is no model: answers come from the plan, tokens are estimated at four characters each, reasoning is sent
- * whether or not the request asked for it. There is no TLS and no limit of its own on rates.
+ * whether or not the request asked for it. There is no TLS and no limit of its own on rates. What the Responses
+ * API stores is kept as long as the server is.
  *
  * **Example** (A server that is overloaded once)
  *
@@ -29,13 +31,15 @@ import * as FaultPlan from "./FaultPlan.ts"
 import { anthropic } from "./server/anthropic.ts"
 import type { Connection } from "./server/Connection.ts"
 import * as Connection_ from "./server/Connection.ts"
+import { google } from "./server/google.ts"
 import { openai } from "./server/openai.ts"
 import * as Play from "./server/play.ts"
+import { responses } from "./server/responses.ts"
 import { parse } from "./server/shape.ts"
-import type { Accepted, Context, Refusal, Wire } from "./server/Wire.ts"
+import type { Accepted, Context, Kept, ReadOptions, Refusal, Wire } from "./server/Wire.ts"
 
 /** The wire formats that the server speaks. */
-export const wires: ReadonlyArray<Wire> = [anthropic, openai]
+export const wires: ReadonlyArray<Wire> = [anthropic, openai, responses, google]
 
 export type Provider = Wire["provider"]
 
@@ -47,6 +51,11 @@ export interface Options {
   readonly keys?: Partial<Record<Provider, ReadonlyArray<string>>>
   /** The models that exist. By default, every model does. */
   readonly models?: Partial<Record<Provider, ReadonlyArray<string>>>
+  /**
+   * Whose key it is. Encrypted reasoning, stored items and the thinking of some models are of use only to the
+   * organisation for which they were made. By default, all keys are of one.
+   */
+  readonly organisation?: (key: string) => string
   /** Context windows in tokens, by model. By default there is no limit. */
   readonly windows?: Readonly<Record<string, number>>
 }
@@ -70,7 +79,7 @@ export interface RecordedRequest {
   /** Empty where the path belongs to none. */
   readonly provider: string
   readonly path: string
-  /** Empty where the body names none. */
+  /** Empty where the request names none. */
   readonly model: string
   /** The last four characters, behind an ellipsis; empty without a key. */
   readonly key: string
@@ -105,6 +114,7 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
     // Written in place: a copy for each request would cost the square of their number.
     const requests: Array<RecordedRequest> = []
     const arrivals = yield* PubSub.unbounded<RecordedRequest>({ replay: Infinity })
+    const kept = new Map<string, Kept>()
 
     const record = (request: Omit<RecordedRequest, "index" | "closedByClient">) =>
       Effect.suspend(() => {
@@ -124,12 +134,14 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
         if (text === undefined) return
         const time = yield* Clock.currentTimeMillis
         const wire = wireOf(connection)
-        const key = wire?.key(connection.headers)
+        const key = wire?.key(connection)
+        const organisation = organisationOf(key, options)
+        const contextAt = (index: number) => contextOf(index, time, organisation)
         const body = parse(text)
         const arrived = {
           provider: wire?.provider ?? "",
           path: connection.path,
-          model: modelIn(body),
+          model: wire?.modelIn?.(pathBelow(wire, connection)) ?? modelIn(body),
           key: key === undefined ? "" : `…${key.slice(-4)}`,
           streaming: false,
           time,
@@ -141,15 +153,14 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
           yield* record({ ...arrived, outcome: { type: "refused", rule: "path", status: 404, message } })
           return yield* Play.failure(connection, 404, "not_found_error", message)
         }
-        const read = readRequest(wire, key, connection, text, options)
+        const read = readRequest(wire, key, connection, text, options, {
+          organisation,
+          kept: (id) => kept.get(`${organisation} ${id}`)
+        })
         if (read.refused) {
           const { rule, status, message } = read
           const index = yield* record({ ...arrived, outcome: { type: "refused", rule, status, message } })
-          return yield* watched(
-            connection,
-            index,
-            Play.refusal(connection, wire, read, contextOf(index, time))
-          )
+          return yield* watched(connection, index, Play.refusal(connection, wire, read, contextAt(index)))
         }
         const { streaming } = read
         const exit = yield* Effect.exit(runner.next({ ...read, provider: wire.provider, key }))
@@ -160,7 +171,12 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
         }
         const reply = exit.value
         const index = yield* record({ ...arrived, streaming, outcome: outcomeOf(reply) })
-        const response = Play.reply(connection, wire, read, reply, contextOf(index, time))
+        if (reply.type === "speech" && reply.end.type === "finish") {
+          for (const [id, items] of read.keeps?.(reply, contextAt(index)) ?? []) {
+            kept.set(`${organisation} ${id}`, items)
+          }
+        }
+        const response = Play.reply(connection, wire, read, reply, contextAt(index))
         return yield* watched(connection, index, response)
       })
 
@@ -199,30 +215,49 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     return {
       url,
-      baseUrl: (provider) => `${url}/${provider}/v1`,
+      baseUrl: (provider) => `${url}${bases[provider]}`,
       requests: Effect.sync(() => requests.slice()),
       arrivals: Stream.fromPubSub(arrivals),
       kill
     }
   })
 
-const served = wires.map(({ base, path }) => `POST ${base}${path}`).join(" and ")
+const bases: Readonly<Record<Provider, string>> = {
+  anthropic: anthropic.base,
+  openai: openai.base,
+  google: google.base
+}
 
-const wireOf = ({ method, path }: Connection): Wire | undefined =>
-  method === "POST" ? wires.find((wire) => path === `${wire.base}${wire.path}`) : undefined
+const served = wires.flatMap(({ base, paths }) => paths.map((path) => `POST ${base}${path}`)).join(", ")
+
+const wireOf = (connection: Connection): Wire | undefined =>
+  connection.method === "POST"
+    ? wires.find(
+        (wire) =>
+          connection.path.startsWith(`${wire.base}/`) &&
+          wire.serves({ path: pathBelow(wire, connection), query: connection.query })
+      )
+    : undefined
+
+const pathBelow = (wire: Wire, { path }: Connection): string => path.slice(wire.base.length)
+
+const organisationOf = (key: string | undefined, { organisation }: Options): string =>
+  (key === undefined ? undefined : organisation?.(key)) ?? "outlast"
 
 const readRequest = (
   wire: Wire,
   key: string | undefined,
-  { headers }: Connection,
+  connection: Connection,
   body: string,
-  options: Options
+  options: Options,
+  memory: Pick<ReadOptions, "organisation" | "kept">
 ): Accepted | Refusal => {
   const keys = options.keys?.[wire.provider]
   if (key === undefined || keys?.includes(key) === false) return wire.refuseKey(key)
   return wire.read(
-    { headers, body },
+    { path: pathBelow(wire, connection), query: connection.query, headers: connection.headers, body },
     {
+      ...memory,
       strict: options.strict ?? true,
       models: options.models?.[wire.provider],
       window: (model) => options.windows?.[model]
@@ -246,10 +281,11 @@ const brokenBy = (error: unknown) => {
   } as const
 }
 
-const contextOf = (index: number, now: number): Context => ({
+const contextOf = (index: number, now: number, organisation: string): Context => ({
   index,
   requestId: `req_${String(index).padStart(24, "0")}`,
-  now
+  now,
+  organisation
 })
 
 const modelIn = (body: Schema.Json | undefined): string => {

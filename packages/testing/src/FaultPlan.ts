@@ -66,11 +66,16 @@ export const Fault = Schema.Union([
     after: Schema.optionalKey(After),
     keepAlive: Schema.optionalKey(Millis)
   }),
-  /** An error event inside a 200 stream, which then closes. A request without stream gets it as a status. */
+  /**
+   * An error event inside a 200 stream, which then closes. A request without stream gets it as a status.
+   * Types are Anthropic's words; other wire formats translate those that they have a word for.
+   */
   Schema.Struct({
     type: Schema.Literal("stream-error"),
     after: After,
-    error: Schema.Struct({ type: Schema.NonEmptyString, message: Schema.String })
+    error: Schema.Struct({ type: Schema.NonEmptyString, message: Schema.String }),
+    /** The event in which the Responses API says it. Default `failed`; others have one event only. */
+    form: Schema.optionalKey(Schema.Literals(["failed", "flat", "nested"]))
   }),
   /** Every delta takes so many milliseconds. The answer is complete. */
   Schema.Struct({ type: Schema.Literal("slow"), delay: Millis }),
@@ -261,7 +266,8 @@ const reply = (plan: FaultPlan, fault: Fault | undefined, request: Request): Rep
       break
     }
     case "stream-error":
-      if (!request.streaming) return { ...respond, status: statusOf(fault.error.type), error: fault.error }
+      if (!request.streaming)
+        return { ...respond, status: statusOf(fault.error.type, request), error: fault.error }
   }
   if (due.answer === undefined) {
     const has =
@@ -329,8 +335,8 @@ const endOf = (fault: Fault | undefined, finish: FinishReason): End => {
   }
 }
 
-/** The status that goes with an error type, for both vendors. */
-const statusOf = (type: string): number => {
+/** The status that goes with an error type. Anthropic has one of its own for overload. */
+const statusOf = (type: string, { provider }: Request): number => {
   const statuses: Record<string, number | undefined> = {
     invalid_request_error: 400,
     authentication_error: 401,
@@ -340,7 +346,7 @@ const statusOf = (type: string): number => {
     rate_limit_error: 429,
     insufficient_quota: 429,
     timeout_error: 504,
-    overloaded_error: 529
+    overloaded_error: provider === "openai" || provider === "google" ? 503 : 529
   }
   return statuses[type] ?? 500
 }

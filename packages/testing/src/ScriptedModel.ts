@@ -30,10 +30,12 @@ import * as FaultPlan from "./FaultPlan.ts"
 import * as Parts from "./plan/parts.ts"
 import { estimate, messagesOf } from "./plan/prompt.ts"
 import * as Anthropic from "./server/anthropic/errors.ts"
+import * as Google from "./server/google/errors.ts"
+import { lowerCased } from "./server/play.ts"
 import * as OpenAi from "./server/openai/errors.ts"
 
 export interface Options {
-  /** `openai` speaks OpenAI's error bodies, every other name Anthropic's. */
+  /** `openai` and `google` speak their own error bodies, every other name Anthropic's. */
   readonly provider: string
   readonly model: string
   readonly plan: FaultPlan.FaultPlan | FaultPlan.Runner
@@ -153,11 +155,7 @@ const failuresOf = (provider: string, key: string | undefined) => {
   const unanswered = (reply: Respond | Nothing): Effect.Effect<never, ProviderFailure> => {
     if (reply.type === "nothing") return reply.reset ? broken : Effect.never
     const { status, headers, error } = reply
-    const body =
-      reply.body ??
-      (provider === "openai"
-        ? OpenAi.errorOf(status, error)
-        : Anthropic.errorOf(status, error, "req_scripted"))
+    const body = reply.body ?? errorsOf(provider).errorOf(status, error, "req_scripted", lowerCased(headers))
     return classified({
       message: `HTTP ${status}`,
       statusCode: status,
@@ -167,3 +165,6 @@ const failuresOf = (provider: string, key: string | undefined) => {
   }
   return { classified, broken, unanswered }
 }
+
+const errorsOf = (provider: string) =>
+  provider === "openai" ? OpenAi : provider === "google" ? Google : Anthropic

@@ -5,9 +5,8 @@ import { TestClock } from "effect/testing"
 import { FakeProvider } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
 import { pieces } from "@outlast/testing/server/Connection"
-import { events, hello, open, post, readAll } from "./http.ts"
-
-const providers = ["anthropic", "openai"] as const
+import type { Api } from "./http.ts"
+import { apis, events, hello, open, post, readAll, textIn } from "./http.ts"
 
 const answers = [{ text: "one two three four" }]
 const serving = (faults: ReadonlyArray<FaultPlan.Fault>, options: Partial<FakeProvider.Options> = {}) =>
@@ -15,13 +14,42 @@ const serving = (faults: ReadonlyArray<FaultPlan.Fault>, options: Partial<FakePr
 
 /** The texts of a stream. */
 const texts = (text: string): ReadonlyArray<string> =>
-  events(text).flatMap((event) => {
-    const delta = event.delta?.text ?? event.choices?.[0]?.delta.content
-    return typeof delta === "string" && delta !== "" ? [delta] : []
-  })
+  events(text)
+    .map(textIn)
+    .filter((delta) => delta !== "")
 
-const streamed = (server: FakeProvider.FakeProvider, provider: FakeProvider.Provider) =>
-  Effect.promise(async () => readAll(await open(server, provider, { ...hello[provider], stream: true })))
+const streamed = (server: FakeProvider.FakeProvider, api: Api) =>
+  Effect.promise(async () => readAll(await open(server, api, { ...hello[api], stream: true })))
+
+/** What only a stream has that came to its end. */
+const ends: Record<Api, string> = {
+  anthropic: "event: message_stop",
+  openai: "data: [DONE]",
+  responses: "event: response.completed",
+  google: `"finishReason":"STOP"`
+}
+
+const keepAlives: Record<Api, string> = {
+  anthropic: "event: ping",
+  openai: ": keep-alive",
+  responses: "event: keepalive",
+  google: ": keep-alive"
+}
+
+const overloads: Record<Api, object> = {
+  anthropic: { type: "overloaded_error", message: "Overloaded" },
+  openai: { type: "overloaded_error", message: "Overloaded" },
+  responses: { code: "slow_down", message: "Overloaded" },
+  google: { code: 503, status: "UNAVAILABLE", message: "Overloaded" }
+}
+
+const openaiHeaders = ["x-request-id", "openai-organization", "x-ratelimit-reset-tokens"]
+const responseHeaders: Record<Api, ReadonlyArray<string>> = {
+  anthropic: ["request-id", "anthropic-ratelimit-tokens-reset"],
+  openai: openaiHeaders,
+  responses: openaiHeaders,
+  google: ["x-gemini-service-tier"]
+}
 
 /** Moves the virtual clock for as long as the effect needs. */
 const whileTimePasses = <A>(effect: Effect.Effect<A>) =>
@@ -35,7 +63,7 @@ const whileTimePasses = <A>(effect: Effect.Effect<A>) =>
     )
   )
 
-for (const provider of providers) {
+for (const provider of apis) {
   describe(`${provider} streams`, () => {
     it.live("come in deltas, with an end", () =>
       Effect.gen(function* () {
@@ -43,7 +71,7 @@ for (const provider of providers) {
         const { text, broken } = yield* streamed(server, provider)
         assert.isFalse(broken)
         assert.deepStrictEqual(texts(text), ["one", " two", " three", " four"])
-        assert.include(text, provider === "anthropic" ? "event: message_stop" : "data: [DONE]")
+        assert.include(text, ends[provider])
       }).pipe(Effect.scoped)
     )
     it.live("are cut without a word", () =>
@@ -52,7 +80,8 @@ for (const provider of providers) {
         const { text, broken } = yield* streamed(server, provider)
         assert.isFalse(broken)
         assert.deepStrictEqual(texts(text), ["one", " two"])
-        assert.notInclude(text, provider === "anthropic" ? "message_delta" : "[DONE]")
+        assert.notInclude(text, ends[provider])
+        assert.notInclude(text, "message_delta")
       }).pipe(Effect.scoped)
     )
     it.live("are reset after what was said has arrived", () =>
@@ -70,7 +99,8 @@ for (const provider of providers) {
         const { text, broken } = yield* streamed(server, provider)
         assert.isFalse(broken)
         assert.deepStrictEqual(texts(text), ["one"])
-        assert.deepInclude(events(text).at(-1).error, error)
+        const last = events(text).at(-1)
+        assert.deepInclude(last.error ?? last.response.error, overloads[provider])
       }).pipe(Effect.scoped)
     )
     it.effect("are slow in the time of the Clock", () =>
@@ -91,7 +121,7 @@ for (const provider of providers) {
             let text = ""
             for await (const chunk of response.body!) {
               text += Buffer.from(chunk).toString("latin1")
-              if (text.split(provider === "anthropic" ? "event: ping" : ": keep-alive").length > 4) break
+              if (text.split(keepAlives[provider]).length > 4) break
             }
             return text
           })
@@ -115,11 +145,7 @@ for (const provider of providers) {
         assert.strictEqual(limited.status, 429)
         assert.strictEqual(limited.headers.get("retry-after"), "7")
         assert.isString(limited.body.error.message)
-        const names = {
-          anthropic: ["request-id", "anthropic-ratelimit-tokens-reset"],
-          openai: ["x-request-id", "x-ratelimit-reset-tokens"]
-        }
-        for (const name of names[provider]) assert.isNotNull(limited.headers.get(name))
+        for (const name of responseHeaders[provider]) assert.isNotNull(limited.headers.get(name))
         const page = yield* ask
         assert.deepStrictEqual([page.status, page.headers.get("content-type")], [502, "text/html"])
         assert.deepStrictEqual((yield* ask).body, { mine: true })
@@ -320,7 +346,13 @@ describe("the server", () => {
       const response = yield* Effect.promise(() => fetch(`${server.url}/v1/messages`, { method: "POST" }))
       assert.strictEqual(response.status, 404)
       const text = yield* Effect.promise(() => response.text())
-      assert.include(text, "POST /anthropic/v1/messages and POST /openai/v1/chat/completions")
+      for (const path of [
+        "/anthropic/v1/messages",
+        "/openai/v1/responses",
+        ":streamGenerateContent?alt=sse"
+      ]) {
+        assert.include(text, path)
+      }
       const [request] = yield* server.requests
       assert.deepInclude(request?.outcome, { type: "refused", rule: "path", status: 404 })
       assert.strictEqual(request?.path, "/v1/messages")

@@ -182,6 +182,11 @@ describe("what a fault does", () => {
       status: 529,
       error
     })
+    // Only Anthropic has a status of its own for overload.
+    for (const provider of ["openai", "google"]) {
+      const request = { streaming: false, provider }
+      assert.deepInclude(struck({ type: "stream-error", after: 1, error }, request), { status: 503 })
+    }
   })
   it("lies about the end, and ends early when it is told to", () => {
     assert.deepStrictEqual(struck({ type: "finish", reason: "stop" }), [

@@ -452,7 +452,7 @@ describe("Anthropic refuses", () => {
   }
 
   it("every rule has a case", () => {
-    const elsewhere = ["thinking-edited", "thinking-bound"]
+    const elsewhere = ["thinking-edited", "thinking-account", "thinking-bound"]
     const covered = new Set([...cases.map(({ rule }) => rule), ...elsewhere])
     assert.deepStrictEqual(
       rules.map(({ name }) => name).filter((name) => !covered.has(name)),
@@ -608,6 +608,22 @@ describe("Anthropic thinking blocks", () => {
       })
       assert.strictEqual(status, 200, answer)
     })
+  )
+  it.live("are of use to no other account, on models that bind them to one", () =>
+    withServer({ organisation: (key) => key }, (server) =>
+      Effect.gen(function* () {
+        const statuses = Effect.fnUntraced(function* (model: string) {
+          const body = { ...hello.anthropic, model, messages: [user("hello")] as Array<any> }
+          const first = yield* post(server, "anthropic", body)
+          body.messages.push(assistant(first.body.content), user("and?"))
+          const own = yield* post(server, "anthropic", body)
+          const other = yield* post(server, "anthropic", body, { "x-api-key": "sk-other" })
+          return [own.status, other.status]
+        })
+        assert.deepStrictEqual(yield* statuses("claude-sonnet-5-5"), [200, 400])
+        assert.deepStrictEqual(yield* statuses("claude-opus-5-5"), [200, 200])
+      })
+    )
   )
   it.live("of another model are dropped without an error", () =>
     Effect.gen(function* () {

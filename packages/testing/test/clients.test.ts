@@ -37,7 +37,9 @@ const models = {
   anthropic: (server: FakeProvider.FakeProvider, model = "claude-sonnet-4-5") =>
     createAnthropic({ baseURL: server.baseUrl("anthropic"), apiKey: "sk-test" })(model),
   openai: (server: FakeProvider.FakeProvider, model = "gpt-4.1") =>
-    createOpenAI({ baseURL: server.baseUrl("openai"), apiKey: "sk-test" }).chat(model)
+    createOpenAI({ baseURL: server.baseUrl("openai"), apiKey: "sk-test" }).chat(model),
+  responses: (server: FakeProvider.FakeProvider, model = "gpt-5") =>
+    createOpenAI({ baseURL: server.baseUrl("openai"), apiKey: "sk-test" }).responses(model)
 }
 type Model = ReturnType<(typeof models)["anthropic"]>
 type CallOptions = Parameters<Model["doGenerate"]>[0]
@@ -117,9 +119,9 @@ const converse = async (
 }
 
 for (const [way, say] of Object.entries(ways)) {
-  for (const provider of ["anthropic", "openai"] as const) {
+  for (const provider of ["anthropic", "openai", "responses"] as const) {
     describe(`${provider}, ${way}`, () => {
-      const reasons = provider === "anthropic"
+      const reasons = provider !== "openai"
       const checked = (name: string, modelName: string, options: Partial<CallOptions>) =>
         it.live(name, () =>
           Effect.gen(function* () {
@@ -168,6 +170,9 @@ for (const [way, say] of Object.entries(ways)) {
         checked("a conversation with a model that binds its thinking", "claude-opus-5-5", {
           reasoning: "high"
         })
+      } else if (provider === "responses") {
+        checked("a conversation that is stored", "gpt-5", { reasoning: "high" })
+        checked("a conversation that is not", "gpt-5", { providerOptions: { openai: { store: false } } })
       } else {
         checked("a conversation", "gpt-4.1", {})
       }

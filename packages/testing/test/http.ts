@@ -2,30 +2,59 @@
 import { Effect } from "effect"
 import type { FakeProvider, Provider } from "@outlast/testing/FakeProvider"
 
+/** The wire formats. `openai` is Chat Completions. */
+export type Api = "anthropic" | "openai" | "responses" | "google"
+
+export const apis: ReadonlyArray<Api> = ["anthropic", "openai", "responses", "google"]
+
+export const providerOf: Record<Api, Provider> = {
+  anthropic: "anthropic",
+  openai: "openai",
+  responses: "openai",
+  google: "google"
+}
+
 export interface Response {
   readonly status: number
   readonly headers: Headers
   /** Parsed where it is JSON. */
-  readonly body: any // tests look into bodies of both vendors
+  readonly body: any // tests look into bodies of all vendors
   readonly text: string
 }
 
-const headersOf: Record<Provider, Record<string, string>> = {
+const bearer = { authorization: "Bearer sk-test" }
+const headersOf: Record<Api, Record<string, string>> = {
   anthropic: { "x-api-key": "sk-test", "anthropic-version": "2023-06-01" },
-  openai: { authorization: "Bearer sk-test" }
+  openai: bearer,
+  responses: bearer,
+  google: { "x-goog-api-key": "sk-test" }
 }
 
-const pathOf: Record<Provider, string> = { anthropic: "/messages", openai: "/chat/completions" }
+const pathOf: Record<Exclude<Api, "google">, string> = {
+  anthropic: "/messages",
+  openai: "/chat/completions",
+  responses: "/responses"
+}
+
+/** Gemini has the model and the stream in its path; here they stand in the body, as for the others. */
+const addressed = (api: Api, body: unknown): readonly [path: string, body: unknown] => {
+  if (api !== "google") return [pathOf[api], body]
+  const { model = "gemini-3-flash", stream = false, ...rest } = body as Record<string, unknown>
+  const method = stream === true ? "streamGenerateContent?alt=sse" : "generateContent"
+  return [`/models/${String(model)}:${method}`, rest]
+}
 
 export const open = (
   server: FakeProvider,
-  provider: Provider,
-  body: unknown,
+  api: Api,
+  content: unknown,
   headers: Record<string, string | undefined> = {},
   signal?: AbortSignal
 ): Promise<globalThis.Response> => {
-  const all = { "content-type": "application/json", ...headersOf[provider], ...headers }
-  return fetch(server.baseUrl(provider) + pathOf[provider], {
+  const all = { "content-type": "application/json", ...headersOf[api], ...headers }
+  const [path, body] =
+    typeof content === "string" ? [addressed(api, {})[0], content] : addressed(api, content)
+  return fetch(server.baseUrl(providerOf[api]) + path, {
     method: "POST",
     headers: Object.fromEntries(Object.entries(all).flatMap(([k, v]) => (v === undefined ? [] : [[k, v]]))),
     body: typeof body === "string" ? body : JSON.stringify(body),
@@ -35,12 +64,12 @@ export const open = (
 
 export const post = (
   server: FakeProvider,
-  provider: Provider,
+  api: Api,
   body: unknown,
   headers: Record<string, string | undefined> = {}
 ): Effect.Effect<Response> =>
   Effect.promise(async () => {
-    const response = await open(server, provider, body, headers)
+    const response = await open(server, api, body, headers)
     const text = await response.text()
     let json: unknown
     try {
@@ -69,7 +98,7 @@ export const readAll = async (response: globalThis.Response): Promise<Read> => {
 
 /** The data of each complete event; `[DONE]` and comments are left out. */
 export const events = (text: string): ReadonlyArray<any> =>
-  // tests look into events of both vendors
+  // tests look into events of all vendors
   text
     .slice(0, text.lastIndexOf("\n\n") + 2)
     .split("\n\n")
@@ -79,11 +108,22 @@ export const events = (text: string): ReadonlyArray<any> =>
     .map((data) => JSON.parse(data))
 
 /** The smallest request that is right. */
-export const hello: Record<Provider, Record<string, unknown>> = {
+export const hello: Record<Api, Record<string, unknown>> = {
   anthropic: {
     model: "claude-sonnet-4-5",
     max_tokens: 1024,
     messages: [{ role: "user", content: "hello" }]
   },
-  openai: { model: "gpt-4.1", messages: [{ role: "user", content: "hello" }] }
+  openai: { model: "gpt-4.1", messages: [{ role: "user", content: "hello" }] },
+  responses: { model: "gpt-5", input: [{ role: "user", content: "hello" }] },
+  google: { model: "gemini-3-flash", contents: [{ role: "user", parts: [{ text: "hello" }] }] }
+}
+
+/** The text that one event of a stream adds. */
+export const textIn = (event: any): string => {
+  // tests look into events of all vendors
+  if (event.type === "response.output_text.delta") return event.delta
+  const parts: ReadonlyArray<any> = event.candidates?.[0]?.content?.parts ?? []
+  const said = parts.map(({ text = "", thought }) => (thought === true ? "" : text)).join("")
+  return event.delta?.text ?? event.choices?.[0]?.delta.content ?? said
 }

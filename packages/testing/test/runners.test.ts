@@ -5,7 +5,8 @@ import { Effect, Exit, Cause, Redacted, Stream } from "effect"
 import { IdGenerator, Prompt } from "effect/ai"
 import { FakeProvider, ScriptedModel } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
-import { events, hello, open, readAll } from "./http.ts"
+import type { Api } from "./http.ts"
+import { apis, events, hello, open, providerOf, readAll, textIn } from "./http.ts"
 
 // One plan, two runners: the sequence of what a caller hears must be the same.
 
@@ -43,32 +44,51 @@ const finishes: Record<string, string> = {
   tool_use: "tool-calls",
   refusal: "content-filter",
   tool_calls: "tool-calls",
-  content_filter: "content-filter"
+  content_filter: "content-filter",
+  max_output_tokens: "length",
+  MAX_TOKENS: "length",
+  SAFETY: "content-filter",
+  // The plan has an answer with a call, and no end with one that is not said: these mean that it was made.
+  STOP: "tool-calls",
+  completed: "tool-calls"
 }
 
-const overHttp = (server: FakeProvider.FakeProvider, provider: FakeProvider.Provider, streaming: boolean) =>
+/** What an answer that is not streamed says, or one event. */
+const saidIn = (part: any, streaming: boolean): string =>
+  streaming
+    ? textIn(part)
+    : ((part.content ?? part.output?.flatMap(({ content = [] }: any) => content))
+        ?.map((block: any) => block.text ?? "")
+        .join("") ??
+      part.choices?.[0]?.message?.content ??
+      textIn(part))
+
+const reasonIn = (part: any): unknown => {
+  const response = part.response ?? part
+  return (
+    part.delta?.stop_reason ??
+    part.stop_reason ??
+    part.choices?.[0]?.finish_reason ??
+    part.candidates?.[0]?.finishReason ??
+    response.incomplete_details?.reason ??
+    (response.status === "completed" && response.object === "response" ? "completed" : undefined)
+  )
+}
+
+const overHttp = (server: FakeProvider.FakeProvider, api: Api, streaming: boolean) =>
   Effect.promise(async (): Promise<Heard> => {
     const failed = (error: unknown) => Classifier.failureOf(error).reason._tag
     try {
-      const response = await open(server, provider, { ...hello[provider], stream: streaming })
+      const response = await open(server, api, { ...hello[api], stream: streaming })
       const { text, broken } = await readAll(response)
       if (broken && !streaming) return { text: "", end: "Network" }
       const unexpected = { statusCode: response.status, responseBody: text, message: "unexpected" }
       if (response.status !== 200) return { text: "", end: failed(unexpected) }
       const parts = streaming ? events(text) : [JSON.parse(text)]
-      const said = parts
-        .map((part) =>
-          provider === "anthropic"
-            ? (part.delta?.text ?? part.content?.map((block: any) => block.text ?? "").join("") ?? "")
-            : (part.choices?.[0]?.delta?.content ?? part.choices?.[0]?.message?.content ?? "")
-        )
-        .join("")
-      const error = parts.find((part) => part.error !== undefined)
-      if (error !== undefined) return { text: said, end: failed(error) }
-      const reasons = parts.map(
-        (part) => part.delta?.stop_reason ?? part.stop_reason ?? part.choices?.[0]?.finish_reason ?? undefined
-      )
-      const finish = reasons.find((reason) => typeof reason === "string")
+      const said = parts.map((part) => saidIn(part, streaming)).join("")
+      const errors = parts.flatMap(({ error, response }) => error ?? response?.error ?? [])
+      if (errors.length > 0) return { text: said, end: failed({ error: errors[0] }) }
+      const finish = parts.map(reasonIn).find((reason) => typeof reason === "string")
       if (finish !== undefined) return { text: said, end: finishes[finish] ?? finish }
       const recognised = streaming ? text.startsWith("event: ") || text.startsWith("data: ") : false
       return { text: said, end: recognised ? "Network" : failed(unexpected) }
@@ -106,12 +126,13 @@ const inMemory = (scripted: ScriptedModel.ScriptedModel, streaming: boolean) =>
   }).pipe(Effect.scoped, Effect.provideService(IdGenerator.IdGenerator, IdGenerator.defaultIdGenerator))
 
 describe("both runners hear the same", () => {
-  for (const provider of ["anthropic", "openai"] as const) {
-    it.live(provider, () =>
+  for (const api of apis) {
+    it.live(api, () =>
       Effect.gen(function* () {
+        const provider = providerOf[api]
         const server = yield* FakeProvider.make({ plan })
         const scripted = yield* ScriptedModel.make({ provider, model: "m", plan })
-        const http = yield* Effect.forEach(attempts, (streaming) => overHttp(server, provider, streaming))
+        const http = yield* Effect.forEach(attempts, (streaming) => overHttp(server, api, streaming))
         const memory = yield* Effect.forEach(attempts, (streaming) => inMemory(scripted, streaming))
         assert.deepStrictEqual(memory, http)
         const outcomes = (yield* server.requests).map(({ outcome }) => outcome.type)

@@ -11,6 +11,7 @@ import { ResilienceEvents } from "@outlast/resilience"
 import type { CallFailure, TargetOut } from "../failure/CallFailure.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
+import type { Verdict } from "../recovery/Seam.ts"
 import type { Answered } from "./Answered.ts"
 import { costOf } from "./Answered.ts"
 import type { Action, CallState, Commit, Event, TargetView } from "./CallState.ts"
@@ -139,12 +140,23 @@ export class CallRun {
     return Effect.andThen(told, this.advance({ _tag: "Failed", failure, commit, elapsed, cost }))
   }
 
-  /** Reports the answer: clears what covers its target. Returns its cost in US dollars, where known. */
+  /** Reports how the text of an attempt was joined to what had been shown, if there is something to say. */
+  joined({ target }: Attempt, { removed, kept, doubt }: Verdict): Effect.Effect<void> {
+    const of = { ...this.#numbers(), target: target.ref }
+    if (doubt !== undefined) return this.#publish({ _tag: "SeamUnsure", ...of, kept, doubt })
+    return removed === 0 ? Effect.void : this.#publish({ _tag: "SeamRepaired", ...of, removed })
+  }
+
+  /**
+   * Reports the answer: clears what covers its target. Returns what the call has cost in US dollars, its failed
+   * attempts included as far as they are known; `undefined` where the cost of the answer is not.
+   */
   succeeded(attempt: Attempt, finish: Response.FinishPartEncoded): Effect.Effect<number | undefined> {
     return Effect.suspend(() => {
       this.#ended = true
       const { ref, model } = attempt.target
-      const costUsd = costOf(model.info.price, finish.usage)
+      const own = costOf(model.info.price, finish.usage)
+      const costUsd = own === undefined ? undefined : own + this.#state.cost
       MutableRef.update(this.chain.cooldowns, (cooldowns) => Cool.clear(cooldowns, ref, attempt.startedAt))
       const elapsed = this.now() - attempt.startedAt
       return Effect.as(

@@ -6,6 +6,7 @@
  */
 import type { ReasonTag } from "../failure/FailoverReason.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
+import type { Doubt } from "../recovery/Seam.ts"
 import type { Scope } from "./RecoveryPolicy.ts"
 
 interface OfCall {
@@ -39,6 +40,23 @@ export interface AnswerContinued extends OfCall {
   readonly target: TargetRef
   readonly delay: number
   readonly reason: ReasonTag
+}
+
+/** What a continuation repeated of the answer, or remarked before it, was taken out. */
+export interface SeamRepaired extends OfCall {
+  readonly _tag: "SeamRepaired"
+  readonly target: TargetRef
+  /** Characters. */
+  readonly removed: number
+}
+
+/** A continuation may begin with a repetition or a remark that could not be proved: all of it was kept. */
+export interface SeamUnsure extends OfCall {
+  readonly _tag: "SeamUnsure"
+  readonly target: TargetRef
+  /** Characters that may be too many. */
+  readonly kept: number
+  readonly doubt: Doubt
 }
 
 /** All targets are out; the call sleeps. */
@@ -98,6 +116,8 @@ export type FailoverEvent =
   | AttemptStarted
   | TargetSwitched
   | AnswerContinued
+  | SeamRepaired
+  | SeamUnsure
   | CallWaiting
   | CallGaveUp
   | CallAbandoned

@@ -56,6 +56,12 @@ export const streamText = <E>(
             : Effect.flatMap(failureOf(gate.failed, opened.attempt.target.ref.provider), failed)
         })
         const received = (out: ReadonlyArray<Part>): PullOf<E> => {
+          const { seam } = gate
+          if (seam === undefined) return shown(out)
+          gate.seam = undefined
+          return Effect.andThen(run.joined(opened.attempt, seam), shown(out))
+        }
+        const shown = (out: ReadonlyArray<Part>): PullOf<E> => {
           if (gate.finish !== undefined) return finished(out, gate.finish)
           return isShown(out) ? Effect.succeed(out) : pull
         }

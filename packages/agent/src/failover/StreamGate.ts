@@ -5,18 +5,21 @@
  *   that dies before leaves no trace.
  * - Tool calls for the program are held back until a complete `finish`, and so is all that comes behind one: no
  *   handler runs for an attempt that failed or was cut, and the order stays.
- * - Attempts that continue a shown text write on in the same text block, under the same id.
+ * - Attempts that continue a shown text write on in the same text block, under the same id. What they repeat of
+ *   it is taken out: their first text is held as long as `Seam` is undecided, and dropped if the attempt dies.
  * - Thinking of an attempt that failed is marked when it is closed, so that it is never sent. To be able to mark
  *   it, the end of every thinking block is held back until the answer is complete.
  *
  * One `StreamGate` serves one call; {@link StreamGate.begin} starts the next attempt.
  */
 import type { Response } from "effect/ai"
+import * as Seam from "../recovery/Seam.ts"
 import { namespace } from "./Answered.ts"
 import type { Answered } from "./Answered.ts"
 import type { Commit } from "./CallState.ts"
 
 type Part = Response.StreamPartEncoded
+type Usage = Response.FinishPartEncoded["usage"]
 
 export class StreamGate {
   /** What the consumer has seen of the current attempt. Never goes back within an attempt. */
@@ -29,6 +32,8 @@ export class StreamGate {
   finish: Response.FinishPartEncoded | undefined
   /** The part with which the provider ended the current attempt as failed; nothing after it is read. */
   failed: Response.ErrorPartEncoded | Response.FinishPartEncoded | undefined
+  /** What was decided about the text of the current attempt, if it continues one. Reset it when it is reported. */
+  seam: Seam.Verdict | undefined
 
   readonly #requested: string
   #answered: Answered | undefined
@@ -53,6 +58,12 @@ export class StreamGate {
   #abandoned: Array<Part> = []
   /** Ids of this attempt's blocks as the consumer knows them. */
   #ids = new Map<string, string>()
+  /** Where the current attempt continues the text, until that is decided. */
+  #seam: Seam.Seam | undefined
+  /** The last text part that the seam holds, with the metadata of all of them. */
+  #atSeam: Response.TextDeltaPartEncoded | undefined
+  /** What failed attempts are known to have taken. */
+  #usage: Usage | undefined
 
   /** `requested` is the id of the target that stands first. */
   constructor(requested: string) {
@@ -77,6 +88,10 @@ export class StreamGate {
     this.#preamble = []
     this.#tail = []
     this.#ids = new Map()
+    this.#seam = this.text.trim() === "" ? undefined : Seam.make(this.text)
+    this.#atSeam = undefined
+    this.seam = undefined
+    if (this.failed?.type === "finish") this.#usage = sum(this.#usage, this.failed.usage)
     this.#attempt++
     this.#answered = { requested: this.#requested, ...answered }
     this.commit = "nothing"
@@ -95,11 +110,12 @@ export class StreamGate {
     return out
   }
 
-  /** The finish part with `costUsd` added to what is known of the answer. */
+  /** The finish part as it is shown: with who answered, for how much, and what the failed attempts took. */
   priced(finish: Response.FinishPartEncoded, costUsd: number | undefined): Response.FinishPartEncoded {
-    if (this.#answered === undefined) return finish
+    const usage = this.#usage === undefined ? finish.usage : sum(this.#usage, finish.usage)
+    if (this.#answered === undefined) return { ...finish, usage }
     const answered: Answered = costUsd === undefined ? this.#answered : { ...this.#answered, costUsd }
-    return { ...finish, metadata: { ...finish.metadata, [namespace]: answered } }
+    return { ...finish, usage, metadata: { ...finish.metadata, [namespace]: answered } }
   }
 
   #read(part: Part, out: Array<Part>): void {
@@ -108,7 +124,8 @@ export class StreamGate {
     } else if (part.type === "finish") {
       this.#finished(part, out)
     } else if (this.#tail.length > 0 || isForProgram(part)) {
-      // Nothing may overtake a call that is held.
+      // Nothing may overtake a call that is held, and the text before it is over.
+      this.#endSeam(out)
       this.alive = true
       if (isProviders(part)) this.commit = "tool"
       this.#tail.push(part)
@@ -118,16 +135,12 @@ export class StreamGate {
   #show(part: Exclude<Part, Response.ErrorPartEncoded | Response.FinishPartEncoded>, out: Array<Part>): void {
     switch (part.type) {
       case "text-delta": {
-        // An empty delta is no content; some providers send a late signature of the block with it.
-        if (part.delta !== "") {
-          this.#content(out)
-          if (this.commit !== "tool") this.commit = "text"
-          this.text += part.delta
-          out.push(this.#renamed(part))
-        } else if (part.metadata !== undefined) this.#emit(this.#renamed(part), out)
+        if (this.#seam === undefined) this.#showText(this.#renamed(part), out)
+        else this.#join(this.#seam, this.#renamed(part), out)
         return
       }
       case "text-start": {
+        this.#endSeam(out)
         if (this.#toContinue !== undefined) {
           this.#ids.set(part.id, this.#toContinue)
           this.#toContinue = undefined
@@ -145,6 +158,7 @@ export class StreamGate {
         return
       }
       case "reasoning-start": {
+        this.#endSeam(out)
         this.#endTexts(out)
         const id = this.#claim(part.id)
         this.#thinking.set(id, undefined)
@@ -172,6 +186,7 @@ export class StreamGate {
       }
       default: {
         // A tool that the provider runs itself has had its effect: the call must not be repeated.
+        this.#endSeam(out)
         this.#content(out)
         this.commit = "tool"
         out.push(part)
@@ -180,14 +195,50 @@ export class StreamGate {
   }
 
   #finished(finish: Response.FinishPartEncoded, out: Array<Part>): void {
-    this.#content(out)
     for (const part of this.#tail) {
       if (isBlock(part)) this.#show(part, out)
-      else out.push(part)
+      else {
+        this.#endSeam(out)
+        this.#content(out)
+        out.push(part)
+      }
     }
+    this.#endSeam(out)
+    this.#content(out)
     for (const [id, end] of this.#thinking) out.push(end ?? { type: "reasoning-end", id })
     for (const [id, end] of this.#texts) out.push(end ?? { type: "text-end", id })
     this.finish = finish
+  }
+
+  #showText(part: Response.TextDeltaPartEncoded, out: Array<Part>): void {
+    // An empty delta is no content; some providers send a late signature of the block with it.
+    if (part.delta !== "") {
+      this.#content(out)
+      if (this.commit !== "tool") this.commit = "text"
+      this.text += part.delta
+      out.push(part)
+    } else if (part.metadata !== undefined) this.#emit(part, out)
+  }
+
+  /** Text that continues what was shown: held, as long as it may be a repetition of it. */
+  #join(seam: Seam.Seam, part: Response.TextDeltaPartEncoded, out: Array<Part>): void {
+    if (part.delta !== "") this.alive = true
+    const metadata = { ...this.#atSeam?.metadata, ...part.metadata }
+    this.#atSeam = Object.keys(metadata).length === 0 ? part : { ...part, metadata }
+    this.#joined(Seam.push(seam, part.delta), out)
+  }
+
+  /** Something else comes, or nothing: what the seam holds is decided with what is known. */
+  #endSeam(out: Array<Part>): void {
+    if (this.#seam !== undefined && this.#atSeam !== undefined) this.#joined(Seam.end(this.#seam), out)
+  }
+
+  #joined({ seam, text, verdict }: Seam.Pushed, out: Array<Part>): void {
+    this.#seam = verdict === undefined ? seam : undefined
+    if (verdict === undefined || this.#atSeam === undefined) return
+    this.seam = verdict
+    this.#showText({ ...this.#atSeam, delta: text }, out)
+    this.#atSeam = undefined
   }
 
   /** Shows a part that is no content by itself: later, if nothing has come yet. */
@@ -231,6 +282,26 @@ export class StreamGate {
   #renamed<P extends Part & { readonly id: string }>(part: P): P {
     const id = this.#ids.get(part.id) ?? part.id
     return id === part.id ? part : { ...part, id }
+  }
+}
+
+/** Tokens of two attempts; what neither knows stays unknown. */
+const sum = (a: Usage | undefined, b: Usage): Usage => {
+  const add = (x: number | undefined, y: number | undefined) =>
+    x === undefined || y === undefined ? (x ?? y) : x + y
+  const { inputTokens: i, outputTokens: o } = b
+  return {
+    inputTokens: {
+      uncached: add(a?.inputTokens.uncached, i.uncached),
+      total: add(a?.inputTokens.total, i.total),
+      cacheRead: add(a?.inputTokens.cacheRead, i.cacheRead),
+      cacheWrite: add(a?.inputTokens.cacheWrite, i.cacheWrite)
+    },
+    outputTokens: {
+      total: add(a?.outputTokens.total, o.total),
+      text: add(a?.outputTokens.text, o.text),
+      reasoning: add(a?.outputTokens.reasoning, o.reasoning)
+    }
   }
 }
 

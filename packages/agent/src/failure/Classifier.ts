@@ -45,7 +45,13 @@ export const Rules: Context.Reference<ReadonlyArray<Rule>> = Context.Reference<R
 /** The table that ships. */
 export const layer: Layer.Layer<never> = Layer.succeed(Rules, defaultRules)
 
-/** Puts rules in front of the table that is there: they decide before any other. */
+/**
+ * Puts rules in front of the table that is there: they decide before any other.
+ *
+ * Two of these merged side by side (`Layer.mergeAll`) do not add up: each extends the table that it finds, and one
+ * of them is lost. Give all rules to one layer, or provide one layer to the other:
+ * `Layer.provide(layerWith(first), layerWith(general))`.
+ */
 export const layerWith = (rules: ReadonlyArray<Rule>): Layer.Layer<never> =>
   Layer.effect(
     Rules,
@@ -59,7 +65,10 @@ export interface Classified {
 }
 
 export interface Hints {
-  /** Default: {@link defaultRules}. */
+  /**
+   * Default: {@link defaultRules}. The index of a table is made once for each array, so make the array once, not for
+   * each error.
+   */
   readonly rules?: ReadonlyArray<Rule> | undefined
   /** Who answered, for example `openai`: some sentences mean different things from different providers. */
   readonly provider?: string | undefined
@@ -70,8 +79,9 @@ export const classify = (chain: Chain, { rules = defaultRules, provider = "" }: 
   const status = chain.find((facts) => facts.status !== undefined)?.status
   const requestId = requestIdOf(chain)
   const hint = typeof provider === "string" ? provider.toLowerCase() : ""
-  const retryAfter = WaitHint.from(chain)
   const found = tableOf(rules).first(chain, hint)
+  const reason = found?.match.reason ?? unknown
+  const retryAfter = WaitHint.from(chain, reason._tag)
   const evidence: Evidence =
     found === undefined
       ? { rule: "none", signal: "text", depth: 0, status, requestId }
@@ -83,7 +93,7 @@ export const classify = (chain: Chain, { rules = defaultRules, provider = "" }: 
           status,
           requestId
         }
-  return { reason: found?.match.reason ?? unknown, evidence, retryAfter }
+  return { reason, evidence, retryAfter }
 }
 
 const unknown = new Unknown()

@@ -12,29 +12,33 @@ import type { Rule } from "./Rule.ts"
 import { bedrockDecisive, bedrockVague } from "./rules/bedrock.ts"
 import { chineseCodes } from "./rules/chinese.ts"
 import { chineseTexts } from "./rules/chineseTexts.ts"
-import { codes, vagueCodes } from "./rules/codes.ts"
+import { clientCodes, codes, vagueCodes } from "./rules/codes.ts"
 import { connection } from "./rules/connection.ts"
 import { effectAi } from "./rules/effectAi.ts"
 import { grpcDecisive, grpcGeneral, grpcVague } from "./rules/grpc.ts"
+import { headers } from "./rules/headers.ts"
 import { limits, rates } from "./rules/limits.ts"
 import { keys, models, shutDown } from "./rules/models.ts"
 import { names, requestNames, wrappers } from "./rules/names.ts"
 import { overflows } from "./rules/overflows.ts"
 import { own } from "./rules/own.ts"
 import { policies } from "./rules/policies.ts"
-import { requests } from "./rules/requests.ts"
+import { requests, validations } from "./rules/requests.ts"
 import { decisiveStatuses, statuses, vagueStatuses } from "./rules/statuses.ts"
-import { deadlines, transport, unreachable } from "./rules/transport.ts"
+import { deadlines, timeLimits, transport, unreachable } from "./rules/transport.ts"
 
 export const defaultRules: ReadonlyArray<Rule> = [
   ...own,
   ...codes,
+  ...clientCodes,
   ...chineseCodes,
   ...bedrockDecisive,
   ...grpcDecisive,
   ...connection,
+  ...headers,
   ...deadlines,
   ...decisiveStatuses,
+  ...validations,
   ...limits,
   ...overflows,
   ...models,
@@ -44,6 +48,7 @@ export const defaultRules: ReadonlyArray<Rule> = [
   ...keys,
   ...chineseTexts,
   ...unreachable,
+  ...timeLimits,
   ...vagueCodes,
   ...bedrockVague,
   ...grpcVague,

@@ -11,9 +11,10 @@
  */
 import { Cause, Duration, Exit } from "effect"
 import { AiError } from "effect/ai"
+import * as Answer from "./AnswerFacts.ts"
 import * as Body from "./BodyFacts.ts"
 import * as Headers from "./HeaderFacts.ts"
-import { holds, isError, isList, itemsOf, property } from "./Looking.ts"
+import { holds, isError, isList, itemsOf, keysOf, property } from "./Looking.ts"
 import * as Texts from "./TextFacts.ts"
 
 export interface ErrorFacts {
@@ -134,14 +135,20 @@ const factsOf = (thrown: unknown, depth: number): { readonly facts: ErrorFacts; 
   const response = property(error, "response") ?? property(http, "response")
   const name = word(property(error, "name")) ?? ""
   const own = ownFacts(error, name, isReason)
-  const explicit = statusOf(error) ?? statusOf(response)
+  // The clients of AWS keep what came over the wire under names of their own.
+  const aws = property(error, "$response")
+  const explicit =
+    statusOf(error) ??
+    statusOf(response) ??
+    Body.httpStatus(property(property(error, "$metadata"), "httpStatusCode")) ??
+    statusOf(aws)
   const body =
     property(error, "responseBody") ??
     property(error, "body") ??
     property(http, "body") ??
     property(response, "data") ??
     (isError(error) ? (property(error, "error") ?? property(error, "data")) : undefined)
-  const { seen, page } = Body.read(body, explicit !== undefined && explicit < 300)
+  const { seen, page } = Body.read(body, explicit)
   const joined = Texts.join(own.texts, seen.texts)
   const inBody = seen.statuses.at(-1) ?? own.statuses.at(-1)
   // Inside a success, a number is a part of the answer; behind a 4xx, nothing says more than it.
@@ -151,6 +158,7 @@ const factsOf = (thrown: unknown, depth: number): { readonly facts: ErrorFacts; 
   const headers = Headers.from([
     ...seen.headers,
     ...own.headers,
+    property(aws, "headers"),
     property(response, "rawHeaders"),
     property(response, "headers"),
     property(error, "rawHeaders"),
@@ -164,7 +172,11 @@ const factsOf = (thrown: unknown, depth: number): { readonly facts: ErrorFacts; 
     codes: codesOf(seen.codes, own.codes, name, headers["x-amzn-errortype"]),
     headers,
     message: Body.cut(
-      (page ? undefined : sentence) ?? own.texts[0] ?? sentence ?? text(property(error, "message")) ?? ""
+      (page ? undefined : sentence) ??
+        own.texts[0] ??
+        sentence ??
+        text(property(error, "message")) ??
+        (body === undefined ? shown(error) : "")
     ),
     text: joined,
     page,
@@ -214,30 +226,110 @@ const quoting = new Set([
   "AI_JSONParseError",
   "ZodError",
   "$ZodError",
-  "SchemaError"
+  "SchemaError",
+  "SyntaxError"
+])
+
+/** The same of effect/ai. */
+const quotingTags = new Set([
+  "InvalidOutputError",
+  "StructuredOutputError",
+  "ToolParameterValidationError",
+  "InvalidToolResultError",
+  "ToolResultEncodingError"
 ])
 
 /** What the error says itself, without its body. */
 const ownFacts = (error: unknown, name: string, isReason: boolean): Body.Seen => {
   const seen = Body.empty()
-  if (quoting.has(name)) return seen
+  if (quoting.has(name) || (isReason && quotingTags.has(word(property(error, "_tag")) ?? ""))) return seen
+  const end = Answer.endOf(error)
+  if (end !== undefined) seen.codes.push(end)
   if (isReason || isError(error)) {
     // The message of a reason of effect/ai is Effect's sentence; what was said is its description.
     const message = property(error, isReason ? "description" : "message")
     if (typeof message === "string") Body.walk(message, seen)
-    for (const key of ["type", "code"]) {
-      const code = word(property(error, key))
-      if (code === undefined || code === "") continue
-      if (/^[1-5]\d\d$/.test(code)) seen.statuses.push(Number(code))
-      else seen.codes.push(code)
-    }
+    for (const key of ["type", "code"]) addCode(error, key, seen)
+    const fault = word(property(error, "$fault"))
+    if (fault !== undefined) seen.codes.push(`$fault:${fault}`)
   } else if (typeof error !== "object" || error === null || isList(error)) {
     Body.walk(error, seen)
   } else {
+    if (Answer.isAnswer(error)) {
+      Body.walkAnswer(error, seen)
+      return seen
+    }
     seen.visited.add(error)
     for (const key of ownKeys) Body.walkField(error, key, seen)
+    for (const key of keysOf(error, maxKeys)) {
+      if (key.endsWith("Exception")) Body.walkField(error, key, seen)
+    }
   }
   return seen
+}
+
+const addCode = (error: unknown, key: string, seen: Body.Seen): void => {
+  const given = property(error, key)
+  if (typeof given === "number") {
+    // The numbers of a DOMException are its kinds.
+    if (property(error, "ABORT_ERR") === undefined) Body.addNumber(given, seen)
+    return
+  }
+  const code = word(given)
+  if (code === undefined || code === "") return
+  if (/^[1-5]\d\d$/.test(code)) seen.statuses.push(Number(code))
+  else seen.codes.push(code)
+}
+
+/** Keys of a thrown object that are looked at, at most. */
+const maxKeys = 64
+
+/** What is shown of something that says nothing in words, in characters. */
+const maxShown = 200
+
+/**
+ * Something thrown that has no message, so that a person can see what it was: its plain fields, which are short, or
+ * what it calls itself. Nothing is decided on it.
+ */
+const shown = (thrown: unknown): string => {
+  switch (typeof thrown) {
+    case "number":
+    case "boolean":
+    case "bigint":
+    case "symbol":
+      return String(thrown).slice(0, maxShown)
+    case "function":
+      return `[function ${word(property(thrown, "name")) ?? ""}]`
+    case "object":
+      if (thrown === null || isError(thrown) || isList(thrown) || isOurs(thrown) || Answer.isAnswer(thrown))
+        return ""
+      return (named(thrown) ?? fieldsOf(thrown)).slice(0, maxShown)
+    default:
+      return ""
+  }
+}
+
+/** By a `toString` of its own. */
+const named = (thrown: object): string | undefined => {
+  const own = property(thrown, "toString")
+  if (typeof own !== "function" || own === Object.prototype.toString) return undefined
+  try {
+    const text: unknown = own.call(thrown)
+    return typeof text === "string" && text !== "" ? text : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const fieldsOf = (thrown: object): string => {
+  const fields: Array<string> = []
+  for (const key of keysOf(thrown, 8)) {
+    const value = property(thrown, key)
+    const plain = typeof value === "string" ? word(value) : value
+    const isPlain = ["string", "number", "boolean"].includes(typeof plain)
+    if (key.length <= maxWord) fields.push(`${JSON.stringify(key)}:${isPlain ? JSON.stringify(plain) : "…"}`)
+  }
+  return fields.length === 0 ? "" : `{${fields.join(",")}}`
 }
 
 /** What a thrown object says beside its body, which is read apart. */
@@ -257,6 +349,16 @@ const ownKeys = [
   "name",
   "__type",
   "errorType",
+  "error_type",
+  "error_code",
+  "errorCode",
+  "errcode",
+  "error_msg",
+  "errmsg",
+  "errorMessage",
+  "error_message",
+  "status_msg",
+  "$fault",
   "data",
   "response",
   "retryDelay",

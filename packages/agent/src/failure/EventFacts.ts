@@ -2,9 +2,10 @@
  * Errors inside a stream of server-sent events that a client hands over as text.
  *
  * The events of an answer may talk about errors: each is parsed, and only one that has the shape of an error is
- * given on. What cannot be parsed is an answer that was cut, unless its event is called `error`.
+ * given on, or one that says that a filter ended the answer. What cannot be parsed is an answer that was cut, unless
+ * its event is called `error`.
  */
-import { property } from "./Looking.ts"
+import * as Answer from "./AnswerFacts.ts"
 
 /** Longer streams are cut in the middle, in characters: an error ends a stream. */
 const maxStream = 262_144
@@ -15,14 +16,29 @@ const hasData = /(?:^|\n)data: ?[[{]|(?:^|\n)event: ?\w[^\n]*\n(?:[^\n]*\n){0,3}
 /** Whether a text is a stream of events, and no sentence that begins like one. */
 export const isStream = (text: string): boolean => begins.test(text) && hasData.test(text)
 
-/** The parts of a stream that are errors, in their order: parsed where they are JSON. */
-export const errorsOf = (stream: string): ReadonlyArray<unknown> => {
-  const errors: Array<unknown> = []
+/** Pieces that look like JSON and are none: after so many of one stream no more are parsed, each costs an exception. */
+const maxBroken = 500
+
+/** Of more errors than this in one stream the last ones count. */
+const maxParts = 100
+
+/** A part of a stream that says something: parsed where it is JSON. */
+export interface Part {
+  readonly part: unknown
+  readonly isError: boolean
+}
+
+/** The parts of a stream that are errors, or the end of an answer that a filter cut, in their order. */
+export const partsOf = (stream: string): ReadonlyArray<Part> => {
+  const parts: Array<Part> = []
+  const parse = parser()
   let name = ""
   let data: Array<string> = []
   const end = (): void => {
-    for (const part of partsOf(data, name === "error")) {
-      if (name === "error" || isErrorPart(part)) errors.push(part)
+    const isNamed = name === "error"
+    for (const part of dataOf(data, isNamed, parse)) {
+      const isError = isNamed || Answer.isErrorPart(part)
+      if (isError || Answer.endsOf(part).length > 0) parts.push({ part, isError })
     }
     name = ""
     data = []
@@ -33,7 +49,7 @@ export const errorsOf = (stream: string): ReadonlyArray<unknown> => {
     else if (line.startsWith("event:")) name = line.slice(6).trim()
   }
   end()
-  return errors
+  return parts.length > maxParts ? parts.slice(-maxParts) : parts
 }
 
 /** Both ends; the line in the middle that this breaks cannot be parsed and so decides nothing. */
@@ -41,7 +57,7 @@ const endsOf = (stream: string): string =>
   stream.length <= maxStream ? stream : `${stream.slice(0, maxStream / 2)}${stream.slice(-maxStream / 2)}`
 
 /** The data of one event: one value over several lines, or one a line where blank lines are left out. */
-const partsOf = (data: ReadonlyArray<string>, isError: boolean): ReadonlyArray<unknown> => {
+const dataOf = (data: ReadonlyArray<string>, isError: boolean, parse: Parse): ReadonlyArray<unknown> => {
   const whole = data.join("\n")
   // Most events are pieces of the answer, and need no parsing to see it.
   if (!isError && !hint.test(whole)) return []
@@ -51,28 +67,21 @@ const partsOf = (data: ReadonlyArray<string>, isError: boolean): ReadonlyArray<u
   return lines.length === 0 && isError ? [whole.trim()] : lines
 }
 
-/** One of these stands in every part that has the shape of an error. */
-const hint = /"error"|"code"|"response\.failed"|"base_resp"/
+/** One of these stands in every part that has the shape of an error, or a filter's end. */
+const hint =
+  /"errors?"|"code"|"err(?:or_)?code"|"response\.failed"|"base_resp"|"success" ?: ?false|Exception"|(?:[sS]top|finish|block)_?[rR]eason" ?: ?"|"incomplete_details" ?: ?\{/i
 
-const parse = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
+type Parse = (text: string) => unknown
+
+const parser = (): Parse => {
+  let broken = 0
+  return (text) => {
+    if (broken > maxBroken || !/^\s*[[{]/.test(text)) return undefined
+    try {
+      return JSON.parse(text)
+    } catch {
+      broken++
+      return undefined
+    }
   }
-}
-
-/** `{ error }`, `{ type: "error" }`, `{ type: "response.failed" }`, `{ code, message }`, or MiniMax's. */
-const isErrorPart = (part: unknown): boolean => {
-  const error = property(part, "error")
-  if ((typeof error === "object" && error !== null) || (typeof error === "string" && error !== ""))
-    return true
-  const type = property(part, "type")
-  if (type === "error" || type === "response.failed") return true
-  const miniMax = property(property(part, "base_resp"), "status_code")
-  if (typeof miniMax === "number" && miniMax >= 400) return true
-  const code = property(part, "code")
-  // Some number their successes, too.
-  const isCode = typeof code === "number" ? code >= 400 : typeof code === "string" && /^[A-Za-z45]/.test(code)
-  return isCode && typeof property(part, "message") === "string"
 }

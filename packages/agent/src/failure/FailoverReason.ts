@@ -40,7 +40,11 @@ export class ServerError extends Schema.TaggedClass<ServerError>(id("ServerError
 export class Timeout extends Schema.TaggedClass<Timeout>(id("Timeout"))("Timeout", {
   /** What was waited for: the connection, the first token, the next token, or the whole answer. */
   phase: Schema.Literals(["connect", "first-token", "idle", "total"]),
-  /** `true` when a limit of ours ended the wait, `false` when the provider or a gateway said so. */
+  /**
+   * `true` when a limit on this side ended the wait: `Effect.timeout`, an `AbortSignal`, the SDK or the HTTP client
+   * (undici's limits for connecting, headers and body). `false` when the provider, a gateway or the operating
+   * system gave up, and where it is not known who did.
+   */
   local: Schema.Boolean
 }) {}
 

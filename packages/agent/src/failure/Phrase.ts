@@ -1,8 +1,8 @@
 /**
  * Phrases: what a rule looks for in a text.
  *
- * A phrase is a piece of a sentence in lower case. It matches whole words only, so that "rate" is not found in
- * "generate" nor "key" in "keyword". Three signs are special:
+ * A phrase is a piece of a sentence; the case of its letters does not matter. It matches whole words only, so that
+ * "rate" is not found in "generate" nor "key" in "keyword". Three signs are special:
  *
  * - `…` stands for up to {@link gap} characters of anything;
  * - `(a|b)` stands for one of several, the last of which may be empty; groups do not nest;
@@ -24,14 +24,23 @@ export interface Phrase {
 
 /** Compiles a phrase. */
 export const phrase = (source: string): Phrase => {
-  const { form, anchors } = compile(source)
+  const { form, anchors } = compile(source.toLowerCase())
   const find = (text: string): string | undefined => form.exec(text)?.slice(1).join("…")
   return { anchors, find }
 }
 
+/** Whether a phrase says nothing: every text has it. */
+export const isEmpty = (source: string): boolean => {
+  const { form } = compile(source.toLowerCase())
+  return form.test("") || form.test(anyText)
+}
+
+/** Words of no language, with the signs that stand between words. */
+const anyText = "qzx qzx: (qzx), qzx. 'qzx' \"qzx\" qzx-qzx/qzx"
+
 /** Whether a text has one of several phrases. */
 export const oneOf = (sources: ReadonlyArray<string>): ((text: string) => boolean) => {
-  const phrases = sources.map(compile)
+  const phrases = sources.map((source) => compile(source.toLowerCase()))
   // To look for a piece of text is much cheaper than to run a regular expression.
   return (text) =>
     phrases.some(

@@ -117,12 +117,12 @@ export const whatHappened = (failure: ProviderFailure): string => {
 /** One sentence of advice. */
 export const whatToDo = (failure: ProviderFailure): string => {
   const key = failure.target === undefined || failure.target.key === "" ? "the key" : failure.target.key
-  const model = failure.target?.model ?? "the model"
+  const model = failure.target === undefined ? "the name of the model" : `the name ${failure.target.model}`
   const endpoint =
     failure.target === undefined || failure.target.endpoint === "" ? "the endpoint" : failure.target.endpoint
   switch (failure.reason._tag) {
     case "Auth":
-      return `Set ${key} to a valid key, or add another key.`
+      return `Set ${key} to a valid ${key === "the key" ? "one" : "key"}, or add another key.`
     case "Billing":
       return `Top up the account of ${key}, or add a key of another account.`
     case "RateLimit":
@@ -139,7 +139,7 @@ export const whatToDo = (failure: ProviderFailure): string => {
     case "ContextOverflow":
       return `Shorten the conversation, or add a target with a larger window.`
     case "ModelNotFound":
-      return `Check the name ${model} and whether the account of ${key} may use it.`
+      return `Check ${model} and whether the account of ${key} may use it.`
     case "Format":
       return failure.reason.side === "request"
         ? `Repeating cannot help: correct the request.`

@@ -4,8 +4,8 @@
  * Providers echo what they were sent: a wrong key in a 401, a piece of the prompt in a 400, plain or in the
  * escapes of JSON or of a URL. Known secrets are replaced wherever they stand, and so are strings in the form of a
  * key, values that stand behind the name of a secret (`x-api-key: …`, `?key=…`, `"password": "…"`), who asks in a
- * URL, and what also stands in the prompt: {@link echo} characters in a row, blanks not counted, or a whole text
- * that is shorter. What a rule matched stands in the evidence; a sentence that is masked by mistake loses nothing
+ * URL, and what also stands in the prompt: {@link echo} bytes in a row, blanks not counted, or a whole text that is
+ * shorter. A value behind a mere "key" or "token" counts if it looks as if it were made by chance. What a rule matched stands in the evidence; a sentence that is masked by mistake loses nothing
  * but its wording.
  */
 
@@ -29,7 +29,11 @@ const tokens = new RegExp(
     String.raw`eyJ[\w-]{10,}(?:\.[\w-]+){0,2}`,
     // Base64 has capitals or digits beyond its first letter; "Basic Authentication" has none.
     "[Bb](?:asic|ASIC) {1,4}(?=.[a-z]{0,64}[A-Z0-9+/=])[A-Za-z0-9+/]{8,}={0,2}",
-    "[0-9a-fA-F]{32,}(?![A-Za-z0-9])"
+    String.raw`bce-v3/[A-Za-z0-9*-]{6,}(?:/[A-Za-z0-9*]{6,})?`,
+    "ALTAK-[A-Za-z0-9*]{8,}",
+    String.raw`GOCSPX-[\w-]{8,}`,
+    // Zhipu's keys have a second half behind a dot.
+    String.raw`[0-9a-fA-F]{32,}(?:\.[A-Za-z0-9]{6,})?(?![A-Za-z0-9])`
   ].join("|")})`,
   "g"
 )
@@ -60,11 +64,39 @@ const prose = `(?:${[
 
 /** A name and its value: `api_key=…`, `x-api-key: …`, `"apiKey": "…"`; or a bearer's token. */
 const fields = new RegExp(
-  String.raw`((?:(?:${names})["']?[ \t]{0,2}[:=]>?[ \t]{0,2}(?:(?:${schemes})[ \t]{1,4})?|(?<![a-z0-9])bearer[\s:=]{1,16}))` +
+  String.raw`((?:(?:${names})["']?[ \t]{0,2}[:=：]>?\s{0,3}(?:(?:${schemes})[ \t]{1,4})?|(?<![a-z0-9])bearer[\s:=]{1,16}))` +
     // Quoted, up to the quote; or a word, which is no mask, no list and no object.
     String.raw`(?:(["'])(?:(?!\2)[^\\]|\\[^])+|(?!\[redacted\]|[[{]["'\s[{]|(?:${schemes})[ \t]|${prose})[^\s"',;&}\]\\][^\s"',;&}\]]*)`,
   "gi"
 )
+
+/** A key in the form in which it is kept in a file, up to its end, or to what cannot be a part of it. */
+const pem =
+  /-----BEGIN [A-Z0-9 ]{1,40}-----(?:[A-Za-z0-9+/=\s\\:,]|-(?!----))*(?:-----END [A-Z0-9 ]{1,40}-----)?/g
+
+/** The cookies of a request or of a response. */
+const cookies =
+  /(cookies?["']?[ \t]{0,2}[:=][ \t]{0,2}["']?)([\w.$-]{1,100}=[^\s;,"']*(?:;[ \t]{0,2}[\w.$-]{1,100}(?:=[^\s;,"']*)?)*)/gi
+
+/** A scheme that nobody knows, and what stands behind it. */
+const otherSchemes =
+  /(authorization["']?[ \t]{0,2}[:=：]>?\s{0,3}["']?)([a-z][\w-]{0,30}[ \t]{1,4})([^\s"',;]{4,})/gi
+
+/**
+ * What may be a key behind a word for one: `"token": "…"`, "Incorrect API key … was given", "无效的令牌 …". It is
+ * taken out only if it looks like one ({@link isRandom}): "invalid token count" is prose.
+ */
+const worded =
+  /((?:keys?|tokens?|secrets?|credentials?|signature|password|令牌|密钥|秘钥|密码)(?:[ \t]{1,4}(?:is|was|of|id|provided|given|supplied|value))?["'”’]?[\s:：=>(（<[【「“‘"'`]{0,8})(?<![a-z0-9])([a-z0-9_*+/=~.-]{8,})/gi
+
+/** Whether a word is made by chance: digits among letters of both cases, a UUID, letters and digits in turn. */
+const isRandom = (word: string): boolean => {
+  const head = word.slice(0, 200)
+  if (/^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/i.test(head)) return true
+  if ((head.match(/[a-z](?=[0-9])|[0-9](?=[a-z])/gi)?.length ?? 0) >= 3) return true
+  const run = /[a-z0-9]{20,}/i.exec(head)?.[0] ?? ""
+  return /[a-z]/.test(run) && /[A-Z]/.test(run) && (/[0-9]/.test(run) || /[A-Z]{2}[a-z]{1,2}[A-Z]/.test(run))
+}
 
 /** Who asks, in a URL. */
 const userInfo = /(:\/\/)[^\s/?#"'<>]+@/g
@@ -75,13 +107,16 @@ const maxRead = 1_048_576
 /** How many bytes of UTF-8 in a row, blanks not counted, make an echo: a few words, or a few ideographs. */
 export const echo = 16
 
+/** Characters of the prompt that are searched, at most: the newest texts, the last of a list, first. */
+export const maxPrompt = 1_048_576
+
 /** A text of the prompt that is shorter than this proves nothing when it is found. */
 const tooShort = 6
 
 export interface Secrets {
   /** Values that must not appear, for example the key of the attempt. Empty strings are ignored. */
   readonly values?: ReadonlyArray<string>
-  /** Texts of the prompt. */
+  /** Texts of the prompt, the newest last. Of a very long one the newest {@link maxPrompt} characters are known. */
   readonly prompt?: ReadonlyArray<string>
 }
 
@@ -104,7 +139,16 @@ const maskSecrets = (text: string, { values = [] }: Secrets): string => {
   for (const value of values) {
     if (value !== "") clean = clean.replaceAll(value, mask)
   }
-  return clean.replace(fields, `$1$2${mask}`).replace(userInfo, `$1${mask}@`).replace(tokens, mask)
+  return clean
+    .replace(pem, mask)
+    .replace(cookies, `$1${mask}`)
+    .replace(otherSchemes, (all: string, name: string, _scheme: string, value: string) =>
+      /[0-9]/.test(value) ? `${name}${mask}` : all
+    )
+    .replace(fields, `$1$2${mask}`)
+    .replace(userInfo, `$1${mask}@`)
+    .replace(tokens, mask)
+    .replace(worded, (all: string, lead: string, word: string) => (isRandom(word) ? `${lead}${mask}` : all))
 }
 
 /** Undoes the escapes of JSON strings and of URLs, where there are any. */
@@ -122,22 +166,28 @@ const decode = (escaped: string): string => {
 }
 
 const maskEchoes = (text: string, prompt: ReadonlyArray<string>): string => {
-  const needles = prompt.map(compact).filter((part) => part.length >= tooShort)
-  if (needles.length === 0) return text
+  if (prompt.length === 0) return text
   const { chars, places } = compactWithPlaces(text)
+  if (chars.length < tooShort) return text
   const echoed = new Uint8Array(text.length)
   const found = (from: number, to: number) => echoed.fill(1, places[from], (places[to - 1] ?? 0) + 1)
 
-  for (let from = 0; from < chars.length; from++) {
-    const to = windowFrom(chars, from)
-    if (to !== undefined) {
-      const run = chars.slice(from, to)
-      if (needles.some((part) => part.includes(run))) found(from, to)
+  const runs = runsOf(chars)
+  let left = maxPrompt
+  for (let i = prompt.length - 1; i >= 0 && left > 0; i--) {
+    const part = (prompt[i] ?? "").trim()
+    const whole = part.length > left ? part.slice(0, left) : part
+    left -= part.length
+    if (whole.length <= 4 * echo) {
+      const short = compact(whole)
+      if (short.length < tooShort) continue
+      if (windowFrom(short, 0) === undefined) {
+        for (let at = chars.indexOf(short); at >= 0; at = chars.indexOf(short, at + 1))
+          found(at, at + short.length)
+        continue
+      }
     }
-  }
-  for (const part of needles) {
-    if (windowFrom(part, 0) !== undefined) continue
-    for (let at = chars.indexOf(part); at >= 0; at = chars.indexOf(part, at + 1)) found(at, at + part.length)
+    if (runs.places.size > 0) findRuns(whole, runs, (at, length) => found(at, at + length))
   }
   let masked = ""
   for (let i = 0; i < text.length; i++) {
@@ -147,16 +197,101 @@ const maskEchoes = (text: string, prompt: ReadonlyArray<string>): string => {
   return masked
 }
 
+/** Every run of an error that is long enough to be an echo, in numbers. */
+interface Runs {
+  readonly chars: string
+  /** Where runs begin, by the number of all their characters. */
+  readonly places: Map<number, ReadonlyArray<number>>
+  /** How many of them were not found yet, by the number of their first characters. */
+  readonly heads: Uint16Array
+}
+
+/** So many characters every run has: none has more than three bytes. */
+const head = Math.ceil(echo / 3)
+const base = 31
+const lost = base ** head
+
+const next = (hash: number, code: number): number => (Math.imul(hash, base) + code) | 0
+const slotOf = (hash: number): number => (hash ^ (hash >>> 15)) & 0xffff
+
+const runsOf = (chars: string): Runs => {
+  const runs: Runs = { chars, places: new Map(), heads: new Uint16Array(0x1_0000) }
+  for (let from = 0; from < chars.length; from++) {
+    const to = windowFrom(chars, from)
+    if (to === undefined) break
+    let hash = 0
+    let slot = 0
+    for (let i = from; i < to; i++) {
+      hash = next(hash, chars.charCodeAt(i))
+      if (i === from + head - 1) slot = slotOf(hash)
+    }
+    const known = runs.places.get(hash)
+    runs.places.set(hash, known === undefined ? [from] : [...known, from])
+    if (known === undefined) runs.heads[slot] = (runs.heads[slot] ?? 0) + 1
+  }
+  return runs
+}
+
+/**
+ * Finds the runs in a text, blanks not counted. Its characters are looked at through a window of {@link head} of
+ * them, kept as one number: only where an error has such a head is a run compared. Each run is found once.
+ */
+const findRuns = (
+  text: string,
+  { chars, heads, places }: Runs,
+  found: (at: number, length: number) => void
+): void => {
+  const codes = new Uint16Array(text.length)
+  let end = 0
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code > 32 ? code < 0xa0 || !blank.test(text.charAt(i)) : code !== 32 && (code < 9 || code > 13)) {
+      codes[end++] = code
+    }
+  }
+  let rolling = 0
+  for (let i = 0; i < end; i++) {
+    rolling = next(rolling, codes[i] ?? 0)
+    if (i >= head) rolling = (rolling - Math.imul(codes[i - head] ?? 0, lost)) | 0
+    const slot = slotOf(rolling)
+    const waiting = heads[slot] ?? 0
+    if (i < head - 1 || waiting === 0) continue
+    const from = i - head + 1
+    let hash = 0
+    let bytes = 0
+    let to = from
+    for (; to < end && bytes < echo; to++) {
+      const code = codes[to] ?? 0
+      hash = next(hash, code)
+      bytes += bytesOf(code)
+    }
+    const known = bytes < echo ? undefined : places.get(hash)
+    if (known === undefined) continue
+    const isAt = (at: number): boolean => {
+      for (let k = 0; k < to - from; k++) if (chars.charCodeAt(at + k) !== codes[from + k]) return false
+      return true
+    }
+    const same = known.filter(isAt)
+    for (const at of same) found(at, to - from)
+    if (same.length < known.length) continue
+    places.delete(hash)
+    heads[slot] = waiting - 1
+  }
+}
+
+const blank = /\s/
+
 /** The end of the shortest run from `from` on that has {@link echo} bytes. */
 const windowFrom = (chars: string, from: number): number | undefined => {
   let bytes = 0
   for (let i = from; i < chars.length; i++) {
-    const code = chars.charCodeAt(i)
-    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : 3
+    bytes += bytesOf(chars.charCodeAt(i))
     if (bytes >= echo) return i + 1
   }
   return undefined
 }
+
+const bytesOf = (code: number): number => (code < 0x80 ? 1 : code < 0x800 ? 2 : 3)
 
 const compact = (text: string): string => text.replace(/\s+/g, "")
 

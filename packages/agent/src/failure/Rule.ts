@@ -15,7 +15,7 @@
  */
 import type { ErrorFacts } from "./ErrorFacts.ts"
 import type { FailoverReason } from "./FailoverReason.ts"
-import { hasWord, oneOf, phrase, wordsOf } from "./Phrase.ts"
+import { hasWord, isEmpty, oneOf, phrase, wordsOf } from "./Phrase.ts"
 import type { Evidence } from "./ProviderFailure.ts"
 
 /** What a rule says when it matches. */
@@ -53,13 +53,16 @@ export interface Part {
   readonly phrase?: string | undefined
 }
 
-/** What all builders take. */
+/**
+ * What all builders take. They throw a `RangeError` that names the rule and the field for an option that cannot be
+ * meant: an id or a list without anything in it, a code that is empty, a phrase that every text has.
+ */
 export interface Common {
   readonly id: string
   readonly why: string
   /** The reason, or how to read it off the facts. */
   readonly reason: FailoverReason | ((facts: ErrorFacts) => FailoverReason)
-  /** Only errors of providers whose name has one of these in it. */
+  /** Only errors of providers whose name has one of these in it; the case of letters does not matter. */
   readonly providers?: ReadonlyArray<string> | undefined
   /** A further condition. */
   readonly when?: ((facts: ErrorFacts, provider: string) => boolean) | undefined
@@ -71,6 +74,7 @@ export const status = (
 ): Rule => {
   const { statuses } = options
   const known = typeof statuses === "function" ? allStatuses.filter(statuses) : statuses
+  check(options.id, "statuses", known)
   return rule(
     options,
     "status",
@@ -94,6 +98,7 @@ export const code = (
     readonly signal?: Evidence["signal"] | undefined
   }
 ): Rule => {
+  check(options.id, "codes", options.codes, (code) => (code.trim() === "" ? "is empty" : undefined))
   const known = new Map(options.codes.map((code) => [code.toLowerCase(), code]))
   const inCodes = (facts: ErrorFacts): string | undefined => {
     for (const code of facts.codes) {
@@ -124,6 +129,9 @@ export const text = (
     readonly unless?: ReadonlyArray<string> | undefined
   }
 ): Rule => {
+  for (const field of ["phrases", "also", "unless"] as const) {
+    check(options.id, field, options[field], wrongWith)
+  }
   const also = options.also === undefined ? undefined : oneOf(options.also)
   const unless = options.unless === undefined ? undefined : oneOf(options.unless)
   return ofParts(
@@ -142,6 +150,28 @@ export const text = (
       }
     })
   )
+}
+
+const wrongWith = (source: string): string | undefined => {
+  if (/\([^()]*\(/.test(source)) return "has a group inside a group"
+  return isEmpty(source) ? "is found in every text" : undefined
+}
+
+/** A rule that can never match, or always does, is a mistake: better told where it is written. */
+const check = <A>(
+  id: string,
+  field: string,
+  list: ReadonlyArray<A> | undefined,
+  wrong?: (item: A) => string | undefined
+): void => {
+  if (list === undefined) return
+  if (list.length === 0) throw new RangeError(`Rule "${id}": ${field} is an empty list`)
+  list.forEach((item, i) => {
+    const problem = wrong?.(item)
+    if (problem !== undefined) {
+      throw new RangeError(`Rule "${id}": ${field}[${i}] (${JSON.stringify(item)}) ${problem}`)
+    }
+  })
 }
 
 /** A rule of any other kind: `find` gives the value that decided. */
@@ -163,11 +193,14 @@ const ofParts = (
   signal: Evidence["signal"],
   findings: ReadonlyArray<Finding>
 ): Rule => {
+  if (id.trim() === "") throw new RangeError(`Rule: id is empty (why: "${why}")`)
+  check(id, "providers", providers, (name) => (name.trim() === "" ? "is empty" : undefined))
+  const names = providers?.map((name) => name.toLowerCase())
   const parts = findings.map(({ find, anchors, phrase }): Part => ({
     anchors,
     phrase,
     match: (facts, provider) => {
-      if (providers !== undefined && !providers.some((name) => provider.includes(name))) return undefined
+      if (names !== undefined && !names.some((name) => provider.includes(name))) return undefined
       const matched = find(facts)
       if (matched === undefined || when?.(facts, provider) === false) return undefined
       return { reason: typeof reason === "function" ? reason(facts) : reason, signal, matched }

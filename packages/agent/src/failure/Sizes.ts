@@ -60,14 +60,26 @@ export const ofWindow = (text: string): Sizes => {
   return limit === undefined ? {} : { limit }
 }
 
-const limitOf = /\blimit:? ?(\d[\d,_]{0,12})/
-const requestedOf = /\brequested:? ?(\d[\d,_]{0,12})/
-const none = /quota_limit_value["']?,? (?:value: )?["']?0["']|\blimit: 0\b/
+const amount = String.raw`:? ?(\d[\d,_]{0,12}(?:\.\d{1,6})?)(?![\w.]*\d)`
+const limitOf = new RegExp(String.raw`\blimit${amount}`, "g")
+const requestedOf = new RegExp(String.raw`\brequested${amount}`)
+const none = /quota_limit_value["']?,? (?:value: )?["']?0["']/
 
-/** Whether a limit per time can be lifted by waiting: not when it is 0, nor when one request is larger than it. */
+/**
+ * Whether a limit per time can be lifted by waiting: not when it is 0, nor when one request is larger than it. Of
+ * several limits (Google names one for each metric) one that is not 0 is reason enough to wait.
+ */
 export const isLiftable = (text: string): boolean => {
   if (text.includes("request too large") || none.test(text)) return false
-  const limit = number(limitOf.exec(text)?.[1])
-  const requested = number(requestedOf.exec(text)?.[1])
-  return limit === undefined || requested === undefined || requested <= limit
+  const limits: Array<number> = []
+  for (const [, given] of text.matchAll(limitOf)) if (limits.push(valueOf(given)) >= maxLimits) break
+  if (limits.length === 0) return true
+  if (limits.every((limit) => limit === 0)) return false
+  const requested = requestedOf.exec(text)?.[1]
+  return requested === undefined || valueOf(requested) <= (limits[0] ?? 0)
 }
+
+/** Limits of one text that are read, at most. */
+const maxLimits = 20
+
+const valueOf = (text: string | undefined): number => Number(text?.replaceAll(/[,_]/g, ""))

@@ -19,10 +19,34 @@ const plainSpaces = (text: string): string =>
 const plainOf = (text: string): string => (/^\s*</.test(text) ? text.replace(/<[^<>]{0,2000}>/g, " ") : text)
 
 // A number is a status only where the text says so: at the very beginning, behind "HTTP", "status", "error code"
-// or the name of an error.
-const leading = /^[^a-z0-9]{0,4}(?:(?:api )?error[ :]{1,2})?\(?([45]\d\d)(?:[ :,)-]|$)/
-const stated =
-  /(?:\bhttp(?:\/[\d.]+)?|\bstatus(?:[ _]?code)?|\bhttp[ _]code|\berror code|\bcode|\bapi error|\w(?:error|exception|unavailable|exhausted)|\b(?:error|stream_response):)[ :=("']{1,4}(?:http )?([45]\d\d)(?![\w.])/
+// or the name of an error; and where it counts nothing.
+
+/** Before these a number is a subject, or an amount. */
+const verbs = "is|are|was|were|of|in|out|times|more|or|and|to|percent"
+/** These end like a plural, and often begin the sentence behind a status: "429 Requests …", "400 This model's …". */
+const noPlurals =
+  "this|its|has|does|always|requires|exceeds|needs|expects|contains|fails|requests?|[a-z]{0,20}(?:ss|us|is)"
+/** "404 is not a function", "429 items in cart", "500 tokens were requested". */
+const counts = String.raw`(?! (?:(?:${verbs})(?![\w.[:])|(?!(?:${noPlurals})(?!\w))[a-z]{2,20}s(?=[ ,;]|\.(?: |$)|$)))`
+const aStatus = String.raw`([45]\d\d)${counts}`
+
+const leading = new RegExp(
+  String.raw`^[^a-z0-9]{0,4}(?:(?:api )?error[ :]{1,2})?\(?${aStatus}(?:[ :,)"'{-]|\.(?!\d)|$)`
+)
+
+/** What else is called a code or a status: how a process ended, a code that somebody writes. */
+const otherwise = String.raw`(?<!\b(?:exit(?:ed)?(?: with)?|return|zip|area|source|the|this|your|my|of|some)[ _])`
+const stated = new RegExp(
+  `(?:${[
+    String.raw`\bhttp(?:\/[\d.]+)?`,
+    String.raw`${otherwise}\bstatus(?:[ _]?code)?`,
+    String.raw`\b(?:http[ _]|error )code`,
+    String.raw`${otherwise}\bcode`,
+    String.raw`\bapi error`,
+    String.raw`\w(?:error|exception|unavailable|exhausted)`,
+    String.raw`\b(?:error|stream_response):`
+  ].join("|")})[ :=("']{1,4}(?:http )?${aStatus}` + String.raw`(?![\w.])`
+)
 
 const number = /[45]\d\d/
 

@@ -47,6 +47,10 @@ const eventsOf = <A, E>(effect: Effect.Effect<A, E, LanguageModel.LanguageModel>
           return `${_tag} ${event.attempt} ${event.from.id} -> ${event.target.id} ${event.reason}`
         case "AnswerContinued":
           return `${_tag} ${event.attempt} ${event.from.id} -> ${event.target.id} +${event.delay} ${event.reason}`
+        case "SeamRepaired":
+          return `${_tag} ${event.attempt} ${event.target.id} ${event.removed}`
+        case "SeamUnsure":
+          return `${_tag} ${event.attempt} ${event.target.id} ${event.doubt} ${event.kept}`
         case "CallWaiting":
           return `${_tag} ${event.attempt} ${event.delay}`
         case "CallSucceeded":
@@ -88,7 +92,7 @@ describe("one event for every action", () => {
   it.effect("an answer that is continued here, and one that is continued elsewhere", () =>
     Effect.gen(function* () {
       const cut = say(text.start(), text.delta("hel"))
-      const here: Chain = [played({ streams: [cut, say(...text.block("lo"), finish())] })]
+      const here: Chain = [played({ streams: [cut, say(...text.block("p!"), finish())] })]
       assert.deepStrictEqual(yield* eventsOf(Stream.runDrain(asked), here), [
         "AttemptStarted 1 vendor/m +0",
         "AttemptFailed 1 vendor/m Network",
@@ -100,7 +104,7 @@ describe("one event for every action", () => {
           keys: [key("A")],
           streams: [Stream.concat(cut, Stream.fail(failure(new FailoverReason.Billing())))]
         }),
-        played({ keys: [key("B")], streams: [say(...text.block("lo"), finish())] })
+        played({ keys: [key("B")], streams: [say(...text.block("p!"), finish())] })
       ]
       assert.deepStrictEqual(yield* eventsOf(Stream.runDrain(asked), there), [
         "AttemptStarted 1 vendor/m#A +0",
@@ -109,6 +113,23 @@ describe("one event for every action", () => {
         "AnswerContinued 2 vendor/m#A -> vendor/m#B +0 Billing",
         "CallSucceeded 2 vendor/m#B 0"
       ])
+    })
+  )
+
+  it.effect("what was repeated at the seam of a continued answer, and what only may have been", () =>
+    Effect.gen(function* () {
+      const said = "The quick brown fox jumps over the lazy dog"
+      const cut = say(text.start(), text.delta(said))
+      const repaired = say(...text.block("fox jumps over the lazy dog, and sleeps."), finish())
+      assert.deepStrictEqual(
+        (yield* eventsOf(Stream.runDrain(asked), [played({ streams: [cut, repaired] })])).slice(-2),
+        ["SeamRepaired 2 vendor/m 27", "CallSucceeded 2 vendor/m 0"]
+      )
+      const unsure = say(...text.block("g, and sleeps."), finish())
+      assert.deepStrictEqual(
+        (yield* eventsOf(Stream.runDrain(asked), [played({ streams: [cut, unsure] })])).slice(-2),
+        ["SeamUnsure 2 vendor/m short 1", "CallSucceeded 2 vendor/m 0"]
+      )
     })
   )
 

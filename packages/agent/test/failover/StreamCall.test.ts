@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Option, Stream } from "effect"
+import { Clock, Effect, Option, Stream } from "effect"
 import { Chat, LanguageModel } from "effect/ai"
 import { Failover, FailoverReason, Outlast } from "@outlast/agent"
 import type { RecoveryPolicy } from "@outlast/agent"
@@ -381,6 +381,7 @@ describe("the conversation afterwards", () => {
     Effect.gen(function* () {
       const first = played({ streams: [say(text.start(), text.delta("hel"), 1, text.delta("lo "))] })
       const second = played({ model: "m2", streams: [say(...text.block("there"), finish()), hello] })
+      // The first target is asked three times: what it repeats and is cut in the middle of is dropped.
       const by = yield* inTime(
         Effect.gen(function* () {
           const chat = yield* Chat.empty
@@ -400,8 +401,107 @@ describe("the conversation afterwards", () => {
       assert.deepStrictEqual(
         answer?.role === "assistant" &&
           answer.content.map((part) => (part.type === "text" ? part.text : part.type)),
-        ["hello hello hello there"]
+        ["hello there"]
       )
+    })
+  )
+})
+
+describe("the seam of a continued answer", () => {
+  const said = "The quick brown fox jumps over the lazy dog"
+  const cut = say(text.start(), text.delta(said))
+
+  it.effect("what the continuation repeats comes once, in the same block (BerriAI/litellm#32835)", () =>
+    Effect.gen(function* () {
+      const again = say(
+        text.start(),
+        text.delta("Here is the rest:\n\nfox jumps "),
+        text.delta("over the lazy dog, and"),
+        text.delta(" sleeps."),
+        text.end(),
+        finish()
+      )
+      const parts = yield* read([played({ streams: [cut, again] })])
+      assert.deepStrictEqual(
+        parts.map((part) => (part.type === "text-delta" ? part.delta : part.type)),
+        ["text-start", said, ", and", " sleeps.", "text-end", "finish"]
+      )
+    })
+  )
+
+  it.effect("text waits only until the seam is decided", () =>
+    Effect.gen(function* () {
+      const slowly = say(
+        text.start(),
+        ...["fox jumps ", "over the lazy ", "dog,", " and", " sleeps."].flatMap((delta) => [
+          10_000,
+          text.delta(delta)
+        ]),
+        10_000,
+        finish()
+      )
+      const seen: Array<readonly [number, string]> = []
+      yield* inTime(
+        asked.pipe(
+          Stream.runForEach((part) =>
+            part.type === "text-delta"
+              ? Effect.map(Clock.currentTimeMillis, (time) => seen.push([time, part.delta]))
+              : Effect.void
+          ),
+          over([played({ streams: [cut, slowly] })])
+        )
+      )
+      // The first second is the wait before the second attempt.
+      assert.deepStrictEqual(seen, [
+        [0, said],
+        [31_000, ","],
+        [41_000, " and"],
+        [51_000, " sleeps."]
+      ])
+    })
+  )
+
+  it.effect("text that waits is no silence, and it ends the wait for the first token", () =>
+    Effect.gen(function* () {
+      const slowly = say(50_000, text.start(), text.delta("fox jumps"), 50_000, text.delta(" over"), 50_000)
+      const rest = say(text.delta(" the lazy dog."), text.end(), finish())
+      const { layer, of } = recording()
+      const target = played({ streams: [cut, Stream.concat(slowly, rest)] })
+      assert.strictEqual(textOf(yield* Effect.provide(read([target]), layer)), `${said}.`)
+      assert.strictEqual(of("AttemptFailed").length, 1)
+      const silence = say(text.start(), text.delta("fox jumps"), 60_001, ...text.block("late"), finish())
+      const late = recording()
+      yield* Effect.provide(Effect.exit(read([played({ streams: [cut, silence] })])), late.layer)
+      assert.deepStrictEqual(
+        late.of("AttemptFailed").map(({ rule }) => rule),
+        ["stream/cut", "limit/idle"]
+      )
+    })
+  )
+
+  it.effect("an attempt that is cut while its text waits leaves no trace", () =>
+    Effect.gen(function* () {
+      const half = say(text.start(), text.delta("fox jumps over"))
+      const rest = say(...text.block(", and sleeps."), finish())
+      const target = played({ streams: [cut, half, rest] })
+      assert.strictEqual(textOf(yield* read([target])), `${said}, and sleeps.`)
+      const [partial] = target.requests[2]?.request.prompt.content.slice(1) ?? []
+      assert.include(JSON.stringify(partial), `"${said}"`)
+    })
+  )
+
+  it.effect("what the failed attempts took is added to usage and cost", () =>
+    Effect.gen(function* () {
+      const failed = say(text.start(), text.delta(said), finish("error", 30))
+      const rest = say(...text.block(", and sleeps."), finish("stop", 12))
+      const price = { input: 0, output: 1 }
+      const parts = yield* read([played({ streams: [failed, rest], info: { price } })])
+      const last = parts.at(-1)
+      assert.isTrue(last?.type === "finish")
+      if (last?.type !== "finish") return
+      assert.deepInclude(last.usage.outputTokens, { total: 42, text: 42, reasoning: undefined })
+      assert.deepInclude(last.usage.inputTokens, { total: 0 })
+      assert.approximately(Option.getOrThrow(Outlast.answeredBy(parts)).costUsd ?? 0, 42 / 1e6, 1e-12)
     })
   )
 })

@@ -279,6 +279,63 @@ describe("what may be seen of several attempts", () => {
   })
 })
 
+describe("text that waits for the seam", () => {
+  const said = "The quick brown fox jumps over the lazy dog"
+  const before: ReadonlyArray<Part> = [text.start(), text.delta(said)]
+  const again = " lazy dog"
+  const opening = [text.start(), text.delta(again)]
+
+  it("is no commit until it is seen, but a sign of life", () => {
+    const gate = opened()
+    gate.push(before)
+    gate.begin(answered)
+    assert.deepStrictEqual(gate.push(opening), [])
+    assert.deepStrictEqual(
+      [gate.commit, gate.alive, gate.text, gate.seam],
+      ["nothing", true, said, undefined]
+    )
+    assert.deepStrictEqual(gate.push([text.delta("!")]), [text.delta(`${again}!`)])
+    assert.deepStrictEqual([gate.commit, gate.seam?.doubt], ["text", "short"])
+  })
+
+  it("comes before what follows it: thinking, another text, a tool of the provider, a call behind the finish", () => {
+    for (const next of [
+      thinking.block("so", "s"),
+      text.block("b", "1"),
+      [toolCall("1", { providerExecuted: true })],
+      [toolCall("1")]
+    ]) {
+      const deltas = seen(before, [...opening, ...next, finish()]).flatMap((part) =>
+        part.type === "text-delta" ? [part.delta] : part.type.endsWith("-start") ? [] : [part.type]
+      )
+      assert.deepStrictEqual(deltas.slice(0, 2), [said, again])
+      assert.isAbove(deltas.length, 2)
+    }
+  })
+
+  it("keeps what providers add to its deltas", () => {
+    const metadata = { vendor: { cites: 1 } }
+    const parts = seen(before, [
+      text.start(),
+      { type: "text-delta", id: "0", delta: "fox jumps over", metadata },
+      text.delta(" the lazy dog, and"),
+      finish()
+    ])
+    assert.deepStrictEqual(parts[2], { type: "text-delta", id: "0", delta: ", and", metadata })
+  })
+
+  it("is joined behind a text that had ended for the consumer, too", () => {
+    const parts = seen(
+      [...before, text.end(), ...thinking.block("so", "s")],
+      [...text.block("fox jumps over the lazy dog, and"), finish()]
+    )
+    assert.deepStrictEqual(
+      parts.flatMap((part) => (part.type === "text-delta" ? [part.delta] : [])),
+      [said, ", and"]
+    )
+  })
+})
+
 // -----------------------------------------------------------------------------
 // Whatever a provider sends
 // -----------------------------------------------------------------------------
@@ -362,6 +419,42 @@ describe("whatever a provider sends", () => {
         read(gate.push([finish()]), true)
         assert.deepStrictEqual([...open], [])
       })
+    )
+  })
+
+  it("an answer that is cut again and again, by attempts that repeat its end, is itself in the end", () => {
+    const whole =
+      "Seven voted for the repair, two against, and one was asleep. Work begins on Monday at nine, if it is dry."
+    const cuts = fc.uniqueArray(fc.integer({ min: 24, max: whole.length - 1 }), {
+      minLength: 1,
+      maxLength: 4
+    })
+    fc.assert(
+      fc.property(
+        cuts,
+        fc.integer({ min: 24, max: 80 }),
+        fc.integer({ min: 1, max: 30 }),
+        (at, again, size) => {
+          const ends = [...at.sort((a, b) => a - b), whole.length]
+          const gate = opened()
+          let out: ReadonlyArray<Part> = []
+          for (const end of ends) {
+            if (end !== ends[0]) gate.begin(answered)
+            // What was held when the attempt before was cut is said again.
+            const from = gate.text === "" ? 0 : Math.max(0, gate.text.length - again)
+            const said = whole.slice(from, end)
+            const deltas = said.match(new RegExp(`.{1,${size}}`, "gs")) ?? []
+            out = [...out, ...gate.push([text.start(), ...deltas.map((delta) => text.delta(delta))])]
+            assert.isTrue(whole.startsWith(gate.text))
+          }
+          out = [...out, ...gate.push([text.end(), finish()])]
+          assert.strictEqual(gate.text, whole)
+          assert.deepStrictEqual(
+            typesOf(out).filter((type) => type !== "text-delta"),
+            ["text-start", "text-end"]
+          )
+        }
+      )
     )
   })
 

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
 import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
-import { afterwards, cases, errorOf, label, phrases, verdict } from "./corpus.ts"
+import { afterwards, cases, errorOf, label, phrases, review, verdict } from "./corpus.ts"
 import { signals } from "./signals.ts"
 
 const sentences = readFileSync(new URL("./sentences.txt", import.meta.url), "utf8")
@@ -36,10 +36,11 @@ describe("the corpus", () => {
 })
 
 describe("errors from memory", () => {
-  for (const one of [...afterwards, ...phrases]) {
+  for (const one of [...afterwards, ...phrases, ...review]) {
     it(`${one.id} is ${one.expected}: ${one.message.slice(0, 70)}`, () => {
-      const { label, evidence } = verdict(one)
+      const { label, evidence, wait } = verdict(one)
       assert.include([one.expected, ...(one.alt ?? [])], label, evidence.rule)
+      assert.strictEqual(wait, one.retry_after_ms)
     })
   }
 })
@@ -55,7 +56,7 @@ describe("sentences without status and code", () => {
 
 describe("every rule", () => {
   const inputs: ReadonlyArray<readonly [error: unknown, provider: string]> = [
-    ...[...cases, ...afterwards, ...phrases].map((one) => [errorOf(one), one.provider] as const),
+    ...[...cases, ...afterwards, ...phrases, ...review].map((one) => [errorOf(one), one.provider] as const),
     ...sentences.map(({ message, provider }) => [{ message }, provider] as const),
     ...signals.map(([error, , provider = ""]) => [error, provider] as const)
   ]

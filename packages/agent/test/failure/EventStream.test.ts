@@ -144,7 +144,7 @@ it("what MiniMax says in a success: a number of its own, and a sentence", () => 
     JSON.stringify({ id: "x", choices: null, base_resp: { status_code, status_msg } })
   assert.strictEqual(verdict(answered(body(1008, "insufficient balance")))[0], "Billing")
   const { codes } = ErrorFacts.fromUnknown(answered(body(1039, "x")))[0]
-  assert.deepStrictEqual(codes, ["1039"])
+  assert.deepStrictEqual(codes, ["base_resp/1039"])
   assert.deepStrictEqual(verdict(answered(body(0, "success"))), unusable)
   assert.deepStrictEqual(verdict(answered(data({ base_resp: { status_code: 0, status_msg: "" } }))), unusable)
 })

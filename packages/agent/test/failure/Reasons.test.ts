@@ -170,9 +170,18 @@ describe("what a reason carries", () => {
 
   it("the phase of a timeout, and whose it is", () => {
     const phase = (code: string) => reasonOf({ message: "fetch failed", cause: { code, message: "" } })
-    assert.deepInclude(phase("UND_ERR_CONNECT_TIMEOUT"), { phase: "connect", local: false })
-    assert.deepInclude(phase("UND_ERR_HEADERS_TIMEOUT"), { phase: "first-token", local: false })
-    assert.deepInclude(phase("UND_ERR_BODY_TIMEOUT"), { phase: "idle", local: false })
+    assert.deepInclude(phase("UND_ERR_CONNECT_TIMEOUT"), { phase: "connect", local: true })
+    assert.deepInclude(phase("UND_ERR_HEADERS_TIMEOUT"), { phase: "first-token", local: true })
+    assert.deepInclude(phase("UND_ERR_BODY_TIMEOUT"), { phase: "idle", local: true })
+    assert.deepInclude(phase("ETIMEDOUT"), { phase: "connect", local: false })
+    const signal = new DOMException("The operation was aborted due to timeout", "TimeoutError")
+    assert.deepInclude(reasonOf(signal), { _tag: "Timeout", local: true })
+    const sdk = Object.assign(new Error("Request timed out."), { name: "APIConnectionTimeoutError" })
+    assert.deepInclude(reasonOf(sdk), { _tag: "Timeout", local: true })
+    // What a gateway's client gave up on is no limit of ours.
+    const gateway = { statusCode: 500, message: "fetch failed: UND_ERR_HEADERS_TIMEOUT" }
+    assert.deepInclude(reasonOf(gateway), { phase: "first-token", local: false })
+    assert.deepInclude(reasonOf({ statusCode: 504, message: "" }), { _tag: "Timeout", local: false })
   })
 
   it("Effect's own timeout and interruption", () => {
@@ -246,6 +255,62 @@ describe("rules of users", () => {
         assert.strictEqual(yield* attempts([], stream), 1)
         assert.isAbove(yield* attempts([seats], stream), 1)
       }
+    })
+  )
+
+  it("find their words and providers whatever the case of the letters", () => {
+    const full = Rule.text({
+      id: "gateway/full",
+      why: "Our gateway shouts.",
+      phrases: ["No Seats"],
+      providers: ["OurGateway"],
+      reason: new FailoverReason.Overloaded()
+    })
+    const reason = (provider: string) =>
+      Classifier.failureOf(new Error("no SEATS left"), { provider, rules: [full] }).reason._tag
+    assert.strictEqual(reason("ourgateway"), "Overloaded")
+    assert.strictEqual(reason("OURGATEWAY"), "Overloaded")
+    assert.strictEqual(reason("other"), "Unknown")
+  })
+
+  it("that cannot be meant are told where they are written", () => {
+    const common = { id: "a/b", why: "It is a test.", reason: new FailoverReason.Overloaded() }
+    const wrong: ReadonlyArray<readonly [make: () => Rule.Rule, says: RegExp]> = [
+      ...["", " ", "…", "(a|)", "*", "* *"].map(
+        (source) =>
+          [
+            () => Rule.text({ ...common, phrases: ["x", source] }),
+            /"a\/b": phrases\[1\].*every text/
+          ] as const
+      ),
+      [() => Rule.text({ ...common, phrases: ["((a|b)c)"] }), /"a\/b": phrases\[0\].*group/],
+      [() => Rule.text({ ...common, phrases: [] }), /"a\/b": phrases is an empty list/],
+      [() => Rule.text({ ...common, phrases: ["x"], also: [""] }), /"a\/b": also\[0\]/],
+      [() => Rule.text({ ...common, phrases: ["x"], unless: ["…"] }), /"a\/b": unless\[0\]/],
+      [() => Rule.code({ ...common, codes: [] }), /"a\/b": codes is an empty list/],
+      [() => Rule.code({ ...common, codes: [""] }), /"a\/b": codes\[0\] \(""\) is empty/],
+      [() => Rule.status({ ...common, statuses: [] }), /"a\/b": statuses is an empty list/],
+      [() => Rule.status({ ...common, statuses: () => false }), /"a\/b": statuses is an empty list/],
+      [() => Rule.status({ ...common, statuses: [429], providers: [] }), /"a\/b": providers is an empty/],
+      [() => Rule.status({ ...common, id: "", statuses: [429] }), /id is empty/]
+    ]
+    for (const [make, says] of wrong) assert.throws(make, says)
+  })
+
+  it.effect("of two layers add up when one is provided to the other, the outer ones first", () =>
+    Effect.gen(function* () {
+      const layerOf = (id: string, phrase: string) =>
+        Classifier.layerWith([
+          Rule.text({ id, why: "It is a test.", phrases: [phrase], reason: new FailoverReason.Overloaded() })
+        ])
+      const both = Layer.provide(layerOf("x/first", "alpha"), layerOf("x/second", "(alpha|beta)"))
+      const rule = (message: string) =>
+        Classifier.failure(new Error(message)).pipe(
+          Effect.map(({ evidence }) => evidence.rule),
+          Effect.provide(both)
+        )
+      assert.strictEqual(yield* rule("alpha"), "x/first")
+      assert.strictEqual(yield* rule("beta"), "x/second")
     })
   )
 

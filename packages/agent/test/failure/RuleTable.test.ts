@@ -5,7 +5,7 @@ import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
 import * as Phrase from "@outlast/agent/failure/Phrase"
 import * as Rule from "@outlast/agent/failure/Rule"
 import { tableOf } from "@outlast/agent/failure/RuleTable"
-import { afterwards, cases, errorOf, phrases } from "./corpus.ts"
+import { afterwards, cases, errorOf, phrases, review } from "./corpus.ts"
 
 /** What the index must not change: every rule in the order of the table, each on the deepest link first. */
 const byTryingAll = (
@@ -22,7 +22,7 @@ const byTryingAll = (
   return undefined
 }
 
-const all = [...cases, ...afterwards, ...phrases]
+const all = [...cases, ...afterwards, ...phrases, ...review]
 
 /** Words, codes and pieces of phrases that stand in the table, and some that do not. */
 const words = [

@@ -6,6 +6,23 @@ describe("the wait that a body, a header or a sentence states", () => {
   const date = "Sat, 21 Nov 2026 10:00:00 GMT"
   const body = (field: object) => ({ responseBody: JSON.stringify({ error: { message: "x", ...field } }) })
   const headers = (responseHeaders: Record<string, string>) => ({ statusCode: 429, responseHeaders })
+  const epoch = Date.parse(date) / 1_000
+  const unified = (fields: Record<string, string>, reset = 3_600) =>
+    headers({
+      date,
+      ...Object.fromEntries(
+        Object.entries({
+          status: "rejected",
+          reset: String(epoch + reset),
+          "5h-reset": String(epoch + 3_600),
+          "7d-reset": String(epoch + 400_000),
+          ...fields
+        }).map(([name, value]) => [`anthropic-ratelimit-unified-${name}`, value])
+      )
+    })
+  const spent = {
+    responseHeaders: { "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s" }
+  }
   const waits: ReadonlyArray<readonly [error: object, millis: number | undefined]> = [
     [
       body({
@@ -74,7 +91,56 @@ describe("the wait that a body, a header or a sentence states", () => {
     [{ message: "Retrying in 5 seconds (attempt 1/10)" }, undefined],
     [{ message: "will retry in 5 seconds" }, undefined],
     [{ message: "completion_with_retry in 4.0 seconds" }, undefined],
-    [{ message: "please wait a moment" }, undefined]
+    [{ message: "please wait a moment" }, undefined],
+    // A zero in the body is Google's way to say that it does not know.
+    [
+      {
+        statusCode: 429,
+        responseBody: JSON.stringify({ error: { details: [{ retryDelay: "0s" }] } }),
+        responseHeaders: { "retry-after": "60" }
+      },
+      60_000
+    ],
+    [body({ details: [{ retryDelay: "0s" }] }), 0],
+    [headers({ "retry-after": "30, 30" }), 30_000],
+    [headers({ "retry-after": "30, 45" }), 45_000],
+    [headers({ ratelimit: "limit=100, remaining=0, reset=50" }), 50_000],
+    [headers({ ratelimit: "limit=100, remaining=7, reset=50" }), undefined],
+    [headers({ ratelimit: '"default";r=0;t=30' }), 30_000],
+    [headers({ ratelimit: '"burst";r=3;t=5, "daily";r=0;t=3600' }), 3_600_000],
+    // Anthropic's window that rejected the request, not the longer one that did not.
+    [unified({ "5h-status": "rejected", "7d-status": "allowed" }), 3_600_000],
+    [unified({ "5h-status": "allowed_warning", "7d-status": "rejected" }, 400_000), 400_000_000],
+    [unified({ "representative-claim": "five_hour" }), 3_600_000],
+    [unified({ "representative-claim": "seven_day" }, 400_000), 400_000_000],
+    [unified({}), 3_600_000],
+    // These headers come with every answer: an error that is no limit does not wait for them.
+    [{ ...spent, statusCode: 500, message: "boom" }, undefined],
+    [{ ...spent, statusCode: 400, message: "Invalid schema for function" }, undefined],
+    [{ ...spent, statusCode: 429, message: "" }, 360_000],
+    [{ statusCode: 500, message: "boom", responseHeaders: { "retry-after": "7" } }, 7_000],
+    [{ statusCode: 403, message: "Forbidden: the presigned url expires in 900 seconds" }, undefined],
+    [{ statusCode: 401, message: "Unauthorized. Token expires in 3600 seconds" }, undefined],
+    [{ message: "Rate limited. The cooldown expires in 90 seconds" }, 90_000],
+    [{ message: "Backoff: next retry in 32s" }, undefined],
+    [
+      {
+        statusCode: 400,
+        message: "tool_result.content: Input should be a valid string, got 'please try again in 5 minutes'"
+      },
+      undefined
+    ],
+    [{ message: "Quota will be replenished in 12:34:56." }, 45_296_000],
+    [{ message: "Quota will be replenished in 3 days" }, 259_200_000],
+    [{ message: "The limit will reset in 00:05:00" }, 300_000],
+    [{ message: "Please retry after 10:30:00 UTC" }, undefined],
+    [{ message: "Try again in 1,200 seconds" }, 1_200_000],
+    [{ message: "Try again in 1 day, 3 hours" }, 97_200_000],
+    [{ message: "Please wait 30 more seconds before retrying" }, 30_000],
+    [{ message: "wait for 30-60 seconds" }, 60_000],
+    [{ message: "Please wait 1 to 2 minutes" }, 120_000],
+    [{ message: "限额将在 3 小时后重置" }, 10_800_000],
+    [{ message: "限额将在 2026-11-21 15:00:00 重置" }, undefined]
   ]
   for (const [error, millis] of waits) {
     it(JSON.stringify(error).slice(0, 90), () => {

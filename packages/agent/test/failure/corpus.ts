@@ -40,6 +40,9 @@ export const afterwards: ReadonlyArray<Case> = read("afterwards")
 /** Written from memory, so that each phrase has a case that needs it. */
 export const phrases: ReadonlyArray<Case> = read("phrases")
 
+/** Written from memory by a reviewer who attacked the rules, before and after reading them. */
+export const review: ReadonlyArray<Case> = read("review")
+
 /** What a client would have thrown. */
 export const errorOf = ({ status, code, headers, body, message, cause_chain }: Case): object => {
   const cause = cause_chain.reduceRight<object | undefined>(

@@ -14,6 +14,11 @@ const status = (statusCode: number) => ({ message: "", statusCode })
 const name = (name: string) => Object.assign(new Error(""), { name })
 const errno = (code: string) => Object.assign(new Error(""), { code })
 const zhipu = (number: string) => code(number)
+const baseResp = (status_code: number) => ({
+  statusCode: 200,
+  responseBody: JSON.stringify({ base_resp: { status_code, status_msg: "" } })
+})
+const baidu = (error_code: number) => ({ error_code, error_msg: "sorry" })
 const ai = (reason: AiError.AiErrorReason) => AiError.make({ module: "Test", method: "generateText", reason })
 const unreached = (reason: "TransportError" | "EncodeError" | "InvalidUrlError") =>
   ai(new AiError.NetworkError({ reason, method: "POST", url: "https://example.com" }))
@@ -52,7 +57,24 @@ export const signals: ReadonlyArray<readonly [error: unknown, reason: string, pr
   [name("ResourceNotFoundException"), "ModelNotFound"],
   [name("ServiceUnavailableException"), "Overloaded"],
   [name("ValidationException"), "Format"],
-  [name("ModelStreamErrorException"), "Network"],
+  [name("ModelStreamErrorException"), "ServerError"],
+  ...[
+    "throttlingException",
+    "internalServerException",
+    "validationException",
+    "modelStreamErrorException"
+  ].map(
+    (member, i) => [code(member), ["RateLimit", "ServerError", "Format", "ServerError"][i] ?? ""] as const
+  ),
+  [name("AI_NoSuchModelError"), "ModelNotFound"],
+  [name("AI_NoSuchProviderError"), "ModelNotFound"],
+  [name("AI_NoSuchToolError"), "Format"],
+  [name("AI_UnsupportedFunctionalityError"), "Format"],
+  [name("AI_NoOutputGeneratedError"), "Format"],
+  [name("AI_LoadAPIKeyError"), "Auth"],
+  [{ statusCode: 200, responseBody: '{"stop_reason":"refusal","content":[]}' }, "ContentPolicy"],
+  [{ statusCode: 200, responseBody: '{"stopReason":"guardrail_intervened"}' }, "ContentPolicy"],
+  [{ statusCode: 200, responseBody: '{"promptFeedback":{"blockReason":"OTHER_SAFETY"}}' }, "Format"],
   [name("InternalServerException"), "ServerError"],
 
   [code("Arrearage", 400), "Billing"],
@@ -77,6 +99,18 @@ export const signals: ReadonlyArray<readonly [error: unknown, reason: string, pr
   [code("1008", 200), "Billing", "minimax"],
   [code("1013", 200), "ServerError", "minimax"],
   [code("1026", 200), "ContentPolicy", "minimax"],
+  [baseResp(1002), "RateLimit"],
+  [baseResp(1001), "Timeout"],
+  [baseResp(1000), "ServerError"],
+  [baseResp(1027), "ContentPolicy"],
+  [code("1002"), "Unknown"],
+  [baidu(110), "Auth"],
+  [baidu(18), "RateLimit"],
+  [baidu(19), "Billing"],
+  [baidu(336_100), "Overloaded"],
+  [baidu(336_000), "ServerError"],
+  [baidu(336_001), "Format", "baidu"],
+  [baidu(336_103), "ContextOverflow"],
   ["请求超时", "Timeout"],
   ["用户取消", "Cancelled"],
   ["系统内部错误", "ServerError"],
@@ -99,6 +133,7 @@ export const signals: ReadonlyArray<readonly [error: unknown, reason: string, pr
   [{ ...code("server_error", 200), cause: new Error("Type validation failed") }, "ServerError"],
   [name("AbortError"), "Cancelled"],
   [name("TimeoutError"), "Timeout"],
+  [code("timeout_error"), "Timeout"],
   [code("permission_error"), "Auth"],
   [code("not_found_error"), "ModelNotFound"],
   [code("service_unavailable"), "Overloaded"],
@@ -110,6 +145,7 @@ export const signals: ReadonlyArray<readonly [error: unknown, reason: string, pr
   [{ message: "Request body too large, 20 MB", statusCode: 400 }, "ContextOverflow"],
   [{ message: "Provider returned error", statusCode: 400 }, "Unknown"],
 
+  [{ statusCode: 503, message: "", responseHeaders: { "cf-mitigated": "challenge" } }, "Auth"],
   [status(402), "Billing"],
   [status(504), "Timeout"],
   [status(401), "Auth"],
@@ -129,6 +165,10 @@ export const signals: ReadonlyArray<readonly [error: unknown, reason: string, pr
   [ai(new AiError.InternalProviderError({ description: "" })), "ServerError"],
   [ai(new AiError.InvalidOutputError({ description: "" })), "Format"],
   [ai(new AiError.InvalidRequestError({})), "Format"],
+  [ai(new AiError.ToolNotFoundError({ toolName: "t", availableTools: [] })), "Format"],
+  [ai(new AiError.ToolParameterValidationError({ toolName: "t", description: "" })), "Format"],
+  [ai(new AiError.InvalidToolResultError({ toolName: "t", description: "" })), "Format"],
+  [ai(new AiError.ToolResultEncodingError({ toolName: "t", toolResult: 1, description: "" })), "Format"],
   [unreached("TransportError"), "Network"],
   [unreached("EncodeError"), "Format"],
   [unreached("InvalidUrlError"), "PermanentNetwork"]

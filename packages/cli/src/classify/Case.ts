@@ -22,6 +22,7 @@ export interface Case {
   readonly provider: string | undefined
   readonly status: number | undefined
   readonly code: string | undefined
+  /** Of several values the first. */
   readonly headers: Readonly<Record<string, string>>
   /** Raw text; what was JSON is text again. */
   readonly body: string | undefined
@@ -42,7 +43,8 @@ export interface Labelled {
 /** What is wrong with a line, with what is expected. Never echoes the line: it may hold secrets. */
 export type Problem = string
 
-const fields = "id, provider, status, code, headers, body, message and cause_chain, all optional"
+const names = ["id", "provider", "status", "code", "headers", "body", "message", "cause_chain"]
+const fields = `${names.slice(0, -1).join(", ")} and ${names.at(-1)}, all optional`
 
 /** Reads a line. */
 export const parse = (line: string): Result.Result<Case, Problem> => Result.flatMap(objectOf(line), decode)
@@ -77,13 +79,21 @@ const objectOf = (line: string): Result.Result<Fields, Problem> => {
 }
 
 const decode = (fields: Fields): Result.Result<Case, Problem> => {
+  const miswritten = Object.keys(fields).find(
+    (name) => !names.includes(name) && names.includes(name.toLowerCase())
+  )
+  if (miswritten !== undefined)
+    return Result.fail(
+      `has a field "${miswritten}". Expected it in lower case: "${miswritten.toLowerCase()}".`
+    )
   const { id = null, provider = null, status = null, code = null, headers = null } = fields
   const { body = null, message = null, cause_chain: causes = null } = fields
   if (id !== null && !isWord(id)) return wrong("id", "a string")
   if (provider !== null && typeof provider !== "string") return wrong("provider", "a string")
   if (status !== null && !isStatus(status)) return wrong("status", "an HTTP status from 100 to 599")
   if (code !== null && !isWord(code)) return wrong("code", "a string")
-  if (headers !== null && !isHeaders(headers)) return wrong("headers", "an object of strings")
+  if (headers !== null && !isHeaders(headers))
+    return wrong("headers", "an object of strings, or of lists of strings")
   if (body !== null && typeof body !== "string" && !Predicate.isObject(body) && !Array.isArray(body))
     return wrong("body", "a JSON object or a string")
   const bodyText = body === null || typeof body === "string" ? (body ?? undefined) : textOfJson(body)
@@ -96,7 +106,7 @@ const decode = (fields: Fields): Result.Result<Case, Problem> => {
     provider: provider ?? undefined,
     status: status ?? undefined,
     code: textOf(code),
-    headers: Object.fromEntries(Object.entries(headers ?? {}).map(([name, value]) => [name, String(value)])),
+    headers: Object.fromEntries(Object.entries(headers ?? {}).flatMap(headerOf)),
     body: bodyText,
     message: message ?? undefined,
     causes: (causes ?? []).map((link) => ({
@@ -149,8 +159,21 @@ const textOfJson = (json: unknown): string | undefined => {
   }
 }
 
-const isHeaders = (value: unknown): value is Readonly<Record<string, string | number>> =>
-  isRecord(value) && Object.values(value).every(isWord)
+type Value = string | number | null
+
+/** A header may be absent, and several of one name come as a list: the first one counts. */
+const isHeaders = (value: unknown): value is Readonly<Record<string, Value | ReadonlyArray<Value>>> =>
+  isRecord(value) &&
+  Object.values(value).every((one) => isValue(one) || (Array.isArray(one) && one.every(isValue)))
+
+const isValue = (value: unknown): value is Value => value === null || isWord(value)
+
+const headerOf = ([name, value]: readonly [string, Value | ReadonlyArray<Value>]): ReadonlyArray<
+  readonly [string, string]
+> => {
+  const first = isValue(value) ? value : value.find((one) => one !== null)
+  return first === undefined || first === null ? [] : [[name, String(first)]]
+}
 
 interface RawLink {
   readonly name?: string | null

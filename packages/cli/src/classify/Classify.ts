@@ -15,7 +15,7 @@ import * as Score from "./Score.ts"
 import * as Verdict from "./Verdict.ts"
 
 export interface Options {
-  /** Where the lines are; standard input when absent. */
+  /** Where the lines are; standard input when absent or `-`. */
   readonly file: Option.Option<string>
   /** Print accuracy, waits, confusion and misses. */
   readonly score: boolean

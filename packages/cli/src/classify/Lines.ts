@@ -1,9 +1,10 @@
 /**
- * The lines of a file or of standard input, as they arrive: the memory that it takes is that of a line.
+ * The lines of a file or of standard input (no file, or `-`), as they arrive: the memory that it takes is that of a line.
  *
  * Lines end with LF or CRLF, the last one with the input too. Empty lines are left out, but counted.
  */
 import { Effect, FileSystem, Option, Stdio, Stream } from "effect"
+import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
 
 export interface Line {
@@ -18,23 +19,18 @@ export const read = (
 ): Stream.Stream<Line, UsageError, FileSystem.FileSystem | Stdio.Stdio> =>
   Stream.unwrap(
     Effect.gen(function* () {
-      if (Option.isNone(file)) {
+      const isNamed = Option.isSome(file) && file.value === "-"
+      if (Option.isNone(file) || isNamed) {
         const stdio = yield* Stdio.Stdio
-        if (yield* stdio.stdinIsTerminal) {
+        if (!isNamed && (yield* stdio.stdinIsTerminal)) {
           return yield* new UsageError({
             message: "There is no input. Name a file, or pipe JSON lines in: outlast classify < errors.jsonl"
           })
         }
-        return Stream.mapError(
-          stdio.stdin,
-          (error) => new UsageError({ message: `The standard input cannot be read: ${error.message}` })
-        )
+        return Stream.mapError(stdio.stdin, (error) => unreadable("The standard input", error))
       }
       const fs = yield* FileSystem.FileSystem
-      return Stream.mapError(
-        fs.stream(file.value),
-        (error) => new UsageError({ message: `The file ${file.value} cannot be read: ${error.message}` })
-      )
+      return Stream.mapError(fs.stream(file.value), (error) => unreadable(`The file ${file.value}`, error))
     })
   ).pipe(Stream.decodeText(), split)
 

@@ -5,13 +5,14 @@ import { Console, Effect, FileSystem, Option, Result, Stdio, Stream } from "effe
 import { ProviderFailure, RecoveryPolicy } from "@outlast/agent"
 import * as Case from "../classify/Case.ts"
 import * as Verdict from "../classify/Verdict.ts"
+import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
 import type { Preset } from "./Preset.ts"
 import { isPreset, presetNames, presets } from "./Preset.ts"
 import * as Rehearsal from "./Rehearsal.ts"
 
 export interface Options {
-  /** A JSON file with the error; standard input when it is absent and no part is given either. */
+  /** A JSON file with the error; standard input when it is `-`, or absent and no part is given either. */
   readonly error: Option.Option<string>
   readonly status: Option.Option<number>
   readonly code: Option.Option<string>
@@ -129,21 +130,19 @@ const textOf = (
   file: Option.Option<string>
 ): Effect.Effect<string, UsageError, FileSystem.FileSystem | Stdio.Stdio> =>
   Effect.gen(function* () {
-    if (Option.isSome(file)) {
+    if (Option.isSome(file) && file.value !== "-") {
       const fs = yield* FileSystem.FileSystem
-      return yield* Effect.mapError(
-        fs.readFileString(file.value),
-        (error) => new UsageError({ message: `The file ${file.value} cannot be read: ${error.message}` })
+      return yield* Effect.mapError(fs.readFileString(file.value), (error) =>
+        unreadable(`The file ${file.value}`, error)
       )
     }
     const stdio = yield* Stdio.Stdio
-    if (yield* stdio.stdinIsTerminal) return yield* wrong(`There is no error to explain. ${howTo}`)
+    if (Option.isNone(file) && (yield* stdio.stdinIsTerminal))
+      return yield* wrong(`There is no error to explain. ${howTo}`)
     return yield* stdio.stdin.pipe(
       Stream.decodeText(),
       Stream.mkString,
-      Effect.mapError(
-        (error) => new UsageError({ message: `The standard input cannot be read: ${error.message}` })
-      )
+      Effect.mapError((error) => unreadable("The standard input", error))
     )
   })
 

@@ -25,7 +25,7 @@
  * ```
  */
 import type { Scope } from "effect"
-import { Cause, Context, Duration, Effect, Exit, Fiber, Layer, Option, Random, Stream } from "effect"
+import { Cause, Context, Duration, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
 import * as Check from "../Options.ts"
 import * as Refusal from "../Refusal.ts"
 import * as Counts from "./CircuitCounts.ts"
@@ -37,7 +37,8 @@ import type { AnyFiber, Cell } from "./Circuits.ts"
 import * as Circuits from "./Circuits.ts"
 import { draw, monotonic, wallTime } from "./Circuits.ts"
 import * as State from "./CircuitState.ts"
-import { CircuitStore } from "./CircuitStore.ts"
+import type { CircuitStore } from "./CircuitStore.ts"
+import { memory } from "./CircuitStore.ts"
 
 /** How a call ended, for its circuit. `retryAfter`: how long the server wants to be left alone. */
 export type Outcome =
@@ -99,7 +100,7 @@ export interface Service {
   readonly state: (name: string) => Effect.Effect<Status>
   /** Whether the next call would be let through. */
   readonly available: (names: Names) => Effect.Effect<boolean>
-  /** Forces the circuit open: for the policy's time, or for `length`. */
+  /** Forces the circuit open: for the policy's time, or for `length`. A negative one is an `InvalidOption`, a defect. */
   readonly trip: (name: string, length?: Duration.Input) => Effect.Effect<void>
   /** Forces the circuit closed, with nothing counted. An isolated one stays isolated. */
   readonly reset: (name: string) => Effect.Effect<void>
@@ -120,13 +121,15 @@ export interface Options extends Policy.Options {
   readonly maxCircuits?: number | undefined
   /** A circuit that is not used for so long is idle. Default 10 minutes. */
   readonly idleAfter?: Duration.Input | undefined
+  /** Where circuits live. Default `CircuitStore.memory`: in this process. */
+  readonly store?: CircuitStore | undefined
 }
 
 export const defaults = { ...Policy.defaults, maxCircuits: 10_000, idleAfter: "10 minutes" } as const
 
 /**
  * What an exit counts as unless told otherwise: success, failure, or nothing for a {@link Refusal}. A `retryAfter`
- * of the error (a Duration) is taken along.
+ * of the error (a `Duration.Input`; a number is milliseconds) is taken along.
  */
 export const classify: Classify = (exit) => {
   if (Exit.isSuccess(exit)) return succeeded
@@ -149,7 +152,7 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
       options.maxCircuits ?? defaults.maxCircuits
     )
     const idle = Check.millis("CircuitBreaker", "idleAfter", options.idleAfter ?? defaults.idleAfter)
-    return build(policy, limit, idle)
+    return build(policy, limit, idle, options.store ?? memory)
   })
 
 /** The layer of {@link make}. */
@@ -168,13 +171,19 @@ export const executeStream =
   <A, E, R>(self: Stream.Stream<A, E, R>): Stream.Stream<A, E | CircuitRefused, R | CircuitBreaker> =>
     Stream.unwrap(Effect.map(CircuitBreaker, (breaker) => breaker.executeStream(names, options)(self)))
 
+const keep: Restore = (effect) => effect
+
 const succeeded: Outcome = { counts: "success" }
 const ignored: Outcome = { counts: "ignored" }
 
-const retryAfterOf = (error: unknown): Duration.Duration | undefined => {
-  if (typeof error !== "object" || error === null || !("retryAfter" in error)) return undefined
-  return Duration.isDuration(error.retryAfter) ? error.retryAfter : undefined
-}
+const retryAfterOf = (error: unknown): Duration.Duration | undefined =>
+  typeof error === "object" && error !== null && "retryAfter" in error
+    ? // Whatever it is: what is no duration gives none.
+      Option.getOrUndefined(Duration.fromInput(error.retryAfter as Duration.Input))
+    : undefined
+
+/** What `uninterruptibleMask` gives: makes interruptible what was so outside. */
+type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /** One circuit's part of a permit. */
 interface Share {
@@ -184,17 +193,16 @@ interface Share {
   readonly call: unknown
 }
 
-let breakers = 0
-
 const build = (
   policy: CircuitPolicy,
   limit: number,
-  idle: number
+  idle: number,
+  store: CircuitStore
 ): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function* () {
     const circuits = yield* Circuits.make(limit, idle)
-    const store = yield* CircuitStore
-    const instance = `${yield* Random.nextInt}-${++breakers}`
+    // Not of `Random`: two processes with one seed would be taken for one.
+    const instance = globalThis.crypto.randomUUID()
     const timesCalls = policy.rate !== undefined && policy.rate.slow !== Infinity
     let holders = 0
 
@@ -214,21 +222,19 @@ const build = (
       if (!isSameClosed) circuits.move(cell, after, fiber)
     }
 
-    const shared = yield* store === undefined
-      ? Effect.succeed(undefined)
-      : store.attach({
-          policy,
-          adopt: (circuit, state) =>
-            Effect.withFiber((fiber) => {
-              adopt(circuits.of(circuit, fiber), state, fiber)
-              return Effect.void
-            }),
-          publish: (event) =>
-            Effect.withFiber((fiber) => {
-              circuits.publish(event, fiber)
-              return Effect.void
-            })
+    const shared = yield* store.attach({
+      policy,
+      adopt: (circuit, state) =>
+        Effect.withFiber((fiber) => {
+          adopt(circuits.of(circuit, fiber), state, fiber)
+          return Effect.void
+        }),
+      publish: (event) =>
+        Effect.withFiber((fiber) => {
+          circuits.publish(event, fiber)
+          return Effect.void
         })
+    })
     const isLocal = (): boolean => shared === undefined || shared.isCurrent()
 
     const refused = (
@@ -244,7 +250,8 @@ const build = (
     const admitOne = (
       circuit: string,
       call: unknown,
-      fiber: AnyFiber
+      fiber: AnyFiber,
+      restore: Restore
     ): Effect.Effect<Share, CircuitRefused> => {
       const cell = circuits.of(circuit, fiber)
       const now = monotonic(fiber)
@@ -260,64 +267,73 @@ const build = (
         circuits.move(cell, after, fiber)
         return Effect.succeed(enter(admission))
       }
-      return Effect.flatMap(shared.admit(circuit, holder), (answer) => {
-        if (answer === undefined) {
-          if (!isLocal()) return refused(circuit, { reason: "store", retryAfter: undefined }, fiber)
-          // Decided anew: the circuit may have changed while the store was asked.
-          const [alone, next] = State.admit(policy, cell.state, holder, monotonic(fiber))
-          if (!alone.granted) return refused(circuit, alone.refusal, fiber)
-          circuits.move(cell, next, fiber)
-          return Effect.succeed(enter(alone))
+      const asking = Effect.flatMap(shared.admit(circuit, holder, cell.state), ({ answer, leave }) =>
+        Effect.onInterrupt(restore(answer), () => leave)
+      )
+      return Effect.flatMap(asking, (answer) => {
+        if (answer === undefined && !isLocal()) {
+          return refused(circuit, { reason: "store", retryAfter: undefined }, fiber)
         }
-        const state = answer.state ?? State.reset(cell.state, monotonic(fiber))
-        adopt(cell, state, fiber)
-        if (answer.granted || state.phase === "closed") {
-          const probe = answer.granted ? holder : undefined
-          return Effect.succeed(enter({ grant: { generation: state.generation, holder: probe } }))
+        if (answer?.granted === true && answer.generation === cell.state.generation) {
+          return Effect.succeed(enter({ grant: { generation: answer.generation, holder } }))
         }
-        const [again] = State.admit(policy, state, holder, monotonic(fiber))
-        return refused(
-          circuit,
-          again.granted ? { reason: "half-open", retryAfter: undefined } : again.refusal,
-          fiber
-        )
+        // Decided anew: the circuit may have changed while the store was asked.
+        const [local, next] = State.admit(policy, cell.state, holder, monotonic(fiber))
+        if (!local.granted) return refused(circuit, local.refusal, fiber)
+        if (answer !== undefined && local.grant.holder !== undefined) {
+          return refused(circuit, { reason: "half-open", retryAfter: undefined }, fiber)
+        }
+        circuits.move(cell, next, fiber)
+        return Effect.succeed(enter(local))
       })
     }
 
     const endOne = (
       { cell, grant, started, call }: Share,
       outcome: Outcome,
-      fiber: AnyFiber
+      fiber: AnyFiber,
+      restore: Restore
     ): Effect.Effect<void> => {
+      const { circuit } = cell
       const now = monotonic(fiber)
-      const others = cell.running > 1
+      const took = now - started
+      const retryAfter = outcome.counts === "failure" ? hintOf(outcome.retryAfter) : undefined
+      const concurrent = cell.running > 1
       cell.running--
       const ended: State.Ended =
         outcome.counts === "ignored"
           ? { outcome: "ignored" }
-          : {
-              outcome: outcome.counts,
-              retryAfter: outcome.counts === "failure" ? hintOf(outcome.retryAfter) : undefined,
-              took: now - started,
-              call,
-              concurrent: others
-            }
+          : { outcome: outcome.counts, retryAfter, took, call, concurrent }
+      if (outcome.counts === "failure") {
+        circuits.publish({ _tag: "CircuitFailure", at: wallTime(fiber), circuit, retryAfter }, fiber)
+      }
+      if (outcome.counts !== "ignored" && grant.holder !== undefined && took >= policy.probeLimit) {
+        circuits.publish({ _tag: "CircuitProbeLate", at: wallTime(fiber), circuit, took }, fiber)
+      }
       const chance = draw(fiber)
       const settled = (): State.CircuitState => State.settle(policy, cell.state, grant, ended, now, chance)
       if (shared === undefined || grant.holder === undefined) {
         decide(cell, settled(), fiber)
         return Effect.void
       }
-      return Effect.map(shared.settle(cell.circuit, grant, ended, cell.state, chance), (state) => {
-        if (state === undefined) decide(cell, settled(), fiber)
-        else adopt(cell, state, fiber)
-      })
+      // Who is interrupted does not wait, and goes on to the next circuit.
+      return Effect.flatMap(shared.settle(circuit, grant, ended, cell.state, chance), ({ answer, leave }) =>
+        Effect.matchCauseEffect(restore(answer), {
+          onFailure: () => leave,
+          onSuccess: (told) => Effect.sync(() => (told ? undefined : decide(cell, settled(), fiber)))
+        })
+      )
     }
 
     /** Asks the circuits in the order of their names, so that two calls never hold half of what both need. */
-    const admit = (names: Names, call: unknown): Effect.Effect<ReadonlyArray<Share>, CircuitRefused> =>
+    const admit = (
+      names: Names,
+      call: unknown,
+      restore: Restore
+    ): Effect.Effect<ReadonlyArray<Share>, CircuitRefused> =>
       Effect.withFiber((fiber) => {
-        if (typeof names === "string") return Effect.map(admitOne(names, call, fiber), (share) => [share])
+        if (typeof names === "string")
+          return Effect.map(admitOne(names, call, fiber, restore), (share) => [share])
         const all = [...new Set(names)].sort()
         // Before any is touched: one whose time is up would become half-open for nothing.
         const now = monotonic(fiber)
@@ -329,17 +345,17 @@ const build = (
         const held: Array<Share> = []
         return Effect.forEach(
           all,
-          (name) => Effect.map(admitOne(name, call, fiber), (share) => void held.push(share)),
+          (name) => Effect.map(admitOne(name, call, fiber, restore), (share) => void held.push(share)),
           { discard: true }
         ).pipe(
-          Effect.onError(() => end(held, ignored)),
+          Effect.onError(() => end(held, ignored, restore)),
           Effect.as(held)
         )
       })
 
-    const end = (shares: ReadonlyArray<Share>, outcome: Outcome): Effect.Effect<void> =>
+    const end = (shares: ReadonlyArray<Share>, outcome: Outcome, restore: Restore): Effect.Effect<void> =>
       Effect.withFiber((fiber) =>
-        Effect.forEach(shares, (share) => endOne(share, outcome, fiber), { discard: true })
+        Effect.forEach(shares, (share) => endOne(share, outcome, fiber, restore), { discard: true })
       )
 
     const guarded = <A, E, R>(
@@ -348,8 +364,8 @@ const build = (
       self: Effect.Effect<A, E, R>
     ): Effect.Effect<A, E | CircuitRefused, R> =>
       Effect.uninterruptibleMask((restore) =>
-        Effect.flatMap(admit(names, call), (shares) =>
-          Effect.onExit(restore(self), (exit) => end(shares, outcomeOf(judge, exit)))
+        Effect.flatMap(admit(names, call, restore), (shares) =>
+          Effect.onExit(restore(self), (exit) => end(shares, outcomeOf(judge, exit), restore))
         )
       )
 
@@ -365,7 +381,7 @@ const build = (
         if (outcome.counts === "ignored" || fiber === undefined) return undefined
         if (outcome.counts === "success" && !moves) return undefined
         cell.running++
-        endOne({ cell, grant, started: 0, call }, outcome, fiber)
+        endOne({ cell, grant, started: 0, call }, outcome, fiber, keep)
         return undefined
       }
     }
@@ -419,25 +435,26 @@ const build = (
         })
 
     const acquire: Service["acquire"] = (names, { call } = {}) =>
-      Effect.map(
-        Effect.acquireRelease(
-          Effect.map(admit(names, call), (shares) => {
-            let open = true
-            return (outcome: Outcome): Effect.Effect<void> =>
-              Effect.uninterruptible(
-                Effect.suspend(() => {
-                  if (!open) return Effect.void
-                  open = false
-                  return end(shares, outcome)
-                })
-              )
-          }),
-          (settle) => settle(ignored)
-        ),
-        (settle): Permit => ({
-          succeed: settle(succeeded),
-          fail: (options) => settle({ counts: "failure", retryAfter: options?.retryAfter }),
-          ignore: settle(ignored)
+      Effect.uninterruptibleMask((restore) =>
+        Effect.flatMap(admit(names, call, restore), (shares) => {
+          let open = true
+          const settle = (outcome: Outcome): Effect.Effect<void> =>
+            Effect.uninterruptible(
+              Effect.suspend(() => {
+                if (!open) return Effect.void
+                open = false
+                return end(shares, outcome, keep)
+              })
+            )
+          const permit: Permit = {
+            succeed: settle(succeeded),
+            fail: (options) => settle({ counts: "failure", retryAfter: options?.retryAfter }),
+            ignore: settle(ignored)
+          }
+          return Effect.as(
+            Effect.addFinalizer(() => permit.ignore),
+            permit
+          )
         })
       )
 
@@ -534,7 +551,8 @@ const hintOf = (retryAfter: Duration.Input | undefined): number | undefined =>
 const outcomeOf = (judge: Classify, exit: Exit.Exit<unknown, unknown>): Outcome => {
   if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)) return ignored
   try {
-    return judge(exit)
+    // Written in JavaScript, it may have forgotten to answer.
+    return (judge(exit) as Outcome | undefined) ?? ignored
   } catch {
     return ignored
   }

@@ -52,6 +52,10 @@ export const slices = 10
 export const unmoved = (policy: CircuitPolicy, counts: CircuitCounts): boolean =>
   policy.rate === undefined && counts.streak.length === 0
 
+/** When the latest call was that is remembered. */
+export const lastAt = ({ streak, slices }: CircuitCounts): number | undefined =>
+  streak.at(-1)?.at ?? slices.at(-1)?.at
+
 /** Remembers a call. */
 export const add = (
   { consecutive, rate }: CircuitPolicy,

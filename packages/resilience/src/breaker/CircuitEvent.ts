@@ -16,6 +16,22 @@ export interface CircuitTransition extends ResilienceEvent {
   readonly openFor?: number | undefined
 }
 
+/** A call failed, as far as its circuit is concerned. */
+export interface CircuitFailure extends ResilienceEvent {
+  readonly _tag: "CircuitFailure"
+  readonly circuit: string
+  /** What the server asked for, in milliseconds. */
+  readonly retryAfter?: number | undefined
+}
+
+/** A probe ended after it had lost its permit (`probeLimit`), so that its outcome does not count. */
+export interface CircuitProbeLate extends ResilienceEvent {
+  readonly _tag: "CircuitProbeLate"
+  readonly circuit: string
+  /** Milliseconds. */
+  readonly took: number
+}
+
 /** A call was not let through. */
 export interface CircuitRefusal extends ResilienceEvent {
   readonly _tag: "CircuitRefusal"
@@ -37,4 +53,10 @@ export interface CircuitStoreUp extends ResilienceEvent {
   readonly _tag: "CircuitStoreUp"
 }
 
-export type CircuitEvent = CircuitTransition | CircuitRefusal | CircuitStoreDown | CircuitStoreUp
+export type CircuitEvent =
+  | CircuitTransition
+  | CircuitFailure
+  | CircuitProbeLate
+  | CircuitRefusal
+  | CircuitStoreDown
+  | CircuitStoreUp

@@ -45,7 +45,10 @@ export interface HalfOpenOptions {
   readonly permits?: number | undefined
   /** Probes that must succeed. Default 2. */
   readonly successes?: number | undefined
-  /** Of so many; once too many have failed for that, the circuit opens again. Default: `successes`. */
+  /**
+   * Of so many; once too many have failed for that, the circuit opens again. Default: `successes`, or `permits` where
+   * that is more.
+   */
   readonly outOf?: number | undefined
   /** A probe that has not ended by then loses its permit, and its outcome no longer counts. Default 1 minute. */
   readonly probeLimit?: Duration.Input | undefined
@@ -98,6 +101,7 @@ export const distinctCalls = 3
 /** Throws an `InvalidOption` (a `RangeError`) that names the field, its value and what is allowed. */
 export const make = ({ trip = {}, halfOpen = {}, open, maxRetryAfter }: Options = {}): CircuitPolicy => {
   const successes = positive("halfOpen.successes", halfOpen.successes ?? defaults.halfOpen.successes)
+  const permits = positive("halfOpen.permits", halfOpen.permits ?? defaults.halfOpen.permits)
   const { consecutive, rate } = trip
   Check.check(
     consecutive !== false || rate !== undefined,
@@ -122,9 +126,11 @@ export const make = ({ trip = {}, halfOpen = {}, open, maxRetryAfter }: Options 
                 : atLeastOneMilli("trip.consecutive.within", consecutive.within)
           },
     rate: rate === undefined ? undefined : ratePolicy(rate),
-    permits: positive("halfOpen.permits", halfOpen.permits ?? defaults.halfOpen.permits),
+    permits,
     successes,
-    outOf: Check.integer(module, "halfOpen.outOf", halfOpen.outOf ?? successes, { min: successes }),
+    outOf: Check.integer(module, "halfOpen.outOf", halfOpen.outOf ?? Math.max(successes, permits), {
+      min: successes
+    }),
     probeLimit: atLeastOneMilli("halfOpen.probeLimit", halfOpen.probeLimit ?? defaults.halfOpen.probeLimit),
     open: open ?? defaults.open,
     maxRetryAfter: Check.millis(module, "maxRetryAfter", maxRetryAfter ?? defaults.maxRetryAfter)

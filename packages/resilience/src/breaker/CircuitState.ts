@@ -198,7 +198,7 @@ export const release = (state: CircuitState, holder: string, now: number): Circu
 export const isForgettable = (state: CircuitState, now: number, idle: number): boolean => {
   switch (state.phase) {
     case "closed": {
-      const counted = state.counts.streak.at(-1)?.at ?? state.counts.slices.at(-1)?.at
+      const counted = Counts.lastAt(state.counts)
       const used = Math.max(counted ?? -Infinity, state.since + state.lasted, state.notBefore)
       return now >= (counted === undefined ? used : used + idle)
     }

@@ -7,6 +7,7 @@
 import type { Cause, Fiber, Scope } from "effect"
 import { Clock, Effect, Queue, Random, Stream } from "effect"
 import { ResilienceEvents } from "../telemetry/ResilienceEvents.ts"
+import * as Counts from "./CircuitCounts.ts"
 import type { CircuitEvent, CircuitTransition } from "./CircuitEvent.ts"
 import * as State from "./CircuitState.ts"
 
@@ -69,9 +70,15 @@ export const make = (limit: number, idle: number): Effect.Effect<Circuits, never
       for (const cell of cells.values()) {
         if (cell.running === 0 && State.isForgettable(cell.state, now, idle)) forget(cell)
       }
-      for (const cell of cells.values()) {
-        if (cells.size < limit) break
-        if (cell.running === 0 && cell.state.phase === "closed") forget(cell)
+      if (cells.size >= limit) {
+        const oldest = [...cells.values()]
+          .flatMap((cell) =>
+            cell.running === 0 && cell.state.phase === "closed"
+              ? [{ cell, at: Counts.lastAt(cell.state.counts) ?? cell.state.since }]
+              : []
+          )
+          .toSorted((a, b) => a.at - b.at)
+        for (const { cell } of oldest.slice(0, cells.size - limit + 1)) forget(cell)
       }
       sweepAt = Math.max(limit, 2 * cells.size)
     }
@@ -141,17 +148,25 @@ export const make = (limit: number, idle: number): Effect.Effect<Circuits, never
  * observer can hold up a call, change its result, or see events in another order.
  */
 const publisher: Effect.Effect<Circuits["publish"], never, Scope.Scope> = Effect.gen(function* () {
-  const queue = yield* Queue.sliding<Effect.Effect<void>>(capacity)
+  const queue = yield* Queue.sliding<{ readonly isMany: boolean; readonly publish: Effect.Effect<void> }>(
+    capacity
+  )
+  let many = 0
   yield* Queue.take(queue).pipe(
-    Effect.flatMap((publish) => Effect.ignoreCause(publish)),
+    Effect.flatMap(({ isMany, publish }) => {
+      if (isMany) many--
+      return Effect.ignoreCause(publish)
+    }),
     Effect.forever,
     Effect.forkScoped({ startImmediately: true })
   )
   return (event, fiber) => {
+    // One for each call: in an outage they would push out what matters more.
+    const isMany = event._tag === "CircuitRefusal" || event._tag === "CircuitFailure"
+    if (isMany && many >= capacity / 2) return
+    if (isMany) many++
     const events = fiber.getRef(ResilienceEvents)
-    Queue.offerUnsafe(
-      queue,
-      Effect.suspend(() => events.publish(event))
-    )
+    const publish = Effect.suspend(() => events.publish(event))
+    Queue.offerUnsafe(queue, { isMany, publish })
   }
 })

@@ -18,21 +18,21 @@
  * **Example**
  *
  * ```ts
- * const Breaker = CircuitBreaker.layer().pipe(
- *   Layer.provide(RedisCircuitStore.layer({ redis: NodeRedis.layer({ url: "redis://127.0.0.1:6379" }) }))
- * )
+ * const Breaker = CircuitBreaker.layer({
+ *   store: RedisCircuitStore.make({ redis: NodeRedis.layer({ url: "redis://127.0.0.1:6379" }) })
+ * })
  * ```
  */
 import type { Duration, Scope } from "effect"
-import { Clock, Context, Data, Deferred, Effect, Exit, Layer, Queue, Semaphore } from "effect"
+import { Clock, Context, Data, Deferred, Effect, Exit, Fiber, Layer, Queue, Semaphore } from "effect"
 import { Redis } from "effect/persistence"
 import * as Check from "../Options.ts"
 import * as Backoff from "../retry/Backoff.ts"
 import * as Counts from "./CircuitCounts.ts"
-import type { Cause, CircuitState } from "./CircuitState.ts"
-import type { Breaker, Change, Service, SharedCircuits } from "./CircuitStore.ts"
-import { CircuitStore } from "./CircuitStore.ts"
-import type { Record, Reply, Request } from "./RedisScript.ts"
+import type { Cause, CircuitState, Ended } from "./CircuitState.ts"
+import * as State from "./CircuitState.ts"
+import type { Answer, Asked, Breaker, Change, CircuitStore, SharedCircuits } from "./CircuitStore.ts"
+import type { Record, Reply, Request, Seed } from "./RedisScript.ts"
 import * as Script from "./RedisScript.ts"
 
 export interface Options<E> {
@@ -66,29 +66,28 @@ const holdLease = 10_000
 /** Changes that wait for the store, and versions that are remembered. */
 const capacity = 10_000
 
+/** Records that are read at a time, each time with the whole `timeout`. */
+const chunk = 500
+
 /** After so many rounds without an answer the connection is built anew: a client may have given up on it. */
 const patience = 10
 
 /** Throws an `InvalidOption`, a `RangeError`, for an option out of its range. */
-export const make = <E>(options: Options<E>): Service => {
+export const make = <E>(options: Options<E>): CircuitStore => {
   const settings: Settings = {
     prefix: options.prefix ?? defaults.prefix,
-    onStoreError: options.onStoreError ?? defaults.onStoreError,
+    onStoreError: Check.oneOf(module, "onStoreError", options.onStoreError ?? defaults.onStoreError, [
+      "allow",
+      "fail"
+    ]),
     timeout: Check.duration(module, "timeout", options.timeout ?? defaults.timeout, { min: "1 milli" }),
     syncEvery: Check.duration(module, "syncEvery", options.syncEvery ?? defaults.syncEvery, {
       min: "1 milli"
     }),
     now: options.now
   }
-  return {
-    onStoreError: settings.onStoreError,
-    attach: (breaker) => attach(options.redis, settings, breaker)
-  }
+  return { attach: (breaker) => attach(options.redis, settings, breaker) }
 }
-
-/** Shares the circuits of the `CircuitBreaker` layers it is provided to. */
-export const layer = <E>(options: Options<E>): Layer.Layer<never> =>
-  Layer.sync(CircuitStore, () => make(options))
 
 const module = "RedisCircuitStore"
 
@@ -131,6 +130,9 @@ const attach = <E>(
     /** Ends the present connection. */
     let broken: Deferred.Deferred<void> | undefined
     let failures = 0
+    const scope = yield* Effect.scope
+    /** Answers that nobody waits for any more. */
+    const left = new Set<Fiber.Fiber<unknown>>()
     const oneAtATime = yield* Semaphore.make(1)
     let redis: Redis.Redis["Service"] | undefined
     let up = false
@@ -161,10 +163,20 @@ const attach = <E>(
       return toState(record, localNow - serverNow)
     }
 
+    /** An isolation of which the store has no record any more has ended: who holds it says so each second. */
+    const gone = (circuit: string): CircuitState | undefined => {
+      const was = known.get(circuit)
+      if (was?.phase !== "isolated") return undefined
+      known.delete(circuit)
+      return { ...State.initial, generation: was.generation + 1 }
+    }
+
     const ask = (circuit: string, request: Request) =>
       Effect.gen(function* () {
         const connection = redis
         if (connection === undefined) return yield* new Down()
+        // Before it is sent: a time that ends too early is asked about again, one too late would be waited for.
+        const localNow = yield* monotonic
         const now = fixedNow === undefined ? undefined : yield* fixedNow
         const [done, serverNow, json]: Reply = yield* connection.eval(Script.script)(
           prefix,
@@ -172,10 +184,10 @@ const attach = <E>(
           request,
           now
         )
-        const localNow = yield* monotonic
-        const record = json === "" ? undefined : (JSON.parse(json) as Record) // The script's own words.
-        const state = record && take(circuit, record, Number(serverNow), localNow, "reply")
-        return { done: done === 1, record, state }
+        if (json === "") return { done: done === 1, generation: 0, state: gone(circuit) }
+        const record = JSON.parse(json) as Record // The script's own words.
+        const state = take(circuit, record, Number(serverNow), localNow, "reply")
+        return { done: done === 1, generation: record.generation, state }
       }).pipe(Effect.timeout(timeout))
 
     /** Not while there is news to tell of the circuit, beyond `telling`: what is read is older than that. */
@@ -220,22 +232,41 @@ const attach = <E>(
       }
     })
 
+    /** Reads the records of some circuits. A circuit without one has been forgotten. */
+    const readRecords = (connection: Redis.Redis["Service"], circuits: ReadonlyArray<string>) =>
+      Effect.gen(function* () {
+        const localNow = yield* monotonic
+        const [seconds = "0", micros = "0"] = yield* connection.send<ReadonlyArray<string>>("TIME")
+        const ofServer = Number(seconds) * 1_000 + Number(micros) / 1_000
+        const serverNow = fixedNow === undefined ? ofServer : yield* fixedNow
+        const keys = circuits.map((circuit) => Script.recordKey(prefix, circuit))
+        const records = yield* connection.send<ReadonlyArray<string | null>>("MGET", ...keys)
+        for (const [index, circuit] of circuits.entries()) {
+          const json = records[index]
+          if (typeof json !== "string") continue
+          const record = JSON.parse(json) as Record // The script's own words.
+          yield* adoptState(circuit, take(circuit, record, serverNow, localNow, "reply"))
+        }
+      }).pipe(Effect.timeout(timeout))
+
     const readMissed = Effect.gen(function* () {
       if (redis === undefined) return yield* new Down()
-      const version = Number((yield* redis.send<string | null>("GET", Script.versionKey(prefix))) ?? 0)
+      const version = Number(
+        (yield* Effect.timeout(redis.send<string | null>("GET", Script.versionKey(prefix)), timeout)) ?? 0
+      )
       if (version < seen) {
         // Redis lost its memory. What is known here goes on holding here.
         known.clear()
         seen = 0
       }
       if (version > seen) {
-        const missed = yield* redis.send<ReadonlyArray<string>>(
-          "ZRANGEBYSCORE",
-          Script.changesKey(prefix),
-          `(${seen}`,
-          "+inf"
+        const missed = yield* Effect.timeout(
+          redis.send<ReadonlyArray<string>>("ZRANGEBYSCORE", Script.changesKey(prefix), `(${seen}`, "+inf"),
+          timeout
         )
-        yield* Effect.forEach(missed, refresh, { concurrency: "unbounded", discard: true })
+        for (let from = 0; from < missed.length; from += chunk) {
+          yield* readRecords(redis, missed.slice(from, from + chunk))
+        }
         seen = version
       }
       // A hold that nobody renews ends without an announcement.
@@ -268,9 +299,10 @@ const attach = <E>(
         return Effect.void
       })
 
-    const syncNow = tellWaiting.pipe(
+    const syncNow = Effect.suspend(() => Fiber.awaitAll(left)).pipe(
+      Effect.andThen(tellWaiting),
       Effect.andThen(Effect.suspend(() => renewHolds)),
-      Effect.andThen(Effect.timeout(readMissed, timeout)),
+      Effect.andThen(readMissed),
       Effect.matchCauseEffect({
         onFailure: () => Effect.as(report("down", "Redis does not answer"), false),
         onSuccess: () => Effect.as(report("up"), true)
@@ -307,6 +339,7 @@ const attach = <E>(
         redis = connection
         broken = end
         failures = 0
+        Queue.offerUnsafe(wake, undefined)
         yield* Effect.addFinalizer(() =>
           Effect.sync(() => {
             redis = undefined
@@ -327,14 +360,39 @@ const attach = <E>(
     yield* Effect.forkScoped(Effect.forever(connect))
     yield* Effect.forkScoped(Effect.forever(Effect.andThen(sync, Effect.raceFirst(pause, Queue.take(wake)))))
 
-    /** Gives undefined, soon, where the store does not answer. */
-    const tryAsk = (circuit: string, request: Request) =>
+    /** Gives undefined, soon, where the store does not answer. Tells the breaker what the store knows. */
+    const tryAsk = (circuit: string, request: Request): Effect.Effect<Answer | undefined> =>
       up
         ? Effect.matchCauseEffect(ask(circuit, request), {
             onFailure: () => Effect.as(report("down", "Redis does not answer"), undefined),
-            onSuccess: (answer) => Effect.succeed(answer)
+            onSuccess: ({ done, generation, state }) =>
+              Effect.as(adoptState(circuit, state), { granted: done, generation })
           })
         : Effect.succeed(undefined)
+
+    /** Asks in a fiber of its own, which nobody's interruption ends. */
+    const inBackground = <A>(
+      question: Effect.Effect<A>,
+      tooLate: (answer: A) => Effect.Effect<unknown> = () => Effect.void
+    ): Effect.Effect<Asked<A>> =>
+      Effect.map(Effect.forkIn(question, scope, { startImmediately: true }), (asking) => ({
+        answer: Fiber.join(asking),
+        leave: Effect.map(Effect.forkIn(Effect.flatMap(Fiber.join(asking), tooLate), scope), (late) => {
+          left.add(late)
+          late.addObserver(() => left.delete(late))
+        })
+      }))
+
+    const settled = (holder: string, generation: number, ended: Ended, backoff: number): Request => ({
+      op: "settle",
+      holder,
+      generation,
+      outcome: ended.outcome,
+      successes: policy.successes,
+      outOf: policy.outOf,
+      backoff,
+      notBefore: ended.outcome === "failure" ? Math.min(ended.retryAfter ?? 0, policy.maxRetryAfter) : 0
+    })
 
     return {
       isCurrent: () => up || onStoreError === "allow",
@@ -347,31 +405,28 @@ const attach = <E>(
         if (waiting.length > capacity) waiting.shift()
         Queue.offerUnsafe(wake, undefined)
       },
-      admit: (circuit, holder) =>
-        Effect.map(
-          tryAsk(circuit, {
-            op: "probe",
-            holder,
-            lease: policy.probeLimit,
-            permits: policy.permits,
-            outOf: policy.outOf
-          }),
-          (answer) => answer && { granted: answer.done, state: answer.state }
+      admit: (circuit, holder, state) =>
+        Effect.flatMap(monotonic, (now) =>
+          inBackground(
+            tryAsk(circuit, {
+              op: "probe",
+              holder,
+              lease: policy.probeLimit,
+              permits: policy.permits,
+              outOf: policy.outOf,
+              seed: seedOf(state, now)
+            }),
+            (answer) =>
+              answer?.granted === true
+                ? tryAsk(circuit, settled(holder, answer.generation, { outcome: "ignored" }, 0))
+                : Effect.void
+          )
         ),
-      settle: (circuit, grant, ended, state, draw) =>
-        Effect.map(
-          tryAsk(circuit, {
-            op: "settle",
-            holder: grant.holder ?? "",
-            generation: grant.generation,
-            outcome: ended.outcome,
-            successes: policy.successes,
-            outOf: policy.outOf,
-            backoff: Backoff.delay(policy.open, state.openings + 1, state.backoff, draw),
-            notBefore: ended.outcome === "failure" ? Math.min(ended.retryAfter ?? 0, policy.maxRetryAfter) : 0
-          }),
-          (answer) => answer?.state
-        ),
+      settle: (circuit, { holder = "", generation }, ended, state, draw) => {
+        const backoff = Backoff.delay(policy.open, state.openings + 1, state.backoff, draw)
+        const question = tryAsk(circuit, settled(holder, generation, ended, backoff))
+        return inBackground(Effect.map(question, (told) => told !== undefined))
+      },
       sync
     }
   })
@@ -383,6 +438,16 @@ const holders = (state: CircuitState): ReadonlyArray<string> =>
 const handover = (before: CircuitState, after: CircuitState) => ({
   gained: holders(after).find((holder) => !holders(before).includes(holder)),
   lost: holders(before).find((holder) => !holders(after).includes(holder))
+})
+
+/** What a process knows of an opening; of a half-open circuit, that its time is up. */
+const seedOf = (state: CircuitState, now: number): Seed => ({
+  generation: state.generation,
+  until: state.phase === "open" ? state.until - now : 0,
+  openings: state.openings,
+  backoff: state.backoff,
+  lasted: state.lasted,
+  notBefore: Math.max(0, state.notBefore - now)
 })
 
 /** A record as a circuit, with its times moved to another clock. Its counts are each process's own. */

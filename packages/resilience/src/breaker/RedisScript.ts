@@ -28,6 +28,16 @@ export interface Record {
   readonly holds: { readonly [holder: string]: number }
 }
 
+/** An opening, its times as lengths from now. */
+export interface Seed {
+  readonly generation: number
+  readonly until: number
+  readonly openings: number
+  readonly backoff: number
+  readonly lasted: number
+  readonly notBefore: number
+}
+
 /** What a process asks for. Times are lengths in milliseconds, counted from the server's now. */
 export type Request =
   | { readonly op: "read" }
@@ -53,6 +63,8 @@ export type Request =
       readonly lease: number
       readonly permits: number
       readonly outOf: number
+      /** What the process knows of the circuit, for a store that has lost its memory. */
+      readonly seed: Seed
     }
   | {
       readonly op: "settle"
@@ -79,6 +91,9 @@ const idle = 600_000
 
 /** Names kept for those who missed an announcement. */
 const remembered = 10_000
+
+/** And how long after the last change, in milliseconds: a day, longer than any opening by default. */
+const forgetChanges = 86_400_000
 
 /** `now` is the time that the script goes by: undefined for the server's own, which is right outside tests. */
 export const script = Redis.script(
@@ -123,6 +138,7 @@ local function save(done)
   redis.call('SET', key, cjson.encode(record), 'PX', string.format('%.0f', last - now + record.lasted + ${idle}))
   redis.call('ZADD', changesKey, record.v, circuit)
   redis.call('ZREMRANGEBYRANK', changesKey, 0, -${remembered + 1})
+  redis.call('PEXPIRE', changesKey, ${forgetChanges})
   redis.call('PUBLISH', channel, cjson.encode({ circuit = circuit, now = now, record = record }))
   return reply(done)
 end
@@ -210,6 +226,15 @@ if ask.op == 'release' then
 end
 
 if ask.op == 'probe' then
+  if not exists then
+    record.phase = 'open'
+    record.generation = ask.seed.generation
+    record['until'] = math.ceil(now + ask.seed['until'])
+    record.openings = ask.seed.openings
+    record.backoff = ask.seed.backoff
+    record.lasted = ask.seed.lasted
+    record.notBefore = ask.seed.notBefore > 0 and math.ceil(now + ask.seed.notBefore) or 0
+  end
   if record.phase == 'isolated' or (record.phase == 'open' and now < record['until']) then return reply(0) end
   if record.phase == 'closed' then
     if lapsed then return save(0) end

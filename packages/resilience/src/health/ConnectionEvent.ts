@@ -27,6 +27,16 @@ export interface SessionDied extends OfConnection {
   readonly reason: string
 }
 
+/**
+ * A call failed, as far as this connection is concerned: an outcome that `guard` or `record` took in. A call over
+ * several connections publishes one for each.
+ */
+export interface ConnectionFailure extends OfConnection {
+  readonly _tag: "ConnectionFailure"
+  /** The tag or the class of the error, where it is known: `record` is not told. */
+  readonly error?: string | undefined
+}
+
 /** A ping ended with a failure, or not within its time: an outcome. */
 export interface PingFailed extends OfConnection {
   readonly _tag: "PingFailed"
@@ -44,4 +54,4 @@ export interface PingUnavailable extends OfConnection {
   readonly reason: string
 }
 
-export type ConnectionEvent = HealthChanged | SessionDied | PingFailed | PingUnavailable
+export type ConnectionEvent = HealthChanged | SessionDied | ConnectionFailure | PingFailed | PingUnavailable

@@ -7,12 +7,15 @@
  * passes by itself; dead is final until the name is registered again.
  *
  * - `guard(name)(effect)` checks before a call, and records how it ended and how long it took. An interruption is
- *   no outcome, and neither is a refusal: of a circuit, a limiter, another monitor.
+ *   no outcome, and neither is a refusal: of a circuit, a limiter, another monitor. Each failure that is an outcome
+ *   is published as `ConnectionFailure`.
  * - `register(name, { ping, probe })` asks in the background until its scope ends: a **ping** says how it does, a
  *   **probe** whether it still exists. Both may fail with {@link ProbeError}, which means that the question could
  *   not be asked: then an event says so and health stays as it was. A broken thermometer is no fever.
  * - While a name is unhealthy, one call or ping may find out after each `cooldown`, so that it recovers whether
- *   or not it is registered, and whether or not anybody calls.
+ *   or not it is registered, and whether or not anybody calls. One that ends without an outcome lets the next find
+ *   out at once.
+ * - What a ping or a probe does wrong (it throws, dies, fails with anything at all) is told and asked again.
  *
  * **Memory and time.** All state is in the memory of the process. A name takes one bounded window, no timer and no
  * fiber; a registered name takes one fiber, which sleeps between questions. Names that are not registered are
@@ -39,11 +42,11 @@
  * })
  * ```
  */
-import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Semaphore } from "effect"
-import type { Scope } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Layer, Semaphore } from "effect"
+import type { Cause, Scope } from "effect"
 import * as Check from "../Options.ts"
-import * as Refusal from "../Refusal.ts"
 import * as ResilienceEvents from "../telemetry/ResilienceEvents.ts"
+import { answerOf, failureOf } from "./Answer.ts"
 import type { ConnectionEvent } from "./ConnectionEvent.ts"
 import type { ConnectionState, Event } from "./ConnectionState.ts"
 import * as Connection from "./ConnectionState.ts"
@@ -99,19 +102,27 @@ export type { NotHealthy }
 export interface Service {
   /**
    * Asks for `name` until the scope ends, for the first time at once. Registering a name again replaces its
-   * registration; one that was dead starts anew, others keep what is known of them.
+   * registration; one that was dead starts anew, others keep what is known of them. Dies with an `InvalidOption`,
+   * a `RangeError`, for an interval or a time limit out of its range, before anything is asked.
    */
   readonly register: <E = never, R = never>(
     name: string,
     registration: Registration<E, R>
   ) => Effect.Effect<void, never, R | Scope.Scope>
-  /** Records an outcome that was had elsewhere; `latency` counts where it succeeded. */
+  /**
+   * Records an outcome that was had elsewhere; `latency` counts where it succeeded. One that is negative, infinite
+   * or no duration, as a clock that was set can make it, is left out; the outcome counts all the same.
+   */
   readonly record: (
     names: Names,
     outcome: "success" | "failure",
     latency?: Duration.Input
   ) => Effect.Effect<void>
-  /** The check before a call. It reads what is known and asks nobody. */
+  /**
+   * The check before a call. It reads what is known and asks nobody. While the name is unhealthy, the one that
+   * passes after a cooldown has the permit to find out: follow it up with {@link record}, or use {@link guard}, which
+   * gives the permit back where there is no outcome.
+   */
   readonly check: (names: Names) => Effect.Effect<void, NotHealthy>
   /** Checks, then runs an effect and records its outcome. */
   readonly guard: (
@@ -211,16 +222,21 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
       })
     }
 
-    /** All names allow it, or none gives a permit away. */
-    const admit = (names: ReadonlyArray<string>, clock: Clock.Clock): Effect.Effect<void, NotHealthy> => {
+    /** All names allow it, or none gives a permit away. Taken at once; what is left to do is to tell. */
+    const admit = (names: ReadonlyArray<string>, clock: Clock.Clock): Granted | NotHealthy => {
       const now = monotonic(clock)
       const granted: Array<readonly [Watched, ConnectionState]> = []
+      const holders: Array<Holder> = []
       for (const name of names) {
         const watched = connections.find(name, now)
-        if (watched === undefined) continue
+        if (watched === undefined) {
+          holders.push({ name, watched: undefined, permit: undefined })
+          continue
+        }
         const [admission, state] = Connection.admit(watched.spec, watched.state, now)
-        if (admission._tag !== "Admitted") return Effect.fail(refusal(watched, admission, now))
+        if (admission._tag !== "Admitted") return refusal(watched, admission, now)
         granted.push([watched, state])
+        holders.push({ name, watched, permit: admission.permit })
       }
       let told: Effect.Effect<void> = Effect.void
       for (const [watched, state] of granted) {
@@ -228,7 +244,17 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
         // It may have recovered by age since anybody looked.
         if (state.announced === "unhealthy") told = Effect.andThen(told, announce(watched, clock))
       }
-      return told
+      return { holders, told }
+    }
+
+    const giveBack = (watched: Watched | undefined, permit: number | undefined, clock: Clock.Clock): void => {
+      if (watched === undefined || permit === undefined) return
+      watched.state = Connection.step(
+        watched.spec,
+        watched.state,
+        { _tag: "GaveBack", permit },
+        monotonic(clock)
+      )
     }
 
     const refusal = (watched: Watched, admission: Refused, now: number): NotHealthy =>
@@ -240,39 +266,41 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
             retryAfter: Duration.millis(admission.wait)
           })
 
+    /** Takes in an outcome for all names at once, and then tells. */
     const recordAll = (
-      names: ReadonlyArray<string>,
+      names: ReadonlyArray<Pick<Holder, "name"> & Partial<Holder>>,
       outcome: HealthWindow.Outcome,
-      clock: Clock.Clock,
-      before?: ReadonlyArray<Watched | undefined>
+      error: string | undefined,
+      clock: Clock.Clock
     ): Effect.Effect<void> => {
       const now = monotonic(clock)
-      return Effect.forEach(
-        names,
-        (name, index) => {
-          const watched = connections.use(name, now, spec)
-          const began = before?.[index]
-          // The call belonged to a session that has been replaced since.
-          return began !== undefined && began !== watched && began.state.death !== undefined
-            ? Effect.void
-            : change(watched, { _tag: "Called", outcome }, clock)
-        },
-        { discard: true }
-      )
+      const told = names.flatMap(({ name, watched: began }) => {
+        const watched = connections.use(name, now, spec)
+        // The call belonged to a session that has been replaced since.
+        if (began !== undefined && began !== watched && began.state.death !== undefined) return []
+        if (watched.state.death !== undefined) return []
+        const changed = change(watched, { _tag: "Called", outcome }, clock)
+        if (outcome._tag === "Succeeded") return [changed]
+        const failure = { _tag: "ConnectionFailure", connection: name } as const
+        return [publish(clock, error === undefined ? failure : { ...failure, error }), changed]
+      })
+      return Effect.all(told, { discard: true })
     }
 
     const recordExit = (
-      names: ReadonlyArray<string>,
-      before: ReadonlyArray<Watched | undefined>,
+      holders: ReadonlyArray<Holder>,
       exit: Exit.Exit<unknown, unknown>,
       startedAt: number,
       clock: Clock.Clock
     ): Effect.Effect<void> => {
       if (Exit.isSuccess(exit)) {
         const latency = monotonic(clock) - startedAt
-        return recordAll(names, { _tag: "Succeeded", latency }, clock, before)
+        return recordAll(holders, { _tag: "Succeeded", latency }, undefined, clock)
       }
-      return isFailure(exit.cause, counts) ? recordAll(names, { _tag: "Failed" }, clock, before) : Effect.void
+      const failure = failureOf(exit.cause, counts)
+      if (failure !== undefined) return recordAll(holders, { _tag: "Failed" }, failure.error, clock)
+      for (const { watched, permit } of holders) giveBack(watched, permit, clock)
+      return Effect.void
     }
 
     // --- what asks
@@ -303,18 +331,25 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
           }
         }
         if (ping === undefined) return yield* change(watched, { _tag: "Asked" }, clock)
-        const permit = watched.state.probeAt
-        yield* change(watched, { _tag: "Pinging" }, clock)
         const startedAt = monotonic(clock)
-        const answer = yield* answerOf(ping, limit)
-        if (isOver()) return
+        let permit: number | undefined
+        const withoutOutcome = Effect.sync(() => giveBack(watched, permit, clock))
+        const answer = yield* Effect.uninterruptibleMask((restore) => {
+          // While the ping is under way no call finds out.
+          const [admission, state] = Connection.admit(watched.spec, watched.state, startedAt)
+          watched.state = state
+          if (admission._tag === "Admitted") permit = admission.permit
+          return Effect.onInterrupt(restore(answerOf(ping, limit)), () => withoutOutcome)
+        })
+        if (isOver()) return yield* withoutOutcome
         const latency = monotonic(clock) - startedAt
         switch (answer._tag) {
           case "Answered":
             return yield* change(watched, { _tag: "Pinged", outcome: { _tag: "Succeeded", latency } }, clock)
           case "Unavailable":
+            yield* withoutOutcome
             yield* unavailable(watched, "ping", answer.reason, clock)
-            return yield* change(watched, { _tag: "Asked", permit }, clock)
+            return yield* change(watched, { _tag: "Asked" }, clock)
           case "Failed":
             yield* publish(clock, {
               _tag: "PingFailed",
@@ -428,26 +463,36 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
       record: (names, outcome, latency) =>
         Effect.flatMap(Clock.Clock, (clock) =>
           recordAll(
-            listOf(names),
-            outcome === "failure"
-              ? { _tag: "Failed" }
-              : {
-                  _tag: "Succeeded",
-                  latency: latency === undefined ? undefined : Check.millis(module, "latency", latency)
-                },
+            listOf(names).map((name) => ({ name })),
+            outcome === "failure" ? { _tag: "Failed" } : { _tag: "Succeeded", latency: latencyOf(latency) },
+            undefined,
             clock
           )
         ),
-      check: (names) => Effect.flatMap(Clock.Clock, (clock) => admit(listOf(names), clock)),
-      guard: (names) => (effect) =>
+      check: (names) =>
         Effect.flatMap(Clock.Clock, (clock) => {
-          const all = listOf(names)
-          return Effect.flatMap(admit(all, clock), () => {
-            const startedAt = monotonic(clock)
-            const before = all.map((name) => connections.find(name, startedAt))
-            return Effect.onExit(effect, (exit) => recordExit(all, before, exit, startedAt, clock))
-          })
+          const admission = admit(listOf(names), clock)
+          return "holders" in admission ? admission.told : Effect.fail(admission)
         }),
+      guard:
+        (names) =>
+        <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+          // From the permit to its end nothing may come between.
+          Effect.uninterruptibleMask((restore) =>
+            Effect.flatMap(Clock.Clock, (clock): Effect.Effect<A, E | NotHealthy, R> => {
+              const admission = admit(listOf(names), clock)
+              if (!("holders" in admission)) return Effect.fail(admission)
+              const { holders, told } = admission
+              let startedAt = 0
+              const call = Effect.suspend(() => {
+                startedAt = monotonic(clock)
+                return effect
+              })
+              return Effect.onExit(restore(Effect.andThen(told, call)), (exit) =>
+                recordExit(holders, exit, startedAt, clock)
+              )
+            })
+          ),
       ask: (name) =>
         Effect.flatMap(Clock.Clock, (clock) =>
           Effect.andThen(connections.find(name, monotonic(clock))?.ask ?? Effect.void, status(name))
@@ -478,58 +523,31 @@ export const layer = (options: Options = {}): Layer.Layer<ConnectionMonitor> =>
 
 type Refused = Exclude<Connection.Admission, { readonly _tag: "Admitted" }>
 
-type Answer<A> =
-  | { readonly _tag: "Answered"; readonly value: A }
-  | { readonly _tag: "Failed"; readonly error: string }
-  | { readonly _tag: "Unavailable"; readonly reason: string }
-
-/** What a ping or a probe said within its time. */
-const answerOf = <A, E, R>(
-  question: Effect.Effect<A, E, R>,
-  limit: Duration.Duration
-): Effect.Effect<Answer<A>, never, R> =>
-  question.pipe(
-    Effect.map((value): Answer<A> => ({ _tag: "Answered", value })),
-    Effect.timeoutOrElse({
-      duration: limit,
-      orElse: () => Effect.succeed<Answer<A>>({ _tag: "Failed", error: "timeout" })
-    }),
-    Effect.catchCause((cause): Effect.Effect<Answer<A>> => {
-      const error = cause.reasons.find(Cause.isFailReason)?.error
-      return Effect.succeed(
-        error === undefined
-          ? { _tag: "Unavailable", reason: Cause.hasDies(cause) ? "defect" : "interrupted" }
-          : error instanceof ProbeError
-            ? { _tag: "Unavailable", reason: error.reason }
-            : { _tag: "Failed", error: nameOf(error) }
-      )
-    })
-  )
-
-/** The tag or the class of an error: never its message. */
-const nameOf = (error: unknown): string => {
-  if (typeof error !== "object" || error === null) return typeof error
-  return "_tag" in error && typeof error._tag === "string" ? error._tag : error.constructor.name
+/** A name of a call, with what was known of it when the call began, and its permit if it has one. */
+interface Holder {
+  readonly name: string
+  readonly watched: Watched | undefined
+  readonly permit: number | undefined
 }
 
-/** Whether a call that did not succeed says that something is wrong with the connection. */
-const isFailure = (
-  cause: Cause.Cause<unknown>,
-  counts: (cause: Cause.Cause<unknown>) => boolean
-): boolean => {
-  const says = cause.reasons.some(
-    (reason) => Cause.isDieReason(reason) || (Cause.isFailReason(reason) && !Refusal.isRefusal(reason.error))
-  )
-  if (!says) return false
+interface Granted {
+  readonly holders: ReadonlyArray<Holder>
+  readonly told: Effect.Effect<void>
+}
+
+/** Milliseconds; nothing for what cannot have been measured. */
+const latencyOf = (input: Duration.Input | undefined): number | undefined => {
+  if (input === undefined) return undefined
   try {
-    return counts(cause)
+    return Check.millis("ConnectionMonitor", "latency", input)
   } catch {
-    // A mistake in the predicate must not replace the error of the call.
-    return true
+    return undefined
   }
 }
 
-const listOf = (names: Names): ReadonlyArray<string> => (typeof names === "string" ? [names] : names)
+/** Each name once. */
+const listOf = (names: Names): ReadonlyArray<string> =>
+  typeof names === "string" ? [names] : [...new Set(names)]
 
 const monotonic = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
 

@@ -7,7 +7,8 @@
  *   next one `cooldown` later, or at once if the first succeeded. Failures meanwhile do not move that moment.
  * - **dead**: calls are refused for good. Nothing leads out of it.
  *
- * A ping that could not be made is no outcome: it takes nobody's permit and changes no health.
+ * A call or a ping without an outcome (interrupted, refused further in, could not be made) gives its permit back:
+ * the next may find out at once. One that comes late, when another permit has been given since, changes nothing.
  *
  * It has no name, no clock, no fiber and no events: `ConnectionMonitor` is the shell around it. Times are
  * monotonic milliseconds.
@@ -36,6 +37,8 @@ export interface ConnectionState {
   readonly death: Death | undefined
   /** While it is unhealthy: when one call or ping may find out. */
   readonly probeAt: number
+  /** Counts the changes of `probeAt`: a permit is the generation that it made. */
+  readonly generation: number
   readonly askedAt: number
   /** When the monitor asks next. */
   readonly askAt: number
@@ -46,18 +49,16 @@ export interface ConnectionState {
 export type Event =
   | { readonly _tag: "Called"; readonly outcome: Health.Outcome }
   | { readonly _tag: "Pinged"; readonly outcome: Health.Outcome }
-  /** A ping begins: while it is under way no call finds out. */
-  | { readonly _tag: "Pinging" }
-  /**
-   * Asked, without an outcome: the probe found it alive and there is no ping, or the ping could not be made and
-   * gives its permit back.
-   */
-  | { readonly _tag: "Asked"; readonly permit?: number | undefined }
+  /** Asked, without an outcome: the probe found it alive and there is no ping, or the ping could not be made. */
+  | { readonly _tag: "Asked" }
+  /** A call or a ping with this permit ended without an outcome. */
+  | { readonly _tag: "GaveBack"; readonly permit: number }
   | { readonly _tag: "Died"; readonly reason: string }
 
 /** Whether a call may be made. */
 export type Admission =
-  | { readonly _tag: "Admitted" }
+  /** With a `permit` it is the one that finds out. */
+  | { readonly _tag: "Admitted"; readonly permit: number | undefined }
   /** After `wait` milliseconds it is worth asking again. */
   | { readonly _tag: "Refused"; readonly wait: number }
   | { readonly _tag: "Dead"; readonly death: Death }
@@ -66,6 +67,7 @@ export const initial: ConnectionState = {
   window: Health.empty,
   death: undefined,
   probeAt: -Infinity,
+  generation: 0,
   askedAt: -Infinity,
   askAt: -Infinity,
   announced: "healthy"
@@ -78,7 +80,7 @@ export const initial: ConnectionState = {
 export const step = (spec: Spec, state: ConnectionState, event: Event, now: number): ConnectionState => {
   if (state.death !== undefined) return state
   if (event._tag === "Died") return { ...state, death: { at: now, reason: event.reason } }
-  if (event._tag === "Pinging") return admit(spec, state, now)[1]
+  if (event._tag === "GaveBack") return event.permit === state.generation ? probing(state, now) : state
 
   const wasUnhealthy = Health.isUnhealthy(state.window, now)
   const window =
@@ -88,19 +90,19 @@ export const step = (spec: Spec, state: ConnectionState, event: Event, now: numb
 
   // One good answer of an unhealthy connection: the next may be had at once.
   if (event._tag !== "Asked" && event.outcome._tag === "Succeeded" && unhealthy) {
-    return { ...next, probeAt: now, askAt: now }
+    return { ...probing(next, now), askAt: now }
   }
   if (event._tag === "Called") {
     if (event.outcome._tag === "Succeeded") return next
     const askAt = Math.min(state.askAt, Math.max(now, state.askedAt + spec.cooldown))
-    return { ...next, probeAt: unhealthy && !wasUnhealthy ? now + spec.cooldown : state.probeAt, askAt }
+    return { ...(unhealthy && !wasUnhealthy ? probing(next, now + spec.cooldown) : next), askAt }
   }
-  const permit = event._tag === "Asked" ? event.permit : unhealthy ? now + spec.cooldown : undefined
   const pause = unhealthy ? Math.min(spec.cooldown, spec.interval) : spec.interval
-  return { ...next, probeAt: permit ?? state.probeAt, askAt: now + pause }
+  const isNews = event._tag === "Pinged" && unhealthy
+  return { ...(isNews ? probing(next, now + spec.cooldown) : next), askAt: now + pause }
 }
 
-/** Asks for a call; a call that is admitted while it is unhealthy takes the permit to find out. */
+/** Asks for a call or a ping; one that is admitted while it is unhealthy takes the permit to find out. */
 export const admit = (
   spec: Spec,
   state: ConnectionState,
@@ -108,7 +110,10 @@ export const admit = (
 ): readonly [Admission, ConnectionState] => {
   if (state.death !== undefined) return [{ _tag: "Dead", death: state.death }, state]
   if (!Health.isUnhealthy(state.window, now)) return [admitted, state]
-  if (now >= state.probeAt) return [admitted, { ...state, probeAt: now + spec.cooldown }]
+  if (now >= state.probeAt) {
+    const taken = probing(state, now + spec.cooldown)
+    return [{ _tag: "Admitted", permit: taken.generation }, taken]
+  }
   return [{ _tag: "Refused", wait: Math.min(state.probeAt, state.window.unhealthyUntil) - now }, state]
 }
 
@@ -127,4 +132,10 @@ export const announce = (
 export const dueAt = (state: ConnectionState): number =>
   state.announced === "unhealthy" ? Math.min(state.askAt, state.window.unhealthyUntil) : state.askAt
 
-const admitted: Admission = { _tag: "Admitted" }
+const admitted: Admission = { _tag: "Admitted", permit: undefined }
+
+const probing = (state: ConnectionState, probeAt: number): ConnectionState => ({
+  ...state,
+  probeAt,
+  generation: state.generation + 1
+})

@@ -139,11 +139,13 @@ export const constant = (
 
 /**
  * Throws an `InvalidOption` (a `RangeError`) for a specification that was written by hand and has a duration outside
- * 0 to {@link maxDuration}, a cap below its initial delay, a factor below 1, a share outside 0 to 1 or an empty list.
- * `owner` is who is named in the message.
+ * 0 to {@link maxDuration}, a cap below its initial delay, a factor below 1, a share outside 0 to 1, jitter of another
+ * name or an empty list. `owner` is who is named in the message.
  */
 export const validate = (spec: Backoff, owner = "Backoff"): void => {
-  switch (spec._tag) {
+  // What was found right stays so: it is read-only, and most are asked about for each call.
+  if (valid.has(spec)) return
+  switch (spec?._tag) {
     case "Exponential":
       read("initial", spec.initial, owner)
       Options.duration(owner, "cap", spec.cap, { min: spec.initial, max: maxDuration })
@@ -152,11 +154,38 @@ export const validate = (spec: Backoff, owner = "Backoff"): void => {
     case "Sequence":
       Options.check(spec.delays.length > 0, owner, "delays", spec.delays, "a list of at least one duration")
       spec.delays.forEach((delay, index) => read(`delays[${index}]`, delay, owner))
+      break
+    default: {
+      // A field of another module's is named as that module calls it.
+      const [module = owner, field = "spec"] = owner.split(": ")
+      throw new Options.InvalidOption(module, field, spec, "a Backoff")
+    }
   }
-  if (typeof spec.jitter === "number") Options.share(owner, "jitter", spec.jitter)
-  if (typeof spec.jitter === "object") {
-    Options.share(owner, "jitter.below", spec.jitter.below)
-    Options.share(owner, "jitter.above", spec.jitter.above)
+  validateJitter(spec, owner)
+  valid.add(spec)
+}
+
+const valid = new WeakSet<Backoff>()
+
+const validateJitter = ({ _tag, jitter }: Backoff, owner: string): void => {
+  if (typeof jitter === "number") {
+    Options.share(owner, "jitter", jitter)
+  } else if (typeof jitter === "object" && jitter !== null) {
+    Options.share(owner, "jitter.below", jitter.below)
+    Options.share(owner, "jitter.above", jitter.above)
+    if ("beyondCap" in jitter && jitter.beyondCap !== undefined) {
+      Options.flag(owner, "jitter.beyondCap", jitter.beyondCap)
+    }
+  } else {
+    const words = ["full", "equal", ...(_tag === "Exponential" ? ["decorrelated"] : [])]
+    const named = words.map((word) => `"${word}"`).join(" or ")
+    Options.check(
+      words.includes(jitter),
+      owner,
+      "jitter",
+      jitter,
+      `a number from 0 to 1, ${named}, or { below, above }`
+    )
   }
 }
 
@@ -279,6 +308,9 @@ export const hintDefaults = {
   retryAfterJitter: 0.1
 } as const
 
+/** What {@link HintRule} knows. */
+export const hints: ReadonlyArray<HintRule["retryAfter"]> = ["wins", "minimum", "ignored"]
+
 /** Defaults: see {@link hintDefaults}. Throws an `InvalidOption` (a `RangeError`) for a number out of range. */
 export const hintRule = (
   options: {
@@ -287,7 +319,7 @@ export const hintRule = (
     readonly retryAfterJitter?: number | undefined
   } = {}
 ): HintRule => ({
-  retryAfter: options.retryAfter ?? hintDefaults.retryAfter,
+  retryAfter: Options.oneOf("Backoff", "retryAfter", options.retryAfter ?? hintDefaults.retryAfter, hints),
   maxRetryAfter: read("maxRetryAfter", options.maxRetryAfter ?? hintDefaults.maxRetryAfter),
   retryAfterJitter: Options.share(
     "Backoff",
@@ -311,7 +343,7 @@ export interface TooLong {
 /**
  * What to wait, given the `delay` of the formula and the `retryAfter` of the server, both in milliseconds.
  *
- * A server's 0 means now, also where it is a minimum. Jitter only lengthens, so a server's wait is never cut short;
+ * A server's 0 means now, also where it is a minimum, and so does a time that has passed; NaN says nothing. Jitter only lengthens, so a server's wait is never cut short;
  * `maxRetryAfter` is compared with what the server said, before jitter.
  */
 export const withHint = (
@@ -320,9 +352,11 @@ export const withHint = (
   retryAfter: number | undefined,
   draw: number
 ): Wait | TooLong => {
-  if (retryAfter === undefined || rule.retryAfter === "ignored") return { _tag: "Wait", millis: delay }
+  if (retryAfter === undefined || Number.isNaN(retryAfter) || rule.retryAfter === "ignored") {
+    return { _tag: "Wait", millis: delay }
+  }
   if (retryAfter > Duration.toMillis(rule.maxRetryAfter)) return { _tag: "TooLong", retryAfter }
-  const named = lengthened(retryAfter, rule.retryAfterJitter, draw)
+  const named = lengthened(Math.max(0, retryAfter), rule.retryAfterJitter, draw)
   const isFinal = rule.retryAfter === "wins" || named === 0
   return { _tag: "Wait", millis: isFinal ? named : Math.max(delay, named) }
 }

@@ -5,6 +5,8 @@
  * kept: of more, the one that failed longest ago is forgotten, and begins again at 1.
  *
  * Pure and without time: a streak does not wear off by itself. It does not say whether to go on (`AttemptLimits`).
+ * `Retry` counts within one call and has no use for it; it is for what lasts longer than a call, such as the cooldown
+ * of a key: `succeeded` where the key has worked again.
  *
  * **Example** (The third failure in a row)
  *

@@ -7,11 +7,12 @@
  * **What happens after a failure.** It is classified. Unless it does not pass by itself, its attempts are used up, the
  * wait is longer than allowed or than what is left of the deadline, or the budget is empty, the call waits and is made
  * again. Otherwise it fails with {@link RetryFailed}, which has the last failure, the attempts, and why they ended.
- * Defects and interruptions leave as they came, at once.
+ * Defects and interruptions leave as they came, at once. If `classify` throws, the failure leaves with that defect.
  *
- * **When the circuit refuses**, nothing was called, so it is no attempt and costs no budget. The call fails, or waits
- * until the circuit lets it through (`whenRefused: "wait"`), for as long as the deadline allows: set one. Refusals of
- * another breaker inside are failures like others.
+ * **When the circuit refuses**, nothing was called, so it is no attempt, and neither pays into the budget nor takes
+ * from it. The call fails, or waits until the circuit lets it through (`whenRefused: "wait"`), for as long as the
+ * deadline allows: set one. The failure of an attempt before it stays the call's failure, with the refusal beside it.
+ * Refusals of another breaker inside are failures like others.
  *
  * **How it composes.** A time limit for each attempt goes on the effect, inside. Do not put one retry around another:
  * attempts multiply (`RetryFailed` says that it is not retryable for that reason). The nearest `Deadline` always
@@ -50,23 +51,23 @@ import type { RetryEvent, Stopped } from "./RetryEvent.ts"
 // -----------------------------------------------------------------------------
 
 /** What to do about a failure. */
-export type Verdict =
+export type Verdict<Class extends string = string> =
   | { readonly retry: false }
   | {
       readonly retry: true
       /** For limits by class. Default: "failure". */
-      readonly class?: string | undefined
+      readonly class?: Class | undefined
       /** When the server wants to be asked again. 0 is now; what is no duration counts as nothing said. */
       readonly retryAfter?: Duration.Input | undefined
     }
 
 /** It would fail again. */
-export const stop: Verdict = { retry: false }
+export const stop: Verdict<never> = { retry: false }
 
 /** It may pass. */
-export const again = (
-  options: { readonly class?: string | undefined; readonly retryAfter?: Duration.Input | undefined } = {}
-): Verdict => ({ retry: true, ...options })
+export const again = <const Class extends string = never>(
+  options: { readonly class?: Class | undefined; readonly retryAfter?: Duration.Input | undefined } = {}
+): Verdict<Class> => ({ retry: true, ...options })
 
 /** An error that says for itself whether another attempt makes sense. */
 export interface SaysRetryable {
@@ -75,30 +76,50 @@ export interface SaysRetryable {
 }
 
 /** Does what the error says: the default. */
-export const classify = (error: SaysRetryable): Verdict =>
+export const classify = (error: SaysRetryable): Verdict<never> =>
   error.isRetryable ? again({ retryAfter: error.retryAfter }) : stop
 
 /** A circuit around each attempt. */
-export interface Breaker {
-  readonly circuit: CircuitBreaker.Names
+export interface Breaker<Circuit extends CircuitBreaker.Names = CircuitBreaker.Names> {
+  readonly circuit: Circuit
   /** What an attempt counts as for the circuit. Default: failures that pass count, with their `retryAfter`, and so do defects. */
   readonly classify?: CircuitBreaker.Classify | undefined
   /** Default "fail". "wait" waits as long as the deadline allows: without one, for ever. */
   readonly whenRefused?: "fail" | "wait" | undefined
 }
 
-/** `Budget` and `Around` are what `budget` and `breaker` are known to be: they decide which services are needed. */
+/** Attempts by class: of those that `classify` gives, and of the one that has no name. */
+export type PerClass<Class extends string> = { readonly [Name in Class | "failure"]?: number }
+
+/**
+ * `Budget` and `Circuit` are what `budget` and the circuit are known to be, `never` without one: they decide which
+ * services are needed. `Class` is what `classify` is known to give.
+ */
 export interface Options<
   E,
   Budget extends boolean = boolean,
-  Around extends Breaker | undefined = Breaker | undefined
+  Circuit extends CircuitBreaker.Names = CircuitBreaker.Names,
+  Class extends string = string
 > {
   /** Which failures pass. Default: {@link classify}, if every error has `isRetryable`. */
-  readonly classify?: ((error: E) => Verdict) | undefined
-  /** Attempts of the call, with the first, whatever their class. Default 3, or the most that a class may have. */
+  readonly classify?: ((error: E) => Verdict<Class>) | undefined
+  /**
+   * Attempts of the call, with the first, whatever their class. Default 3, or the most that a class of
+   * `attemptsPerClass` may have, if that is more.
+   */
   readonly attempts?: number | undefined
-  /** Attempts that may end in a class of failure, with the first. Default: only the limit of the call. */
-  readonly attemptsPerClass?: { readonly [Class in string]?: number } | undefined
+  /**
+   * Attempts that may end in a class of failure, with the first: 5 is four retries after failures of that class. A
+   * class that is listed has its own number. Those that are not have what the call has without this option,
+   * `attempts` or 3, all of them together. The call ends with whichever is used up first, its own number included.
+   */
+  readonly attemptsPerClass?: PerClass<NoInfer<Class>> | undefined
+  /**
+   * Whether the classes also share the `attempts` of the call. Default "pooled": they do. "own": each class has its
+   * own attempts, whatever the others have used; `attempts` is then that of the classes that are not listed, and the
+   * call has no number of its own.
+   */
+  readonly attemptPools?: "own" | "pooled" | undefined
   /** Default: `Backoff.exponential()`. */
   readonly backoff?: Backoff.Backoff | undefined
   /** How a server's wait counts. Default "minimum": at least that. */
@@ -109,15 +130,20 @@ export interface Options<
   readonly retryAfterJitter?: number | undefined
   /** So long after the call began, and later, no further attempt begins. Default: only the `Deadline` around it. */
   readonly deadline?: Duration.Input | undefined
-  /** Retries take from the `RetryBudget` of the environment. Default false. */
+  /** The call pays into the `RetryBudget` of the environment, and its retries take from it. Default false. */
   readonly budget?: Budget | undefined
   /** A circuit around each attempt, of the `CircuitBreaker` of the environment. Default: none. */
-  readonly breaker?: Around | undefined
+  readonly breaker?: Breaker<Circuit> | undefined
   /** For events. */
   readonly name?: string | undefined
 }
 
-export const defaults = { attempts: 3, budget: false, whenRefused: "fail" } as const
+export const defaults = {
+  attempts: 3,
+  attemptPools: "pooled",
+  budget: false,
+  whenRefused: "fail"
+} as const
 
 // -----------------------------------------------------------------------------
 // Errors
@@ -125,8 +151,10 @@ export const defaults = { attempts: 3, budget: false, whenRefused: "fail" } as c
 
 /** All that could be done was done. Its message says nothing of the failure; that is the `cause`. */
 export class RetryFailed<E> extends Data.TaggedError("RetryFailed")<{
-  /** What the last attempt failed with, or the refusal of the circuit that came instead of one. */
+  /** What the last attempt failed with. Without an attempt, the refusal of the circuit that came instead of one. */
   readonly failure: unknown
+  /** The refusal of the circuit that ended the call, where one did. */
+  readonly refused?: CircuitRefused | undefined
   /** Attempts that were made; refusals of a circuit are none. */
   readonly attempts: number
   readonly stopped: Stopped
@@ -134,12 +162,17 @@ export class RetryFailed<E> extends Data.TaggedError("RetryFailed")<{
   declare readonly failure: E
   /** The call was already made as often as it should be. */
   readonly isRetryable = false
-  /** The last failure, for who prints causes. */
+  /** The `failure`, for who prints causes. */
   override readonly cause: E
   /** Without an attempt nothing was called: a breaker around this does not count it. */
   declare readonly [Refusal.mark]?: true
 
-  constructor(fields: { readonly failure: E; readonly attempts: number; readonly stopped: Stopped }) {
+  constructor(fields: {
+    readonly failure: E
+    readonly refused?: CircuitRefused | undefined
+    readonly attempts: number
+    readonly stopped: Stopped
+  }) {
     super(fields)
     this.cause = fields.failure
     if (fields.attempts === 0) this[Refusal.mark] = true
@@ -147,7 +180,8 @@ export class RetryFailed<E> extends Data.TaggedError("RetryFailed")<{
 
   override get message(): string {
     const attempts = this.attempts === 1 ? "1 attempt" : `${this.attempts} attempts`
-    return `Gave up after ${attempts}: ${why[this.stopped]}.`
+    const late = this.refused !== undefined && this.stopped === "deadline"
+    return `Gave up after ${attempts}: ${late ? `${why.refused} before the deadline` : why[this.stopped]}.`
   }
 }
 
@@ -166,65 +200,127 @@ const why: Readonly<Record<Stopped, string>> = {
 // -----------------------------------------------------------------------------
 
 /** The services that the options ask for, or may ask for. */
-export type Services<Budget extends boolean, Around extends Breaker | undefined> =
+export type Services<Budget extends boolean, Circuit extends CircuitBreaker.Names> =
   | (true extends Budget ? RetryBudget : never)
-  | ([Around] extends [undefined] ? never : CircuitBreaker.CircuitBreaker)
+  | ([Circuit] extends [never] ? never : CircuitBreaker.CircuitBreaker)
 
-/** The failures that the options add. */
-export type Refusals<Around extends Breaker | undefined> = [Around] extends [undefined]
-  ? never
-  : CircuitRefused
+/** What a retry fails with: nothing, where nothing can fail and no circuit can refuse. */
+export type Failed<E, Circuit extends CircuitBreaker.Names> = [Circuit] extends [never]
+  ? [E] extends [never]
+    ? never
+    : RetryFailed<E>
+  : RetryFailed<E | CircuitRefused>
 
-/** Every error says for itself whether it passes. */
-type Unclassified<Budget extends boolean, Around extends Breaker | undefined> = Options<
+interface Classified<
+  E,
+  Budget extends boolean,
+  Circuit extends CircuitBreaker.Names,
+  Class extends string
+> extends Options<E, Budget, Circuit, Class> {
+  readonly classify: (error: E) => Verdict<Class>
+}
+
+/** Every error says for itself whether it passes, and none has a class. */
+interface Unclassified<Budget extends boolean, Circuit extends CircuitBreaker.Names> extends Options<
   never,
   Budget,
-  Around
-> & { readonly classify?: undefined }
-
-type Classified<E, Budget extends boolean, Around extends Breaker | undefined> = Options<
-  E,
-  Budget,
-  Around
-> & {
-  readonly classify: (error: E) => Verdict
+  Circuit,
+  never
+> {
+  readonly classify?: undefined
 }
 
 interface With {
-  <E, const Budget extends boolean = false, const Around extends Breaker | undefined = undefined>(
-    options: Classified<E, Budget, Around>
+  <
+    E,
+    const Class extends string,
+    const Budget extends boolean = false,
+    Circuit extends CircuitBreaker.Names = never
+  >(
+    options: Classified<E, Budget, Circuit, Class>
   ): <A, R>(
     self: Effect.Effect<A, E, R>
-  ) => Effect.Effect<A, RetryFailed<E | Refusals<Around>>, R | Services<Budget, Around>>
-  <const Budget extends boolean = false, const Around extends Breaker | undefined = undefined>(
-    options?: Unclassified<Budget, Around>
+  ) => Effect.Effect<A, Failed<E, Circuit>, R | Services<Budget, Circuit>>
+  <const Budget extends boolean = false, Circuit extends CircuitBreaker.Names = never>(
+    options?: Unclassified<Budget, Circuit>
   ): <A, E extends SaysRetryable, R>(
     self: Effect.Effect<A, E, R>
-  ) => Effect.Effect<A, RetryFailed<E | Refusals<Around>>, R | Services<Budget, Around>>
+  ) => Effect.Effect<A, Failed<E, Circuit>, R | Services<Budget, Circuit>>
+  <
+    A,
+    E,
+    R,
+    const Class extends string,
+    const Budget extends boolean = false,
+    Circuit extends CircuitBreaker.Names = never
+  >(
+    self: Effect.Effect<A, E, R>,
+    options: Classified<NoInfer<E>, Budget, Circuit, Class>
+  ): Effect.Effect<A, Failed<E, Circuit>, R | Services<Budget, Circuit>>
+  <
+    A,
+    E extends SaysRetryable,
+    R,
+    const Budget extends boolean = false,
+    Circuit extends CircuitBreaker.Names = never
+  >(
+    self: Effect.Effect<A, E, R>,
+    options: Unclassified<Budget, Circuit>
+  ): Effect.Effect<A, Failed<E, Circuit>, R | Services<Budget, Circuit>>
 }
 
 interface WithStream {
-  <E, const Budget extends boolean = false, const Around extends Breaker | undefined = undefined>(
-    options: Classified<E, Budget, Around>
+  <
+    E,
+    const Class extends string,
+    const Budget extends boolean = false,
+    Circuit extends CircuitBreaker.Names = never
+  >(
+    options: Classified<E, Budget, Circuit, Class>
   ): <A, R>(
     self: Stream.Stream<A, E, R>
-  ) => Stream.Stream<A, RetryFailed<E | Refusals<Around>>, R | Services<Budget, Around>>
-  <const Budget extends boolean = false, const Around extends Breaker | undefined = undefined>(
-    options?: Unclassified<Budget, Around>
+  ) => Stream.Stream<A, Failed<E, Circuit>, R | Services<Budget, Circuit>>
+  <const Budget extends boolean = false, Circuit extends CircuitBreaker.Names = never>(
+    options?: Unclassified<Budget, Circuit>
   ): <A, E extends SaysRetryable, R>(
     self: Stream.Stream<A, E, R>
-  ) => Stream.Stream<A, RetryFailed<E | Refusals<Around>>, R | Services<Budget, Around>>
+  ) => Stream.Stream<A, Failed<E, Circuit>, R | Services<Budget, Circuit>>
+  <
+    A,
+    E,
+    R,
+    const Class extends string,
+    const Budget extends boolean = false,
+    Circuit extends CircuitBreaker.Names = never
+  >(
+    self: Stream.Stream<A, E, R>,
+    options: Classified<NoInfer<E>, Budget, Circuit, Class>
+  ): Stream.Stream<A, Failed<E, Circuit>, R | Services<Budget, Circuit>>
+  <
+    A,
+    E extends SaysRetryable,
+    R,
+    const Budget extends boolean = false,
+    Circuit extends CircuitBreaker.Names = never
+  >(
+    self: Stream.Stream<A, E, R>,
+    options: Unclassified<Budget, Circuit>
+  ): Stream.Stream<A, Failed<E, Circuit>, R | Services<Budget, Circuit>>
 }
 
 /**
- * Retries an effect. Its failures become {@link RetryFailed}; `Effect.catchTag("RetryFailed", ({ failure }) => …)`
- * has the original.
+ * Retries an effect, which comes last (`effect.pipe(Retry.with(options))`) or first (`Retry.with(effect, options)`). Its
+ * failures become {@link RetryFailed}; `Effect.catchTag("RetryFailed", ({ failure }) => …)` has the original.
  *
  * Throws an `InvalidOption`, a `RangeError`, for an option out of its range.
  */
 // The overloads say what E must be; inside, an error is whatever `classify` takes.
-const retryEffect = ((options: Options<unknown> = {}) => {
-  const settings = read(options)
+const retryEffect = ((
+  first?: Options<unknown> | Effect.Effect<unknown, unknown, unknown>,
+  second?: Options<unknown>
+) => {
+  if (Effect.isEffect(first)) return call(read(second), first)
+  const settings = read(first)
   return (self: Effect.Effect<unknown, unknown, unknown>) => call(settings, self)
 }) as With
 
@@ -233,8 +329,12 @@ const retryEffect = ((options: Options<unknown> = {}) => {
  * `with`. For the circuit, an attempt lasts until the stream ends.
  */
 // As above.
-export const withStream = ((options: Options<unknown> = {}) => {
-  const settings = read(options)
+export const withStream = ((
+  first?: Options<unknown> | Stream.Stream<unknown, unknown, unknown>,
+  second?: Options<unknown>
+) => {
+  if (Stream.isStream(first)) return streamCall(read(second), first)
+  const settings = read(first)
   return (self: Stream.Stream<unknown, unknown, unknown>) => streamCall(settings, self)
 }) as WithStream
 
@@ -253,46 +353,75 @@ interface Settings {
   readonly hint: Backoff.HintRule
   readonly deadline: Duration.Duration | undefined
   readonly budget: boolean
-  readonly breaker: (Breaker & { readonly classify: CircuitBreaker.Classify }) | undefined
+  readonly breaker: { readonly [Field in keyof Breaker]-?: NonNullable<Breaker[Field]> } | undefined
   readonly name: string | undefined
 }
 
-const read = (options: Options<unknown>): Settings => {
-  const { attemptsPerClass = {}, backoff = Backoff.exponential(), deadline } = options
-  const own = Object.entries(attemptsPerClass).flatMap(([name, limit]) =>
-    limit === undefined ? [] : [Check.positiveInteger(module, `attemptsPerClass.${name}`, limit)]
-  )
-  const attempts = options.attempts ?? Math.max(defaults.attempts, ...own)
+/** What is built per call reads its options per call, so what is left out is not read again. */
+const unsaid = {
+  limits: AttemptLimits.make({ perClass: {}, pooled: defaults.attempts }),
+  backoff: Backoff.exponential(),
+  hint: Backoff.hintRule()
+}
+
+const read = (options: Options<unknown> = {}): Settings => {
   // The overloads see to it that without `classify` every error says so itself.
   const judge = options.classify ?? (classify as (error: unknown) => Verdict)
+  const { backoff = unsaid.backoff, breaker, budget = defaults.budget, deadline, name } = options
+  Check.check(typeof judge === "function", module, "classify", judge, "a function")
+  Check.check(name === undefined || typeof name === "string", module, "name", name, "a string")
   Backoff.validate(backoff, "Retry: backoff")
   return {
     classify: judge,
-    limits: { perClass: attemptsPerClass, pooled: Check.positiveInteger(module, "attempts", attempts) },
+    limits: limitsOf(options),
     backoff,
-    hint: {
-      retryAfter: options.retryAfter ?? Backoff.hintDefaults.retryAfter,
-      maxRetryAfter: Check.duration(
-        module,
-        "maxRetryAfter",
-        options.maxRetryAfter ?? Backoff.hintDefaults.maxRetryAfter,
-        { max: Backoff.maxDuration }
-      ),
-      retryAfterJitter: Check.share(
-        module,
-        "retryAfterJitter",
-        options.retryAfterJitter ?? Backoff.hintDefaults.retryAfterJitter
-      )
-    },
+    hint: hintOf(options),
     deadline: deadline === undefined ? undefined : Check.duration(module, "deadline", deadline),
-    budget: options.budget ?? defaults.budget,
-    breaker: options.breaker && {
-      ...options.breaker,
-      classify: options.breaker.classify ?? forCircuit(judge)
-    },
-    name: options.name
+    budget: Check.flag(module, "budget", budget),
+    breaker: breaker && aroundOf(breaker, judge),
+    name
   }
 }
+
+const limitsOf = ({
+  attempts,
+  attemptsPerClass,
+  attemptPools
+}: Options<unknown>): AttemptLimits.AttemptLimits => {
+  const pools = Check.oneOf(module, "attemptPools", attemptPools ?? defaults.attemptPools, ["own", "pooled"])
+  if (attempts === undefined && attemptsPerClass === undefined && pools === "pooled") return unsaid.limits
+  const unlisted = Check.positiveInteger(module, "attempts", attempts ?? defaults.attempts)
+  const perClass = attemptsPerClass ?? {}
+  const own = Object.entries(perClass).flatMap(([name, limit]) =>
+    limit === undefined ? [] : [Check.positiveInteger(module, `attemptsPerClass.${name}`, limit)]
+  )
+  return {
+    perClass,
+    unlisted,
+    pooled: pools === "own" ? undefined : (attempts ?? Math.max(unlisted, ...own))
+  }
+}
+
+const hintOf = ({ retryAfter, maxRetryAfter, retryAfterJitter }: Options<unknown>): Backoff.HintRule => {
+  const { hint } = unsaid
+  if (retryAfter === undefined && maxRetryAfter === undefined && retryAfterJitter === undefined) return hint
+  return {
+    retryAfter: Check.oneOf(module, "retryAfter", retryAfter ?? hint.retryAfter, Backoff.hints),
+    maxRetryAfter: Check.duration(module, "maxRetryAfter", maxRetryAfter ?? hint.maxRetryAfter, {
+      max: Backoff.maxDuration
+    }),
+    retryAfterJitter: Check.share(module, "retryAfterJitter", retryAfterJitter ?? hint.retryAfterJitter)
+  }
+}
+
+const aroundOf = (breaker: Breaker, judge: (error: unknown) => Verdict): Settings["breaker"] => ({
+  circuit: breaker.circuit,
+  classify: breaker.classify ?? forCircuit(judge),
+  whenRefused: Check.oneOf(module, "breaker.whenRefused", breaker.whenRefused ?? defaults.whenRefused, [
+    "fail",
+    "wait"
+  ])
+})
 
 /** What would fail again says nothing about who is called; what passes does, and when it wants to be asked again. */
 const forCircuit =
@@ -311,17 +440,22 @@ const forCircuit =
 interface Ledger {
   /** Attempts that failed, by class. */
   readonly failed: AttemptLimits.State
+  /** What the last attempt failed with, if there was one. */
+  readonly failure: unknown
   /** Refusals of the circuit in a row. */
   readonly refusals: number
   /** The last wait of the formula, for decorrelated jitter. */
   readonly previous: number | undefined
 }
 
-const start: Ledger = { failed: AttemptLimits.initial, refusals: 0, previous: undefined }
+const start: Ledger = { failed: AttemptLimits.initial, failure: undefined, refusals: 0, previous: undefined }
 
-/** Identifies the call to its circuit, and says whether an attempt got through it. */
+/** One call, which is also its identity for its circuit. */
 interface Call {
+  /** Whether the attempt got through the circuit. */
   ran: boolean
+  /** Whether the call has paid into the retry budget. */
+  paid: boolean
 }
 
 /** What a decision needs from outside. */
@@ -346,13 +480,14 @@ type Decision =
 const afterFailure = (
   { limits, backoff, hint }: Settings,
   before: Ledger,
+  failure: unknown,
   verdict: Verdict,
   started: boolean,
   { left, draw }: Surroundings
 ): Decision => {
   const name = (verdict.retry ? verdict.class : undefined) ?? "failure"
   const [limit, failed] = AttemptLimits.next(limits, before.failed, name)
-  const ledger: Ledger = { ...before, failed, refusals: 0 }
+  const ledger: Ledger = { ...before, failed, failure, refusals: 0 }
   if (!verdict.retry) return { stopped: "not-retryable", ledger }
   if (started) return { stopped: "started", ledger }
   if (limit._tag === "Denied") return { stopped: "attempts", ledger }
@@ -377,7 +512,7 @@ const afterRefusal = (
 ): Decision => {
   const refusals = before.refusals + 1
   const ledger: Ledger = { ...before, refusals }
-  if ((breaker?.whenRefused ?? defaults.whenRefused) === "fail") return { stopped: "refused", ledger }
+  if (breaker?.whenRefused !== "wait") return { stopped: "refused", ledger }
   const wait =
     retryAfter === undefined
       ? Backoff.delay(backoff, refusals, undefined, draw)
@@ -394,6 +529,20 @@ const millisOf = (retryAfter: Duration.Input | undefined): number | undefined =>
   )
 }
 
+/** What `classify` says, or what it died of. */
+const judged = (
+  { classify: judge }: Settings,
+  error: unknown
+): Verdict | { readonly retry: undefined; readonly defect: unknown } => {
+  try {
+    const verdict = judge(error)
+    // Read here, so that a verdict that is none is a defect of the classifier too.
+    return verdict.retry ? verdict : stop
+  } catch (defect) {
+    return { retry: undefined, defect }
+  }
+}
+
 /** Waits, if there is to be another attempt, and gives the ledger for it. Otherwise fails. */
 const next = (
   settings: Settings,
@@ -403,38 +552,52 @@ const next = (
   started: boolean
 ): Effect.Effect<Ledger, RetryFailed<unknown>, RetryBudget> => {
   const failure = cause.reasons.find(Cause.isFailReason)
-  if (failure === undefined || Cause.hasDies(cause)) {
-    // Beside a defect a failure is nothing to go by, but its type is still promised.
+  /** For good, beside a defect: its type is still promised. */
+  const broken = (cause: Cause.Cause<unknown>) => {
     const attempts = ledger.failed.total + 1
     return Effect.failCause(
       Cause.map(cause, (failure) => new RetryFailed({ failure, attempts, stopped: "not-retryable" }))
     )
   }
+  // Beside a defect a failure is nothing to go by.
+  if (failure === undefined || Cause.hasDies(cause)) return broken(cause)
   const { error } = failure
-  const refused = !ran && error instanceof CircuitRefused
+  const refused = !ran && error instanceof CircuitRefused ? error : undefined
+  const verdict = refused === undefined ? judged(settings, error) : stop
+  if (verdict.retry === undefined) return broken(Cause.combine(cause, Cause.die(verdict.defect)))
   return Effect.gen(function* () {
     const left = Option.match(yield* Deadline.remaining, {
       onNone: () => Infinity,
       onSome: Duration.toMillis
     })
     const around = { left, draw: yield* Random.next }
-    const decision = refused
-      ? afterRefusal(settings, ledger, error, around)
-      : afterFailure(settings, ledger, settings.classify(error), started, around)
+    const decision =
+      refused === undefined
+        ? afterFailure(settings, ledger, error, verdict, started, around)
+        : afterRefusal(settings, ledger, refused, around)
     const attempts = decision.ledger.failed.total
     const fail = (stopped: Stopped) =>
       Effect.andThen(
         publish(settings, { _tag: "RetriesExhausted", attempts, stopped }),
-        Effect.fail(new RetryFailed({ failure: error, attempts, stopped }))
+        Effect.fail(
+          new RetryFailed({
+            failure: attempts === 0 ? error : decision.ledger.failure,
+            attempts,
+            stopped,
+            ...(refused === undefined ? {} : { refused })
+          })
+        )
       )
     if (decision.stopped !== undefined) return yield* fail(decision.stopped)
-    if (settings.budget && !refused && !(yield* (yield* RetryBudget).withdraw)) return yield* fail("budget")
+    if (settings.budget && refused === undefined && !(yield* (yield* RetryBudget).withdraw)) {
+      return yield* fail("budget")
+    }
     const { wait: delay, class: of } = decision
     yield* publish(settings, {
       _tag: "Retrying",
       attempt: attempts,
       delay,
-      because: refused ? "refused" : "failed",
+      because: refused === undefined ? "failed" : "refused",
       ...(of === undefined ? {} : { class: of })
     })
     yield* Effect.sleep(Duration.millis(delay))
@@ -453,45 +616,63 @@ const publish = ({ name }: Settings, event: Unstamped<RetryEvent>): Effect.Effec
 const succeeded = (settings: Settings, { failed }: Ledger): Effect.Effect<void> =>
   failed.total === 0 ? Effect.void : publish(settings, { _tag: "RetrySucceeded", attempts: failed.total + 1 })
 
+const pay = Effect.flatMap(RetryBudget, ({ deposit }) => deposit)
+
+/** A call pays when its first attempt runs: what its circuit refuses is no traffic. */
+const owes = ({ budget }: Settings, one: Call): boolean => {
+  if (!budget || one.paid) return false
+  one.paid = true
+  return true
+}
+
+/** For calls without a circuit, which remember nothing. */
+const free: Call = { ran: true, paid: true }
+
 const call = (settings: Settings, self: Effect.Effect<unknown, unknown, unknown>) => {
   const { breaker, budget, deadline } = settings
+  const paying = budget ? Effect.andThen(pay, self) : self
   const attempt = (one: Call): Effect.Effect<unknown, unknown, unknown> => {
     if (breaker === undefined) return self
     one.ran = false
     const run = Effect.suspend(() => {
       one.ran = true
-      return self
+      return owes(settings, one) ? paying : self
     })
     return CircuitBreaker.execute(breaker.circuit, { classify: breaker.classify, call: one })(run)
   }
-  const attempts = (ledger: Ledger, one: Call): Effect.Effect<unknown, unknown, unknown> =>
+  const attempts = (
+    ledger: Ledger,
+    one: Call,
+    first: Effect.Effect<unknown, unknown, unknown>
+  ): Effect.Effect<unknown, unknown, unknown> =>
     Effect.catchCause(
-      ledger.failed.total === 0 ? attempt(one) : Effect.tap(attempt(one), succeeded(settings, ledger)),
-      (cause) => Effect.flatMap(next(settings, ledger, cause, one, false), (after) => attempts(after, one))
+      ledger.failed.total === 0 ? first : Effect.tap(first, succeeded(settings, ledger)),
+      (cause) =>
+        Effect.flatMap(next(settings, ledger, cause, one, false), (after) =>
+          attempts(after, one, attempt(one))
+        )
     )
   const all =
     breaker === undefined
-      ? attempts(start, { ran: true })
-      : Effect.suspend(() => attempts(start, { ran: false }))
-  const counted = budget
-    ? Effect.andThen(
-        Effect.flatMap(RetryBudget, ({ deposit }) => deposit),
-        all
-      )
-    : all
-  return deadline === undefined ? counted : Deadline.within(counted, deadline)
+      ? attempts(start, free, paying)
+      : Effect.suspend(() => {
+          const one: Call = { ran: false, paid: false }
+          return attempts(start, one, attempt(one))
+        })
+  return deadline === undefined ? all : Deadline.within(all, deadline)
 }
 
 const streamCall = (settings: Settings, self: Stream.Stream<unknown, unknown, unknown>) => {
-  const { breaker, budget, deadline } = settings
+  const { breaker, deadline } = settings
   const attempt = (one: Call): Stream.Stream<unknown, unknown, unknown> => {
-    if (breaker === undefined) return self
-    one.ran = false
+    one.ran = breaker === undefined
     const run = Stream.suspend(() => {
       one.ran = true
-      return self
+      return owes(settings, one) ? Stream.unwrap(Effect.as(pay, self)) : self
     })
-    return CircuitBreaker.executeStream(breaker.circuit, { classify: breaker.classify, call: one })(run)
+    return breaker === undefined
+      ? run
+      : CircuitBreaker.executeStream(breaker.circuit, { classify: breaker.classify, call: one })(run)
   }
   const attempts = (ledger: Ledger, one: Call): Stream.Stream<unknown, unknown, unknown> =>
     Stream.suspend(() => {
@@ -509,13 +690,11 @@ const streamCall = (settings: Settings, self: Stream.Stream<unknown, unknown, un
         )
       )
     })
+  const all = Stream.suspend(() => attempts(start, { ran: false, paid: false }))
+  if (deadline === undefined) return all
   return Stream.unwrap(
-    Effect.gen(function* () {
-      if (budget) yield* (yield* RetryBudget).deposit
-      const all = attempts(start, { ran: breaker === undefined })
-      if (deadline === undefined) return all
-      const own = yield* Deadline.within(Deadline.Deadline, deadline)
-      return Stream.provideService(all, Deadline.Deadline, own)
-    })
+    Effect.map(Deadline.within(Deadline.Deadline, deadline), (own) =>
+      Stream.provideService(all, Deadline.Deadline, own)
+    )
   )
 }

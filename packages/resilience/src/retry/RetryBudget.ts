@@ -5,7 +5,7 @@
  * normal load just when it can bear least. The budget is shared by all calls: each call pays a fifth of a retry, and a
  * small reserve covers programs with few calls. `RetryBudgetState` is the rule and says what always holds.
  *
- * Deposit once for each call; withdraw before each attempt after its first. A refusal is at once: whoever gets one
+ * Deposit once for each call that is made, and none for one that a circuit refuses; withdraw before each attempt after its first. A refusal is at once: whoever gets one
  * fails with the failure it has. Continuations of an answer that was cut are no retries and cost nothing.
  *
  * It never waits and never retries by itself, keeps nothing when the process ends, and is not shared between processes.
@@ -26,6 +26,7 @@
  * ```
  */
 import { Clock, Context, Effect, Layer, Metric } from "effect"
+import type { Fiber } from "effect"
 import * as Budget from "./RetryBudgetState.ts"
 
 // -----------------------------------------------------------------------------
@@ -33,7 +34,7 @@ import * as Budget from "./RetryBudgetState.ts"
 // -----------------------------------------------------------------------------
 
 export interface Service {
-  /** Counts a call. Once for each call, before its first attempt. */
+  /** Counts a call. Once for each call, when its first attempt runs: what is refused before that pays for no retries. */
   readonly deposit: Effect.Effect<void>
   /** Whether one more attempt of a call may be made. Before each attempt after its first. */
   readonly withdraw: Effect.Effect<boolean>
@@ -73,23 +74,28 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
   return Effect.sync(() => {
     // Changed in one synchronous piece, so that no fiber comes between reading and writing.
     let state = Budget.initial
-    const count = (metric: Metric.Counter<number>) => Metric.update(metric, 1)
     return {
-      deposit: Effect.flatMap(now, (millis) => {
-        state = Budget.deposit(rule, state, millis)
-        return Effect.andThen(count(metrics.calls), count(metrics.attempts))
+      deposit: Effect.withFiber((fiber) => {
+        state = Budget.deposit(rule, state, nowOf(fiber))
+        metrics.calls.updateUnsafe(1, fiber.context)
+        metrics.attempts.updateUnsafe(1, fiber.context)
+        return Effect.void
       }),
-      withdraw: Effect.flatMap(now, (millis) => {
-        const [granted, after] = Budget.withdraw(rule, state, millis)
+      withdraw: Effect.withFiber((fiber) => {
+        const [granted, after] = Budget.withdraw(rule, state, nowOf(fiber))
         state = after
-        return Effect.as(count(granted ? metrics.attempts : metrics.refusals), granted)
+        const metric = granted ? metrics.attempts : metrics.refusals
+        metric.updateUnsafe(1, fiber.context)
+        return Effect.succeed(granted)
       }),
       amplification: Effect.sync(() => Budget.amplification(state))
     }
   })
 }
 
-const now: Effect.Effect<number> = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1_000_000)
+/** Monotonic milliseconds. Read from the fiber: this is on the path of each call. */
+const nowOf = (fiber: Fiber.Fiber<unknown, unknown>): number =>
+  Number(fiber.getRef(Clock.Clock).monotonicTimeNanosUnsafe()) / 1_000_000
 
 // -----------------------------------------------------------------------------
 // Layers

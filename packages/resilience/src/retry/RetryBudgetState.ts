@@ -54,7 +54,7 @@ export interface Rule {
 /** Into how many parts the window is cut: what is counted is between nine and ten tenths of it. As in Tower. */
 export const slots = 10
 
-interface Slot {
+export interface Slot {
   /** Which part of time it is: `floor(now · slots / window)`. */
   readonly index: number
   readonly calls: number
@@ -63,8 +63,10 @@ interface Slot {
 }
 
 export interface State {
-  /** Oldest first, at most {@link slots}. */
-  readonly recent: ReadonlyArray<Slot>
+  /** The newest; it is all that most calls change. */
+  readonly current: Slot
+  /** Those before it, oldest first, at most {@link slots} − 1. */
+  readonly past: ReadonlyArray<Slot>
   /** When the reserve is full again. */
   readonly fullAt: number
   /** Since the beginning. */
@@ -73,7 +75,13 @@ export interface State {
   readonly retries: number
 }
 
-export const initial: State = { recent: [], fullAt: -Infinity, calls: 0, retries: 0 }
+export const initial: State = {
+  current: { index: -Infinity, calls: 0, retries: 0 },
+  past: [],
+  fullAt: -Infinity,
+  calls: 0,
+  retries: 0
+}
 
 // -----------------------------------------------------------------------------
 // Constructors
@@ -94,22 +102,18 @@ export const rule = (options: RetryBudgetOptions = {}): Rule => ({
 // -----------------------------------------------------------------------------
 
 /** Counts a call. */
-export const deposit = (rule: Rule, state: State, now: number): State => ({
-  ...state,
-  recent: add(rule, state, now, 1, 0),
-  calls: state.calls + 1
-})
+export const deposit = (rule: Rule, state: State, now: number): State =>
+  count(at(rule, state, now), state.fullAt, 1, 0)
 
 /** Whether there may be one more retry, which is counted if so. */
 export const withdraw = (rule: Rule, state: State, now: number): readonly [boolean, State] => {
-  const recent = live(rule, state, now)
-  const retries = state.retries + 1
-  if (sum(recent, "retries") + 1 <= rule.ratio * sum(recent, "calls")) {
-    return [true, { ...state, recent: add(rule, state, now, 0, 1), retries }]
+  const live = at(rule, state, now)
+  if (sum(live, "retries") + 1 <= rule.ratio * sum(live, "calls")) {
+    return [true, count(live, state.fullAt, 0, 1)]
   }
   const fullAt = Math.max(now, state.fullAt) + rule.refillEvery
   return fullAt - now <= rule.burst * rule.refillEvery
-    ? [true, { ...state, fullAt, retries }]
+    ? [true, { ...state, fullAt, retries: state.retries + 1 }]
     : [false, state]
 }
 
@@ -117,22 +121,31 @@ export const withdraw = (rule: Rule, state: State, now: number): readonly [boole
 export const amplification = ({ calls, retries }: State): number =>
   calls === 0 ? 1 : (calls + retries) / calls
 
-const slotAt = (rule: Rule, now: number): number => Math.floor((now * slots) / rule.window)
-
-const live = (rule: Rule, { recent }: State, now: number): ReadonlyArray<Slot> => {
-  const oldest = slotAt(rule, now) - slots
-  return recent.filter(({ index }) => index > oldest)
+/** The state with the slot of this time as its current one, and without those that are too old. */
+const at = (rule: Rule, state: State, now: number): State => {
+  const { current, past } = state
+  const index = Math.floor((now * slots) / rule.window)
+  if (index <= current.index) return state
+  const oldest = index - slots
+  return {
+    ...state,
+    current: { index, calls: 0, retries: 0 },
+    past: [...past, current].filter((slot) => slot.index > oldest)
+  }
 }
 
-const add = (rule: Rule, state: State, now: number, calls: number, retries: number): ReadonlyArray<Slot> => {
-  const index = slotAt(rule, now)
-  const others = live(rule, state, now)
-  const current = others.find((slot) => slot.index === index)
-  return [
-    ...others.filter((slot) => slot !== current),
-    { index, calls: (current?.calls ?? 0) + calls, retries: (current?.retries ?? 0) + retries }
-  ]
-}
+const count = (
+  { current, past, calls: allCalls, retries: allRetries }: State,
+  fullAt: number,
+  calls: number,
+  retries: number
+): State => ({
+  current: { index: current.index, calls: current.calls + calls, retries: current.retries + retries },
+  past,
+  fullAt,
+  calls: allCalls + calls,
+  retries: allRetries + retries
+})
 
-const sum = (recent: ReadonlyArray<Slot>, of: "calls" | "retries"): number =>
-  recent.reduce((total, slot) => total + slot[of], 0)
+const sum = ({ current, past }: State, of: "calls" | "retries"): number =>
+  past.reduce((total, slot) => total + slot[of], current[of])

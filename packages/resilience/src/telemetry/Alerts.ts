@@ -1,10 +1,29 @@
 /**
  * Ten failures in five minutes: raised once, cleared once.
  *
- * Counts the failures among the resilience events for each key, a circuit, a connection or an endpoint, and
- * publishes {@link AlertRaised} and {@link AlertCleared} on the same stream. An alert is cleared when fewer than
- * `clearBelow` failures are younger than the window (the rule to the millisecond: `AlertWindow`), at that moment,
- * whether or not anything happens then.
+ * Counts the failures among the resilience events for each key, and publishes {@link AlertRaised} and
+ * {@link AlertCleared} on the same stream. What counts, unless told otherwise:
+ *
+ * | witness    | key          | one failure is                                          | event                                            |
+ * | ---------- | ------------ | ------------------------------------------------------- | ------------------------------------------------ |
+ * | circuit    | `circuit`    | an attempt that its circuit counts                      | `CircuitFailure`                                 |
+ * | connection | `connection` | a call, a ping or a session that its monitor counts     | `ConnectionFailure`, `PingFailed`, `SessionDied` |
+ * | retry      | `name`       | a call that failed for good, whatever its attempts were | `RetriesExhausted`, unless it made no attempt    |
+ * | target     | its endpoint | an attempt of a failover                                | `AttemptFailed`                                  |
+ *
+ * Refusals are no failures: nothing was called. An attempt that `Retry` makes again is none either; where that
+ * matters, the circuit or the monitor inside counts it.
+ *
+ * **Several layers, one failure.** Witnesses that name the same key tell of the same failures: each counts for
+ * itself, and the one with the most decides. So a retry "api" around a circuit "api" in a monitor "api" is one
+ * alert, raised with the tenth failure, not with the fourth. Under different names they are different alerts, each
+ * with its own count: give them one name to get one. Calls that name nothing share the key `all`.
+ *
+ * While a circuit is open little can fail, so ten failures may never come together: with the breaker's defaults take
+ * `{ failures: 5, clearBelow: 1 }`, or alert on `outlast_circuit_state`.
+ *
+ * An alert is cleared when fewer than `clearBelow` failures are younger than the window (the rule to the
+ * millisecond: `AlertWindow`), at that moment, whether or not anything happens then.
  *
  * Alerts are never counted as failures, whatever the predicate says. `onAlert` runs in a fiber of its own, one
  * alert after the other: it may take its time, and what it does wrong is logged. Over 1,024 waiting alerts the
@@ -13,8 +32,9 @@
  * **Memory and time.** One window for each key with a failure in it, at most `maxKeys`; further keys share the key
  * `other`. One fiber for the layer, asleep while nothing is raised. Monotonic clock. A restart begins at zero.
  *
- * It reads by a handler, so no failure is missed. Put it over the layer of the events (`Layer.provideMerge`). It
- * does not send mail, silence anything, or know what a failure means: see {@link isFailure}.
+ * It reads by a handler, so it sees every event that is published; see `ResilienceEvents` for what circuits drop
+ * before that. Put it over the layer of the events (`Layer.provideMerge`). It does not send mail, silence anything,
+ * or know what a failure means: see {@link isFailure}.
  *
  * **Example** (Waking somebody)
  *
@@ -29,7 +49,7 @@ import type { Layer, Scope } from "effect"
 import * as Check from "../Options.ts"
 import type { AlertWindow, Spec } from "./AlertWindow.ts"
 import * as Window from "./AlertWindow.ts"
-import { textOf } from "./Fields.ts"
+import { numberOf, textOf } from "./Fields.ts"
 import type { ResilienceEvent } from "./ResilienceEvents.ts"
 import * as ResilienceEvents from "./ResilienceEvents.ts"
 
@@ -83,28 +103,32 @@ export const defaults = { failures: 10, window: "5 minutes", maxKeys: 1_000 } as
 /** The key of all keys beyond `maxKeys`. */
 export const other = "other"
 
-/** Each of these is one attempt, ping or session that failed; none of them tells of another one. */
+/** Of one witness, none of these tells of another one. */
 const failureTags: ReadonlySet<string> = new Set([
   "AttemptFailed",
+  "CircuitFailure",
+  "ConnectionFailure",
   "PingFailed",
   "RetriesExhausted",
-  "Retrying",
   "SessionDied"
 ])
 
-/** An attempt, a ping or a session that failed; not one that was refused, for nothing was called. */
+/** An attempt, a call, a ping or a session that failed; not a call without an attempt, for nothing was called. */
 export const isFailure = (event: ResilienceEvent): boolean =>
-  failureTags.has(event._tag) &&
-  textOf(event, "because") !== "refused" &&
-  textOf(event, "stopped") !== "refused"
+  failureTags.has(event._tag) && numberOf(event, "attempts") !== 0
 
 /** The connection, circuit, name or endpoint that an event is about; `all` where it names none. */
-export const keyOf = (event: ResilienceEvent): string =>
-  textOf(event, "connection") ??
-  textOf(event, "circuit") ??
-  textOf(event, "name") ??
-  textOf(event, "target", "endpoint") ??
-  "all"
+export const keyOf = (event: ResilienceEvent): string => named(event).key
+
+/** Who tells of a failure, by the field that names what failed, and that name. */
+const named = (event: ResilienceEvent): { readonly witness: string; readonly key: string } => {
+  for (const witness of ["connection", "circuit", "name"]) {
+    const key = textOf(event, witness)
+    if (key !== undefined) return { witness, key }
+  }
+  const endpoint = textOf(event, "target", "endpoint")
+  return endpoint === undefined ? { witness: "", key: "all" } : { witness: "target", key: endpoint }
+}
 
 // -----------------------------------------------------------------------------
 // Layers
@@ -145,7 +169,8 @@ export const layer = <R = never>(
         if (event._tag === "AlertRaised" || event._tag === "AlertCleared" || !counts(event))
           return Effect.void
         return Effect.flatMap(Clock.Clock, (clock) => {
-          const alert = keys.failed(key(event), monotonic(clock), clock.currentTimeMillisUnsafe())
+          const { witness } = named(event)
+          const alert = keys.failed(key(event), witness, monotonic(clock), clock.currentTimeMillisUnsafe())
           if (alert === undefined) return Effect.void
           // The new one may be cleared before those that are raised already.
           wake.openUnsafe()
@@ -178,18 +203,24 @@ class Keys {
     return next
   }
 
-  failed(wanted: string, now: number, at: number): AlertEvent | undefined {
+  failed(wanted: string, witness: string, now: number, at: number): AlertEvent | undefined {
     const key = this.#place(wanted, now)
-    return this.#step(key, "Failed", now, at)
+    return this.#step(key, "Failed", now, at, witness)
   }
 
   clear(now: number, at: number): ReadonlyArray<AlertEvent> {
     return [...this.#raised].flatMap((key) => this.#step(key, "Woke", now, at) ?? [])
   }
 
-  #step(key: string, event: "Failed" | "Woke", now: number, at: number): AlertEvent | undefined {
+  #step(
+    key: string,
+    event: "Failed" | "Woke",
+    now: number,
+    at: number,
+    witness?: string
+  ): AlertEvent | undefined {
     const before = this.#of(key)
-    const [transition, after] = Window.step(this.#spec, before, event, now)
+    const [transition, after] = Window.step(this.#spec, before, event, now, witness)
     if (event === "Failed") this.#windows.delete(key)
     this.#windows.set(key, after)
     switch (transition) {

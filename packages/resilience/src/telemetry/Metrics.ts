@@ -9,15 +9,18 @@
  * | `outlast_attempts_per_call`            | histogram |                        | {@link attemptsOf}                     |
  * | `outlast_circuit_state`                | gauge     | `circuit`              | `CircuitTransition`: {@link circuitStates} |
  * | `outlast_circuit_transitions_total`    | counter   | `circuit`, `from`, `to` | `CircuitTransition`                   |
+ * | `outlast_circuit_refusals_total`       | counter   | `circuit`, `reason`    | `CircuitRefusal`                       |
  * | `outlast_connection_state`             | gauge     | `connection`           | `HealthChanged`, `SessionDied`: {@link connectionStates} |
  * | `outlast_alerts_total`                 | counter   | `alert`                | `AlertRaised`                          |
  * | `outlast_alert_raised`                 | gauge     | `alert`                | `AlertRaised` 1, `AlertCleared` 0      |
  *
- * It reads by a handler, so no event is missed, and by the tag of the events: what an event does not have is left
- * out. Names are the program's own strings, so each label has at most `maxLabels` values (default 1,000) for the
- * life of the layer; further ones count as `other`, and have no state, since the state of many would be that of
- * the last. A circuit that never changed its state has none, and a call that succeeds at once publishes nothing, so
- * that `outlast_attempts_per_call` holds the calls that did not.
+ * It reads by a handler, so it sees every event that is published; see `ResilienceEvents` for what circuits drop
+ * before that. It goes by the tag of the events: what an event does not have is left out.
+ *
+ * Names are the program's own strings, so each label has at most `maxLabels` values (default 1,000) for the life of
+ * the layer; further ones count as `other`, and have no state, since the state of many would be that of the last. A
+ * circuit that never changed its state has none, and a call that succeeds at once publishes nothing, so that
+ * `outlast_attempts_per_call` holds the calls that did not.
  *
  * Other packages define metrics of their own and update them from {@link ResilienceEvents.tap}, with
  * {@link bounded} for their labels. `outlast_events_total` counts their events before they do. Put it over the
@@ -35,6 +38,7 @@
  */
 import { Effect, Metric } from "effect"
 import type { Layer } from "effect"
+import type { Reason } from "../breaker/CircuitRefused.ts"
 import * as Check from "../Options.ts"
 import { other } from "./Alerts.ts"
 import { numberOf, textOf } from "./Fields.ts"
@@ -71,6 +75,11 @@ export const circuitState = Metric.gauge("outlast_circuit_state", {
 
 export const circuitTransitions = Metric.counter("outlast_circuit_transitions_total", {
   description: "Changes of a circuit's state",
+  incremental: true
+})
+
+export const circuitRefusals = Metric.counter("outlast_circuit_refusals_total", {
+  description: "Calls that a circuit did not let through",
   incremental: true
 })
 
@@ -185,6 +194,8 @@ class Reader {
         return count(retriesExhausted, this.#nameOf(event))
       case "CircuitTransition":
         return this.#transition(event)
+      case "CircuitRefusal":
+        return this.#refusal(event)
       case "HealthChanged":
         return this.#connectionIs(event, textOf(event, "to"))
       case "SessionDied":
@@ -215,6 +226,16 @@ class Reader {
     )
   }
 
+  #refusal(event: ResilienceEvent): Effect.Effect<void> {
+    const circuit = textOf(event, "circuit")
+    if (circuit === undefined) return Effect.void
+    const reason = textOf(event, "reason") ?? ""
+    return count(circuitRefusals, {
+      circuit: this.#circuit(circuit),
+      reason: refusalReasons.has(reason) ? reason : other
+    })
+  }
+
   #connectionIs(event: ResilienceEvent, state: string | undefined): Effect.Effect<void> {
     const name = textOf(event, "connection")
     if (name === undefined) return Effect.void
@@ -228,6 +249,8 @@ class Reader {
     return raised === 1 ? Effect.andThen(count(alerts, { alert }), gauge) : gauge
   }
 }
+
+const refusalReasons: ReadonlySet<string> = new Set<Reason>(["open", "half-open", "isolated", "store"])
 
 /** A state that is not ours must not become a label of its own. */
 const stateOf = (state: string | undefined): string =>

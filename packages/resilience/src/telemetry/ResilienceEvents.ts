@@ -7,10 +7,17 @@
  * - {@link stream}, each reader in its own fiber behind a sliding buffer: a slow reader loses the oldest events,
  *   it never slows a call down. For logs, consoles, server-sent events.
  * - a handler ({@link tap}, {@link layerTap}, {@link layerHandler}), called in order in the fiber that
- *   publishes: it misses nothing, and must be short. For counters and windows, such as `Metrics` and `Alerts`.
+ *   publishes: it sees every event that is published, and must be short, for it holds up that fiber. For counters
+ *   and windows, such as `Metrics` and `Alerts`.
  *
  * Neither can change what the caller sees: a handler that fails, throws or dies is logged and forgotten. What a
  * handler publishes is published like any other event, so a handler has to leave its own events alone.
+ *
+ * **What circuits publish** comes from a fiber of their own, so that no reader holds up a call: once each and in
+ * order, from a queue of 1,024. Where handlers are slower than circuits, or more happens at once than it holds, some
+ * are dropped before they are published. Failures and refusals, of which there is one for each call, take at most
+ * half of the queue (what comes when it is full is dropped), so they never push out a transition; over 1,024 in all
+ * the oldest go. Everything else is published in the fiber of the call or the ping.
  *
  * Layers that read are put over the layer that publishes to all, in a row, not side by side:
  *

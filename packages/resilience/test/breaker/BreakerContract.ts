@@ -37,7 +37,7 @@ export interface ContractOptions {
 /** Opens for 10 s, 20 s, 40 s, 80 s, 120 s, exactly. */
 export const exact = Backoff.exponential({ initial: "10 seconds", factor: 2, cap: "120 seconds", jitter: 0 })
 
-export class ServerDown extends Data.TaggedError("ServerDown")<{
+class ServerDown extends Data.TaggedError("ServerDown")<{
   readonly retryAfter?: Duration.Duration | undefined
 }> {}
 
@@ -356,6 +356,7 @@ export const contract = (
           yield* expired(breaker)
           const probe = yield* begin(breaker, "a")
           yield* probe.interrupt
+          yield* quiet
           yield* expectPhase(breaker, "half-open")
           const says = { classify: () => ({ counts: "ignored" }) as const }
           yield* (yield* begin(breaker, "a", says)).fail()
@@ -495,7 +496,10 @@ export const contract = (
           const both = Effect.failCause(
             Cause.fromReasons([...Cause.fail("real").reasons, ...Cause.interrupt(1).reasons])
           )
-          const interrupted = Effect.flatMap(begin(breaker, "a"), ({ interrupt }) => interrupt)
+          const interrupted = begin(breaker, "a").pipe(
+            Effect.flatMap(({ interrupt }) => interrupt),
+            Effect.andThen(quiet)
+          )
           const asked: Array<unknown> = []
           const classify: CircuitBreaker.Classify = (exit) => {
             asked.push(exit)
@@ -503,6 +507,7 @@ export const contract = (
           }
           yield* interrupted
           yield* Effect.exit(breaker.execute("a", { classify })(Effect.interrupt))
+          yield* quiet
           yield* expectPhase(breaker, "closed")
           assert.lengthOf(asked, 0)
           yield* Effect.exit(breaker.execute("a", { classify: () => ({ counts: "ignored" }) })(both))
@@ -512,9 +517,11 @@ export const contract = (
           yield* pass("10 seconds")
           yield* interrupted
           yield* Effect.exit(breaker.execute("a", { classify })(Effect.interrupt))
+          yield* quiet
           yield* expectPhase(breaker, "half-open")
           assert.lengthOf(asked, 0)
           yield* Effect.exit(breaker.execute("a", { classify })(both))
+          yield* quiet
           yield* expectPhase(breaker, "open")
           assert.lengthOf(asked, 1)
         })
@@ -763,6 +770,7 @@ export const contract = (
             const call = yield* attempt(breaker, names)
             assert.strictEqual(call !== undefined, expected)
             yield* call?.interrupt ?? Effect.void
+            yield* quiet
           })
         assert.lengthOf(yield* breaker.list, 0)
         yield* breaker.state("a")
@@ -783,6 +791,7 @@ export const contract = (
         const probe = yield* begin(breaker, "a")
         yield* foretold(false)
         yield* probe.interrupt
+        yield* quiet
         yield* foretold(true, ["a", "b"])
         yield* Effect.scoped(Effect.andThen(breaker.isolate("a"), foretold(false)))
         yield* foretold(true)
@@ -915,7 +924,12 @@ export const contract = (
             yield* breaker.reset("a")
           }).pipe(Effect.provideService(ResilienceEvents.ResilienceEvents, events))
           yield* settled
-          assert.deepStrictEqual(seen, ["CircuitTransition", "CircuitRefusal", "CircuitTransition"])
+          assert.deepStrictEqual(seen, [
+            "CircuitFailure",
+            "CircuitTransition",
+            "CircuitRefusal",
+            "CircuitTransition"
+          ])
         })
     )
 
@@ -1319,6 +1333,7 @@ export const contract = (
         assert.strictEqual((yield* refusal(breaker, "a")).reason, "half-open")
         assert.strictEqual((yield* refusal(breaker, "b")).reason, "half-open")
         yield* both.interrupt
+        yield* quiet
         assert.isTrue(yield* breaker.available(["a", "b"]))
         yield* works(breaker, ["a", "b"])
         yield* expectPhase(breaker, "closed", "a")

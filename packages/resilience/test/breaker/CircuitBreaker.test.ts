@@ -1,12 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Data, Deferred, Duration, Effect, Exit, Fiber, Layer, Scheduler, Scope, Stream } from "effect"
+import { Cause, Data, Deferred, Duration, Effect, Exit, Fiber, Scheduler, Scope, Stream } from "effect"
 import { CircuitBreaker as EffectBreaker, RateLimiter } from "effect/persistence"
 import { TestClock } from "effect/testing"
-import { Backoff, CircuitBreaker } from "@outlast/resilience"
+import { Backoff, CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
 import { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
 import * as CircuitState from "@outlast/resilience/breaker/CircuitState"
-import type { Breaker, Change, SharedCircuits } from "@outlast/resilience/breaker/CircuitStore"
-import { CircuitStore } from "@outlast/resilience/breaker/CircuitStore"
+import type { Answer, Breaker, Change, SharedCircuits } from "@outlast/resilience/breaker/CircuitStore"
 import { InvalidOption } from "@outlast/resilience/Options"
 import * as Refusal from "@outlast/resilience/Refusal"
 import { attempt, begin, contract, exact, fails, refusal, works } from "./BreakerContract.ts"
@@ -236,7 +235,14 @@ describe("what an exit counts as", () => {
       counts: "failure",
       retryAfter
     })
-    for (const error of [{ retryAfter: "3 seconds" }, { retryAfter: 3 }, {}, "no", null]) {
+    for (const error of [{ retryAfter: "3 seconds" }, { retryAfter: 3_000 }]) {
+      const { counts, ...rest } = CircuitBreaker.classify(Exit.fail(error))
+      assert.strictEqual(counts, "failure")
+      assert.isTrue(
+        "retryAfter" in rest && Duration.equals(Duration.fromInputUnsafe(rest.retryAfter ?? 0), retryAfter)
+      )
+    }
+    for (const error of [{ retryAfter: "soon" }, {}, "no", null]) {
       assert.deepStrictEqual(CircuitBreaker.classify(Exit.fail(error)), {
         counts: "failure",
         retryAfter: undefined
@@ -477,26 +483,40 @@ describe("the combinators of the environment", () => {
 
 // What the breaker makes of a store, with stores that do as they are told. What a real one does: its own suite.
 describe("behaviour 23: a store", () => {
-  const over = (
-    shared: Partial<SharedCircuits>,
+  /** As the store's, with plain answers. */
+  interface Scripted extends Omit<SharedCircuits, "admit" | "settle"> {
+    readonly admit: (circuit: string, holder: string) => Effect.Effect<Answer | undefined>
+    readonly settle: (...args: Parameters<SharedCircuits["settle"]>) => Effect.Effect<boolean>
+  }
+  const asked = <A>(answer: Effect.Effect<A>) => Effect.succeed({ answer, leave: Effect.void })
+
+  const overStore = (
+    shared: (breaker: Breaker) => Partial<Scripted>,
     body: (breaker: CircuitBreaker.Service) => Effect.Effect<void, unknown, Scope.Scope>
   ) => {
-    const store = Layer.succeed(CircuitStore, {
-      onStoreError: "allow" as const,
-      attach: () =>
-        Effect.succeed({
-          isCurrent: () => true,
-          share: () => undefined,
-          admit: () => Effect.succeed(undefined),
-          settle: () => Effect.succeed(undefined),
-          sync: Effect.succeed(true),
-          ...shared
-        })
-    })
+    const attach = (breaker: Breaker) => {
+      const {
+        admit = () => Effect.succeed(undefined),
+        settle = () => Effect.succeed(false),
+        ...rest
+      } = shared(breaker)
+      return Effect.succeed({
+        isCurrent: () => true,
+        share: () => undefined,
+        admit: (...args: Parameters<Scripted["admit"]>) => asked(admit(...args)),
+        settle: (...args: Parameters<Scripted["settle"]>) => asked(settle(...args)),
+        sync: Effect.succeed(true),
+        ...rest
+      })
+    }
     return Effect.flatMap(CircuitBreaker.CircuitBreaker, body).pipe(
-      Effect.provide(Layer.provide(CircuitBreaker.layer(quick), store))
+      Effect.provide(CircuitBreaker.layer({ ...quick, store: { attach } }))
     )
   }
+  const over = (
+    shared: Partial<Scripted>,
+    body: (breaker: CircuitBreaker.Service) => Effect.Effect<void, unknown, Scope.Scope>
+  ) => overStore(() => shared, body)
 
   it.effect("that cannot be asked, where that is to fail: every call is refused, and does not run", () =>
     over({ isCurrent: () => false }, (breaker) =>
@@ -566,7 +586,7 @@ describe("behaviour 23: a store", () => {
 
   it.effect("that does not answer about a probe's end: what happened meanwhile stands", () =>
     Effect.gen(function* () {
-      const gate = yield* Deferred.make<undefined>()
+      const gate = yield* Deferred.make<boolean>()
       const asked = yield* Deferred.make<void>()
       const settle = () => Effect.andThen(Deferred.succeed(asked, undefined), Deferred.await(gate))
       yield* over({ settle }, (breaker) =>
@@ -576,7 +596,7 @@ describe("behaviour 23: a store", () => {
           const end = yield* Effect.forkChild(probe.fail())
           yield* Deferred.await(asked)
           yield* breaker.reset("a")
-          yield* Deferred.succeed(gate, undefined)
+          yield* Deferred.succeed(gate, false)
           yield* Fiber.join(end)
           assert.strictEqual(yield* phase(breaker), "closed")
         })
@@ -598,66 +618,144 @@ describe("behaviour 23: a store", () => {
       failures: 0
     })
     answers.push({ ...base, phase: "open", generation: 3, since: now, until: now + 500, cause: "probe" })
-    const admit = () => Effect.sync(() => ({ granted: false, state: answers.shift() }))
-    return over({ admit }, (breaker) =>
-      Effect.gen(function* () {
-        yield* halfOpen(breaker, "a")
-        assert.strictEqual((yield* refusal(breaker, "a")).reason, "half-open")
-        assert.isFalse(yield* breaker.available("a"))
-        yield* TestClock.adjust("1 minute")
-      })
+    const admit =
+      ({ adopt }: Breaker): Scripted["admit"] =>
+      (circuit) =>
+        Effect.suspend(() => {
+          const state = answers.shift()
+          const answer = { granted: false, generation: 0 }
+          return state === undefined ? Effect.succeed(answer) : Effect.as(adopt(circuit, state), answer)
+        })
+    return overStore(
+      (store) => ({ admit: admit(store) }),
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* halfOpen(breaker, "a")
+          assert.strictEqual((yield* refusal(breaker, "a")).reason, "half-open")
+          assert.isFalse(yield* breaker.available("a"))
+          yield* TestClock.adjust("1 minute")
+        })
     )
   })
 
   it.effect("that refuses one of several probes: the others are given back, in the order of names", () => {
     const told: Array<string> = []
-    const admit = (circuit: string, holder: string) =>
-      Effect.sync(() => {
-        told.push(`admit ${circuit}`)
-        const state: CircuitState.CircuitState = {
-          ...CircuitState.initial,
-          phase: "half-open",
-          generation: 2,
-          leases: [{ holder: circuit === "c" ? "another process" : holder, until: 1e9 }],
-          successes: 0,
-          failures: 0
-        }
-        return { granted: circuit !== "c", state }
-      })
-    const settle: SharedCircuits["settle"] = (circuit, _grant, { outcome }) =>
-      Effect.sync(() => {
-        told.push(`${outcome} ${circuit}`)
-        return undefined
-      })
-    return over({ admit, settle }, (breaker) =>
-      Effect.gen(function* () {
-        yield* halfOpen(breaker, "a", "b", "c")
-        const error = yield* refusal(breaker, ["c", "b", "a"])
-        assert.deepStrictEqual([error.circuit, error.reason], ["c", "half-open"])
-        assert.deepStrictEqual(told, ["admit a", "admit b", "admit c", "ignored a", "ignored b"])
-        assert.isTrue(yield* breaker.available(["a", "b"]))
-      })
+    const admit =
+      ({ adopt }: Breaker): Scripted["admit"] =>
+      (circuit, holder) =>
+        Effect.suspend(() => {
+          told.push(`admit ${circuit}`)
+          const state: CircuitState.CircuitState = {
+            ...CircuitState.initial,
+            phase: "half-open",
+            generation: 2,
+            leases: [{ holder: circuit === "c" ? "another process" : holder, until: 1e9 }],
+            successes: 0,
+            failures: 0
+          }
+          return Effect.as(adopt(circuit, state), { granted: circuit !== "c", generation: 2 })
+        })
+    const settle =
+      ({ adopt }: Breaker): Scripted["settle"] =>
+      (circuit, _grant, { outcome }) =>
+        Effect.suspend(() => {
+          told.push(`${outcome} ${circuit}`)
+          const free: CircuitState.CircuitState = {
+            ...CircuitState.initial,
+            phase: "half-open",
+            generation: 2,
+            leases: [],
+            successes: 0,
+            failures: 0
+          }
+          return Effect.as(adopt(circuit, free), true)
+        })
+    return overStore(
+      (store) => ({ admit: admit(store), settle: settle(store) }),
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* halfOpen(breaker, "a", "b", "c")
+          const error = yield* refusal(breaker, ["c", "b", "a"])
+          assert.deepStrictEqual([error.circuit, error.reason], ["c", "half-open"])
+          assert.deepStrictEqual(told, ["admit a", "admit b", "admit c", "ignored a", "ignored b"])
+          assert.isTrue(yield* breaker.available(["a", "b"]))
+        })
     )
   })
 
   it.effect("that knows better how a probe's end is to be taken: so it is", () => {
-    const settle = () => Effect.succeed<CircuitState.CircuitState>({ ...CircuitState.initial, generation: 7 })
-    return over({ settle }, (breaker) =>
-      Effect.gen(function* () {
-        yield* halfOpen(breaker, "a")
-        yield* fails(breaker, "a")
-        const { phase, generation } = yield* breaker.state("a")
-        assert.deepStrictEqual([phase, generation], ["closed", 7])
-      })
+    const settle =
+      ({ adopt }: Breaker) =>
+      () =>
+        Effect.as(adopt("a", { ...CircuitState.initial, generation: 7 }), true)
+    return overStore(
+      (store) => ({ settle: settle(store) }),
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* halfOpen(breaker, "a")
+          yield* fails(breaker, "a")
+          const { phase, generation } = yield* breaker.state("a")
+          assert.deepStrictEqual([phase, generation], ["closed", 7])
+        })
     )
   })
 
-  it.effect("that no longer knows the circuit: it is closed, and the call no probe", () =>
-    over({ admit: () => Effect.succeed({ granted: false, state: undefined }) }, (breaker) =>
+  it.effect("that says the circuit was closed meanwhile: the call is let through, and is no probe", () => {
+    const admit =
+      ({ adopt }: Breaker) =>
+      () =>
+        Effect.as(adopt("a", { ...CircuitState.initial, generation: 7 }), { granted: false, generation: 7 })
+    return overStore(
+      (store) => ({ admit: admit(store) }),
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* halfOpen(breaker, "a")
+          yield* works(breaker, "a")
+          assert.strictEqual(yield* phase(breaker), "closed")
+        })
+    )
+  })
+
+  it.effect("whose permit belongs to a generation that has passed: the call is decided anew", () =>
+    over({ admit: () => Effect.succeed({ granted: true, generation: 99 }) }, (breaker) =>
       Effect.gen(function* () {
         yield* halfOpen(breaker, "a")
-        yield* works(breaker, "a")
-        assert.strictEqual(yield* phase(breaker), "closed")
+        assert.strictEqual((yield* refusal(breaker, "a")).reason, "half-open")
+      })
+    )
+  )
+
+  it.effect("refusals and failures in masses push out no transition", () =>
+    Effect.gen(function* () {
+      const seen: Array<string> = []
+      const events = yield* ResilienceEvents.make()
+      yield* events.tap((event) => Effect.sync(() => void seen.push(event._tag)))
+      yield* Effect.flatMap(CircuitBreaker.make(quick), (breaker) =>
+        Effect.gen(function* () {
+          const many = Array.from({ length: 3_000 }, () =>
+            Effect.exit(breaker.execute("a")(Effect.fail("no")))
+          )
+          // The observer has no turn before all of them are through.
+          yield* Effect.withFiber((fiber) => {
+            const run = Effect.runSyncWith(fiber.context)
+            for (const call of many) run(call)
+            return Effect.void
+          })
+          yield* breaker.reset("a")
+          const transitions = () => seen.filter((tag) => tag === "CircuitTransition").length
+          yield* Effect.repeat(Effect.yieldNow, { until: () => transitions() === 2 })
+        })
+      ).pipe(Effect.provideService(ResilienceEvents.ResilienceEvents, events))
+    })
+  )
+
+  it.effect("that takes its time can be left alone", () =>
+    over({ admit: () => Effect.never, settle: () => Effect.never }, (breaker) =>
+      Effect.gen(function* () {
+        yield* halfOpen(breaker, "a")
+        const call = yield* Effect.forkChild(breaker.execute("a")(Effect.void), { startImmediately: true })
+        yield* Fiber.interrupt(call)
+        assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(call)))
       })
     )
   )
@@ -665,20 +763,17 @@ describe("behaviour 23: a store", () => {
   it.effect("that says what others decided: it holds here, and is not told back", () => {
     const changes: Array<Change> = []
     let told: Breaker | undefined
-    const store = Layer.succeed(CircuitStore, {
-      onStoreError: "allow" as const,
-      attach: (breaker: Breaker) =>
-        Effect.sync(() => {
-          told = breaker
-          return {
-            isCurrent: () => true,
-            share: (change: Change) => void changes.push(change),
-            admit: () => Effect.succeed(undefined),
-            settle: () => Effect.succeed(undefined),
-            sync: Effect.succeed(true)
-          }
-        })
-    })
+    const attach = (breaker: Breaker) =>
+      Effect.sync((): SharedCircuits => {
+        told = breaker
+        return {
+          isCurrent: () => true,
+          share: (change: Change) => void changes.push(change),
+          admit: () => asked(Effect.succeed(undefined)),
+          settle: () => asked(Effect.succeed(false)),
+          sync: Effect.succeed(true)
+        }
+      })
     return Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.CircuitBreaker
       const adopt = told?.adopt ?? (() => Effect.void)
@@ -689,7 +784,7 @@ describe("behaviour 23: a store", () => {
       yield* adopt("a", { ...CircuitState.initial, generation: 5 })
       assert.strictEqual(yield* works(breaker, "a"), "fine")
       assert.deepStrictEqual(changes, [])
-    }).pipe(Effect.provide(Layer.provide(CircuitBreaker.layer(quick), store)))
+    }).pipe(Effect.provide(CircuitBreaker.layer({ ...quick, store: { attach } })))
   })
 
   it.effect("is told of what is decided here, and of nothing else", () => {

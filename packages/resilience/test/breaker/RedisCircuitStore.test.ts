@@ -1,6 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
 import { CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
-import { CircuitStore } from "@outlast/resilience/breaker/CircuitStore"
 import type { SharedCircuits } from "@outlast/resilience/breaker/CircuitStore"
 import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
 import type { Scope } from "effect"
@@ -11,7 +10,7 @@ import { spawn } from "node:child_process"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import * as RedisServer from "../support/RedisServer.ts"
-import { connection, until } from "./redisStore.ts"
+import { connection, turn, until } from "./redisStore.ts"
 
 // -----------------------------------------------------------------------------
 // Processes
@@ -301,12 +300,9 @@ const connect = (
     // Virtual time moves while real commands are under way.
     const store = RedisCircuitStore.make({ ...options, timeout: "1 day", now: Clock.currentTimeMillis })
     let shared: SharedCircuits | undefined
-    const Store = Layer.succeed(CircuitStore, {
-      ...store,
-      attach: (breaker) =>
-        Effect.tap(store.attach(breaker), (attached) => Effect.sync(() => (shared = attached)))
-    })
-    const built = yield* Layer.build(Layer.fresh(CircuitBreaker.layer(policy).pipe(Layer.provide(Store))))
+    const attach: typeof store.attach = (breaker) =>
+      Effect.tap(store.attach(breaker), (attached) => Effect.sync(() => (shared = attached)))
+    const built = yield* Layer.build(Layer.fresh(CircuitBreaker.layer({ ...policy, store: { attach } })))
     return {
       breaker: Context.get(built, CircuitBreaker.CircuitBreaker),
       sync: Effect.suspend(() => shared?.sync ?? Effect.succeed(false))
@@ -426,6 +422,8 @@ describe.skipIf(RedisServer.missing !== undefined)("round trips", () => {
       const counted = { trips: 0 }
       const { breaker, sync } = yield* connect({ redis: counting(server, counted) })
       yield* until(sync)
+      // What the connection itself made it ask for is over then.
+      yield* Effect.andThen(turn, sync)
       counted.trips = 0
       const thousand = <A, E>(call: Effect.Effect<A, E>) =>
         Effect.all(

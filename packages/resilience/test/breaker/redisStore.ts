@@ -1,7 +1,6 @@
 /** Breakers over a Redis of the test's own, in virtual time: the layer for the contract and the model. */
 import { NodeRedis } from "@effect/platform-node"
 import { CircuitBreaker } from "@outlast/resilience"
-import { CircuitStore } from "@outlast/resilience/breaker/CircuitStore"
 import type { SharedCircuits } from "@outlast/resilience/breaker/CircuitStore"
 import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
 import { Clock, Effect, Layer } from "effect"
@@ -48,16 +47,14 @@ export const make = (server: () => RedisServer): RedisStore => {
           })
           const attach: typeof store.attach = (breaker) =>
             Effect.gen(function* () {
-              const shared = yield* Effect.acquireRelease(store.attach(breaker), (shared) =>
-                Effect.sync(() => attached.delete(shared))
-              )
+              const shared = yield* store.attach(breaker)
+              if (shared === undefined) return undefined
               attached.add(shared)
+              yield* Effect.addFinalizer(() => Effect.sync(() => attached.delete(shared)))
               yield* until(shared.sync)
               return shared
             })
-          return CircuitBreaker.layer(options).pipe(
-            Layer.provide(Layer.succeed(CircuitStore, { ...store, attach }))
-          )
+          return CircuitBreaker.layer({ ...options, store: { attach } })
         })
       )
     }

@@ -4,10 +4,9 @@
  */
 import { NodeRedis } from "@effect/platform-node"
 import { CircuitBreaker } from "@outlast/resilience"
-import { CircuitStore } from "@outlast/resilience/breaker/CircuitStore"
 import type { SharedCircuits } from "@outlast/resilience/breaker/CircuitStore"
 import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
-import { Clock, Duration, Effect, Exit, Layer, Queue, Scope } from "effect"
+import { Clock, Duration, Effect, Exit, Queue, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { createInterface } from "node:readline"
 
@@ -19,13 +18,13 @@ const store = RedisCircuitStore.make({
   now: Clock.currentTimeMillis
 })
 let shared: SharedCircuits | undefined
-const Store = Layer.succeed(CircuitStore, {
-  ...store,
-  attach: (breaker) => Effect.tap(store.attach(breaker), (attached) => Effect.sync(() => (shared = attached)))
+const Breaker = CircuitBreaker.layer({
+  halfOpen: { probeLimit: `${Number(probeLimit)} millis` },
+  store: {
+    attach: (breaker) =>
+      Effect.tap(store.attach(breaker), (attached) => Effect.sync(() => (shared = attached)))
+  }
 })
-const Breaker = CircuitBreaker.layer({ halfOpen: { probeLimit: `${Number(probeLimit)} millis` } }).pipe(
-  Layer.provide(Store)
-)
 
 const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))
 

@@ -20,16 +20,16 @@ import * as Refusal from "@outlast/resilience/Refusal"
 // What is real
 // -----------------------------------------------------------------------------
 
-export type Ending = "success" | "failure" | "defect" | "refusal" | "interruption"
-export type Via = "execute" | "acquire" | "stream"
+type Ending = "success" | "failure" | "defect" | "refusal" | "interruption"
+type Via = "execute" | "acquire" | "stream"
 
-export interface RefusedWith {
+interface RefusedWith {
   readonly circuit: string
   readonly reason: string
   readonly retryAfter: number | undefined
 }
 
-export interface View {
+interface View {
   readonly phase: string
   readonly generation: number
   readonly retryAfter: number | undefined
@@ -37,7 +37,7 @@ export interface View {
 }
 
 /** A breaker as the commands use it. Permits are numbered by the commands. Times are milliseconds. */
-export interface Real {
+interface Real {
   readonly start: (
     permit: number,
     names: ReadonlyArray<string>,
@@ -517,7 +517,7 @@ export interface Rules {
   readonly named: boolean
 }
 
-export class Model {
+class Model {
   commands = 0
   now = 0
   permits = 0
@@ -734,7 +734,7 @@ const release = (which: number): Command =>
   )
 
 /** What a policy is about comes often, and what somebody does by hand seldom. */
-export const anyCommands = (maxCommands: number): fc.Arbitrary<Iterable<Command>> => {
+const anyCommands = (maxCommands: number): fc.Arbitrary<Iterable<Command>> => {
   const name = fc.constantFrom(...names)
   const which = fc.nat(5)
   const started = fc

@@ -1,67 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { Cause, Deferred, Duration, Effect, Exit, Fiber } from "effect"
+import type { Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { ConnectionMonitor, ResilienceEvents } from "@outlast/resilience"
-import type { ConnectionEvent } from "@outlast/resilience"
+import { ConnectionMonitor } from "@outlast/resilience"
 import * as Refusal from "@outlast/resilience/Refusal"
-
-type Outcomes = ReadonlyArray<"success" | "failure">
-const { ProbeError } = ConnectionMonitor
-
-/** A monitor, its events, and a program with both. */
-const watching = (options: ConnectionMonitor.Options = {}) => {
-  const events: Array<ConnectionEvent.ConnectionEvent> = []
-  const layer = ConnectionMonitor.layer(options).pipe(
-    Layer.provideMerge(
-      ResilienceEvents.layerHandler((event) =>
-        // Nobody else publishes in these tests.
-        Effect.sync(() => void events.push(event as ConnectionEvent.ConnectionEvent))
-      )
-    )
-  )
-  const run = <A, E>(
-    program: (
-      monitor: ConnectionMonitor.Service,
-      events: ReadonlyArray<ConnectionEvent.ConnectionEvent>
-    ) => Effect.Effect<A, E, Scope.Scope>
-  ) =>
-    ConnectionMonitor.ConnectionMonitor.pipe(
-      Effect.flatMap((monitor) => program(monitor, events)),
-      Effect.scoped,
-      Effect.provide(layer)
-    )
-  return run
-}
-
-const recordAll = (monitor: ConnectionMonitor.Service, name: string, outcomes: Outcomes) =>
-  Effect.forEach(outcomes, (outcome) => monitor.record(name, outcome), { discard: true })
-const threeFailures: Outcomes = ["failure", "failure", "failure"]
-const tags = (events: ReadonlyArray<ConnectionEvent.ConnectionEvent>) => events.map(({ _tag }) => _tag)
-const isHealthy = (monitor: ConnectionMonitor.Service, name: string) =>
-  Effect.map(Effect.exit(monitor.check(name)), Exit.isSuccess)
-
-/** A ping that says what it is told to, and counts. */
-const pingOf = (answer: { now: "up" | "down" | "broken" | "silent" | "defect" }) => {
-  const times: Array<number> = []
-  const ping = Effect.clockWith((clock) =>
-    Effect.suspend((): Effect.Effect<void, Error | ConnectionMonitor.ProbeError> => {
-      times.push(clock.currentTimeMillisUnsafe())
-      switch (answer.now) {
-        case "up":
-          return Effect.sleep("40 millis")
-        case "down":
-          return Effect.fail(new TypeError("secret-key refused"))
-        case "broken":
-          return Effect.fail(new ProbeError({ reason: "no curl here" }))
-        case "silent":
-          return Effect.never
-        case "defect":
-          return Effect.die(new Error("boom"))
-      }
-    })
-  )
-  return { ping, times }
-}
+import { hostile, isHealthy, recordAll, tags, threeFailures, watching } from "./support.ts"
 
 describe("check and record", () => {
   it.effect("an unknown name may be called, and asking leaves nothing behind", () =>
@@ -162,6 +105,21 @@ describe("check and record", () => {
         assert.isFalse(yield* isHealthy(monitor, "api"))
         yield* monitor.record("api", "success")
         assert.isTrue(yield* isHealthy(monitor, "api"))
+      })
+    )
+  )
+})
+
+describe("a latency that is none", () => {
+  it.effect("is left out, and the outcome counts", () =>
+    watching()((monitor) =>
+      Effect.gen(function* () {
+        const latencies = [-1, Number.NaN, Infinity, "soon" as "1 second", "20 millis"] as const
+        for (const latency of latencies) yield* monitor.record("api", "success", latency)
+        assert.deepInclude(yield* monitor.status("api"), {
+          outcomes: 5,
+          latency: { mean: 20, p50: 20, p95: 20 }
+        })
       })
     )
   )
@@ -275,347 +233,161 @@ describe("guard", () => {
   )
 })
 
-describe("pings", () => {
-  it.effect("every 30 seconds from the first, until the scope ends", () =>
-    watching()((monitor) =>
+describe("the permit to find out", () => {
+  /** Unhealthy, and the cooldown is over: one call may find out. */
+  const withPermit = (
+    program: (monitor: ConnectionMonitor.Service) => Effect.Effect<unknown, unknown, Scope.Scope>,
+    options: ConnectionMonitor.Options = {}
+  ) =>
+    watching(options)((monitor) =>
       Effect.gen(function* () {
-        const { ping, times } = pingOf({ now: "up" })
-        const scope = yield* Scope.make()
-        yield* Scope.provide(monitor.register("api", { ping }), scope)
-        yield* TestClock.adjust("95 seconds")
-        // Each takes 40 ms; the interval begins when it has ended.
-        assert.deepStrictEqual(times, [0, 30_040, 60_080, 90_120])
-        assert.deepInclude(yield* monitor.status("api"), { registered: true, outcomes: 4, health: "healthy" })
-        assert.strictEqual((yield* monitor.status("api")).latency?.p95, 40)
-        yield* Scope.close(scope, Exit.void)
-        yield* TestClock.adjust("1 hour")
-        assert.lengthOf(times, 4)
-        assert.isFalse((yield* monitor.status("api")).registered)
-      })
-    )
-  )
-
-  it.effect("an interval of one's own, for the monitor and for a name", () =>
-    watching({ interval: "1 minute" })((monitor) =>
-      Effect.gen(function* () {
-        const slow = pingOf({ now: "up" })
-        const quick = pingOf({ now: "up" })
-        const never = pingOf({ now: "up" })
-        yield* monitor.register("slow", { ping: slow.ping })
-        yield* monitor.register("quick", { ping: quick.ping, interval: "10 seconds" })
-        yield* monitor.register("never", { ping: never.ping, interval: Duration.infinity })
-        yield* TestClock.adjust("59 seconds")
-        assert.lengthOf(slow.times, 1)
-        assert.lengthOf(quick.times, 6)
-        yield* TestClock.adjust("2 seconds")
-        assert.lengthOf(slow.times, 2)
-        yield* TestClock.adjust("30 minutes")
-        assert.lengthOf(never.times, 1)
-        // Only when it is unhealthy.
-        yield* recordAll(monitor, "never", threeFailures)
-        yield* TestClock.adjust("1 minute")
-        assert.isTrue(yield* isHealthy(monitor, "never"))
-        assert.lengthOf(never.times, 3)
-      })
-    )
-  )
-
-  it.effect(
-    "failing pings make it unhealthy; then it is asked every cooldown, and recovers without any call",
-    () =>
-      watching()((monitor, events) =>
-        Effect.gen(function* () {
-          const answer: Parameters<typeof pingOf>[0] = { now: "down" }
-          const { ping, times } = pingOf(answer)
-          yield* monitor.register("api", { ping })
-          yield* TestClock.adjust("60 seconds")
-          assert.deepStrictEqual(times, [0, 30_000, 60_000])
-          assert.isFalse(yield* isHealthy(monitor, "api"))
-          assert.deepStrictEqual(tags(events), ["PingFailed", "PingFailed", "PingFailed", "HealthChanged"])
-          // The class of the error, never its message.
-          assert.deepInclude(events[0], { error: "TypeError", latency: 0 })
-          assert.notInclude(JSON.stringify(events), "secret")
-          yield* TestClock.adjust("25 seconds")
-          assert.deepStrictEqual(times.slice(3), [70_000, 80_000])
-          answer.now = "up"
-          yield* TestClock.adjust("5 seconds")
-          assert.isFalse(yield* isHealthy(monitor, "api"))
-          // One good answer, and the second is asked for at once.
-          yield* TestClock.adjust("80 millis")
-          assert.deepStrictEqual(times.slice(5), [90_000, 90_040])
-          assert.isTrue(yield* isHealthy(monitor, "api"))
-          assert.deepInclude(events.at(-1), { _tag: "HealthChanged", to: "healthy", at: 90_080 })
-        })
-      )
-  )
-
-  it.effect("a ping that does not answer in its time has failed", () =>
-    watching({ timeout: "3 seconds" })((monitor, events) =>
-      Effect.gen(function* () {
-        yield* monitor.register("api", { ping: Effect.never })
-        yield* monitor.register("slower", { ping: Effect.never, timeout: "7 seconds" })
-        yield* TestClock.adjust("7 seconds")
-        assert.deepStrictEqual(events, [
-          { _tag: "PingFailed", at: 3_000, connection: "api", error: "timeout", latency: 3_000 },
-          { _tag: "PingFailed", at: 7_000, connection: "slower", error: "timeout", latency: 7_000 }
-        ])
-      })
-    )
-  )
-
-  it.effect("a call that fails brings the next ping forward, at most once in a cooldown", () =>
-    watching()((monitor) =>
-      Effect.gen(function* () {
-        const { ping, times } = pingOf({ now: "up" })
-        yield* monitor.register("api", { ping })
-        yield* TestClock.adjust("4 seconds")
-        yield* monitor.record("api", "failure")
-        yield* TestClock.adjust("5 seconds")
-        assert.deepStrictEqual(times, [0])
-        yield* TestClock.adjust("2 seconds")
-        assert.deepStrictEqual(times, [0, 10_040])
-        yield* TestClock.adjust("14 seconds")
-        yield* monitor.record("api", "failure")
-        yield* TestClock.adjust("1 second")
-        assert.deepStrictEqual(times, [0, 10_040, 25_000])
-      })
-    )
-  )
-
-  it.effect("fail-open: a ping that could not be made is told, and changes nothing", () =>
-    watching()((monitor, events) =>
-      Effect.gen(function* () {
-        const answer: Parameters<typeof pingOf>[0] = { now: "broken" }
-        const { ping, times } = pingOf(answer)
-        yield* monitor.register("api", { ping })
-        yield* TestClock.adjust("90 seconds")
-        assert.lengthOf(times, 4)
-        answer.now = "defect"
-        yield* TestClock.adjust("30 seconds")
-        assert.deepStrictEqual(
-          events.map((event) => (event._tag === "PingUnavailable" ? [event.mechanism, event.reason] : event)),
-          [...Array.from({ length: 4 }, () => ["ping", "no curl here"]), ["ping", "defect"]]
-        )
-        assert.deepInclude(yield* monitor.status("api"), { health: "unknown", outcomes: 0 })
-        // Unhealthy by its calls, it stays so; and it is a call that finds out, since the ping cannot.
         yield* recordAll(monitor, "api", threeFailures)
-        assert.isFalse(yield* isHealthy(monitor, "api"))
         yield* TestClock.adjust("10 seconds")
+        yield* program(monitor)
+      })
+    )
+  const started = <A, E>(effect: Effect.Effect<A, E>) =>
+    Effect.forkChild(Effect.exit(effect), { startImmediately: true })
+
+  it.effect("is given back by a call that is interrupted: the next may be made at once", () =>
+    withPermit((monitor) =>
+      Effect.gen(function* () {
+        const fiber = yield* started(monitor.guard("api")(Effect.never))
+        assert.isFalse(yield* isHealthy(monitor, "api"))
+        yield* Fiber.interrupt(fiber)
         assert.isTrue(yield* isHealthy(monitor, "api"))
         assert.isFalse(yield* isHealthy(monitor, "api"))
       })
     )
   )
 
-  it.effect("ending the scope during a ping interrupts it, and that is no outcome", () =>
-    watching()((monitor, events) =>
+  it.effect("is given back by a call that is refused further in, and by a failure that does not count", () =>
+    withPermit(
+      (monitor) =>
+        Effect.gen(function* () {
+          yield* monitor.died("tab", "closed")
+          yield* Effect.exit(monitor.guard("api")(monitor.guard("tab")(Effect.void)))
+          yield* Effect.exit(monitor.guard("api")(Effect.fail("bad request")))
+          assert.isTrue(yield* isHealthy(monitor, "api"))
+        }),
+      { counts: (cause) => Cause.squash(cause) !== "bad request" }
+    )
+  )
+
+  it.effect("is given back for every name", () =>
+    withPermit((monitor) =>
       Effect.gen(function* () {
-        let interrupted = false
-        yield* Effect.scoped(
-          monitor.register("api", {
-            ping: Effect.onInterrupt(Effect.never, () => Effect.sync(() => (interrupted = true)))
-          })
-        )
-        yield* TestClock.adjust("1 minute")
-        assert.isTrue(interrupted)
-        assert.deepStrictEqual(events, [])
-        assert.deepInclude(yield* monitor.status("api"), { outcomes: 0, registered: false })
+        yield* recordAll(monitor, "db", threeFailures)
+        yield* TestClock.adjust("10 seconds")
+        yield* Effect.exit(monitor.guard(["api", "db"])(Effect.interrupt))
+        assert.isTrue(yield* isHealthy(monitor, "api"))
+        assert.isTrue(yield* isHealthy(monitor, "db"))
       })
     )
   )
 
-  it.effect("asks now, one question at a time", () =>
+  it.effect("is kept by a call that fails", () =>
+    withPermit((monitor) =>
+      Effect.gen(function* () {
+        yield* Effect.exit(monitor.guard("api")(Effect.fail("no")))
+        assert.isFalse(yield* isHealthy(monitor, "api"))
+      })
+    )
+  )
+
+  it.effect("of one call is not given back by an earlier one that ends late", () =>
+    withPermit((monitor) =>
+      Effect.gen(function* () {
+        const hanging = yield* started(monitor.guard("api")(Effect.never))
+        yield* TestClock.adjust("10 seconds")
+        yield* started(monitor.guard("api")(Effect.never))
+        yield* Fiber.interrupt(hanging)
+        assert.isFalse(yield* isHealthy(monitor, "api"))
+      })
+    )
+  )
+
+  it.effect("a call that began before it was unhealthy has none to give back", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
-        const { ping, times } = pingOf({ now: "up" })
-        yield* monitor.register("api", { ping })
-        const fiber = yield* Effect.forkChild(monitor.ask("api"), { startImmediately: true })
-        yield* TestClock.adjust("80 millis")
-        assert.strictEqual((yield* Fiber.join(fiber)).outcomes, 2)
-        assert.deepStrictEqual(times, [0, 40])
+        const early = yield* started(monitor.guard("api")(Effect.never))
+        yield* recordAll(monitor, "api", threeFailures)
+        yield* Fiber.interrupt(early)
+        assert.isFalse(yield* isHealthy(monitor, "api"))
       })
     )
   )
 
-  it.effect(
-    "registering again replaces the pings, and the end of the first scope does not end the second",
-    () =>
-      watching()((monitor) =>
-        Effect.gen(function* () {
-          const first = pingOf({ now: "up" })
-          const second = pingOf({ now: "up" })
-          const scope = yield* Scope.make()
-          yield* Scope.provide(monitor.register("api", { ping: first.ping }), scope)
-          yield* TestClock.adjust("1 second")
-          yield* monitor.register("api", { ping: second.ping })
-          yield* TestClock.adjust("1 minute")
-          yield* Scope.close(scope, Exit.void)
-          yield* TestClock.adjust("1 minute")
-          assert.lengthOf(first.times, 1)
-          assert.lengthOf(second.times, 4)
-          assert.isTrue((yield* monitor.status("api")).registered)
-        })
-      )
-  )
-})
-
-describe("replaced and recovered", () => {
-  it.effect("the answer to a ping of a registration that was replaced is no outcome", () =>
-    watching()((monitor, events) =>
-      Effect.gen(function* () {
-        yield* monitor.register("api", { ping: Effect.andThen(Effect.sleep("5 seconds"), Effect.fail("no")) })
-        yield* TestClock.adjust("1 second")
-        yield* monitor.register("api", { ping: Effect.void })
-        yield* TestClock.adjust("10 seconds")
-        assert.deepStrictEqual(events, [])
-        assert.deepInclude(yield* monitor.status("api"), { outcomes: 1, failureRate: 0 })
-      })
-    )
-  )
-
-  const changes = (events: ReadonlyArray<ConnectionEvent.ConnectionEvent>) =>
-    events.map((event) => [event.at, "to" in event ? event.to : event._tag])
-
-  it.effect("a registered name that recovers by age is announced at that moment, without a question", () =>
-    watching({ cooldown: "1 hour", interval: "1 hour" })((monitor, events) =>
-      Effect.gen(function* () {
-        yield* monitor.register("tab", { probe: Effect.succeed("alive") })
-        yield* recordAll(monitor, "tab", threeFailures)
-        yield* TestClock.adjust("10 minutes")
-        assert.deepStrictEqual(changes(events), [
-          [0, "unhealthy"],
-          [300_000, "healthy"]
-        ])
-      })
-    )
-  )
-
-  it.effect("any other is announced when somebody asks for a call", () =>
-    watching()((monitor, events) =>
+  it.effect("is given back by a ping that ends with its scope", () =>
+    watching()((monitor) =>
       Effect.gen(function* () {
         yield* recordAll(monitor, "api", threeFailures)
-        yield* TestClock.adjust("6 minutes")
-        yield* monitor.status("api")
-        assert.lengthOf(events, 1)
-        yield* monitor.check("api")
-        assert.deepStrictEqual(changes(events).slice(1), [[360_000, "healthy"]])
+        yield* TestClock.adjust("10 seconds")
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            yield* monitor.register("api", { ping: Effect.never })
+            yield* Effect.yieldNow
+            assert.isFalse(yield* isHealthy(monitor, "api"))
+          })
+        )
+        assert.isTrue(yield* isHealthy(monitor, "api"))
       })
     )
   )
 })
 
-describe("death", () => {
-  it.effect("a probe that finds it dead is final: no more questions, and calls are refused, typed", () =>
-    watching()((monitor, events) =>
+describe("failures", () => {
+  class Broken extends Error {}
+
+  it.effect("are published once for each name, with the tag or the class, never the message", () =>
+    watching()((monitor, events, failures) =>
       Effect.gen(function* () {
-        let alive = true
-        let asked = 0
-        yield* monitor.register("tab", {
-          probe: Effect.sync(() => {
-            asked += 1
-            return alive ? "alive" : "dead"
-          })
+        yield* TestClock.adjust("1 second")
+        yield* Effect.exit(monitor.guard(["tab", "api", "tab"])(Effect.fail(new Broken("secret"))))
+        yield* Effect.exit(monitor.guard("api")(Effect.die({ _tag: "Odd" })))
+        yield* monitor.record("api", "failure")
+        const of = (connection: string, error?: string) => ({
+          _tag: "ConnectionFailure",
+          at: 1_000,
+          connection,
+          ...(error === undefined ? {} : { error })
         })
-        yield* TestClock.adjust("30 seconds")
-        assert.strictEqual(asked, 2)
-        yield* monitor.check("tab")
-        alive = false
-        yield* TestClock.adjust("30 seconds")
-        const error = yield* Effect.flip(monitor.check("tab"))
-        assert.instanceOf(error, ConnectionMonitor.SessionDead)
-        assert.isFalse(error.isRetryable)
-        assert.strictEqual(error.message, "tab is dead (probe). Start a new one and register it.")
-        alive = true
-        yield* recordAll(monitor, "tab", ["success", "success", "success"])
-        assert.deepInclude(yield* monitor.status("tab"), { health: "dead", outcomes: 0 })
-        yield* TestClock.adjust("10 minutes")
-        assert.strictEqual(asked, 3)
-        assert.deepStrictEqual(events, [
-          { _tag: "SessionDied", at: 60_000, connection: "tab", reason: "probe" }
-        ])
-        assert.deepInclude(yield* monitor.status("tab"), {
-          health: "dead",
-          death: { at: 60_000, reason: "probe" },
-          outcomes: 0
+        assert.deepStrictEqual(failures, [
+          of("tab", "Broken"),
+          of("api", "Broken"),
+          of("api", "Odd"),
+          of("api")
+        ] as typeof failures)
+        assert.deepStrictEqual(tags(events), ["HealthChanged"])
+        assert.strictEqual((yield* monitor.status("tab")).outcomes, 1)
+      })
+    )
+  )
+
+  it.effect("that are no outcome are not published", () =>
+    watching({ counts: () => false })((monitor, _events, failures) =>
+      Effect.gen(function* () {
+        yield* Effect.exit(monitor.guard("api")(Effect.fail("bad request")))
+        yield* Effect.exit(monitor.guard("api")(Effect.interrupt))
+        yield* Effect.exit(monitor.guard("api")(Effect.fail({ [Refusal.mark]: true })))
+        yield* monitor.died("tab", "closed")
+        yield* monitor.record("tab", "failure")
+        assert.deepStrictEqual(failures, [])
+      })
+    )
+  )
+
+  for (const [name, error] of hostile) {
+    it.effect(`that are ${name} leave as they came, and count`, () =>
+      watching()((monitor, _events, failures) =>
+        Effect.gen(function* () {
+          const left = yield* Effect.flip(monitor.guard("api")(Effect.fail(error)))
+          assert.isTrue(left === error)
+          assert.lengthOf(failures, 1)
         })
-        // A new one under the same name starts anew.
-        yield* monitor.register("tab", { probe: Effect.succeed("alive") })
-        yield* monitor.check("tab")
-      })
+      )
     )
-  )
-
-  it.effect("a failing call finds the death at once", () =>
-    watching()((monitor) =>
-      Effect.gen(function* () {
-        let alive = true
-        yield* monitor.register("socket", { probe: Effect.sync(() => (alive ? "alive" : "dead")) })
-        yield* TestClock.adjust("20 seconds")
-        alive = false
-        yield* Effect.exit(monitor.guard("socket")(Effect.fail("EPIPE")))
-        yield* TestClock.adjust(0)
-        assert.strictEqual((yield* Effect.flip(monitor.check("socket")))._tag, "SessionDead")
-      })
-    )
-  )
-
-  it.effect("fail-open: a probe that could not be made, or took too long, proves nothing", () =>
-    watching({ timeout: "2 seconds" })((monitor, events) =>
-      Effect.gen(function* () {
-        yield* monitor.register("broken", { probe: Effect.fail(new ProbeError({ reason: "no tmux here" })) })
-        yield* monitor.register("silent", { probe: Effect.never })
-        yield* TestClock.adjust("2 seconds")
-        yield* monitor.check(["broken", "silent"])
-        assert.deepStrictEqual(events, [
-          {
-            _tag: "PingUnavailable",
-            at: 0,
-            connection: "broken",
-            mechanism: "probe",
-            reason: "no tmux here"
-          },
-          { _tag: "PingUnavailable", at: 2_000, connection: "silent", mechanism: "probe", reason: "timeout" }
-        ])
-      })
-    )
-  )
-
-  it.effect("a ping is still made when the probe cannot be", () =>
-    watching()((monitor) =>
-      Effect.gen(function* () {
-        yield* monitor.register("api", {
-          probe: Effect.fail(new ProbeError({ reason: "?" })),
-          ping: Effect.void
-        })
-        yield* Effect.yieldNow
-        assert.strictEqual((yield* monitor.status("api")).outcomes, 1)
-      })
-    )
-  )
-
-  it.effect("what was unhealthy when it died does not become healthy", () =>
-    watching()((monitor, events) =>
-      Effect.gen(function* () {
-        yield* recordAll(monitor, "tab", threeFailures)
-        yield* monitor.died("tab", "crashed")
-        yield* TestClock.adjust("10 minutes")
-        yield* monitor.record("tab", "success")
-        assert.deepStrictEqual(tags(events), ["HealthChanged", "SessionDied"])
-      })
-    )
-  )
-
-  it.effect("the program may declare it, once", () =>
-    watching()((monitor, events) =>
-      Effect.gen(function* () {
-        yield* monitor.died("child", "exit code 1")
-        yield* monitor.died("child", "again")
-        assert.deepStrictEqual(events, [
-          { _tag: "SessionDied", at: 0, connection: "child", reason: "exit code 1" }
-        ])
-      })
-    )
-  )
+  }
 })
 
 describe("awaitHealthy", () => {

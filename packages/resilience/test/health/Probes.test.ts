@@ -1,11 +1,13 @@
 /**
- * Probes of real things: a child process and a TCP socket. What is waited for is an event of theirs, never time.
+ * Probes of real things: a child process, a TCP socket, and those of `examples/session-death.ts`. What is waited for
+ * is an event of theirs, never time.
  */
+import type { ChildProcess } from "node:child_process"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { connect, createServer } from "node:net"
-import { assert, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { assert, describe, it, vi } from "@effect/vitest"
+import { Effect, Exit, Fiber } from "effect"
 import type { Scope } from "effect"
 import { ConnectionMonitor } from "@outlast/resilience"
 
@@ -64,3 +66,53 @@ it.live("a socket that its peer has closed is dead, as soon as a call over it fa
     })
   )
 )
+
+describe("examples/session-death.ts", () => {
+  interface Example {
+    readonly commandProbe: (command: string, args: ReadonlyArray<string>) => ConnectionMonitor.Probe
+    readonly processPing: (child: ChildProcess) => Effect.Effect<void, Error>
+  }
+  // It runs when it is loaded, and says so.
+  const example = Effect.promise(async (): Promise<Example> => {
+    const silent = vi.spyOn(console, "log").mockReturnValue(undefined)
+    const loaded = await import(new URL("../../../../examples/session-death.ts", import.meta.url).href)
+    silent.mockRestore()
+    return loaded
+  })
+  const node = (source: string) => [process.execPath, ["-e", source]] as const
+
+  it.live("a command that is killed proves nothing, its exit code is what counts", () =>
+    Effect.gen(function* () {
+      const { commandProbe } = yield* example
+      assert.strictEqual(yield* commandProbe(...node("process.exit(0)")), "alive")
+      assert.strictEqual(yield* commandProbe(...node("process.exit(3)")), "dead")
+      const killed = yield* Effect.flip(commandProbe(...node("process.kill(process.pid, 'SIGKILL')")))
+      assert.instanceOf(killed, ConnectionMonitor.ProbeError)
+      assert.match(killed.reason, /was ended by SIGKILL$/)
+      const missing = yield* Effect.flip(commandProbe("no-such-command", []))
+      assert.strictEqual(missing.reason, "no-such-command cannot be started")
+    })
+  )
+
+  it.live("a ping leaves no listener behind, whether it is answered, given up or cannot be sent", () =>
+    Effect.gen(function* () {
+      const { processPing } = yield* example
+      const child = spawn(
+        process.execPath,
+        ["-e", "process.on('message', (message) => message === 'ping' && process.send(message))"],
+        { stdio: ["ignore", "ignore", "ignore", "ipc"] }
+      )
+      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
+      yield* processPing(child)
+      assert.strictEqual(child.listenerCount("message"), 0)
+      const givenUp = yield* Effect.forkChild(processPing(child), { startImmediately: true })
+      yield* Fiber.interrupt(givenUp)
+      assert.strictEqual(child.listenerCount("message"), 0)
+      const ended = once(child, "exit")
+      child.kill("SIGKILL")
+      yield* Effect.promise(() => ended)
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(processPing(child))))
+      assert.strictEqual(child.listenerCount("message"), 0)
+    }).pipe(Effect.scoped)
+  )
+})

@@ -55,12 +55,25 @@ it("25 a class in neither is never repeated", () => {
   assert.deepStrictEqual(verdicts(limits, ["constructor", "toString"]), ["unlisted", "unlisted"])
 })
 
+it("classes that are not listed have a limit together, where one is given", () => {
+  const own = AttemptLimits.make({ perClass: { RateLimit: 5 }, unlisted: 3 })
+  assert.deepStrictEqual(verdicts(own, ["A", rate, "B", rate, "A"]), [1, 1, 1, 2, "unlisted"])
+  const pooled = AttemptLimits.make({ perClass: { RateLimit: 5 }, unlisted: 3, pooled: 4 })
+  assert.deepStrictEqual(verdicts(pooled, ["A", "B", "constructor"]), [1, 1, "unlisted"])
+  assert.deepStrictEqual(verdicts(pooled, ["A", rate, rate, rate]), [1, 1, 2, "pool"])
+})
+
 it("a limit is an integer of at least 1", () => {
   for (const n of [0, -1, 1.5, Number.NaN, Infinity]) {
     assert.throws(
       () => AttemptLimits.make({ perClass: { A: 1, B: n } }),
       RangeError,
       "AttemptLimits: perClass.B must be"
+    )
+    assert.throws(
+      () => AttemptLimits.make({ perClass: {}, unlisted: n }),
+      RangeError,
+      "AttemptLimits: unlisted must be"
     )
     assert.throws(
       () => AttemptLimits.make({ perClass: {}, pooled: n }),

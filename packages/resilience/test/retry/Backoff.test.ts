@@ -359,6 +359,36 @@ describe("validate", () => {
     })
   }
 
+  it("refuses jitter of a name that there is not, instead of waiting NaN", () => {
+    const share = "a number from 0 to 1"
+    const words = `${share}, "full" or "equal" or "decorrelated", or { below, above }`
+    const cases = [
+      [() => Backoff.exponential({ jitter: "none" as "full" }), `${words}, got "none"`],
+      [() => Backoff.exponential({ jitter: null as never }), undefined],
+      [() => Backoff.exponential({ jitter: true as never }), `${words}, got true`],
+      [
+        () => Backoff.sequence(["1 second"], { jitter: "decorrelated" as "full" }),
+        `${share}, "full" or "equal", or { below, above }, got "decorrelated"`
+      ]
+    ] as const
+    for (const [make, message] of cases) {
+      if (message === undefined) assert.strictEqual(make().jitter, Backoff.defaults.jitter)
+      else assert.throws(make, RangeError, `Backoff: jitter must be ${message}`)
+    }
+    assert.throws(
+      () => Backoff.exponential({ jitter: { below: 0, above: 0.1, beyondCap: "yes" as never } }),
+      RangeError,
+      'Backoff: jitter.beyondCap must be true or false, got "yes"'
+    )
+    assert.throws(
+      () => Backoff.validate({ ...Backoff.exponential(), jitter: null as never }),
+      RangeError,
+      "Backoff: jitter must be"
+    )
+    assert.throws(() => Backoff.validate({ _tag: "Linear" } as never, "Retry: backoff"), RangeError)
+    assert.throws(() => Backoff.validate(undefined as never), RangeError, "Backoff: spec must be a Backoff")
+  })
+
   it("accepts both ends of what is allowed", () => {
     for (const jitter of [0, 1, "full", "equal", "decorrelated", { below: 0, above: 1 }] as const) {
       Backoff.validate(Backoff.exponential({ initial: 0, cap: 0, factor: 1, jitter }))
@@ -485,6 +515,23 @@ describe("what the server said", () => {
       _tag: "TooLong",
       retryAfter: Infinity
     })
+  })
+
+  it("28 a hint that is no number says nothing, and one that has passed means now", () => {
+    for (const retryAfter of ["wins", "minimum"] as const) {
+      const rule = Backoff.hintRule({ retryAfter })
+      assert.deepStrictEqual(Backoff.withHint(rule, 4_000, Number.NaN, 0.5), wait(4_000))
+      for (const past of [-1, -5_000, -Infinity]) {
+        assert.deepStrictEqual(Backoff.withHint(rule, 4_000, past, 0.5), wait(0))
+      }
+    }
+  })
+
+  it("refuses a rule of another name", () => {
+    assert.throws(
+      () => Backoff.hintRule({ retryAfter: "sometimes" as "wins" }),
+      'Backoff: retryAfter must be "wins" or "minimum" or "ignored", got "sometimes"'
+    )
   })
 
   it("28 jitter only lengthens it", () => {

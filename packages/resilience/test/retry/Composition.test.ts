@@ -39,6 +39,15 @@ const breakerUnknown = (request: Request) =>
 
 const retryTwice = (request: Request) => request.pipe(Retry.with(policy), Retry.with(policy))
 
+const limitsByClass = (request: Request) =>
+  request.pipe(
+    Retry.with({
+      ...policy,
+      classify: (error) => Retry.again({ class: error.wait === undefined ? "Server" : "RateLimit" }),
+      attemptsPerClass: { RateLimit: 5 }
+    })
+  )
+
 const deadlineOutside = (request: Request) =>
   request.pipe(Effect.timeout("10 seconds"), Retry.with({ ...policy, deadline: "20 seconds" }))
 
@@ -177,6 +186,12 @@ const table: ReadonlyArray<readonly [string, Provider, Effect.Effect<Row>, Row]>
     "fails",
     happens(retryTwice, "fails"),
     { requests: 9, after: 12, circuit: 0, end: "failure" }
+  ],
+  [
+    "limitsByClass",
+    "fails",
+    happens(limitsByClass, "fails"),
+    { requests: 3, after: 3, circuit: 0, end: "failure" }
   ],
   [
     "deadlineOutside",

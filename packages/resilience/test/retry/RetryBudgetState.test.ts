@@ -34,7 +34,13 @@ it("its defaults are a fifth of the calls of a minute, and ten that come back at
 })
 
 it("begins with nothing counted and a full reserve", () => {
-  assert.deepStrictEqual(Budget.initial, { recent: [], fullAt: -Infinity, calls: 0, retries: 0 })
+  assert.deepStrictEqual(Budget.initial, {
+    current: { index: -Infinity, calls: 0, retries: 0 },
+    past: [],
+    fullAt: -Infinity,
+    calls: 0,
+    retries: 0
+  })
 })
 
 describe("the reserve", () => {
@@ -118,7 +124,7 @@ describe("the share", () => {
     const budget = machine(shareOnly)
     for (let second = 0; second < 3_600; second++) budget.deposit(second * 1_000, 10)
     assert.strictEqual(budget.drain(3_599_999), 120)
-    assert.isAtMost(budget.state().recent.length, Budget.slots)
+    assert.isAtMost(budget.state().past.length, Budget.slots - 1)
   })
 
   it("retries age with the calls that paid for them, so that even traffic never retries more than its share", () => {
@@ -131,6 +137,23 @@ describe("the share", () => {
     budget.deposit(61_000, 5)
     assert.strictEqual(budget.drain(61_000), 1)
   })
+})
+
+it("a call in a slot that is open touches no other slot", () => {
+  const budget = machine(rule)
+  budget.deposit(0)
+  budget.deposit(30_000)
+  const { past } = budget.state()
+  budget.deposit(30_001)
+  assert.strictEqual(budget.state().past, past)
+  assert.deepStrictEqual(budget.state().current, { index: 5, calls: 2, retries: 0 })
+})
+
+it("time that goes back a slot counts where it was", () => {
+  const budget = machine(shareOnly)
+  budget.deposit(30_000, 5)
+  budget.deposit(20_000, 5)
+  assert.strictEqual(budget.drain(30_000), 2)
 })
 
 it("amplification is attempts by calls, and 1 before the first", () => {

@@ -3,9 +3,7 @@ import { Cause, Clock, Effect, Exit, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Backoff, CircuitBreaker, Deadline, Retry, RetryBudget } from "@outlast/resilience"
 import { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
-import { Busy, classify, exact, failureOf, Malformed, recorded, settle } from "../support/attempts.ts"
-
-const common = { classify, backoff: exact } as const
+import { Busy, classify, common, failureOf, Malformed, quick, recorded, settle } from "../support/attempts.ts"
 
 /** Attempts are streams; `at` has the times at which they began. */
 const scriptedStream = <A, E, R>(
@@ -160,6 +158,41 @@ describe("before its first element", () => {
     }).pipe(Effect.provide(RetryBudget.layer({ burst: 1, refillEvery: "1 day" })))
   )
 
+  it.effect("29 a stream whose circuit refuses pays nothing in", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.CircuitBreaker
+      yield* breaker.trip("a")
+      const budget = yield* RetryBudget.RetryBudget
+      const stream = Stream.make(1).pipe(
+        Retry.withStream({ ...common, budget: true, breaker: { circuit: "a" } })
+      )
+      for (let n = 0; n < 10; n++) yield* Effect.exit(Stream.runDrain(stream))
+      assert.isFalse(yield* budget.withdraw)
+      yield* breaker.reset("a")
+      yield* Stream.runDrain(stream)
+      assert.isTrue(yield* budget.withdraw)
+    }).pipe(Effect.provide(quick), Effect.provide(RetryBudget.layer({ burst: 0, ratio: 1 })))
+  )
+
+  it.effect("25 a classifier that throws leaves the failure in the cause", () =>
+    Effect.gen(function* () {
+      const classify = (): Retry.Verdict => {
+        throw new Error("bug")
+      }
+      const { exit } = yield* consumed(busy.pipe(Retry.withStream({ classify })))
+      assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause) && Cause.hasFails(exit.cause))
+    })
+  )
+
+  it.effect("the stream can come first", () =>
+    Effect.gen(function* () {
+      const { at, attempt } = scriptedStream<number, Busy, never>(busy, Stream.make(1))
+      const { seen } = yield* consumed(Retry.withStream(attempt, common))
+      assert.deepStrictEqual([seen, at], [[1], [0, 1_000]])
+      yield* Stream.runDrain(Retry.withStream(Stream.make(1), {}))
+    })
+  )
+
   it.effect("two thousand attempts end, one after the other", () =>
     Effect.gen(function* () {
       const { attempt } = scriptedStream(busy)
@@ -252,13 +285,6 @@ describe("after its first element", () => {
   )
 })
 
-/** Opens for ten seconds after two failures in a row, and closes with the first success. */
-const quick = CircuitBreaker.layer({
-  trip: { consecutive: { failures: 2 } },
-  open: Backoff.constant("10 seconds"),
-  halfOpen: { successes: 1 }
-})
-
 describe("the circuit", () => {
   const guarded = { ...common, breaker: { circuit: "a" } } as const
   const state = Effect.flatMap(CircuitBreaker.CircuitBreaker, (breaker) => breaker.state("a"))
@@ -269,7 +295,8 @@ describe("the circuit", () => {
       const error = yield* failureOf(Stream.runDrain(attempt.pipe(Retry.withStream(guarded))), "5 seconds")
       assert.strictEqual(at.length, 2)
       assert.deepStrictEqual([error.attempts, error.stopped], [2, "refused"])
-      assert.instanceOf(error.failure, CircuitRefused)
+      assert.instanceOf(error.failure, Busy)
+      assert.instanceOf(error.refused, CircuitRefused)
       assert.strictEqual((yield* state).phase, "open")
     }).pipe(Effect.provide(quick))
   )

@@ -2,7 +2,7 @@
 import { Clock, Data, Effect, Fiber } from "effect"
 import type { Duration, Exit } from "effect"
 import { TestClock } from "effect/testing"
-import { Backoff, ResilienceEvents, Retry } from "@outlast/resilience"
+import { Backoff, CircuitBreaker, ResilienceEvents, Retry } from "@outlast/resilience"
 
 /** A failure that passes, of a class and with a wait if so wanted. */
 export class Busy extends Data.TaggedError("Busy")<{
@@ -19,6 +19,15 @@ export const classify = (error: Busy | Malformed): Retry.Verdict =>
 
 /** 1, 2, 4, 8 … seconds, up to 30, without jitter. */
 export const exact = Backoff.exponential({ initial: "1 second", factor: 2, cap: "30 seconds", jitter: 0 })
+
+export const common = { classify, backoff: exact } as const
+
+/** Opens for ten seconds after two failures in a row, and closes with the first success. */
+export const quick = CircuitBreaker.layer({
+  trip: { consecutive: { failures: 2 } },
+  open: Backoff.constant("10 seconds"),
+  halfOpen: { successes: 1 }
+})
 
 export const busy = Effect.fail(new Busy({}))
 

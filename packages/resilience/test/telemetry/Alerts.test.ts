@@ -4,7 +4,7 @@ import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { Alerts, AlertWindow, ResilienceEvents } from "@outlast/resilience"
 
-const failed = (name: string, tag = "Retrying") =>
+const failed = (name: string, tag = "RetriesExhausted") =>
   Effect.clockWith((clock) =>
     ResilienceEvents.publish({
       _tag: tag,
@@ -132,23 +132,56 @@ describe("Alerts", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it("by default attempts, pings and sessions that failed count, for what they name", () => {
+  it("by default failures of circuits, connections, targets and calls count, for what they name", () => {
     const event = (_tag: string, rest: object = {}) => ({ _tag, at: 0, ...rest })
-    for (const tag of ["AttemptFailed", "PingFailed", "Retrying", "RetriesExhausted", "SessionDied"]) {
+    for (const tag of [
+      "AttemptFailed",
+      "CircuitFailure",
+      "ConnectionFailure",
+      "PingFailed",
+      "RetriesExhausted",
+      "SessionDied"
+    ]) {
       assert.isTrue(Alerts.isFailure(event(tag)))
     }
-    for (const tag of ["CircuitTransition", "PingUnavailable", "CircuitRefusal", "AlertRaised"]) {
+    for (const tag of ["Retrying", "CircuitTransition", "PingUnavailable", "CircuitRefusal", "AlertRaised"]) {
       assert.isFalse(Alerts.isFailure(event(tag)))
     }
-    assert.isTrue(Alerts.isFailure(event("Retrying", { because: "failed" })))
-    assert.isFalse(Alerts.isFailure(event("Retrying", { because: "refused" })))
-    assert.isFalse(Alerts.isFailure(event("RetriesExhausted", { stopped: "refused" })))
+    assert.isTrue(Alerts.isFailure(event("RetriesExhausted", { attempts: 1, stopped: "refused" })))
+    assert.isFalse(Alerts.isFailure(event("RetriesExhausted", { attempts: 0, stopped: "deadline" })))
     assert.strictEqual(Alerts.keyOf(event("X", { connection: "tab" })), "tab")
     assert.strictEqual(Alerts.keyOf(event("X", { circuit: "api" })), "api")
     assert.strictEqual(Alerts.keyOf(event("X", { name: "job" })), "job")
     assert.strictEqual(Alerts.keyOf(event("X", { target: { endpoint: "https://x" } })), "https://x")
     assert.strictEqual(Alerts.keyOf(event("X", { name: 7, target: null })), "all")
   })
+
+  it.effect(
+    "those who report the same failure of one key count apart: it is raised and cleared by the fullest",
+    () => {
+      const { told, layer } = telling({ failures: 3, window: "1 minute" })
+      const told3 = (fields: object, _tag: string) =>
+        ResilienceEvents.publish({ _tag, at: 0, ...fields } as never)
+      return Effect.gen(function* () {
+        for (let i = 0; i < 2; i++) {
+          yield* told3({ circuit: "api" }, "CircuitFailure")
+          yield* told3({ connection: "api" }, "ConnectionFailure")
+          yield* told3({ name: "api", attempts: 1 }, "RetriesExhausted")
+        }
+        assert.deepStrictEqual(told, [])
+        yield* TestClock.adjust("10 seconds")
+        // A ping and a call of one connection are two failures.
+        yield* told3({ connection: "api" }, "PingFailed")
+        assert.deepStrictEqual(told, ["10000 AlertRaised api"])
+        yield* TestClock.adjust("5 seconds")
+        yield* told3({ circuit: "api" }, "CircuitFailure")
+        yield* told3({ circuit: "api" }, "CircuitFailure")
+        yield* TestClock.adjust("1 hour")
+        // Of the connection one was left after a minute, of the circuit two.
+        assert.deepStrictEqual(told.slice(1), ["60000 AlertCleared api"])
+      }).pipe(Effect.provide(layer))
+    }
+  )
 
   it.effect("an alert is no failure, even if the predicate says so", () => {
     const { told, layer } = telling({ failures: 1, isFailure: () => true })
@@ -219,19 +252,23 @@ describe("Alerts", () => {
 })
 
 describe("AlertWindow", () => {
-  it("agrees with counting all failures, millisecond by millisecond", () => {
+  it("agrees with counting all failures of the fullest witness, millisecond by millisecond", () => {
+    const witnesses = ["circuit", "name"]
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 5 }),
         fc.nat(4),
-        fc.array(fc.integer({ min: 0, max: 30 }), { maxLength: 30 }),
+        fc.array(fc.tuple(fc.integer({ min: 0, max: 30 }), fc.constantFrom(...witnesses)), { maxLength: 40 }),
         (failures, lower, gaps) => {
           const spec = { failures, window: 50, clearBelow: Math.max(1, failures - lower) }
-          const all: Array<number> = []
+          const all: Array<readonly [number, string]> = []
           let raised = false
           let state = AlertWindow.empty
           let now = 0
-          const live = () => all.filter((at) => now - at < 50).length
+          const live = () =>
+            Math.max(
+              ...witnesses.map((witness) => all.filter(([at, by]) => by === witness && now - at < 50).length)
+            )
           const pass = (gap: number) => {
             for (const end = now + gap; now < end;) {
               now += 1
@@ -244,14 +281,14 @@ describe("AlertWindow", () => {
               state = next
             }
           }
-          for (const gap of gaps) {
+          for (const [gap, witness] of gaps) {
             pass(gap)
-            all.push(now)
-            const [transition, next] = AlertWindow.step(spec, state, "Failed", now)
+            all.push([now, witness])
+            const [transition, next] = AlertWindow.step(spec, state, "Failed", now, witness)
             assert.strictEqual(transition, !raised && live() >= failures ? "Raised" : undefined)
             if (transition === "Raised") raised = true
             state = next
-            assert.isAtMost(state.times.length, failures)
+            for (const times of state.times.values()) assert.isAtMost(times.length, failures)
           }
           pass(120)
           assert.isFalse(raised)

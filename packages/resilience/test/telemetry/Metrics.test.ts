@@ -2,24 +2,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Metric } from "effect"
 import { TestClock } from "effect/testing"
 import { Alerts, ConnectionMonitor, Metrics, ResilienceEvents } from "@outlast/resilience"
+import { series, without } from "./support.ts"
 
 const publish = (_tag: string, rest: object = {}) =>
   ResilienceEvents.publish({ _tag, at: 0, ...rest } as ResilienceEvents.ResilienceEvent)
-
-/** Every series as `id{label=value}`, with its count or value. */
-const series = Effect.map(Metric.snapshot, (snapshot) =>
-  Object.fromEntries(
-    snapshot.map((metric) => {
-      const labels = Object.entries(metric.attributes ?? {})
-        .map(([label, value]) => `${label}=${String(value)}`)
-        .sort()
-        .join(",")
-      const state: object = metric.state
-      const value = "count" in state ? state.count : "value" in state ? state.value : undefined
-      return [labels === "" ? metric.id : `${metric.id}{${labels}}`, value]
-    })
-  )
-)
 
 /** With metrics of its own. */
 const counting = <A, E>(program: Effect.Effect<A, E>, layer: Layer.Layer<never> = Metrics.layer()) =>
@@ -27,9 +13,6 @@ const counting = <A, E>(program: Effect.Effect<A, E>, layer: Layer.Layer<never> 
     Effect.provide(Layer.provideMerge(layer, ResilienceEvents.layer())),
     Effect.provideService(Metric.MetricRegistry, new Map())
   )
-
-const without = (all: Record<string, unknown>, prefix: string) =>
-  Object.fromEntries(Object.entries(all).filter(([id]) => !id.startsWith(prefix)))
 
 describe("Metrics", () => {
   it.effect("counts retries, what they came to, and the attempts of each call", () =>
@@ -78,6 +61,23 @@ describe("Metrics", () => {
     )
   )
 
+  it.effect("counts the calls that circuits refused, by reason", () =>
+    counting(
+      Effect.gen(function* () {
+        yield* publish("CircuitRefusal", { circuit: "api", reason: "open", retryAfter: 10 })
+        yield* publish("CircuitRefusal", { circuit: "api", reason: "open" })
+        yield* publish("CircuitRefusal", { circuit: "api", reason: "half-open" })
+        yield* publish("CircuitRefusal", { circuit: "api", reason: "a reason of somebody else" })
+        yield* publish("CircuitRefusal", { reason: "open" })
+        assert.deepStrictEqual(without(yield* series, "outlast_events"), {
+          "outlast_circuit_refusals_total{circuit=api,reason=open}": 2,
+          "outlast_circuit_refusals_total{circuit=api,reason=half-open}": 1,
+          "outlast_circuit_refusals_total{circuit=api,reason=other}": 1
+        })
+      })
+    )
+  )
+
   it.effect("counts every event, of whatever package, and survives fields that are not there", () =>
     counting(
       Effect.gen(function* () {
@@ -117,13 +117,17 @@ describe("Metrics", () => {
       {
         "outlast_connection_state{connection=api}": 1,
         "outlast_connection_state{connection=tab}": 2,
+        "outlast_alerts_total{alert=api}": 1,
         "outlast_alerts_total{alert=tab}": 1,
+        "outlast_alert_raised{alert=api}": 1,
         "outlast_alert_raised{alert=tab}": 1
       },
       {
         "outlast_connection_state{connection=api}": 1,
         "outlast_connection_state{connection=tab}": 2,
+        "outlast_alerts_total{alert=api}": 1,
         "outlast_alerts_total{alert=tab}": 1,
+        "outlast_alert_raised{alert=api}": 0,
         "outlast_alert_raised{alert=tab}": 0
       }
     ]

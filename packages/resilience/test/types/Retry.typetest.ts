@@ -114,6 +114,90 @@ declare const anyOptions: Retry.Options<Busy | Malformed>
 const loose = answer.pipe(Retry.with({ ...anyOptions, classify }))
 same<Of<typeof loose>, Database | RetryBudget.RetryBudget | CircuitBreaker.CircuitBreaker>(true)
 
+// Limits are of classes that `classify` gives, and of the one without a name.
+const limited = answer.pipe(
+  Retry.with({
+    classify: (error) =>
+      error._tag === "Busy" ? Retry.again({ class: "RateLimit" }) : Retry.again({ class: "Server" }),
+    attemptsPerClass: { RateLimit: 5, Server: 2, failure: 1 }
+  })
+)
+same<ErrorOf<typeof limited>, Retry.RetryFailed<Busy | Malformed>>(true)
+const limitedRate = () => Retry.again({ class: "RateLimit" })
+// @ts-expect-error: it gives "RateLimit"
+answer.pipe(Retry.with({ classify: limitedRate, attemptsPerClass: { RateLimt: 5 } }))
+// @ts-expect-error: it gives no class
+lines.pipe(Retry.withStream({ classify: () => Retry.again(), attemptsPerClass: { RateLimit: 5 } }))
+told.pipe(
+  Retry.with({
+    // @ts-expect-error: without `classify` there are no classes
+    attemptsPerClass: { RateLimit: 5 }
+  })
+)
+told.pipe(Retry.with({ attemptsPerClass: { failure: 5 } }))
+// Where the class is any string, so may the limits be.
+answer.pipe(Retry.with({ classify, attemptsPerClass: { RateLimit: 5 } }))
+declare const reason: { readonly name: string }
+answer.pipe(
+  Retry.with({
+    classify: () => Retry.again({ class: reason.name }),
+    attemptsPerClass: { RateLimit: 5 }
+  })
+)
+
+// What cannot fail, and is refused by no circuit, still cannot fail.
+declare const sure: Effect.Effect<string>
+declare const sureLines: Stream.Stream<string>
+export const surely: Effect.Effect<string> = sure.pipe(Retry.with({ attempts: 2 }))
+export const surelyLines: Stream.Stream<string> = sureLines.pipe(Retry.withStream({ attempts: 2 }))
+const guardedSure = sure.pipe(Retry.with({ breaker: { circuit: "a" } }))
+same<ErrorOf<typeof guardedSure>, Retry.RetryFailed<CircuitRefused>>(true)
+
+// Code for any error has what it gives.
+export const wrapped = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  self.pipe(Retry.with({ classify: () => Retry.again(), attempts: 2 }))
+const unwrapped = wrapped(answer)
+same<ErrorOf<typeof unwrapped>, Retry.RetryFailed<Busy | Malformed>>(true)
+
+// The effect or the stream may come first, with the same types.
+const firstClassified = Retry.with(answer, {
+  classify: (error) => (error._tag === "Busy" ? Retry.again({ retryAfter: error.wait }) : Retry.stop),
+  budget: true,
+  breaker: { circuit: "a" }
+})
+same<
+  typeof firstClassified,
+  Effect.Effect<
+    string,
+    Retry.RetryFailed<Busy | Malformed | CircuitRefused>,
+    Database | RetryBudget.RetryBudget | CircuitBreaker.CircuitBreaker
+  >
+>(true)
+export const firstTold: Effect.Effect<string, Retry.RetryFailed<Overloaded>> = Retry.with(told, {
+  attempts: 2
+})
+const firstLines = Retry.withStream(lines, {
+  classify: (error) => (error._tag === "Busy" ? Retry.again() : Retry.stop)
+})
+same<typeof firstLines, Stream.Stream<string, Retry.RetryFailed<Busy | Malformed>, Database>>(true)
+// @ts-expect-error: Malformed is not classified
+Retry.with(answer, { classify: onlyBusy })
+// @ts-expect-error: neither Busy nor Malformed has isRetryable
+Retry.with(answer, { attempts: 2 })
+
+// A breaker's classifier needs no annotation.
+told.pipe(
+  Retry.with({
+    breaker: {
+      circuit: "a",
+      classify: (exit) => (exit._tag === "Success" ? { counts: "success" } : { counts: "failure" })
+    }
+  })
+)
+
+// The refusal that ended a call stands beside its failure.
+same<(typeof failed)["refused"], CircuitRefused | undefined>(true)
+
 // An option that does not exist is no option.
 // @ts-expect-error: it is called attempts
 answer.pipe(Retry.with({ classify, attemps: 5 }))

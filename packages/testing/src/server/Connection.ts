@@ -9,6 +9,7 @@ import { Deferred, Effect } from "effect"
 export interface Connection {
   readonly method: string
   readonly path: string
+  readonly query: URLSearchParams
   /** Lower-cased names. */
   readonly headers: Readonly<Record<string, string>>
   /** `undefined` when the client went away before it was complete. */
@@ -44,6 +45,7 @@ export const make = (request: IncomingMessage, response: ServerResponse): Connec
   return {
     method: request.method ?? "",
     path: (request.url ?? "").replace(/\?.*$/s, ""),
+    query: new URLSearchParams(/\?.*$/s.exec(request.url ?? "")?.[0]),
     headers: Object.fromEntries(
       Object.entries(request.headers).map(([name, value]) => [
         name,

@@ -9,6 +9,9 @@ import type { Request, Speech, WireError } from "../FaultPlan.ts"
 
 /** An HTTP request whose body has arrived. Names of headers are lower-cased. */
 export interface HttpRequest {
+  /** Below the base of the wire format. */
+  readonly path: string
+  readonly query: URLSearchParams
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
@@ -20,7 +23,14 @@ export interface ReadOptions {
   readonly models: ReadonlyArray<string> | undefined
   /** The context window of a model in tokens, where one is set. */
   readonly window: (model: string) => number | undefined
+  /** To whom the key of the request belongs. */
+  readonly organisation: string
+  /** What the API has kept for that organisation under an id. */
+  readonly kept: (id: string) => Kept | undefined
 }
+
+/** Items of a conversation, in the form in which they are sent. */
+export type Kept = ReadonlyArray<Schema.Json>
 
 /** A request that the real API would refuse. */
 export interface Refusal {
@@ -39,12 +49,15 @@ export interface Context {
   readonly requestId: string
   /** Milliseconds since the epoch. */
   readonly now: number
+  /** To whom the key of the request belongs. */
+  readonly organisation: string
 }
 
 /** The pieces of a streamed answer: what comes before the first delta, one piece per delta, the end. */
 export interface Frames {
   readonly head: string
   readonly deltas: ReadonlyArray<string>
+  /** The end of the message, or the error with which the speech ends; not sent when it just breaks off. */
   readonly tail: string
 }
 
@@ -53,24 +66,32 @@ export interface Accepted extends Omit<Request, "provider" | "key"> {
   readonly refused: false
   readonly answer: (speech: Speech, context: Context) => Schema.Json
   readonly stream: (speech: Speech, context: Context) => Frames
+  /** What the API keeps of an answer that was given to its end, by id. Absent where it keeps nothing. */
+  readonly keeps?: (speech: Speech, context: Context) => ReadonlyMap<string, Kept>
 }
 
 export interface Wire {
-  readonly provider: "anthropic" | "openai"
-  /** What clients call the base URL, as a path: `/anthropic/v1`. */
+  readonly provider: "anthropic" | "openai" | "google"
+  /** What clients call the base URL, as a path: `/anthropic/v1`. Wire formats of one provider share it. */
   readonly base: string
-  /** Below the base: `/messages`. */
-  readonly path: string
-  readonly key: (headers: Readonly<Record<string, string>>) => string | undefined
+  /** Below the base, for a reader: `/messages`. */
+  readonly paths: ReadonlyArray<string>
+  readonly serves: (request: Pick<HttpRequest, "path" | "query">) => boolean
+  /** The model that a path names, where paths name models. */
+  readonly modelIn?: (path: string) => string | undefined
+  readonly key: (request: Pick<HttpRequest, "headers" | "query">) => string | undefined
   /** Refuses a key that is missing or wrong. */
   readonly refuseKey: (key: string | undefined) => Refusal
   readonly read: (request: HttpRequest, options: ReadOptions) => Accepted | Refusal
   /** Headers of every response of the API proper. */
   readonly headers: (context: Context) => Readonly<Record<string, string>>
-  /** The provider's own body for an error; a string is HTML from the edge. */
-  readonly error: (status: number, error: WireError | undefined, requestId: string) => Schema.Json
-  /** An error as an event of a stream. */
-  readonly streamError: (error: WireError, requestId: string) => string
+  /** The provider's own body for an error; a string is HTML from the edge. Headers are the plan's. */
+  readonly error: (
+    status: number,
+    error: WireError | undefined,
+    requestId: string,
+    headers: Readonly<Record<string, string>>
+  ) => Schema.Json
   readonly keepAlive: string
 }
 

@@ -2,7 +2,7 @@
  * Anthropic Messages: `POST /anthropic/v1/messages`.
  *
  * Speaks the versions `2023-06-01` and `2026-10-21`. Not spoken: token counting, batches, files, tools that
- * run at the provider, binding of thinking to an account.
+ * run at the provider.
  */
 import { Result } from "effect"
 import { tokensOf } from "../plan/Conversation.ts"
@@ -27,8 +27,9 @@ const maxBytes = 32 * 1024 * 1024
 export const anthropic: Wire = {
   provider: "anthropic",
   base: "/anthropic/v1",
-  path: "/messages",
-  key: (headers) => headers["x-api-key"] ?? /^Bearer (.+)$/i.exec(headers["authorization"] ?? "")?.[1],
+  paths: ["/messages"],
+  serves: ({ path }) => path === "/messages",
+  key: ({ headers }) => headers["x-api-key"] ?? /^Bearer (.+)$/i.exec(headers["authorization"] ?? "")?.[1],
   refuseKey: (key) =>
     refuse(
       "key",
@@ -65,7 +66,8 @@ export const anthropic: Wire = {
         .map((beta) => beta.trim())
         .filter((beta) => beta !== ""),
       tokens,
-      window: options.window(body.model)
+      window: options.window(body.model),
+      organisation: options.organisation
     }
     const broken = firstBroken(rules, input, options.strict)
     if (broken !== undefined) return invalid(broken.rule, broken.problem)
@@ -87,8 +89,6 @@ export const anthropic: Wire = {
     ...rateLimits(now)
   }),
   error: Errors.errorOf,
-  streamError: (error, requestId) =>
-    Answer.event("error", { error: { type: error.type, message: error.message }, request_id: requestId }),
   keepAlive: Answer.event("ping", {})
 }
 

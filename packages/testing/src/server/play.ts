@@ -36,10 +36,11 @@ export const failure = (connection: Connection, status: number, type: string, me
     : connection.destroy
 
 const respond = (connection: Connection, wire: Wire, reply: Respond, context: Context) => {
-  const body = reply.body ?? wire.error(reply.status, reply.error, context.requestId)
+  const stated = lowerCased(reply.headers)
+  const body = reply.body ?? wire.error(reply.status, reply.error, context.requestId, stated)
   // A page does not come from the API, and has none of its headers.
   const headers = typeof body === "string" ? {} : wire.headers(context)
-  return send(connection, reply.status, { ...headers, ...lowerCased(reply.headers) }, body)
+  return send(connection, reply.status, { ...headers, ...stated }, body)
 }
 
 const send = (
@@ -73,15 +74,13 @@ const stream = (connection: Connection, wire: Wire, request: Accepted, speech: S
     }
     switch (end.type) {
       case "finish":
+      case "error":
         yield* connection.write(frames.tail)
         return yield* connection.end
       case "cut":
         return yield* connection.end
       case "reset":
         return yield* connection.destroy
-      case "error":
-        yield* connection.write(wire.streamError(end.error, context.requestId))
-        return yield* connection.end
       case "stall":
         if (end.keepAlive === undefined) return yield* Effect.never
         return yield* Effect.forever(
@@ -107,5 +106,6 @@ const whole = (connection: Connection, wire: Wire, request: Accepted, speech: Sp
 
 const json = "application/json"
 
-const lowerCased = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
+/** Names of headers as they are compared. */
+export const lowerCased = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))

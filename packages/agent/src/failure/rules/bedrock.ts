@@ -8,7 +8,6 @@ import {
   badRequest,
   billing,
   modelNotFound,
-  network,
   overloaded,
   rateLimit,
   serverError,
@@ -90,11 +89,16 @@ export const bedrockVague: ReadonlyArray<Rule.Rule> = [
     ["ValidationException", "ValidationError"],
     badRequest
   ),
-  aws("stream", "The stream of an answer broke.", ["ModelStreamErrorException", "EventStreamError"], network),
   aws(
     "internal",
-    "The service or the model broke.",
-    ["InternalServerException", "InternalFailure", "InternalServerError", "ModelErrorException"],
+    "The service or the model broke, maybe in the middle of an answer.",
+    [
+      "InternalServerException",
+      "InternalFailure",
+      "InternalServerError",
+      "ModelErrorException",
+      "ModelStreamErrorException"
+    ],
     serverError
   )
 ]

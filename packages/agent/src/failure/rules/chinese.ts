@@ -23,7 +23,10 @@ const dashScope = (
   reason: Rule.Common["reason"]
 ): Rule.Rule => Rule.code({ id: `dashscope/${id}`, why, codes, reason, inText: true })
 
-/** Zhipu's codes are numbers: they count only from who is known to speak so, or beside Chinese. */
+/**
+ * Zhipu's codes are numbers: they count only from who is known to speak so, or beside Chinese. A gateway or a provider
+ * without a name may mean something else by the small ones (1001 closes a WebSocket).
+ */
 const zhipu = (
   id: string,
   why: string,
@@ -35,18 +38,43 @@ const zhipu = (
     why,
     codes: codes.map(String),
     when: ({ text }, provider) =>
-      /zhipu|z-?ai|glm|bigmodel|other|proxy/.test(provider) || /[\u4e00-\u9fff]|bigmodel|z\.ai/.test(text),
+      /zhipu|z-?ai|glm|bigmodel/.test(provider) ||
+      /[\u4e00-\u9fff]|bigmodel|z\.ai/.test(text) ||
+      (codes.every((code) => code > 1_100) && /other|proxy/.test(provider)),
     reason
   })
 
-/** So are MiniMax's, which come inside a success. */
+/** So are MiniMax's, which come inside a success; where they stand in `base_resp`, nobody else's are meant. */
 const miniMax = (
   id: string,
   why: string,
   codes: ReadonlyArray<number>,
   reason: Rule.Common["reason"]
 ): Rule.Rule =>
-  Rule.code({ id: `minimax/${id}`, why, codes: codes.map(String), providers: ["minimax"], reason })
+  Rule.code({
+    id: `minimax/${id}`,
+    why,
+    codes: codes.flatMap((code) => [`base_resp/${code}`, String(code)]),
+    when: (facts, provider) =>
+      provider.includes("minimax") || facts.codes.some((code) => code.startsWith("base_resp/")),
+    reason
+  })
+
+/** And Baidu's, some of which are so small that they mean nothing elsewhere. */
+const baidu = (
+  id: string,
+  why: string,
+  codes: ReadonlyArray<number>,
+  reason: Rule.Common["reason"]
+): Rule.Rule =>
+  Rule.code({
+    id: `baidu/${id}`,
+    why,
+    codes: codes.flatMap((code) => [`error_code/${code}`, String(code)]),
+    when: ({ codes }, provider) =>
+      /baidu|qianfan|wenxin|ernie/.test(provider) || codes.some((code) => code.startsWith("error_code/")),
+    reason
+  })
 
 export const chineseCodes: ReadonlyArray<Rule.Rule> = [
   dashScope(
@@ -143,6 +171,23 @@ export const chineseCodes: ReadonlyArray<Rule.Rule> = [
     [1302, 1303, 1304, 1308, 1310, 1313],
     rateLimit
   ),
+  baidu(
+    "key",
+    "6, 13, 14, 110 and 111: the access token is wrong or expired, or may not do this.",
+    [6, 13, 14, 110, 111],
+    auth
+  ),
+  baidu(
+    "rate",
+    "4, 17, 18, 336501 and 336502: per second, minute or day.",
+    [4, 17, 18, 336_501, 336_502],
+    rateLimit
+  ),
+  baidu("money", "19: the free calls of the account are used up.", [19], billing),
+  baidu("load", "336100: too many callers, try again.", [336_100], overloaded),
+  baidu("server", "336000: the platform broke.", [336_000], serverError),
+  baidu("request", "336001 to 336003: a field is wrong.", [336_001, 336_002, 336_003], badRequest),
+  baidu("context", "336103: the prompt is too long.", [336_103], contextOverflow),
   zhipu("load", "1305 and 1312: the model has too many callers at the moment.", [1305, 1312], overloaded),
   zhipu("server", "1120, 1200, 1230 and 1234: the platform broke.", [1120, 1200, 1230, 1234], serverError)
 ]

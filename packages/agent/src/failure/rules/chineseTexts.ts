@@ -103,7 +103,8 @@ export const chineseTexts: ReadonlyArray<Rule.Rule> = [
       "(限流|限速)",
       "(已达|达到|超过|超出)…(上限|限额|限制|配额)",
       "调用(过于|太|)频繁",
-      "使用上限"
+      "使用上限",
+      "(限额|额度|配额)将(在|于)"
     ],
     rateLimit
   ),

@@ -6,6 +6,7 @@ import * as Rule from "../Rule.ts"
 import {
   auth,
   badRequest,
+  badResponse,
   billing,
   contentPolicy,
   contextOverflow,
@@ -82,7 +83,9 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "model_terms_required",
       "model_decommissioned",
       "model_permission_blocked_org",
-      "model_permission_blocked_project"
+      "model_permission_blocked_project",
+      "AI_NoSuchModelError",
+      "AI_NoSuchProviderError"
     ],
     inText: true,
     reason: modelNotFound
@@ -139,7 +142,8 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "AuthFailure.SecretIdNotFound",
       "AuthFailure.SignatureExpire",
       "AuthFailure.TokenFailure",
-      "AppIdNoAuthError"
+      "AppIdNoAuthError",
+      "AI_LoadAPIKeyError"
     ],
     inText: true,
     // Vertex and Bedrock gateways wrap what Anthropic says about a model or money.
@@ -167,6 +171,26 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "cyber_policy",
       "sensitive_words_detected"
     ],
+    reason: contentPolicy
+  }),
+  Rule.code({
+    id: "code/ended",
+    why: "The answer ended because a filter or the model itself refused to go on.",
+    codes: [
+      "end/refusal",
+      "end/content_filter",
+      "end/content_filtered",
+      "end/guardrail_intervened",
+      "end/safety",
+      "end/recitation",
+      "end/prohibited_content",
+      "end/blocklist",
+      "end/spii",
+      "end/image_safety",
+      "end/jailbreak",
+      "end/model_armor"
+    ],
+    signal: "body",
     reason: contentPolicy
   }),
   Rule.code({
@@ -205,10 +229,43 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "tool_use_failed",
       "json_validate_failed",
       "invalid_image_format",
-      "BADREQUEST_PARAMETER"
+      "BADREQUEST_PARAMETER",
+      "unknown_url"
     ],
-    when: ({ text }) => !text.includes("context"),
+    when: ({ text }) => !text.includes("context") && !text.includes("must be verified"),
     reason: badRequest
+  })
+]
+
+/** What the AI SDK calls an error of the request, or of what the model made of it, before anything was sent. */
+export const clientCodes: ReadonlyArray<Rule.Rule> = [
+  Rule.code({
+    id: "code/unsendable",
+    why: "The client will not send such a request, or its model cannot.",
+    codes: [
+      "AI_UnsupportedFunctionalityError",
+      "AI_InvalidArgumentError",
+      "AI_InvalidPromptError",
+      "AI_InvalidDataContentError",
+      "AI_InvalidMessageRoleError",
+      "AI_MessageConversionError",
+      "AI_MissingToolResultsError",
+      "AI_TooManyEmbeddingValuesForCallError"
+    ],
+    signal: "cause",
+    reason: badRequest
+  }),
+  Rule.code({
+    id: "code/tool-call",
+    why: "The model asks for a tool that is not there, or with arguments off its schema.",
+    codes: [
+      "AI_NoSuchToolError",
+      "AI_InvalidToolInputError",
+      "AI_InvalidToolArgumentsError",
+      "AI_ToolCallRepairError"
+    ],
+    signal: "cause",
+    reason: badResponse
   })
 ]
 

@@ -3,7 +3,7 @@
  * written into a sentence.
  */
 import * as Rule from "../Rule.ts"
-import { cancelled, network, permanentNetwork, timeout } from "./reasons.ts"
+import { cancelled, clientTimeout, network, permanentNetwork, timeout } from "./reasons.ts"
 
 const errno = (
   id: string,
@@ -87,6 +87,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
       "only absolute urls are supported",
       "failed to parse url",
       "invalid url",
+      "bad port",
       "request url is missing…protocol",
       "(no|missing) (scheme|connection adapters)"
     ],
@@ -95,21 +96,21 @@ export const connection: ReadonlyArray<Rule.Rule> = [
   }),
   errno(
     "connect-timeout",
-    "No connection in time.",
+    "No connection within the client's limit.",
     ["UND_ERR_CONNECT_TIMEOUT", "ERR_SOCKET_CONNECTION_TIMEOUT", "ConnectTimeoutError", "ConnectTimeout"],
-    timeout.connect
+    clientTimeout.connect
   ),
   errno(
     "headers-timeout",
-    "Connected, but no answer began in time.",
+    "Connected, but no answer began within the client's limit.",
     ["UND_ERR_HEADERS_TIMEOUT", "HeadersTimeoutError"],
-    timeout.firstToken
+    clientTimeout.firstToken
   ),
   errno(
     "body-timeout",
-    "An answer began and then stalled.",
+    "An answer began and then stalled for longer than the client's limit.",
     ["UND_ERR_BODY_TIMEOUT", "BodyTimeoutError", "ReadTimeout", "ReadTimeoutError"],
-    timeout.idle
+    clientTimeout.idle
   ),
   errno(
     "timed-out",
@@ -126,8 +127,16 @@ export const connection: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "connection/axios-timeout",
     why: "Axios reports its time limit under ECONNABORTED, and names the limit only in words.",
-    phrases: ["timeout of…exceeded"],
-    reason: timeout.total
+    phrases: ["timeout of * exceeded"],
+    reason: clientTimeout.total
+  }),
+  Rule.code({
+    id: "connection/client-timeout",
+    why: "An AbortSignal with a time limit, or the limit of a provider's SDK; in an answer the names may mean more.",
+    codes: ["TimeoutError", "APIConnectionTimeoutError", "APITimeoutError"],
+    signal: "cause",
+    when: ({ status, tag }) => status === undefined && tag === undefined,
+    reason: clientTimeout.ours
   }),
   errno(
     "broken",

@@ -42,18 +42,28 @@ export const effectAi: ReadonlyArray<Rule.Rule> = [
   tag("server", "The provider broke.", ["InternalProviderError"], serverError),
   tag(
     "response",
-    "The answer could not be read.",
-    ["InvalidResponseError", "InvalidOutputError", "StructuredOutputError", "DecodeError", "EmptyBodyError"],
+    "The answer could not be read, or asks for a tool in a way that nobody can carry out.",
+    [
+      "InvalidResponseError",
+      "InvalidOutputError",
+      "StructuredOutputError",
+      "DecodeError",
+      "EmptyBodyError",
+      "ToolNotFoundError",
+      "ToolParameterValidationError"
+    ],
     badResponse
   ),
   tag(
     "request",
-    "The request was refused, by the client or by the provider.",
+    "The request was refused, by the client or by the provider, or what a tool gave cannot be sent.",
     [
       "InvalidRequestError",
       "InvalidUserInputError",
       "UnsupportedSchemaError",
       "ToolConfigurationError",
+      "InvalidToolResultError",
+      "ToolResultEncodingError",
       "ToolkitRequiredError"
     ],
     badRequest

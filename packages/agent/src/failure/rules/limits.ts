@@ -65,7 +65,7 @@ export const limits: ReadonlyArray<Rule.Rule> = [
     why: "Credit, balance or payment is missing.",
     phrases: [
       "credit balance",
-      "(insufficient|not enough|no|any|more|out of|lack of) (usd |account |available |api |remaining |prepaid |)(credits|credit|balance|funds|money)",
+      "(insufficient|not enough|no|any|more|out of|lack of) (usd |account |available |api |remaining |prepaid |)(prepaid |account |)(credits|credit|balance|funds|money)",
       "insufficient…(balance|credits|quota|funds)",
       "balance…(insufficient|too low|not enough|exhausted|negative)",
       "(used|consumed|exhausted) all (available |your |of your |)(credits|quota)",
@@ -76,6 +76,8 @@ export const limits: ReadonlyArray<Rule.Rule> = [
       "payment (required|method|overdue|failed)",
       "(account|subscription|billing|invoice)…(overdue|arrears|not active|inactive|unpaid|past due|delinquent|good standing)",
       "(subscription|plan|trial|membership|package) (has |is |was |)(already |)(expired|ended|lapsed)",
+      "(inactive|expired|canceled|cancelled|no active) (subscription|plan|membership)",
+      "(exhausted|exceeded|used up)…(free tier|free trial|trial) (quota|credits|allowance)",
       "(in arrears|overdue payment)",
       "(please|to|must) recharge",
       "recharge (your|the) (account|balance|wallet)",
@@ -91,8 +93,19 @@ export const limits: ReadonlyArray<Rule.Rule> = [
       "credit limit exceeded",
       "included credits"
     ],
-    unless: ["rate limit (exceeded|reached)…free-models*"],
+    unless: [
+      "rate limit (exceeded|reached)…free-models*",
+      "(no|without) (credit|credits|money|funds|charge) (was|were|has been|have been|will be) (charged|used|deducted|taken|consumed)"
+    ],
     reason: billing
+  }),
+  Rule.text({
+    id: "limit/overloaded",
+    why: "Overloaded is overloaded, whatever else is mentioned.",
+    phrases: [
+      "(model|models|server|servers|service|engine|system|provider|upstream|api|we) (is|are|was|has been) (currently |temporarily |too |)overloaded"
+    ],
+    reason: overloaded
   }),
   Rule.text({
     id: "limit/capacity",
@@ -112,11 +125,18 @@ export const limits: ReadonlyArray<Rule.Rule> = [
       "queue…full",
       "bad gateway",
       "service (is |)(temporarily |currently |)unavailable",
+      "temporarily (unavailable|not available|offline|out of service|down)",
+      "(unavailable|not available|maintenance)…(try again|retry|come back|check back|again) (later|shortly|soon|in|after)",
       "upstream connect error",
       "no deployments available",
       "not enough resources"
     ],
-    unless: ["(gpu|vram|memory)…(out of|capacity|not enough)", "context", "tokens"],
+    unless: [
+      "(gpu|vram|memory)…(out of|capacity|not enough)",
+      "context",
+      "tokens",
+      "(in|for|to|on|with) (your|this) (country|region|location|account|plan|key|project|organization|tier|subscription)"
+    ],
     reason: overloaded
   })
 ]
@@ -132,7 +152,7 @@ export const rates: ReadonlyArray<Rule.Rule> = [
       "too many (requests|tokens|concurrent|calls|messages)",
       "(usage|message|request|quota|resource) (limit|cap|quota) (reached|exceeded|hit)",
       "(reached|hit|exceeded) (your|the|its) (usage|message|request|rate|quota|limit|session|token)…(limit|quota|cap)",
-      "(limit|quota) (will |)(reset|resets|resetting)",
+      "(limit|quota) (will |)(be |)(reset|resets|resetting|replenished)",
       "quota (exceeded|exhausted|limit|reached|is exhausted|has been exceeded)",
       "exceeded…quota",
       "out of (extra |)usage",

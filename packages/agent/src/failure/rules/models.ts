@@ -9,7 +9,8 @@ export const models: ReadonlyArray<Rule.Rule> = [
     id: "model/unknown",
     why: "The sentence names a model, a deployment or an endpoint of it that is not there.",
     phrases: [
-      "model…(does not exist|doesn't exist|not exist|not found|is not found|was not found|not available|unavailable in|no longer available|no longer supported|not recognized|unknown)",
+      "model…(does not exist|doesn't exist|not exist|not found|is not found|was not found|not available|unavailable in|no longer available|no longer supported|not recognized)",
+      "model…is unknown",
       "(model|models)…(deprecated|decommissioned|retired|end of life|sunset|discontinued|shut down|been removed|deactivated)",
       "model…is not supported (by|in|on|for|with|when)",
       "(unknown|invalid|unsupported|unavailable|unrecognized|nonexistent|no such|missing|not a valid|non-existent) (model|deployment|inference profile|endpoint)( id| name| identifier|)",
@@ -40,6 +41,8 @@ export const models: ReadonlyArray<Rule.Rule> = [
     ],
     unless: [
       "(tool|function|item|file|image|role|parameter|field|property) …not found",
+      "(tool|function|item|file|parameter|field|property) * (does not exist|doesn't exist|not exist|is not available)",
+      "(invalid|missing|unexpected|unknown|unsupported) model (output|response|answer|reply|completion|result|state|error|input|parameter|parameters|setting|settings|argument|arguments|option|options|type|format)",
       "too (long|large)",
       "tool_use",
       "overloaded",
@@ -107,6 +110,7 @@ export const keys: ReadonlyArray<Rule.Rule> = [
       "(is|are) only authorized for",
       "login fail*",
       "must be a member of",
+      "(organization|organisation|org) policy constraint",
       "(country|region|territory|location)…not supported",
       "not available in your (country|region|location)",
       "could not resolve…credentials",
@@ -118,7 +122,11 @@ export const keys: ReadonlyArray<Rule.Rule> = [
       "token count",
       "json",
       "index…key",
-      "keyword"
+      "keyword",
+      "(unrecognized|unrecognised|unexpected|unknown|extra|duplicate) (key|keys)",
+      "(missing|required|invalid) (key|keys) (\"|'|`|in|at)",
+      "(key|token)(\"|'|`|) in (request|object|body|payload|json|grammar|schema)",
+      "invalid token (id|ids|in|at|index)"
     ],
     reason: auth
   }),

@@ -120,6 +120,9 @@ export const names: ReadonlyArray<Rule.Rule> = [
       "SchemaError",
       "AI_NoObjectGeneratedError",
       "AI_InvalidResponseDataError",
+      "AI_EmptyResponseBodyError",
+      "AI_NoContentGeneratedError",
+      "AI_NoOutputGeneratedError",
       "OutputParserException",
       "DecodeError",
       "EmptyBodyError"

@@ -72,7 +72,8 @@ export const overflows: ReadonlyArray<Rule.Rule> = [
       "(payload|entity|request|body|request body|request entity|content) (is |)too (large|big)",
       "(request|payload|body|content)( size| length|) (exceeds|exceeded)…(size|bytes|limit|mb)",
       "maximum (request|payload|body) size",
-      "(payload|body|content) size exceed*"
+      "(payload|body|content) size exceed*",
+      "(received|sent) message larger than max"
     ],
     unless: ["(per minute|per min|per day|tpm|rpm)"],
     reason: contextOverflow

@@ -2,7 +2,7 @@
  * Rules on what ended an attempt on our side, as Effect says it: never what a provider did.
  */
 import * as Rule from "../Rule.ts"
-import { cancelled, timeout } from "./reasons.ts"
+import { cancelled, clientTimeout } from "./reasons.ts"
 
 const tagged = (tag: string) => (facts: { readonly tag: string | undefined }) =>
   facts.tag === tag ? tag : undefined
@@ -19,7 +19,11 @@ export const own: ReadonlyArray<Rule.Rule> = [
     ["interrupted"]
   ),
   Rule.rule(
-    { id: "own/timeout", why: "Effect.timeout ended the attempt: a limit of ours.", reason: timeout.ours },
+    {
+      id: "own/timeout",
+      why: "Effect.timeout ended the attempt: a limit of ours.",
+      reason: clientTimeout.ours
+    },
     "local",
     tagged("TimeoutError"),
     ["timeouterror"]

@@ -13,7 +13,8 @@ export const policies: ReadonlyArray<Rule.Rule> = [
       "content (filtered|moderation)",
       "(violate|violates|violating|violation|violated)…(policy|policies|terms|guidelines)",
       "(usage|safety|acceptable use|content) (policy|policies|guidelines|system|filters|filter)",
-      "(prompt|response|candidate|output|content|request|message|generation|text|input)…(was|were|is|been|got) (blocked|flagged|filtered|refused)",
+      "(prompt|response|candidate|output|content|generation|text|input)…(was|were|is|been|got) (blocked|flagged|filtered|refused)",
+      "(request|message|messages) (was|were|is|has been|have been|got) (flagged|filtered)",
       "flagged (as|by|for|content)",
       "(blocked|filtered|stopped|rejected) (by|due to|because of|for) (recitation|safety|our|the|content|harm*|policy|prohibited|moderation)",
       "(prohibited|inappropriate|harmful|unsafe|sensitive) (content|information)",
@@ -23,7 +24,7 @@ export const policies: ReadonlyArray<Rule.Rule> = [
       "content exists risk",
       "reciting from copyrighted",
       "(finish|stop) reason…(refusal|content_filter|safety|recitation|prohibited_content)",
-      "(reason|finish_reason|stop_reason|finishreason|stopreason): (refusal|content_filter|safety|recitation|prohibited_content)",
+      "(reason|finish_reason|stop_reason|finishreason|stopreason): (refusal|content_filter|content-filter|safety|recitation|prohibited_content)",
       "(blockreason|finishreason|block_reason|finish_reason)…(safety|recitation|prohibited_content|blocklist|content_filter)",
       "(moderation|guardrail) (intervened|flagged|blocked|required|failed|violation)",
       "guardrail…(intervened|blocked|violation)",
@@ -35,6 +36,7 @@ export const policies: ReadonlyArray<Rule.Rule> = [
     unless: [
       "(tool|function|schema|parameter)…policy",
       "data policy",
+      "policy constraint",
       "rate limit*",
       "blocked for url",
       "(ip|country|region|location|organization|account|key)…(is|was|been|has) blocked"

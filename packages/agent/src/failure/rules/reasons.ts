@@ -22,8 +22,29 @@ export const timeout = {
   connect: new R.Timeout({ phase: "connect", local: false }),
   firstToken: new R.Timeout({ phase: "first-token", local: false }),
   idle: new R.Timeout({ phase: "idle", local: false }),
-  total: new R.Timeout({ phase: "total", local: false }),
-  ours: new R.Timeout({ phase: "total", local: true })
+  total: new R.Timeout({ phase: "total", local: false })
+}
+
+const ours = {
+  connect: new R.Timeout({ phase: "connect", local: true }),
+  firstToken: new R.Timeout({ phase: "first-token", local: true }),
+  idle: new R.Timeout({ phase: "idle", local: true }),
+  total: new R.Timeout({ phase: "total", local: true })
+}
+
+/** The limit of a client: ours, unless it stands in an answer, where it is that of a gateway's client. */
+const ofClient =
+  (phase: keyof typeof timeout) =>
+  ({ status }: ErrorFacts): R.Timeout =>
+    status === undefined ? ours[phase] : timeout[phase]
+
+export const clientTimeout = {
+  connect: ofClient("connect"),
+  firstToken: ofClient("firstToken"),
+  idle: ofClient("idle"),
+  total: ofClient("total"),
+  /** No answer says so. */
+  ours: ours.total
 }
 
 const liftable = new R.RateLimit()

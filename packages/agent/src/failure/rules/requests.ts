@@ -14,6 +14,23 @@ const mayBeRequest = ({ status }: { readonly status: number | undefined }): bool
   status === 500 ||
   status === 501
 
+/** Sentences of a validator about a field, which may quote the field: whatever that says is not meant. */
+export const validations: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "format/validator",
+    why: "Pydantic names the field of the request and what it should be, as Anthropic and vLLM pass it on.",
+    phrases: [
+      "(input|string|list|tuple|dictionary|object|number|value) should (be|have|match)",
+      "extra inputs are not permitted"
+    ],
+    when: ({ said, status }) => {
+      const decisive = said ?? status
+      return decisive === 400 || decisive === 422
+    },
+    reason: badRequest
+  })
+]
+
 export const requests: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "format/request",
@@ -24,7 +41,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "(invalid|missing) signature…thinking",
       "(thinking|redacted_thinking|thinking_blocks|reasoning_content)…(cannot be modified|must|expected|required|invalid|missing|should)",
       "(invalid|bad|malformed) (schema|parameter|parameters|argument|arguments|json|value|type|role|request|input|request body|json schema|message|messages|image|url)",
-      "(unsupported|unknown|unrecognized|unexpected|missing|invalid|required|extra) (request |required |url |)(parameter|parameters|argument|arguments|field|fields|value|property|inputs|role|keyword|key|media type)",
+      "(unsupported|unknown|unrecognized|unexpected|missing|invalid|required|extra) (request |required |url |)(parameter|parameters|argument|arguments|field|fields|value|property|inputs|role|keyword|key|keys|media type)",
       "(is|are|was|were) (not |a |un|)(required|supported|permitted|allowed|unsupported) (property|parameter|field|with this model|by this model|for this model|when)",
       "field required",
       "(does not|doesn't|do not|not) support (assistant|embedding|tools|tool|function|functions|image|images|system|streaming|prefill|parameters|developer|response|json|vision|thinking|temperature|audio|video|multi)*",
@@ -89,8 +106,9 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "(failed to|unable to|could not|cannot) read (the |)(response|body|stream|reply|answer)",
       "(no object|no output|no content|no response|no candidates|no choices|no message) (generated|returned|found|received|in response|produced)",
       "(response|output|answer|reply|result|stream|object) (did not|does not|doesn't|didn't) (match|conform|contain|have|include|fit|validate)",
-      "(invalid|malformed|empty|bad|unexpected|incomplete|unparseable|unparsable) (json |http |api |model |llm |server |tool |stream |)(response|output|reply|answer|tool call|function call|chunk|event|completion|generation|content-type|content type)",
+      "(invalid|malformed|empty|bad|unexpected|incomplete|missing|unparseable|unparsable) (json |http |api |model |llm |server |tool |stream |)(response|output|reply|answer|tool call|function call|chunk|event|completion|generation|content-type|content type)",
       "type validation failed",
+      "unhandled (chunk|event|part|delta|block) type",
       "malformed_function_call",
       "(returned|received|got|with) (an |a |)(empty|html|invalid|malformed|null|no) (response|page|content|body|output|text|result|html|message)",
       "(stream|response) (ended|closed|finished) without",

@@ -3,7 +3,10 @@
  * clients put them around anything.
  */
 import * as Rule from "../Rule.ts"
+import type { ErrorFacts } from "../ErrorFacts.ts"
 import { cancelled, network, serverError, timeout } from "./reasons.ts"
+
+const firstOrTotal = ({ text }: ErrorFacts) => (text.includes("headers") ? timeout.firstToken : timeout.total)
 
 /** Said of a server's time or of a client's limit: neither status nor wrapper says more. */
 export const deadlines: ReadonlyArray<Rule.Rule> = [
@@ -16,13 +19,25 @@ export const deadlines: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "transport/deadline",
     why: "A deadline went by, wherever.",
+    phrases: ["deadline (exceeded|reached|expired|has passed)", "-second deadline", "awaiting headers"],
+    reason: firstOrTotal
+  })
+]
+
+/**
+ * Behind what names a size or a quota, which may speak of time limits, too, and before what a status says; but not
+ * before a 429.
+ */
+export const timeLimits: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "transport/time-limit",
+    why: "A limit of time is what was exceeded, not one that is mentioned beside a limit of another kind.",
     phrases: [
-      "deadline (exceeded|reached|expired|has passed)",
-      "(exceeded|past|missed|hit)…(deadline|time limit|timeout)",
-      "-second deadline",
-      "awaiting headers"
+      "(exceeded|exceeds|past|missed|hit) (deadline|time limit|timeout)",
+      "(exceeded|exceeds|past|missed|hit) (the |its |our |)* (deadline|time limit|timeout)"
     ],
-    reason: ({ text }) => (text.includes("headers") ? timeout.firstToken : timeout.total)
+    when: ({ said, status }) => (said ?? status) !== 429,
+    reason: firstOrTotal
   })
 ]
 
@@ -82,6 +97,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
     phrases: [
       "connection (was |is |has been |unexpectedly |forcibly |prematurely |)(refused|reset|closed|aborted|lost|broken|dropped|interrupted|terminated|failed|ended|severed|error|errored|failure)",
       "(socket|connection) hang up",
+      "websocket (was |is |has been |connection |connection was |)(closed|disconnected|terminated|error)",
       "error decoding response body",
       "socket (closed|connection was closed|disconnected|error|ended)",
       "other side closed",
@@ -145,7 +161,6 @@ export const transport: ReadonlyArray<Rule.Rule> = [
       "(runner|process|worker|engine|server)…exit (status|code)",
       "(model runner|llama runner|llama-server)…(stopped|terminated|crashed|exited|failed|exit)",
       "error loading model",
-      "something went wrong",
       "server error",
       "web server is returning an unknown error",
       "unable to process your request",

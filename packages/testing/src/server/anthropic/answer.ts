@@ -21,7 +21,7 @@ const stopReasons: Record<FinishReason, string> = {
 }
 
 export const answer = (body: Body, speech: Speech, context: Context): Schema.Json => {
-  const signature = signerOf(body)
+  const signature = signerOf(body, context)
   const content = blocks(speech.deltas, speech.all).map((block): Schema.Json => {
     switch (block.type) {
       case "reasoning":
@@ -50,7 +50,7 @@ export const answer = (body: Body, speech: Speech, context: Context): Schema.Jso
 }
 
 export const stream = (body: Body, speech: Speech, context: Context): Frames => {
-  const signature = signerOf(body)
+  const signature = signerOf(body, context)
   const start = event("message_start", {
     message: {
       ...message(body, context),
@@ -107,9 +107,11 @@ export const stream = (body: Body, speech: Speech, context: Context): Frames => 
     head: start + event("ping", {}) + unspoken,
     deltas,
     tail:
-      (last === undefined ? "" : ends(last)) +
-      event("message_delta", { delta: ending(speech), usage }) +
-      event("message_stop", {})
+      speech.end.type === "error"
+        ? event("error", { error: { ...speech.end.error }, request_id: context.requestId })
+        : (last === undefined ? "" : ends(last)) +
+          event("message_delta", { delta: ending(speech), usage }) +
+          event("message_stop", {})
   }
 }
 
@@ -146,9 +148,9 @@ const outputUsage = (speech: Speech) => ({
   output_tokens_details: { thinking_tokens: speech.deltas.filter(({ type }) => type === "reasoning").length }
 })
 
-const signerOf = (body: Body) => {
+const signerOf = (body: Body, { organisation }: Context) => {
   const prefix = prefixOf(body, body.messages.length)
-  return (text: string): string => sign(body.model, text, prefix)
+  return (text: string): string => sign(body.model, text, prefix, organisation)
 }
 
 /** With `display: omitted` the thinking is signed and not shown. */

@@ -16,6 +16,8 @@ export interface ModelRules {
   readonly system: boolean
   /** Whether thinking blocks are bound to all that stands before them. */
   readonly bound: boolean
+  /** Whether thinking blocks are bound to the account that made them. */
+  readonly accountBound: boolean
 }
 
 const claude45: ModelRules = {
@@ -26,7 +28,8 @@ const claude45: ModelRules = {
   sampling: "one",
   prefill: true,
   system: false,
-  bound: false
+  bound: false,
+  accountBound: false
 }
 const claude46: ModelRules = {
   ...claude45,
@@ -38,9 +41,9 @@ const claude46: ModelRules = {
 const claude47: ModelRules = { ...claude46, thinking: ["adaptive"], sampling: "no" }
 const claude48: ModelRules = { ...claude47, system: true }
 const opus5: ModelRules = { ...claude48, disabled: "effort" }
-const haiku55: ModelRules = { ...opus5, bound: true }
-const opus55: ModelRules = { ...haiku55, disabled: "no", forcedTools: false }
-const sonnet55: ModelRules = { ...opus55, thinking: ["adaptive", "between_tools"] }
+const haiku55: ModelRules = { ...opus5, bound: true, accountBound: true }
+const opus55: ModelRules = { ...opus5, bound: true, disabled: "no", forcedTools: false }
+const sonnet55: ModelRules = { ...opus55, thinking: ["adaptive", "between_tools"], accountBound: true }
 
 const rules: Readonly<Record<string, ModelRules | undefined>> = {
   "sonnet-4-5": claude45,

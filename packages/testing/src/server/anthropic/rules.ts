@@ -20,6 +20,8 @@ export interface Input {
   readonly betas: ReadonlyArray<string>
   readonly tokens: number
   readonly window: number | undefined
+  /** Whose key it is. */
+  readonly organisation: string
 }
 
 export type AnthropicRule = Rule<Input, string>

@@ -1,12 +1,11 @@
 /**
  * Signatures of thinking blocks.
  *
- * A signature names the model that made the block and holds digests of the text and of all that stood before
- * it, under a keyed hash. So the server keeps no memory, and a signature of one server is good at another.
- * Not bound to an account.
+ * A signature names the model and the account that made the block, and holds digests of the text and of all
+ * that stood before it.
  */
-import { createHmac } from "node:crypto"
 import type { Schema } from "effect"
+import { digest, seal, unseal } from "../seal.ts"
 import type { Body } from "./body.ts"
 import { joined } from "./body.ts"
 
@@ -15,27 +14,26 @@ export interface Signed {
   readonly model: string
   readonly text: string
   readonly prefix: string
+  readonly account: string
 }
-
-const digest = (value: string): string =>
-  createHmac("sha256", "outlast").update(value).digest("base64url").slice(0, 22)
 
 /** `before` is the request that was answered, or the part of a later one that should be equal to it. */
-export const sign = (model: string, text: string, before: string): string => {
-  const signed = [model, digest(text), digest(before)].join("|")
-  return Buffer.from(`${signed}|${digest(signed)}`).toString("base64")
-}
+export const sign = (model: string, text: string, before: string, account: string): string =>
+  seal(model, digest(text), digest(before), digest(account))
 
 /** What the signature says, or `undefined` when no server of this kind made it. */
 export const verify = (signature: string): Signed | undefined => {
-  const [model, text, prefix, mac] = Buffer.from(signature, "base64").toString().split("|")
-  if (model === undefined || text === undefined || prefix === undefined) return undefined
-  return mac === digest([model, text, prefix].join("|")) ? { model, text, prefix } : undefined
+  const [model, text, prefix, account] = unseal(signature) ?? []
+  return model === undefined || text === undefined || prefix === undefined || account === undefined
+    ? undefined
+    : { model, text, prefix, account }
 }
 
 export const isOf = (signed: Signed, text: string): boolean => signed.text === digest(text)
 
 export const follows = (signed: Signed, before: string): boolean => signed.prefix === digest(before)
+
+export const isFor = (signed: Signed, account: string): boolean => signed.account === digest(account)
 
 /** What a block of the message `at` is bound to: system, tools and the messages before, cached or not. */
 export const prefixOf = (body: Body, at: number): string => {

@@ -1,11 +1,11 @@
 /**
  * What the Messages API refuses about thinking blocks in the history: foreign and edited blocks, and for the
- * models that bind them, blocks behind a prefix that has changed.
+ * models that bind them, blocks behind a prefix that has changed and blocks made for another account.
  */
 import { firstOf } from "../Rule.ts"
 import type { Body, Placed } from "./body.ts"
 import type { AnthropicRule } from "./rules.ts"
-import { follows, isOf, prefixOf, verify } from "./signature.ts"
+import { follows, isFor, isOf, prefixOf, verify } from "./signature.ts"
 
 const dropBlockBeta = "thinking-binding-controls-2026-08-01"
 
@@ -50,6 +50,20 @@ export const thinkingRules: ReadonlyArray<AnthropicRule> = [
         : `${first.path}.type: Expected \`thinking\` or \`redacted_thinking\`, but found \`${first.block.type}\`. ` +
             "When `thinking` is enabled, a final `assistant` message must start with a thinking block."
     }
+  },
+  {
+    name: "thinking-account",
+    check: ({ body, model, betas, organisation }) =>
+      model?.accountBound !== true || dropsBlocks(body, betas)
+        ? undefined
+        : firstOf(body.messages, ({ blocks }) =>
+            firstOf(blocks, ({ block, path }) => {
+              const signed = block.type === "thinking" ? verify(block.signature) : undefined
+              return signed === undefined || signed.model !== body.model || isFor(signed, organisation)
+                ? undefined
+                : `${path}: Invalid \`signature\` in \`thinking\` block`
+            })
+          )
   },
   {
     name: "thinking-bound",

@@ -9,6 +9,7 @@ import type { Delta } from "../../plan/Answer.ts"
 import { blocks, sameBlock } from "../../plan/Answer.ts"
 import type { Context, Frames } from "../Wire.ts"
 import type { Body } from "./body.ts"
+import * as Errors from "./errors.ts"
 
 const finishReasons: Record<FinishReason, string> = {
   stop: "stop",
@@ -90,11 +91,14 @@ export const stream = (body: Body, speech: Speech, context: Context): Frames => 
   return {
     head: chunk({ role: "assistant", content: "", refusal: null }),
     deltas: speech.deltas.map((delta, i) => frame(delta, speech.deltas[i - 1])),
-    tail: chunk({}, finishOf(speech)) + (withUsage ? usage : "") + "data: [DONE]\n\n"
+    tail:
+      speech.end.type === "error"
+        ? line(Errors.bodyOfWireError(speech.end.error))
+        : chunk({}, finishOf(speech)) + (withUsage ? usage : "") + "data: [DONE]\n\n"
   }
 }
 
-export const line = (data: Schema.Json): string => `data: ${JSON.stringify(data)}\n\n`
+const line = (data: Schema.Json): string => `data: ${JSON.stringify(data)}\n\n`
 
 const completion = (body: Body, { index, now }: Context, object: string) => ({
   id: `chatcmpl-${String(index).padStart(24, "0")}`,

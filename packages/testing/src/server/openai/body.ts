@@ -7,6 +7,7 @@ import { Result, Schema } from "effect"
 import type { Message } from "../../plan/Conversation.ts"
 import { parse, read } from "../shape.ts"
 import type { OpenAiError } from "./errors.ts"
+import { misshapen } from "./problems.ts"
 
 const Fields = Schema.Record(Schema.String, Schema.Json)
 
@@ -130,26 +131,10 @@ export interface Body extends Readonly<typeof Outer.Type> {
 /** The body, or the error with which the API refuses its shape. */
 export const bodyOf = (json: Schema.Json): Result.Result<Body, OpenAiError> =>
   Result.mapBoth(read(Outer, json), {
-    onFailure: ({ path, missing, expected }) => {
-      const param = path.reduce(
-        (place, name) =>
-          /^\d+$/.test(name) ? `${place}[${name}]` : place === "" ? name : `${place}.${name}`,
-        ""
-      )
-      return missing
-        ? {
-            ...invalid,
-            message: `Missing required parameter: '${param}'.`,
-            param,
-            code: "missing_required_parameter"
-          }
-        : { ...invalid, message: `Invalid type for '${param}': ${expected}.`, param, code: "invalid_type" }
-    },
+    onFailure: (misfit) => misshapen(misfit),
     // The schema has accepted it as a struct, so it is an object.
     onSuccess: (body) => ({ ...body, raw: json as Readonly<Record<string, Schema.Json>> })
   })
-
-const invalid = { type: "invalid_request_error" }
 
 /** The conversation as a plan sees it. */
 export const conversationOf = ({ messages }: Body): ReadonlyArray<Message> =>

@@ -40,12 +40,18 @@ const translated: Readonly<Record<string, OpenAiError | undefined>> = {
   api_error: { type: "server_error", message: "" }
 }
 
+/** The error in the words of this API. */
+export const worded = (error: WireError): OpenAiError => ({
+  ...translated[error.type],
+  ...error,
+  type: translated[error.type]?.type ?? error.type
+})
+
 export const bodyOf = (error: OpenAiError): Schema.Json => ({
   error: { message: error.message, type: error.type, param: error.param ?? null, code: error.code ?? null }
 })
 
-export const bodyOfWireError = (error: WireError): Schema.Json =>
-  bodyOf({ ...translated[error.type], ...error, type: translated[error.type]?.type ?? error.type })
+export const bodyOfWireError = (error: WireError): Schema.Json => bodyOf(worded(error))
 
 export const errorOf = (status: number, error: WireError | undefined): Schema.Json => {
   const edge = edgeStatuses[status]

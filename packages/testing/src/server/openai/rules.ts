@@ -1,12 +1,13 @@
 /**
  * What Chat Completions refuses. Every rule says the error; the status is 400.
  */
-import type { Schema } from "effect"
 import { firstOf } from "../Rule.ts"
 import type { Rule } from "../Rule.ts"
 import type { Body, ChatMessage } from "./body.ts"
 import { knownFields, textOf } from "./body.ts"
 import type { OpenAiError } from "./errors.ts"
+import * as Problems from "./problems.ts"
+import { emptyArray, isSet, lax, reasons, tooLong, type } from "./problems.ts"
 
 export interface Input {
   readonly body: Body
@@ -16,14 +17,7 @@ export interface Input {
 
 export type OpenAiRule = Rule<Input, OpenAiError>
 
-const type = "invalid_request_error"
-const toolName = "^[a-zA-Z0-9_-]+$"
 const maxIdLength = 40
-const maxNameLength = 64
-const maxTools = 128
-
-/** Models that reason: the o series and everything from GPT-5 on. */
-const reasons = (model: string): boolean => /^(o\d|gpt-[5-9])/.test(model) && !model.includes("chat")
 
 /** Models that take no function tools together with reasoning on this endpoint. */
 const refusesTools = ({ model, reasoning_effort }: Body): boolean => {
@@ -35,12 +29,7 @@ const refusesTools = ({ model, reasoning_effort }: Body): boolean => {
 export const rules: ReadonlyArray<OpenAiRule> = [
   {
     name: "unknown-field",
-    check: ({ body }) => {
-      const param = Object.keys(body.raw).find((field) => !knownFields.has(field))
-      return param === undefined
-        ? undefined
-        : { type, message: `Unknown parameter: '${param}'.`, param, code: "unknown_parameter" }
-    }
+    check: ({ body }) => Problems.unknownField(body.raw, knownFields)
   },
   {
     name: "messages-empty",
@@ -52,48 +41,21 @@ export const rules: ReadonlyArray<OpenAiRule> = [
   },
   {
     name: "tools-count",
-    check: ({ body: { tools = [] } }) =>
-      tools.length > maxTools
-        ? {
-            type,
-            message:
-              `Invalid 'tools': array too long. Expected an array with maximum length ${maxTools}, but got an ` +
-              `array with length ${tools.length} instead.`,
-            param: "tools",
-            code: "array_above_max_length"
-          }
-        : undefined
+    check: ({ body }) => Problems.tooManyTools(body.tools)
   },
   {
     name: "tool-name",
     check: ({ body }) =>
-      firstOf(body.tools ?? [], ({ function: { name } }, i) => {
-        const param = `tools[${i}].function.name`
-        if (name.length > maxNameLength) return tooLong(param, name, maxNameLength)
-        return new RegExp(toolName).test(name)
-          ? undefined
-          : {
-              type,
-              message: `Invalid '${param}': string does not match pattern. Expected a string that matches the pattern '${toolName}'.`,
-              param,
-              code: "invalid_value"
-            }
-      })
+      firstOf(body.tools ?? [], ({ function: { name } }, i) =>
+        Problems.badName(`tools[${i}].function.name`, name)
+      )
   },
   {
     name: "tool-strict",
     check: ({ body }) =>
-      firstOf(body.tools ?? [], ({ function: { name, parameters, strict } }, i) => {
-        const missing = strict === true && parameters !== undefined ? lax(parameters) : undefined
-        return missing === undefined
-          ? undefined
-          : {
-              type,
-              message: `Invalid schema for function '${name}': ${missing}`,
-              param: `tools[${i}].function.parameters`,
-              code: "invalid_function_parameters"
-            }
-      })
+      firstOf(body.tools ?? [], (tool, i) =>
+        Problems.notStrict(`tools[${i}].function.parameters`, tool.function)
+      )
   },
   {
     name: "tools-reasoning",
@@ -124,9 +86,7 @@ export const rules: ReadonlyArray<OpenAiRule> = [
   {
     name: "sampling",
     check: ({ body }) => {
-      const param = (["temperature", "top_p"] as const).find(
-        (name) => body[name] !== undefined && body[name] !== 1
-      )
+      const param = Problems.sampled(body)
       return param === undefined || !reasons(body.model) || body.reasoning_effort === "none"
         ? undefined
         : {
@@ -139,14 +99,7 @@ export const rules: ReadonlyArray<OpenAiRule> = [
   },
   {
     name: "stream-options",
-    check: ({ body }) =>
-      isSet(body.stream_options) && body.stream !== true
-        ? {
-            type,
-            message: "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
-            param: "stream_options"
-          }
-        : undefined
+    check: ({ body }) => Problems.looseStreamOptions(body)
   },
   {
     name: "response-format-strict",
@@ -181,16 +134,7 @@ export const rules: ReadonlyArray<OpenAiRule> = [
         if (typeof content === "string") return undefined
         const allowed = partTypes[role]
         return firstOf(content ?? [], (part, j) =>
-          allowed.includes(part.type)
-            ? undefined
-            : {
-                type,
-                message:
-                  `Invalid value: '${part.type}'. Supported values are: ` +
-                  `${allowed.map((name) => `'${name}'`).join(" and ")}.`,
-                param: `messages[${i}].content[${j}].type`,
-                code: "invalid_value"
-              }
+          Problems.wrongPart(`messages[${i}].content[${j}].type`, part.type, allowed)
         )
       })
   },
@@ -305,41 +249,5 @@ const partTypes: Record<ChatMessage["role"], ReadonlyArray<string>> = {
   tool: ["text"]
 }
 
-const isSet = (value: unknown): boolean => value !== undefined && value !== null
-
 const callsOf = (message: ChatMessage): ReadonlyArray<string> =>
   message.role === "assistant" ? (message.tool_calls ?? []).map(({ id }) => id) : []
-
-const emptyArray = (param: string, minimum: number): OpenAiError => ({
-  type,
-  message: `Invalid '${param}': empty array. Expected an array with minimum length ${minimum}, but got an empty array instead.`,
-  param,
-  code: "empty_array"
-})
-
-const tooLong = (param: string, value: string, maximum: number): OpenAiError => ({
-  type,
-  message:
-    `Invalid '${param}': string too long. Expected a string with maximum length ${maximum}, but got a string ` +
-    `with length ${value.length} instead.`,
-  param,
-  code: "string_above_max_length"
-})
-
-/** Why a schema cannot be strict, or `undefined`. */
-const lax = (schema: Schema.Json, context: ReadonlyArray<string> = []): string | undefined => {
-  if (typeof schema !== "object" || schema === null) return undefined
-  const fields = new Map<string, Schema.Json>(Object.entries(schema))
-  const place = `In context=(${context.map((name) => `'${name}'`).join(", ")})`
-  if (fields.get("type") === "object") {
-    if (fields.get("additionalProperties") !== false) {
-      return `${place}, 'additionalProperties' is required to be supplied and to be false.`
-    }
-    const required = new Set(Object.values(fields.get("required") ?? []))
-    const optional = Object.keys(fields.get("properties") ?? {}).find((name) => !required.has(name))
-    if (optional !== undefined) {
-      return `${place}, 'required' is required to be supplied and to be an array including every key in properties. Missing '${optional}'.`
-    }
-  }
-  return firstOf(fields, ([name, value]) => lax(value, [...context, name]))
-}

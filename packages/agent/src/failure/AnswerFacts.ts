@@ -1,0 +1,126 @@
+/**
+ * What a success says about itself: whether it is an error after all, and how its answer ended.
+ *
+ * Gateways and streams send errors with status 200, and filters end an answer instead of refusing the request. Both
+ * are read off the places where providers put them, and nowhere else: an answer may talk about errors, and it may
+ * repeat the caller's own fields. Pure, and total: see `Looking`.
+ */
+import { isList, keysOf, property } from "./Looking.ts"
+
+/**
+ * `{ error }`, `{ errors: […] }`, `{ type: "error" }`, `{ type: "response.failed" }`, `{ code, message }`,
+ * `{ success: false }`, MiniMax's `base_resp`, Baidu's `{ error_code, error_msg }`, Tencent's `Response.Error`, or an exception of an AWS event stream.
+ */
+export const isErrorPart = (part: unknown): boolean => {
+  if (typeof part !== "object" || part === null) return false
+  if (isNumbered(part, "error_code", "error_msg") || isNumbered(part, "errcode", "errmsg")) return true
+  const error = property(part, "error")
+  if (typeof error === "object" && error !== null) return true
+  if (typeof error === "string") return !noError.test(error)
+  const errors = property(part, "errors")
+  if (isList(errors) && errors.length > 0) return true
+  const type = property(part, "type")
+  if (type === "error" || type === "response.failed" || property(part, "event") === "error") return true
+  if (property(part, "success") === false) return true
+  const miniMax = property(property(part, "base_resp"), "status_code")
+  if (typeof miniMax === "number" && miniMax >= 400) return true
+  if (typeof property(property(part, "Response"), "Error") === "object") return true
+  const code = property(part, "code")
+  // Some number or name their successes, too.
+  const isCode =
+    typeof code === "number"
+      ? code >= 400
+      : typeof code === "string" && /^[A-Za-z45]/.test(code) && !noError.test(code)
+  if (isCode && typeof property(part, "message") === "string") return true
+  return keysOf(part, 8).some((key) => key.endsWith("Exception") && typeof property(part, key) === "object")
+}
+
+/** A number other than that of a success, and a sentence. */
+const isNumbered = (part: object, code: string, message: string): boolean => {
+  const given = property(part, code)
+  const isCode =
+    typeof given === "number" ? given !== 0 : typeof given === "string" && /^[1-9A-Za-z]/.test(given)
+  return isCode && !noError.test(String(given)) && typeof property(part, message) === "string"
+}
+
+/** What stands for no error where an error could stand. */
+const noError = /^(?:|none|null|nil|no(?: error)?|ok|success|succeeded|false|undefined|n\/a|0)$/i
+
+/** Whether an object without a status has the shape of an answer: its fields are no error's. */
+export const isAnswer = (value: unknown): boolean =>
+  typeof value === "object" &&
+  value !== null &&
+  (answerKeys.some((key) => isList(property(value, key))) ||
+    endKeys.some((key) => typeof property(value, key) === "string") ||
+    property(value, "promptFeedback") !== undefined)
+
+const answerKeys = ["choices", "candidates", "output", "content"]
+const endKeys = ["stop_reason", "stopReason", "finish_reason", "finishReason"]
+
+/** Ends that say nothing: the answer was complete, cut by a limit, or asks for a tool. */
+const harmless = new Set([
+  "stop",
+  "end",
+  "eos",
+  "eos_token",
+  "complete",
+  "completed",
+  "end_turn",
+  "stop_sequence",
+  "length",
+  "max_tokens",
+  "max_output_tokens",
+  "tool_use",
+  "tool_call",
+  "tool_calls",
+  "function_call",
+  "pause_turn",
+  "finish_reason_unspecified",
+  "block_reason_unspecified",
+  "null"
+])
+
+/** How a part of a success ended, as codes: `end/refusal`, `end/content_filter`, `end/safety`. */
+export const endsOf = (part: unknown): ReadonlyArray<string> => {
+  if (typeof part !== "object" || part === null) return none
+  const incomplete = reasonOf(
+    property(property(property(part, "response") ?? part, "incomplete_details"), "reason")
+  )
+  const ends = incomplete === undefined ? [] : [incomplete, `end/${incomplete}`]
+  for (const holder of [
+    part,
+    property(part, "delta"),
+    property(part, "message"),
+    property(part, "messageStop"),
+    first(property(part, "choices")),
+    first(property(part, "candidates"))
+  ]) {
+    if (typeof holder !== "object" || holder === null) continue
+    for (const key of endKeys) add(property(holder, key), ends)
+  }
+  const feedback = property(part, "promptFeedback") ?? property(part, "prompt_feedback")
+  add(property(feedback, "blockReason") ?? property(feedback, "block_reason"), ends)
+  return ends
+}
+
+const none: ReadonlyArray<string> = []
+
+/** The end that an object names itself, such as an error that a client threw because of it. */
+export const endOf = (value: unknown): string | undefined => {
+  const given = property(value, "finishReason")
+  const reason = reasonOf(property(given, "unified") ?? given)
+  return reason === undefined ? undefined : `end/${reason}`
+}
+
+const add = (value: unknown, ends: Array<string>): void => {
+  const reason = reasonOf(value)
+  if (reason !== undefined && !ends.includes(`end/${reason}`)) ends.push(`end/${reason}`)
+}
+
+const reasonOf = (value: unknown): string | undefined => {
+  if (typeof value !== "string" || value === "" || value.length > 60) return undefined
+  const reason = value.toLowerCase().replaceAll("-", "_")
+  return harmless.has(reason) ? undefined : reason
+}
+
+const first = (list: unknown): unknown => (isList(list) ? property(list, "0") : undefined)

@@ -1,0 +1,196 @@
+/**
+ * An effect/ai `EmbeddingModel` with retries, a circuit, a time limit and a deadline.
+ *
+ * Batches stay batches: calls of `embed` that are made together are one request, and it is the request that is
+ * repeated, not each call. Failures are classified as those of language models are, so that a provider's Retry-After
+ * counts, and leave as `CallFailed`: `Outlast.failureOf(error)` has the typed failure, and a retry around it does not
+ * repeat it.
+ *
+ * A rate limit says nothing about the circuit: the provider is well.
+ *
+ * **What it does not do.** It has one provider and one key, and it splits no batch: vectors of another model would not
+ * fit.
+ *
+ * **Example** (Behind the model of a provider)
+ *
+ * ```ts
+ * const Embeddings = Resilient.layerEmbedding({ provider: "openai", deadline: "1 minute" }).pipe(
+ *   Layer.provide(ProviderEmbeddings),
+ *   Layer.provide(CircuitBreaker.layer())
+ * )
+ * ```
+ */
+import { Cause, Deferred, Duration, Effect, Exit, Layer, RequestResolver } from "effect"
+import type { AiError } from "effect/ai"
+import { EmbeddingModel } from "effect/ai"
+import { CircuitBreaker, Retry } from "@outlast/resilience"
+import { fromFailure } from "../failover/CallFailed.ts"
+import type { CallFailed } from "../failover/CallFailed.ts"
+import * as Classifier from "../failure/Classifier.ts"
+import { ServerError, Timeout } from "../failure/FailoverReason.ts"
+import { local, ProviderFailure } from "../failure/ProviderFailure.ts"
+import * as Passing from "./Passing.ts"
+import type { RetryPolicy } from "./Toolkit.ts"
+
+/** See `Retry.Options` for what is not described here. Classes are the tags of reasons. */
+export interface Policy extends RetryPolicy {
+  /** Who answers, for example `openai`: some sentences mean different things from different providers. */
+  readonly provider?: string | undefined
+  /** Of one attempt. Default 1 minute; `false`: none. */
+  readonly timeout?: Duration.Input | false | undefined
+  /** Its name. Default `embedding/<provider>`; `false`: none. */
+  readonly circuit?: string | false | undefined
+}
+
+export const defaults = { provider: "default", timeout: "1 minute" } as const
+
+/** A model around a model. Throws a `RangeError` for an option out of its range. */
+export const embedding = (
+  model: EmbeddingModel.EmbeddingModel,
+  policy: Policy = {}
+): Effect.Effect<EmbeddingModel.EmbeddingModel, never, CircuitBreaker.CircuitBreaker> => {
+  const guard = guardOf(policy)
+  return Effect.map(CircuitBreaker.CircuitBreaker, (breaker) => {
+    const resilient = <A>(
+      method: string,
+      inputs: ReadonlyArray<string>,
+      request: Effect.Effect<A, AiError.AiError>
+    ): Effect.Effect<A, CallFailed> =>
+      Effect.provideService(guard(method, inputs, request), CircuitBreaker.CircuitBreaker, breaker)
+    const callers = makeCallers()
+    const { batchKey, collectWhile, delay, preCheck } = model.resolver
+    const resolver = RequestResolver.makeWith<EmbeddingModel.EmbeddingRequest>({
+      // The same function: by it the runtime knows how keys compare.
+      batchKey,
+      collectWhile,
+      delay,
+      preCheck,
+      runAll: (entries, key) =>
+        callers.whileWaiting(
+          entries.map(({ request }) => request),
+          resilient(
+            "embed",
+            entries.map(({ request }) => request.input),
+            Effect.suspend(() => model.resolver.runAll(entries, key))
+          )
+        )
+    })
+    return EmbeddingModel.EmbeddingModel.of({
+      [EmbeddingModel.TypeId]: EmbeddingModel.TypeId,
+      resolver,
+      embed: (input) =>
+        Effect.suspend(() => {
+          const request = new EmbeddingModel.EmbeddingRequest({ input })
+          return Effect.onInterrupt(Effect.request(request, resolver), () => callers.gone(request))
+        }),
+      embedMany: (inputs) => resilient("embedMany", inputs, model.embedMany(inputs))
+    })
+  })
+}
+
+/** The layer of {@link embedding}: provide the plain model to it. */
+export const layerEmbedding = (
+  policy?: Policy
+): Layer.Layer<
+  EmbeddingModel.EmbeddingModel,
+  never,
+  EmbeddingModel.EmbeddingModel | CircuitBreaker.CircuitBreaker
+> =>
+  Layer.effect(
+    EmbeddingModel.EmbeddingModel,
+    Effect.flatMap(EmbeddingModel.EmbeddingModel, (model) => embedding(model, policy))
+  )
+
+// -----------------------------------------------------------------------------
+// Internal
+// -----------------------------------------------------------------------------
+
+/**
+ * Who waits for a batch. Effect lets a batch run on when all its callers are gone: with retries, that would be attempts
+ * for nobody.
+ */
+const makeCallers = () => {
+  const batches = new WeakMap<EmbeddingModel.EmbeddingRequest, Batch>()
+  return {
+    whileWaiting: <E>(
+      requests: ReadonlyArray<EmbeddingModel.EmbeddingRequest>,
+      self: Effect.Effect<void, E>
+    ): Effect.Effect<void, E> =>
+      Effect.suspend(() => {
+        const batch = { waiting: requests.length, abandoned: Deferred.makeUnsafe<void>() }
+        for (const request of requests) batches.set(request, batch)
+        return Effect.raceFirst(self, Effect.andThen(Deferred.await(batch.abandoned), Effect.interrupt))
+      }),
+    gone: (request: EmbeddingModel.EmbeddingRequest): Effect.Effect<void> =>
+      Effect.sync(() => {
+        const batch = batches.get(request)
+        if (batch !== undefined && --batch.waiting === 0) Deferred.doneUnsafe(batch.abandoned, Exit.void)
+      })
+  }
+}
+
+interface Batch {
+  waiting: number
+  readonly abandoned: Deferred.Deferred<void>
+}
+
+const guardOf = (policy: Policy) => {
+  const { circuit, provider, timeout = defaults.timeout, ...retry } = policy
+  const name = `embedding/${provider ?? defaults.provider}`
+  const limit = timeout === false ? undefined : Duration.fromInputUnsafe(timeout)
+  if (limit !== undefined && !Duration.isPositive(limit)) {
+    throw new RangeError(`Resilient.embedding: timeout must be above 0, got ${String(timeout)}`)
+  }
+  const retried = Retry.with({
+    ...retry,
+    name,
+    classify: Passing.verdict,
+    ...(circuit === false ? undefined : { breaker: { circuit: circuit ?? name, classify: forCircuit } })
+  })
+  return <A>(
+    method: string,
+    inputs: ReadonlyArray<string>,
+    request: Effect.Effect<A, AiError.AiError>
+  ): Effect.Effect<A, CallFailed, CircuitBreaker.CircuitBreaker> => {
+    const classified = Effect.catch(request, (error) =>
+      Effect.flatMap(Classifier.failure(error, { provider, secrets: { prompt: inputs } }), (failure) =>
+        Effect.fail(failure)
+      )
+    )
+    const attempt =
+      limit === undefined || !Duration.isFinite(limit)
+        ? classified
+        : Effect.timeoutOrElse(classified, {
+            duration: limit,
+            orElse: () =>
+              Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), undefined))
+          })
+    return Effect.mapError(retried(attempt), ({ failure }) =>
+      fromFailure(method, failure instanceof ProviderFailure ? failure : refused(failure))
+    )
+  }
+}
+
+/** What the circuit says, as a failure of the provider: it is why the circuit is open. */
+const refused = ({
+  message,
+  retryAfter
+}: {
+  readonly message: string
+  readonly retryAfter?: Duration.Duration | undefined
+}) =>
+  new ProviderFailure({
+    reason: new ServerError(),
+    evidence: { rule: "circuit/refused", signal: "local", depth: 0 },
+    retryAfter,
+    detail: message
+  })
+
+const forCircuit: CircuitBreaker.Classify = (exit) => {
+  const outcome = CircuitBreaker.classify(exit)
+  if (outcome.counts !== "failure" || Exit.isSuccess(exit) || Cause.hasDies(exit.cause)) return outcome
+  const failure = exit.cause.reasons.find(Cause.isFailReason)?.error
+  if (!(failure instanceof ProviderFailure)) return outcome
+  const passes = Passing.verdict(failure).retry && failure.reason._tag !== "RateLimit"
+  return passes ? { counts: "failure", retryAfter: failure.retryAfter } : { counts: "ignored" }
+}

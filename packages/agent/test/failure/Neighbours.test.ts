@@ -1,0 +1,96 @@
+/**
+ * Sentences with the words of one reason and the meaning of another.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Classifier } from "@outlast/agent"
+import type { ReasonTag } from "@outlast/agent/failure/FailoverReason"
+
+const pairs: ReadonlyArray<readonly [status: number | undefined, message: string, reason: ReasonTag]> = [
+  // A filter that reassures about money.
+  [
+    403,
+    "x requires moderation. Your input was flagged for violence. No credits were charged.",
+    "ContentPolicy"
+  ],
+  [402, "You have no credits.", "Billing"],
+  // A limit beside a time limit that was not exceeded.
+  [429, "Rate limit exceeded (timeout: 60s)", "RateLimit"],
+  [429, "Rate limit exceeded for gpt-4o. timeout=None", "RateLimit"],
+  [429, "You have exceeded your rate limit. Request timeout was 600", "RateLimit"],
+  [400, "prompt is too long: 210000 tokens > 200000 maximum, exceeded client timeout", "ContextOverflow"],
+  [503, "upstream exceeded the time limit", "Timeout"],
+  [500, "The worker exceeded 60s timeout", "Timeout"],
+  [undefined, "context deadline exceeded", "Timeout"],
+  // A model that failed, and one that is not there.
+  [500, "The model encountered an unknown error", "ServerError"],
+  [500, "Error calling model: connection unknown", "ServerError"],
+  [500, "Model request failed: the tool get_weather does not exist", "ServerError"],
+  [undefined, "Invalid model output: no tool call found", "Format"],
+  [undefined, "Invalid model response", "Format"],
+  [undefined, "Missing model response", "Format"],
+  [400, "Invalid model name passed in model=gpt-9", "ModelNotFound"],
+  [400, "unknown model gpt-9", "ModelNotFound"],
+  [400, "The model gpt-9 is unknown", "ModelNotFound"],
+  [503, "The model is temporarily not available. Please try again later.", "Overloaded"],
+  [404, "The model gpt-9 is temporarily unavailable in your region", "ModelNotFound"],
+  [404, "The model gpt-9 is not available", "ModelNotFound"],
+  // A key of an object, and one of an account; a token of a model, and one of an account.
+  [400, "Unrecognized key(s) in object: 'reasoning_effort'", "Format"],
+  [400, 'Unrecognized key: "cache_control"', "Format"],
+  [400, "Missing key 'messages' in request", "Format"],
+  [400, "Invalid value for 'logit_bias': invalid token id '999999'", "Format"],
+  [400, "invalid token in grammar", "Format"],
+  [400, "Invalid token", "Auth"],
+  [400, "Missing key", "Auth"],
+  [401, "Unrecognized API key", "Auth"],
+  // A firewall that blocks a request, and a filter that blocks a content.
+  [403, "Your request was blocked.", "Auth"],
+  [403, "Your request was blocked by our content policy", "ContentPolicy"],
+  [400, "The prompt was blocked", "ContentPolicy"],
+  // A validator quotes what it refuses.
+  [400, "messages.2.content: Input should be a valid string. Got 'rate limit exceeded'", "Format"],
+  [429, "Your input should be shorter: rate limit of 30000 tokens per minute exceeded", "RateLimit"],
+  // Overloaded, and a context that is.
+  [429, "Model is overloaded. Max tokens per request unaffected, retry later", "Overloaded"],
+  [400, "The context is overloaded with tokens: maximum context length is 8192 tokens", "ContextOverflow"],
+  // Too large for a channel, and too many for a time.
+  [
+    undefined,
+    "8 RESOURCE_EXHAUSTED: Received message larger than max (5241222 vs. 4194304)",
+    "ContextOverflow"
+  ],
+  [undefined, "8 RESOURCE_EXHAUSTED: Quota exceeded", "RateLimit"],
+  // A WebSocket.
+  [undefined, "WebSocket closed", "Network"],
+  [
+    undefined,
+    "WebSocket closed: code 1011, reason: Deadline expired before operation could complete.",
+    "Timeout"
+  ],
+  // Who may not use any model of an organisation.
+  [400, "Organization Policy constraint constraints/x violated for projects/p", "Auth"],
+  [undefined, "Something went wrong", "Unknown"]
+]
+
+describe("words of one reason in a sentence of another", () => {
+  for (const [statusCode, message, reason] of pairs) {
+    it(`${statusCode ?? ""} ${message} is ${reason}`, () => {
+      const error = statusCode === undefined ? new Error(message) : { statusCode, message }
+      const failure = Classifier.failureOf(error)
+      assert.strictEqual(failure.reason._tag, reason, failure.evidence.rule)
+    })
+  }
+
+  it("the code that closes a WebSocket is not one of a provider", () => {
+    const closed = { code: 1001, reason: "going away" }
+    for (const provider of ["", "other", "proxy"]) {
+      assert.notStrictEqual(Classifier.failureOf(closed, { provider }).reason._tag, "Auth")
+    }
+  })
+
+  it("a side where a tool is to blame: the model's for a call, ours for what the tool gave", () => {
+    const side = (name: string) => Classifier.failureOf(Object.assign(new Error(""), { name })).reason
+    assert.deepInclude(side("AI_NoSuchToolError"), { _tag: "Format", side: "response" })
+    assert.deepInclude(side("AI_UnsupportedFunctionalityError"), { _tag: "Format", side: "request" })
+  })
+})

@@ -1,0 +1,170 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Redaction from "@outlast/agent/failure/Redaction"
+
+const scrub = (text: string) => Redaction.scrub(text, 1_000)
+
+/** So that no scanner takes a made-up key of these tests for a real one. */
+const join = (...parts: ReadonlyArray<string>) => parts.join("")
+const secret = join("Zx9Qw8Er", "7Ty6Ui5Op4")
+const plain = join("1AbCdEfGhIjKlMn", "OpQrStUvWxYz012345")
+const uuid = join("1a2b3c4d-5e6f-7a8b-", "9c0d-1e2f3a4b5c6d")
+const hex = "0123456789abcdef".repeat(2)
+
+describe("a secret behind a word for one", () => {
+  const said: ReadonlyArray<readonly [said: string, clean: string]> = [
+    [`the key ${hex}.${secret} is wrong`, "the key [redacted] is wrong"],
+    [`{"token":"${secret}"}`, '{"token":"[redacted]"}'],
+    [`{"key": "${secret}"}`, '{"key": "[redacted]"}'],
+    [`{\\"token\\":\\"${secret}\\"}`, '{"token":"[redacted]"}'],
+    [`Incorrect API key ${secret} was given`, "Incorrect API key [redacted] was given"],
+    [`invalid subscription key ${plain}`, "invalid subscription key [redacted]"],
+    [`Invalid token ${secret}.`, "Invalid token [redacted]"],
+    [`API key ${uuid} is unknown`, "API key [redacted] is unknown"],
+    [`API key "${secret}" is unknown`, 'API key "[redacted]" is unknown'],
+    [`Incorrect API key provided:\n  ${secret}`, "Incorrect API key provided: [redacted]"],
+    ["Incorrect API key provided:\n  hunter2", "Incorrect API key provided: [redacted]"],
+    [`API key：${secret}`, "API key：[redacted]"],
+    [`API密钥：${secret}`, "API密钥：[redacted]"],
+    [`无效的令牌 ${secret}`, "无效的令牌 [redacted]"],
+    [`无效的令牌（${secret}）`, "无效的令牌（[redacted]）"],
+    [`authorization: Custom ${secret}`, "authorization: [redacted]"],
+    [`"authorization": "Custom ${secret}"`, '"authorization": "[redacted]"'],
+    [`cookie: sid=${secret}; theme=dark`, "cookie: [redacted]"],
+    [`Set-Cookie: __Secure-a=${secret}; Path=/; HttpOnly`, "Set-Cookie: [redacted]"]
+  ]
+  for (const [text, clean] of said) {
+    it(text, () => {
+      assert.strictEqual(scrub(text), clean)
+      assert.strictEqual(scrub(clean), clean)
+    })
+  }
+})
+
+describe("a secret that shows what it is", () => {
+  const secrets: ReadonlyArray<string> = [
+    join("bce-v3/", "ALTAK-", secret, "/", hex),
+    join("ALTAK-", secret),
+    join("GOCSPX-", secret),
+    join(
+      "-----BEGIN RSA PRIVATE ",
+      "KEY-----\nMIIEvAIBADANBgkq\nhkiG9w0+/=\n-----END RSA PRIVATE ",
+      "KEY-----"
+    ),
+    join("-----BEGIN EC PRIVATE ", "KEY-----\\nMIIEvAIBADANBgkqhkiG9w0")
+  ]
+  for (const one of secrets) {
+    it(one.slice(0, 12), () => assert.strictEqual(scrub(`got '${one}'`), "got '[redacted]'"))
+  }
+})
+
+describe("prose is left as it is", () => {
+  for (const said of [
+    "invalid token count",
+    "invalid token count 12345678 given",
+    "api key is invalid",
+    '{"key":"value"}',
+    '{"key":"claude-3-5-sonnet-20241022"}',
+    '{"token":"Unexpected"}',
+    "the key Qwen2.5-72B-Instruct is not known",
+    "a token of gpt-4o-2024-08-06",
+    "keys: max_tokens, temperature_2",
+    "token authentication",
+    `the request ${uuid} failed`,
+    "API密钥：无效",
+    "API密钥：已过期",
+    "无效的令牌",
+    "cookie: is missing",
+    "enable cookies: they are needed",
+    "-----BEGIN",
+    "Authorization: header is missing"
+  ]) {
+    it(said, () => assert.strictEqual(scrub(said), said))
+  }
+})
+
+/** Of this process, so that others on the machine do not count. */
+const millis = (run: () => void): number => {
+  const times = Array.from({ length: 5 }, () => {
+    const { user } = process.cpuUsage()
+    run()
+    return (process.cpuUsage().user - user) / 1_000
+  })
+  return Math.min(...times)
+}
+
+describe("what is long takes time in proportion", () => {
+  for (const part of [
+    "key ",
+    "token ",
+    "token: ",
+    "key is ",
+    'key"',
+    "密钥：",
+    "令牌 a1",
+    "cookie: a",
+    "cookie: a=",
+    "cookie: a=b; ",
+    "a=b;",
+    "authorization: a ",
+    "authorization: a b",
+    "-----BEGIN A-----",
+    "-----BEGIN ",
+    "-----",
+    "-",
+    "bce-v3/",
+    "ALTAK-",
+    "GOCSPX-",
+    "0123456789abcdef.",
+    "a1",
+    "key a1"
+  ]) {
+    it(JSON.stringify(part), () => {
+      const text = part.repeat(Math.ceil(1_000_000 / part.length))
+      assert.isBelow(
+        millis(() => scrub(text)),
+        1_000
+      )
+    })
+  }
+})
+
+describe("echoes of a prompt", () => {
+  const filler = (n: number) =>
+    Array.from({ length: n }, (_, i) => `line ${i} of a long and ordinary conversation`).join("\n")
+  const echoed = "my very private question about money"
+  const error = `The request '${echoed}' was refused for a reason that is not told, as it may happen.`
+  const clean = Redaction.scrub(error, 300, { prompt: [echoed] })
+
+  it("are found wherever they stand in it", () => {
+    assert.notInclude(clean, "private")
+    for (const prompt of [
+      [filler(10_000), echoed],
+      [`${filler(10_000)}${echoed}${filler(100)}`],
+      [echoed, filler(10_000)],
+      [`  my very\nprivate   question\tabout\u00a0money `]
+    ]) {
+      assert.strictEqual(Redaction.scrub(error, 300, { prompt }), clean)
+    }
+  })
+
+  it("are found quickly in a megabyte", () => {
+    for (const prompt of [
+      [filler(25_000)],
+      Array.from({ length: 40_000 }, (_, i) => `a text of tool ${i}`),
+      [error.repeat(10_000)],
+      [`${error.slice(0, 12)}x`.repeat(80_000)],
+      ["中文的内容".repeat(200_000)]
+    ]) {
+      assert.isBelow(
+        millis(() => Redaction.scrub(error.repeat(4), 300, { prompt })),
+        100
+      )
+    }
+  })
+
+  it("in the newest megabyte, that is", () => {
+    const prompt = [echoed, "x".repeat(Redaction.maxPrompt)]
+    assert.include(Redaction.scrub(error, 300, { prompt }), "private")
+    assert.strictEqual(Redaction.scrub(error, 300, { prompt: prompt.toReversed() }), clean)
+  })
+})

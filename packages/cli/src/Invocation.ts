@@ -1,0 +1,32 @@
+/**
+ * What is said about a command line that cannot be run: the mistake and how it should look, on standard error, so
+ * that standard output holds results only. Help that was asked for goes to standard output.
+ */
+import { Console, Effect } from "effect"
+import { CliError, CliOutput } from "effect/cli"
+import { UsageError } from "./UsageError.ts"
+
+/** Presents mistakes in a few lines on standard error, and everything else as usual. */
+const presenter: CliOutput.Presenter = {
+  present: (event) => {
+    if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
+    const command = event.commandPath.join(" ")
+    return Console.error(
+      [
+        ...event.errors.map((error) => `${command}: ${CliError.getUserMessage(error) ?? error.message}`),
+        `Usage: ${event.helpDoc.usage}`,
+        `See ${command} --help.`
+      ].join("\n")
+    )
+  }
+}
+
+/** Every mistake in the arguments ends with the exit code of {@link UsageError}. */
+const asUsageError = <E>(error: E): E | UsageError =>
+  error instanceof CliError.ShowHelp && error.errors.length > 0
+    ? new UsageError({ message: error.errors.map(({ message }) => message).join("\n") })
+    : error
+
+/** Runs a command with both. */
+export const withUsageErrors = <A, E, R>(run: Effect.Effect<A, E, R>): Effect.Effect<A, E | UsageError, R> =>
+  run.pipe(Effect.mapError(asUsageError), Effect.provideService(CliOutput.Presenter, presenter))

@@ -1,0 +1,21 @@
+/**
+ * Why a file or the standard input cannot be read, in words.
+ */
+import { Predicate } from "effect"
+import type { PlatformError } from "effect"
+import { UsageError } from "./UsageError.ts"
+
+const reasons: Readonly<Record<string, string>> = {
+  EISDIR: "it is a directory",
+  ENOENT: "there is no such file",
+  ENOTDIR: "a part of its path is no directory",
+  EACCES: "permission is denied",
+  EPERM: "permission is denied"
+}
+
+/** The error of a platform as one of usage. `what` begins the sentence. */
+export const unreadable = (what: string, error: PlatformError.PlatformError): UsageError => {
+  const { cause } = error.reason
+  const code = Predicate.hasProperty(cause, "code") && typeof cause.code === "string" ? cause.code : ""
+  return new UsageError({ message: `${what} cannot be read: ${reasons[code] ?? error.message}` })
+}

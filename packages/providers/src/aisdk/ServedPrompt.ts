@@ -1,0 +1,148 @@
+/**
+ * The prompt of an AI SDK call as a prompt of effect/ai: the way back of `SpecPrompt`.
+ *
+ * Metadata that the AI SDK carries from answer to prompt (signatures, item ids) is kept, so that a second turn has
+ * it. Left out are parts without a counterpart: custom parts, files of the reasoning, and answers to approvals,
+ * which the AI SDK settles itself. A file that lies at a provider cannot go to another one and is refused.
+ */
+import type {
+  LanguageModelV4FilePart,
+  LanguageModelV4Message,
+  LanguageModelV4Prompt,
+  LanguageModelV4ToolResultPart
+} from "@ai-sdk/provider"
+import { UnsupportedFunctionalityError } from "@ai-sdk/provider"
+import { Prompt } from "effect/ai"
+import * as Parts from "./SpecResponse.ts"
+
+export const decode = (prompt: LanguageModelV4Prompt): Prompt.Prompt => Prompt.make(prompt.map(message))
+
+const message = (self: LanguageModelV4Message): Prompt.MessageEncoded => {
+  switch (self.role) {
+    case "system":
+      return { role: "system", content: self.content, ...options(self) }
+    case "user":
+      return {
+        role: "user",
+        content: self.content.map((part) => (part.type === "text" ? text(part) : file(part))),
+        ...options(self)
+      }
+    case "assistant":
+      return { role: "assistant", content: self.content.flatMap(assistantPart), ...options(self) }
+    case "tool":
+      return {
+        role: "tool",
+        content: self.content.flatMap((part) =>
+          part.type === "tool-result" ? [toolResult(part, false)] : []
+        ),
+        ...options(self)
+      }
+  }
+}
+
+type AssistantPart = Extract<LanguageModelV4Message, { readonly role: "assistant" }>["content"][number]
+
+const assistantPart = (part: AssistantPart): ReadonlyArray<Prompt.AssistantMessagePartEncoded> => {
+  switch (part.type) {
+    case "text":
+      return [text(part)]
+    case "reasoning":
+      return [{ type: "reasoning", text: part.text, ...options(part) }]
+    case "file":
+      return [file(part)]
+    case "tool-call":
+      return [
+        {
+          type: "tool-call",
+          id: part.toolCallId,
+          name: part.toolName,
+          params: part.input,
+          providerExecuted: part.providerExecuted ?? false,
+          ...options(part)
+        }
+      ]
+    case "tool-result":
+      return [toolResult(part, true)]
+    case "custom":
+    case "reasoning-file":
+      return []
+  }
+}
+
+const text = (part: { readonly text: string } & WithOptions): Prompt.TextPartEncoded => ({
+  type: "text",
+  text: part.text,
+  ...options(part)
+})
+
+type File = Pick<LanguageModelV4FilePart, "mediaType" | "filename" | "data" | "providerOptions">
+
+const file = (part: File): Prompt.FilePartEncoded => ({
+  type: "file",
+  mediaType: part.mediaType,
+  data: content(part.data),
+  ...(part.filename === undefined ? undefined : { fileName: part.filename }),
+  ...options(part)
+})
+
+const content = (data: File["data"]): string | Uint8Array | URL => {
+  switch (data.type) {
+    case "data":
+      return data.data
+    case "url":
+      return data.url
+    case "text":
+      return new TextEncoder().encode(data.text)
+    case "reference":
+      throw new UnsupportedFunctionalityError({
+        functionality: "file references",
+        message:
+          "A file that was uploaded to one provider cannot be sent to another: pass its bytes or a URL."
+      })
+  }
+}
+
+const toolResult = (
+  part: LanguageModelV4ToolResultPart,
+  providerExecuted: boolean
+): Prompt.ToolResultPartEncoded => ({
+  type: "tool-result",
+  id: part.toolCallId,
+  name: part.toolName,
+  providerExecuted,
+  ...output(part.output),
+  ...options(part)
+})
+
+type Output = Pick<Prompt.ToolResultPartEncoded, "isFailure" | "result" | "modelOutput">
+
+const output = (self: LanguageModelV4ToolResultPart["output"]): Output => {
+  switch (self.type) {
+    case "text":
+    case "json":
+      return { isFailure: false, result: self.value }
+    case "error-text":
+    case "error-json":
+      return { isFailure: true, result: self.value }
+    case "execution-denied":
+      return { isFailure: true, result: self.reason ?? "The call was not allowed." }
+    case "content": {
+      const modelOutput = self.value.flatMap(
+        (item): ReadonlyArray<Prompt.TextPartEncoded | Prompt.FilePartEncoded> =>
+          item.type === "text" ? [text(item)] : item.type === "file" ? [file(item)] : []
+      )
+      const said = modelOutput.flatMap((item) => (item.type === "text" ? [item.text] : []))
+      return { isFailure: false, result: said.join("\n"), modelOutput }
+    }
+  }
+}
+
+interface WithOptions {
+  readonly providerOptions?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** The AI SDK hands on what came as metadata of a part as options of the same part. */
+const options = ({ providerOptions }: WithOptions) => {
+  const kept = Parts.metadataOf({ providerMetadata: providerOptions })
+  return kept === undefined ? undefined : { options: kept.metadata }
+}

@@ -1,0 +1,162 @@
+/**
+ * What an AI SDK call asks for, as options of an effect/ai call, and warnings for what it asks in vain.
+ *
+ * Tools are offered and never run here: their calls go back to the AI SDK unchecked, which runs them. Sampling,
+ * thinking, headers and provider options belong to the targets of a chain (`settings`, `headers`,
+ * `providerOptions`): what fits one model does not fit the next, so that a call cannot set them.
+ */
+import type { JSONSchema7, LanguageModelV4CallOptions, SharedV4Warning } from "@ai-sdk/provider"
+import { Schema } from "effect"
+import type { LanguageModel, Prompt, Toolkit } from "effect/ai"
+import { Tool } from "effect/ai"
+import * as ServedPrompt from "./ServedPrompt.ts"
+
+export interface Request {
+  readonly call: Call
+  /** What the answer must be, when it is to be an object. */
+  readonly object: { readonly name: string; readonly schema: ObjectSchema } | undefined
+  readonly maxOutputTokens: number | undefined
+  readonly warnings: Array<SharedV4Warning>
+}
+
+/** An effect/ai call whose tools are not resolved. */
+export interface Call {
+  readonly prompt: Prompt.Prompt
+  readonly toolkit: Toolkit.WithHandler<{}>
+  readonly toolChoice: LanguageModel.ToolChoice<never>
+  readonly disableToolCallResolution: true
+  readonly toolCallValidation: "deferred"
+}
+
+/** Any JSON object: the AI SDK checks it against the schema. */
+export type ObjectSchema = Schema.Codec<Record<string, unknown>>
+
+export const make = (options: LanguageModelV4CallOptions, streaming: boolean): Request => {
+  const { responseFormat, tools = [] } = options
+  const format = responseFormat?.type === "json" ? responseFormat : undefined
+  const prompt =
+    format !== undefined && format.schema === undefined ? [onlyJson, ...options.prompt] : options.prompt
+  return {
+    call: {
+      prompt: ServedPrompt.decode(prompt),
+      toolkit: offering(tools),
+      toolChoice: toolChoice(options.toolChoice),
+      disableToolCallResolution: true,
+      toolCallValidation: "deferred"
+    },
+    object:
+      format?.schema === undefined
+        ? undefined
+        : { name: format.name ?? "response", schema: objectSchema(format.schema, format.description) },
+    maxOutputTokens: options.maxOutputTokens,
+    warnings: warningsOf(options, streaming && format?.schema !== undefined)
+  }
+}
+
+/** JSON without a schema: no provider but one decodes it strictly, so that all are asked in words. */
+const onlyJson: LanguageModelV4CallOptions["prompt"][number] = {
+  role: "system",
+  content: "Answer with nothing but JSON."
+}
+
+type AnyTool = NonNullable<LanguageModelV4CallOptions["tools"]>[number]
+
+/** Typed as empty: calls come back unchecked, whatever tools there are. */
+const offering = (tools: ReadonlyArray<AnyTool>): Toolkit.WithHandler<{}> => ({
+  tools: Object.fromEntries(tools.map((tool) => [tool.name, offered(tool)])),
+  // No name is in the empty type: nobody can ask for a handler.
+  handle: (name: never) => name
+})
+
+const offered = (tool: AnyTool): Tool.Any => {
+  if (tool.type === "provider") {
+    return Tool.providerDefined({
+      id: tool.id,
+      customName: tool.name,
+      providerName: tool.name,
+      args: Schema.Unknown,
+      parameters: Schema.Unknown,
+      success: Schema.Unknown,
+      failure: Schema.Unknown
+    })(tool.args)
+  }
+  const made = Tool.dynamic(tool.name, {
+    description: tool.description,
+    // JSON Schema, by two names for the same type.
+    parameters: plain(tool.inputSchema),
+    failure: Schema.Unknown
+  })
+  return tool.strict === undefined ? made : made.annotate(Tool.Strict, tool.strict)
+}
+
+const toolChoice = (choice: LanguageModelV4CallOptions["toolChoice"]): LanguageModel.ToolChoice<never> => {
+  if (choice === undefined) return "auto"
+  // It names one of the tools, whose names the empty type does not know.
+  return choice.type === "tool" ? { tool: choice.toolName as never } : choice.type
+}
+
+/** The version of JSON Schema is no keyword that strict decoding takes. */
+const plain = (schema: JSONSchema7): Record<string, unknown> => {
+  const { $schema: _version, ...rest } = schema
+  return rest
+}
+
+/** Anything, written as this JSON Schema. */
+const objectSchema = (schema: JSONSchema7, description: string | undefined): ObjectSchema => {
+  const written = description === undefined ? plain(schema) : { description, ...plain(schema) }
+  return Schema.Any.check(Schema.makeFilter(() => true, { toJsonSchema: () => written }))
+}
+
+const warningsOf = (options: LanguageModelV4CallOptions, inOnePiece: boolean): Array<SharedV4Warning> => {
+  const set = settings.filter((name) => options[name] !== undefined)
+  const reasons = options.reasoning !== undefined && options.reasoning !== "provider-default"
+  const tools = options.tools ?? []
+  return [
+    ...[...set, ...(reasons ? ["reasoning"] : [])].map((feature) =>
+      unsupported(feature, "Set it on each target: `settings`.")
+    ),
+    ...(Object.entries(options.headers ?? {}).some(
+      ([name, value]) => value !== undefined && !ofSdk.has(name.toLowerCase())
+    )
+      ? [unsupported("headers", "Set them on each target: `headers`.")]
+      : []),
+    ...(Object.keys(options.providerOptions ?? {}).length > 0
+      ? [unsupported("providerOptions", "Set them on each target: `providerOptions`.")]
+      : []),
+    ...(options.includeRawChunks === true ? [unsupported("includeRawChunks")] : []),
+    ...(tools.some((tool) => tool.type === "function" && tool.providerOptions !== undefined)
+      ? [unsupported("providerOptions of tools")]
+      : []),
+    ...(tools.some((tool) => tool.type === "function" && tool.inputExamples !== undefined)
+      ? [unsupported("inputExamples of tools", "Write them into the description.")]
+      : []),
+    ...(inOnePiece
+      ? [
+          {
+            type: "compatibility" as const,
+            feature: "responseFormat",
+            details: "The object is complete before it is streamed: it comes in one piece."
+          }
+        ]
+      : [])
+  ]
+}
+
+const unsupported = (feature: string, details?: string): SharedV4Warning => ({
+  type: "unsupported",
+  feature,
+  ...(details === undefined ? undefined : { details })
+})
+
+const settings = [
+  "temperature",
+  "topP",
+  "topK",
+  "presencePenalty",
+  "frequencyPenalty",
+  "stopSequences",
+  "seed"
+] as const
+
+/** What the AI SDK sends with every call. */
+const ofSdk = new Set(["user-agent"])

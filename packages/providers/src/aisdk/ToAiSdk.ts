@@ -1,0 +1,221 @@
+/**
+ * An AI SDK model over an Outlast chain: `generateText`, `streamText` and agents of the package `ai` outlast failing
+ * providers without another change.
+ *
+ * It takes the layer of any effect/ai `LanguageModel`, builds it with the first call, and keeps it until
+ * {@link ServedModel.dispose}: cooldowns hold from call to call. A `ManagedRuntime` of your own stays yours.
+ *
+ * **What stays with the AI SDK.** It runs the tools, once each, after a complete answer; it checks objects against
+ * their schema; it downloads files that are given by URL. Its `maxRetries` does nothing here, because failures leave
+ * as `APICallError`s that are not retryable: the chain has one owner of every retry. Its `abortSignal` interrupts the
+ * call: the request is aborted, and no attempt follows.
+ *
+ * **What it does not do.** Sampling, thinking, headers and provider options cannot be set for one call (there is a
+ * warning): they are set on each target. An object that is streamed comes in one piece.
+ *
+ * **Example** (One line)
+ *
+ * ```ts
+ * const model = toAiSdk(Failover.layer([Anthropic.model("claude-sonnet-4-5"), OpenAi.model("gpt-5.1")]))
+ * const { text, providerMetadata } = await generateText({ model, prompt: "Name a river that flows north." })
+ * providerMetadata?.outlast // => { target: "openai/gpt-5.1#OPENAI_API_KEY", attempts: 2, costUsd: 0.0001, … }
+ * ```
+ */
+import type {
+  APICallError,
+  LanguageModelV4,
+  LanguageModelV4CallOptions,
+  LanguageModelV4GenerateResult,
+  LanguageModelV4StreamPart,
+  LanguageModelV4StreamResult
+} from "@ai-sdk/provider"
+import { OutputLimit } from "@outlast/agent/failover/OutputLimit"
+import type { Layer } from "effect"
+import { Effect, Exit, Fiber, Latch, ManagedRuntime, Option, Stream } from "effect"
+import type { AiError, Response } from "effect/ai"
+import { LanguageModel, Telemetry } from "effect/ai"
+import * as ServedAnswer from "./ServedAnswer.ts"
+import * as ServedError from "./ServedError.ts"
+import * as ServedRequest from "./ServedRequest.ts"
+
+export interface Options {
+  /** The name under which the AI SDK shows the provider. */
+  readonly provider?: string | undefined
+  /** The name under which the AI SDK shows the model; each answer names the one that gave it. */
+  readonly modelId?: string | undefined
+}
+
+export const defaults = { provider: "outlast", modelId: "chain" } as const
+
+/** What the `model` option of the AI SDK takes. */
+export interface ServedModel extends LanguageModelV4, AsyncDisposable {
+  /** Ends running calls and releases what the layer holds. A runtime of your own is left alone. */
+  readonly dispose: () => Promise<void>
+}
+
+/**
+ * A model for the AI SDK. If the layer cannot be built because no key is set, its calls fail with a
+ * `LoadAPIKeyError` that names the variables.
+ */
+export const toAiSdk = <E>(
+  source:
+    | Layer.Layer<LanguageModel.LanguageModel, E>
+    | ManagedRuntime.ManagedRuntime<LanguageModel.LanguageModel, E>,
+  options: Options = {}
+): ServedModel => {
+  const isRuntime = "disposeEffect" in source
+  const runtime: Runtime = isRuntime ? source : ManagedRuntime.make(source)
+  const dispose = async (): Promise<void> => (isRuntime ? undefined : runtime.dispose())
+  return {
+    specificationVersion: "v4",
+    provider: options.provider ?? defaults.provider,
+    modelId: options.modelId ?? defaults.modelId,
+    // None: the AI SDK downloads files itself, and every target can take them.
+    supportedUrls: {},
+    doGenerate: (call) => generate(runtime, call),
+    doStream: (call) => stream(runtime, call),
+    dispose,
+    [Symbol.asyncDispose]: dispose
+  }
+}
+
+type Runtime = ManagedRuntime.ManagedRuntime<LanguageModel.LanguageModel, unknown>
+type Parts = ReadonlyArray<Response.AnyPart>
+
+const generate = async (
+  runtime: Runtime,
+  options: LanguageModelV4CallOptions
+): Promise<LanguageModelV4GenerateResult> => {
+  const { abortSignal: signal } = options
+  signal?.throwIfAborted()
+  const request = ServedRequest.make(options, false)
+  const exit = await runtime.runPromiseExit(
+    served(request, answerOf(request)),
+    signal === undefined ? {} : { signal }
+  )
+  if (Exit.isSuccess(exit)) return ServedAnswer.whole(exit.value, request.warnings)
+  throw signal?.aborted === true ? signal.reason : ServedError.ofCause(exit.cause)
+}
+
+const answerOf = (
+  request: ServedRequest.Request
+): Effect.Effect<Parts, AiError.AiError, LanguageModel.LanguageModel> =>
+  request.object === undefined
+    ? Effect.map(LanguageModel.generateText(request.call), ({ content }): Parts => content)
+    : objectOf(request.call, request.object)
+
+/**
+ * The answer to a request for an object, as it was said: whether it is one is the AI SDK's to judge. It may also be a
+ * tool call, or cut; effect/ai fails then, but not before it has shown the answer.
+ */
+const objectOf = (
+  call: ServedRequest.Call,
+  { name, schema }: NonNullable<ServedRequest.Request["object"]>
+): Effect.Effect<Parts, AiError.AiError, LanguageModel.LanguageModel> =>
+  Effect.gen(function* () {
+    const outer = Option.getOrUndefined(yield* Effect.serviceOption(Telemetry.CurrentSpanTransformer))
+    let said: Parts | undefined
+    return yield* LanguageModel.generateObject({ ...call, schema, objectName: name }).pipe(
+      Effect.map(({ content }): Parts => content),
+      Effect.catch((error) => (said === undefined ? Effect.fail(error) : Effect.succeed(said))),
+      Effect.provideService(Telemetry.CurrentSpanTransformer, (seen) => {
+        said = seen.response
+        outer?.(seen)
+      })
+    )
+  })
+
+/**
+ * Resolves with the first part: until then a failure is the call's. Later it is a part of the stream, as with every
+ * provider of the AI SDK.
+ */
+const stream = async (
+  runtime: Runtime,
+  options: LanguageModelV4CallOptions
+): Promise<LanguageModelV4StreamResult> => {
+  const { abortSignal: signal } = options
+  signal?.throwIfAborted()
+  const request = ServedRequest.make(options, true)
+  const opened = Promise.withResolvers<void>()
+  const demand = Latch.makeUnsafe(false)
+  let stop = async (): Promise<void> => {}
+
+  const source = new ReadableStream<LanguageModelV4StreamPart>({
+    start(controller) {
+      let begun = false
+      const give = (parts: ReadonlyArray<LanguageModelV4StreamPart>) => {
+        if (!begun) controller.enqueue({ type: "stream-start", warnings: request.warnings })
+        begun = true
+        for (const part of parts) controller.enqueue(part)
+        opened.resolve()
+      }
+      const fail = (error: unknown) => {
+        opened.reject(error)
+        controller.error(error)
+      }
+      const end = (exit: Exit.Exit<void, unknown>) => {
+        signal?.removeEventListener("abort", abort)
+        const error = Exit.isFailure(exit) ? ServedError.ofCause(exit.cause) : undefined
+        if (error !== undefined && !begun) return fail(error)
+        give(error === undefined ? [] : ServedAnswer.failed(error))
+        controller.close()
+      }
+      const fiber = runtime.runFork(
+        streamed(request, (parts) =>
+          Effect.andThen(
+            demand.await,
+            Effect.sync(() => {
+              give(parts)
+              if ((controller.desiredSize ?? 0) <= 0) demand.closeUnsafe()
+            })
+          )
+        )
+      )
+      // What is left of a call that nobody reads any more is nobody's.
+      const forget = fiber.addObserver(end)
+      stop = async () => {
+        signal?.removeEventListener("abort", abort)
+        forget()
+        await Effect.runPromise(Fiber.interrupt(fiber))
+      }
+      const abort = () => {
+        void stop()
+        fail(signal?.reason)
+      }
+      if (fiber.pollUnsafe() === undefined) signal?.addEventListener("abort", abort, { once: true })
+    },
+    pull() {
+      demand.openUnsafe()
+    },
+    cancel: () => stop()
+  })
+  await opened.promise
+  return { stream: source }
+}
+
+/** Gives what the answer consists of, as it comes. */
+const streamed = (
+  request: ServedRequest.Request,
+  give: (parts: ReadonlyArray<LanguageModelV4StreamPart>) => Effect.Effect<void>
+): Effect.Effect<void, unknown, LanguageModel.LanguageModel> =>
+  served(
+    request,
+    request.object === undefined
+      ? Stream.runForEachArray(LanguageModel.streamText(request.call), (parts) =>
+          give(parts.flatMap(ServedAnswer.streamPart))
+        )
+      : Effect.flatMap(answerOf(request), (parts) => give(ServedAnswer.pieces(parts)))
+  )
+
+/** With the limit of the request, and with its failures as errors of the AI SDK. */
+const served = <A>(
+  { call, maxOutputTokens }: ServedRequest.Request,
+  self: Effect.Effect<A, AiError.AiError, LanguageModel.LanguageModel>
+): Effect.Effect<A, APICallError, LanguageModel.LanguageModel> => {
+  const failing = Effect.catch(self, (error) =>
+    Effect.flatMap(ServedError.ofCall(error, call.prompt), (failed) => Effect.fail(failed))
+  )
+  return maxOutputTokens === undefined
+    ? failing
+    : Effect.provideService(failing, OutputLimit, maxOutputTokens)
+}

@@ -1,0 +1,21 @@
+/**
+ * What the rules of the Responses API look at.
+ */
+import type { OpenAiError } from "../openai/errors.ts"
+import type { Rule } from "../Rule.ts"
+import type { Body } from "./body.ts"
+
+export interface Input {
+  readonly body: Body
+  readonly tokens: number
+  readonly window: number | undefined
+  /** Whose key it is. */
+  readonly organisation: string
+}
+
+export interface Problem extends OpenAiError {
+  /** Default 400. */
+  readonly status?: number
+}
+
+export type ResponsesRule = Rule<Input, Problem>
