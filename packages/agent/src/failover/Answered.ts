@@ -20,7 +20,10 @@ export const Answered = Schema.Struct({
   attempts: Schema.Finite,
   /** Why the call left the target before, where it did: the tag of the failure's reason. */
   switched: Schema.optionalKey(Schema.String),
-  /** US dollars for the answer; absent where the price or the usage is not known. */
+  /**
+   * US dollars for the answer and for failed attempts whose usage the provider named; absent where the price or the
+   * usage of the answer is not known.
+   */
   costUsd: Schema.optionalKey(Schema.Finite)
 })
 export type Answered = typeof Answered.Type

@@ -104,7 +104,8 @@ const classOf = (failure: ProviderFailure): DefaultClass => {
     case "RateLimit":
       return reason.liftable ? "RateLimit" : "RateLimitTooLarge"
     case "Timeout":
-      return reason.local ? "TimeoutLocal" : "Timeout"
+      // Patience is ours; that nobody takes the connection says something about the endpoint, whoever's limit it was.
+      return reason.local && reason.phase !== "connect" ? "TimeoutLocal" : "Timeout"
     default:
       return reason._tag
   }

@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Random } from "effect"
 import { LanguageModel } from "effect/ai"
-import { Failover, RecoveryPolicy } from "@outlast/agent"
+import { Classifier, Failover, RecoveryPolicy } from "@outlast/agent"
 import { Backoff } from "@outlast/resilience"
 import { answer, inTime, limited, played, serverError, timesOf } from "../support.ts"
 
@@ -134,3 +134,10 @@ it.effect("28 a server's 0 means now, whatever the backoff", () =>
     assert.deepStrictEqual(timesOf(target), [0, 0])
   })
 )
+
+it("a limit of ours sets no cooldown, but an endpoint that takes no connection does, whoever's limit it was", () => {
+  const classed = (error: unknown) => interactive.classOf(Classifier.failureOf(error))
+  assert.strictEqual(classed(new DOMException("The operation timed out", "TimeoutError")), "TimeoutLocal")
+  const connect = Object.assign(new Error("Connect Timeout Error"), { code: "UND_ERR_CONNECT_TIMEOUT" })
+  assert.strictEqual(classed(connect), "Timeout")
+})

@@ -105,6 +105,10 @@ export const eventLine = (event: FailoverEvent.FailoverEvent): string | undefine
       return `→ ${event.target.id} instead`
     case "AnswerContinued":
       return `→ ${event.target.id} goes on with the sentence${event.delay === 0 ? "" : ` in ${seconds(event.delay)}`}`
+    case "SeamRepaired":
+      return `  ${event.removed} repeated characters taken out`
+    case "SeamUnsure":
+      return `  ${event.kept} characters may be a repetition: kept`
     case "CallWaiting":
       return `… all targets are out, waiting ${seconds(event.delay)}`
     case "AttemptFailed": {
