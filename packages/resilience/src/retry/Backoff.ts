@@ -144,6 +144,7 @@ export const constant = (
  */
 export const validate = (spec: Backoff, owner = "Backoff"): void => {
   // What was found right stays so: it is read-only, and most are asked about for each call.
+  // Stryker disable next-line ConditionalExpression: it saves time and changes nothing.
   if (valid.has(spec)) return
   switch (spec?._tag) {
     case "Exponential":
@@ -162,6 +163,7 @@ export const validate = (spec: Backoff, owner = "Backoff"): void => {
     }
   }
   validateJitter(spec, owner)
+  // Stryker disable next-line all: as above.
   valid.add(spec)
 }
 

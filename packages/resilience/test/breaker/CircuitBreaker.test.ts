@@ -749,6 +749,66 @@ describe("behaviour 23: a store", () => {
     })
   )
 
+  it.effect("a probe that ends after its limit is told of", () =>
+    Effect.gen(function* () {
+      const seen: Array<string> = []
+      const events = yield* ResilienceEvents.make()
+      yield* events.tap((event) => Effect.sync(() => void seen.push(event._tag)))
+      yield* Effect.flatMap(CircuitBreaker.make(quick), (breaker) =>
+        Effect.gen(function* () {
+          yield* halfOpen(breaker, "a")
+          const slow = yield* Effect.forkChild(breaker.execute("a")(Effect.sleep("1 minute")))
+          yield* TestClock.adjust("1 minute")
+          yield* Fiber.join(slow)
+          assert.strictEqual(yield* Effect.map(breaker.state("a"), ({ phase }) => phase), "half-open")
+          yield* Effect.repeat(Effect.yieldNow, { times: 20 })
+          assert.include(seen, "CircuitProbeLate")
+        })
+      ).pipe(Effect.provideService(ResilienceEvents.ResilienceEvents, events))
+    })
+  )
+
+  it.effect("more permits than successes are probes that run at once", () =>
+    Effect.flatMap(CircuitBreaker.make({ ...quick, halfOpen: { permits: 5 } }), (breaker) =>
+      Effect.gen(function* () {
+        yield* halfOpen(breaker, "a")
+        const calls = yield* Effect.forEach(Array.from({ length: 20 }), () => attempt(breaker, "a"))
+        assert.lengthOf(
+          calls.filter((call) => call !== undefined),
+          5
+        )
+      })
+    )
+  )
+
+  it.effect("a circuit that is in use is not forgotten for names that are newer", () =>
+    Effect.flatMap(CircuitBreaker.make({ maxCircuits: 100 }), (breaker) =>
+      Effect.gen(function* () {
+        for (let n = 0; n < 4; n++) {
+          yield* fails(breaker, "hot")
+          for (let m = 0; m < 60; m++) {
+            yield* TestClock.adjust("1 milli")
+            yield* fails(breaker, `other ${n} ${m}`)
+          }
+        }
+        yield* fails(breaker, "hot")
+        assert.strictEqual(yield* Effect.map(breaker.state("hot"), ({ phase }) => phase), "open")
+      })
+    )
+  )
+
+  it.effect("a classifier that does not answer counts as nothing", () =>
+    Effect.flatMap(CircuitBreaker.make(quick), (breaker) =>
+      Effect.gen(function* () {
+        // As a program in JavaScript may write it.
+        const classify = (() => undefined) as unknown as CircuitBreaker.Classify
+        assert.strictEqual(yield* breaker.execute("a", { classify })(Effect.succeed("fine")), "fine")
+        yield* Effect.exit(breaker.execute("a", { classify })(Effect.fail("no")))
+        assert.strictEqual(yield* Effect.map(breaker.state("a"), ({ phase }) => phase), "closed")
+      })
+    )
+  )
+
   it.effect("that takes its time can be left alone", () =>
     over({ admit: () => Effect.never, settle: () => Effect.never }, (breaker) =>
       Effect.gen(function* () {

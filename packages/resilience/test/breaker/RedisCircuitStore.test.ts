@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
+import { Backoff, CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
 import type { SharedCircuits } from "@outlast/resilience/breaker/CircuitStore"
 import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
 import type { Scope } from "effect"
-import { Clock, Context, Effect, Exit, Layer, Queue } from "effect"
+import { Clock, Context, Deferred, Effect, Exit, Fiber, Layer, Queue } from "effect"
 import { Redis } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import { spawn } from "node:child_process"
@@ -411,6 +411,172 @@ describe.skipIf(RedisServer.missing !== undefined)("Redis comes and goes", () =>
         (yield* b.breaker.state("api")).retryAfter,
         (yield* a.breaker.state("api")).retryAfter
       )
+    })
+  )
+})
+
+/** Opens with the first failure for ten seconds, and closes with the first success. */
+const quick: CircuitBreaker.Options = {
+  trip: { consecutive: { failures: 1 } },
+  open: Backoff.constant("10 seconds"),
+  halfOpen: { successes: 1 }
+}
+
+describe.skipIf(RedisServer.missing !== undefined)("Redis that forgets, is late, or has much to tell", () => {
+  const send = (server: RedisServer.RedisServer, command: string) =>
+    Effect.scoped(
+      Effect.flatMap(Layer.build(connection(server)), (built) =>
+        Context.get(built, Redis.Redis).send(command)
+      )
+    )
+
+  it.effect("a record that is lost while the circuit is open gives one probe, not a closed circuit", () =>
+    Effect.gen(function* () {
+      const server = yield* RedisServer.running
+      const { breaker, sync } = yield* connect({ redis: connection(server) }, quick)
+      yield* until(sync)
+      yield* Effect.exit(breaker.execute("api")(fail))
+      yield* until(sync)
+      yield* send(server, "FLUSHALL")
+      yield* TestClock.adjust("10 seconds")
+      yield* until(sync)
+      let ran = 0
+      const call = breaker.execute("api")(
+        Effect.suspend(() => {
+          ran++
+          return Effect.andThen(turn, fail)
+        })
+      )
+      yield* Effect.all(
+        Array.from({ length: 200 }, () => Effect.exit(call)),
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual(ran, 1)
+      assert.strictEqual((yield* breaker.state("api")).phase, "open")
+      assert.strictEqual((yield* breaker.state("api")).openings, 2)
+    })
+  )
+
+  it.effect("an isolation outlives the loss of its record", () =>
+    Effect.gen(function* () {
+      const server = yield* RedisServer.running
+      const [a, b] = [
+        yield* connect({ redis: connection(server) }),
+        yield* connect({ redis: connection(server) })
+      ]
+      yield* until(a.sync)
+      yield* until(b.sync)
+      yield* a.breaker.isolate("api")
+      yield* until(a.sync)
+      yield* until(b.sync)
+      yield* send(server, "FLUSHALL")
+      yield* until(a.sync)
+      yield* until(b.sync)
+      assert.strictEqual((yield* a.breaker.state("api")).phase, "isolated")
+      assert.strictEqual((yield* b.breaker.state("api")).phase, "isolated")
+    })
+  )
+
+  it.effect("a reply that comes after newer news closes nothing", () =>
+    Effect.gen(function* () {
+      const server = yield* RedisServer.running
+      const gate = yield* Deferred.make<void>()
+      let held = false
+      const late = Layer.effect(
+        Redis.Redis,
+        Effect.map(Redis.Redis, (redis) => ({
+          ...redis,
+          eval:
+            (script) =>
+            (...params) =>
+              Effect.tap(redis.eval(script)(...params), () => (held ? Deferred.await(gate) : Effect.void))
+        }))
+      ).pipe(Layer.provide(connection(server)))
+      const [a, b] = [
+        yield* connect({ redis: connection(server) }, quick),
+        yield* connect({ redis: late }, quick)
+      ]
+      yield* until(a.sync)
+      yield* until(b.sync)
+      yield* Effect.exit(a.breaker.execute("api")(fail))
+      yield* until(a.sync)
+      yield* until(b.sync)
+      yield* TestClock.adjust("10 seconds")
+      const probing = yield* Deferred.make<void>()
+      const end = yield* Deferred.make<void>()
+      const probe = yield* Effect.forkChild(
+        a.breaker.execute("api")(
+          Effect.andThen(Deferred.succeed(probing, undefined), Effect.andThen(Deferred.await(end), fail))
+        )
+      )
+      yield* Deferred.await(probing)
+      held = true
+      const refused = yield* Effect.forkChild(Effect.exit(b.breaker.execute("api")(Effect.die("ran"))))
+      yield* Effect.repeat(turn, { times: 20 })
+      yield* Deferred.succeed(end, undefined)
+      yield* Fiber.await(probe)
+      yield* until(Effect.map(b.breaker.state("api"), ({ phase }) => phase === "open"))
+      yield* Deferred.succeed(gate, undefined)
+      assert.isTrue(Exit.isFailure(yield* Fiber.join(refused)))
+      assert.strictEqual((yield* b.breaker.state("api")).phase, "open")
+    })
+  )
+
+  it.effect(
+    "who is interrupted while the store is asked does not wait, and a permit that comes is given back",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* RedisServer.running
+        const gate = yield* Deferred.make<void>()
+        let held = false
+        const slow = Layer.effect(
+          Redis.Redis,
+          Effect.map(Redis.Redis, (redis) => ({
+            ...redis,
+            eval:
+              (script) =>
+              (...params) =>
+                Effect.tap(redis.eval(script)(...params), () => (held ? Deferred.await(gate) : Effect.void))
+          }))
+        ).pipe(Layer.provide(connection(server)))
+        const { breaker, sync } = yield* connect({ redis: slow }, quick)
+        yield* until(sync)
+        yield* Effect.exit(breaker.execute("api")(fail))
+        yield* until(sync)
+        yield* TestClock.adjust("10 seconds")
+        held = true
+        const call = yield* Effect.forkChild(breaker.execute("api")(Effect.die("ran")))
+        yield* Effect.repeat(turn, { times: 20 })
+        yield* Fiber.interrupt(call)
+        held = false
+        yield* Deferred.succeed(gate, undefined)
+        yield* until(sync)
+        assert.strictEqual(yield* breaker.execute("api")(ok), "fine")
+      })
+  )
+
+  it.effect("a process that joins late learns of thousands of circuits", () =>
+    Effect.gen(function* () {
+      const server = yield* RedisServer.running
+      const early = yield* connect({ redis: connection(server) }, quick)
+      yield* until(early.sync)
+      const names = Array.from({ length: 3_000 }, (_, index) => `circuit ${index}`)
+      yield* Effect.forEach(names, (name) => early.breaker.trip(name), { discard: true })
+      yield* until(early.sync)
+      const late = yield* connect({ redis: connection(server), onStoreError: "fail" }, quick)
+      yield* until(late.sync)
+      const known = yield* late.breaker.list
+      assert.strictEqual(known.filter(({ phase }) => phase === "open").length, 3_000)
+    })
+  )
+
+  it.effect("a healthy start waits for nothing but the connection", () =>
+    Effect.gen(function* () {
+      const server = yield* RedisServer.running
+      const { breaker } = yield* connect({ redis: connection(server), onStoreError: "fail" })
+      // No time passes.
+      yield* until(breaker.available("api"))
+      assert.strictEqual(yield* breaker.execute("api")(ok), "fine")
     })
   )
 })

@@ -393,6 +393,7 @@ describe("validate", () => {
     for (const jitter of [0, 1, "full", "equal", "decorrelated", { below: 0, above: 1 }] as const) {
       Backoff.validate(Backoff.exponential({ initial: 0, cap: 0, factor: 1, jitter }))
     }
+    Backoff.exponential({ jitter: { below: 0, above: 1, beyondCap: undefined } })
     Backoff.exponential({ initial: "365 days", cap: "365 days" })
     Backoff.sequence([0, "365 days"], { jitter: 1 })
   })
