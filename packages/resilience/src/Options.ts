@@ -2,7 +2,7 @@
  * Checks of options, at construction: a number that nobody could have meant is refused, with its module, its
  * field, its value and what is allowed.
  *
- * Internal to this package: callers see only {@link InvalidOption}, which is a `RangeError`. It throws, because a
+ * Internal to this package but for {@link InvalidOption}, which is a `RangeError` and exported by the package. It throws, because a
  * bad option is a mistake in the program and no outcome of it. It does not parse, it fills in no defaults, and it
  * knows no module's options.
  *
