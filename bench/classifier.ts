@@ -3,6 +3,7 @@
  */
 import { readFileSync } from "node:fs"
 import { Classifier, ErrorFacts } from "@outlast/agent"
+import * as Redaction from "@outlast/agent/failure/Redaction"
 import type { Figure, Report } from "./measure.ts"
 import { measure, median } from "./measure.ts"
 
@@ -144,6 +145,10 @@ const shapes: Readonly<Record<string, (length: number) => string>> = {
   "open tags": (n) => "<html ".repeat(n / 6),
   "key-like": (n) => "sk-".repeat(n / 3),
   Chinese: (n) => "请求过".repeat(n / 3),
+  backslashes: (n) => "\\".repeat(n),
+  "broken events": (n) => "event: error\ndata: x\n".repeat(n / 21),
+  "broken events of JSON": (n) => "event: error\ndata: {x\n\n".repeat(n / 23),
+  "events of errors": (n) => 'event: error\ndata: {"error":1}\n\n'.repeat(n / 32),
   "a JSON error": (n) => JSON.stringify({ error: { message: "limit of tokens, ".repeat(n / 17) } })
 }
 
@@ -172,6 +177,57 @@ const huge = (report: Report): void => {
     report.say(`  slowest: ${slowest.name}, ${(slowest.median / 1_000).toFixed(3)} ms${limit}`)
     tenth = figures
   }
+}
+
+/** What secrets begin with, a megabyte of it: a form that is read with steps back would never end. */
+const secrets = [
+  "\\",
+  "sk-",
+  "eyJ",
+  "Bearer ",
+  "api_key:  ",
+  'api_key":"\\',
+  "authorization: a ",
+  "://a:b",
+  "a:b@",
+  "key is ",
+  "token: ",
+  "密钥：",
+  "令牌 a1",
+  "cookie: a=b; ",
+  "-----BEGIN ",
+  "0123456789abcdef.",
+  "key a1"
+]
+
+/** A prompt of a megabyte that an error nearly repeats, in ways that are dear to look for. */
+const echoed = "The request 'a question about money' was refused for a reason that is not told. "
+const prompts: Readonly<Record<string, () => ReadonlyArray<string>>> = {
+  "one text": () => ["line of a long and ordinary conversation\n".repeat(24_000)],
+  "many texts": () => Array.from({ length: 40_000 }, (_, i) => `a text of tool ${i}`),
+  "the error itself": () => [echoed.repeat(12_000)],
+  "beginnings of the error": () => [`${echoed.slice(0, 12)}x`.repeat(80_000)],
+  Chinese: () => ["中文的内容".repeat(200_000)]
+}
+
+const redaction = (report: Report): void => {
+  const figures = [
+    ...secrets.map((part) => {
+      const text = part.repeat(Math.ceil(1_000_000 / part.length))
+      return timed(JSON.stringify(part), () => (sink = Redaction.scrub(text, 1_000)), 1)
+    }),
+    ...Object.entries(prompts).map(([name, make]) => {
+      const prompt = make()
+      return timed(`prompt: ${name}`, () => (sink = Redaction.scrub(echoed.repeat(4), 300, { prompt })), 1)
+    })
+  ]
+  const [first] = figures
+  const slowest = figures.reduce((a, b) => (b.median > a.median ? b : a))
+  report.table(
+    "Secrets and prompts taken out of 1 MB, µs (ratio: to the first)",
+    figures.map((figure) => ({ ...figure, ratio: figure.median / (first?.median ?? figure.median) }))
+  )
+  report.say(`  slowest: ${slowest.name}, ${(slowest.median / 1_000).toFixed(3)} ms`)
 }
 
 const sampleOf = (error: object): Sample => ({ id: "", provider: "other", error })
@@ -221,5 +277,6 @@ export const classifier = async (report: Report): Promise<void> => {
   }
   report.say(`  the target for the median verdict is ${targetMedian} µs`)
   huge(report)
+  redaction(report)
   if (sink === undefined) throw new Error("Nothing was classified.")
 }

@@ -14,6 +14,7 @@ import { isList, keysOf, property } from "./Looking.ts"
 export const isErrorPart = (part: unknown): boolean => {
   if (typeof part !== "object" || part === null) return false
   if (isNumbered(part, "error_code", "error_msg") || isNumbered(part, "errcode", "errmsg")) return true
+  if (isNumbered(part, "error_type", "error_message")) return true
   const error = property(part, "error")
   if (typeof error === "object" && error !== null) return true
   if (typeof error === "string") return !noError.test(error)

@@ -103,7 +103,9 @@ const waitKeys = new Set([
   "retry_after_ms",
   "retryafterms",
   "retry_after_seconds",
-  "retryafterseconds"
+  "retryafterseconds",
+  // Hugging Face, of a model that is being loaded.
+  "estimated_time"
 ])
 
 /** Beside an error in a success, these are the answer, or what the caller had sent. */
@@ -121,7 +123,7 @@ interface Meaning {
 
 /** By lower-cased key: most keys of a body mean nothing, and are not looked at. */
 const meanings: ReadonlyMap<string, Meaning> = new Map(
-  [...codeKeys, ...statusKeys, ...textKeys, ...nestingKeys, ...waitKeys, "headers", "base_resp"].map(
+  [...codeKeys, ...statusKeys, ...textKeys, ...nestingKeys, ...waitKeys, "headers", "base_resp", "value"].map(
     (name) => [
       name,
       {
@@ -239,6 +241,9 @@ export const walkField = (value: object, key: string, seen: Seen, nesting = 0): 
   const content = property(value, key)
   if (name === "base_resp") {
     walkMiniMax(content, seen, nesting)
+  } else if (name === "value") {
+    // What a client could not read, because it is an error: a gateway's form of an error part.
+    if (Answer.isErrorPart(content)) walkPart(content, seen, nesting + 1)
   } else if (typeof content === "string") {
     if (meaning.code) addCode(name, content, seen)
     if (meaning.wait) seen.waits.push([name, content])

@@ -242,7 +242,11 @@ const quotingTags = new Set([
 /** What the error says itself, without its body. */
 const ownFacts = (error: unknown, name: string, isReason: boolean): Body.Seen => {
   const seen = Body.empty()
-  if (quoting.has(name) || (isReason && quotingTags.has(word(property(error, "_tag")) ?? ""))) return seen
+  if (quoting.has(name) || (isReason && quotingTags.has(word(property(error, "_tag")) ?? ""))) {
+    // What they could not read may be an error part after all.
+    Body.walkField(Object(error), "value", seen)
+    return seen
+  }
   const end = Answer.endOf(error)
   if (end !== undefined) seen.codes.push(end)
   if (isReason || isError(error)) {
@@ -260,7 +264,8 @@ const ownFacts = (error: unknown, name: string, isReason: boolean): Body.Seen =>
       return seen
     }
     seen.visited.add(error)
-    for (const key of ownKeys) Body.walkField(error, key, seen)
+    // Most of them are not there.
+    for (const key of ownKeys) if (isThere(property(error, key))) Body.walkField(error, key, seen)
     for (const key of keysOf(error, maxKeys)) {
       if (key.endsWith("Exception")) Body.walkField(error, key, seen)
     }

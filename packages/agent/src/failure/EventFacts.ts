@@ -69,7 +69,7 @@ const dataOf = (data: ReadonlyArray<string>, isError: boolean, parse: Parse): Re
 
 /** One of these stands in every part that has the shape of an error, or a filter's end. */
 const hint =
-  /"errors?"|"code"|"err(?:or_)?code"|"response\.failed"|"base_resp"|"success" ?: ?false|Exception"|(?:[sS]top|finish|block)_?[rR]eason" ?: ?"|"incomplete_details" ?: ?\{/i
+  /"errors?"|"code"|"err(?:or_)?(?:code|type)"|"response\.failed"|"base_resp"|"success" ?: ?false|Exception"|(?:[sS]top|finish|block)_?[rR]eason" ?: ?"|"incomplete_details" ?: ?\{/i
 
 type Parse = (text: string) => unknown
 

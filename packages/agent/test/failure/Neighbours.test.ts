@@ -69,7 +69,28 @@ const pairs: ReadonlyArray<readonly [status: number | undefined, message: string
   ],
   // Who may not use any model of an organisation.
   [400, "Organization Policy constraint constraints/x violated for projects/p", "Auth"],
-  [undefined, "Something went wrong", "Unknown"]
+  [undefined, "Something went wrong", "Unknown"],
+  // What ended, and undici's one word for a connection that did.
+  [undefined, "Agent run terminated due to an error", "Unknown"],
+  [undefined, "Stream error: terminated", "Network"],
+  [502, "upstream error: terminated", "Network"],
+  [500, "llama runner process has terminated: signal: killed", "ServerError"],
+  // Credits beside a wait, and without one.
+  [429, "Free usage exceeded, add credits or retry in 3 hours", "RateLimit"],
+  [429, "Your account is out of credits. Please add credits.", "Billing"],
+  // Slots of a server, and those that a form has.
+  [undefined, "all are busy, no slots available", "Overloaded"],
+  [400, "unknown field: slots is not available in this API", "Format"],
+  // A status that is passed on, and a body that is not what it should be.
+  [500, "bad response status code 500", "ServerError"],
+  [200, "bad response: no choices", "Format"],
+  // Not allowed to buy one model, and not allowed to ask.
+  [
+    403,
+    "Model access is denied: the role is not authorized to perform the required AWS Marketplace actions",
+    "ModelNotFound"
+  ],
+  [403, "User x is not authorized to perform: bedrock:InvokeModel on resource y", "Auth"]
 ]
 
 describe("words of one reason in a sentence of another", () => {

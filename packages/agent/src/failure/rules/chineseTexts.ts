@@ -46,7 +46,7 @@ export const chineseTexts: ReadonlyArray<Rule.Rule> = [
     "policy",
     "A content filter spoke.",
     [
-      "敏感(内容|词|信息)",
+      "敏感(内容|词|信息|话题)",
       "不安全(|或敏感)内容",
       "内容(安全|审核|审查|过滤)",
       "违规(内容|信息)",

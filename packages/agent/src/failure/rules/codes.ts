@@ -203,6 +203,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "engine_overloaded_error",
       "engine_overloaded",
       "server_overloaded",
+      "server_is_overloaded",
       "model_overloaded",
       "slow_down"
     ],
@@ -289,7 +290,8 @@ export const vagueCodes: ReadonlyArray<Rule.Rule> = [
       "limit_requests",
       "concurrency_limit_exceeded",
       "throttled",
-      "upstream_rate_limited"
+      "upstream_rate_limited",
+      "AppIdQpsOverFlowError"
     ],
     inText: true,
     reason: rateLimit

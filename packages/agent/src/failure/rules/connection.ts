@@ -57,7 +57,8 @@ export const connection: ReadonlyArray<Rule.Rule> = [
       "(pkix path|valid certification path)",
       "hostname/ip does not match certificate*",
       "wrong version number",
-      "http request to (an |)https (server|port)",
+      "first record does not look like a tls handshake",
+      "http request (was sent |)to (an |)https (server|port)",
       "server gave http response to https client"
     ],
     reason: permanentNetwork

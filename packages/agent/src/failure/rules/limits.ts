@@ -21,7 +21,9 @@ export const limits: ReadonlyArray<Rule.Rule> = [
       "budget (has been |)(exceeded|crossed|reached)",
       "billing hard limit",
       "key limit exceeded",
-      "enforced spend limit"
+      "enforced spend limit",
+      "with a higher (monthly |weekly |daily |total |)limit",
+      "set inference limit"
     ],
     unless: ["tokens per (minute|min|day)", "requests per (minute|min|day)"],
     reason: billing
@@ -88,13 +90,14 @@ export const limits: ReadonlyArray<Rule.Rule> = [
       "(free tier|trial|free quota)…(exhausted|expired|used up|ended|over)",
       "prepayment credits",
       "spending limit",
-      "requires (a |an |)(paid|active|purchased) (plan|subscription|balance)",
+      "(need|needs|require|requires) (a |an |)(paid|active|purchased)…(plan|subscription|balance)",
       "past due",
       "credit limit exceeded",
       "included credits"
     ],
     unless: [
       "rate limit (exceeded|reached)…free-models*",
+      "credits or (retry|try|wait)",
       "(no|without) (credit|credits|money|funds|charge) (was|were|has been|have been|will be) (charged|used|deducted|taken|consumed)"
     ],
     reason: billing
@@ -118,7 +121,9 @@ export const limits: ReadonlyArray<Rule.Rule> = [
       "too many connections",
       "(engine|server|service|model|system|upstream) (is |)(currently |temporarily |too |)(busy|saturated)",
       "(server|service|we are|we're) (is |)busy",
-      "no (healthy|available) (upstream|backend|instances|providers|servers|workers|replicas)",
+      "no (healthy|available|free|idle) (upstream|backend|instances|providers|servers|workers|replicas|slot|slots)",
+      "no (slot|slots|workers|instances|replicas|servers) (are |is |currently |)available",
+      "worker*…request limit reached",
       "model…(is |)(currently |)loading",
       "scaling up",
       "maximum pending requests exceeded",
@@ -154,7 +159,8 @@ export const rates: ReadonlyArray<Rule.Rule> = [
       "(reached|hit|exceeded) (your|the|its) (usage|message|request|rate|quota|limit|session|token)…(limit|quota|cap)",
       "(limit|quota) (will |)(be |)(reset|resets|resetting|replenished)",
       "quota (exceeded|exhausted|limit|reached|is exhausted|has been exceeded)",
-      "exceeded…quota",
+      "(exceeded|exhausted|used up)…(quota|allowance)",
+      "(free|your|plan|monthly|weekly|daily) usage exceeded",
       "out of (extra |)usage",
       "(reached|hit|exceeded) (your|the|its) (usage |)(limit|limits)",
       "limit…resets",

@@ -27,7 +27,7 @@ export const models: ReadonlyArray<Rule.Rule> = [
       "specified version does not exist",
       "not a chat model",
       "model…end of its life",
-      "unable to access model",
+      "unable to access (non-serverless |)model",
       "no healthy deployments",
       "not found the model",
       "model is not supported",
@@ -42,12 +42,18 @@ export const models: ReadonlyArray<Rule.Rule> = [
     unless: [
       "(tool|function|item|file|image|role|parameter|field|property) …not found",
       "(tool|function|item|file|parameter|field|property) * (does not exist|doesn't exist|not exist|is not available)",
-      "(invalid|missing|unexpected|unknown|unsupported) model (output|response|answer|reply|completion|result|state|error|input|parameter|parameters|setting|settings|argument|arguments|option|options|type|format)",
+      "(invalid|missing|unexpected|unknown|unsupported) model (output|response|answer|reply|completion|result|state|error|input|parameter|parameters|setting|settings|argument|arguments|option|options|type|format|architecture)",
       "too (long|large)",
       "tool_use",
       "overloaded",
       "prefill"
     ],
+    reason: modelNotFound
+  }),
+  Rule.text({
+    id: "model/manifest",
+    why: "Ollama's registry, or the folder of its models, has none of this name.",
+    phrases: ["manifest: file does not exist"],
     reason: modelNotFound
   }),
   Rule.text({
@@ -63,7 +69,7 @@ export const models: ReadonlyArray<Rule.Rule> = [
       "model…(not available|not enabled|not allowed|not accessible|not included)…(plan|account|organization|subscription|tier|team|region|key|user|country)",
       "use case details have not been submitted"
     ],
-    unless: ["not authorized to perform"],
+    unless: ["not authorized to perform: "],
     reason: modelNotFound
   })
 ]

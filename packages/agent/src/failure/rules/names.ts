@@ -70,7 +70,8 @@ export const names: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "name/aborted",
     why: "A signal ended the request.",
-    codes: ["AbortError", "APIUserAbortError", "CanceledError"],
+    codes: ["AbortError", "APIUserAbortError", "CanceledError", "ResponseAborted"],
+    inText: true,
     signal: "cause",
     reason: cancelled
   }),

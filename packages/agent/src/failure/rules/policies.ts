@@ -27,10 +27,11 @@ export const policies: ReadonlyArray<Rule.Rule> = [
       "(reason|finish_reason|stop_reason|finishreason|stopreason): (refusal|content_filter|content-filter|safety|recitation|prohibited_content)",
       "(blockreason|finishreason|block_reason|finish_reason)…(safety|recitation|prohibited_content|blocklist|content_filter)",
       "(moderation|guardrail) (intervened|flagged|blocked|required|failed|violation)",
-      "guardrail…(intervened|blocked|violation)",
+      "guardrail…(intervened|blocked|violation|checks failed|checks have failed)",
       "responsible ai",
       "unable to respond to this request",
       "requires moderation",
+      "(input|output) new_sensitive",
       "safety (reasons|settings|ratings|filters|system)"
     ],
     unless: [

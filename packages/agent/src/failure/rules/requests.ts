@@ -49,6 +49,8 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "(roles|messages)…alternat*",
       "(contents|messages|input|prompt|parts) (is not specified|is empty|are empty|cannot be empty|must not be empty|should not be empty)",
       "required following item",
+      "missing data required for",
+      "schema is (invalid|not valid)",
       "streaming is (strongly recommended|required)",
       "expected (toolresult|tooluse|last role)…",
       "tool call id was",
@@ -119,7 +121,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "cannot unmarshal",
       "failed to generate json"
     ],
-    unless: ["too (large|long)", "error decoding response body"],
+    unless: ["too (large|long)", "error decoding response body", "bad response status"],
     when: ({ status }) => status === undefined || status < 401 || status === 500,
     reason: badResponse
   })

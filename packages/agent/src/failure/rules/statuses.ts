@@ -39,8 +39,8 @@ export const statuses: ReadonlyArray<Rule.Rule> = [
   // A gateway without an origin (502, 503) is out of capacity as far as a caller can tell; 529 says so.
   status(
     "overloaded",
-    "No capacity, or no origin behind the gateway; 498 is Groq's.",
-    [498, 502, 503, 521, 529],
+    "No capacity, or no origin behind the gateway (521, 523 and 530 are Cloudflare's); 498 is Groq's.",
+    [498, 502, 503, 521, 523, 529, 530],
     overloaded
   )
 ]

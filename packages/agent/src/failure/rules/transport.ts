@@ -41,21 +41,37 @@ export const timeLimits: ReadonlyArray<Rule.Rule> = [
   })
 ]
 
-/** What the operating system or gRPC says of an address, even inside a 503 or a sentence about time limits. */
+/** What the operating system, gRPC or nginx says of a connection, even inside a 503 or a sentence about time limits. */
 export const unreachable: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "transport/unreachable",
-    why: "The address could not be resolved, routed or connected to.",
+    why: "The address could not be resolved, routed or connected to, or who was there hung up on a gateway.",
     phrases: [
       "failed to connect to all addresses",
       "cannot assign requested address",
       "(temporary failure in name resolution|name or service not known|nodename nor servname|no such host)",
       "no route to host",
-      "all connection attempts failed"
+      "all connection attempts failed",
+      "prematurely closed connection",
+      "disconnected without sending a response",
+      "connection reset"
     ],
     reason: network
-  })
+  }),
+  Rule.rule(
+    {
+      id: "transport/terminated",
+      why: "All that undici says of a connection that broke in the middle; in a sentence it is anything that ended.",
+      reason: network
+    },
+    "text",
+    ({ text }) => (terminated.test(text) ? "terminated" : undefined),
+    ["terminated"]
+  )
 ]
+
+/** A message of its own, or a part of one: "TypeError: terminated", "Stream error: terminated (caused by …)". */
+const terminated = /(?:^|[:"'({] ?)terminated(?:$|["',;:)}]| ?[(|]| at |\.(?: |$))/
 
 export const transport: ReadonlyArray<Rule.Rule> = [
   Rule.text({
@@ -127,12 +143,8 @@ export const transport: ReadonlyArray<Rule.Rule> = [
     id: "transport/fetch",
     why: "The general sentences of fetch: something on the way broke.",
     phrases: [
-      "(fetch failed|failed to fetch|terminated|networkerror|network error|network failure|network request failed|network connection|network issue|load failed|error sending request|network problem)",
+      "(fetch failed|failed to fetch|networkerror|network error|network failure|network request failed|network connection|network issue|load failed|error sending request|network problem)",
       "network…(lost|offline|changed|error)"
-    ],
-    unless: [
-      "(runner|process|worker|container|llama|server) (process |)(has |was |)(been |)terminated",
-      "exit (status|code)"
     ],
     reason: network
   }),
