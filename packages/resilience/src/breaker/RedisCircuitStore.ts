@@ -24,12 +24,12 @@
  * ```
  */
 import type { Duration, Scope } from "effect"
-import { Clock, Context, Data, Deferred, Effect, Exit, Fiber, Layer, Queue, Semaphore } from "effect"
+import { Cause, Clock, Context, Data, Deferred, Effect, Exit, Fiber, Layer, Queue, Semaphore } from "effect"
 import { Redis } from "effect/persistence"
 import * as Check from "../Options.ts"
 import * as Backoff from "../retry/Backoff.ts"
 import * as Counts from "./CircuitCounts.ts"
-import type { Cause, CircuitState, Ended } from "./CircuitState.ts"
+import type { Cause as Opened, CircuitState, Ended } from "./CircuitState.ts"
 import * as State from "./CircuitState.ts"
 import type { Answer, Asked, Breaker, Change, CircuitStore, SharedCircuits } from "./CircuitStore.ts"
 import type { Record, Reply, Request, Seed } from "./RedisScript.ts"
@@ -206,7 +206,13 @@ const attach = <E>(
         const { gained, lost } = handover(before, after)
         const request: Request =
           gained !== undefined
-            ? { op: "hold", holder: gained, lease: holdLease, generation: after.generation }
+            ? {
+                op: "hold",
+                holder: gained,
+                lease: holdLease,
+                generation: after.generation,
+                notBefore: Math.max(0, after.notBefore - now)
+              }
             : lost !== undefined
               ? { op: "release", holder: lost, generation: after.generation }
               : {
@@ -279,7 +285,8 @@ const attach = <E>(
 
     const renewHolds = Effect.forEach(
       [...holds].flatMap(([circuit, own]) => [...own].map((holder) => [circuit, holder] as const)),
-      ([circuit, holder]) => ask(circuit, { op: "hold", holder, lease: holdLease, generation: 0 }),
+      ([circuit, holder]) =>
+        ask(circuit, { op: "hold", holder, lease: holdLease, generation: 0, notBefore: 0 }),
       { discard: true }
     )
 
@@ -360,15 +367,26 @@ const attach = <E>(
     yield* Effect.forkScoped(Effect.forever(connect))
     yield* Effect.forkScoped(Effect.forever(Effect.andThen(sync, Effect.raceFirst(pause, Queue.take(wake)))))
 
-    /** Gives undefined, soon, where the store does not answer. Tells the breaker what the store knows. */
-    const tryAsk = (circuit: string, request: Request): Effect.Effect<Answer | undefined> =>
+    /**
+     * Tells the breaker what the store knows. A store that is only slow is not down: a busy moment must not make each
+     * process probe for itself.
+     */
+    const tryAsk = (circuit: string, request: Request): Effect.Effect<Answer | "slow" | "down"> =>
       up
         ? Effect.matchCauseEffect(ask(circuit, request), {
-            onFailure: () => Effect.as(report("down", "Redis does not answer"), undefined),
+            onFailure: (cause) => {
+              const isSlow = cause.reasons.some(
+                (reason) => Cause.isFailReason(reason) && Cause.isTimeoutError(reason.error)
+              )
+              if (!isSlow) return Effect.as(report("down", "Redis does not answer"), "down" as const)
+              // If it is more than slow, the next round will say so.
+              Queue.offerUnsafe(wake, undefined)
+              return Effect.succeed("slow" as const)
+            },
             onSuccess: ({ done, generation, state }) =>
               Effect.as(adoptState(circuit, state), { granted: done, generation })
           })
-        : Effect.succeed(undefined)
+        : Effect.succeed("down")
 
     /** Asks in a fiber of its own, which nobody's interruption ends. */
     const inBackground = <A>(
@@ -406,26 +424,30 @@ const attach = <E>(
         Queue.offerUnsafe(wake, undefined)
       },
       admit: (circuit, holder, state) =>
-        Effect.flatMap(monotonic, (now) =>
-          inBackground(
-            tryAsk(circuit, {
-              op: "probe",
-              holder,
-              lease: policy.probeLimit,
-              permits: policy.permits,
-              outOf: policy.outOf,
-              seed: seedOf(state, now)
-            }),
+        Effect.flatMap(monotonic, (now) => {
+          const question = tryAsk(circuit, {
+            op: "probe",
+            holder,
+            lease: policy.probeLimit,
+            permits: policy.permits,
+            outOf: policy.outOf,
+            seed: seedOf(state, now)
+          })
+          const notGranted: Answer = { granted: false, generation: state.generation }
+          return inBackground(
+            Effect.map(question, (told) =>
+              told === "down" ? undefined : told === "slow" ? notGranted : told
+            ),
             (answer) =>
               answer?.granted === true
                 ? tryAsk(circuit, settled(holder, answer.generation, { outcome: "ignored" }, 0))
                 : Effect.void
           )
-        ),
+        }),
       settle: (circuit, { holder = "", generation }, ended, state, draw) => {
         const backoff = Backoff.delay(policy.open, state.openings + 1, state.backoff, draw)
         const question = tryAsk(circuit, settled(holder, generation, ended, backoff))
-        return inBackground(Effect.map(question, (told) => told !== undefined))
+        return inBackground(Effect.map(question, (told) => typeof told === "object"))
       },
       sync
     }
@@ -466,7 +488,7 @@ const toState = (record: Record, shift: number): CircuitState => {
       return { ...base, phase: record.phase, counts: Counts.empty }
     case "open":
       // Written by a process of ours.
-      return { ...base, phase: record.phase, until: record.until + shift, cause: record.cause as Cause }
+      return { ...base, phase: record.phase, until: record.until + shift, cause: record.cause as Opened }
     case "half-open": {
       const leases = Object.entries(record.leases).map(([holder, until]) => ({
         holder,

@@ -55,7 +55,14 @@ export type Request =
       readonly lasted: number
       readonly notBefore: number
     }
-  | { readonly op: "hold"; readonly holder: string; readonly lease: number; readonly generation: number }
+  | {
+      readonly op: "hold"
+      readonly holder: string
+      readonly lease: number
+      readonly generation: number
+      /** What this process was told to wait: it outlasts the isolation. */
+      readonly notBefore: number
+    }
   | { readonly op: "release"; readonly holder: string; readonly generation: number }
   | {
       readonly op: "probe"
@@ -211,6 +218,7 @@ end
 if ask.op == 'hold' then
   if record.phase ~= 'isolated' then enter('isolated') end
   record.holds[ask.holder] = now + ask.lease
+  if ask.notBefore > 0 then record.notBefore = math.max(record.notBefore, math.ceil(now + ask.notBefore)) end
   return save(1)
 end
 

@@ -132,7 +132,10 @@ export interface Service {
   readonly ask: (name: string) => Effect.Effect<Status>
   /** Declares a session dead, for what is told and need not be asked: an exit event, a closed socket. */
   readonly died: (name: string, reason: string) => Effect.Effect<void>
-  /** Waits until calls may be made; fails when the session dies. It wakes by itself and asks nobody. */
+  /**
+   * Waits until calls may be made: until a registered name is healthy, or any other lets a call through to find out.
+   * Fails when the session dies. It wakes by itself and asks nobody.
+   */
   readonly awaitHealthy: (name: string) => Effect.Effect<void, SessionDead>
   readonly status: (name: string) => Effect.Effect<Status>
   readonly list: Effect.Effect<ReadonlyArray<Status>>
@@ -419,7 +422,12 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
           return Effect.fail(new SessionDead({ connection: name, reason: death.reason }))
         }
         if (!HealthWindow.isUnhealthy(window, now)) return announce(watched, clock)
-        const aged = Effect.sleep(Duration.millis(window.unhealthyUntil - now))
+        // Nobody asks about a name that is not registered: a call will find out, as soon as one is let through.
+        const [admission] = Connection.admit(watched.spec, watched.state, now)
+        const isAsked = watched.token !== undefined
+        if (!isAsked && admission._tag === "Admitted") return Effect.void
+        const wait = isAsked || admission._tag !== "Refused" ? window.unhealthyUntil - now : admission.wait
+        const aged = Effect.sleep(Duration.millis(wait))
         return Effect.flatMap(Effect.raceFirst(watched.changed, aged), () => awaitHealthy(name))
       })
 

@@ -22,9 +22,17 @@ describe.skipIf(RedisServer.missing !== undefined)("over Redis", () => {
 
   it("random commands, against the model", { timeout: 110_000 }, async () => {
     const real = RedisStore.make(server)
-    const { commands } = await runModel(serviceOver({ layer: real.layer, quiet: real.quiet }), {
+    const { transitions } = await runModel(serviceOver({ layer: real.layer, quiet: real.quiet }), {
       commands: 10_000
     })
-    assert.isAtLeast(commands, 2_000)
+    for (const change of [
+      "closed>open",
+      "open>half-open",
+      "half-open>open",
+      "half-open>closed",
+      "isolated>closed"
+    ]) {
+      assert.isAbove(transitions.get(change) ?? 0, 0, change)
+    }
   })
 })

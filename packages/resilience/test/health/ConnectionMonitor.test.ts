@@ -394,6 +394,7 @@ describe("awaitHealthy", () => {
   it.effect("wakes at the recovery, all who wait", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
+        yield* monitor.register("api", { interval: "1 hour" })
         yield* recordAll(monitor, "api", threeFailures)
         const waiting = yield* Effect.forEach([1, 2], () =>
           Effect.forkChild(monitor.awaitHealthy("api"), { startImmediately: true })
@@ -408,9 +409,24 @@ describe("awaitHealthy", () => {
     )
   )
 
+  it.effect("of a name that nobody asks about, it ends when a call is let through", () =>
+    watching()((monitor) =>
+      Effect.gen(function* () {
+        yield* recordAll(monitor, "api", threeFailures)
+        const fiber = yield* Effect.forkChild(monitor.awaitHealthy("api"), { startImmediately: true })
+        yield* TestClock.adjust("9999 millis")
+        assert.isUndefined(fiber.pollUnsafe())
+        yield* TestClock.adjust("1 millis")
+        yield* Fiber.join(fiber)
+        yield* monitor.check("api")
+      })
+    )
+  )
+
   it.effect("wakes when the failures have left the window, without polling", () =>
     watching()((monitor, events) =>
       Effect.gen(function* () {
+        yield* monitor.register("api", { interval: "1 hour" })
         yield* recordAll(monitor, "api", threeFailures)
         const fiber = yield* Effect.forkChild(monitor.awaitHealthy("api"), { startImmediately: true })
         yield* TestClock.adjust("299999 millis")
