@@ -418,6 +418,19 @@ describe.skipIf(RedisServer.missing !== undefined)("Redis comes and goes", () =>
   )
 })
 
+/** A connection whose scripts answer only after `wait`. */
+const answering = (server: RedisServer.RedisServer, wait: () => Effect.Effect<void>) =>
+  Layer.effect(
+    Redis.Redis,
+    Effect.map(Redis.Redis, (redis) => ({
+      ...redis,
+      eval:
+        (script) =>
+        (...params) =>
+          Effect.tap(redis.eval(script)(...params), () => wait())
+    }))
+  ).pipe(Layer.provide(connection(server)))
+
 /** Opens with the first failure for ten seconds, and closes with the first success. */
 const quick: CircuitBreaker.Options = {
   trip: { consecutive: { failures: 1 } },
@@ -485,16 +498,7 @@ describe.skipIf(RedisServer.missing !== undefined)("Redis that forgets, is late,
       const server = yield* RedisServer.running
       const gate = yield* Deferred.make<void>()
       let held = false
-      const late = Layer.effect(
-        Redis.Redis,
-        Effect.map(Redis.Redis, (redis) => ({
-          ...redis,
-          eval:
-            (script) =>
-            (...params) =>
-              Effect.tap(redis.eval(script)(...params), () => (held ? Deferred.await(gate) : Effect.void))
-        }))
-      ).pipe(Layer.provide(connection(server)))
+      const late = answering(server, () => (held ? Deferred.await(gate) : Effect.void))
       const [a, b] = [
         yield* connect({ redis: connection(server) }, quick),
         yield* connect({ redis: late }, quick)
@@ -532,16 +536,7 @@ describe.skipIf(RedisServer.missing !== undefined)("Redis that forgets, is late,
         const server = yield* RedisServer.running
         const gate = yield* Deferred.make<void>()
         let held = false
-        const slow = Layer.effect(
-          Redis.Redis,
-          Effect.map(Redis.Redis, (redis) => ({
-            ...redis,
-            eval:
-              (script) =>
-              (...params) =>
-                Effect.tap(redis.eval(script)(...params), () => (held ? Deferred.await(gate) : Effect.void))
-          }))
-        ).pipe(Layer.provide(connection(server)))
+        const slow = answering(server, () => (held ? Deferred.await(gate) : Effect.void))
         const { breaker, sync } = yield* connect({ redis: slow }, quick)
         yield* until(sync)
         yield* Effect.exit(breaker.execute("api")(fail))
