@@ -45,21 +45,14 @@ import * as Backoff from "./Backoff.ts"
 import * as Deadline from "./Deadline.ts"
 import { RetryBudget } from "./RetryBudget.ts"
 import type { RetryEvent, Stopped } from "./RetryEvent.ts"
+import type { Ledger, Rules, Verdict } from "./RetryState.ts"
+import { afterFailure, afterRefusal, start } from "./RetryState.ts"
+
+export type { Verdict } from "./RetryState.ts"
 
 // -----------------------------------------------------------------------------
 // Model
 // -----------------------------------------------------------------------------
-
-/** What to do about a failure. */
-export type Verdict<Class extends string = string> =
-  | { readonly retry: false }
-  | {
-      readonly retry: true
-      /** For limits by class. Default: "failure". */
-      readonly class?: Class | undefined
-      /** When the server wants to be asked again. 0 is now; what is no duration counts as nothing said. */
-      readonly retryAfter?: Duration.Input | undefined
-    }
 
 /** It would fail again. */
 export const stop: Verdict<never> = { retry: false }
@@ -346,14 +339,11 @@ export { retryEffect as with }
 
 const module = "Retry"
 
-interface Settings {
+interface Settings extends Rules {
   readonly classify: (error: unknown) => Verdict
-  readonly limits: AttemptLimits.AttemptLimits
-  readonly backoff: Backoff.Backoff
-  readonly hint: Backoff.HintRule
   readonly deadline: Duration.Duration | undefined
   readonly budget: boolean
-  readonly breaker: { readonly [Field in keyof Breaker]-?: NonNullable<Breaker[Field]> } | undefined
+  readonly breaker: (Pick<Breaker, "circuit"> & { readonly classify: CircuitBreaker.Classify }) | undefined
   readonly name: string | undefined
 }
 
@@ -378,7 +368,11 @@ const read = (options: Options<unknown> = {}): Settings => {
     hint: hintOf(options),
     deadline: deadline === undefined ? undefined : Check.duration(module, "deadline", deadline),
     budget: Check.flag(module, "budget", budget),
-    breaker: breaker && aroundOf(breaker, judge),
+    breaker: breaker && { circuit: breaker.circuit, classify: breaker.classify ?? forCircuit(judge) },
+    whenRefused: Check.oneOf(module, "breaker.whenRefused", breaker?.whenRefused ?? defaults.whenRefused, [
+      "fail",
+      "wait"
+    ]),
     name
   }
 }
@@ -414,15 +408,6 @@ const hintOf = ({ retryAfter, maxRetryAfter, retryAfterJitter }: Options<unknown
   }
 }
 
-const aroundOf = (breaker: Breaker, judge: (error: unknown) => Verdict): Settings["breaker"] => ({
-  circuit: breaker.circuit,
-  classify: breaker.classify ?? forCircuit(judge),
-  whenRefused: Check.oneOf(module, "breaker.whenRefused", breaker.whenRefused ?? defaults.whenRefused, [
-    "fail",
-    "wait"
-  ])
-})
-
 /** What would fail again says nothing about who is called; what passes does, and when it wants to be asked again. */
 const forCircuit =
   (judge: (error: unknown) => Verdict): CircuitBreaker.Classify =>
@@ -436,97 +421,12 @@ const forCircuit =
       : { counts: "ignored" }
   }
 
-/** What one call has spent so far. */
-interface Ledger {
-  /** Attempts that failed, by class. */
-  readonly failed: AttemptLimits.State
-  /** What the last attempt failed with, if there was one. */
-  readonly failure: unknown
-  /** Refusals of the circuit in a row. */
-  readonly refusals: number
-  /** The last wait of the formula, for decorrelated jitter. */
-  readonly previous: number | undefined
-}
-
-const start: Ledger = { failed: AttemptLimits.initial, failure: undefined, refusals: 0, previous: undefined }
-
 /** One call, which is also its identity for its circuit. */
 interface Call {
   /** Whether the attempt got through the circuit. */
   ran: boolean
   /** Whether the call has paid into the retry budget. */
   paid: boolean
-}
-
-/** What a decision needs from outside. */
-interface Surroundings {
-  /** Milliseconds to the deadline. */
-  readonly left: number
-  /** Of chance, in [0, 1). */
-  readonly draw: number
-}
-
-type Decision =
-  | { readonly stopped: Stopped; readonly ledger: Ledger }
-  | {
-      readonly stopped: undefined
-      readonly ledger: Ledger
-      /** Milliseconds. */
-      readonly wait: number
-      readonly class?: string | undefined
-    }
-
-/** What follows a failed attempt; `started`: of a stream that had begun. */
-const afterFailure = (
-  { limits, backoff, hint }: Settings,
-  before: Ledger,
-  failure: unknown,
-  verdict: Verdict,
-  started: boolean,
-  { left, draw }: Surroundings
-): Decision => {
-  const name = (verdict.retry ? verdict.class : undefined) ?? "failure"
-  const [limit, failed] = AttemptLimits.next(limits, before.failed, name)
-  const ledger: Ledger = { ...before, failed, failure, refusals: 0 }
-  if (!verdict.retry) return { stopped: "not-retryable", ledger }
-  if (started) return { stopped: "started", ledger }
-  if (limit._tag === "Denied") return { stopped: "attempts", ledger }
-  const delay = Backoff.delay(backoff, failed.total, before.previous, draw)
-  const wait = Backoff.withHint(hint, delay, millisOf(verdict.retryAfter), draw)
-  if (wait._tag === "TooLong") return { stopped: "retry-after", ledger }
-  if (wait.millis >= left) return { stopped: "deadline", ledger }
-  return {
-    stopped: undefined,
-    ledger: { ...ledger, previous: delay },
-    wait: wait.millis,
-    class: verdict.class
-  }
-}
-
-/** What follows a refusal of the circuit, which is no attempt. */
-const afterRefusal = (
-  { backoff, breaker }: Settings,
-  before: Ledger,
-  { retryAfter }: CircuitRefused,
-  { left, draw }: Surroundings
-): Decision => {
-  const refusals = before.refusals + 1
-  const ledger: Ledger = { ...before, refusals }
-  if (breaker?.whenRefused !== "wait") return { stopped: "refused", ledger }
-  const wait =
-    retryAfter === undefined
-      ? Backoff.delay(backoff, refusals, undefined, draw)
-      : // Timers cut fractions off, and would wake it just before it is let through.
-        Math.ceil(Duration.toMillis(retryAfter))
-  return wait >= left ? { stopped: "deadline", ledger } : { stopped: undefined, ledger, wait }
-}
-
-/** A server's wait in milliseconds. Nonsense from a server must not become a defect of ours. */
-const millisOf = (retryAfter: Duration.Input | undefined): number | undefined => {
-  if (retryAfter === undefined || Number.isNaN(retryAfter)) return undefined
-  return Option.getOrUndefined(
-    Option.map(Duration.fromInput(retryAfter), (said) => Math.max(0, Duration.toMillis(said)))
-  )
 }
 
 /** What `classify` says, or what it died of. */
