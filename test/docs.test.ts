@@ -6,43 +6,50 @@ import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { Duration } from "effect"
 import { assert, it } from "vitest"
-import { RecoveryPolicy } from "@outlast/agent"
-
-const file = fileURLToPath(new URL("../docs/failures.md", import.meta.url))
+import { Presets, RecoveryPolicy } from "@outlast/agent"
 
 const backoffOf = ({ then, attempts, backoff }: RecoveryPolicy.Row): string =>
   then === "retry" && attempts > 1 && backoff._tag === "Exponential"
     ? `${attempts}: ${Duration.format(backoff.initial)} ×${backoff.factor}, cap ${Duration.format(backoff.cap)}`
     : then
 
-const cooldownOf = ({ cooldown, retryAfter }: RecoveryPolicy.Row): string => {
+const cooldownOf = ({ cooldown }: RecoveryPolicy.Row): string => {
   if (cooldown === undefined) return "none"
   if (cooldown.initial === "forever") return `${cooldown.scope}: until reset`
   const first = Duration.format(cooldown.initial)
   const cap = Duration.format(cooldown.cap)
   const length = first === cap ? first : `${first} ×${cooldown.factor}, cap ${cap}`
-  return `${cooldown.scope}: ${retryAfter === "not-before" ? "what the server says, else " : ""}${length}`
+  return `${cooldown.scope}: ${cooldown.retryAfter === "not-before" ? "what the server says, else " : ""}${length}`
 }
 
-it("docs/failures.md has the rows of the default policy", () => {
-  const rows = Object.entries<RecoveryPolicy.Row>(RecoveryPolicy.interactive.rows).map(
-    ([name, row]) =>
-      `| ${name} | ${backoffOf(row)} | ${cooldownOf(row)} | ${row.worthWaiting ? "yes" : "no"} |`
-  )
-  const table = [
+const tableOf = (policy: RecoveryPolicy.RecoveryPolicy<string>): string =>
+  [
     "| class | attempts here | cooldown | worth waiting for |",
     "|---|---|---|---|",
-    ...rows
+    ...Object.entries(policy.rows).map(
+      ([name, row]) =>
+        `| ${name} | ${backoffOf(row)} | ${cooldownOf(row)} | ${row.worthWaiting ? "yes" : "no"} |`
+    )
   ].join("\n")
-  const text = readFileSync(file, "utf8")
-  assert.match(text, /<!-- policy -->/)
-  const wanted = text.replace(
-    /<!-- policy -->[\s\S]*<!-- \/policy -->/,
-    `<!-- policy -->\n\n${table}\n\n<!-- /policy -->`
-  )
-  if (process.env["UPDATE_DOCS"] === "1") writeFileSync(file, wanted)
-  else assert.strictEqual(plain(text), plain(wanted))
-})
+
+/** Document, mark of the table in it, policy. */
+const tables: ReadonlyArray<readonly [string, string, RecoveryPolicy.RecoveryPolicy<string>]> = [
+  ["failures.md", "policy", RecoveryPolicy.interactive],
+  ...Object.entries(Presets).map(([name, { policy }]) => ["presets.md", name, policy] as const)
+]
+
+for (const [doc, mark, policy] of tables) {
+  it(`docs/${doc} has the rows of its policy: ${mark}`, () => {
+    const file = fileURLToPath(new URL(`../docs/${doc}`, import.meta.url))
+    const text = readFileSync(file, "utf8")
+    const [open, close] = [`<!-- ${mark} -->`, `<!-- /${mark} -->`]
+    assert.include(text, open)
+    const [before = "", rest = ""] = text.split(open)
+    const wanted = `${before}${open}\n\n${tableOf(policy)}\n\n${close}${rest.split(close)[1]}`
+    if (process.env["UPDATE_DOCS"] === "1") writeFileSync(file, wanted)
+    else assert.strictEqual(plain(text), plain(wanted))
+  })
+}
 
 /** Whose code blocks are quoted from where they are run. */
 const quotes: Readonly<Record<string, string>> = {

@@ -67,8 +67,13 @@ const consumed = (first: ProviderModel.TargetSpec, second: ProviderModel.TargetS
     return {
       text: yield* Ref.get(seen),
       blocks: parts.filter((part) => part.type === "text-start" || part.type === "text-end").length,
+      // Circuits tell of failures in their own time.
       events: events.flatMap((event) =>
-        event._tag === "SeamRepaired" ? [`${event._tag} ${event.removed}`] : [event._tag]
+        event._tag.startsWith("Circuit")
+          ? []
+          : event._tag === "SeamRepaired"
+            ? [`${event._tag} ${event.removed}`]
+            : [event._tag]
       )
     }
   })
@@ -121,6 +126,7 @@ describe("a cut answer whose continuation repeats itself", () => {
           "AttemptFailed",
           "CooldownOpened",
           "AnswerContinued",
+          "ModelChanged",
           `SeamRepaired ${remark.length + 40}`,
           "CallSucceeded"
         ]

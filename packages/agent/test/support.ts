@@ -41,8 +41,8 @@ export const recording = () => {
   const events: Array<FailoverEvent.FailoverEvent> = []
   const layer = ResilienceEvents.layerHandler((event) =>
     Effect.sync(() => {
-      // Only the failover publishes in these tests.
-      events.push(event as FailoverEvent.FailoverEvent)
+      // Beside the failover only its circuits publish in these tests.
+      if (!event._tag.startsWith("Circuit")) events.push(event as FailoverEvent.FailoverEvent)
     })
   )
   const of = <Tag extends FailoverEvent.FailoverEvent["_tag"]>(tag: Tag) =>

@@ -1,6 +1,8 @@
 import { Duration } from "effect"
 import { assert, describe, it } from "vitest"
 import { FailoverReason, ProviderFailure, RecoveryPolicy } from "@outlast/agent"
+import type { Preset } from "outlast/explain/Preset"
+import { presetNames, presets } from "outlast/explain/Preset"
 import * as Rehearsal from "outlast/explain/Rehearsal"
 import { outlast } from "./process.ts"
 
@@ -61,6 +63,48 @@ describe("a rehearsal", () => {
   })
 })
 
+describe("a rehearsal of a preset", () => {
+  const two = { keys: 1, models: 2 }
+  const rateLimit = new FailoverReason.RateLimit()
+  const asked = (steps: ReadonlyArray<Rehearsal.Step>) =>
+    steps.flatMap((step) => (step._tag === "Attempt" ? [`${step.at} ${step.target.slice(-13, -6)}`] : []))
+  const rehearsed = (preset: Preset, reason: FailoverReason.FailoverReason, shape = two) =>
+    Rehearsal.run(presets[preset], failure(reason, "20 seconds"), "acme", shape)
+
+  it("moves on as the preset does", () => {
+    const last = (preset: Preset) => asked(rehearsed(preset, rateLimit)).find((line) => /model-2/.test(line))
+    assert.strictEqual(last("codebuddy"), "4500 model-2")
+    assert.strictEqual(last("decision037"), "15000 model-2")
+    assert.isUndefined(last("s11"))
+    assert.strictEqual(last("nexo"), "80000 model-2")
+    assert.strictEqual(last("claw0"), "0 model-2")
+  })
+
+  it("counts for a target, where the policy does", () => {
+    const at = (name: string) => [0, 1_000, 3_000, 7_000, 15_000, 31_000].map((ms) => `${ms} ${name}`)
+    const network = new FailoverReason.Network()
+    assert.deepStrictEqual(asked(rehearsed("decision037", network, one)), at("model-1"))
+  })
+
+  it("meets the circuit that its own failures open", () => {
+    const steps = rehearsed("decision037", rateLimit, one)
+    assert.lengthOf(attempts(steps), 5)
+    assert.deepInclude(steps.at(-2), {
+      _tag: "Refused",
+      at: 15_000,
+      circuit: "https://acme.example",
+      length: 300_000
+    })
+    assert.match(steps.map(Rehearsal.lineOf).join("\n"), /circuit https:\/\/acme\.example is open for 5m/)
+  })
+
+  it("says why it ends where it may not go elsewhere", () => {
+    const end = (preset: Preset) => rehearsed(preset, new FailoverReason.ContextOverflow({})).at(-1)
+    assert.deepInclude(end("s11"), { why: "it is not taken to another target" })
+    assert.deepInclude(end("claw0"), { why: "no target has a larger window" })
+  })
+})
+
 describe("outlast explain", { timeout: 60_000 }, () => {
   const parts = ["explain", "--status", "503", "--provider", "openai", "--header", "Retry-After: 20"]
 
@@ -89,6 +133,15 @@ describe("outlast explain", { timeout: 60_000 }, () => {
       "chains[0].steps[1].at": 20_000
     })
     assert.lengthOf(Object(found).chains, 1)
+  })
+
+  it("knows every preset by its name", async () => {
+    assert.includeMembers([...presetNames], ["codebuddy", "decision037", "s11", "nexo", "claw0"])
+    const run = await outlast([...parts, "--preset", "codebuddy"])
+    assert.strictEqual(run.exitCode, 0, run.stderr)
+    assert.include(run.stdout, "Policy codebuddy, if every attempt fails like this, and at once:")
+    assert.include(run.stdout, "class overloaded: up to 3 attempts at one target, then another target")
+    assert.match(run.stdout, /cooldown of the endpoint for 2m/)
   })
 
   it("reads an error from standard input", async () => {

@@ -12,9 +12,11 @@
 import type { AnthropicLanguageModelOptions } from "@ai-sdk/anthropic"
 import { createAnthropic } from "@ai-sdk/anthropic"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
-import * as AiSdk from "./AiSdk.ts"
+import * as Target from "./aisdk/Target.ts"
+import { thinkingOff } from "./aisdk/Thinking.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
+import * as Dialects from "./Dialects.ts"
 import * as Endpoint from "./Endpoint.ts"
 
 export const defaults = {
@@ -27,13 +29,17 @@ export type Options = VendorOptions<AnthropicLanguageModelOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
   const baseURL = Endpoint.normalize("Anthropic baseUrl", options.baseUrl ?? defaults.baseUrl)
-  return AiSdk.model({
-    ...options,
-    provider: "anthropic",
-    model: modelId,
-    endpoint: baseURL,
-    keys: options.keys ?? defaults.keys,
-    providerOptions: namespaced("anthropic", options.providerOptions),
-    create: (key) => createAnthropic({ ...keyed(key, "x-api-key"), baseURL, ...fetched(options) })(modelId)
-  })
+  return Target.make(
+    {
+      ...options,
+      provider: "anthropic",
+      model: modelId,
+      endpoint: baseURL,
+      keys: options.keys ?? defaults.keys,
+      providerOptions: namespaced("anthropic", options.providerOptions),
+      create: (key) => createAnthropic({ ...keyed(key, "x-api-key"), baseURL, ...fetched(options) })(modelId)
+    },
+    { toolFiles: "result", fit: thinkingOff },
+    Dialects.anthropic
+  )
 }

@@ -8,7 +8,7 @@
  *
  * It is not complete and it ages: `extend` adds and replaces entries, and every target takes `info`.
  */
-import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
+import type { Capabilities, ModelInfo } from "@outlast/agent/failover/ModelInfo"
 import { anthropic } from "./catalogue/anthropic.ts"
 import { google } from "./catalogue/google.ts"
 import { openai } from "./catalogue/openai.ts"
@@ -17,22 +17,7 @@ import { others } from "./catalogue/others.ts"
 /** The day on which the entries were collected. */
 export const asOf = "2026-11-21"
 
-/** Habits that differ from model to model. What is absent is not known. */
-export interface Capabilities {
-  readonly tools?: boolean | undefined
-  /** Takes images as input. */
-  readonly images?: boolean | undefined
-  /** Continues a conversation that ends with a message of the assistant. */
-  readonly prefill?: boolean | undefined
-  /** Can be made to call a tool. */
-  readonly forcedTools?: boolean | undefined
-  /** Takes temperature and its like. */
-  readonly sampling?: boolean | undefined
-  /** The modes of thinking that it can be set to. */
-  readonly thinking?: ReadonlyArray<"enabled" | "adaptive" | "between_tools" | "disabled"> | undefined
-  /** Its thinking is valid only behind the very messages, system prompt and tools that it followed. */
-  readonly bindsThinking?: boolean | undefined
-}
+export type { Capabilities }
 
 export interface CatalogueEntry extends ModelInfo {
   readonly provider: string

@@ -10,9 +10,10 @@
 import type { GoogleLanguageModelOptions } from "@ai-sdk/google"
 import { createGoogle } from "@ai-sdk/google"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
-import * as AiSdk from "./AiSdk.ts"
+import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
+import * as Dialects from "./Dialects.ts"
 import * as Endpoint from "./Endpoint.ts"
 
 export const defaults = {
@@ -25,13 +26,18 @@ export type Options = VendorOptions<GoogleLanguageModelOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
   const baseURL = Endpoint.normalize("Google baseUrl", options.baseUrl ?? defaults.baseUrl)
-  return AiSdk.model({
-    ...options,
-    provider: "google",
-    model: modelId,
-    endpoint: baseURL,
-    keys: options.keys ?? defaults.keys,
-    providerOptions: namespaced("google", options.providerOptions),
-    create: (key) => createGoogle({ ...keyed(key, "x-goog-api-key"), baseURL, ...fetched(options) })(modelId)
-  })
+  return Target.make(
+    {
+      ...options,
+      provider: "google",
+      model: modelId,
+      endpoint: baseURL,
+      keys: options.keys ?? defaults.keys,
+      providerOptions: namespaced("google", options.providerOptions),
+      create: (key) =>
+        createGoogle({ ...keyed(key, "x-goog-api-key"), baseURL, ...fetched(options) })(modelId)
+    },
+    { toolFiles: "result" },
+    Dialects.google
+  )
 }

@@ -13,6 +13,7 @@ import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
+import * as Dialects from "./Dialects.ts"
 import * as Endpoint from "./Endpoint.ts"
 
 export const defaults = {
@@ -34,7 +35,8 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
       providerOptions: namespaced("openai", providerOptions),
       create: (key) => client(key).responses(modelId)
     },
-    { toolFiles: "result", strictSchemas: "openai" }
+    { toolFiles: "result", strictSchemas: "openai" },
+    Dialects.responses
   )
 }
 
@@ -46,7 +48,8 @@ export const chatModel = (modelId: string, options: ChatOptions = {}): TargetSpe
       providerOptions: namespaced("openai", options.providerOptions),
       create: (key) => client(key).chat(modelId)
     },
-    { toolFiles: "user-message", strictSchemas: "openai" }
+    { toolFiles: "user-message", strictSchemas: "openai" },
+    Dialects.chat
   )
 }
 

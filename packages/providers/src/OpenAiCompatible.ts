@@ -16,6 +16,7 @@ import type { Schema } from "effect"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, namespaced, sendable } from "./aisdk/Vendor.ts"
+import * as Dialects from "./Dialects.ts"
 import * as Endpoint from "./Endpoint.ts"
 
 export const defaults = {
@@ -61,7 +62,8 @@ export const model = (options: Options): TargetSpec => {
       toolFiles: "user-message",
       strictSchemas: structuredOutputs ? namespace : undefined,
       schemaInPrompt: !structuredOutputs
-    }
+    },
+    Dialects.compatible
   )
 }
 

@@ -86,8 +86,17 @@ export const Fault = Schema.Union([
     type: Schema.Literal("finish"),
     reason: Answer_.FinishReason,
     after: Schema.optionalKey(After)
+  }),
+  /**
+   * A request that continues a cut answer gets a continuation that says the last so many characters of it again,
+   * behind a remark if there is one. All of that is one delta. Other requests are answered as planned.
+   */
+  Schema.Struct({
+    type: Schema.Literal("repeat"),
+    characters: Schema.Natural,
+    remark: Schema.optionalKey(Schema.String)
   })
-]).annotate({ expected: "a fault: status, reset, cut, stall, stream-error, slow, garbage or finish" })
+]).annotate({ expected: "a fault: status, reset, cut, stall, stream-error, slow, garbage, finish or repeat" })
 export type Fault = typeof Fault.Type
 
 /** Which requests a step is for. What is absent matches all. */
@@ -196,6 +205,7 @@ export interface Speech extends ReplyBase {
   /** Milliseconds before each delta. */
   readonly delay: number
   readonly usage: Required<typeof Answer_.Usage.Type>
+  readonly headers: Readonly<Record<string, string>>
   readonly end: End
 }
 
@@ -275,7 +285,7 @@ const reply = (plan: FaultPlan, fault: Fault | undefined, request: Request): Rep
     const message = `The fault plan has no answer for turn ${due.turn} (counted from 0; ${has}).`
     return { ...respond, fault: undefined, status: 500, error: { type: "api_error", message } }
   }
-  return speech(remainder(due.answer, due.said), base, request)
+  return speech(remainder(due.answer, due.said), again(fault, due.said), base, request)
 }
 
 /** Of an answer that was begun, what is left to say; its reasoning is over. */
@@ -285,9 +295,16 @@ const remainder = (answer: Answer, said: string): Answer => {
   return { ...rest, text: (answer.text ?? "").slice(said.length) }
 }
 
-const speech = (answer: Answer, base: ReplyBase, request: Request): Speech => {
+/** What a continuation says before it goes on. */
+const again = (fault: Fault | undefined, said: string): ReadonlyArray<Delta> => {
+  if (fault?.type !== "repeat" || said === "") return []
+  const text = (fault.remark ?? "") + said.slice(Math.max(0, said.length - fault.characters))
+  return text === "" ? [] : [{ type: "text", text }]
+}
+
+const speech = (answer: Answer, before: ReadonlyArray<Delta>, base: ReplyBase, request: Request): Speech => {
   const { fault } = base
-  const all = Answer_.deltas(answer)
+  const all = [...before, ...Answer_.deltas(answer)]
   const limit = request.maxOutputTokens ?? Infinity
   const cutAt = fault !== undefined && "after" in fault ? fault.after : undefined
   const struck = fault?.type === "stall" ? (cutAt ?? 0) : (cutAt ?? Infinity)
@@ -315,6 +332,7 @@ const speech = (answer: Answer, base: ReplyBase, request: Request): Speech => {
       cacheRead: answer.usage?.cacheRead ?? 0,
       cacheWrite: answer.usage?.cacheWrite ?? 0
     },
+    headers: answer.headers ?? {},
     end: limited ? { type: "finish", reason: finish } : endOf(fault, finish)
   }
 }

@@ -2,13 +2,16 @@
  * A model that follows a `FaultPlan` in memory, for programs under TestClock.
  *
  * A scripted model is a `TargetSpec`: it goes into a chain wherever a real target goes. It fails as a real
- * provider fails: statuses and bodies go through the real classifier, a broken connection is `Network`, a
- * stall is an effect that never ends and can be interrupted. All waits are `Effect.sleep`.
+ * provider fails: statuses and bodies go through the real classifier, a broken connection and arguments of a tool
+ * call that were cut are `Network`, a stall is an effect that never ends and can be interrupted. All waits are
+ * `Effect.sleep`.
  *
  * Several models may share one plan: start it once with `FaultPlan.start` and give the runner to each.
  *
- * It does not check requests against a provider's rules (`FakeProvider` does), knows neither headers of
- * successful responses nor keep-alives, and does not look at tools.
+ * A keep-alive is a part without content: the metadata of the response again.
+ *
+ * It does not check requests against a provider's rules (`FakeProvider` does), has no headers but those of the plan,
+ * and does not look at tools.
  *
  * **Example** (Two targets on one plan)
  *
@@ -24,9 +27,11 @@ import type { KeySource } from "@outlast/agent/failover/KeySource"
 import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
 import type { ProviderModel, ProviderRequest, TargetSpec } from "@outlast/agent/failover/ProviderModel"
 import * as Classifier from "@outlast/agent/failure/Classifier"
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import { Network } from "@outlast/agent/failure/FailoverReason"
+import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import type { Nothing, Reply, Respond, Speech } from "./FaultPlan.ts"
 import * as FaultPlan from "./FaultPlan.ts"
+import { sameBlock } from "./plan/Answer.ts"
 import * as Parts from "./plan/parts.ts"
 import { estimate, messagesOf } from "./plan/prompt.ts"
 import * as Anthropic from "./server/anthropic/errors.ts"
@@ -86,6 +91,7 @@ export const make = (options: Options): Effect.Effect<ScriptedModel> =>
         const time = yield* Clock.currentTimeMillis
         const made = { time, streaming, key, prompt: request.prompt, options: request, reply }
         yield* Ref.update(requests, (all) => [...all, made])
+        if (reply.type !== "nothing") request.heard?.(reply.headers)
         return { reply, failing: failuresOf(provider, key) }
       })
 
@@ -103,6 +109,7 @@ export const make = (options: Options): Effect.Effect<ScriptedModel> =>
           const { deltas, end } = Parts.streamed(reply, model)
           return Stream.fromIterable(deltas).pipe(
             Stream.mapEffect((parts) => Effect.as(wait(reply.delay), parts)),
+            Stream.concat(keepAlives(reply, model)),
             Stream.concat(Stream.fromEffect(ended(reply, failing, end))),
             Stream.flattenIterable
           )
@@ -122,6 +129,16 @@ export const make = (options: Options): Effect.Effect<ScriptedModel> =>
 /** A sleep of nothing would still give up its turn. */
 const wait = (millis: number) => (millis > 0 ? Effect.sleep(millis) : Effect.void)
 
+/** What a stalled stream goes on to send, for ever; nothing for any other. */
+const keepAlives = (
+  { end }: Speech,
+  modelId: string
+): Stream.Stream<ReadonlyArray<Response.StreamPartEncoded>> => {
+  if (end.type !== "stall" || end.keepAlive === undefined) return Stream.empty
+  const part: Response.StreamPartEncoded = { type: "response-metadata", id: "scripted", modelId }
+  return Stream.fromEffectRepeat(Effect.as(Effect.sleep(end.keepAlive), [part]))
+}
+
 type Failures = ReturnType<typeof failuresOf>
 
 /** `parts` when the speech ends as it should, else how it ends. */
@@ -132,7 +149,7 @@ const ended = <A extends ReadonlyArray<Response.PartEncoded | Response.StreamPar
 ): Effect.Effect<A, ProviderFailure> => {
   switch (speech.end.type) {
     case "finish":
-      return Effect.succeed(parts)
+      return claimsCalls(speech) ? failing.cutArguments : Effect.succeed(parts)
     case "stall":
       return Effect.never
     case "error":
@@ -141,6 +158,14 @@ const ended = <A extends ReadonlyArray<Response.PartEncoded | Response.StreamPar
     case "reset":
       return failing.broken
   }
+}
+
+/** The answer ends inside the arguments of a tool call, and does not say that it was cut. */
+const claimsCalls = ({ deltas, all, end }: Speech): boolean => {
+  const last = deltas.at(-1)
+  const next = all[deltas.length]
+  const admitted = end.type === "finish" && (end.reason === "length" || end.reason === "content-filter")
+  return !admitted && last?.type === "params" && next !== undefined && sameBlock(last, next)
 }
 
 const failuresOf = (provider: string, key: string | undefined) => {
@@ -163,7 +188,15 @@ const failuresOf = (provider: string, key: string | undefined) => {
       responseBody: typeof body === "string" ? body : JSON.stringify(body)
     })
   }
-  return { classified, broken, unanswered }
+  // Arguments that do not parse are a cut, whatever the finish says: so the real models take them.
+  const cutArguments = Effect.fail(
+    new ProviderFailure({
+      reason: new Network(),
+      evidence: { rule: "stream/cut-arguments", signal: "local", depth: 0 },
+      detail: "The arguments of a tool call were cut."
+    })
+  )
+  return { classified, broken, cutArguments, unanswered }
 }
 
 const errorsOf = (provider: string) =>

@@ -142,6 +142,11 @@ describe("an answer", () => {
     assert.deepStrictEqual(run({ answers }, [{ messages: again }]).map(textOf), [" c"])
     assert.deepStrictEqual(seen.at(-1), { turn: 0, messages: [user("a b c")] })
   })
+  it("comes in as many characters at a time as it says, and breaks none", () => {
+    const [reply] = run({ answers: [{ reasoning: "ab🚀d", text: "好的 x", chunk: 3 }] }, [{}])
+    const deltas = reply?.type === "speech" ? reply.deltas.map(({ type, text }) => `${type} ${text}`) : []
+    assert.deepStrictEqual(deltas, ["reasoning ab🚀", "reasoning d", "text 好的 ", "text x"])
+  })
   it("names its tool calls differently in different conversations", () => {
     const ids = run(plan, [{}, { messages: [user("other")] }]).map((reply) =>
       reply.type === "speech" ? reply.toolCalls[0]?.id : undefined
@@ -187,6 +192,21 @@ describe("what a fault does", () => {
       const request = { streaming: false, provider }
       assert.deepInclude(struck({ type: "stream-error", after: 1, error }, request), { status: 503 })
     }
+  })
+  it("repeats the end of what was said, behind a remark, where a cut answer is continued", () => {
+    const continuing = (fault: FaultPlan.Fault) =>
+      run({ faults: [{ fault }], answers: [{ text: "one two three" }] }, [
+        { messages: [user("hi"), said("one two"), user("go on")] }
+      ]).map((reply) => (reply.type === "speech" ? reply.deltas.map(({ text }) => text) : []))
+    assert.deepStrictEqual(continuing({ type: "repeat", characters: 3, remark: "Sure: " }), [
+      ["Sure: two", " three"]
+    ])
+    assert.deepStrictEqual(continuing({ type: "repeat", characters: 99 }), [["one two", " three"]])
+    assert.deepStrictEqual(continuing({ type: "repeat", characters: 0 }), [[" three"]])
+    assert.deepStrictEqual(struck({ type: "repeat", characters: 3 }), [
+      5,
+      { type: "finish", reason: "tool-calls" }
+    ])
   })
   it("lies about the end, and ends early when it is told to", () => {
     assert.deepStrictEqual(struck({ type: "finish", reason: "stop" }), [
@@ -291,7 +311,7 @@ describe("decode", () => {
         error.message,
         [
           "This is not a fault plan.",
-          "Expected a fault: status, reset, cut, stall, stream-error, slow, garbage or finish",
+          "Expected a fault: status, reset, cut, stall, stream-error, slow, garbage, finish or repeat",
           `  at ["faults"][0]["fault"]`,
           "Expected a value greater than 0",
           `  at ["faults"][1]["times"]`,

@@ -170,6 +170,46 @@ describe("a scripted model", () => {
     )
   )
 
+  it.effect("takes arguments that were cut for a cut, unless the finish says so itself (vllm#58228)", () =>
+    run(
+      Effect.gen(function* () {
+        const lies = ["stop", "tool-calls", "length"] as const
+        const { stream, generate, failures } = yield* make(
+          lies.flatMap((reason) => [
+            { type: "finish", reason, after: 6 },
+            { type: "finish", reason, after: 6 }
+          ])
+        )
+        for (let i = 0; i < 2; i++) {
+          assert.isTrue(Exit.isFailure(yield* Effect.exit(Stream.runDrain(stream))))
+          assert.isTrue(Exit.isFailure(yield* Effect.exit(generate)))
+        }
+        assert.deepStrictEqual(
+          failures.map(({ reason, evidence }) => `${reason._tag} ${evidence.rule}`),
+          Array.from({ length: 4 }, () => "Network stream/cut-arguments")
+        )
+        yield* Stream.runDrain(stream)
+        assert.strictEqual((yield* generate).finishReason, "length")
+      })
+    )
+  )
+
+  it.effect("keeps a stalled stream alive with parts that have no content", () =>
+    run(
+      Effect.gen(function* () {
+        const { stream } = yield* make([{ type: "stall", after: 3, keepAlive: 5_000 }])
+        const seen: Array<string> = []
+        const fiber = yield* stream.pipe(
+          Stream.runForEach(({ type }) => Effect.sync(() => seen.push(type))),
+          Effect.forkChild
+        )
+        yield* TestClock.adjust("16 seconds")
+        assert.deepStrictEqual(seen.slice(-4), ["text-delta", ...Array(3).fill("response-metadata")])
+        yield* Fiber.interrupt(fiber)
+      })
+    )
+  )
+
   it.effect("is slow in virtual time", () =>
     run(
       Effect.gen(function* () {
@@ -194,7 +234,7 @@ describe("a scripted model", () => {
       Effect.gen(function* () {
         const { stream, generate } = yield* make([
           { type: "stall" },
-          { type: "stall", after: 1, keepAlive: 1 }
+          { type: "stall", after: 1, keepAlive: 86_400_000 }
         ])
         for (const effect of [generate, Stream.runDrain(stream)]) {
           const fiber = yield* Effect.forkChild(effect)

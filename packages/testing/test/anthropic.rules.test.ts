@@ -305,6 +305,14 @@ const cases: ReadonlyArray<Case> = [
     fine: { messages: [user("a"), assistant([use("call_a-b")]), user([result("call_a-b")])], tools: [tool()] }
   },
   {
+    rule: "tool-use-name",
+    body: {
+      messages: [user("a"), assistant([{ ...use("a"), name: "a.b" }]), user([result("a")])],
+      tools: [tool()]
+    },
+    message: "messages.1.content.0.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
+  },
+  {
     rule: "tool-use-ids-unique",
     body: {
       tools: [tool()],

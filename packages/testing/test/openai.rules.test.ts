@@ -202,6 +202,25 @@ const cases: ReadonlyArray<Case> = [
     fine: { messages: [user, calls("a".repeat(40)), result("a".repeat(40))] }
   },
   {
+    rule: "tool-call-name",
+    body: {
+      messages: [
+        user,
+        {
+          role: "assistant",
+          content: null,
+          tool_calls: [{ ...call("a"), function: { name: "a.b", arguments: "{}" } }]
+        },
+        result("a")
+      ]
+    },
+    error: {
+      message: /does not match pattern/,
+      param: "messages[1].tool_calls[0].function.name",
+      code: "invalid_value"
+    }
+  },
+  {
     rule: "tool-message-orphan",
     body: { messages: [user, result("a")] },
     error: {

@@ -178,6 +178,12 @@ refusals({
       fine: [input(user, call("c".repeat(64)), output("c".repeat(64)))]
     },
     {
+      rule: "call-name",
+      body: input(user, { ...call("c"), name: "a.b" }, output("c")),
+      message: /^Invalid 'input\[1\]\.name': string does not match pattern\./,
+      error: { param: "input[1].name", code: "invalid_value" }
+    },
+    {
       rule: "id-prefix",
       body: input(user, call("c", "toolu_x"), output("c")),
       message: "Invalid 'input[1].id': 'toolu_x'. Expected an ID that begins with 'fc'.",

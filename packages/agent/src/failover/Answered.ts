@@ -35,7 +35,10 @@ const decode = Schema.decodeUnknownOption(Answered)
  * wins, because the finish part knows the cost. `None` for an answer that did not come through Outlast.
  */
 export const answeredBy = (
-  parts: ReadonlyArray<{ readonly metadata?: Readonly<Record<string, unknown>> | undefined }>
+  parts: ReadonlyArray<{
+    readonly type: string
+    readonly metadata?: Readonly<Record<string, unknown>> | undefined
+  }>
 ): Option.Option<Answered> => {
   for (let i = parts.length - 1; i >= 0; i--) {
     const found = decode(parts[i]?.metadata?.[namespace])

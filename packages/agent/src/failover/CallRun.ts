@@ -1,42 +1,42 @@
 /**
- * Carries out what `CallState` decides for one call: opens cooldowns, sleeps, publishes one event an action.
+ * Carries out what `CallState` decides for one call: opens cooldowns, asks circuits, sleeps, publishes one event an
+ * action.
  *
- * Text and streams share it: {@link CallRun.advance} feeds the machine an event and returns with the next
- * attempt to make, or fails with what the call fails with. The caller makes the attempt and reports back.
+ * Text and streams share it: {@link CallRun.advance} feeds the machine an event and returns with the next attempt to
+ * make, with `undefined` when the answer that was cut is to be delivered as it is, or fails with what the call fails
+ * with. The caller makes the attempt and reports back.
  */
-import { Clock, Duration, Effect, MutableRef, Random } from "effect"
-import type { Context, Fiber, Redacted } from "effect"
-import type { Response } from "effect/ai"
-import { ResilienceEvents } from "@outlast/resilience"
-import type { CallFailure, TargetOut } from "../failure/CallFailure.ts"
+import { Cause, Clock, Duration, Effect, MutableRef, Random } from "effect"
+import type { Context, Fiber } from "effect"
+import type { LanguageModel, Response } from "effect/ai"
+import { Deadline, ResilienceEvents } from "@outlast/resilience"
+import type { CallFailure } from "../failure/CallFailure.ts"
+import { RateLimit } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import { local } from "../failure/ProviderFailure.ts"
+import type * as CallLimiter from "../limiter/CallLimiter.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import type { Verdict } from "../recovery/Seam.ts"
 import type { Answered } from "./Answered.ts"
 import { costOf } from "./Answered.ts"
-import type { Action, CallState, Commit, Event, TargetView } from "./CallState.ts"
+import type { AttemptRequest } from "./AttemptRequest.ts"
+import { requestOf } from "./AttemptRequest.ts"
+import type { Action, CallFacts, CallState, Commit, Cut, Event, Spent } from "./CallState.ts"
 import * as Call from "./CallState.ts"
-import type { Cooldown, Cooldowns } from "./Cooldown.ts"
+import type { Chain, Target } from "./Chain.ts"
+import * as Conversation from "./Conversation.ts"
+import * as ConversationKey from "./ConversationKey.ts"
+import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import type { FailoverEvent } from "./FailoverEvent.ts"
-import type { ProviderModel } from "./ProviderModel.ts"
-import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
-
-/** A target that was built. */
-export interface Target extends TargetView {
-  readonly key: Redacted.Redacted | undefined
-  readonly model: ProviderModel
-}
-
-/** What the calls of one layer share. */
-export interface Chain {
-  readonly targets: readonly [Target, ...Array<Target>]
-  readonly dead: ReadonlyArray<TargetOut>
-  readonly policy: RecoveryPolicy<string>
-  readonly cooldowns: MutableRef.MutableRef<Cooldowns>
-  /** Calls begun so far. */
-  readonly calls: MutableRef.MutableRef<number>
-}
+import type { Notice } from "./Notice.ts"
+import { isChange } from "./Notice.ts"
+import * as Order from "./Order.ts"
+import * as Facts from "./OrderFacts.ts"
+import * as OutputLimit from "./OutputLimit.ts"
+import type * as Permits from "./Permits.ts"
+import { rowOf } from "./RecoveryPolicy.ts"
+import type { Surface } from "./Surface.ts"
 
 /** One attempt to make. */
 export interface Attempt {
@@ -44,29 +44,94 @@ export interface Attempt {
   readonly answered: Omit<Answered, "requested" | "costUsd">
   /** Monotonic milliseconds. */
   readonly startedAt: number
+  /** The partial answer is to be continued: what ended it. */
+  readonly continues: "interrupted" | "cut" | undefined
+  /** What the consumer has seen is void. */
+  readonly rewind: boolean
+  /** The user message that goes with it. */
+  readonly nudge: string | undefined
+  readonly outputLimit: number | undefined
 }
 
+type Usage = Response.FinishPartEncoded["usage"]
 type NoTime<E> = E extends FailoverEvent ? Omit<E, "at"> : never
+type Requests = ReturnType<typeof requestOf>
 
 export class CallRun {
   readonly chain: Chain
+  /** Changes of model that the consumer has not been told of yet. */
+  notices: Array<Notice> = []
+  /** When the current attempt sent its first token, in monotonic milliseconds; streams say so. */
+  firstTokenAt: number | undefined
   readonly #call: number
+  readonly #fiber: Fiber.Fiber<unknown, unknown>
   readonly #clock: Clock.Clock
   readonly #random: Context.Service.Shape<typeof Random.Random>
   readonly #events: ResilienceEvents.Service
+  readonly #deadline: number
+  readonly #facts: CallFacts
+  #options: LanguageModel.ProviderOptions
+  #requests: Requests
   #state: CallState = Call.initial
+  #permit: Permits.Permit | undefined
+  /** Of the key that the current attempt was sent with. */
+  #keyVersion = 0
+  /** What the limits of the target are asked with, and who holds its place. */
+  #place: CallLimiter.Permit | undefined
+  /** The targets as this call prefers them. */
+  readonly #targets: ReadonlyArray<Target>
+  readonly #conversation: string | undefined
+  /** The attempt asks whether a cooling target is back. */
+  #probing = false
+  /** The next attempt's token of the retry budget has been taken. */
+  #paid = false
   #ended = false
 
-  private constructor(chain: Chain, fiber: Fiber.Fiber<unknown, unknown>) {
+  private constructor(
+    chain: Chain,
+    options: LanguageModel.ProviderOptions,
+    surface: Surface,
+    streams: boolean,
+    fiber: Fiber.Fiber<unknown, unknown>
+  ) {
     this.chain = chain
     this.#call = MutableRef.incrementAndGet(chain.calls)
+    this.#fiber = fiber
     this.#clock = fiber.getRef(Clock.Clock)
     this.#random = fiber.getRef(Random.Random)
     this.#events = fiber.getRef(ResilienceEvents.ResilienceEvents)
+    const deadline = fiber.getRef(Deadline.Deadline)
+    this.#deadline = deadline === undefined ? Infinity : Number(deadline) / 1_000_000
+    this.#options = options
+    const { truncation, wording } = chain.policy
+    this.#requests = requestOf(options, wording)
+    const limit = fiber.getRef(OutputLimit.OutputLimit)
+    this.#facts = {
+      ...surface,
+      structured: options.responseFormat.type === "json",
+      outputLimit: OutputLimit.range(limit, truncation === false ? undefined : truncation.start)
+    }
+    const { order, memory, targets } = chain
+    this.#conversation = Order.wantsConversation(order) ? ConversationKey.of(options.prompt) : undefined
+    this.#targets =
+      order === Order.inOrder
+        ? targets
+        : Order.arrange(order, targets, memory.facts ?? Facts.empty, {
+            number: this.#call,
+            draw: this.#random.nextDoubleUnsafe(),
+            now: this.now(),
+            streams,
+            conversation: this.#conversation
+          })
   }
 
-  static readonly make = (chain: Chain): Effect.Effect<CallRun> =>
-    Effect.withFiber((fiber) => Effect.succeed(new CallRun(chain, fiber)))
+  static readonly make = (
+    chain: Chain,
+    options: LanguageModel.ProviderOptions,
+    surface: Surface,
+    streams: boolean
+  ): Effect.Effect<CallRun> =>
+    Effect.withFiber((fiber) => Effect.succeed(new CallRun(chain, options, surface, streams, fiber)))
 
   /** The id of the target that stands first. */
   get requested(): string {
@@ -78,43 +143,171 @@ export class CallRun {
     return Number(this.#clock.monotonicTimeNanosUnsafe()) / 1_000_000
   }
 
-  /** Feeds the machine and carries out its actions up to the next attempt. */
-  advance(event: Event): Effect.Effect<Attempt, CallFailure> {
-    return Effect.suspend(() => {
-      const now = this.now()
-      const { action, opened } = this.#decide(event, now)
-      const told = this.#publish(this.#eventOf(action, now))
-      return opened === undefined
-        ? Effect.andThen(told, this.#carryOut(action))
-        : this.#publishCooldown(opened, now).pipe(
-            Effect.andThen(told),
-            Effect.andThen(this.#carryOut(action))
-          )
-    })
+  /** The first attempt. */
+  get begin(): Effect.Effect<Attempt, CallFailure> {
+    // The machine delivers only answers that were cut: there is none yet.
+    return this.advance({ _tag: "Started", ...this.#facts }) as Effect.Effect<Attempt, CallFailure>
   }
 
-  #carryOut(action: Action): Effect.Effect<Attempt, CallFailure> {
+  /** What is sent in an attempt; `partial` is the answer so far. */
+  request({ target, continues, nudge, outputLimit }: Attempt, partial: string): AttemptRequest {
+    const { limiter, policy } = this.chain
+    const plain: AttemptRequest = {
+      ...this.#requests(target, outputLimit),
+      limits: policy.limits,
+      heard: limiter === undefined ? undefined : (headers) => limiter.learnUnsafe(target.ref, headers)
+    }
+    // There is nothing in an answer of blanks to continue.
+    const blank = continues === "interrupted" && partial.trim() === ""
+    if (nudge === undefined || blank) return plain
+    const prompt = Conversation.continued(plain.prompt, continues === undefined ? "" : partial, nudge)
+    return { ...plain, prompt }
+  }
+
+  /** Feeds the machine and carries out its actions up to the next attempt. */
+  advance(event: Event): Effect.Effect<Attempt | undefined, CallFailure> {
+    return Effect.suspend(() => this.#advance(event))
+  }
+
+  #advance(event: Event): Effect.Effect<Attempt | undefined, CallFailure> {
+    const now = this.now()
+    const { action, opened } = this.#decide(event, now)
+    // Most programs listen to nothing: then a call costs no events.
+    if (action._tag === "Attempt" && this.#isSilent) return this.#carryOut(action)
+    const told = this.#publish(this.#eventOf(action, now))
+    return opened === undefined
+      ? Effect.andThen(told, this.#carryOut(action))
+      : this.#publishCooldown(opened, now).pipe(Effect.andThen(told), Effect.andThen(this.#carryOut(action)))
+  }
+
+  get #isSilent(): boolean {
+    return this.#events === ResilienceEvents.nowhere
+  }
+
+  #carryOut(action: Action): Effect.Effect<Attempt | undefined, CallFailure> {
     switch (action._tag) {
       case "GiveUp":
         this.#ended = true
         return Effect.fail(action.failure)
+      case "Deliver":
+        return Effect.undefined
       case "Wait":
         return Effect.suspend(() =>
           Effect.sleep(Duration.millis(Math.max(0, action.until - this.now())))
         ).pipe(Effect.andThen(this.advance({ _tag: "Woke" })))
+      case "Compact":
+        return this.#compact(action.failure)
+      case "RenewKey":
+        return Effect.flatMap(
+          this.#targetOf(action.target).key?.renew?.(this.#keyVersion) ?? Effect.succeed(false),
+          (renewed) => this.advance({ _tag: "KeyAsked", renewed })
+        )
       default:
         return action.delay === 0
-          ? Effect.sync(() => this.#attemptAt(action.target))
-          : Effect.flatMap(Effect.sleep(Duration.millis(action.delay)), () => this.#afterDelay(action.target))
+          ? this.#enter(action)
+          : Effect.flatMap(this.#foreseen(action.target), (refused) =>
+              refused === undefined
+                ? Effect.flatMap(Effect.sleep(Duration.millis(action.delay)), () => this.#afterDelay(action))
+                : this.advance(refused)
+            )
     }
   }
 
   /** The attempt, unless another call has found meanwhile that its target is out. */
-  #afterDelay(target: TargetRef): Effect.Effect<Attempt, CallFailure> {
-    const out = Cool.outOf(MutableRef.get(this.chain.cooldowns), target, this.now())
-    return out === undefined
-      ? Effect.sync(() => this.#attemptAt(target))
-      : this.advance({ _tag: "TakenAway" })
+  #afterDelay(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
+    const out = Cool.outOf(MutableRef.get(this.chain.memory.cooldowns), action.target, this.now())
+    return out === undefined || action.probe ? this.#enter(action) : this.advance({ _tag: "TakenAway" })
+  }
+
+  /** The attempt, if the circuits of its target let it through. */
+  #enter(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
+    const { admission } = this.chain
+    if (admission === undefined || this.#permit !== undefined) return this.#take(action)
+    const { target } = action
+    const permit = admission.enterUnsafe(target, this, this.#fiber)
+    if (permit !== undefined) {
+      this.#permit = permit
+      return this.#take(action)
+    }
+    return Effect.flatMap(
+      admission.enter(target, this, (granted) => (this.#permit = granted)),
+      (refused) => (refused === undefined ? this.#take(action) : this.advance(this.#refusal(refused)))
+    )
+  }
+
+  /** The attempt, if the known limits of its target allow it soon, and with a key that is fresh. */
+  #take(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
+    const { limiter, countsTokens, policy } = this.chain
+    const { target } = action
+    const ready = this.#targetOf(target).key?.ready
+    const isFree = limiter === undefined || limiter.isFreeUnsafe(target)
+    if (isFree && ready === undefined) return this.#begin(action)
+    const made = Effect.suspend(() => this.#begin(action))
+    const attempt = ready === undefined ? made : Effect.andThen(ready, made)
+    if (isFree) return attempt
+    const tokens = countsTokens
+      ? Conversation.estimate(this.#options.prompt) + (this.#state.outputLimit ?? 0)
+      : 0
+    return Effect.uninterruptibleMask((restore) =>
+      Effect.matchEffect(restore(limiter.acquire({ target, tokens, maxWait: policy.shortWait })), {
+        onFailure: ({ wait }) => {
+          this.#settle(undefined, true)
+          const failure = local("limit/known", new RateLimit(), target)
+          return restore(this.advance(this.#refusal({ wait, failure })))
+        },
+        onSuccess: (place) => {
+          this.#place = place
+          return restore(attempt)
+        }
+      })
+    )
+  }
+
+  /** Gives back the place among the calls of the target. */
+  #leave(usage: Usage | undefined): void {
+    const place = this.#place
+    if (place === undefined) return
+    this.#place = undefined
+    const told =
+      usage === undefined
+        ? place.release
+        : Effect.andThen(
+            place.settle({ inputTokens: usage.inputTokens.total, outputTokens: usage.outputTokens.total }),
+            place.release
+          )
+    // Ends at once but for a store in the network, which nobody waits for.
+    Effect.runForkWith(this.#fiber.context)(told)
+  }
+
+  /** Whether the circuits will not let an attempt through that is about to wait. */
+  #foreseen(target: TargetRef): Effect.Effect<Event | undefined> {
+    const { admission } = this.chain
+    return admission === undefined || this.#permit !== undefined
+      ? Effect.undefined
+      : Effect.map(admission.foresee(target), (refused) =>
+          refused === undefined ? undefined : this.#refusal(refused, false)
+        )
+  }
+
+  #refusal({ wait, failure }: Permits.Refused, waited = true): Event {
+    this.#endProbe()
+    return { _tag: "PermitRefused", until: this.now() + wait, failure, waited }
+  }
+
+  #compact(failure: ProviderFailure): Effect.Effect<Attempt | undefined, CallFailure> {
+    const { compact } = this.chain
+    const before = this.#options.prompt
+    if (compact === undefined) return this.advance({ _tag: "CompactionFailed" })
+    return Effect.matchCauseEffect(compact(before, failure), {
+      onFailure: (cause) =>
+        Cause.hasInterrupts(cause) ? Effect.interrupt : this.advance({ _tag: "CompactionFailed" }),
+      onSuccess: (after) => {
+        this.#options = { ...this.#options, prompt: after }
+        const freed = Conversation.estimate(before) - Conversation.estimate(after)
+        this.#requests = requestOf(this.#options, this.chain.policy.wording)
+        return this.advance({ _tag: "Compacted", freed })
+      }
+    })
   }
 
   /** Reports a failed attempt and advances; `usage` is what it is known to have taken. */
@@ -122,22 +315,80 @@ export class CallRun {
     attempt: Attempt,
     failure: ProviderFailure,
     commit: Commit,
-    usage?: Response.FinishPartEncoded["usage"]
-  ): Effect.Effect<Attempt, CallFailure> {
-    const cost = usage === undefined ? 0 : (costOf(attempt.target.model.info.price, usage) ?? 0)
-    const elapsed = this.now() - attempt.startedAt
-    const { reason, evidence, retryAfter } = failure
-    const told = this.#publish({
-      _tag: "AttemptFailed",
-      ...this.#numbers(),
-      target: attempt.target.ref,
-      reason: reason._tag,
-      rule: evidence.rule,
-      status: evidence.status,
-      retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
-      elapsed
+    usage?: Usage
+  ): Effect.Effect<Attempt | undefined, CallFailure> {
+    return Effect.suspend(() => {
+      const { reason, evidence, retryAfter } = failure
+      const { ref } = attempt.target
+      const spent = this.#spent(attempt, usage)
+      const facts = { probe: this.#probing, conversation: this.#conversation, now: this.now() }
+      this.chain.memory.failed(ref, failure, facts)
+      this.#probing = false
+      if (this.chain.policy.breaker === "inside") this.#settle(failure)
+      const told = this.#publish({
+        _tag: "AttemptFailed",
+        ...this.#numbers(),
+        target: ref,
+        reason: reason._tag,
+        rule: evidence.rule,
+        status: evidence.status,
+        retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
+        elapsed: spent.elapsed
+      })
+      return Effect.andThen(told, this.advance({ _tag: "Failed", failure, commit, ...spent }))
     })
-    return Effect.andThen(told, this.advance({ _tag: "Failed", failure, commit, elapsed, cost }))
+  }
+
+  /**
+   * Reports an answer that the output limit cut, and advances. With `undefined` it is to be delivered: report it with
+   * {@link succeeded} then.
+   */
+  cut(
+    attempt: Attempt,
+    answer: {
+      readonly commit: Commit
+      readonly usage: Usage
+      readonly inToolCall: boolean
+      readonly characters: number
+    }
+  ): Effect.Effect<Attempt | undefined, CallFailure> {
+    return Effect.suspend(() => {
+      const { commit, usage, inToolCall, characters } = answer
+      this.#answered(attempt)
+      const event: Cut = {
+        _tag: "Cut",
+        commit,
+        inToolCall,
+        gain: usage.outputTokens.total ?? Math.ceil(characters / Conversation.charactersPerToken),
+        input: usage.inputTokens.total,
+        limit: OutputLimit.within(attempt.outputLimit, attempt.target.info),
+        ...this.#spent(attempt, usage)
+      }
+      return this.advance(event)
+    })
+  }
+
+  /** The target of an attempt has shown that it works. */
+  #answered({ target, startedAt }: Attempt): void {
+    this.#settle(undefined)
+    const now = this.now()
+    this.chain.memory.succeeded(target.ref, startedAt, {
+      target: target.ref.id,
+      conversation: this.#conversation,
+      elapsed: now - startedAt,
+      firstToken: this.firstTokenAt === undefined ? undefined : this.firstTokenAt - startedAt,
+      now
+    })
+    this.#probing = false
+  }
+
+  #spent({ target, startedAt }: Attempt, usage: Usage | undefined): Spent {
+    this.#leave(usage)
+    return {
+      elapsed: this.now() - startedAt,
+      cost: usage === undefined ? 0 : (costOf(target.info.price, usage) ?? 0),
+      tokens: (usage?.inputTokens.total ?? 0) + (usage?.outputTokens.total ?? 0)
+    }
   }
 
   /** Reports how the text of an attempt was joined to what had been shown, if there is something to say. */
@@ -148,41 +399,85 @@ export class CallRun {
   }
 
   /**
-   * Reports the answer: clears what covers its target. Returns what the call has cost in US dollars, its failed
-   * attempts included as far as they are known; `undefined` where the cost of the answer is not.
+   * Reports the answer: clears what covers its target. `usage` is its own; `undefined` for a cut one, which {@link cut}
+   * has counted. Returns what the call has cost in US dollars, its failed attempts included as far as they are known;
+   * `undefined` where the cost of the answer is not.
    */
-  succeeded(attempt: Attempt, finish: Response.FinishPartEncoded): Effect.Effect<number | undefined> {
+  succeeded(attempt: Attempt, usage: Usage | undefined): Effect.Effect<number | undefined> {
     return Effect.suspend(() => {
       this.#ended = true
-      const { ref, model } = attempt.target
-      const own = costOf(model.info.price, finish.usage)
-      const costUsd = own === undefined ? undefined : own + this.#state.cost
-      MutableRef.update(this.chain.cooldowns, (cooldowns) => Cool.clear(cooldowns, ref, attempt.startedAt))
+      const { ref, info } = attempt.target
+      const own = usage !== undefined ? costOf(info.price, usage) : info.price === undefined ? undefined : 0
+      const costUsd = own === undefined ? undefined : own + this.#state.ledger.cost
+      this.#leave(usage)
+      if (usage !== undefined) this.#answered(attempt)
+      // In any other order another model is no news.
+      const isNews =
+        attempt.startedAt >= this.chain.memory.servingSince &&
+        (this.chain.order === Order.inOrder || this.#state.ledger.switches > 0)
+      const news = isNews ? this.#announce(ref, this.#state.lastFailure?.reason._tag) : Effect.void
+      if (this.#isSilent) return Effect.succeed(costUsd)
       const elapsed = this.now() - attempt.startedAt
-      return Effect.as(
-        this.#publish({ _tag: "CallSucceeded", ...this.#numbers(), target: ref, elapsed, costUsd }),
-        costUsd
-      )
+      const told = this.#publish({ _tag: "CallSucceeded", ...this.#numbers(), target: ref, elapsed, costUsd })
+      return Effect.as(Effect.andThen(news, told), costUsd)
     })
   }
 
-  /** Reports that nobody wants the answer any more, if the call has not ended. */
-  readonly abandoned: Effect.Effect<void> = Effect.suspend(() =>
-    this.#ended ? Effect.void : this.#publish({ _tag: "CallAbandoned", ...this.#numbers() })
-  )
+  /** Gives back what the call holds, and reports that nobody wants its answer any more if it has not ended. */
+  readonly abandoned: Effect.Effect<void> = Effect.suspend(() => {
+    this.#settle(undefined, true)
+    this.#leave(undefined)
+    this.#endProbe()
+    return this.#ended ? Effect.void : this.#publish({ _tag: "CallAbandoned", ...this.#numbers() })
+  })
 
-  #attemptAt(ref: TargetRef): Attempt {
-    // The machine chooses among the targets of the snapshot, which are these.
-    const target = this.chain.targets.find((known) => known.ref.id === ref.id) ?? this.chain.targets[0]
-    const switched = this.#state.switches > 0 ? this.#state.lastFailure?.reason._tag : undefined
+  /** The attempt, now that nothing keeps it away: who answers from here on is news. */
+  #begin(action: Sending): Effect.Effect<Attempt> {
+    const attempt = Effect.succeed(this.#attempt(action))
+    return "from" in action && isChange(action.from, action.target)
+      ? Effect.andThen(this.#announce(action.target, action.failure?.reason._tag), attempt)
+      : attempt
+  }
+
+  #attempt(action: Sending): Attempt {
+    this.#paid = false
+    this.firstTokenAt = undefined
+    const target = this.#targetOf(action.target)
+    this.#keyVersion = target.key?.version ?? 0
+    const { ref } = target
+    const { ledger, lastFailure, outputLimit } = this.#state
+    if (ledger.attempts === 1) this.chain.budget?.depositUnsafe(this.#fiber)
+    const switched = ledger.switches > 0 ? lastFailure?.reason._tag : undefined
     const answered = {
       target: ref.id,
       provider: ref.provider,
       model: ref.model,
-      attempts: this.#state.attempts,
+      attempts: ledger.attempts,
       ...(switched === undefined ? {} : { switched })
     }
-    return { target, answered, startedAt: this.now() }
+    return {
+      target,
+      answered,
+      startedAt: this.now(),
+      continues: !Call.isContinuing(this.#state)
+        ? undefined
+        : Call.wasCut(this.#state)
+          ? "cut"
+          : "interrupted",
+      rewind: "rewind" in action && action.rewind,
+      nudge: "nudge" in action ? action.nudge : undefined,
+      outputLimit
+    }
+  }
+
+  /** The machine chooses among the targets of the snapshot, which are these. */
+  #targetOf({ id }: TargetRef): Target {
+    return this.chain.targets.find(({ ref }) => ref.id === id) ?? this.chain.targets[0]
+  }
+
+  #endProbe(): void {
+    if (this.#probing && this.#state.target !== undefined) this.chain.memory.unprobed(this.#state.target)
+    this.#probing = false
   }
 
   /**
@@ -190,15 +485,44 @@ export class CallRun {
    * `opened` is the cooldown that it opened.
    */
   #decide(event: Event, now: number): { readonly action: Action; readonly opened: Cooldown | undefined } {
-    const { policy, targets, dead } = this.chain
-    const cooldowns = MutableRef.get(this.chain.cooldowns)
+    const { policy, dead, budget, memory } = this.chain
+    const cooldowns = MutableRef.get(memory.cooldowns)
+    const isFirst = this.#state.ledger.attempts === 0
+    const snapshot: Call.Snapshot = {
+      now,
+      deadline: this.#deadline,
+      targets: this.#targets,
+      dead,
+      cooldowns,
+      mayRetry: isFirst || budget === undefined || this.#paid || budget.availableUnsafe(this.#fiber),
+      canCompact: this.chain.compact !== undefined,
+      streaks: memory.streaks
+    }
     const draw = this.#random.nextDoubleUnsafe()
-    const [action, state] = Call.step(policy, this.#state, event, { now, targets, dead, cooldowns }, draw)
+    const [action, state] = Call.step(policy, this.#state, event, snapshot, draw)
+    const left = this.#state.target
     this.#state = state
+    // The permit of a series of attempts is kept until the call goes elsewhere, for whatever event.
+    if (policy.breaker === "outside" && !staysAt(action, left)) this.#settle(state.lastFailure)
+    if (isSending(action)) {
+      if (!isFirst && !Call.isContinuing(state) && !this.#paid && snapshot.mayRetry) {
+        budget?.withdrawUnsafe(this.#fiber)
+        this.#paid = true
+      }
+      if (action.probe) this.#probing = true
+      memory.sending(action, now)
+    }
     if (action.cooldown === undefined) return { action, opened: undefined }
-    const changed = Cool.open(cooldowns, action.cooldown, now)
-    MutableRef.set(this.chain.cooldowns, changed)
-    return { action, opened: changed === cooldowns ? undefined : action.cooldown }
+    return { action, opened: memory.open(action.cooldown, now) ? action.cooldown : undefined }
+  }
+
+  /** Tells the circuits how the attempt ended: well without a failure; `silent`: they are told nothing. */
+  #settle(failure: ProviderFailure | undefined, silent = false): void {
+    const permit = this.#permit
+    if (permit === undefined) return
+    this.#permit = undefined
+    const circuit = failure === undefined ? undefined : rowOf(this.chain.policy, failure).circuit
+    permit.settle(silent ? undefined : { failure, circuit }, this.#fiber)
   }
 
   #eventOf(action: Action, now: number): NoTime<FailoverEvent> {
@@ -206,19 +530,43 @@ export class CallRun {
     switch (action._tag) {
       case "Attempt":
         return { _tag: "AttemptStarted", ...numbers, target: action.target, delay: action.delay }
-      case "Switch":
-      case "Continue": {
-        const { from, target, delay } = action
-        const reason = action.failure.reason._tag
-        return action._tag === "Switch"
-          ? { _tag: "TargetSwitched", ...numbers, from, target, reason }
-          : { _tag: "AnswerContinued", ...numbers, from, target, delay, reason }
+      case "Switch": {
+        const { from, target, failure } = action
+        return { _tag: "TargetSwitched", ...numbers, from, target, reason: failure.reason._tag }
       }
+      case "Continue": {
+        const { from, target, delay, failure } = action
+        return { _tag: "AnswerContinued", ...numbers, from, target, delay, reason: failure?.reason._tag }
+      }
+      case "RaiseOutputLimit":
+        return { _tag: "OutputLimitRaised", ...numbers, target: action.target, limit: action.limit }
+      case "LowerOutputLimit":
+        return { _tag: "OutputLimitLowered", ...numbers, target: action.target, limit: action.limit }
+      case "Compact":
+        return { _tag: "CallCompacting", ...numbers, target: action.target }
+      case "RenewKey":
+        return { _tag: "KeyRenewing", ...numbers, target: action.target }
       case "Wait":
         return { _tag: "CallWaiting", ...numbers, delay: action.until - now }
+      case "Deliver":
+        return { _tag: "CutAnswerDelivered", ...numbers }
       case "GiveUp":
         return { _tag: "CallGaveUp", ...numbers, message: action.failure.message }
     }
+  }
+
+  /** One notice for each change of the model that answers, whichever call finds it. */
+  #announce(target: TargetRef, reason: FailoverReasonTag | undefined): Effect.Effect<void> {
+    const from = this.chain.memory.serving
+    if (!isChange(from, target)) return Effect.void
+    this.chain.memory.serving = target
+    this.chain.memory.servingSince = this.now()
+    const isBack = !isChange(target, this.chain.targets[0].ref)
+    const change = { from, target, reason: isBack ? undefined : reason }
+    const { returned, switched } = this.chain.policy.notices
+    const message = isBack ? returned(change) : switched(change)
+    this.notices.push({ type: "notice", ...change, message })
+    return this.#publish({ _tag: "ModelChanged", ...this.#numbers(), ...change, message })
   }
 
   #publishCooldown({ scope, target, until, failure }: Cooldown, now: number): Effect.Effect<void> {
@@ -227,10 +575,18 @@ export class CallRun {
   }
 
   #numbers(): { readonly call: number; readonly attempt: number } {
-    return { call: this.#call, attempt: this.#state.attempts }
+    return { call: this.#call, attempt: this.#state.ledger.attempts }
   }
 
   #publish(event: NoTime<FailoverEvent>): Effect.Effect<void> {
     return this.#events.publish({ ...event, at: this.#clock.currentTimeMillisUnsafe() })
   }
 }
+
+type FailoverReasonTag = ProviderFailure["reason"]["_tag"]
+type Sending = Extract<Action, { readonly probe: boolean }>
+
+const isSending = (action: Action): action is Sending => "probe" in action
+
+const staysAt = (action: Action, target: TargetRef | undefined): boolean =>
+  "target" in action && action.target.id === target?.id

@@ -2,135 +2,46 @@
  * The one owner of every retry of a call, as a pure machine: `(policy, state, event, snapshot, draw)` gives an
  * action and the next state. No Effect, no clock, no randomness.
  *
- * **States.** `idle` until `Started`; `attempting` while a request is under way; `waiting` while all targets
- * are out; `done` for ever after `GiveUp`. A success ends the call outside the machine.
+ * **States.** `idle` until `Started`; `attempting` while a request is under way; `mending` while something is done
+ * before the next one (a compaction, a new key); `waiting` while all targets are out; `done` for ever after `GiveUp`
+ * or `Deliver`. A complete answer ends the call outside the machine.
  *
- * **Always true**, for every policy and every sequence of events: it ends; attempts never exceed
- * `maxAttempts`; no wait reaches beyond the deadline, and once waits and failed attempts have used it up no
- * attempt begins, but for one: if a silent attempt alone used it up, one target that was not tried yet is still
- * asked; no attempt begins once failed attempts have cost `maxCost`; a failure that is to stop (a cancel, a
- * malformed request) is never followed by an attempt, nor is a committed tool call.
+ * **Always true**, for every policy and every sequence of events: it ends; attempts never exceed `maxAttempts`; no
+ * wait reaches beyond the deadline, and once waits and failed attempts have used it up no attempt begins, but for
+ * one: if a silent attempt alone used it up, one target that was not tried yet is still asked; no attempt begins once
+ * attempts have cost `maxCost`; a failure that is to stop (a cancel, a malformed request) is never followed by an
+ * attempt, nor is a committed tool call; without retry budget no target is asked twice.
  *
- * **What it does not do.** It opens no cooldown by itself: the action carries it, and the shell opens it
- * before the next step. Times are monotonic milliseconds.
+ * **What it does not do.** It opens no cooldown by itself: the action carries it, and the shell opens it before the
+ * next step. Times are monotonic milliseconds. `Choice` says which targets there are, `Truncation` what to do about
+ * cut answers.
  */
 import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"
-import type { CallFailure, TargetOut } from "../failure/CallFailure.ts"
-import { AllTargetsOut } from "../failure/CallFailure.ts"
+import type { CallFailure } from "../failure/CallFailure.ts"
+import { Format, Timeout } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import { local } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
-import type { Cooldown, Cooldowns } from "./Cooldown.ts"
+import * as Nudge from "../recovery/Nudge.ts"
+import { climb } from "../recovery/Truncation.ts"
+import * as Choice from "./Choice.ts"
+import type { Action, CallState, Cut, Event, Failed, Sent, Snapshot } from "./CallModel.ts"
+import { isContinuing, wasCut } from "./CallModel.ts"
+import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
-import type { RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
+import * as OutputLimit from "./OutputLimit.ts"
+import type { MidStream, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
 import { rowOf } from "./RecoveryPolicy.ts"
 
-/** How much of an attempt the consumer has seen. */
-export type Commit = "nothing" | "reasoning" | "text" | "tool"
+export * from "./CallModel.ts"
 
-export type Event =
-  | { readonly _tag: "Started" }
-  | {
-      readonly _tag: "Failed"
-      readonly failure: ProviderFailure
-      readonly commit: Commit
-      /** Milliseconds that the attempt took. */
-      readonly elapsed: number
-      /** US dollars that the attempt cost, where known. */
-      readonly cost: number
-    }
-  | { readonly _tag: "Woke" }
-  /** While an attempt was delayed another call opened a cooldown over its target: it was not sent. */
-  | { readonly _tag: "TakenAway" }
-
-export type Action =
-  /** Send the call to `target` after `delay`: the first attempt, or one more on the same target. */
-  | {
-      readonly _tag: "Attempt"
-      readonly target: TargetRef
-      readonly delay: number
-      readonly cooldown: Cooldown | undefined
-    }
-  /** Send the call to another target at once. */
-  | {
-      readonly _tag: "Switch"
-      readonly from: TargetRef
-      readonly target: TargetRef
-      readonly delay: 0
-      readonly failure: ProviderFailure
-      readonly cooldown: Cooldown | undefined
-    }
-  /** Send the partial answer that was seen to `target`, to be continued there. */
-  | {
-      readonly _tag: "Continue"
-      readonly from: TargetRef
-      readonly target: TargetRef
-      readonly delay: number
-      readonly failure: ProviderFailure
-      readonly cooldown: Cooldown | undefined
-    }
-  /** All targets are out: sleep, then `Woke`. */
-  | { readonly _tag: "Wait"; readonly until: number; readonly cooldown: Cooldown | undefined }
-  | { readonly _tag: "GiveUp"; readonly failure: CallFailure; readonly cooldown: Cooldown | undefined }
-
-/** A target as the machine sees it. */
-export interface TargetView {
-  readonly ref: TargetRef
-  /** Tokens; unknown when absent. */
-  readonly contextWindow: number | undefined
-}
-
-/** An immutable view of the chain. */
-export interface Snapshot {
-  readonly now: number
-  /** In order of preference. */
-  readonly targets: ReadonlyArray<TargetView>
-  /** Targets that could not be built: never chosen, and named when all are out. */
-  readonly dead: ReadonlyArray<TargetOut>
-  readonly cooldowns: Cooldowns
-}
-
-interface Tries {
-  readonly count: number
-  /** Milliseconds that the last repeat waited; none before the first. */
-  readonly delay: number | undefined
-  readonly failure: ProviderFailure | undefined
-}
-
-export interface CallState {
-  readonly phase: "idle" | "attempting" | "waiting" | "done"
-  readonly target: TargetRef | undefined
-  readonly attempts: number
-  readonly waits: number
-  readonly switches: number
-  /** Milliseconds of waits and failed attempts. */
-  readonly spent: number
-  /** US dollars of failed attempts. */
-  readonly cost: number
-  /** The consumer has seen text: every further attempt continues it. */
-  readonly textSeen: boolean
-  readonly lastFailure: ProviderFailure | undefined
-  /** The largest window that the conversation did not fit, in tokens. */
-  readonly overflowed: number | undefined
-  /** By target id. */
-  readonly tries: ReadonlyMap<string, Tries>
-}
-
-export const initial: CallState = {
-  phase: "idle",
-  target: undefined,
-  attempts: 0,
-  waits: 0,
-  switches: 0,
-  spent: 0,
-  cost: 0,
-  textSeen: false,
-  lastFailure: undefined,
-  overflowed: undefined,
-  tries: new Map()
-}
+// -----------------------------------------------------------------------------
+// The machine
+// -----------------------------------------------------------------------------
 
 type Step = readonly [Action, CallState]
+type Policy = RecoveryPolicy<string>
 
 /** Decides what happens next. `draw` is in [0, 1). */
 export const step = <Class extends string>(
@@ -142,127 +53,379 @@ export const step = <Class extends string>(
 ): Step => {
   switch (event._tag) {
     case "Started":
+      return choose(policy, { ...state, call: event, outputLimit: event.outputLimit.start }, snapshot, draw)
     case "Woke":
       return choose(policy, state, snapshot, draw)
     case "TakenAway":
-      return choose(policy, unsent(state), snapshot, draw)
+      return choose(policy, unsent(state, true), snapshot, draw)
+    case "PermitRefused":
+      return onRefusal(policy, state, event, snapshot, draw)
     case "Failed":
-      return onFailure(policy, afterFailure(state, event, snapshot), event, snapshot, draw)
+      return onFailure(policy, afterFailure(policy, begun(state), event, snapshot), event, snapshot, draw)
+    case "Cut":
+      return onCut(policy, begun(state), event, snapshot)
+    case "Compacted":
+    case "CompactionFailed":
+      return event._tag === "Compacted" && event.freed > 0
+        ? again(policy, { ...state, overflowed: undefined }, snapshot, draw)
+        : mendedInVain(policy, { ...state, compactions: Infinity }, snapshot, draw)
+    case "KeyAsked":
+      return event.renewed
+        ? again(policy, state, snapshot, draw)
+        : mendedInVain(policy, state, snapshot, draw)
   }
 }
 
-const choose = <Class extends string>(
-  policy: RecoveryPolicy<Class>,
-  state: CallState,
-  snapshot: Snapshot,
-  draw: number
-): Step => {
-  const ready = readyTargets(policy, state, snapshot, snapshot.cooldowns)[0]
-  return ready === undefined
-    ? waitOrGiveUp(policy, state, snapshot, undefined, draw)
-    : send(state, ready.ref, 0, undefined)
+const tooLate = local("limit/deadline", new Timeout({ phase: "total", local: true }), undefined)
+
+const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
+  if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
+  const ready = Choice.ready(policy, state, snapshot, snapshot.cooldowns).filter(({ ref }) =>
+    Choice.mayGoTo(policy, state, ref)
+  )
+  if (ready.length === 0) return waitOrGiveUp(policy, state, snapshot, undefined, draw)
+  const target = ready.find(({ ref }) => isAffordable(state, snapshot, ref))
+  return target === undefined
+    ? giveUp(state, state.lastFailure ?? Choice.allOut(policy, state, snapshot), undefined)
+    : send(policy, state, target.ref, 0, undefined, snapshot)
 }
 
-/** The state without the attempt that was not sent. Its delay was waited, and counts. */
-const unsent = (state: CallState): CallState => {
+/** The attempt after a mended failure, where that happened, unless mending has used up the time or the budget. */
+const again = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
+  const { target } = state
+  if (target === undefined) return giveUp(state, nowhere, undefined)
+  return isOver(snapshot) || !isAffordable(state, snapshot, undefined)
+    ? mendedInVain(policy, state, snapshot, draw)
+    : send(policy, { ...state, pending: undefined }, target, 0, undefined, snapshot)
+}
+
+const mendedInVain = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step =>
+  state.pending === undefined
+    ? giveUp(state, nowhere, undefined)
+    : onFailure(policy, { ...state, pending: undefined }, state.pending, snapshot, draw)
+
+/** For events that no shell sends in this order. */
+const nowhere = local("call/out-of-order", new Format({ side: "request" }), undefined)
+
+/** The state with the attempt that was sent: if it began the answer anew, what was before is void. */
+const begun = (state: CallState): CallState =>
+  state.anew ? { ...state, anew: false, seen: false, partial: false, cut: false } : state
+
+/** The state without the attempt that was not sent. A delay that was `waited` counts. */
+const unsent = (state: CallState, waited: boolean): CallState => {
+  const { ledger, left } = state
   const id = state.target?.id ?? ""
   const tries = state.tries.get(id)
+  const isSwitch = left !== undefined && left.id !== id
   return {
     ...state,
-    attempts: state.attempts - 1,
-    // It counts as a wait, so that others cannot keep a call waking for ever.
-    waits: state.waits + 1,
+    target: left,
+    ledger: {
+      ...ledger,
+      attempts: ledger.attempts - 1,
+      switches: ledger.switches - (isSwitch ? 1 : 0),
+      spent: ledger.spent - (waited ? 0 : (tries?.delay ?? 0))
+    },
     tries:
       tries === undefined ? state.tries : new Map(state.tries).set(id, { ...tries, count: tries.count - 1 })
   }
 }
 
-const afterFailure = (
+const onRefusal = (
+  policy: Policy,
   state: CallState,
-  event: Event & { readonly _tag: "Failed" },
-  snapshot: Snapshot
-): CallState => {
+  { until, failure, waited }: Event & { readonly _tag: "PermitRefused" },
+  snapshot: Snapshot,
+  draw: number
+): Step => {
+  // A refusal takes time, so that a call which is refused for ever comes to its deadline.
+  const later = Math.max(until, snapshot.now + 1)
+  const refused = new Map(state.refused).set(state.target?.id ?? "", { until: later, failure })
+  return choose(policy, { ...unsent(state, waited), refused }, snapshot, draw)
+}
+
+const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): CallState => {
+  const { failure, commit } = event
   const id = state.target?.id ?? ""
-  const window = windowOf(snapshot, id)
+  const window = Choice.viewOf(snapshot, id)?.info.contextWindow
   const tries = state.tries.get(id)
+  const of = policy.classOf(failure)
+  const classes = new Map(tries?.classes)
+  const seen = state.seen || commit === "text"
+  const mode = midStreamOf(policy, rowOf(policy, failure), state)
   return {
     ...state,
-    // An attempt that had streamed text was at work, not lost: its time does not count against the deadline.
-    spent: state.spent + (event.commit === "text" ? 0 : event.elapsed),
-    cost: state.cost + event.cost,
-    textSeen: state.textSeen || event.commit === "text",
-    lastFailure: event.failure,
+    left: state.target,
+    ledger: {
+      ...state.ledger,
+      // An attempt that had streamed text was at work, not lost: its time does not count against the deadline.
+      spent: state.ledger.spent + (commit === "text" ? 0 : event.elapsed),
+      cost: state.ledger.cost + event.cost,
+      tokens: state.ledger.tokens + event.tokens
+    },
+    partial: state.partial || commit === "text",
+    seen,
+    // An answer that the output limit cut is worth more than a new beginning, which it would cut again.
+    anew: seen && !state.cut && mode === "restart",
+    lastFailure: failure,
+    // A failure elsewhere says nothing about how long this target has been so.
+    inARow: {
+      class: of,
+      count: state.inARow?.class === of && state.left?.id === id ? state.inARow.count + 1 : 1
+    },
     overflowed:
-      event.failure.reason._tag === "ContextOverflow" && window !== undefined
+      failure.reason._tag === "ContextOverflow" && window !== undefined
         ? Math.max(window, state.overflowed ?? 0)
         : state.overflowed,
     tries: new Map(state.tries).set(id, {
       count: tries?.count ?? 0,
       delay: tries?.delay,
-      failure: event.failure
+      failure,
+      classes: classes.set(of, (classes.get(of) ?? 0) + 1)
     })
   }
 }
 
-const onFailure = <Class extends string>(
-  policy: RecoveryPolicy<Class>,
+const onFailure = (
+  policy: Policy,
   state: CallState,
-  { failure, commit, elapsed }: Event & { readonly _tag: "Failed" },
+  event: Failed,
   snapshot: Snapshot,
   draw: number
 ): Step => {
+  const { failure, commit, elapsed } = event
   const row = rowOf(policy, failure)
   const here = state.target
   if (here === undefined || row.then === "stop") return giveUp(state, failure, undefined)
-  const leaving = cooldownFor(row, failure, here, snapshot)
+  const leaving = Choice.cooldownFor(row, failure, here, snapshot)
+  const late = isLate(policy, state, snapshot)
   if (
     commit === "tool" ||
-    (state.textSeen && policy.midStream === "fail") ||
-    state.attempts >= policy.maxAttempts ||
-    (isLate(policy, state.spent) && !mayAskAnother(policy, state, failure, elapsed, snapshot)) ||
-    (policy.maxCost !== undefined && state.cost >= policy.maxCost)
+    (state.seen && midStreamOf(policy, row, state) === "fail") ||
+    mustEnd(policy, state) ||
+    (late && !mayAskAnother(policy, state, failure, elapsed, snapshot))
   ) {
     return giveUp(state, failure, leaving)
+  }
+  if (!late) {
+    const mending = mend(policy, row, state, event, here, snapshot)
+    if (mending !== undefined) return mending
   }
 
   const after =
     leaving === undefined ? snapshot.cooldowns : Cool.open(snapshot.cooldowns, leaving, snapshot.now)
-  const others = readyTargets(policy, state, snapshot, after).filter(
-    ({ ref }) => ref.id !== here.id && (!isLate(policy, state.spent) || !state.tries.has(ref.id))
+  const others = Choice.ready(policy, state, snapshot, after).filter(
+    ({ ref }) =>
+      ref.id !== here.id &&
+      Choice.matches(row.to, here, ref) &&
+      (!late || !state.tries.has(ref.id)) &&
+      isAffordable(state, snapshot, ref)
   )
-  const repeat = repeatDelay(policy, row, state, failure, draw)
+  const repeat = isAffordable(state, snapshot, here)
+    ? repeatDelay(policy, row, state, failure, snapshot, draw)
+    : undefined
   // A wait that the server named holds for all calls, even while this one stays.
-  const notBefore = row.retryAfter === "not-before" && failure.retryAfter !== undefined ? leaving : undefined
+  const notBefore = Choice.isNotBefore(row, failure) ? leaving : undefined
 
   const equivalent = others.find((target) => target.ref.model === here.model)
   const other = equivalent ?? others[0]
   if (other !== undefined) {
     const stays =
       repeat !== undefined &&
+      (state.inARow?.count ?? 0) < (row.switchAfter ?? Infinity) &&
       (equivalent === undefined
-        ? state.spent + repeat <= Duration.toMillis(policy.patience)
+        ? state.ledger.spent + repeat <= Duration.toMillis(policy.patience)
         : preferredToEquivalent(policy, row, state, failure, repeat))
-    return stays ? send(state, here, repeat, notBefore) : send(state, other.ref, 0, leaving)
+    return stays
+      ? send(policy, state, here, repeat, notBefore, snapshot)
+      : send(policy, state, other.ref, 0, leaving, snapshot)
   }
   if (repeat !== undefined) {
-    const soonest = soonestOf(policy, state, snapshot, after, here)
-    if (soonest === undefined || snapshot.now + repeat <= soonest.until)
-      return send(state, here, repeat, notBefore)
+    const soonest = Choice.soonest(
+      policy,
+      state,
+      { ...snapshot, cooldowns: after },
+      (target) => target.id !== here.id && Choice.mayGoTo(policy, state, target)
+    )
+    if (soonest === undefined || snapshot.now + repeat <= soonest.until) {
+      return send(policy, state, here, repeat, notBefore, snapshot)
+    }
   }
+  // Not the targets' failure, or nothing that may be tried again.
+  const isOurs = row.then === "grow" || row.to !== "next" || !isAffordable(state, snapshot, undefined)
   const next = waitOrGiveUp(policy, state, { ...snapshot, cooldowns: after }, leaving, draw)
-  // An overflow with no larger window to wait for is the conversation's failure, not the targets'.
-  return row.then === "grow" && next[0]._tag === "GiveUp" ? giveUp(state, failure, undefined) : next
+  return isOurs && next[0]._tag === "GiveUp"
+    ? giveUp(state, failure, row.then === "grow" ? undefined : leaving)
+    : next
 }
 
-const isLate = <Class extends string>(policy: RecoveryPolicy<Class>, spent: number): boolean =>
-  spent >= Duration.toMillis(policy.deadline)
+/** What can be done about the failure so that the same target may succeed. */
+const mend = (
+  policy: Policy,
+  row: Row,
+  state: CallState,
+  event: Failed,
+  here: TargetRef,
+  snapshot: Snapshot
+): Step | undefined => {
+  const { failure } = event
+  if (!isAffordable(state, snapshot, undefined)) return undefined
+  const marked = (what: string): CallState => ({
+    ...state,
+    phase: "mending",
+    pending: event,
+    mended: new Set(state.mended).add(`${what} ${here.id}`)
+  })
+  if (
+    failure.reason._tag === "Auth" &&
+    Choice.viewOf(snapshot, here.id)?.renewable === true &&
+    !state.mended.has(`key ${here.id}`)
+  ) {
+    return [{ _tag: "RenewKey", target: here, cooldown: undefined }, marked("key")]
+  }
+  if (row.then !== "grow") return undefined
+  const limit = OutputLimit.lowered(failure)
+  if (limit !== undefined && !state.mended.has(`limit ${here.id}`)) {
+    const smaller = { ...marked("limit"), pending: undefined, overflowed: undefined, outputLimit: limit }
+    const [{ nudge, rewind }, next] = send(policy, smaller, here, 0, undefined, snapshot)
+    const common = { target: here, delay: 0, cooldown: undefined, probe: false }
+    return [{ _tag: "LowerOutputLimit", ...common, limit, rewind, nudge }, next]
+  }
+  if (snapshot.canCompact && state.compactions < policy.maxCompactions) {
+    const next: CallState = { ...marked("window"), compactions: state.compactions + 1 }
+    return [{ _tag: "Compact", target: here, failure, cooldown: undefined }, next]
+  }
+  return undefined
+}
+
+const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: Snapshot): Step => {
+  const { ledger } = before
+  const here = before.target
+  const isContinuation = before.rungs.continuations > 0
+  const state: CallState = {
+    ...before,
+    left: here,
+    cut: true,
+    seen: before.seen || event.commit === "text",
+    inARow: undefined,
+    ledger: { ...ledger, cost: ledger.cost + event.cost, tokens: ledger.tokens + event.tokens },
+    rungs: {
+      ...before.rungs,
+      gains: isContinuation ? [...before.rungs.gains, event.gain] : before.rungs.gains
+    }
+  }
+  if (
+    here === undefined ||
+    policy.truncation === false ||
+    event.commit === "tool" ||
+    isOver(snapshot) ||
+    mustEnd(policy, state)
+  ) {
+    return deliver(state)
+  }
+  const mode = midStreamOf(policy, undefined, state)
+  const rung = climb(policy.truncation, state.rungs, {
+    limit: event.limit,
+    ceiling: ceilingOf(policy, state, event, here, snapshot),
+    mayRepeat:
+      !isContinuation &&
+      (!state.seen || mode === "restart") &&
+      // A limit that was lowered to make room is as high as it can be.
+      !state.mended.has(`limit ${here.id}`) &&
+      isAffordable({ ...state, partial: false }, snapshot, undefined),
+    mayContinue:
+      !state.call.structured &&
+      (!state.seen || mode !== "fail") &&
+      // The limit that cut it is the user's own last word.
+      (event.limit ?? 0) < state.call.outputLimit.max
+  })
+  switch (rung._tag) {
+    case "Raise": {
+      const { limit } = rung
+      const rungs = { ...state.rungs, raises: state.rungs.raises + 1 }
+      const next = sent({ ...state, anew: true, outputLimit: limit, rungs }, here, 0)
+      return [
+        {
+          _tag: "RaiseOutputLimit",
+          target: here,
+          delay: 0,
+          cooldown: undefined,
+          probe: false,
+          limit,
+          rewind: state.seen
+        },
+        next
+      ]
+    }
+    case "Continue": {
+      const nudge = event.inToolCall ? policy.nudges.cutInToolCall : policy.nudges.cut
+      return [
+        {
+          _tag: "Continue",
+          from: here,
+          target: here,
+          delay: 0,
+          failure: undefined,
+          cooldown: undefined,
+          probe: false,
+          rewind: false,
+          nudge: Nudge.textOf(nudge, undefined, ledger.attempts + 1)
+        },
+        sent(
+          {
+            ...state,
+            partial: true,
+            rungs: { ...state.rungs, continuations: state.rungs.continuations + 1 }
+          },
+          here,
+          0
+        )
+      ]
+    }
+    case "Stop":
+      return deliver(state)
+  }
+}
+
+/** No output limit may be above: what the user, the model, the window and the money allow. */
+const ceilingOf = (
+  policy: Policy,
+  { call, ledger }: CallState,
+  { input }: Cut,
+  here: TargetRef,
+  snapshot: Snapshot
+): number => {
+  const { maxOutputTokens, contextWindow, price } = Choice.viewOf(snapshot, here.id)?.info ?? {}
+  const windowLeft =
+    contextWindow === undefined || input === undefined ? Infinity : Math.max(0, contextWindow - input)
+  const moneyLeft =
+    policy.maxCost === undefined || price === undefined || price.output === 0
+      ? Infinity
+      : (Math.max(0, policy.maxCost - ledger.cost - ((input ?? 0) * price.input) / 1_000_000) * 1_000_000) /
+        price.output
+  return Math.min(call.outputLimit.max, maxOutputTokens ?? Infinity, windowLeft, moneyLeft)
+}
+
+/** The call has made all the attempts, or spent all the money, that it may. */
+const mustEnd = (policy: Policy, { ledger }: CallState): boolean =>
+  ledger.attempts >= policy.maxAttempts || (policy.maxCost !== undefined && ledger.cost >= policy.maxCost)
+
+/** The time of the program around the call is up. */
+const isOver = ({ deadline, now }: Snapshot): boolean => deadline <= now
+
+/** Milliseconds that waits and failed attempts may still take. */
+const timeLeft = (policy: Policy, { ledger }: CallState, { deadline, now }: Snapshot): number =>
+  Math.min(Duration.toMillis(policy.deadline) - ledger.spent, deadline - now)
+
+const isLate = (policy: Policy, state: CallState, snapshot: Snapshot): boolean =>
+  timeLeft(policy, state, snapshot) <= 0
 
 /**
  * One silent attempt may take longer than the whole deadline. If it was that attempt that used it up, a target
  * that was not tried yet is still asked, once.
  */
-const mayAskAnother = <Class extends string>(
-  policy: RecoveryPolicy<Class>,
+const mayAskAnother = (
+  policy: Policy,
   state: CallState,
   { reason }: ProviderFailure,
   elapsed: number,
@@ -270,193 +433,169 @@ const mayAskAnother = <Class extends string>(
 ): boolean =>
   reason._tag === "Timeout" &&
   reason.local &&
-  !isLate(policy, state.spent - elapsed) &&
-  readyTargets(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
+  snapshot.deadline > snapshot.now &&
+  state.ledger.spent - elapsed < Duration.toMillis(policy.deadline) &&
+  Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
+
+/**
+ * Whether the retry budget allows an attempt at `target` (`undefined`: one more where it was). First attempts and
+ * continuations are free, and one switch is always allowed.
+ */
+const isAffordable = (state: CallState, { mayRetry }: Snapshot, target: TargetRef | undefined): boolean =>
+  mayRetry ||
+  state.left === undefined ||
+  isContinuing(state) ||
+  (target !== undefined && target.id !== state.left.id && state.ledger.switches === 0)
+
+const midStreamOf = (policy: Policy, row: Row | undefined, { call }: CallState): MidStream => {
+  const wanted = row?.midStream ?? call.midStream ?? policy.midStream
+  const possible = wanted === "restart" && !call.rewindable ? "continue" : wanted
+  return possible === "continue" && call.structured ? "fail" : possible
+}
 
 /** Whether to repeat here although another key or endpoint of the same model is ready. */
-const preferredToEquivalent = <Class extends string>(
-  policy: RecoveryPolicy<Class>,
+const preferredToEquivalent = (
+  policy: Policy,
   row: Row,
   state: CallState,
   failure: ProviderFailure,
   delay: number
 ): boolean => {
-  if (row.retryAfter === "not-before" && failure.retryAfter !== undefined) {
+  if (Choice.isNotBefore(row, failure)) {
     // What is really waited counts: the backoff may have grown beyond the wait that was named.
     return delay <= Backoff.lengthened(Duration.toMillis(policy.shortWait), policy.retryAfterJitter, 1)
   }
-  return triesHere(state) <= row.repeatsBeforeEquivalent && delay <= Duration.toMillis(policy.patience)
+  const tries = state.tries.get(state.target?.id ?? "")?.count ?? 0
+  return tries <= row.repeatsBeforeEquivalent && delay <= Duration.toMillis(policy.patience)
 }
 
 /** The delay before one more attempt on the same target, or `undefined` where there may be none. */
-const repeatDelay = <Class extends string>(
-  policy: RecoveryPolicy<Class>,
+const repeatDelay = (
+  policy: Policy,
   row: Row,
   state: CallState,
   failure: ProviderFailure,
+  snapshot: Snapshot,
   draw: number
 ): number | undefined => {
-  const tries = triesHere(state)
-  if (row.then !== "retry" || tries >= row.attempts) return undefined
+  const { target } = state
+  const { used, delay } = Choice.usedHere(policy, row, state, failure, snapshot)
+  if (row.then !== "retry" || used >= row.attempts) return undefined
   const rule: Backoff.HintRule = {
-    retryAfter: "minimum",
+    retryAfter: row.retryAfter,
     maxRetryAfter: policy.maxWait,
     retryAfterJitter: policy.retryAfterJitter
   }
-  const formula = Backoff.delay(row.backoff, tries, delayHere(state), draw)
+  const formula = Backoff.delay(row.backoff, used, delay, draw)
   const named = failure.retryAfter === undefined ? undefined : Duration.toMillis(failure.retryAfter)
   const wait = Backoff.withHint(rule, formula, named, draw)
-  if (wait._tag === "TooLong" || state.spent + wait.millis > Duration.toMillis(policy.deadline))
-    return undefined
-  return wait.millis
+  if (wait._tag === "TooLong" || wait.millis > timeLeft(policy, state, snapshot)) return undefined
+  // Another call has found meanwhile that the target is out, or this one has asked whether it is back.
+  const out = target && Cool.outOf(snapshot.cooldowns, target, snapshot.now + wait.millis)
+  return out === undefined ? wait.millis : undefined
 }
 
-/**
- * What leaving the target keeps from being chosen. Where that would be every target of the chain, as with a
- * single one, only waits that the server named are kept: the next call may as well try.
- */
-const cooldownFor = (
-  row: Row,
-  failure: ProviderFailure,
-  target: TargetRef,
-  { now, cooldowns, targets }: Snapshot
-): Cooldown | undefined => {
-  const rule = row.cooldown
-  if (rule === undefined || Cool.isOpen(cooldowns, rule.scope, target, now)) return undefined
-  const named = failure.retryAfter === undefined ? undefined : Duration.toMillis(failure.retryAfter)
-  const coversAll = targets.every(({ ref }) => Cool.covers(rule.scope, target, ref))
-  if (named === undefined && coversAll) return undefined
-  const formula = coversAll ? 0 : Cool.length(rule, Cool.streakOf(cooldowns, rule.scope, target))
-  const length =
-    named !== undefined && row.retryAfter === "not-before" ? named : Math.max(formula, named ?? 0)
-  return { scope: rule.scope, target, until: now + length, failure }
-}
-
-const readyTargets = <Class extends string>(
-  policy: RecoveryPolicy<Class>,
-  state: CallState,
-  { now, targets }: Snapshot,
-  cooldowns: Cooldowns
-): ReadonlyArray<TargetView> =>
-  cooldowns.size === 0 && state.tries.size === 0
-    ? targets
-    : targets.filter(
-        (target) =>
-          Cool.outOf(cooldowns, target.ref, now) === undefined && !isExhausted(policy, state, target)
-      )
-
-/** The call has nothing to hope for from this target: its attempts are used up, or its window is too small. */
-const isExhausted = <Class extends string>(
-  policy: RecoveryPolicy<Class>,
-  state: CallState,
-  { ref, contextWindow }: TargetView
-): boolean => {
-  if (state.overflowed !== undefined && (contextWindow ?? 0) <= state.overflowed) return true
-  const tries = state.tries.get(ref.id)
-  return tries?.failure !== undefined && tries.count >= rowOf(policy, tries.failure).attempts
-}
-
-const windowOf = ({ targets }: Snapshot, id: string): number | undefined =>
-  targets.find((target) => target.ref.id === id)?.contextWindow
-
-/** The target that is back first, of those that are worth waiting for. */
-const soonestOf = <Class extends string>(
-  policy: RecoveryPolicy<Class>,
-  state: CallState,
-  { now, targets }: Snapshot,
-  cooldowns: Cooldowns,
-  except: TargetRef | undefined
-): Cool.Out | undefined => {
-  let soonest: Cool.Out | undefined
-  for (const target of targets) {
-    const { ref } = target
-    if (ref.id === except?.id || isExhausted(policy, state, target)) continue
-    const out = Cool.outOf(cooldowns, ref, now)
-    if (out === undefined || !rowOf(policy, out.failure).worthWaiting) continue
-    if (out.until < (soonest?.until ?? Infinity)) soonest = out
-  }
-  return soonest
-}
-
-const waitOrGiveUp = <Class extends string>(
-  policy: RecoveryPolicy<Class>,
+const waitOrGiveUp = (
+  policy: Policy,
   state: CallState,
   snapshot: Snapshot,
   cooldown: Cooldown | undefined,
   draw: number
 ): Step => {
-  const soonest = soonestOf(policy, state, snapshot, snapshot.cooldowns, undefined)
-  const left = Duration.toMillis(policy.deadline) - state.spent
-  if (soonest !== undefined && state.waits < policy.maxAttempts) {
-    const wait = soonest.until - snapshot.now
-    const tooLong = soonest.failure.retryAfter !== undefined && wait > Duration.toMillis(policy.maxWait)
-    if (wait <= left && !tooLong) {
+  const soonest = Choice.soonest(policy, state, snapshot, (target) => Choice.mayGoTo(policy, state, target))
+  const left = timeLeft(policy, state, snapshot)
+  if (
+    soonest !== undefined &&
+    policy.whenAllOut !== "fail" &&
+    isAffordable(state, snapshot, soonest.target) &&
+    !mustEnd(policy, state)
+  ) {
+    const { target, until, failure } = soonest
+    if (policy.whenAllOut === "probe" && !soonest.refused && !state.mended.has(`out ${target.id}`)) {
+      const mended = new Set(state.mended).add(`out ${target.id}`)
+      return send(policy, { ...state, mended }, target, 0, cooldown, snapshot)
+    }
+    const wait = Math.max(0, until - snapshot.now)
+    const tooLong = failure.retryAfter !== undefined && wait > Duration.toMillis(policy.maxWait)
+    // A circuit is asked again and again, and each time takes of the deadline.
+    const mayWait = soonest.refused || state.ledger.waits < policy.maxAttempts
+    if (mayWait && wait <= left && !tooLong) {
       const sleep = Math.min(left, Backoff.lengthened(wait, policy.retryAfterJitter, draw))
+      const { ledger } = state
       const next: CallState = {
         ...state,
         phase: "waiting",
-        waits: state.waits + 1,
-        spent: state.spent + sleep
+        ledger: { ...ledger, waits: ledger.waits + (soonest.refused ? 0 : 1), spent: ledger.spent + sleep }
       }
       return [{ _tag: "Wait", until: snapshot.now + sleep, cooldown }, next]
     }
   }
-  return giveUp(state, allOut(policy, state, snapshot), cooldown)
+  return giveUp(state, Choice.allOut(policy, state, snapshot), cooldown)
 }
 
-const allOut = <Class extends string>(
-  policy: RecoveryPolicy<Class>,
-  state: CallState,
-  { now, cooldowns, targets, dead }: Snapshot
-): AllTargetsOut => {
-  let soonest = Infinity
-  const outs = targets.flatMap(({ ref }): ReadonlyArray<TargetOut> => {
-    const out = Cool.outOf(cooldowns, ref, now)
-    const failure = out?.failure ?? state.tries.get(ref.id)?.failure
-    if (failure === undefined) return []
-    if (out === undefined || out.until === Infinity) return [{ target: ref, failure }]
-    const wait = out.until - now
-    if (rowOf(policy, failure).worthWaiting) soonest = Math.min(soonest, wait)
-    return [{ target: ref, failure, availableIn: Duration.millis(wait) }]
-  })
-  return new AllTargetsOut({
-    targets: [...outs, ...dead],
-    attempts: state.attempts,
-    ...(soonest === Infinity ? {} : { soonest: Duration.millis(soonest) })
-  })
-}
-
-const send = (state: CallState, target: TargetRef, delay: number, cooldown: Cooldown | undefined): Step => {
-  const from = state.target
-  const failure = state.lastFailure
+const sent = (state: CallState, target: TargetRef, delay: number): CallState => {
+  const { ledger, left } = state
   const tries = state.tries.get(target.id)
-  const next: CallState = {
+  return {
     ...state,
     phase: "attempting",
     target,
-    attempts: state.attempts + 1,
-    switches: state.switches + (from === undefined || from.id === target.id ? 0 : 1),
-    spent: state.spent + delay,
+    ledger: {
+      ...ledger,
+      attempts: ledger.attempts + 1,
+      switches: ledger.switches + (left === undefined || left.id === target.id ? 0 : 1),
+      spent: ledger.spent + delay
+    },
     tries: new Map(state.tries).set(target.id, {
       count: (tries?.count ?? 0) + 1,
       delay: tries === undefined ? undefined : delay,
-      failure: tries?.failure
+      failure: tries?.failure,
+      classes: tries?.classes ?? noClasses
     })
   }
-  if (from === undefined || failure === undefined) return [{ _tag: "Attempt", target, delay, cooldown }, next]
-  if (state.textSeen) return [{ _tag: "Continue", from, target, delay, failure, cooldown }, next]
-  return from.id === target.id
-    ? [{ _tag: "Attempt", target, delay, cooldown }, next]
-    : [{ _tag: "Switch", from, target, delay: 0, failure, cooldown }, next]
 }
 
+const noClasses: ReadonlyMap<string, number> = new Map()
+
+const send = (
+  policy: Policy,
+  state: CallState,
+  target: TargetRef,
+  delay: number,
+  cooldown: Cooldown | undefined,
+  snapshot: Snapshot
+): readonly [Extract<Action, { readonly _tag: "Attempt" | "Switch" | "Continue" }>, CallState] => {
+  const { left: from, lastFailure: failure } = state
+  const row = failure === undefined ? undefined : rowOf(policy, failure)
+  const rewind = state.anew && state.seen
+  const next = sent(state, target, delay)
+  const probe = Cool.outOf(snapshot.cooldowns, target, snapshot.now + delay) !== undefined
+  const common: Sent = { target, delay, cooldown, probe }
+  if (from === undefined) return [{ _tag: "Attempt", ...common, rewind, nudge: undefined }, next]
+  const { attempts } = next.ledger
+  if (isContinuing(next)) {
+    // No failure since the limit cut it.
+    const cause = wasCut(state) ? undefined : failure
+    const nudge = cause === undefined ? policy.nudges.cut : policy.nudges.interrupted
+    const words = Nudge.textOf(nudge, cause, attempts)
+    return [{ _tag: "Continue", from, failure: cause, ...common, rewind: false, nudge: words }, next]
+  }
+  const nudge = row?.nudge === undefined ? undefined : Nudge.textOf(row.nudge, failure, attempts)
+  return from.id === target.id || failure === undefined
+    ? [{ _tag: "Attempt", ...common, rewind, nudge }, next]
+    : [{ _tag: "Switch", from, failure, ...common, rewind, nudge }, next]
+}
+
+/** The end without a complete answer: what was kept of a cut one is better than nothing. */
 const giveUp = (state: CallState, failure: CallFailure, cooldown: Cooldown | undefined): Step => [
-  { _tag: "GiveUp", failure, cooldown },
+  state.cut && !state.call.structured ? { _tag: "Deliver", cooldown } : { _tag: "GiveUp", failure, cooldown },
   { ...state, phase: "done" }
 ]
 
-const triesHere = (state: CallState): number =>
-  state.target === undefined ? 0 : (state.tries.get(state.target.id)?.count ?? 0)
-
-const delayHere = (state: CallState): number | undefined =>
-  state.target === undefined ? undefined : state.tries.get(state.target.id)?.delay
+const deliver = (state: CallState): Step =>
+  state.call.structured
+    ? giveUp(state, local("answer/cut", new Format({ side: "response" }), state.target), undefined)
+    : [
+        { _tag: "Deliver", cooldown: undefined },
+        { ...state, phase: "done" }
+      ]

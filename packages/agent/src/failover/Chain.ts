@@ -6,6 +6,8 @@
  */
 import { Cause, Clock, Effect, MutableRef, Redacted, Schema } from "effect"
 import type { Scope } from "effect"
+import type { Prompt } from "effect/ai"
+import type { RetryBudget } from "@outlast/resilience"
 import { ResilienceEvents } from "@outlast/resilience"
 import { TargetOut } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
@@ -14,12 +16,53 @@ import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local, missingKey, whatHappened, whatToDo } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import { idOf } from "../failure/TargetRef.ts"
-import type { Chain, Target } from "./CallRun.ts"
-import * as Cooldown from "./Cooldown.ts"
+import type { TargetView } from "./CallState.ts"
+import { ChainMemory } from "./ChainMemory.ts"
+import type { Admission } from "./Permits.ts"
 import type { TargetDead } from "./FailoverEvent.ts"
+import type * as CallLimiter from "../limiter/CallLimiter.ts"
+import type { ChainStore } from "./ChainStore.ts"
+import * as ChainSync from "./ChainSync.ts"
 import type { KeySource } from "./KeySource.ts"
-import type { TargetSpec } from "./ProviderModel.ts"
+import * as LiveKey from "./LiveKey.ts"
+import type { Order } from "./Order.ts"
+import { wantsFacts } from "./Order.ts"
+import type { ProviderModel, TargetSpec } from "./ProviderModel.ts"
 import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
+
+/** A target that was built. */
+export interface Target extends TargetView {
+  readonly key: LiveKey.LiveKey | undefined
+  readonly model: ProviderModel
+}
+
+/** Makes a conversation shorter that did not fit; the same one if it cannot. */
+export type Compact = (
+  prompt: Prompt.Prompt,
+  failure: ProviderFailure
+) => Effect.Effect<Prompt.Prompt, unknown>
+
+/** How a chain works, beside its targets. */
+export interface Settings {
+  readonly policy: RecoveryPolicy<string>
+  readonly admission: Admission | undefined
+  readonly budget: RetryBudget.Service | undefined
+  readonly limiter: CallLimiter.Service | undefined
+  /** The limiter wants to know how many tokens a call will take, which costs a walk through its prompt. */
+  readonly countsTokens: boolean
+  readonly compact: Compact | undefined
+  readonly order: Order
+  readonly store: ChainStore | undefined
+}
+
+/** What the calls of one layer share. */
+export interface Chain extends Settings {
+  readonly targets: readonly [Target, ...Array<Target>]
+  readonly dead: ReadonlyArray<TargetOut>
+  readonly memory: ChainMemory
+  /** Calls begun so far. */
+  readonly calls: MutableRef.MutableRef<number>
+}
 
 /** No target of the chain could be built. */
 export class ChainError extends Schema.TaggedError<ChainError>("@outlast/agent/failover/ChainError")(
@@ -51,7 +94,7 @@ type Built = { readonly live: Target } | { readonly dead: TargetOut }
 /** The chain of these entries, in their order. */
 export const build = <E, R>(
   specs: Specs<E, R>,
-  policy: RecoveryPolicy<string>
+  settings: Settings
 ): Effect.Effect<Chain, ChainError, R | Scope.Scope> =>
   Effect.gen(function* () {
     const ids = new Set<string>()
@@ -61,8 +104,14 @@ export const build = <E, R>(
     for (const out of dead) yield* publishDead(out)
     const [first, ...rest] = built.flatMap((result) => ("live" in result ? [result.live] : []))
     if (first === undefined) return yield* new ChainError({ targets: dead })
-    const cooldowns = MutableRef.make(Cooldown.empty)
-    return { targets: [first, ...rest], dead, policy, cooldowns, calls: MutableRef.make(0) }
+    const memory = new ChainMemory(first.ref, wantsFacts(settings.order))
+    const { store } = settings
+    if (store !== undefined) {
+      const { cooldowns } = memory
+      const targets = [first, ...rest].map(({ ref, key }) => ({ ref, key: key?.current }))
+      memory.sync = yield* ChainSync.make({ store, cooldowns, targets })
+    }
+    return { ...settings, targets: [first, ...rest], dead, memory, calls: MutableRef.make(0) }
   })
 
 const noKey: KeySource = { name: "", load: Effect.succeed(Redacted.make("")) }
@@ -78,7 +127,7 @@ const buildSpec = <E, R>(
       const ref = refOf(spec, unused(source.name, names), ids)
       keyed.push({ ref, key: yield* loadKey(source, ref) })
     }
-    const values = keyed.flatMap(({ key }) => (key._tag === "Key" ? [Redacted.value(key.value)] : []))
+    const values = keyed.flatMap(({ key }) => (key._tag === "Key" ? [Redacted.value(key.key.current)] : []))
     if (values.length === 0)
       return keyed.flatMap(({ ref, key }) => (key._tag === "Key" ? [] : [out(ref, key)]))
 
@@ -89,8 +138,8 @@ const buildSpec = <E, R>(
     return keyed.map(({ ref, key }): Built => {
       if (key._tag === "ProviderFailure") return out(ref, key)
       if ("_tag" in model) return out(ref, model.at(ref, { values }))
-      const value = spec.keys.length === 0 ? undefined : key.value
-      return { live: { ref, key: value, model, contextWindow: model.info.contextWindow } }
+      const own = spec.keys.length === 0 ? undefined : key.key
+      return { live: { ref, key: own, renewable: own?.renew !== undefined, model, info: model.info } }
     })
   })
 
@@ -114,14 +163,16 @@ const unused = (name: string, taken: Set<string>): string => {
   return free
 }
 
-type Key = { readonly _tag: "Key"; readonly value: Redacted.Redacted }
+type Key = { readonly _tag: "Key"; readonly key: LiveKey.LiveKey }
 
-const loadKey = (source: KeySource, ref: TargetRef): Effect.Effect<Key | ProviderFailure> => {
-  if (source === noKey) return Effect.map(Effect.orDie(source.load), (value) => ({ _tag: "Key", value }))
+const loadKey = (
+  source: KeySource,
+  ref: TargetRef
+): Effect.Effect<Key | ProviderFailure, never, Scope.Scope> => {
   const missing = local(missingKey, new Auth({ permanent: false }), ref)
-  return source.load.pipe(
-    Effect.map((value): Key | ProviderFailure =>
-      Redacted.value(value) === "" ? missing : { _tag: "Key", value }
+  return LiveKey.make(source).pipe(
+    Effect.map((key): Key | ProviderFailure =>
+      Redacted.value(key.current) === "" && source !== noKey ? missing : { _tag: "Key", key }
     ),
     Effect.orElseSucceed(() => missing)
   )

@@ -68,10 +68,20 @@ export const continued = (prompt: Prompt.Prompt, partial: string, nudge: string)
   Prompt.concat(
     prompt,
     Prompt.make([
-      { role: "assistant", content: [{ type: "text", text: partial }] },
+      // Some providers refuse an assistant message of blanks; there is nothing in it to continue.
+      ...(partial.trim() === ""
+        ? []
+        : [{ role: "assistant" as const, content: [{ type: "text" as const, text: partial }] }]),
       { role: "user", content: [{ type: "text", text: nudge }] }
     ])
   )
+
+/** A rough measure, where nothing better is known: English prose has about four. */
+export const charactersPerToken = 4
+
+/** Tokens of the texts of a prompt, roughly. */
+export const estimate = (prompt: Prompt.Prompt): number =>
+  Math.ceil(texts(prompt).reduce((sum, text) => sum + text.length, 0) / charactersPerToken)
 
 /** All texts of a prompt, for keeping them out of errors. */
 export const texts = (prompt: Prompt.Prompt): ReadonlyArray<string> =>

@@ -6,10 +6,12 @@
 import { Effect, Layer, Stream } from "effect"
 import type { Scope } from "effect"
 import { LanguageModel } from "effect/ai"
-import { failureAt, requestOf } from "./AttemptRequest.ts"
+import * as AttemptRequest from "./AttemptRequest.ts"
 import { fromFailure } from "./CallFailed.ts"
 import type { ChainError } from "./Chain.ts"
 import * as Chain from "./Chain.ts"
+import { inOrder } from "./Order.ts"
+import * as OutputLimit from "./OutputLimit.ts"
 import type { TargetSpec } from "./ProviderModel.ts"
 import { interactive } from "./RecoveryPolicy.ts"
 
@@ -22,21 +24,34 @@ export const layer = <E, R>(
     Effect.gen(function* () {
       const {
         targets: [target]
-      } = yield* Chain.build([spec], interactive)
+      } = yield* Chain.build([spec], {
+        policy: interactive,
+        admission: undefined,
+        budget: undefined,
+        limiter: undefined,
+        countsTokens: false,
+        compact: undefined,
+        order: inOrder,
+        store: undefined
+      })
+      const requestFor = (
+        options: LanguageModel.ProviderOptions,
+        limit: number | OutputLimit.Range | undefined
+      ) => AttemptRequest.requestOf(options)(target, OutputLimit.range(limit, undefined).start)
       return yield* LanguageModel.make({
         generateText: (options) =>
-          Effect.flatMap(requestOf(options), (request) => {
-            const made = request(target)
-            return Effect.mapError(target.model.generateText(made), (failure) =>
-              fromFailure("generateText", failureAt(target, made, failure))
+          Effect.flatMap(OutputLimit.OutputLimit, (limit) => {
+            const made = requestFor(options, limit)
+            return Effect.mapError(AttemptRequest.generateText(target, made), (failure) =>
+              fromFailure("generateText", AttemptRequest.failureAt(target, made, failure))
             )
           }),
         streamText: (options) =>
           Stream.unwrap(
-            Effect.map(requestOf(options), (request) => {
-              const made = request(target)
-              return Stream.mapError(target.model.streamText(made), (failure) =>
-                fromFailure("streamText", failureAt(target, made, failure))
+            Effect.map(OutputLimit.OutputLimit, (limit) => {
+              const made = requestFor(options, limit)
+              return Stream.mapError(AttemptRequest.streamText(target, made), (failure) =>
+                fromFailure("streamText", AttemptRequest.failureAt(target, made, failure))
               )
             })
           )

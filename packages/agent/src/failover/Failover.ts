@@ -17,35 +17,86 @@
  * program.pipe(Effect.provide(Model))
  * ```
  */
-import { Effect, Layer, Stream } from "effect"
+import { Context, Effect, Layer, Stream } from "effect"
 import type { Scope } from "effect"
 import { LanguageModel } from "effect/ai"
+import { CircuitBreaker, RetryBudget } from "@outlast/resilience"
 import type { CallFailure } from "../failure/CallFailure.ts"
+import type { TargetRef } from "../failure/TargetRef.ts"
 import type { CallFailed } from "./CallFailed.ts"
 import { fromFailure } from "./CallFailed.ts"
 import type { ChainError, Services, Specs } from "./Chain.ts"
 import * as Chain from "./Chain.ts"
+import * as CallLimiter from "../limiter/CallLimiter.ts"
+import type { ChainStore } from "./ChainStore.ts"
+import * as Order from "./Order.ts"
+import * as Permits from "./Permits.ts"
 import type { DefaultClass, RecoveryPolicy } from "./RecoveryPolicy.ts"
 import { interactive, validate } from "./RecoveryPolicy.ts"
 import { streamText } from "./StreamCall.ts"
+import { make as makeTargets, Targets } from "./Targets.ts"
 import { generateText } from "./TextCall.ts"
 
 export interface Options<Class extends string> {
   /** What to do when a call fails. Default: `RecoveryPolicy.interactive`. */
   readonly policy?: RecoveryPolicy<Class> | undefined
+  /** Circuits that others know, too. Default: circuits of this chain's own, as `policy.circuits` says. */
+  readonly breaker?: CircuitBreaker.Service | undefined
+  /** The names of a target's circuits. Default: its endpoint, and its model there. */
+  readonly circuitsOf?: ((target: TargetRef) => Permits.Circuits) | undefined
+  /** A retry budget that others use, too. Default: one of this chain's own, as `policy.retryBudget` says. */
+  readonly retryBudget?: RetryBudget.Service | undefined
+  /** Asked before each attempt; a target that is not healthy is not asked. Default: all are. */
+  readonly isHealthy?: ((target: TargetRef) => Effect.Effect<boolean>) | undefined
+  /** In which order a call tries the targets. Default: `Order.inOrder`. */
+  readonly order?: Order.Order | undefined
+  /** Where cooldowns outlive the process, or are shared with others. Default: they end with the layer. */
+  readonly store?: ChainStore | undefined
+  /**
+   * Keeps calls from running into limits that are known. Default: one of this chain's own that knows what providers
+   * say in the headers of their answers; `false`: none.
+   */
+  readonly limiter?: CallLimiter.Service | false | undefined
+  /** Makes a conversation shorter that did not fit. Default: a target with a larger window, or the failure. */
+  readonly compact?: Chain.Compact | undefined
 }
 
 /** A model over a chain of at least one entry. Fails only when no target can be built. */
 export const make = <const S extends Specs, Class extends string = DefaultClass>(
   chain: S,
   options: Options<Class> = {}
-): Effect.Effect<LanguageModel.LanguageModel, ChainError, Services<S> | Scope.Scope> =>
+): Effect.Effect<
+  Context.Service.Shape<typeof LanguageModel.LanguageModel>,
+  ChainError,
+  Services<S> | Scope.Scope
+> => Effect.map(makeContext(chain, options), (context) => Context.get(context, LanguageModel.LanguageModel))
+
+/** What {@link layer} provides. */
+export type Provided = LanguageModel.LanguageModel | Targets
+
+/**
+ * The layer of {@link make}: put it where one provider's layer stood. `Targets` beside the model is for operators.
+ *
+ * Errors: `ChainError` when no target can be built, for example because no key is set. A policy with a number
+ * out of its range is a defect, a `RangeError` that names it.
+ */
+export const layer = <const S extends Specs, Class extends string = DefaultClass>(
+  chain: S,
+  options: Options<Class> = {}
+): Layer.Layer<Provided, ChainError, Services<S>> =>
+  // Layer.effectContext provides the scope.
+  Layer.effectContext(makeContext(chain, options)) as Layer.Layer<Provided, ChainError, Services<S>>
+
+const makeContext = <const S extends Specs, Class extends string>(
+  chain: S,
+  options: Options<Class>
+): Effect.Effect<Context.Context<Provided>, ChainError, Services<S> | Scope.Scope> =>
   Effect.gen(function* () {
     const policy: RecoveryPolicy<string> = options.policy ?? interactive
     validate(policy)
-    const built = yield* Chain.build(chain, policy)
+    const built = yield* Chain.build(chain, yield* settingsOf(policy, options))
     const boundary = makeBoundary()
-    return yield* LanguageModel.make({
+    const model = yield* LanguageModel.make({
       generateText: (request) =>
         boundary.repeated(request) ??
         Effect.mapError(generateText(built, request), boundary.toAiError("generateText", request)),
@@ -56,25 +107,32 @@ export const make = <const S extends Specs, Class extends string = DefaultClass>
           : Stream.fromEffect(repeated)
       }
     })
+    return Context.make(LanguageModel.LanguageModel, model).pipe(
+      Context.add(Targets, makeTargets({ ...built, ...built.memory }))
+    )
     // `Specs` leaves the entries' services open; `Services` names them.
-  }) as Effect.Effect<LanguageModel.LanguageModel, ChainError, Services<S> | Scope.Scope>
+  }) as Effect.Effect<Context.Context<Provided>, ChainError, Services<S> | Scope.Scope>
 
-/**
- * The layer of {@link make}: put it where one provider's layer stood.
- *
- * Errors: `ChainError` when no target can be built, for example because no key is set. A policy with a number
- * out of its range is a defect, a `RangeError` that names it.
- */
-export const layer = <const S extends Specs, Class extends string = DefaultClass>(
-  chain: S,
-  options: Options<Class> = {}
-): Layer.Layer<LanguageModel.LanguageModel, ChainError, Services<S>> =>
-  // Layer.effect provides the scope.
-  Layer.effect(LanguageModel.LanguageModel, make(chain, options)) as Layer.Layer<
-    LanguageModel.LanguageModel,
-    ChainError,
-    Services<S>
-  >
+const settingsOf = <Class extends string>(
+  policy: RecoveryPolicy<string>,
+  options: Options<Class>
+): Effect.Effect<Chain.Settings, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const { circuits, retryBudget } = policy
+    const breaker = options.breaker ?? (circuits === false ? undefined : yield* CircuitBreaker.make(circuits))
+    const budget =
+      options.retryBudget ?? (retryBudget === false ? undefined : yield* RetryBudget.make(retryBudget))
+    const admission = Permits.make({
+      breaker,
+      circuitsOf: options.circuitsOf ?? Permits.circuitsOf,
+      isHealthy: options.isHealthy
+    })
+    const limiter = options.limiter === false ? undefined : (options.limiter ?? (yield* CallLimiter.make()))
+    const { compact, order = Order.inOrder, store } = options
+    // One that only learns is asked for calls, not for tokens.
+    const countsTokens = options.limiter !== undefined && options.limiter !== false
+    return { policy, admission, budget, limiter, countsTokens, compact, order, store }
+  })
 
 /**
  * Failures leave as `CallFailed`. `LanguageModel.make` answers an InvalidRequestError of an incremental request

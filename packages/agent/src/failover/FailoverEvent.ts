@@ -2,11 +2,14 @@
  * What happens to calls and targets: this package's part of the resilience events.
  *
  * Every action of `CallState` leaves exactly one of `AttemptStarted`, `TargetSwitched`, `AnswerContinued`,
- * `CallWaiting` and `CallGaveUp`. Durations are milliseconds. No event has a key or a prompt in it.
+ * `OutputLimitRaised`, `OutputLimitLowered`, `CallCompacting`, `KeyRenewing`, `CallWaiting`, `CutAnswerDelivered` and
+ * `CallGaveUp`. Durations are milliseconds. No event has a key or a prompt in it.
  */
 import type { ReasonTag } from "../failure/FailoverReason.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import type { Doubt } from "../recovery/Seam.ts"
+import type { ChainStoreEvent } from "./ChainStoreEvent.ts"
+import type { KeyEvent } from "./KeyEvent.ts"
 import type { Scope } from "./RecoveryPolicy.ts"
 
 interface OfCall {
@@ -39,7 +42,50 @@ export interface AnswerContinued extends OfCall {
   readonly from: TargetRef
   readonly target: TargetRef
   readonly delay: number
-  readonly reason: ReasonTag
+  /** `undefined`: the output limit cut the answer. */
+  readonly reason: ReasonTag | undefined
+}
+
+/** The call is repeated with room for a longer answer, in tokens. */
+export interface OutputLimitRaised extends OfCall {
+  readonly _tag: "OutputLimitRaised"
+  readonly target: TargetRef
+  readonly limit: number
+}
+
+/** The call is repeated with an output limit, in tokens, that leaves room for the conversation. */
+export interface OutputLimitLowered extends OfCall {
+  readonly _tag: "OutputLimitLowered"
+  readonly target: TargetRef
+  readonly limit: number
+}
+
+/** The conversation did not fit `target` and is made shorter. */
+export interface CallCompacting extends OfCall {
+  readonly _tag: "CallCompacting"
+  readonly target: TargetRef
+}
+
+/** The key of `target` was refused and is asked for anew. */
+export interface KeyRenewing extends OfCall {
+  readonly _tag: "KeyRenewing"
+  readonly target: TargetRef
+}
+
+/** An answer that the output limit cut is delivered as it is. */
+export interface CutAnswerDelivered extends OfCall {
+  readonly _tag: "CutAnswerDelivered"
+}
+
+/** Another model answers than before. One for each change, whichever call finds it. */
+export interface ModelChanged extends OfCall {
+  readonly _tag: "ModelChanged"
+  readonly from: TargetRef
+  readonly target: TargetRef
+  /** `undefined`: the first model of the chain is back. */
+  readonly reason: ReasonTag | undefined
+  /** What the user is told: `RecoveryPolicy.notices`. */
+  readonly message: string
 }
 
 /** What a continuation repeated of the answer, or remarked before it, was taken out. */
@@ -113,9 +159,17 @@ export interface TargetDead {
 }
 
 export type FailoverEvent =
+  | ChainStoreEvent
+  | KeyEvent
   | AttemptStarted
   | TargetSwitched
   | AnswerContinued
+  | OutputLimitRaised
+  | OutputLimitLowered
+  | CallCompacting
+  | KeyRenewing
+  | CutAnswerDelivered
+  | ModelChanged
   | SeamRepaired
   | SeamUnsure
   | CallWaiting

@@ -4,6 +4,8 @@
  * Every field is optional: an unknown model works, without cost and without a limit of ours.
  */
 
+import type { Dialect } from "../conversation/Dialect.ts"
+
 /** US dollars per million tokens. */
 export interface Price {
   readonly input: number
@@ -14,6 +16,27 @@ export interface Price {
   readonly cacheWrite?: number | undefined
 }
 
+/** Habits that differ from model to model. What is absent is not known. */
+export interface Capabilities {
+  readonly tools?: boolean | undefined
+  /** Takes images as input. */
+  readonly images?: boolean | undefined
+  /** Continues a conversation that ends with a message of the assistant. */
+  readonly prefill?: boolean | undefined
+  /** Takes system messages behind others. */
+  readonly systemMessages?: boolean | undefined
+  /** Can be made to call a tool. */
+  readonly forcedTools?: boolean | undefined
+  /** Takes temperature and its like. */
+  readonly sampling?: boolean | undefined
+  /** The modes of thinking that it can be set to. */
+  readonly thinking?: ReadonlyArray<"enabled" | "adaptive" | "between_tools" | "disabled"> | undefined
+  /** Its thinking is valid only behind the very messages, system prompt and tools that it followed. */
+  readonly bindsThinking?: boolean | undefined
+  /** Its thinking is valid only for the organisation for which it was made. */
+  readonly bindsAccount?: boolean | undefined
+}
+
 export interface ModelInfo {
   /** Input and output together, in tokens. */
   readonly contextWindow?: number | undefined
@@ -22,4 +45,7 @@ export interface ModelInfo {
   readonly price?: Price | undefined
   /** Thinks before it answers: the first token may take long. Default `false`. */
   readonly reasoning?: boolean | undefined
+  readonly capabilities?: Capabilities | undefined
+  /** What it takes of a conversation. Default: only what every known model takes. */
+  readonly dialect?: Dialect | undefined
 }

@@ -1,14 +1,92 @@
 /**
- * What a user asks of a call after it has ended: why it failed, or who answered and what it cost.
+ * What a user asks of a call: why it failed, who answered and what it cost; and a stream that says more than
+ * `LanguageModel.streamText` can.
  *
- * **Example** (Reading both)
+ * {@link streamText} takes the same options over the same layer. Beside the parts of the answer it has two of its own:
+ * a `Notice` when another model answers than before, and a `Rewind` when the text so far is void and the answer begins
+ * anew (`midStream: "restart"`). Nothing else is ever taken back. It fails with the typed failure itself.
+ *
+ * **Gotcha** Over a layer that is not Outlast's there are neither notices nor rewinds.
+ *
+ * **Example** (Reading both, and a stream that may begin anew)
  *
  * ```ts
  * const response = yield* LanguageModel.generateText({ prompt })
  * Option.map(Outlast.answeredBy(response.content), (by) => `${by.target} for $${by.costUsd}`)
  *
  * program.pipe(Effect.catchTag("AiError", (error) => Effect.logError(Outlast.failureOf(error))))
+ *
+ * Outlast.streamText({ prompt, midStream: "restart" }).pipe(
+ *   Stream.runForEach((part) => (part.type === "rewind" ? clearScreen : show(part)))
+ * )
  * ```
  */
+import { Effect, Option, Stream } from "effect"
+import { AiError, LanguageModel } from "effect/ai"
+import type { Response, Tool } from "effect/ai"
+import type { CallFailure } from "../failure/CallFailure.ts"
+import * as Classifier from "../failure/Classifier.ts"
+import { failureOf } from "./CallFailed.ts"
+import type { Notice } from "./Notice.ts"
+import type { MidStream } from "./RecoveryPolicy.ts"
+import type { Rewind } from "./Surface.ts"
+import * as Surface from "./Surface.ts"
+
 export { answeredBy } from "./Answered.ts"
 export { CallFailed, failureOf } from "./CallFailed.ts"
+export type { Notice } from "./Notice.ts"
+export type { Rewind } from "./Surface.ts"
+
+export interface StreamOptions {
+  /** What happens when the stream breaks after text was seen. Default: as the policy says. */
+  readonly midStream?: MidStream | undefined
+}
+
+type Failing<E> = CallFailure | Exclude<E, AiError.AiError>
+type WithoutToolkit = LanguageModel.GenerateTextOptions<{}> & { readonly toolkit?: undefined }
+type WithToolkit<Tools extends Record<string, Tool.Any>> = LanguageModel.GenerateTextOptions<Tools> & {
+  readonly toolkit: LanguageModel.ToolkitOption<Tools>
+}
+
+/**
+ * `LanguageModel.streamText` with notices, rewinds and typed failures: see the header.
+ *
+ * Errors: `CallFailure` when all recovery has failed, and what the tools of the toolkit declare.
+ */
+export const streamText: {
+  <Options extends WithoutToolkit>(
+    options: Options & StreamOptions
+  ): Stream.Stream<
+    Response.StreamPart<{}> | Notice | Rewind,
+    Failing<LanguageModel.ExtractError<Options>>,
+    LanguageModel.ExtractServices<Options> | LanguageModel.LanguageModel
+  >
+  <Tools extends Record<string, Tool.Any>, Options extends WithToolkit<Tools>>(
+    options: Options & WithToolkit<Tools> & StreamOptions
+  ): Stream.Stream<
+    Response.StreamPart<Tools, LanguageModel.ExtractToolParametersMode<Options>> | Notice | Rewind,
+    Failing<LanguageModel.ExtractError<Options>>,
+    LanguageModel.ExtractServices<Options> | LanguageModel.LanguageModel
+  >
+} = ({ midStream, ...options }: LanguageModel.GenerateTextOptions<{}> & StreamOptions): never =>
+  // The overloads state the types that the options imply; here they are erased.
+  open(LanguageModel.streamText(options as WithoutToolkit), midStream) as never
+
+const open = <A extends { readonly type: string }, E, R>(
+  stream: Stream.Stream<A, E, R>,
+  midStream: MidStream | undefined
+): Stream.Stream<A | Notice | Rewind, Failing<E>, R> =>
+  stream.pipe(
+    Stream.map((part): A | Notice | Rewind => Surface.carriedBy(part) ?? part),
+    Stream.catch((error) => Stream.fromEffect(Effect.flatMap(typed(error), Effect.fail))),
+    Stream.provideService(Surface.Surface, { rewindable: true, midStream })
+  )
+
+const typed = <E>(error: E): Effect.Effect<Failing<E>> =>
+  AiError.isAiError(error)
+    ? Option.match(failureOf(error), {
+        onNone: () => Classifier.failure(error),
+        onSome: Effect.succeed<CallFailure>
+      })
+    : // What is no AiError is what the tools declare.
+      Effect.succeed(error as Exclude<E, AiError.AiError>)

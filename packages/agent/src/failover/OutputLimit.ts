@@ -1,25 +1,56 @@
 /**
- * The most tokens that one answer may have, at the user's edge.
+ * How long one answer may be, at the user's edge.
  *
- * `undefined` (the default) leaves it to the provider. It is lowered to what the model can do where that is
- * known.
+ * A number is the limit that a call begins with, in tokens; if it cuts the answer, `RecoveryPolicy.truncation` may
+ * raise it and continue. `{ start, max }` says how far: with both the same it is never raised. `undefined` (the
+ * default) leaves it to the policy and the provider. It is lowered to what the model can do where that is known.
  *
  * **Gotcha** A stream reads it when it runs, not when it is made: provide it around the running.
  *
- * **Example** (A short answer)
+ * **Example** (A short answer, and no longer one)
  *
  * ```ts
- * LanguageModel.generateText({ prompt }).pipe(Effect.provideService(OutputLimit.OutputLimit, 500))
+ * const limit = { start: 500, max: 500 }
+ * LanguageModel.generateText({ prompt }).pipe(Effect.provideService(OutputLimit.OutputLimit, limit))
  * ```
  */
 import { Context } from "effect"
+import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import type { ModelInfo } from "./ModelInfo.ts"
 
-export const OutputLimit: Context.Reference<number | undefined> = Context.Reference<number | undefined>(
-  "@outlast/agent/failover/OutputLimit",
-  { defaultValue: () => undefined }
-)
+/** Tokens. */
+export interface Range {
+  /** What a call begins with; `undefined`: the provider's own limit. */
+  readonly start: number | undefined
+  /** What it may be raised to. */
+  readonly max: number
+}
+
+export const OutputLimit: Context.Reference<number | Range | undefined> = Context.Reference<
+  number | Range | undefined
+>("@outlast/agent/failover/OutputLimit", { defaultValue: () => undefined })
+
+/** What is meant; `start` is used where the user says nothing. */
+export const range = (limit: number | Range | undefined, start: number | undefined): Range => {
+  if (limit === undefined) return start === undefined ? unlimited : { start, max: Infinity }
+  return typeof limit === "number" ? { start: limit, max: Infinity } : limit
+}
+
+const unlimited: Range = { start: undefined, max: Infinity }
 
 /** The limit for a model: never above its own. */
 export const within = (limit: number | undefined, { maxOutputTokens }: ModelInfo): number | undefined =>
   limit === undefined || maxOutputTokens === undefined ? limit : Math.min(limit, maxOutputTokens)
+
+/** Tokens that are left free between input and answer, and the least that an answer needs, as Claude Code has them. */
+const margin = 1_000
+const leastOutput = 3_000
+
+/** The output limit with which the same input fits, where the provider said both sizes. */
+export const lowered = ({ reason }: ProviderFailure): number | undefined => {
+  if (reason._tag !== "ContextOverflow") return undefined
+  const { limit, requested, output } = reason
+  if (limit === undefined || requested === undefined || output === undefined) return undefined
+  const room = limit - (requested - output) - margin
+  return room >= leastOutput && room < output ? room : undefined
+}

@@ -4,9 +4,10 @@
  * A `ProviderModel` is the two hooks of effect/ai's `LanguageModel.make`, with the key and the output limit
  * as explicit fields of the request and failures typed as `ProviderFailure`. It does one attempt: it never
  * retries, it aborts its request when it is interrupted, and a stream of its that ends without a complete
- * `finish` part fails. Everything else, retries, cooldowns, time limits, belongs to the owner of the call.
+ * `finish` part fails. Everything else, retries, cooldowns, time limits, belongs to the owner of the call. Only of
+ * the connection it knows more than its owner: that limit it keeps itself.
  */
-import type { Effect, Redacted, Scope, Stream } from "effect"
+import type { Duration, Effect, Redacted, Scope, Stream } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import type { KeySource } from "./KeySource.ts"
@@ -21,6 +22,19 @@ export interface ProviderRequest extends LanguageModel.ProviderOptions {
   readonly key: Redacted.Redacted | undefined
   /** The most tokens that the answer may have; `undefined` leaves it to the provider's default. */
   readonly maxOutputTokens: number | undefined
+  /** Default: none. */
+  readonly limits?: RequestLimits | undefined
+  /**
+   * Gets the headers of the response, good or bad, when they are there, in whatever form the client keeps them.
+   * Default: nobody reads them.
+   */
+  readonly heard?: ((headers: unknown) => void) | undefined
+}
+
+/** What only the model can keep. */
+export interface RequestLimits {
+  /** How long the request may wait for its connection: a `Timeout` in phase `connect` then. */
+  readonly connect: Duration.Duration
 }
 
 export interface ProviderModel {

@@ -2,12 +2,25 @@
  * What to do when a call fails, as data: one row per class of failure and a few numbers for the whole call.
  *
  * `CallState` reads it and decides; nothing here has behaviour. Two policies ship, {@link interactive} (the
- * default) and {@link background}. They differ in patience, not in judgement.
+ * default) and {@link background}. They differ in patience, not in judgement. `Presets` has five more, each after a
+ * known system.
  */
 import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"
+import type { CircuitBreaker, RetryBudgetState } from "@outlast/resilience"
+import type { Wording } from "../conversation/Wording.ts"
 import type { ReasonTag } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import type { Truncation } from "../recovery/Truncation.ts"
+import * as Ladder from "../recovery/Truncation.ts"
+import type { Nudge, Nudges } from "../recovery/Nudge.ts"
+import * as Nudging from "../recovery/Nudge.ts"
+import type { Notices } from "./Notice.ts"
+import * as Notice from "./Notice.ts"
+
+// -----------------------------------------------------------------------------
+// Model
+// -----------------------------------------------------------------------------
 
 /** The classes of the default policies: the reason, cut further where one reason wants two answers. */
 export type DefaultClass =
@@ -19,6 +32,7 @@ export type DefaultClass =
   | "RateLimit"
   | "RateLimitTooLarge"
   | "Timeout"
+  | "TimeoutConnect"
   | "TimeoutLocal"
 
 /** What a cooldown keeps from being chosen. */
@@ -32,32 +46,56 @@ export interface CooldownRule {
   /** Each further cooldown without a success between is longer by this factor, up to `cap`. */
   readonly factor: number
   readonly cap: Duration.Duration
+  /**
+   * How a wait that the server named counts:
+   * - `minimum`: the cooldown is at least that long
+   * - `not-before`: the cooldown is exactly that long, and set at once, for all calls, even if this one stays
+   * - `ignored`: it does not
+   */
+  readonly retryAfter: "minimum" | "not-before" | "ignored"
 }
+
+/**
+ * What a stream does that fails after the consumer has seen text:
+ * - `continue`: the next attempt gets the partial answer and goes on with it
+ * - `fail`: the call fails
+ * - `restart`: the next attempt begins anew and a `Rewind` takes the text back; where the consumer cannot be told so
+ *   (`LanguageModel.streamText`), it is continued instead
+ */
+export type MidStream = "continue" | "fail" | "restart"
 
 /** What to do about one class of failures. */
 export interface Row {
   /**
    * - `retry`: repeat on the same target, then move on
    * - `move`: never repeat on the same target
-   * - `grow`: move only to a target with a larger window
+   * - `grow`: make room (a lower output limit, compaction), then move to a target with a larger window
    * - `stop`: it would fail everywhere
    */
   readonly then: "retry" | "move" | "grow" | "stop"
   /** Attempts on one target in one call, the first included. */
   readonly attempts: number
+  /** Whether failures of other classes on the target use up these attempts, too. */
+  readonly pool: "shared" | "own"
   /** Repeats on the same target before an equivalent one that is ready is preferred. */
   readonly repeatsBeforeEquivalent: number
+  /** After so many failures of this class in a row on the target it is left, if there is one to go to. */
+  readonly switchAfter: number | undefined
+  /** Where to go when the target is left: any target, one of another model, or one of these models. */
+  readonly to: "next" | "other-model" | ReadonlyArray<string>
   readonly backoff: Backoff.Backoff
+  /** How a wait that the server named counts for the delay before a repeat. */
+  readonly retryAfter: Backoff.HintRule["retryAfter"]
   /** What is set when the target is left. */
   readonly cooldown: CooldownRule | undefined
-  /**
-   * How a wait that the server named counts for the cooldown:
-   * - `minimum`: the cooldown is at least that long
-   * - `not-before`: the cooldown is exactly that long, and set at once, for all calls, even if this one stays
-   */
-  readonly retryAfter: "minimum" | "not-before"
+  /** The circuit that it counts as a failure of. */
+  readonly circuit: "endpoint" | "model" | undefined
   /** A target that is out for this is worth waiting for. */
   readonly worthWaiting: boolean
+  /** A user message that goes with a repeat of which nothing was seen. */
+  readonly nudge: Nudge | undefined
+  /** Instead of the policy's. */
+  readonly midStream: MidStream | undefined
 }
 
 export interface RecoveryPolicy<Class extends string = DefaultClass> {
@@ -75,24 +113,68 @@ export interface RecoveryPolicy<Class extends string = DefaultClass> {
   readonly shortWait: Duration.Duration
   /** A server's wait is lengthened by up to this share of itself, drawn per wait. 0 makes it exact. */
   readonly retryAfterJitter: number
-  /** US dollars that failed attempts of one call may cost before it gives up; unlimited when absent. */
+  /** US dollars that attempts of one call may cost before it makes no further one; unlimited when absent. */
   readonly maxCost: number | undefined
-  /** What happens to a stream that fails after the consumer has seen text. */
-  readonly midStream: "continue" | "fail"
-  /** The user message that asks a model to go on with a partial answer. */
-  readonly nudge: string
+  /** Whether repeats and their delays are counted in each call anew, or for a target until it succeeds. */
+  readonly counters: "call" | "target"
+  /** Compactions of one call at most. */
+  readonly maxCompactions: number
+  /** The circuits of endpoints and models; `false`: none. */
+  readonly circuits: CircuitBreaker.Options | false
+  /** Whether a circuit sees each attempt, or only how a target's series of attempts ended. */
+  readonly breaker: "inside" | "outside"
+  /** How long before its end a cooldown lets one call through, to see whether it is over; `false`: never. */
+  readonly probe: ProbeRule | false
+  /** The share of all calls that may be retries; `false`: unlimited. */
+  readonly retryBudget: RetryBudgetState.RetryBudgetOptions | false
+  /**
+   * When no target is left:
+   * - `wait` for the one that is back soonest, within the deadline, if waiting can help
+   * - `probe`: ask the one that is back soonest at once, then wait
+   * - `fail` at once
+   */
+  readonly whenAllOut: "wait" | "probe" | "fail"
+  readonly midStream: MidStream
+  /** What to do about an answer that the output limit cut; `false`: it is delivered as it is. */
+  readonly truncation: Truncation | false
+  /** The user messages that ask a model to go on. */
+  readonly nudges: Nudges
+  /** What the user is told when another model answers. */
+  readonly notices: Notices
+  /** What a model reads in place of what cannot be sent to it. Default: `Wording.defaults`, in English. */
+  readonly wording?: Wording | undefined
   readonly limits: Limits
+}
+
+/** The last part of a cooldown: `share` of its length, at most `atMost`. */
+export interface ProbeRule {
+  readonly share: number
+  readonly atMost: Duration.Duration
 }
 
 /** How long one attempt may be silent. Models that think before they answer get the second number. */
 export interface Limits {
+  /** Until the connection stands. Node's `fetch` waits for 10 seconds itself: more needs a `fetch` that waits longer. */
+  readonly connect: Duration.Duration
   readonly firstToken: Duration.Duration
   readonly firstTokenReasoning: Duration.Duration
   readonly idle: Duration.Duration
   readonly idleReasoning: Duration.Duration
   /** The whole of an answer that is not streamed. */
   readonly total: Duration.Duration
+  /** A stream that is slower is given up; `undefined`: however slow. */
+  readonly slow: SlowStream | undefined
 }
+
+/** Fewer characters a second than this, over so long a time of waiting for the provider. */
+export interface SlowStream {
+  readonly charactersPerSecond: number
+  readonly over: Duration.Duration
+}
+
+// -----------------------------------------------------------------------------
+// The default policies
+// -----------------------------------------------------------------------------
 
 const classOf = (failure: ProviderFailure): DefaultClass => {
   const reason = failure.reason
@@ -104,8 +186,10 @@ const classOf = (failure: ProviderFailure): DefaultClass => {
     case "RateLimit":
       return reason.liftable ? "RateLimit" : "RateLimitTooLarge"
     case "Timeout":
-      // Patience is ours; that nobody takes the connection says something about the endpoint, whoever's limit it was.
-      return reason.local && reason.phase !== "connect" ? "TimeoutLocal" : "Timeout"
+      // That nobody takes the connection says something about the endpoint, whoever's limit it was.
+      if (reason.phase === "connect") return "TimeoutConnect"
+      // Other patience is ours.
+      return reason.local ? "TimeoutLocal" : "Timeout"
     default:
       return reason._tag
   }
@@ -117,23 +201,40 @@ const cooldown = (
   scope: Scope,
   initial: Duration.Input | "forever",
   cap: Duration.Input = initial === "forever" ? Duration.infinity : initial,
-  factor = 2
+  retryAfter: CooldownRule["retryAfter"] = "minimum"
 ): CooldownRule => ({
   scope,
   initial: initial === "forever" ? initial : Duration.fromInputUnsafe(initial),
-  factor,
-  cap: Duration.fromInputUnsafe(cap)
+  factor: 2,
+  cap: Duration.fromInputUnsafe(cap),
+  retryAfter
 })
 
-const base: Row = {
+/** What rows have in common: one attempt, the next target, nothing remembered. For policies of your own. */
+export const base: Row = {
   then: "retry",
   attempts: 1,
+  pool: "shared",
   repeatsBeforeEquivalent: 1,
+  switchAfter: undefined,
+  to: "next",
   backoff: backoff("30 seconds"),
-  cooldown: undefined,
   retryAfter: "minimum",
-  worthWaiting: false
+  cooldown: undefined,
+  circuit: undefined,
+  worthWaiting: false,
+  nudge: undefined,
+  midStream: undefined
 }
+
+/** A cooldown that never grows, whatever the server says about waiting. For policies of your own. */
+export const steady = (scope: Scope, length: Duration.Input): CooldownRule => ({
+  scope,
+  initial: Duration.fromInputUnsafe(length),
+  factor: 1,
+  cap: Duration.fromInputUnsafe(length),
+  retryAfter: "ignored"
+})
 
 const stop: Row = { ...base, then: "stop" }
 
@@ -143,8 +244,7 @@ const rows: { readonly [C in DefaultClass]: Row } = {
     attempts: 5,
     repeatsBeforeEquivalent: 0,
     backoff: backoff("60 seconds"),
-    cooldown: cooldown("key+model", "1 minute", "5 minutes"),
-    retryAfter: "not-before",
+    cooldown: cooldown("key+model", "1 minute", "5 minutes", "not-before"),
     worthWaiting: true
   },
   // One request is larger than the limit: no wait lifts that, another account or model may.
@@ -153,18 +253,28 @@ const rows: { readonly [C in DefaultClass]: Row } = {
     ...base,
     attempts: 3,
     cooldown: cooldown("model", "2 minutes", "10 minutes"),
+    circuit: "model",
     worthWaiting: true
   },
   ServerError: {
     ...base,
     attempts: 3,
     cooldown: cooldown("model", "30 seconds", "5 minutes"),
+    circuit: "endpoint",
     worthWaiting: true
   },
   Timeout: {
     ...base,
     attempts: 2,
     cooldown: cooldown("model", "30 seconds", "5 minutes"),
+    circuit: "endpoint",
+    worthWaiting: true
+  },
+  TimeoutConnect: {
+    ...base,
+    attempts: 2,
+    cooldown: cooldown("endpoint", "30 seconds", "5 minutes"),
+    circuit: "endpoint",
     worthWaiting: true
   },
   TimeoutLocal: { ...base, attempts: 2, worthWaiting: true },
@@ -172,9 +282,15 @@ const rows: { readonly [C in DefaultClass]: Row } = {
     ...base,
     attempts: 5,
     cooldown: cooldown("endpoint", "30 seconds", "5 minutes"),
+    circuit: "endpoint",
     worthWaiting: true
   },
-  PermanentNetwork: { ...base, then: "move", cooldown: cooldown("endpoint", "10 minutes") },
+  PermanentNetwork: {
+    ...base,
+    then: "move",
+    cooldown: cooldown("endpoint", "10 minutes"),
+    circuit: "endpoint"
+  },
   Auth: { ...base, then: "move", cooldown: cooldown("key", "10 minutes", "1 hour") },
   AuthPermanent: { ...base, then: "move", cooldown: cooldown("key", "forever") },
   Billing: { ...base, then: "move", cooldown: cooldown("key", "30 minutes", "1 hour") },
@@ -198,15 +314,25 @@ export const interactive: RecoveryPolicy = {
   shortWait: Duration.seconds(2),
   retryAfterJitter: 0.1,
   maxCost: undefined,
+  counters: "call",
+  maxCompactions: 2,
+  circuits: {},
+  breaker: "inside",
+  probe: { share: 0.25, atMost: Duration.seconds(30) },
+  retryBudget: {},
+  whenAllOut: "wait",
   midStream: "continue",
-  nudge:
-    "Your answer was interrupted. Go on exactly where it stops, in the same language and form. Repeat nothing, explain nothing.",
+  truncation: Ladder.defaults,
+  nudges: Nudging.defaults,
+  notices: Notice.defaults,
   limits: {
+    connect: Duration.seconds(10),
     firstToken: Duration.seconds(60),
     firstTokenReasoning: Duration.seconds(180),
     idle: Duration.seconds(60),
     idleReasoning: Duration.seconds(180),
-    total: Duration.minutes(10)
+    total: Duration.minutes(10),
+    slow: undefined
   }
 }
 
@@ -216,6 +342,7 @@ export const background: RecoveryPolicy = {
   deadline: Duration.minutes(30),
   patience: Duration.seconds(60),
   limits: {
+    ...interactive.limits,
     firstToken: Duration.seconds(300),
     firstTokenReasoning: Duration.seconds(300),
     idle: Duration.seconds(300),
@@ -248,17 +375,28 @@ export const validate = (policy: RecoveryPolicy<string>): void => {
   const check = (holds: boolean, field: string, wanted: string, got: unknown): void => {
     if (!holds) throw new RangeError(`RecoveryPolicy: ${field} must be ${wanted}, got ${String(got)}`)
   }
-  const isCount = (n: number): boolean => Number.isInteger(n) && n >= 1
-  check(isCount(policy.maxAttempts), "maxAttempts", "an integer of at least 1", policy.maxAttempts)
-  check(
-    policy.retryAfterJitter >= 0 && policy.retryAfterJitter <= 1,
-    "retryAfterJitter",
-    "from 0 to 1",
-    policy.retryAfterJitter
-  )
+  const count = (field: string, n: number, min = 1): void =>
+    check(Number.isInteger(n) && n >= min, field, `an integer of at least ${min}`, n)
+  const share = (field: string, x: number): void => check(x >= 0 && x <= 1, field, "from 0 to 1", x)
+  count("maxAttempts", policy.maxAttempts)
+  count("maxCompactions", policy.maxCompactions, 0)
+  share("retryAfterJitter", policy.retryAfterJitter)
   check(policy.maxCost === undefined || policy.maxCost > 0, "maxCost", "above 0 US dollars", policy.maxCost)
+  if (policy.probe !== false) share("probe.share", policy.probe.share)
+  const { slow } = policy.limits
+  if (slow !== undefined) {
+    check(
+      slow.charactersPerSecond > 0,
+      "limits.slow.charactersPerSecond",
+      "above 0",
+      slow.charactersPerSecond
+    )
+    check(Duration.isPositive(slow.over), "limits.slow.over", "above 0", Duration.format(slow.over))
+  }
+  if (policy.truncation !== false) Ladder.validate(policy.truncation)
   for (const [name, row] of Object.entries(policy.rows)) {
-    check(isCount(row.attempts), `rows.${name}.attempts`, "an integer of at least 1", row.attempts)
+    count(`rows.${name}.attempts`, row.attempts)
+    count(`rows.${name}.switchAfter`, row.switchAfter ?? 1)
     Backoff.validate(row.backoff, `RecoveryPolicy: rows.${name}.backoff`)
   }
 }

@@ -14,12 +14,16 @@ import * as Classifier from "../failure/Classifier.ts"
 import { Network, ServerError, Timeout } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local } from "../failure/ProviderFailure.ts"
-import { failureAt, requestOf } from "./AttemptRequest.ts"
-import type { Attempt, Chain } from "./CallRun.ts"
+import * as AttemptRequest from "./AttemptRequest.ts"
+import type { Attempt } from "./CallRun.ts"
 import { CallRun } from "./CallRun.ts"
-import * as Conversation from "./Conversation.ts"
+import type { Chain } from "./Chain.ts"
+import * as Provenance from "../conversation/Provenance.ts"
 import type { ProviderRequest } from "./ProviderModel.ts"
+import type { SlowStream } from "./RecoveryPolicy.ts"
+import type { Cut } from "./StreamGate.ts"
 import { StreamGate } from "./StreamGate.ts"
+import * as Surface from "./Surface.ts"
 
 type Part = Response.StreamPartEncoded
 type Parts = readonly [Part, ...Array<Part>]
@@ -40,17 +44,18 @@ export const streamText = <E>(
   Stream.fromChannel(
     Channel.fromTransform((_, scope) =>
       Effect.gen(function* () {
-        const run = yield* CallRun.make(chain)
+        const surface = yield* Surface.Surface
+        const run = yield* CallRun.make(chain, options, surface, true)
         yield* Scope.addFinalizer(scope, run.abandoned)
-        const request = yield* requestOf(options)
         const gate = new StreamGate(run.requested)
-        const open = (attempt: Attempt) => Opened.make(run, gate, attempt, request(attempt.target), scope)
-        let opened = yield* run
-          .advance({ _tag: "Started" })
-          .pipe(Effect.mapError(toError), Effect.flatMap(open))
+        const open = (attempt: Attempt) => Opened.make(run, gate, attempt, scope)
+        let opened = yield* run.begin.pipe(Effect.mapError(toError), Effect.flatMap(open))
+        /** Who made the last of what was shown. */
+        let author = opened.attempt
 
         const pull: PullOf<E> = Effect.suspend(() => {
           if (gate.finish !== undefined) return Cause.done()
+          if (gate.cut !== undefined) return cut(gate.cut)
           return gate.failed === undefined
             ? opened.pull(received, failed)
             : Effect.flatMap(failureOf(gate.failed, opened.attempt.target.ref.provider), failed)
@@ -66,27 +71,59 @@ export const streamText = <E>(
           return isShown(out) ? Effect.succeed(out) : pull
         }
         const finished = (out: ReadonlyArray<Part>, finish: Response.FinishPartEncoded): PullOf<E> =>
-          Effect.map(run.succeeded(opened.attempt, finish), (costUsd) => {
+          Effect.map(run.succeeded(opened.attempt, finish.usage), (costUsd) => {
             const last = gate.priced(finish, costUsd)
-            const [head, ...tail] = out
+            const [head, ...tail] = [...news(), ...out]
             return head === undefined ? [last] : [head, ...tail, last]
           })
-        const failed = (failure: ProviderFailure): PullOf<E> =>
-          opened.close.pipe(
+        const failed = (failure: ProviderFailure): PullOf<E> => {
+          if (gate.commit === "text") author = opened.attempt
+          return opened.close.pipe(
             Effect.andThen(
               run.failed(opened.attempt, opened.located(failure), gate.commit, usageOf(gate.failed))
             ),
             Effect.mapError(toError),
-            Effect.flatMap(open),
-            Effect.flatMap((next) => {
-              opened = next
-              return pull
-            })
+            Effect.flatMap(goOn)
           )
+        }
+        const cut = ({ finish, inToolCall }: Cut): PullOf<E> => {
+          author = opened.attempt
+          const { commit, gained } = gate
+          const report = { commit, usage: finish.usage, inToolCall, characters: gained }
+          return opened.close.pipe(
+            Effect.andThen(run.cut(opened.attempt, report)),
+            Effect.mapError(toError),
+            Effect.flatMap(goOn)
+          )
+        }
+        /** Opens the next attempt, or ends the answer as cut as it is. */
+        const goOn = (next: Attempt | undefined): PullOf<E> => {
+          if (next === undefined) {
+            return Effect.flatMap(run.succeeded(author, undefined), (costUsd) =>
+              shownOr(gate.deliverCut(author.answered, costUsd))
+            )
+          }
+          const void_ = next.rewind ? gate.rewind() : []
+          const said = [...void_, ...news()]
+          return Effect.flatMap(open(next), (begun) => {
+            opened = begun
+            return shownOr(said)
+          })
+        }
+        const shownOr = (out: ReadonlyArray<Part>): PullOf<E> => (isShown(out) ? Effect.succeed(out) : pull)
+        /** What the consumer has to be told, if he can be. */
+        const news = (): ReadonlyArray<Part> => {
+          if (run.notices.length === 0) return nothing
+          const { notices } = run
+          run.notices = []
+          return surface.rewindable ? notices.map(Surface.carrier) : nothing
+        }
         return pull
       })
     )
   )
+
+const nothing: ReadonlyArray<Part> = []
 
 /** An attempt whose request is under way. */
 class Opened {
@@ -98,9 +135,14 @@ class Opened {
   readonly #scope: Scope.Closeable
   readonly #firstToken: number
   readonly #idle: number
+  readonly #slow: SlowStream | undefined
   #begun = false
   /** Milliseconds waited for the provider since it last sent something. */
   #silent = 0
+  /** Milliseconds waited for the provider, and characters that came, since the pace was last looked at. */
+  #waited = 0
+  #characters = 0
+  #tooSlow = false
 
   private constructor(
     run: CallRun,
@@ -120,6 +162,7 @@ class Opened {
     this.#scope = scope
     this.#firstToken = Duration.toMillis(reasons ? limits.firstTokenReasoning : limits.firstToken)
     this.#idle = Duration.toMillis(reasons ? limits.idleReasoning : limits.idle)
+    this.#slow = limits.slow
   }
 
   /** Opens the attempt, with what the consumer has already seen of the answer. */
@@ -127,19 +170,14 @@ class Opened {
     run: CallRun,
     gate: StreamGate,
     attempt: Attempt,
-    plain: ProviderRequest,
     parent: Scope.Scope
   ): Effect.Effect<Opened, never, IdGenerator.IdGenerator> =>
     Effect.suspend(() => {
-      const request =
-        // Some providers refuse an assistant message of blanks; there is nothing in it to continue.
-        gate.text.trim() === ""
-          ? plain
-          : { ...plain, prompt: Conversation.continued(plain.prompt, gate.text, run.chain.policy.nudge) }
-      gate.begin(attempt.answered)
+      const request = run.request(attempt, gate.text)
+      gate.begin(attempt.answered, Provenance.of(attempt.target.ref))
       const scope = Scope.forkUnsafe(parent)
       return Effect.map(
-        reading(attempt.target.model.streamText(request), scope),
+        reading(AttemptRequest.streamText(attempt.target, request), scope),
         (upstream) => new Opened(run, gate, attempt, request, upstream, scope)
       )
     })
@@ -151,7 +189,7 @@ class Opened {
 
   /** The failure as it is reported: where it happened, and nothing secret in it. */
   located(failure: ProviderFailure): ProviderFailure {
-    return failureAt(this.attempt.target, this.#request, failure)
+    return AttemptRequest.failureAt(this.attempt.target, this.#request, failure)
   }
 
   /** Waits for the provider, and hands on what the consumer may see of what came, or why nothing did. */
@@ -168,7 +206,12 @@ class Opened {
         orElse: () => Effect.fail(local(`limit/${phase}`, new Timeout({ phase, local: true }), ref))
       }),
       Effect.matchEffect({
-        onSuccess: (parts) => received(this.#read(parts, waitedFrom)),
+        onSuccess: (parts) => {
+          const out = this.#read(parts, waitedFrom)
+          if (!this.#tooSlow || isOver(this.#gate)) return received(out)
+          const slow = local("limit/slow", new Timeout({ phase: "idle", local: true }), ref)
+          return failed(slow)
+        },
         onFailure: (failure) =>
           failed(Cause.isDone(failure) ? local("stream/cut", new Network(), ref) : failure)
       })
@@ -178,13 +221,31 @@ class Opened {
   #read(parts: Parts, waitedFrom: number): ReadonlyArray<Part> {
     this.#gate.alive = false
     const out = this.#gate.push(parts)
+    if (this.#slow !== undefined) this.#pace(this.#slow, parts, waitedFrom)
     if (this.#gate.alive) {
+      if (!this.#begun) this.#run.firstTokenAt = this.#run.now()
       this.#begun = true
       this.#silent = 0
     } else this.#silent += this.#run.now() - waitedFrom
     return out
   }
+
+  /** Looks at how fast it comes, once in each span of waiting for the provider. */
+  #pace({ charactersPerSecond, over }: SlowStream, parts: Parts, waitedFrom: number): void {
+    if (!this.#begun) return
+    const span = Duration.toMillis(over)
+    this.#waited += this.#run.now() - waitedFrom
+    for (const part of parts) if ("delta" in part) this.#characters += part.delta.length
+    if (this.#waited < span) return
+    this.#tooSlow = this.#characters < (charactersPerSecond * this.#waited) / 1_000
+    this.#waited = 0
+    this.#characters = 0
+  }
 }
+
+/** The attempt has ended in one way or another: it is not slow any more. */
+const isOver = ({ finish, cut, failed }: StreamGate): boolean =>
+  finish !== undefined || cut !== undefined || failed !== undefined
 
 /**
  * Reads a provider's stream in a fiber of `scope`, a little ahead of the consumer. Parts that are ready together

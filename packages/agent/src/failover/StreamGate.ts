@@ -14,12 +14,23 @@
  */
 import type { Response } from "effect/ai"
 import * as Seam from "../recovery/Seam.ts"
+import type { Provenance } from "../conversation/Provenance.ts"
+import { sign } from "../conversation/Provenance.ts"
 import { namespace } from "./Answered.ts"
 import type { Answered } from "./Answered.ts"
 import type { Commit } from "./CallState.ts"
+import { carrier } from "./Surface.ts"
+import { sum, unknown } from "./Usage.ts"
 
 type Part = Response.StreamPartEncoded
 type Usage = Response.FinishPartEncoded["usage"]
+
+/** An answer that the output limit cut. */
+export interface Cut {
+  readonly finish: Response.FinishPartEncoded
+  /** There is a tool call in it, which must not run. */
+  readonly inToolCall: boolean
+}
 
 export class StreamGate {
   /** What the consumer has seen of the current attempt. Never goes back within an attempt. */
@@ -30,6 +41,8 @@ export class StreamGate {
   alive = false
   /** The complete end of the answer. */
   finish: Response.FinishPartEncoded | undefined
+  /** The end of the current attempt, if the output limit cut it; nothing after it is read. */
+  cut: Cut | undefined
   /** The part with which the provider ended the current attempt as failed; nothing after it is read. */
   failed: Response.ErrorPartEncoded | Response.FinishPartEncoded | undefined
   /** What was decided about the text of the current attempt, if it continues one. Reset it when it is reported. */
@@ -37,7 +50,11 @@ export class StreamGate {
 
   readonly #requested: string
   #answered: Answered | undefined
+  /** Who makes the parts of the current attempt. */
+  #maker: Provenance | undefined
   #attempt = 0
+  /** Characters of text that were shown before the current attempt. */
+  #before = 0
   /** The consumer has seen content of the current attempt. */
   #shown = false
   /** Held until content comes. */
@@ -70,18 +87,15 @@ export class StreamGate {
     this.#requested = requested
   }
 
-  /** Starts an attempt. What was held of the one before is dropped. */
-  begin(answered: Omit<Answered, "requested" | "costUsd">): void {
+  /** Starts an attempt, made by `maker`. What was held of the one before is dropped. */
+  begin(answered: Omit<Answered, "requested" | "costUsd">, maker: Provenance): void {
     if (this.#shown) {
-      for (const [id, end] of this.#thinking) {
-        this.#abandoned.push({
-          type: "reasoning-end",
-          id,
-          metadata: { ...end?.metadata, [namespace]: { partial: true } }
-        })
-      }
+      this.#abandoned.push(...this.#endsOfThinking())
       this.#textsBefore = [...this.#texts.keys()]
     }
+    if (this.cut !== undefined) this.#usage = sum(this.#usage, this.cut.finish.usage)
+    this.cut = undefined
+    this.#before = this.text.length
     this.#texts = new Map(this.#textsBefore.map((id) => [id, undefined]))
     this.#toContinue = this.#textsBefore.at(-1)
     this.#thinking = new Map()
@@ -94,17 +108,74 @@ export class StreamGate {
     if (this.failed?.type === "finish") this.#usage = sum(this.#usage, this.failed.usage)
     this.#attempt++
     this.#answered = { requested: this.#requested, ...answered }
+    this.#maker = this.#seam === undefined ? maker : { ...maker, continued: true }
     this.commit = "nothing"
     this.alive = false
     this.#shown = false
     this.failed = undefined
   }
 
+  /**
+   * What the consumer has seen is void: says so, and forgets it. Before {@link begin} of the attempt that begins
+   * anew.
+   */
+  rewind(): ReadonlyArray<Part> {
+    const characters = this.text.length
+    const ends = [...this.#texts].map(
+      ([id, end]): Part => end ?? { type: "text-end", id, metadata: { [namespace]: { void: true } } }
+    )
+    const out = [...this.#abandoned, ...(this.#shown ? this.#endsOfThinking() : []), ...ends]
+    this.#abandoned = []
+    this.#thinking = new Map()
+    this.#texts = new Map()
+    // An attempt that had not yet gone on with the text holds it under this name.
+    this.#textsBefore = []
+    this.text = ""
+    return [...out, carrier({ type: "rewind", characters })]
+  }
+
+  /** The rest of a cut answer, made by `answered`, that is delivered as it is; it ends with a finish. */
+  deliverCut(answered: Omit<Answered, "requested" | "costUsd">, costUsd: number | undefined): Array<Part> {
+    const out: Array<Part> = []
+    // Of an attempt at continuing it that failed there is nothing to see.
+    if (this.cut === undefined && !this.#shown) {
+      this.#preamble = []
+      this.#thinking = new Map()
+      this.#texts = new Map(this.#textsBefore.map((id) => [id, undefined]))
+    }
+    this.#content(out)
+    out.push(...this.#endsOfThinking())
+    for (const [id, end] of this.#texts) out.push(end ?? asContinued({ type: "text-end", id }))
+    const last = this.cut?.finish ?? (this.failed?.type === "finish" ? this.failed : undefined)
+    const { response = undefined, usage = unknown } = last ?? {}
+    this.finish = { type: "finish", reason: "length", response, usage }
+    this.#answered = { requested: this.#requested, ...answered }
+    return [...out, this.priced(this.finish, costUsd)]
+  }
+
+  /** Characters of text that the current attempt has shown. */
+  get gained(): number {
+    return this.text.length - this.#before
+  }
+
+  /** Ends of the thinking that was shown of the current attempt: marked, but for a whole one of a cut answer. */
+  #endsOfThinking(): ReadonlyArray<Part> {
+    return [...this.#thinking].map(([id, end]) =>
+      this.cut !== undefined && end !== undefined
+        ? end
+        : {
+            type: "reasoning-end",
+            id,
+            metadata: { ...end?.metadata, [namespace]: { partial: true } }
+          }
+    )
+  }
+
   /** What the consumer gets for these parts. */
   push(parts: ReadonlyArray<Part>): Array<Part> {
     const out: Array<Part> = []
     for (const part of parts) {
-      if (this.failed !== undefined || this.finish !== undefined) break
+      if (this.failed !== undefined || this.cut !== undefined || this.finish !== undefined) break
       this.#read(part, out)
     }
     return out
@@ -128,7 +199,7 @@ export class StreamGate {
       this.#endSeam(out)
       this.alive = true
       if (isProviders(part)) this.commit = "tool"
-      this.#tail.push(part)
+      this.#tail.push(isBlock(part) ? part : this.#signed(part))
     } else this.#show(part, out)
   }
 
@@ -154,7 +225,7 @@ export class StreamGate {
       }
       case "text-end": {
         const end = this.#renamed(part)
-        this.#texts.set(end.id, end)
+        this.#texts.set(end.id, this.#textsBefore.includes(end.id) ? asContinued(end) : end)
         return
       }
       case "reasoning-start": {
@@ -162,7 +233,7 @@ export class StreamGate {
         this.#endTexts(out)
         const id = this.#claim(part.id)
         this.#thinking.set(id, undefined)
-        this.#emit({ ...part, id }, out)
+        this.#emit(this.#signed({ ...part, id }), out)
         return
       }
       case "reasoning-delta": {
@@ -181,7 +252,7 @@ export class StreamGate {
       case "response-metadata":
       case "source":
       case "file": {
-        this.#emit(part, out)
+        this.#emit(this.#signed(part), out)
         return
       }
       default: {
@@ -189,12 +260,17 @@ export class StreamGate {
         this.#endSeam(out)
         this.#content(out)
         this.commit = "tool"
-        out.push(part)
+        out.push(this.#signed(part))
       }
     }
   }
 
   #finished(finish: Response.FinishPartEncoded, out: Array<Part>): void {
+    if (finish.reason === "length") {
+      this.#endSeam(out)
+      this.cut = { finish, inToolCall: this.#tail.some(isForProgram) }
+      return
+    }
     for (const part of this.#tail) {
       if (isBlock(part)) this.#show(part, out)
       else {
@@ -266,10 +342,10 @@ export class StreamGate {
     }
   }
 
-  /** The part with who answers in its metadata. */
-  #signed(part: Response.TextStartPartEncoded): Response.TextStartPartEncoded {
-    if (this.#answered === undefined) return part
-    return { ...part, metadata: { ...part.metadata, [namespace]: this.#answered } }
+  /** The part with who made it in its metadata; a text also says who answers. */
+  #signed<P extends Part>(part: P): P {
+    if (this.#maker === undefined) return part
+    return sign(part, part.type === "text-start" ? { ...this.#answered, ...this.#maker } : this.#maker)
   }
 
   /** An id that no earlier attempt has used. */
@@ -285,25 +361,11 @@ export class StreamGate {
   }
 }
 
-/** Tokens of two attempts; what neither knows stays unknown. */
-const sum = (a: Usage | undefined, b: Usage): Usage => {
-  const add = (x: number | undefined, y: number | undefined) =>
-    x === undefined || y === undefined ? (x ?? y) : x + y
-  const { inputTokens: i, outputTokens: o } = b
-  return {
-    inputTokens: {
-      uncached: add(a?.inputTokens.uncached, i.uncached),
-      total: add(a?.inputTokens.total, i.total),
-      cacheRead: add(a?.inputTokens.cacheRead, i.cacheRead),
-      cacheWrite: add(a?.inputTokens.cacheWrite, i.cacheWrite)
-    },
-    outputTokens: {
-      total: add(a?.outputTokens.total, o.total),
-      text: add(a?.outputTokens.text, o.text),
-      reasoning: add(a?.outputTokens.reasoning, o.reasoning)
-    }
-  }
-}
+/** The end of a text that more than one attempt wrote: nobody's signature is good for all of it. */
+const asContinued = (end: Response.TextEndPartEncoded): Response.TextEndPartEncoded => ({
+  ...end,
+  metadata: { ...end.metadata, [namespace]: { continued: true } }
+})
 
 type BlockPart =
   | Response.TextStartPartEncoded

@@ -1,48 +1,91 @@
 /**
  * One call for a whole answer, text or object: attempts until one is complete.
+ *
+ * An answer that the output limit cut may be repeated or continued (`Truncation`); its parts are joined to one
+ * answer. A tool call in a cut answer is never handed on.
  */
 import { Effect } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
+import * as Provenance from "../conversation/Provenance.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import { Format, ServerError, Timeout } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local } from "../failure/ProviderFailure.ts"
-import { namespace } from "./Answered.ts"
+import { isCallOfProgram, Kept } from "../recovery/Kept.ts"
 import type { Answered } from "./Answered.ts"
-import type { Attempt, Chain } from "./CallRun.ts"
+import { namespace } from "./Answered.ts"
+import * as AttemptRequest from "./AttemptRequest.ts"
+import type { Attempt } from "./CallRun.ts"
+import type { Commit } from "./CallState.ts"
 import { CallRun } from "./CallRun.ts"
-import type { ProviderRequest } from "./ProviderModel.ts"
+import type { Chain } from "./Chain.ts"
+import { closed } from "./Surface.ts"
 import { timed } from "./Timed.ts"
-import { failureAt, requestOf } from "./AttemptRequest.ts"
+import { sum, unknown } from "./Usage.ts"
 
-type Parts = Array<Response.PartEncoded>
+type Part = Response.PartEncoded
+type Parts = Array<Part>
+type Called<A> = Effect.Effect<A, CallFailure, IdGenerator.IdGenerator>
 
 /** The parts of the first complete answer, with who answered in their metadata. */
-export const generateText = (
-  chain: Chain,
-  options: LanguageModel.ProviderOptions
-): Effect.Effect<Parts, CallFailure, IdGenerator.IdGenerator> =>
-  Effect.flatMap(CallRun.make(chain), (run) =>
-    Effect.flatMap(requestOf(options), (request) => {
-      const attempted = (attempt: Attempt): Effect.Effect<Parts, CallFailure, IdGenerator.IdGenerator> => {
-        const made = request(attempt.target)
-        return Effect.matchEffect(answerOf(chain, attempt, made), {
-          onSuccess: (answer) => deliver(run, attempt, answer),
-          onFailure: ({ failure, usage }) =>
-            Effect.flatMap(
-              run.failed(attempt, failureAt(attempt.target, made, failure), "nothing", usage),
-              attempted
-            )
-        })
-      }
-      return Effect.onInterrupt(
-        Effect.flatMap(run.advance({ _tag: "Started" }), attempted),
-        () => run.abandoned
+export const generateText = (chain: Chain, options: LanguageModel.ProviderOptions): Called<Parts> =>
+  Effect.flatMap(CallRun.make(chain, options, closed, false), (run) => {
+    const kept = new Kept()
+    /** Whose answer was kept last. */
+    let keptFrom: Attempt | undefined
+    const attempted = (attempt: Attempt): Called<Parts> => {
+      const made = run.request(attempt, kept.text)
+      return Effect.matchEffect(answerOf(chain, attempt, made), {
+        onSuccess: (answer) =>
+          answer.finish.reason === "length" ? cut(attempt, answer) : complete(attempt, answer),
+        onFailure: ({ failure, usage, commit = "nothing" }) => {
+          if (usage !== undefined) kept.forget(usage)
+          return Effect.flatMap(
+            run.failed(attempt, AttemptRequest.failureAt(attempt.target, made, failure), commit, usage),
+            (next) => (next === undefined ? keptCut(attempt) : attempted(next))
+          )
+        }
+      })
+    }
+    const complete = (attempt: Attempt, { parts, finish }: Answer): Called<Parts> => {
+      if (kept.isEmpty) return deliver(run, attempt, parts, finish, finish.usage)
+      const joined = kept.join(parts, Provenance.of(attempt.target.ref))
+      const whole = { ...finish, usage: sum(kept.usage, finish.usage) }
+      return Effect.andThen(
+        joined.verdict === undefined ? Effect.void : run.joined(attempt, joined.verdict),
+        deliver(run, attempt, [...joined.parts, whole], whole, finish.usage)
       )
-    })
-  )
+    }
+    const cut = (attempt: Attempt, { parts, finish }: Answer): Called<Parts> => {
+      const inToolCall = parts.some(isCallOfProgram)
+      const characters = parts.reduce((sum, part) => sum + (part.type === "text" ? part.text.length : 0), 0)
+      const report = { commit: commitOf(parts), usage: finish.usage, inToolCall, characters }
+      return Effect.flatMap(run.cut(attempt, report), (next) => {
+        // A repeat forgets the cut answer, a continuation and the end keep it.
+        if (next !== undefined && next.continues === undefined) {
+          kept.forget(finish.usage)
+          return attempted(next)
+        }
+        keptFrom = attempt
+        const verdict = kept.keep(parts, finish.usage, Provenance.of(attempt.target.ref))
+        const told = verdict === undefined ? Effect.void : run.joined(attempt, verdict)
+        return Effect.andThen(told, next === undefined ? keptCut(attempt) : attempted(next))
+      })
+    }
+    /** What there is of the answer, as cut as it is. */
+    const keptCut = (attempt: Attempt): Called<Parts> => {
+      const finish: Response.FinishPartEncoded = {
+        type: "finish",
+        reason: "length",
+        usage: kept.usage ?? unknown,
+        response: undefined
+      }
+      return deliver(run, keptFrom ?? attempt, [...kept.parts, finish], finish, undefined)
+    }
+    return Effect.onError(Effect.flatMap(run.begin, attempted), () => run.abandoned)
+  })
 
-/** A complete answer. */
+/** A complete answer, or one that the output limit cut. */
 interface Answer {
   readonly parts: Parts
   readonly finish: Response.FinishPartEncoded
@@ -52,14 +95,20 @@ interface Answer {
 interface NoAnswer {
   readonly failure: ProviderFailure
   readonly usage?: Response.FinishPartEncoded["usage"]
+  /** Default: nothing. */
+  readonly commit?: Commit
 }
+
+/** A tool that the provider runs itself has had its effect. Nothing else of a whole answer is seen before its end. */
+const commitOf = (parts: Parts): Commit =>
+  parts.some((part) => part.type === "tool-call" && part.providerExecuted === true) ? "tool" : "nothing"
 
 const answerOf = (
   { policy }: Chain,
   { target }: Attempt,
-  request: ProviderRequest
+  request: AttemptRequest.AttemptRequest
 ): Effect.Effect<Answer, NoAnswer, IdGenerator.IdGenerator> =>
-  timed(target.model.generateText(request), policy.limits.total, () =>
+  timed(AttemptRequest.generateText(target, request), policy.limits.total, () =>
     Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), target.ref))
   ).pipe(
     Effect.matchEffect({
@@ -74,24 +123,32 @@ const answerOf = (
         return finish.reason === "error"
           ? Effect.fail({
               failure: local("answer/finish-error", new ServerError(), target.ref),
-              usage: finish.usage
+              usage: finish.usage,
+              commit: commitOf(parts)
             })
           : Effect.succeed({ parts, finish })
       }
     })
   )
 
-const deliver = (run: CallRun, attempt: Attempt, { parts, finish }: Answer): Effect.Effect<Parts> =>
-  Effect.map(run.succeeded(attempt, finish), (costUsd) => {
+const deliver = (
+  run: CallRun,
+  attempt: Attempt,
+  parts: Parts,
+  finish: Response.FinishPartEncoded,
+  own: Response.FinishPartEncoded["usage"] | undefined
+): Effect.Effect<Parts> =>
+  Effect.map(run.succeeded(attempt, own), (costUsd) => {
     const answered: Answered = {
       requested: run.requested,
       ...attempt.answered,
       ...(costUsd === undefined ? {} : { costUsd })
     }
+    const maker = Provenance.of(attempt.target.ref)
     const first = parts.find((part) => part.type === "text")
-    return parts.map((part) =>
-      part === first || part === finish
-        ? { ...part, metadata: { ...part.metadata, [namespace]: answered } }
-        : part
-    )
+    return parts.map((part) => {
+      if (part === finish) return { ...part, metadata: { ...part.metadata, [namespace]: answered } }
+      const by = { ...maker, ...Provenance.signed(part) }
+      return Provenance.sign(part, part === first ? { ...answered, ...by } : by)
+    })
   })

@@ -5,7 +5,7 @@
  * when it has not ended at once: about a tenth of a call over a model without I/O (`npm run bench -- failover`).
  */
 import type { Duration } from "effect"
-import { Effect, Fiber } from "effect"
+import { Effect, Exit, Fiber } from "effect"
 
 /** `effect`, or `orElse` after `limit`, when `effect` has been interrupted. */
 export const timed = <A, E, R, E2>(
@@ -13,14 +13,19 @@ export const timed = <A, E, R, E2>(
   limit: Duration.Duration,
   orElse: () => Effect.Effect<A, E2>
 ): Effect.Effect<A, E | E2, R> =>
-  // Uninterruptible up to `ensuring`: once the fiber runs, somebody must be there to interrupt it.
-  Effect.uninterruptibleMask((restore) =>
-    Effect.withFiber((parent): Effect.Effect<A, E | E2> => {
-      // The context of the fiber that evaluates an Effect<A, E, R> has R.
-      const fiber = Effect.runForkWith(parent.context)(effect as Effect.Effect<A, E>)
-      const exit = fiber.pollUnsafe()
-      if (exit !== undefined) return exit
-      const late = Effect.flatMap(Effect.sleep(limit), orElse)
-      return restore(Effect.raceFirst(Fiber.join(fiber), late)).pipe(Effect.ensuring(Fiber.interrupt(fiber)))
-    })
-  )
+  // What is there already needs no limit.
+  Exit.isExit(effect)
+    ? effect
+    : // Uninterruptible up to `ensuring`: once the fiber runs, somebody must be there to interrupt it.
+      Effect.uninterruptibleMask((restore) =>
+        Effect.withFiber((parent): Effect.Effect<A, E | E2> => {
+          // The context of the fiber that evaluates an Effect<A, E, R> has R.
+          const fiber = Effect.runForkWith(parent.context)(effect as Effect.Effect<A, E>)
+          const exit = fiber.pollUnsafe()
+          if (exit !== undefined) return exit
+          const late = Effect.flatMap(Effect.sleep(limit), orElse)
+          return restore(Effect.raceFirst(Fiber.join(fiber), late)).pipe(
+            Effect.ensuring(Fiber.interrupt(fiber))
+          )
+        })
+      )

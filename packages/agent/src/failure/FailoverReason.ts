@@ -64,7 +64,9 @@ export class ContextOverflow extends Schema.TaggedClass<ContextOverflow>(id("Con
     /** The window in tokens, where the provider named it. */
     limit: Schema.optional(Schema.Finite),
     /** The size of the request in tokens, where the provider named it. */
-    requested: Schema.optional(Schema.Finite)
+    requested: Schema.optional(Schema.Finite),
+    /** Of these the tokens reserved for the answer, where the provider counted and named them. */
+    output: Schema.optional(Schema.Finite)
   }
 ) {}
 

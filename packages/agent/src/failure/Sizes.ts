@@ -6,6 +6,8 @@
 export interface Sizes {
   readonly limit?: number | undefined
   readonly requested?: number | undefined
+  /** What of `requested` was reserved for the answer. */
+  readonly output?: number | undefined
 }
 
 const n = String.raw`(\d[\d,_]{0,12})`
@@ -35,6 +37,7 @@ const forms: ReadonlyArray<readonly [form: RegExp, swapped: boolean]> = [
   [new RegExp(`prompt contains ${n} tokens.{0,80}?${n} (?:maximum|limit|tokens)`), true]
 ]
 const sum = new RegExp(`exceed context limit: ${n} \\+ ${n} > ${n}`)
+const inCompletion = new RegExp(`${n} in the (?:completion|output)`)
 const windowOnly = new RegExp(
   `(?:context (?:length|window|size|limit)|maximum (?:prompt|input) length)(?: is| of|:)?(?: only)? ${n}(?: tokens)?`
 )
@@ -48,13 +51,16 @@ const number = (text: string | undefined): number | undefined => {
 export const ofWindow = (text: string): Sizes => {
   const added = sum.exec(text)
   if (added !== null) {
-    return { requested: (number(added[1]) ?? 0) + (number(added[2]) ?? 0), limit: number(added[3]) }
+    const output = number(added[2]) ?? 0
+    return { requested: (number(added[1]) ?? 0) + output, output, limit: number(added[3]) }
   }
   for (const [form, swapped] of forms) {
     const match = form.exec(text)
     if (match === null) continue
     const [first, second] = [number(match[1]), number(match[2])]
-    return swapped ? { requested: first, limit: second } : { limit: first, requested: second }
+    const output = number(inCompletion.exec(text)?.[1])
+    const [limit, requested] = swapped ? [second, first] : [first, second]
+    return { limit, requested, ...(output === undefined ? {} : { output }) }
   }
   const limit = number(windowOnly.exec(text)?.[1])
   return limit === undefined ? {} : { limit }

@@ -89,14 +89,18 @@ const ofResets = (headers: Headers, status: number | undefined): number | undefi
   let longest = ofIetf(headers["ratelimit"])
   for (const [name, value] of Object.entries(headers)) {
     if (!reset.test(name) || !isSpent(name, headers, status)) continue
-    const wait =
-      duration(value.toLowerCase(), true) ??
-      seconds(value, headers["date"]) ??
-      instant(value, headers["date"])
+    const wait = resetIn(value, headers["date"])
     if (wait !== undefined) longest = Math.max(longest ?? 0, wait)
   }
   return longest
 }
+
+/**
+ * Milliseconds until the instant that the value of a reset header names, in any form; `date` is the response's own.
+ * `undefined` for one that cannot be read.
+ */
+export const resetIn = (value: string, date: string | undefined): number | undefined =>
+  duration(value.toLowerCase(), true) ?? seconds(value, date) ?? instant(value, date)
 
 const unified = "anthropic-ratelimit-unified-"
 

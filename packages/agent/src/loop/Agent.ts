@@ -24,6 +24,10 @@ import { ResilienceEvents } from "@outlast/resilience"
 import { answeredBy } from "../failover/Answered.ts"
 import { failureOf } from "../failover/CallFailed.ts"
 import { texts } from "../failover/Conversation.ts"
+import type { Notice } from "../failover/Notice.ts"
+import type { MidStream } from "../failover/RecoveryPolicy.ts"
+import type { Rewind } from "../failover/Surface.ts"
+import * as Surface from "../failover/Surface.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
@@ -49,15 +53,25 @@ export interface Options<Tools extends Record<string, Tool.Any>> {
   readonly toolTimeout?: Duration.Input | undefined
   /** How many tool calls of a turn run at once. Default {@link defaults}`.toolConcurrency`: 8. */
   readonly toolConcurrency?: number | undefined
+  /**
+   * What happens when a stream breaks after text was seen: `stream` only. Default: as the policy of the model's layer
+   * says.
+   */
+  readonly midStream?: MidStream | undefined
   /** Decides on calls of tools that need approval. Default: they are refused. */
   readonly approve?: Settings["approve"]
 }
 
 export const defaults = { maxTurns: 50, toolTimeout: "2 minutes", toolConcurrency: 8 } as const
 
-/** What a stream of a run consists of: the model's parts, results of tools, and what the loop says. */
+/**
+ * What a stream of a run consists of: the model's parts, results of tools, and what the loop says. A `Rewind` takes
+ * back what the turn has shown so far; it is not in the transcript.
+ */
 export type Part =
   | Response.StreamPart<Record<string, Tool.Any>>
+  | Notice
+  | Rewind
   | Response.ToolResultPart<string, unknown, unknown>
   | { readonly type: "transition"; readonly turn: number; readonly transition: Transition }
   | { readonly type: "outcome"; readonly outcome: Outcome }
@@ -108,8 +122,10 @@ export const stream = <Tools extends Record<string, Tool.Any> = {}>(
       return loop(options, {
         ask: (prompt, toolkit) =>
           LanguageModel.streamText({ prompt, toolkit, ...unresolved }).pipe(
+            Stream.map((part) => Surface.carriedBy(part) ?? part),
             Stream.tap(emit),
-            Stream.runCollect
+            Stream.runFold(nothing, said),
+            Effect.provideService(Surface.Surface, { rewindable: true, midStream: options.midStream })
           ),
         emit
       }).pipe(
@@ -125,6 +141,18 @@ export const bufferSize = 64
 
 /** Calls are returned as the model made them: the loop checks and runs them after a complete answer. */
 const unresolved = { disableToolCallResolution: true, toolCallValidation: "deferred" } as const
+
+const nothing = (): Array<Response.AnyPart> => []
+
+/** What the model has said in a turn, after one more part of the stream. */
+const said = (
+  parts: Array<Response.AnyPart>,
+  part: Response.AnyPart | Notice | Rewind
+): Array<Response.AnyPart> => {
+  if (part.type === "rewind") return []
+  if (part.type !== "notice") parts.push(part)
+  return parts
+}
 
 /** How a run asks the model, and who watches it. */
 interface Surface {

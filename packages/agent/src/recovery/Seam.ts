@@ -100,6 +100,8 @@ interface Said {
   readonly space: string
   /** It stops inside a sentence. */
   readonly inSentence: boolean
+  /** It stops behind a comma or a semicolon, which may also stand in data. */
+  readonly afterComma: boolean
   /** The opening line of the code block that is open. */
   readonly fence: string | undefined
 }
@@ -222,7 +224,8 @@ const decide = (seam: Seam, isEnd: boolean): Verdict | undefined => {
   if (length > 0) return unsure("short", length)
   const again = said.folded.length < likely ? -1 : folded.indexOf(said.folded.slice(-likely))
   if (again !== -1) return unsure("remark", again + likely)
-  const remark = said.inSentence && mayBeRemark(held.trimStart().charAt(0)) ? remarkLine.exec(held) : null
+  const unfinished = said.inSentence || said.afterComma
+  const remark = unfinished && mayBeRemark(held.trimStart().charAt(0)) ? remarkLine.exec(held) : null
   return remark === null ? sure(0) : unsure("remark", remark[0].length)
 }
 
@@ -391,6 +394,7 @@ const saidOf = (text: string): Said => {
     folded: fold(raw),
     space,
     inSentence: /[\p{L}\p{M}\p{N}，、]$/u.test(raw.trimEnd()) && !space.includes("\n"),
+    afterComma: /[,;；]$/.test(raw.trimEnd()) && !space.includes("\n"),
     // Only an opening line names a language.
     fence: last !== undefined && /^`{3,}\w/.test(last) ? last : undefined
   }

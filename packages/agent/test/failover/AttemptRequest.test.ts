@@ -3,7 +3,7 @@ import { assert, it } from "@effect/vitest"
 import { Effect, Option, Stream } from "effect"
 import { AiError, LanguageModel, Prompt, ResponseIdTracker } from "effect/ai"
 import type { Response } from "effect/ai"
-import { Failover, FailoverReason, Outlast } from "@outlast/agent"
+import { Failover, FailoverReason, Outlast, Wording } from "@outlast/agent"
 import * as Conversation from "@outlast/agent/failover/Conversation"
 import { failure, finish, played, policy, say, text } from "../support.ts"
 
@@ -118,3 +118,29 @@ it("a prompt loses what is ours, and thinking that was not finished", () => {
   assert.strictEqual(printed.split('"kept":true').length - 1, 5)
   assert.strictEqual(Conversation.strip(sent), sent)
 })
+
+it.effect("what stands in for what cannot be sent is in the policy's words, after a compaction too", () =>
+  Effect.gen(function* () {
+    const german = { ...Wording.defaults, goOn: "Weiter." }
+    const overflow = failure(new FailoverReason.ContextOverflow({}))
+    const asked = (text: string) =>
+      Prompt.make([
+        { role: "user", content: [{ type: "text", text }] },
+        { role: "assistant", content: [{ type: "text", text: "one" }] }
+      ])
+    for (const [wording, said] of [
+      [german, "Weiter."],
+      [undefined, "Go on."]
+    ] as const) {
+      const target = played({ answers: [Effect.fail(overflow), Effect.succeed(whole)] })
+      const options = { policy: { ...policy, wording }, compact: () => Effect.succeed(asked("short")) }
+      yield* LanguageModel.generateText({ prompt: asked("long ".repeat(1_000)) }).pipe(
+        Effect.provide(Failover.layer([target], options))
+      )
+      assert.deepStrictEqual(
+        target.requests.map(({ request }) => Conversation.texts(request.prompt).at(-1)),
+        [said, said]
+      )
+    }
+  })
+)

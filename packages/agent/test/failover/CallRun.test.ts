@@ -257,7 +257,7 @@ describe("a cooldown", () => {
         Effect.gen(function* () {
           assert.strictEqual((yield* failureOf(ask))._tag, "AllTargetsOut")
           assert.strictEqual((yield* timed(ask)).took, 0)
-        }).pipe(over([overloaded]))
+        }).pipe(over([overloaded], { circuits: false }))
       ).pipe(Effect.provide(layer))
       assert.deepStrictEqual(yield* timesAndKeys(overloaded), [
         [0, "A"],

@@ -1,305 +1,333 @@
+/** `CallState` against any call that may happen: what always holds, and a few calls step by step. */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import * as fc from "fast-check"
-import { CallState, FailoverReason, ProviderFailure, RecoveryPolicy } from "@outlast/agent"
+import * as CallState from "@outlast/agent/failover/CallState"
 import * as Cooldown from "@outlast/agent/failover/Cooldown"
-import { idOf } from "@outlast/agent/failure/TargetRef"
+import * as RecoveryPolicy from "@outlast/agent/failover/RecoveryPolicy"
+import * as FailoverReason from "@outlast/agent/failure/FailoverReason"
+import type { Entry, Turn, World } from "./callWorld.ts"
+import { failed, forAll, isSending, play } from "./callWorld.ts"
 
-// -----------------------------------------------------------------------------
-// Anything that may happen
-// -----------------------------------------------------------------------------
+/** Sums of waits are floats. */
+const tiny = 1e-6
 
-const reason: fc.Arbitrary<FailoverReason.FailoverReason> = fc.oneof(
-  fc.boolean().map((permanent) => new FailoverReason.Auth({ permanent })),
-  fc.boolean().map((local) => new FailoverReason.Timeout({ phase: "total", local })),
-  fc.constantFrom("request" as const, "response" as const).map((side) => new FailoverReason.Format({ side })),
-  fc.constantFrom(
-    new FailoverReason.Billing(),
-    new FailoverReason.RateLimit(),
-    new FailoverReason.Overloaded(),
-    new FailoverReason.ServerError(),
-    new FailoverReason.Network(),
-    new FailoverReason.PermanentNetwork(),
-    new FailoverReason.ContextOverflow({}),
-    new FailoverReason.ModelNotFound(),
-    new FailoverReason.ContentPolicy(),
-    new FailoverReason.Cancelled(),
-    new FailoverReason.Unknown()
-  )
-)
-
-const failure: fc.Arbitrary<ProviderFailure.ProviderFailure> = fc
-  .record({ reason, retryAfter: fc.option(fc.integer({ min: 0, max: 400_000 }), { nil: undefined }) })
-  .map(
-    ({ reason, retryAfter }) =>
-      new ProviderFailure.ProviderFailure({
-        reason,
-        evidence: { rule: "test", signal: "local", depth: 0 },
-        detail: "",
-        retryAfter: retryAfter === undefined ? undefined : Duration.millis(retryAfter)
-      })
-  )
-
-/** What the world does after an action: how the next attempt ends, and how time and others move. */
-const turn = fc.record({
-  failure,
-  commit: fc.constantFrom<CallState.Commit>("nothing", "reasoning", "text", "tool"),
-  elapsed: fc.integer({ min: 0, max: 90_000 }),
-  cost: fc.double({ min: 0, max: 1, noNaN: true }),
-  draw: fc.double({ min: 0, max: 0.999, noNaN: true }),
-  /** Another call opens a cooldown meanwhile. */
-  other: fc.option(fc.tuple(fc.nat(3), fc.integer({ min: 1, max: 200_000 })), { nil: undefined })
-})
-
-type Turn = typeof turn extends fc.Arbitrary<infer T> ? T : never
-
-const policy = fc
-  .record({
-    base: fc.constantFrom(RecoveryPolicy.interactive, RecoveryPolicy.background),
-    maxAttempts: fc.integer({ min: 1, max: 12 }),
-    deadline: fc.integer({ min: 0, max: 300_000 }),
-    maxCost: fc.option(fc.double({ min: 0.1, max: 5, noNaN: true }), { nil: undefined }),
-    midStream: fc.constantFrom("continue" as const, "fail" as const),
-    patience: fc.integer({ min: 0, max: 60_000 }),
-    retryAfterJitter: fc.double({ min: 0, max: 1, noNaN: true })
-  })
-  .map(({ base, deadline, patience, ...rest }): RecoveryPolicy.RecoveryPolicy => ({
-    ...base,
-    ...rest,
-    deadline: Duration.millis(deadline),
-    patience: Duration.millis(patience)
-  }))
-
-const target = fc
-  .record({
-    provider: fc.constantFrom("p", "q"),
-    model: fc.constantFrom("m1", "m2"),
-    endpoint: fc.constantFrom("e1", "e2"),
-    key: fc.constantFrom("k1", "k2"),
-    contextWindow: fc.constantFrom(undefined, 1_000, 2_000)
-  })
-  .map(({ contextWindow, ...ref }): CallState.TargetView => ({
-    ref: { ...ref, id: `${idOf(ref)}@${ref.endpoint}` },
-    contextWindow
-  }))
-
-const targets = fc.uniqueArray(target, { minLength: 1, maxLength: 4, selector: ({ ref }) => ref.id })
-
-// -----------------------------------------------------------------------------
-// A whole call
-// -----------------------------------------------------------------------------
-
-interface Log {
-  /** For each wait: whether some target was ready at its end. */
-  readonly waitsPaid: ReadonlyArray<boolean>
-  readonly actions: ReadonlyArray<CallState.Action>
-  readonly final: CallState.CallState
-  /** At the beginning of each attempt but the first: what waits and failed attempts had taken by then. */
-  readonly spentAtAttempts: ReadonlyArray<number>
-  readonly costAtAttempts: ReadonlyArray<number>
-  /** The failure before each attempt. */
-  readonly before: ReadonlyArray<ProviderFailure.ProviderFailure | undefined>
-  /** At the end of each wait. */
-  readonly spentAtWaits: ReadonlyArray<number>
-  readonly ended: boolean
-}
-
-const simulate = (
-  policy: RecoveryPolicy.RecoveryPolicy,
-  views: ReadonlyArray<CallState.TargetView>,
-  turns: ReadonlyArray<Turn>
-): Log => {
-  let now = 0
-  let cooldowns = Cooldown.empty
-  let state = CallState.initial
-  let event: CallState.Event = { _tag: "Started" }
-  let spent = 0
-  let cost = 0
-  const actions: Array<CallState.Action> = []
-  const spentAtAttempts: Array<number> = []
-  const costAtAttempts: Array<number> = []
-  const waitsPaid: Array<boolean> = []
-  const before: Array<ProviderFailure.ProviderFailure | undefined> = []
-  const spentAtWaits: Array<number> = []
-  for (const { failure, commit, elapsed, cost: price, draw, other } of turns) {
-    if (other !== undefined) {
-      const view = views[other[0] % views.length]
-      if (view !== undefined) {
-        cooldowns = Cooldown.open(
-          cooldowns,
-          { scope: "model", target: view.ref, until: now + other[1], failure },
-          now
-        )
-      }
-    }
-    const [action, next] = CallState.step(
-      policy,
-      state,
-      event,
-      { now, targets: views, dead: [], cooldowns },
-      draw
-    )
-    actions.push(action)
-    state = next
-    if (action.cooldown !== undefined) cooldowns = Cooldown.open(cooldowns, action.cooldown, now)
-    switch (action._tag) {
-      case "GiveUp":
-        return {
-          actions,
-          final: state,
-          before,
-          spentAtWaits,
-          waitsPaid,
-          spentAtAttempts,
-          costAtAttempts,
-          ended: true
-        }
-      case "Wait":
-        assert.isAtLeast(action.until, now)
-        waitsPaid.push(views.some(({ ref }) => Cooldown.outOf(cooldowns, ref, action.until) === undefined))
-        spent += action.until - now
-        spentAtWaits.push(spent)
-        now = action.until
-        event = { _tag: "Woke" }
-        break
-      default:
-        assert.isTrue(Number.isFinite(action.delay) && action.delay >= 0)
-        spent += action.delay
-        now += action.delay
-        spentAtAttempts.push(spent)
-        costAtAttempts.push(cost)
-        before.push(state.lastFailure)
-        now += elapsed
-        if (commit !== "text") spent += elapsed
-        cost += price
-        event = { _tag: "Failed", failure, commit, elapsed, cost: price }
-    }
-  }
-  return {
-    actions,
-    final: state,
-    before,
-    spentAtWaits,
-    waitsPaid,
-    spentAtAttempts,
-    costAtAttempts,
-    ended: false
-  }
-}
-
-const attemptsOf = (actions: ReadonlyArray<CallState.Action>) =>
-  actions.filter(({ _tag }) => _tag === "Attempt" || _tag === "Switch" || _tag === "Continue")
-
-const check = (
-  property: (log: Log, policy: RecoveryPolicy.RecoveryPolicy, turns: ReadonlyArray<Turn>) => void
-) =>
-  fc.assert(
-    fc.property(policy, targets, fc.array(turn, { minLength: 40, maxLength: 40 }), (policy, views, turns) =>
-      property(simulate(policy, views, turns), policy, turns)
-    ),
-    { numRuns: 500 }
-  )
+const sentIn = ({ entries }: World) => entries.filter(({ sent }) => sent)
+const deadlineOf = ({ policy }: World) => Duration.toMillis(policy.deadline)
+const isLocalTimeout = ({ reason }: CallState.Failed["failure"]) => reason._tag === "Timeout" && reason.local
+/** It goes on with what there is of the answer. */
+const goesOn = ({ after }: Entry) => CallState.isContinuing(after)
+/** Whether it sends what a cut answer asks for. */
+const climbs = ({ event }: Entry) => event._tag === "Cut"
+const delayOf = ({ action }: Entry) => (isSending(action) ? action.delay : 0)
+const isEnd = ({ action }: Entry) => action._tag === "GiveUp" || action._tag === "Deliver"
 
 describe("for every policy and every sequence of events", () => {
   it("it ends, and stays ended", () => {
-    check(({ ended, final }) => {
-      assert.isTrue(ended)
-      assert.strictEqual(final.phase, "done")
+    forAll(({ entries }) => {
+      const last = entries.at(-1)
+      assert.isTrue(last !== undefined && isEnd(last))
+      assert.strictEqual(last?.after.phase, "done")
+      for (const entry of entries.slice(0, -1)) assert.isFalse(isEnd(entry))
     })
   })
 
-  it("attempts never exceed the cap", () => {
-    check(({ actions }, { maxAttempts }) => {
-      assert.isAtMost(attemptsOf(actions).length, maxAttempts)
+  it("attempts never exceed the cap, and the ledger counts those that were sent", () => {
+    forAll((world) => {
+      const sent = sentIn(world).length
+      assert.isAtMost(sent, world.policy.maxAttempts)
+      assert.strictEqual(world.entries.at(-1)?.after.ledger.attempts, sent)
+    })
+  })
+
+  it("the ledger knows what waits, failed attempts and money came to", () => {
+    forAll(({ entries }) => {
+      const { books, after, event } = entries.at(-1) ?? assert.fail()
+      // What the last attempt took has been counted here before the machine hears of it.
+      assert.approximately(after.ledger.spent, books.spent, tiny, event._tag)
+      assert.approximately(after.ledger.cost, books.cost, tiny)
     })
   })
 
   it("no attempt begins after waits and failed attempts have used up the deadline, but one after our own limit", () => {
-    check(({ spentAtAttempts, before }, { deadline }) => {
-      const late = spentAtAttempts.flatMap((spent, i) =>
-        spent > Duration.toMillis(deadline) + 1e-6 ? [i] : []
+    forAll((world) => {
+      const late = sentIn(world).filter(
+        (entry) =>
+          !CallState.wasCut(entry.after) && entry.books.spent + delayOf(entry) > deadlineOf(world) + tiny
       )
       assert.isAtMost(late.length, 1)
-      for (const i of late) {
-        const reason = before[i]?.reason
-        assert.isTrue(reason?._tag === "Timeout" && reason.local)
-        assert.strictEqual(i, spentAtAttempts.length - 1)
+      for (const { after } of late) {
+        assert.isTrue(after.lastFailure !== undefined && isLocalTimeout(after.lastFailure))
       }
     })
   })
 
-  it("no wait reaches beyond the deadline", () => {
-    check(({ spentAtWaits }, { deadline }) => {
-      for (const spent of spentAtWaits) assert.isAtMost(spent, Duration.toMillis(deadline) + 1e-6)
+  it("no wait reaches beyond the deadline, nor beyond that of the program around it", () => {
+    forAll((world) => {
+      for (const { action, books } of world.entries) {
+        if (action._tag !== "Wait") continue
+        assert.isAtLeast(action.until, books.now)
+        assert.isAtMost(books.spent + action.until - books.now, deadlineOf(world) + tiny)
+        assert.isAtMost(action.until, world.around.deadline + tiny)
+      }
     })
   })
 
-  it("no attempt begins after failed attempts have cost the limit", () => {
-    check(({ costAtAttempts }, { maxCost }) => {
-      if (maxCost !== undefined) for (const cost of costAtAttempts) assert.isBelow(cost, maxCost)
+  it("no attempt begins when the time of the program around it is up", () => {
+    forAll((world) => {
+      for (const entry of sentIn(world)) {
+        assert.isAtMost(entry.books.now + delayOf(entry), world.around.deadline + tiny)
+      }
+    })
+  })
+
+  it("no attempt begins once attempts have cost the limit", () => {
+    forAll((world) => {
+      const { maxCost } = world.policy
+      if (maxCost !== undefined) for (const { books } of sentIn(world)) assert.isBelow(books.cost, maxCost)
     })
   })
 
   it("a cancel, a malformed request, refused content and a committed tool call are never followed by an attempt", () => {
-    check(({ actions }, policy, turns) => {
-      actions.forEach((action, i) => {
-        const before = turns[i - 1]
-        const previous = actions[i - 1]
-        if (before === undefined || previous === undefined || previous._tag === "Wait") return
-        const stops = RecoveryPolicy.rowOf(policy, before.failure).then === "stop" || before.commit === "tool"
-        if (stops) assert.strictEqual(action._tag, "GiveUp")
+    forAll(({ entries, policy }) => {
+      for (const entry of entries) {
+        const { event } = entry
+        const stops = event._tag === "Failed" && RecoveryPolicy.rowOf(policy, event.failure).then === "stop"
+        const committed = (event._tag === "Failed" || event._tag === "Cut") && event.commit === "tool"
+        if (stops || committed) assert.isTrue(isEnd(entry))
+      }
+    })
+  })
+
+  it("with an empty retry budget no target is asked twice, there is one switch, and continuations are free", () => {
+    forAll((world) => {
+      if (world.around.budget !== 0) return
+      const paid = sentIn(world).filter((entry) => !goesOn(entry))
+      const asked = paid.map(({ action }) => isSending(action) && action.target.id)
+      assert.isAtMost(asked.length, 2)
+      assert.strictEqual(new Set(asked).size, asked.length)
+    })
+  })
+
+  it("an object is never continued, and never delivered half", () => {
+    forAll(({ entries, around }) => {
+      if (!around.call.structured) return
+      for (const entry of entries) {
+        assert.notStrictEqual(entry.action._tag, "Deliver")
+        if (entry.sent) assert.isFalse(goesOn(entry))
+      }
+    })
+  })
+
+  it("text that was seen is continued, or taken back where that can be told", () => {
+    forAll((world) => {
+      for (const entry of sentIn(world)) {
+        const { action, books } = entry
+        const rewinds = isSending(action) && action.rewind
+        assert.strictEqual(books.seen, rewinds || (books.seen && goesOn(entry)))
+        if (rewinds) assert.isTrue(world.around.call.rewindable && !goesOn(entry))
+        if (action._tag === "Continue") assert.isTrue(goesOn(entry))
+      }
+    })
+  })
+
+  it("whoever continues says so in words", () => {
+    forAll((world) => {
+      for (const entry of sentIn(world)) {
+        const { action } = entry
+        if (goesOn(entry)) assert.isTrue("nudge" in action && action.nudge !== undefined, action._tag)
+      }
+    })
+  })
+
+  it("a cut answer that is kept is delivered and not lost", () => {
+    forAll(({ entries, around }) => {
+      const { action, books } = entries.at(-1) ?? assert.fail()
+      if (around.call.structured) return
+      assert.strictEqual(action._tag, books.kept ? "Deliver" : "GiveUp")
+    })
+  })
+
+  it("a limit is raised only upwards, and never above what user, model, window and money allow", () => {
+    forAll(({ entries, policy, views, around }) => {
+      for (const { action, event, books } of entries) {
+        if (action._tag !== "RaiseOutputLimit" || event._tag !== "Cut" || policy.truncation === false)
+          continue
+        const { limit } = action
+        const info = views.find(({ ref }) => ref.id === action.target.id)?.info ?? assert.fail()
+        assert.isAbove(limit, event.limit ?? Infinity)
+        assert.isAtMost(limit, policy.truncation.raiseTo)
+        assert.isAtMost(limit, around.call.outputLimit.max)
+        assert.isAtMost(limit, info.maxOutputTokens ?? Infinity)
+        if (info.contextWindow !== undefined && event.input !== undefined)
+          assert.isAtMost(limit + event.input, info.contextWindow)
+        if (info.price !== undefined && policy.maxCost !== undefined) {
+          const cost = (info.price.input * (event.input ?? 0) + info.price.output * limit) / 1e6
+          assert.isAtMost(books.cost + cost, policy.maxCost + tiny)
+        }
+      }
+    })
+  })
+
+  it("raises and continuations are counted, and gains that stay poor end them", () => {
+    forAll((world) => {
+      const { truncation } = world.policy
+      const climbing = sentIn(world).filter(climbs)
+      if (truncation === false) return assert.deepStrictEqual(climbing, [])
+      const raised = climbing.filter(({ action }) => action._tag === "RaiseOutputLimit")
+      const continued = climbing.filter(({ action }) => action._tag === "Continue")
+      assert.isAtMost(raised.length, truncation.raises)
+      assert.isAtMost(continued.length, truncation.continuations)
+      // The first cut answer is no gain: it is what is continued.
+      const first = continued[0]
+      const gains = world.entries
+        .slice(first === undefined ? Infinity : world.entries.indexOf(first) + 1)
+        .flatMap(({ event, action }) =>
+          event._tag === "Cut" ? [{ isPoor: event.gain < truncation.minGain, tag: action._tag }] : []
+        )
+      gains.forEach(({ tag }, i) => {
+        const last = gains.slice(Math.max(0, i + 1 - truncation.poorGains), i + 1)
+        if (last.length === truncation.poorGains && last.every(({ isPoor }) => isPoor))
+          assert.notStrictEqual(tag, "Continue")
       })
     })
   })
 
-  it("an attempt goes to a target that no cooldown covers, unless it is repeated where it failed", () => {
-    check(({ actions }) => {
-      for (const action of actions) {
-        if (action._tag === "Switch") assert.notStrictEqual(action.from.id, action.target.id)
-        if (action._tag === "Switch" && action.cooldown !== undefined) {
-          assert.isFalse(Cooldown.covers(action.cooldown.scope, action.cooldown.target, action.target))
+  it("a limit is lowered once for each target, to what leaves room", () => {
+    forAll(({ entries }) => {
+      const lowered = entries.flatMap(({ action }) => (action._tag === "LowerOutputLimit" ? [action] : []))
+      assert.strictEqual(new Set(lowered.map(({ target }) => target.id)).size, lowered.length)
+      for (const { limit } of lowered) assert.isTrue(limit >= 3_000 && limit < 64_000)
+    })
+  })
+
+  it("a conversation is compacted at most so many times, and a key asked for once for each target", () => {
+    forAll(({ entries, policy, around }) => {
+      const compacted = entries.filter(({ action }) => action._tag === "Compact")
+      assert.isAtMost(compacted.length, around.canCompact ? policy.maxCompactions : 0)
+      const renewed = entries.flatMap(({ action }) => (action._tag === "RenewKey" ? [action.target.id] : []))
+      assert.strictEqual(new Set(renewed).size, renewed.length)
+    })
+  })
+
+  it("every attempt goes to a target of the chain", () => {
+    forAll(({ entries, views }) => {
+      const ids = views.map(({ ref }) => ref.id)
+      for (const { action } of entries) if (isSending(action)) assert.include(ids, action.target.id)
+    })
+  })
+
+  it("a target that cools is asked only by a probe, if the policy has them, and again only to mend or to go on", () => {
+    forAll(({ entries, policy }) => {
+      for (const entry of entries) {
+        const { action, event, snapshot, before } = entry
+        if (!isSending(action) || climbs(entry)) continue
+        const { target, delay, probe } = action
+        const mends = event._tag === "Compacted" || event._tag === "KeyAsked" || "limit" in action
+        const at = snapshot.now + delay
+        const out = Cooldown.outOf(snapshot.cooldowns, target, at)
+        const isOwn =
+          action.cooldown !== undefined &&
+          Cooldown.covers(action.cooldown.scope, action.cooldown.target, target)
+        if (out !== undefined && !("limit" in action)) assert.isTrue(probe)
+        if (probe) assert.isTrue(out !== undefined || isOwn)
+        if (out === undefined || mends) continue
+        const isLast = policy.whenAllOut === "probe" && !before.mended.has(`out ${target.id}`)
+        const { probe: rule } = policy
+        const isNear =
+          rule !== false &&
+          Cooldown.mayProbe(snapshot.cooldowns, target, snapshot.now, (length) =>
+            Math.min(Duration.toMillis(rule.atMost), rule.share * length)
+          )
+        assert.isTrue(isLast || isNear)
+      }
+    })
+  })
+
+  it("a switch goes where the row of the failure says, and away from what it cools", () => {
+    forAll(({ entries, policy }) => {
+      for (const { action } of entries) {
+        if (action._tag !== "Switch") continue
+        const { from, target, failure, cooldown } = action
+        assert.notStrictEqual(from.id, target.id)
+        const { to } = RecoveryPolicy.rowOf(policy, failure)
+        if (to === "other-model") assert.notStrictEqual(target.model, from.model)
+        else if (to !== "next") assert.include(to, target.model)
+        if (cooldown !== undefined && policy.whenAllOut !== "probe") {
+          assert.isFalse(Cooldown.covers(cooldown.scope, cooldown.target, target))
         }
       }
     })
   })
 
   it("no wait is in vain: at its end some target is ready", () => {
-    check(({ waitsPaid }) => assert.notInclude(waitsPaid, false))
+    forAll(({ entries }) => {
+      for (const { action, snapshot, after } of entries) {
+        if (action._tag !== "Wait") continue
+        const cooldowns =
+          action.cooldown === undefined
+            ? snapshot.cooldowns
+            : Cooldown.open(snapshot.cooldowns, action.cooldown, snapshot.now)
+        const isReady = snapshot.targets.some(
+          ({ ref }) =>
+            Cooldown.outOf(cooldowns, ref, action.until) === undefined &&
+            (after.refused.get(ref.id)?.until ?? 0) <= action.until
+        )
+        assert.isTrue(isReady)
+      }
+    })
   })
 
   it("it ends even if others take every target away at every wake", () => {
-    const views: ReadonlyArray<CallState.TargetView> = [
-      { ref: { id: "a", provider: "p", model: "m", endpoint: "", key: "" }, contextWindow: undefined }
-    ]
-    const failure = new ProviderFailure.ProviderFailure({
-      reason: new FailoverReason.Overloaded(),
-      evidence: { rule: "test", signal: "local", depth: 0 },
-      detail: ""
-    })
-    const stolen = (): Turn => ({ failure, commit: "nothing", elapsed: 0, cost: 0, draw: 0, other: [0, 1] })
-    const { ended, actions } = simulate(RecoveryPolicy.background, views, Array.from({ length: 40 }, stolen))
-    assert.isTrue(ended)
-    assert.isTrue(actions.every(({ _tag }) => _tag === "Wait" || _tag === "GiveUp"))
+    const ref = { id: "a", provider: "p", model: "m", endpoint: "", key: "" }
+    const turn: Turn = {
+      ...calm,
+      outcome: "kept away",
+      failure: failed(new FailoverReason.Overloaded()),
+      other: [0, 1]
+    }
+    const { entries } = play(RecoveryPolicy.background, [{ ref, info: {}, renewable: false }], ordinary, [
+      turn
+    ])
+    assert.isTrue(entries.every(({ action }) => action._tag === "Wait" || action._tag === "GiveUp"))
+    assert.strictEqual(entries.at(-1)?.action._tag, "GiveUp")
   })
 
-  it("once text was seen every further attempt continues it", () => {
-    check(({ actions }, _policy, turns) => {
-      let seen = false
-      actions.forEach((action, i) => {
-        if (seen) assert.notInclude(["Attempt", "Switch"], action._tag)
-        seen ||= turns[i]?.commit === "text" && action._tag !== "Wait" && action._tag !== "GiveUp"
-      })
-    })
+  it("it ends even if a circuit refuses for no time at all, again and again", () => {
+    const ref = { id: "a", provider: "p", model: "m", endpoint: "", key: "" }
+    const turn: Turn = { ...calm, outcome: "kept away", refusal: 0 }
+    const short = { ...RecoveryPolicy.interactive, deadline: Duration.millis(100) }
+    const { entries } = play(short, [{ ref, info: {}, renewable: false }], ordinary, [turn])
+    assert.strictEqual(entries.at(-1)?.action._tag, "GiveUp")
   })
 })
 
+/** A call around which nothing is special. */
+const ordinary: World["around"] = {
+  deadline: Infinity,
+  canCompact: false,
+  budget: Infinity,
+  call: CallState.initial.call
+}
+
+const calm: Turn = {
+  outcome: "failed",
+  failure: failed(new FailoverReason.ServerError()),
+  commit: "nothing",
+  gain: 0,
+  input: undefined,
+  inToolCall: false,
+  elapsed: 0,
+  cost: 0,
+  refusal: 10_000,
+  works: true,
+  draw: 0,
+  other: undefined
+}
+
 describe("a cooldown", () => {
   const ref = { id: "a", provider: "p", model: "m", endpoint: "e", key: "k" }
-  const rateLimit = new ProviderFailure.ProviderFailure({
-    reason: new FailoverReason.RateLimit(),
-    evidence: { rule: "test", signal: "local", depth: 0 },
-    detail: ""
-  })
+  const rateLimit = failed(new FailoverReason.RateLimit())
   const openAt = (cooldowns: Cooldown.Cooldowns, now: number, until: number) =>
     Cooldown.open(cooldowns, { scope: "key", target: ref, until, failure: rateLimit }, now)
 

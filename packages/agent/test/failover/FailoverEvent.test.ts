@@ -60,6 +60,16 @@ const eventsOf = <A, E>(effect: Effect.Effect<A, E, LanguageModel.LanguageModel>
         case "CallGaveUp":
         case "CallAbandoned":
           return `${_tag} ${event.attempt}`
+        case "ModelChanged":
+          return `${_tag} ${event.target.id} ${event.message}`
+        case "OutputLimitRaised":
+        case "OutputLimitLowered":
+          return `${_tag} ${event.attempt} ${event.target.id} ${event.limit}`
+        case "CallCompacting":
+        case "KeyRenewing":
+          return `${_tag} ${event.attempt} ${event.target.id}`
+        case "CutAnswerDelivered":
+          return `${_tag} ${event.attempt}`
         case "TargetDead":
           return _tag
       }
@@ -84,6 +94,7 @@ describe("one event for every action", () => {
         "AttemptFailed 3 vendor/m ServerError",
         "CooldownOpened model ServerError 30000",
         "TargetSwitched 4 vendor/m -> vendor/m2 ServerError",
+        "ModelChanged vendor/m2 Switched to m2: m failed.",
         "CallSucceeded 4 vendor/m2 5"
       ])
     })

@@ -2,6 +2,7 @@ import { assert, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Random } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Classifier, Failover, RecoveryPolicy } from "@outlast/agent"
+import * as Truncation from "@outlast/agent/recovery/Truncation"
 import { Backoff } from "@outlast/resilience"
 import { answer, inTime, limited, played, serverError, timesOf } from "../support.ts"
 
@@ -11,9 +12,14 @@ const shrinking: Backoff.Backoff = { ...Backoff.exponential(), factor: 0.5 }
 
 it.effect("a number out of its range is a RangeError that names the field", () =>
   Effect.gen(function* () {
-    const withAttempts = (attempts: number) => ({
+    const withOverloaded = (changes: Partial<RecoveryPolicy.Row>) => ({
       ...interactive,
-      rows: { ...interactive.rows, Overloaded: { ...interactive.rows.Overloaded, attempts } }
+      rows: { ...interactive.rows, Overloaded: { ...interactive.rows.Overloaded, ...changes } }
+    })
+    const withAttempts = (attempts: number) => withOverloaded({ attempts })
+    const withSlow = (charactersPerSecond: number, over: Duration.Duration) => ({
+      ...interactive,
+      limits: { ...interactive.limits, slow: { charactersPerSecond, over } }
     })
     const cases: ReadonlyArray<readonly [string, RecoveryPolicy.RecoveryPolicy]> = [
       ["maxAttempts", { ...interactive, maxAttempts: 0 }],
@@ -22,6 +28,12 @@ it.effect("a number out of its range is a RangeError that names the field", () =
       ["retryAfterJitter", { ...interactive, retryAfterJitter: -0.1 }],
       ["retryAfterJitter", { ...interactive, retryAfterJitter: 1.1 }],
       ["retryAfterJitter", { ...interactive, retryAfterJitter: Number.NaN }],
+      ["maxCompactions", { ...interactive, maxCompactions: -1 }],
+      ["probe.share", { ...interactive, probe: { share: 1.1, atMost: Duration.seconds(1) } }],
+      ["limits.slow.charactersPerSecond", withSlow(0, Duration.seconds(1))],
+      ["limits.slow.over", withSlow(1, Duration.zero)],
+      ["truncation.raiseTo", { ...interactive, truncation: { ...Truncation.defaults, raiseTo: 0 } }],
+      ["rows.Overloaded.switchAfter", withOverloaded({ switchAfter: 0 })],
       ["maxCost", { ...interactive, maxCost: 0 }],
       ["maxCost", { ...interactive, maxCost: Number.NaN }],
       ["rows.Overloaded.attempts", withAttempts(0)],
@@ -139,5 +151,5 @@ it("a limit of ours sets no cooldown, but an endpoint that takes no connection d
   const classed = (error: unknown) => interactive.classOf(Classifier.failureOf(error))
   assert.strictEqual(classed(new DOMException("The operation timed out", "TimeoutError")), "TimeoutLocal")
   const connect = Object.assign(new Error("Connect Timeout Error"), { code: "UND_ERR_CONNECT_TIMEOUT" })
-  assert.strictEqual(classed(connect), "Timeout")
+  assert.strictEqual(classed(connect), "TimeoutConnect")
 })

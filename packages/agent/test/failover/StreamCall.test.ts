@@ -161,7 +161,7 @@ describe("what ends an attempt", () => {
       const target = played({
         streams: [say(text.start(), text.delta(" ")), say(text.start(), text.delta("hel")), hello]
       })
-      yield* read([target], { nudge: "Go on." })
+      yield* read([target], { nudges: { ...policy.nudges, interrupted: "Go on." } })
       const sent = target.requests.map(({ request }) => request.prompt.content.slice(1))
       assert.deepStrictEqual([sent[0]?.length, sent[1]?.length], [0, 0])
       const [partial, nudge] = sent[2] ?? []

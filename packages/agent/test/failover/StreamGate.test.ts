@@ -1,15 +1,18 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
+import { Prompt } from "effect/ai"
+import type { Response } from "effect/ai"
 import type { CallState } from "@outlast/agent"
 import { StreamGate } from "@outlast/agent/failover/StreamGate"
 import type { Part } from "../support.ts"
 import { finish, keepAlive, text, thinking, toolCall } from "../support.ts"
 
 const answered = { target: "vendor/m", provider: "vendor", model: "m", attempts: 1 }
+const maker = { provider: "vendor", model: "m", endpoint: "https://vendor.example", key: "KEY" }
 
 const opened = () => {
   const gate = new StreamGate("vendor/m")
-  gate.begin(answered)
+  gate.begin(answered, maker)
   return gate
 }
 
@@ -17,7 +20,7 @@ const opened = () => {
 const seen = (...attempts: ReadonlyArray<ReadonlyArray<Part>>): ReadonlyArray<Part> => {
   const gate = new StreamGate("vendor/m")
   return attempts.flatMap((parts) => {
-    gate.begin(answered)
+    gate.begin(answered, maker)
     return gate.push(parts)
   })
 }
@@ -107,6 +110,7 @@ describe("what may be seen of one attempt", () => {
 
   it("the parameters of a call are held as the call is", () => {
     const gate = opened()
+    const made = { outlast: maker }
     const params: ReadonlyArray<Part> = [
       { type: "tool-params-start", id: "1", name: "search" },
       { type: "tool-params-delta", id: "1", delta: "{}" },
@@ -116,7 +120,10 @@ describe("what may be seen of one attempt", () => {
     ]
     assert.deepStrictEqual(gate.push(params), [])
     assert.deepStrictEqual([gate.commit, gate.alive], ["nothing", true])
-    assert.deepStrictEqual(gate.push([finish("tool-calls")]), params)
+    assert.deepStrictEqual(
+      gate.push([finish("tool-calls")]),
+      params.map((part) => (part.type === "tool-call" ? { ...part, metadata: made } : part))
+    )
     for (const part of params.filter(
       ({ type }) => type === "tool-params-start" || type === "tool-approval-request"
     )) {
@@ -127,7 +134,7 @@ describe("what may be seen of one attempt", () => {
   it("a tool that the provider runs is seen at once, and commits for good", () => {
     const gate = opened()
     const call = toolCall("1", { providerExecuted: true })
-    assert.deepStrictEqual(gate.push([call]), [call])
+    assert.deepStrictEqual(gate.push([call]), [{ ...call, metadata: { outlast: maker } }])
     assert.strictEqual(gate.commit, "tool")
     gate.push([...text.block("and then"), ...thinking.block("so", "s")])
     assert.strictEqual(gate.commit, "tool")
@@ -274,8 +281,39 @@ describe("what may be seen of several attempts", () => {
   it("a commit is that of the current attempt", () => {
     const gate = opened()
     gate.push([toolCall("1", { providerExecuted: true })])
-    gate.begin(answered)
+    gate.begin(answered, maker)
     assert.deepStrictEqual([gate.commit, gate.alive, gate.failed], ["nothing", false, undefined])
+  })
+})
+
+describe("who made a part", () => {
+  const other = { ...maker, model: "other" }
+  const makersOf = (parts: ReadonlyArray<Part>) =>
+    Prompt.fromResponseParts(
+      parts.map((part) => ({ metadata: {}, ...part }) as Response.AnyPart)
+    ).content.flatMap(({ content }) =>
+      typeof content === "string" ? [] : content.map(({ type, options }) => [type, options["outlast"]])
+    )
+
+  it("stands in the conversation on every part that could be signed (can1357/oh-my-pi#6379)", () => {
+    const parts = seen([...thinking.block("so", "s"), ...text.block("a"), file, toolCall("1"), finish()])
+    assert.deepStrictEqual(makersOf(parts), [
+      ["reasoning", maker],
+      ["text", { requested: "vendor/m", ...answered, ...maker }],
+      ["file", maker],
+      ["tool-call", maker]
+    ])
+  })
+
+  it("of a text that another attempt continued is nobody whose signature would hold", () => {
+    const gate = opened()
+    const first = gate.push([text.start(), text.delta("The quick brown ")])
+    gate.begin(answered, other)
+    const parts = [...first, ...gate.push([...text.block("fox"), toolCall("1"), finish()])]
+    assert.deepStrictEqual(makersOf(parts), [
+      ["text", { requested: "vendor/m", ...answered, ...maker, continued: true }],
+      ["tool-call", { ...other, continued: true }]
+    ])
   })
 })
 
@@ -288,7 +326,7 @@ describe("text that waits for the seam", () => {
   it("is no commit until it is seen, but a sign of life", () => {
     const gate = opened()
     gate.push(before)
-    gate.begin(answered)
+    gate.begin(answered, maker)
     assert.deepStrictEqual(gate.push(opening), [])
     assert.deepStrictEqual(
       [gate.commit, gate.alive, gate.text, gate.seam],
@@ -410,7 +448,7 @@ describe("whatever a provider sends", () => {
         }
         let said = ""
         for (const parts of [...failed, last]) {
-          gate.begin(answered)
+          gate.begin(answered, maker)
           const out = gate.push(parts)
           read(out, false)
           said += out.map((part) => (part.type === "text-delta" ? part.delta : "")).join("")
@@ -439,7 +477,7 @@ describe("whatever a provider sends", () => {
           const gate = opened()
           let out: ReadonlyArray<Part> = []
           for (const end of ends) {
-            if (end !== ends[0]) gate.begin(answered)
+            if (end !== ends[0]) gate.begin(answered, maker)
             // What was held when the attempt before was cut is said again.
             const from = gate.text === "" ? 0 : Math.max(0, gate.text.length - again)
             const said = whole.slice(from, end)

@@ -3,11 +3,11 @@ import { Deferred, Effect, Exit, Fiber, Inspectable, Layer, Option, Schema, Stre
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Response } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, AgentFailed, Failover, FailoverReason } from "@outlast/agent"
+import { Agent, AgentFailed, Failover, Direct, FailoverReason } from "@outlast/agent"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
 import { ScriptedModel } from "@outlast/testing"
-import { failure, finish, inTime, key, played, policy } from "../support.ts"
+import { failure, finish, inTime, key, played, policy, toolCall } from "../support.ts"
 
 const Add = Tool.make("add", {
   parameters: Schema.Struct({ a: Schema.Finite, b: Schema.Finite }),
@@ -143,7 +143,7 @@ describe("Agent.run", () => {
         plan([call("add", { a: 1, b: 2 }), { text: "ok" }], [{ fault: { type: "finish", reason: "length" } }])
       )
       const outcome = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
-        Effect.provide([counting, Failover.layer([model], { policy })])
+        Effect.provide([counting, Direct.layer(model)])
       )
       assert.strictEqual(ran, 0)
       assert.strictEqual(outcome.status, "completed")
@@ -183,7 +183,7 @@ describe("Agent.run", () => {
       ] as const) {
         const model = yield* target(plan([{ text: "so" }], [{ fault: { type: "finish", reason } }]))
         const outcome = yield* Agent.run({ prompt: "x" }).pipe(
-          Effect.provide(Failover.layer([model], { policy }))
+          Effect.provide(Failover.layer([model], { policy: { ...policy, truncation: false } }))
         )
         assert.strictEqual(outcome.status, status)
       }
@@ -298,7 +298,8 @@ describe("a turn", () => {
   it.effect("that the provider pauses is gone on with", () =>
     Effect.gen(function* () {
       const { seen, layer } = recording()
-      const model = turns([{ type: "text", text: "so far" }, finish("pause")], done)
+      const working = toolCall("search-1", { providerExecuted: true })
+      const model = turns([{ type: "text", text: "so far" }, working, finish("pause")], done)
       const outcome = yield* Agent.run({ prompt: "x" }).pipe(
         Effect.provide([Failover.layer([model], { policy }), layer])
       )
@@ -376,7 +377,7 @@ describe("a turn", () => {
       )
       yield* inTime(
         Agent.run({ prompt: "x", toolkit: Kit }).pipe(
-          Effect.provide([slow, Failover.layer([model], { policy }), layer])
+          Effect.provide([slow, Direct.layer(model), layer])
         )
       )
       const event = { _tag: "ToolFinished", tool: "add", isFailure: false }

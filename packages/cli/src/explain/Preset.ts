@@ -1,14 +1,24 @@
 /**
  * The policies that have a name on the command line.
  */
-import { RecoveryPolicy } from "@outlast/agent"
+import { Presets, RecoveryPolicy } from "@outlast/agent"
 
-export const presets = {
+const { claw0, codebuddy, decision037, nexo, s11 } = Presets
+
+const named = {
   interactive: RecoveryPolicy.interactive,
-  background: RecoveryPolicy.background
+  background: RecoveryPolicy.background,
+  codebuddy: codebuddy.policy,
+  decision037: decision037.policy,
+  s11: s11.policy,
+  nexo: nexo.policy,
+  claw0: claw0.policy
 } as const
 
-export type Preset = keyof typeof presets
+export type Preset = keyof typeof named
+
+/** Each has classes of its own. */
+export const presets: Readonly<Record<Preset, RecoveryPolicy.RecoveryPolicy<string>>> = named
 
 export const presetNames: ReadonlyArray<string> = Object.keys(presets)
 

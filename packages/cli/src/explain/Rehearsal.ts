@@ -9,6 +9,7 @@ import { CallState, RecoveryPolicy } from "@outlast/agent"
 import type { CallFailure, ProviderFailure } from "@outlast/agent"
 import * as Cooldown from "@outlast/agent/failover/Cooldown"
 import type { TargetRef } from "@outlast/agent/failure/TargetRef"
+import { Circuits } from "./Circuits.ts"
 
 /** A chain: so many keys for each of so many models. */
 export interface Shape {
@@ -27,6 +28,13 @@ export type Step = { readonly at: number } & (
       /** Milliseconds; null until somebody resets it. */
       readonly length: number | null
     }
+  /** A circuit is open, for so many milliseconds more: the attempt is not sent. */
+  | {
+      readonly _tag: "Refused"
+      readonly target: string
+      readonly circuit: string
+      readonly length: number
+    }
   | { readonly _tag: "Wait"; readonly length: number }
   | { readonly _tag: "GiveUp"; readonly failure: CallFailure.CallFailure["_tag"]; readonly why: string }
 )
@@ -40,16 +48,18 @@ export const run = <Class extends string>(
   const exact = RecoveryPolicy.withoutJitter(policy)
   const targets = targetsOf(provider, shape)
   const steps: Array<Step> = []
+  const circuits = new Circuits(exact)
+  const streaks = new Map<string, CallState.Streak>()
   let cooldowns = Cooldown.empty
   let now = 0
-  let event: CallState.Event = { _tag: "Started" }
+  let event: CallState.Event = CallState.started
   let state = CallState.initial
   for (;;) {
     const step: readonly [CallState.Action, CallState.CallState] = CallState.step(
       exact,
       state,
       event,
-      { now, targets, dead: [], cooldowns },
+      { ...CallState.unbounded, now, targets, dead: [], cooldowns, streaks },
       0
     )
     const [action, next] = step
@@ -71,24 +81,49 @@ export const run = <Class extends string>(
       event = { _tag: "Woke" }
       continue
     }
+    // Nothing is cut here, no key is asked for anew and nothing can be compacted.
+    if (!("probe" in action)) return steps
     const { target, delay } = action
+    const refused = circuits.refusal(target, now)
+    if (refused !== undefined) {
+      steps.push({ _tag: "Refused", at: now, target: target.id, ...refused })
+      event = {
+        _tag: "PermitRefused",
+        until: now + refused.length,
+        failure: failure.at(target, {}),
+        waited: false
+      }
+      continue
+    }
     now += delay
-    steps.push({ _tag: "Attempt", at: now, number: state.attempts, target: target.id, waited: delay })
-    event = { _tag: "Failed", failure: failure.at(target, {}), commit: "nothing", elapsed: 0, cost: 0 }
+    circuits.failed(target, RecoveryPolicy.rowOf(exact, failure).circuit, now)
+    const streak = streaks.get(target.id)
+    streaks.set(target.id, { failures: (streak?.failures ?? 0) + 1, delay: streak && delay })
+    steps.push({ _tag: "Attempt", at: now, number: state.ledger.attempts, target: target.id, waited: delay })
+    event = {
+      _tag: "Failed",
+      failure: failure.at(target, {}),
+      commit: "nothing",
+      elapsed: 0,
+      cost: 0,
+      tokens: 0
+    }
   }
 }
 
 const whyOf = <Class extends string>(
   policy: RecoveryPolicy.RecoveryPolicy<Class>,
   failure: CallFailure.CallFailure,
-  { attempts }: CallState.CallState
+  { ledger: { attempts } }: CallState.CallState
 ): string => {
   if (failure._tag === "AllTargetsOut") return "no target is left"
-  const { then } = RecoveryPolicy.rowOf(policy, failure)
+  const { then, to } = RecoveryPolicy.rowOf(policy, failure)
   if (then === "stop") return "it would fail everywhere"
   if (attempts >= policy.maxAttempts) return `the ${attempts} attempts of a call are used up`
   return then === "grow"
-    ? "no target has a larger window"
+    ? to === "next"
+      ? "no target has a larger window"
+      : "it is not taken to another target"
     : `the ${Duration.format(policy.deadline)} of a call are used up`
 }
 
@@ -99,7 +134,8 @@ const targetsOf = (provider: string, { keys, models }: Shape): ReadonlyArray<Cal
   Array.from({ length: models }, (_, m) =>
     Array.from({ length: keys }, (_, k) => ({
       ref: targetOf(m === 0 ? provider : `provider-${m + 1}`, `model-${m + 1}`, `KEY_${k + 1}`),
-      contextWindow: window * (m + 1)
+      info: { contextWindow: window * (m + 1) },
+      renewable: false
     }))
   ).flat()
 
@@ -126,6 +162,8 @@ export const lineOf = (step: Step): string => {
       const length = step.length === null ? "until it is reset" : `for ${time(step.length)}`
       return `cooldown of the ${scopes[step.scope]} ${length} (${step.target})`
     }
+    case "Refused":
+      return `the circuit ${step.circuit} is open for ${time(step.length)}: nothing is sent to ${step.target}`
     case "Wait":
       return `all targets are out: waits ${time(step.length)} for the soonest`
     case "GiveUp":

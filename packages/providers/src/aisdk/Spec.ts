@@ -262,13 +262,17 @@ export interface ResponseMetadata {
   readonly modelId?: string | undefined
 }
 
+interface WithHeaders {
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}
+
 export interface GenerateResult extends WithMetadata {
   readonly content: ReadonlyArray<Content>
   /** The answer to a JSON request, when it is not all the text together. */
   readonly structuredOutputText?: string | undefined
   readonly finishReason: FinishReason
   readonly usage: Usage
-  readonly response?: ResponseMetadata | undefined
+  readonly response?: (ResponseMetadata & WithHeaders) | undefined
 }
 
 export type StreamPart =
@@ -288,5 +292,5 @@ export type StreamPart =
 
 export interface StreamResult {
   readonly stream: ReadableStream<StreamPart>
-  readonly response?: { readonly headers?: Readonly<Record<string, string>> | undefined } | undefined
+  readonly response?: WithHeaders | undefined
 }

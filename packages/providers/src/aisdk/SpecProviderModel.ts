@@ -10,28 +10,31 @@ import type { Secrets } from "@outlast/agent/failure/Redaction"
 import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
 import type { ProviderModel, ProviderRequest } from "@outlast/agent/failover/ProviderModel"
 import type { Pull } from "effect"
-import { Cause, Effect, Redacted, Stream } from "effect"
+import { Cause, Effect, Predicate, Redacted, Stream } from "effect"
 import type { Response } from "effect/ai"
 import type { NonEmptyReadonlyArray } from "effect/Array"
 import * as Answer from "./Answer.ts"
+import * as Connection from "./Connection.ts"
 import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
 import * as Prompts from "./SpecPrompt.ts"
 import * as Tools from "./SpecTools.ts"
 
 /** What differs from wire format to wire format, and is known to no client. */
-export interface Dialect {
+export interface WireFormat {
   /** See `SpecPrompt.Options`. */
   readonly toolFiles: Prompts.Options["toolFiles"]
   /** The namespace that takes `strictJsonSchema`; absent where schemas need not be complete. */
   readonly strictSchemas?: string | undefined
   /** The endpoint knows JSON but no schemas: the schema is written into the prompt. Default `false`. */
   readonly schemaInPrompt?: boolean | undefined
+  /** What must change for the model with this prompt: the last word on a call. */
+  readonly fit?: ((call: Spec.CallOptions, info: ModelInfo) => Spec.CallOptions) | undefined
 }
 
 export interface Options {
   readonly info: ModelInfo
-  readonly dialect: Dialect
+  readonly format: WireFormat
   readonly settings: Spec.CallSettings
   readonly headers: Readonly<Record<string, string>>
   readonly providerOptions: Spec.Namespaced
@@ -49,23 +52,30 @@ export const make = (options: Options): ProviderModel => {
     const secrets = secretsOf(request, key, options.headers)
     let provider: string | undefined
     const failureOf = (error: unknown) => Failures.failureOf(error, { secrets, rules, provider })
+    const thrown = (error: unknown) => {
+      // A failure has headers, too: often the ones that matter.
+      if (Predicate.hasProperty(error, "responseHeaders")) hear(request, error.responseHeaders)
+      return failureOf(error)
+    }
     const prepare = (signal: AbortSignal) => {
       const client = clientOf(key)
       provider = client.provider
       return { client, call: callOptions(request, client, signal, options) }
     }
-    return { failureOf, prepare }
+    return { failureOf, thrown, prepare }
   })
 
   const generateText = (request: ProviderRequest) =>
     attempt(request).pipe(
-      Effect.flatMap(({ failureOf, prepare }) =>
-        Effect.tryPromise({
+      Effect.flatMap(({ thrown, prepare }) =>
+        Connection.within(request.limits?.connect, {
           try: async (signal) => {
             const { client, call } = prepare(signal)
-            return Answer.whole(await client.doGenerate(call), request.responseFormat.type === "json")
+            const result = await client.doGenerate(call)
+            hear(request, result.response?.headers)
+            return Answer.whole(result, request.responseFormat.type === "json")
           },
-          catch: failureOf
+          catch: thrown
         })
       ),
       Effect.flatMap((answer) =>
@@ -76,22 +86,23 @@ export const make = (options: Options): ProviderModel => {
   const streamText = (request: ProviderRequest) =>
     Stream.unwrap(
       Effect.gen(function* () {
-        const { failureOf, prepare } = yield* attempt(request)
+        const { failureOf, thrown, prepare } = yield* attempt(request)
         // Not the signal of the effect that opens the stream: this one must live as long as the stream.
         const controller = yield* Effect.acquireRelease(
           Effect.sync(() => new AbortController()),
           (controller) => Effect.sync(() => controller.abort())
         )
-        const { source, contentType } = yield* Effect.tryPromise({
+        const { source, contentType } = yield* Connection.within(request.limits?.connect, {
           try: async () => {
             const { client, call } = prepare(controller.signal)
             const { stream, response } = await client.doStream(call)
+            hear(request, response?.headers)
             const source = stream.getReader()
             // A client that does not heed the signal answers nobody: its stream would stay open.
             if (controller.signal.aborted) cancel(source)
             return { source, contentType: contentTypeOf(response?.headers) }
           },
-          catch: failureOf
+          catch: thrown
         })
         yield* Effect.addFinalizer(() => Effect.sync(() => cancel(source)))
         return decode(source, failureOf, contentType)
@@ -99,6 +110,16 @@ export const make = (options: Options): ProviderModel => {
     )
 
   return { info: options.info, generateText, streamText }
+}
+
+/** Whoever reads the headers, the attempt is not his. */
+const hear = ({ heard }: ProviderRequest, headers: unknown): void => {
+  if (heard === undefined || headers === undefined) return
+  try {
+    heard(headers)
+  } catch {
+    // What he makes of them is his matter.
+  }
 }
 
 type Source = ReadableStreamDefaultReader<Spec.StreamPart>
@@ -177,34 +198,49 @@ const callOptions = (
   request: ProviderRequest,
   client: Spec.SpecModel,
   signal: AbortSignal,
-  { dialect, settings, headers, providerOptions }: Options
+  { format: wire, info, settings, headers, providerOptions }: Options
 ): Spec.CallOptions => {
   const format = request.responseFormat.type === "json" ? Tools.jsonFormat(request.responseFormat) : undefined
   const prompt = Prompts.encode(request.prompt, {
     version: client.specificationVersion,
-    toolFiles: dialect.toolFiles
+    toolFiles: wire.toolFiles
   })
-  return {
-    ...settings,
+  const call: Spec.CallOptions = {
+    ...settingsFor(settings, info),
     prompt:
-      format !== undefined && dialect.schemaInPrompt === true ? [schemaMessage(format), ...prompt] : prompt,
+      format !== undefined && wire.schemaInPrompt === true ? [schemaMessage(format), ...prompt] : prompt,
     ...(request.maxOutputTokens === undefined ? undefined : { maxOutputTokens: request.maxOutputTokens }),
     ...(request.tools.length === 0
       ? undefined
-      : { tools: request.tools.map(Tools.tool), toolChoice: Tools.toolChoice(request.toolChoice) }),
+      : { tools: request.tools.map(Tools.tool), toolChoice: toolChoiceFor(request, info) }),
     ...(format === undefined
       ? undefined
       : { responseFormat: { type: "json", name: format.name, schema: format.schema } }),
     abortSignal: signal,
     headers,
-    providerOptions: withStrictness(providerOptions, format, dialect)
+    providerOptions: withStrictness(providerOptions, format, wire)
   }
+  return wire.fit === undefined ? call : wire.fit(call, info)
+}
+
+/** Clients know which of their models take no temperature; the catalogue knows more models. */
+const settingsFor = (settings: Spec.CallSettings, { capabilities }: ModelInfo): Spec.CallSettings => {
+  if (capabilities?.sampling !== false) return settings
+  const { temperature: _t, topP: _p, topK: _k, ...rest } = settings
+  return rest
+}
+
+/** A model that cannot be made to call a tool is asked. */
+const toolChoiceFor = ({ toolChoice }: ProviderRequest, { capabilities }: ModelInfo): Spec.ToolChoice => {
+  const choice = Tools.toolChoice(toolChoice)
+  const forced = choice.type === "required" || choice.type === "tool"
+  return forced && capabilities?.forcedTools === false ? { type: "auto" } : choice
 }
 
 const withStrictness = (
   options: Spec.Namespaced,
   format: Tools.JsonFormat | undefined,
-  { strictSchemas }: Dialect
+  { strictSchemas }: WireFormat
 ): Spec.Namespaced =>
   format === undefined || strictSchemas === undefined
     ? options

@@ -9,7 +9,8 @@ import { Effect } from "effect"
 import * as Catalogue from "../Catalogue.ts"
 import * as Endpoint from "../Endpoint.ts"
 import type { CallSettings, Namespaced, SpecModel } from "./Spec.ts"
-import type { Dialect } from "./SpecProviderModel.ts"
+import type { DialectOf } from "../Dialects.ts"
+import type { WireFormat } from "./SpecProviderModel.ts"
 import * as SpecProviderModel from "./SpecProviderModel.ts"
 
 /** What the constructors of this package have in common. */
@@ -39,16 +40,18 @@ export interface Options extends CommonOptions {
   readonly create: (key: string | undefined) => SpecModel
 }
 
-/** A target in a wire format; see `Dialect` for what a client does not know of it. */
-export const make = (options: Options, dialect: Dialect): TargetSpec => ({
+/**
+ * A target in a wire format. `dialectOf` is what the format takes of a conversation; without it, only what all take.
+ */
+export const make = (options: Options, format: WireFormat, dialectOf?: DialectOf): TargetSpec => ({
   provider: options.provider,
   model: options.model,
   endpoint: options.endpoint ? Endpoint.normalize("endpoint", options.endpoint) : "",
   keys: (options.keys ?? []).map((key) => (typeof key === "string" ? env(key) : key)),
   build: Effect.sync(() =>
     SpecProviderModel.make({
-      info: { ...Catalogue.infoOf(options.provider, options.model), ...options.info },
-      dialect,
+      info: infoOf(options, dialectOf),
+      format,
       settings: options.settings ?? {},
       headers: options.headers ?? {},
       providerOptions: options.providerOptions ?? {},
@@ -56,3 +59,8 @@ export const make = (options: Options, dialect: Dialect): TargetSpec => ({
     })
   )
 })
+
+const infoOf = ({ provider, model, info: known }: Options, dialectOf: DialectOf | undefined): ModelInfo => {
+  const info = { ...Catalogue.infoOf(provider, model), ...known }
+  return { ...info, dialect: info.dialect ?? dialectOf?.(model, info.capabilities ?? {}) }
+}

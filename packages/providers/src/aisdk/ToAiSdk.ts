@@ -217,5 +217,6 @@ const served = <A>(
   )
   return maxOutputTokens === undefined
     ? failing
-    : Effect.provideService(failing, OutputLimit, maxOutputTokens)
+    : // Here it is the user's last word: an answer that reaches it is cut, and not continued.
+      Effect.provideService(failing, OutputLimit, { start: maxOutputTokens, max: maxOutputTokens })
 }

@@ -29,8 +29,10 @@ const budgeted: Known = {
     prefill: true,
     forcedTools: true,
     sampling: true,
+    systemMessages: false,
     thinking: ["enabled", "disabled"],
-    bindsThinking: false
+    bindsThinking: false,
+    bindsAccount: false
   },
   source: pricing
 }
@@ -54,10 +56,16 @@ const adaptive: Known = {
   capabilities: { ...claude46.capabilities, sampling: false, thinking: ["adaptive", "disabled"] }
 }
 
+/** Claude 4.8 and 5: system messages between the others. Not Sonnet 5, of which reports differ. */
+const systemic: Known = {
+  ...adaptive,
+  capabilities: { ...adaptive.capabilities, systemMessages: true }
+}
+
 /** Claude 5.5, Fable 5.1 and 5.2: thinking is bound to what stands before it. */
 const binding: Known = {
-  ...adaptive,
-  capabilities: { ...adaptive.capabilities, bindsThinking: true }
+  ...systemic,
+  capabilities: { ...systemic.capabilities, bindsThinking: true }
 }
 
 /** Of these, those that always think. */
@@ -76,14 +84,23 @@ export const anthropic: ReadonlyArray<CatalogueEntry> = [
   entry("claude-sonnet-5-5", {
     ...alwaysThinking,
     price: price(2, 10, 0.1),
-    capabilities: { ...alwaysThinking.capabilities, thinking: ["adaptive", "between_tools"] },
+    capabilities: {
+      ...alwaysThinking.capabilities,
+      thinking: ["adaptive", "between_tools"],
+      bindsAccount: true
+    },
     source: overview("sonnet-5-5")
   }),
   // The price of prompts up to 100,000 tokens.
-  entry("claude-haiku-5-5", { ...binding, price: price(0.1, 0.5, 0.01), source: overview("haiku-5-5") }),
-  entry("claude-opus-5", { ...adaptive, price: price(5, 25, 0.5), source: overview("opus-5") }),
+  entry("claude-haiku-5-5", {
+    ...binding,
+    price: price(0.1, 0.5, 0.01),
+    capabilities: { ...binding.capabilities, bindsAccount: true },
+    source: overview("haiku-5-5")
+  }),
+  entry("claude-opus-5", { ...systemic, price: price(5, 25, 0.5), source: overview("opus-5") }),
   entry("claude-sonnet-5", { ...adaptive, price: price(2, 10, 0.2), source: overview("sonnet-5") }),
-  entry("claude-opus-4-8", { ...adaptive, price: price(5, 25, 0.5), source: overview("opus-4-8") }),
+  entry("claude-opus-4-8", { ...systemic, price: price(5, 25, 0.5), source: overview("opus-4-8") }),
   entry("claude-opus-4-7", { ...adaptive, price: price(5, 25, 0.5) }),
   entry("claude-opus-4-6", { ...claude46, price: price(5, 25, 0.5), source: overview("opus-4-6") }),
   entry("claude-sonnet-4-6", { ...claude46, price: price(3, 15, 0.3) }),

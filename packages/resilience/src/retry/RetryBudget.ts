@@ -38,6 +38,12 @@ export interface Service {
   readonly deposit: Effect.Effect<void>
   /** Whether one more attempt of a call may be made. Before each attempt after its first. */
   readonly withdraw: Effect.Effect<boolean>
+  /** Whether {@link withdraw} would be granted now. For whoever decides and withdraws in one synchronous piece. */
+  readonly availableUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
+  /** {@link withdraw} without an Effect. */
+  readonly withdrawUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
+  /** {@link deposit} without an Effect. */
+  readonly depositUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => void
   /** Attempts for each call since this budget was made: 1 without retries. */
   readonly amplification: Effect.Effect<number>
 }
@@ -74,20 +80,27 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
   return Effect.sync(() => {
     // Changed in one synchronous piece, so that no fiber comes between reading and writing.
     let state = Budget.initial
+    const deposit: Service["depositUnsafe"] = (fiber) => {
+      state = Budget.deposit(rule, state, nowOf(fiber))
+      metrics.calls.updateUnsafe(1, fiber.context)
+      metrics.attempts.updateUnsafe(1, fiber.context)
+    }
+    const withdraw: Service["withdrawUnsafe"] = (fiber) => {
+      const [granted, after] = Budget.withdraw(rule, state, nowOf(fiber))
+      state = after
+      const metric = granted ? metrics.attempts : metrics.refusals
+      metric.updateUnsafe(1, fiber.context)
+      return granted
+    }
     return {
       deposit: Effect.withFiber((fiber) => {
-        state = Budget.deposit(rule, state, nowOf(fiber))
-        metrics.calls.updateUnsafe(1, fiber.context)
-        metrics.attempts.updateUnsafe(1, fiber.context)
+        deposit(fiber)
         return Effect.void
       }),
-      withdraw: Effect.withFiber((fiber) => {
-        const [granted, after] = Budget.withdraw(rule, state, nowOf(fiber))
-        state = after
-        const metric = granted ? metrics.attempts : metrics.refusals
-        metric.updateUnsafe(1, fiber.context)
-        return Effect.succeed(granted)
-      }),
+      withdraw: Effect.withFiber((fiber) => Effect.succeed(withdraw(fiber))),
+      availableUnsafe: (fiber) => Budget.withdraw(rule, state, nowOf(fiber))[0],
+      withdrawUnsafe: withdraw,
+      depositUnsafe: deposit,
       amplification: Effect.sync(() => Budget.amplification(state))
     }
   })

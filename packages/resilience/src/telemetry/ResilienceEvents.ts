@@ -67,7 +67,8 @@ export interface Service {
 // Service
 // -----------------------------------------------------------------------------
 
-const nowhere: Service = {
+/** Where nobody listens. */
+export const nowhere: Service = {
   publish: () => Effect.void,
   stream: Stream.empty,
   tap: () => Effect.void

@@ -24,6 +24,9 @@ const call = (budget: RetryBudget.Service, attempts: Ref.Ref<number>, chance: nu
 const unlimited: RetryBudget.Service = {
   deposit: Effect.void,
   withdraw: Effect.succeed(true),
+  availableUnsafe: () => true,
+  withdrawUnsafe: () => true,
+  depositUnsafe: () => {},
   amplification: Effect.succeed(1)
 }
 

@@ -2,8 +2,8 @@
  * What a model says when nothing fails, and the pieces in which it says it.
  *
  * Pure data: an answer knows no wire format. The unit of everything that counts is the **delta**, one
- * content event of a stream: a word of text or reasoning, or a few characters of the arguments of a tool
- * call. One delta stands for one output token.
+ * content event of a stream: a word of text or reasoning (or some characters, see `chunk`), or a few characters
+ * of the arguments of a tool call. One delta stands for one output token.
  */
 import { Schema } from "effect"
 
@@ -33,9 +33,13 @@ export const Answer = Schema.Struct({
   reasoning: Schema.optionalKey(Schema.NonEmptyString),
   text: Schema.optionalKey(Schema.String),
   toolCalls: Schema.optionalKey(Schema.Array(ToolCall)),
+  /** Characters per delta of text and reasoning, so that an answer can be cut inside of a word. Default: a word. */
+  chunk: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThan(0))),
   /** May lie. By default `tool-calls` when there are tool calls, else `stop`. */
   finish: Schema.optionalKey(FinishReason),
-  usage: Schema.optionalKey(Usage)
+  usage: Schema.optionalKey(Usage),
+  /** Headers of the response, over those that the wire format has by itself: limits that are used up, for example. */
+  headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String))
 })
 export type Answer = typeof Answer.Type
 
@@ -50,8 +54,8 @@ export type Block = Delta & { readonly complete: boolean }
 
 /** The answer in deltas: reasoning, then text, then the arguments of each tool call. */
 export const deltas = (answer: Answer): ReadonlyArray<Delta> => [
-  ...words(answer.reasoning ?? "").map((text): Delta => ({ type: "reasoning", text })),
-  ...words(answer.text ?? "").map((text): Delta => ({ type: "text", text })),
+  ...said(answer.reasoning, answer).map((text): Delta => ({ type: "reasoning", text })),
+  ...said(answer.text, answer).map((text): Delta => ({ type: "text", text })),
   ...(answer.toolCalls ?? []).flatMap(({ params }, call) =>
     pieces(JSON.stringify(params)).map((text): Delta => ({ type: "params", call, text }))
   )
@@ -72,6 +76,17 @@ export const blocks = (sent: ReadonlyArray<Delta>, all: ReadonlyArray<Delta>): R
 
 export const sameBlock = (a: Delta, b: Delta): boolean =>
   a.type === "params" ? b.type === "params" && a.call === b.call : a.type === b.type
+
+const said = (text = "", { chunk }: Answer): ReadonlyArray<string> =>
+  chunk === undefined ? words(text) : chunks(text, chunk)
+
+/** So many characters each; none is broken. */
+const chunks = (text: string, length: number): ReadonlyArray<string> => {
+  const characters = Array.from(text)
+  return Array.from({ length: Math.ceil(characters.length / length) }, (_, i) =>
+    characters.slice(i * length, (i + 1) * length).join("")
+  )
+}
 
 /** Words with the white space before them; joined they are the text again. */
 const words = (text: string): ReadonlyArray<string> => text.match(/\s*\S+|\s+/gu) ?? []

@@ -64,6 +64,7 @@ const stream = (connection: Connection, wire: Wire, request: Accepted, speech: S
     const { end } = speech
     yield* connection.start(200, {
       ...wire.headers(context),
+      ...lowerCased(speech.headers),
       "content-type": "text/event-stream; charset=utf-8",
       "cache-control": "no-cache"
     })
@@ -95,7 +96,12 @@ const whole = (connection: Connection, wire: Wire, request: Accepted, speech: Sp
     if (speech.delay > 0) yield* Effect.sleep(speech.delay * speech.deltas.length)
     const text = JSON.stringify(request.answer(speech, context))
     const length = String(Buffer.byteLength(text))
-    yield* connection.start(200, { ...wire.headers(context), "content-type": json, "content-length": length })
+    yield* connection.start(200, {
+      ...wire.headers(context),
+      ...lowerCased(speech.headers),
+      "content-type": json,
+      "content-length": length
+    })
     if (speech.end.type === "finish") {
       yield* connection.write(text)
       return yield* connection.end

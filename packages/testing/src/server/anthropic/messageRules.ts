@@ -8,6 +8,7 @@ import type { AnthropicRule } from "./rules.ts"
 import { blocksOf } from "./rules.ts"
 
 const id = "^[a-zA-Z0-9_-]+$"
+const name = "^[a-zA-Z0-9_-]{1,128}$"
 
 export const messageRules: ReadonlyArray<AnthropicRule> = [
   {
@@ -122,6 +123,16 @@ export const messageRules: ReadonlyArray<AnthropicRule> = [
           ? undefined
           : `${path}.${block.type}.${field}: String should match pattern '${id}'`
       })
+  },
+  {
+    name: "tool-use-name",
+    disputed: true,
+    check: ({ body }) =>
+      firstOf(blocksOf(body), ({ block, path }) =>
+        block.type !== "tool_use" || new RegExp(name).test(block.name)
+          ? undefined
+          : `${path}.tool_use.name: String should match pattern '${name}'`
+      )
   },
   {
     name: "tool-use-ids-unique",

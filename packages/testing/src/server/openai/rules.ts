@@ -189,6 +189,16 @@ export const rules: ReadonlyArray<OpenAiRule> = [
       })
   },
   {
+    name: "tool-call-name",
+    disputed: true,
+    check: ({ body }) =>
+      firstOf(body.messages, (message, i) =>
+        firstOf(message.role === "assistant" ? (message.tool_calls ?? []) : [], (call, j) =>
+          Problems.badName(`messages[${i}].tool_calls[${j}].function.name`, call.function.name)
+        )
+      )
+  },
+  {
     name: "tool-message-orphan",
     check: ({ body: { messages } }) =>
       firstOf(messages, (message, i) => {

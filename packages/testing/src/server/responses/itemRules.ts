@@ -2,7 +2,7 @@
  * What the Responses API refuses about the items of the input: ids, items that it has not stored, encrypted
  * reasoning that is not its own, and that every call has its output.
  */
-import { tooLong, type, wrongPart } from "../openai/problems.ts"
+import { badName, tooLong, type, wrongPart } from "../openai/problems.ts"
 import { firstOf } from "../Rule.ts"
 import { unseal } from "../seal.ts"
 import type { Item } from "./body.ts"
@@ -20,6 +20,14 @@ export const itemRules: ReadonlyArray<ResponsesRule> = [
             ? tooLong(`${path}.${field}`, value, maxIdLength)
             : undefined
         )
+      )
+  },
+  {
+    name: "call-name",
+    disputed: true,
+    check: ({ body }) =>
+      firstOf(body.input, ({ item, path }) =>
+        item.type === "function_call" ? badName(`${path}.name`, item.name) : undefined
       )
   },
   {

@@ -1,0 +1,63 @@
+/**
+ * What a model takes of a conversation, as data: the rules of its wire format and its own habits.
+ *
+ * {@link defaults} is what a model of which nothing is known gets: a conversation that every known one accepts.
+ *
+ * **Example** (A server that takes system messages everywhere)
+ *
+ * ```ts
+ * const dialect: Dialect.Dialect = { ...Dialect.defaults, system: "anywhere" }
+ * OpenAiCompatible.model({ name: "local", baseUrl, model: "mine", info: { dialect } })
+ * ```
+ */
+export interface Dialect {
+  /** The namespaces of part options from which the target reads what it has signed, encrypted or stored. */
+  readonly namespaces: ReadonlyArray<string>
+  /**
+   * Who understands what a target has signed: every key and endpoint of the same provider and model, or only the
+   * target itself, because it is bound to an organisation.
+   */
+  readonly bound: "model" | "target"
+  /** Takes thinking without a signature. */
+  readonly plainThinking: boolean
+  /** The ids of tool calls that it takes. What does not match becomes `call_` and 32 characters of `[a-zA-Z0-9_-]` at most. */
+  readonly callId: RegExp
+  /** An id stands for one call of the whole conversation. */
+  readonly uniqueCallIds: boolean
+  /** The names of tools that it takes in calls. What does not match is rewritten. */
+  readonly toolName: RegExp
+  /** System messages: everywhere, between the user and the assistant or at the end, or only at the beginning. */
+  readonly system: "anywhere" | "between" | "leading"
+  /** The last message: anybody's, the user's or a beginning of the answer, or only the user's. */
+  readonly ending: "any" | "prefill" | "user"
+  /** A message with tool calls stands directly behind one of the user, or behind results. */
+  readonly callsFollowUser: boolean
+  /** Stands in the options of the first call of a message whose signature is not there. */
+  readonly unsignedCall:
+    | { readonly namespace: string; readonly field: string; readonly value: string }
+    | undefined
+  /** Media types of files that it reads, as beginnings (`image/`); `undefined` for all. */
+  readonly files: ReadonlyArray<string> | undefined
+  /** Of these, those that may stand behind a URL; `undefined` for all. */
+  readonly linkedFiles: ReadonlyArray<string> | undefined
+  /** Takes back files that a model made. */
+  readonly assistantFiles: boolean
+}
+
+/** Accepted by all. */
+export const defaults: Dialect = {
+  namespaces: [],
+  bound: "target",
+  plainThinking: false,
+  callId: /^[a-zA-Z0-9_-]{1,40}$/,
+  uniqueCallIds: true,
+  toolName: /^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$/,
+  system: "leading",
+  ending: "user",
+  callsFollowUser: true,
+  unsignedCall: undefined,
+  // What a user attaches is not taken away on a guess.
+  files: undefined,
+  linkedFiles: undefined,
+  assistantFiles: false
+}

@@ -1,0 +1,155 @@
+/**
+ * Calls of tools and their results: every call has one result, directly behind its message, in the order of the
+ * calls; every result has its call; ids and names are such as the target takes.
+ *
+ * Results without a call are dropped, calls without a result get one that says so. An id or name that the target
+ * would refuse is rewritten, alike in call and result. What it becomes depends on what stands before it and on
+ * nothing else: it is the same in every attempt and every later call, so that prompt caches stay good.
+ */
+import { Prompt } from "effect/ai"
+import type { Dialect } from "./Dialect.ts"
+import { isLocalCall } from "./Parts.ts"
+import type { Destination } from "./Parts.ts"
+import { nameOf, shortened } from "./ToolNames.ts"
+import { mapped, same } from "./Unchanged.ts"
+
+type Messages = ReadonlyArray<Prompt.Message>
+
+/** The messages with whole pairs. The same array where there is nothing to do. */
+export const fit = (messages: Messages, to: Destination): Messages =>
+  messages.some(({ role, content }) => role === "tool" || (role === "assistant" && content.some(isLocalCall)))
+    ? rewritten(paired(messages, to), to)
+    : messages
+
+const paired = (messages: Messages, { wording }: Destination): Messages => {
+  const results = resultsOf(messages)
+  let calls = 0
+  const out: Array<Prompt.Message> = []
+  for (let i = 0; i < messages.length; i++) {
+    const message = messages[i]
+    if (message === undefined) break
+    if (message.role === "tool") out.push(...approvalsOf(message))
+    else out.push(message)
+    if (message.role !== "assistant") continue
+    const own = message.content
+      .filter(isLocalCall)
+      .map((call) => results[calls++] ?? unanswered(call, wording.unanswered))
+    if (own.length === 0) continue
+    const run = toolMessagesAt(messages, i + 1)
+    if (
+      same(
+        run.flatMap(({ content }) => content.filter(isResult)),
+        own
+      )
+    )
+      out.push(...run)
+    else {
+      out.push(Prompt.makeMessage("tool", { content: own, options: run[0]?.options }))
+      out.push(...run.flatMap(approvalsOf))
+    }
+    i += run.length
+  }
+  return same(out, messages) ? messages : out
+}
+
+/** The result of each call, by the number of the call in the conversation. */
+const resultsOf = (messages: Messages): ReadonlyArray<Prompt.ToolResultPart | undefined> => {
+  const results: Array<Prompt.ToolResultPart | undefined> = []
+  // Numbers of calls without a result. Some servers count their ids from anew in each answer: the latest counts.
+  const open = new Map<string, Array<number>>()
+  for (const message of messages) {
+    if (message.role === "assistant") {
+      const calls = message.content.filter(isLocalCall)
+      for (const { id } of calls) open.set(id, [])
+      for (const { id } of calls) open.get(id)?.push(results.push(undefined) - 1)
+    } else if (message.role === "tool") {
+      for (const part of message.content.filter(isResult)) {
+        const call = open.get(part.id)?.shift()
+        if (call !== undefined) results[call] = part
+      }
+    }
+  }
+  return results
+}
+
+const isResult = (part: Prompt.ToolMessagePart): part is Prompt.ToolResultPart => part.type === "tool-result"
+
+const toolMessagesAt = (messages: Messages, start: number): ReadonlyArray<Prompt.ToolMessage> => {
+  const run: Array<Prompt.ToolMessage> = []
+  for (let message = messages[start]; message?.role === "tool"; message = messages[start + run.length]) {
+    run.push(message)
+  }
+  return run
+}
+
+/** Answers to approvals belong to no call of ours: they stay where they are. */
+const approvalsOf = (message: Prompt.ToolMessage): ReadonlyArray<Prompt.ToolMessage> => {
+  const content = message.content.filter((part) => part.type === "tool-approval-response")
+  if (content.length === 0) return []
+  return [content.length === message.content.length ? message : { ...message, content }]
+}
+
+const unanswered = ({ id, name }: Prompt.ToolCallPart, result: string): Prompt.ToolResultPart =>
+  Prompt.makePart("tool-result", { id, name, isFailure: true, result, providerExecuted: false })
+
+// -----------------------------------------------------------------------------
+// Ids and names
+// -----------------------------------------------------------------------------
+
+/** Of messages whose results stand in the order of their calls. */
+const rewritten = (messages: Messages, { dialect, names: offered }: Destination): Messages => {
+  const ids = new Ids(dialect)
+  let names: ReadonlyArray<Named> = []
+  let next = 0
+  const renamed = <P extends Prompt.ToolCallPart | Prompt.ToolResultPart>(
+    part: P,
+    to: Named | undefined
+  ): P => (to === undefined || (part.id === to.id && part.name === to.name) ? part : { ...part, ...to })
+  return mapped(messages, (message): Messages => {
+    if (message.role === "assistant") {
+      names = message.content
+        .filter(isLocalCall)
+        .map(({ id, name }) => ({ id: ids.of(id), name: nameOf(name, dialect, offered) }))
+      next = 0
+      let call = 0
+      const content = mapped(message.content, (part) => [
+        isLocalCall(part) ? renamed(part, names[call++]) : part
+      ])
+      return [content === message.content ? message : { ...message, content }]
+    }
+    if (message.role === "tool") {
+      const content = mapped(message.content, (part) => [
+        isResult(part) ? renamed(part, names[next++]) : part
+      ])
+      return [content === message.content ? message : { ...message, content }]
+    }
+    return [message]
+  })
+}
+
+interface Named {
+  readonly id: string
+  readonly name: string
+}
+
+class Ids {
+  readonly #dialect: Dialect
+  /** Ids that a later call must not have. */
+  readonly #taken = new Set<string>()
+
+  constructor(dialect: Dialect) {
+    this.#dialect = dialect
+  }
+
+  of(id: string): string {
+    const { callId, uniqueCallIds } = this.#dialect
+    if (callId.test(id) && !this.#taken.has(id)) {
+      if (uniqueCallIds) this.#taken.add(id)
+      return id
+    }
+    let fit = `call_${shortened(id, 24)}`
+    for (let n = 2; this.#taken.has(fit); n++) fit = `call_${shortened(id, 24, n)}`
+    this.#taken.add(fit)
+    return fit
+  }
+}

@@ -1,0 +1,243 @@
+/**
+ * The parts of a conversation as a target takes them: what only its maker understands is dropped, what it cannot
+ * read is said in words.
+ *
+ * - Thinking stays untouched with its maker and is left out for everybody else, whole. Thinking that was not
+ *   finished, and thinking behind which nothing was said, is left out for all.
+ * - Texts and tool calls lose the signatures and item ids of another maker.
+ * - A tool that another provider ran becomes a text.
+ * - Texts that say nothing are left out, and messages in which nothing is left.
+ *
+ * A part without provenance counts as its options say: those of the target's namespace are its own, others are not.
+ */
+import { Predicate } from "effect"
+import { Prompt } from "effect/ai"
+import { namespace } from "../failover/Answered.ts"
+import type { TargetRef } from "../failure/TargetRef.ts"
+import type { Dialect } from "./Dialect.ts"
+import * as Provenance from "./Provenance.ts"
+import type { ToolNames } from "./ToolNames.ts"
+import { mapped } from "./Unchanged.ts"
+import type { Wording } from "./Wording.ts"
+
+/** Where a conversation goes. */
+export interface Destination {
+  readonly ref: TargetRef
+  readonly dialect: Dialect
+  readonly wording: Wording
+  /** Of the tools that are offered; `undefined` where they need no other. */
+  readonly names: ToolNames | undefined
+}
+
+/** The messages with parts that the target takes. The same array where there is nothing to do. */
+export const fit = (
+  messages: ReadonlyArray<Prompt.Message>,
+  to: Destination
+): ReadonlyArray<Prompt.Message> => {
+  const fitted = mapped(messages, (message) => fitMessage(message, to))
+  // Nothing but empty messages: they are the caller's own, and the provider may judge them.
+  return fitted.some(({ role }) => role !== "system") ? fitted : messages
+}
+
+const fitMessage = (message: Prompt.Message, to: Destination): ReadonlyArray<Prompt.Message> => {
+  switch (message.role) {
+    case "system":
+      return [message]
+    case "user": {
+      const content = mapped(message.content, (part): ReadonlyArray<Prompt.UserMessagePart> => {
+        if (part.type === "text") return says(part) ? [part] : []
+        return [isReadable(part, to.dialect) ? part : inWords(part, to.wording)]
+      })
+      return withContent(message, content)
+    }
+    case "assistant":
+      return withContent(message, assistantParts(message.content, to))
+    case "tool":
+      return withContent(
+        message,
+        mapped(message.content, (part) => [part.type === "tool-result" ? toolResult(part, to) : part])
+      )
+  }
+}
+
+const withContent = <M extends Exclude<Prompt.Message, Prompt.SystemMessage>>(
+  message: M,
+  content: M["content"]
+): ReadonlyArray<M> => {
+  if (content.length === 0) return []
+  return [content === message.content ? message : { ...message, content }]
+}
+
+type AssistantPart = Prompt.AssistantMessagePart
+
+const assistantParts = (
+  parts: ReadonlyArray<AssistantPart>,
+  to: Destination
+): ReadonlyArray<AssistantPart> => {
+  const firstCall = parts.find(isLocalCall)
+  const fitted = mapped(parts, (part): ReadonlyArray<AssistantPart> => {
+    switch (part.type) {
+      case "reasoning":
+        return !isPartial(part.options) && isUnderstood(part, to) ? [part] : []
+      case "text": {
+        const own = withoutForeign(part, to)
+        // Some sign a text in a last piece that says nothing.
+        return says(own) || (own.text === "" && signersOf(own, to.dialect).length > 0) ? [own] : []
+      }
+      case "file":
+        return [
+          to.dialect.assistantFiles && isInline(part) && isReadable(part, to.dialect)
+            ? withoutForeign(part, to)
+            : inWords(part, to.wording)
+        ]
+      case "tool-call":
+        if (part.providerExecuted)
+          return [isUnderstood(part, to) ? part : useInWords(part, resultOf(part, parts), to)]
+        return [part === firstCall ? vouched(withoutForeign(part, to), to.dialect) : withoutForeign(part, to)]
+      case "tool-result":
+        // It stands in the words of its call.
+        return isUnderstood(part, to) ? [part] : []
+      case "tool-approval-request":
+        return [part]
+    }
+  })
+  const last = fitted.findLastIndex(
+    (part) => part.type !== "reasoning" && part.type !== "tool-approval-request"
+  )
+  return last === fitted.length - 1
+    ? fitted
+    : fitted.filter((part, i) => i < last || part.type !== "reasoning")
+}
+
+/** A call that the program answers. */
+export const isLocalCall = (part: Prompt.Part): part is Prompt.ToolCallPart =>
+  part.type === "tool-call" && !part.providerExecuted
+
+const says = (part: Prompt.TextPart): boolean => part.text.trim() !== ""
+
+const isPartial = (options: Prompt.ProviderOptions): boolean => {
+  const ours = options[namespace]
+  return Predicate.isObject(ours) && "partial" in ours
+}
+
+// -----------------------------------------------------------------------------
+// Whose it is
+// -----------------------------------------------------------------------------
+
+/** Whether the target understands what the maker of the part has put into its options. */
+const isUnderstood = (part: AssistantPart, { ref, dialect }: Destination): boolean => {
+  const maker = Provenance.read(part.options)
+  if (maker !== undefined) {
+    return (
+      maker.continued !== true &&
+      maker.provider === ref.provider &&
+      maker.model === ref.model &&
+      (dialect.bound === "model" || (maker.endpoint === ref.endpoint && maker.key === ref.key))
+    )
+  }
+  const signers = signersOf(part, dialect)
+  if (signers.length > 0) return signers.some((name) => dialect.namespaces.includes(name))
+  return part.type === "reasoning"
+    ? dialect.plainThinking
+    : !("providerExecuted" in part && part.providerExecuted)
+}
+
+/** What users set on parts of the assistant, as the AI SDK names it. Whatever else stands there is of the maker. */
+const settings = new Set(["cacheControl", "cache_control", "cachePoint", "promptCacheBreakpoint"])
+
+/** Whether a field of options can go to anybody: a setting of the user, or what stands for a lost signature. */
+const isOpen = (name: string, field: string, value: unknown, { unsignedCall }: Dialect): boolean =>
+  settings.has(field) ||
+  (name === unsignedCall?.namespace && field === unsignedCall.field && value === unsignedCall.value)
+
+/** The namespaces in which a maker has left something. */
+const signersOf = ({ options }: AssistantPart, dialect: Dialect): ReadonlyArray<string> =>
+  Object.keys(options).filter((name) => {
+    const fields = name === namespace ? undefined : options[name]
+    return (
+      Predicate.isObject(fields) &&
+      Object.entries(fields).some(([field, value]) => !isOpen(name, field, value, dialect))
+    )
+  })
+
+const withoutForeign = <P extends AssistantPart>(part: P, to: Destination): P => {
+  if (isUnderstood(part, to)) return part
+  const signers = signersOf(part, to.dialect)
+  if (signers.length === 0) return part
+  const options: Record<string, Prompt.ProviderOptions[string]> = { ...part.options }
+  for (const name of signers) {
+    const kept = Object.entries(options[name] ?? {}).filter(([field, value]) =>
+      isOpen(name, field, value, to.dialect)
+    )
+    // The values are those of the JSON that they were taken from.
+    if (kept.length > 0) options[name] = Object.fromEntries(kept) as Prompt.ProviderOptions[string]
+    else delete options[name]
+  }
+  return { ...part, options }
+}
+
+/** The call with what stands for a signature, where the target demands one. */
+const vouched = (part: Prompt.ToolCallPart, { unsignedCall }: Dialect): Prompt.ToolCallPart => {
+  if (unsignedCall === undefined) return part
+  const { namespace: name, field, value } = unsignedCall
+  const own = part.options[name]
+  const fields: object = Predicate.isObject(own) ? own : {}
+  return field in fields
+    ? part
+    : { ...part, options: { ...part.options, [name]: { ...fields, [field]: value } } }
+}
+
+// -----------------------------------------------------------------------------
+// In words
+// -----------------------------------------------------------------------------
+
+const isReadable = (file: Prompt.FilePart, { files, linkedFiles }: Dialect): boolean =>
+  isOf(file, files) && (isInline(file) || isOf(file, linkedFiles))
+
+const isOf = ({ mediaType }: Prompt.FilePart, types: ReadonlyArray<string> | undefined): boolean =>
+  types === undefined || types.some((type) => mediaType.startsWith(type))
+
+/** Bytes, base64 or a data URL; base64 has no colon. */
+const isInline = ({ data }: Prompt.FilePart): boolean =>
+  data instanceof Uint8Array || !/^(?!data:)[a-z][a-z0-9+.-]*:/i.test(String(data))
+
+const text = (said: string): Prompt.TextPart => Prompt.makePart("text", { text: said })
+
+const inWords = ({ mediaType, fileName }: Prompt.FilePart, { file }: Wording): Prompt.TextPart =>
+  text(file({ mediaType, fileName }))
+
+const toolResult = (part: Prompt.ToolResultPart, to: Destination): Prompt.ToolResultPart => {
+  if (part.modelOutput === undefined) return part
+  const modelOutput = mapped(part.modelOutput, (output) => [
+    output.type === "text" || isReadable(output, to.dialect) ? output : inWords(output, to.wording)
+  ])
+  return modelOutput === part.modelOutput ? part : { ...part, modelOutput }
+}
+
+/** What a tool that a provider ran returned. */
+const resultOf = (
+  { id }: Prompt.ToolCallPart,
+  parts: ReadonlyArray<AssistantPart>
+): Prompt.ToolResultPart | undefined =>
+  parts.find((part): part is Prompt.ToolResultPart => part.type === "tool-result" && part.id === id)
+
+const useInWords = (
+  { name, params }: Prompt.ToolCallPart,
+  result: Prompt.ToolResultPart | undefined,
+  { wording }: Destination
+): Prompt.TextPart =>
+  text(
+    wording.providerTool({
+      name,
+      params: written(params),
+      result: result === undefined ? undefined : written(result.result)
+    })
+  )
+
+/** As much of the JSON as is worth its tokens: pages of a search are long, and partly encrypted. */
+const written = (value: unknown): string => {
+  const json = typeof value === "string" ? value : (JSON.stringify(value) ?? "nothing")
+  return json.length > maxWritten ? `${json.slice(0, maxWritten)}…` : json
+}
+
+const maxWritten = 2_000

@@ -1,0 +1,69 @@
+/**
+ * The places of roles: system messages where the target knows none are said by the user; a call comes behind the
+ * user; and the last word is the user's, where it must be.
+ */
+import { Prompt } from "effect/ai"
+import type { Destination } from "./Parts.ts"
+import { isLocalCall } from "./Parts.ts"
+import { mapped, same } from "./Unchanged.ts"
+
+type Messages = ReadonlyArray<Prompt.Message>
+
+/**
+ * The messages in places that the target accepts. The same array where there is nothing to do. `prefilled`: the
+ * caller has begun the answer.
+ */
+export const fit = (messages: Messages, to: Destination, prefilled: boolean): Messages =>
+  ended(calling(systems(messages, to), to), to, prefilled)
+
+const user = (text: string): Prompt.UserMessage =>
+  Prompt.makeMessage("user", { content: [Prompt.makePart("text", { text })] })
+
+const systems = (messages: Messages, { dialect, wording }: Destination): Messages => {
+  if (dialect.system === "anywhere") return messages
+  const first = messages.findIndex(({ role }) => role !== "system")
+  return mapped(messages, (message, i) => {
+    if (message.role !== "system" || i < first || first === -1) return [message]
+    const next = messages[i + 1]
+    // What stood before it is not the assistant's, or has become the user's.
+    const between = messages[i - 1]?.role !== "assistant" && (next === undefined || next.role === "assistant")
+    return [dialect.system === "between" && between ? message : user(wording.system(message.content))]
+  })
+}
+
+const calling = (messages: Messages, { dialect, wording }: Destination): Messages => {
+  if (!dialect.callsFollowUser) return messages
+  const out: Array<Prompt.Message> = []
+  for (const message of messages) {
+    const before = out.at(-1)
+    if (message.role !== "assistant" || before?.role !== "assistant") out.push(message)
+    else {
+      const content = [...before.content, ...message.content]
+      out[out.length - 1] = { ...before, options: { ...before.options, ...message.options }, content }
+    }
+  }
+  const first = out.findIndex(({ role }) => role !== "system")
+  const opening = out[first]
+  if (opening?.role === "assistant" && opening.content.some(isLocalCall)) {
+    out.splice(first, 0, user(wording.beginning))
+  }
+  return same(out, messages) ? messages : out
+}
+
+const ended = (messages: Messages, to: Destination, prefilled: boolean): Messages => {
+  const { dialect, wording } = to
+  const last = messages.at(-1)
+  if (last?.role !== "assistant" || dialect.ending === "any") return messages
+  // The target's own tools are at work, and it paused: the message goes back as it is.
+  const paused = last.content.some((part) => part.type === "tool-call" && part.providerExecuted)
+  if (!paused && (dialect.ending === "user" || !prefilled)) return [...messages, user(wording.goOn)]
+  return dialect.ending === "prefill" ? trimmed(messages, last) : messages
+}
+
+/** The beginning of an answer, without white space behind it. */
+const trimmed = (messages: Messages, last: Prompt.AssistantMessage): Messages => {
+  const part = last.content.at(-1)
+  const text = part?.type === "text" ? part.text.trimEnd() : undefined
+  if (part?.type !== "text" || text === undefined || text === part.text) return messages
+  return [...messages.slice(0, -1), { ...last, content: [...last.content.slice(0, -1), { ...part, text }] }]
+}

@@ -1,0 +1,96 @@
+/**
+ * What the calls of a chain know of its targets from one another: cooldowns, streaks of failures, the health of
+ * providers, how fast and where they answered.
+ *
+ * Every change is one synchronous piece, so that no call sees half of it. Bounded by the number of targets, and what
+ * is kept of conversations by `OrderFacts`.
+ */
+import { MutableRef } from "effect"
+import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import type { TargetRef } from "../failure/TargetRef.ts"
+import type { Action, Streak } from "./CallState.ts"
+import type { Cooldown, Cooldowns } from "./Cooldown.ts"
+import type { ChainSync } from "./ChainSync.ts"
+import { none } from "./ChainSync.ts"
+import * as Cool from "./Cooldown.ts"
+import type { Answer, OrderFacts } from "./OrderFacts.ts"
+import * as Facts from "./OrderFacts.ts"
+import type { ProviderRecords } from "./ProviderHealth.ts"
+import * as Health from "./ProviderHealth.ts"
+
+export class ChainMemory {
+  readonly cooldowns: MutableRef.MutableRef<Cooldowns> = MutableRef.make(Cool.empty)
+  /** In monotonic milliseconds. */
+  readonly health: MutableRef.MutableRef<ProviderRecords> = MutableRef.make(Health.empty)
+  /** `undefined` where the order of the chain does not ask for them. */
+  facts: OrderFacts | undefined
+  /** Hears of every change of the cooldowns. */
+  sync: ChainSync = none
+  /** By target id: failures since its last success. */
+  readonly streaks = new Map<string, Streak>()
+  /** Who answers, as far as users have been told. */
+  serving: TargetRef
+  /** Since when, in monotonic milliseconds: the success of an attempt that began before is no news. */
+  servingSince = -Infinity
+
+  /** `wantsFacts`: the order of the chain asks how fast and where its targets answered. */
+  constructor(first: TargetRef, wantsFacts: boolean) {
+    this.serving = first
+    this.facts = wantsFacts ? Facts.empty : undefined
+  }
+
+  /** Opens a cooldown; whether it was not open. */
+  open(cooldown: Cooldown, now: number): boolean {
+    return this.change((cooldowns) => Cool.open(cooldowns, cooldown, now))
+  }
+
+  /** An attempt is about to be made. */
+  sending({ target, probe, delay }: Extract<Action, { readonly probe: boolean }>, now: number): void {
+    if (probe) this.change((cooldowns) => Cool.beginProbe(cooldowns, target, now))
+    const streak = this.streaks.get(target.id)
+    if (streak !== undefined) this.streaks.set(target.id, { ...streak, delay })
+  }
+
+  /** An attempt failed; `probe`: it was one. */
+  failed(
+    target: TargetRef,
+    failure: ProviderFailure,
+    { probe, conversation, now }: { probe: boolean; conversation: string | undefined; now: number }
+  ): void {
+    const streak = this.streaks.get(target.id)
+    this.streaks.set(target.id, { failures: (streak?.failures ?? 0) + 1, delay: streak?.delay })
+    if (probe) this.change((cooldowns) => Cool.failProbe(cooldowns, target))
+    const { reason } = failure
+    const isOurs =
+      reason._tag === "Cancelled" ||
+      reason._tag === "ContentPolicy" ||
+      (reason._tag === "Format" && reason.side === "request")
+    if (this.facts !== undefined && !isOurs) {
+      this.facts = Facts.failed(this.facts, { target: target.id, conversation, now })
+    }
+    MutableRef.update(this.health, (records) => Health.failed(records, target.provider, failure))
+  }
+
+  /** An attempt that began at `startedAt`, in monotonic milliseconds, was answered. */
+  succeeded(target: TargetRef, startedAt: number, answer: Answer): void {
+    if (this.streaks.size > 0) this.streaks.delete(target.id)
+    this.change((cooldowns) => Cool.clear(cooldowns, target, startedAt), startedAt)
+    if (this.facts !== undefined) this.facts = Facts.answered(this.facts, answer)
+    Health.succeed(this.health, target.provider, answer.now)
+  }
+
+  /** A probe was not sent, or nobody waits for it any more. */
+  unprobed(target: TargetRef): void {
+    this.change((cooldowns) => Cool.endProbe(cooldowns, target))
+  }
+
+  /** `startedAt` is when what clears cooldowns began. */
+  change(f: (cooldowns: Cooldowns) => Cooldowns, startedAt?: number): boolean {
+    const before = MutableRef.get(this.cooldowns)
+    const after = f(before)
+    if (after === before) return false
+    MutableRef.set(this.cooldowns, after)
+    this.sync.changed(before, after, startedAt)
+    return true
+  }
+}

@@ -1,0 +1,173 @@
+/**
+ * Which targets a call may be sent to, and what is known of those it may not: the part of `CallState` that reads the
+ * snapshot. Pure.
+ */
+import { Duration } from "effect"
+import type { TargetOut } from "../failure/CallFailure.ts"
+import { AllTargetsOut } from "../failure/CallFailure.ts"
+import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import type { TargetRef } from "../failure/TargetRef.ts"
+import type { CallState, Snapshot, TargetView } from "./CallModel.ts"
+import type { Cooldown, Cooldowns, Out } from "./Cooldown.ts"
+import * as Cool from "./Cooldown.ts"
+import type { RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
+import { rowOf } from "./RecoveryPolicy.ts"
+
+type Policy = RecoveryPolicy<string>
+
+export const viewOf = ({ targets }: Snapshot, id: string): TargetView | undefined =>
+  targets.find(({ ref }) => ref.id === id)
+
+/** The targets that can be asked now, in order of preference. */
+export const ready = (
+  policy: Policy,
+  state: CallState,
+  { now, targets }: Snapshot,
+  cooldowns: Cooldowns
+): ReadonlyArray<TargetView> =>
+  cooldowns.size === 0 && state.tries.size === 0 && state.refused.size === 0
+    ? targets
+    : targets.filter(
+        (target) =>
+          !isOut(policy, cooldowns, target.ref, now) &&
+          !((state.refused.get(target.ref.id)?.until ?? now) > now) &&
+          !isExhausted(policy, state, target)
+      )
+
+/** Cooling, and not so near its end that one call may see whether it is back. */
+const isOut = ({ probe }: Policy, cooldowns: Cooldowns, target: TargetRef, now: number): boolean =>
+  Cool.outOf(cooldowns, target, now) !== undefined &&
+  (probe === false ||
+    !Cool.mayProbe(cooldowns, target, now, (length) =>
+      Math.min(Duration.toMillis(probe.atMost), probe.share * length)
+    ))
+
+/** Whether a row's failures may be taken to `target`. */
+export const matches = (to: Row["to"], here: TargetRef, target: TargetRef): boolean => {
+  if (to === "next") return true
+  return to === "other-model" ? target.model !== here.model : to.includes(target.model)
+}
+
+/** Whether the failure that the call left a target for may be taken to `target`, or back to where it was. */
+export const mayGoTo = (policy: Policy, { left, lastFailure }: CallState, target: TargetRef): boolean =>
+  left === undefined ||
+  lastFailure === undefined ||
+  left.id === target.id ||
+  matches(rowOf(policy, lastFailure).to, left, target)
+
+/** The call has nothing to hope for from this target: its attempts are used up, or its window is too small. */
+const isExhausted = (policy: Policy, state: CallState, { ref, info }: TargetView): boolean => {
+  if (state.overflowed !== undefined && (info.contextWindow ?? 0) <= state.overflowed) return true
+  const tries = state.tries.get(ref.id)
+  if (tries?.failure === undefined) return false
+  const row = rowOf(policy, tries.failure)
+  const used = row.pool === "own" ? (tries.classes.get(policy.classOf(tries.failure)) ?? 0) : tries.count
+  return used >= row.attempts
+}
+
+/** How many attempts at the current target count, and how long the last of them was delayed. */
+export const usedHere = (
+  policy: Policy,
+  row: Row,
+  { target, tries }: CallState,
+  failure: ProviderFailure,
+  { streaks }: Snapshot
+): { readonly used: number; readonly delay: number | undefined } => {
+  const id = target?.id ?? ""
+  if (policy.counters === "target") {
+    const streak = streaks.get(id)
+    return { used: streak?.failures ?? 0, delay: streak?.delay }
+  }
+  const own = tries.get(id)
+  const used = row.pool === "own" ? own?.classes.get(policy.classOf(failure)) : own?.count
+  return { used: used ?? 0, delay: own?.delay }
+}
+
+/** The server said when to come back, and that is to be kept by all calls. */
+export const isNotBefore = (row: Row, { retryAfter }: ProviderFailure): boolean =>
+  row.cooldown?.retryAfter === "not-before" && retryAfter !== undefined
+
+/**
+ * What leaving the target keeps from being chosen. Where that would be every target of the chain, as with a
+ * single one, only waits that the server named are kept: the next call may as well try.
+ */
+export const cooldownFor = (
+  { cooldown: rule }: Row,
+  failure: ProviderFailure,
+  target: TargetRef,
+  { now, cooldowns, targets }: Snapshot
+): Cooldown | undefined => {
+  if (rule === undefined || Cool.isOpen(cooldowns, rule.scope, target, now)) return undefined
+  const named =
+    failure.retryAfter === undefined || rule.retryAfter === "ignored"
+      ? undefined
+      : Duration.toMillis(failure.retryAfter)
+  const coversAll = targets.every(({ ref }) => Cool.covers(rule.scope, target, ref))
+  if (named === undefined && coversAll) return undefined
+  const formula = coversAll ? 0 : Cool.length(rule, Cool.streakOf(cooldowns, rule.scope, target, now))
+  const isNamed = named !== undefined && (rule.retryAfter === "not-before" || named >= formula)
+  const length = isNamed ? named : formula
+  return { scope: rule.scope, target, until: now + length, failure, named: isNamed }
+}
+
+/** The target that is back first, of those that are worth waiting for. */
+export interface Soonest extends Out {
+  readonly target: TargetRef
+  /** It is a circuit or a limit of ours that keeps it. */
+  readonly refused: boolean
+}
+
+export const soonest = (
+  policy: Policy,
+  state: CallState,
+  { now, targets, cooldowns }: Snapshot,
+  /** Whether the call may go there at all. */
+  isMeant: (target: TargetRef) => boolean
+): Soonest | undefined => {
+  let first: Soonest | undefined
+  for (const target of targets) {
+    const { ref } = target
+    if (!isMeant(ref) || isExhausted(policy, state, target)) continue
+    const out = outOf(state, cooldowns, ref, now)
+    if (out === undefined || out.until === Infinity || !rowOf(policy, out.failure).worthWaiting) continue
+    if (out.until < (first?.until ?? Infinity)) {
+      first = { ...out, target: ref, refused: state.refused.get(ref.id)?.until === out.until }
+    }
+  }
+  return first
+}
+
+/** What keeps a target from this call for longest. */
+const outOf = (
+  { refused }: CallState,
+  cooldowns: Cooldowns,
+  target: TargetRef,
+  now: number
+): Out | undefined => {
+  const cooling = Cool.outOf(cooldowns, target, now)
+  const by = refused.get(target.id)
+  return by !== undefined && by.until > now && by.until > (cooling?.until ?? now) ? by : cooling
+}
+
+/** The failure of a call that no target can take: each with its reason and its time. */
+export const allOut = (
+  policy: Policy,
+  state: CallState,
+  { now, cooldowns, targets, dead }: Snapshot
+): AllTargetsOut => {
+  let back = Infinity
+  const outs = targets.flatMap(({ ref }): ReadonlyArray<TargetOut> => {
+    const out = outOf(state, cooldowns, ref, now)
+    const failure = out?.failure ?? state.tries.get(ref.id)?.failure
+    if (failure === undefined) return []
+    if (out === undefined || out.until === Infinity) return [{ target: ref, failure }]
+    const wait = out.until - now
+    if (rowOf(policy, failure).worthWaiting) back = Math.min(back, wait)
+    return [{ target: ref, failure, availableIn: Duration.millis(wait) }]
+  })
+  return new AllTargetsOut({
+    targets: [...outs, ...dead],
+    attempts: state.ledger.attempts,
+    ...(back === Infinity ? {} : { soonest: Duration.millis(back) })
+  })
+}

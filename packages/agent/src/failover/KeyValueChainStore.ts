@@ -1,0 +1,66 @@
+/**
+ * A `ChainStore` in any `KeyValueStore` of `effect/persistence`: files, SQLite or another database, a browser's
+ * storage. One key for each scope.
+ *
+ * A restart finds its cooldowns again, and processes that share the store know each other's within a second.
+ *
+ * **What it does not do.** A `KeyValueStore` cannot compare and set in one piece. Within a process writes go one
+ * after the other; where two processes write the same scope in the same moment one may be lost, until who wrote it
+ * sees so in the next round and writes it again.
+ *
+ * **Example** (Files)
+ *
+ * ```ts
+ * const store = KeyValueChainStore.make({
+ *   keyValueStore: KeyValueStore.layerFileSystem("state").pipe(Layer.provide(NodeServices.layer))
+ * })
+ * ```
+ */
+import { Context, Effect, Layer, Semaphore, Stream } from "effect"
+import { KeyValueStore } from "effect/persistence"
+import * as Check from "@outlast/resilience/Options"
+import type { ChainStore, Connection } from "./ChainStore.ts"
+import { ChainStoreError } from "./ChainStore.ts"
+
+export interface Options<E> {
+  /** The store. It is built in the background, and built again until it stands. */
+  readonly keyValueStore: Layer.Layer<KeyValueStore.KeyValueStore, E>
+  /** What its keys begin with: one for each set of chains. Default "outlast:chain:". */
+  readonly prefix?: string | undefined
+}
+
+export const defaults = { prefix: "outlast:chain:" } as const
+
+/** Throws an `InvalidOption`, a `RangeError`, for an empty prefix. */
+export const make = <E>({ keyValueStore, prefix = defaults.prefix }: Options<E>): ChainStore => {
+  Check.check(prefix !== "", "KeyValueChainStore", "prefix", prefix, "a text that is not empty")
+  // Of the store and not of a connection: several layers may have opened it.
+  const oneAtATime = Semaphore.makeUnsafe(1)
+  return {
+    open: Layer.build(keyValueStore).pipe(
+      Effect.mapError((cause) => new ChainStoreError({ operation: "open", cause })),
+      Effect.map((context): Connection => {
+        const values = KeyValueStore.prefix(Context.get(context, KeyValueStore.KeyValueStore), prefix)
+        const failed = (operation: "load" | "swap") => (cause: unknown) =>
+          new ChainStoreError({ operation, cause })
+        return {
+          load: Effect.gen(function* () {
+            const all = new Map<string, string>()
+            for (const id of yield* values.keys) {
+              const value = yield* values.get(id)
+              if (value !== undefined) all.set(id, value)
+            }
+            return all
+          }).pipe(Effect.mapError(failed("load"))),
+          swap: (id, expected, value) =>
+            Effect.gen(function* () {
+              if ((yield* values.get(id)) !== expected) return false
+              yield* value === undefined ? values.remove(id) : values.set(id, value)
+              return true
+            }).pipe(Effect.mapError(failed("swap")), oneAtATime.withPermits(1)),
+          changes: Stream.empty
+        }
+      })
+    )
+  }
+}

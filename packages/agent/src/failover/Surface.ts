@@ -1,0 +1,58 @@
+/**
+ * What the consumer of a streamed call understands beside the parts of an answer. `LanguageModel.streamText` has a
+ * closed set of parts; `Outlast.streamText` sets this around it, and reads notices and rewinds off the metadata.
+ */
+import { Context } from "effect"
+import type { Response } from "effect/ai"
+import { namespace } from "./Answered.ts"
+import type { Notice } from "./Notice.ts"
+import type { MidStream } from "./RecoveryPolicy.ts"
+
+export interface Surface {
+  /** It can be told that what it has seen is void, and hears of changes of model. */
+  readonly rewindable: boolean
+  /** Instead of the policy's. */
+  readonly midStream: MidStream | undefined
+}
+
+/** A consumer of `LanguageModel`, which knows parts of answers only. */
+export const closed: Surface = { rewindable: false, midStream: undefined }
+
+export const Surface: Context.Reference<Surface> = Context.Reference<Surface>(
+  "@outlast/agent/failover/Surface",
+  { defaultValue: () => closed }
+)
+
+/** All text and thinking of this answer that came before is void: another attempt begins anew. */
+export interface Rewind {
+  readonly type: "rewind"
+  /** Characters of text that are taken back. */
+  readonly characters: number
+}
+
+type Carrier = Response.ResponseMetadataPartEncoded
+
+/** A part of a closed set that carries what is not of it. */
+export const carrier = (said: Notice | Rewind): Carrier => ({
+  type: "response-metadata",
+  id: undefined,
+  modelId: undefined,
+  timestamp: undefined,
+  // Metadata is JSON, which has no undefined.
+  metadata: { [namespace]: { [key]: JSON.parse(JSON.stringify(said)) } }
+})
+
+const key = "said"
+
+/** What a part carries; `undefined` for the parts of an answer. */
+export const carriedBy = (part: {
+  readonly type: string
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined
+}): Notice | Rewind | undefined => {
+  if (part.type !== "response-metadata") return undefined
+  const ours = part.metadata?.[namespace]
+  return typeof ours === "object" && ours !== null && key in ours
+    ? // Only `carrier` writes this, and it writes nothing else.
+      (ours[key] as Notice | Rewind)
+    : undefined
+}

@@ -1,0 +1,32 @@
+/**
+ * Tokens of several attempts.
+ */
+import type { Response } from "effect/ai"
+
+export type Usage = Response.FinishPartEncoded["usage"]
+
+/** Tokens of two attempts; what neither knows stays unknown. */
+export const sum = (a: Usage | undefined, b: Usage): Usage => {
+  const add = (x: number | undefined, y: number | undefined) =>
+    x === undefined || y === undefined ? (x ?? y) : x + y
+  const { inputTokens: i, outputTokens: o } = b
+  return {
+    inputTokens: {
+      uncached: add(a?.inputTokens.uncached, i.uncached),
+      total: add(a?.inputTokens.total, i.total),
+      cacheRead: add(a?.inputTokens.cacheRead, i.cacheRead),
+      cacheWrite: add(a?.inputTokens.cacheWrite, i.cacheWrite)
+    },
+    outputTokens: {
+      total: add(a?.outputTokens.total, o.total),
+      text: add(a?.outputTokens.text, o.text),
+      reasoning: add(a?.outputTokens.reasoning, o.reasoning)
+    }
+  }
+}
+
+/** Of an answer that does not say. */
+export const unknown: Usage = {
+  inputTokens: { uncached: undefined, total: undefined, cacheRead: undefined, cacheWrite: undefined },
+  outputTokens: { total: undefined, text: undefined, reasoning: undefined }
+}

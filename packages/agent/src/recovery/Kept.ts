@@ -1,0 +1,83 @@
+/**
+ * The parts of a whole answer that took more than one attempt: what was kept of cut ones, joined to one answer.
+ *
+ * The texts become one text, without what a continuation repeats (`Seam`). Thinking of a continuation is left out: it
+ * belongs to a request that the conversation will not show. Tool calls of a cut answer are left out, because their
+ * arguments may be; those of the complete one at the end stay.
+ */
+import type { Response } from "effect/ai"
+import type { Provenance } from "../conversation/Provenance.ts"
+import { sign } from "../conversation/Provenance.ts"
+import { sum } from "../failover/Usage.ts"
+import * as Seam from "./Seam.ts"
+
+type Part = Response.PartEncoded
+type Usage = Response.FinishPartEncoded["usage"]
+
+export class Kept {
+  /** What is kept, without a finish. */
+  parts: ReadonlyArray<Part> = []
+  /** All text of it. */
+  text = ""
+  /** What the attempts before took. */
+  usage: Usage | undefined
+  /** Something was kept: the answers that follow go on with it. */
+  #continues = false
+
+  /** There were no attempts before of which something is known. */
+  get isEmpty(): boolean {
+    return this.usage === undefined
+  }
+
+  /** An attempt failed, or its cut answer is repeated: only what it took is remembered. */
+  forget(usage: Usage): void {
+    this.usage = sum(this.usage, usage)
+  }
+
+  /** A cut answer is to be continued, or the last there is. */
+  keep(parts: ReadonlyArray<Part>, usage: Usage, maker: Provenance): Seam.Verdict | undefined {
+    const joined = this.join(
+      parts.filter((part) => !isCallOfProgram(part)),
+      maker
+    )
+    this.#continues = true
+    this.parts = joined.parts
+    this.text = joined.parts.map((part) => (part.type === "text" ? part.text : "")).join("")
+    this.usage = sum(this.usage, usage)
+    return joined.verdict
+  }
+
+  /** What is kept and the parts of the next answer, as one answer without a finish. */
+  join(
+    parts: ReadonlyArray<Part>,
+    maker: Provenance
+  ): { readonly parts: ReadonlyArray<Part>; readonly verdict: Seam.Verdict | undefined } {
+    const content = parts.filter(({ type }) => type !== "finish")
+    const at = this.parts.findLastIndex(({ type }) => type === "text")
+    const before = this.parts[at]
+    if (before?.type !== "text" || this.text.trim() === "") {
+      const from = this.#continues ? { ...maker, continued: true } : maker
+      return { parts: content.map((part) => sign(part, from)), verdict: undefined }
+    }
+    const said = content.map((part) => (part.type === "text" ? part.text : "")).join("")
+    const pushed = Seam.push(Seam.make(this.text), said)
+    const ended = pushed.verdict === undefined ? Seam.end(pushed.seam) : pushed
+    const continued = { ...maker, continued: true }
+    const text = before.text + (ended === pushed ? pushed.text : pushed.text + ended.text)
+    const rest = content.filter(({ type }) => type !== "text" && type !== "reasoning")
+    const whole = sign({ ...before, text }, continued)
+    return {
+      parts: [
+        ...this.parts.slice(0, at),
+        whole,
+        ...this.parts.slice(at + 1),
+        ...rest.map((part) => sign(part, continued))
+      ],
+      verdict: ended.verdict
+    }
+  }
+}
+
+/** A call that the program would run. */
+export const isCallOfProgram = (part: Part): boolean =>
+  part.type === "tool-call" && part.providerExecuted !== true

@@ -1,0 +1,89 @@
+/**
+ * What to do about an answer that the output limit cut: the ladder, pure.
+ *
+ * First the limit is raised and the request repeated, without the cut answer; then the answer is kept and continued,
+ * a few times, as long as that adds enough; then it is delivered as it is. {@link climb} names the next rung.
+ *
+ * **What it does not do.** It sends nothing and joins nothing: `CallState` asks it, `Seam` joins the texts.
+ */
+
+export interface Truncation {
+  /** The limit that calls begin with which set none (`OutputLimit`), in tokens; `undefined`: the provider's own. */
+  readonly start: number | undefined
+  /** What a limit is raised to, in tokens. */
+  readonly raiseTo: number
+  /** How often it is raised in one call. */
+  readonly raises: number
+  /** How often a cut answer is continued in one call. */
+  readonly continuations: number
+  /** So many continuations in a row … */
+  readonly poorGains: number
+  /** … that each added fewer tokens than this are the last. */
+  readonly minGain: number
+}
+
+/** 64,000 tokens, three continuations and gains of 500 are what Claude Code is reported to use. */
+export const defaults: Truncation = {
+  start: undefined,
+  raiseTo: 64_000,
+  raises: 1,
+  continuations: 3,
+  poorGains: 3,
+  minGain: 500
+}
+
+/** What a call has done so far about cut answers. */
+export interface Rungs {
+  readonly raises: number
+  /** Tokens that each continuation added. */
+  readonly gains: ReadonlyArray<number>
+  readonly continuations: number
+}
+
+export const ground: Rungs = { raises: 0, gains: [], continuations: 0 }
+
+/** What the cut answer and its surroundings allow. */
+export interface Room {
+  /** The limit that cut it, in tokens, where it is known. */
+  readonly limit: number | undefined
+  /** No limit may be above: the model's maximum, the window and the money that are left. */
+  readonly ceiling: number
+  /** Nothing of the answer was seen that cannot be taken back. */
+  readonly mayRepeat: boolean
+  /** It is text, of which a part is worth something. */
+  readonly mayContinue: boolean
+}
+
+export type Rung =
+  | { readonly _tag: "Raise"; readonly limit: number }
+  | { readonly _tag: "Continue" }
+  | { readonly _tag: "Stop" }
+
+export const climb = (rule: Truncation, rungs: Rungs, room: Room): Rung => {
+  const raised = Math.floor(Math.min(rule.raiseTo, room.ceiling))
+  if (room.mayRepeat && rungs.raises < rule.raises && room.limit !== undefined && raised > room.limit) {
+    return { _tag: "Raise", limit: raised }
+  }
+  const last = rungs.gains.slice(-rule.poorGains)
+  const poor = last.length === rule.poorGains && last.every((gain) => gain < rule.minGain)
+  return room.mayContinue && rungs.continuations < rule.continuations && !poor
+    ? { _tag: "Continue" }
+    : { _tag: "Stop" }
+}
+
+/** Throws a `RangeError` for a number that makes no sense. */
+export const validate = (rule: Truncation): void => {
+  const count = (field: keyof Truncation, min: number): void => {
+    const value = rule[field]
+    if (value === undefined || (Number.isInteger(value) && value >= min)) return
+    throw new RangeError(
+      `RecoveryPolicy: truncation.${field} must be an integer of at least ${min}, got ${value}`
+    )
+  }
+  count("start", 1)
+  count("raiseTo", 1)
+  count("raises", 0)
+  count("continuations", 0)
+  count("poorGains", 1)
+  count("minGain", 0)
+}

@@ -1,0 +1,468 @@
+/** What becomes of each thing that a target does not take. */
+import { assert, describe, it } from "@effect/vitest"
+import { Prompt } from "effect/ai"
+import { Dialect, Portable, Provenance, Wording } from "@outlast/agent"
+
+const ref = { id: "me/m#KEY", provider: "me", model: "m", endpoint: "https://me.example", key: "KEY" }
+const me = Provenance.of(ref)
+const from = (other: Partial<Provenance.Provenance>, vendor: Prompt.ProviderOptions = {}) => ({
+  ...vendor,
+  outlast: { ...me, ...other }
+})
+
+/** Takes everything, so that each test takes one thing away. */
+const lenient: Dialect.Dialect = {
+  ...Dialect.defaults,
+  namespaces: ["me"],
+  callId: /^/,
+  uniqueCallIds: false,
+  toolName: /^/,
+  system: "anywhere",
+  ending: "any",
+  callsFollowUser: false,
+  assistantFiles: true
+}
+
+const adapt = (
+  messages: ReadonlyArray<Prompt.MessageEncoded>,
+  dialect: Partial<Dialect.Dialect> = {},
+  wording?: Wording.Wording
+) => Portable.adapt(Prompt.make(messages), { ref, dialect: { ...lenient, ...dialect }, wording })
+
+/** Roles, and of each part what a reader of the test wants to see. */
+const shown = ({ content }: Prompt.Prompt): ReadonlyArray<string> =>
+  content.map((message) => {
+    if (message.role === "system") return `system: ${message.content}`
+    const parts = (message.content as ReadonlyArray<Prompt.Part>).map((part) => {
+      switch (part.type) {
+        case "text":
+          return part.text
+        case "reasoning":
+          return `(${part.text})`
+        case "tool-call":
+          return `${part.name}#${part.id}`
+        case "tool-result":
+          return `#${part.id}${part.isFailure ? "!" : "="}${String(part.result)}`
+        default:
+          return part.type
+      }
+    })
+    return `${message.role}: ${parts.join(" | ")}`
+  })
+
+type AssistantPart = Prompt.AssistantMessagePartEncoded
+
+const user = (text: string): Prompt.MessageEncoded => ({ role: "user", content: [{ type: "text", text }] })
+const assistant = (...content: ReadonlyArray<AssistantPart>): Prompt.MessageEncoded => ({
+  role: "assistant",
+  content
+})
+const system = (content: string): Prompt.MessageEncoded => ({ role: "system", content })
+const text = (said: string, options: Prompt.ProviderOptions = {}): AssistantPart => ({
+  type: "text",
+  text: said,
+  options
+})
+const thought = (said: string, options: Prompt.ProviderOptions = {}): AssistantPart => ({
+  type: "reasoning",
+  text: said,
+  options
+})
+const call = (id: string, options: Prompt.ProviderOptions = {}, name = "look"): AssistantPart => ({
+  type: "tool-call",
+  id,
+  name,
+  params: {},
+  options
+})
+const result = (id: string, said = id, name = "look"): Prompt.ToolMessagePartEncoded => ({
+  type: "tool-result",
+  id,
+  name,
+  isFailure: false,
+  result: said
+})
+const results = (...content: ReadonlyArray<Prompt.ToolMessagePartEncoded>): Prompt.MessageEncoded => ({
+  role: "tool",
+  content
+})
+
+describe("thinking", () => {
+  const signed = { me: { signature: "s" } }
+  const kept = (options: Prompt.ProviderOptions, dialect: Partial<Dialect.Dialect> = {}) =>
+    shown(adapt([user("x"), assistant(thought("t", options), text("a"))], dialect))[1] ===
+    "assistant: (t) | a"
+
+  it("stays with its maker, and with nobody else (can1357/oh-my-pi#6379, decolua/9router#4136)", () => {
+    assert.isTrue(kept(from({}, signed)))
+    assert.isFalse(kept(from({ provider: "other" }, signed)))
+    assert.isFalse(kept(from({ model: "other" }, signed)))
+    assert.isFalse(kept(from({ key: "OTHER" }, signed)))
+    assert.isFalse(kept(from({ endpoint: "https://other.example" }, signed)))
+    assert.isFalse(kept(from({ continued: true }, signed)))
+  })
+
+  it("that is bound to the model stays for all keys and endpoints of the model", () => {
+    const bound = { bound: "model" } as const
+    assert.isTrue(kept(from({ key: "OTHER", endpoint: "https://other.example" }, signed), bound))
+    assert.isFalse(kept(from({ model: "other" }, signed), bound))
+    assert.isFalse(kept(from({ continued: true }, signed), bound))
+  })
+
+  it("of a conversation that was not made here is judged by who signed it", () => {
+    assert.isTrue(kept(signed))
+    assert.isFalse(kept({ other: { signature: "s" } }))
+    assert.isFalse(kept({}))
+    assert.isTrue(kept({}, { plainThinking: true }))
+    assert.isFalse(kept({ other: { signature: "s" } }, { plainThinking: true }))
+  })
+
+  it("goes with its message when nothing was said behind it", () => {
+    const prompt = [
+      user("x"),
+      assistant(text("a"), thought("t", from({}, signed))),
+      assistant(thought("u", signed)),
+      user("y")
+    ]
+    assert.deepStrictEqual(shown(adapt(prompt)), ["user: x", "assistant: a", "user: y"])
+  })
+
+  it("that was not finished is never sent", () => {
+    const prompt = [user("x"), assistant(thought("t", { outlast: { ...me, partial: true } }), text("a"))]
+    assert.deepStrictEqual(shown(adapt(prompt)), ["user: x", "assistant: a"])
+  })
+})
+
+describe("signatures of texts and calls", () => {
+  const options = { me: { id: "item", cacheControl: { type: "ephemeral" } } }
+  const optionsAt = (maker: Partial<Provenance.Provenance>, dialect: Partial<Dialect.Dialect> = {}) => {
+    const adapted = adapt(
+      [user("x"), assistant(text("a", from(maker, options)), call("1", from(maker, options)))],
+      dialect
+    )
+    const { content } = adapted.content[1] as Prompt.AssistantMessage
+    return content.map((part) => part.options["me"])
+  }
+
+  it("stay with their maker; from others the target gets what the user has set", () => {
+    assert.deepStrictEqual(optionsAt({}), [options.me, options.me])
+    const settings = { cacheControl: { type: "ephemeral" } }
+    assert.deepStrictEqual(optionsAt({ key: "OTHER" }), [settings, settings])
+  })
+
+  it("are replaced on the first call, where the target demands one", () => {
+    const unsignedCall = { namespace: "me", field: "sign", value: "lost" }
+    const prompt = [
+      user("x"),
+      assistant(call("1", from({ model: "other" }, { me: { sign: "theirs" } })), call("2"))
+    ]
+    const adapted = adapt(prompt, { unsignedCall })
+    const { content } = adapted.content[1] as Prompt.AssistantMessage
+    assert.deepStrictEqual(
+      content.map((part) => part.options["me"]),
+      [{ sign: "lost" }, undefined]
+    )
+    const own = adapt([user("x"), assistant(call("1", from({}, { me: { sign: "mine" } })))], { unsignedCall })
+    assert.deepStrictEqual((own.content[1] as Prompt.AssistantMessage).content[0]?.options["me"], {
+      sign: "mine"
+    })
+  })
+})
+
+describe("calls and results", () => {
+  it("stand together, in the order of the calls", () => {
+    const prompt = [
+      user("x"),
+      assistant(call("1"), call("2")),
+      results(result("2")),
+      user("y"),
+      results(result("1"))
+    ]
+    assert.deepStrictEqual(shown(adapt(prompt)), [
+      "user: x",
+      "assistant: look#1 | look#2",
+      "tool: #1=1 | #2=2",
+      "user: y"
+    ])
+  })
+
+  it("a call that was not answered gets a result that says so (openclaw/openclaw#8525)", () => {
+    const wording = { ...Wording.defaults, unanswered: "kein Ergebnis" }
+    assert.deepStrictEqual(shown(adapt([user("x"), assistant(call("1")), user("y")], {}, wording)), [
+      "user: x",
+      "assistant: look#1",
+      "tool: #1!kein Ergebnis",
+      "user: y"
+    ])
+  })
+
+  it("a result without a call is left out, and so is a second one (earendil-works/pi#4570)", () => {
+    const prompt = [
+      results(result("0")),
+      user("x"),
+      assistant(call("1")),
+      results(result("1", "a"), result("1", "b"))
+    ]
+    assert.deepStrictEqual(shown(adapt(prompt)), ["user: x", "assistant: look#1", "tool: #1=a"])
+  })
+
+  it("belong together turn by turn, where a server counts its ids from anew", () => {
+    const turn = (said: string) => [assistant(call("0")), results(result("0", said))]
+    const prompt = [user("x"), ...turn("a"), ...turn("b")]
+    assert.deepStrictEqual(shown(adapt(prompt)), shown(Prompt.make(prompt)))
+    const [, , first, , second] = shown(adapt(prompt, { uniqueCallIds: true }))
+    assert.strictEqual(first, "tool: #0=a")
+    assert.match(second ?? "", /^tool: #call_0_\w+=b$/)
+  })
+
+  it("a result answers the latest call of its id, not one that was left without", () => {
+    const prompt = [
+      user("x"),
+      assistant(call("0")),
+      user("y"),
+      assistant(call("0")),
+      results(result("0", "b"))
+    ]
+    const [, , none, , , answered] = shown(adapt(prompt))
+    assert.include(none, "#0!")
+    assert.strictEqual(answered, "tool: #0=b")
+  })
+
+  it("keep what the user allowed, where it is", () => {
+    const allowed = { type: "tool-approval-response", approvalId: "a", approved: true } as const
+    const adapted = adapt([
+      user("x"),
+      assistant(call("1")),
+      results(allowed, result("1")),
+      user("y"),
+      results(allowed)
+    ])
+    assert.deepStrictEqual(shown(adapted).slice(2), [
+      "tool: tool-approval-response | #1=1",
+      "user: y",
+      "tool: tool-approval-response"
+    ])
+  })
+
+  it("keep it, too, where results are put in order", () => {
+    const allowed = { type: "tool-approval-response", approvalId: "a", approved: true } as const
+    const prompt = [user("x"), assistant(call("1"), call("2")), results(allowed, result("2"), result("1"))]
+    assert.deepStrictEqual(shown(adapt(prompt)).slice(2), [
+      "tool: #1=1 | #2=2",
+      "tool: tool-approval-response"
+    ])
+  })
+})
+
+describe("ids and names", () => {
+  const idsOf = (ids: ReadonlyArray<string>, callId = Dialect.defaults.callId) => {
+    const adapted = adapt(
+      ids.flatMap((id) => [user("x"), assistant(call(id)), results(result(id))]),
+      { callId }
+    )
+    const called = adapted.content.flatMap((message) =>
+      message.role === "assistant" ? message.content.flatMap((part) => ("id" in part ? [part.id] : [])) : []
+    )
+    const answered = adapted.content.flatMap((message) =>
+      message.role === "tool" ? message.content.flatMap((part) => ("id" in part ? [part.id] : [])) : []
+    )
+    assert.deepStrictEqual(called, answered)
+    return called
+  }
+
+  it("that the target takes stay", () => {
+    assert.deepStrictEqual(idsOf(["call_1", "toolu_2"]), ["call_1", "toolu_2"])
+  })
+
+  it("that it refuses become short and plain, different ones different, the same in every call", () => {
+    const refused = ["a|b", "a.b", "x".repeat(41), `${"x".repeat(41)}y`, "", "漢字"]
+    const ids = idsOf(refused)
+    for (const id of ids) assert.match(id, /^call_[a-zA-Z0-9_-]{1,32}$/)
+    assert.lengthOf(new Set(ids), refused.length)
+    assert.deepStrictEqual(idsOf(refused.slice(0, 3)), ids.slice(0, 3))
+  })
+
+  it("do not become one that another call has", () => {
+    const [first = ""] = idsOf(["a|b"])
+    const ids = idsOf(["a|b", first, "a|b"])
+    assert.lengthOf(new Set([ids[0], ids[1]]), 2)
+  })
+
+  it("of tools are rewritten in call and result", () => {
+    const prompt = [user("x"), assistant(call("1", {}, "my.tool")), results(result("1", "r", "my.tool"))]
+    const [, asked, told] = adapt(prompt, { toolName: Dialect.defaults.toolName }).content
+    const name =
+      asked?.role === "assistant" && asked.content[0]?.type === "tool-call" ? asked.content[0].name : ""
+    assert.match(name, /^tool_mytool_\w+$/)
+    assert.deepInclude(told?.role === "tool" ? told.content[0] : undefined, { name })
+  })
+})
+
+describe("tools that a provider ran", () => {
+  const use = (options: Prompt.ProviderOptions): ReadonlyArray<AssistantPart> => [
+    {
+      type: "tool-call",
+      id: "s",
+      name: "web_search",
+      params: { q: "rome" },
+      providerExecuted: true,
+      options
+    },
+    {
+      type: "tool-result",
+      id: "s",
+      name: "web_search",
+      isFailure: false,
+      result: ["sunny"],
+      providerExecuted: true,
+      options
+    },
+    text("Sunny.")
+  ]
+
+  it("stay with it, and become words for others", () => {
+    const own = [user("x"), assistant(...use(from({})))]
+    assert.deepStrictEqual(shown(adapt(own)), shown(Prompt.make(own)))
+    assert.deepStrictEqual(shown(adapt([user("x"), assistant(...use(from({ provider: "other" })))])), [
+      "user: x",
+      'assistant: [web_search was used with {"q":"rome"}. Its result: ["sunny"]] | Sunny.'
+    ])
+  })
+
+  it("are not written out at any length, and may have no result", () => {
+    const [search] = use({})
+    const long = assistant({ ...search, params: { q: "x".repeat(10_000) } } as AssistantPart)
+    const [, said = ""] = shown(adapt([user("x"), long]))
+    assert.isBelow(said.length, 2_200)
+    assert.include(said, "It has no result.")
+  })
+
+  it("that are at work go back as they are", () => {
+    const [search] = use(from({}))
+    const paused = [user("x"), assistant(text("Let me see."), search as AssistantPart)]
+    assert.deepStrictEqual(shown(adapt(paused, { ending: "user" })), shown(Prompt.make(paused)))
+  })
+})
+
+describe("files", () => {
+  const image = { type: "file", mediaType: "image/png", data: "AQ==" } as const
+  const link = { ...image, data: new URL("https://example.com/a.png") }
+  const pdf = { type: "file", mediaType: "application/pdf", fileName: "a.pdf", data: "AQ==" } as const
+
+  it("that the target cannot read are named", () => {
+    const prompt: ReadonlyArray<Prompt.MessageEncoded> = [
+      { role: "user", content: [{ type: "text", text: "x" }, image, link, pdf] }
+    ]
+    assert.deepStrictEqual(shown(adapt(prompt)), ["user: x | file | file | file"])
+    assert.deepStrictEqual(shown(adapt(prompt, { files: ["image/"], linkedFiles: [] })), [
+      "user: x | file | [A file that you cannot read: image/png] | [A file that you cannot read: a.pdf, application/pdf]"
+    ])
+  })
+
+  it("of a model are named where it cannot have made any", () => {
+    const prompt = [user("x"), assistant(image, text("here"))]
+    assert.deepStrictEqual(shown(adapt(prompt)), ["user: x", "assistant: file | here"])
+    assert.deepStrictEqual(shown(adapt(prompt, { assistantFiles: false })), [
+      "user: x",
+      "assistant: [A file that you cannot read: image/png] | here"
+    ])
+  })
+
+  it("of a tool's result are named, too", () => {
+    const seen = { ...result("1"), modelOutput: [image, pdf] } as Prompt.ToolMessagePartEncoded
+    const adapted = adapt([user("x"), assistant(call("1")), results(seen)], { files: ["image/"] })
+    const last = adapted.content.at(-1)
+    const part = last?.role === "tool" ? last.content[0] : undefined
+    assert.deepStrictEqual(part?.type === "tool-result" ? part.modelOutput?.map(({ type }) => type) : [], [
+      "file",
+      "text"
+    ])
+  })
+})
+
+describe("roles", () => {
+  it("system messages behind others are said by the user, where the target knows none there", () => {
+    const prompt = [system("s"), user("x"), assistant(text("a")), system("t"), user("y")]
+    const said = ["system: s", "user: x", "assistant: a", "user: <system>\nt\n</system>", "user: y"]
+    assert.deepStrictEqual(shown(adapt(prompt)), shown(Prompt.make(prompt)))
+    assert.deepStrictEqual(shown(adapt(prompt, { system: "leading" })), said)
+    assert.deepStrictEqual(shown(adapt(prompt, { system: "between" })), said)
+    const between = [user("x"), system("s"), assistant(text("a")), user("y"), system("t")]
+    assert.deepStrictEqual(shown(adapt(between, { system: "between" })), shown(Prompt.make(between)))
+  })
+
+  it("what is in its place stays there", () => {
+    for (const prompt of [
+      [system("s"), system("t")],
+      [assistant(text("Good morning.")), user("x")]
+    ]) {
+      const made = Prompt.make(prompt)
+      assert.strictEqual(Portable.adapt(made, { ref, dialect: Dialect.defaults }), made)
+    }
+  })
+
+  it("empty texts and messages are left out, unless there is nothing else", () => {
+    const prompt = [user("x"), assistant(text("")), user(" "), assistant(text("a"), text("\n"))]
+    assert.deepStrictEqual(shown(adapt(prompt)), ["user: x", "assistant: a"])
+    assert.deepStrictEqual(shown(adapt([system("s"), user("")])), ["system: s", "user: "])
+  })
+
+  it("the last word is the user's, where it must be (BerriAI/litellm#27967)", () => {
+    const begun = [user("x"), assistant(text("The answer is "))]
+    assert.deepStrictEqual(shown(adapt(begun)), ["user: x", "assistant: The answer is "])
+    assert.deepStrictEqual(shown(adapt(begun, { ending: "prefill" })), [
+      "user: x",
+      "assistant: The answer is"
+    ])
+    const wording = { ...Wording.defaults, goOn: "Weiter." }
+    // Its words can be replaced (BerriAI/litellm#18229).
+    assert.deepStrictEqual(shown(adapt(begun, { ending: "user" }, wording)).at(-1), "user: Weiter.")
+    // An answer that nobody asked to be continued is none that was begun.
+    const silent = [...begun, user("")]
+    assert.deepStrictEqual(shown(adapt(silent, { ending: "prefill" })).at(-1), "user: Go on.")
+  })
+
+  it("a call follows the user, where it must", () => {
+    const calling = [assistant(text("a")), assistant(text("b"), call("1")), results(result("1")), user("x")]
+    assert.deepStrictEqual(shown(adapt(calling, { callsFollowUser: true })), [
+      "user: The beginning of this conversation is left out.",
+      "assistant: a | b | look#1",
+      "tool: #1=1",
+      "user: x"
+    ])
+  })
+})
+
+it("a conversation that is fit stays the same object, whatever it cost to make", () => {
+  const prompt = Prompt.make([
+    system("s"),
+    user("x"),
+    assistant(
+      thought("t", from({}, { me: { signature: "s" } })),
+      text("a"),
+      call("1", from({})),
+      call("2", from({}))
+    ),
+    results(result("1")),
+    results(result("2")),
+    user("y")
+  ])
+  for (const dialect of [lenient, { ...Dialect.defaults, namespaces: ["me"] }]) {
+    assert.strictEqual(Portable.adapt(prompt, { ref, dialect }), prompt)
+  }
+})
+
+it("a target of which nothing is known gets what all take", () => {
+  const prompt = Prompt.make([user("x"), system("s"), assistant(call("a|b", { other: { id: "i" } }))])
+  const adapted = Portable.adapt(prompt, { ref })
+  assert.deepStrictEqual(
+    shown(adapted).map((line) => line.replace(/call_ab_\w+/, "ID")),
+    [
+      "user: x",
+      "user: <system>\ns\n</system>",
+      "assistant: look#ID",
+      "tool: #ID!There is no result: the tool was not run to its end."
+    ]
+  )
+  assert.notInclude(JSON.stringify(adapted), '"other"')
+})

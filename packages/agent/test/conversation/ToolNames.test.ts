@@ -1,0 +1,213 @@
+/** What tools are called where their names are refused, and how they come back. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Schema, Stream } from "effect"
+import type { Response } from "effect/ai"
+import { Chat, LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
+import { Dialect, Direct, Failover, ForeignModel, ToolNames } from "@outlast/agent"
+import { answer, finish, played, policy, say, serverError, text } from "../support.ts"
+
+const tool = (name: string) => Tool.make(name, { parameters: Schema.Struct({ city: Schema.String }) })
+const named = (...names: ReadonlyArray<string>) => names.map(tool)
+const { defaults } = Dialect
+
+describe("names", () => {
+  it("nothing is renamed where all is taken", () => {
+    assert.isUndefined(ToolNames.of(named("a", "b-2"), defaults))
+    assert.isUndefined(ToolNames.of([], defaults))
+  })
+
+  it("each stays another's, in whatever order the tools are", () => {
+    const all = ["weather.get", "weather:get", "wéather.get", "天気", "予報", "x".repeat(65), "x".repeat(66), "plain"]
+    const forth = ToolNames.of(named(...all), defaults)
+    const back = ToolNames.of(named(...all.toReversed()), defaults)
+    assert.deepStrictEqual(new Map([...(back?.there ?? [])].toSorted()), new Map([...(forth?.there ?? [])].toSorted()))
+    const theirs = [...(forth?.there.values() ?? [])]
+    assert.strictEqual(new Set(theirs).size, all.length - 1)
+    for (const name of theirs) assert.match(name, defaults.toolName)
+    assert.isFalse(forth?.there.has("plain"))
+  })
+
+  it("a name that is taken is not taken again", () => {
+    const first = ToolNames.of(named("weather.get"), defaults)?.there.get("weather.get") ?? ""
+    const second = ToolNames.of(named("weather.get", first), defaults)?.there.get("weather.get")
+    assert.isDefined(second)
+    assert.notStrictEqual(second, first)
+  })
+
+  it("tools that run at a provider keep theirs", () => {
+    const search = Tool.providerDefined({ id: "vendor.search", customName: "Search", providerName: "web.search" })
+    assert.isUndefined(ToolNames.of([search()], { ...defaults, toolName: /^never$/ }))
+  })
+})
+
+const Kit = Toolkit.make(
+  Tool.make("weather.get", { parameters: Schema.Struct({ city: Schema.String }), success: Schema.String }),
+  Tool.make("plain", { success: Schema.String })
+)
+const Handlers = Kit.toLayer({
+  "weather.get": ({ city }) => Effect.succeed(`sunny in ${city}`),
+  plain: () => Effect.succeed("plain")
+})
+
+/** What the target calls it that does not take dots. */
+const theirs = ToolNames.of(Object.values(Kit.tools), defaults)?.there.get("weather.get") ?? ""
+const dotted: Dialect.Dialect = { ...defaults, toolName: /^[a-z.]+$/ }
+
+const callOf = (name: string) =>
+  ({ type: "tool-call", id: "call-1", name, params: { city: "Rome" } }) satisfies Response.ToolCallPartEncoded
+const streamOf = (name: string) =>
+  say(
+    { type: "tool-params-start", id: "call-1", name },
+    { type: "tool-params-delta", id: "call-1", delta: `{"city":"Rome"}` },
+    { type: "tool-params-end", id: "call-1" },
+    callOf(name),
+    finish("tool-calls")
+  )
+
+/** The names of the tools that a target was offered, and those in its conversation. */
+const seenBy = ({ requests }: ReturnType<typeof played>, n = 0) => {
+  const { tools = [], prompt = Prompt.empty } = requests[n]?.request ?? {}
+  const parts = prompt.content.flatMap(({ content }): ReadonlyArray<Prompt.Part> =>
+    typeof content === "string" ? [] : content
+  )
+  return {
+    offered: tools.map(({ name }) => name),
+    said: parts.flatMap((part) => (part.type === "tool-call" || part.type === "tool-result" ? [part.name] : []))
+  }
+}
+
+describe("a target that refuses the name of a tool", () => {
+  const target = () =>
+    played({
+      answers: [Effect.succeed([callOf(theirs), finish("tool-calls")]), answer("Sunny.")],
+      streams: [streamOf(theirs), say(...text.block("Sunny."), finish())]
+    })
+
+  it.effect("is offered another, and its call is the program's", () =>
+    Effect.gen(function* () {
+      for (const layer of [Failover.layer([target()], { policy }), Direct.layer(target())]) {
+        const { toolCalls, toolResults } = yield* LanguageModel.generateText({ prompt: "Rome?", toolkit: Kit }).pipe(
+          Effect.provide(Layer.merge(layer, Handlers))
+        )
+        assert.deepStrictEqual(
+          toolCalls.map(({ name }) => name),
+          ["weather.get"]
+        )
+        assert.deepStrictEqual(
+          toolResults.map(({ name, result }) => [name, result]),
+          [["weather.get", "sunny in Rome"]]
+        )
+      }
+    })
+  )
+
+  it.effect("in a stream every part has the program's name", () =>
+    Effect.gen(function* () {
+      for (const layer of [Failover.layer([target()], { policy }), Direct.layer(target())]) {
+        const parts = yield* Stream.runCollect(LanguageModel.streamText({ prompt: "Rome?", toolkit: Kit })).pipe(
+          Effect.provide(Layer.merge(layer, Handlers))
+        )
+        assert.deepStrictEqual(
+          [...parts].flatMap((part) => ("name" in part ? [[part.type, part.name]] : [])),
+          [
+            ["tool-params-start", "weather.get"],
+            ["tool-call", "weather.get"],
+            ["tool-result", "weather.get"]
+          ]
+        )
+      }
+    })
+  )
+
+  it.effect("reads in its conversation what it was offered, and so does the next target", () =>
+    Effect.gen(function* () {
+      const first = target()
+      const chat = yield* Chat.empty
+      yield* Effect.andThen(
+        chat.generateText({ prompt: "Rome?", toolkit: Kit }),
+        chat.generateText({ prompt: "And?", toolkit: Kit })
+      ).pipe(Effect.provide(Layer.merge(Failover.layer([first], { policy }), Handlers)))
+      assert.deepStrictEqual(seenBy(first, 1), { offered: [theirs, "plain"], said: [theirs, theirs] })
+      // The program's own name travels with the conversation.
+      const second = played({ answers: [answer("Yes.")], info: { dialect: dotted } })
+      yield* chat
+        .generateText({ prompt: "Sure?", toolkit: Kit })
+        .pipe(Effect.provide(Layer.merge(Failover.layer([second], { policy }), Handlers)))
+      assert.deepStrictEqual(seenBy(second), {
+        offered: ["weather.get", "plain"],
+        said: ["weather.get", "weather.get"]
+      })
+    })
+  )
+
+  it.effect("each attempt has the names of its target", () =>
+    Effect.gen(function* () {
+      const taking = played({ answers: [Effect.fail(serverError)], info: { dialect: dotted } })
+      const refusing = played({ model: "n", answers: [Effect.succeed([callOf(theirs), finish("tool-calls")])] })
+      const { toolCalls } = yield* LanguageModel.generateText({ prompt: "Rome?", toolkit: Kit }).pipe(
+        Effect.provide(
+          Layer.merge(
+            Failover.layer([taking, refusing], { policy: { ...policy, rows: { ...policy.rows, ServerError: { ...policy.rows.ServerError, then: "move" } } } }),
+            Handlers
+          )
+        )
+      )
+      assert.deepStrictEqual(
+        toolCalls.map(({ name }) => name),
+        ["weather.get"]
+      )
+      assert.deepStrictEqual(seenBy(taking).offered, ["weather.get", "plain"])
+      assert.deepStrictEqual(seenBy(refusing).offered, [theirs, "plain"])
+    })
+  )
+
+  it.effect("is told to use the tool under its name", () =>
+    Effect.gen(function* () {
+      const asked = played({ answers: [answer("No.")] })
+      const ask = (toolChoice: LanguageModel.ToolChoice<"weather.get" | "plain">) =>
+        LanguageModel.generateText({ prompt: "Rome?", toolkit: Kit, toolChoice })
+      yield* ask({ tool: "weather.get" }).pipe(
+        Effect.andThen(ask({ mode: "required", oneOf: ["weather.get"] })),
+        Effect.andThen(ask("required")),
+        Effect.provide(Layer.merge(Failover.layer([asked], { policy }), Handlers))
+      )
+      assert.deepStrictEqual(
+        asked.requests.map(({ request }) => request.toolChoice),
+        [{ tool: theirs }, { mode: "required", oneOf: [theirs] }, "required"]
+      )
+    })
+  )
+
+  it.effect("and is a layer of somebody else's", () =>
+    Effect.gen(function* () {
+      const inner = yield* LanguageModel.make({
+        generateText: ({ tools }) =>
+          Effect.succeed([callOf(tools[0]?.name ?? ""), finish("tool-calls")] satisfies Array<Response.PartEncoded>),
+        streamText: () => Stream.empty
+      })
+      const foreign = ForeignModel.target({
+        provider: "vendor",
+        model: "m",
+        layer: Layer.succeed(LanguageModel.LanguageModel, inner),
+        info: { dialect: defaults }
+      })
+      const { toolResults } = yield* LanguageModel.generateText({ prompt: "Rome?", toolkit: Kit }).pipe(
+        Effect.provide(Layer.merge(Failover.layer([foreign], { policy }), Handlers))
+      )
+      assert.deepStrictEqual(
+        toolResults.map(({ result }) => result),
+        ["sunny in Rome"]
+      )
+    })
+  )
+
+  it.effect("sends the same tools, where nothing is to be renamed", () =>
+    Effect.gen(function* () {
+      const asked = played({ answers: [answer("Yes.")], info: { dialect: dotted } })
+      yield* LanguageModel.generateText({ prompt: "Rome?", toolkit: Kit }).pipe(
+        Effect.provide(Layer.merge(Failover.layer([asked], { policy }), Handlers))
+      )
+      assert.strictEqual(asked.requests[0]?.request.tools[0], Kit.tools["weather.get"])
+    })
+  )
+})

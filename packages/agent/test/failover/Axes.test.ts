@@ -1,0 +1,189 @@
+/** What each axis of a policy changes: a call with it, and the same call without. */
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import { LanguageModel } from "effect/ai"
+import { Failover, FailoverReason } from "@outlast/agent"
+import type { RecoveryPolicy } from "@outlast/agent"
+import type { Chain } from "../support.ts"
+import {
+  answer,
+  failure,
+  failureOf,
+  inTime,
+  key,
+  limited,
+  played,
+  policy,
+  serverError,
+  timed,
+  timesOf
+} from "../support.ts"
+
+const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
+
+type Changes = Partial<RecoveryPolicy.RecoveryPolicy>
+const over = (chain: Chain, changes: Changes) =>
+  Effect.provide(Failover.layer(chain, { policy: { ...policy, circuits: false, ...changes } }))
+
+const withRow = (name: RecoveryPolicy.DefaultClass, changes: Partial<RecoveryPolicy.Row>): Changes => ({
+  rows: { ...policy.rows, [name]: { ...policy.rows[name], ...changes } }
+})
+
+const fails = Effect.fail(serverError)
+const overloaded = Effect.fail(failure(new FailoverReason.Overloaded()))
+const hour = { patience: Duration.hours(1) }
+
+describe("when to switch, and where to", () => {
+  it.effect("switchAfter leaves a target after so many failures of one class in a row, patience or not", () =>
+    Effect.gen(function* () {
+      for (const [switchAfter, asked] of [
+        [undefined, 3],
+        [1, 1],
+        [2, 2]
+      ] as const) {
+        const first = played({ answers: [overloaded] })
+        const second = played({ model: "m2", answers: [answer("hello")] })
+        yield* inTime(ask.pipe(over([first, second], { ...hour, ...withRow("Overloaded", { switchAfter }) })))
+        assert.deepStrictEqual([first.requests.length, second.requests.length], [asked, 1])
+      }
+    })
+  )
+
+  it.effect("switchAfter keeps a call where it is if there is nowhere to go", () =>
+    Effect.gen(function* () {
+      const alone = played({ answers: [overloaded, overloaded, answer("hello")] })
+      yield* inTime(ask.pipe(over([alone], withRow("Overloaded", { switchAfter: 1 }))))
+      assert.strictEqual(alone.requests.length, 3)
+    })
+  )
+
+  it.effect("to says which targets a class goes to: any, another model, or these", () =>
+    Effect.gen(function* () {
+      for (const [to, answering] of [
+        ["next", "m#B"],
+        ["other-model", "m2"],
+        [["m3"], "m3"]
+      ] as const) {
+        const first = played({ keys: [key("A")], answers: [overloaded] })
+        const same = played({ keys: [key("B")], answers: [answer("m#B")] })
+        const second = played({ model: "m2", answers: [answer("m2")] })
+        const third = played({ model: "m3", answers: [answer("m3")] })
+        const chain: Chain = [first, same, second, third]
+        const { text } = yield* inTime(
+          ask.pipe(over(chain, withRow("Overloaded", { to, switchAfter: 1, cooldown: undefined })))
+        )
+        assert.strictEqual(text, answering)
+      }
+    })
+  )
+
+  it.effect("a class that may go to some models only gives its own failure when these cannot answer", () =>
+    Effect.gen(function* () {
+      const first = played({ answers: [overloaded] })
+      const second = played({ model: "m2", answers: [answer("no")] })
+      const failed = yield* inTime(
+        failureOf(ask).pipe(over([first, second], withRow("Overloaded", { to: ["m9"] })))
+      )
+      assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "Overloaded")
+      assert.strictEqual(second.requests.length, 0)
+    })
+  )
+
+  it.effect("a class that may go to some models only goes nowhere else when these are not let through", () =>
+    Effect.gen(function* () {
+      const first = played({
+        answers: [Effect.fail(failure(new FailoverReason.Billing()))],
+        keys: [key("A")]
+      })
+      const second = played({ model: "m2", answers: [answer("no")] })
+      const third = played({ model: "m3", answers: [answer("no")] })
+      const options = {
+        policy: { ...policy, circuits: false as const, ...withRow("Billing", { to: ["m3"] }) },
+        isHealthy: ({ model }: { readonly model: string }) => Effect.succeed(model !== "m3")
+      }
+      yield* inTime(Effect.exit(ask.pipe(Effect.provide(Failover.layer([first, second, third], options)))))
+      assert.deepStrictEqual([second.requests.length, third.requests.length], [0, 0])
+    })
+  )
+})
+
+describe("what uses attempts up", () => {
+  it.effect("pool: failures of other classes count, or only their own", () =>
+    Effect.gen(function* () {
+      for (const [pool, asked] of [
+        ["shared", 3],
+        ["own", 5]
+      ] as const) {
+        const mixed = played({ answers: [fails, overloaded, fails, overloaded, fails, overloaded] })
+        const rows = {
+          ...policy.rows,
+          ServerError: { ...policy.rows.ServerError, pool },
+          Overloaded: { ...policy.rows.Overloaded, pool }
+        }
+        yield* inTime(Effect.exit(ask.pipe(over([mixed], { rows, retryBudget: false, whenAllOut: "fail" }))))
+        assert.strictEqual(mixed.requests.length, asked)
+      }
+    })
+  )
+
+  it.effect("counters: each call anew, or a target until it succeeds", () =>
+    Effect.gen(function* () {
+      const times = (counters: "call" | "target") =>
+        Effect.gen(function* () {
+          const target = played({
+            answers: [fails, fails, fails, fails, answer("hello"), fails, answer("hello")]
+          })
+          const exits = yield* inTime(
+            Effect.forEach([1, 2, 3, 4], () => Effect.exit(timed(ask))).pipe(
+              over([target], { counters, ...withRow("ServerError", { attempts: 3, worthWaiting: false }) })
+            )
+          )
+          return exits.map((exit) => (exit._tag === "Success" ? exit.value.took : undefined))
+        })
+      // Three failures, and the next call begins where this one began.
+      assert.deepStrictEqual(yield* times("call"), [undefined, 1_000, 1_000, 0])
+      // The fourth failure in a row ends the second call at once; a success makes it all good.
+      assert.deepStrictEqual(yield* times("target"), [undefined, undefined, 0, 1_000])
+    })
+  )
+})
+
+describe("when all are out", () => {
+  /** A call that finds both targets out, for 30 s and for 20 s. */
+  const finding = <A, E>(call: Effect.Effect<A, E, LanguageModel.LanguageModel>, changes: Changes) =>
+    Effect.gen(function* () {
+      const first = played({ answers: [Effect.fail(limited(30)), answer("hello")] })
+      const second = played({ model: "m2", answers: [Effect.fail(limited(20)), answer("hello")] })
+      const once = withRow("RateLimit", { attempts: 1 })
+      const result = yield* inTime(
+        Effect.andThen(Effect.exit(ask), timed(call)).pipe(over([first, second], { ...once, ...changes }))
+      )
+      return { ...result, asked: [timesOf(first), timesOf(second)] }
+    })
+
+  it.effect("wait: for the soonest (BerriAI/litellm#3646)", () =>
+    Effect.gen(function* () {
+      const { took, asked } = yield* finding(ask, { whenAllOut: "wait" })
+      assert.deepStrictEqual([took, asked], [20_000, [[0], [0, 20_000]]])
+    })
+  )
+
+  it.effect("probe: asks the one that is back soonest at once", () =>
+    Effect.gen(function* () {
+      const { took, asked } = yield* finding(ask, { whenAllOut: "probe" })
+      assert.deepStrictEqual([took, asked], [0, [[0], [0, 0]]])
+    })
+  )
+
+  it.effect("fail: at once, with the time at which it may work again", () =>
+    Effect.gen(function* () {
+      const { value, took } = yield* finding(failureOf(ask), { whenAllOut: "fail" })
+      assert.strictEqual(took, 0)
+      assert.isTrue(value._tag === "AllTargetsOut" && value.soonest !== undefined)
+      assert.strictEqual(
+        value._tag === "AllTargetsOut" && value.soonest && Duration.toMillis(value.soonest),
+        20_000
+      )
+    })
+  )
+})

@@ -1,0 +1,74 @@
+import { NodeServices } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import * as ChainStore from "@outlast/agent/failover/ChainStore"
+import * as KeyValueChainStore from "@outlast/agent/failover/KeyValueChainStore"
+import { InvalidOption } from "@outlast/resilience"
+import { Context, Effect, FileSystem, Layer } from "effect"
+import { KeyValueStore } from "effect/persistence"
+import { contract } from "./ChainStoreContract.ts"
+import * as SqliteNode from "./SqliteNode.ts"
+
+const directory = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped()).pipe(
+  Effect.provide(NodeServices.layer)
+)
+
+contract(
+  "ChainStore.memory",
+  Effect.sync(() => {
+    const store = ChainStore.memory()
+    return [store, store]
+  })
+)
+
+contract(
+  "KeyValueChainStore in memory",
+  Effect.map(Layer.build(KeyValueStore.layerMemory), (context) => {
+    const shared = Layer.succeed(
+      KeyValueStore.KeyValueStore,
+      Context.get(context, KeyValueStore.KeyValueStore)
+    )
+    const make = () => KeyValueChainStore.make({ keyValueStore: shared })
+    return [make(), make()]
+  })
+)
+
+contract(
+  "KeyValueChainStore in files",
+  Effect.map(directory, (path) => {
+    const files = KeyValueStore.layerFileSystem(path).pipe(Layer.provide(NodeServices.layer))
+    const make = () => KeyValueChainStore.make({ keyValueStore: files })
+    return [make(), make()]
+  })
+)
+
+contract(
+  "KeyValueChainStore in a SQLite file",
+  Effect.map(directory, (path) => {
+    // A connection of its own each time that it is built.
+    const database = KeyValueStore.layerSql().pipe(Layer.provide(SqliteNode.layer(`${path}/state.db`)))
+    const make = () => KeyValueChainStore.make({ keyValueStore: database })
+    return [make(), make()]
+  })
+)
+
+describe("KeyValueChainStore", () => {
+  it.effect("leaves the rest of the store alone, and other prefixes", () =>
+    Effect.gen(function* () {
+      const context = yield* Layer.build(KeyValueStore.layerMemory)
+      const values = Context.get(context, KeyValueStore.KeyValueStore)
+      const shared = Layer.succeed(KeyValueStore.KeyValueStore, values)
+      yield* values.set("theirs", "1")
+      const one = yield* KeyValueChainStore.make({ keyValueStore: shared }).open
+      const two = yield* KeyValueChainStore.make({ keyValueStore: shared, prefix: "other:" }).open
+      yield* one.swap("id", undefined, "1")
+      assert.strictEqual((yield* one.load).size, 1)
+      assert.strictEqual((yield* two.load).size, 0)
+      assert.deepStrictEqual(yield* values.keys, ["theirs", "outlast:chain:id"])
+    })
+  )
+
+  it("refuses an empty prefix", () => {
+    const keyValueStore = KeyValueStore.layerMemory
+    assert.throws(() => KeyValueChainStore.make({ keyValueStore, prefix: "" }), InvalidOption)
+  })
+})

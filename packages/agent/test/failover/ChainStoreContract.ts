@@ -1,0 +1,108 @@
+/** What every `ChainStore` has to do: by itself, and under the chains of two processes. */
+import { assert, describe, it } from "@effect/vitest"
+import type { ChainStore } from "@outlast/agent/failover/ChainStore"
+import { Effect } from "effect"
+import type { Scope } from "effect"
+import { a, b, pass, quiet, start, watched } from "./chainProcess.ts"
+
+/** Stores of the same data, as two processes have them. */
+type Two = readonly [ChainStore, ChainStore]
+
+export const contract = (name: string, make: Effect.Effect<Two, unknown, Scope.Scope>): void => {
+  describe(name, () => {
+    it.effect("sets a value if it is still the expected one", () =>
+      Effect.gen(function* () {
+        const [store, other] = yield* make
+        const one = yield* store.open
+        const two = yield* other.open
+        assert.isFalse(yield* one.swap("id", "x", "1"), "there is none")
+        assert.isTrue(yield* one.swap("id", undefined, "1"))
+        assert.isFalse(yield* two.swap("id", undefined, "2"), "there is one")
+        assert.isTrue(yield* two.swap("id", "1", "2"))
+        assert.deepStrictEqual(yield* one.load, new Map([["id", "2"]]))
+        assert.isFalse(yield* one.swap("id", "1", undefined))
+        assert.isTrue(yield* one.swap("id", "2", undefined))
+        assert.deepStrictEqual(yield* two.load, new Map())
+      })
+    )
+
+    it.effect("holds any texts, and no more than was put there", () =>
+      Effect.gen(function* () {
+        const [store] = yield* make
+        const { load, swap } = yield* store.open
+        const ids = ["key+model_a.b_C-1f", "Key+model_a.b_C-1f", "x".repeat(80)]
+        const text = (id: string) => `{"${id}":"Ключ\\n\n%_\u0001"}`
+        for (const id of ids) assert.isTrue(yield* swap(id, undefined, text(id)))
+        assert.deepStrictEqual(
+          [...(yield* load)].sort(),
+          ids.map((id): readonly [string, string] => [id, text(id)]).sort()
+        )
+      })
+    )
+
+    it.effect("lets one of many writers win, and loses none that write different ids", () =>
+      Effect.gen(function* () {
+        const [store] = yield* make
+        const one = yield* store.open
+        const two = yield* store.open
+        const writers = Array.from({ length: 20 }, (_, n) => ({ n, by: n % 2 === 0 ? one : two }))
+        const won = yield* Effect.forEach(writers, ({ n, by }) => by.swap("id", undefined, String(n)), {
+          concurrency: "unbounded"
+        })
+        assert.strictEqual(won.filter(Boolean).length, 1)
+        assert.strictEqual((yield* one.load).get("id"), String(won.indexOf(true)))
+        yield* Effect.forEach(writers, ({ n, by }) => by.swap(`id-${n}`, undefined, "1"), {
+          concurrency: "unbounded"
+        })
+        assert.strictEqual((yield* two.load).size, 21)
+      })
+    )
+
+    it.effect("within a second one process knows what another opened, cleared and reset", () =>
+      Effect.gen(function* () {
+        const [first, second] = yield* make
+        const store = watched(first)
+        const other = watched(second)
+        const second_ = (millis: number) => Effect.andThen(pass(store, millis), quiet(other))
+        const one = yield* start(store)
+        const two = yield* start(other)
+        one.fail(a, 60_000)
+        two.fail(b, Infinity)
+        yield* second_(1_000)
+        assert.strictEqual(two.left(a), 59_000)
+        assert.strictEqual(one.left(b), Infinity)
+
+        yield* second_(4_000)
+        two.succeed(a, 100)
+        yield* second_(1_000)
+        assert.isUndefined(one.left(a))
+
+        one.resetAll()
+        yield* second_(1_000)
+        assert.isUndefined(two.left(b))
+        assert.strictEqual(one.tags(), "CooldownLearned CooldownLifted")
+        assert.strictEqual(two.tags(), "CooldownLearned CooldownLifted")
+      })
+    )
+
+    it.effect("a process that starts again finds its cooldowns with their streaks", () =>
+      Effect.gen(function* () {
+        const [first, second] = yield* make
+        const store = watched(first)
+        const before = yield* start(store)
+        before.fail(a, 1_000)
+        yield* pass(store, 2_000)
+        before.fail(a, 60_000)
+        before.fail(b, Infinity)
+        // Not even a round: what is not written yet is written now.
+        yield* before.stop
+        yield* pass(store, 10_000)
+        const after = yield* start(watched(second))
+        assert.strictEqual(after.left(a), 50_000)
+        assert.strictEqual(after.left(b), Infinity)
+        const streaks = [...after.cooldowns.current.values()].map(({ streak }) => streak)
+        assert.deepStrictEqual(streaks.sort(), [1, 2])
+      })
+    )
+  })
+}

@@ -1,0 +1,216 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fc from "fast-check"
+import * as Cooldown from "@outlast/agent/failover/Cooldown"
+import { targetOf as target, failureOf } from "./chainSupport.ts"
+
+const a1 = target("one", "a")
+const a2 = target("one", "b")
+const b1 = target("two", "a")
+const targets = [a1, a2, b1]
+const failure = failureOf("RateLimit")
+const never = () => 0
+const always = () => Infinity
+
+const opened = (
+  until: number,
+  options: Partial<Cooldown.Cooldown> = {},
+  before: Cooldown.Cooldowns = Cooldown.empty,
+  now = 0
+) => Cooldown.open(before, { scope: "key+model", target: a1, until, failure, ...options }, now)
+
+// -----------------------------------------------------------------------------
+// A model: every scope by itself, written from the documentation
+// -----------------------------------------------------------------------------
+
+type Command =
+  | { readonly do: "open"; readonly scope: (typeof Cooldown.scopes)[number]; readonly length: number }
+  | { readonly do: "succeed" | "begin" | "end" | "fail"; readonly took: number }
+  | { readonly do: "reset" }
+
+const command = fc.record({
+  at: fc.nat(2),
+  after: fc.oneof(
+    { weight: 19, arbitrary: fc.nat(20) },
+    { weight: 1, arbitrary: fc.constant(Cooldown.quiet) }
+  ),
+  named: fc.constantFrom(true, false, false, false),
+  what: fc.oneof(
+    fc.record({
+      do: fc.constant("open" as const),
+      scope: fc.constantFrom(...Cooldown.scopes),
+      length: fc.oneof({ weight: 9, arbitrary: fc.nat(60) }, { weight: 1, arbitrary: fc.constant(Infinity) })
+    }),
+    fc.record({ do: fc.constantFrom("succeed", "begin", "end", "fail"), took: fc.nat(30) }),
+    fc.record({ do: fc.constant("reset" as const) })
+  ) satisfies fc.Arbitrary<Command>
+})
+
+interface Known {
+  until: number
+  since: number
+  streak: number
+  named: boolean
+  probe: string
+}
+
+describe("cooldowns, against a model", () => {
+  it("any commands on three targets that share keys and models", () => {
+    let probes = 0
+    fc.assert(
+      fc.property(fc.array(command, { maxLength: 40 }), (commands) => {
+        let now = 0
+        let cooldowns = Cooldown.empty
+        const model = new Map<string, Known>()
+        // Of a target: its scopes are shared by whoever has the same key, model or endpoint.
+        const keyOf = (scope: string, { provider, model, endpoint, key }: typeof a1) =>
+          [
+            scope,
+            provider,
+            ...(scope === "endpoint" ? [endpoint] : []),
+            ...(scope === "model" || scope === "key+model" ? [model, endpoint] : []),
+            ...(scope === "key" || scope === "key+model" ? [key] : [])
+          ].join("|")
+        const known = (at: typeof a1) =>
+          Cooldown.scopes.flatMap((scope) => {
+            const entry = model.get(keyOf(scope, at))
+            return entry === undefined ? [] : [{ name: keyOf(scope, at), entry }]
+          })
+        for (const { at, after, named, what } of commands) {
+          now += after
+          const here = targets[at] ?? a1
+          switch (what.do) {
+            case "open": {
+              const { scope, length } = what
+              const name = keyOf(scope, here)
+              const last = model.get(name)
+              if ((last?.until ?? now) <= now) {
+                const forgotten = last === undefined || last.until + Cooldown.quiet <= now
+                const streak = forgotten ? 1 : last.streak + 1
+                model.set(name, { since: now, until: now + length, streak, named, probe: "none" })
+              }
+              const until = now + length
+              cooldowns = Cooldown.open(cooldowns, { scope, target: here, until, failure, named }, now)
+              break
+            }
+            case "succeed":
+              for (const { name, entry } of known(here))
+                if (entry.since <= now - what.took) model.delete(name)
+              cooldowns = Cooldown.clear(cooldowns, here, now - what.took)
+              break
+            case "begin":
+              for (const { entry } of known(here)) if (entry.until > now) entry.probe = "running"
+              cooldowns = Cooldown.beginProbe(cooldowns, here, now)
+              break
+            case "end":
+            case "fail": {
+              const probe = what.do === "end" ? "none" : "done"
+              for (const { entry } of known(here))
+                if (entry.probe === "running" && entry.since <= now - what.took) entry.probe = probe
+              const of = what.do === "end" ? Cooldown.endProbe : Cooldown.failProbe
+              cooldowns = of(cooldowns, here, now - what.took)
+              break
+            }
+            case "reset":
+              for (const name of model.keys())
+                if (name.split("|")[1] === here.provider && name.split("|")[0] === "key") model.delete(name)
+              cooldowns = Cooldown.reset(
+                cooldowns,
+                (entry) => entry.scope === "key" && entry.target.provider === here.provider
+              )
+          }
+          for (const target of targets) {
+            const open = known(target).filter(({ entry }) => entry.until > now)
+            const until = Math.max(...open.map(({ entry }) => entry.until))
+            const mayProbe =
+              open.length > 0 &&
+              open.every(
+                ({ entry }) =>
+                  !entry.named &&
+                  entry.until < Infinity &&
+                  entry.probe === "none" &&
+                  entry.until - now <= (entry.until - entry.since) / 2
+              )
+            if (mayProbe) probes++
+            assert.strictEqual(Cooldown.outOf(cooldowns, target, now)?.until, open[0] && until)
+            assert.strictEqual(
+              Cooldown.stateOf(cooldowns, target, now)._tag,
+              open.length === 0 ? "ready" : until === Infinity ? "dead" : "cooling"
+            )
+            assert.strictEqual(
+              Cooldown.mayProbe(cooldowns, target, now, (length) => length / 2),
+              mayProbe
+            )
+            for (const scope of Cooldown.scopes) {
+              const entry = model.get(keyOf(scope, target))
+              const streak = entry === undefined || entry.until + Cooldown.quiet <= now ? 0 : entry.streak
+              assert.strictEqual(Cooldown.streakOf(cooldowns, scope, target, now), streak)
+            }
+          }
+        }
+      }),
+      { numRuns: 500 }
+    )
+    assert.isAbove(probes, 100)
+  })
+})
+
+describe("a target", () => {
+  it("is ready, cooling until a time with a reason, or dead", () => {
+    assert.deepStrictEqual(Cooldown.stateOf(Cooldown.empty, a1, 0), { _tag: "ready" })
+    const cooling = opened(10)
+    assert.deepStrictEqual(Cooldown.stateOf(cooling, a1, 9), {
+      _tag: "cooling",
+      until: 10,
+      reason: "RateLimit"
+    })
+    assert.deepStrictEqual(Cooldown.stateOf(cooling, a1, 10), { _tag: "ready" })
+    const revoked = { scope: "key", failure: failureOf("Auth") } as const
+    const dead = opened(Infinity, revoked, cooling, 1)
+    assert.deepStrictEqual(Cooldown.stateOf(dead, a1, 1e15), { _tag: "dead", reason: "Auth" })
+  })
+})
+
+describe("a probe", () => {
+  it("is let through within the margin of every cooldown that covers the target", () => {
+    const margin = (length: number) => Math.min(30_000, length / 4)
+    const both = opened(200_000, { scope: "model" }, opened(60_000))
+    assert.isFalse(Cooldown.mayProbe(opened(60_000), a1, 44_999, margin))
+    assert.isTrue(Cooldown.mayProbe(opened(60_000), a1, 45_000, margin))
+    assert.isFalse(Cooldown.mayProbe(both, a1, 45_000, margin))
+    assert.isTrue(Cooldown.mayProbe(both, a1, 170_000, margin))
+    assert.isFalse(Cooldown.mayProbe(opened(60_000), a1, 60_000, always), "it is not out any more")
+  })
+
+  it("is never made inside a time that the server named (teamclaude/claudebar#8), nor of a dead key", () => {
+    assert.isFalse(Cooldown.mayProbe(opened(10, { named: true }), a1, 9, always))
+    assert.isFalse(Cooldown.mayProbe(opened(Infinity), a1, 9, always))
+    assert.isFalse(Cooldown.mayProbe(opened(10), a1, 9, never))
+  })
+
+  it("is one at a time, also for another target of the same scope", () => {
+    const probed = Cooldown.beginProbe(opened(10, { scope: "key" }), a1, 9)
+    assert.isFalse(Cooldown.mayProbe(probed, a1, 9, always))
+    assert.isFalse(Cooldown.mayProbe(probed, b1, 9, always))
+    assert.isTrue(Cooldown.mayProbe(Cooldown.endProbe(probed, a1), b1, 9, always))
+  })
+
+  it("that failed is not followed by another, and lengthens nothing (openclaw#23516)", () => {
+    const failed = Cooldown.failProbe(Cooldown.beginProbe(opened(10), a1, 9), a1)
+    assert.isFalse(Cooldown.mayProbe(failed, a1, 9, always))
+    assert.strictEqual(Cooldown.outOf(opened(99, {}, failed, 9), a1, 9)?.until, 10)
+    const next = opened(20, {}, failed, 10)
+    assert.isTrue(Cooldown.mayProbe(next, a1, 19, always), "the next cooldown has its own")
+  })
+
+  it("that ends late says nothing of a cooldown that opened since", () => {
+    const first = Cooldown.beginProbe(opened(10), a1, 9)
+    const second = Cooldown.beginProbe(opened(20, {}, first, 10), a1, 19)
+    assert.strictEqual(Cooldown.failProbe(second, a1, 9), second)
+    assert.strictEqual(Cooldown.endProbe(second, a1, 9), second)
+  })
+
+  it("of one target leaves the cooldowns of others alone", () => {
+    const probed = Cooldown.beginProbe(opened(10, { target: a2 }, opened(10)), a1, 9)
+    assert.isTrue(Cooldown.mayProbe(probed, a2, 9, always))
+  })
+})

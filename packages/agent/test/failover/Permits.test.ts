@@ -1,0 +1,547 @@
+/** Circuits, retry budget, deadlines and probes around the calls of a chain. */
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Fiber, Stream } from "effect"
+import { LanguageModel } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { Failover, FailoverReason } from "@outlast/agent"
+import type { RecoveryPolicy } from "@outlast/agent"
+import { CircuitBreaker, Deadline, RetryBudget } from "@outlast/resilience"
+import type { Chain, Played } from "../support.ts"
+import {
+  answer,
+  failure,
+  failureOf,
+  finish,
+  inTime,
+  key,
+  limited,
+  played,
+  policy,
+  recording,
+  say,
+  serverError,
+  text,
+  timed,
+  timesOf
+} from "../support.ts"
+
+type Options = Failover.Options<RecoveryPolicy.DefaultClass>
+
+const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
+const read = Stream.runDrain(LanguageModel.streamText({ prompt: "What is the plan?" }))
+
+const over = (chain: Chain, changes: Partial<RecoveryPolicy.RecoveryPolicy> = {}, options: Options = {}) =>
+  Effect.provide(Failover.layer(chain, { policy: { ...policy, ...changes }, ...options }))
+
+const fails = Effect.fail(serverError)
+const overloaded = failure(new FailoverReason.Overloaded())
+const timesEach = (n: number, effect: typeof fails) => Array.from({ length: n }, () => effect)
+
+/** Each failure moves on at once, and cools nothing. */
+const brisk: Partial<RecoveryPolicy.RecoveryPolicy> = {
+  patience: Duration.zero,
+  retryBudget: false,
+  rows: {
+    ...policy.rows,
+    ServerError: { ...policy.rows.ServerError, cooldown: undefined, attempts: 1 },
+    Overloaded: { ...policy.rows.Overloaded, cooldown: undefined, attempts: 1 }
+  }
+}
+
+const counts = (...targets: ReadonlyArray<Played>) => targets.map(({ requests }) => requests.length)
+
+describe("the circuit of an endpoint", () => {
+  it.effect(
+    "opens after failures, and then calls go past it without a request (pydantic/pydantic-ai#3023)",
+    () =>
+      Effect.gen(function* () {
+        const first = { ...played({ answers: [fails] }), endpoint: "https://one" }
+        const second = played({ model: "m2", answers: [answer("hello")] })
+        yield* Effect.gen(function* () {
+          for (let n = 0; n < 8; n++) yield* ask
+        }).pipe(over([first, second], brisk))
+        assert.deepStrictEqual(counts(first, second), [5, 8])
+      })
+  )
+
+  it.effect("is the same for all models there, and another endpoint has another", () =>
+    Effect.gen(function* () {
+      const at = (endpoint: string, target: Played) => ({ ...target, endpoint })
+      const first = at("https://one", played({ answers: [fails] }))
+      const sibling = at("https://one", played({ model: "m2", answers: [answer("no")] }))
+      const other = at("https://two", played({ model: "m3", answers: [answer("hello")] }))
+      yield* Effect.gen(function* () {
+        // Failures in a row: the sibling's successes would close the row.
+        for (let n = 0; n < 6; n++) yield* ask
+      }).pipe(over([first, other, sibling], brisk))
+      assert.deepStrictEqual(counts(first, sibling, other), [5, 0, 6])
+    })
+  )
+
+  it.effect("lets one call through to see whether it is back, and two successes close it", () =>
+    Effect.gen(function* () {
+      const slowly = Effect.delay(answer("back"), "1 second")
+      const answers = [...timesEach(5, fails), slowly, slowly, answer("back")]
+      const first = { ...played({ answers }), endpoint: "https://one" }
+      const second = played({ model: "m2", answers: [answer("hello")] })
+      yield* inTime(
+        Effect.gen(function* () {
+          for (let n = 0; n < 5; n++) yield* ask
+          yield* Effect.sleep("1 minute")
+          // All at once: one is the probe, the others are answered elsewhere.
+          yield* Effect.all([ask, ask, ask, ask], { concurrency: "unbounded" })
+          assert.deepStrictEqual(counts(first, second), [6, 8])
+          yield* ask
+          yield* ask
+          assert.deepStrictEqual(counts(first, second), [8, 8])
+        }).pipe(over([first, second], brisk))
+      )
+    })
+  )
+
+  it.effect("does not count overloads: they are the model's", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      const first = { ...played({ answers: [Effect.fail(overloaded)] }), endpoint: "https://one" }
+      const second = played({ model: "m2", answers: [answer("hello")] })
+      yield* Effect.gen(function* () {
+        for (let n = 0; n < 6; n++) yield* ask
+      }).pipe(over([first, second], brisk, { breaker }))
+      assert.deepStrictEqual(counts(first, second), [5, 6])
+      const phases = (yield* breaker.list).map(({ circuit, phase }) => [circuit, phase])
+      assert.deepInclude(phases, ["m@https://one", "open"])
+      assert.deepInclude(phases, ["https://one", "closed"])
+    })
+  )
+
+  it.effect("does not count what is nobody's fault there", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      const first = played({
+        answers: [Effect.fail(failure(new FailoverReason.Billing()))],
+        keys: [key("A"), key("B"), key("C"), key("D"), key("E"), key("F")]
+      })
+      yield* Effect.exit(ask.pipe(over([first], {}, { breaker })))
+      assert.strictEqual(first.requests.length, 6)
+      assert.isTrue((yield* breaker.list).every(({ phase }) => phase === "closed"))
+    })
+  )
+
+  it.effect("is left as it was by a call that the model's circuit refuses", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      const target = { ...played({ answers: [fails] }), endpoint: "https://one" }
+      const rows = { ...policy.rows, ServerError: { ...policy.rows.ServerError, attempts: 5 } }
+      yield* inTime(
+        Effect.gen(function* () {
+          yield* breaker.trip("m@https://one")
+          yield* Effect.exit(ask)
+          yield* breaker.reset("m@https://one")
+          // Nobody else is under way there: five failures of one call are enough.
+          yield* Effect.exit(ask)
+        }).pipe(over([target], { rows, retryBudget: false, whenAllOut: "fail" }, { breaker }))
+      )
+      assert.strictEqual(target.requests.length, 5)
+      assert.strictEqual((yield* breaker.state("https://one")).openings, 1)
+    })
+  )
+
+  it.effect("can have the names of the user", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      yield* breaker.trip("region-eu")
+      const first = played({ answers: [answer("no")] })
+      const second = played({ model: "m2", answers: [answer("hello")] })
+      const circuitsOf: Options["circuitsOf"] = ({ model }) => ({
+        endpoint: model === "m" ? "region-eu" : "region-us",
+        model
+      })
+      yield* ask.pipe(over([first, second], {}, { breaker, circuitsOf }))
+      assert.deepStrictEqual(counts(first, second), [0, 1])
+    })
+  )
+
+  it.effect("that is open for the only target is waited for, within the deadline", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      const target = { ...played({ answers: [answer("hello")] }), endpoint: "https://one" }
+      yield* breaker.trip("https://one", "20 seconds")
+      const { took } = yield* inTime(timed(ask).pipe(over([target], {}, { breaker })))
+      assert.strictEqual(took, 20_000)
+      yield* breaker.trip("https://one", "10 minutes")
+      const late = yield* inTime(timed(failureOf(ask)).pipe(over([target], {}, { breaker })))
+      assert.deepStrictEqual([late.took, late.value._tag, target.requests.length], [0, "AllTargetsOut", 1])
+    })
+  )
+
+  it.effect("that is held by hand is not waited for", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      const target = { ...played({ answers: [answer("no")] }), endpoint: "https://one" }
+      yield* Effect.scoped(
+        Effect.andThen(
+          breaker.isolate("https://one"),
+          Effect.gen(function* () {
+            const { took, value } = yield* inTime(timed(failureOf(ask)).pipe(over([target], {}, { breaker })))
+            assert.deepStrictEqual([took, value._tag, target.requests.length], [0, "AllTargetsOut", 0])
+          })
+        )
+      )
+    })
+  )
+
+  it.effect("keeps a repeat from being sent that was to wait", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      const target = { ...played({ answers: [fails, answer("hello")] }), endpoint: "https://one" }
+      const fiber = yield* Effect.forkChild(timed(ask).pipe(over([target], {}, { breaker })))
+      yield* TestClock.adjust("500 millis")
+      yield* breaker.trip("https://one", "30 seconds")
+      yield* TestClock.adjust("1 hour")
+      yield* Fiber.join(fiber)
+      assert.deepStrictEqual(timesOf(target), [0, 30_500])
+    })
+  )
+
+  it.effect("sees each attempt, or how a target's series of attempts ended", () =>
+    Effect.gen(function* () {
+      const seen = (breaker: "inside" | "outside") =>
+        Effect.gen(function* () {
+          const circuits = yield* CircuitBreaker.make()
+          const first = { ...played({ answers: [fails] }), endpoint: "https://one" }
+          const second = played({ model: "m2", answers: [answer("hello")] })
+          yield* inTime(ask.pipe(over([first, second], { breaker }, { breaker: circuits })))
+          assert.strictEqual(first.requests.length, 3)
+          return (yield* circuits.state("https://one")).failures
+        })
+      assert.deepStrictEqual([yield* seen("inside"), yield* seen("outside")], [3, 1])
+    })
+  )
+
+  it.effect("with a series that another call ended counts that series, and the next target for itself", () =>
+    Effect.gen(function* () {
+      const circuits = yield* CircuitBreaker.make()
+      // The second call is told to stay away for ten seconds while the first waits for its repeat.
+      const first = { ...played({ answers: [fails, Effect.fail(limited(100))] }), endpoint: "https://one" }
+      const second = {
+        ...played({ model: "m2", answers: [fails, answer("hello")] }),
+        endpoint: "https://two"
+      }
+      const later = Effect.delay(Effect.exit(ask), 500)
+      yield* inTime(
+        Effect.all([Effect.exit(ask), later], { concurrency: "unbounded" }).pipe(
+          over([first, second], { breaker: "outside" }, { breaker: circuits })
+        )
+      )
+      assert.strictEqual(first.requests.length, 2)
+      assert.strictEqual((yield* circuits.state("https://one")).failures, 1)
+      assert.strictEqual((yield* circuits.state("https://two")).phase, "closed")
+    })
+  )
+})
+
+describe("a permit", () => {
+  /** Opens the circuit, lets its time pass, and says whether a probe is let through after `lost`. */
+  const afterLost = (
+    lost: (
+      chain: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel>
+    ) => Effect.Effect<unknown, unknown, LanguageModel.LanguageModel>,
+    hang: Effect.Effect<never>
+  ) =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      const target = {
+        ...played({ answers: [hang, answer("hello")], streams: [Stream.fromEffect(hang)] }),
+        endpoint: "https://one"
+      }
+      return yield* Effect.gen(function* () {
+        yield* breaker.trip("https://one", "1 second")
+        yield* TestClock.adjust("2 seconds")
+        const fiber = yield* Effect.forkChild(Effect.exit(lost(ask)))
+        yield* TestClock.adjust("10 millis")
+        yield* Fiber.interrupt(fiber)
+        assert.strictEqual((yield* breaker.state("https://one")).phase, "half-open")
+        return yield* breaker.available("https://one")
+      }).pipe(over([target], {}, { breaker }))
+    })
+
+  it.effect("of an attempt that is interrupted is given back, by text and by streams", () =>
+    Effect.gen(function* () {
+      assert.isTrue(yield* afterLost((text) => text, Effect.never))
+      assert.isTrue(yield* afterLost(() => read, Effect.never))
+    })
+  )
+
+  it.effect("of an attempt that dies is given back, by text and by streams", () =>
+    Effect.gen(function* () {
+      assert.isTrue(yield* afterLost((text) => text, Effect.die("bug")))
+      assert.isTrue(yield* afterLost(() => read, Effect.die("bug")))
+    })
+  )
+
+  it.effect("is not kept by a stream that nobody reads on", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      const endless = Stream.concat(say(...text.block("a")), Stream.never)
+      const target = { ...played({ streams: [endless] }), endpoint: "https://one" }
+      yield* Effect.gen(function* () {
+        yield* breaker.trip("https://one", "1 second")
+        yield* TestClock.adjust("2 seconds")
+        yield* LanguageModel.streamText({ prompt: "x" }).pipe(Stream.take(1), Stream.runDrain)
+        assert.isTrue(yield* breaker.available("https://one"))
+      }).pipe(over([target], {}, { breaker }))
+    })
+  )
+})
+
+describe("a health check", () => {
+  it.effect("is asked before each attempt, and what is not healthy is not asked", () =>
+    Effect.gen(function* () {
+      const asked: Array<string> = []
+      const isHealthy: Options["isHealthy"] = ({ model }) =>
+        Effect.sync(() => {
+          asked.push(model)
+          return model !== "m"
+        })
+      const first = played({ answers: [answer("no")] })
+      const second = played({ model: "m2", answers: [fails, answer("hello")] })
+      yield* inTime(ask.pipe(over([first, second], {}, { isHealthy })))
+      assert.deepStrictEqual(counts(first, second), [0, 2])
+      assert.deepStrictEqual(asked.slice(0, 2), ["m", "m2"])
+    })
+  )
+
+  it.effect("that stays bad ends the call at its deadline, and says so", () =>
+    Effect.gen(function* () {
+      const target = played({ answers: [answer("no")] })
+      const { value, took } = yield* inTime(
+        timed(failureOf(ask)).pipe(over([target], {}, { isHealthy: () => Effect.succeed(false) }))
+      )
+      assert.strictEqual(value._tag, "AllTargetsOut")
+      assert.isTrue(took > 100_000 && took <= 120_000)
+      assert.strictEqual(target.requests.length, 0)
+    })
+  )
+})
+
+describe("the retry budget", () => {
+  it.effect("keeps a storm of retries within a fifth of the calls and the reserve", () =>
+    Effect.gen(function* () {
+      const target = played({ answers: [fails] })
+      const rows = { ...policy.rows, ServerError: { ...policy.rows.ServerError, attempts: 10 } }
+      yield* inTime(
+        Effect.forEach(Array.from({ length: 200 }), () => Effect.exit(ask), {
+          concurrency: "unbounded"
+        }).pipe(over([target], { circuits: false, rows, deadline: Duration.seconds(20) }))
+      )
+      // 200 first attempts, 40 of the share, 10 of the reserve and what is refilled of it in 20 s.
+      assert.isAtLeast(target.requests.length, 250)
+      assert.isAtMost(target.requests.length, 254)
+    })
+  )
+
+  it.effect("that is empty allows one switch and no repeat, and gives the original failure back", () =>
+    Effect.gen(function* () {
+      const none = { retryBudget: { ratio: 0, burst: 0 } }
+      const chain = ["m1", "m2", "m3"].map((model) => played({ model, answers: [fails] }))
+      const [first, second, third] = chain
+      if (first === undefined || second === undefined || third === undefined) return assert.fail()
+      const { value, took } = yield* inTime(timed(failureOf(ask)).pipe(over([first, second, third], none)))
+      assert.deepStrictEqual(counts(first, second, third), [1, 1, 0])
+      assert.strictEqual(took, 0)
+      assert.isTrue(value._tag === "ProviderFailure" && value.reason._tag === "ServerError")
+      const alone = played({ answers: [fails, answer("no")] })
+      const failed = yield* failureOf(ask).pipe(over([alone], none))
+      assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "ServerError")
+      assert.strictEqual(alone.requests.length, 1)
+    })
+  )
+
+  it.effect("may be shared, and false is none", () =>
+    Effect.gen(function* () {
+      const retryBudget = yield* RetryBudget.make({ ratio: 0, burst: 1 })
+      const one = played({ answers: [fails] })
+      const two = played({ answers: [fails] })
+      const sharing = (target: Played) => over([target], { circuits: false }, { retryBudget })
+      yield* inTime(Effect.andThen(Effect.exit(ask.pipe(sharing(one))), Effect.exit(ask.pipe(sharing(two)))))
+      assert.deepStrictEqual(counts(one, two), [2, 1])
+      const free = played({ answers: [fails] })
+      yield* inTime(Effect.exit(ask.pipe(over([free], { circuits: false, retryBudget: false }))))
+      assert.deepStrictEqual(counts(free), [3])
+    })
+  )
+
+  it.effect("is not charged for the continuation of a stream", () =>
+    Effect.gen(function* () {
+      const broken = say(text.start(), text.delta("One, "))
+      const target = played({ streams: [broken, say(...text.block("two."), finish())] })
+      const retryBudget = yield* RetryBudget.make({ ratio: 0, burst: 1, refillEvery: "1 day" })
+      yield* inTime(read.pipe(over([target], {}, { retryBudget })))
+      assert.strictEqual(target.requests.length, 2)
+      assert.deepStrictEqual([yield* retryBudget.withdraw, yield* retryBudget.withdraw], [true, false])
+    })
+  )
+})
+
+describe("the deadline of the program around a call", () => {
+  it.effect("bounds waits as the policy's own does, the nearer of both", () =>
+    Effect.gen(function* () {
+      const target = played({ answers: [Effect.fail(limited(20)), answer("hello")] })
+      const { took } = yield* inTime(
+        timed(failureOf(ask)).pipe(Deadline.within("19 seconds"), over([target]))
+      )
+      assert.deepStrictEqual([took, target.requests.length], [0, 1])
+      const enough = played({ answers: [Effect.fail(limited(20)), answer("hello")] })
+      yield* inTime(ask.pipe(Deadline.within("21 seconds"), over([enough])))
+      assert.strictEqual(enough.requests.length, 2)
+    })
+  )
+
+  it.effect("that has passed lets no attempt begin", () =>
+    Effect.gen(function* () {
+      const target = played({ answers: [answer("no")] })
+      const failed = yield* failureOf(ask).pipe(Deadline.within("0 seconds"), over([target]))
+      assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "Timeout")
+      assert.strictEqual(target.requests.length, 0)
+      const cut = played({ answers: [Effect.delay(answer("half", "length", 600), "10 seconds")] })
+      const response = yield* inTime(ask.pipe(Deadline.within("5 seconds"), over([cut])))
+      assert.deepStrictEqual([response.text, cut.requests.length], ["half", 1])
+    })
+  )
+})
+
+describe("a probe of what cools", () => {
+  const refused = Effect.fail(failure(new FailoverReason.Auth({ permanent: false })))
+
+  it.effect("goes out near the end of the cooldown, one at a time", () =>
+    Effect.gen(function* () {
+      const first = played({
+        keys: [key("A")],
+        answers: [refused, Effect.delay(answer("back"), "1 second"), answer("back")]
+      })
+      const second = played({ keys: [key("B")], answers: [answer("hello")] })
+      yield* inTime(
+        Effect.gen(function* () {
+          yield* ask
+          // Thirty seconds before the end of ten minutes, as it is less than a quarter.
+          yield* Effect.sleep("569999 millis")
+          yield* ask
+          assert.deepStrictEqual(counts(first, second), [1, 2])
+          yield* Effect.sleep("1 millis")
+          yield* Effect.all([ask, ask, ask], { concurrency: "unbounded" })
+          assert.deepStrictEqual(counts(first, second), [2, 4])
+          yield* ask
+          assert.deepStrictEqual(counts(first, second), [3, 4])
+        }).pipe(over([first, second]))
+      )
+    })
+  )
+
+  it.effect("that fails changes nothing: the cooldown ends when it would have ended", () =>
+    Effect.gen(function* () {
+      const first = played({ keys: [key("A")], answers: [refused, refused, answer("back")] })
+      const second = played({ keys: [key("B")], answers: [answer("hello")] })
+      const { layer, of } = recording()
+      yield* inTime(
+        Effect.gen(function* () {
+          for (const millis of [0, 570_000, 29_999, 1]) {
+            yield* Effect.sleep(millis)
+            yield* ask
+          }
+        }).pipe(over([first, second]))
+      ).pipe(Effect.provide(layer))
+      assert.deepStrictEqual(timesOf(first), [0, 570_000, 600_000])
+      assert.strictEqual(of("CooldownOpened").length, 1)
+    })
+  )
+
+  it.effect("that nobody waits for any more makes room for another", () =>
+    Effect.gen(function* () {
+      const first = played({ keys: [key("A")], answers: [refused, Effect.never, answer("back")] })
+      const second = played({ keys: [key("B")], answers: [answer("hello")] })
+      yield* Effect.gen(function* () {
+        yield* ask
+        yield* TestClock.adjust("570 seconds")
+        const probe = yield* Effect.forkChild(ask)
+        yield* TestClock.adjust("1 second")
+        yield* Fiber.interrupt(probe)
+        yield* ask
+        assert.deepStrictEqual(counts(first, second), [3, 1])
+      }).pipe(over([first, second]))
+    })
+  )
+
+  it.effect("never goes out within a wait that the server named", () =>
+    Effect.gen(function* () {
+      const first = played({ keys: [key("A")], answers: [Effect.fail(limited(100)), answer("back")] })
+      const second = played({ keys: [key("B")], answers: [answer("hello")] })
+      yield* Effect.gen(function* () {
+        yield* ask
+        yield* TestClock.adjust("99999 millis")
+        yield* ask
+        assert.deepStrictEqual(counts(first, second), [1, 2])
+      }).pipe(over([first, second]))
+    })
+  )
+})
+
+describe("what others found meanwhile", () => {
+  it.effect("holds for a repeat: what the server told another call is kept by this one", () =>
+    Effect.gen(function* () {
+      // Both are under way; the second is told to stay away before the first fails.
+      const first = played({
+        answers: [Effect.delay(fails, 2_000), Effect.delay(Effect.fail(limited(10)), 1_000), answer("hello")]
+      })
+      yield* inTime(Effect.all([ask, ask], { concurrency: "unbounded" }).pipe(over([first])))
+      for (const time of timesOf(first).slice(2)) assert.isAtLeast(time, 11_000)
+    })
+  )
+})
+
+describe("fifty calls when a provider dies", () => {
+  it.effect(
+    "in flight make at most 2.1 attempts each, and later ones 1.05, with one probe at a time (safe-client-gateway PR #3442)",
+    () =>
+      Effect.gen(function* () {
+        let open = 0
+        let most = 0
+        const dying = Effect.acquireUseRelease(
+          Effect.sync(() => (most = Math.max(most, ++open))),
+          () => Effect.delay(fails, 300),
+          () => Effect.sync(() => --open)
+        )
+        const first = { ...played({ answers: [dying] }), endpoint: "https://one" }
+        const second = {
+          ...played({ model: "m2", answers: [Effect.delay(answer("hello"), 300)] }),
+          endpoint: "https://two"
+        }
+        const fifty = Effect.forEach(Array.from({ length: 50 }), () => ask, { concurrency: "unbounded" })
+        yield* inTime(
+          Effect.gen(function* () {
+            yield* fifty
+            assert.isAtMost(first.requests.length + second.requests.length, 105)
+            const before = first.requests.length + second.requests.length
+            most = 0
+            for (let n = 0; n < 20; n++) {
+              yield* Effect.sleep("10 seconds")
+              yield* fifty
+            }
+            const later = first.requests.length + second.requests.length - before
+            assert.isAtMost(later, 1_050)
+            assert.isAtMost(most, 1)
+          }).pipe(over([first, second]))
+        )
+      })
+  )
+})
+
+it.effect("all is well with a breaker that nobody wants", () =>
+  Effect.gen(function* () {
+    const first = played({ answers: [fails] })
+    const second = played({ model: "m2", answers: [answer("hello")] })
+    yield* Effect.gen(function* () {
+      for (let n = 0; n < 8; n++) yield* ask
+    }).pipe(over([first, second], { ...brisk, circuits: false }))
+    assert.deepStrictEqual(counts(first, second), [8, 8])
+  })
+)

@@ -1,0 +1,163 @@
+import { assert, describe, it } from "@effect/vitest"
+import type { TargetRef } from "@outlast/agent/failure/TargetRef"
+import * as ChainStore from "@outlast/agent/failover/ChainStore"
+import * as ChainSync from "@outlast/agent/failover/ChainSync"
+import * as Cooldown from "@outlast/agent/failover/Cooldown"
+import * as Health from "@outlast/agent/failover/ProviderHealth"
+import * as Targets from "@outlast/agent/failover/Targets"
+import { Duration, Effect, MutableRef } from "effect"
+import { TestClock } from "effect/testing"
+import { a, b, pass, start, watched } from "./chainProcess.ts"
+import { failureOf, targetOf } from "./chainSupport.ts"
+
+const minute = 60_000
+const other = targetOf("gpt", "KEY", "other")
+const unbuilt = targetOf("gemini", "MISSING", "third")
+
+const failureFor = (until: number) => failureOf(until === Infinity ? "Auth" : "RateLimit", "slow down")
+
+const chain = Effect.gen(function* () {
+  const health = MutableRef.make(Health.empty)
+  const cooldowns = MutableRef.make(Cooldown.empty)
+  const targets = Targets.make({
+    targets: [{ ref: a }, { ref: b }, { ref: other }],
+    dead: [{ target: unbuilt, failure: failureOf("Auth") }],
+    cooldowns,
+    health,
+    sync: ChainSync.none
+  })
+  yield* TestClock.setTime(1_000_000)
+  // The clock of a test is both the wall's and the monotonic one.
+  const now = 1_000_000
+  const out = (scope: Parameters<typeof Cooldown.idOf>[0], target: TargetRef, length: number) => {
+    MutableRef.update(cooldowns, (all) =>
+      Cooldown.open(all, { scope, target, until: now + length, failure: failureFor(length) }, now)
+    )
+    MutableRef.update(health, (all) => Health.failed(all, target.provider, failureFor(length)))
+  }
+  const states = Effect.map(targets.list, (all) => all.map(({ state }) => state).join(" "))
+  return { targets, out, states, health, now }
+})
+
+describe("what an operator sees", () => {
+  it.effect("each target with its state, how long and why, also those that could not be built", () =>
+    Effect.gen(function* () {
+      const { targets, out } = yield* chain
+      out("key", a, minute)
+      out("key", other, Infinity)
+      yield* TestClock.adjust(10_000)
+      assert.deepStrictEqual(yield* targets.list, [
+        {
+          target: a,
+          state: "cooling",
+          availableIn: Duration.seconds(50),
+          reason: "RateLimit",
+          message: "rate limited (HTTP 429)"
+        },
+        { target: b, state: "ready", availableIn: undefined, reason: undefined, message: undefined },
+        {
+          target: other,
+          state: "dead",
+          availableIn: undefined,
+          reason: "Auth",
+          message: "the key was refused (HTTP 429)"
+        },
+        {
+          target: unbuilt,
+          state: "dead",
+          availableIn: undefined,
+          reason: "Auth",
+          message: "the key was refused (HTTP 429)"
+        }
+      ])
+    })
+  )
+
+  it.effect("each provider's health, in Unix time", () =>
+    Effect.gen(function* () {
+      const { targets, out, health, now } = yield* chain
+      out("model", a, minute)
+      MutableRef.update(health, (all) => Health.succeeded(all, "other", now - 500))
+      const [vendor, second, third] = yield* targets.providers
+      assert.deepInclude(vendor, { provider: "vendor", status: "down", errorCount: 1 })
+      assert.strictEqual(vendor?.cooldownUntil, now + minute)
+      assert.deepInclude(second, { status: "healthy", lastSuccessAt: now - 500 })
+      assert.deepInclude(third, { provider: "third", status: "down" })
+    })
+  )
+})
+
+describe("a reset", () => {
+  const all = Effect.gen(function* () {
+    const known = yield* chain
+    known.out("key", a, minute)
+    known.out("key", b, minute)
+    known.out("model", a, minute)
+    known.out("key", other, Infinity)
+    assert.strictEqual(yield* known.states, "cooling cooling dead dead")
+    return known
+  })
+
+  it.effect("of a target ends whatever keeps it out", () =>
+    Effect.gen(function* () {
+      const { targets, states } = yield* all
+      assert.strictEqual(yield* targets.reset({ target: a.id }), 2)
+      assert.strictEqual(yield* states, "ready cooling dead dead")
+      assert.strictEqual(yield* targets.reset({ target: "none" }), 0)
+    })
+  )
+
+  it.effect("of a key ends what holds for the key, and not what holds for its model", () =>
+    Effect.gen(function* () {
+      const { targets, states } = yield* all
+      assert.strictEqual(yield* targets.reset({ key: "KEY" }), 1)
+      assert.strictEqual(yield* states, "cooling cooling ready dead")
+      assert.strictEqual(yield* targets.reset({ key: a.key }), 1)
+      assert.strictEqual(yield* states, "cooling cooling ready dead")
+    })
+  )
+
+  it.effect("of a provider ends all of its cooldowns and forgets its failures, and nobody else's", () =>
+    Effect.gen(function* () {
+      const { targets, states } = yield* all
+      assert.strictEqual(yield* targets.reset({ provider: "vendor" }), 3)
+      assert.strictEqual(yield* states, "ready ready dead dead")
+      const counts = (yield* targets.providers).map(({ errorCount }) => errorCount)
+      assert.deepStrictEqual(counts, [0, 1, 0])
+    })
+  )
+
+  it.effect("of several fields means what all of them name; of none, everything", () =>
+    Effect.gen(function* () {
+      const { targets, states } = yield* all
+      assert.strictEqual(yield* targets.reset({ provider: "other", key: a.key }), 0)
+      assert.strictEqual(yield* targets.reset(), 4)
+      assert.strictEqual(yield* states, "ready ready ready dead")
+      assert.strictEqual(yield* targets.reset(), 0)
+    })
+  )
+
+  it.effect("counts what was open, and forgets streaks of what was not", () =>
+    Effect.gen(function* () {
+      const { targets } = yield* all
+      yield* TestClock.adjust(minute)
+      assert.strictEqual(yield* targets.reset(), 1)
+    })
+  )
+
+  it.effect("reaches the other processes", () =>
+    Effect.gen(function* () {
+      const store = watched(ChainStore.memory())
+      const one = yield* start(store)
+      const second = yield* start(store)
+      one.fail(a, Infinity)
+      yield* pass(store, 1_000)
+      const { cooldowns, sync } = second
+      const health = MutableRef.make(Health.empty)
+      const targets = Targets.make({ targets: [{ ref: a }, { ref: b }], dead: [], cooldowns, health, sync })
+      assert.strictEqual(yield* targets.reset({ key: a.key }), 1)
+      yield* pass(store, 1_000)
+      assert.isUndefined(one.left(a))
+    })
+  )
+})

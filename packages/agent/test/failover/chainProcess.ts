@@ -1,0 +1,147 @@
+/**
+ * Processes that share a `ChainStore`: each has cooldowns of its own and a `ChainSync`. Time is virtual, the store's
+ * I/O may be real: time passes only while the store has nothing to do.
+ */
+import type { ChainStore, ChainStoreError, Connection } from "@outlast/agent/failover/ChainStore"
+import type { ChainStoreEvent } from "@outlast/agent/failover/ChainStoreEvent"
+import * as ChainSync from "@outlast/agent/failover/ChainSync"
+import * as Cooldown from "@outlast/agent/failover/Cooldown"
+import type { TargetRef } from "@outlast/agent/failure/TargetRef"
+import type { Scope as CooldownScope } from "@outlast/agent/failover/RecoveryPolicy"
+import { ResilienceEvents } from "@outlast/resilience"
+import { Clock, Effect, Exit, Layer, MutableRef, Redacted, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import { failureOf, targetOf } from "./chainSupport.ts"
+
+/** Lets real I/O go on, for a turn of the event loop. */
+export const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))
+
+/** Waits for what only real I/O can bring; the test's own limit ends it. */
+export const until = (condition: () => boolean): Effect.Effect<void> =>
+  Effect.suspend(() => (condition() ? Effect.void : Effect.andThen(turn, until(condition))))
+
+/** A store that knows how much it has to do. */
+export interface Watched extends ChainStore {
+  readonly busy: () => number
+}
+
+export const watched = (store: ChainStore): Watched => {
+  let busy = 0
+  const watch = <A, R>(effect: Effect.Effect<A, ChainStoreError, R>) =>
+    Effect.acquireUseRelease(
+      Effect.sync(() => busy++),
+      () => effect,
+      () => Effect.sync(() => busy--)
+    )
+  return {
+    busy: () => busy,
+    open: Effect.map(watch(store.open), ({ load, swap, changes }): Connection => ({
+      load: watch(load),
+      swap: (...of) => watch(swap(...of)),
+      changes
+    }))
+  }
+}
+
+/** Ends when nobody asks the store any more. */
+export const quiet = (store: Watched): Effect.Effect<void> =>
+  Effect.gen(function* () {
+    for (let idle = 0; idle < 5; idle++) {
+      if (store.busy() > 0) idle = 0
+      yield* turn
+    }
+  })
+
+/** Lets virtual time pass, with the store keeping up. */
+export const pass = (store: Watched, millis: number): Effect.Effect<void> =>
+  Effect.gen(function* () {
+    yield* quiet(store)
+    for (let left = millis; left > 0; left -= 100) {
+      yield* TestClock.adjust(Math.min(left, 100))
+      yield* quiet(store)
+    }
+  })
+
+export const a = targetOf("opus", "KEY_A")
+export const b = targetOf("opus", "KEY_B")
+
+export interface Process {
+  readonly cooldowns: MutableRef.MutableRef<Cooldown.Cooldowns>
+  readonly sync: ChainSync.ChainSync
+  readonly events: ReadonlyArray<ChainStoreEvent>
+  readonly tags: () => string
+  readonly now: () => number
+  /** An attempt fails and takes its target out for `length` milliseconds. */
+  readonly fail: (target: TargetRef, length: number, scope?: CooldownScope) => void
+  /** An attempt that began `took` milliseconds ago succeeds. */
+  readonly succeed: (target: TargetRef, took: number) => void
+  readonly resetAll: () => void
+  /** Milliseconds that a target is still out. */
+  readonly left: (target: TargetRef) => number | undefined
+  readonly stop: Effect.Effect<void>
+}
+
+export interface ProcessOptions extends Partial<Omit<ChainSync.Options, "store">> {
+  /** The values of the keys by name. */
+  readonly keys?: Readonly<Record<string, string>>
+  /** Milliseconds by which its wall clock is off. */
+  readonly wall?: { off: number }
+}
+
+/** A process that starts, and has read the store. It stops with the scope, or by `stop`. */
+export const start = (
+  store: ChainStore,
+  {
+    keys = {},
+    wall = { off: 0 },
+    cooldowns = MutableRef.make(Cooldown.empty),
+    ...options
+  }: ProcessOptions = {}
+): Effect.Effect<Process, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const real = yield* Clock.Clock
+    const clock: Clock.Clock = {
+      ...real,
+      currentTimeMillisUnsafe: () => real.currentTimeMillisUnsafe() + wall.off
+    }
+    const events: Array<ChainStoreEvent> = []
+    const scope = yield* Scope.fork(yield* Effect.scope)
+    const handler = ResilienceEvents.layerHandler((event) =>
+      // Nobody else publishes here.
+      Effect.sync(() => events.push(event as ChainStoreEvent))
+    )
+    const targets = [a, b].map((ref) => ({
+      ref,
+      key: Redacted.make(keys[ref.key] ?? `secret-of-${ref.key}`)
+    }))
+    const telemetry = yield* Scope.provide(Layer.build(handler), scope)
+    const sync = yield* ChainSync.make({ store, cooldowns, targets, ...options }).pipe(
+      Effect.provide(telemetry),
+      Effect.provideService(Clock.Clock, clock),
+      Scope.provide(scope)
+    )
+    const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+    const change = (f: (cooldowns: Cooldown.Cooldowns) => Cooldown.Cooldowns, startedAt?: number) => {
+      const before = MutableRef.get(cooldowns)
+      MutableRef.set(cooldowns, f(before))
+      sync.changed(before, MutableRef.get(cooldowns), startedAt)
+    }
+    return {
+      cooldowns,
+      sync,
+      events,
+      tags: () => events.map(({ _tag }) => _tag).join(" "),
+      now,
+      fail: (target, length, scope = "key") => {
+        const failure = failureOf(length === Infinity ? "Auth" : "RateLimit")
+        change((all) => Cooldown.open(all, { scope, target, until: now() + length, failure }, now()))
+      },
+      succeed: (target, took) => change((all) => Cooldown.clear(all, target, now() - took), now() - took),
+      resetAll: () => change((all) => Cooldown.reset(all, () => true), now()),
+      left: (target) => {
+        const out = Cooldown.outOf(MutableRef.get(cooldowns), target, now())
+        return out === undefined ? undefined : Math.round(out.until - now())
+      },
+      stop: Scope.close(scope, Exit.void)
+    }
+  })

@@ -1,0 +1,33 @@
+/** Targets, failures and cooldowns by hand: what the tests of a chain's state share. */
+import { FailoverReason, ProviderFailure } from "@outlast/agent"
+import type * as TargetRef from "@outlast/agent/failure/TargetRef"
+import { Duration } from "effect"
+
+export const targetOf = (model: string, key: string, provider = "vendor"): TargetRef.TargetRef => ({
+  id: `${provider}/${model}#${key}`,
+  provider,
+  model,
+  endpoint: `https://${provider}.example`,
+  key
+})
+
+const reasons = {
+  RateLimit: new FailoverReason.RateLimit({}),
+  Overloaded: new FailoverReason.Overloaded(),
+  ServerError: new FailoverReason.ServerError(),
+  Auth: new FailoverReason.Auth({ permanent: true }),
+  Billing: new FailoverReason.Billing(),
+  Cancelled: new FailoverReason.Cancelled(),
+  ContentPolicy: new FailoverReason.ContentPolicy(),
+  ContextOverflow: new FailoverReason.ContextOverflow({}),
+  FormatRequest: new FailoverReason.Format({ side: "request" }),
+  FormatResponse: new FailoverReason.Format({ side: "response" })
+}
+
+export const failureOf = (reason: keyof typeof reasons, detail = "", retryAfter?: number) =>
+  new ProviderFailure.ProviderFailure({
+    reason: reasons[reason],
+    evidence: { rule: "test", signal: "status", status: 429, depth: 0 },
+    retryAfter: retryAfter === undefined ? undefined : Duration.millis(retryAfter),
+    detail
+  })

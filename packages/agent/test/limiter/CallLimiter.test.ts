@@ -1,0 +1,343 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Fiber, Scheduler, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import { InvalidOption } from "@outlast/resilience"
+import * as CallLimiter from "@outlast/agent/limiter/CallLimiter"
+import type { Limits } from "@outlast/agent/limiter/LimitState"
+import { Priority } from "@outlast/agent/limiter/Priority"
+import { ask, target, timed } from "./support.ts"
+
+/** A limiter with these limits for the target of the tests. */
+const limited = (limits: Limits) => CallLimiter.make({ limits: { "vendor/m": limits } })
+
+const spent = {
+  "x-ratelimit-limit-requests": "60",
+  "x-ratelimit-remaining-requests": "0",
+  "x-ratelimit-reset-requests": "1m0s"
+}
+
+describe("without limits", () => {
+  it.effect("a permit is there at once, and is the same for all", () =>
+    Effect.gen(function* () {
+      const limiter = yield* CallLimiter.make()
+      const permits = yield* Effect.forEach(Array.from({ length: 100 }), () =>
+        limiter.acquire(ask({ tokens: 1e9, maxWait: 0 }))
+      )
+      assert.strictEqual(new Set(permits).size, 1)
+      // It has nothing to release or to correct.
+      for (const permit of permits) {
+        yield* permit.settle({ inputTokens: 5 })
+        yield* permit.release
+      }
+    })
+  )
+
+  it.effect("of its own a target gets its permits whatever others do", () =>
+    Effect.gen(function* () {
+      const limiter = yield* limited({ concurrency: 1 })
+      yield* limiter.acquire(ask())
+      yield* limiter.acquire(ask({ target: target("KEY_A", "other"), maxWait: 0 }))
+      assert.strictEqual((yield* Effect.flip(limiter.acquire(ask({ maxWait: 0 }))))._tag, "LimitTooFar")
+    })
+  )
+})
+
+describe("limits that are set", () => {
+  it.effect("count per key and model", () =>
+    Effect.gen(function* () {
+      const limiter = yield* limited({ requestsPerMinute: 1 })
+      for (const key of ["KEY_A", "KEY_B"]) yield* limiter.acquire(ask({ target: target(key), maxWait: 0 }))
+      const error = yield* Effect.flip(limiter.acquire(ask({ maxWait: 0 })))
+      assert.deepStrictEqual([error.target, error.wait], ["vendor/m#KEY_A", 61_000])
+    })
+  )
+
+  it.effect("may come from a function", () =>
+    Effect.gen(function* () {
+      const limiter = yield* CallLimiter.make({
+        limits: ({ key }) => (key === "KEY_A" ? { requestsPerMinute: 1 } : undefined)
+      })
+      yield* limiter.acquire(ask())
+      yield* Effect.flip(limiter.acquire(ask({ maxWait: 0 })))
+      for (let i = 0; i < 5; i++) yield* limiter.acquire(ask({ target: target("KEY_B"), maxWait: 0 }))
+    })
+  )
+
+  it.effect("let calls wait until they may, and take what was not used", () =>
+    Effect.gen(function* () {
+      const limiter = yield* limited({ tokensPerMinute: 100 })
+      const first = yield* limiter.acquire(ask({ tokens: 80 }))
+      const second = yield* Effect.forkChild(timed(limiter, ask({ tokens: 40 })))
+      const third = yield* Effect.forkChild(timed(limiter, ask({ tokens: 30 })))
+      yield* TestClock.adjust("1 second")
+      yield* first.settle({ inputTokens: 60 })
+      yield* first.settle({ inputTokens: 20, outputTokens: 30 })
+      // What is not told is not known.
+      yield* first.settle({})
+      assert.strictEqual((yield* Fiber.join(second)).at, 1_000)
+      yield* TestClock.adjust("2 minutes")
+      assert.strictEqual((yield* Fiber.join(third)).at, 61_000)
+    })
+  )
+
+  it.effect("of calls at the same time are free again on release, once", () =>
+    Effect.gen(function* () {
+      const limiter = yield* limited({ concurrency: 1 })
+      const permit = yield* limiter.acquire(ask())
+      const calls = yield* Effect.forEach([1, 2], () => Effect.forkChild(timed(limiter, ask())))
+      yield* TestClock.adjust("5 seconds")
+      yield* permit.release
+      yield* permit.release
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(
+        calls.map((call) => call.pollUnsafe() !== undefined),
+        [true, false]
+      )
+    })
+  )
+
+  it("below 1 are refused", () => {
+    assert.throws(() => limited({ concurrency: 0 }), InvalidOption, "CallLimiter: concurrency")
+  })
+})
+
+describe("a refusal", () => {
+  it.effect("is given at once when the wait would be too long, with its end", () =>
+    Effect.gen(function* () {
+      const limiter = yield* limited({ requestsPerMinute: 1 })
+      yield* limiter.acquire(ask())
+      yield* TestClock.adjust("31 seconds")
+      const error = yield* Effect.flip(limiter.acquire(ask({ maxWait: "29 seconds" })))
+      assert.strictEqual(error.wait, 30_000)
+      assert.strictEqual(error.until, 61_000)
+      assert.isTrue(error.isRetryable)
+      assert.strictEqual(
+        error.message,
+        "vendor/m#KEY_A: known limits allow no call before 30s. Wait, raise the limits, or add another target."
+      )
+      const call = yield* Effect.forkChild(timed(limiter, ask({ maxWait: "30 seconds" })))
+      yield* TestClock.adjust("30 seconds")
+      assert.strictEqual((yield* Fiber.join(call)).at, 61_000)
+    })
+  )
+
+  it.effect("comes at the end of the wait when nobody could know", () =>
+    Effect.gen(function* () {
+      const limiter = yield* limited({ concurrency: 1 })
+      yield* limiter.acquire(ask())
+      const call = yield* Effect.forkChild(Effect.flip(limiter.acquire(ask({ maxWait: "3 seconds" }))))
+      yield* TestClock.adjust(2_999)
+      assert.isUndefined(call.pollUnsafe())
+      yield* TestClock.adjust(1)
+      assert.strictEqual((yield* Fiber.join(call)).wait, 1_000)
+    })
+  )
+
+  it.effect("is what those get who wait when the limiter ends", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const limiter = yield* Scope.provide(limited({ requestsPerMinute: 1 }), scope)
+      yield* limiter.acquire(ask())
+      const call = yield* Effect.forkChild(Effect.flip(limiter.acquire(ask())))
+      yield* TestClock.adjust(0)
+      yield* Scope.close(scope, Exit.void)
+      assert.strictEqual((yield* Fiber.join(call))._tag, "LimitTooFar")
+    })
+  )
+})
+
+describe("priorities", () => {
+  it.effect("interactive calls go before background ones", () =>
+    Effect.gen(function* () {
+      const limiter = yield* limited({ concurrency: 1 })
+      const permit = yield* limiter.acquire(ask())
+      const order: Array<string> = []
+      const call = (name: string, request = ask()) =>
+        Effect.forkChild(
+          Effect.flatMap(limiter.acquire(request), ({ release }) => {
+            order.push(name)
+            return release
+          })
+        )
+      yield* Effect.provideService(call("later"), Priority, "background")
+      yield* call("too", ask({ priority: "background" }))
+      yield* call("now")
+      yield* Effect.provideService(call("also", ask({ priority: "interactive" })), Priority, "background")
+      yield* TestClock.adjust(0)
+      yield* permit.release
+      yield* TestClock.adjust(0)
+      assert.deepStrictEqual(order, ["now", "also", "later", "too"])
+    })
+  )
+})
+
+describe("limits that a provider names", () => {
+  it.effect("hold calls back that would run into them", () =>
+    Effect.gen(function* () {
+      const limiter = yield* CallLimiter.make()
+      yield* limiter.acquire(ask({ maxWait: 0 }))
+      yield* limiter.learn(target(), spent)
+      // The same key and model, whoever names it.
+      const error = yield* Effect.flip(limiter.acquire(ask({ target: target(), maxWait: 0 })))
+      assert.strictEqual(error.wait, 1_000)
+      yield* limiter.acquire(ask({ target: target("KEY_B"), maxWait: 0 }))
+      const calls = yield* Effect.forEach([1, 2, 3], () => Effect.forkChild(timed(limiter, ask())))
+      yield* TestClock.adjust("1 minute")
+      const times = yield* Effect.forEach(calls, Fiber.join)
+      assert.deepStrictEqual(
+        times.map(({ at }) => at),
+        [1_000, 2_000, 3_000]
+      )
+    })
+  )
+
+  it.effect("may be for input and output apart", () =>
+    Effect.gen(function* () {
+      const limiter = yield* CallLimiter.make()
+      yield* limiter.learn(target(), {
+        date: "Thu, 21 Aug 2025 12:40:29 GMT",
+        "anthropic-ratelimit-output-tokens-limit": "1000",
+        "anthropic-ratelimit-output-tokens-remaining": "100",
+        "anthropic-ratelimit-output-tokens-reset": "2025-08-21T12:41:29Z"
+      })
+      const call = (outputTokens?: number) => limiter.acquire(ask({ tokens: 500, outputTokens, maxWait: 0 }))
+      yield* Effect.flip(call(101))
+      yield* call()
+      yield* call(100)
+      yield* Effect.flip(call())
+    })
+  )
+
+  it.effect("of which nothing is said cost nothing", () =>
+    Effect.gen(function* () {
+      const limiter = yield* CallLimiter.make()
+      yield* limiter.learn(target(), { "content-type": "application/json" })
+      const [one, two] = [yield* limiter.acquire(ask()), yield* limiter.acquire(ask())]
+      assert.strictEqual(one, two)
+    })
+  )
+
+  it.effect("let those go who wait, when the next answer says that there is more", () =>
+    Effect.gen(function* () {
+      const limiter = yield* CallLimiter.make()
+      yield* limiter.learn(target(), { ...spent, "x-ratelimit-limit-requests": "1" })
+      const call = yield* Effect.forkChild(timed(limiter, ask()))
+      yield* TestClock.adjust("5 seconds")
+      yield* limiter.learn(target(), { ...spent, "x-ratelimit-remaining-requests": "1" })
+      assert.strictEqual((yield* Fiber.join(call)).at, 5_000)
+    })
+  )
+})
+
+/** Interrupts the fiber that it runs before its n-th operation. */
+class Interrupting extends Scheduler.MixedScheduler {
+  readonly at: number
+  operations = 0
+  constructor(at: number) {
+    super()
+    this.at = at
+  }
+  override shouldYield(fiber: Fiber.Fiber<unknown, unknown>): boolean {
+    if (++this.operations !== this.at) return false
+    fiber.interruptUnsafe()
+    return true
+  }
+}
+
+describe("an interrupted call", () => {
+  it.effect("leaves no trace while it waits", () =>
+    Effect.gen(function* () {
+      const limiter = yield* limited({ tokensPerMinute: 100 })
+      yield* limiter.acquire(ask({ tokens: 50 }))
+      const large = yield* Effect.forkChild(limiter.acquire(ask({ tokens: 60 })))
+      const small = yield* Effect.forkChild(timed(limiter, ask({ tokens: 10 })))
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.interrupt(large)
+      assert.strictEqual((yield* Fiber.join(small)).at, 1_000)
+    })
+  )
+
+  it.effect("can be interrupted while it waits even where nothing else can", () =>
+    Effect.gen(function* () {
+      const limiter = yield* limited({ concurrency: 1 })
+      yield* limiter.acquire(ask())
+      const call = yield* Effect.forkChild(Effect.uninterruptible(limiter.acquire(ask())))
+      yield* TestClock.adjust(0)
+      const exit = yield* Effect.exit(Effect.timeout(Fiber.interrupt(call), "1 second"))
+      assert.isTrue(Exit.isSuccess(exit))
+    })
+  )
+
+  it.effect("gives back what it was granted, between whichever two operations the interruption comes", () =>
+    Effect.gen(function* () {
+      let interrupted = 0
+      let made = 0
+      for (let at = 1; ; at++) {
+        const limiter = yield* limited({ concurrency: 1 })
+        const held = yield* limiter.acquire(ask())
+        const scheduler = new Interrupting(at)
+        const call = CallLimiter.withPermit(ask(), () => Effect.sync(() => void made++)).pipe(
+          Effect.provideService(CallLimiter.CallLimiter, limiter),
+          Effect.provideService(Scheduler.Scheduler, scheduler)
+        )
+        const fiber = yield* Effect.forkChild(call)
+        yield* TestClock.adjust("1 second")
+        yield* held.release
+        if (Exit.isFailure(yield* Fiber.await(fiber))) interrupted++
+        const next = yield* limiter.acquire(ask({ maxWait: 0 }))
+        yield* next.release
+        if (scheduler.operations < at) break
+      }
+      assert.isAbove(interrupted, 5)
+      assert.isAbove(made, 0)
+    })
+  )
+
+  it.effect("releases the permit that it holds, as a failed and a dying one does", () =>
+    Effect.gen(function* () {
+      const limiter = yield* limited({ concurrency: 1 })
+      const withPermit = (effect: Effect.Effect<void, string>) =>
+        Effect.provideService(
+          CallLimiter.withPermit(ask({ maxWait: 0 }), () => effect),
+          CallLimiter.CallLimiter,
+          limiter
+        )
+      yield* withPermit(Effect.void)
+      yield* Effect.exit(withPermit(Effect.fail("no")))
+      yield* Effect.exit(withPermit(Effect.die("no")))
+      const call = yield* Effect.forkChild(withPermit(Effect.never))
+      yield* TestClock.adjust(0)
+      yield* Effect.flip(withPermit(Effect.void))
+      yield* Fiber.interrupt(call)
+      yield* withPermit(Effect.void)
+    })
+  )
+})
+
+it.effect("a thousand calls that wait are let through at the pace of the limit", () =>
+  Effect.gen(function* () {
+    const limiter = yield* CallLimiter.make({ limits: { "vendor/m": { requestsPerMinute: 100 } } })
+    const calls = yield* Effect.forEach(Array.from({ length: 1_000 }), () =>
+      Effect.forkChild(timed(limiter, ask({ maxWait: "1 hour" })))
+    )
+    yield* TestClock.adjust("20 minutes")
+    const times = (yield* Effect.forEach(calls, Fiber.join)).map(({ at }) => at)
+    for (let i = 0; i < times.length; i++) assert.strictEqual(times[i], Math.floor(i / 100) * 61_000)
+  })
+)
+
+it.effect("keys and models that nobody uses are forgotten when there are too many", () =>
+  Effect.gen(function* () {
+    const limiter = yield* CallLimiter.make({ limits: () => ({ requestsPerMinute: 1, concurrency: 1 }) })
+    const held = yield* limiter.acquire(ask({ target: target("held") }))
+    yield* Effect.flatMap(limiter.acquire(ask({ target: target("0") })), ({ release }) => release)
+    for (let i = 1; i < CallLimiter.maxLanes + 10; i++) {
+      const { release } = yield* limiter.acquire(ask({ target: target(String(i)), maxWait: 0 }))
+      yield* release
+    }
+    // The oldest is forgotten, and with it that it has had its call; one that is in use is not.
+    yield* limiter.acquire(ask({ target: target("0"), maxWait: 0 }))
+    yield* Effect.flip(limiter.acquire(ask({ target: target("held"), maxWait: 0 })))
+    yield* held.release
+  })
+)

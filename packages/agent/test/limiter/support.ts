@@ -1,0 +1,26 @@
+/** What the tests of limiters share. */
+import { Clock, Effect } from "effect"
+import type { TargetRef } from "@outlast/agent/failure/TargetRef"
+import type * as CallLimiter from "@outlast/agent/limiter/CallLimiter"
+
+export const target = (key = "KEY_A", model = "m"): TargetRef => ({
+  id: `vendor/${model}#${key}`,
+  provider: "vendor",
+  model,
+  endpoint: "",
+  key
+})
+
+export const ask = (options: Partial<CallLimiter.Request> = {}): CallLimiter.Request => ({
+  target: target(),
+  tokens: 0,
+  maxWait: "1 hour",
+  ...options
+})
+
+/** Acquires and says when, in milliseconds of virtual time. */
+export const timed = (limiter: CallLimiter.Service, request: CallLimiter.Request) =>
+  Effect.gen(function* () {
+    const permit = yield* limiter.acquire(request)
+    return { permit, at: yield* Clock.currentTimeMillis }
+  })

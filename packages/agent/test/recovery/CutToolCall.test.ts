@@ -1,0 +1,63 @@
+/** A tool call that was cut never runs, whatever the provider says of the end of its answer. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema, Stream } from "effect"
+import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import { Agent, Failover, OutputLimit } from "@outlast/agent"
+import type { FaultPlan } from "@outlast/testing"
+import { ScriptedModel } from "@outlast/testing"
+import { inTime, policy } from "../support.ts"
+
+const Pay = Tool.make("pay", {
+  parameters: Schema.Struct({ to: Schema.String, amount: Schema.Finite }),
+  success: Schema.String
+})
+const Kit = Toolkit.make(Pay)
+
+const payments = () => {
+  const made: Array<number> = []
+  const handlers = Kit.toLayer({ pay: ({ amount }) => Effect.sync(() => `paid ${made.push(amount)}`) })
+  return { made, handlers }
+}
+
+const call = { name: "pay", params: { to: "somebody with a long name", amount: 100 } }
+
+/** The first answer ends inside the arguments of its call, and says `reason`. */
+const model = (reason: FaultPlan.FinishReason) =>
+  ScriptedModel.make({
+    provider: "anthropic",
+    model: "m",
+    plan: {
+      answers: [{ toolCalls: [call] }, { text: "Done." }],
+      faults: [{ fault: { type: "finish", reason, after: 2 } }]
+    }
+  })
+
+type Program = Effect.Effect<void, unknown, LanguageModel.LanguageModel | Tool.HandlersFor<typeof Kit.tools>>
+
+const programs: Readonly<Record<string, Program>> = {
+  generateText: Effect.asVoid(LanguageModel.generateText({ prompt: "Pay.", toolkit: Kit })),
+  streamText: Stream.runDrain(LanguageModel.streamText({ prompt: "Pay.", toolkit: Kit })),
+  "Agent.run": Effect.asVoid(Agent.run({ prompt: "Pay.", toolkit: Kit })),
+  "Agent.stream": Stream.runDrain(Agent.stream({ prompt: "Pay.", toolkit: Kit }))
+}
+
+describe("a tool call that was cut", () => {
+  for (const [name, program] of Object.entries(programs)) {
+    // vllm#58228 and hermes-agent PR #7693: "tool_calls" reported for a length cut.
+    for (const reason of ["stop", "tool-calls", "length"] as const) {
+      it.effect(`${name}: is made again and runs once, though the first ended with ${reason}`, () =>
+        Effect.gen(function* () {
+          const { made, handlers } = payments()
+          const target = yield* model(reason)
+          yield* inTime(
+            program.pipe(
+              Effect.provide([handlers, Failover.layer([target], { policy })]),
+              Effect.provideService(OutputLimit.OutputLimit, 1_000)
+            )
+          )
+          assert.deepStrictEqual(made, [100])
+        })
+      )
+    }
+  }
+})

@@ -1,0 +1,88 @@
+/**
+ * What the wire formats take of a conversation, with the habits of the model where it has any.
+ *
+ * What is not known of a model counts as not there: a conversation then is a little plainer than it need be.
+ */
+import type { Dialect } from "@outlast/agent/conversation/Dialect"
+import { defaults } from "@outlast/agent/conversation/Dialect"
+import type { Capabilities } from "@outlast/agent/failover/ModelInfo"
+
+/** What a wire format takes, of a model with these capabilities. */
+export type DialectOf = (model: string, capabilities: Capabilities) => Dialect
+
+const name64 = /^[a-zA-Z0-9_-]{1,64}$/
+
+/** Images that Anthropic and OpenAI take; an asterisk is for the client to find out. */
+const pictures = ["image/jpeg", "image/png", "image/gif", "image/webp", "image/*"]
+/** Further media types that the client packages for Chat Completions send. */
+const documents = ["application/pdf", "audio/wav", "audio/mp3", "audio/mpeg"]
+
+/** Models that are known to see nothing get no images. */
+const files = ({ images }: Capabilities, others: ReadonlyArray<string>): ReadonlyArray<string> =>
+  images === false ? others : [...pictures, ...others]
+
+/** Anthropic Messages. */
+export const anthropic: DialectOf = (_, capabilities) => ({
+  ...defaults,
+  namespaces: ["anthropic"],
+  bound: capabilities.bindsAccount === true ? "target" : "model",
+  callId: /^[a-zA-Z0-9_-]+$/,
+  toolName: name64,
+  system: capabilities.systemMessages === true ? "between" : "leading",
+  ending: capabilities.prefill === true ? "prefill" : "user",
+  callsFollowUser: false,
+  files: files(capabilities, ["application/pdf", "text/plain"])
+})
+
+const openai: Dialect = {
+  ...defaults,
+  namespaces: ["openai"],
+  uniqueCallIds: false,
+  toolName: name64,
+  system: "anywhere",
+  ending: "any",
+  callsFollowUser: false
+}
+
+/** OpenAI Chat Completions: reasoning is not sent, so that none is wrong. */
+export const chat: DialectOf = (_, capabilities) => ({
+  ...openai,
+  plainThinking: true,
+  callId: /^.{1,40}$/s,
+  files: files(capabilities, documents),
+  linkedFiles: ["image/"]
+})
+
+/** OpenAI Responses: reasoning and items are good in the organisation that they were made for. */
+export const responses: DialectOf = (_, capabilities) => ({
+  ...openai,
+  callId: /^.{1,64}$/s,
+  files: files(capabilities, ["application/pdf"])
+})
+
+/** Chat Completions of anybody else. Some servers take back their own reasoning, as it is. */
+export const compatible: DialectOf = (_, capabilities) => ({
+  ...openai,
+  namespaces: ["openaiCompatible"],
+  plainThinking: true,
+  callId: defaults.callId,
+  // Chat templates of open models refuse a late system message.
+  system: "leading",
+  files: files(capabilities, [...documents, "text/"]),
+  linkedFiles: ["image/"]
+})
+
+/** Gemini. From version 3 on, calls come back with a signature, or with the word that stands for a lost one. */
+export const google: DialectOf = (model) => ({
+  ...defaults,
+  namespaces: ["google"],
+  callId: /^.+$/s,
+  uniqueCallIds: false,
+  toolName: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/,
+  unsignedCall: signs.test(model)
+    ? { namespace: "google", field: "thoughtSignature", value: "skip_thought_signature_validator" }
+    : undefined,
+  assistantFiles: true
+})
+
+const signs = /gemini-(?:[3-9]|\d\d)/

@@ -1,0 +1,92 @@
+/**
+ * The time limit for a connection.
+ *
+ * Clients of providers take no such limit and `fetch` has no option for it, but Node tells over diagnostics channels
+ * what becomes of each request (`undici:*`; the `undici` package uses the same). A request is ours when it is made
+ * in the asynchronous context of our call, so that every client is covered, with whatever it does before it sends.
+ *
+ * - The time runs from the making of the first request until its headers are written to a socket, a new or a used one.
+ * - From then on there is no limit here, for further requests of the same call neither.
+ * - What says nothing over the channels (another runtime, a `fetch` that is not undici's) is never limited.
+ *
+ * **Example** (Ten seconds)
+ *
+ * ```ts
+ * Connection.within(Duration.seconds(10), { try: (signal) => client.doGenerate({ ...call, abortSignal: signal }), catch: failureOf })
+ * ```
+ */
+import { Timeout } from "@outlast/agent/failure/FailoverReason"
+import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import { local } from "@outlast/agent/failure/ProviderFailure"
+import { Effect, Latch } from "effect"
+import type { Duration } from "effect"
+import { AsyncLocalStorage } from "node:async_hooks"
+import { subscribe } from "node:diagnostics_channel"
+
+interface Call<A> {
+  readonly try: (signal: AbortSignal) => Promise<A>
+  readonly catch: (error: unknown) => ProviderFailure
+}
+
+/** The call, or a `Timeout` in phase `connect`. It is interrupted then, and its signal aborted. */
+export const within = <A>(
+  limit: Duration.Duration | undefined,
+  call: Call<A>
+): Effect.Effect<A, ProviderFailure> => {
+  if (limit === undefined) return Effect.tryPromise(call)
+  return Effect.suspend(() => {
+    listen()
+    const connection: Connection = { begun: Latch.makeUnsafe(), stands: Latch.makeUnsafe() }
+    const called = Effect.tryPromise({
+      try: (signal) => connecting.run(connection, () => call.try(signal)),
+      catch: call.catch
+    })
+    return Effect.raceFirst(called, late(connection, limit))
+  })
+}
+
+interface Connection {
+  readonly begun: Latch.Latch
+  readonly stands: Latch.Latch
+}
+
+/** Fails when it takes too long, and never ends otherwise. */
+const late = ({ begun, stands }: Connection, limit: Duration.Duration): Effect.Effect<never, ProviderFailure> =>
+  begun.await.pipe(
+    Effect.andThen(
+      Effect.timeoutOrElse(stands.await, {
+        duration: limit,
+        orElse: () =>
+          Effect.fail(local("limit/connect", new Timeout({ phase: "connect", local: true }), undefined))
+      })
+    ),
+    Effect.andThen(Effect.never)
+  )
+
+const connecting = new AsyncLocalStorage<Connection>()
+const connections = new WeakMap<object, Connection>()
+
+let listening = false
+
+/** Once for the process, and not before it is needed: requests that are not ours are looked at, too. */
+const listen = (): void => {
+  if (listening) return
+  listening = true
+  subscribe("undici:request:create", (message) => {
+    const connection = connecting.getStore()
+    const request = requestOf(message)
+    if (connection === undefined || request === undefined) return
+    connections.set(request, connection)
+    connection.begun.openUnsafe()
+  })
+  // A socket that was made for one request may carry another one's: the request counts, not the context.
+  subscribe("undici:client:sendHeaders", (message) => {
+    const request = requestOf(message)
+    if (request !== undefined) connections.get(request)?.stands.openUnsafe()
+  })
+}
+
+const requestOf = (message: unknown): object | undefined => {
+  const { request } = message as { readonly request?: unknown } // as undici documents it
+  return typeof request === "object" && request !== null ? request : undefined
+}

@@ -1,0 +1,182 @@
+/** The time limit for a connection: undici's own sockets, opened when the test says so, and no real wait. */
+import { assert, describe, it } from "@effect/vitest"
+import type { FailoverEvent } from "@outlast/agent"
+import { Failover, KeySource } from "@outlast/agent"
+import { Anthropic, OpenAi } from "@outlast/providers"
+import { FakeProvider } from "@outlast/testing"
+import { ResilienceEvents } from "@outlast/resilience"
+import { Deferred, Duration, Effect, Exit, Fiber, Redacted, Stream } from "effect"
+import { LanguageModel } from "effect/ai"
+import { TestClock } from "effect/testing"
+import * as Net from "node:net"
+import * as Support from "./support.ts"
+
+type Connected = (error: Error | null, socket: Net.Socket | null) => void
+type Connect = (options: { readonly port: string }, connected: Connected) => void
+
+/** A class of undici, as far as the test knows it. */
+interface Agent {
+  readonly constructor: new (options: { readonly connect: Connect }) => object
+}
+
+/** The Agent of the undici that is in Node. It is there once there was a fetch. */
+const agentOf = async (connect: Connect): Promise<object> => {
+  await fetch("data:,")
+  const global: unknown = Reflect.get(globalThis, Symbol.for("undici.globalDispatcher.1"))
+  return new (global as Agent).constructor({ connect })
+}
+
+/** Node's own fetch, with connections that are made by `connect`. */
+const fetchBy = (connect: Connect) => {
+  const signals: Array<AbortSignal> = []
+  const agent = agentOf(connect)
+  const fetched: typeof fetch = async (url, init) => {
+    if (init?.signal) signals.push(init.signal)
+    // Node takes a dispatcher here; the type of the web does not know it.
+    return fetch(url, { ...init, dispatcher: await agent } as RequestInit)
+  }
+  return { fetch: fetched, signals }
+}
+
+/** A `fetch` whose connections are asked for and never stand. */
+const blackhole = Effect.map(Effect.context<never>(), (context) => {
+  const asked = Deferred.makeUnsafe<void>()
+  const { fetch, signals } = fetchBy(() => void Effect.runForkWith(context)(Deferred.succeed(asked, undefined)))
+  return { fetch, signals, asked: Deferred.await(asked) }
+})
+
+const keys = [KeySource.value("KEY", Redacted.make("sk-test-0123456789"))]
+const limits = { connect: Duration.seconds(10) }
+const claude = (baseUrl: string, fetched: typeof fetch) =>
+  Anthropic.model("claude-sonnet-4-5", { keys, baseUrl, fetch: fetched })
+
+const calls: ReadonlyArray<
+  readonly [string, (...request: Parameters<typeof Support.generate>) => Effect.Effect<unknown, unknown>]
+> = [
+  ["whole", Support.generate],
+  [
+    "streamed",
+    (...request) =>
+      Effect.flatMap(Support.collect(...request), ({ failure, parts }) =>
+        failure === undefined ? Effect.succeed(parts) : Effect.fail(failure)
+      )
+  ]
+]
+
+describe("the limit for the connection", () => {
+  for (const [name, call] of calls) {
+    it.effect(`${name}: ends an attempt that nobody takes, and aborts its request`, () =>
+      Effect.gen(function* () {
+        const { fetch, signals, asked } = yield* blackhole
+        const fiber = yield* Effect.forkChild(call(claude("http://nowhere.test/v1", fetch), "hello", { limits }))
+        yield* asked
+        yield* TestClock.adjust("9999 millis")
+        assert.isUndefined(fiber.pollUnsafe())
+        assert.isFalse(signals[0]?.aborted)
+        yield* TestClock.adjust("1 millis")
+        const failure = yield* Effect.flip(Fiber.join(fiber))
+        assert.deepInclude(failure, { _tag: "ProviderFailure" })
+        assert.deepInclude((failure as { readonly reason: object }).reason, {
+          _tag: "Timeout",
+          phase: "connect",
+          local: true
+        })
+        assert.isTrue(signals[0]?.aborted)
+      })
+    )
+
+    it.effect(`${name}: is over once the connection stands, new or used`, () =>
+      Effect.gen(function* () {
+        const context = yield* Effect.context<never>()
+        const hits = [Deferred.makeUnsafe<void>(), Deferred.makeUnsafe<void>()]
+        const answers: Array<() => void> = []
+        const server = yield* Support.serve((response, _, n) => {
+          answers.push(() => Support.json(response, { type: "error", error: { type: "api_error", message: "" } }, 500))
+          const hit = hits[n]
+          if (hit !== undefined) Effect.runForkWith(context)(Deferred.succeed(hit, undefined))
+        })
+        // One socket, and no second.
+        let connections = 0
+        const { fetch } = fetchBy(({ port }, connected) => {
+          if (++connections > 1) return
+          const socket = Net.connect(Number(port), "127.0.0.1", () => connected(null, socket))
+        })
+        const spec = claude(server.url, fetch)
+        for (const [n, hit] of hits.entries()) {
+          const fiber = yield* Effect.forkChild(call(spec, "hello", { limits }))
+          yield* Deferred.await(hit)
+          yield* TestClock.adjust("1 hour")
+          assert.isUndefined(fiber.pollUnsafe())
+          answers[n]?.()
+          const failure = yield* Effect.flip(Fiber.join(fiber))
+          assert.deepInclude(failure, { _tag: "ProviderFailure" })
+          assert.propertyVal((failure as { readonly reason: object }).reason, "_tag", "ServerError")
+        }
+        assert.strictEqual(connections, 1)
+      })
+    )
+  }
+
+  it.effect("is no limit for a fetch that does not say when it connects", () =>
+    Effect.gen(function* () {
+      const context = yield* Effect.context<never>()
+      const asked = Deferred.makeUnsafe<void>()
+      const silent: typeof fetch = () => {
+        Effect.runForkWith(context)(Deferred.succeed(asked, undefined))
+        return new Promise(() => {})
+      }
+      const spec = claude("http://nowhere.test/v1", silent)
+      const fiber = yield* Effect.forkChild(Support.generate(spec, "hello", { limits }))
+      yield* Deferred.await(asked)
+      yield* TestClock.adjust("1 hour")
+      assert.isUndefined(fiber.pollUnsafe())
+      yield* Fiber.interrupt(fiber)
+    })
+  )
+
+  it.effect("counts no request of anybody else", () =>
+    Effect.gen(function* () {
+      const { fetch, asked } = yield* blackhole
+      const server = yield* FakeProvider.make({ plan: { answers: [{ text: "done" }] } })
+      const fiber = yield* Effect.forkChild(
+        Support.generate(claude("http://nowhere.test/v1", fetch), "hello", { limits })
+      )
+      yield* asked
+      // Its connection stands; that of the other still does not.
+      yield* Support.generate(OpenAi.chatModel("gpt-4o", { keys, baseUrl: server.baseUrl("openai") }), "hello", {
+        limits
+      })
+      yield* TestClock.adjust("10 seconds")
+      assert.isTrue(Exit.isFailure(yield* Fiber.await(fiber)))
+    })
+  )
+
+  it.effect("is the policy's: the endpoint cools down, and the next one answers", () =>
+    Effect.gen(function* () {
+      const { fetch, asked } = yield* blackhole
+      const server = yield* FakeProvider.make({ plan: { answers: [{ text: "done" }] } })
+      const seen: Array<unknown> = []
+      const Events = ResilienceEvents.layerHandler((event) =>
+        Effect.sync(() => {
+          const { _tag, scope, reason, length } = event as FailoverEvent.CooldownOpened // or another event of the chain
+          if (_tag === "CooldownOpened") seen.push([scope, reason, length])
+        })
+      )
+      const chain = Failover.layer([
+        claude("http://nowhere.test/v1", fetch),
+        OpenAi.chatModel("gpt-4o", { keys, baseUrl: server.baseUrl("openai") })
+      ])
+      const fiber = yield* Effect.forkChild(
+        Stream.runCollect(LanguageModel.streamText({ prompt: "hello" })).pipe(
+          Effect.provide(chain),
+          Effect.provide(Events)
+        )
+      )
+      yield* asked
+      yield* TestClock.adjust("10 seconds")
+      const parts = yield* Fiber.join(fiber)
+      assert.isTrue([...parts].some((part) => part.type === "text-delta"))
+      assert.deepStrictEqual(seen, [["endpoint", "Timeout", 30_000]])
+    })
+  )
+})

@@ -1,0 +1,181 @@
+/** What providers say about their limits in the headers of answers, over HTTP, and what becomes of the next call. */
+import { assert, describe, it } from "@effect/vitest"
+import { CallLimiter, Failover, KeySource, Priority, RecoveryPolicy } from "@outlast/agent"
+import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import { Anthropic, OpenAi } from "@outlast/providers"
+import type { FaultPlan } from "@outlast/testing"
+import { FakeProvider } from "@outlast/testing"
+import { Effect, Fiber, Redacted, Stream } from "effect"
+import { LanguageModel } from "effect/ai"
+import { TestClock } from "effect/testing"
+import * as Support from "./support.ts"
+
+const keys = [KeySource.value("KEY", Redacted.make("sk-test-0123456789"))]
+
+const claude = (server: FakeProvider.FakeProvider, name = "KEY") =>
+  Anthropic.model("claude-sonnet-4-5", {
+    keys: [KeySource.value(name, Redacted.make(`sk-0123456789-${name}`))],
+    baseUrl: server.baseUrl("anthropic")
+  })
+
+const gpt = (server: FakeProvider.FakeProvider) =>
+  OpenAi.chatModel("gpt-4o", { keys, baseUrl: server.baseUrl("openai") })
+
+/** The limit of requests is used up. It refills one by one until it is full. */
+const usedUp = (limit: number, seconds: number): FaultPlan.Answer => ({
+  text: "done",
+  headers: {
+    "X-RateLimit-Limit-Requests": String(limit),
+    "X-RateLimit-Remaining-Requests": "0",
+    "X-RateLimit-Reset-Requests": `${seconds}s`
+  }
+})
+
+const ask = (prompt: string) => Effect.map(LanguageModel.generateText({ prompt }), ({ text }) => text)
+const askStreaming = (prompt: string) =>
+  Effect.map(Stream.runCollect(LanguageModel.streamText({ prompt })), (parts) =>
+    Support.text([...parts] as Parameters<typeof Support.text>[0])
+  )
+
+const modelsAsked = ({ requests }: FakeProvider.FakeProvider) =>
+  Effect.map(requests, (all) => all.map(({ model }) => model))
+
+describe("an answer that says that nothing is left", () => {
+  for (const [name, call] of [
+    ["whole", ask],
+    ["streamed", askStreaming]
+  ] as const) {
+    it.effect(`${name}: the next call goes to the next target without a request`, () =>
+      Effect.gen(function* () {
+        const server = yield* FakeProvider.make({ plan: { answers: [usedUp(1, 20)] } })
+        yield* Effect.gen(function* () {
+          assert.strictEqual(yield* call("one"), "done")
+          assert.strictEqual(yield* call("two"), "done")
+        }).pipe(Effect.provide(Failover.layer([gpt(server), claude(server)])))
+        assert.deepStrictEqual(yield* modelsAsked(server), ["gpt-4o", "claude-sonnet-4-5"])
+      })
+    )
+  }
+
+  it.effect("the next call waits for a limit that is free soon", () =>
+    Effect.gen(function* () {
+      const server = yield* FakeProvider.make({ plan: { answers: [usedUp(1, 2)] } })
+      yield* Effect.gen(function* () {
+        yield* ask("one")
+        const second = yield* Effect.forkChild(ask("two"), { startImmediately: true })
+        yield* TestClock.adjust("2 seconds")
+        assert.strictEqual(yield* Fiber.join(second), "done")
+      }).pipe(Effect.provide(Failover.layer([gpt(server), claude(server)])))
+      assert.deepStrictEqual(
+        (yield* server.requests).map(({ model, time }) => [model, time]),
+        [
+          ["gpt-4o", 0],
+          ["gpt-4o", 2_000]
+        ]
+      )
+    })
+  )
+
+  it.effect("interactive calls go before background calls that came first", () =>
+    Effect.gen(function* () {
+      // Only the first answer says it: behind it the API has its own headers, which leave plenty.
+      const answers: FaultPlan.FaultPlan["answers"] = ({ messages }) =>
+        JSON.stringify(messages).includes("first") ? usedUp(2, 2) : { text: "done" }
+      const server = yield* FakeProvider.make({ plan: { answers } })
+      yield* Effect.gen(function* () {
+        yield* ask("first")
+        const background = yield* Effect.forkChild(
+          Effect.provideService(ask("later"), Priority.Priority, "background"),
+          { startImmediately: true }
+        )
+        const interactive = yield* Effect.forkChild(ask("now"), { startImmediately: true })
+        yield* TestClock.adjust("1 second")
+        yield* Fiber.join(interactive)
+        yield* Fiber.join(background)
+      }).pipe(Effect.provide(Failover.layer([gpt(server)])))
+      const asked = (yield* server.requests).map(({ body }) => /first|later|now/.exec(JSON.stringify(body))?.[0])
+      assert.deepStrictEqual(asked, ["first", "now", "later"])
+    })
+  )
+
+  it.effect("without a limiter the next call is sent", () =>
+    Effect.gen(function* () {
+      const server = yield* FakeProvider.make({ plan: { answers: [usedUp(1, 20)] } })
+      const layer = Failover.layer([gpt(server), claude(server)], { limiter: false })
+      yield* Effect.andThen(ask("one"), ask("two")).pipe(Effect.provide(layer))
+      assert.deepStrictEqual(yield* modelsAsked(server), ["gpt-4o", "gpt-4o"])
+    })
+  )
+
+  it.effect("it is the limit of the key that was sent, and no other's", () =>
+    Effect.gen(function* () {
+      const server = yield* FakeProvider.make({ plan: { answers: [usedUp(1, 20)] } })
+      yield* Effect.andThen(ask("one"), ask("two")).pipe(
+        Effect.provide(Failover.layer([claude(server, "ONE"), claude(server, "TWO")]))
+      )
+      assert.deepStrictEqual(
+        (yield* server.requests).map(({ key }) => key),
+        ["…-ONE", "…-TWO"]
+      )
+    })
+  )
+})
+
+describe("what a limiter hears", () => {
+  /** The values of one header, in the order in which they were heard. */
+  const heard = (
+    spec: TargetSpec,
+    call: (...request: Parameters<typeof Support.generate>) => Effect.Effect<unknown, unknown>
+  ) => {
+    const values: Array<unknown> = []
+    const listening = {
+      heard: (headers: unknown) => void values.push(Reflect.get(Object(headers), "x-ratelimit-remaining-requests"))
+    }
+    return Effect.as(Effect.exit(call(spec, "hello", listening)), values)
+  }
+  const limits = { "x-ratelimit-remaining-requests": "7" }
+
+  for (const [name, call] of [
+    ["whole answers", Support.generate],
+    ["streams", Support.collect]
+  ] as const) {
+    it.effect(`the headers of ${name}, once`, () =>
+      Effect.gen(function* () {
+        const server = yield* FakeProvider.make({ plan: { answers: [{ text: "done", headers: limits }] } })
+        assert.deepStrictEqual(yield* heard(gpt(server), call), ["7"])
+      })
+    )
+
+    it.effect(`the headers of failures of ${name}`, () =>
+      Effect.gen(function* () {
+        const faults = [{ fault: { type: "status", status: 429, headers: limits } }] as const
+        const server = yield* FakeProvider.make({ plan: { faults, answers: [] } })
+        assert.deepStrictEqual(yield* heard(gpt(server), call), ["7"])
+      })
+    )
+  }
+
+  it.effect("a listener that throws is no matter of the attempt", () =>
+    Effect.gen(function* () {
+      const server = yield* FakeProvider.make({ plan: { answers: [{ text: "done" }] } })
+      const parts = yield* Support.generate(gpt(server), "hello", {
+        heard: () => {
+          throw new Error("not listening")
+        }
+      })
+      assert.isTrue(parts.some((part) => part.type === "text" && part.text === "done"))
+    })
+  )
+
+  it.effect("a limiter of your own hears it, too", () =>
+    Effect.gen(function* () {
+      const server = yield* FakeProvider.make({ plan: { answers: [usedUp(1, 20)] } })
+      const limiter = yield* CallLimiter.make()
+      yield* ask("one").pipe(Effect.provide(Failover.layer([gpt(server)], { limiter })))
+      const later = yield* Effect.flip(
+        Effect.provide(ask("two"), Failover.layer([gpt(server)], { limiter, policy: { ...RecoveryPolicy.interactive, whenAllOut: "fail" } }))
+      )
+      assert.include(later.message, "back in 20s")
+    })
+  )
+})

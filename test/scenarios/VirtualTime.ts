@@ -1,0 +1,204 @@
+/**
+ * A program in a world with a clock of its own: it runs until nothing moves any more, then time jumps to the next
+ * sleep. So a wait of 30 s takes no time, and it is the same 30 s over real sockets and in memory.
+ *
+ * Nothing moves when the scheduler has had no task for some turns of the event loop, and {@link Io} says that
+ * nothing is on its way. A program that then waits for nothing at all is stuck, and that is a defect. So is one
+ * that ends and leaves a fiber or a sleep behind.
+ *
+ * {@link run} is for programs with real I/O; {@link interrupted} steps through programs without any, task by task.
+ */
+import type { Exit, Fiber } from "effect"
+import { Clock, Duration, Effect, Metric, Random, Scheduler } from "effect"
+
+/** What moves outside of Effect. */
+export interface Io {
+  /** Something is on its way and will arrive. */
+  readonly pending: () => boolean
+  /** Grows with all that has moved so far. */
+  readonly moved: () => number
+}
+
+const noIo: Io = { pending: () => false, moved: () => 0 }
+
+/** Turns of the event loop without a task after which nothing moves: chains of promises take no turn each. */
+const stillTurns = 8
+
+/** Later than any wait that a test is about: a world that is still at work then will never end. */
+const endOfTime = Duration.toMillis("365 days")
+
+class VirtualClock implements Clock.Clock {
+  /** In the order in which they end. */
+  #sleeps: Array<{ readonly until: number; readonly wake: () => void }> = []
+  #now = 0
+
+  currentTimeMillisUnsafe = () => this.#now
+  currentTimeNanosUnsafe = () => BigInt(Math.round(this.#now * 1_000_000))
+  monotonicTimeNanosUnsafe = () => this.currentTimeNanosUnsafe()
+  readonly currentTimeMillis = Effect.sync(() => this.#now)
+  readonly currentTimeNanos = Effect.sync(() => this.currentTimeNanosUnsafe())
+  readonly monotonicTimeNanos = this.currentTimeNanos
+
+  sleep(duration: Duration.Duration): Effect.Effect<void> {
+    return Effect.callback((resume) => {
+      const until = this.#now + Duration.toMillis(duration)
+      const sleep = { until, wake: () => resume(Effect.void) }
+      const later = this.#sleeps.findIndex((other) => other.until > until)
+      this.#sleeps.splice(later < 0 ? this.#sleeps.length : later, 0, sleep)
+      return Effect.sync(() => {
+        this.#sleeps = this.#sleeps.filter((other) => other !== sleep)
+      })
+    })
+  }
+
+  get sleeping(): number {
+    return this.#sleeps.length
+  }
+
+  /** Jumps to the next sleep's end. `false` where nobody sleeps, or for ever. */
+  advance(): boolean {
+    const next = this.#sleeps[0]
+    if (next === undefined || next.until > endOfTime) return false
+    this.#sleeps = this.#sleeps.slice(1)
+    this.#now = Math.max(this.#now, next.until)
+    next.wake()
+    return true
+  }
+}
+
+/** How many fibers are alive, of those that a program has forked. */
+class Fibers implements Metric.FiberRuntimeMetricsService {
+  alive = 0
+  recordFiberStart() {
+    this.alive++
+  }
+  recordFiberEnd() {
+    this.alive--
+  }
+}
+
+/** No jitter where it is drawn from the middle, and the same draws in every world. */
+const random: typeof Random.Random.Service = { nextDoubleUnsafe: () => 0.5, nextIntUnsafe: () => 0 }
+
+/** A program with clock, scheduler and chance of its own. */
+class World<A, E> {
+  readonly clock = new VirtualClock()
+  readonly fibers = new Fibers()
+  readonly fiber: Fiber.Fiber<A, E>
+
+  constructor(program: Effect.Effect<A, E>, scheduler: Scheduler.Scheduler) {
+    this.fiber = program.pipe(
+      Effect.provideService(Clock.Clock, this.clock),
+      Effect.provideService(Random.Random, random),
+      Effect.provideService(Metric.FiberRuntimeMetrics, this.fibers),
+      (world) => Effect.runFork(world, { scheduler })
+    )
+  }
+
+  /** The exit of a program that has ended and left nothing behind. */
+  end(): Exit.Exit<A, E> {
+    const exit = this.fiber.pollUnsafe()
+    if (exit === undefined) throw new Error("The program is stuck: it waits for nothing that could come.")
+    const { alive } = this.fibers
+    const { sleeping } = this.clock
+    if (alive > 0 || sleeping > 0)
+      throw new Error(`The program ended and left ${alive} fibers, ${sleeping} sleeping.`)
+    return exit
+  }
+}
+
+/** Runs a program to its end, in virtual time and with real I/O. */
+export const run = <A, E>(program: Effect.Effect<A, E>, io: Io = noIo): Effect.Effect<A, E> =>
+  Effect.flatMap(
+    Effect.promise(async (signal) => {
+      const tasks = new CountedTasks()
+      const world = new World(program, tasks)
+      signal.addEventListener("abort", () => world.fiber.interruptUnsafe())
+      do {
+        await nothingMoves(tasks, io)
+      } while (world.fiber.pollUnsafe() === undefined && world.clock.advance())
+      return world.end()
+    }),
+    (exit) => exit
+  )
+
+const nothingMoves = async (tasks: CountedTasks, io: Io): Promise<void> => {
+  let seen = -1
+  for (let still = 0; still < stillTurns; still++) {
+    await new Promise<void>((resolve) => setImmediate(resolve))
+    const moved = tasks.count + io.moved()
+    if (moved !== seen || io.pending()) still = -1
+    seen = moved
+  }
+}
+
+class CountedTasks extends Scheduler.MixedScheduler {
+  count = 0
+
+  override makeDispatcher() {
+    const dispatcher = super.makeDispatcher()
+    const scheduleTask = dispatcher.scheduleTask.bind(dispatcher)
+    dispatcher.scheduleTask = (task, priority) => {
+      this.count++
+      scheduleTask(task, priority)
+    }
+    return dispatcher
+  }
+}
+
+/**
+ * Where a program is interrupted: wherever it waits or hands over to another fiber, or between all of its
+ * operations, as if the scheduler gave up control at each.
+ */
+export type Points = "awaits" | "operations"
+
+/**
+ * Runs a program without real I/O and interrupts it at point `n`. `undefined` when it had ended before: with all
+ * `n` up to there it is interrupted everywhere.
+ */
+export const interrupted = <A, E>(
+  program: Effect.Effect<A, E>,
+  points: Points,
+  n: number,
+  onInterrupt: () => void
+): Exit.Exit<A, E> | undefined => {
+  const steps = new Steps(points)
+  const world = new World(program, steps)
+  for (let count = 0; count < n; count++) {
+    if (!steps.next() && (world.fiber.pollUnsafe() !== undefined || !world.clock.advance())) break
+  }
+  if (world.fiber.pollUnsafe() !== undefined) return undefined
+  onInterrupt()
+  world.fiber.interruptUnsafe()
+  while (steps.next()) {}
+  return world.end()
+}
+
+/** Tasks that run when they are told to, one at a time. */
+class Steps extends Scheduler.MixedScheduler {
+  readonly #points: Points
+  #tasks: Array<() => void> = []
+
+  constructor(points: Points) {
+    super()
+    this.#points = points
+  }
+
+  override shouldYield(fiber: Fiber.Fiber<unknown, unknown>): boolean {
+    // The first operations of a fiber that resumes are the end of its yield.
+    return this.#points === "operations" ? fiber.currentOpCount > 2 : super.shouldYield(fiber)
+  }
+
+  override makeDispatcher() {
+    const dispatcher = super.makeDispatcher()
+    dispatcher.scheduleTask = (task) => void this.#tasks.push(task)
+    return dispatcher
+  }
+
+  /** Runs one. `false` where there is none. */
+  next(): boolean {
+    const task = this.#tasks.shift()
+    task?.()
+    return task !== undefined
+  }
+}

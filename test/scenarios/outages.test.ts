@@ -1,0 +1,181 @@
+/** Providers that fail: overloads, errors, a primary that comes and goes, all of them at once. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { overloaded, say, status } from "./programs.ts"
+import { inMemory, key, overHttp, place, tells, wires } from "./Scenario.ts"
+
+const answers = [{ text: "The roof is leaking." }]
+const said = "The roof is leaking."
+
+describe("an overload", () => {
+  for (const wire of wires) {
+    tells(`that passes is waited for, a little longer each time: ${wire}`, {
+      chain: [place(wire, "A")],
+      plan: { faults: [{ times: 2, fault: overloaded() }], answers },
+      program: say,
+      expect: {
+        result: said,
+        took: 3_000,
+        asked: ["A", "A", "A"],
+        lines: [
+          "AttemptStarted A",
+          "AttemptFailed A Overloaded",
+          "AttemptStarted A +1000",
+          "AttemptFailed A Overloaded",
+          "AttemptStarted A +2000",
+          "CallSucceeded A"
+        ]
+      }
+    })
+
+    const fallback = wire === "google" ? "anthropic" : "google"
+    tells(`three times in a row is left for another model: ${wire}`, {
+      chain: [place(wire, "A"), place(fallback, "B")],
+      plan: { faults: [{ when: key("A"), times: "always", fault: overloaded() }], answers },
+      program: say,
+      expect: {
+        result: said,
+        took: 3_000,
+        asked: ["A", "A", "A", "B"],
+        lines: [
+          "AttemptStarted A",
+          "AttemptFailed A Overloaded",
+          "AttemptStarted A +1000",
+          "AttemptFailed A Overloaded",
+          "AttemptStarted A +2000",
+          "AttemptFailed A Overloaded",
+          "TargetSwitched B Overloaded",
+          "CallSucceeded B"
+        ]
+      }
+    })
+  }
+})
+
+describe("a broken connection", () => {
+  tells("is made again", {
+    chain: [place("anthropic", "A")],
+    plan: { faults: [{ times: 2, fault: { type: "reset" } }], answers },
+    program: say,
+    expect: { result: said, took: 3_000, asked: ["A", "A", "A"] }
+  })
+  tells("in the middle of a whole answer is one, too", {
+    chain: [place("openai", "A")],
+    plan: { faults: [{ fault: { type: "reset", after: 2 } }], answers },
+    program: say,
+    expect: { result: said, took: 1_000, asked: ["A", "A"] }
+  })
+  tells("is made again once, then another endpoint is asked", {
+    chain: [place("anthropic", "A"), place("anthropic", "B")],
+    plan: { faults: [{ when: key("A"), times: "always", fault: { type: "reset" } }], answers },
+    program: say,
+    expect: { result: said, took: 1_000, asked: ["A", "A", "B"] }
+  })
+})
+
+describe("a whole answer that does not come", () => {
+  for (const wire of wires) {
+    tells(`is waited for ten minutes, and another model is still asked: ${wire}`, {
+      chain: [place(wire, "A"), place(wire === "openai" ? "anthropic" : "openai", "B")],
+      plan: { faults: [{ when: key("A"), times: "always", fault: { type: "stall" } }], answers },
+      program: say,
+      expect: { result: said, took: 600_000, asked: ["A", "B"] }
+    })
+  }
+})
+
+describe("a page in place of an answer", () => {
+  for (const wire of wires) {
+    tells(`is not one: ${wire}`, {
+      chain: [place(wire, "A"), place("anthropic", "B")],
+      plan: {
+        faults: [
+          { when: key("A"), times: "always", fault: { type: "garbage", body: "<html>Log in</html>" } }
+        ],
+        answers
+      },
+      program: say,
+      expect: { result: said }
+    })
+  }
+})
+
+describe("a primary that comes and goes", () => {
+  const after = (millis: number) => Effect.andThen(Effect.sleep(millis), say)
+  tells(
+    "is not paid for by every call, and asked again when its cooldown is over (pydantic/pydantic-ai#3023)",
+    {
+      chain: [place("anthropic", "A"), place("openai", "B")],
+      plan: {
+        faults: [
+          { when: key("A"), times: 3, fault: status(500) },
+          { when: key("A"), skip: 1, times: 3, fault: status(500) }
+        ],
+        answers
+      },
+      program: Effect.all([say, say, after(31_000), say, say, after(31_000)]),
+      expect: {
+        result: [said, said, said, said, said, said],
+        // It fails three times and is left alone; it is back, and fails again. Its second cooldown is as long.
+        asked: ["A", "A", "A", "B", "B", "A", "A", "A", "A", "B", "B", "A"]
+      }
+    }
+  )
+})
+
+describe("near the end of a cooldown", () => {
+  // Three failures in three seconds, then thirty seconds of cooldown: its last quarter begins at 25.5 s.
+  const at = (millis: number) => Effect.andThen(Effect.sleep(millis), say)
+  const chain = [place("anthropic", "A"), place("openai", "B")] as const
+  tells("nobody is sent to the target before its last quarter", {
+    chain,
+    plan: { faults: [{ when: key("A"), times: 3, fault: status(500) }], answers },
+    program: Effect.all([say, at(22_000)]),
+    expect: { result: [said, said], asked: ["A", "A", "A", "B", "B"] }
+  })
+  tells("a probe finds out that it is back", {
+    chain,
+    plan: { faults: [{ when: key("A"), times: 3, fault: status(500) }], answers },
+    program: Effect.all([say, at(25_000), say]),
+    expect: { result: [said, said, said], asked: ["A", "A", "A", "B", "A", "A"] }
+  })
+  tells("a probe that fails costs one attempt, and lengthens nothing", {
+    chain,
+    plan: { faults: [{ when: key("A"), times: 4, fault: status(500) }], answers },
+    program: Effect.all([say, at(25_000), at(6_000)]),
+    expect: { result: [said, said, said], asked: ["A", "A", "A", "B", "A", "B", "A"] }
+  })
+})
+
+describe("all out", () => {
+  tells("and the first to be back is waited for", {
+    chain: [place("anthropic", "A"), place("openai", "B")],
+    plan: {
+      faults: [
+        { when: key("A"), fault: status(429, { "retry-after": "40" }) },
+        { when: key("B"), times: "always", fault: overloaded() }
+      ],
+      answers
+    },
+    program: say,
+    expect: { result: said, took: 40_000, asked: ["A", "B", "B", "B", "A"] }
+  })
+
+  it.live("for ever: the call ends (remorses/ai-fallback#7, alphaXiv/agents#57)", () =>
+    Effect.gen(function* () {
+      for (const fault of [overloaded(), status(500), { type: "reset" } as const]) {
+        const scenario = {
+          chain: [place("anthropic", "A", "B"), place("openai", "C")],
+          plan: { faults: [{ times: "always", fault }], answers },
+          program: say
+        } as const
+        const story = yield* inMemory(scenario)
+        assert.deepStrictEqual(yield* overHttp(scenario), story)
+        assert.isAtMost(story.asked.length, 10)
+        assert.isAtMost(story.took, 120_000)
+        assert.notStrictEqual(story.result, said)
+        assert.includeMembers([...story.asked], ["A", "C"])
+      }
+    })
+  )
+})
