@@ -41,7 +41,9 @@ const fetchBy = (connect: Connect) => {
 /** A `fetch` whose connections are asked for and never stand. */
 const blackhole = Effect.map(Effect.context<never>(), (context) => {
   const asked = Deferred.makeUnsafe<void>()
-  const { fetch, signals } = fetchBy(() => void Effect.runForkWith(context)(Deferred.succeed(asked, undefined)))
+  const { fetch, signals } = fetchBy(
+    () => void Effect.runForkWith(context)(Deferred.succeed(asked, undefined))
+  )
   return { fetch, signals, asked: Deferred.await(asked) }
 })
 
@@ -68,7 +70,9 @@ describe("the limit for the connection", () => {
     it.effect(`${name}: ends an attempt that nobody takes, and aborts its request`, () =>
       Effect.gen(function* () {
         const { fetch, signals, asked } = yield* blackhole
-        const fiber = yield* Effect.forkChild(call(claude("http://nowhere.test/v1", fetch), "hello", { limits }))
+        const fiber = yield* Effect.forkChild(
+          call(claude("http://nowhere.test/v1", fetch), "hello", { limits })
+        )
         yield* asked
         yield* TestClock.adjust("9999 millis")
         assert.isUndefined(fiber.pollUnsafe())
@@ -91,7 +95,9 @@ describe("the limit for the connection", () => {
         const hits = [Deferred.makeUnsafe<void>(), Deferred.makeUnsafe<void>()]
         const answers: Array<() => void> = []
         const server = yield* Support.serve((response, _, n) => {
-          answers.push(() => Support.json(response, { type: "error", error: { type: "api_error", message: "" } }, 500))
+          answers.push(() =>
+            Support.json(response, { type: "error", error: { type: "api_error", message: "" } }, 500)
+          )
           const hit = hits[n]
           if (hit !== undefined) Effect.runForkWith(context)(Deferred.succeed(hit, undefined))
         })
@@ -143,9 +149,13 @@ describe("the limit for the connection", () => {
       )
       yield* asked
       // Its connection stands; that of the other still does not.
-      yield* Support.generate(OpenAi.chatModel("gpt-4o", { keys, baseUrl: server.baseUrl("openai") }), "hello", {
-        limits
-      })
+      yield* Support.generate(
+        OpenAi.chatModel("gpt-4o", { keys, baseUrl: server.baseUrl("openai") }),
+        "hello",
+        {
+          limits
+        }
+      )
       yield* TestClock.adjust("10 seconds")
       assert.isTrue(Exit.isFailure(yield* Fiber.await(fiber)))
     })

@@ -3,8 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { CallLimiter, Failover, KeySource, Priority, RecoveryPolicy } from "@outlast/agent"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
 import { Anthropic, OpenAi } from "@outlast/providers"
-import type { FaultPlan } from "@outlast/testing"
-import { FakeProvider } from "@outlast/testing"
+import { FakeProvider, FaultPlan, ScriptedModel } from "@outlast/testing"
 import { Effect, Fiber, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
@@ -57,6 +56,22 @@ describe("an answer that says that nothing is left", () => {
     )
   }
 
+  for (const [name, call] of [
+    ["whole", ask],
+    ["streamed", askStreaming]
+  ] as const) {
+    it.effect(`${name}: scripted models say it, too`, () =>
+      Effect.gen(function* () {
+        const plan = yield* FaultPlan.start({ answers: [usedUp(1, 20)] })
+        const first = yield* ScriptedModel.make({ provider: "openai", model: "gpt-4o", plan })
+        const second = yield* ScriptedModel.make({ provider: "anthropic", model: "claude-sonnet-4-5", plan })
+        yield* Effect.andThen(call("one"), call("two")).pipe(Effect.provide(Failover.layer([first, second])))
+        assert.lengthOf(yield* first.requests, 1)
+        assert.lengthOf(yield* second.requests, 1)
+      })
+    )
+  }
+
   it.effect("the next call waits for a limit that is free soon", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: [usedUp(1, 2)] } })
@@ -93,7 +108,9 @@ describe("an answer that says that nothing is left", () => {
         yield* Fiber.join(interactive)
         yield* Fiber.join(background)
       }).pipe(Effect.provide(Failover.layer([gpt(server)])))
-      const asked = (yield* server.requests).map(({ body }) => /first|later|now/.exec(JSON.stringify(body))?.[0])
+      const asked = (yield* server.requests).map(
+        ({ body }) => /first|later|now/.exec(JSON.stringify(body))?.[0]
+      )
       assert.deepStrictEqual(asked, ["first", "now", "later"])
     })
   )
@@ -129,7 +146,8 @@ describe("what a limiter hears", () => {
   ) => {
     const values: Array<unknown> = []
     const listening = {
-      heard: (headers: unknown) => void values.push(Reflect.get(Object(headers), "x-ratelimit-remaining-requests"))
+      heard: (headers: unknown) =>
+        void values.push(Reflect.get(Object(headers), "x-ratelimit-remaining-requests"))
     }
     return Effect.as(Effect.exit(call(spec, "hello", listening)), values)
   }
@@ -173,7 +191,13 @@ describe("what a limiter hears", () => {
       const limiter = yield* CallLimiter.make()
       yield* ask("one").pipe(Effect.provide(Failover.layer([gpt(server)], { limiter })))
       const later = yield* Effect.flip(
-        Effect.provide(ask("two"), Failover.layer([gpt(server)], { limiter, policy: { ...RecoveryPolicy.interactive, whenAllOut: "fail" } }))
+        Effect.provide(
+          ask("two"),
+          Failover.layer([gpt(server)], {
+            limiter,
+            policy: { ...RecoveryPolicy.interactive, whenAllOut: "fail" }
+          })
+        )
       )
       assert.include(later.message, "back in 20s")
     })

@@ -37,6 +37,7 @@ import * as OutputLimit from "./OutputLimit.ts"
 import type * as Permits from "./Permits.ts"
 import { rowOf } from "./RecoveryPolicy.ts"
 import type { Surface } from "./Surface.ts"
+import { timed } from "./Timed.ts"
 
 /** One attempt to make. */
 export interface Attempt {
@@ -298,7 +299,8 @@ export class CallRun {
     const { compact } = this.chain
     const before = this.#options.prompt
     if (compact === undefined) return this.advance({ _tag: "CompactionFailed" })
-    return Effect.matchCauseEffect(compact(before, failure), {
+    const late = () => Effect.fail("too slow")
+    return Effect.matchCauseEffect(timed(compact(before, failure), this.chain.policy.limits.total, late), {
       onFailure: (cause) =>
         Cause.hasInterrupts(cause) ? Effect.interrupt : this.advance({ _tag: "CompactionFailed" }),
       onSuccess: (after) => {
@@ -487,14 +489,15 @@ export class CallRun {
   #decide(event: Event, now: number): { readonly action: Action; readonly opened: Cooldown | undefined } {
     const { policy, dead, budget, memory } = this.chain
     const cooldowns = MutableRef.get(memory.cooldowns)
-    const isFirst = this.#state.ledger.attempts === 0
+    // A key that has expired says nothing about its provider: to ask again with a new one is no retry.
+    const isFree = this.#state.ledger.attempts === 0 || (event._tag === "KeyAsked" && event.renewed)
     const snapshot: Call.Snapshot = {
       now,
       deadline: this.#deadline,
       targets: this.#targets,
       dead,
       cooldowns,
-      mayRetry: isFirst || budget === undefined || this.#paid || budget.availableUnsafe(this.#fiber),
+      mayRetry: isFree || budget === undefined || this.#paid || budget.availableUnsafe(this.#fiber),
       canCompact: this.chain.compact !== undefined,
       streaks: memory.streaks
     }
@@ -505,7 +508,7 @@ export class CallRun {
     // The permit of a series of attempts is kept until the call goes elsewhere, for whatever event.
     if (policy.breaker === "outside" && !staysAt(action, left)) this.#settle(state.lastFailure)
     if (isSending(action)) {
-      if (!isFirst && !Call.isContinuing(state) && !this.#paid && snapshot.mayRetry) {
+      if (!isFree && !Call.isContinuing(state) && !this.#paid && snapshot.mayRetry) {
         budget?.withdrawUnsafe(this.#fiber)
         this.#paid = true
       }

@@ -9,8 +9,10 @@
  * **Always true**, for every policy and every sequence of events: it ends; attempts never exceed `maxAttempts`; no
  * wait reaches beyond the deadline, and once waits and failed attempts have used it up no attempt begins, but for
  * one: if a silent attempt alone used it up, one target that was not tried yet is still asked; no attempt begins once
- * attempts have cost `maxCost`; a failure that is to stop (a cancel, a malformed request) is never followed by an
- * attempt, nor is a committed tool call; without retry budget no target is asked twice.
+ * attempts have cost `maxCost`, nor when the time of the program around it is up; a failure that is to stop (a cancel,
+ * a malformed request) is never followed by an attempt, nor is a committed tool call; without retry budget no target is
+ * asked twice and one switch is made, while continuations are free; text that was seen is continued, or taken back
+ * where that can be told; a cut answer that is kept is delivered; an object is never continued.
  *
  * **What it does not do.** It opens no cooldown by itself: the action carries it, and the shell opens it before the
  * next step. Times are monotonic milliseconds. `Choice` says which targets there are, `Truncation` what to do about
@@ -389,21 +391,14 @@ const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: Snapshot
 
 /** No output limit may be above: what the user, the model, the window and the money allow. */
 const ceilingOf = (
-  policy: Policy,
+  { maxCost = Infinity }: Policy,
   { call, ledger }: CallState,
   { input }: Cut,
   here: TargetRef,
   snapshot: Snapshot
 ): number => {
-  const { maxOutputTokens, contextWindow, price } = Choice.viewOf(snapshot, here.id)?.info ?? {}
-  const windowLeft =
-    contextWindow === undefined || input === undefined ? Infinity : Math.max(0, contextWindow - input)
-  const moneyLeft =
-    policy.maxCost === undefined || price === undefined || price.output === 0
-      ? Infinity
-      : (Math.max(0, policy.maxCost - ledger.cost - ((input ?? 0) * price.input) / 1_000_000) * 1_000_000) /
-        price.output
-  return Math.min(call.outputLimit.max, maxOutputTokens ?? Infinity, windowLeft, moneyLeft)
+  const room = OutputLimit.room(Choice.viewOf(snapshot, here.id)?.info ?? {}, input, maxCost - ledger.cost)
+  return Math.min(call.outputLimit.max, room)
 }
 
 /** The call has made all the attempts, or spent all the money, that it may. */

@@ -57,7 +57,7 @@ export interface Options<Class extends string> {
    * say in the headers of their answers; `false`: none.
    */
   readonly limiter?: CallLimiter.Service | false | undefined
-  /** Makes a conversation shorter that did not fit. Default: a target with a larger window, or the failure. */
+  /** Makes a conversation shorter that did not fit, within `limits.total`. Default: a target with a larger window, or the failure. */
   readonly compact?: Chain.Compact | undefined
 }
 

@@ -54,3 +54,16 @@ export const lowered = ({ reason }: ProviderFailure): number | undefined => {
   const room = limit - (requested - output) - margin
   return room >= leastOutput && room < output ? room : undefined
 }
+
+/** What an answer may have at most behind `input` tokens: as the model can, in its window, for so many US dollars. */
+export const room = (
+  { maxOutputTokens = Infinity, contextWindow = Infinity, price }: ModelInfo,
+  input: number | undefined,
+  dollars: number
+): number => {
+  const window = input === undefined ? Infinity : Math.max(0, contextWindow - input)
+  if (dollars === Infinity || price === undefined || price.output === 0)
+    return Math.min(maxOutputTokens, window)
+  const left = Math.max(0, dollars * 1_000_000 - (input ?? 0) * price.input)
+  return Math.min(maxOutputTokens, window, left / price.output)
+}

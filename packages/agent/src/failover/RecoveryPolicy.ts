@@ -60,7 +60,9 @@ export interface CooldownRule {
  * - `continue`: the next attempt gets the partial answer and goes on with it
  * - `fail`: the call fails
  * - `restart`: the next attempt begins anew and a `Rewind` takes the text back; where the consumer cannot be told so
- *   (`LanguageModel.streamText`), it is continued instead
+ *   (`LanguageModel.streamText`), it is continued instead, and so is an answer that the output limit cut and that is kept
+ *
+ * An object is never continued: where it cannot begin anew the call fails.
  */
 export type MidStream = "continue" | "fail" | "restart"
 

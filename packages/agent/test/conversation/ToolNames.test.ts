@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schema, Stream } from "effect"
 import type { Response } from "effect/ai"
 import { Chat, LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
-import { Dialect, Direct, Failover, ForeignModel, ToolNames } from "@outlast/agent"
+import { Dialect, Direct, Failover, ForeignModel, Portable, ToolNames } from "@outlast/agent"
 import { answer, finish, played, policy, say, serverError, text } from "../support.ts"
 
 const tool = (name: string) => Tool.make(name, { parameters: Schema.Struct({ city: Schema.String }) })
@@ -17,14 +17,58 @@ describe("names", () => {
   })
 
   it("each stays another's, in whatever order the tools are", () => {
-    const all = ["weather.get", "weather:get", "wéather.get", "天気", "予報", "x".repeat(65), "x".repeat(66), "plain"]
+    const all = [
+      "weather.get",
+      "weather:get",
+      "wéather.get",
+      "天気",
+      "予報",
+      "x".repeat(65),
+      "x".repeat(66),
+      "plain"
+    ]
     const forth = ToolNames.of(named(...all), defaults)
     const back = ToolNames.of(named(...all.toReversed()), defaults)
-    assert.deepStrictEqual(new Map([...(back?.there ?? [])].toSorted()), new Map([...(forth?.there ?? [])].toSorted()))
+    assert.deepStrictEqual(
+      new Map([...(back?.there ?? [])].toSorted()),
+      new Map([...(forth?.there ?? [])].toSorted())
+    )
     const theirs = [...(forth?.there.values() ?? [])]
     assert.strictEqual(new Set(theirs).size, all.length - 1)
     for (const name of theirs) assert.match(name, defaults.toolName)
     assert.isFalse(forth?.there.has("plain"))
+  })
+
+  it("two whose replacements are the same keep their own, in whatever order they are", () => {
+    // The hashes of both are the same, and so is what of them may stay.
+    const pair = ["a/&%.$:b", "a.:/./&b"]
+    const alone = pair.map((name) => ToolNames.of(named(name), defaults)?.there.get(name))
+    assert.strictEqual(alone[0], alone[1])
+    const forth = ToolNames.of(named(...pair), defaults)
+    const back = ToolNames.of(named(...pair.toReversed()), defaults)
+    assert.strictEqual(new Set(forth?.there.values()).size, 2)
+    assert.deepStrictEqual(
+      pair.map((name) => back?.there.get(name)),
+      pair.map((name) => forth?.there.get(name))
+    )
+  })
+
+  it("a conversation has the names that are offered with it", () => {
+    const first = ToolNames.of(named("weather.get"), defaults)?.there.get("weather.get") ?? ""
+    const names = ToolNames.of(named("weather.get", first), defaults)
+    const prompt = Prompt.make([
+      { role: "user", content: [{ type: "text", text: "Rome?" }] },
+      { role: "assistant", content: [{ type: "tool-call", id: "call-1", name: "weather.get", params: {} }] }
+    ])
+    const ref = { id: "me/m#KEY", provider: "me", model: "m", endpoint: "", key: "KEY" }
+    const said = (known: typeof names) =>
+      Portable.adapt(prompt, { ref, names: known }).content.flatMap(({ content }) =>
+        typeof content === "string" ? [] : content.flatMap((part) => ("name" in part ? [part.name] : []))
+      )
+    const offered = names?.there.get("weather.get") ?? ""
+    assert.deepStrictEqual(said(names), [offered, offered])
+    // A tool that is offered no longer.
+    assert.deepStrictEqual(said(undefined), [first, first])
   })
 
   it("a name that is taken is not taken again", () => {
@@ -35,7 +79,11 @@ describe("names", () => {
   })
 
   it("tools that run at a provider keep theirs", () => {
-    const search = Tool.providerDefined({ id: "vendor.search", customName: "Search", providerName: "web.search" })
+    const search = Tool.providerDefined({
+      id: "vendor.search",
+      customName: "Search",
+      providerName: "web.search"
+    })
     assert.isUndefined(ToolNames.of([search()], { ...defaults, toolName: /^never$/ }))
   })
 })
@@ -72,7 +120,9 @@ const seenBy = ({ requests }: ReturnType<typeof played>, n = 0) => {
   )
   return {
     offered: tools.map(({ name }) => name),
-    said: parts.flatMap((part) => (part.type === "tool-call" || part.type === "tool-result" ? [part.name] : []))
+    said: parts.flatMap((part) =>
+      part.type === "tool-call" || part.type === "tool-result" ? [part.name] : []
+    )
   }
 }
 
@@ -86,9 +136,10 @@ describe("a target that refuses the name of a tool", () => {
   it.effect("is offered another, and its call is the program's", () =>
     Effect.gen(function* () {
       for (const layer of [Failover.layer([target()], { policy }), Direct.layer(target())]) {
-        const { toolCalls, toolResults } = yield* LanguageModel.generateText({ prompt: "Rome?", toolkit: Kit }).pipe(
-          Effect.provide(Layer.merge(layer, Handlers))
-        )
+        const { toolCalls, toolResults } = yield* LanguageModel.generateText({
+          prompt: "Rome?",
+          toolkit: Kit
+        }).pipe(Effect.provide(Layer.merge(layer, Handlers)))
         assert.deepStrictEqual(
           toolCalls.map(({ name }) => name),
           ["weather.get"]
@@ -104,9 +155,9 @@ describe("a target that refuses the name of a tool", () => {
   it.effect("in a stream every part has the program's name", () =>
     Effect.gen(function* () {
       for (const layer of [Failover.layer([target()], { policy }), Direct.layer(target())]) {
-        const parts = yield* Stream.runCollect(LanguageModel.streamText({ prompt: "Rome?", toolkit: Kit })).pipe(
-          Effect.provide(Layer.merge(layer, Handlers))
-        )
+        const parts = yield* Stream.runCollect(
+          LanguageModel.streamText({ prompt: "Rome?", toolkit: Kit })
+        ).pipe(Effect.provide(Layer.merge(layer, Handlers)))
         assert.deepStrictEqual(
           [...parts].flatMap((part) => ("name" in part ? [[part.type, part.name]] : [])),
           [
@@ -143,11 +194,19 @@ describe("a target that refuses the name of a tool", () => {
   it.effect("each attempt has the names of its target", () =>
     Effect.gen(function* () {
       const taking = played({ answers: [Effect.fail(serverError)], info: { dialect: dotted } })
-      const refusing = played({ model: "n", answers: [Effect.succeed([callOf(theirs), finish("tool-calls")])] })
+      const refusing = played({
+        model: "n",
+        answers: [Effect.succeed([callOf(theirs), finish("tool-calls")])]
+      })
       const { toolCalls } = yield* LanguageModel.generateText({ prompt: "Rome?", toolkit: Kit }).pipe(
         Effect.provide(
           Layer.merge(
-            Failover.layer([taking, refusing], { policy: { ...policy, rows: { ...policy.rows, ServerError: { ...policy.rows.ServerError, then: "move" } } } }),
+            Failover.layer([taking, refusing], {
+              policy: {
+                ...policy,
+                rows: { ...policy.rows, ServerError: { ...policy.rows.ServerError, then: "move" } }
+              }
+            }),
             Handlers
           )
         )
@@ -182,7 +241,10 @@ describe("a target that refuses the name of a tool", () => {
     Effect.gen(function* () {
       const inner = yield* LanguageModel.make({
         generateText: ({ tools }) =>
-          Effect.succeed([callOf(tools[0]?.name ?? ""), finish("tool-calls")] satisfies Array<Response.PartEncoded>),
+          Effect.succeed([
+            callOf(tools[0]?.name ?? ""),
+            finish("tool-calls")
+          ] satisfies Array<Response.PartEncoded>),
         streamText: () => Stream.empty
       })
       const foreign = ForeignModel.target({

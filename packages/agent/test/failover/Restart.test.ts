@@ -274,9 +274,12 @@ describe("a notice", () => {
       const { layer, of } = recording()
       const slowly = say(text.start(), text.delta("We meet"), 10_000, text.delta(" soon."), finish())
       const broken = say(text.start(), text.delta("We meet"), 5_000)
+      const unpaid = Stream.fail(failure(new FailoverReason.Billing()))
+      // The second goes on with the first model after the third has left it, and in vain.
+      const rows = { ...policy.rows, Billing: { ...policy.rows.Billing, cooldown: undefined } }
       const first = played({
         keys: [key("A")],
-        streams: [slowly, broken, Stream.fail(failure(new FailoverReason.Billing())), whole]
+        streams: [slowly, broken, unpaid, unpaid]
       })
       const second = played({ model: "m2", streams: [whole] })
       yield* inTime(
@@ -287,7 +290,7 @@ describe("a notice", () => {
             Effect.delay(Stream.runDrain(restarting), 1_000)
           ],
           { concurrency: "unbounded" }
-        ).pipe(over([first, second]))
+        ).pipe(over([first, second], { rows }))
       ).pipe(Effect.provide(layer))
       assert.deepStrictEqual(
         of("ModelChanged").map(({ message }) => message),

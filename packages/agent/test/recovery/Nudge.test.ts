@@ -98,10 +98,10 @@ describe("a nudge", () => {
   it.effect("still says that the limit cut an answer when another target goes on with it", () =>
     Effect.gen(function* () {
       let asked = 0
-      // Its connection is lost behind its first answer.
+      // It is lost behind its first answer, which came after a failure.
       const isHealthy = ({ model }: { readonly model: string }) =>
-        Effect.sync(() => model !== "m" || ++asked < 2)
-      const first = played({ answers: [answer("One, ", "length", 600)] })
+        Effect.sync(() => model !== "m" || ++asked < 3)
+      const first = played({ answers: [Effect.fail(telling), answer("One, ", "length", 600)] })
       const second = played({ model: "m2", answers: [answer("two.")] })
       const { layer, of } = recording()
       const response = yield* inTime(

@@ -133,6 +133,24 @@ describe("an input that fits, but not with the output limit", () => {
     })
   )
 
+  it.effect("fits the other keys of the model, too, once it fits", () =>
+    Effect.gen(function* () {
+      const target = yield* ScriptedModel.make({
+        provider: "anthropic",
+        model: "m",
+        info: { contextWindow: 200_000 },
+        keys: [key("A"), key("B")],
+        plan: {
+          answers: [{ text: "hello there" }],
+          faults: [{ fault: tooMuch(188_240, 21_333, 200_000) }, { fault: { type: "status", status: 402 } }]
+        }
+      })
+      yield* ask.pipe(limited, over([target]))
+      assert.deepStrictEqual(yield* limitsOf(target), [21_333, 10_760, 10_760])
+      assert.strictEqual((yield* target.requests).at(-1)?.key, "secret-of-B")
+    })
+  )
+
   it.effect("does not make a continuation forget what it continues", () =>
     Effect.gen(function* () {
       const overflow = failure(

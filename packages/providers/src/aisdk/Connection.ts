@@ -51,7 +51,10 @@ interface Connection {
 }
 
 /** Fails when it takes too long, and never ends otherwise. */
-const late = ({ begun, stands }: Connection, limit: Duration.Duration): Effect.Effect<never, ProviderFailure> =>
+const late = (
+  { begun, stands }: Connection,
+  limit: Duration.Duration
+): Effect.Effect<never, ProviderFailure> =>
   begun.await.pipe(
     Effect.andThen(
       Effect.timeoutOrElse(stands.await, {

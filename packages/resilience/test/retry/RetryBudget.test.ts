@@ -134,6 +134,26 @@ it.effect("it counts calls, attempts and refusals", () =>
   }).pipe(Effect.provideService(Metric.MetricRegistry, new Map()))
 )
 
+it.effect("without an Effect it is the same budget", () =>
+  Effect.gen(function* () {
+    const budget = yield* RetryBudget.make({ burst: 1 })
+    const granted = yield* Effect.withFiber((fiber) => {
+      budget.depositUnsafe(fiber)
+      // Looking takes nothing.
+      const looked = [budget.availableUnsafe(fiber), budget.availableUnsafe(fiber)]
+      const taken = [
+        budget.withdrawUnsafe(fiber),
+        budget.availableUnsafe(fiber),
+        budget.withdrawUnsafe(fiber)
+      ]
+      return Effect.succeed([...looked, ...taken])
+    })
+    assert.deepStrictEqual(granted, [true, true, true, false, false])
+    assert.isFalse(yield* budget.withdraw)
+    assert.strictEqual(yield* budget.amplification, 2)
+  })
+)
+
 it("refuses numbers out of range when it is made, not when it runs", () => {
   assert.throws(() => RetryBudget.make({ ratio: 2 }), RangeError, "RetryBudget: ratio must be")
   assert.throws(() => RetryBudget.layer({ window: -1 }), RangeError, "RetryBudget: window must be")
