@@ -2,6 +2,7 @@
 import { breaker } from "./breaker.ts"
 import { classifier } from "./classifier.ts"
 import { failover } from "./failover.ts"
+import { guard } from "./guard.ts"
 import type { Report, Row } from "./measure.ts"
 import { machine, printed, rowsInto } from "./measure.ts"
 
@@ -13,7 +14,8 @@ interface Bench {
 const benches: Readonly<Record<string, Bench>> = {
   breaker: { what: "circuit breakers: ours, Effect's own, cockatiel, opossum", run: breaker },
   classifier: { what: "errors of the corpus, and hostile ones of up to 1 MB", run: classifier },
-  failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover }
+  failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover },
+  guard: { what: "the loop detector: asked before a tool call, told after it", run: guard }
 }
 
 const usage = [

@@ -8,6 +8,7 @@ import * as Demo from "./demo/Demo.ts"
 import * as Timeline from "./demo/Timeline.ts"
 import * as Explain from "./explain/Explain.ts"
 import { presetNames } from "./explain/Preset.ts"
+import * as Guard from "./guard/Guard.ts"
 
 /** The run ended, was reported, and was no success. */
 class Unsuccessful extends Data.TaggedError("Unsuccessful")<{}> {
@@ -126,11 +127,40 @@ const explain = Command.make(
   )
 )
 
+const guard = Command.make(
+  "guard",
+  {
+    files: Argument.String("file").pipe(
+      Argument.withDescription("Traces: JSON lines, one tool call each; - is standard input"),
+      Argument.atLeast(0)
+    ),
+    score: Flag.String("score").pipe(
+      Flag.withDescription("A directory of traces with labels.json: print precision, recall and lateness"),
+      Flag.optional
+    ),
+    json: Flag.Boolean("json").pipe(
+      Flag.withDescription("Print one JSON object a trace, or the score as one"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fn(
+    function* (options) {
+      const allRead = yield* Guard.run(options)
+      if (!allRead) return yield* new Unsuccessful()
+    },
+    Effect.tapErrorTag("UsageError", (error) => Console.error(`outlast guard: ${error.message}`))
+  )
+).pipe(
+  Command.withDescription(
+    "Would the guard have stopped these runs? Reads traces, one tool call a line with the fields turn, tool, arguments, result and failed, and says for each at which call, and why."
+  )
+)
+
 /** Colours only on a terminal, and not where they are unwanted. */
 const paintFor = (isTerminal: boolean | undefined, noColor: string | undefined): Timeline.Paint =>
   isTerminal === true && (noColor === undefined || noColor === "") ? Timeline.coloured : Timeline.uncoloured
 
 export const outlast = Command.make("outlast").pipe(
   Command.withDescription("Resilience for LLM agents"),
-  Command.withSubcommands([demo, classify, explain])
+  Command.withSubcommands([demo, classify, explain, guard])
 )

@@ -6,6 +6,8 @@ describe("Catalogue", () => {
   const windows: ReadonlyArray<readonly [string, number]> = [
     ["claude-sonnet-4", 200_000],
     ["claude-opus-4", 200_000],
+    // The one that the documents name.
+    ["gpt-5.1", 400_000],
     ["gpt-4o", 128_000],
     ["gpt-4", 8_192],
     ["gemini-1.5-pro", 2_097_152],

@@ -1,11 +1,12 @@
 /** A conversation that goes from provider to provider, at servers that refuse what the real ones refuse. */
 import { assert, describe, it } from "@effect/vitest"
-import { Agent, Failover, KeySource } from "@outlast/agent"
+import { Agent, Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import type { FaultPlan } from "@outlast/testing"
 import { FakeProvider } from "@outlast/testing"
-import { Effect, Layer, Redacted, Ref, Stream } from "effect"
+import { Backoff } from "@outlast/resilience"
+import { Effect, Layer, Record, Redacted, Ref, Stream } from "effect"
 import { Chat, Prompt } from "effect/ai"
 import { Weather } from "./cases.ts"
 
@@ -64,6 +65,12 @@ const names = Object.keys(targets) as ReadonlyArray<Name>
 /** One of each wire format, and one that binds its thinking. */
 const few: ReadonlyArray<Name> = ["sonnet-4-5", "opus-5-5", "chat", "responses", "gemini-3"]
 
+/** A policy that does not wait between attempts. */
+const hasty: RecoveryPolicy.RecoveryPolicy = {
+  ...RecoveryPolicy.interactive,
+  rows: Record.map(RecoveryPolicy.interactive.rows, (row) => ({ ...row, backoff: Backoff.constant(0) }))
+}
+
 const looks = (...cities: ReadonlyArray<string>): FaultPlan.Answer => ({
   reasoning: `I need the weather of ${cities.join(" and ")}.`,
   text: "Let me look.",
@@ -115,6 +122,37 @@ const reloaded = (history: Prompt.Prompt) =>
 const sent = (body: unknown): string => JSON.stringify(body)
 
 for (const streaming of [false, true]) {
+  it.effect(
+    `thinking behind a nudge is not taken for thinking behind the conversation, streaming ${streaming}`,
+    () =>
+      Effect.gen(function* () {
+        const answers = [
+          { reasoning: "One.", text: "one" },
+          { reasoning: "Two.", text: "two" },
+          { reasoning: "Three.", text: "three" }
+        ]
+        const faults = [{ fault: { type: "status", status: 500 } }] as const
+        const server = yield* FakeProvider.make({ plan: { faults, answers } })
+        const { rows } = hasty
+        const policy = {
+          ...hasty,
+          rows: { ...rows, ServerError: { ...rows.ServerError, nudge: "Try again." } }
+        }
+        const chat = yield* Chat.empty
+        yield* Effect.gen(function* () {
+          for (const prompt of ["first", "second", "third"]) {
+            if (streaming) yield* Stream.runDrain(chat.streamText({ prompt }))
+            else yield* chat.generateText({ prompt })
+          }
+        }).pipe(Effect.provide(Failover.layer([targets["opus-5-5"](server, "KEY")], { policy })))
+        const bodies = (yield* server.requests).map(({ body }) => sent(body))
+        assert.include(bodies[1], "Try again.")
+        // What came behind it is gone; what came later is good, and stays.
+        assert.notInclude(bodies[3], "One.")
+        assert.include(bodies[3], "Two.")
+      })
+  )
+
   describe(`a conversation moves in mid-loop, streaming ${streaming}`, () => {
     for (const from of streaming ? few : names) {
       it.effect(

@@ -656,6 +656,24 @@ describe("abortSignal", () => {
     })
   )
 
+  it.live("is no matter of a stream that fails at once", () =>
+    Effect.gen(function* () {
+      const { model } = yield* served({ answers }, (server) => [
+        OpenAi.chatModel("gpt-4.1", {
+          baseUrl: server.baseUrl("openai"),
+          keys: [KeySource.value("O", Redacted.make("sk-0123456789\nabcdef"))]
+        })
+      ])
+      const prompt = [{ role: "user" as const, content: [{ type: "text" as const, text: "?" }] }]
+      const { signal } = new AbortController()
+      // By the second call the layer stands, and nothing is waited for.
+      for (const _ of [1, 2]) {
+        const error = yield* rejected(() => model.doStream({ prompt, abortSignal: signal }))
+        assert.isTrue(APICallError.isInstance(error))
+      }
+    })
+  )
+
   it.live("that is aborted already sends nothing", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served({ answers })

@@ -15,12 +15,14 @@ import type { TargetRef } from "../failure/TargetRef.ts"
 export type Provenance = {
   readonly provider: string
   readonly model: string
+  /** Empty for a model without network. */
   readonly endpoint: string
-  /** The name of the key. */
+  /** The name of the key; empty where none is needed. */
   readonly key: string
   /**
-   * The attempt went on with a cut answer: it saw a message that asked it to, which the conversation does not have,
-   * and its text may stand in one block with that of another attempt. Nothing it signed holds in the conversation.
+   * Nothing that the attempt signed holds in the conversation. It went on with a cut answer: it saw a message that
+   * asked it to, which the conversation does not have, and its text may stand in one block with that of another
+   * attempt. Or it binds its thinking to what it saw, and that was more or less than the conversation has.
    */
   readonly continued?: boolean
 }
@@ -33,18 +35,23 @@ export const of = ({ provider, model, endpoint, key }: TargetRef): Provenance =>
   key
 })
 
+/** {@link of}, where nothing that the target signs holds in the conversation. */
+export const apart = (ref: TargetRef): Provenance => ({ ...of(ref), continued: true })
+
 /** The maker that the options of a part name; `undefined` for a part that did not come through Outlast. */
 export const read = (options: Readonly<Record<string, unknown>>): Provenance | undefined => {
   const ours = options[namespace]
   if (!Predicate.isObject(ours)) return undefined
   // Not a schema: this is read for each part of each attempt.
   const { provider, model, endpoint, key, continued } = ours as Partial<Record<string, unknown>>
-  return typeof provider === "string" &&
-    typeof model === "string" &&
-    typeof endpoint === "string" &&
-    typeof key === "string"
-    ? { provider, model, endpoint, key, continued: continued === true }
-    : undefined
+  if (typeof provider !== "string" || typeof model !== "string") return undefined
+  return {
+    provider,
+    model,
+    endpoint: typeof endpoint === "string" ? endpoint : "",
+    key: typeof key === "string" ? key : "",
+    continued: continued === true
+  }
 }
 
 /** The part with its maker in its metadata, if it is of a kind that a conversation keeps. */
@@ -53,7 +60,15 @@ export const sign = <
 >(
   part: P,
   maker: Provenance
-): P => (kept.has(part.type) ? { ...part, metadata: { ...part.metadata, [namespace]: { ...maker } } } : part)
+): P =>
+  kept.has(part.type) ? { ...part, metadata: { ...part.metadata, [namespace]: { ...written(maker) } } } : part
+
+/** What is empty is not written: effect/ai checks every field of every part. */
+const written = ({ endpoint, key, ...rest }: Provenance): object => ({
+  ...rest,
+  ...(endpoint === "" ? {} : { endpoint }),
+  ...(key === "" ? {} : { key })
+})
 
 // The metadata of an approval request does not reach the conversation; of a block, that of the start does.
 const kept = new Set([

@@ -28,7 +28,21 @@ export const Answered = Schema.Struct({
 })
 export type Answered = typeof Answered.Type
 
-const decode = Schema.decodeUnknownOption(Answered)
+/** As it is written: what goes without saying is left out, because effect/ai checks every field of every part. */
+const Written = Schema.Struct({
+  ...Answered.fields,
+  requested: Schema.optionalKey(Schema.String),
+  attempts: Schema.optionalKey(Schema.Finite)
+})
+
+const decode = Schema.decodeUnknownOption(Written)
+
+/** What is written into metadata: the target is the one that was asked for, in one attempt, unless it says so. */
+export const written = ({ requested, attempts, ...rest }: Answered): typeof Written.Type => ({
+  ...rest,
+  ...(requested === rest.target ? {} : { requested }),
+  ...(attempts === 1 ? {} : { attempts })
+})
 
 /**
  * Who answered: give it the `content` of a response, or the parts of a stream. The last part that knows
@@ -42,7 +56,9 @@ export const answeredBy = (
 ): Option.Option<Answered> => {
   for (let i = parts.length - 1; i >= 0; i--) {
     const found = decode(parts[i]?.metadata?.[namespace])
-    if (Option.isSome(found)) return found
+    if (Option.isSome(found)) {
+      return Option.some({ requested: found.value.target, attempts: 1, ...found.value })
+    }
   }
   return Option.none()
 }

@@ -10,13 +10,17 @@ import { Cause, Clock, Duration, Effect, MutableRef, Random } from "effect"
 import type { Context, Fiber } from "effect"
 import type { LanguageModel, Response } from "effect/ai"
 import { Deadline, ResilienceEvents } from "@outlast/resilience"
+import * as Provenance from "../conversation/Provenance.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import { RateLimit } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local } from "../failure/ProviderFailure.ts"
+import * as ActiveTime from "../guard/ActiveTime.ts"
 import type * as CallLimiter from "../limiter/CallLimiter.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import type { Verdict } from "../recovery/Seam.ts"
+import type { NoTime } from "./ActionEvent.ts"
+import { eventOf } from "./ActionEvent.ts"
 import type { Answered } from "./Answered.ts"
 import { costOf } from "./Answered.ts"
 import type { AttemptRequest } from "./AttemptRequest.ts"
@@ -43,6 +47,8 @@ import { timed } from "./Timed.ts"
 export interface Attempt {
   readonly target: Target
   readonly answered: Omit<Answered, "requested" | "costUsd">
+  /** What is written into the parts that it makes. */
+  readonly maker: Provenance.Provenance
   /** Monotonic milliseconds. */
   readonly startedAt: number
   /** The partial answer is to be continued: what ended it. */
@@ -55,7 +61,6 @@ export interface Attempt {
 }
 
 type Usage = Response.FinishPartEncoded["usage"]
-type NoTime<E> = E extends FailoverEvent ? Omit<E, "at"> : never
 type Requests = ReturnType<typeof requestOf>
 
 export class CallRun {
@@ -73,6 +78,8 @@ export class CallRun {
   readonly #facts: CallFacts
   #options: LanguageModel.ProviderOptions
   #requests: Requests
+  /** What is sent is the conversation that the program has, and nothing else. */
+  #isAsHad: boolean
   #state: CallState = Call.initial
   #permit: Permits.Permit | undefined
   /** Of the key that the current attempt was sent with. */
@@ -82,8 +89,8 @@ export class CallRun {
   /** The targets as this call prefers them. */
   readonly #targets: ReadonlyArray<Target>
   readonly #conversation: string | undefined
-  /** The attempt asks whether a cooling target is back. */
-  #probing = false
+  /** Since when the attempt asks whether a cooling target is back, in monotonic milliseconds. */
+  #probedAt: number | undefined
   /** The next attempt's token of the retry budget has been taken. */
   #paid = false
   #ended = false
@@ -106,6 +113,8 @@ export class CallRun {
     this.#options = options
     const { truncation, wording } = chain.policy
     this.#requests = requestOf(options, wording)
+    // Behind a message of the assistant most targets get one of the user.
+    this.#isAsHad = options.prompt.content.at(-1)?.role !== "assistant"
     const limit = fiber.getRef(OutputLimit.OutputLimit)
     this.#facts = {
       ...surface,
@@ -132,7 +141,18 @@ export class CallRun {
     surface: Surface,
     streams: boolean
   ): Effect.Effect<CallRun> =>
-    Effect.withFiber((fiber) => Effect.succeed(new CallRun(chain, options, surface, streams, fiber)))
+    Effect.withFiber((fiber) => Effect.succeed(CallRun.of(chain, options, surface, streams, fiber)))
+
+  /** {@link make}, in a fiber that is at hand. */
+  static of(
+    chain: Chain,
+    options: LanguageModel.ProviderOptions,
+    surface: Surface,
+    streams: boolean,
+    fiber: Fiber.Fiber<unknown, unknown>
+  ): CallRun {
+    return new CallRun(chain, options, surface, streams, fiber)
+  }
 
   /** The id of the target that stands first. */
   get requested(): string {
@@ -144,10 +164,10 @@ export class CallRun {
     return Number(this.#clock.monotonicTimeNanosUnsafe()) / 1_000_000
   }
 
-  /** The first attempt. */
+  /** The first attempt. Reading it begins: it is to be read where somebody sees to {@link abandoned}. */
   get begin(): Effect.Effect<Attempt, CallFailure> {
     // The machine delivers only answers that were cut: there is none yet.
-    return this.advance({ _tag: "Started", ...this.#facts }) as Effect.Effect<Attempt, CallFailure>
+    return this.#advance({ _tag: "Started", ...this.#facts }) as Effect.Effect<Attempt, CallFailure>
   }
 
   /** What is sent in an attempt; `partial` is the answer so far. */
@@ -175,7 +195,7 @@ export class CallRun {
     const { action, opened } = this.#decide(event, now)
     // Most programs listen to nothing: then a call costs no events.
     if (action._tag === "Attempt" && this.#isSilent) return this.#carryOut(action)
-    const told = this.#publish(this.#eventOf(action, now))
+    const told = this.#publish(eventOf(action, this.#numbers(), now))
     return opened === undefined
       ? Effect.andThen(told, this.#carryOut(action))
       : this.#publishCooldown(opened, now).pipe(Effect.andThen(told), Effect.andThen(this.#carryOut(action)))
@@ -194,7 +214,7 @@ export class CallRun {
         return Effect.undefined
       case "Wait":
         return Effect.suspend(() =>
-          Effect.sleep(Duration.millis(Math.max(0, action.until - this.now())))
+          ActiveTime.parked(Effect.sleep(Duration.millis(Math.max(0, action.until - this.now()))))
         ).pipe(Effect.andThen(this.advance({ _tag: "Woke" })))
       case "Compact":
         return this.#compact(action.failure)
@@ -208,7 +228,9 @@ export class CallRun {
           ? this.#enter(action)
           : Effect.flatMap(this.#foreseen(action.target), (refused) =>
               refused === undefined
-                ? Effect.flatMap(Effect.sleep(Duration.millis(action.delay)), () => this.#afterDelay(action))
+                ? Effect.flatMap(ActiveTime.parked(Effect.sleep(Duration.millis(action.delay))), () =>
+                    this.#afterDelay(action)
+                  )
                 : this.advance(refused)
             )
     }
@@ -246,11 +268,13 @@ export class CallRun {
     const made = Effect.suspend(() => this.#begin(action))
     const attempt = ready === undefined ? made : Effect.andThen(ready, made)
     if (isFree) return attempt
-    const tokens = countsTokens
-      ? Conversation.estimate(this.#options.prompt) + (this.#state.outputLimit ?? 0)
-      : 0
+    const { info } = this.#targetOf(target)
+    const outputTokens = countsTokens ? (OutputLimit.within(this.#state.outputLimit, info) ?? 0) : 0
+    const tokens = countsTokens ? Conversation.estimate(this.#options.prompt) + outputTokens : 0
+    const request = { target, tokens, outputTokens, maxWait: policy.shortWait }
     return Effect.uninterruptibleMask((restore) =>
-      Effect.matchEffect(restore(limiter.acquire({ target, tokens, maxWait: policy.shortWait })), {
+      // Its wait can be interrupted all the same; what it has granted cannot get lost here.
+      Effect.matchEffect(limiter.acquire(request), {
         onFailure: ({ wait }) => {
           this.#settle(undefined, true)
           const failure = local("limit/known", new RateLimit(), target)
@@ -305,6 +329,7 @@ export class CallRun {
         Cause.hasInterrupts(cause) ? Effect.interrupt : this.advance({ _tag: "CompactionFailed" }),
       onSuccess: (after) => {
         this.#options = { ...this.#options, prompt: after }
+        this.#isAsHad &&= after === before
         const freed = Conversation.estimate(before) - Conversation.estimate(after)
         this.#requests = requestOf(this.#options, this.chain.policy.wording)
         return this.advance({ _tag: "Compacted", freed })
@@ -323,9 +348,9 @@ export class CallRun {
       const { reason, evidence, retryAfter } = failure
       const { ref } = attempt.target
       const spent = this.#spent(attempt, usage)
-      const facts = { probe: this.#probing, conversation: this.#conversation, now: this.now() }
+      const facts = { probedAt: this.#probedAt, conversation: this.#conversation, now: this.now() }
       this.chain.memory.failed(ref, failure, facts)
-      this.#probing = false
+      this.#probedAt = undefined
       if (this.chain.policy.breaker === "inside") this.#settle(failure)
       const told = this.#publish({
         _tag: "AttemptFailed",
@@ -381,7 +406,7 @@ export class CallRun {
       firstToken: this.firstTokenAt === undefined ? undefined : this.firstTokenAt - startedAt,
       now
     })
-    this.#probing = false
+    this.#probedAt = undefined
   }
 
   #spent({ target, startedAt }: Attempt, usage: Usage | undefined): Spent {
@@ -402,27 +427,25 @@ export class CallRun {
 
   /**
    * Reports the answer: clears what covers its target. `usage` is its own; `undefined` for a cut one, which {@link cut}
-   * has counted. Returns what the call has cost in US dollars, its failed attempts included as far as they are known;
-   * `undefined` where the cost of the answer is not.
+   * has counted. That is done when this returns; the Effect tells of it, and gives what the call has cost in US
+   * dollars, its failed attempts included as far as they are known; `undefined` where the cost of the answer is not.
    */
   succeeded(attempt: Attempt, usage: Usage | undefined): Effect.Effect<number | undefined> {
-    return Effect.suspend(() => {
-      this.#ended = true
-      const { ref, info } = attempt.target
-      const own = usage !== undefined ? costOf(info.price, usage) : info.price === undefined ? undefined : 0
-      const costUsd = own === undefined ? undefined : own + this.#state.ledger.cost
-      this.#leave(usage)
-      if (usage !== undefined) this.#answered(attempt)
-      // In any other order another model is no news.
-      const isNews =
-        attempt.startedAt >= this.chain.memory.servingSince &&
-        (this.chain.order === Order.inOrder || this.#state.ledger.switches > 0)
-      const news = isNews ? this.#announce(ref, this.#state.lastFailure?.reason._tag) : Effect.void
-      if (this.#isSilent) return Effect.succeed(costUsd)
-      const elapsed = this.now() - attempt.startedAt
-      const told = this.#publish({ _tag: "CallSucceeded", ...this.#numbers(), target: ref, elapsed, costUsd })
-      return Effect.as(Effect.andThen(news, told), costUsd)
-    })
+    this.#ended = true
+    const { ref, info } = attempt.target
+    const own = usage !== undefined ? costOf(info.price, usage) : info.price === undefined ? undefined : 0
+    const costUsd = own === undefined ? undefined : own + this.#state.ledger.cost
+    this.#leave(usage)
+    if (usage !== undefined) this.#answered(attempt)
+    // In any other order another model is no news.
+    const isNews =
+      attempt.startedAt >= this.chain.memory.servingSince &&
+      (this.chain.order === Order.inOrder || this.#state.ledger.switches > 0)
+    const news = isNews ? this.#announce(ref, this.#state.lastFailure?.reason._tag) : Effect.void
+    if (this.#isSilent) return Effect.succeed(costUsd)
+    const elapsed = this.now() - attempt.startedAt
+    const told = this.#publish({ _tag: "CallSucceeded", ...this.#numbers(), target: ref, elapsed, costUsd })
+    return Effect.as(Effect.andThen(news, told), costUsd)
   }
 
   /** Gives back what the call holds, and reports that nobody wants its answer any more if it has not ended. */
@@ -446,7 +469,9 @@ export class CallRun {
     this.firstTokenAt = undefined
     const target = this.#targetOf(action.target)
     this.#keyVersion = target.key?.version ?? 0
-    const { ref } = target
+    const { ref, info } = target
+    const nudge = "nudge" in action ? action.nudge : undefined
+    const isBound = info.capabilities?.bindsThinking === true && (nudge !== undefined || !this.#isAsHad)
     const { ledger, lastFailure, outputLimit } = this.#state
     if (ledger.attempts === 1) this.chain.budget?.depositUnsafe(this.#fiber)
     const switched = ledger.switches > 0 ? lastFailure?.reason._tag : undefined
@@ -460,6 +485,7 @@ export class CallRun {
     return {
       target,
       answered,
+      maker: isBound ? Provenance.apart(ref) : Provenance.of(ref),
       startedAt: this.now(),
       continues: !Call.isContinuing(this.#state)
         ? undefined
@@ -467,7 +493,7 @@ export class CallRun {
           ? "cut"
           : "interrupted",
       rewind: "rewind" in action && action.rewind,
-      nudge: "nudge" in action ? action.nudge : undefined,
+      nudge,
       outputLimit
     }
   }
@@ -478,8 +504,10 @@ export class CallRun {
   }
 
   #endProbe(): void {
-    if (this.#probing && this.#state.target !== undefined) this.chain.memory.unprobed(this.#state.target)
-    this.#probing = false
+    const { target } = this.#state
+    if (this.#probedAt !== undefined && target !== undefined)
+      this.chain.memory.unprobed(target, this.#probedAt)
+    this.#probedAt = undefined
   }
 
   /**
@@ -490,14 +518,14 @@ export class CallRun {
     const { policy, dead, budget, memory } = this.chain
     const cooldowns = MutableRef.get(memory.cooldowns)
     // A key that has expired says nothing about its provider: to ask again with a new one is no retry.
-    const isFree = this.#state.ledger.attempts === 0 || (event._tag === "KeyAsked" && event.renewed)
+    const isRenewed = event._tag === "KeyAsked" && event.renewed
     const snapshot: Call.Snapshot = {
       now,
       deadline: this.#deadline,
       targets: this.#targets,
       dead,
       cooldowns,
-      mayRetry: isFree || budget === undefined || this.#paid || budget.availableUnsafe(this.#fiber),
+      mayRetry: isRenewed || budget === undefined || this.#paid || budget.availableUnsafe(this.#fiber),
       canCompact: this.chain.compact !== undefined,
       streaks: memory.streaks
     }
@@ -508,11 +536,13 @@ export class CallRun {
     // The permit of a series of attempts is kept until the call goes elsewhere, for whatever event.
     if (policy.breaker === "outside" && !staysAt(action, left)) this.#settle(state.lastFailure)
     if (isSending(action)) {
-      if (!isFree && !Call.isContinuing(state) && !this.#paid && snapshot.mayRetry) {
+      // An attempt that was refused was none: the one that is sent in its place may still be the first.
+      const isFree = isRenewed || state.left === undefined || Call.isContinuing(state)
+      if (!isFree && !this.#paid && snapshot.mayRetry) {
         budget?.withdrawUnsafe(this.#fiber)
         this.#paid = true
       }
-      if (action.probe) this.#probing = true
+      if (action.probe) this.#probedAt = now
       memory.sending(action, now)
     }
     if (action.cooldown === undefined) return { action, opened: undefined }
@@ -526,36 +556,6 @@ export class CallRun {
     this.#permit = undefined
     const circuit = failure === undefined ? undefined : rowOf(this.chain.policy, failure).circuit
     permit.settle(silent ? undefined : { failure, circuit }, this.#fiber)
-  }
-
-  #eventOf(action: Action, now: number): NoTime<FailoverEvent> {
-    const numbers = this.#numbers()
-    switch (action._tag) {
-      case "Attempt":
-        return { _tag: "AttemptStarted", ...numbers, target: action.target, delay: action.delay }
-      case "Switch": {
-        const { from, target, failure } = action
-        return { _tag: "TargetSwitched", ...numbers, from, target, reason: failure.reason._tag }
-      }
-      case "Continue": {
-        const { from, target, delay, failure } = action
-        return { _tag: "AnswerContinued", ...numbers, from, target, delay, reason: failure?.reason._tag }
-      }
-      case "RaiseOutputLimit":
-        return { _tag: "OutputLimitRaised", ...numbers, target: action.target, limit: action.limit }
-      case "LowerOutputLimit":
-        return { _tag: "OutputLimitLowered", ...numbers, target: action.target, limit: action.limit }
-      case "Compact":
-        return { _tag: "CallCompacting", ...numbers, target: action.target }
-      case "RenewKey":
-        return { _tag: "KeyRenewing", ...numbers, target: action.target }
-      case "Wait":
-        return { _tag: "CallWaiting", ...numbers, delay: action.until - now }
-      case "Deliver":
-        return { _tag: "CutAnswerDelivered", ...numbers }
-      case "GiveUp":
-        return { _tag: "CallGaveUp", ...numbers, message: action.failure.message }
-    }
   }
 
   /** One notice for each change of the model that answers, whichever call finds it. */

@@ -82,8 +82,10 @@ const tooLate = local("limit/deadline", new Timeout({ phase: "total", local: tru
 
 const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
-  const ready = Choice.ready(policy, state, snapshot, snapshot.cooldowns).filter(({ ref }) =>
-    Choice.mayGoTo(policy, state, ref)
+  // An attempt that was not sent gives no time back for another one where the call has been already.
+  const late = state.phase === "attempting" && state.left !== undefined && isLate(policy, state, snapshot)
+  const ready = Choice.ready(policy, state, snapshot, snapshot.cooldowns).filter(
+    ({ ref }) => Choice.mayGoTo(policy, state, ref) && (!late || !state.tries.has(ref.id))
   )
   if (ready.length === 0) return waitOrGiveUp(policy, state, snapshot, undefined, draw)
   const target = ready.find(({ ref }) => isAffordable(state, snapshot, ref))

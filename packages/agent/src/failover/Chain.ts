@@ -5,7 +5,7 @@
  * never chosen. Only when none is left the chain fails.
  */
 import { Cause, Clock, Effect, MutableRef, Redacted, Schema } from "effect"
-import type { Scope } from "effect"
+import type { Config, Scope } from "effect"
 import type { Prompt } from "effect/ai"
 import type { RetryBudget } from "@outlast/resilience"
 import { ResilienceEvents } from "@outlast/resilience"
@@ -13,7 +13,7 @@ import { TargetOut } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import { Auth } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import { local, missingKey, whatHappened, whatToDo } from "../failure/ProviderFailure.ts"
+import { local, missingKey, unloadedKey, whatHappened, whatToDo } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import { idOf } from "../failure/TargetRef.ts"
 import type { TargetView } from "./CallState.ts"
@@ -24,6 +24,7 @@ import type * as CallLimiter from "../limiter/CallLimiter.ts"
 import type { ChainStore } from "./ChainStore.ts"
 import * as ChainSync from "./ChainSync.ts"
 import type { KeySource } from "./KeySource.ts"
+import { KeyError } from "./KeySource.ts"
 import * as LiveKey from "./LiveKey.ts"
 import type { Order } from "./Order.ts"
 import { wantsFacts } from "./Order.ts"
@@ -98,8 +99,9 @@ export const build = <E, R>(
 ): Effect.Effect<Chain, ChainError, R | Scope.Scope> =>
   Effect.gen(function* () {
     const ids = new Set<string>()
+    const loaded: Loaded = new Map()
     const built: Array<Built> = []
-    for (const spec of specs) built.push(...(yield* buildSpec(spec, ids)))
+    for (const spec of specs) built.push(...(yield* buildSpec(spec, ids, loaded)))
     const dead = built.flatMap((result) => ("dead" in result ? [result.dead] : []))
     for (const out of dead) yield* publishDead(out)
     const [first, ...rest] = built.flatMap((result) => ("live" in result ? [result.live] : []))
@@ -118,14 +120,15 @@ const noKey: KeySource = { name: "", load: Effect.succeed(Redacted.make("")) }
 
 const buildSpec = <E, R>(
   spec: TargetSpec<E, R>,
-  ids: Set<string>
+  ids: Set<string>,
+  loaded: Loaded
 ): Effect.Effect<ReadonlyArray<Built>, never, R | Scope.Scope> =>
   Effect.gen(function* () {
     const names = new Set<string>()
     const keyed: Array<{ readonly ref: TargetRef; readonly key: Key | ProviderFailure }> = []
     for (const source of spec.keys.length === 0 ? [noKey] : spec.keys) {
       const ref = refOf(spec, unused(source.name, names), ids)
-      keyed.push({ ref, key: yield* loadKey(source, ref) })
+      keyed.push({ ref, key: yield* loadKey(source, ref, loaded) })
     }
     const values = keyed.flatMap(({ key }) => (key._tag === "Key" ? [Redacted.value(key.key.current)] : []))
     if (values.length === 0)
@@ -165,18 +168,22 @@ const unused = (name: string, taken: Set<string>): string => {
 
 type Key = { readonly _tag: "Key"; readonly key: LiveKey.LiveKey }
 
+/** What came of each source. Entries that have the same one share its key, and so its refreshes. */
+type Loaded = Map<KeySource, LiveKey.LiveKey | Config.ConfigError | KeyError>
+
 const loadKey = (
   source: KeySource,
-  ref: TargetRef
-): Effect.Effect<Key | ProviderFailure, never, Scope.Scope> => {
-  const missing = local(missingKey, new Auth({ permanent: false }), ref)
-  return LiveKey.make(source).pipe(
-    Effect.map((key): Key | ProviderFailure =>
-      Redacted.value(key.current) === "" && source !== noKey ? missing : { _tag: "Key", key }
-    ),
-    Effect.orElseSucceed(() => missing)
-  )
-}
+  ref: TargetRef,
+  loaded: Loaded
+): Effect.Effect<Key | ProviderFailure, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const found = loaded.get(source) ?? (yield* Effect.catch(LiveKey.make(source), Effect.succeed))
+    loaded.set(source, found)
+    if (found instanceof KeyError)
+      return local(unloadedKey, new Auth({ permanent: false }), ref, found.message)
+    const isThere = "current" in found && (Redacted.value(found.current) !== "" || source === noKey)
+    return isThere ? { _tag: "Key", key: found } : local(missingKey, new Auth({ permanent: false }), ref)
+  })
 
 /** What was built, or what its failure or its defect means. An interruption stays one. */
 const builtOr = <A, E, R, B>(

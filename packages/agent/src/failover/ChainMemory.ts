@@ -51,19 +51,21 @@ export class ChainMemory {
     if (streak !== undefined) this.streaks.set(target.id, { ...streak, delay })
   }
 
-  /** An attempt failed; `probe`: it was one. */
+  /** An attempt failed; `probedAt`: it was a probe, that began then. */
   failed(
     target: TargetRef,
     failure: ProviderFailure,
-    { probe, conversation, now }: { probe: boolean; conversation: string | undefined; now: number }
+    facts: { probedAt: number | undefined; conversation: string | undefined; now: number }
   ): void {
+    const { probedAt, conversation, now } = facts
     const streak = this.streaks.get(target.id)
     this.streaks.set(target.id, { failures: (streak?.failures ?? 0) + 1, delay: streak?.delay })
-    if (probe) this.change((cooldowns) => Cool.failProbe(cooldowns, target))
+    if (probedAt !== undefined) this.change((cooldowns) => Cool.failProbe(cooldowns, target, probedAt))
     const { reason } = failure
     const isOurs =
       reason._tag === "Cancelled" ||
       reason._tag === "ContentPolicy" ||
+      reason._tag === "ContextOverflow" ||
       (reason._tag === "Format" && reason.side === "request")
     if (this.facts !== undefined && !isOurs) {
       this.facts = Facts.failed(this.facts, { target: target.id, conversation, now })
@@ -79,9 +81,9 @@ export class ChainMemory {
     Health.succeed(this.health, target.provider, answer.now)
   }
 
-  /** A probe was not sent, or nobody waits for it any more. */
-  unprobed(target: TargetRef): void {
-    this.change((cooldowns) => Cool.endProbe(cooldowns, target))
+  /** A probe that began at `probedAt` was not sent, or nobody waits for it any more. */
+  unprobed(target: TargetRef, probedAt: number): void {
+    this.change((cooldowns) => Cool.endProbe(cooldowns, target, probedAt))
   }
 
   /** `startedAt` is when what clears cooldowns began. */

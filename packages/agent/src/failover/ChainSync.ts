@@ -9,7 +9,8 @@
  * **When the store is down**, from the start or later, chains go by what they know; it is reported once
  * (`ChainStoreDown`) and once when it is back (`ChainStoreUp`). Nothing is lost by it, also if the store has lost
  * everything: each round writes what is missing. Building the layer waits for the first round, at most `timeout`, so
- * that a restart begins with what was known; closing it does a last one, at most `timeout`.
+ * that a restart begins with what was known; closing it does a last one, at most `timeout`, and waits as long again for
+ * the connection to be given up.
  *
  * **Keys.** A cooldown of a key holds for its value, known by a fingerprint (see `ChainReplica`): a new key under the
  * same name is not dead. It is the value at the time when the layer was built.
@@ -152,7 +153,8 @@ export const make = (options: Options): Effect.Effect<ChainSync, never, Scope.Sc
         Deferred.doneUnsafe(closed, Effect.void)
         Queue.offerUnsafe(wake, undefined)
         yield* Effect.timeoutOption(Fiber.await(fiber), timeout)
-        yield* Fiber.interrupt(fiber)
+        // A store that does not let itself be interrupted is not waited for, either.
+        yield* Effect.timeoutOption(Fiber.interrupt(fiber), timeout)
       })
     )
     yield* Effect.timeoutOption(Deferred.await(firstRound), timeout)

@@ -87,10 +87,20 @@ export const estimate = (prompt: Prompt.Prompt): number =>
 export const texts = (prompt: Prompt.Prompt): ReadonlyArray<string> =>
   prompt.content.flatMap((message): ReadonlyArray<string> => {
     if (message.role === "system") return [message.content]
-    const parts: ReadonlyArray<AnyPart & { readonly text?: unknown; readonly result?: unknown }> =
+    const parts: ReadonlyArray<AnyPart & { text?: unknown; result?: unknown; params?: unknown }> =
       message.content
     return parts.flatMap((part) => {
-      const text = part.text ?? part.result
-      return text === undefined ? [] : [typeof text === "string" ? text : (JSON.stringify(text) ?? "")]
+      // What a call asks for is often most of what an agent writes.
+      const text = part.text ?? part.result ?? part.params
+      return text === undefined ? [] : [typeof text === "string" ? text : written(text)]
     })
   })
+
+/** As JSON; what has none (a bigint, a cycle) cannot be sent either, and so cannot be echoed. */
+const written = (value: unknown): string => {
+  try {
+    return JSON.stringify(value) ?? ""
+  } catch {
+    return ""
+  }
+}

@@ -6,6 +6,7 @@
 import { Effect, Layer, Stream } from "effect"
 import type { Scope } from "effect"
 import { LanguageModel } from "effect/ai"
+import * as GuardedModel from "../guard/GuardedModel.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
 import { fromFailure } from "./CallFailed.ts"
 import type { ChainError } from "./Chain.ts"
@@ -38,7 +39,7 @@ export const layer = <E, R>(
         options: LanguageModel.ProviderOptions,
         limit: number | OutputLimit.Range | undefined
       ) => AttemptRequest.requestOf(options)(target, OutputLimit.range(limit, undefined).start)
-      return yield* LanguageModel.make({
+      const model = yield* LanguageModel.make({
         generateText: (options) =>
           Effect.flatMap(OutputLimit.OutputLimit, (limit) => {
             const made = requestFor(options, limit)
@@ -56,5 +57,6 @@ export const layer = <E, R>(
             })
           )
       })
+      return GuardedModel.ambient(model)
     })
   )

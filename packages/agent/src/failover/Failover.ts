@@ -33,6 +33,7 @@ import * as Order from "./Order.ts"
 import * as Permits from "./Permits.ts"
 import type { DefaultClass, RecoveryPolicy } from "./RecoveryPolicy.ts"
 import { interactive, validate } from "./RecoveryPolicy.ts"
+import * as GuardedModel from "../guard/GuardedModel.ts"
 import { streamText } from "./StreamCall.ts"
 import { make as makeTargets, Targets } from "./Targets.ts"
 import { generateText } from "./TextCall.ts"
@@ -107,7 +108,7 @@ const makeContext = <const S extends Specs, Class extends string>(
           : Stream.fromEffect(repeated)
       }
     })
-    return Context.make(LanguageModel.LanguageModel, model).pipe(
+    return Context.make(LanguageModel.LanguageModel, GuardedModel.ambient(model)).pipe(
       Context.add(Targets, makeTargets({ ...built, ...built.memory }))
     )
     // `Specs` leaves the entries' services open; `Services` names them.

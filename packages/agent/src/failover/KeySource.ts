@@ -109,7 +109,8 @@ export const value = (name: string, key: Redacted.Redacted): KeySource => ({
 export interface RefreshingOptions {
   /**
    * Gives the key as it is now, or a new one: exchanges a refresh token, asks a vault, reads a file that another
-   * program keeps fresh. It is never run twice at the same time, and it is interrupted at the time limit.
+   * program keeps fresh. A chain never runs it twice at the same time, whatever number of its entries have this
+   * source, and interrupts it at the time limit.
    */
   readonly load: Effect.Effect<Token, unknown>
   /** The time limit of one `load`. Default 30 seconds. */

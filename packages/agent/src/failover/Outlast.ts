@@ -79,7 +79,7 @@ const open = <A extends { readonly type: string }, E, R>(
   stream.pipe(
     Stream.map((part): A | Notice | Rewind => Surface.carriedBy(part) ?? part),
     Stream.catch((error) => Stream.fromEffect(Effect.flatMap(typed(error), Effect.fail))),
-    Stream.provideService(Surface.Surface, { rewindable: true, midStream })
+    Surface.offered({ rewindable: true, midStream })
   )
 
 const typed = <E>(error: E): Effect.Effect<Failing<E>> =>

@@ -385,7 +385,10 @@ export const validate = (policy: RecoveryPolicy<string>): void => {
   share("retryAfterJitter", policy.retryAfterJitter)
   check(policy.maxCost === undefined || policy.maxCost > 0, "maxCost", "above 0 US dollars", policy.maxCost)
   if (policy.probe !== false) share("probe.share", policy.probe.share)
-  const { slow } = policy.limits
+  const { slow, ...times } = policy.limits
+  for (const [name, limit] of Object.entries<Duration.Duration>(times)) {
+    check(Duration.isPositive(limit), `limits.${name}`, "above 0", Duration.format(limit))
+  }
   if (slow !== undefined) {
     check(
       slow.charactersPerSecond > 0,
@@ -399,6 +402,8 @@ export const validate = (policy: RecoveryPolicy<string>): void => {
   for (const [name, row] of Object.entries(policy.rows)) {
     count(`rows.${name}.attempts`, row.attempts)
     count(`rows.${name}.switchAfter`, row.switchAfter ?? 1)
+    const factor = row.cooldown?.factor ?? 1
+    check(factor >= 1, `rows.${name}.cooldown.factor`, "at least 1", factor)
     Backoff.validate(row.backoff, `RecoveryPolicy: rows.${name}.backoff`)
   }
 }

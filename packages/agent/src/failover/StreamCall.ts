@@ -18,7 +18,6 @@ import * as AttemptRequest from "./AttemptRequest.ts"
 import type { Attempt } from "./CallRun.ts"
 import { CallRun } from "./CallRun.ts"
 import type { Chain } from "./Chain.ts"
-import * as Provenance from "../conversation/Provenance.ts"
 import type { ProviderRequest } from "./ProviderModel.ts"
 import type { SlowStream } from "./RecoveryPolicy.ts"
 import type { Cut } from "./StreamGate.ts"
@@ -28,6 +27,9 @@ import * as Surface from "./Surface.ts"
 type Part = Response.StreamPartEncoded
 type Parts = readonly [Part, ...Array<Part>]
 type PullOf<E> = Pull.Pull<Parts, E, void, IdGenerator.IdGenerator>
+
+/** What has come of an attempt and was not taken yet. */
+type Ready = Queue.Dequeue<Part, ProviderFailure | Cause.Done>
 
 /** Parts of an attempt that are read before the consumer asks for them, at most. */
 const readAhead = 64
@@ -44,7 +46,7 @@ export const streamText = <E>(
   Stream.fromChannel(
     Channel.fromTransform((_, scope) =>
       Effect.gen(function* () {
-        const surface = yield* Surface.Surface
+        const surface = yield* Surface.taken
         const run = yield* CallRun.make(chain, options, surface, true)
         yield* Scope.addFinalizer(scope, run.abandoned)
         const gate = new StreamGate(run.requested)
@@ -131,7 +133,7 @@ class Opened {
   readonly #run: CallRun
   readonly #gate: StreamGate
   readonly #request: ProviderRequest
-  readonly #upstream: PullOf<ProviderFailure>
+  readonly #ready: Ready
   readonly #scope: Scope.Closeable
   readonly #firstToken: number
   readonly #idle: number
@@ -149,7 +151,7 @@ class Opened {
     gate: StreamGate,
     attempt: Attempt,
     request: ProviderRequest,
-    upstream: PullOf<ProviderFailure>,
+    ready: Ready,
     scope: Scope.Closeable
   ) {
     const { limits } = run.chain.policy
@@ -158,7 +160,7 @@ class Opened {
     this.#run = run
     this.#gate = gate
     this.#request = request
-    this.#upstream = upstream
+    this.#ready = ready
     this.#scope = scope
     this.#firstToken = Duration.toMillis(reasons ? limits.firstTokenReasoning : limits.firstToken)
     this.#idle = Duration.toMillis(reasons ? limits.idleReasoning : limits.idle)
@@ -174,11 +176,11 @@ class Opened {
   ): Effect.Effect<Opened, never, IdGenerator.IdGenerator> =>
     Effect.suspend(() => {
       const request = run.request(attempt, gate.text)
-      gate.begin(attempt.answered, Provenance.of(attempt.target.ref))
+      gate.begin(attempt.answered, attempt.maker)
       const scope = Scope.forkUnsafe(parent)
       return Effect.map(
         reading(AttemptRequest.streamText(attempt.target, request), scope),
-        (upstream) => new Opened(run, gate, attempt, request, upstream, scope)
+        (ready) => new Opened(run, gate, attempt, request, ready, scope)
       )
     })
 
@@ -200,11 +202,16 @@ class Opened {
     const waitedFrom = this.#run.now()
     const phase = this.#begun ? "idle" : "first-token"
     const { ref } = this.attempt.target
-    return this.#upstream.pipe(
-      Effect.timeoutOrElse({
-        duration: Math.max(0, (this.#begun ? this.#idle : this.#firstToken) - this.#silent),
-        orElse: () => Effect.fail(local(`limit/${phase}`, new Timeout({ phase, local: true }), ref))
-      }),
+    const parts = Queue.takeAll(this.#ready)
+    const limited =
+      Queue.sizeUnsafe(this.#ready) > 0
+        ? // What has come already needs no limit, and a limit costs more than all the rest.
+          parts
+        : Effect.timeoutOrElse(parts, {
+            duration: Math.max(0, (this.#begun ? this.#idle : this.#firstToken) - this.#silent),
+            orElse: () => Effect.fail(local(`limit/${phase}`, new Timeout({ phase, local: true }), ref))
+          })
+    return limited.pipe(
       Effect.matchEffect({
         onSuccess: (parts) => {
           const out = this.#read(parts, waitedFrom)
@@ -254,7 +261,7 @@ const isOver = ({ finish, cut, failed }: StreamGate): boolean =>
 const reading = (
   stream: Stream.Stream<Part, ProviderFailure, IdGenerator.IdGenerator>,
   scope: Scope.Scope
-): Effect.Effect<PullOf<ProviderFailure>, never, IdGenerator.IdGenerator> =>
+): Effect.Effect<Ready, never, IdGenerator.IdGenerator> =>
   Effect.gen(function* () {
     const ready = yield* Queue.bounded<Part, ProviderFailure | Cause.Done>(readAhead)
     // The opening of the stream is part of it: it must not escape the limit for the first token.
@@ -269,7 +276,7 @@ const reading = (
       scope,
       { startImmediately: true }
     )
-    return Queue.takeAll(ready)
+    return ready
   })
 
 const isShown = (parts: ReadonlyArray<Part>): parts is Parts => parts.length > 0
@@ -284,5 +291,9 @@ const failureOf = (
   provider: string
 ): Effect.Effect<ProviderFailure> =>
   part.type === "finish"
-    ? Effect.succeed(local("stream/finish-error", new ServerError(), undefined))
+    ? Effect.succeed(
+        part.reason === "error"
+          ? local("stream/finish-error", new ServerError(), undefined)
+          : local("stream/cut-arguments", new Network(), undefined, "The arguments of a tool call were cut.")
+      )
     : Classifier.failure(part.error, { provider })

@@ -16,7 +16,7 @@ import type { Response } from "effect/ai"
 import * as Seam from "../recovery/Seam.ts"
 import type { Provenance } from "../conversation/Provenance.ts"
 import { sign } from "../conversation/Provenance.ts"
-import { namespace } from "./Answered.ts"
+import { namespace, written } from "./Answered.ts"
 import type { Answered } from "./Answered.ts"
 import type { Commit } from "./CallState.ts"
 import { carrier } from "./Surface.ts"
@@ -43,7 +43,7 @@ export class StreamGate {
   finish: Response.FinishPartEncoded | undefined
   /** The end of the current attempt, if the output limit cut it; nothing after it is read. */
   cut: Cut | undefined
-  /** The part with which the provider ended the current attempt as failed; nothing after it is read. */
+  /** The part with which the current attempt ended as failed: it says so, or a tool call lacks its end. Nothing after it is read. */
   failed: Response.ErrorPartEncoded | Response.FinishPartEncoded | undefined
   /** What was decided about the text of the current attempt, if it continues one. Reset it when it is reported. */
   seam: Seam.Verdict | undefined
@@ -143,6 +143,12 @@ export class StreamGate {
       this.#thinking = new Map()
       this.#texts = new Map(this.#textsBefore.map((id) => [id, undefined]))
     }
+    // A call of the program is not run; the rest of what was held behind it is part of the answer.
+    for (const part of this.cut === undefined ? [] : this.#tail) {
+      if (isBlock(part)) this.#show(part, out)
+      else if (isProviders(part) || !part.type.startsWith("tool-")) out.push(part)
+    }
+    this.#endSeam(out)
     this.#content(out)
     out.push(...this.#endsOfThinking())
     for (const [id, end] of this.#texts) out.push(end ?? asContinued({ type: "text-end", id }))
@@ -186,7 +192,7 @@ export class StreamGate {
     const usage = this.#usage === undefined ? finish.usage : sum(this.#usage, finish.usage)
     if (this.#answered === undefined) return { ...finish, usage }
     const answered: Answered = costUsd === undefined ? this.#answered : { ...this.#answered, costUsd }
-    return { ...finish, usage, metadata: { ...finish.metadata, [namespace]: answered } }
+    return { ...finish, usage, metadata: { ...finish.metadata, [namespace]: written(answered) } }
   }
 
   #read(part: Part, out: Array<Part>): void {
@@ -271,6 +277,13 @@ export class StreamGate {
       this.cut = { finish, inToolCall: this.#tail.some(isForProgram) }
       return
     }
+    // A call was begun and never made: the answer is cut, whatever its end says. One that was refused may be.
+    const begun = this.#tail.filter((part) => part.type === "tool-params-start" && !isProviders(part))
+    const made = this.#tail.filter((part) => part.type === "tool-call")
+    if (begun.length > made.length && finish.reason !== "content-filter") {
+      this.failed = finish
+      return
+    }
     for (const part of this.#tail) {
       if (isBlock(part)) this.#show(part, out)
       else {
@@ -345,7 +358,8 @@ export class StreamGate {
   /** The part with who made it in its metadata; a text also says who answers. */
   #signed<P extends Part>(part: P): P {
     if (this.#maker === undefined) return part
-    return sign(part, part.type === "text-start" ? { ...this.#answered, ...this.#maker } : this.#maker)
+    if (part.type !== "text-start" || this.#answered === undefined) return sign(part, this.#maker)
+    return sign(part, { ...written(this.#answered), ...this.#maker })
   }
 
   /** An id that no earlier attempt has used. */

@@ -1,8 +1,11 @@
 /**
  * What the consumer of a streamed call understands beside the parts of an answer. `LanguageModel.streamText` has a
  * closed set of parts; `Outlast.streamText` sets this around it, and reads notices and rewinds off the metadata.
+ *
+ * It is for one call. The tools of that call run inside the same stream, and may ask models themselves: those streams
+ * have consumers of their own, who would take an answer that begins anew for more of the same one.
  */
-import { Context } from "effect"
+import { Context, Effect, Stream } from "effect"
 import type { Response } from "effect/ai"
 import { namespace } from "./Answered.ts"
 import type { Notice } from "./Notice.ts"
@@ -18,10 +21,31 @@ export interface Surface {
 /** A consumer of `LanguageModel`, which knows parts of answers only. */
 export const closed: Surface = { rewindable: false, midStream: undefined }
 
-export const Surface: Context.Reference<Surface> = Context.Reference<Surface>(
-  "@outlast/agent/failover/Surface",
-  { defaultValue: () => closed }
-)
+/** Until a call has taken it. */
+interface Offer {
+  surface: Surface
+}
+
+const Offered: Context.Reference<Offer> = Context.Reference<Offer>("@outlast/agent/failover/Surface", {
+  defaultValue: () => ({ surface: closed })
+})
+
+/** Each run of the stream has this consumer: the first call that is streamed in it, and no other. */
+export const offered =
+  (surface: Surface) =>
+  <A, E, R>(stream: Stream.Stream<A, E, R>): Stream.Stream<A, E, R> =>
+    Stream.provideServiceEffect(
+      stream,
+      Offered,
+      Effect.sync((): Offer => ({ surface }))
+    )
+
+/** The consumer of the call that asks. */
+export const taken: Effect.Effect<Surface> = Effect.map(Offered, (offer) => {
+  const { surface } = offer
+  offer.surface = closed
+  return surface
+})
 
 /** All text and thinking of this answer that came before is void: another attempt begins anew. */
 export interface Rewind {

@@ -58,7 +58,10 @@ export interface Service {
   readonly list: Effect.Effect<ReadonlyArray<TargetStatus>>
   /** Times in it are Unix milliseconds. */
   readonly providers: Effect.Effect<ReadonlyArray<ProviderHealth>>
-  /** Ends cooldowns and forgets their streaks, and the failures of the providers that it names. Gives how many were open. */
+  /**
+   * Ends cooldowns and forgets their streaks, the failures in a row of the targets that it names, and those of their
+   * providers. Gives how many were open.
+   */
   readonly reset: (which?: Which) => Effect.Effect<number>
 }
 
@@ -71,10 +74,12 @@ export interface Options {
   readonly cooldowns: MutableRef.MutableRef<Cooldowns>
   /** Kept in monotonic milliseconds. */
   readonly health: MutableRef.MutableRef<ProviderRecords>
+  /** Failures in a row by target id. */
+  readonly streaks: Pick<Map<string, unknown>, "delete">
   readonly sync: ChainSync
 }
 
-export const make = ({ targets, dead, cooldowns, health, sync }: Options): Service => {
+export const make = ({ targets, dead, cooldowns, health, streaks, sync }: Options): Service => {
   const refs = targets.map(({ ref }) => ref)
   const now = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1_000_000)
 
@@ -137,6 +142,7 @@ export const make = ({ targets, dead, cooldowns, health, sync }: Options): Servi
             provider === (which.provider ?? provider) &&
             key === (which.key ?? key)
         )
+        for (const { id } of meant) streaks.delete(id)
         MutableRef.update(health, (records) =>
           meant.reduce((all, { provider }) => Health.reset(all, provider), records)
         )

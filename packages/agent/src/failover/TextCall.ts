@@ -13,14 +13,15 @@ import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local } from "../failure/ProviderFailure.ts"
 import { isCallOfProgram, Kept } from "../recovery/Kept.ts"
 import type { Answered } from "./Answered.ts"
-import { namespace } from "./Answered.ts"
+import { namespace, written } from "./Answered.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
 import type { Attempt } from "./CallRun.ts"
 import type { Commit } from "./CallState.ts"
 import { CallRun } from "./CallRun.ts"
 import type { Chain } from "./Chain.ts"
 import { closed } from "./Surface.ts"
-import { timed } from "./Timed.ts"
+import { next, timed } from "./Timed.ts"
+import type { Usage } from "./Usage.ts"
 import { sum, unknown } from "./Usage.ts"
 
 type Part = Response.PartEncoded
@@ -29,27 +30,46 @@ type Called<A> = Effect.Effect<A, CallFailure, IdGenerator.IdGenerator>
 
 /** The parts of the first complete answer, with who answered in their metadata. */
 export const generateText = (chain: Chain, options: LanguageModel.ProviderOptions): Called<Parts> =>
-  Effect.flatMap(CallRun.make(chain, options, closed, false), (run) => {
+  Effect.withFiber((fiber) => {
+    const run = CallRun.of(chain, options, closed, false, fiber)
     const kept = new Kept()
     /** Whose answer was kept last. */
     let keptFrom: Attempt | undefined
     const attempted = (attempt: Attempt): Called<Parts> => {
       const made = run.request(attempt, kept.text)
+      const failed = (failure: ProviderFailure, commit: Commit, usage?: Usage): Called<Parts> => {
+        if (usage !== undefined) kept.forget(usage)
+        return Effect.flatMap(
+          run.failed(attempt, AttemptRequest.failureAt(attempt.target, made, failure), commit, usage),
+          (after) => (after === undefined ? keptCut(attempt) : attempted(after))
+        )
+      }
       return Effect.matchEffect(answerOf(chain, attempt, made), {
-        onSuccess: (answer) =>
-          answer.finish.reason === "length" ? cut(attempt, answer) : complete(attempt, answer),
-        onFailure: ({ failure, usage, commit = "nothing" }) => {
-          if (usage !== undefined) kept.forget(usage)
-          return Effect.flatMap(
-            run.failed(attempt, AttemptRequest.failureAt(attempt.target, made, failure), commit, usage),
-            (next) => (next === undefined ? keptCut(attempt) : attempted(next))
-          )
+        onFailure: (failure) => failed(failure, "nothing"),
+        onSuccess: (parts) => {
+          const { ref } = attempt.target
+          const finish = parts.findLast((part) => part.type === "finish")
+          if (finish === undefined) {
+            return failed(local("answer/no-finish", new Format({ side: "response" }), ref), commitOf(parts))
+          }
+          switch (finish.reason) {
+            case "error":
+              return failed(
+                local("answer/finish-error", new ServerError(), ref),
+                commitOf(parts),
+                finish.usage
+              )
+            case "length":
+              return cut(attempt, { parts, finish })
+            default:
+              return complete(attempt, { parts, finish })
+          }
         }
       })
     }
     const complete = (attempt: Attempt, { parts, finish }: Answer): Called<Parts> => {
       if (kept.isEmpty) return deliver(run, attempt, parts, finish, finish.usage)
-      const joined = kept.join(parts, Provenance.of(attempt.target.ref))
+      const joined = kept.join(parts, attempt.maker)
       const whole = { ...finish, usage: sum(kept.usage, finish.usage) }
       return Effect.andThen(
         joined.verdict === undefined ? Effect.void : run.joined(attempt, joined.verdict),
@@ -60,16 +80,16 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
       const inToolCall = parts.some(isCallOfProgram)
       const characters = parts.reduce((sum, part) => sum + (part.type === "text" ? part.text.length : 0), 0)
       const report = { commit: commitOf(parts), usage: finish.usage, inToolCall, characters }
-      return Effect.flatMap(run.cut(attempt, report), (next) => {
+      return Effect.flatMap(run.cut(attempt, report), (after) => {
         // A repeat forgets the cut answer, a continuation and the end keep it.
-        if (next !== undefined && next.continues === undefined) {
+        if (after !== undefined && after.continues === undefined) {
           kept.forget(finish.usage)
-          return attempted(next)
+          return attempted(after)
         }
         keptFrom = attempt
-        const verdict = kept.keep(parts, finish.usage, Provenance.of(attempt.target.ref))
+        const verdict = kept.keep(parts, finish.usage, attempt.maker)
         const told = verdict === undefined ? Effect.void : run.joined(attempt, verdict)
-        return Effect.andThen(told, next === undefined ? keptCut(attempt) : attempted(next))
+        return Effect.andThen(told, after === undefined ? keptCut(attempt) : attempted(after))
       })
     }
     /** What there is of the answer, as cut as it is. */
@@ -82,21 +102,14 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
       }
       return deliver(run, keptFrom ?? attempt, [...kept.parts, finish], finish, undefined)
     }
-    return Effect.onError(Effect.flatMap(run.begin, attempted), () => run.abandoned)
+    const begun = Effect.suspend(() => next(run.begin, attempted))
+    return Effect.onError(begun, () => run.abandoned)
   })
 
 /** A complete answer, or one that the output limit cut. */
 interface Answer {
   readonly parts: Parts
   readonly finish: Response.FinishPartEncoded
-}
-
-/** Why there is none, and what the attempt took, where the provider said it. */
-interface NoAnswer {
-  readonly failure: ProviderFailure
-  readonly usage?: Response.FinishPartEncoded["usage"]
-  /** Default: nothing. */
-  readonly commit?: Commit
 }
 
 /** A tool that the provider runs itself has had its effect. Nothing else of a whole answer is seen before its end. */
@@ -107,28 +120,9 @@ const answerOf = (
   { policy }: Chain,
   { target }: Attempt,
   request: AttemptRequest.AttemptRequest
-): Effect.Effect<Answer, NoAnswer, IdGenerator.IdGenerator> =>
+): Effect.Effect<Parts, ProviderFailure, IdGenerator.IdGenerator> =>
   timed(AttemptRequest.generateText(target, request), policy.limits.total, () =>
     Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), target.ref))
-  ).pipe(
-    Effect.matchEffect({
-      onFailure: (failure) => Effect.fail({ failure }),
-      onSuccess: (parts): Effect.Effect<Answer, NoAnswer> => {
-        const finish = parts.findLast((part) => part.type === "finish")
-        if (finish === undefined) {
-          return Effect.fail({
-            failure: local("answer/no-finish", new Format({ side: "response" }), target.ref)
-          })
-        }
-        return finish.reason === "error"
-          ? Effect.fail({
-              failure: local("answer/finish-error", new ServerError(), target.ref),
-              usage: finish.usage,
-              commit: commitOf(parts)
-            })
-          : Effect.succeed({ parts, finish })
-      }
-    })
   )
 
 const deliver = (
@@ -136,19 +130,21 @@ const deliver = (
   attempt: Attempt,
   parts: Parts,
   finish: Response.FinishPartEncoded,
-  own: Response.FinishPartEncoded["usage"] | undefined
-): Effect.Effect<Parts> =>
-  Effect.map(run.succeeded(attempt, own), (costUsd) => {
+  own: Usage | undefined
+): Effect.Effect<Parts> => {
+  const signed = (costUsd: number | undefined): Parts => {
     const answered: Answered = {
       requested: run.requested,
       ...attempt.answered,
       ...(costUsd === undefined ? {} : { costUsd })
     }
-    const maker = Provenance.of(attempt.target.ref)
+    const { maker } = attempt
     const first = parts.find((part) => part.type === "text")
     return parts.map((part) => {
-      if (part === finish) return { ...part, metadata: { ...part.metadata, [namespace]: answered } }
+      if (part === finish) return { ...part, metadata: { ...part.metadata, [namespace]: written(answered) } }
       const by = { ...maker, ...Provenance.signed(part) }
-      return Provenance.sign(part, part === first ? { ...answered, ...by } : by)
+      return Provenance.sign(part, part === first ? { ...written(answered), ...by } : by)
     })
-  })
+  }
+  return next(run.succeeded(attempt, own), (costUsd) => Effect.succeed(signed(costUsd)))
+}

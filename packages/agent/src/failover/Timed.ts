@@ -1,5 +1,5 @@
 /**
- * A time limit that costs little where nothing is waited for.
+ * A time limit, and a next step, that cost little where nothing is waited for.
  *
  * `Effect.timeoutOrElse` races the effect against a sleep. Here the effect is started first, and the race only
  * when it has not ended at once: about a tenth of a call over a model without I/O (`npm run bench -- failover`).
@@ -29,3 +29,14 @@ export const timed = <A, E, R, E2>(
           )
         })
       )
+
+/** `Effect.flatMap` that costs nothing where the value is there already. */
+export const next = <A, E, B, E2, R2>(
+  effect: Effect.Effect<A, E>,
+  f: (value: A) => Effect.Effect<B, E2, R2>
+): Effect.Effect<B, E | E2, R2> => {
+  if (!Exit.isExit(effect)) return Effect.flatMap(effect, f)
+  // The guard forgets the types: an Effect<A, E> that is an exit is an Exit<A, E>.
+  const exit = effect as Exit.Exit<A, E>
+  return Exit.isSuccess(exit) ? f(exit.value) : Effect.failCause(exit.cause)
+}

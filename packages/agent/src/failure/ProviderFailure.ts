@@ -72,13 +72,20 @@ export const local = (
 /** The rule of a key that is not configured. */
 export const missingKey = "key/missing"
 
+/** The rule of a key whose function gave none. */
+export const unloadedKey = "key/not-loaded"
+
 /** One clause in plain words. */
 export const whatHappened = (failure: ProviderFailure): string => {
   const status = failure.evidence.status === undefined ? "" : ` (HTTP ${failure.evidence.status})`
   const reason = failure.reason
   switch (reason._tag) {
     case "Auth":
-      return failure.evidence.rule === missingKey ? "the key is not set" : `the key was refused${status}`
+      return failure.evidence.rule === missingKey
+        ? "the key is not set"
+        : failure.evidence.rule === unloadedKey
+          ? "the key could not be loaded"
+          : `the key was refused${status}`
     case "Billing":
       return `the account has no money or quota left${status}`
     case "RateLimit":
@@ -122,6 +129,8 @@ export const whatToDo = (failure: ProviderFailure): string => {
     failure.target === undefined || failure.target.endpoint === "" ? "the endpoint" : failure.target.endpoint
   switch (failure.reason._tag) {
     case "Auth":
+      if (failure.evidence.rule === unloadedKey)
+        return `Check the function that loads ${key}, or sign in again.`
       return `Set ${key} to a valid ${key === "the key" ? "one" : "key"}, or add another key.`
     case "Billing":
       return `Top up the account of ${key}, or add a key of another account.`

@@ -122,13 +122,20 @@ export interface Options {
 /** Keys and models whose limits are kept at the same time; beyond that those that nobody uses are forgotten. */
 export const maxLanes = 1_000
 
+/** Somebody who has asked. */
+interface Waiter {
+  verdict: Verdict | undefined
+  /** Where the verdict did not come at once. */
+  tell: ((verdict: Verdict) => void) | undefined
+}
+
 /** One key and model, of a target that has limits. */
 interface Lane {
   /** Names the credential, never its value. */
   readonly name: string
   readonly rule: Rule
   state: LimitState
-  readonly waiters: Map<number, (verdict: Verdict) => void>
+  readonly waiters: Map<number, Waiter>
   timer: Fiber.Fiber<void> | undefined
   wakeAt: number | undefined
 }
@@ -171,11 +178,15 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
     /** The one place where a lane changes. Synchronous, so that no other call comes between. */
     const apply = (lane: Lane, [verdicts, state]: Step): void => {
       lane.state = state
-      for (const verdict of verdicts) {
-        const tell = lane.waiters.get(verdict.id)
+      const told = verdicts.flatMap((verdict) => {
+        const waiter = lane.waiters.get(verdict.id)
         lane.waiters.delete(verdict.id)
-        tell?.(verdict)
-      }
+        if (waiter === undefined) return []
+        waiter.verdict = verdict
+        return [{ waiter, verdict }]
+      })
+      // Not before all have theirs: who hears goes on at once, and may interrupt the others.
+      for (const { waiter, verdict } of told) waiter.tell?.(verdict)
       const wakeAt = Limit.wakeAt(lane.rule, lane.state, now())
       if (wakeAt === lane.wakeAt) return
       lane.timer?.interruptUnsafe()
@@ -209,11 +220,8 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
 
     /** The grant of this process. */
     const granted = (lane: Lane, target: TargetRef, asking: Asking): Effect.Effect<Grant, LimitTooFar> => {
-      const own: { verdict?: Verdict; tell?: (verdict: Verdict) => void } = {}
-      lane.waiters.set(asking.id, (verdict) => {
-        own.verdict = verdict
-        own.tell?.(verdict)
-      })
+      const own: Waiter = { verdict: undefined, tell: undefined }
+      lane.waiters.set(asking.id, own)
       apply(lane, Limit.ask(lane.rule, lane.state, asking, now()))
       if (own.verdict !== undefined) return grantOf(own.verdict, target)
       const told = Deferred.makeUnsafe<Verdict>()

@@ -31,6 +31,7 @@ import { Clock, Duration, Effect } from "effect"
 import { RateLimiter } from "effect/persistence"
 import { ResilienceEvents } from "@outlast/resilience"
 import * as Options from "@outlast/resilience/Options"
+import * as Redaction from "../failure/Redaction.ts"
 import type { LimiterEvent } from "./LimiterEvent.ts"
 
 export interface LimitStore {
@@ -91,8 +92,9 @@ export const make = (
             duration: timeout,
             orElse: () => Effect.fail({ message: `no answer within ${Duration.format(timeout)}` })
           }),
+          Effect.catchDefect(() => Effect.fail({ message: "it broke" })),
           Effect.matchEffect({
-            onFailure: ({ message }) => lost(`The store of the limits: ${message}.`),
+            onFailure: ({ message }) => lost(`The store of the limits: ${Redaction.scrub(message, 200)}.`),
             onSuccess: ({ delay }) => answered(Duration.toMillis(delay))
           })
         )

@@ -6,7 +6,11 @@
  * limit, and their results are in the transcript in the order of the calls. `run` asks for whole answers, `stream`
  * shows them as they come.
  *
- * **What it does not do.** It has no guard against loops and no compaction, and it does not survive its process.
+ * **Composition.** Inside of `SafetyGuard.run` every call of the model and of a tool asks the guard first, and a run that
+ * a tool of another run begins is a sub-agent of it.
+ *
+ * **What it does not do.** By itself it has no guard against loops; it has no compaction, and it does not survive its
+ * process.
  *
  * **Gotcha** In a cut answer (`finish: length`) no tool runs: the model is told, and may ask again.
  *
@@ -30,6 +34,9 @@ import type { Rewind } from "../failover/Surface.ts"
 import * as Surface from "../failover/Surface.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
+import { Current } from "../guard/Branch.ts"
+import * as GuardedModel from "../guard/GuardedModel.ts"
+import * as Subagent from "../guard/Subagent.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
 import { AgentFailed, leaving } from "./AgentFailed.ts"
 import type { Outcome, Tally } from "./Outcome.ts"
@@ -122,10 +129,10 @@ export const stream = <Tools extends Record<string, Tool.Any> = {}>(
       return loop(options, {
         ask: (prompt, toolkit) =>
           LanguageModel.streamText({ prompt, toolkit, ...unresolved }).pipe(
+            Surface.offered({ rewindable: true, midStream: options.midStream }),
             Stream.map((part) => Surface.carriedBy(part) ?? part),
             Stream.tap(emit),
-            Stream.runFold(nothing, said),
-            Effect.provideService(Surface.Surface, { rewindable: true, midStream: options.midStream })
+            Stream.runFold(nothing, said)
           ),
         emit
       }).pipe(
@@ -169,8 +176,19 @@ const loop = <Tools extends Record<string, Tool.Any>>(
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
   const bounds = boundsOf(options)
 
-  return Effect.gen(function* () {
+  const running = Effect.gen(function* () {
     const clock = yield* Clock.Clock
+    const model = GuardedModel.ambient(yield* LanguageModel.LanguageModel)
+    const branch = yield* Current
+    /** What an interruption was for. */
+    const aborted = (turn: number, transition: Transition) =>
+      Effect.suspend(() =>
+        publish({
+          _tag: "AgentTransition",
+          turn,
+          transition: branch?.isStopped === true ? "guard_stopped" : transition
+        })
+      )
     const events = yield* ResilienceEvents.ResilienceEvents
     const kit = yield* handlersOf(options.toolkit)
     const publish = (event: WithoutTime<AgentEvent>) =>
@@ -184,11 +202,12 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     let prompt = Prompt.make(options.prompt)
     let tally: Tally = emptyTally
     let toolCalls = 0
-    let model: string | undefined
+    let answeredLast: string | undefined
 
     for (let turn = 1; ; turn++) {
       const before = prompt
       const parts = yield* ask(prompt, kit.offered).pipe(
+        Effect.provideService(LanguageModel.LanguageModel, model),
         Effect.catch((error) =>
           Effect.andThen(
             moved(turn, "model_failed"),
@@ -198,14 +217,14 @@ const loop = <Tools extends Record<string, Tool.Any>>(
             )
           )
         ),
-        Effect.onInterrupt(() => publish({ _tag: "AgentTransition", turn, transition: "aborted_streaming" }))
+        Effect.onInterrupt(() => aborted(turn, "aborted_streaming"))
       )
       tally = count(tally, parts)
       const by = Option.getOrUndefined(answeredBy(parts))
       if (by !== undefined) {
         const answering = `${by.provider}/${by.model}`
-        if (model !== undefined && model !== answering) yield* moved(turn, "model_switched")
-        model = answering
+        if (answeredLast !== undefined && answeredLast !== answering) yield* moved(turn, "model_switched")
+        answeredLast = answering
       }
 
       const finish = parts.findLast((part) => part.type === "finish")?.reason ?? "unknown"
@@ -226,7 +245,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
         const ended = Effect.failCause(leaving(cause, new Transcript(left)))
         return Cause.hasInterruptsOnly(cause) ? ended : Effect.andThen(moved(turn, "tool_failed"), ended)
       }).pipe(
-        Effect.onInterrupt(() => publish({ _tag: "AgentTransition", turn, transition: "aborted_tools" }))
+        Effect.onInterrupt(() => aborted(turn, "aborted_tools"))
       )
       toolCalls += results.length
       prompt = Prompt.concat(prompt, Prompt.fromResponseParts([...parts, ...results]))
@@ -251,6 +270,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       }
     }
   })
+  return Subagent.run(running)
 }
 
 /** What the run has come to, for the transitions that end it. */

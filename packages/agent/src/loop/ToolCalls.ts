@@ -2,13 +2,15 @@
  * Runs the tool calls of one complete answer.
  *
  * Every call gets a result, so that the transcript stays legal: an unknown tool, arguments that do not fit, a
- * timeout and a refused approval are error results that the model reads. A failure that a tool declares with
- * `failureMode: "error"` ends the run, as it does in effect/ai.
+ * timeout, a refused approval and a call that the guard blocks are error results that the model reads. A failure that
+ * a tool declares with `failureMode: "error"` ends the run, as it does in effect/ai.
  */
 import type { Cause } from "effect"
 import { Clock, Duration, Effect, Option, Schema, Stream, Tracer } from "effect"
 import { AiError, Response } from "effect/ai"
 import type { Prompt, Tool, Toolkit } from "effect/ai"
+import * as ActiveTime from "../guard/ActiveTime.ts"
+import * as GuardedTool from "../guard/GuardedTool.ts"
 
 export type Kit = Toolkit.WithHandler<Record<string, Tool.Any>>
 type Call = Response.ToolCallPart<string, unknown>
@@ -51,7 +53,11 @@ export const runCalls = <E, R>(
     Effect.gen(function* () {
       const startedAt = yield* Clock.monotonicTimeNanos
       const result = yield* running.whole
-        ? runCall<E, R>(running.kit, call, running.messages, running.settings)
+        ? GuardedTool.run(call, {
+            run: runCall<E, R>(running.kit, call, running.messages, running.settings),
+            refused: (message) => refused(call, "execution-denied", message),
+            resultOf: ({ encodedResult, isFailure }) => ({ encoded: encodedResult, isFailure })
+          })
         : Effect.succeed(refused(call, "execution-interrupted", "The answer was cut: the call was not run."))
       const elapsed = Number((yield* Clock.monotonicTimeNanos) - startedAt) / 1_000_000
       done.set(call.id, result)
@@ -78,7 +84,7 @@ const runCall = <E, R>(
   Effect.gen(function* () {
     const tool = Object.hasOwn(kit.tools, call.name) ? kit.tools[call.name] : undefined
     if (tool !== undefined && (yield* needsApproval(tool, call, messages))) {
-      const approved = yield* (
+      const approved = yield* ActiveTime.parked(
         settings.approve?.({ tool: call.name, params: call.params }) ?? Effect.succeed(false)
       )
       if (!approved) return refused(call, "execution-denied", "This call was not approved.")

@@ -19,7 +19,7 @@ export type Transition =
   | "model_switched"
   /** The run has had all its turns. */
   | "turn_limit"
-  /** The run has spent its money. */
+  /** The run has spent its money, or the guard around it has stopped. */
   | "guard_stopped"
   /** The call failed and all recovery with it. */
   | "model_failed"

@@ -1,6 +1,6 @@
 /**
- * CodeBuddy's "self-healing execution", its layers 1 and 2: a failing stream is tried again twice, with a nudge; then
- * its provider cools for as long as the reason says, and the next one answers.
+ * CodeBuddy's "self-healing execution", its layers 1 to 3: a failing stream is tried again twice, with a nudge; then
+ * its provider cools for as long as the reason says, and the next one answers. {@link limits} are those of its guard.
  *
  * **Where it differs** from the document:
  *
@@ -21,11 +21,24 @@
  *   primary.
  *
  * The document has no deadline for a call; here it is the ten minutes of the safety guard.
+ *
+ * Of the guard: the document stops "above" four edits of a file, and so does this; its code stops at the fourth. Its
+ * caps count names whatever the calls bring, and tools that only read have none. Beside them the loop detector watches,
+ * as everywhere; `loops: false` leaves it out.
+ *
+ * **Example** (Its guard, with a cap of one's own)
+ *
+ * ```ts
+ * const { limits } = Presets.codebuddy
+ * SafetyGuard.run({ ...limits, tools: { ...limits.tools, web_search: 20 } })(program)
+ * ```
  */
 import { Duration } from "effect"
+import * as Check from "@outlast/resilience/Options"
 import type { CooldownRule, RecoveryPolicy, Row } from "../failover/RecoveryPolicy.ts"
 import { base, interactive, steady } from "../failover/RecoveryPolicy.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import type { Limits } from "../guard/Limits.ts"
 import type { NudgeContext } from "../recovery/Nudge.ts"
 import { defaults as nudges } from "../recovery/Nudge.ts"
 import * as Backoffs from "./Backoffs.ts"
@@ -101,3 +114,32 @@ export const withRetries = (maxRetries: number): RecoveryPolicy<Class> => {
 const taskTimeout = Duration.minutes(10)
 
 export const policy: RecoveryPolicy<Class> = withRetries(2)
+
+/** The numbers that its settings have, under their names; each has the default and the range of the document. */
+export interface GuardSettings {
+  /** Default 2,000; 500 to 10,000. */
+  readonly maxEventCount?: number | undefined
+  /** Default 400; 50 to 2,000. */
+  readonly maxToolInvocations?: number | undefined
+  /** Default 10; 1 to 60. */
+  readonly maxDurationMinutes?: number | undefined
+}
+
+/** Its guard with other settings. Throws an `InvalidOption` (a `RangeError`) for a number out of its range. */
+export const withSettings = ({
+  maxEventCount = 2_000,
+  maxToolInvocations = 400,
+  maxDurationMinutes = 10
+}: GuardSettings) =>
+  ({
+    events: Check.integer("Codebuddy", "maxEventCount", maxEventCount, { min: 500, max: 10_000 }),
+    toolCalls: Check.integer("Codebuddy", "maxToolInvocations", maxToolInvocations, { min: 50, max: 2_000 }),
+    time: Duration.minutes(
+      Check.number("Codebuddy", "maxDurationMinutes", maxDurationMinutes, { min: 1, max: 60 })
+    ),
+    tools: { edit_file: 8, delete_file: 3, run_command: 10, run_terminal_command: 100, web_search: 8 },
+    fileEdits: 4
+  }) satisfies Limits
+
+/** The limits of its guard. */
+export const limits = withSettings({})

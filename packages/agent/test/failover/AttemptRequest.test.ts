@@ -1,9 +1,8 @@
 /** What is sent to a target of the options that effect/ai gives. */
 import { assert, it } from "@effect/vitest"
 import { Effect, Option, Stream } from "effect"
-import { AiError, LanguageModel, Prompt, ResponseIdTracker } from "effect/ai"
-import type { Response } from "effect/ai"
-import { Failover, FailoverReason, Outlast, Wording } from "@outlast/agent"
+import { AiError, LanguageModel, Prompt, Response, ResponseIdTracker } from "effect/ai"
+import { Failover, FailoverReason, Outlast, ProviderFailure, Wording } from "@outlast/agent"
 import * as Conversation from "@outlast/agent/failover/Conversation"
 import { failure, finish, played, policy, say, text } from "../support.ts"
 
@@ -50,6 +49,44 @@ it.effect(
       assert.deepStrictEqual(ids, [undefined, "response-1", undefined])
     })
 )
+
+it.effect("what no JSON can say makes no defect of a failure", () =>
+  Effect.gen(function* () {
+    const prompt = Prompt.make([
+      { role: "user", content: "how many?" },
+      {
+        role: "assistant",
+        content: [{ type: "tool-call", id: "1", name: "count", params: {}, providerExecuted: false }]
+      },
+      {
+        role: "tool",
+        content: [{ type: "tool-result", id: "1", name: "count", isFailure: false, result: 1n }]
+      }
+    ])
+    const said = failure(new FailoverReason.Format({ side: "request" }))
+    const detail = "A bigint cannot be sent."
+    const target = played({
+      answers: [Effect.fail(new ProviderFailure.ProviderFailure({ ...said, detail }))]
+    })
+    const call = Effect.provide(LanguageModel.generateText({ prompt }), Failover.layer([target], { policy }))
+    assert.include((yield* Effect.flip(call)).message, detail)
+  })
+)
+
+it("what a tool call asks for counts as the other texts of a prompt do", () => {
+  const call = (content: string) =>
+    Prompt.fromResponseParts([
+      Response.makePart("tool-call", {
+        id: "1",
+        name: "write",
+        params: { path: "a.ts", content },
+        providerExecuted: false
+      })
+    ])
+  const little = Conversation.estimate(call(""))
+  assert.strictEqual(Conversation.estimate(call("x".repeat(4_000))), little + 1_000)
+  assert.include(Conversation.texts(call("const answer = 42")).join(), "const answer = 42")
+})
 
 it.effect("every target gets the whole prompt, whatever response went before", () =>
   Effect.gen(function* () {

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { LanguageModel } from "effect/ai"
-import { Failover, FailoverReason } from "@outlast/agent"
+import { Failover, FailoverReason, Targets } from "@outlast/agent"
 import type { RecoveryPolicy } from "@outlast/agent"
 import type { Chain } from "../support.ts"
 import {
@@ -147,6 +147,21 @@ describe("what uses attempts up", () => {
     })
   )
 })
+
+it.effect("failures in a row that are counted for a target are forgotten by an operator's reset", () =>
+  Effect.gen(function* () {
+    const target = played({ answers: [fails, fails, fails, fails, answer("hello")] })
+    const took = yield* inTime(
+      Effect.gen(function* () {
+        yield* Effect.exit(ask)
+        yield* (yield* Targets.Targets).reset({ target: "vendor/m" })
+        return (yield* timed(ask)).took
+      }).pipe(over([target], { counters: "target", ...withRow("ServerError", { attempts: 3 }) }))
+    )
+    // The fourth failure counts as the first.
+    assert.strictEqual(took, 1_000)
+  })
+)
 
 describe("when all are out", () => {
   /** A call that finds both targets out, for 30 s and for 20 s. */

@@ -293,6 +293,24 @@ describe("for every policy and every sequence of events", () => {
     assert.strictEqual(entries.at(-1)?.action._tag, "GiveUp")
   })
 
+  it("behind a silence that took all the time, a target that was asked is not asked again when the next refuses", () => {
+    const views = ["m1", "m2"].map((model) => ({
+      ref: { id: model, provider: "p", model, endpoint: model, key: "" },
+      info: {},
+      renewable: false
+    }))
+    const silent = failed(new FailoverReason.Timeout({ phase: "total", local: true }))
+    const { entries } = play(RecoveryPolicy.interactive, views, ordinary, [
+      { ...calm, failure: silent, elapsed: 600_000 },
+      { ...calm, outcome: "kept away" },
+      calm
+    ])
+    assert.deepStrictEqual(
+      entries.map(({ action }) => action._tag),
+      ["Attempt", "Switch", "GiveUp"]
+    )
+  })
+
   it("it ends even if a circuit refuses for no time at all, again and again", () => {
     const ref = { id: "a", provider: "p", model: "m", endpoint: "", key: "" }
     const turn: Turn = { ...calm, outcome: "kept away", refusal: 0 }

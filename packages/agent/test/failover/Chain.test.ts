@@ -44,6 +44,32 @@ it.effect("dead targets are named when no other is left", () =>
   })
 )
 
+it.effect("entries that have the same source of a key share its refreshes", () =>
+  Effect.gen(function* () {
+    let loads = 0
+    const source = KeySource.refreshing("OAUTH", {
+      load: Effect.sync(() => ({ value: Redacted.make(`token-${++loads}`) }))
+    })
+    const first = played({ model: "one", keys: [source], answers: [refused, refused] })
+    const second = played({ model: "two", keys: [source], answers: [answer("hello")] })
+    yield* ask.pipe(Effect.provide(Failover.layer([first, second], { policy })))
+    const sent = [...first.requests, ...second.requests].map(
+      ({ request }) => request.key && Redacted.value(request.key)
+    )
+    assert.deepStrictEqual([loads, sent], [2, ["token-1", "token-2", "token-2"]])
+  })
+)
+
+it.effect("a key that cannot be loaded is not called one that is not set", () =>
+  Effect.gen(function* () {
+    const source = KeySource.refreshing("OAUTH", { load: Effect.fail(new Error("no server for secret-1")) })
+    const layer = Failover.layer([played({ keys: [source] })], { policy })
+    const { message } = yield* Effect.flip(Effect.provide(ask, layer))
+    assert.include(message, "the key could not be loaded. Check the function that loads OAUTH")
+    assert.notInclude(message, "secret-1")
+  })
+)
+
 it.effect("a model is built once for all its keys, and not at all without one", () =>
   Effect.gen(function* () {
     let built = 0

@@ -299,6 +299,25 @@ describe("a store that is down", () => {
     })
   )
 
+  it.effect("that cannot be interrupted does not hold up a stop for long, either", () =>
+    Effect.gen(function* () {
+      const stuck = Effect.uninterruptible(Effect.sleep("1 hour"))
+      const connection: Connection = {
+        load: Effect.as(stuck, new Map()),
+        swap: () => Effect.succeed(true),
+        changes: Stream.empty
+      }
+      const store = watched({ open: Effect.succeed(connection) })
+      const starting = yield* Effect.forkChild(start(store))
+      yield* until(() => store.busy() > 0)
+      yield* TestClock.adjust("2 seconds")
+      const one = yield* Fiber.join(starting)
+      const stopping = yield* Effect.forkChild(one.stop)
+      yield* TestClock.adjust("4 seconds")
+      assert.isDefined(stopping.pollUnsafe())
+    })
+  )
+
   it.effect("is tried again every `pollEvery`, and is down after `timeout`", () =>
     Effect.gen(function* () {
       const store = faulty()

@@ -371,6 +371,22 @@ describe("the retry budget", () => {
     })
   )
 
+  it.effect("is not charged for a first attempt that goes elsewhere because a circuit is open", () =>
+    Effect.gen(function* () {
+      const first = { ...played({ answers: [answer("no")] }), endpoint: "https://one" }
+      const second = played({ model: "m2", answers: [answer("hello")] })
+      const breaker = yield* CircuitBreaker.make()
+      yield* breaker.isolate("https://one")
+      const retryBudget = yield* RetryBudget.make({ ratio: 0, burst: 1, refillEvery: "1 day" })
+      yield* Effect.gen(function* () {
+        for (let n = 0; n < 5; n++) yield* ask
+      }).pipe(over([first, second], {}, { breaker, retryBudget }))
+      assert.deepStrictEqual(counts(first, second), [0, 5])
+      assert.strictEqual(yield* retryBudget.amplification, 1)
+      assert.isTrue(yield* retryBudget.withdraw)
+    })
+  )
+
   it.effect("is not charged for the continuation of a stream", () =>
     Effect.gen(function* () {
       const broken = say(text.start(), text.delta("One, "))

@@ -32,6 +32,11 @@ it.effect("a number out of its range is a RangeError that names the field", () =
       ["probe.share", { ...interactive, probe: { share: 1.1, atMost: Duration.seconds(1) } }],
       ["limits.slow.charactersPerSecond", withSlow(0, Duration.seconds(1))],
       ["limits.slow.over", withSlow(1, Duration.zero)],
+      ["limits.total", { ...interactive, limits: { ...interactive.limits, total: Duration.zero } }],
+      [
+        "rows.Overloaded.cooldown.factor",
+        withOverloaded({ cooldown: { ...RecoveryPolicy.steady("model", "1 minute"), factor: 0.5 } })
+      ],
       ["truncation.raiseTo", { ...interactive, truncation: { ...Truncation.defaults, raiseTo: 0 } }],
       ["rows.Overloaded.switchAfter", withOverloaded({ switchAfter: 0 })],
       ["maxCost", { ...interactive, maxCost: 0 }],

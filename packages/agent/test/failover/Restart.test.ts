@@ -1,7 +1,8 @@
 /** Streams that may take back what they have shown: `Outlast.streamText`, `Agent.stream`, notices and rewinds. */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Option, Schema, Stream } from "effect"
+import { Duration, Effect, Fiber, Option, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
 import { Agent, Failover, FailoverReason, Outlast } from "@outlast/agent"
 import type { RecoveryPolicy } from "@outlast/agent"
 import type { Chain, Part } from "../support.ts"
@@ -183,6 +184,33 @@ describe("restart", () => {
       assert.deepStrictEqual(
         parts.flatMap((part) => (part.type === "notice" ? [part.target.model] : [])),
         ["m3"]
+      )
+    })
+  )
+
+  it.effect("is for the call itself: a model that a tool of it asks has another consumer", () =>
+    Effect.gen(function* () {
+      const inner = played({ model: "sub", streams: [dies(text.start(), text.delta("We meet ")), whole] })
+      const Ask = Tool.make("search", { success: Schema.String })
+      const kit = Toolkit.make(Ask)
+      const asked = Stream.runCollect(LanguageModel.streamText({ prompt: "When?" }))
+      const handlers = kit.toLayer({
+        search: () => asked.pipe(over([inner]), Effect.map(textOf), Effect.orDie)
+      })
+      const outer = played({ streams: [say(toolCall("1"), finish("tool-calls"))] })
+      const fiber = yield* Effect.forkChild(
+        Stream.runDrain(Outlast.streamText({ prompt: "x", toolkit: kit, midStream: "restart" })).pipe(
+          Effect.provide(handlers),
+          over([outer])
+        )
+      )
+      // The tool runs when the stream has ended, and waits then.
+      for (let n = 0; n < 20; n++) yield* TestClock.adjust("1 minute")
+      yield* Fiber.join(fiber)
+      // It is continued, not begun anew: nobody could tell the tool.
+      assert.deepStrictEqual(
+        inner.requests.map(({ request }) => request.prompt.content.length),
+        [1, 3]
       )
     })
   )

@@ -101,6 +101,36 @@ describe("what ends an attempt", () => {
     })
   )
 
+  it.effect("a tool call that was begun and never made is a cut, whatever the finish says (vllm#58228)", () =>
+    Effect.gen(function* () {
+      const begun: Part = { type: "tool-params-start", id: "1", name: "search" }
+      const params: Part = { type: "tool-params-delta", id: "1", delta: '{"query": "pl' }
+      for (const reason of ["stop", "tool-calls", "unknown"] as const) {
+        const { layer, of } = recording()
+        const broken = say(...text.block("I look."), begun, params, finish(reason, 7))
+        const target = played({ streams: [broken, say(toolCall("1"), finish("tool-calls"))] })
+        const parts = yield* Effect.provide(read([target]), layer)
+        assert.deepStrictEqual(
+          of("AttemptFailed").map(({ reason, rule }) => [reason, rule]),
+          [["Network", "stream/cut-arguments"]]
+        )
+        assert.deepStrictEqual(
+          parts.flatMap((part) => (part.type === "tool-call" ? [part.id] : [])),
+          ["1"]
+        )
+        // What the broken attempt took is not forgotten.
+        assert.deepStrictEqual(
+          parts.flatMap((part) => (part.type === "finish" ? [part.usage.outputTokens.total] : [])),
+          [8]
+        )
+      }
+      // A provider that refuses to go on may do so inside a call.
+      const refused = played({ streams: [say(...text.block("I look."), begun, finish("content-filter"))] })
+      yield* read([refused])
+      assert.strictEqual(refused.requests.length, 1)
+    })
+  )
+
   it.effect("nothing is read behind the finish, and its end is not waited for", () =>
     Effect.gen(function* () {
       const broken = Stream.concat(say(1_000, ...text.block("no")), Stream.fail(serverError))
@@ -293,7 +323,7 @@ describe("the time limits", () => {
         [thinking.delta("b")],
         [began],
         [params("{")],
-        [params("}")],
+        [params("}"), toolCall("1")],
         [...text.block("done", "2"), finish()]
       ]
       const stream = say(...pieces.flatMap((parts) => [50_000, ...parts]))

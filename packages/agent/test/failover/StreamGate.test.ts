@@ -288,6 +288,8 @@ describe("what may be seen of several attempts", () => {
 
 describe("who made a part", () => {
   const other = { ...maker, model: "other" }
+  // The first of its attempts, at the target that was asked for: that goes without saying.
+  const { attempts: _one, ...by } = answered
   const makersOf = (parts: ReadonlyArray<Part>) =>
     Prompt.fromResponseParts(
       parts.map((part) => ({ metadata: {}, ...part }) as Response.AnyPart)
@@ -299,7 +301,7 @@ describe("who made a part", () => {
     const parts = seen([...thinking.block("so", "s"), ...text.block("a"), file, toolCall("1"), finish()])
     assert.deepStrictEqual(makersOf(parts), [
       ["reasoning", maker],
-      ["text", { requested: "vendor/m", ...answered, ...maker }],
+      ["text", { ...by, ...maker }],
       ["file", maker],
       ["tool-call", maker]
     ])
@@ -311,7 +313,7 @@ describe("who made a part", () => {
     gate.begin(answered, other)
     const parts = [...first, ...gate.push([...text.block("fox"), toolCall("1"), finish()])]
     assert.deepStrictEqual(makersOf(parts), [
-      ["text", { requested: "vendor/m", ...answered, ...maker, continued: true }],
+      ["text", { ...by, ...maker, continued: true }],
       ["tool-call", { ...other, continued: true }]
     ])
   })

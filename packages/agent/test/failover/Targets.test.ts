@@ -24,6 +24,7 @@ const chain = Effect.gen(function* () {
     dead: [{ target: unbuilt, failure: failureOf("Auth") }],
     cooldowns,
     health,
+    streaks: new Map(),
     sync: ChainSync.none
   })
   yield* TestClock.setTime(1_000_000)
@@ -154,7 +155,14 @@ describe("a reset", () => {
       yield* pass(store, 1_000)
       const { cooldowns, sync } = second
       const health = MutableRef.make(Health.empty)
-      const targets = Targets.make({ targets: [{ ref: a }, { ref: b }], dead: [], cooldowns, health, sync })
+      const targets = Targets.make({
+        targets: [{ ref: a }, { ref: b }],
+        dead: [],
+        cooldowns,
+        health,
+        streaks: new Map(),
+        sync
+      })
       assert.strictEqual(yield* targets.reset({ key: a.key }), 1)
       yield* pass(store, 1_000)
       assert.isUndefined(one.left(a))

@@ -3,7 +3,7 @@ import { Effect, Fiber, Option } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Failover, Outlast } from "@outlast/agent"
-import { answer, finish, inTime, played, policy, recording, timesOf } from "../support.ts"
+import { answer, finish, inTime, played, policy, recording, timesOf, toolCall } from "../support.ts"
 
 const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
 
@@ -24,6 +24,16 @@ it.effect("a whole answer without a finish, or with one that says error, is a fa
         ["ServerError", "answer/finish-error"]
       ]
     )
+  })
+)
+
+it.effect("an answer without a finish in which the provider ran a tool is never asked for again", () =>
+  Effect.gen(function* () {
+    const search = toolCall("1", { providerExecuted: true })
+    const target = played({ answers: [Effect.succeed([search]), answer("again")] })
+    const second = played({ model: "m2", answers: [answer("again")] })
+    yield* inTime(Effect.exit(ask).pipe(Effect.provide(Failover.layer([target, second], { policy }))))
+    assert.deepStrictEqual([target.requests.length, second.requests.length], [1, 0])
   })
 )
 

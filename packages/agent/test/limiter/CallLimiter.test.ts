@@ -293,6 +293,24 @@ describe("an interrupted call", () => {
     })
   )
 
+  it.effect("gives back what it was granted together with the one that won the race against it", () =>
+    Effect.gen(function* () {
+      const limiter = yield* limited({ concurrency: 2, requestsPerMinute: 2 })
+      const call = Effect.provideService(
+        CallLimiter.withPermit(ask(), () => Effect.void),
+        CallLimiter.CallLimiter,
+        limiter
+      )
+      yield* Effect.all([call, call])
+      const hedged = yield* Effect.forkChild(Effect.raceFirst(call, call))
+      yield* TestClock.adjust("61 seconds")
+      yield* Fiber.join(hedged)
+      yield* TestClock.adjust("61 seconds")
+      yield* limiter.acquire(ask({ maxWait: 0 }))
+      yield* limiter.acquire(ask({ maxWait: 0 }))
+    })
+  )
+
   it.effect("releases the permit that it holds, as a failed and a dying one does", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ concurrency: 1 })

@@ -413,6 +413,29 @@ describe("a stream that was cut", () => {
     })
   )
 
+  it.effect("is delivered with what stands behind a call that is not run, streamed as well as whole", () =>
+    Effect.gen(function* () {
+      const cut = finish("length", 50)
+      const called = toolCall("c")
+      const target = played({
+        streams: [say(...text.block("Half"), called, ...text.block(" of it", "1"), cut)],
+        answers: [
+          Effect.succeed([{ type: "text", text: "Half" }, called, { type: "text", text: " of it" }, cut])
+        ]
+      })
+      const options = {
+        prompt: "x",
+        disableToolCallResolution: true,
+        toolCallValidation: "deferred"
+      } as const
+      const asIs = over([target], { truncation: false })
+      const parts = yield* LanguageModel.streamText(options).pipe(Stream.runCollect, asIs)
+      const whole = yield* LanguageModel.generateText(options).pipe(asIs)
+      assert.deepStrictEqual([textOf(parts), whole.text], ["Half of it", "Half of it"])
+      assert.isFalse([...parts, ...whole.content].some(({ type }) => type === "tool-call"))
+    })
+  )
+
   it.effect("inside a tool call hands no call on, is told so, and the call that follows is whole", () =>
     Effect.gen(function* () {
       const params = (delta: string): Part => ({ type: "tool-params-delta", id: "c", delta })

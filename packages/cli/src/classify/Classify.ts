@@ -112,13 +112,19 @@ export class BadLines {
   #bad = 0
   #all = 0
   #pending: Array<string> = []
+  readonly #where: string
+
+  /** `where` begins each sentence, where there are several files. */
+  constructor(where = "") {
+    this.#where = where
+  }
 
   /** What was read, or `undefined` after taking note of the problem. */
   check<A>(number: number, read: Result.Result<A, Case.Problem>): A | undefined {
     this.#all++
     if (Result.isSuccess(read)) return read.success
     this.#bad++
-    this.#pending.push(`Line ${number} ${read.failure}`)
+    this.#pending.push(`${this.#where}Line ${number} ${read.failure}`)
     return undefined
   }
 
@@ -136,7 +142,7 @@ export class BadLines {
       ? Effect.succeed(true)
       : Effect.as(
           Console.error(
-            `${this.#bad} of ${this.#all} ${this.#all === 1 ? "line" : "lines"} could not be read.`
+            `${this.#where}${this.#bad} of ${this.#all} ${this.#all === 1 ? "line" : "lines"} could not be read.`
           ),
           false
         )

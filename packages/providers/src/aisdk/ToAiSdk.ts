@@ -153,6 +153,10 @@ const stream = async (
         opened.reject(error)
         controller.error(error)
       }
+      const abort = () => {
+        void stop()
+        fail(signal?.reason)
+      }
       const end = (exit: Exit.Exit<void, unknown>) => {
         signal?.removeEventListener("abort", abort)
         const error = Exit.isFailure(exit) ? ServedError.ofCause(exit.cause) : undefined
@@ -177,10 +181,6 @@ const stream = async (
         signal?.removeEventListener("abort", abort)
         forget()
         await Effect.runPromise(Fiber.interrupt(fiber))
-      }
-      const abort = () => {
-        void stop()
-        fail(signal?.reason)
       }
       if (fiber.pollUnsafe() === undefined) signal?.addEventListener("abort", abort, { once: true })
     },

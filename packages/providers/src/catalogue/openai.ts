@@ -51,6 +51,7 @@ export const openai: ReadonlyArray<CatalogueEntry> = [
   entry("gpt-5.6-luna", { ...large, price: price(0.2, 1.2, 0.02, 0.25) }),
   entry("gpt-5.5", { ...large, price: price(5, 30, 0.5) }),
   entry("gpt-5.4", { ...large, price: price(2.5, 15, 0.25) }),
+  entry("gpt-5.1", { ...reasoning, price: price(1.25, 10, 0.125) }),
   entry("gpt-5-codex", { ...reasoning, price: price(1.25, 10, 0.125) }),
   entry("gpt-5-mini", { ...reasoning, price: price(0.25, 2, 0.025) }),
   entry("gpt-5-nano", { ...reasoning, price: price(0.05, 0.4, 0.005) }),

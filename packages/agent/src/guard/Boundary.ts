@@ -1,0 +1,100 @@
+/**
+ * The edge of a guarded program: the program runs in a fiber of its own, raced against the stop of its guard.
+ *
+ * Whichever way the program ends, by a value, an error, a defect, or not at all, a guard that stopped has the last
+ * word. Tools that run at a stop may end, unless it is their time that is up; then the program is interrupted and its
+ * finalizers run. Neither takes longer than the grace: what does is left behind.
+ * When it ends by itself, calls that it left running in detached fibers are interrupted.
+ */
+import { Clock, Context, Effect, Fiber, Option, Queue, Stream } from "effect"
+import { LanguageModel } from "effect/ai"
+import { ResilienceEvents } from "@outlast/resilience"
+import * as ActiveTime from "./ActiveTime.ts"
+import { Branch } from "./Branch.ts"
+import type { Guard } from "./Guard.ts"
+import * as GuardedModel from "./GuardedModel.ts"
+import type { GuardStopped } from "./GuardEvent.ts"
+import type { SafetyStop } from "./SafetyStop.ts"
+
+/** Runs a program under a guard. `service` is what else it is given. */
+export const run = <A, E, R, S>(
+  guard: Guard,
+  service: Context.Context<S>,
+  program: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | SafetyStop, Exclude<R, S>> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.withFiber((fiber) => {
+      if (guard.stopped !== undefined) return stopped(guard)
+      const branch = Branch.program(guard, fiber)
+      const model = Context.getOption(fiber.context, LanguageModel.LanguageModel)
+      const own = Context.merge(service, branch.context)
+      // The type says nothing of the model: what is in the context already is replaced there.
+      const context: Context.Context<S> = Option.isNone(model)
+        ? own
+        : Context.add(own, LanguageModel.LanguageModel, GuardedModel.bound(model.value, branch))
+      return Effect.gen(function* () {
+        const watching = yield* Effect.forkDetach(guard.watch, immediately)
+        const running = yield* Effect.forkDetach(Effect.provideContext(program, context), immediately)
+        const leave = Effect.sync(() => {
+          watching.interruptUnsafe()
+          branch.end()
+          guard.close()
+        })
+        yield* restore(Effect.raceFirst(Effect.asVoid(Fiber.await(running)), guard.whenStopped)).pipe(
+          Effect.onInterrupt(() => Effect.andThen(ended(guard, running), leave))
+        )
+        // It may have stopped in the moment in which the program ended.
+        if (guard.stopped === undefined) {
+          yield* leave
+          return yield* yield* Fiber.await(running)
+        }
+        if (guard.stopped.reason !== "timeout") yield* finished(guard)
+        guard.interrupt()
+        yield* ended(guard, running)
+        yield* leave
+        return yield* stopped(guard)
+      })
+    })
+  )
+
+/** The same for a stream. The wait for its consumer is not active time. */
+export const runStream = <A, E, R, S>(
+  guard: Guard,
+  service: Context.Context<S>,
+  program: Stream.Stream<A, E, R>,
+  bufferSize: number
+): Stream.Stream<A, E | SafetyStop, Exclude<R, S>> =>
+  Stream.callback<A, E | SafetyStop, Exclude<R, S>>(
+    (queue) =>
+      run(
+        guard,
+        service,
+        Stream.runForEachArray(program, (elements) => ActiveTime.parked(Queue.offerAll(queue, elements)))
+      ).pipe(Effect.andThen(Queue.end(queue)), Effect.catchCause((cause) => Queue.failCause(queue, cause))),
+    { bufferSize }
+  )
+
+/** As much runs at once as does without a guard. */
+const immediately = { startImmediately: true }
+
+/** Tools that were admitted come to their end: what is half done is worse than one more result. */
+const finished = (guard: Guard): Effect.Effect<void> =>
+  Effect.raceFirst(guard.quiet, Effect.sleep(guard.settings.grace))
+
+/** Interrupts the program and waits for its finalizers; from a stop on, no longer than the grace. */
+const ended = (guard: Guard, running: Fiber.Fiber<unknown, unknown>): Effect.Effect<void> =>
+  Effect.raceFirst(
+    Fiber.interrupt(running),
+    Effect.andThen(guard.whenStopped, Effect.sleep(guard.settings.grace))
+  )
+
+const stopped = (guard: Guard): Effect.Effect<never, SafetyStop> =>
+  Effect.suspend(() => {
+    const stop = guard.stop()
+    if (!guard.tell()) return Effect.fail(stop)
+    const { reason, limit, subject, counts } = stop
+    return Effect.flatMap(Clock.currentTimeMillis, (at) => {
+      const event: GuardStopped = { _tag: "GuardStopped", at, reason, limit, subject, counts }
+      return Effect.andThen(ResilienceEvents.publish(event), Effect.fail(stop))
+    })
+  })

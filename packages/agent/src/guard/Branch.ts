@@ -1,0 +1,357 @@
+/**
+ * A place in the tree of what runs under guards: a program, an agent, or a tool.
+ *
+ * It goes with the fiber, so that whatever an agent starts is below it: an agent that a tool runs is a sub-agent and
+ * shares the limits. Each branch has a conversation, and what the loop detectors have seen of it. A guard inside a
+ * guard makes a branch with both: what happens there is counted by all, and none admits more than it has left.
+ *
+ * **Composition.** `GuardedModel` and `GuardedTool` ask it before anything happens, and tell it what came of it. Every
+ * answer of it is one synchronous piece.
+ */
+import { Context, Option } from "effect"
+import type { Fiber } from "effect"
+import type { Prompt, Response } from "effect/ai"
+import { answeredBy } from "../failover/Answered.ts"
+import { ActiveTime, Activity } from "./ActiveTime.ts"
+import type { Guard } from "./Guard.ts"
+import { GuardedConversation } from "./GuardedConversation.ts"
+import type { Call, Result } from "./GuardedConversation.ts"
+import type { GuardState, Step } from "./GuardState.ts"
+import * as State from "./GuardState.ts"
+import type { Bounds } from "./Limits.ts"
+import * as LoopDetector from "./LoopDetector.ts"
+
+export type AnyFiber = Fiber.Fiber<unknown, unknown>
+
+/** Where this fiber runs; outside of a guard nowhere. */
+export const Current: Context.Reference<Branch | undefined> = Context.Reference<Branch | undefined>(
+  "@outlast/agent/guard/Branch",
+  { defaultValue: () => undefined }
+)
+
+export type Warning = Exclude<LoopDetector.Verdict, { readonly _tag: "Ok" }>
+
+export type Admission =
+  | { readonly _tag: "Run"; readonly warning: Warning | undefined }
+  | { readonly _tag: "Block"; readonly warning: Warning }
+  | { readonly _tag: "Stopped" }
+
+/** An agent of the tree. */
+interface Agent {
+  /** How many agents stand above it. */
+  readonly depth: number
+  /** Sub-agents of it that run now. */
+  running: number
+}
+
+/** Nudges that wait for the next call of the model, at most. */
+const maxNudges = 8
+/** Characters of an answer that are kept, and after how many new ones they are looked at. */
+const tail = 8_000
+const stride = 1_000
+
+const stopped: Admission = { _tag: "Stopped" }
+
+export class Branch {
+  /** All that it stands under, outermost first; never none. */
+  readonly guards: ReadonlyArray<Guard>
+  readonly conversation = new GuardedConversation()
+  readonly context: Context.Context<never>
+  readonly activity: Activity
+  /** The nearest agent, this one included. */
+  readonly #agent: Agent | undefined
+  #turn = 0
+  #nudges: ReadonlyArray<string> = []
+  /** By guard. */
+  readonly #loops: Array<LoopDetector.State | undefined> = []
+  #text = ""
+  #unlooked = 0
+
+  /** By guard: the agent that runs the program that it guards. */
+  readonly #owners: ReadonlyArray<Agent | undefined>
+  /** The tool calls that it is inside of, itself included. */
+  readonly #calls: ReadonlyArray<object>
+  #call: object | undefined
+
+  private constructor(
+    guards: ReadonlyArray<Guard>,
+    owners: ReadonlyArray<Agent | undefined>,
+    activity: Activity,
+    agent: Agent | undefined,
+    calls: ReadonlyArray<object>
+  ) {
+    this.guards = guards
+    this.#owners = owners
+    this.#calls = calls
+    this.activity = activity
+    this.#agent = agent
+    this.context = Context.make(Current, this as Branch | undefined).pipe(
+      Context.add(ActiveTime, activity as Activity | undefined)
+    )
+  }
+
+  /** Of a program that begins to run under a guard, in a fiber that may be under others. */
+  static program(guard: Guard, fiber: AnyFiber): Branch {
+    const outer = fiber.getRef(Current)
+    const around = fiber.getRef(ActiveTime)
+    const parents = around === undefined ? [guard.activity] : [around, guard.activity]
+    guard.open()
+    const activity = new Activity(parents)
+    const branch =
+      outer === undefined
+        ? new Branch([guard], [undefined], activity, undefined, [])
+        : outer.guards.includes(guard)
+          ? new Branch(outer.guards, outer.#owners, activity, outer.#agent, outer.#calls)
+          : new Branch(
+              [...outer.guards, guard],
+              [...outer.#owners, outer.#agent],
+              activity,
+              outer.#agent,
+              outer.#calls
+            )
+    guard.top = branch.conversation
+    return branch
+  }
+
+  /** Of an agent that begins, or `undefined` if there may be no more. */
+  agent(fiber: AnyFiber): Branch | undefined {
+    const parent = this.#agent
+    const depth = parent === undefined ? 0 : parent.depth + 1
+    if (parent === undefined ? !this.isOpen : !this.#admitAgent(depth, parent.running)) return undefined
+    if (parent !== undefined) parent.running++
+    const branch = new Branch(
+      this.guards,
+      this.#owners,
+      this.#part(fiber),
+      { depth, running: 0 },
+      this.#calls
+    )
+    for (const [i, guard] of this.guards.entries()) {
+      if (this.#owners[i] === parent) guard.top = branch.conversation
+    }
+    return branch
+  }
+
+  #admitAgent(depth: number, running: number): boolean {
+    return this.#admit((bounds, state) => State.admitAgent(bounds, state, { depth, running }))
+  }
+
+  /** An agent has ended: `branch` was made by {@link agent}. */
+  leave(branch: Branch): void {
+    if (this.#agent !== undefined) this.#agent.running--
+    branch.end()
+  }
+
+  /** Of a tool that begins to run. */
+  tool(fiber: AnyFiber): Branch {
+    const call = {}
+    for (const guard of this.guards) guard.begin(call)
+    const calls = [...this.#calls, call]
+    const branch = new Branch(this.guards, this.#owners, this.#part(fiber), this.#agent, calls)
+    branch.#call = call
+    return branch
+  }
+
+  end(): void {
+    this.activity.end()
+    if (this.#call !== undefined) for (const guard of this.guards) guard.end(this.#call)
+  }
+
+  /** A call inside of it will not end. */
+  held(): void {
+    for (const guard of this.guards) for (const call of this.#calls) guard.end(call)
+  }
+
+  #part(fiber: AnyFiber): Activity {
+    return new Activity([fiber.getRef(ActiveTime) ?? this.activity])
+  }
+
+  /** No guard above it is stopped, and none has ended. */
+  get isOpen(): boolean {
+    return this.guards.every((guard) => guard.isOpen)
+  }
+
+  get isStopped(): boolean {
+    return this.guards.some((guard) => guard.stopped !== undefined)
+  }
+
+  /** Registers a fiber with all guards. Returns what takes it out again. */
+  enter(fiber: AnyFiber): () => void {
+    const [only] = this.guards
+    if (only !== undefined && this.guards.length === 1) return only.enter(fiber)
+    const all = this.guards.map((guard) => guard.enter(fiber))
+    return () => {
+      for (const leave of all) leave()
+    }
+  }
+
+  /** Counted by all guards, or by none. The outermost one that has no room stops. */
+  #admit(step: (bounds: Bounds, state: GuardState) => Step): boolean {
+    if (!this.isOpen) return false
+    const next: Array<GuardState> = []
+    for (const guard of this.guards) {
+      const [tripped, state] = guard.consider(step)
+      if (tripped !== undefined) {
+        guard.trip(tripped)
+        return false
+      }
+      next.push(state)
+    }
+    for (const [i, guard] of this.guards.entries()) {
+      const state = next[i]
+      if (state !== undefined) guard.commit(state)
+    }
+    return true
+  }
+
+  // ---------------------------------------------------------------------------
+  // The model
+  // ---------------------------------------------------------------------------
+
+  /** Before a call of the model. */
+  ask(prompt: Prompt.Prompt): boolean {
+    if (!this.#admit(State.admitCall)) return false
+    this.#turn++
+    this.#text = ""
+    this.#unlooked = 0
+    this.conversation.asked(prompt)
+    return true
+  }
+
+  /** What the model is to be told with its next call. */
+  takeNudges(): ReadonlyArray<string> {
+    const nudges = this.#nudges
+    this.#nudges = []
+    return nudges
+  }
+
+  /** Parts of an answer, as they come. False when the guard has stopped at them. */
+  said(parts: ReadonlyArray<Response.AnyPart>): boolean {
+    this.conversation.said(parts)
+    for (const part of parts) if (!this.#count(part)) return false
+    return this.isOpen
+  }
+
+  /** The answer so far is void. */
+  unsaid(): void {
+    this.#text = ""
+    this.conversation.unsaid()
+  }
+
+  #count(part: Response.AnyPart): boolean {
+    switch (part.type) {
+      case "text":
+        return this.#admit(State.admitEvent) && this.#read(part.text, true)
+      case "text-delta":
+        return this.#read(part.delta, false)
+      case "text-start":
+      case "reasoning":
+      case "reasoning-start":
+      case "file":
+      case "source":
+        return this.#admit(State.admitEvent)
+      case "tool-call":
+        // One that the provider runs itself cannot be held back, only counted.
+        return part.providerExecuted !== true || this.#admitTool(part.name, undefined)
+      case "finish": {
+        const { inputTokens, outputTokens } = part.usage
+        const tokens = (inputTokens.total ?? 0) + (outputTokens.total ?? 0)
+        const costUsd = Option.getOrUndefined(answeredBy([part]))?.costUsd ?? 0
+        for (const guard of this.guards) guard.spent(tokens, costUsd)
+        return true
+      }
+      default:
+        return true
+    }
+  }
+
+  /** Looks whether an answer repeats itself. */
+  #read(text: string, whole: boolean): boolean {
+    this.#text = (this.#text + text).slice(-tail)
+    this.#unlooked += text.length
+    if (!whole && this.#unlooked < stride) return true
+    this.#unlooked = 0
+    for (const guard of this.guards) {
+      const { loops } = guard.settings
+      if (loops === undefined) continue
+      const verdict = LoopDetector.text(loops, this.#text)
+      if (verdict._tag === "Stop") {
+        guard.trip({ reason: verdict.kind, detail: verdict.message })
+        return false
+      }
+      if (verdict._tag !== "Ok") this.#nudge(verdict.message)
+    }
+    return true
+  }
+
+  #nudge(message: string): void {
+    if (!this.#nudges.includes(message)) this.#nudges = [...this.#nudges, message].slice(-maxNudges)
+  }
+
+  // ---------------------------------------------------------------------------
+  // Tools
+  // ---------------------------------------------------------------------------
+
+  /** Before a tool runs. */
+  admit(call: Call): Admission {
+    if (!this.isOpen) return stopped
+    let warning: Warning | undefined
+    for (const [i, guard] of this.guards.entries()) {
+      const { loops } = guard.settings
+      if (loops === undefined) continue
+      const state = this.#loops[i] ?? LoopDetector.initial(loops)
+      const asked = guard.asking("The loop detector", () =>
+        LoopDetector.before(loops, state, this.#looped(call))
+      )
+      if (asked === undefined) return stopped
+      const verdict = asked.value
+      if (verdict._tag === "Stop") {
+        const { kind, message, evidence } = verdict
+        guard.trip({ reason: kind, subject: evidence.path ?? call.name, detail: message })
+        return stopped
+      }
+      if (verdict._tag === "Block") {
+        this.#loops[i] = LoopDetector.refused(loops, state, this.#looped(call))
+        return { _tag: "Block", warning: verdict }
+      }
+      if (verdict._tag === "Nudge") warning ??= verdict
+    }
+    const file = this.#fileOf(call)
+    if (!this.isOpen || !this.#admitTool(call.name, file)) return stopped
+    if (warning !== undefined) this.#nudge(warning.message)
+    return { _tag: "Run", warning }
+  }
+
+  /** A tool has ended, or was refused. */
+  observe({ name, params }: Call, { encoded, isFailure }: Result): void {
+    for (const [i, guard] of this.guards.entries()) {
+      const { loops } = guard.settings
+      if (loops === undefined) continue
+      const state = this.#loops[i] ?? LoopDetector.initial(loops)
+      const observed = guard.asking("The loop detector", () =>
+        LoopDetector.observe(loops, state, {
+          turn: this.#turn,
+          tool: name,
+          arguments: params,
+          result: encoded,
+          failed: isFailure
+        })
+      )
+      if (observed !== undefined) this.#loops[i] = observed.value
+    }
+  }
+
+  #looped({ name, params }: Call): LoopDetector.Call {
+    return { turn: this.#turn, tool: name, arguments: params }
+  }
+
+  #admitTool(tool: string, file: string | undefined): boolean {
+    return this.#admit((bounds, state) => State.admitTool(bounds, state, { tool, file }))
+  }
+
+  /** The innermost guard knows the tools best. */
+  #fileOf({ name, params }: Call): string | undefined {
+    const guard = this.guards.at(-1)
+    return guard?.asking("`fileOf`", () => guard.settings.fileOf({ tool: name, arguments: params }))?.value
+  }
+}

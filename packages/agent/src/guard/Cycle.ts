@@ -1,0 +1,89 @@
+/**
+ * Whether a sequence repeats itself: A-B-A-B, and longer ones up to {@link longest}.
+ *
+ * For each period it counts how many items in a row were the same as the item one period before. So an item costs one
+ * comparison a period, whatever the length of the sequence. Pure; of bounded size.
+ *
+ * **What it does not do.** A period of one is no cycle: repetition is counted elsewhere.
+ */
+
+export interface Item {
+  /** What was asked. */
+  readonly call: number
+  /** What was asked and what came of it. */
+  readonly outcome: number
+  readonly waiting: boolean
+}
+
+/** Two rings: the last item stands at `last`, the one before it one place back. */
+export interface Cycle {
+  readonly last: number
+  readonly items: ReadonlyArray<Item>
+  /** Their outcomes: what is compared. */
+  readonly outcomes: ReadonlyArray<number>
+  /** At `p - 2`: items in a row that equal the item `p` before. */
+  readonly runs: ReadonlyArray<number>
+}
+
+/** The longest period that is seen; a power of two. */
+export const longest = 16
+
+const noItem: Item = { call: Number.NaN, outcome: Number.NaN, waiting: false }
+const noRuns: ReadonlyArray<number> = new Array<number>(longest - 1).fill(0)
+
+export const none: Cycle = {
+  last: longest - 1,
+  items: Array.from({ length: longest }, () => noItem),
+  outcomes: new Array<number>(longest).fill(Number.NaN),
+  runs: noRuns
+}
+
+/** With one more item. */
+export const add = ({ last, items, outcomes, runs }: Cycle, item: Item): Cycle => {
+  const at = back(last, -1)
+  return {
+    last: at,
+    items: items.with(at, item),
+    outcomes: outcomes.with(at, item.outcome),
+    runs: runsAfter(last, outcomes, runs, item.outcome)
+  }
+}
+
+const runsAfter = (
+  last: number,
+  outcomes: ReadonlyArray<number>,
+  runs: ReadonlyArray<number>,
+  outcome: number
+): ReadonlyArray<number> =>
+  // Most outcomes are new, and end every run.
+  outcomes.indexOf(outcome) < 0
+    ? noRuns
+    : runs.map((run, i) => (outcomes[back(last, i + 1)] === outcome ? run + 1 : 0))
+
+/** The place so many items back. */
+const back = (last: number, items: number): number => (last - items) & (longest - 1)
+
+export interface Round {
+  readonly period: number
+  /** How often it was gone through, in parts too. */
+  readonly rounds: number
+  /** Something in it waits for something else. */
+  readonly waiting: boolean
+}
+
+/** The shortest cycle that this call would go on with, of those gone through at least `least` times. */
+export const goingOn = (cycle: Cycle, call: number, least: number): Round | undefined => {
+  const { last, items, runs } = cycle
+  if (runs === noRuns) return undefined
+  for (let i = 0; i < runs.length; i++) {
+    const run = runs[i] ?? 0
+    const period = i + 2
+    const rounds = run / period + 1
+    if (run === 0 || rounds < least || items[back(last, period - 1)]?.call !== call) continue
+    const round = Array.from({ length: period }, (_, n) => items[back(last, n)] ?? noItem)
+    // The same thing again and again has every period.
+    if (round.every(({ outcome }) => outcome === round[0]?.outcome)) continue
+    return { period, rounds, waiting: round.some(({ waiting }) => waiting) }
+  }
+  return undefined
+}

@@ -1,0 +1,112 @@
+/**
+ * What a tool call does to a file, read from its arguments: the many tools that edit name the same few things.
+ *
+ * A **replacement** has the text before and after, a **rewrite** the whole content. A host that knows the content says
+ * so with hashes, which is surer. Pure.
+ *
+ * **What it does not do.** It reads no file, and sees no edit that a shell command makes.
+ */
+import { Predicate } from "effect"
+import * as Fingerprint from "./Fingerprint.ts"
+
+/** What a host knows of an edit. Any hash will do, as long as equal content has equal ones. */
+export interface KnownEdit {
+  readonly path: string
+  /** Hash of the content before; absent when there was no file. */
+  readonly before?: string | undefined
+  readonly after?: string | undefined
+}
+
+export interface FileEdit {
+  readonly path: string
+  /** Of the text that was replaced; `undefined` for a rewrite. */
+  readonly before: number | undefined
+  /** Of the text that is there now; `undefined` when only a patch is known. */
+  readonly after: number | undefined
+}
+
+type Role = "path" | "before" | "after" | "content"
+
+const roles: ReadonlyMap<string, Role> = new Map([
+  ...roleOf(
+    "path",
+    "path file filename filepath targetfile relativepath relativeworkspacepath uri notebookpath"
+  ),
+  ...roleOf("before", "old oldstr oldstring oldtext search find before original target"),
+  ...roleOf("after", "new newstr newstring newtext replace replacement after updated newcode"),
+  ...roleOf(
+    "content",
+    "content contents filetext text newcontent code codeedit body data patch diff edits newsource"
+  )
+])
+
+function roleOf(role: Role, names: string): ReadonlyArray<readonly [string, Role]> {
+  return names.split(" ").map((name) => [name, role])
+}
+
+const adding = /append|insert/i
+
+const patched = /^(?:\*\*\* (?:Update|Add) File: |\+\+\+ (?:b\/)?)(.+)$/m
+
+/** Of a call; `undefined` when it edits no file that it names. */
+export const of = (tool: string, args: unknown): FileEdit | undefined => {
+  // What is added to a file replaces nothing.
+  if (adding.test(tool)) return undefined
+  if (typeof args === "string") return ofPatch(args)
+  if (!Predicate.isObject(args)) return undefined
+  const { path, before, after, content } = partsOf(args)
+  if (typeof path !== "string") return typeof content === "string" ? ofPatch(content) : undefined
+  if (typeof after === "string") return { path, before: hashOf(before), after: hashOf(after) }
+  const whole = hashOf(content)
+  return whole === undefined ? undefined : { path, before: undefined, after: whole }
+}
+
+/** The file that a call names, without a look at what it writes. */
+export const pathOf = (args: unknown): string | undefined => {
+  if (typeof args === "string") return patched.exec(args)?.[1]
+  if (!Predicate.isObject(args)) return undefined
+  const { path, content } = partsOf(args)
+  if (typeof path === "string") return path
+  return typeof content === "string" ? patched.exec(content)?.[1] : undefined
+}
+
+type Parts = { [R in Role]?: unknown }
+
+const partsOf = (args: object): Parts => {
+  const found: Parts = {}
+  for (const name of Object.keys(args)) {
+    const role = roleNamed(name)
+    if (role !== undefined) found[role] ??= Reflect.get(args, name)
+  }
+  return found
+}
+
+/** Names of fields recur: what was found out about the last ones is kept. */
+const known = new Map<string, Role | undefined>()
+const maxKnown = 1_000
+
+const roleNamed = (name: string): Role | undefined => {
+  if (known.has(name)) return known.get(name)
+  const role = roles.get(name.toLowerCase().replaceAll(/[_-]/g, ""))
+  if (known.size >= maxKnown) known.clear()
+  if (name.length <= 100) known.set(name, role)
+  return role
+}
+
+export const ofKnown = ({ path, before, after }: KnownEdit): FileEdit => ({
+  path,
+  before: hashOf(before),
+  after: hashOf(after)
+})
+
+const ofPatch = (text: string): FileEdit | undefined => {
+  const path = patched.exec(text)?.[1]
+  return path === undefined ? undefined : { path, before: undefined, after: hashOf(text) }
+}
+
+const hashOf = (text: unknown): number | undefined =>
+  text === undefined || text === null
+    ? undefined
+    : typeof text === "string"
+      ? Fingerprint.ofText(text)
+      : Fingerprint.ofArguments(text)

@@ -1,0 +1,248 @@
+/**
+ * One guard: the limits, what has been taken of them, and everything that runs under it now.
+ *
+ * **States.** Closed (nothing runs under it), open, stopped. Every change is one synchronous piece, so that of any
+ * number of calls at the same time exactly as many are admitted as there is room for. The first that finds no room
+ * stops the guard; whoever waits at its boundary (`SafetyGuard.run`) hears of it and interrupts what runs.
+ *
+ * **Composition.** A guard stands in a tree with others: `Branch` asks all of those above it. `GuardState` decides.
+ */
+import { Deferred, Effect, Exit } from "effect"
+import type { Clock, Fiber } from "effect"
+import { Prompt } from "effect/ai"
+import { Transcript } from "../loop/Transcript.ts"
+import { Activity, Stopwatch } from "./ActiveTime.ts"
+import type { GuardedConversation } from "./GuardedConversation.ts"
+import type { GuardState, Step } from "./GuardState.ts"
+import * as State from "./GuardState.ts"
+import type { Bounds, Extension } from "./Limits.ts"
+import * as Limits from "./Limits.ts"
+import type { LoopDetector } from "./LoopDetector.ts"
+import { SafetyStop } from "./SafetyStop.ts"
+import type { Counts, StopFacts, Texts, Tripped } from "./StopReason.ts"
+import { texts as defaultTexts } from "./StopReason.ts"
+
+/** What the host says of a call, before it runs. */
+export type Permission = "allow" | { readonly refuse: string }
+
+export interface Settings {
+  readonly bounds: Bounds
+  readonly loops: LoopDetector | undefined
+  readonly permit:
+    | ((call: { readonly tool: string; readonly arguments: unknown }) => Effect.Effect<Permission>)
+    | undefined
+  readonly fileOf: (call: { readonly tool: string; readonly arguments: unknown }) => string | undefined
+  readonly texts: Texts
+  /** How often it may be extended. */
+  readonly extensions: number
+  /** Milliseconds that what is stopped has for its finalizers. */
+  readonly grace: number
+}
+
+type AnyFiber = Fiber.Fiber<unknown, unknown>
+
+export class Guard {
+  readonly settings: Settings
+  /** All of it is parked when everything that runs under it is. */
+  readonly activity: Activity
+  /** The conversation at the top that began last. */
+  top: GuardedConversation | undefined
+  #bounds: Bounds
+  #state: GuardState = State.initial
+  #extensions = 0
+  #runs = 0
+  #told = false
+  #stop = Deferred.makeUnsafe<void>()
+  #resumed = Deferred.makeUnsafe<void>()
+  /** Fibers that a call of this guard runs in, or is held in; one that has two calls is there twice. */
+  readonly #fibers = new Set<{ readonly fiber: AnyFiber }>()
+  /** Tool calls that may still come to their end. */
+  readonly #pending = new Set<object>()
+  #quiet = Deferred.makeUnsafe<void>()
+  readonly #watch: Stopwatch
+
+  constructor(settings: Settings, clock: Clock.Clock) {
+    this.settings = settings
+    this.#bounds = settings.bounds
+    this.#watch = new Stopwatch(clock, () => {
+      Deferred.doneUnsafe(this.#resumed, Exit.void)
+    })
+    this.activity = new Activity([], this.#watch)
+  }
+
+  get stopped(): Tripped | undefined {
+    return this.#state.stopped
+  }
+
+  get isClosed(): boolean {
+    return this.#runs === 0
+  }
+
+  get isOpen(): boolean {
+    return this.#runs > 0 && this.#state.stopped === undefined
+  }
+
+  get bounds(): Bounds {
+    return this.#bounds
+  }
+
+  get counts(): Counts {
+    return State.counts(this.#state, this.#watch.elapsed)
+  }
+
+  // ---------------------------------------------------------------------------
+  // Counting
+  // ---------------------------------------------------------------------------
+
+  /** What a step would come to. Commit it before anything else happens. */
+  consider(step: (bounds: Bounds, state: GuardState) => Step): Step {
+    if (this.#watch.elapsed >= this.#bounds.time) {
+      const tripped = this.#timeout()
+      return [tripped, this.#state]
+    }
+    return step(this.#bounds, this.#state)
+  }
+
+  commit(state: GuardState): void {
+    this.#state = state
+  }
+
+  spent(tokens: number, costUsd: number): void {
+    this.#state = State.spent(this.#state, { tokens, costUsd })
+  }
+
+  /** Stops it, and its clock; the first stop counts. */
+  trip(tripped: Tripped): void {
+    if (this.#state.stopped !== undefined) return
+    this.#state = State.stop(this.#state, tripped)
+    this.activity.park()
+    Deferred.doneUnsafe(this.#stop, Exit.void)
+    this.#settle()
+  }
+
+  /** What a host's function gives, or `undefined` if it throws: then the guard stops. */
+  asking<A>(what: string, ask: () => A): { readonly value: A } | undefined {
+    try {
+      return { value: ask() }
+    } catch (error) {
+      this.failed(what, error)
+      return undefined
+    }
+  }
+
+  /** The guard cannot judge any more: it stops. */
+  failed(what: string, error: unknown): void {
+    const why = error instanceof Error ? `${error.name}: ${error.message}` : "it threw no error"
+    this.trip({ reason: "guard_failed", detail: `${what} failed (${why.slice(0, 300)}).` })
+  }
+
+  // ---------------------------------------------------------------------------
+  // What runs
+  // ---------------------------------------------------------------------------
+
+  /** A fiber that is stopped with the guard. Returns what takes it out again. */
+  enter(fiber: AnyFiber): () => void {
+    const entry = { fiber }
+    this.#fibers.add(entry)
+    return () => void this.#fibers.delete(entry)
+  }
+
+  /** A tool call that runs. */
+  begin(toolCall: object): void {
+    this.#pending.add(toolCall)
+  }
+
+  /** It has ended, or something inside of it is held. */
+  end(toolCall: object): void {
+    if (this.#pending.delete(toolCall)) this.#settle()
+  }
+
+  #settle(): void {
+    if (this.#state.stopped !== undefined && this.#pending.size === 0) {
+      Deferred.doneUnsafe(this.#quiet, Exit.void)
+    }
+  }
+
+  /** Ends when no tool runs any more that was admitted before the stop. */
+  readonly quiet: Effect.Effect<void> = Effect.suspend(() => Deferred.await(this.#quiet))
+
+  /** A program begins to run under it. */
+  open(): void {
+    this.#runs++
+  }
+
+  /** A program has ended. With the last one everything ends that was left running behind it. */
+  close(): void {
+    this.#runs--
+    if (this.#runs === 0) this.interrupt()
+  }
+
+  /** Interrupts all calls. */
+  interrupt(): void {
+    for (const { fiber } of this.#fibers) fiber.interruptUnsafe()
+    this.#fibers.clear()
+  }
+
+  readonly whenStopped: Effect.Effect<void> = Effect.suspend(() => Deferred.await(this.#stop))
+
+  /** Stops it when its time is up; never ends otherwise. */
+  readonly watch: Effect.Effect<void> = Effect.suspend(() => {
+    const left = this.#bounds.time - this.#watch.elapsed
+    if (left <= 0) return Effect.sync(() => this.trip(this.#timeout()))
+    if (this.#watch.isPaused) {
+      this.#resumed = Deferred.makeUnsafe<void>()
+      return Effect.flatMap(Deferred.await(this.#resumed), () => this.watch)
+    }
+    // It may have been parked meanwhile: then there is more left.
+    return Effect.flatMap(Effect.sleep(Math.ceil(left)), () => this.watch)
+  })
+
+  // ---------------------------------------------------------------------------
+  // The host
+  // ---------------------------------------------------------------------------
+
+  /** Wider limits, and no stop any more. `undefined` if it has been extended too often. */
+  extend(by: Extension): number | undefined {
+    if (this.#extensions >= this.settings.extensions) return undefined
+    this.#bounds = Limits.extended(this.#bounds, by)
+    if (this.#state.stopped !== undefined && this.#runs === 0) {
+      this.#state = State.resumed(this.#state)
+      this.activity.resume()
+      this.#stop = Deferred.makeUnsafe<void>()
+      this.#quiet = Deferred.makeUnsafe<void>()
+      this.#told = false
+    }
+    return ++this.#extensions
+  }
+
+  /** Whether this is the first that asks since it was stopped. */
+  tell(): boolean {
+    const first = !this.#told
+    this.#told = true
+    return first
+  }
+
+  /** The error that it leaves with. */
+  stop(): SafetyStop {
+    const { texts } = this.settings
+    const tripped = this.#state.stopped ?? this.#timeout()
+    const { reason, limit, subject } = tripped
+    const { counts } = this
+    const facts = { ...tripped, counts }
+    const transcript = this.top?.transcript(texts) ?? new Transcript(Prompt.empty)
+    return new SafetyStop({ reason, limit, subject, counts, transcript, message: messageOf(texts, facts) })
+  }
+
+  #timeout(): Tripped {
+    return { reason: "timeout", limit: this.#bounds.time }
+  }
+}
+
+/** A text of the host's that fails is no reason to say nothing. */
+const messageOf = (texts: Texts, facts: StopFacts): string => {
+  try {
+    return texts.stopped(facts)
+  } catch {
+    return defaultTexts.stopped(facts)
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * What a run has taken, and whether it may take more: pure.
+ *
+ * **States.** Running, or stopped with what it tripped over. A state that is stopped admits nothing.
+ *
+ * `admit…` asks before something happens and counts it at once: a {@link Step} has either what was tripped over, and
+ * then nothing is counted, or the state in which it is counted. So no count ever passes its limit, however calls
+ * interleave. What is known only afterwards (tokens, money) is counted by {@link spent} and asked about before the next
+ * call. A step costs the same at the first call and at the millionth; memory is bounded.
+ *
+ * **What it does not do.** It knows no time, which `ActiveTime` measures, and no loops, which are `LoopDetector`'s.
+ */
+import * as FileCounts from "./FileCounts.ts"
+import type { Bounds } from "./Limits.ts"
+import type { Counts, Tripped } from "./StopReason.ts"
+
+export interface GuardState {
+  readonly events: number
+  readonly toolCalls: number
+  readonly turns: number
+  readonly tokens: number
+  readonly costUsd: number
+  readonly subagents: number
+  /** Calls of the tools that have a limit. */
+  readonly tools: ReadonlyMap<string, number>
+  readonly files: FileCounts.FileCounts
+  readonly stopped: Tripped | undefined
+}
+
+/** What was tripped over, if anything, and the state after it. */
+export type Step = readonly [Tripped | undefined, GuardState]
+
+export const initial: GuardState = {
+  events: 0,
+  toolCalls: 0,
+  turns: 0,
+  tokens: 0,
+  costUsd: 0,
+  subagents: 0,
+  tools: new Map(),
+  files: FileCounts.none,
+  stopped: undefined
+}
+
+/** A call of the model. */
+export const admitCall = (bounds: Bounds, state: GuardState): Step => {
+  if (state.stopped !== undefined) return [state.stopped, state]
+  const { turns, tokens, costUsd } = state
+  if (turns >= bounds.turns) return over({ reason: "turns", limit: bounds.turns }, state)
+  if (tokens >= bounds.tokens) return over({ reason: "tokens", limit: bounds.tokens }, state)
+  if (costUsd >= bounds.money) return over({ reason: "money", limit: bounds.money }, state)
+  if (state.events >= bounds.events) return over({ reason: "max_events", limit: bounds.events }, state)
+  return [undefined, { ...state, turns: turns + 1 }]
+}
+
+/** A call of a tool, and the file that it edits. The call and its result are two events. */
+export const admitTool = (
+  bounds: Bounds,
+  state: GuardState,
+  { tool, file }: { readonly tool: string; readonly file: string | undefined }
+): Step => {
+  if (state.stopped !== undefined) return [state.stopped, state]
+  const { events, toolCalls, tools, files } = state
+  if (events + 2 > bounds.events) return over({ reason: "max_events", limit: bounds.events }, state)
+  if (toolCalls >= bounds.toolCalls) return over({ reason: "max_tool_calls", limit: bounds.toolCalls }, state)
+  const limit = bounds.tools.get(tool)
+  const used = tools.get(tool) ?? 0
+  if (limit !== undefined && used >= limit) {
+    return over({ reason: "tool_limit", limit, subject: tool }, state)
+  }
+  if (file !== undefined && FileCounts.get(files, file) >= bounds.fileEdits) {
+    return over({ reason: "file_loop", limit: bounds.fileEdits, subject: file }, state)
+  }
+  return [
+    undefined,
+    {
+      ...state,
+      events: events + 2,
+      toolCalls: toolCalls + 1,
+      tools: limit === undefined ? tools : new Map(tools).set(tool, used + 1),
+      files: file === undefined ? files : FileCounts.add(files, file)
+    }
+  ]
+}
+
+/** One more event of the transcript. */
+export const admitEvent = (bounds: Bounds, state: GuardState): Step => {
+  if (state.stopped !== undefined) return [state.stopped, state]
+  if (state.events >= bounds.events) return over({ reason: "max_events", limit: bounds.events }, state)
+  return [undefined, { ...state, events: state.events + 1 }]
+}
+
+/** An agent that an agent runs, at its depth; `running`: those of its parent that run now. */
+export const admitAgent = (
+  bounds: Bounds,
+  state: GuardState,
+  { depth, running }: { readonly depth: number; readonly running: number }
+): Step => {
+  if (state.stopped !== undefined) return [state.stopped, state]
+  const refused = (limit: number, detail: string): Step => over({ reason: "subagents", limit, detail }, state)
+  if (depth > bounds.depth) {
+    return refused(bounds.depth, `reached maximum of ${bounds.depth} levels of sub-agents.`)
+  }
+  if (running >= bounds.breadth) {
+    return refused(bounds.breadth, `reached maximum of ${bounds.breadth} sub-agents of one agent at a time.`)
+  }
+  if (state.subagents >= bounds.subagents) {
+    return refused(bounds.subagents, `reached maximum of ${bounds.subagents} sub-agents.`)
+  }
+  return [undefined, { ...state, subagents: state.subagents + 1 }]
+}
+
+/** What an answer has taken. */
+export const spent = (
+  state: GuardState,
+  { tokens, costUsd }: { readonly tokens: number; readonly costUsd: number }
+): GuardState => ({ ...state, tokens: state.tokens + tokens, costUsd: state.costUsd + costUsd })
+
+/** Stopped; the first stop counts. */
+export const stop = (state: GuardState, tripped: Tripped): GuardState =>
+  state.stopped === undefined ? { ...state, stopped: tripped } : state
+
+/** Running again, after the host has given more. */
+export const resumed = (state: GuardState): GuardState => ({ ...state, stopped: undefined })
+
+export const counts = (state: GuardState, elapsed: number): Counts => ({
+  events: state.events,
+  toolCalls: state.toolCalls,
+  turns: state.turns,
+  tokens: state.tokens,
+  costUsd: state.costUsd,
+  subagents: state.subagents,
+  elapsed,
+  files: state.files.total,
+  lastFiles: state.files.last
+})
+
+const over = (tripped: Tripped, state: GuardState): Step => [tripped, stop(state, tripped)]

@@ -1,0 +1,167 @@
+/**
+ * A `LanguageModel` under a guard: each call is asked for and counted, what it says is counted, and the tools that it
+ * resolves by itself are guarded, whoever makes the call.
+ *
+ * The models of `Failover` and `Direct` are so by themselves: they look for the guard of the fiber that calls, and
+ * without one they cost nothing. `SafetyGuard.run` does it for the model that is around it, and
+ * `SafetyGuard.layerModel` for one that is provided inside.
+ *
+ * A nudge of the loop detector goes along with the next call, as a message of the user that is not kept.
+ */
+import { Context, Effect, Stream } from "effect"
+import type { Scope } from "effect"
+import { LanguageModel, Prompt } from "effect/ai"
+import type { Response, Tool, Toolkit } from "effect/ai"
+import * as Surface from "../failover/Surface.ts"
+import { ActiveTime, Activity } from "./ActiveTime.ts"
+import type { AnyFiber, Branch } from "./Branch.ts"
+import { Current } from "./Branch.ts"
+import { toolkit } from "./GuardedTool.ts"
+import { held } from "./Held.ts"
+
+type Service = Context.Service.Shape<typeof LanguageModel.LanguageModel>
+
+/** What the three methods have in common. Their types are the caller's; a guarded call changes none of them. */
+interface Options {
+  readonly prompt: Prompt.RawInput
+  readonly toolkit?: unknown
+  readonly disableToolCallResolution?: boolean | undefined
+}
+type Whole = (options: Options) => Effect.Effect<{ readonly content: ReadonlyArray<Response.AnyPart> }, unknown>
+type Streaming = (options: Options) => Stream.Stream<Response.AnyPart, unknown>
+type BranchOf = (fiber: AnyFiber) => Branch | undefined
+
+/** Guarded models, and what they were made of. */
+const plain = new WeakMap<object, Service>()
+
+/** Under the guard of the fiber that calls; without one it is the model itself. Once is enough. */
+export const ambient = (model: Service): Service =>
+  plain.has(model) ? model : wrap(model, (fiber) => fiber.getRef(Current))
+
+/** Under the guards of `branch`, or deeper in its tree, whoever calls it from wherever. */
+export const bound = (model: Service, branch: Branch): Service =>
+  wrap(plain.get(model) ?? model, (fiber) => {
+    const current = fiber.getRef(Current)
+    return current !== undefined && branch.guards.every((guard) => current.guards.includes(guard))
+      ? current
+      : branch
+  })
+
+const wrap = (model: Service, branchOf: BranchOf): Service => {
+  const service = {
+    [LanguageModel.TypeId]: LanguageModel.TypeId,
+    generateText: whole(model.generateText as Whole, branchOf),
+    generateObject: whole(model.generateObject as unknown as Whole, branchOf),
+    streamText: streaming(model.streamText as Streaming, branchOf)
+    // The methods pass on what they are given and give what they get.
+  } as unknown as Service
+  plain.set(service, model)
+  return service
+}
+
+const whole =
+  (ask: Whole, branchOf: BranchOf): Whole =>
+  (options) =>
+    Effect.withFiber((fiber) => {
+      const branch = branchOf(fiber)
+      if (branch === undefined) return ask(options)
+      return Effect.uninterruptibleMask((restore) => {
+        const wasOpen = branch.isOpen
+        const prompt = Prompt.make(options.prompt)
+        if (!branch.ask(prompt)) return held(branch, fiber, restore, wasOpen)
+        const { context, end } = begin(branch, fiber)
+        const asked = ask(guardedOptions(branch, options, prompt))
+        return Effect.flatMap(
+          Effect.onExit(restore(Effect.updateContext(asked, merging(context))), () => end),
+          (response) =>
+            branch.said(response.content) ? Effect.succeed(response) : held(branch, fiber, restore, true)
+        )
+      })
+    })
+
+const streaming =
+  (ask: Streaming, branchOf: BranchOf): Streaming =>
+  (options) =>
+    Stream.unwrap(
+      Effect.withFiber((fiber): Effect.Effect<Stream.Stream<Response.AnyPart, unknown>, never, Scope.Scope> => {
+        const branch = branchOf(fiber)
+        if (branch === undefined) return Effect.succeed(ask(options))
+        return Effect.uninterruptibleMask((restore) => {
+          const wasOpen = branch.isOpen
+          const prompt = Prompt.make(options.prompt)
+          if (!branch.ask(prompt)) return held(branch, fiber, restore, wasOpen)
+          const { context, end } = begin(branch, fiber)
+          const watched = ask(guardedOptions(branch, options, prompt)).pipe(
+            Stream.mapArrayEffect((parts) =>
+              Effect.withFiber((fiber) => {
+                const wasOpen = branch.isOpen
+                return said(branch, parts)
+                  ? Effect.succeed(parts)
+                  : held(branch, fiber, (self) => self, wasOpen)
+              })
+            ),
+            Stream.updateContext(merging(context))
+          )
+          return Effect.as(
+            Effect.addFinalizer(() => end),
+            watched
+          )
+        })
+      })
+    )
+
+/** Rewinds are carried by parts that say nothing themselves. */
+const said = (branch: Branch, parts: ReadonlyArray<Response.AnyPart>): boolean => {
+  if (!parts.some((part) => Surface.carriedBy(part)?.type === "rewind")) return branch.said(parts)
+  for (const part of parts) {
+    if (Surface.carriedBy(part)?.type === "rewind") branch.unsaid()
+    else if (!branch.said([part])) return false
+  }
+  return true
+}
+
+const begin = (branch: Branch, fiber: AnyFiber) => {
+  const activity = new Activity([fiber.getRef(ActiveTime) ?? branch.activity])
+  const leave = branch.enter(fiber)
+  return {
+    context: Context.make(Current, branch as Branch | undefined).pipe(
+      Context.add(ActiveTime, activity as Activity | undefined)
+    ),
+    end: Effect.sync(() => {
+      activity.end()
+      leave()
+    })
+  }
+}
+
+const merging = (context: Context.Context<never>) => (around: Context.Context<never>) =>
+  Context.merge(around, context)
+
+const guardedOptions = (branch: Branch, options: Options, prompt: Prompt.Prompt): Options => {
+  const nudges = branch.takeNudges()
+  const told =
+    nudges.length === 0
+      ? prompt
+      : Prompt.concat(prompt, [
+          { role: "user", content: nudges.map((text) => ({ type: "text" as const, text })) }
+        ])
+  // Calls that come back unresolved run no handler.
+  if (options.toolkit === undefined || options.disableToolCallResolution === true) {
+    return { ...options, prompt: told }
+  }
+  return { ...options, prompt: told, toolkit: guardedKit(branch, options.toolkit) }
+}
+
+type Kit = Toolkit.WithHandler<Record<string, Tool.Any>>
+
+/** effect/ai takes handlers, or an Effect that gives them. */
+const guardedKit = (branch: Branch, given: unknown): unknown =>
+  Effect.isEffect(given)
+    ? Effect.map(given as Effect.Effect<Kit>, (kit) => toolkit(kit, inside(branch)))
+    : toolkit(given as Kit, inside(branch))
+
+/** Where the handler is called; a fiber that has left the tree is still under its guards. */
+const inside =
+  (branch: Branch): BranchOf =>
+  (fiber) =>
+    fiber.getRef(Current) ?? branch

@@ -1,0 +1,203 @@
+/**
+ * A tool call under a guard: asked for, counted, run, and told of.
+ *
+ * Two forms of one thing: {@link run} for a call as an Effect, which is what `Agent` has, and {@link toolkit} for the
+ * handlers of a toolkit, whose results are streams.
+ *
+ * The order: the host's permission, which may take its time; then loops and limits and the count, in one synchronous
+ * piece; then the tool. A call that is refused or blocked has a result that says so. One that trips the guard has none.
+ */
+import { Cause, Clock, Context, Effect, Exit, Stream } from "effect"
+import type { Scope } from "effect"
+import type { Tool, Toolkit } from "effect/ai"
+import { ResilienceEvents } from "@outlast/resilience"
+import * as ActiveTime from "./ActiveTime.ts"
+import type { AnyFiber, Branch, Warning } from "./Branch.ts"
+import { Current } from "./Branch.ts"
+import type { Call, Result } from "./GuardedConversation.ts"
+import type { GuardBlocked, GuardNudged } from "./GuardEvent.ts"
+import { held } from "./Held.ts"
+
+/** How a call is run, and how it is refused. */
+export interface Handling<A, E, R> {
+  readonly run: Effect.Effect<A, E, R>
+  readonly refused: (message: string) => A
+  readonly resultOf: (value: A) => Result
+}
+
+/** Runs a call if it may run. Outside of a guard it just runs. */
+export const run = <A, E, R>(call: Call, handling: Handling<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.withFiber((fiber) => {
+    const branch = fiber.getRef(Current)
+    if (branch === undefined) return handling.run
+    return Effect.flatMap(permission(branch, call), (refusal) =>
+      refusal === undefined
+        ? Effect.uninterruptibleMask((restore) => {
+            const begun = begin(branch, call, fiber)
+            if (begun._tag === "Held") return held(branch, fiber, restore, begun.tripped)
+            if (begun._tag === "Blocked") return Effect.as(begun.told, handling.refused(begun.message))
+            return Effect.onExit(
+              restore(Effect.andThen(begun.told, Effect.provideContext(handling.run, begun.context))),
+              (exit) =>
+                Effect.sync(() =>
+                  begun.ended(Exit.isSuccess(exit) ? handling.resultOf(exit.value) : resultOf(exit))
+                )
+            )
+          })
+        : Effect.succeed(handling.refused(refusal))
+    )
+  })
+
+/** The handlers of a toolkit, under the guard of the fiber that calls them, or under `branch`. */
+export const toolkit = <Tools extends Record<string, Tool.Any>>(
+  kit: Toolkit.WithHandler<Tools>,
+  branchOf: (fiber: AnyFiber) => Branch | undefined
+): Toolkit.WithHandler<Tools> => {
+  if (guarded.has(kit)) return kit
+  // The name and the params are the model's: `handle` checks both.
+  const unchecked = kit.handle as unknown as AnyHandle
+  const handle = (name: string, params: unknown, id = "", ...rest: ReadonlyArray<unknown>) => {
+    const plain = Stream.unwrap(unchecked(name, params, id, ...rest))
+    return Effect.succeed(handled({ id, name, params }, plain, branchOf))
+  }
+  // The results are those of the handlers, and refusals, which every tool may have.
+  const wrapped = { tools: kit.tools, handle: handle as unknown as Toolkit.WithHandler<Tools>["handle"] }
+  guarded.add(wrapped)
+  return wrapped
+}
+
+const guarded = new WeakSet<object>()
+
+type HandlerResult = Pick<Tool.HandlerResult<Tool.Any>, "encodedResult" | "isFailure" | "preliminary">
+type AnyHandle = (
+  name: string,
+  params: unknown,
+  id: string,
+  ...rest: ReadonlyArray<unknown>
+) => Effect.Effect<Stream.Stream<HandlerResult, unknown>, unknown>
+
+const handled = (
+  call: Call,
+  plain: Stream.Stream<HandlerResult, unknown>,
+  branchOf: (fiber: AnyFiber) => Branch | undefined
+): Stream.Stream<HandlerResult, unknown> =>
+  Stream.unwrap(
+    Effect.withFiber((fiber): Effect.Effect<Stream.Stream<HandlerResult, unknown>, never, Scope.Scope> => {
+      const branch = branchOf(fiber)
+      if (branch === undefined) return Effect.succeed(plain)
+      return Effect.flatMap(permission(branch, call), (refusal) =>
+        refusal === undefined
+          ? Effect.uninterruptibleMask((restore) => {
+              const begun = begin(branch, call, fiber)
+              if (begun._tag === "Held") return held(branch, fiber, restore, begun.tripped)
+              if (begun._tag === "Blocked") return Effect.as(begun.told, Stream.succeed(denial(begun.message)))
+              let last: Result | undefined
+              const watched = plain.pipe(
+                Stream.tap((result) =>
+                  Effect.sync(() => {
+                    if (!result.preliminary) last = toResult(result)
+                  })
+                ),
+                Stream.updateContext((context: Context.Context<never>) =>
+                  Context.merge(context, begun.context)
+                )
+              )
+              return Effect.addFinalizer((exit) =>
+                Effect.sync(() => begun.ended(last ?? (Exit.isFailure(exit) ? resultOf(exit) : undefined)))
+              ).pipe(Effect.andThen(begun.told), Effect.as(watched))
+            })
+          : Effect.succeed(Stream.succeed(denial(refusal)))
+      )
+    })
+  )
+
+const toResult = ({ encodedResult, isFailure }: HandlerResult): Result => ({ encoded: encodedResult, isFailure })
+
+/** As effect/ai says that a call was not run; tools of both failure modes take it. */
+const denial = (reason: string): HandlerResult & { readonly result: unknown } => {
+  const result = { type: "execution-denied", reason }
+  return { result, encodedResult: result, isFailure: true, preliminary: false }
+}
+
+/** What a call came to that failed; none if it was interrupted. */
+const resultOf = ({ cause }: Exit.Failure<unknown, unknown>): Result | undefined =>
+  Cause.hasInterruptsOnly(cause) ? undefined : { encoded: String(Cause.squash(cause)), isFailure: true }
+
+// -----------------------------------------------------------------------------
+// Before and after
+// -----------------------------------------------------------------------------
+
+/** Why the host does not permit it, in words for the model. The wait for a person is not active time. */
+const permission = (branch: Branch, call: Call): Effect.Effect<string | undefined> => {
+  const guards = branch.guards.filter((guard) => guard.settings.permit !== undefined)
+  if (guards.length === 0 || !branch.isOpen) return Effect.undefined
+  return Effect.gen(function* () {
+    for (const guard of guards) {
+      const { permit, texts } = guard.settings
+      if (permit === undefined) continue
+      const asked = ActiveTime.parked(
+        Effect.suspend(() => permit({ tool: call.name, arguments: call.params }))
+      )
+      const exit = yield* Effect.exit(asked)
+      if (Exit.isFailure(exit)) {
+        if (Cause.hasInterruptsOnly(exit.cause)) return yield* Effect.interrupt
+        guard.failed("The permission hook", Cause.squash(exit.cause))
+        return undefined
+      }
+      if (exit.value === "allow") continue
+      const why = exit.value.refuse
+      const message =
+        guard.asking("The text of a refusal", () => texts.refused({ tool: call.name, why }))?.value ?? why
+      const refused = { encoded: message, isFailure: true }
+      branch.conversation.called(call)(refused)
+      branch.observe(call, refused)
+      yield* publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, pattern: "permission" })
+      return message
+    }
+    return undefined
+  })
+}
+
+type Begun =
+  | { readonly _tag: "Held"; readonly tripped: boolean }
+  | { readonly _tag: "Blocked"; readonly message: string; readonly told: Effect.Effect<void> }
+  | {
+      readonly _tag: "Running"
+      readonly context: Context.Context<never>
+      readonly told: Effect.Effect<void>
+      /** Call it once; without a result the call was interrupted. */
+      readonly ended: (result: Result | undefined) => void
+    }
+
+const begin = (branch: Branch, call: Call, fiber: AnyFiber): Begun => {
+  const wasOpen = branch.isOpen
+  const admission = branch.admit(call)
+  if (admission._tag === "Stopped") return { _tag: "Held", tripped: wasOpen }
+  if (admission._tag === "Block") {
+    const { message, evidence } = admission.warning
+    branch.conversation.called(call)({ encoded: message, isFailure: true })
+    const told = publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, pattern: evidence.pattern })
+    return { _tag: "Blocked", message, told }
+  }
+  const inner = branch.tool(fiber)
+  const leave = branch.enter(fiber)
+  const finished = branch.conversation.called(call)
+  return {
+    _tag: "Running",
+    context: inner.context,
+    told: admission.warning === undefined ? Effect.void : nudged(admission.warning),
+    ended: (result) => {
+      inner.end()
+      leave()
+      if (result === undefined) return
+      finished(result)
+      branch.observe(call, result)
+    }
+  }
+}
+
+const nudged = ({ evidence: { tool, pattern, count } }: Warning): Effect.Effect<void> =>
+  publish<GuardNudged>({ _tag: "GuardNudged", tool, pattern, count })
+
+const publish = <E extends GuardBlocked | GuardNudged>(event: Omit<E, "at">): Effect.Effect<void> =>
+  Effect.flatMap(Clock.currentTimeMillis, (at) => ResilienceEvents.publish({ ...event, at } as unknown as E))

@@ -1,0 +1,49 @@
+/**
+ * What comes in from outside, before a call is paid for: with neither text nor media there is nothing to answer.
+ *
+ * **Example** (Empty messages of a chat, for example when somebody only joins)
+ *
+ * ```ts
+ * const inbound = yield* Inbound.make
+ * messages.pipe(Stream.filterEffect(inbound.accept), Stream.runForEach(answer))
+ * ```
+ */
+import { Clock, Effect, MutableRef } from "effect"
+import { ResilienceEvents } from "@outlast/resilience"
+import type { InboundDropped } from "./GuardEvent.ts"
+
+export interface InboundEvent {
+  readonly text?: string | null | undefined
+  readonly media?: ReadonlyArray<unknown> | null | undefined
+}
+
+export interface Inbound {
+  /** Whether it is worth a call. What is not is counted, and published as `InboundDropped`. */
+  readonly accept: (event: InboundEvent) => Effect.Effect<boolean>
+  readonly counts: Effect.Effect<{ readonly accepted: number; readonly dropped: number }>
+}
+
+/** It has neither text nor media; blanks are no text. */
+export const isEmpty = ({ text, media }: InboundEvent): boolean =>
+  (text ?? "").trim() === "" && (media ?? []).length === 0
+
+/** A gate that counts. */
+export const make: Effect.Effect<Inbound> = Effect.sync(() => {
+  const accepted = MutableRef.make(0)
+  const dropped = MutableRef.make(0)
+  return {
+    accept: (event) =>
+      Effect.suspend(() => {
+        if (!isEmpty(event)) {
+          MutableRef.increment(accepted)
+          return Effect.succeed(true)
+        }
+        const number = MutableRef.incrementAndGet(dropped)
+        return Effect.flatMap(Clock.currentTimeMillis, (at) => {
+          const drop: InboundDropped = { _tag: "InboundDropped", at, number }
+          return Effect.as(ResilienceEvents.publish(drop), false)
+        })
+      }),
+    counts: Effect.sync(() => ({ accepted: MutableRef.get(accepted), dropped: MutableRef.get(dropped) }))
+  }
+})

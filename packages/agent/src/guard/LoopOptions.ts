@@ -1,0 +1,114 @@
+/**
+ * What a loop detector is set to: how often is too often, per pattern and per tool. Checked when it is made.
+ *
+ * A {@link Ladder} says at which count the model is told (`nudge`), and from which the call does not run (`block`).
+ * Counts are of what has already happened: with `block: 3` the fourth identical call does not run.
+ */
+import * as Check from "@outlast/resilience/Options"
+import type { ToolNature } from "./ToolNature.ts"
+
+export interface Ladder {
+  /** From this count the model is told. At most `block`; equal to it: never told. */
+  readonly nudge: number
+  /** From this count the call does not run. */
+  readonly block: number
+}
+
+export interface ToolOptions {
+  /** What kind of tool it is. Default: told by its name. */
+  readonly nature?: ToolNature | undefined
+  /** Its own ladder for calls whose outcome is known. Default: that of its nature. */
+  readonly same?: Partial<Ladder> | undefined
+  /** What makes two calls of it the same. Default: the arguments without their volatile parts. */
+  readonly identity?: ((args: unknown) => unknown) | undefined
+}
+
+export interface LoopOptions {
+  /** Times that the same call of a tool that acts had a known outcome, nothing new in between. */
+  readonly acts: Ladder
+  /** The same of a tool that only reads, and of a call that failed for now: refused, timed out. */
+  readonly reads: Ladder
+  /** The same of a call that waits for something (pending, queued), and of one that goes on by itself. */
+  readonly waits: Ladder
+  /** Rounds of a cycle of two to sixteen calls. One that waits is due the rounds of `waits`. */
+  readonly cycle: Ladder
+  /** Times that a tool failed with the same words, whatever its arguments. */
+  readonly failures: Ladder
+  /** Times that a tool found the same nothing, or the same, with other arguments. */
+  readonly findings: Ladder
+  /** Times that the same check failed in the same way after something was changed. */
+  readonly checks: Ladder
+  /** Edits of one file that got nowhere. */
+  readonly edits: Ladder
+  /** Calls in a row, of whatever kind, that brought nothing new. */
+  readonly stale: Ladder
+  /** Calls that were not run, with nothing learned since, before the run stops. */
+  readonly refusals: number
+  /** Times that the end of an answer may repeat. */
+  readonly text: Ladder
+  /** Rows of what is remembered, of eight entries each; a power of two. 32: the last 256 calls, about. */
+  readonly rows: number
+  /** By the tool's name. */
+  readonly tools: Readonly<Record<string, ToolOptions>>
+}
+
+/** OpenRouter's guard blocks at 3 and stops at 6, OpenHands' at 4 equal results, 3 equal errors and 6 alternations. */
+export const defaults: LoopOptions = {
+  acts: { nudge: 2, block: 3 },
+  reads: { nudge: 3, block: 5 },
+  waits: { nudge: 5, block: 7 },
+  cycle: { nudge: 2, block: 2.5 },
+  failures: { nudge: 4, block: 6 },
+  findings: { nudge: 5, block: 7 },
+  checks: { nudge: 3, block: 4 },
+  edits: { nudge: 3, block: 4 },
+  stale: { nudge: 8, block: 12 },
+  refusals: 3,
+  text: { nudge: 4, block: 6 },
+  rows: 32,
+  tools: {}
+}
+
+type Ladders = {
+  readonly [K in keyof LoopOptions as LoopOptions[K] extends Ladder ? K : never]: Partial<Ladder>
+}
+
+/** What may be given: a ladder in part, too. */
+export type Input = Partial<Ladders> & Partial<Omit<LoopOptions, keyof Ladders>>
+
+/** The options with the defaults. Throws an `InvalidOption` for a number that nobody could have meant. */
+export const make = (input: Input = {}): LoopOptions => {
+  const ladder = (name: keyof Ladders): Ladder => ladderOf(name, defaults[name], input[name])
+  const { refusals = defaults.refusals, rows = defaults.rows, tools = defaults.tools } = input
+  Check.integer(module, "refusals", refusals, { min: 1 })
+  Check.integer(module, "rows", rows, { min: 1, max: 65_536 })
+  Check.check((rows & (rows - 1)) === 0, module, "rows", rows, "a power of two")
+  for (const [name, { same }] of Object.entries(tools)) ladderOf(`tools.${name}.same`, defaults.waits, same)
+  return {
+    acts: ladder("acts"),
+    reads: ladder("reads"),
+    waits: ladder("waits"),
+    cycle: ladder("cycle"),
+    failures: ladder("failures"),
+    findings: ladder("findings"),
+    checks: ladder("checks"),
+    edits: ladder("edits"),
+    stale: ladder("stale"),
+    refusals,
+    text: ladder("text"),
+    rows,
+    tools
+  }
+}
+
+const module = "LoopDetector"
+
+/** When only `block` is given, and it is lower than the usual nudge, nobody is told before. */
+export const ladderOf = (name: string, usual: Ladder, given: Partial<Ladder> | undefined): Ladder => {
+  const block = Check.number(module, `${name}.block`, given?.block ?? usual.block, { min: 1 })
+  const nudge = Check.number(module, `${name}.nudge`, given?.nudge ?? Math.min(usual.nudge, block), {
+    min: 1
+  })
+  Check.check(nudge <= block, module, `${name}.nudge`, nudge, `at most ${name}.block, which is ${block}`)
+  return { nudge, block }
+}

@@ -1,0 +1,108 @@
+/**
+ * What a tool or an extension needs before it can be offered: environment variables, and whatever a check finds out.
+ *
+ * What is not met is skipped at discovery, so that no model is offered a tool that can only fail, and it is said why: in
+ * the result, as a `ToolSkipped` event and in the log. A check that fails, dies or finds nothing is not met. Variables
+ * are read from the `ConfigProvider`; an empty one is missing. No value of a variable appears anywhere.
+ *
+ * **What it does not do.** It looks once. What goes away later fails as it fails.
+ *
+ * **Example** (No token, no tool)
+ *
+ * ```ts
+ * const Issues = Requirements.requires(Tool.make("list_issues", { … }), { env: ["GITHUB_TOKEN"] })
+ * const { toolkit, skipped } = yield* Requirements.offered(Toolkit.make(Issues, ReadFile))
+ * // skipped => [{ name: "list_issues", reason: "GITHUB_TOKEN is not set" }]
+ * ```
+ */
+import { Cause, Clock, Config, Context, Effect, Option } from "effect"
+import { Toolkit } from "effect/ai"
+import type { Tool } from "effect/ai"
+import { ResilienceEvents } from "@outlast/resilience"
+import type { ToolSkipped } from "./GuardEvent.ts"
+
+export interface Requirements {
+  /** Names of variables that have to be set. */
+  readonly env?: ReadonlyArray<string> | undefined
+  /** True if it can be offered; a text says why not. */
+  readonly check?: Effect.Effect<boolean | string, unknown> | undefined
+}
+
+export interface Skipped {
+  readonly name: string
+  readonly reason: string
+}
+
+/** The annotation of a tool. */
+export class Requires extends Context.Service<Requires, Requirements>()(
+  "@outlast/agent/guard/Requirements/Requires"
+) {}
+
+/** Says what a tool needs. */
+export const requires = <T extends Tool.Any>(tool: T, needs: Requirements): T =>
+  // The annotated tool is of the same type.
+  tool.annotate(Requires, needs) as unknown as T
+
+/** Why it cannot be offered; none if it can. */
+export const unmet = ({ env = [], check }: Requirements): Effect.Effect<Option.Option<string>> =>
+  Effect.gen(function* () {
+    const missing: Array<string> = []
+    for (const name of env) {
+      const value = yield* Effect.option(Config.String(name))
+      if (Option.isNone(value) || value.value.trim() === "") missing.push(name)
+    }
+    if (missing.length > 0) {
+      return Option.some(`${missing.join(", ")} ${missing.length === 1 ? "is" : "are"} not set`)
+    }
+    if (check === undefined) return Option.none()
+    const exit = yield* Effect.exit(check)
+    if (exit._tag === "Success") {
+      return exit.value === true ? Option.none() : Option.some(exit.value === false ? "its check says no" : exit.value)
+    }
+    if (Cause.hasInterruptsOnly(exit.cause)) return yield* Effect.interrupt
+    return Option.some("its check failed")
+  })
+
+/** What can be offered of named things that say what they need: extensions, servers, tools. In their order. */
+export const discover = <A extends { readonly name: string; readonly requires?: Requirements | undefined }>(
+  all: Iterable<A>
+): Effect.Effect<{ readonly offered: ReadonlyArray<A>; readonly skipped: ReadonlyArray<Skipped> }> =>
+  Effect.gen(function* () {
+    const offered: Array<A> = []
+    const skipped: Array<Skipped> = []
+    for (const one of all) {
+      const reason = one.requires === undefined ? Option.none() : yield* unmet(one.requires)
+      if (Option.isNone(reason)) offered.push(one)
+      else {
+        skipped.push({ name: one.name, reason: reason.value })
+        yield* Effect.logWarning(`${one.name} is not offered: ${reason.value}`)
+        const event: ToolSkipped = {
+          _tag: "ToolSkipped",
+          at: yield* Clock.currentTimeMillis,
+          tool: one.name,
+          reason: reason.value
+        }
+        yield* ResilienceEvents.publish(event)
+      }
+    }
+    return { offered, skipped }
+  })
+
+/** The toolkit without the tools whose needs are not met. */
+export const offered = <Tools extends Record<string, Tool.Any>>(
+  self: Toolkit.Toolkit<Tools>
+): Effect.Effect<{ readonly toolkit: Toolkit.Toolkit<Tools>; readonly skipped: ReadonlyArray<Skipped> }> =>
+  Effect.map(
+    discover(
+      Object.values<Tool.Any>(self.tools).map((tool) => ({
+        name: tool.name,
+        tool,
+        requires: Option.getOrUndefined(Context.getOption(tool.annotations, Requires))
+      }))
+    ),
+    ({ offered, skipped }) => ({
+      skipped,
+      // A toolkit of fewer tools: only a model asks for one by its name, and it knows those that are offered.
+      toolkit: Toolkit.make(...offered.map(({ tool }) => tool)) as unknown as Toolkit.Toolkit<Tools>
+    })
+  )

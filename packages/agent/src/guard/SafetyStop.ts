@@ -1,0 +1,38 @@
+/**
+ * How a guarded run ends that was stopped: the only error of the guard, at its boundary and nowhere inside.
+ *
+ * **Example** (Going on after the stop)
+ *
+ * ```ts
+ * guard.run(Agent.run(options)).pipe(
+ *   Effect.catchTag("SafetyStop", (stop) =>
+ *     Effect.andThen(
+ *       guard.extend({ toolCalls: 100 }),
+ *       guard.run(Agent.run({ ...options, prompt: stop.transcript.prompt }))
+ *     )
+ *   )
+ * )
+ * ```
+ */
+import { Data } from "effect"
+import type { Transcript } from "../loop/Transcript.ts"
+import type { Counts, StopReason } from "./StopReason.ts"
+
+export class SafetyStop extends Data.TaggedError("SafetyStop")<{
+  readonly reason: StopReason
+  /** In the unit of the reason: a count, milliseconds, tokens, US dollars. None for loops. */
+  readonly limit: number | undefined
+  /** The tool or the file that it is about, where it is about one. */
+  readonly subject: string | undefined
+  /** What the run had taken. */
+  readonly counts: Counts
+  /**
+   * The conversation, legal as a prompt: every tool call in it has its result. Of several at once it is the one that
+   * began last; those of sub-agents are not in it.
+   */
+  readonly transcript: Transcript
+  readonly message: string
+}> {
+  /** Never: what is repeated is stopped again. */
+  readonly isRetryable = false
+}

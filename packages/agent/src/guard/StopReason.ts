@@ -1,0 +1,156 @@
+/**
+ * Why a guard stops a run: a closed set, and the sentence for each.
+ *
+ * Beside the reasons of limits and loops there is `guard_failed`: something that the guard had to ask (an identity
+ * function, a permission hook) broke, and a guard that cannot judge lets nothing through.
+ */
+import { Duration } from "effect"
+
+export type StopReason =
+  | "max_events"
+  | "max_tool_calls"
+  | "tool_limit"
+  | "timeout"
+  | "tool_loop"
+  | "file_loop"
+  | "cycle"
+  | "no_progress"
+  | "money"
+  | "tokens"
+  | "turns"
+  | "subagents"
+  | "guard_failed"
+
+export const reasons: ReadonlyArray<StopReason> = [
+  "max_events",
+  "max_tool_calls",
+  "tool_limit",
+  "timeout",
+  "tool_loop",
+  "file_loop",
+  "cycle",
+  "no_progress",
+  "money",
+  "tokens",
+  "turns",
+  "subagents",
+  "guard_failed"
+]
+
+/** What a guard tripped over. */
+export interface Tripped {
+  readonly reason: StopReason
+  /** The limit, in the unit of the reason: a count, milliseconds, tokens, US dollars. None for loops. */
+  readonly limit?: number | undefined
+  /** The tool or the file that it is about, where it is about one. */
+  readonly subject?: string | undefined
+  /** What happened, in words, where the numbers do not say it. */
+  readonly detail?: string | undefined
+}
+
+/** What a run has taken so far. */
+export interface Counts {
+  readonly events: number
+  readonly toolCalls: number
+  readonly turns: number
+  readonly tokens: number
+  /** US dollars, of answers with a known price. */
+  readonly costUsd: number
+  readonly subagents: number
+  /** Active time in milliseconds. */
+  readonly elapsed: number
+  /** Files edited, and the names of the last of them, oldest first. */
+  readonly files: number
+  readonly lastFiles: ReadonlyArray<string>
+}
+
+/** A stop in all its facts, for a text. */
+export interface StopFacts extends Tripped {
+  readonly counts: Counts
+}
+
+/** What the guard says. Each can be replaced, in any language; one that fails is not used. */
+export interface Texts {
+  /** The message of `SafetyStop`. */
+  readonly stopped: (facts: StopFacts) => string
+  /** The result of a call that ran when the run was stopped. */
+  readonly interrupted: string
+  /** The result of a call that was not run because the run was stopped. */
+  readonly notRun: string
+  /** The result of a call that the permission hook refused. */
+  readonly refused: (call: { readonly tool: string; readonly why: string }) => string
+}
+
+export const texts: Texts = {
+  stopped: (facts) =>
+    [
+      `Forced stop: ${whatHappened(facts)}`,
+      numbers(facts.counts),
+      ...filesOf(facts.counts),
+      "Please review the work completed so far.",
+      whatNext(facts)
+    ].join(" "),
+  interrupted:
+    "The run was stopped while this call ran: it has no result, and whether it had an effect is not known.",
+  notRun: "The run was stopped: this call was not run.",
+  refused: ({ why }) => `This call was not permitted: ${why}`
+}
+
+const whatHappened = ({ reason, limit = 0, subject = "a tool", detail }: StopFacts): string => {
+  switch (reason) {
+    case "max_events":
+      return `reached maximum of ${count(limit)} events.`
+    case "max_tool_calls":
+      return `reached maximum of ${count(limit)} tool invocations.`
+    case "tool_limit":
+      return `reached maximum of ${count(limit)} calls of ${subject}.`
+    case "timeout":
+      return `reached maximum of ${time(limit)} of active time.`
+    case "money":
+      return `reached maximum of $${limit}.`
+    case "tokens":
+      return `reached maximum of ${count(limit)} tokens.`
+    case "turns":
+      return `reached maximum of ${count(limit)} turns.`
+    case "file_loop":
+      return detail ?? `reached maximum of ${count(limit)} edits of ${subject}.`
+    case "subagents":
+    case "guard_failed":
+    case "tool_loop":
+    case "cycle":
+    case "no_progress":
+      return detail ?? `${reason}.`
+  }
+}
+
+const numbers = ({ events, toolCalls, elapsed }: Counts): string =>
+  `Events processed: ${count(events)} | Tool calls: ${count(toolCalls)} | Elapsed: ${time(elapsed)}.`
+
+const filesOf = ({ files, lastFiles }: Counts): ReadonlyArray<string> => {
+  if (files === 0) return []
+  const more = files - lastFiles.length
+  return [`Files touched: ${lastFiles.join(", ")}${more > 0 ? ` and ${count(more)} more` : ""}.`]
+}
+
+const whatNext = ({ reason, detail }: StopFacts): string => {
+  switch (reason) {
+    case "guard_failed":
+      return "Mend what failed; the conversation so far is in `transcript`."
+    case "tool_loop":
+    case "cycle":
+    case "no_progress":
+      return goOn("tell it what to do differently")
+    case "file_loop":
+      return goOn(detail === undefined ? "extend the limit" : "tell it what to do differently")
+    default:
+      return goOn("extend the limit")
+  }
+}
+
+const goOn = (first: string): string => `To go on, ${first} and run again with \`transcript\` as the prompt.`
+
+const count = (n: number): string => n.toLocaleString("en-US")
+
+/** Whole seconds. */
+const time = (millis: number): string =>
+  millis < 1_000 ? "0s" : Duration.format(Duration.seconds(Math.floor(millis / 1_000)))

@@ -1,0 +1,19 @@
+/** An agent as a branch of the tree: the first of a guarded program, or a sub-agent where it is below one. */
+import { Effect } from "effect"
+import { Current } from "./Branch.ts"
+import { held } from "./Held.ts"
+
+/** Runs an agent if there may be one more. Outside of a guard it just runs. */
+export const run = <A, E, R>(agent: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.withFiber((fiber) => {
+    const around = fiber.getRef(Current)
+    if (around === undefined) return agent
+    return Effect.uninterruptibleMask((restore) => {
+      const wasOpen = around.isOpen
+      const branch = around.agent(fiber)
+      if (branch === undefined) return held(around, fiber, restore, wasOpen)
+      return Effect.onExit(restore(Effect.provideContext(agent, branch.context)), () =>
+        Effect.sync(() => around.leave(branch))
+      )
+    })
+  })

@@ -1,0 +1,119 @@
+/**
+ * What kind of tool a call is of, by its name, and for shells and databases by the command: how much patience it is due.
+ *
+ * `read` looks and changes nothing. `act` changes something, or may. `thought` writes down what the model thinks,
+ * `pause` lets time pass: neither of them is progress. A `poke` (a click, a key) shows what it did only in what is seen
+ * afterwards. `advance` goes on by itself, so that the same call brings the next thing: a page, a message of a queue, a
+ * step of a debugger. Pure, but for what it keeps of names that recur.
+ *
+ * **What it does not do.** It does not know your tools: name the nature of one in the detector's options.
+ */
+import { Predicate } from "effect"
+
+export type ToolNature = "read" | "act" | "poke" | "thought" | "pause" | "advance"
+
+const table = (nature: ToolNature, words: string): ReadonlyArray<readonly [string, ToolNature]> =>
+  words.split(" ").map((word) => [word, nature])
+
+/** By the first word of a name that is here. */
+const byWord: ReadonlyMap<string, ToolNature> = new Map([
+  ...table(
+    "read",
+    "read get list ls grep rg glob search find view cat show describe fetch query lookup inspect status stat head tail " +
+      "diff log logs info explain browse screenshot snapshot check poll scan tree count which retrieve load preview " +
+      "monitor watch select ask recall blame pwd whoami env"
+  ),
+  ...table(
+    "act",
+    "edit write create delete update set run exec execute post put patch send type fill insert replace apply " +
+      "remove move rename commit push deploy install start stop kill add upload save modify"
+  ),
+  ...table("poke", "click tap hover press drag swipe mouse key"),
+  ...table("thought", "think thought thinking plan reflect reason todo note"),
+  ...table("pause", "sleep wait delay pause"),
+  ...table("advance", "next pop dequeue receive consume step advance scroll continue forward")
+])
+
+const shells = new Set(["bash", "sh", "shell", "terminal", "powershell", "zsh", "command", "cmd", "console"])
+const databases = new Set(["sql", "database", "db", "postgres", "mysql", "sqlite"])
+
+/** Of a shell's command: those that only look. What comes after a pipe looks at it. */
+const looking =
+  /^(?:cd [^;&|]+(?:&&|;)\s*)?(?:sleep [\w.]+\s*(?:&&|;)\s*)?(?:ls|cat|grep|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform show|helm (?:status|list))\b(?!.*>)/
+const pausing = /^sleep [\w.]+$/
+const asking = /^\s*(?:select|show|explain|describe|desc|with|pragma)\b/i
+
+/** Of a call. */
+export const of = (tool: string, args: unknown): ToolNature => {
+  const kind = kindOf(tool)
+  if (kind === "shell") return natureOfCommand(textOf(args))
+  if (kind === "database") return asking.test(textOf(args)) ? "read" : "act"
+  return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
+}
+
+/** Of a tool of many actions, `computer` or a text editor: what it is asked to do. */
+const natureOfAction = (args: object): ToolNature | undefined => {
+  const { action, command = action }: { action?: unknown; command?: unknown } = args
+  if (typeof command !== "string" || !/^\w{1,30}$/.test(command)) return undefined
+  const kind = kindOf(command)
+  return kind === "shell" || kind === "database" || kind === "act" ? undefined : kind
+}
+
+/** Commands recur: what was found out about the last ones is kept. */
+const commands = new Map<string, ToolNature>()
+const maxCommands = 1_000
+
+const natureOfCommand = (command: string): ToolNature => {
+  const known = commands.get(command)
+  if (known !== undefined) return known
+  const nature = pausing.test(command) ? "pause" : looking.test(command) ? "read" : "act"
+  if (commands.size >= maxCommands) commands.clear()
+  commands.set(command, nature)
+  return nature
+}
+
+type Kind = ToolNature | "shell" | "database"
+
+/** A program has few tools: what was found out about their names is kept. */
+const kinds = new Map<string, Kind>()
+const maxKinds = 1_000
+
+const kindOf = (tool: string): Kind => {
+  const known = kinds.get(tool)
+  if (known !== undefined) return known
+  const words = wordsOf(tool)
+  const kind = words.some((word) => shells.has(word))
+    ? "shell"
+    : words.some((word) => databases.has(word))
+      ? "database"
+      : byName(words)
+  if (kinds.size >= maxKinds) kinds.clear()
+  if (tool.length <= maxName) kinds.set(tool, kind)
+  return kind
+}
+
+const byName = (words: ReadonlyArray<string>): ToolNature => {
+  for (const word of words) {
+    const nature = byWord.get(word)
+    if (nature !== undefined) return nature
+  }
+  return "act"
+}
+
+/** Characters of a name that are read. */
+const maxName = 100
+
+const wordsOf = (tool: string): ReadonlyArray<string> =>
+  tool
+    .slice(0, maxName)
+    .replaceAll(/([a-z\d])([A-Z])/g, "$1_$2")
+    .toLowerCase()
+    .split(/[^a-z\d]+/)
+
+/** The first text of the arguments is the command. */
+const textOf = (args: unknown): string => {
+  if (typeof args === "string") return args.slice(0, 500).trim()
+  if (!Predicate.isObject(args)) return ""
+  const text = Object.values(args).find((value) => typeof value === "string")
+  return typeof text === "string" ? text.slice(0, 500).trim() : ""
+}

@@ -1,0 +1,95 @@
+/**
+ * Which words of a tool's arguments and results say nothing: request ids, timestamps, durations, addresses.
+ *
+ * Two calls that differ in such words alone are the same call, and two results the same result. What may be data is
+ * kept: numbers, percentages, plain dates, the page that a cursor stands for. Arguments are read more strictly than
+ * results: an id that a program asks for is what it asks for, an id that a server made up is not. Pure.
+ *
+ * **What it does not do.** It does not know what a word means: a counter of nothing in particular counts as progress.
+ *
+ * **Example**
+ *
+ * ```ts
+ * Volatile.inResult("2026-01-02T03:04:05Z") // true
+ * Volatile.inResult("42%")                  // false
+ * Volatile.whereNamed("request_id")         // "anywhere"
+ * ```
+ */
+
+const moment = String.raw`\d{4}-\d\d-\d\d[T_].*|\d{8}T\d{6}.*|1\d{9}(?:\d{3})?(?:\.\d+)?`
+const clock = String.raw`\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?:z|am|pm)?`
+const uuid = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+const duration = String.raw`(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|us|µs|ns|mins?|secs?))+`
+const hex = String.raw`0x[0-9a-f]+|(?=\d*[a-f])[0-9a-f]{7,64}`
+/** `req_8f3a91b2`, `OPS-311`, `tmpx81b`, and long words of all kinds of characters. */
+const made = String.raw`[a-z]{2,12}[_-](?=\w*\d)[0-9a-z]{8,}|tmp[\w.]*|\d{12,}`
+
+const momentWord = new RegExp(`^(?:${moment})$`, "i")
+const volatileWord = new RegExp(`^(?:${moment}|${clock}|${uuid}|${duration}|${hex}|${made})$`, "i")
+const ticket = /^[A-Z]{2,10}-\d+$/
+const encoded = /^(?=.*[a-z])(?=.*[A-Z])[\w-]{20,}$/
+
+/** Of a word with a digit: whether it is a point in time. What an argument may lose. */
+export const isMoment = (word: string): boolean => momentWord.test(word)
+
+/** Of a word with a digit: whether a result is the same without it. */
+export const inResult = (word: string): boolean =>
+  (mayBeVolatile(word) && volatileWord.test(word)) ||
+  (word.length >= 20 ? encoded.test(word) : word.length < 18 && ticket.test(word))
+
+/** Most words are no number, not hexadecimal, and too short to be made up: that is seen without a pattern. */
+const mayBeVolatile = (word: string): boolean => {
+  const first = word.charCodeAt(0) | 32
+  // A digit, a to f, or t.
+  return word.length >= 11 || (first >= 48 && first < 58) || (first >= 97 && first <= 102) || first === 116
+}
+
+const units = new Set(
+  "ms s sec secs second seconds min mins minute minutes h hour hours day days ns us µs".split(" ")
+)
+
+/** Whether a number before this word is a duration: `21 ms`, `3 minutes ago`. */
+export const isUnit = (word: string): boolean => units.has(word)
+
+/** Where a name says that its value says nothing. */
+export type Where =
+  /** Anywhere: a request's id, a nonce. */
+  | "anywhere"
+  /** In results, and as a field of arguments; in a text that is written somewhere such numbers are data. */
+  | "field"
+  /** In results. */
+  | "result"
+
+const named = (where: Where, names: string): ReadonlyArray<readonly [string, Where]> =>
+  names.split(" ").map((name) => [name, where])
+
+/** Such names, in lower case, their words joined by `_`. */
+export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
+  ...named(
+    "anywhere",
+    "ts timestamp now nonce uuid guid cb cache_buster request_id trace_id span_id correlation_id invocation_id call_id " +
+      "idempotency_key client_token client_request_id x_request_id sleep"
+  ),
+  ...named("field", "attempt attempts retry retries tries try heartbeat wait elapsed elapsed_ms took"),
+  ...named(
+    "result",
+    "id pid tid port request trace span session order ticket duration duration_ms latency latency_ms time date uptime age " +
+      "etag seq sequence key checked updated generated expires as_of server_time response_time"
+  )
+]
+
+const byName: ReadonlyMap<string, Where> = new Map(names.map(([name, where]) => [plain(name), where]))
+
+const cursors =
+  /^(?:since|until|from|to|start|end|begin|before|after|cursor|page|offset|skip|marker|next)|token$/
+
+/** Where the value of a field says nothing, going by its name: `request_id`, `created_at`; `undefined` if nowhere. */
+export const whereNamed = (name: string): Where | undefined =>
+  byName.get(plain(name)) ?? (/(?:_at|[a-z]At|_id|[a-z]Id)$/.test(name) ? "result" : undefined)
+
+/** A name whose value says where in a list a call is: times and ids are kept there. */
+export const isCursorKey = (name: string): boolean => cursors.test(plain(name))
+
+function plain(name: string): string {
+  return name.toLowerCase().replaceAll(/[_-]/g, "")
+}

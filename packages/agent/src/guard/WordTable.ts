@@ -1,0 +1,49 @@
+/**
+ * Numbers for hashes of words, without an object for either: a `Map` would make one for each look-up.
+ *
+ * Open addressing in typed arrays. What does not fit is left out: it is a table for what may be missed. Mutable, and
+ * kept inside of `Fingerprint`.
+ */
+
+export interface WordTable {
+  readonly words: Int32Array
+  readonly values: Uint8Array
+  readonly mask: number
+}
+
+/** `places` is a power of two. */
+export const make = (places: number): WordTable => ({
+  words: new Int32Array(places),
+  values: new Uint8Array(places),
+  mask: places - 1
+})
+
+/** The value of a word, 0 when it has none. */
+export const get = ({ words, values, mask }: WordTable, word: number): number => {
+  for (let i = word & mask, steps = 0; steps < maxSteps; i = (i + 1) & mask, steps++) {
+    const there = words[i]
+    if (there === word) return values[i] ?? 0
+    if (there === 0) return 0
+  }
+  return 0
+}
+
+/** Adds the bits of a value to those of the word; `false` when there is no room for it. */
+export const add = ({ words, values, mask }: WordTable, word: number, value: number): boolean => {
+  for (let i = word & mask, steps = 0; steps < maxSteps; i = (i + 1) & mask, steps++) {
+    const there = words[i]
+    if (there !== word && there !== 0) continue
+    words[i] = word
+    values[i] = there === word ? (values[i] ?? 0) | value : value
+    return true
+  }
+  return false
+}
+
+/** Places that are looked at for a word. */
+const maxSteps = 8
+
+/** Forgets all words. */
+export const clear = ({ words }: WordTable): void => {
+  words.fill(0)
+}

@@ -1,0 +1,66 @@
+/** What a chain asks its limiter for. */
+import { assert, describe, it } from "@effect/vitest"
+import type { CallLimiter } from "@outlast/agent"
+import { Failover, OutputLimit } from "@outlast/agent"
+import { Effect, Fiber } from "effect"
+import { LanguageModel } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { answer, played, policy } from "../support.ts"
+
+const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
+
+/** A limiter that takes a second for each permit, whatever happens, and writes down what it is asked for. */
+const slow = () => {
+  const asked: Array<CallLimiter.Request> = []
+  let held = 0
+  const limiter: CallLimiter.Service = {
+    acquire: (request) =>
+      Effect.uninterruptible(
+        Effect.map(Effect.sleep("1 second"), () => {
+          asked.push(request)
+          held++
+          return { settle: () => Effect.void, release: Effect.sync(() => void held--) }
+        })
+      ),
+    isFreeUnsafe: () => false,
+    learn: () => Effect.void,
+    learnUnsafe: () => {}
+  }
+  return { limiter, asked, held: () => held }
+}
+
+describe("a limiter of your own", () => {
+  it.effect("is told how much of the tokens is output, and no more than the model can say", () =>
+    Effect.gen(function* () {
+      const { limiter, asked } = slow()
+      const target = played({ answers: [answer("hello")], info: { maxOutputTokens: 100 } })
+      const call = ask.pipe(
+        Effect.provide(Failover.layer([target], { policy, limiter })),
+        Effect.provideService(OutputLimit.OutputLimit, 64_000)
+      )
+      const fiber = yield* Effect.forkChild(call)
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.join(fiber)
+      // 17 characters of prompt.
+      assert.deepStrictEqual(
+        asked.map(({ tokens, outputTokens }) => [tokens, outputTokens]),
+        [[105, 100]]
+      )
+    })
+  )
+
+  it.effect("gets back the permit of a call that was interrupted while it got one", () =>
+    Effect.gen(function* () {
+      const { limiter, asked, held } = slow()
+      const target = played({ answers: [answer("hello")] })
+      const fiber = yield* Effect.forkChild(
+        Effect.provide(ask, Failover.layer([target], { policy, limiter }))
+      )
+      yield* TestClock.adjust("500 millis")
+      fiber.interruptUnsafe()
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.await(fiber)
+      assert.deepStrictEqual([asked.length, held(), target.requests.length], [1, 0, 0])
+    })
+  )
+})

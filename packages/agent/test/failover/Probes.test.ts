@@ -1,0 +1,43 @@
+/** Probes of several calls at the same target. */
+import { assert, it } from "@effect/vitest"
+import { Duration, Effect, Fiber, Stream } from "effect"
+import { LanguageModel } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { Failover } from "@outlast/agent"
+import { finish, played, policy, say, serverError, text, timesOf } from "../support.ts"
+
+it.effect("a probe that ends late says nothing about a cooldown that opened since", () =>
+  Effect.gen(function* () {
+    const fails = Stream.fail(serverError)
+    const first = played({
+      model: "first",
+      streams: [fails, fails, Stream.never, fails, fails, Stream.never]
+    })
+    const second = played({ model: "second", streams: [say(...text.block("hello"), finish())] })
+    const impatient = {
+      ...policy,
+      circuits: false as const,
+      retryBudget: false as const,
+      patience: Duration.seconds(1)
+    }
+    const call = Effect.forkChild(Stream.runDrain(LanguageModel.streamText({ prompt: "?" })))
+    yield* Effect.gen(function* () {
+      // Out from 1 s to 31 s.
+      yield* call
+      yield* TestClock.adjust("28 seconds")
+      const late = yield* call
+      yield* TestClock.adjust("4 seconds")
+      // Out again from 33 s to 93 s.
+      yield* call
+      yield* TestClock.adjust("50 seconds")
+      yield* call
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(timesOf(first), [0, 1_000, 28_000, 32_000, 33_000, 82_000])
+      yield* Fiber.interrupt(late)
+      yield* call
+      yield* TestClock.adjust("1 second")
+      assert.lengthOf(first.requests, 6)
+      assert.deepStrictEqual(timesOf(second), [1_000, 33_000, 83_000])
+    }).pipe(Effect.provide(Failover.layer([first, second], { policy: impatient })))
+  })
+)

@@ -1,0 +1,167 @@
+/** Programs that do everything to go on: none of them makes one call more than it may. */
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Context, Effect, Exit, Fiber, Layer, Schedule, Stream } from "effect"
+import { Chat, LanguageModel } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { Agent, Direct, SafetyGuard } from "@outlast/agent"
+import { endless, Kit, looking, model, over, seconds, stopOf, tools } from "./support.ts"
+
+type Ask = Effect.Effect<unknown, unknown, never>
+
+/** Each gets something that would trip the guard sooner or later, and does not want to hear of it. */
+const hostile: Readonly<Record<string, (ask: Ask) => Effect.Effect<unknown, unknown>>> = {
+  "catches every cause": (ask) =>
+    Effect.forever(Effect.catchCause(ask, () => Effect.void)),
+  "turns everything into an exit": (ask) => Effect.forever(Effect.exit(ask)),
+  "retries for ever": (ask) => Effect.retry(Effect.andThen(ask, Effect.fail("again")), Schedule.forever),
+  "makes a value of the failure": (ask) =>
+    Effect.matchCause(Effect.forever(ask), { onFailure: () => "fine", onSuccess: () => "fine" }),
+  "makes a defect of the failure and catches it": (ask) =>
+    Effect.catchDefect(Effect.orDie(Effect.forever(ask)), () => Effect.succeed("fine")),
+  "goes on in its finalizer": (ask) =>
+    Effect.onExit(Effect.forever(ask), () => Effect.ignoreCause(Effect.forever(ask))),
+  "cannot be interrupted": (ask) => Effect.uninterruptible(Effect.forever(Effect.exit(ask))),
+  "cannot be interrupted, but where it can": (ask) =>
+    Effect.uninterruptible(Effect.forever(Effect.exit(Effect.interruptible(ask)))),
+  "races it with a value": (ask) => Effect.raceFirst(Effect.forever(ask), Effect.as(Effect.sleep("1 hour"), "fine")),
+  "gives it a timeout and goes on": (ask) =>
+    Effect.forever(Effect.exit(Effect.timeout(Effect.forever(ask), "1 second"))),
+  "forks it and succeeds": (ask) => Effect.as(Effect.andThen(Effect.forkDetach(Effect.forever(ask)), Effect.sleep("1 second")), "fine"),
+  "waits for a detached fiber": (ask) =>
+    Effect.flatMap(Effect.forkDetach(Effect.forever(Effect.exit(ask))), (fiber) => Effect.exit(Fiber.await(fiber))),
+  "asks many times at once": (ask) =>
+    Effect.exit(Effect.all(Array.from({ length: 50 }, () => Effect.exit(ask)), { concurrency: "unbounded" })),
+  "guards itself with more": (ask) => Effect.exit(SafetyGuard.run({ turns: 1_000, loops: false })(Effect.forever(ask))),
+  "says that there is no guard": (ask) =>
+    Effect.provideService(Effect.forever(ask), SafetyGuard.SafetyGuard, { report: Effect.die("none") }),
+  "hides its context": (ask) => Effect.updateContext(Effect.forever(ask), () => Context.empty())
+}
+
+describe("a hostile program", () => {
+  for (const [what, program] of Object.entries(hostile)) {
+    it.effect(`that ${what} is stopped, and nothing runs beyond the limit`, () =>
+      Effect.gen(function* () {
+        const { ran, layer } = tools()
+        const target = yield* model(endless)
+        const fiber = yield* Effect.gen(function* () {
+          const service = yield* LanguageModel.LanguageModel
+          const kit = yield* Kit
+          return yield* program(service.generateText({ prompt: "x", toolkit: kit }))
+        }).pipe(
+          SafetyGuard.run({ turns: 5, loops: false, time: "30 minutes" }),
+          stopOf,
+          Effect.provide([layer, over(target)]),
+          Effect.forkChild
+        )
+        yield* seconds(40)
+        const stop = yield* Fiber.join(fiber)
+        assert.strictEqual(stop.reason, "turns")
+        // Those that were running may end, and no other begins.
+        yield* TestClock.adjust("3 hours")
+        assert.strictEqual((yield* target.requests).length, 5)
+        assert.isAtMost(ran.length, 5)
+      })
+    )
+  }
+
+  it.effect("cannot do without: a detached fiber ends with the run", () =>
+    Effect.gen(function* () {
+      let ended = false
+      const { layer } = tools({
+        look_up: () => Effect.onExit(Effect.never, () => Effect.sync(() => (ended = true)))
+      })
+      const target = yield* model(endless)
+      yield* Effect.gen(function* () {
+        yield* Effect.forkDetach(LanguageModel.generateText({ prompt: "x", toolkit: Kit }))
+        yield* Effect.sleep("1 second")
+      }).pipe(SafetyGuard.run(), Effect.provide([layer, over(target)]), Effect.forkChild)
+      yield* seconds(2)
+      assert.isTrue(ended)
+    })
+  )
+
+  it.effect("a call after the end of the run dies", () =>
+    Effect.gen(function* () {
+      const target = yield* model(endless)
+      const service = yield* Effect.provide(SafetyGuard.run()(LanguageModel.LanguageModel), over(target))
+      const exit = yield* Effect.exit(service.generateText({ prompt: "x" }))
+      assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
+      assert.strictEqual((yield* target.requests).length, 0)
+    })
+  )
+})
+
+describe("wherever the model comes from", () => {
+  const limited = <A, E, R>(program: Effect.Effect<A, E, R>) =>
+    Effect.map(stopOf(SafetyGuard.run({ turns: 2, loops: false })(program)), (stop) => stop.reason)
+  const ask = Effect.forever(LanguageModel.generateText({ prompt: "x", toolkit: Kit }))
+
+  it.effect("a layer inside, an agent, a chat, a stream: the guard is there", () =>
+    Effect.gen(function* () {
+      const target = yield* model(endless)
+      const { layer } = tools()
+      const inside = yield* limited(Effect.provide(ask, over(target))).pipe(Effect.provide(layer))
+      const direct = yield* limited(Effect.provide(ask, Direct.layer(target))).pipe(Effect.provide(layer))
+      const agent = yield* limited(
+        Effect.provide(Agent.run({ prompt: "x", toolkit: Kit }), over(target))
+      ).pipe(Effect.provide(layer))
+      const chat = yield* limited(
+        Effect.gen(function* () {
+          const chat = yield* Chat.empty
+          yield* Effect.forever(chat.generateText({ prompt: "x", toolkit: Kit }))
+        })
+      ).pipe(Effect.provide([layer, over(target)]))
+      const stream = yield* limited(
+        Effect.forever(Stream.runDrain(LanguageModel.streamText({ prompt: "x", toolkit: Kit })))
+      ).pipe(Effect.provide([layer, over(target)]))
+      assert.deepStrictEqual([inside, direct, agent, chat, stream], Array(5).fill("turns"))
+      assert.strictEqual((yield* target.requests).length, 10)
+    })
+  )
+
+  it.effect("a foreign model is guarded around `run`, and inside by its layer", () =>
+    Effect.gen(function* () {
+      let asked = 0
+      const Foreign = Layer.effect(
+        LanguageModel.LanguageModel,
+        LanguageModel.make({
+          generateText: () => Effect.sync(() => (asked++, [])),
+          streamText: () => Stream.empty
+        })
+      )
+      const { layer } = tools()
+      assert.strictEqual(yield* limited(ask).pipe(Effect.provide([Foreign, layer])), "turns")
+      const guarded = SafetyGuard.layerModel.pipe(Layer.provide(Foreign))
+      assert.strictEqual(yield* limited(Effect.provide(ask, guarded)).pipe(Effect.provide(layer)), "turns")
+      assert.strictEqual(asked, 4)
+    })
+  )
+
+  it.effect("handlers that a program calls itself", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const stop = yield* Effect.gen(function* () {
+        const kit = yield* SafetyGuard.toolkit(Kit)
+        for (let n = 0; ; n++) {
+          yield* Effect.flatMap(kit.handle("look_up", { q: `q${n}` }, `id${n}`), Stream.runDrain)
+        }
+      }).pipe(SafetyGuard.run({ toolCalls: 3, loops: false }), stopOf, Effect.provide(layer))
+      assert.strictEqual(stop.reason, "max_tool_calls")
+      assert.strictEqual(ran.length, 3)
+    })
+  )
+
+  it.effect("tools of a stream run while it is open, and are counted before they do", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const target = yield* model({ answers: [looking("a", "b", "c", "d"), { text: "done" }] })
+      const stop = yield* LanguageModel.streamText({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.runStream({ toolCalls: 2 }),
+        Stream.runDrain,
+        stopOf,
+        Effect.provide([layer, over(target)])
+      )
+      assert.deepStrictEqual([stop.reason, ran.length], ["max_tool_calls", 2])
+    })
+  )
+})

@@ -1,0 +1,541 @@
+import { assert, describe, it } from "@effect/vitest"
+import { LoopDetector } from "@outlast/agent"
+import * as Cycle from "@outlast/agent/guard/Cycle"
+import * as Memory from "@outlast/agent/guard/Memory"
+import { InvalidOption } from "@outlast/resilience/Options"
+import * as fc from "fast-check"
+
+const detector = LoopDetector.make()
+
+type Step = Omit<LoopDetector.Observation, "turn"> & { readonly turn?: number }
+
+const ran = (tool: string, args: unknown, result: unknown, failed = false): Step => ({
+  tool,
+  arguments: args,
+  result,
+  failed
+})
+
+interface Run {
+  readonly state: LoopDetector.State
+  readonly verdicts: ReadonlyArray<LoopDetector.Verdict>
+  /** Index of the first call that would not have run. */
+  readonly at: number | undefined
+}
+
+/** Asks about each call and takes it in, until one would not run. */
+const run = (steps: ReadonlyArray<Step>, of: LoopDetector.LoopDetector = detector): Run => {
+  let state = LoopDetector.initial(of)
+  const verdicts: Array<LoopDetector.Verdict> = []
+  for (const [index, step] of steps.entries()) {
+    const call = { turn: index, ...step }
+    const verdict = LoopDetector.before(of, state, call)
+    verdicts.push(verdict)
+    if (verdict._tag === "Block" || verdict._tag === "Stop") return { state, verdicts, at: index }
+    state = LoopDetector.observe(of, state, call)
+  }
+  return { state, verdicts, at: undefined }
+}
+
+const times = (count: number, step: (i: number) => Step): ReadonlyArray<Step> =>
+  Array.from({ length: count }, (_, i) => step(i))
+const tags = ({ verdicts }: Run) => verdicts.map(({ _tag }) => _tag)
+const patternOf = ({ verdicts }: Run) => {
+  const last = verdicts.at(-1)
+  return last === undefined || last._tag === "Ok" ? undefined : last.evidence.pattern
+}
+
+const grep = ran("grep", { pattern: "a" }, "src/a.ts:1: a")
+const write = ran("write_file", { path: "a.ts", content: "a" }, "ok")
+
+describe("the ladder", () => {
+  it("runs, tells the model, then does not run the call", () => {
+    assert.deepStrictEqual(tags(run(times(9, () => write))), ["Ok", "Ok", "Nudge", "Block"])
+  })
+
+  it("has more patience with a tool that only reads, but catches 364 equal searches", () => {
+    const found = run(times(364, () => grep))
+    assert.strictEqual(found.at, 5)
+    assert.strictEqual(patternOf(found), "identical")
+  })
+
+  it("stops the run when calls were refused and nothing was learned", () => {
+    let { state } = run(times(9, () => write))
+    const call = { turn: 20, ...write }
+    for (let i = 0; i < 3; i++) {
+      assert.strictEqual(LoopDetector.before(detector, state, call)._tag, "Block")
+      state = LoopDetector.refused(detector, state, call)
+    }
+    assert.strictEqual(LoopDetector.before(detector, state, call)._tag, "Stop")
+    const learned = LoopDetector.observe(detector, state, {
+      ...ran("read_file", { path: "b" }, "b"),
+      turn: 30
+    })
+    assert.strictEqual(LoopDetector.before(detector, learned, call)._tag, "Ok")
+  })
+
+  it("gives a tool that failed in the same way one more chance after a refusal", () => {
+    const { state, at } = run(
+      times(9, (i) => ran("bash", { command: `make t${i}` }, "make: no such target", true))
+    )
+    assert.strictEqual(at, 6)
+    const other = { turn: 9, tool: "bash", arguments: { command: "ls" } }
+    assert.strictEqual(LoopDetector.before(detector, state, other)._tag, "Block")
+    const refused = LoopDetector.refused(detector, state, other)
+    assert.strictEqual(LoopDetector.before(detector, refused, other)._tag, "Nudge")
+  })
+
+  it("says what it saw, and holds no argument and no result", () => {
+    const secret = "sk-very-secret"
+    const found = run(times(9, () => ran("login", { password: secret }, secret)))
+    assert.notInclude(JSON.stringify(found.verdicts), secret)
+    const last = found.verdicts.at(-1)
+    if (last === undefined || last._tag === "Ok") return assert.fail("not stopped")
+    assert.strictEqual(last.kind, "tool_loop")
+    assert.match(last.message, /^login was called with the same arguments 3 times/)
+    assert.deepStrictEqual(last.evidence, { pattern: "identical", tool: "login", count: 3 })
+  })
+})
+
+describe("the same call", () => {
+  const id = fc.uuid()
+  const moment = fc
+    .date({ min: new Date(2020, 0), max: new Date(2030, 0), noInvalidDate: true })
+    .map((date) => date.toISOString())
+  const duration = fc.integer({ min: 1, max: 99_999 })
+  const volatile = fc.record({ id, moment, duration })
+
+  it("is the same whatever ids, times and durations say", () => {
+    const plain = times(9, () =>
+      ran("get_job", { job: "j1" }, { state: "stuck", request_id: "x", at: "y", note: "took z" })
+    )
+    const expected = run(plain).at
+    fc.assert(
+      fc.property(fc.array(volatile, { minLength: 9, maxLength: 9 }), (parts) => {
+        const steps = parts.map(({ id, moment, duration }) =>
+          ran(
+            "get_job",
+            { job: "j1", trace_id: id, timestamp: moment },
+            { state: "stuck", request_id: id, checked_at: moment, note: `took ${duration} ms at ${moment}` }
+          )
+        )
+        assert.strictEqual(run(steps).at, expected)
+      })
+    )
+  })
+
+  it("does not depend on the order of fields", () => {
+    const steps = times(9, (i) =>
+      ran("set", i % 2 ? { a: 1, b: { c: 2, d: 3 } } : { b: { d: 3, c: 2 }, a: 1 }, "ok")
+    )
+    assert.strictEqual(run(steps).at, 3)
+  })
+
+  it("counts once among the equal calls of one turn", () => {
+    const one = times(40, () => ({ ...write, turn: 0 }))
+    assert.isUndefined(run(one).at)
+    assert.strictEqual(
+      run([...one, { ...write, turn: 1 }, { ...write, turn: 2 }, { ...write, turn: 3 }]).at,
+      42
+    )
+  })
+
+  it("begins anew when something new came between", () => {
+    const steps = times(40, (i) =>
+      i % 2 ? ran("sync", {}, "ok") : ran("read_file", { path: `${i}` }, `content ${i}`)
+    )
+    assert.isUndefined(run(steps).at)
+  })
+
+  it("is not excused by a thought or a pause", () => {
+    const thinking = times(20, (i) => (i % 2 ? write : ran("think", { thought: `hm ${i}` }, "")))
+    assert.strictEqual(run(thinking).at, 7)
+    const pausing = times(20, (i) =>
+      i % 2 ? ran("sync", {}, "ok") : ran("sleep", { seconds: i }, `slept ${i}`)
+    )
+    assert.strictEqual(run(pausing).at, 15)
+  })
+
+  it("flips between two results and gets nowhere", () => {
+    const steps = times(20, (i) => ran("get_power", { lamp: 1 }, { on: i % 2 === 0 }))
+    assert.strictEqual(run(steps).at, 6)
+  })
+
+  it("may go on by itself: a queue, a page, a debugger's step", () => {
+    const steps = times(30, (i) => ran("next_message", {}, { id: 7000 + i }))
+    assert.isUndefined(run(steps).at)
+  })
+})
+
+describe("progress", () => {
+  const tool = fc.constantFrom(
+    "bash",
+    "edit_file",
+    "read_file",
+    "grep",
+    "http_get",
+    "browser_snapshot",
+    "frobnicate"
+  )
+
+  it("is never stopped, whatever the tools and however few the arguments", () => {
+    fc.assert(
+      fc.property(fc.array(fc.record({ tool, arg: fc.nat(3) }), { maxLength: 120 }), (calls) => {
+        const steps = calls.map(({ tool, arg }, i) =>
+          ran(tool, { arg }, `line ${i} of something that goes on, ${i * 3} left`)
+        )
+        assert.isUndefined(run(steps).at)
+      })
+    )
+  })
+
+  it("is a percentage, a count and the tail of a log", () => {
+    const results = [
+      (i: number) => `${i}%`,
+      (i: number) => ({ state: "running", done: i, total: 100 }),
+      (i: number) => `2026-01-01T10:00:${10 + i}Z copied part-${i}`
+    ]
+    for (const result of results) {
+      assert.isUndefined(run(times(40, (i) => ran("check_build", { id: 1 }, result(i)))).at)
+    }
+  })
+
+  it("is a file that becomes new, as often as it likes", () => {
+    const steps = times(40, (i) => ran("edit", { path: "a", old: `part ${i}`, new: `done ${i}` }, "ok"))
+    assert.isUndefined(run(steps).at)
+  })
+
+  it("is a check that stays green while files change", () => {
+    const steps = times(40, (i) =>
+      i % 2
+        ? ran("run_tests", {}, `12 passed, 0 failed in ${i}.1 s`)
+        : ran("edit", { path: "a", old: `o${i}`, new: `n${i}` }, "ok")
+    )
+    assert.isUndefined(run(steps).at)
+  })
+
+  it("is deleting by id, though every answer is the same", () => {
+    fc.assert(
+      fc.property(fc.uniqueArray(fc.uuid(), { minLength: 30, maxLength: 30 }), (ids) => {
+        assert.isUndefined(run(ids.map((id) => ran("delete_user", { id }, { deleted: true }))).at)
+      })
+    )
+  })
+})
+
+describe("a run that repeats itself", () => {
+  const step = fc.record({
+    tool: fc.constantFrom("bash", "edit_file", "read_file", "grep", "click", "frobnicate"),
+    arguments: fc.record({ n: fc.nat(5) }),
+    result: fc.constantFrom(
+      "ok",
+      "no matches found",
+      "pending",
+      "Error: it broke",
+      { a: 1 },
+      [],
+      "a b c d e f g h i j"
+    ),
+    failed: fc.boolean()
+  })
+
+  it("is stopped in time, however long its round and whatever came before", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 40 }),
+        fc.array(step, { minLength: 1, maxLength: 20 }),
+        (honest, round) => {
+          const begin = times(honest, (i) => ran("read_file", { path: `f${i}` }, `content of file ${i}`))
+          const steps = [...begin, ...Array.from({ length: 40 }, () => round).flat()]
+          const { at } = run(steps)
+          assert.isDefined(at)
+          // Seven rounds of what waits; a round that is longer than the longest cycle is stale before that.
+          assert.isAtMost(at ?? Infinity, honest + 8 * round.length + 8)
+        }
+      )
+    )
+  })
+
+  it("is a cycle from A-B-A-B on", () => {
+    const cycleOf = (period: number) => run(times(200, (i) => ran("act", { n: i % period }, "ok")))
+    for (const [period, at] of [
+      [2, 6],
+      [3, 8],
+      [4, 10],
+      [12, 24]
+    ] as const) {
+      assert.strictEqual(cycleOf(period).at, at, `period ${period}`)
+    }
+    assert.strictEqual(patternOf(cycleOf(2)), "cycle")
+    assert.strictEqual(patternOf(cycleOf(12)), "stale")
+  })
+
+  it("waits for something longer than for anything else", () => {
+    assert.strictEqual(run(times(20, () => ran("job", { id: 1 }, "pending"))).at, 7)
+    assert.strictEqual(run(times(20, () => ran("job", { id: 1 }, "lost"))).at, 3)
+  })
+
+  it("fails in the same words with other arguments", () => {
+    const steps = times(20, (i) =>
+      ran("edit", { path: "a", old: `try ${i}`, new: "x" }, `try ${i} not found in a`, true)
+    )
+    const found = run(steps)
+    assert.strictEqual(found.at, 6)
+    assert.strictEqual(patternOf(found), "same_failure")
+  })
+
+  it("finds nothing, whatever it asks", () => {
+    const found = run(
+      times(20, (i) => ran("web_search", { query: `q ${i} x${i}` }, `No results for q ${i} x${i}`))
+    )
+    assert.strictEqual(found.at, 7)
+    assert.strictEqual(patternOf(found), "same_finding")
+    assert.strictEqual(run(times(20, (i) => ran("sok", { ord: `x${i}` }, { treff: [], antall: 0 }))).at, 7)
+  })
+
+  it("changes a file and fails as before", () => {
+    const found = run(
+      times(40, (i) =>
+        i % 2
+          ? ran("run_tests", {}, `1 failed (${i} ms): expected 2, got 3`, true)
+          : ran("edit", { path: "a", old: `o${i}`, new: `n${i}` }, "ok")
+      )
+    )
+    assert.strictEqual(found.at, 10)
+    assert.strictEqual(patternOf(found), "edits")
+  })
+
+  it("changes something that is no file and fails as before", () => {
+    const found = run(
+      times(40, (i) =>
+        i % 2 ? ran("deploy", {}, "no image", true) : ran("set_variable", { name: "A", value: `v${i}` }, "ok")
+      )
+    )
+    assert.strictEqual(found.at, 11)
+    assert.strictEqual(patternOf(found), "unchanged_check")
+  })
+
+  it("clicks here and there and sees the same", () => {
+    const found = run(
+      times(60, (i) =>
+        i % 2 ? ran("screenshot", {}, "a page") : ran("click", { x: i, y: 2 * i }, "clicked")
+      )
+    )
+    assert.isAtMost(found.at ?? Infinity, 12)
+  })
+})
+
+describe("edits that go back", () => {
+  const toggle = (i: number) => ({ path: "a", old: i % 2 ? "on" : "off", new: i % 2 ? "off" : "on" })
+
+  it("are seen in the arguments of tools that edit", () => {
+    for (const args of [
+      toggle,
+      (i: number) => ({ file_path: "a", content: i % 2 ? "on" : "off" }),
+      (i: number) => ({ command: "str_replace", path: "a", old_str: toggle(i).old, new_str: toggle(i).new })
+    ]) {
+      const found = run(times(20, (i) => ran("change", { ...args(i), note: i }, "ok")))
+      assert.strictEqual(patternOf(found), "edits")
+      assert.isAtMost(found.at ?? Infinity, 5)
+    }
+  })
+
+  it("are seen by the hashes that a host gives", () => {
+    const edits = times(20, (i) => ({
+      ...ran("patch", { n: i }, "ok"),
+      edit: { path: "a", before: i % 2 ? "h1" : "h0", after: i % 2 ? "h0" : "h1" }
+    }))
+    let state = LoopDetector.initial(detector)
+    for (const [turn, edit] of edits.entries())
+      state = LoopDetector.observe(detector, state, { ...edit, turn })
+    const verdict = LoopDetector.before(detector, state, {
+      turn: 99,
+      tool: "edit",
+      arguments: { path: "a", old: "x", new: "y" }
+    })
+    assert.strictEqual(verdict._tag === "Ok" ? undefined : verdict.kind, "file_loop")
+  })
+
+  it("are forgiven when the check tells something new", () => {
+    const steps = times(40, (i) =>
+      i % 2 ? ran("run_tests", {}, `${i} failed`, true) : ran("edit", { ...toggle(i / 2), note: i }, "ok")
+    )
+    assert.isUndefined(run(steps).at)
+  })
+})
+
+describe("an answer", () => {
+  const sentence = "I will now look at the file once more. "
+
+  it("that repeats its words is noticed, then stopped, counters or not", () => {
+    assert.strictEqual(LoopDetector.text(detector, "Well. " + sentence.repeat(3))._tag, "Ok")
+    assert.strictEqual(LoopDetector.text(detector, "Well. " + sentence.repeat(4))._tag, "Nudge")
+    assert.strictEqual(LoopDetector.text(detector, "Well. " + sentence.repeat(6))._tag, "Stop")
+    const counted = Array.from({ length: 9 }, (_, i) => `Attempt ${i}: I will try that again. `).join("")
+    assert.strictEqual(LoopDetector.text(detector, counted)._tag, "Stop")
+  })
+
+  it("may hold tables, rulers and rows of numbers", () => {
+    for (const text of ["-".repeat(400), "| --- | --- |\n".repeat(40), "0.0, 1.5, ".repeat(90)]) {
+      assert.strictEqual(LoopDetector.text(detector, text)._tag, "Ok")
+    }
+  })
+
+  it("may be of any length", () => {
+    const words = Array.from({ length: 20_000 }, (_, i) => `word${(i * 7919) % 4001}`).join(" ")
+    assert.strictEqual(LoopDetector.text(detector, words)._tag, "Ok")
+  })
+})
+
+describe("options", () => {
+  it("set the ladder of each pattern", () => {
+    const same = { nudge: 1, block: 1 }
+    const first = (options: Parameters<typeof LoopDetector.make>[0], steps: ReadonlyArray<Step>) =>
+      run(steps, LoopDetector.make(options)).at
+    assert.strictEqual(
+      first(
+        { acts: same },
+        times(5, () => write)
+      ),
+      1
+    )
+    assert.strictEqual(
+      first(
+        { reads: same },
+        times(5, () => grep)
+      ),
+      1
+    )
+    assert.strictEqual(
+      first(
+        { waits: same },
+        times(5, () => ran("job", {}, "queued"))
+      ),
+      1
+    )
+    assert.strictEqual(
+      first(
+        { failures: same },
+        times(5, (i) => ran("f", { i }, "broken", true))
+      ),
+      1
+    )
+    assert.strictEqual(
+      first(
+        { findings: same },
+        times(5, (i) => ran("search", { q: `a${i}` }, []))
+      ),
+      1
+    )
+    assert.strictEqual(
+      first(
+        { cycle: { block: 4 }, acts: { block: 9 } },
+        times(40, (i) => ran("act", { n: i % 3 }, "ok"))
+      ),
+      12
+    )
+    assert.strictEqual(
+      first(
+        { stale: { nudge: 3, block: 3 } },
+        times(90, (i) => ran("act", { n: i % 20 }, "ok"))
+      ),
+      23
+    )
+    const checked = times(20, (i) => (i % 2 ? ran("test", {}, "bad", true) : ran("set", { i }, "ok")))
+    assert.strictEqual(first({ checks: { nudge: 1, block: 1 } }, checked), 5)
+    const edits = times(20, (i) => ran("edit", { path: "a", old: `${i}`, new: `${i + 1}` }, "ok"))
+    assert.strictEqual(first({ edits: { nudge: 2, block: 2 } }, edits), 3)
+    const impatient = LoopDetector.make({ text: { nudge: 2, block: 2 } })
+    assert.strictEqual(LoopDetector.text(impatient, "the same old words again, ".repeat(2))._tag, "Stop")
+    let state = run(times(9, () => write)).state
+    const strict = LoopDetector.make({ refusals: 1 })
+    state = LoopDetector.refused(strict, state, { turn: 9, ...write })
+    assert.strictEqual(LoopDetector.before(strict, state, { turn: 10, ...write })._tag, "Stop")
+  })
+
+  it("set a tool's nature, ladder and identity", () => {
+    const read = LoopDetector.make({ tools: { ask_oracle: { nature: "read" } } })
+    assert.strictEqual(
+      run(
+        times(9, () => ran("ask_oracle", {}, "42")),
+        read
+      ).at,
+      5
+    )
+    const lax = LoopDetector.make({ tools: { grep: { same: { block: 20 } } } })
+    assert.strictEqual(
+      run(
+        times(40, () => grep),
+        lax
+      ).at,
+      20
+    )
+    const byUrl = LoopDetector.make({
+      tools: {
+        fetch: {
+          identity: (args) => (typeof args === "object" && args !== null && "url" in args ? args.url : args)
+        }
+      }
+    })
+    const steps = times(9, (i) => ran("fetch", { url: "https://a.example", salt: `q${i}` }, "same page"))
+    assert.isUndefined(run(steps).at)
+    assert.strictEqual(run(steps, byUrl).at, 5)
+  })
+
+  it("that nobody could have meant are refused", () => {
+    assert.throws(() => LoopDetector.make({ acts: { nudge: 4, block: 3 } }), InvalidOption, /acts\.nudge/)
+    assert.throws(() => LoopDetector.make({ reads: { block: 0 } }), InvalidOption, /reads\.block/)
+    assert.throws(() => LoopDetector.make({ rows: 12 }), InvalidOption, /power of two/)
+    assert.throws(() => LoopDetector.make({ refusals: 0 }), InvalidOption, /refusals/)
+    assert.throws(
+      () => LoopDetector.make({ tools: { x: { same: { block: Number.NaN } } } }),
+      InvalidOption,
+      /tools\.x/
+    )
+  })
+
+  it("that throw are not hidden: no call goes through on a guess", () => {
+    const broken = LoopDetector.make({
+      tools: {
+        grep: {
+          identity: () => {
+            throw new Error("broken")
+          }
+        }
+      }
+    })
+    const ask = () => LoopDetector.before(broken, LoopDetector.initial(broken), { turn: 0, ...grep })
+    assert.throws(ask, "broken")
+  })
+})
+
+describe("memory", () => {
+  const sizeOf = ({ seen, gists, rows, files, cycle, inTurn, unchecked }: LoopDetector.State) =>
+    [seen, gists, rows, files].reduce((sum, memory) => sum + Memory.size(memory), 0) +
+    cycle.items.length +
+    inTurn.length +
+    unchecked.length
+
+  it("is bounded, over 100,000 calls and within one turn", () => {
+    const of = LoopDetector.make({ rows: 2 })
+    let state = LoopDetector.initial(of)
+    for (let i = 0; i < 100_000; i++) {
+      const tool = i % 2 ? `tool_${i}` : "edit"
+      state = LoopDetector.observe(of, state, {
+        turn: i % 3 ? 0 : i,
+        ...ran(tool, { path: `${i}`, new: `${i}`, old: "" }, `${i}`)
+      })
+    }
+    assert.isAtMost(sizeOf(state), 4 * 2 * Memory.places + Cycle.longest + 2 * LoopDetector.maxParallel)
+    assert.strictEqual(state.calls, 100_000)
+  })
+
+  it("survives arguments and results of any shape", () => {
+    const endless: Record<string, unknown> = {}
+    endless["self"] = endless
+    const deep = Array.from({ length: 50_000 }).reduce<unknown>((inner) => [inner], 0)
+    for (const value of [endless, deep, undefined, null, Symbol("s"), 1n, () => 1, Number.NaN, "\u{1f600}"]) {
+      assert.isDefined(run(times(9, () => ran("f", value, value))).at)
+    }
+  })
+})

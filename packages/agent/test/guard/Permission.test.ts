@@ -1,0 +1,121 @@
+import { assert, describe, it } from "@effect/vitest"
+import { ConfigProvider, Effect, Fiber, Layer, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { Agent, Inbound, Requirements, SafetyGuard } from "@outlast/agent"
+import { Kit, looking, model, over, recording, seconds, tools } from "./support.ts"
+
+describe("permit", () => {
+  it.effect("refuses by tool and argument, and the model is told why", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const { of, layer: events } = recording()
+      const outcome = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({
+          permit: (call) =>
+            Effect.succeed(
+              JSON.stringify(call.arguments).includes("secret") ? { refuse: "that is none of its business" } : "allow"
+            ),
+          texts: { refused: ({ tool, why }) => `${tool}? No: ${why}` }
+        }),
+        Effect.provide([layer, over(yield* model({ answers: [looking("weather", "secret"), { text: "ok" }] })), events])
+      )
+      assert.deepStrictEqual(ran, ["weather"])
+      assert.include(JSON.stringify(outcome.transcript.prompt), "look_up? No: that is none of its business")
+      assert.deepInclude(of("GuardBlocked")[0], { tool: "look_up", pattern: "permission" })
+    })
+  )
+
+  it.effect("a person may take all the time: it is not active, and no time of the tool", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const fiber = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ time: "1 minute", permit: () => Effect.as(Effect.sleep("1 hour"), "allow") }),
+        Effect.provide([layer, over(yield* model({ answers: [looking("a"), { text: "ok" }] }))]),
+        Effect.forkChild
+      )
+      yield* seconds(1)
+      yield* TestClock.adjust("1 hour")
+      yield* seconds(1)
+      assert.strictEqual((yield* Fiber.join(fiber)).text, "ok")
+      assert.strictEqual(ran.length, 1)
+    })
+  )
+})
+
+describe("requirements", () => {
+  const tool = (name: string) => Tool.make(name, { success: Schema.String })
+  const env = (values: Record<string, string>) => ConfigProvider.layer(ConfigProvider.fromUnknown(values))
+
+  it.effect("a tool whose needs are not met is not offered, and it is said why", () =>
+    Effect.gen(function* () {
+      const kit = Toolkit.make(
+        tool("plain"),
+        Requirements.requires(tool("issues"), { env: ["GITHUB_TOKEN", "GITHUB_USER"] }),
+        Requirements.requires(tool("mail"), { env: ["MAIL_KEY"] }),
+        Requirements.requires(tool("no"), { check: Effect.succeed(false) }),
+        Requirements.requires(tool("words"), { check: Effect.succeed("the server is away") }),
+        Requirements.requires(tool("dies"), { check: Effect.die("bug") }),
+        Requirements.requires(tool("yes"), { check: Effect.succeed(true) })
+      )
+      const { of, layer } = recording()
+      const { toolkit, skipped } = yield* Requirements.offered(kit).pipe(
+        Effect.provide([layer, env({ GITHUB_TOKEN: " ", MAIL_KEY: "k" })])
+      )
+      assert.deepStrictEqual(Object.keys(toolkit.tools), ["plain", "mail", "yes"])
+      assert.deepStrictEqual(skipped, [
+        { name: "issues", reason: "GITHUB_TOKEN, GITHUB_USER are not set" },
+        { name: "no", reason: "its check says no" },
+        { name: "words", reason: "the server is away" },
+        { name: "dies", reason: "its check failed" }
+      ])
+      assert.deepStrictEqual(of("ToolSkipped").map(({ tool }) => tool), ["issues", "no", "words", "dies"])
+    })
+  )
+
+  it.effect("an agent runs with what is left", () =>
+    Effect.gen(function* () {
+      const Issues = Requirements.requires(tool("issues"), { env: ["GITHUB_TOKEN"] })
+      const kit = Toolkit.make(tool("plain"), Issues)
+      const target = yield* model({ answers: [{ text: "ok" }] })
+      const { toolkit } = yield* Effect.provide(Requirements.offered(kit), env({}))
+      yield* Agent.run({ prompt: "x", toolkit }).pipe(
+        Effect.provide(
+          Layer.merge(
+            kit.toLayer({ plain: () => Effect.succeed(""), issues: () => Effect.succeed("") }),
+            over(target)
+          )
+        )
+      )
+      const [request] = yield* target.requests
+      assert.deepStrictEqual(request?.options.tools.map(({ name }) => name), ["plain"])
+    })
+  )
+
+  it.effect("extensions are skipped in the same way", () =>
+    Effect.gen(function* () {
+      const { offered, skipped } = yield* Requirements.discover([
+        { name: "a" },
+        { name: "b", requires: { env: ["B_KEY"] } }
+      ]).pipe(Effect.provide(env({})))
+      assert.deepStrictEqual(offered.map(({ name }) => name), ["a"])
+      assert.deepStrictEqual(skipped, [{ name: "b", reason: "B_KEY is not set" }])
+    })
+  )
+})
+
+describe("inbound", () => {
+  it.effect("what has neither text nor media is dropped and counted", () =>
+    Effect.gen(function* () {
+      const { of, layer } = recording()
+      const inbound = yield* Inbound.make
+      const accepted = yield* Effect.filter(
+        [{}, { text: "hi" }, { text: " \n" }, { media: ["photo"] }, { text: null, media: [] }],
+        inbound.accept
+      ).pipe(Effect.provide(layer))
+      assert.deepStrictEqual(accepted, [{ text: "hi" }, { media: ["photo"] }])
+      assert.deepStrictEqual(yield* inbound.counts, { accepted: 2, dropped: 3 })
+      assert.deepStrictEqual(of("InboundDropped").map(({ number }) => number), [1, 2, 3])
+    })
+  )
+})

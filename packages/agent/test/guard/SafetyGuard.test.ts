@@ -1,0 +1,359 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Effect, Exit, Fiber, Stream } from "effect"
+import { LanguageModel } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { ActiveTime, Agent, SafetyGuard } from "@outlast/agent"
+import { InvalidOption } from "@outlast/resilience"
+import { endless, isLegal, Kit, looking, model, over, recording, stopOf, tools, words } from "./support.ts"
+
+const many = (n: number) => Array.from({ length: n }, (_, i) => `question ${words(i)}`)
+
+describe("limits", () => {
+  it.effect("call 401 does not run, and the stop says so in the seed's words", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const target = yield* model(endless)
+      const { of, layer: events } = recording()
+      const stop = yield* Agent.run({ prompt: "x", toolkit: Kit, maxTurns: 1_000 }).pipe(
+        SafetyGuard.run({ turns: 1_000 }),
+        stopOf,
+        Effect.provide([layer, over(target), events])
+      )
+      assert.strictEqual(ran.length, 400)
+      assert.deepStrictEqual([stop.reason, stop.limit, stop.counts.toolCalls], ["max_tool_calls", 400, 400])
+      assert.strictEqual(
+        stop.message,
+        "Forced stop: reached maximum of 400 tool invocations. Events processed: 800 | Tool calls: 400 | Elapsed: 0s. Please review the work completed so far. To go on, extend the limit and run again with `transcript` as the prompt."
+      )
+      assert.strictEqual(of("GuardStopped").length, 1)
+      assert.deepInclude(of("GuardStopped")[0], { reason: "max_tool_calls", limit: 400 })
+      assert.strictEqual(of("AgentTransition").at(-1)?.["transition"], "guard_stopped")
+    })
+  )
+
+  it.effect("100 parallel calls at a limit of 10: exactly 10 run", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const target = yield* model({ answers: [looking(...many(100)), { text: "done" }] })
+      const stop = yield* Agent.run({ prompt: "x", toolkit: Kit, toolConcurrency: 100 }).pipe(
+        SafetyGuard.run({ toolCalls: 10 }),
+        stopOf,
+        Effect.provide([layer, over(target)])
+      )
+      assert.strictEqual(ran.length, 10)
+      assert.strictEqual(stop.counts.toolCalls, 10)
+      assert.isTrue(isLegal(stop.transcript.prompt))
+      assert.strictEqual(JSON.stringify(stop.transcript.prompt).split("this call was not run").length, 91)
+    })
+  )
+
+  it.effect("100 parallel calls of a plain generateText at a limit of 10: exactly 10 run", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const target = yield* model({ answers: [looking(...many(100)), { text: "done" }] })
+      const stop = yield* LanguageModel.generateText({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ toolCalls: 10 }),
+        stopOf,
+        Effect.provide([layer, over(target)])
+      )
+      assert.strictEqual(ran.length, 10)
+      assert.isTrue(isLegal(stop.transcript.prompt))
+    })
+  )
+
+  it.effect("each limit stops with its own reason, at its number", () =>
+    Effect.gen(function* () {
+      const price = { input: 1, output: 1 }
+      const cases: ReadonlyArray<[SafetyGuard.Options, string, (stop: SafetyGuard.SafetyStop) => number, number]> = [
+        [{ events: 9 }, "max_events", (stop) => stop.counts.events, 8],
+        [{ toolCalls: 3 }, "max_tool_calls", (stop) => stop.counts.toolCalls, 3],
+        [{ tools: { look_up: 2 } }, "tool_limit", (stop) => stop.counts.toolCalls, 2],
+        [{ turns: 5 }, "turns", (stop) => stop.counts.turns, 5],
+        [{ tokens: 200 }, "tokens", (stop) => stop.counts.turns, 2],
+        [{ money: 0.0003 }, "money", (stop) => stop.counts.turns, 3]
+      ]
+      for (const [options, reason, count, expected] of cases) {
+        const { layer } = tools()
+        const target = yield* model(
+          { answers: ({ turn }) => ({ ...looking(`question ${words(turn)}`), usage: { input: 90, output: 10 } }) },
+          { info: { price } }
+        )
+        const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+          SafetyGuard.run(options),
+          stopOf,
+          Effect.provide([layer, over(target)])
+        )
+        assert.strictEqual(stop.reason, reason)
+        assert.strictEqual(count(stop), expected, reason)
+      }
+    })
+  )
+
+  it.effect("the edit above the threshold of a file stops, however its name is written", () =>
+    Effect.gen(function* () {
+      const names = ["a.ts", "./a.ts", "b.ts", "src/../a.ts", ".//a.ts", "a.ts"]
+      const { ran, layer } = tools()
+      const target = yield* model({
+        answers: ({ turn }) => ({
+          toolCalls: [
+            { name: "edit_file", params: { path: names[turn] ?? "c.ts", content: `text ${words(turn)}` } }
+          ]
+        })
+      })
+      const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ fileEdits: 4 }),
+        stopOf,
+        Effect.provide([layer, over(target)])
+      )
+      assert.strictEqual(ran.length, 5)
+      assert.deepInclude(stop, { reason: "file_loop", limit: 4, subject: "a.ts" })
+      assert.include(stop.message, "reached maximum of 4 edits of a.ts.")
+      assert.include(stop.message, "Files touched: a.ts, b.ts.")
+    })
+  )
+
+  it.effect("an own `fileOf` says which file a call edits", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ fileEdits: 2, fileOf: ({ tool }) => `everything of ${tool}` }),
+        stopOf,
+        Effect.provide([layer, over(yield* model(endless))])
+      )
+      assert.strictEqual(ran.length, 2)
+      assert.strictEqual(stop.subject, "everything of look_up")
+    })
+  )
+
+  it("numbers that nobody could have meant are refused", () => {
+    const bad: ReadonlyArray<[SafetyGuard.Options, string]> = [
+      [{ toolCalls: 0 }, "toolCalls"],
+      [{ toolCalls: 2_000_000 }, "toolCalls"],
+      [{ toolCalls: Number.NaN }, "toolCalls"],
+      [{ turns: 1.5 }, "turns"],
+      [{ events: -1 }, "events"],
+      [{ time: 0 }, "time"],
+      [{ time: Number.NaN }, "time"],
+      [{ time: "31 days" }, "time"],
+      [{ money: 0 }, "money"],
+      [{ tokens: Infinity }, "tokens"],
+      [{ fileEdits: 0 }, "fileEdits"],
+      [{ tools: { look_up: -1 } }, "tools.look_up"],
+      [{ subagents: { depth: -1 } }, "subagents.depth"],
+      [{ subagents: { breadth: 0 } }, "subagents.breadth"],
+      [{ subagents: { total: 0.5 } }, "subagents.total"],
+      [{ extensions: -1 }, "extensions"],
+      [{ grace: -1 }, "grace"]
+    ]
+    for (const [options, field] of bad) {
+      let thrown: unknown
+      try {
+        SafetyGuard.run(options)
+      } catch (error) {
+        thrown = error
+      }
+      assert.isTrue(thrown instanceof InvalidOption && thrown.field === field, field)
+    }
+  })
+})
+
+describe("time", () => {
+  it.effect("a tool that never returns ends at the limit, and its finalizers run", () =>
+    Effect.gen(function* () {
+      let finalized = 0
+      const { layer } = tools({
+        look_up: () => Effect.ensuring(Effect.never, Effect.sync(() => void finalized++))
+      })
+      const fiber = yield* Agent.run({ prompt: "x", toolkit: Kit, toolTimeout: "3 hours" }).pipe(
+        SafetyGuard.run(),
+        stopOf,
+        Effect.provide([layer, over(yield* model(endless))]),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("59 minutes")
+      assert.strictEqual(finalized, 0)
+      yield* TestClock.adjust("1 minute")
+      const stop = yield* Fiber.join(fiber)
+      assert.strictEqual(finalized, 1)
+      assert.deepInclude(stop, { reason: "timeout", limit: 3_600_000 })
+      assert.include(stop.message, "reached maximum of 1h of active time. ")
+      assert.include(stop.message, "Elapsed: 1h.")
+      assert.include(JSON.stringify(stop.transcript.prompt), "whether it had an effect is not known")
+      assert.isTrue(isLegal(stop.transcript.prompt))
+    })
+  )
+
+  it.effect("waits for a cooldown do not count", () =>
+    Effect.gen(function* () {
+      const { layer } = tools()
+      const target = yield* model({
+        answers: [looking("a"), { text: "done" }],
+        faults: [{ times: 2, fault: { type: "status", status: 429, headers: { "retry-after": "40" } } }]
+      })
+      const fiber = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ time: "30 seconds" }),
+        Effect.provide([layer, over(target)]),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("10 minutes")
+      assert.strictEqual((yield* Fiber.join(fiber)).text, "done")
+    })
+  )
+
+  it.effect("a wait stops the clock only when all that runs waits", () =>
+    Effect.gen(function* () {
+      const { layer } = tools({
+        look_up: ({ q }) => Effect.as(q === "person" ? ActiveTime.parked(Effect.sleep("1 hour")) : Effect.sleep(q === "long" ? "20 minutes" : "5 minutes"), "ok")
+      })
+      const guarded = (...queries: ReadonlyArray<string>) =>
+        Effect.gen(function* () {
+          const target = yield* model({ answers: [looking(...queries), { text: "done" }] })
+          const fiber = yield* Agent.run({ prompt: "x", toolkit: Kit, toolTimeout: "2 hours" }).pipe(
+            SafetyGuard.run({ time: "10 minutes" }),
+            Effect.exit,
+            Effect.provide([layer, over(target)]),
+            Effect.forkChild
+          )
+          yield* TestClock.adjust("3 hours")
+          return Exit.isSuccess(yield* Fiber.join(fiber))
+        })
+      assert.isTrue(yield* guarded("person"))
+      assert.isTrue(yield* guarded("person", "short"))
+      assert.isFalse(yield* guarded("person", "long"))
+    })
+  )
+
+  it.effect("a finalizer that does not end is left behind after the grace", () =>
+    Effect.gen(function* () {
+      const { layer } = tools({ look_up: () => Effect.uninterruptible(Effect.never) })
+      const began = yield* Clock.currentTimeMillis
+      const fiber = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ time: "1 minute", grace: "5 seconds" }),
+        stopOf,
+        Effect.andThen(Clock.currentTimeMillis),
+        Effect.provide([layer, over(yield* model(endless))]),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("10 minutes")
+      assert.strictEqual((yield* Fiber.join(fiber)) - began, 65_000)
+    })
+  )
+})
+
+describe("a stop", () => {
+  it.effect("leaves a transcript from which the host goes on with a guard that it has extended", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const target = yield* model({
+        answers: ({ turn }) => (turn < 6 ? looking(`question ${words(turn)}`) : { text: "done" })
+      })
+      const { of, layer: events } = recording()
+      yield* Effect.gen(function* () {
+        const guard = yield* SafetyGuard.make({ toolCalls: 4, extensions: 1 })
+        const stop = yield* stopOf(guard.run(Agent.run({ prompt: "x", toolkit: Kit })))
+        assert.strictEqual(ran.length, 4)
+        assert.isTrue(isLegal(stop.transcript.prompt))
+        const again = Agent.run({ prompt: stop.transcript.prompt, toolkit: Kit })
+        assert.strictEqual((yield* stopOf(guard.run(again))).reason, "max_tool_calls")
+        yield* guard.extend({ toolCalls: 2 })
+        const outcome = yield* guard.run(again)
+        assert.strictEqual(outcome.text, "done")
+        assert.strictEqual((yield* guard.report).counts.toolCalls, 5)
+        const refused = yield* Effect.flip(guard.extend({ toolCalls: 1 }))
+        assert.strictEqual(refused._tag, "ExtensionRefused")
+      }).pipe(Effect.provide([layer, over(target), events]))
+      assert.strictEqual(of("GuardExtended").length, 1)
+      assert.deepInclude(of("GuardExtended")[0], { by: { toolCalls: 2 }, number: 1 })
+    })
+  )
+
+  it.effect("limits can be extended while the program runs, within their range", () =>
+    Effect.gen(function* () {
+      const guard = yield* SafetyGuard.make({ time: "1 minute" })
+      const fiber = yield* Effect.forkChild(guard.run(Effect.as(Effect.sleep("90 seconds"), "done")))
+      yield* TestClock.adjust("50 seconds")
+      yield* guard.extend({ time: "1 minute" })
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(yield* Fiber.join(fiber), "done")
+      const exit = yield* Effect.exit(guard.extend({ toolCalls: 1_000_000 }))
+      assert.include(JSON.stringify(exit), "toolCalls")
+    })
+  )
+
+  it.effect("speaks the host's words, and its own where those fail", () =>
+    Effect.gen(function* () {
+      const { layer } = tools()
+      const stopped = (texts: SafetyGuard.Options["texts"]) =>
+        Effect.flatMap(model(endless), (target) =>
+          Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+            SafetyGuard.run({ toolCalls: 1, texts }),
+            stopOf,
+            Effect.provide([layer, over(target)])
+          )
+        )
+      const german = yield* stopped({
+        stopped: ({ reason, counts }) => `Halt: ${reason} nach ${counts.toolCalls}`,
+        notRun: "Nicht gelaufen."
+      })
+      assert.strictEqual(german.message, "Halt: max_tool_calls nach 1")
+      assert.include(JSON.stringify(german.transcript.prompt), "Nicht gelaufen.")
+      const broken = yield* stopped({
+        stopped: () => {
+          throw new Error("no")
+        }
+      })
+      assert.include(broken.message, "Forced stop: reached maximum of 1 tool invocations.")
+    })
+  )
+
+  it.effect("of a stream: what was seen stays seen, and the stream fails", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const target = yield* model(endless)
+      const seen: Array<string> = []
+      const stop = yield* Agent.stream({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.runStream({ toolCalls: 3 }),
+        Stream.runForEach((part) => Effect.sync(() => void seen.push(part.type))),
+        stopOf,
+        Effect.provide([layer, over(target)])
+      )
+      assert.strictEqual(stop.reason, "max_tool_calls")
+      assert.strictEqual(ran.length, 3)
+      // What was on its way is in the transcript.
+      assert.isAtLeast(seen.filter((type) => type === "tool-result").length, 2)
+      assert.strictEqual(JSON.stringify(stop.transcript.prompt).split("number").length, 4)
+      assert.isTrue(isLegal(stop.transcript.prompt))
+    })
+  )
+
+  it.effect("does not come to a consumer of a stream that only takes its time", () =>
+    Effect.gen(function* () {
+      const fiber = yield* Stream.range(1, 300).pipe(
+        SafetyGuard.runStream({ time: "1 minute" }),
+        Stream.mapEffect((n) => Effect.as(Effect.sleep("1 minute"), n)),
+        Stream.runCount,
+        Effect.forkChild
+      )
+      // Many fibers hand on to each other: a step at a time.
+      for (let minute = 0; minute < 310; minute++) yield* TestClock.adjust("1 minute")
+      assert.strictEqual(yield* Fiber.join(fiber), 300)
+    })
+  )
+
+  it.effect("a program that is not stopped ends as without a guard", () =>
+    Effect.gen(function* () {
+      const guarded = SafetyGuard.run()
+      assert.strictEqual(yield* guarded(Effect.succeed(1)), 1)
+      assert.strictEqual(yield* Effect.flip(guarded(Effect.fail("no"))), "no")
+      const died = yield* Effect.exit(guarded(Effect.die("bug")))
+      assert.isTrue(Exit.isFailure(died) && Exit.hasDies(died))
+      let released = false
+      const fiber = yield* Effect.forkChild(
+        guarded(Effect.ensuring(Effect.never, Effect.sync(() => (released = true))))
+      )
+      yield* TestClock.adjust(1)
+      yield* Fiber.interrupt(fiber)
+      assert.isTrue(released)
+    })
+  )
+})

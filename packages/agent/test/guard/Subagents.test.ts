@@ -1,0 +1,210 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Stream } from "effect"
+import { LanguageModel } from "effect/ai"
+import { Agent, SafetyGuard } from "@outlast/agent"
+import type { FaultPlan } from "@outlast/testing"
+import { endless, isLegal, Kit, looking, model, over, recording, stopOf, tools, words } from "./support.ts"
+
+const delegating = (...to: ReadonlyArray<string>): FaultPlan.Answer => ({
+  toolCalls: to.map((to) => ({ name: "delegate", params: { to } }))
+})
+
+/** An agent whose tool runs another agent, which looks things up or goes on delegating. */
+const nested = (parent: FaultPlan.FaultPlan, child: FaultPlan.FaultPlan) =>
+  Effect.gen(function* () {
+    const below = yield* model(child)
+    const { ran, layer } = tools()
+    const { layer: deep } = tools({
+      delegate: () =>
+        Effect.gen(function* () {
+          const outcome = yield* Agent.run({ prompt: "y", toolkit: Kit })
+          return outcome.text
+        }).pipe(Effect.provide([layer, over(below)]), Effect.orDie)
+    })
+    const run = Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+      Effect.provide([deep, over(yield* model(parent))])
+    )
+    return { ran, run }
+  })
+
+describe("sub-agents", () => {
+  it.effect("share the limits of the tree", () =>
+    Effect.gen(function* () {
+      const { ran, run } = yield* nested(
+        { answers: [delegating("one"), delegating("two"), { text: "done" }] },
+        { answers: ({ turn }) => (turn < 3 ? looking(`question ${words(turn)}`) : { text: "looked" }) }
+      )
+      // Two of the parent and three of the first child: the second child has one left.
+      const stop = yield* stopOf(SafetyGuard.run({ toolCalls: 6, loops: false })(run))
+      assert.deepInclude(stop, { reason: "max_tool_calls", limit: 6 })
+      assert.strictEqual(ran.length, 4)
+      assert.strictEqual(stop.counts.subagents, 2)
+      // The transcript is that of the parent.
+      assert.include(JSON.stringify(stop.transcript.prompt), "looked")
+      assert.isTrue(isLegal(stop.transcript.prompt))
+    })
+  )
+
+  it.effect("have limits of their own: in depth, at a time, and in all", () =>
+    Effect.gen(function* () {
+      const stopped = (options: SafetyGuard.Options, plan: FaultPlan.FaultPlan) =>
+        Effect.gen(function* () {
+          const target = yield* model(plan)
+          const { layer } = tools({
+            delegate: () =>
+              Agent.run({ prompt: "y", toolkit: Kit }).pipe(
+                Effect.provide([tools({ delegate: () => Effect.succeed("deep") }).layer, over(target)]),
+                Effect.as("ok"),
+                Effect.orDie
+              )
+          })
+          const top = yield* model({ answers: [delegating("a", "b", "c"), { text: "done" }] })
+          return yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+            SafetyGuard.run(options),
+            stopOf,
+            Effect.provide([layer, over(top)])
+          )
+        })
+      const leaf: FaultPlan.FaultPlan = { answers: [{ text: "ok" }] }
+      const none = yield* stopped({ subagents: { depth: 0 } }, leaf)
+      assert.deepInclude(none, { reason: "subagents", limit: 0 })
+      const breadth = yield* stopped({ subagents: { breadth: 2 } }, leaf)
+      assert.deepInclude(breadth, { reason: "subagents", limit: 2 })
+      assert.include(breadth.message, "maximum of 2 sub-agents of one agent at a time")
+      const total = yield* stopped({ subagents: { total: 1 } }, leaf)
+      assert.deepInclude(total, { reason: "subagents", limit: 1 })
+    })
+  )
+
+  it.effect("a guard inside of a guard gives no more than there is left, and may give less", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const inner = (options: SafetyGuard.Options) =>
+        Effect.flatMap(model(endless), (target) =>
+          Effect.exit(
+            SafetyGuard.run({ ...options, loops: false })(Agent.run({ prompt: "y", toolkit: Kit }))
+          ).pipe(Effect.provide([layer, over(target)]))
+        )
+      const stop = yield* Effect.gen(function* () {
+        const less = yield* inner({ toolCalls: 2 })
+        assert.include(JSON.stringify(less), "max_tool_calls")
+        assert.strictEqual(ran.length, 2)
+        return yield* inner({ toolCalls: 1_000 })
+      }).pipe(SafetyGuard.run({ toolCalls: 5, loops: false }), stopOf)
+      assert.deepInclude(stop, { reason: "max_tool_calls", limit: 5 })
+      assert.strictEqual(ran.length, 5)
+      // What was said last at the top is what the inner program said.
+      assert.isTrue(isLegal(stop.transcript.prompt))
+    })
+  )
+
+  it.effect("a model that a tool asks by itself does not disturb the conversation of its agent", () =>
+    Effect.gen(function* () {
+      const own = yield* model({ answers: [{ text: "a summary" }] })
+      const { layer } = tools({
+        look_up: () =>
+          LanguageModel.generateText({ prompt: "summarise" }).pipe(
+            Effect.map(({ text }) => text),
+            Effect.provide(over(own)),
+            Effect.orDie
+          )
+      })
+      const stop = yield* Agent.run({ prompt: "the task", toolkit: Kit }).pipe(
+        SafetyGuard.run({ toolCalls: 2, loops: false }),
+        stopOf,
+        Effect.provide([layer, over(yield* model(endless))])
+      )
+      assert.include(JSON.stringify(stop.transcript.prompt), "the task")
+      assert.strictEqual(stop.counts.turns, 5)
+    })
+  )
+})
+
+describe("loops", () => {
+  it.effect("the model is told, then the call is blocked, then the run stops", () =>
+    Effect.gen(function* () {
+      let ran = 0
+      const { layer } = tools({ look_up: () => Effect.sync(() => (ran++, "always the same answer")) })
+      const { of, layer: events } = recording()
+      const target = yield* model({ answers: () => looking("the same") })
+      const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ loops: { reads: { nudge: 2, block: 3 }, refusals: 2 } }),
+        stopOf,
+        Effect.provide([layer, over(target), events])
+      )
+      assert.deepInclude(stop, { reason: "tool_loop", subject: "look_up" })
+      assert.strictEqual(ran, 3)
+      assert.strictEqual(stop.counts.toolCalls, 3)
+      assert.strictEqual(of("GuardNudged").length, 1)
+      assert.strictEqual(of("GuardBlocked").length, 2)
+      const asked = (yield* target.requests).map(({ prompt }) => JSON.stringify(prompt))
+      // The nudge goes along once and is not kept.
+      assert.deepStrictEqual(
+        asked.map((prompt) => prompt.includes("If that is not what you want")),
+        [false, false, false, true, false, false]
+      )
+      assert.include(asked.at(-1) ?? "", "This call was not run.")
+      assert.notInclude(JSON.stringify(stop.transcript.prompt), "If that is not what you want")
+      assert.include(stop.message, "Forced stop: look_up was called with the same arguments 3 times")
+    })
+  )
+
+  it.effect("`loops: false` leaves it to the limits", () =>
+    Effect.gen(function* () {
+      const { layer } = tools({ look_up: () => Effect.succeed("always the same answer") })
+      const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ loops: false, toolCalls: 30 }),
+        stopOf,
+        Effect.provide([layer, over(yield* model({ answers: () => looking("the same") }))])
+      )
+      assert.strictEqual(stop.reason, "max_tool_calls")
+    })
+  )
+
+  it.effect("an answer that repeats itself is stopped while it is streamed", () =>
+    Effect.gen(function* () {
+      const target = yield* model({
+        answers: [{ text: "I will now look at the file once more and try again. ".repeat(200) }]
+      })
+      const stop = yield* Agent.stream({ prompt: "x" }).pipe(
+        SafetyGuard.runStream(),
+        (stream) => stopOf(Stream.runDrain(stream)),
+        Effect.provide(over(target))
+      )
+      assert.strictEqual(stop.reason, "no_progress")
+      assert.isBelow(JSON.stringify(stop.transcript.prompt).length, 5_000)
+    })
+  )
+})
+
+describe("the guard's own failure", () => {
+  const broken = (options: SafetyGuard.Options) =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run(options),
+        stopOf,
+        Effect.provide([layer, over(yield* model(endless))])
+      )
+      return { stop, ran: ran.length }
+    })
+  const boom = (): never => {
+    throw new Error("boom")
+  }
+
+  it.effect("stops the run and says why; the call does not run", () =>
+    Effect.gen(function* () {
+      for (const [options, what] of [
+        [{ loops: { tools: { look_up: { identity: boom } } } }, "The loop detector failed (Error: boom)"],
+        [{ fileOf: boom }, "`fileOf` failed (Error: boom)"],
+        [{ permit: boom }, "The permission hook failed (Error: boom)"],
+        [{ permit: () => Effect.die(new Error("boom")) }, "The permission hook failed (Error: boom)"]
+      ] satisfies ReadonlyArray<[SafetyGuard.Options, string]>) {
+        const { stop, ran } = yield* broken(options)
+        assert.strictEqual(ran, 0, what)
+        assert.strictEqual(stop.reason, "guard_failed")
+        assert.include(stop.message, `Forced stop: ${what}.`)
+      }
+    })
+  )
+})

@@ -1,0 +1,122 @@
+/**
+ * `outlast guard`: would the guard have stopped these runs? Traces in, a verdict for each out.
+ *
+ * With `score` a directory has labelled traces, and what comes out is how often the labels were met. Bad lines are
+ * reported on standard error with their file and number and counted at the end; the others are done all the same.
+ */
+import { Console, Effect, FileSystem, Option, Path, Result, Stream } from "effect"
+import { BadLines } from "../classify/Classify.ts"
+import * as Lines from "../classify/Lines.ts"
+import { unreadable } from "../Unreadable.ts"
+import { UsageError } from "../UsageError.ts"
+import * as Judge from "./Judge.ts"
+import * as Trace from "./Trace.ts"
+import * as TraceScore from "./TraceScore.ts"
+
+export interface Options {
+  /** Traces; `-` is standard input. */
+  readonly files: ReadonlyArray<string>
+  /** A directory with labelled traces. */
+  readonly score: Option.Option<string>
+  /** Verdicts as JSON lines, a score as one JSON object. */
+  readonly json: boolean
+}
+
+/** `true` when every line could be read. */
+export const run = (options: Options) =>
+  Effect.suspend(() => {
+    const { score, files } = options
+    if (Option.isSome(score) && files.length > 0) {
+      return new UsageError({ message: "--score takes a directory and no files beside it." })
+    }
+    if (Option.isSome(score)) return scored(score.value, options.json)
+    return files.length === 0
+      ? new UsageError({
+          message:
+            "Which traces? Name files, - for standard input, or a directory of labelled ones with --score."
+        })
+      : judged(files, options.json)
+  })
+
+const judged = (files: ReadonlyArray<string>, json: boolean) =>
+  Effect.gen(function* () {
+    let allRead = true
+    for (const file of files) {
+      const { progress, read } = yield* judge(file, file)
+      allRead &&= read
+      const { judged } = progress
+      if (json) {
+        const { verdict, at, reason } = judged
+        yield* Console.log(JSON.stringify({ file, verdict, at, reason }))
+      } else yield* Console.log(`${file}: ${inWords(judged, progress.calls)}`)
+    }
+    return allRead
+  })
+
+const inWords = (judged: Judge.Judged, calls: number): string =>
+  judged.verdict === "ok"
+    ? `ok, ${calls} ${calls === 1 ? "call" : "calls"}`
+    : `stop at call ${judged.at} of ${calls} (${judged.reason}): ${judged.message}`
+
+/** Judges a trace as it is read: the memory that it takes is that of a line. */
+const judge = (file: string, shown: string) =>
+  Effect.gen(function* () {
+    const bad = new BadLines(`${shown}: `)
+    let progress = Judge.start
+    let index = 0
+    yield* Stream.runForEachArray(Lines.read(Option.some(file)), (lines) => {
+      for (const { number, text } of lines) {
+        const call = bad.check(number, Trace.parse(text, index++))
+        if (call !== undefined) progress = Judge.next(progress, call)
+      }
+      return bad.report
+    })
+    return { progress, read: yield* bad.end }
+  })
+
+/** The file of labels. Its name is that of no trace: `outlast guard DIR/*.jsonl` leaves it out. */
+const labelFile = "labels.json"
+
+const scored = (directory: string, json: boolean) =>
+  Effect.gen(function* () {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    const file = path.join(directory, labelFile)
+    const text = yield* fs
+      .readFileString(file)
+      .pipe(Effect.mapError((error) => unreadable(`The file ${file}`, error)))
+    const labels = TraceScore.labels(text)
+    if (Result.isFailure(labels)) {
+      return yield* new UsageError({ message: `The file ${file} ${labels.failure}.` })
+    }
+    if (labels.success.length === 0) {
+      return yield* new UsageError({ message: `The file ${file} has no labels: there is nothing to score.` })
+    }
+    const pairs: Array<readonly [TraceScore.Label, Judge.Judged]> = []
+    let allRead = true
+    for (const label of labels.success) {
+      const { progress, read } = yield* judge(path.join(directory, label.file), label.file)
+      allRead &&= read
+      pairs.push([label, progress.judged])
+    }
+    const score = TraceScore.of(pairs)
+    yield* Console.log(json ? JSON.stringify(score) : report(score).join("\n"))
+    return allRead
+  })
+
+const report = (score: TraceScore.Score): ReadonlyArray<string> => {
+  const { traces, stopped, falselyStopped, missed, precision, recall, lateness, misses } = score
+  const { median, earliest, latest } = lateness
+  return [
+    `${traces} traces: ${stopped + missed} loops, of which ${stopped} stopped; ${traces - stopped - missed} honest, of which ${falselyStopped} stopped.`,
+    `Precision ${precision.toFixed(3)}, recall ${recall.toFixed(3)}.`,
+    median === null
+      ? "No loop was stopped."
+      : `Stopped ${median} calls late in the median, from ${earliest} to ${latest}.`,
+    ...misses.map(({ file, expected, got }) =>
+      got.verdict === "stop"
+        ? `  ${file}: ${expected}, got stop at call ${got.at} (${got.reason}): ${got.message}`
+        : `  ${file}: ${expected}, got ok`
+    )
+  ]
+}

@@ -1,0 +1,160 @@
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { Result } from "effect"
+import { afterAll, assert, beforeAll, describe, it } from "vitest"
+import * as Judge from "outlast/guard/Judge"
+import * as Trace from "outlast/guard/Trace"
+import * as TraceScore from "outlast/guard/TraceScore"
+import { linesOf, outlast } from "./process.ts"
+
+const traces = fileURLToPath(new URL("../../../test/fixtures/traces", import.meta.url))
+
+let folder = ""
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "outlast-guard-"))
+})
+afterAll(() => rm(folder, { recursive: true }))
+
+const file = async (name: string, lines: ReadonlyArray<unknown>) => {
+  const path = join(folder, name)
+  const text = lines.map((line) => (typeof line === "string" ? line : JSON.stringify(line)))
+  await writeFile(path, text.join("\n"))
+  return path
+}
+
+const grep = { tool: "grep", arguments: { pattern: "a" }, result: "a.ts:1: a", failed: false }
+const loop = Array.from({ length: 9 }, (_, turn) => ({ turn, ...grep }))
+const honest = Array.from({ length: 9 }, (_, turn) => ({ turn, ...grep, result: `a.ts:${turn}: a` }))
+
+describe("outlast guard", { timeout: 60_000 }, () => {
+  it("prints one verdict a trace", async () => {
+    const bad = await file("loop.jsonl", loop)
+    const good = await file("honest.jsonl", honest)
+    const run = await outlast(["guard", "--json", bad, good])
+    assert.strictEqual(run.exitCode, 0, run.stderr)
+    assert.deepStrictEqual(
+      linesOf(run).map((line): unknown => JSON.parse(line)),
+      [
+        { file: bad, verdict: "stop", at: 5, reason: "tool_loop" },
+        { file: good, verdict: "ok", at: null, reason: null }
+      ]
+    )
+    const inWords = await outlast(["guard", bad, good])
+    assert.include(
+      inWords.stdout,
+      "stop at call 5 of 9 (tool_loop): grep was called with the same arguments 5"
+    )
+    assert.include(inWords.stdout, "honest.jsonl: ok, 9 calls")
+  })
+
+  it("reads standard input, and calls without turn or failed", async () => {
+    const lines = loop.map(({ tool, arguments: args, result }) => ({ tool, arguments: args, result }))
+    const input = lines.map((line) => JSON.stringify(line)).join("\r\n\n")
+    const run = await outlast(["guard", "--json", "-"], { input })
+    assert.deepInclude(JSON.parse(run.stdout), { file: "-", verdict: "stop", at: 5 })
+  })
+
+  it("reports bad lines with their file and number, and judges the others", async () => {
+    const secret = "sk-very-secret"
+    const path = await file("bad.jsonl", [
+      `{"tool":"${secret}`,
+      "[]",
+      { tool: 7 },
+      ...loop,
+      { ...grep, turn: "x" }
+    ])
+    const run = await outlast(["guard", "--json", path])
+    assert.strictEqual(run.exitCode, 1)
+    assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 5 })
+    assert.match(run.stderr, /bad\.jsonl: Line 1 is not JSON\. Expected one object a line/)
+    assert.match(run.stderr, /bad\.jsonl: Line 2 is no object/)
+    assert.match(run.stderr, /bad\.jsonl: Line 3 has a wrong "tool"/)
+    assert.match(run.stderr, /bad\.jsonl: Line 13 has a wrong "turn"/)
+    assert.match(run.stderr, /bad\.jsonl: 4 of 13 lines could not be read\./)
+    assert.notInclude(run.stderr, secret)
+  })
+
+  it("says what is wrong with the command, and exits with 2", async () => {
+    for (const [args, said] of [
+      [["guard"], /Which traces\?/],
+      [["guard", join(folder, "nowhere.jsonl")], /nowhere\.jsonl cannot be read: there is no such file/],
+      [["guard", "--score", folder, "a.jsonl"], /no files beside it/],
+      [["guard", "--score", join(folder, "nowhere")], /labels\.json cannot be read: there is no such file/]
+    ] as const) {
+      const run = await outlast(args)
+      assert.strictEqual(run.exitCode, 2)
+      assert.match(run.stderr, said)
+    }
+  })
+})
+
+describe("outlast guard --score", { timeout: 60_000 }, () => {
+  it("prints precision, recall, lateness and every miss", async () => {
+    await file("a.jsonl", loop)
+    await file("b.jsonl", honest)
+    await file("c.jsonl", honest)
+    await file("d.jsonl", loop)
+    const labels = [
+      { file: "a.jsonl", label: "stop", at: 3 },
+      { file: "b.jsonl", label: "ok" },
+      { file: "c.jsonl", label: "stop", at: 3 },
+      { file: "d.jsonl", label: "ok" }
+    ]
+    await file("labels.json", [labels])
+    const run = await outlast(["guard", "--score", folder])
+    assert.strictEqual(run.exitCode, 0, run.stderr)
+    assert.include(run.stdout, "4 traces: 2 loops, of which 1 stopped; 2 honest, of which 1 stopped.")
+    assert.include(run.stdout, "Precision 0.500, recall 0.500.")
+    assert.include(run.stdout, "Stopped 2 calls late in the median, from 2 to 2.")
+    assert.include(run.stdout, "c.jsonl: stop, got ok")
+    assert.match(run.stdout, /d\.jsonl: ok, got stop at call 5 \(tool_loop\)/)
+    const json: unknown = JSON.parse((await outlast(["guard", "--score", folder, "--json"])).stdout)
+    assert.deepNestedInclude(json, {
+      precision: 0.5,
+      recall: 0.5,
+      "lateness.median": 2,
+      "misses[0].file": "c.jsonl"
+    })
+  })
+
+  it("wants labels", async () => {
+    for (const [labels, said] of [
+      ["{", /is not JSON/],
+      ["{}", /is no list/],
+      ["[]", /nothing to score/],
+      ['[{"file":"a.jsonl","label":"stop"}]', /wrong entry 0: expected \{ "file"/]
+    ] as const) {
+      await file("labels.json", [labels])
+      const run = await outlast(["guard", "--score", folder])
+      assert.strictEqual(run.exitCode, 2)
+      assert.match(run.stderr, said)
+    }
+  })
+})
+
+describe("the labelled traces", () => {
+  const judge = async (name: string): Promise<Judge.Judged> => {
+    const lines = (await readFile(join(traces, name), "utf8")).trim().split("\n")
+    const calls = lines.map((line, index) => Result.getOrThrow(Trace.parse(line, index)))
+    return calls.reduce(Judge.next, Judge.start).judged
+  }
+
+  it("are judged as the project promises, half loops and half honest work", async () => {
+    const labels = Result.getOrThrow(TraceScore.labels(await readFile(join(traces, "labels.json"), "utf8")))
+    const files = (await readdir(traces)).filter((name) => name.endsWith(".jsonl"))
+    assert.sameMembers(
+      labels.map(({ file }) => file),
+      files
+    )
+    assert.isAtLeast(labels.length, 60)
+    const loops = labels.filter(({ label }) => label === "stop").length
+    assert.approximately(loops / labels.length, 0.5, 0.05)
+    const pairs = await Promise.all(labels.map(async (label) => [label, await judge(label.file)] as const))
+    const { precision, recall, lateness } = TraceScore.of(pairs)
+    assert.isAtLeast(precision, 0.98)
+    assert.isAtLeast(recall, 0.95)
+    assert.isAtMost(lateness.median ?? Infinity, 2)
+  })
+})
