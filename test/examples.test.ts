@@ -13,6 +13,8 @@ const says: Readonly<Record<string, RegExp>> = {
   "agent.ts": /AttemptFailed\n[\s\S]*In Lisbon it is ten past nine\.\n2 turns, 1 tool call, \$0\.000\d+\n$/,
   "virtual-time.ts": /^Here I am again\. The requests were sent at 0 and 40s\.\n$/,
   "own-policy.ts": /^No target is left after 2 attempts\.\n[\s\S]*\nattempts: 2\n$/,
+  "permissions.ts":
+    /^read notes\.txt\nasked: may it run "git push"\? yes\nran git push\nWhat I may do is done\.\nran touch a\nran touch b\nForced stop: reached maximum of 2 calls of run_command\.[^\n]*\n$/,
   "restart.ts":
     /^Taken back: "The Nile flows north,"\nSwitched to gpt-4\.1: claude-sonnet-4-5 cannot be reached\.\nThe Nile ends in the Mediterranean Sea\.\n$/,
   "targets.ts":

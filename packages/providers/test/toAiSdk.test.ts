@@ -766,6 +766,25 @@ describe("failures", () => {
     })
   )
 
+  it.live("that cannot be built is built again with the next call", () =>
+    Effect.gen(function* () {
+      const value = Redacted.make("sk-0123456789abcdef")
+      const loads = [Effect.fail(new Error("no server of tokens")), Effect.succeed({ value })]
+      const load = Effect.suspend(() => loads.shift() ?? Effect.succeed({ value }))
+      const { server, model } = yield* served({ answers }, (server) => [
+        OpenAi.chatModel("gpt-4.1", {
+          baseUrl: server.baseUrl("openai"),
+          keys: [KeySource.refreshing("OAUTH", { load })]
+        })
+      ])
+      const error = yield* rejected(() => generateText({ model, prompt: "?" }))
+      assert(LoadAPIKeyError.isInstance(error))
+      assert.include(error.message, "could not be loaded")
+      assert.strictEqual((yield* Effect.promise(() => generateText({ model, prompt: "?" }))).text, said)
+      assert.lengthOf(yield* server.requests, 1)
+    })
+  )
+
   it.live("of a model that is not ours are classified, and quote nothing of the prompt", () =>
     Effect.gen(function* () {
       const reason = new AiError.InvalidRequestError({ description: "Cannot read: my secret prompt words" })

@@ -55,8 +55,9 @@ const ended = (messages: Messages, to: Destination, prefilled: boolean): Message
   const last = messages.at(-1)
   if (last?.role !== "assistant" || dialect.ending === "any") return messages
   // The target's own tools are at work, and it paused: the message goes back as it is.
-  const end = last.content.at(-1)
-  const paused = (end?.type === "tool-call" || end?.type === "tool-result") && end.providerExecuted
+  const paused =
+    last.content.at(-1)?.type !== "text" &&
+    last.content.some((part) => part.type === "tool-call" && part.providerExecuted)
   if (!paused && (dialect.ending === "user" || !prefilled)) return [...messages, user(wording.goOn)]
   return dialect.ending === "prefill" ? trimmed(messages, last) : messages
 }

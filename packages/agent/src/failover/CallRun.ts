@@ -274,7 +274,7 @@ export class CallRun {
     const request = { target, tokens, outputTokens, maxWait: policy.shortWait }
     return Effect.uninterruptibleMask((restore) =>
       // Its wait can be interrupted all the same; what it has granted cannot get lost here.
-      Effect.matchEffect(limiter.acquire(request), {
+      Effect.matchEffect(ActiveTime.parked(limiter.acquire(request)), {
         onFailure: ({ wait }) => {
           this.#settle(undefined, true)
           const failure = local("limit/known", new RateLimit(), target)

@@ -151,7 +151,9 @@ const onRefusal = (
 const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): CallState => {
   const { failure, commit } = event
   const id = state.target?.id ?? ""
-  const window = Choice.viewOf(snapshot, id)?.info.contextWindow
+  const { reason } = failure
+  const named = reason._tag === "ContextOverflow" ? reason.limit : undefined
+  const window = Choice.viewOf(snapshot, id)?.info.contextWindow ?? named
   const tries = state.tries.get(id)
   const of = policy.classOf(failure)
   const classes = new Map(tries?.classes)
@@ -508,7 +510,12 @@ const waitOrGiveUp = (
     !mustEnd(policy, state)
   ) {
     const { target, until, failure } = soonest
-    if (policy.whenAllOut === "probe" && !soonest.refused && !state.mended.has(`out ${target.id}`)) {
+    if (
+      policy.whenAllOut === "probe" &&
+      !soonest.refused &&
+      Cool.isUnprobed(snapshot.cooldowns, target, snapshot.now) &&
+      !state.mended.has(`out ${target.id}`)
+    ) {
       const mended = new Set(state.mended).add(`out ${target.id}`)
       return send(policy, { ...state, mended }, target, 0, cooldown, snapshot)
     }

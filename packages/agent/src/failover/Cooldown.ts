@@ -197,6 +197,10 @@ export const mayProbe = (
   )
 }
 
+/** Whether nobody has asked a target that is out whether it is back. */
+export const isUnprobed = (cooldowns: Cooldowns, target: TargetRef, now: number): boolean =>
+  entriesOf(cooldowns, target).every(({ until, probe }) => until <= now || probe === "none")
+
 /** An attempt is sent to a target that is out: what covers it is not probed by anybody else. */
 export const beginProbe = (cooldowns: Cooldowns, target: TargetRef, now: number): Cooldowns =>
   marked(cooldowns, target, ({ until }) => until > now, "running")

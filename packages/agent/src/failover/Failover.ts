@@ -35,6 +35,7 @@ import type { DefaultClass, RecoveryPolicy } from "./RecoveryPolicy.ts"
 import { interactive, validate } from "./RecoveryPolicy.ts"
 import * as GuardedModel from "../guard/GuardedModel.ts"
 import { streamText } from "./StreamCall.ts"
+import { timed } from "./Timed.ts"
 import { make as makeTargets, Targets } from "./Targets.ts"
 import { generateText } from "./TextCall.ts"
 
@@ -47,7 +48,10 @@ export interface Options<Class extends string> {
   readonly circuitsOf?: ((target: TargetRef) => Permits.Circuits) | undefined
   /** A retry budget that others use, too. Default: one of this chain's own, as `policy.retryBudget` says. */
   readonly retryBudget?: RetryBudget.Service | undefined
-  /** Asked before each attempt; a target that is not healthy is not asked. Default: all are. */
+  /**
+   * Asked before each attempt; a target that is not healthy is not asked, nor one of which nobody says so within
+   * `limits.connect`. Default: all are.
+   */
   readonly isHealthy?: ((target: TargetRef) => Effect.Effect<boolean>) | undefined
   /** In which order a call tries the targets. Default: `Order.inOrder`. */
   readonly order?: Order.Order | undefined
@@ -114,19 +118,23 @@ const makeContext = <const S extends Specs, Class extends string>(
     // `Specs` leaves the entries' services open; `Services` names them.
   }) as Effect.Effect<Context.Context<Provided>, ChainError, Services<S> | Scope.Scope>
 
+/** A check without an answer. */
+const silent = () => Effect.succeed(false)
+
 const settingsOf = <Class extends string>(
   policy: RecoveryPolicy<string>,
   options: Options<Class>
 ): Effect.Effect<Chain.Settings, never, Scope.Scope> =>
   Effect.gen(function* () {
     const { circuits, retryBudget } = policy
+    const { isHealthy } = options
     const breaker = options.breaker ?? (circuits === false ? undefined : yield* CircuitBreaker.make(circuits))
     const budget =
       options.retryBudget ?? (retryBudget === false ? undefined : yield* RetryBudget.make(retryBudget))
     const admission = Permits.make({
       breaker,
       circuitsOf: options.circuitsOf ?? Permits.circuitsOf,
-      isHealthy: options.isHealthy
+      isHealthy: isHealthy && ((target) => timed(isHealthy(target), policy.limits.connect, silent))
     })
     const limiter = options.limiter === false ? undefined : (options.limiter ?? (yield* CallLimiter.make()))
     const { compact, order = Order.inOrder, store } = options

@@ -15,12 +15,13 @@
  * ```
  */
 import { Context } from "effect"
+import * as Options from "@outlast/resilience/Options"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import type { ModelInfo } from "./ModelInfo.ts"
 
 /** Tokens. */
 export interface Range {
-  /** What a call begins with; `undefined`: the provider's own limit. */
+  /** What a call begins with; `undefined`: as the policy says, or `max`. */
   readonly start: number | undefined
   /** What it may be raised to. */
   readonly max: number
@@ -30,10 +31,20 @@ export const OutputLimit: Context.Reference<number | Range | undefined> = Contex
   number | Range | undefined
 >("@outlast/agent/failover/OutputLimit", { defaultValue: () => undefined })
 
-/** What is meant; `start` is used where the user says nothing. */
+/**
+ * What is meant; `start` is used where the user says nothing. Throws an `InvalidOption` (a `RangeError`), a defect of the
+ * call, for a limit that is no whole number of at least 1.
+ */
 export const range = (limit: number | Range | undefined, start: number | undefined): Range => {
   if (limit === undefined) return start === undefined ? unlimited : { start, max: Infinity }
-  return typeof limit === "number" ? { start: limit, max: Infinity } : limit
+  if (typeof limit === "number") {
+    return { start: Options.integer("OutputLimit", "start", limit, { min: 1 }), max: Infinity }
+  }
+  const max = limit.max === Infinity ? Infinity : Options.integer("OutputLimit", "max", limit.max, { min: 1 })
+  const begun = limit.start ?? start
+  if (begun === undefined) return max === Infinity ? unlimited : { start: max, max }
+  // No answer may be longer than `max`, and so not the first one.
+  return { start: Math.min(Options.integer("OutputLimit", "start", begun, { min: 1 }), max), max }
 }
 
 const unlimited: Range = { start: undefined, max: Infinity }

@@ -4,7 +4,8 @@
  * A `ProviderModel` is the two hooks of effect/ai's `LanguageModel.make`, with the key and the output limit
  * as explicit fields of the request and failures typed as `ProviderFailure`. It does one attempt: it never
  * retries, it aborts its request when it is interrupted, and a stream of its that ends without a complete
- * `finish` part fails. Everything else, retries, cooldowns, time limits, belongs to the owner of the call. Only of
+ * `finish` part fails. A defect of it is a bug and no failure of the provider: it ends the call, and no other target is
+ * asked. Everything else, retries, cooldowns, time limits, belongs to the owner of the call. Only of
  * the connection it knows more than its owner: that limit it keeps itself.
  */
 import type { Duration, Effect, Redacted, Scope, Stream } from "effect"

@@ -6,7 +6,7 @@
  * known system.
  */
 import { Duration } from "effect"
-import { Backoff } from "@outlast/resilience"
+import { Backoff, InvalidOption } from "@outlast/resilience"
 import type { CircuitBreaker, RetryBudgetState } from "@outlast/resilience"
 import type { Wording } from "../conversation/Wording.ts"
 import type { ReasonTag } from "../failure/FailoverReason.ts"
@@ -132,7 +132,7 @@ export interface RecoveryPolicy<Class extends string = DefaultClass> {
   /**
    * When no target is left:
    * - `wait` for the one that is back soonest, within the deadline, if waiting can help
-   * - `probe`: ask the one that is back soonest at once, then wait
+   * - `probe`: one call asks the one that is back soonest at once, the others wait
    * - `fail` at once
    */
   readonly whenAllOut: "wait" | "probe" | "fail"
@@ -375,7 +375,7 @@ export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failu
 /** Throws a `RangeError` for a number that no call could live with. */
 export const validate = (policy: RecoveryPolicy<string>): void => {
   const check = (holds: boolean, field: string, wanted: string, got: unknown): void => {
-    if (!holds) throw new RangeError(`RecoveryPolicy: ${field} must be ${wanted}, got ${String(got)}`)
+    if (!holds) throw new InvalidOption("RecoveryPolicy", field, got, wanted)
   }
   const count = (field: string, n: number, min = 1): void =>
     check(Number.isInteger(n) && n >= min, field, `an integer of at least ${min}`, n)

@@ -70,7 +70,10 @@ export const runStream = <A, E, R, S>(
         guard,
         service,
         Stream.runForEachArray(program, (elements) => ActiveTime.parked(Queue.offerAll(queue, elements)))
-      ).pipe(Effect.andThen(Queue.end(queue)), Effect.catchCause((cause) => Queue.failCause(queue, cause))),
+      ).pipe(
+        Effect.andThen(Queue.end(queue)),
+        Effect.catchCause((cause) => Queue.failCause(queue, cause))
+      ),
     { bufferSize }
   )
 

@@ -27,7 +27,9 @@ interface Options {
   readonly toolkit?: unknown
   readonly disableToolCallResolution?: boolean | undefined
 }
-type Whole = (options: Options) => Effect.Effect<{ readonly content: ReadonlyArray<Response.AnyPart> }, unknown>
+type Whole = (
+  options: Options
+) => Effect.Effect<{ readonly content: ReadonlyArray<Response.AnyPart> }, unknown>
 type Streaming = (options: Options) => Stream.Stream<Response.AnyPart, unknown>
 type BranchOf = (fiber: AnyFiber) => Branch | undefined
 
@@ -83,31 +85,33 @@ const streaming =
   (ask: Streaming, branchOf: BranchOf): Streaming =>
   (options) =>
     Stream.unwrap(
-      Effect.withFiber((fiber): Effect.Effect<Stream.Stream<Response.AnyPart, unknown>, never, Scope.Scope> => {
-        const branch = branchOf(fiber)
-        if (branch === undefined) return Effect.succeed(ask(options))
-        return Effect.uninterruptibleMask((restore) => {
-          const wasOpen = branch.isOpen
-          const prompt = Prompt.make(options.prompt)
-          if (!branch.ask(prompt)) return held(branch, fiber, restore, wasOpen)
-          const { context, end } = begin(branch, fiber)
-          const watched = ask(guardedOptions(branch, options, prompt)).pipe(
-            Stream.mapArrayEffect((parts) =>
-              Effect.withFiber((fiber) => {
-                const wasOpen = branch.isOpen
-                return said(branch, parts)
-                  ? Effect.succeed(parts)
-                  : held(branch, fiber, (self) => self, wasOpen)
-              })
-            ),
-            Stream.updateContext(merging(context))
-          )
-          return Effect.as(
-            Effect.addFinalizer(() => end),
-            watched
-          )
-        })
-      })
+      Effect.withFiber(
+        (fiber): Effect.Effect<Stream.Stream<Response.AnyPart, unknown>, never, Scope.Scope> => {
+          const branch = branchOf(fiber)
+          if (branch === undefined) return Effect.succeed(ask(options))
+          return Effect.uninterruptibleMask((restore) => {
+            const wasOpen = branch.isOpen
+            const prompt = Prompt.make(options.prompt)
+            if (!branch.ask(prompt)) return held(branch, fiber, restore, wasOpen)
+            const { context, end } = begin(branch, fiber)
+            const watched = ask(guardedOptions(branch, options, prompt)).pipe(
+              Stream.mapArrayEffect((parts) =>
+                Effect.withFiber((fiber) => {
+                  const wasOpen = branch.isOpen
+                  return said(branch, parts)
+                    ? Effect.succeed(parts)
+                    : held(branch, fiber, (self) => self, wasOpen)
+                })
+              ),
+              Stream.updateContext(merging(context))
+            )
+            return Effect.as(
+              Effect.addFinalizer(() => end),
+              watched
+            )
+          })
+        }
+      )
     )
 
 /** Rewinds are carried by parts that say nothing themselves. */

@@ -90,7 +90,8 @@ const handled = (
           ? Effect.uninterruptibleMask((restore) => {
               const begun = begin(branch, call, fiber)
               if (begun._tag === "Held") return held(branch, fiber, restore, begun.tripped)
-              if (begun._tag === "Blocked") return Effect.as(begun.told, Stream.succeed(denial(begun.message)))
+              if (begun._tag === "Blocked")
+                return Effect.as(begun.told, Stream.succeed(denial(begun.message)))
               let last: Result | undefined
               const watched = plain.pipe(
                 Stream.tap((result) =>
@@ -111,7 +112,10 @@ const handled = (
     })
   )
 
-const toResult = ({ encodedResult, isFailure }: HandlerResult): Result => ({ encoded: encodedResult, isFailure })
+const toResult = ({ encodedResult, isFailure }: HandlerResult): Result => ({
+  encoded: encodedResult,
+  isFailure
+})
 
 /** As effect/ai says that a call was not run; tools of both failure modes take it. */
 const denial = (reason: string): HandlerResult & { readonly result: unknown } => {

@@ -16,7 +16,9 @@ export const held = (
 ): Effect.Effect<never> => {
   const closed = branch.guards.filter((guard) => guard.isClosed)
   if (closed.some((guard) => guard.stopped === undefined)) {
-    return Effect.die(new Error("SafetyGuard: called after the guarded run had ended. Call it inside of `run`."))
+    return Effect.die(
+      new Error("SafetyGuard: called after the guarded run had ended. Call it inside of `run`.")
+    )
   }
   const leave = branch.enter(fiber)
   branch.held()

@@ -57,7 +57,9 @@ export const unmet = ({ env = [], check }: Requirements): Effect.Effect<Option.O
     if (check === undefined) return Option.none()
     const exit = yield* Effect.exit(check)
     if (exit._tag === "Success") {
-      return exit.value === true ? Option.none() : Option.some(exit.value === false ? "its check says no" : exit.value)
+      return exit.value === true
+        ? Option.none()
+        : Option.some(exit.value === false ? "its check says no" : exit.value)
     }
     if (Cause.hasInterruptsOnly(exit.cause)) return yield* Effect.interrupt
     return Option.some("its check failed")

@@ -244,9 +244,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
         const left = Prompt.concat(before, Prompt.fromResponseParts([...parts, ...all]))
         const ended = Effect.failCause(leaving(cause, new Transcript(left)))
         return Cause.hasInterruptsOnly(cause) ? ended : Effect.andThen(moved(turn, "tool_failed"), ended)
-      }).pipe(
-        Effect.onInterrupt(() => aborted(turn, "aborted_tools"))
-      )
+      }).pipe(Effect.onInterrupt(() => aborted(turn, "aborted_tools")))
       toolCalls += results.length
       prompt = Prompt.concat(prompt, Prompt.fromResponseParts([...parts, ...results]))
 

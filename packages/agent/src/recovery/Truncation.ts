@@ -6,6 +6,7 @@
  *
  * **What it does not do.** It sends nothing and joins nothing: `CallState` asks it, `Seam` joins the texts.
  */
+import { InvalidOption } from "@outlast/resilience"
 
 export interface Truncation {
   /** The limit that calls begin with which set none (`OutputLimit`), in tokens; `undefined`: the provider's own. */
@@ -71,14 +72,12 @@ export const climb = (rule: Truncation, rungs: Rungs, room: Room): Rung => {
     : { _tag: "Stop" }
 }
 
-/** Throws a `RangeError` for a number that makes no sense. */
+/** Throws an `InvalidOption` (a `RangeError`) for a number that makes no sense. */
 export const validate = (rule: Truncation): void => {
   const count = (field: keyof Truncation, min: number): void => {
     const value = rule[field]
     if (value === undefined || (Number.isInteger(value) && value >= min)) return
-    throw new RangeError(
-      `RecoveryPolicy: truncation.${field} must be an integer of at least ${min}, got ${value}`
-    )
+    throw new InvalidOption("RecoveryPolicy", `truncation.${field}`, value, `an integer of at least ${min}`)
   }
   count("start", 1)
   count("raiseTo", 1)

@@ -341,6 +341,9 @@ describe("tools that a provider ran", () => {
     const [search] = use(from({}))
     const paused = [user("x"), assistant(text("Let me see."), search as AssistantPart)]
     assert.deepStrictEqual(shown(adapt(paused, { ending: "user" })), shown(Prompt.make(paused)))
+    // What was searched and then said is no pause.
+    const said = [user("x"), assistant(search as AssistantPart, text("It is sunny."))]
+    assert.deepStrictEqual(shown(adapt(said, { ending: "user" })).at(-1), "user: Go on.")
   })
 })
 

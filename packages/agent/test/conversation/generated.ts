@@ -11,7 +11,7 @@ export const refOf = (provider: string, key = "KEY") => ({
 })
 
 /** The vendors; each signs under its name. */
-export const makers = ["messages", "items", "contents", "chat", "prefilling", "unknown"]
+const makers = ["messages", "items", "contents", "chat", "prefilling", "unknown"]
 
 /** Who made a part: a target, nobody that is known, or somebody who left a signature and no name. */
 const origin = fc.oneof(

@@ -311,6 +311,18 @@ describe("a health check", () => {
     })
   )
 
+  it.effect("that does not answer in the time of a connection is a bad one", () =>
+    Effect.gen(function* () {
+      const first = played({ answers: [answer("no")] })
+      const second = played({ model: "m2", answers: [answer("hello")] })
+      const isHealthy: Options["isHealthy"] = ({ model }) =>
+        model === "m" ? Effect.never : Effect.succeed(true)
+      const { took } = yield* inTime(timed(ask).pipe(over([first, second], {}, { isHealthy })))
+      assert.strictEqual(took, 10_000)
+      assert.deepStrictEqual(counts(first, second), [0, 1])
+    })
+  )
+
   it.effect("that stays bad ends the call at its deadline, and says so", () =>
     Effect.gen(function* () {
       const target = played({ answers: [answer("no")] })

@@ -197,7 +197,7 @@ export type Sending = Extract<CallState.Action, { readonly probe: boolean }>
 export const isSending = (action: CallState.Action): action is Sending => "probe" in action
 
 /** The world's books, at one moment. */
-export interface Books {
+interface Books {
   readonly now: number
   /** Milliseconds of waits and of failed attempts that had streamed no text. */
   readonly spent: number

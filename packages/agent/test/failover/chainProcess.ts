@@ -14,7 +14,7 @@ import { TestClock } from "effect/testing"
 import { failureOf, targetOf } from "./chainSupport.ts"
 
 /** Lets real I/O go on, for a turn of the event loop. */
-export const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))
+const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))
 
 /** Waits for what only real I/O can bring; the test's own limit ends it. */
 export const until = (condition: () => boolean): Effect.Effect<void> =>

@@ -10,8 +10,7 @@ type Ask = Effect.Effect<unknown, unknown, never>
 
 /** Each gets something that would trip the guard sooner or later, and does not want to hear of it. */
 const hostile: Readonly<Record<string, (ask: Ask) => Effect.Effect<unknown, unknown>>> = {
-  "catches every cause": (ask) =>
-    Effect.forever(Effect.catchCause(ask, () => Effect.void)),
+  "catches every cause": (ask) => Effect.forever(Effect.catchCause(ask, () => Effect.void)),
   "turns everything into an exit": (ask) => Effect.forever(Effect.exit(ask)),
   "retries for ever": (ask) => Effect.retry(Effect.andThen(ask, Effect.fail("again")), Schedule.forever),
   "makes a value of the failure": (ask) =>
@@ -23,15 +22,25 @@ const hostile: Readonly<Record<string, (ask: Ask) => Effect.Effect<unknown, unkn
   "cannot be interrupted": (ask) => Effect.uninterruptible(Effect.forever(Effect.exit(ask))),
   "cannot be interrupted, but where it can": (ask) =>
     Effect.uninterruptible(Effect.forever(Effect.exit(Effect.interruptible(ask)))),
-  "races it with a value": (ask) => Effect.raceFirst(Effect.forever(ask), Effect.as(Effect.sleep("1 hour"), "fine")),
+  "races it with a value": (ask) =>
+    Effect.raceFirst(Effect.forever(ask), Effect.as(Effect.sleep("1 hour"), "fine")),
   "gives it a timeout and goes on": (ask) =>
     Effect.forever(Effect.exit(Effect.timeout(Effect.forever(ask), "1 second"))),
-  "forks it and succeeds": (ask) => Effect.as(Effect.andThen(Effect.forkDetach(Effect.forever(ask)), Effect.sleep("1 second")), "fine"),
+  "forks it and succeeds": (ask) =>
+    Effect.as(Effect.andThen(Effect.forkDetach(Effect.forever(ask)), Effect.sleep("1 second")), "fine"),
   "waits for a detached fiber": (ask) =>
-    Effect.flatMap(Effect.forkDetach(Effect.forever(Effect.exit(ask))), (fiber) => Effect.exit(Fiber.await(fiber))),
+    Effect.flatMap(Effect.forkDetach(Effect.forever(Effect.exit(ask))), (fiber) =>
+      Effect.exit(Fiber.await(fiber))
+    ),
   "asks many times at once": (ask) =>
-    Effect.exit(Effect.all(Array.from({ length: 50 }, () => Effect.exit(ask)), { concurrency: "unbounded" })),
-  "guards itself with more": (ask) => Effect.exit(SafetyGuard.run({ turns: 1_000, loops: false })(Effect.forever(ask))),
+    Effect.exit(
+      Effect.all(
+        Array.from({ length: 50 }, () => Effect.exit(ask)),
+        { concurrency: "unbounded" }
+      )
+    ),
+  "guards itself with more": (ask) =>
+    Effect.exit(SafetyGuard.run({ turns: 1_000, loops: false })(Effect.forever(ask))),
   "says that there is no guard": (ask) =>
     Effect.provideService(Effect.forever(ask), SafetyGuard.SafetyGuard, { report: Effect.die("none") }),
   "hides its context": (ask) => Effect.updateContext(Effect.forever(ask), () => Context.empty())

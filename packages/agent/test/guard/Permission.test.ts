@@ -14,11 +14,17 @@ describe("permit", () => {
         SafetyGuard.run({
           permit: (call) =>
             Effect.succeed(
-              JSON.stringify(call.arguments).includes("secret") ? { refuse: "that is none of its business" } : "allow"
+              JSON.stringify(call.arguments).includes("secret")
+                ? { refuse: "that is none of its business" }
+                : "allow"
             ),
           texts: { refused: ({ tool, why }) => `${tool}? No: ${why}` }
         }),
-        Effect.provide([layer, over(yield* model({ answers: [looking("weather", "secret"), { text: "ok" }] })), events])
+        Effect.provide([
+          layer,
+          over(yield* model({ answers: [looking("weather", "secret"), { text: "ok" }] })),
+          events
+        ])
       )
       assert.deepStrictEqual(ran, ["weather"])
       assert.include(JSON.stringify(outcome.transcript.prompt), "look_up? No: that is none of its business")
@@ -69,7 +75,10 @@ describe("requirements", () => {
         { name: "words", reason: "the server is away" },
         { name: "dies", reason: "its check failed" }
       ])
-      assert.deepStrictEqual(of("ToolSkipped").map(({ tool }) => tool), ["issues", "no", "words", "dies"])
+      assert.deepStrictEqual(
+        of("ToolSkipped").map(({ tool }) => tool),
+        ["issues", "no", "words", "dies"]
+      )
     })
   )
 
@@ -88,7 +97,10 @@ describe("requirements", () => {
         )
       )
       const [request] = yield* target.requests
-      assert.deepStrictEqual(request?.options.tools.map(({ name }) => name), ["plain"])
+      assert.deepStrictEqual(
+        request?.options.tools.map(({ name }) => name),
+        ["plain"]
+      )
     })
   )
 
@@ -98,7 +110,10 @@ describe("requirements", () => {
         { name: "a" },
         { name: "b", requires: { env: ["B_KEY"] } }
       ]).pipe(Effect.provide(env({})))
-      assert.deepStrictEqual(offered.map(({ name }) => name), ["a"])
+      assert.deepStrictEqual(
+        offered.map(({ name }) => name),
+        ["a"]
+      )
       assert.deepStrictEqual(skipped, [{ name: "b", reason: "B_KEY is not set" }])
     })
   )
@@ -115,7 +130,10 @@ describe("inbound", () => {
       ).pipe(Effect.provide(layer))
       assert.deepStrictEqual(accepted, [{ text: "hi" }, { media: ["photo"] }])
       assert.deepStrictEqual(yield* inbound.counts, { accepted: 2, dropped: 3 })
-      assert.deepStrictEqual(of("InboundDropped").map(({ number }) => number), [1, 2, 3])
+      assert.deepStrictEqual(
+        of("InboundDropped").map(({ number }) => number),
+        [1, 2, 3]
+      )
     })
   )
 })

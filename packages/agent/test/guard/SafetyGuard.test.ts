@@ -64,7 +64,9 @@ describe("limits", () => {
   it.effect("each limit stops with its own reason, at its number", () =>
     Effect.gen(function* () {
       const price = { input: 1, output: 1 }
-      const cases: ReadonlyArray<[SafetyGuard.Options, string, (stop: SafetyGuard.SafetyStop) => number, number]> = [
+      const cases: ReadonlyArray<
+        [SafetyGuard.Options, string, (stop: SafetyGuard.SafetyStop) => number, number]
+      > = [
         [{ events: 9 }, "max_events", (stop) => stop.counts.events, 8],
         [{ toolCalls: 3 }, "max_tool_calls", (stop) => stop.counts.toolCalls, 3],
         [{ tools: { look_up: 2 } }, "tool_limit", (stop) => stop.counts.toolCalls, 2],
@@ -75,7 +77,12 @@ describe("limits", () => {
       for (const [options, reason, count, expected] of cases) {
         const { layer } = tools()
         const target = yield* model(
-          { answers: ({ turn }) => ({ ...looking(`question ${words(turn)}`), usage: { input: 90, output: 10 } }) },
+          {
+            answers: ({ turn }) => ({
+              ...looking(`question ${words(turn)}`),
+              usage: { input: 90, output: 10 }
+            })
+          },
           { info: { price } }
         )
         const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
@@ -162,7 +169,11 @@ describe("time", () => {
     Effect.gen(function* () {
       let finalized = 0
       const { layer } = tools({
-        look_up: () => Effect.ensuring(Effect.never, Effect.sync(() => void finalized++))
+        look_up: () =>
+          Effect.ensuring(
+            Effect.never,
+            Effect.sync(() => void finalized++)
+          )
       })
       const fiber = yield* Agent.run({ prompt: "x", toolkit: Kit, toolTimeout: "3 hours" }).pipe(
         SafetyGuard.run(),
@@ -203,7 +214,13 @@ describe("time", () => {
   it.effect("a wait stops the clock only when all that runs waits", () =>
     Effect.gen(function* () {
       const { layer } = tools({
-        look_up: ({ q }) => Effect.as(q === "person" ? ActiveTime.parked(Effect.sleep("1 hour")) : Effect.sleep(q === "long" ? "20 minutes" : "5 minutes"), "ok")
+        look_up: ({ q }) =>
+          Effect.as(
+            q === "person"
+              ? ActiveTime.parked(Effect.sleep("1 hour"))
+              : Effect.sleep(q === "long" ? "20 minutes" : "5 minutes"),
+            "ok"
+          )
       })
       const guarded = (...queries: ReadonlyArray<string>) =>
         Effect.gen(function* () {
@@ -349,7 +366,12 @@ describe("a stop", () => {
       assert.isTrue(Exit.isFailure(died) && Exit.hasDies(died))
       let released = false
       const fiber = yield* Effect.forkChild(
-        guarded(Effect.ensuring(Effect.never, Effect.sync(() => (released = true))))
+        guarded(
+          Effect.ensuring(
+            Effect.never,
+            Effect.sync(() => (released = true))
+          )
+        )
       )
       yield* TestClock.adjust(1)
       yield* Fiber.interrupt(fiber)

@@ -1,9 +1,21 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Stream } from "effect"
+import { Effect, Fiber, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Agent, SafetyGuard } from "@outlast/agent"
 import type { FaultPlan } from "@outlast/testing"
-import { endless, isLegal, Kit, looking, model, over, recording, stopOf, tools, words } from "./support.ts"
+import {
+  endless,
+  isLegal,
+  Kit,
+  looking,
+  model,
+  over,
+  recording,
+  seconds,
+  stopOf,
+  tools,
+  words
+} from "./support.ts"
 
 const delegating = (...to: ReadonlyArray<string>): FaultPlan.Answer => ({
   toolCalls: to.map((to) => ({ name: "delegate", params: { to } }))
@@ -53,19 +65,25 @@ describe("sub-agents", () => {
           const { layer } = tools({
             delegate: () =>
               Agent.run({ prompt: "y", toolkit: Kit }).pipe(
-                Effect.provide([tools({ delegate: () => Effect.succeed("deep") }).layer, over(target)]),
+                Effect.provide([
+                  tools({ look_up: () => Effect.as(Effect.sleep("1 second"), "slow") }).layer,
+                  over(target)
+                ]),
                 Effect.as("ok"),
                 Effect.orDie
               )
           })
           const top = yield* model({ answers: [delegating("a", "b", "c"), { text: "done" }] })
-          return yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+          const fiber = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
             SafetyGuard.run(options),
             stopOf,
-            Effect.provide([layer, over(top)])
+            Effect.provide([layer, over(top)]),
+            Effect.forkChild
           )
+          yield* seconds(20)
+          return yield* Fiber.join(fiber)
         })
-      const leaf: FaultPlan.FaultPlan = { answers: [{ text: "ok" }] }
+      const leaf: FaultPlan.FaultPlan = { answers: [looking("something"), { text: "ok" }] }
       const none = yield* stopped({ subagents: { depth: 0 } }, leaf)
       assert.deepInclude(none, { reason: "subagents", limit: 0 })
       const breadth = yield* stopped({ subagents: { breadth: 2 } }, leaf)

@@ -41,7 +41,12 @@ export const endless: FaultPlan.FaultPlan = { answers: ({ turn }) => looking(`qu
 
 /** A word for a number: digits are taken for one another where volatile parts are left out. */
 export const words = (n: number): string =>
-  [...String(n)].map((digit) => ["nil", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"][Number(digit)]).join(" ")
+  [...String(n)]
+    .map(
+      (digit) =>
+        ["nil", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"][Number(digit)]
+    )
+    .join(" ")
 
 export const model = (plan: FaultPlan.FaultPlan, options: Partial<ScriptedModel.Options> = {}) =>
   ScriptedModel.make({ provider: "anthropic", model: "m", plan, ...options })

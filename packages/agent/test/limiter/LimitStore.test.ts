@@ -190,6 +190,15 @@ describe("a store that is lost", () => {
     })
   )
 
+  it.effect("is one that breaks, too", () =>
+    Effect.gen(function* () {
+      const { acquire, store, events } = yield* setup()
+      store.answer = Effect.die(new Error("a mistake in a driver"))
+      yield* acquire
+      assert.deepStrictEqual(events, ["LimitStoreLost"])
+    })
+  )
+
   it("a timeout out of range is refused", () => {
     assert.throws(() => LimitStore.make({ timeout: 0 }), InvalidOption, "LimitStore: timeout")
   })

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { FailoverReason, Outlast, Presets } from "@outlast/agent"
+import { FailoverReason, Limits, Outlast, Presets } from "@outlast/agent"
 import type { FaultPlan } from "@outlast/testing"
 import {
   failure,
@@ -18,7 +18,33 @@ import {
 } from "../support.ts"
 import { always, ask, lastWords, model, over, reset, times } from "./scenario.ts"
 
-const { policy, withRetries } = Presets.codebuddy
+const { limits, policy, withRetries, withSettings } = Presets.codebuddy
+
+describe("its guard", () => {
+  it("has the numbers of the document", () => {
+    assert.deepInclude(Limits.make(limits), {
+      events: 2_000,
+      toolCalls: 400,
+      time: 600_000,
+      fileEdits: 4,
+      tools: new Map([
+        ["edit_file", 8],
+        ["delete_file", 3],
+        ["run_command", 10],
+        ["run_terminal_command", 100],
+        ["web_search", 8]
+      ])
+    })
+  })
+
+  it("takes settings in the ranges of the document", () => {
+    const own = withSettings({ maxEventCount: 500, maxToolInvocations: 2_000, maxDurationMinutes: 60 })
+    assert.deepInclude(Limits.make(own), { events: 500, toolCalls: 2_000, time: 3_600_000 })
+    assert.throws(() => withSettings({ maxEventCount: 499 }), /maxEventCount/)
+    assert.throws(() => withSettings({ maxToolInvocations: 2_001 }), /maxToolInvocations/)
+    assert.throws(() => withSettings({ maxDurationMinutes: 0.5 }), /maxDurationMinutes/)
+  })
+})
 
 describe("a typical failure scenario", () => {
   it.effect(

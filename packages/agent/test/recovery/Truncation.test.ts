@@ -153,6 +153,14 @@ describe("a whole answer that was cut", () => {
       })
   )
 
+  it.effect("was never asked for with more than its limit may be raised to", () =>
+    Effect.gen(function* () {
+      const target = yield* scripted({ text: words(10) })
+      yield* ask.pipe(over([target]), limitTo({ start: 1_000, max: 500 }))
+      assert.deepStrictEqual(yield* limitsOf(target), [500])
+    })
+  )
+
   it.effect("then is kept and continued three times, joined without overlap, and delivered as it is", () =>
     Effect.gen(function* () {
       const target = yield* ScriptedModel.make({

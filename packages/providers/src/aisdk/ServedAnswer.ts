@@ -15,7 +15,8 @@ import type {
   SharedV4ProviderMetadata,
   SharedV4Warning
 } from "@ai-sdk/provider"
-import { DateTime, Predicate } from "effect"
+import { answeredBy, namespace } from "@outlast/agent/failover/Answered"
+import { DateTime, Option, Predicate } from "effect"
 import type { Response } from "effect/ai"
 
 /** A whole answer. */
@@ -31,7 +32,7 @@ export const whole = (
     usage: usage(finish),
     warnings,
     ...(response === undefined ? undefined : { response: responseMetadata(response) }),
-    ...(finish === undefined ? undefined : metadata(finish))
+    ...(finish === undefined ? undefined : finishMetadata(finish))
   }
 }
 
@@ -76,7 +77,12 @@ export const streamPart = (part: Response.AnyPart): ReadonlyArray<LanguageModelV
       return [{ type: "response-metadata", ...responseMetadata(part) }]
     case "finish":
       return [
-        { type: "finish", finishReason: finishReason(part.reason), usage: usage(part), ...metadata(part) }
+        {
+          type: "finish",
+          finishReason: finishReason(part.reason),
+          usage: usage(part),
+          ...finishMetadata(part)
+        }
       ]
     case "error":
       return [{ type: "error", error: part.error }]
@@ -201,6 +207,15 @@ const usage = (finish: Response.FinishPart | undefined): LanguageModelV4Usage =>
     }
   }
 }
+
+/** With all that there is to say of who answered: what is written down leaves out what goes without saying. */
+const finishMetadata = (finish: Response.FinishPart) =>
+  metadata(
+    Option.match(answeredBy([finish]), {
+      onNone: () => finish,
+      onSome: (answered) => ({ metadata: { ...finish.metadata, [namespace]: answered } })
+    })
+  )
 
 const metadata = (part: {
   readonly metadata: Readonly<Record<string, unknown>>

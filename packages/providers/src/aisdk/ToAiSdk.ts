@@ -3,7 +3,8 @@
  * providers without another change.
  *
  * It takes the layer of any effect/ai `LanguageModel`, builds it with the first call, and keeps it until
- * {@link ServedModel.dispose}: cooldowns hold from call to call. A `ManagedRuntime` of your own stays yours.
+ * {@link ServedModel.dispose}: cooldowns hold from call to call. A layer that cannot be built fails the calls that wait
+ * for it, and the next call builds it again. A `ManagedRuntime` of your own stays yours.
  *
  * **What stays with the AI SDK.** It runs the tools, once each, after a complete answer; it checks objects against
  * their schema; it downloads files that are given by URL. Its `maxRetries` does nothing here, because failures leave
@@ -63,17 +64,16 @@ export const toAiSdk = <E>(
     | ManagedRuntime.ManagedRuntime<LanguageModel.LanguageModel, E>,
   options: Options = {}
 ): ServedModel => {
-  const isRuntime = "disposeEffect" in source
-  const runtime: Runtime = isRuntime ? source : ManagedRuntime.make(source)
-  const dispose = async (): Promise<void> => (isRuntime ? undefined : runtime.dispose())
+  const { runtime, dispose } =
+    "disposeEffect" in source ? { runtime: () => source, dispose: async () => {} } : builtFrom(source)
   return {
     specificationVersion: "v4",
     provider: options.provider ?? defaults.provider,
     modelId: options.modelId ?? defaults.modelId,
     // None: the AI SDK downloads files itself, and every target can take them.
     supportedUrls: {},
-    doGenerate: (call) => generate(runtime, call),
-    doStream: (call) => stream(runtime, call),
+    doGenerate: (call) => generate(runtime(), call),
+    doStream: (call) => stream(runtime(), call),
     dispose,
     [Symbol.asyncDispose]: dispose
   }
@@ -81,6 +81,32 @@ export const toAiSdk = <E>(
 
 type Runtime = ManagedRuntime.ManagedRuntime<LanguageModel.LanguageModel, unknown>
 type Parts = ReadonlyArray<Response.AnyPart>
+
+/** The runtime of a layer. A `ManagedRuntime` keeps a failure to build it for ever: it is replaced then. */
+const builtFrom = (layer: Layer.Layer<LanguageModel.LanguageModel, unknown>) => {
+  let current: Runtime = ManagedRuntime.make(layer)
+  let state: "new" | "used" | "failed" | "disposed" = "new"
+  const runtime = (): Runtime => {
+    if (state === "failed") {
+      void current.dispose()
+      current = ManagedRuntime.make(layer)
+      state = "new"
+    }
+    if (state === "new") {
+      state = "used"
+      const used = current
+      used.context().catch(() => {
+        if (state === "used" && current === used) state = "failed"
+      })
+    }
+    return current
+  }
+  const dispose = (): Promise<void> => {
+    state = "disposed"
+    return current.dispose()
+  }
+  return { runtime, dispose }
+}
 
 const generate = async (
   runtime: Runtime,

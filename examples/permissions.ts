@@ -1,0 +1,98 @@
+/**
+ * Who may do what: a table that allows, asks a person, or refuses, by tool and argument.
+ *
+ *     npm run permissions -w examples
+ *
+ * The table is the guard's: the model is told that something was refused, and cannot get round it. The wait for the
+ * person is not active time. A second run shows a cap of one tool, and what the host reads when it is reached.
+ */
+import { Console, Effect, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { Agent, Failover, SafetyGuard } from "@outlast/agent"
+import { ScriptedModel } from "@outlast/testing"
+
+const Kit = Toolkit.make(
+  Tool.make("read_file", { parameters: Schema.Struct({ path: Schema.String }), success: Schema.String }),
+  Tool.make("run_command", { parameters: Schema.Struct({ command: Schema.String }), success: Schema.String })
+)
+const Handlers = Kit.toLayer({
+  read_file: ({ path }) => Effect.as(Console.log(`read ${path}`), "Push when the tests pass."),
+  run_command: ({ command }) => Effect.as(Console.log(`ran ${command}`), `${command}: ok`)
+})
+
+interface Rule {
+  readonly tool: string
+  /** What the arguments look like, as JSON. Default: any. */
+  readonly when?: RegExp
+  readonly then: "allow" | "ask" | "refuse"
+}
+
+/** The first that fits counts; what nobody has thought of is asked. */
+const rules: ReadonlyArray<Rule> = [
+  { tool: "read_file", when: /\.env|id_rsa/, then: "refuse" },
+  { tool: "read_file", then: "allow" },
+  { tool: "run_command", when: /rm -rf/, then: "refuse" },
+  { tool: "run_command", when: /"(ls|npm test)"/, then: "allow" }
+]
+
+/** In a real program a message in a chat, or a dialogue. */
+const askPerson = (question: string) =>
+  Effect.sleep("10 millis").pipe(Effect.andThen(Console.log(`asked: ${question} yes`)), Effect.as(true))
+
+const permit: NonNullable<SafetyGuard.Options["permit"]> = (call) =>
+  Effect.gen(function* () {
+    const args = JSON.stringify(call.arguments)
+    const rule = rules.find(({ tool, when }) => tool === call.tool && (when?.test(args) ?? true))
+    switch (rule?.then ?? "ask") {
+      case "allow":
+        return "allow"
+      case "refuse":
+        return { refuse: "the rules of this project forbid it" }
+      case "ask": {
+        const { command = call.tool } = call.arguments as { readonly command?: string }
+        return (yield* askPerson(`may it run "${command}"?`)) ? "allow" : { refuse: "the user said no" }
+      }
+    }
+  })
+
+const model = (answers: ReadonlyArray<readonly [string, string, string] | string>) =>
+  Effect.map(
+    ScriptedModel.make({
+      provider: "anthropic",
+      model: "claude-sonnet-4-5",
+      plan: {
+        answers: answers.map((answer) =>
+          typeof answer === "string"
+            ? { text: answer }
+            : { toolCalls: [{ name: answer[0], params: { [answer[1]]: answer[2] } }] }
+        )
+      }
+    }),
+    (target) => Failover.layer([target])
+  )
+
+const main = Effect.gen(function* () {
+  const careful = yield* model([
+    ["read_file", "path", "notes.txt"],
+    ["read_file", "path", ".env"],
+    ["run_command", "command", "rm -rf /"],
+    ["run_command", "command", "git push"],
+    "What I may do is done."
+  ])
+  const outcome = yield* Agent.run({ prompt: "Publish it.", toolkit: Kit }).pipe(
+    SafetyGuard.run({ permit }),
+    Effect.provide([Handlers, careful])
+  )
+  yield* Console.log(outcome.text)
+
+  const busy = yield* model(
+    ["a", "b", "c"].map((file) => ["run_command", "command", `touch ${file}`] as const)
+  )
+  yield* Agent.run({ prompt: "Make files.", toolkit: Kit }).pipe(
+    SafetyGuard.run({ tools: { run_command: 2 } }),
+    Effect.catchTag("SafetyStop", (stop) => Console.log(stop.message)),
+    Effect.provide([Handlers, busy])
+  )
+})
+
+await Effect.runPromise(main)
