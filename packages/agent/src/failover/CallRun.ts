@@ -260,7 +260,7 @@ export class CallRun {
 
   /** The attempt, if the known limits of its target allow it soon, and with a key that is fresh. */
   #take(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
-    const { limiter, countsTokens, policy } = this.chain
+    const { limiter, countsTokens } = this.chain
     const { target } = action
     const ready = this.#targetOf(target).key?.ready
     const isFree = limiter === undefined || limiter.isFreeUnsafe(target)
@@ -271,7 +271,7 @@ export class CallRun {
     const { info } = this.#targetOf(target)
     const outputTokens = countsTokens ? (OutputLimit.within(this.#state.outputLimit, info) ?? 0) : 0
     const tokens = countsTokens ? Conversation.estimate(this.#options.prompt) + outputTokens : 0
-    const request = { target, tokens, outputTokens, maxWait: policy.shortWait }
+    const request = { target, tokens, outputTokens, maxWait: this.#patience(target) }
     return Effect.uninterruptibleMask((restore) =>
       // Its wait can be interrupted all the same; what it has granted cannot get lost here.
       Effect.matchEffect(ActiveTime.parked(limiter.acquire(request)), {
@@ -286,6 +286,19 @@ export class CallRun {
         }
       })
     )
+  }
+
+  /** Milliseconds in the queue of a target: who would have to come back to it anyway keeps the place. */
+  #patience(target: TargetRef): number {
+    const { policy, memory } = this.chain
+    const cooldowns = MutableRef.get(memory.cooldowns)
+    const now = this.now()
+    const isElsewhere = this.#targets.some(
+      ({ ref }) => ref.id !== target.id && Cool.outOf(cooldowns, ref, now) === undefined
+    )
+    if (isElsewhere || policy.whenAllOut === "fail") return Duration.toMillis(policy.shortWait)
+    const left = Math.min(Duration.toMillis(policy.deadline) - this.#state.ledger.spent, this.#deadline - now)
+    return Math.max(0, Math.min(Duration.toMillis(policy.maxWait), left))
   }
 
   /** Gives back the place among the calls of the target. */

@@ -1,7 +1,6 @@
 /** What a chain asks its limiter for. */
 import { assert, describe, it } from "@effect/vitest"
-import type { CallLimiter } from "@outlast/agent"
-import { Failover, OutputLimit } from "@outlast/agent"
+import { CallLimiter, Failover, OutputLimit, Priority } from "@outlast/agent"
 import { Effect, Fiber } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
@@ -61,6 +60,40 @@ describe("a limiter of your own", () => {
       yield* TestClock.adjust("1 second")
       yield* Fiber.await(fiber)
       assert.deepStrictEqual([asked.length, held(), target.requests.length], [1, 0, 0])
+    })
+  )
+
+  it.effect("keeps a call in its place in the queue when there is nowhere else to go", () =>
+    Effect.gen(function* () {
+      const order: Array<string> = []
+      const target = played({
+        answers: Array.from({ length: 4 }, () => Effect.delay(answer("hello"), "5 seconds"))
+      })
+      const call = (name: string, priority: Priority.Priority) =>
+        Effect.provideService(
+          Effect.andThen(
+            ask,
+            Effect.sync(() => order.push(name))
+          ),
+          Priority.Priority,
+          priority
+        )
+      yield* Effect.gen(function* () {
+        const limiter = yield* CallLimiter.make({ limits: () => ({ concurrency: 1 }) })
+        const model = Failover.layer([target], { policy, limiter })
+        const fiber = yield* Effect.all(
+          [
+            call("first", "interactive"),
+            call("background", "background"),
+            call("second", "interactive"),
+            call("third", "interactive")
+          ],
+          { concurrency: "unbounded" }
+        ).pipe(Effect.provide(model), Effect.forkChild)
+        yield* TestClock.adjust("1 minute")
+        yield* Fiber.join(fiber)
+      }).pipe(Effect.scoped)
+      assert.deepStrictEqual(order, ["first", "second", "third", "background"])
     })
   )
 })
