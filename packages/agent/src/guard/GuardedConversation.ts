@@ -31,6 +31,9 @@ interface Made extends Call {
   result: Result | undefined
 }
 
+/** Calls that are kept without a call of the model between them: a program may call handlers for ever. */
+const maxCalls = 2_000
+
 export class GuardedConversation {
   #prompt: Prompt.Prompt = Prompt.empty
   #parts: Array<Response.AnyPart> = []
@@ -57,6 +60,7 @@ export class GuardedConversation {
   called(call: Call): (result: Result) => void {
     const made: Made = { ...call, result: undefined }
     this.#calls.push(made)
+    if (this.#calls.length > maxCalls) this.#calls.splice(0, maxCalls / 2)
     return (result) => {
       made.result = result
     }

@@ -15,7 +15,7 @@ import type { Response, Tool, Toolkit } from "effect/ai"
 import * as Surface from "../failover/Surface.ts"
 import { ActiveTime, Activity } from "./ActiveTime.ts"
 import type { AnyFiber, Branch } from "./Branch.ts"
-import { Current } from "./Branch.ts"
+import { Current, placed } from "./Branch.ts"
 import { toolkit } from "./GuardedTool.ts"
 import { held } from "./Held.ts"
 
@@ -128,9 +128,7 @@ const begin = (branch: Branch, fiber: AnyFiber) => {
   const activity = new Activity([fiber.getRef(ActiveTime) ?? branch.activity])
   const leave = branch.enter(fiber)
   return {
-    context: Context.make(Current, branch as Branch | undefined).pipe(
-      Context.add(ActiveTime, activity as Activity | undefined)
-    ),
+    context: placed(branch, activity),
     end: Effect.sync(() => {
       activity.end()
       leave()

@@ -30,21 +30,21 @@ export const run = <A, E, R>(call: Call, handling: Handling<A, E, R>): Effect.Ef
   Effect.withFiber((fiber) => {
     const branch = fiber.getRef(Current)
     if (branch === undefined) return handling.run
+    const permitted = Effect.uninterruptibleMask((restore) => {
+      const begun = begin(branch, call, fiber)
+      if (begun._tag === "Held") return held(branch, fiber, restore, begun.tripped)
+      if (begun._tag === "Blocked") return Effect.as(begun.told, handling.refused(begun.message))
+      return Effect.onExit(
+        restore(Effect.andThen(begun.told, Effect.provideContext(handling.run, begun.context))),
+        (exit) =>
+          Effect.sync(() =>
+            begun.ended(Exit.isSuccess(exit) ? handling.resultOf(exit.value) : resultOf(exit))
+          )
+      )
+    })
+    if (!asks(branch)) return permitted
     return Effect.flatMap(permission(branch, call), (refusal) =>
-      refusal === undefined
-        ? Effect.uninterruptibleMask((restore) => {
-            const begun = begin(branch, call, fiber)
-            if (begun._tag === "Held") return held(branch, fiber, restore, begun.tripped)
-            if (begun._tag === "Blocked") return Effect.as(begun.told, handling.refused(begun.message))
-            return Effect.onExit(
-              restore(Effect.andThen(begun.told, Effect.provideContext(handling.run, begun.context))),
-              (exit) =>
-                Effect.sync(() =>
-                  begun.ended(Exit.isSuccess(exit) ? handling.resultOf(exit.value) : resultOf(exit))
-                )
-            )
-          })
-        : Effect.succeed(handling.refused(refusal))
+      refusal === undefined ? permitted : Effect.succeed(handling.refused(refusal))
     )
   })
 
@@ -130,6 +130,8 @@ const resultOf = ({ cause }: Exit.Failure<unknown, unknown>): Result | undefined
 // -----------------------------------------------------------------------------
 // Before and after
 // -----------------------------------------------------------------------------
+
+const asks = (branch: Branch): boolean => branch.guards.some(({ settings }) => settings.permit !== undefined)
 
 /** Why the host does not permit it, in words for the model. The wait for a person is not active time. */
 const permission = (branch: Branch, call: Call): Effect.Effect<string | undefined> => {

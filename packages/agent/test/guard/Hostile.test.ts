@@ -28,6 +28,11 @@ const hostile: Readonly<Record<string, (ask: Ask) => Effect.Effect<unknown, unkn
     Effect.forever(Effect.exit(Effect.timeout(Effect.forever(ask), "1 second"))),
   "forks it and succeeds": (ask) =>
     Effect.as(Effect.andThen(Effect.forkDetach(Effect.forever(ask)), Effect.sleep("1 second")), "fine"),
+  "trips it and succeeds in the same moment": (ask) =>
+    Effect.forEach(Array.from({ length: 5 }), () => ask).pipe(
+      Effect.andThen(Effect.forkDetach(ask, { startImmediately: true })),
+      Effect.as("fine")
+    ),
   "waits for a detached fiber": (ask) =>
     Effect.flatMap(Effect.forkDetach(Effect.forever(Effect.exit(ask))), (fiber) =>
       Effect.exit(Fiber.await(fiber))

@@ -1,12 +1,29 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, Exit, Fiber, Stream } from "effect"
-import { LanguageModel } from "effect/ai"
+import { Clock, Effect, Exit, Fiber, Schema, Stream } from "effect"
+import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { ActiveTime, Agent, SafetyGuard } from "@outlast/agent"
+import { ActiveTime, Agent, CallLimiter, Failover, SafetyGuard } from "@outlast/agent"
 import { InvalidOption } from "@outlast/resilience"
-import { endless, isLegal, Kit, looking, model, over, recording, stopOf, tools, words } from "./support.ts"
+import type { FaultPlan } from "@outlast/testing"
+import { answer, played } from "../support.ts"
+import {
+  endless,
+  isLegal,
+  Kit,
+  looking,
+  model,
+  over,
+  recording,
+  seconds,
+  stopOf,
+  tools,
+  words
+} from "./support.ts"
 
 const many = (n: number) => Array.from({ length: n }, (_, i) => `question ${words(i)}`)
+
+const Pay = Toolkit.make(Tool.make("pay", { success: Schema.String }).setNeedsApproval(true))
+const call: FaultPlan.Answer = { toolCalls: [{ name: "pay", params: {} }] }
 
 describe("limits", () => {
   it.effect("call 401 does not run, and the stop says so in the seed's words", () =>
@@ -208,6 +225,46 @@ describe("time", () => {
       )
       yield* TestClock.adjust("10 minutes")
       assert.strictEqual((yield* Fiber.join(fiber)).text, "done")
+    })
+  )
+
+  it.effect("waits until a target is back do not count, nor waits for an approval", () =>
+    Effect.gen(function* () {
+      const limited: FaultPlan.Step = {
+        times: 1,
+        fault: { type: "status", status: 429, headers: { "retry-after": "40" } }
+      }
+      const [first, second] = [
+        yield* model({ answers: [call, { text: "done" }], faults: [limited] }),
+        yield* model({ answers: [call, { text: "done" }], faults: [limited] }, { provider: "openai" })
+      ]
+      const fiber = yield* Agent.run({
+        prompt: "x",
+        toolkit: Pay,
+        approve: () => Effect.as(Effect.sleep("1 hour"), true)
+      }).pipe(
+        SafetyGuard.run({ time: "30 seconds" }),
+        Effect.provide([Pay.toLayer({ pay: () => Effect.succeed("paid") }), Failover.layer([first, second])]),
+        Effect.forkChild
+      )
+      yield* seconds(100)
+      yield* TestClock.adjust("1 hour")
+      yield* seconds(5)
+      assert.strictEqual((yield* Fiber.join(fiber)).text, "done")
+    })
+  )
+
+  it.effect("a wait for a place among the calls of a target does not count", () =>
+    Effect.gen(function* () {
+      const limiter = yield* CallLimiter.make({ limits: { "vendor/m": { concurrency: 1 } } })
+      const slow = played({ answers: [Effect.delay(answer("first"), 1_500), answer("second")] })
+      const fiber = yield* Effect.gen(function* () {
+        yield* Effect.forkChild(LanguageModel.generateText({ prompt: "not guarded" }))
+        yield* Effect.sleep(1)
+        return yield* SafetyGuard.run({ time: "1 second" })(LanguageModel.generateText({ prompt: "x" }))
+      }).pipe(Effect.provide(Failover.layer([slow], { limiter })), Effect.forkChild)
+      yield* seconds(3)
+      assert.strictEqual((yield* Fiber.join(fiber)).text, "second")
     })
   )
 

@@ -9,12 +9,12 @@ import { ScriptedModel } from "@outlast/testing"
 import { Failover, RecoveryPolicy, SafetyGuard } from "@outlast/agent"
 
 const { String: Text } = Schema
-export const Look = Tool.make("look_up", { parameters: Schema.Struct({ q: Text }), success: Text })
-export const Edit = Tool.make("edit_file", {
+const Look = Tool.make("look_up", { parameters: Schema.Struct({ q: Text }), success: Text })
+const Edit = Tool.make("edit_file", {
   parameters: Schema.Struct({ path: Text, content: Text }),
   success: Text
 })
-export const Delegate = Tool.make("delegate", { parameters: Schema.Struct({ to: Text }), success: Text })
+const Delegate = Tool.make("delegate", { parameters: Schema.Struct({ to: Text }), success: Text })
 export const Kit = Toolkit.make(Look, Edit, Delegate)
 
 type Handlers = Parameters<typeof Kit.of>[0]

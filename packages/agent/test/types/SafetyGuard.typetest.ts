@@ -20,7 +20,10 @@ export const streamed: Stream.Stream<Agent.Part, AgentFailed.AgentFailed | Safet
 
 // It has to be handled there.
 // @ts-expect-error: the stop is not handled
-export const unhandled: Effect.Effect<Outcome.Outcome, AgentFailed.AgentFailed, Needs> = guarded
+export const unhandled: Effect.Effect<Outcome.Outcome, AgentFailed.AgentFailed, Needs> = Effect.map(
+  guarded,
+  (outcome) => outcome
+)
 
 // Inside it is in no error channel: there is nothing to catch.
 export const inside: Effect.Effect<Outcome.Outcome, AgentFailed.AgentFailed, Needs> = Agent.run({
@@ -39,7 +42,7 @@ export const wants: Effect.Effect<number, never, SafetyGuard.SafetyGuard> = Effe
 )
 export const given: Effect.Effect<number, SafetyGuard.SafetyStop> = SafetyGuard.run()(wants)
 // @ts-expect-error: the guard is asked for
-export const without: Effect.Effect<number> = wants
+export const without: Effect.Effect<number> = Effect.map(wants, (calls) => calls)
 
 // A guarded model and guarded handlers are made inside of `run` only.
 declare const Foreign: Layer.Layer<LanguageModel.LanguageModel>
