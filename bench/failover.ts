@@ -1,14 +1,15 @@
 /**
- * What `Failover.layer` costs when nothing fails: the same model without I/O, raw and behind the failover.
+ * What `Failover.layer` costs when nothing fails: the same model without I/O, raw and behind the failover; and whether
+ * a call costs the same, in time and in memory, when a thousand are under way.
  */
-import { Effect, Layer, ManagedRuntime, Redacted, Stream } from "effect"
+import { Deferred, Effect, Layer, ManagedRuntime, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Response } from "effect/ai"
 import { Failover, KeySource } from "@outlast/agent"
 import type { Chain, ProviderModel } from "@outlast/agent"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { Contender, Report } from "./measure.ts"
-import { measure } from "./measure.ts"
+import { measure, median } from "./measure.ts"
 
 /** The most that the failover may cost, as a ratio to the raw model. */
 const target = 1.25
@@ -105,6 +106,80 @@ const compare = async <A>(
   await Promise.all(runtimes.map(([, runtime]) => runtime.dispose()))
 }
 
+// -----------------------------------------------------------------------------
+// Many calls at once
+// -----------------------------------------------------------------------------
+
+/** A chain of ten targets over a model whose answers come when `reply` has ended. */
+const tenTargets = (
+  reply: Effect.Effect<void>
+): ManagedRuntime.ManagedRuntime<LanguageModel.LanguageModel, Chain.ChainError> => {
+  const hooks: Hooks = { ...hooksOf(1), generateText: () => Effect.andThen(reply, hooksOf(1).generateText()) }
+  const keys = ["KEY_1", "KEY_2"]
+  const specs = ["b", "c", "d", "e"].map((model) => specOf(hooks, model, keys))
+  return ManagedRuntime.make(Failover.layer([specOf(hooks, "a", keys), ...specs]))
+}
+
+const atOnce = (count: number): Effect.Effect<void, unknown, LanguageModel.LanguageModel> =>
+  Effect.all(
+    Array.from({ length: count }, () => call),
+    { concurrency: "unbounded", discard: true }
+  )
+
+/** Few calls at once, and many. */
+const few = 10
+const many = 1_000
+
+const timeOfMany = async (report: Report): Promise<void> => {
+  // Every call begins before the first one is answered.
+  const runtime = tenTargets(Effect.yieldNow)
+  const contender = (count: number): Contender => ({
+    name: `${count} calls at once`,
+    run: (calls) =>
+      runtime.runPromise(
+        Effect.gen(function* () {
+          for (let i = 0; i < calls; i += count) yield* atOnce(count)
+        })
+      )
+  })
+  const figures = await measure([contender(few), contender(many)], { rounds, calls: 2 * many })
+  report.table("generateText over 10 targets, µs per call", figures, target)
+  await runtime.dispose()
+}
+
+/** Bytes of heap that a call under way holds, in so many rounds; only with `--expose-gc`. */
+const heapOf = async (count: number, rounds: number): Promise<ReadonlyArray<number>> => {
+  const gate: { current: Deferred.Deferred<void> } = { current: Deferred.makeUnsafe() }
+  const runtime = tenTargets(Effect.suspend(() => Deferred.await(gate.current)))
+  const heap = (): number => {
+    globalThis.gc?.()
+    return process.memoryUsage().heapUsed
+  }
+  const held: Array<number> = []
+  for (let round = -1; round < rounds; round++) {
+    gate.current = Deferred.makeUnsafe()
+    const before = heap()
+    const calls = runtime.runPromise(atOnce(count))
+    await new Promise((resume) => setTimeout(resume, 100))
+    // The first round has what is made once.
+    if (round >= 0) held.push((heap() - before) / count)
+    Deferred.doneUnsafe(gate.current, Effect.void)
+    await calls
+  }
+  await runtime.dispose()
+  return held
+}
+
+const heapOfMany = async (report: Report): Promise<void> => {
+  if (globalThis.gc === undefined) return
+  const [ofFew, ofMany] = [median(await heapOf(few, rounds)), median(await heapOf(many, rounds))]
+  const shown = (bytes: number): string => `${(bytes / 1_024).toFixed(1)} KB`
+  report.say(
+    `\nHeap of a call under way over 10 targets: ${shown(ofFew)} with ${few} at once, ` +
+      `${shown(ofMany)} with ${many} at once, ratio ${(ofMany / ofFew).toFixed(2)}`
+  )
+}
+
 export const failover = async (report: Report): Promise<void> => {
   report.say(
     `Failover against the raw model, target ratio ${target}, ${rounds} rounds, Node ${process.version}`
@@ -131,4 +206,6 @@ export const failover = async (report: Report): Promise<void> => {
       { calls: 150, unitsPerCall: streamed.length }
     )
   }
+  await timeOfMany(report)
+  await heapOfMany(report)
 }

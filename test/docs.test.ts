@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url"
 import { Duration } from "effect"
 import { assert, it } from "vitest"
 import { Presets, RecoveryPolicy } from "@outlast/agent"
+import { FaultPlan } from "@outlast/testing"
 
 const backoffOf = ({ then, attempts, backoff }: RecoveryPolicy.Row): string =>
   then === "retry" && attempts > 1 && backoff._tag === "Exponential"
@@ -48,6 +49,30 @@ for (const [doc, mark, policy] of tables) {
     const wanted = `${before}${open}\n\n${tableOf(policy)}\n\n${close}${rest.split(close)[1]}`
     if (process.env["UPDATE_DOCS"] === "1") writeFileSync(file, wanted)
     else assert.strictEqual(plain(text), plain(wanted))
+  })
+}
+
+const { truncation, probe } = RecoveryPolicy.interactive
+
+/** Document, what has fields, which. */
+const documented: ReadonlyArray<readonly [string, string, ReadonlyArray<string>]> = [
+  ["failures.md", "a policy", Object.keys(RecoveryPolicy.interactive)],
+  ["failures.md", "a row", Object.keys(RecoveryPolicy.base)],
+  ["failures.md", "a cooldown", Object.keys(RecoveryPolicy.steady("key", "1 second"))],
+  ["failures.md", "the ladder and probes", Object.keys({ ...truncation, ...probe })],
+  ["testing.md", "an answer", Object.keys(FaultPlan.Answer.fields)],
+  ["testing.md", "a step", Object.keys({ ...FaultPlan.Step.fields, ...FaultPlan.When.fields })],
+  [
+    "testing.md",
+    "a fault",
+    FaultPlan.Fault.members.flatMap(({ fields }) => [fields.type.literal, ...Object.keys(fields)])
+  ]
+]
+
+for (const [doc, of, fields] of documented) {
+  it(`docs/${doc} names every field of ${of}`, () => {
+    const text = readFileSync(new URL(`../docs/${doc}`, import.meta.url), "utf8")
+    for (const field of fields) assert.include(text, `\`${field}\``)
   })
 }
 

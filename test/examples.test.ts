@@ -9,7 +9,8 @@ import { assert, describe, it } from "vitest"
 const folder = fileURLToPath(new URL("../examples/", import.meta.url))
 
 const says: Readonly<Record<string, RegExp>> = {
-  "failover.ts": /^The Nile\.\nopenai\/gpt-4\.1#good answered in attempt 3, for \$0\.0000\d\d\n$/,
+  "failover.ts":
+    /^\[[^\n]*\] ERROR [^\n]*#revoked: the key was refused[^\n]*\nThe Nile\.\nopenai\/gpt-4\.1#good answered in attempt 3, for \$0\.0000\d\d\n$/,
   "agent.ts": /AttemptFailed\n[\s\S]*In Lisbon it is ten past nine\.\n2 turns, 1 tool call, \$0\.000\d+\n$/,
   "virtual-time.ts": /^Here I am again\. The requests were sent at 0 and 40s\.\n$/,
   "own-policy.ts": /^No target is left after 2 attempts\.\n[\s\S]*\nattempts: 2\n$/,
@@ -18,7 +19,7 @@ const says: Readonly<Record<string, RegExp>> = {
   "restart.ts":
     /^Taken back: "The Nile flows north,"\nSwitched to gpt-4\.1: claude-sonnet-4-5 cannot be reached\.\nThe Nile ends in the Mediterranean Sea\.\n$/,
   "targets.ts":
-    /^first life\n  FIRST: cooling, [^\n]*; back in 30 min\n  SECOND: ready\nsecond life\n  FIRST: cooling, [^\n]*; back in 30 min\n  SECOND: ready\nafter the reset\n  FIRST: ready\n  SECOND: ready\nasked: FIRST, SECOND, SECOND, FIRST\n$/,
+    /^first life\n\[[^\n]*\] ERROR [^\n]*#FIRST: the account has no money[^\n]*\n  FIRST: cooling, [^\n]*; back in 30 min\n  SECOND: ready\nsecond life\n  FIRST: cooling, [^\n]*; back in 30 min\n  SECOND: ready\nafter the reset\n  FIRST: ready\n  SECOND: ready\nasked: FIRST, SECOND, SECOND, FIRST\n$/,
   "ai-sdk.ts":
     /^(searched for rivers\nThe Nile flows north, through eleven countries, to the sea\.\nanswered by anthropic\/claude-sonnet-4-5#good( in attempt 2)?\n){2}$/,
   "session-death.ts":

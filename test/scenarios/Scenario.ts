@@ -19,7 +19,7 @@
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer, Option, Redacted } from "effect"
+import { Effect, Layer, Logger, Option, Redacted } from "effect"
 import type { LanguageModel } from "effect/ai"
 import { AiError } from "effect/ai"
 import { Failover, KeySource, Outlast, RecoveryPolicy } from "@outlast/agent"
@@ -212,6 +212,8 @@ const told = <A, E>(
       // Circuits tell what happened to them a moment later.
       Effect.tap(() => Effect.sleep(1)),
       Effect.provide(Layer.provideMerge(model, watching)),
+      // Events tell the story.
+      Effect.provide(Logger.layer([])),
       Effect.scoped,
       Effect.orDie
     )

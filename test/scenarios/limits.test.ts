@@ -101,7 +101,7 @@ describe("a storm of 429s that name the wait", () => {
     })
   }
 
-  tells("that is too long is not slept (anomalyco/opencode#21960, #25733: retrying in three weeks)", {
+  tells("that is too long is not slept (anomalyco/opencode#21960, #25733, #20126: retrying in three weeks)", {
     chain: [place("anthropic", "A")],
     plan: { faults: [always({}, status(429, { "retry-after": "1814400" }))], answers },
     program: say,

@@ -144,6 +144,14 @@ describe("outlast explain", { timeout: 60_000 }, () => {
     assert.match(run.stdout, /cooldown of the endpoint for 2m/)
   })
 
+  it.each([
+    ["529", "class overloaded: up to 11 attempts at one target, after 3 in a row another model\n"],
+    ["429", "class rate_limit: up to 11 attempts at one target, nowhere else\n"]
+  ])("says where s11 goes from a %s", async (status, line) => {
+    const run = await outlast(["explain", "--status", status, "--preset", "s11"])
+    assert.include(run.stdout, line)
+  })
+
   it("reads an error from standard input", async () => {
     const run = await outlast(["explain"], { input: '{"status":401,"message":"no"}\n' })
     assert.include(run.stdout, "reason   auth")

@@ -154,7 +154,7 @@ describe("generateText", () => {
   )
 
   it.live(
-    "goes to another provider, with the whole conversation: files, thinking, tools and their results",
+    "goes to another provider, with the whole conversation: files, thinking, tools and their results (vercel/ai#2636)",
     () =>
       Effect.gen(function* () {
         const { server, model } = yield* served(

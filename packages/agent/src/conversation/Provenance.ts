@@ -7,6 +7,7 @@
  * It names the key, never its value.
  */
 import { Predicate } from "effect"
+import type { Types } from "effect"
 import type { Response } from "effect/ai"
 import { namespace } from "../failover/Answered.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
@@ -15,10 +16,10 @@ import type { TargetRef } from "../failure/TargetRef.ts"
 export type Provenance = {
   readonly provider: string
   readonly model: string
-  /** Empty for a model without network. */
-  readonly endpoint: string
-  /** The name of the key; empty where none is needed. */
-  readonly key: string
+  /** None for a model without network. */
+  readonly endpoint?: string
+  /** The name of the key; none where none is needed. */
+  readonly key?: string
   /**
    * Nothing that the attempt signed holds in the conversation. It went on with a cut answer: it saw a message that
    * asked it to, which the conversation does not have, and its text may stand in one block with that of another
@@ -28,12 +29,13 @@ export type Provenance = {
 }
 
 /** What is written into the parts that this target makes. */
-export const of = ({ provider, model, endpoint, key }: TargetRef): Provenance => ({
-  provider,
-  model,
-  endpoint,
-  key
-})
+export const of = ({ provider, model, endpoint, key }: TargetRef): Provenance => {
+  const out: Types.Mutable<Provenance> = { provider, model }
+  // What is empty is not written: effect/ai checks every field of every part.
+  if (endpoint !== "") out.endpoint = endpoint
+  if (key !== "") out.key = key
+  return out
+}
 
 /** {@link of}, where nothing that the target signs holds in the conversation. */
 export const apart = (ref: TargetRef): Provenance => ({ ...of(ref), continued: true })
@@ -60,15 +62,7 @@ export const sign = <
 >(
   part: P,
   maker: Provenance
-): P =>
-  kept.has(part.type) ? { ...part, metadata: { ...part.metadata, [namespace]: { ...written(maker) } } } : part
-
-/** What is empty is not written: effect/ai checks every field of every part. */
-const written = ({ endpoint, key, ...rest }: Provenance): object => ({
-  ...rest,
-  ...(endpoint === "" ? {} : { endpoint }),
-  ...(key === "" ? {} : { key })
-})
+): P => (kept.has(part.type) ? { ...part, metadata: { ...part.metadata, [namespace]: { ...maker } } } : part)
 
 // The metadata of an approval request does not reach the conversation; of a block, that of the start does.
 const kept = new Set([

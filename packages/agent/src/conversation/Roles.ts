@@ -22,6 +22,8 @@ const user = (text: string): Prompt.UserMessage =>
 const systems = (messages: Messages, { dialect, wording }: Destination): Messages => {
   if (dialect.system === "anywhere") return messages
   const first = messages.findIndex(({ role }) => role !== "system")
+  // Most conversations have none behind their beginning.
+  if (!messages.some(({ role }, i) => role === "system" && i > first)) return messages
   return mapped(messages, (message, i) => {
     if (message.role !== "system" || i < first || first === -1) return [message]
     const next = messages[i + 1]
@@ -32,7 +34,7 @@ const systems = (messages: Messages, { dialect, wording }: Destination): Message
 }
 
 const calling = (messages: Messages, { dialect, wording }: Destination): Messages => {
-  if (!dialect.callsFollowUser) return messages
+  if (!dialect.callsFollowUser || !messages.some(({ role }) => role === "assistant")) return messages
   const out: Array<Prompt.Message> = []
   for (const message of messages) {
     const before = out.at(-1)

@@ -3,6 +3,7 @@
  * part of an answer. The text part's metadata lands in the conversation; it is stripped before sending.
  */
 import { Option, Schema } from "effect"
+import type { Types } from "effect"
 import type { Response } from "effect/ai"
 import type { Price } from "./ModelInfo.ts"
 
@@ -28,6 +29,9 @@ export const Answered = Schema.Struct({
 })
 export type Answered = typeof Answered.Type
 
+/** Without the cost, which is known last. */
+export type Unpriced = Omit<Answered, "costUsd">
+
 /** As it is written: what goes without saying is left out, because effect/ai checks every field of every part. */
 const Written = Schema.Struct({
   ...Answered.fields,
@@ -38,11 +42,18 @@ const Written = Schema.Struct({
 const decode = Schema.decodeUnknownOption(Written)
 
 /** What is written into metadata: the target is the one that was asked for, in one attempt, unless it says so. */
-export const written = ({ requested, attempts, ...rest }: Answered): typeof Written.Type => ({
-  ...rest,
-  ...(requested === rest.target ? {} : { requested }),
-  ...(attempts === 1 ? {} : { attempts })
-})
+export const written = (
+  answered: Unpriced & { readonly costUsd?: number | undefined }
+): typeof Written.Type => {
+  const { requested, target, provider, model, attempts, switched, costUsd } = answered
+  // Field by field: it is done twice in each call, and a rest of an object costs several times as much.
+  const out: Types.Mutable<typeof Written.Type> = { target, provider, model }
+  if (requested !== target) out.requested = requested
+  if (attempts !== 1) out.attempts = attempts
+  if (switched !== undefined) out.switched = switched
+  if (costUsd !== undefined) out.costUsd = costUsd
+  return out
+}
 
 /**
  * Who answered: give it the `content` of a response, or the parts of a stream. The last part that knows

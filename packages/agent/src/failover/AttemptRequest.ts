@@ -19,7 +19,7 @@ export interface AttemptRequest extends ProviderRequest {
 }
 
 /**
- * Does once what is the same for all attempts of a call, and once for each target what is not.
+ * What is sent. Pure, and made anew for each attempt: nothing that only failed calls need is kept.
  *
  * A `previousResponseId` is known only to the target that issued it, and any attempt may go elsewhere: every
  * target gets the whole prompt, in the form that it takes. `wording` is what stands in for what it does not take;
@@ -27,42 +27,32 @@ export interface AttemptRequest extends ProviderRequest {
  */
 export const requestOf = (
   options: LanguageModel.ProviderOptions,
-  wording?: Wording
-): ((target: Target, outputLimit: number | undefined) => AttemptRequest) => {
-  const fitted = new Map<Target, Fitted>()
-  const fittedFor = (target: Target): Fitted => {
-    const known = fitted.get(target)
-    if (known !== undefined) return known
-    const made = fit(options, target, wording)
-    fitted.set(target, made)
-    return made
-  }
-  return (target, outputLimit) => ({
-    ...options,
-    ...fittedFor(target),
-    previousResponseId: undefined,
-    incrementalPrompt: undefined,
-    key: target.key?.current,
-    maxOutputTokens: OutputLimit.within(outputLimit, target.info)
-  })
-}
-
-type Fitted = Pick<AttemptRequest, "prompt" | "tools" | "toolChoice" | "names">
-
-const fit = (
-  { prompt, tools, toolChoice }: LanguageModel.ProviderOptions,
-  { ref, model }: Target,
-  wording: Wording | undefined
-): Fitted => {
+  { ref, key, info, model }: Target,
+  { outputLimit, wording, limits, heard }: Asked
+): AttemptRequest => {
+  const { prompt, tools, toolChoice } = options
   const dialect = model.info.dialect ?? Dialect.defaults
   const names = ToolNames.of(tools, dialect)
-  const adapted = Conversation.strip(Portable.adapt(prompt, { ref, dialect, wording, names }))
   return {
-    prompt: adapted,
+    ...options,
+    prompt: Conversation.strip(Portable.adapt(prompt, { ref, dialect, wording, names })),
     tools: names === undefined ? tools : ToolNames.offered(tools, names),
     toolChoice: names === undefined ? toolChoice : ToolNames.chosen(toolChoice, names),
-    names
+    names,
+    previousResponseId: undefined,
+    incrementalPrompt: undefined,
+    key: key?.current,
+    maxOutputTokens: OutputLimit.within(outputLimit, info),
+    limits,
+    heard
   }
+}
+
+/** What an attempt is asked with beside the options of its call. */
+export interface Asked extends Pick<ProviderRequest, "limits" | "heard"> {
+  /** Tokens; lowered to what the target can do. */
+  readonly outputLimit: number | undefined
+  readonly wording?: Wording | undefined
 }
 
 /** The target's answer, its calls under the program's names. */

@@ -12,6 +12,7 @@ import type { LanguageModel, Response } from "effect/ai"
 import { Deadline, ResilienceEvents } from "@outlast/resilience"
 import * as Provenance from "../conversation/Provenance.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
+import { needsPerson } from "../failure/CallFailure.ts"
 import { RateLimit } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local } from "../failure/ProviderFailure.ts"
@@ -21,11 +22,11 @@ import type { TargetRef } from "../failure/TargetRef.ts"
 import type { Verdict } from "../recovery/Seam.ts"
 import type { NoTime } from "./ActionEvent.ts"
 import { eventOf } from "./ActionEvent.ts"
-import type { Answered } from "./Answered.ts"
+import type { Unpriced } from "./Answered.ts"
 import { costOf } from "./Answered.ts"
 import type { AttemptRequest } from "./AttemptRequest.ts"
 import { requestOf } from "./AttemptRequest.ts"
-import type { Action, CallFacts, CallState, Commit, Cut, Event, Spent } from "./CallState.ts"
+import type { Action, CallState, Commit, Cut, Event, Spent } from "./CallState.ts"
 import * as Call from "./CallState.ts"
 import type { Chain, Target } from "./Chain.ts"
 import * as Conversation from "./Conversation.ts"
@@ -46,7 +47,7 @@ import { timed } from "./Timed.ts"
 /** One attempt to make. */
 export interface Attempt {
   readonly target: Target
-  readonly answered: Omit<Answered, "requested" | "costUsd">
+  readonly answered: Omit<Unpriced, "requested">
   /** What is written into the parts that it makes. */
   readonly maker: Provenance.Provenance
   /** Monotonic milliseconds. */
@@ -61,7 +62,6 @@ export interface Attempt {
 }
 
 type Usage = Response.FinishPartEncoded["usage"]
-type Requests = ReturnType<typeof requestOf>
 
 export class CallRun {
   readonly chain: Chain
@@ -75,9 +75,8 @@ export class CallRun {
   readonly #random: Context.Service.Shape<typeof Random.Random>
   readonly #events: ResilienceEvents.Service
   readonly #deadline: number
-  readonly #facts: CallFacts
+  readonly #started: Started
   #options: LanguageModel.ProviderOptions
-  #requests: Requests
   /** What is sent is the conversation that the program has, and nothing else. */
   #isAsHad: boolean
   #state: CallState = Call.initial
@@ -111,13 +110,14 @@ export class CallRun {
     const deadline = fiber.getRef(Deadline.Deadline)
     this.#deadline = deadline === undefined ? Infinity : Number(deadline) / 1_000_000
     this.#options = options
-    const { truncation, wording } = chain.policy
-    this.#requests = requestOf(options, wording)
+    const { truncation } = chain.policy
     // Behind a message of the assistant most targets get one of the user.
     this.#isAsHad = options.prompt.content.at(-1)?.role !== "assistant"
     const limit = fiber.getRef(OutputLimit.OutputLimit)
-    this.#facts = {
-      ...surface,
+    this.#started = {
+      _tag: "Started",
+      rewindable: surface.rewindable,
+      midStream: surface.midStream,
       structured: options.responseFormat.type === "json",
       outputLimit: OutputLimit.range(limit, truncation === false ? undefined : truncation.start)
     }
@@ -167,17 +167,18 @@ export class CallRun {
   /** The first attempt. Reading it begins: it is to be read where somebody sees to {@link abandoned}. */
   get begin(): Effect.Effect<Attempt, CallFailure> {
     // The machine delivers only answers that were cut: there is none yet.
-    return this.#advance({ _tag: "Started", ...this.#facts }) as Effect.Effect<Attempt, CallFailure>
+    return this.#advance(this.#started) as Effect.Effect<Attempt, CallFailure>
   }
 
   /** What is sent in an attempt; `partial` is the answer so far. */
   request({ target, continues, nudge, outputLimit }: Attempt, partial: string): AttemptRequest {
     const { limiter, policy } = this.chain
-    const plain: AttemptRequest = {
-      ...this.#requests(target, outputLimit),
+    const plain = requestOf(this.#options, target, {
+      outputLimit,
+      wording: policy.wording,
       limits: policy.limits,
       heard: limiter === undefined ? undefined : (headers) => limiter.learnUnsafe(target.ref, headers)
-    }
+    })
     // There is nothing in an answer of blanks to continue.
     const blank = continues === "interrupted" && partial.trim() === ""
     if (nudge === undefined || blank) return plain
@@ -344,7 +345,6 @@ export class CallRun {
         this.#options = { ...this.#options, prompt: after }
         this.#isAsHad &&= after === before
         const freed = Conversation.estimate(before) - Conversation.estimate(after)
-        this.#requests = requestOf(this.#options, this.chain.policy.wording)
         return this.advance({ _tag: "Compacted", freed })
       }
     })
@@ -472,9 +472,15 @@ export class CallRun {
   /** The attempt, now that nothing keeps it away: who answers from here on is news. */
   #begin(action: Sending): Effect.Effect<Attempt> {
     const attempt = Effect.succeed(this.#attempt(action))
-    return "from" in action && isChange(action.from, action.target)
-      ? Effect.andThen(this.#announce(action.target, action.failure?.reason._tag), attempt)
-      : attempt
+    if (!("from" in action) || action.from.id === action.target.id) return attempt
+    const { from, target, failure } = action
+    const told = isChange(from, target) ? this.#announce(target, failure?.reason._tag) : Effect.void
+    // It does not pass by itself, and nobody may be listening to events.
+    const isForPerson = failure !== undefined && needsPerson.has(failure.reason._tag)
+    return Effect.andThen(
+      isForPerson ? Effect.andThen(Effect.logError(failure.message), told) : told,
+      attempt
+    )
   }
 
   #attempt(action: Sending): Attempt {
@@ -532,13 +538,16 @@ export class CallRun {
     const cooldowns = MutableRef.get(memory.cooldowns)
     // A key that has expired says nothing about its provider: to ask again with a new one is no retry.
     const isRenewed = event._tag === "KeyAsked" && event.renewed
+    // Before a first attempt nobody asks the budget, whose answer would cost a look at the clock.
+    const isFirst = event._tag === "Started"
     const snapshot: Call.Snapshot = {
       now,
       deadline: this.#deadline,
       targets: this.#targets,
       dead,
       cooldowns,
-      mayRetry: isRenewed || budget === undefined || this.#paid || budget.availableUnsafe(this.#fiber),
+      mayRetry:
+        isFirst || isRenewed || budget === undefined || this.#paid || budget.availableUnsafe(this.#fiber),
       canCompact: this.chain.compact !== undefined,
       streaks: memory.streaks
     }
@@ -600,6 +609,7 @@ export class CallRun {
 }
 
 type FailoverReasonTag = ProviderFailure["reason"]["_tag"]
+type Started = Extract<Event, { readonly _tag: "Started" }>
 type Sending = Extract<Action, { readonly probe: boolean }>
 
 const isSending = (action: Action): action is Sending => "probe" in action

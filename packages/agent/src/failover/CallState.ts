@@ -23,7 +23,7 @@ import { Backoff } from "@outlast/resilience"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import { Format, Timeout } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import { local } from "../failure/ProviderFailure.ts"
+import { cutObject, local } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import * as Nudge from "../recovery/Nudge.ts"
 import { climb } from "../recovery/Truncation.ts"
@@ -82,8 +82,15 @@ const tooLate = local("limit/deadline", new Timeout({ phase: "total", local: tru
 
 const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
+  // A call that has been nowhere yet may go to any target, and its first attempt is free.
+  if (state.left === undefined) {
+    const [first] = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
+    return first === undefined
+      ? waitOrGiveUp(policy, state, snapshot, undefined, draw)
+      : send(policy, state, first.ref, 0, undefined, snapshot)
+  }
   // An attempt that was not sent gives no time back for another one where the call has been already.
-  const late = state.phase === "attempting" && state.left !== undefined && isLate(policy, state, snapshot)
+  const late = state.phase === "attempting" && isLate(policy, state, snapshot)
   const ready = Choice.ready(policy, state, snapshot, snapshot.cooldowns).filter(
     ({ ref }) => Choice.mayGoTo(policy, state, ref) && (!late || !state.tries.has(ref.id))
   )
@@ -598,7 +605,7 @@ const giveUp = (state: CallState, failure: CallFailure, cooldown: Cooldown | und
 
 const deliver = (state: CallState): Step =>
   state.call.structured
-    ? giveUp(state, local("answer/cut", new Format({ side: "response" }), state.target), undefined)
+    ? giveUp(state, local(cutObject, new Format({ side: "response" }), state.target), undefined)
     : [
         { _tag: "Deliver", cooldown: undefined },
         { ...state, phase: "done" }

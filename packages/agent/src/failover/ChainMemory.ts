@@ -76,7 +76,9 @@ export class ChainMemory {
   /** An attempt that began at `startedAt`, in monotonic milliseconds, was answered. */
   succeeded(target: TargetRef, startedAt: number, answer: Answer): void {
     if (this.streaks.size > 0) this.streaks.delete(target.id)
-    this.change((cooldowns) => Cool.clear(cooldowns, target, startedAt), startedAt)
+    if (MutableRef.get(this.cooldowns).size > 0) {
+      this.change((cooldowns) => Cool.clear(cooldowns, target, startedAt), startedAt)
+    }
     if (this.facts !== undefined) this.facts = Facts.answered(this.facts, answer)
     Health.succeed(this.health, target.provider, answer.now)
   }

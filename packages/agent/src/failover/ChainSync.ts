@@ -121,7 +121,7 @@ export const make = (options: Options): Effect.Effect<ChainSync, never, Scope.Sc
     /** Until the next attempt to reach the store: what happens here cannot hurry it. */
     const pauseDown = Effect.raceFirst(Effect.sleep(pollEvery), Deferred.await(closed))
 
-    const session = Effect.scoped(
+    const connected = Effect.scoped(
       Effect.gen(function* () {
         const connection = yield* inTime("open", options.store.open)
         yield* Stream.runForEach(connection.changes, () => Queue.offer(wake, undefined)).pipe(
@@ -139,7 +139,7 @@ export const make = (options: Options): Effect.Effect<ChainSync, never, Scope.Sc
         }
       })
     )
-    const rounds = Effect.suspend(() => session).pipe(
+    const rounds = Effect.suspend(() => connected).pipe(
       Effect.catchCause((cause) => {
         const failure = cause.reasons.find((reason) => reason._tag === "Fail")?.error
         return Effect.andThen(down(failure?.message ?? "it broke"), pauseDown)

@@ -38,7 +38,8 @@ export const layer = <E, R>(
       const requestFor = (
         options: LanguageModel.ProviderOptions,
         limit: number | OutputLimit.Range | undefined
-      ) => AttemptRequest.requestOf(options)(target, OutputLimit.range(limit, undefined).start)
+      ) =>
+        AttemptRequest.requestOf(options, target, { outputLimit: OutputLimit.range(limit, undefined).start })
       const model = yield* LanguageModel.make({
         generateText: (options) =>
           Effect.flatMap(OutputLimit.OutputLimit, (limit) => {

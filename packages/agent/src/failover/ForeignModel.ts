@@ -2,14 +2,19 @@
  * A `LanguageModel` layer that is not ours, as a target.
  *
  * It costs a second pass of effect/ai over every call (about twice as much as a `ProviderModel`), and what it
- * cannot know: a key per attempt, an output limit, and time limits that the layer sets itself. Its tools never
- * run inside it; its calls come back unchecked.
+ * cannot know: a key per attempt, and time limits that the layer sets itself. It knows an output limit only if
+ * `withOutputLimit` says how its vendor is told. Its tools never run inside it; its calls come back unchecked.
  *
  * **Example** (A vendor's own layer behind ours)
  *
  * ```ts
  * Failover.layer([
- *   ForeignModel.target({ provider: "vendor", model: "vendor-1", layer: VendorLanguageModel.layer }),
+ *   ForeignModel.target({
+ *     provider: "vendor",
+ *     model: "vendor-1",
+ *     layer: VendorLanguageModel.layer,
+ *     withOutputLimit: (tokens) => Context.make(VendorLanguageModel.Config, { max_tokens: tokens })
+ *   }),
  *   Anthropic.model("claude-sonnet-4-5")
  * ])
  * ```
@@ -23,6 +28,12 @@ import { failureOf } from "./CallFailed.ts"
 import type { ModelInfo } from "./ModelInfo.ts"
 import type { ProviderModel, ProviderRequest, TargetSpec } from "./ProviderModel.ts"
 
+/**
+ * The services with which a vendor's layer is told how many tokens an answer may have: its configuration for one call,
+ * usually. They are there while the call runs, whole or streamed.
+ */
+export type WithOutputLimit = (tokens: number) => Context.Context<never>
+
 /** The layer's model as an entry of a chain, without keys of ours: the layer has its own. */
 export const target = <E, R>(options: {
   readonly provider: string
@@ -30,6 +41,8 @@ export const target = <E, R>(options: {
   readonly layer: Layer.Layer<LanguageModel.LanguageModel, E, R>
   /** Default: nothing is known. */
   readonly info?: ModelInfo | undefined
+  /** Default: the layer is told nothing, and an answer is as long as the layer lets it be. */
+  readonly withOutputLimit?: WithOutputLimit | undefined
 }): TargetSpec<E, R> => ({
   provider: options.provider,
   model: options.model,
@@ -41,7 +54,8 @@ export const target = <E, R>(options: {
     return fromLanguageModel(
       Context.get(context, LanguageModel.LanguageModel),
       options.info,
-      options.provider
+      options.provider,
+      options.withOutputLimit
     )
   })
 })
@@ -50,7 +64,8 @@ export const target = <E, R>(options: {
 export const fromLanguageModel = (
   model: LanguageModel.LanguageModel,
   info: ModelInfo = {},
-  provider?: string
+  provider?: string,
+  withOutputLimit: WithOutputLimit = () => Context.empty()
 ): ProviderModel => ({
   info,
   generateText: (request) => {
@@ -67,7 +82,8 @@ export const fromLanguageModel = (
     return response.pipe(
       Effect.catch((error) => Effect.flatMap(toFailure(error, provider), Effect.fail)),
       // A whole answer has no stream parts.
-      Effect.map(({ content }) => content.map(encoded) as Array<Response.PartEncoded>)
+      Effect.map(({ content }) => content.map(encoded) as Array<Response.PartEncoded>),
+      Effect.provideContext(limited(request, withOutputLimit))
     )
   },
   streamText: (request) => {
@@ -75,10 +91,14 @@ export const fromLanguageModel = (
     return parts.pipe(
       Stream.catch((error) => Stream.fromEffect(Effect.flatMap(toFailure(error, provider), Effect.fail))),
       // A stream has no whole parts.
-      Stream.map((part) => encoded(part) as Response.StreamPartEncoded)
+      Stream.map((part) => encoded(part) as Response.StreamPartEncoded),
+      Stream.provideContext(limited(request, withOutputLimit))
     )
   }
 })
+
+const limited = ({ maxOutputTokens }: ProviderRequest, withOutputLimit: WithOutputLimit) =>
+  maxOutputTokens === undefined ? Context.empty() : withOutputLimit(maxOutputTokens)
 
 /** The verdict of a chain inside a chain is kept: that of the target that is back first, or of its first. */
 const toFailure = (error: AiError.AiError, provider: string | undefined): Effect.Effect<ProviderFailure> => {

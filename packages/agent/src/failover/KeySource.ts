@@ -3,9 +3,9 @@
  *
  * | source | is read | when the provider refuses it |
  * |---|---|---|
- * | {@link env}, {@link config} | once, when the layer is built | it is dead: a rotated key needs a new layer |
- * | {@link value} | it is there | it is dead |
- * | {@link refreshing} | when the layer is built, and whenever it expires or is refused | it is refreshed once |
+ * | {@link env}, {@link config} | once, when the layer is built | it cools; a rotated key needs a new layer |
+ * | {@link value} | it is there | it cools |
+ * | {@link refreshing} | when the layer is built, and whenever it expires or is refused | it is refreshed once, then cools |
  *
  * A source is a recipe. What a chain holds of it while it runs is a `LiveKey`.
  *

@@ -20,10 +20,18 @@ export interface Circuits {
 }
 
 /** The base URL, or the provider's name where there is none, and the model there. */
-export const circuitsOf = ({ provider, model, endpoint }: TargetRef): Circuits => {
+export const circuitsOf = (target: TargetRef): Circuits => {
+  const found = known.get(target)
+  if (found !== undefined) return found
+  const { provider, model, endpoint } = target
   const place = endpoint === "" ? provider : endpoint
-  return { endpoint: place, model: `${model}@${place}` }
+  const made = { endpoint: place, model: `${model}@${place}` }
+  known.set(target, made)
+  return made
 }
+
+/** Kept, because a name that is made anew for each attempt is hashed anew for each look at its circuit. */
+const known = new WeakMap<TargetRef, Circuits>()
 
 /** How an attempt ended; `circuit` is the one whose failure it is. */
 export interface Ended {
@@ -63,6 +71,9 @@ export interface Admission {
 
 type AnyFiber = Fiber.Fiber<unknown, unknown>
 
+const succeeded: CircuitBreaker.Outcome = { counts: "success" }
+const ignored: CircuitBreaker.Outcome = { counts: "ignored" }
+
 /** When nobody knows when a circuit lets the next call through, it is asked again after so many milliseconds. */
 export const askAgain = 1_000
 
@@ -77,10 +88,10 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
     of: Ended["circuit"],
     ended: Ended | undefined
   ): CircuitBreaker.Outcome => {
-    if (ended === undefined) return { counts: "ignored" }
+    if (ended === undefined) return ignored
     const { failure } = ended
-    if (failure === undefined) return { counts: "success" }
-    if (ended.circuit !== of) return { counts: "ignored" }
+    if (failure === undefined) return succeeded
+    if (ended.circuit !== of) return ignored
     causes.set(circuit, failure)
     return { counts: "failure", retryAfter: failure.retryAfter }
   }
@@ -151,7 +162,7 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
       if (leaveEndpoint === undefined) return undefined
       const leaveModel = breaker.enterUnsafe(model, fiber, call)
       if (leaveModel === undefined) {
-        leaveEndpoint({ counts: "ignored" }, fiber)
+        leaveEndpoint(ignored, fiber)
         return undefined
       }
       return {

@@ -402,6 +402,7 @@ export const validate = (policy: RecoveryPolicy<string>): void => {
   for (const [name, row] of Object.entries(policy.rows)) {
     count(`rows.${name}.attempts`, row.attempts)
     count(`rows.${name}.switchAfter`, row.switchAfter ?? 1)
+    count(`rows.${name}.repeatsBeforeEquivalent`, row.repeatsBeforeEquivalent, 0)
     const factor = row.cooldown?.factor ?? 1
     check(factor >= 1, `rows.${name}.cooldown.factor`, "at least 1", factor)
     Backoff.validate(row.backoff, `RecoveryPolicy: rows.${name}.backoff`)

@@ -29,9 +29,9 @@ type Parts = readonly [Part, ...Array<Part>]
 type PullOf<E> = Pull.Pull<Parts, E, void, IdGenerator.IdGenerator>
 
 /** What has come of an attempt and was not taken yet. */
-type Ready = Queue.Dequeue<Part, ProviderFailure | Cause.Done>
+type Ready = Queue.Dequeue<Parts, ProviderFailure | Cause.Done>
 
-/** Parts of an attempt that are read before the consumer asks for them, at most. */
+/** Arrays of parts of an attempt, as the provider sends them, that are read before the consumer asks, at most. */
 const readAhead = 64
 
 /**
@@ -202,19 +202,19 @@ class Opened {
     const waitedFrom = this.#run.now()
     const phase = this.#begun ? "idle" : "first-token"
     const { ref } = this.attempt.target
-    const parts = Queue.takeAll(this.#ready)
+    const arrays = Queue.takeAll(this.#ready)
     const limited =
       Queue.sizeUnsafe(this.#ready) > 0
         ? // What has come already needs no limit, and a limit costs more than all the rest.
-          parts
-        : Effect.timeoutOrElse(parts, {
+          arrays
+        : Effect.timeoutOrElse(arrays, {
             duration: Math.max(0, (this.#begun ? this.#idle : this.#firstToken) - this.#silent),
             orElse: () => Effect.fail(local(`limit/${phase}`, new Timeout({ phase, local: true }), ref))
           })
     return limited.pipe(
       Effect.matchEffect({
-        onSuccess: (parts) => {
-          const out = this.#read(parts, waitedFrom)
+        onSuccess: (arrays) => {
+          const out = this.#read(arrays.length === 1 ? arrays[0] : arrays.flat(), waitedFrom)
           if (!this.#tooSlow || isOver(this.#gate)) return received(out)
           const slow = local("limit/slow", new Timeout({ phase: "idle", local: true }), ref)
           return failed(slow)
@@ -225,7 +225,7 @@ class Opened {
     )
   }
 
-  #read(parts: Parts, waitedFrom: number): ReadonlyArray<Part> {
+  #read(parts: ReadonlyArray<Part>, waitedFrom: number): ReadonlyArray<Part> {
     this.#gate.alive = false
     const out = this.#gate.push(parts)
     if (this.#slow !== undefined) this.#pace(this.#slow, parts, waitedFrom)
@@ -238,7 +238,7 @@ class Opened {
   }
 
   /** Looks at how fast it comes, once in each span of waiting for the provider. */
-  #pace({ charactersPerSecond, over }: SlowStream, parts: Parts, waitedFrom: number): void {
+  #pace({ charactersPerSecond, over }: SlowStream, parts: ReadonlyArray<Part>, waitedFrom: number): void {
     if (!this.#begun) return
     const span = Duration.toMillis(over)
     this.#waited += this.#run.now() - waitedFrom
@@ -263,12 +263,14 @@ const reading = (
   scope: Scope.Scope
 ): Effect.Effect<Ready, never, IdGenerator.IdGenerator> =>
   Effect.gen(function* () {
-    const ready = yield* Queue.bounded<Part, ProviderFailure | Cause.Done>(readAhead)
+    const ready = yield* Queue.bounded<Parts, ProviderFailure | Cause.Done>(readAhead)
     // The opening of the stream is part of it: it must not escape the limit for the first token.
     const all = Effect.flatMap(Channel.toPullScoped(stream.channel, scope), (upstream) => {
-      const rest: PullOf<ProviderFailure> = Effect.flatMap(upstream, (parts) =>
-        Effect.flatMap(Queue.offerAll(ready, parts), () => rest)
-      )
+      const rest: PullOf<ProviderFailure> = Effect.flatMap(upstream, (parts) => {
+        // Mostly there is room, and then it costs no Effect.
+        if (Queue.offerUnsafe(ready, parts)) return rest
+        return Effect.flatMap(Queue.offer(ready, parts), () => rest)
+      })
       return rest
     })
     yield* Effect.forkIn(

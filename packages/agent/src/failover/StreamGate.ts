@@ -17,7 +17,7 @@ import * as Seam from "../recovery/Seam.ts"
 import type { Provenance } from "../conversation/Provenance.ts"
 import { sign } from "../conversation/Provenance.ts"
 import { namespace, written } from "./Answered.ts"
-import type { Answered } from "./Answered.ts"
+import type { Unpriced } from "./Answered.ts"
 import type { Commit } from "./CallState.ts"
 import { carrier } from "./Surface.ts"
 import { sum, unknown } from "./Usage.ts"
@@ -49,7 +49,7 @@ export class StreamGate {
   seam: Seam.Verdict | undefined
 
   readonly #requested: string
-  #answered: Answered | undefined
+  #answered: Unpriced | undefined
   /** Who makes the parts of the current attempt. */
   #maker: Provenance | undefined
   #attempt = 0
@@ -88,7 +88,7 @@ export class StreamGate {
   }
 
   /** Starts an attempt, made by `maker`. What was held of the one before is dropped. */
-  begin(answered: Omit<Answered, "requested" | "costUsd">, maker: Provenance): void {
+  begin(answered: Omit<Unpriced, "requested">, maker: Provenance): void {
     if (this.#shown) {
       this.#abandoned.push(...this.#endsOfThinking())
       this.#textsBefore = [...this.#texts.keys()]
@@ -135,7 +135,7 @@ export class StreamGate {
   }
 
   /** The rest of a cut answer, made by `answered`, that is delivered as it is; it ends with a finish. */
-  deliverCut(answered: Omit<Answered, "requested" | "costUsd">, costUsd: number | undefined): Array<Part> {
+  deliverCut(answered: Omit<Unpriced, "requested">, costUsd: number | undefined): Array<Part> {
     const out: Array<Part> = []
     // Of an attempt at continuing it that failed there is nothing to see.
     if (this.cut === undefined && !this.#shown) {
@@ -191,8 +191,8 @@ export class StreamGate {
   priced(finish: Response.FinishPartEncoded, costUsd: number | undefined): Response.FinishPartEncoded {
     const usage = this.#usage === undefined ? finish.usage : sum(this.#usage, finish.usage)
     if (this.#answered === undefined) return { ...finish, usage }
-    const answered: Answered = costUsd === undefined ? this.#answered : { ...this.#answered, costUsd }
-    return { ...finish, usage, metadata: { ...finish.metadata, [namespace]: written(answered) } }
+    const answered = written({ ...this.#answered, costUsd })
+    return { ...finish, usage, metadata: { ...finish.metadata, [namespace]: answered } }
   }
 
   #read(part: Part, out: Array<Part>): void {
@@ -370,6 +370,8 @@ export class StreamGate {
   }
 
   #renamed<P extends Part & { readonly id: string }>(part: P): P {
+    // The ids of the first attempt stay as they are: nothing to look up for each delta.
+    if (this.#attempt === 1) return part
     const id = this.#ids.get(part.id) ?? part.id
     return id === part.id ? part : { ...part, id }
   }

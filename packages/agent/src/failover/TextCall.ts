@@ -12,7 +12,6 @@ import { Format, ServerError, Timeout } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local } from "../failure/ProviderFailure.ts"
 import { isCallOfProgram, Kept } from "../recovery/Kept.ts"
-import type { Answered } from "./Answered.ts"
 import { namespace, written } from "./Answered.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
 import type { Attempt } from "./CallRun.ts"
@@ -20,7 +19,7 @@ import type { Commit } from "./CallState.ts"
 import { CallRun } from "./CallRun.ts"
 import type { Chain } from "./Chain.ts"
 import { closed } from "./Surface.ts"
-import { next, timed } from "./Timed.ts"
+import { either, next, timed } from "./Timed.ts"
 import type { Usage } from "./Usage.ts"
 import { sum, unknown } from "./Usage.ts"
 
@@ -44,28 +43,22 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
           (after) => (after === undefined ? keptCut(attempt) : attempted(after))
         )
       }
-      return Effect.matchEffect(answerOf(chain, attempt, made), {
-        onFailure: (failure) => failed(failure, "nothing"),
-        onSuccess: (parts) => {
-          const { ref } = attempt.target
-          const finish = parts.findLast((part) => part.type === "finish")
-          if (finish === undefined) {
-            return failed(local("answer/no-finish", new Format({ side: "response" }), ref), commitOf(parts))
-          }
-          switch (finish.reason) {
-            case "error":
-              return failed(
-                local("answer/finish-error", new ServerError(), ref),
-                commitOf(parts),
-                finish.usage
-              )
-            case "length":
-              return cut(attempt, { parts, finish })
-            default:
-              return complete(attempt, { parts, finish })
-          }
+      const answered = (parts: Parts): Called<Parts> => {
+        const { ref } = attempt.target
+        const finish = parts.findLast((part) => part.type === "finish")
+        if (finish === undefined) {
+          return failed(local("answer/no-finish", new Format({ side: "response" }), ref), commitOf(parts))
         }
-      })
+        switch (finish.reason) {
+          case "error":
+            return failed(local("answer/finish-error", new ServerError(), ref), commitOf(parts), finish.usage)
+          case "length":
+            return cut(attempt, { parts, finish })
+          default:
+            return complete(attempt, { parts, finish })
+        }
+      }
+      return either(answerOf(chain, attempt, made), (failure) => failed(failure, "nothing"), answered)
     }
     const complete = (attempt: Attempt, { parts, finish }: Answer): Called<Parts> => {
       if (kept.isEmpty) return deliver(run, attempt, parts, finish, finish.usage)
@@ -103,7 +96,8 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
       return deliver(run, keptFrom ?? attempt, [...kept.parts, finish], finish, undefined)
     }
     const begun = Effect.suspend(() => next(run.begin, attempted))
-    return Effect.onError(begun, () => run.abandoned)
+    // As `Effect.onError`, which costs more even where nothing failed.
+    return Effect.onExitPrimitive(begun, (exit) => (exit._tag === "Failure" ? run.abandoned : undefined))
   })
 
 /** A complete answer, or one that the output limit cut. */
@@ -133,17 +127,14 @@ const deliver = (
   own: Usage | undefined
 ): Effect.Effect<Parts> => {
   const signed = (costUsd: number | undefined): Parts => {
-    const answered: Answered = {
-      requested: run.requested,
-      ...attempt.answered,
-      ...(costUsd === undefined ? {} : { costUsd })
-    }
+    const answered = written({ requested: run.requested, ...attempt.answered, costUsd })
     const { maker } = attempt
     const first = parts.find((part) => part.type === "text")
     return parts.map((part) => {
-      if (part === finish) return { ...part, metadata: { ...part.metadata, [namespace]: written(answered) } }
-      const by = { ...maker, ...Provenance.signed(part) }
-      return Provenance.sign(part, part === first ? { ...written(answered), ...by } : by)
+      if (part === finish) return { ...part, metadata: { ...part.metadata, [namespace]: answered } }
+      const own = Provenance.signed(part)
+      const by = own === undefined ? maker : { ...maker, ...own }
+      return Provenance.sign(part, part === first ? { ...answered, ...by } : by)
     })
   }
   return next(run.succeeded(attempt, own), (costUsd) => Effect.succeed(signed(costUsd)))

@@ -30,6 +30,17 @@ export const timed = <A, E, R, E2>(
         })
       )
 
+/** `Effect.matchEffect` that costs nothing where the value is there already. */
+export const either = <A, E, B, E2, R, R2>(
+  effect: Effect.Effect<A, E, R>,
+  onFailure: (error: E) => Effect.Effect<B, E2, R2>,
+  onSuccess: (value: A) => Effect.Effect<B, E2, R2>
+): Effect.Effect<B, E2, R | R2> =>
+  Exit.isExit(effect) && Exit.isSuccess(effect)
+    ? // The guard forgets the types: an Effect<A, E> that is an exit is an Exit<A, E>.
+      onSuccess(effect.value as A)
+    : Effect.matchEffect(effect, { onFailure, onSuccess })
+
 /** `Effect.flatMap` that costs nothing where the value is there already. */
 export const next = <A, E, B, E2, R2>(
   effect: Effect.Effect<A, E>,

@@ -1,9 +1,9 @@
 /**
  * How a call fails when all recovery has failed: one failure that stops it, or all targets out.
  */
-import { Duration, Schema } from "effect"
+import { Schema } from "effect"
 import type { ReasonTag } from "./FailoverReason.ts"
-import { ProviderFailure, whatHappened, whatToDo } from "./ProviderFailure.ts"
+import { ProviderFailure, waitInWords, whatHappened, whatToDo } from "./ProviderFailure.ts"
 import { TargetRef } from "./TargetRef.ts"
 
 /** One target that could not serve the call. */
@@ -17,7 +17,7 @@ export const TargetOut = Schema.Struct({
 export type TargetOut = typeof TargetOut.Type
 
 /** What does not pass by itself. */
-const needsPerson: ReadonlySet<ReasonTag> = new Set<ReasonTag>([
+export const needsPerson: ReadonlySet<ReasonTag> = new Set<ReasonTag>([
   "Auth",
   "Billing",
   "ModelNotFound",
@@ -37,13 +37,13 @@ export class AllTargetsOut extends Schema.TaggedError<AllTargetsOut>("@outlast/a
 ) {
   override get message(): string {
     const lines = this.targets.map(({ target, failure, availableIn }) => {
-      const when = availableIn === undefined ? "" : `; back in ${Duration.format(availableIn)}`
+      const when = availableIn === undefined ? "" : `; back in ${waitInWords(availableIn)}`
       return `  ${target.id}: ${whatHappened(failure)}${when}. ${whatToDo(failure)}`
     })
     const attempts = this.attempts === 1 ? "1 attempt" : `${this.attempts} attempts`
     const next =
       this.soonest !== undefined
-        ? ` The soonest target is back in ${Duration.format(this.soonest)}.`
+        ? ` The soonest target is back in ${waitInWords(this.soonest)}.`
         : this.targets.every(({ failure }) => needsPerson.has(failure.reason._tag))
           ? " Waiting will not help."
           : ""

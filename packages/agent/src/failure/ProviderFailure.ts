@@ -42,7 +42,7 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
 }) {
   override get message(): string {
     const where = this.target === undefined ? "" : `${this.target.id}: `
-    const wait = this.retryAfter === undefined ? "" : `, come back in ${Duration.format(this.retryAfter)}`
+    const wait = this.retryAfter === undefined ? "" : `, come back in ${waitInWords(this.retryAfter)}`
     const detail = this.detail.slice(0, maxDetail)
     const said = detail === "" ? "" : ` The provider said: "${detail}".`
     return `${where}${whatHappened(this)}${wait}.${said} ${whatToDo(this)}`
@@ -74,6 +74,16 @@ export const missingKey = "key/missing"
 
 /** The rule of a key whose function gave none. */
 export const unloadedKey = "key/not-loaded"
+
+/** The rule of an object that the output limit cut: half of one is worth nothing. */
+export const cutObject = "answer/cut"
+
+/** A wait for people: whole seconds, and milliseconds only below one; never less than it is. */
+export const waitInWords = (wait: Duration.Duration): string => {
+  const millis = Math.round(Duration.toMillis(wait))
+  const unit = millis < 1_000 ? 1 : 1_000
+  return Duration.format(Duration.millis(Math.ceil(millis / unit) * unit))
+}
 
 /** One clause in plain words. */
 export const whatHappened = (failure: ProviderFailure): string => {
@@ -109,6 +119,7 @@ export const whatHappened = (failure: ProviderFailure): string => {
     case "ModelNotFound":
       return `the model is not available here${status}`
     case "Format":
+      if (failure.evidence.rule === cutObject) return "the output limit cut the object"
       return reason.side === "request"
         ? `the provider rejected the request as malformed${status}`
         : `the provider sent an answer that cannot be understood${status}`
@@ -150,6 +161,7 @@ export const whatToDo = (failure: ProviderFailure): string => {
     case "ModelNotFound":
       return `Check ${model} and whether the account of ${key} may use it.`
     case "Format":
+      if (failure.evidence.rule === cutObject) return `Raise the output limit, or ask for less.`
       return failure.reason.side === "request"
         ? `Repeating cannot help: correct the request.`
         : `Try again, or add another target to the chain.`

@@ -314,6 +314,16 @@ export class Branch {
 
   /** Before a tool runs. */
   admit(call: Call): Admission {
+    const judged = this.judge(call)
+    if (judged._tag !== "Run") return judged
+    const file = this.#fileOf(call)
+    if (!this.isOpen || !this.#admitTool(call.name, file)) return stopped
+    if (judged.warning !== undefined) this.#nudge(judged.warning.message)
+    return judged
+  }
+
+  /** Whether a call would go round in circles. One that is not blocked is not yet admitted. */
+  judge(call: Call): Admission {
     if (!this.isOpen) return stopped
     let warning: Warning | undefined
     for (const [i, guard] of this.guards.entries()) {
@@ -336,9 +346,6 @@ export class Branch {
       }
       if (verdict._tag === "Nudge") warning ??= verdict
     }
-    const file = this.#fileOf(call)
-    if (!this.isOpen || !this.#admitTool(call.name, file)) return stopped
-    if (warning !== undefined) this.#nudge(warning.message)
     return { _tag: "Run", warning }
   }
 

@@ -67,7 +67,7 @@ export interface Round {
   readonly period: number
   /** How often it was gone through, in parts too. */
   readonly rounds: number
-  /** Something in it waits for something else. */
+  /** Something in it waits for something else: each time with the same answer, not with one that goes to and fro. */
   readonly waiting: boolean
 }
 
@@ -83,7 +83,11 @@ export const goingOn = (cycle: Cycle, call: number, least: number): Round | unde
     const round = Array.from({ length: period }, (_, n) => items[back(last, n)] ?? noItem)
     // The same thing again and again has every period.
     if (round.every(({ outcome }) => outcome === round[0]?.outcome)) continue
-    return { period, rounds, waiting: round.some(({ waiting }) => waiting) }
+    return { period, rounds, waiting: round.some((item) => item.waiting && !alternates(round, item)) }
   }
   return undefined
 }
+
+/** What goes on comes to an end, and not back to where it was. */
+const alternates = (round: ReadonlyArray<Item>, { call, outcome }: Item): boolean =>
+  round.some((other) => other.call === call && other.outcome !== outcome)

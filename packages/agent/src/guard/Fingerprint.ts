@@ -19,12 +19,19 @@ import * as WordTable from "./WordTable.ts"
 export interface OfResult {
   /** Of all that is not volatile. */
   readonly hash: number
+  /** As {@link hash}, without the numbers of lines: `a.ts:12:5`. Equal to it where there are none. */
+  readonly placeless: number
+  /** The sum of the numbers of lines, and how many there are. */
+  readonly lines: number
+  readonly places: number
   /** Without the words of the arguments. What consists mostly of ids counts as it is: there they are the data. */
   readonly gist: number
   /** Words that are neither volatile nor of the arguments. */
   readonly words: number
   /** It tells of an error. */
   readonly troubled: boolean
+  /** A field of it says that it was not done: `"success": false`. */
+  readonly undone: boolean
   /** It tells that something else has yet to happen: pending, queued, refused for now. */
   readonly waiting: boolean
   /** It tells that there is nothing: no matches, an empty list. */
@@ -40,35 +47,44 @@ export const ofArguments = (value: unknown): number => {
   return joined(scan.a, scan.b)
 }
 
-/** Of a call that ran. */
-export const ofCall = (args: unknown, result: unknown): OfCall => {
+/** Of a call that ran. `advances`: it brings the next thing, and is told from the last one by its id, too. */
+export const ofCall = (args: unknown, result: unknown, advances = false): OfCall => {
   // One table for all calls: to make one costs more than all the rest. It is filled and read here only.
   WordTable.clear(argumentWords)
   const asked = new Scan(undefined, argumentWords)
   asked.value(args, noKey, 0)
-  return { asked: joined(asked.a, asked.b), result: ofResult(result, argumentWords) }
+  return { asked: joined(asked.a, asked.b), result: ofResult(result, argumentWords, advances) }
 }
 
-const ofResult = (value: unknown, words: WordTable.WordTable): OfResult => {
-  const scan = new Scan(words, undefined)
+const ofResult = (value: unknown, words: WordTable.WordTable, advances: boolean): OfResult => {
+  const scan = new Scan(words, undefined, advances)
   scan.value(value, noKey, 0)
   const mostlyIds = scan.volatile > scan.fresh
   const emptyList = scan.emptyList && scan.substance === 0
+  const placeless = joined(scan.a, scan.b)
   const negative = scan.all === 0 || emptyList || (scan.negative && scan.all <= maxNegative)
   return {
-    hash: joined(scan.a, scan.b),
+    hash: scan.places === 0 ? placeless : pair(placeless, scan.place),
+    placeless,
+    lines: scan.lines,
+    places: scan.places,
     gist: mostlyIds
       ? joined(scan.exact, scan.exact)
       : negative && !scan.troubled
         ? nothingFound
-        : joined(scan.gist, scan.gistB),
+        : gistOf(scan),
     words: scan.fresh,
     troubled: scan.troubled,
+    undone: scan.undone,
     waiting: scan.waiting || (scan.waitingIfShort && scan.all <= shortResult),
     negative,
     emptyList
   }
 }
+
+/** With the places that it tells of. */
+const gistOf = ({ gist, gistB, toldPlace }: Scan): number =>
+  toldPlace === 0 ? joined(gist, gistB) : pair(joined(gist, gistB), toldPlace)
 
 export interface OfCall {
   /** The hash of its arguments. */
@@ -137,6 +153,10 @@ const thing = 16
 const nothing = 32
 /** Nobody's own: a result that has it repeats no argument by it. */
 const common = 64
+/** As a field. */
+const success = 128
+/** What follows stands for a content, and is another when that is another. */
+const digest = 256
 
 const meanings = WordTable.make(2_048)
 const means = (meaning: number, words: string): void => {
@@ -156,7 +176,8 @@ means(
 means(waitsIfShort, "scheduled submitted accepted refused busy retry")
 means(
   thing,
-  "match matches result results hit hits record records row rows item items file files found entries documents"
+  "match matches result results hit hits record records row rows item items file files found entries documents " +
+    "response responses answer answers reply replies output"
 )
 // They end like words for what is under way.
 means(common, "string missing warning existing following using")
@@ -165,6 +186,9 @@ means(
   common,
   "a an and any are as at be by for from in is it no not of on or that the this to was with yet error failed"
 )
+
+means(success, "ok success successful succeeded acquired granted accepted")
+means(digest, "sha sha1 sha256 sha512 md5 digest hash checksum image img screen screenshot")
 
 // What a character is.
 const other = 0
@@ -181,6 +205,9 @@ const colon = 58
 const hash = 35
 const slash = 47
 const percent = 37
+const parenthesis = 40
+const comma = 44
+const lineWord = lower("line")
 
 /** The name of a field, and what it says of its value. */
 interface Key {
@@ -188,9 +215,18 @@ interface Key {
   readonly volatile: Volatile.Where | undefined
   readonly isCursor: boolean
   readonly isTrouble: boolean
+  readonly isSuccess: boolean
+  readonly isDigest: boolean
 }
 
-const noKey: Key = { hash: 0, volatile: undefined, isCursor: false, isTrouble: false }
+const noKey: Key = {
+  hash: 0,
+  volatile: undefined,
+  isCursor: false,
+  isTrouble: false,
+  isSuccess: false,
+  isDigest: false
+}
 
 /** Names of fields recur: what was found out about the last ones is kept. */
 const keys = new Map<string, Key>()
@@ -199,11 +235,14 @@ const maxKeys = 1_000
 const keyOf = (name: string): Key => {
   const known = keys.get(name)
   if (known !== undefined) return known
+  const meaning = WordTable.get(meanings, lower(name))
   const key: Key = {
     hash: ofText(name) | 0,
     volatile: Volatile.whereNamed(name),
     isCursor: Volatile.isCursorKey(name),
-    isTrouble: (WordTable.get(meanings, lower(name)) & trouble) !== 0
+    isTrouble: (meaning & trouble) !== 0,
+    isSuccess: (meaning & success) !== 0,
+    isDigest: (meaning & digest) !== 0
   }
   if (keys.size >= maxKeys) keys.clear()
   if (name.length <= 100) keys.set(name, key)
@@ -212,7 +251,7 @@ const keyOf = (name: string): Key => {
 
 /** The same names as words of a text, by their hash. */
 const names = WordTable.make(1_024)
-const bits: Readonly<Record<Volatile.Where, number>> = { anywhere: 1, field: 2, result: 4 }
+const bits: Readonly<Record<Volatile.Where, number>> = { anywhere: 1, field: 2, result: 4, spoken: 8 }
 for (const [name, where] of Volatile.names) {
   for (const joint of ["_", "-", ""]) WordTable.add(names, lower(name.replaceAll("_", joint)), bits[where])
 }
@@ -231,7 +270,14 @@ class Scan {
   all = 0
   fresh = 0
   volatile = 0
+  /** Of numbers of lines, with what stands before; their sum; how many. */
+  place = 0
+  /** Of those that the arguments do not name. */
+  toldPlace = 0
+  lines = 0
+  places = 0
   troubled = false
+  undone = false
   waiting = false
   waitingIfShort = false
   negative = false
@@ -243,9 +289,17 @@ class Scan {
   /** The words of this, when it is arguments. */
   readonly seen: WordTable.WordTable | undefined
 
-  constructor(echoed: WordTable.WordTable | undefined, seen: WordTable.WordTable | undefined) {
+  /** Ids are data. */
+  readonly advances: boolean
+
+  constructor(
+    echoed: WordTable.WordTable | undefined,
+    seen: WordTable.WordTable | undefined,
+    advances = false
+  ) {
     this.echoed = echoed
     this.seen = seen
+    this.advances = advances
   }
 
   value(value: unknown, key: Key, depth: number): void {
@@ -289,6 +343,7 @@ class Scan {
       // A field named error that holds something tells of one.
       if (key.isTrouble && value !== null && value !== false && value !== 0 && value !== "")
         this.troubled = true
+      if (key.isSuccess && value === false) this.undone = this.troubled = true
       this.value(value, key, depth + 1)
       sumA = (sumA + mixed(this.a)) | 0
       sumB = (sumB + mixed(this.b)) | 0
@@ -316,7 +371,11 @@ class Scan {
     const { echoed, seen } = this
     const isResult = echoed !== undefined
     // What the field's name says of its words.
-    const named = key.volatile !== undefined && (isResult || key.volatile !== "result")
+    const named =
+      key.volatile !== undefined &&
+      (isResult
+        ? !(this.advances && key.volatile === "result")
+        : key.volatile === "anywhere" || key.volatile === "field")
     const cursor = !isResult && key.isCursor
     const end = text.length
     let { a, b, exact, gist, gistB, all, fresh } = this
@@ -324,6 +383,7 @@ class Scan {
     /** The word before, where it ended, and what it means. */
     let before = 0
     let beforeEnd = -1
+    let placeEnd = -1
     let previous = 0
     while (from < end) {
       const first = text.charCodeAt(from)
@@ -351,12 +411,30 @@ class Scan {
       } while (kindOf(code) !== other || (isJoint(code) && joins(text, at, code)))
       all++
       if (isResult) exact = Math.imul(exact ^ word, prime)
+      // Of "a.ts(12,5)" the column.
+      const isColumn = from - 1 === placeEnd && text.charCodeAt(placeEnd) === comma
+      if (isResult && digits > 0 && (isColumn || isPlace(text, from, before))) {
+        if (!isColumn) {
+          this.places++
+          this.lines += Number.parseInt(text.slice(from, at), 10)
+        }
+        this.place = (this.place + mixed(a ^ word)) | 0
+        if (WordTable.get(echoed, lowered) === 0) {
+          fresh++
+          this.toldPlace = (this.toldPlace + mixed(gist ^ word)) | 0
+        }
+        before = lowered
+        placeEnd = beforeEnd = from = at
+        previous = 0
+        continue
+      }
       const isVolatile =
         (named && (digits > 0 || at - from >= 6)) ||
         (digits > 0 &&
           !cursor &&
+          !(isResult && (key.isDigest || ((previous & digest) !== 0 && from - beforeEnd <= 3))) &&
           (saysNothing(text, from, at, digits, isResult) ||
-            (beforeEnd >= 0 && isNamedBy(text, before, beforeEnd, from, isResult))))
+            (beforeEnd >= 0 && !this.advances && isNamedBy(text, before, beforeEnd, from, isResult))))
       before = lowered
       beforeEnd = at
       from = at
@@ -447,6 +525,18 @@ const beginsLogLine = (text: string, from: number, at: number): boolean => {
     if (c !== 32 && c !== hash && c !== 91 && kindOf(c) !== digit) return false
   }
   return false
+}
+
+/** Whether a word with a digit is the number of a line: `a.ts:12:5`, `a.ts(12,5)`, `line 12`. */
+const isPlace = (text: string, from: number, before: number): boolean => {
+  if (kindOf(text.charCodeAt(from)) !== digit) return false
+  if (before === lineWord) return true
+  const joint = text.charCodeAt(from - 1)
+  if ((joint !== colon && joint !== parenthesis) || from < 4) return false
+  // The end of a file's name.
+  let i = from - 2
+  while (i > 0 && from - i < 8 && kindOf(text.charCodeAt(i)) === letter) i--
+  return i < from - 2 && text.charCodeAt(i) === 46 && kindOf(text.charCodeAt(i - 1)) !== other
 }
 
 /** A number before a unit of time. */

@@ -59,6 +59,7 @@ export class Guard {
   /** Tool calls that may still come to their end. */
   readonly #pending = new Set<object>()
   #quiet = Deferred.makeUnsafe<void>()
+  #closed = Deferred.makeUnsafe<void>()
   readonly #watch: Stopwatch
 
   constructor(settings: Settings, clock: Clock.Clock) {
@@ -168,14 +169,21 @@ export class Guard {
 
   /** A program begins to run under it. */
   open(): void {
-    this.#runs++
+    if (this.#runs++ === 0) this.#closed = Deferred.makeUnsafe<void>()
   }
 
   /** A program has ended. With the last one everything ends that was left running behind it. */
   close(): void {
     this.#runs--
-    if (this.#runs === 0) this.interrupt()
+    if (this.#runs > 0) return
+    this.interrupt()
+    Deferred.doneUnsafe(this.#closed, Exit.void)
   }
+
+  /** When it is stopped: ends when the last program has ended that it stopped. */
+  readonly settled: Effect.Effect<void> = Effect.suspend(() =>
+    this.stopped === undefined || this.isClosed ? Effect.void : Deferred.await(this.#closed)
+  )
 
   /** Interrupts all calls. */
   interrupt(): void {

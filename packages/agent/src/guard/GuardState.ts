@@ -114,7 +114,14 @@ export const admitAgent = (
 export const spent = (
   state: GuardState,
   { tokens, costUsd }: { readonly tokens: number; readonly costUsd: number }
-): GuardState => ({ ...state, tokens: state.tokens + tokens, costUsd: state.costUsd + costUsd })
+): GuardState => ({
+  ...state,
+  tokens: state.tokens + amountOf(tokens),
+  costUsd: state.costUsd + amountOf(costUsd)
+})
+
+/** A report that makes no sense takes nothing back, and switches no limit off. */
+const amountOf = (reported: number): number => (reported > 0 ? reported : 0)
 
 /** Stopped; the first stop counts. */
 export const stop = (state: GuardState, tripped: Tripped): GuardState =>

@@ -4,7 +4,7 @@
  * Two forms of one thing: {@link run} for a call as an Effect, which is what `Agent` has, and {@link toolkit} for the
  * handlers of a toolkit, whose results are streams.
  *
- * The order: the host's permission, which may take its time; then loops and limits and the count, in one synchronous
+ * The order: loops, where the host is to be asked; the host's permission, which may take its time; then loops and limits and the count, in one synchronous
  * piece; then the tool. A call that is refused or blocked has a result that says so. One that trips the guard has none.
  */
 import { Cause, Clock, Context, Effect, Exit, Stream } from "effect"
@@ -12,7 +12,7 @@ import type { Scope } from "effect"
 import type { Tool, Toolkit } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
 import * as ActiveTime from "./ActiveTime.ts"
-import type { AnyFiber, Branch, Warning } from "./Branch.ts"
+import type { Admission, AnyFiber, Branch, Warning } from "./Branch.ts"
 import { Current } from "./Branch.ts"
 import type { Call, Result } from "./GuardedConversation.ts"
 import type { GuardBlocked, GuardNudged } from "./GuardEvent.ts"
@@ -138,6 +138,11 @@ const permission = (branch: Branch, call: Call): Effect.Effect<string | undefine
   const guards = branch.guards.filter((guard) => guard.settings.permit !== undefined)
   if (guards.length === 0 || !branch.isOpen) return Effect.undefined
   return Effect.gen(function* () {
+    // What would not run anyway is asked of nobody; so neither is a person, again and again, for what they refuse.
+    const judged = branch.judge(call)
+    if (judged._tag === "Stopped") return undefined
+    if (judged._tag === "Block")
+      return yield* Effect.as(blocked(branch, call, judged), judged.warning.message)
     for (const guard of guards) {
       const { permit, texts } = guard.settings
       if (permit === undefined) continue
@@ -180,10 +185,7 @@ const begin = (branch: Branch, call: Call, fiber: AnyFiber): Begun => {
   const admission = branch.admit(call)
   if (admission._tag === "Stopped") return { _tag: "Held", tripped: wasOpen }
   if (admission._tag === "Block") {
-    const { message, evidence } = admission.warning
-    branch.conversation.called(call)({ encoded: message, isFailure: true })
-    const told = publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, pattern: evidence.pattern })
-    return { _tag: "Blocked", message, told }
+    return { _tag: "Blocked", message: admission.warning.message, told: blocked(branch, call, admission) }
   }
   const inner = branch.tool(fiber)
   const leave = branch.enter(fiber)
@@ -201,6 +203,18 @@ const begin = (branch: Branch, call: Call, fiber: AnyFiber): Begun => {
     }
   }
 }
+
+/** The call gets its result at once. Returns what tells of it. */
+const blocked = (branch: Branch, call: Call, { warning }: Blocking): Effect.Effect<void> => {
+  branch.conversation.called(call)({ encoded: warning.message, isFailure: true })
+  return publish<GuardBlocked>({
+    _tag: "GuardBlocked",
+    tool: call.name,
+    pattern: warning.evidence.pattern
+  })
+}
+
+type Blocking = Extract<Admission, { readonly _tag: "Block" }>
 
 const nudged = ({ evidence: { tool, pattern, count } }: Warning): Effect.Effect<void> =>
   publish<GuardNudged>({ _tag: "GuardNudged", tool, pattern, count })

@@ -80,14 +80,14 @@ export const make = (limits: Limits = {}): Bounds => {
   const tools: Readonly<Record<string, number>> = limits.tools ?? defaults.tools
   const { depth, breadth, total } = { ...defaults.subagents, ...defined(subagents) }
   return {
-    events: countOf("events", limits.events ?? defaults.events),
+    events: limitOf("events", limits.events ?? defaults.events),
     toolCalls: countOf("toolCalls", limits.toolCalls ?? defaults.toolCalls),
     time: Check.millis(module, "time", limits.time ?? defaults.time, { min: 1, max: maxTime }),
     turns: countOf("turns", limits.turns ?? defaults.turns),
     tokens: amountOf("tokens", limits.tokens ?? defaults.tokens),
     money: amountOf("money", limits.money ?? defaults.money),
     tools: new Map(Object.entries(tools).map(([name, n]) => [name, countOf(`tools.${name}`, n, 0)])),
-    fileEdits: countOf("fileEdits", fileEdits),
+    fileEdits: limitOf("fileEdits", fileEdits),
     depth: countOf("subagents.depth", depth, 0),
     breadth: countOf("subagents.breadth", breadth),
     subagents: countOf("subagents.total", total, 0)
@@ -142,8 +142,10 @@ const maxCount = 1_000_000
 
 type NumericBound = Exclude<keyof Bounds, "tools" | "time" | "depth" | "breadth">
 
-const countOf = (field: string, n: number | false, min = 1): number =>
-  n === false ? Infinity : Check.integer(module, field, n, { min, max: maxCount })
+const countOf = (field: string, n: number, min = 1): number =>
+  Check.integer(module, field, n, { min, max: maxCount })
+
+const limitOf = (field: string, n: number | false): number => (n === false ? Infinity : countOf(field, n))
 
 const amountOf = (field: string, n: number | false): number => {
   if (n === false) return Infinity

@@ -85,6 +85,10 @@ interface Seen {
   readonly failed: boolean
   /** Its last results, newest first, at most {@link maxResults}. */
   readonly results: ReadonlyArray<number>
+  /** Its last result without numbers of lines, their sum, and how many they are. */
+  readonly placeless: number
+  readonly lines: number
+  readonly places: number
   /** Times in a row that its outcome was known and nothing new came between, the first included. */
   readonly same: number
   /** Times that it failed as before although something was changed. */
@@ -121,7 +125,7 @@ export interface State {
   /** Calls not run since the last lesson. */
   readonly refusals: number
   readonly seen: Memory.Memory<Seen>
-  /** What was told, by the tool and in which words. */
+  /** What was told, by the tool and in which words; and where it found nothing. */
   readonly gists: Memory.Memory<true>
   readonly rows: Memory.Memory<Row>
   readonly files: Memory.Memory<Edited>
@@ -218,14 +222,19 @@ const minCycle = 4
 
 /** What the state is after a call ran. */
 export const observe = (detector: LoopDetector, state: State, observation: Observation): State => {
-  const { tool, turn, failed } = observation
+  const { tool, turn } = observation
   const nature = natureOf(detector, observation)
   if (nature === "pause") return state.paused ? state : { ...state, paused: true }
   const toolId = Fingerprint.ofText(tool)
-  const { asked, result } = Fingerprint.ofCall(identified(detector, observation), observation.result)
+  const { asked, result } = Fingerprint.ofCall(
+    identified(detector, observation),
+    observation.result,
+    nature === "advance"
+  )
   const id = Fingerprint.pair(toolId, asked)
   const inTurn = turn === state.turn ? state.inTurn : []
   if (inTurn.includes(id)) return state
+  const failed = observation.failed || result.undone
   const troubled = failed || result.troubled
   const said = nature === "advance" ? result.gist : result.hash
 
@@ -236,7 +245,9 @@ export const observe = (detector: LoopDetector, state: State, observation: Obser
   const toldBefore = Memory.has(state.gists, gist)
   const earlier = Memory.get(state.seen, id)
   const repeated = earlier !== undefined && earlier.results.includes(said)
-  const known = tells ? toldBefore : repeated
+  // What is edited moves what stands below: the same failure a line further down is the same failure.
+  const moved = troubled && !repeated && earlier !== undefined && hasMoved(earlier, result)
+  const known = moved || (tells ? toldBefore : repeated)
   const edit =
     observation.edit !== undefined
       ? FileEdit.ofKnown(observation.edit)
@@ -256,9 +267,12 @@ export const observe = (detector: LoopDetector, state: State, observation: Obser
     waiting,
     failed: troubled,
     results: resultsAfter(earlier, said),
+    placeless: result.placeless,
+    lines: result.lines,
+    places: result.places,
     same: repeated && quiet ? (earlier?.same ?? 0) + 1 : 1,
     unchanged:
-      earlier === undefined || !repeated || !troubled
+      earlier === undefined || !(repeated || moved) || !troubled
         ? 0
         : quiet
           ? earlier.unchanged
@@ -267,12 +281,17 @@ export const observe = (detector: LoopDetector, state: State, observation: Obser
     lessons
   }
   const isThought = nature === "thought"
+  // A file in which nothing was found is off the list: whoever goes through all of them gets somewhere.
+  const path = tells && !failed && result.negative ? FileEdit.pathOf(observation.arguments) : undefined
+  const place = path === undefined ? undefined : Fingerprint.pair(toolId, Fingerprint.ofText(path))
+  const isNewPlace = place !== undefined && !Memory.has(state.gists, place)
+  const gists = toldBefore ? state.gists : Memory.set(state.gists, gist, true)
   const item: Cycle.Item = { call: id, outcome: Fingerprint.pair(id, said), waiting }
   const files = isThought
     ? state
     : edit !== undefined && !failed
       ? filesAfterEdit(state, edit)
-      : filesAfterLook(state, nature, earlier, repeated, troubled)
+      : filesAfterLook(state, nature, earlier, repeated || moved, troubled)
   return {
     calls: state.calls + 1,
     turn,
@@ -282,8 +301,8 @@ export const observe = (detector: LoopDetector, state: State, observation: Obser
     stale: isThought ? state.stale : isNew ? 0 : state.stale + (waiting ? 0.5 : 1),
     refusals: teaches ? 0 : state.refusals,
     seen: Memory.set(state.seen, id, seen),
-    gists: toldBefore ? state.gists : Memory.set(state.gists, gist, true),
-    rows: isThought ? state.rows : rowsAfter(state, toolId, { gist, failed, tells, isNew }),
+    gists: isNewPlace ? Memory.set(gists, place, true) : gists,
+    rows: isThought ? state.rows : rowsAfter(state, toolId, { gist, failed, tells, isNew, isNewPlace }),
     files: files.files,
     cycle: isThought ? state.cycle : Cycle.add(state.cycle, item),
     unchecked: files.unchecked,
@@ -315,6 +334,19 @@ export const text = ({ options }: LoopDetector, answer: string): Verdict => {
   return LoopVerdict.make(found.times >= block ? "Stop" : "Nudge", finding)
 }
 
+/** Lines that a place may move between two equal failures; further away is another one. */
+const near = 3
+
+const hasMoved = (
+  { failed, placeless, lines, places }: Seen,
+  result: Pick<Fingerprint.OfResult, "placeless" | "lines" | "places">
+): boolean =>
+  failed &&
+  places > 0 &&
+  places === result.places &&
+  placeless === result.placeless &&
+  Math.abs(result.lines - lines) <= near * places
+
 const resultsAfter = (seen: Seen | undefined, said: number): ReadonlyArray<number> => {
   if (seen === undefined) return [said]
   const { results } = seen
@@ -328,11 +360,16 @@ interface Outcome {
   readonly failed: boolean
   readonly tells: boolean
   readonly isNew: boolean
+  /** Nothing was found in a file that this tool was not asked about before. */
+  readonly isNewPlace: boolean
 }
+
+/** What it adds to a row of findings that nothing was found in one more file. */
+const newPlace = 0.25
 
 /** A row of equal failures goes on while things are learned elsewhere, at half the pace; one of findings begins anew. */
 const rowsAfter = (state: State, toolId: number, outcome: Outcome): Memory.Memory<Row> => {
-  const { gist, failed, tells, isNew } = outcome
+  const { gist, failed, tells, isNew, isNewPlace } = outcome
   const row = Memory.get(state.rows, toolId)
   const learned = row !== undefined && row.lessons !== state.lessons
   if (!tells) {
@@ -341,7 +378,8 @@ const rowsAfter = (state: State, toolId: number, outcome: Outcome): Memory.Memor
       : state.rows
   }
   const lessons = isNew ? state.lessons + 1 : state.lessons
-  const times = row?.gist !== gist || (learned && !failed) ? 1 : row.times + (learned ? 0.5 : 1)
+  const times =
+    row?.gist !== gist || (learned && !failed) ? 1 : row.times + (isNewPlace ? newPlace : learned ? 0.5 : 1)
   return Memory.set(state.rows, toolId, { gist, failed, times, lessons })
 }
 

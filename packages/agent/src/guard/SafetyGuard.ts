@@ -90,7 +90,8 @@ export interface Host {
     program: Stream.Stream<A, E, R>
   ) => Stream.Stream<A, E | SafetyStop, Exclude<R, SafetyGuard>>
   /**
-   * Adds to its limits, and makes it ready to run again if it was stopped. Published as `GuardExtended`.
+   * Adds to its limits, and makes it ready to run again if it was stopped: then it waits until all programs have ended
+   * that ran under it. Published as `GuardExtended`.
    *
    * Dies with an `InvalidOption` for what is no addition, or too much.
    */
@@ -197,7 +198,7 @@ const hostOf = (guard: Guard): Host => {
     runStream: (program) => Boundary.runStream(guard, service, program, bufferSize),
     report,
     extend: (by) =>
-      Effect.suspend(() => {
+      Effect.flatMap(guard.settled, () => {
         const number = guard.extend(by)
         return number === undefined
           ? new ExtensionRefused({ extensions: guard.settings.extensions })

@@ -57,8 +57,10 @@ export type Where =
   | "anywhere"
   /** In results, and as a field of arguments; in a text that is written somewhere such numbers are data. */
   | "field"
-  /** In results. */
+  /** In results, where it is assigned: `port: 8080`. */
   | "result"
+  /** In results, in a sentence too: `PID 4411`. */
+  | "spoken"
 
 const named = (where: Where, names: string): ReadonlyArray<readonly [string, Where]> =>
   names.split(" ").map((name) => [name, where])
@@ -73,9 +75,10 @@ export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
   ...named("field", "attempt attempts retry retries tries try heartbeat wait elapsed elapsed_ms took"),
   ...named(
     "result",
-    "id pid tid port request trace span session order ticket duration duration_ms latency latency_ms time date uptime age " +
+    "id port request trace span session order ticket duration duration_ms latency latency_ms time date uptime age " +
       "etag seq sequence key checked updated generated expires as_of server_time response_time"
-  )
+  ),
+  ...named("spoken", "pid tid")
 ]
 
 const byName: ReadonlyMap<string, Where> = new Map(names.map(([name, where]) => [plain(name), where]))

@@ -7,14 +7,14 @@
 
 export interface WordTable {
   readonly words: Int32Array
-  readonly values: Uint8Array
+  readonly values: Uint16Array
   readonly mask: number
 }
 
 /** `places` is a power of two. */
 export const make = (places: number): WordTable => ({
   words: new Int32Array(places),
-  values: new Uint8Array(places),
+  values: new Uint16Array(places),
   mask: places - 1
 })
 

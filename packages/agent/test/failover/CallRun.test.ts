@@ -430,7 +430,7 @@ describe("what failed attempts may take", () => {
     })
   )
 
-  it.effect("attempts end at the policy's number, over all targets", () =>
+  it.effect("attempts end at the policy's number, over all targets (BerriAI/litellm#6498)", () =>
     Effect.gen(function* () {
       const first = played({ model: "m1", answers: [Effect.fail(serverError)] })
       const second = played({ model: "m2", answers: [Effect.fail(serverError)] })

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Duration, Effect, Exit, Inspectable, Layer, Option, Schema, Stream } from "effect"
+import { Cause, Duration, Effect, Exit, Inspectable, Layer, Logger, Option, Schema, Stream } from "effect"
 import { AiError, Chat, LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Failover, KeySource, Outlast, OutputLimit } from "@outlast/agent"
+import { Classifier, Failover, KeySource, Outlast, OutputLimit, ProviderFailure } from "@outlast/agent"
 import type { FaultPlan } from "@outlast/testing"
 import { ScriptedModel } from "@outlast/testing"
 import { failureOf, inTime, key, policy, rateLimited, recording, status } from "../support.ts"
@@ -148,6 +148,56 @@ describe("waits and switches", () => {
     })
   )
 
+  for (const [code, logged] of [
+    [401, "the key was refused"],
+    [402, "no money or quota left"],
+    [404, "the model is not available"],
+    [429, undefined],
+    [500, undefined]
+  ] as const) {
+    it.effect(
+      `a ${code} that is left for another target is ${logged === undefined ? "no" : "an"} error in the log`,
+      () =>
+        Effect.gen(function* () {
+          const lines: Array<string> = []
+          const logger = Logger.make(({ logLevel, message }) => lines.push(`${logLevel}: ${String(message)}`))
+          const first = yield* model("m1", [{ times: "always", fault: status(code) }])
+          const chain = [first, yield* model("m2", [], { keys: [key("KEY_B")] })] as const
+          yield* inTime(
+            Effect.andThen(ask, ask).pipe(
+              Effect.provide(Failover.layer(chain, { policy })),
+              Effect.provide(Logger.layer([logger]))
+            )
+          )
+          assert.strictEqual(lines.length, logged === undefined ? 0 : 1)
+          const [line] = lines
+          if (logged === undefined) return
+          assert.match(line ?? "", /^Error: anthropic\/m1#KEY_A: /)
+          assert.include(line, logged)
+          assert.notInclude(line, "secret-of")
+        })
+    )
+  }
+
+  it.effect("a wait is told in whole seconds, and in milliseconds below one", () =>
+    Effect.gen(function* () {
+      const waits = ["299993.1 millis", "12420 millis", "300 seconds", "0.4 millis", "250.2 millis"] as const
+      const messages = yield* Effect.forEach(waits, (wait) =>
+        Classifier.failure({ status: 429 }).pipe(
+          Effect.map(
+            (failure) =>
+              new ProviderFailure.ProviderFailure({ ...failure, retryAfter: Duration.fromInputUnsafe(wait) })
+                .message
+          )
+        )
+      )
+      assert.deepStrictEqual(
+        messages.map((message) => /come back in ([^.]*)\./.exec(message)?.[1]),
+        ["5m", "13s", "5m", "0", "250ms"]
+      )
+    })
+  )
+
   it.effect("all rate-limited beyond the deadline fails at once with the soonest time", () =>
     Effect.gen(function* () {
       const target = yield* model(
@@ -246,7 +296,7 @@ describe("the boundary", () => {
     })
   )
 
-  it.effect("a user's own retry does not multiply the attempts", () =>
+  it.effect("a user's own retry does not multiply the attempts (anomalyco/opencode#30510)", () =>
     Effect.gen(function* () {
       const target = yield* model("m", [{ times: "always", fault: status(401) }])
       yield* Effect.exit(

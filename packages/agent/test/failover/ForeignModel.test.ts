@@ -1,9 +1,9 @@
 import { assert, it } from "@effect/vitest"
-import { Duration, Effect, Fiber, Layer, Option, Schema, Stream } from "effect"
+import { Context, Duration, Effect, Fiber, Layer, Option, Schema, Stream } from "effect"
 import { AiError, LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Response } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Failover, ForeignModel, Outlast, RecoveryPolicy } from "@outlast/agent"
+import { Failover, ForeignModel, Outlast, OutputLimit, RecoveryPolicy } from "@outlast/agent"
 
 const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
 const usage = {
@@ -24,8 +24,12 @@ const At = Tool.make("at", {
 const Kit = Toolkit.make(At)
 const call = { type: "tool-call", id: "t", name: "at", params: { day: "2026-01-02T00:00:00.000Z" } } as const
 
-const vendor = (hooks: Partial<Parameters<typeof LanguageModel.make>[0]>) =>
+const vendor = (
+  hooks: Partial<Parameters<typeof LanguageModel.make>[0]>,
+  withOutputLimit?: ForeignModel.WithOutputLimit
+) =>
   ForeignModel.target({
+    withOutputLimit,
     provider: "vendor",
     model: "v1",
     layer: Layer.effect(
@@ -117,5 +121,34 @@ it.effect("a response that the AiError keeps says more than its reason", () =>
     )
     const failure = Option.getOrThrow(Outlast.failureOf(error))
     assert.isTrue(failure._tag === "AllTargetsOut" && failure.targets[0]?.failure.reason._tag === "Billing")
+  })
+)
+
+const VendorLimit: Context.Reference<number> = Context.Reference<number>("VendorLimit", {
+  defaultValue: () => 1_000
+})
+
+it.effect("is told the output limit of the call, in text and stream, where it says how", () =>
+  Effect.gen(function* () {
+    const limits: Array<number> = []
+    const heard = Effect.map(VendorLimit, (limit) => void limits.push(limit))
+    const hooks = {
+      generateText: () => Effect.as(heard, [finish("stop")]),
+      streamText: () => Stream.fromEffect(Effect.as(heard, finish("stop")))
+    }
+    const ask = Effect.andThen(
+      LanguageModel.generateText({ prompt: "x" }),
+      Stream.runDrain(LanguageModel.streamText({ prompt: "x" }))
+    )
+    const asked = (target: ReturnType<typeof vendor>, limit: number | undefined) =>
+      ask.pipe(
+        Effect.provide(Failover.layer([target], { policy })),
+        Effect.provideService(OutputLimit.OutputLimit, limit)
+      )
+    const telling = vendor(hooks, (tokens) => Context.make(VendorLimit, tokens))
+    yield* asked(telling, 50)
+    yield* asked(telling, undefined)
+    yield* asked(vendor(hooks), 50)
+    assert.deepStrictEqual(limits, [50, 50, 1_000, 1_000, 1_000, 1_000])
   })
 )

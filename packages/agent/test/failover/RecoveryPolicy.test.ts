@@ -39,6 +39,7 @@ it.effect("a number out of its range is a RangeError that names the field", () =
       ],
       ["truncation.raiseTo", { ...interactive, truncation: { ...Truncation.defaults, raiseTo: 0 } }],
       ["rows.Overloaded.switchAfter", withOverloaded({ switchAfter: 0 })],
+      ["rows.Overloaded.repeatsBeforeEquivalent", withOverloaded({ repeatsBeforeEquivalent: NaN })],
       ["maxCost", { ...interactive, maxCost: 0 }],
       ["maxCost", { ...interactive, maxCost: Number.NaN }],
       ["rows.Overloaded.attempts", withAttempts(0)],

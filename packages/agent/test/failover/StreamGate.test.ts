@@ -36,7 +36,7 @@ const source: Part = { type: "source", sourceType: "url", id: "s", url: "https:/
 const file: Part = { type: "file", mediaType: "text/plain", data: "aGk=" }
 
 describe("what may be seen of one attempt", () => {
-  it("the preamble waits for content, and then comes in its order", () => {
+  it("the preamble waits for content, and then comes in its order (zirkelc/ai-retry#51)", () => {
     const gate = opened()
     assert.deepStrictEqual(gate.push([keepAlive, source, file, text.start()]), [])
     assert.isFalse(gate.alive)

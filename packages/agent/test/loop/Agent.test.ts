@@ -376,9 +376,7 @@ describe("a turn", () => {
         done
       )
       yield* inTime(
-        Agent.run({ prompt: "x", toolkit: Kit }).pipe(
-          Effect.provide([slow, Direct.layer(model), layer])
-        )
+        Agent.run({ prompt: "x", toolkit: Kit }).pipe(Effect.provide([slow, Direct.layer(model), layer]))
       )
       const event = { _tag: "ToolFinished", tool: "add", isFailure: false }
       assert.deepStrictEqual(finished, [

@@ -302,6 +302,10 @@ describe("an object that was cut", () => {
       const failed = yield* failureOf(object).pipe(limitTo(10), over([target]))
       assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "Format")
       assert.strictEqual(failed._tag === "ProviderFailure" && failed.evidence.rule, "answer/cut")
+      assert.include(
+        failed.message,
+        "the output limit cut the object. Raise the output limit, or ask for less."
+      )
       assert.strictEqual(target.requests.length, 2)
     })
   )

@@ -1,7 +1,7 @@
 /**
  * `outlast demo`: the same program, with the same faults, first without Outlast and then with it.
  */
-import { Console, Data, Effect, FileSystem, Option, Redacted, Ref, Stream } from "effect"
+import { Console, Data, Effect, FileSystem, Logger, Option, Redacted, Ref, Stream } from "effect"
 import type { Duration, Layer, PlatformError } from "effect"
 import type { LanguageModel } from "effect/ai"
 import { Direct, Failover, KeySource } from "@outlast/agent"
@@ -174,6 +174,8 @@ const doTheJob = (
         Effect.as("completed" as const),
         Effect.provide([model, workspace]),
         Effect.provide(watch),
+        // The timeline says it.
+        Effect.provide(Logger.layer([])),
         Effect.timeoutOrElse({ duration: limit, orElse: () => Effect.fail(new TooSlow()) }),
         Effect.catch((error) => Effect.as(timeline.agent(`✗ ${error.message}`, paint.bad), "failed" as const))
       )

@@ -177,9 +177,18 @@ const verdictLines = (given: Case.Case, failure: ProviderFailure.ProviderFailure
 /** What the policy's row says, in words. */
 const ruleLine = (preset: Preset, failure: ProviderFailure.ProviderFailure): string => {
   const policy = presets[preset]
-  const { then, attempts } = RecoveryPolicy.rowOf(policy, failure)
+  const { then, attempts, switchAfter, to } = RecoveryPolicy.rowOf(policy, failure)
+  const elsewhere =
+    to === "next"
+      ? "another target"
+      : to === "other-model"
+        ? "another model"
+        : to.length === 0
+          ? undefined
+          : to.join(" or ")
+  const left = switchAfter === undefined ? "then" : `after ${switchAfter} in a row`
   const means = {
-    retry: `up to ${attempts} attempts at one target, then another target`,
+    retry: `up to ${attempts} attempts at one target${elsewhere === undefined ? ", nowhere else" : `, ${left} ${elsewhere}`}`,
     move: "not repeated at the same target",
     grow: "only a target with a larger window can help",
     stop: "it would fail everywhere, so nothing is repeated"

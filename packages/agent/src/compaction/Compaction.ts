@@ -1,0 +1,470 @@
+/**
+ * Layer 4: a conversation that fits into the window.
+ *
+ * {@link Service.fit} gives a prompt that fits, or says what cannot be cut. It works on any effect/ai `Prompt`, with the
+ * rest of Outlast or without. Tiers, thresholds and texts are a `CompactionPolicy`; the model that summarises is yours to
+ * choose, and without one the tiers do that need none.
+ *
+ * **States** of a conversation: it fits (below 80 % nothing is done) · it is filling (an event, an exact count, and a
+ * summary in the background if `prepare` is on) · it is full (it is compacted, one at a time) · it is exhausted
+ * (compaction does not help any more: `ContextExhausted`).
+ *
+ * **Always true.** Calls and results stay pairs. System messages, pinned messages, the first message of the user and the
+ * protected end are as they were, but for two things: results that are larger than 30 % of the window, and thinking
+ * that its model binds to what stood before it (`bindsThinking`), which goes whole. What comes back is smaller than
+ * before and under the limit; what fits comes back as the same object. What fails or is interrupted has changed nothing.
+ *
+ * **What it does not do.** It calls no model but the summariser, knows no windows, and does not make a conversation
+ * legal for another provider: `Portable` does.
+ *
+ * **Example** (Before each call)
+ *
+ * ```ts
+ * const { prompt, report } = yield* Compaction.fit(history, { window: 200_000, outputLimit: 8_000, tools })
+ *
+ * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: haiku } })))
+ * ```
+ *
+ * **Example** (When a provider of a chain finds it too long)
+ *
+ * ```ts
+ * const compaction = yield* Compaction.make({ summariser: { model: haiku } })
+ * Failover.layer(chain, { compact: Compaction.reactive(compaction, { window: 200_000 }) })
+ * ```
+ */
+import { Clock, Context, Effect, FiberMap, Layer, Option, Ref, Semaphore } from "effect"
+import type { Scope } from "effect"
+import { LanguageModel, Prompt } from "effect/ai"
+import type { Chat, Tool } from "effect/ai"
+import { Deadline, ResilienceEvents } from "@outlast/resilience"
+import * as Check from "@outlast/resilience/Options"
+import { failureOf } from "../failover/CallFailed.ts"
+import type { Compact } from "../failover/Chain.ts"
+import * as ConversationKey from "../failover/ConversationKey.ts"
+import * as Classifier from "../failure/Classifier.ts"
+import type { ContextOverflow } from "../failure/FailoverReason.ts"
+import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import type { CannotFit } from "./CompactionError.ts"
+import { ContextExhausted } from "./CompactionError.ts"
+import type { CompactionEvent } from "./CompactionEvent.ts"
+import type { CompactionPolicy } from "./CompactionPolicy.ts"
+import * as Policies from "./CompactionPolicy.ts"
+import type { Conversation } from "./Conversations.ts"
+import { Conversations, make as makeConversation } from "./Conversations.ts"
+import { capMessage } from "./Edit.ts"
+import type { Fitted, Sizes } from "./Fitting.ts"
+import * as Fitting from "./Fitting.ts"
+import * as Identifiers from "./Identifiers.ts"
+import * as Layout from "./Layout.ts"
+import type { RecallStore } from "./RecallStore.ts"
+import * as Summarisers from "./Summariser.ts"
+import type { Meter } from "./TokenCounter.ts"
+import { TokenCounter } from "./TokenCounter.ts"
+import * as Thrash from "./Thrash.ts"
+import type { Cut } from "./Trim.ts"
+import type { Bounds, Room } from "./Window.ts"
+import * as Window from "./Window.ts"
+
+// -----------------------------------------------------------------------------
+// Model
+// -----------------------------------------------------------------------------
+
+export interface Options {
+  /** Default `CompactionPolicy.defaults`. */
+  readonly policy?: CompactionPolicy | undefined
+  /** Who summarises. Default: nobody; the tiers do that need no model. */
+  readonly summariser?: Summarisers.Options | undefined
+  /** Prepares a summary in the background when the window is getting full. Default false. */
+  readonly prepare?: boolean | undefined
+  /** Keeps what is cut, for the tool `recall`. Default: nobody does. */
+  readonly store?: RecallStore | undefined
+  /** Conversations that are remembered. Default {@link defaults}`.maxConversations`: 1,000. */
+  readonly maxConversations?: number | undefined
+}
+
+export const defaults = { maxConversations: 1_000 } as const
+
+/** What a conversation is to fit into. */
+export interface Request extends Room {
+  /** What the call offers. Default: no tools. */
+  readonly tools?: ReadonlyArray<Tool.Any> | undefined
+  /** Its name, for the counter. Default: not known. */
+  readonly model?: string | undefined
+  /** Whether its thinking holds only behind what it followed: `ModelInfo.capabilities`. Default false. */
+  readonly bindsThinking?: boolean | undefined
+  /** Messages that must stay, beside those that `Marks.pin` has marked. Default: none. */
+  readonly pinned?: ((message: Prompt.Message) => boolean) | undefined
+  /** Identifiers that no summary may lose. Default: none. */
+  readonly required?: ReadonlyArray<string> | undefined
+  /** Tells conversations apart that begin alike. Default: by their beginning, as `ConversationKey` does. */
+  readonly conversation?: string | undefined
+}
+
+/** The sizes that a provider named when it refused. */
+export type Overflow = Pick<ContextOverflow, "limit" | "requested" | "output">
+
+export interface Service {
+  readonly policy: CompactionPolicy
+  /**
+   * A prompt that fits. One call of it is one turn of the conversation.
+   *
+   * Throws an `InvalidOption` (a `RangeError`) for a window or an output limit that cannot be.
+   */
+  readonly fit: (
+    prompt: Prompt.Prompt,
+    request: Request
+  ) => Effect.Effect<Fitted, CannotFit | ContextExhausted>
+  /** A smaller prompt, after a provider has refused this one: whatever was counted, it was too long. */
+  readonly shrink: (
+    prompt: Prompt.Prompt,
+    request: Request,
+    overflow?: Overflow
+  ) => Effect.Effect<Fitted, CannotFit | ContextExhausted>
+  /** The prompt with no result larger than the policy allows: for results on their way into a conversation. */
+  readonly admit: (prompt: Prompt.Prompt, request: Request) => Effect.Effect<Prompt.Prompt>
+}
+
+export class Compaction extends Context.Service<Compaction, Service>()(
+  "@outlast/agent/compaction/Compaction"
+) {}
+
+// -----------------------------------------------------------------------------
+// Constructors
+// -----------------------------------------------------------------------------
+
+/**
+ * A service with a memory of its own. What it prepares in the background ends with the scope.
+ *
+ * Throws an `InvalidOption` (a `RangeError`) for an option out of its range.
+ */
+export const make = (options: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
+  Effect.suspend(() => {
+    const policy = Policies.validate(options.policy ?? Policies.defaults)
+    const summariser = options.summariser === undefined ? undefined : Summarisers.validate(options.summariser)
+    const max = Check.positiveInteger(
+      "Compaction",
+      "maxConversations",
+      options.maxConversations ?? defaults.maxConversations
+    )
+    const prepare = Check.flag("Compaction", "prepare", options.prepare ?? false)
+    const { store } = options
+    return Effect.map(FiberMap.make<string>(), (fibers) =>
+      serviceOf({ policy, summariser, prepare, store, fibers, conversations: new Conversations(max) })
+    )
+  })
+
+/** The layer of {@link make}. */
+export const layer = (options: Options = {}): Layer.Layer<Compaction> =>
+  Layer.effect(Compaction, make(options))
+
+/** {@link layer}; the model around it summarises. */
+export const layerModel = (
+  options: Omit<Options, "summariser"> & {
+    readonly summariser?: Omit<Summarisers.Options, "model"> | undefined
+  } = {}
+): Layer.Layer<Compaction, never, LanguageModel.LanguageModel> =>
+  Layer.effect(
+    Compaction,
+    Effect.flatMap(LanguageModel.LanguageModel, (model) =>
+      make({ ...options, summariser: { ...options.summariser, model } })
+    )
+  )
+
+interface Parts {
+  readonly policy: CompactionPolicy
+  readonly summariser: Summarisers.Options | undefined
+  readonly prepare: boolean
+  readonly store: RecallStore | undefined
+  readonly fibers: FiberMap.FiberMap<string>
+  readonly conversations: Conversations
+}
+
+/** A conversation, and what is known of it. */
+interface Case {
+  readonly prompt: Prompt.Prompt
+  readonly request: Request
+  readonly meter: Meter
+  readonly conversation: Conversation
+  /** Inside of a call of a summariser: it is not asked again. */
+  readonly asking: boolean
+}
+
+const serviceOf = ({ policy, summariser, prepare, store, fibers, conversations }: Parts): Service => {
+  const open = (prompt: Prompt.Prompt, request: Request): Effect.Effect<Case> =>
+    Effect.gen(function* () {
+      const meter = (yield* TokenCounter).for(request.model)
+      const asking = yield* Summarisers.Asking
+      const key = request.conversation ?? ConversationKey.of(prompt)
+      const conversation = asking ? makeConversation(key) : conversations.of(key)
+      return { prompt, request, meter, conversation, asking }
+    })
+
+  const summariserFor = ({
+    asking,
+    meter,
+    request
+  }: Case): Effect.Effect<Summarisers.Summariser | undefined> =>
+    summariser === undefined || asking
+      ? Effect.succeed(undefined)
+      : Effect.map(TokenCounter, (counter) => {
+          const own = summariser.name === undefined ? meter : counter.for(summariser.name)
+          return new Summarisers.Summariser(summariser, policy, { window: request.window, meter: own })
+        })
+
+  const within = Deadline.within(summariser?.deadline ?? Summarisers.defaults.deadline)
+
+  const taskOf = (
+    { prompt, request, meter, conversation }: Case,
+    sizes: Sizes,
+    summariser: Summarisers.Summariser | undefined
+  ): Fitting.Task => ({
+    prompt,
+    policy,
+    meter,
+    sizes,
+    pinned: request.pinned,
+    required: request.required ?? [],
+    bindsThinking: request.bindsThinking === true,
+    summariser,
+    prepared: conversation.prepared,
+    store
+  })
+
+  const compact = (
+    known: Case,
+    sizes: Sizes,
+    tokens: number,
+    reactive: boolean
+  ): Effect.Effect<Fitted, CannotFit | ContextExhausted> => {
+    const { conversation } = known
+    const about = { conversation: conversation.key, tokens, window: Math.ceil(sizes.window * sizes.scale) }
+    const { thrash: rules } = policy
+    return Effect.gen(function* () {
+      const full = Thrash.full(conversation.thrash, rules)
+      const reason = Thrash.exhausted(full, rules)
+      if (reason !== undefined) {
+        conversation.thrash = full
+        yield* publish({ _tag: "CompactionGaveUp", ...about, reason })
+        return yield* new ContextExhausted({
+          reason,
+          times: reason === "poor_gains" ? full.poor : full.refills,
+          tokens,
+          window: about.window,
+          limit: Math.ceil(sizes.limit * sizes.scale)
+        })
+      }
+      const ended = (gain: number): void => {
+        // Turns may have begun meanwhile.
+        conversation.thrash = Thrash.compacted(Thrash.full(conversation.thrash, rules), gain, rules)
+        conversation.prepared = undefined
+        conversation.warned = false
+      }
+      const failed = (tried: Fitted["report"]["tried"]) =>
+        Effect.forEach(tried, ({ tier, why }) =>
+          why === undefined ? Effect.void : publish({ _tag: "CompactionTierFailed", ...about, tier, why })
+        )
+      const fitted = yield* Fitting.run(taskOf(known, sizes, yield* summariserFor(known))).pipe(
+        Effect.tapError((error) => {
+          ended(0)
+          return Effect.andThen(
+            failed(error.tried),
+            publish({ _tag: "CompactionGaveUp", ...about, reason: "cannot_fit" })
+          )
+        })
+      )
+      const { tier, tokensBefore, tokensAfter, limit, tried, summaries } = fitted.report
+      ended((tokensBefore - tokensAfter) / limit)
+      yield* failed(tried)
+      if (tier !== "none")
+        yield* publish({ _tag: "ContextCompacted", ...about, tier, tokensAfter, reactive, summaries })
+      return fitted
+    }).pipe(within, Semaphore.withPermit(conversation.lock))
+  }
+
+  /** A summary of what would go now, for when it must. */
+  const prepared = (known: Case, sizes: Sizes): Effect.Effect<void> => {
+    const { conversation, prompt, request } = known
+    return Effect.gen(function* () {
+      const asked = yield* summariserFor(known)
+      const places = Fitting.placesOf(prompt, taskOf(known, sizes, asked))
+      const [covers, kept] = Layout.split(places)
+      if (asked === undefined || covers.length === 0) return
+      const required = Identifiers.atRisk(request.required ?? [], covers, kept)
+      const text = yield* asked.summary({ messages: covers, required, maxTokens: Infinity, in: "chunks" })
+      conversation.prepared = { covers, text }
+    }).pipe(
+      // There is another chance when it is needed.
+      Effect.ignore,
+      within,
+      Semaphore.withPermit(conversation.lock)
+    )
+  }
+
+  const filling = (known: Case, sizes: Sizes, tokens: number): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const { conversation, asking } = known
+      if (conversation.warned) return Effect.void
+      conversation.warned = true
+      const preparing = prepare && summariser !== undefined && !asking
+      const window = Math.ceil(sizes.window * sizes.scale)
+      return Effect.andThen(
+        publish({ _tag: "ContextFilling", conversation: conversation.key, tokens, window, preparing }),
+        preparing
+          ? Effect.asVoid(
+              FiberMap.run(fibers, conversation.key, prepared(known, sizes), { onlyIfMissing: true })
+            )
+          : Effect.void
+      )
+    })
+
+  return {
+    policy,
+    fit: (prompt, request) =>
+      Effect.gen(function* () {
+        const bounds = Window.boundsOf(policy, request)
+        const known = yield* open(prompt, request)
+        const { conversation, meter } = known
+        conversation.thrash = Thrash.turn(conversation.thrash)
+        const tools = request.tools ?? []
+        const counted = Fitting.tokensOf(prompt.content, tools, meter)
+        if (counted < bounds.warn) {
+          conversation.warned = false
+          return asItIs(known, bounds, counted, policy)
+        }
+        const tokens = yield* meter.exact(prompt.content, tools)
+        const sizes = Window.sizesOf(bounds, meter.tools(tools), counted, tokens)
+        if (tokens > bounds.limit) return yield* compact(known, sizes, tokens, false)
+        if (tokens >= bounds.warn) yield* filling(known, sizes, tokens)
+        return asItIs(known, bounds, tokens, policy)
+      }),
+    shrink: (prompt, request, overflow = {}) =>
+      Effect.gen(function* () {
+        const known = yield* open(prompt, request)
+        const tools = request.tools ?? []
+        const counted = Fitting.tokensOf(prompt.content, tools, known.meter)
+        const { bounds, real } = Window.refused(policy, request, overflow, counted)
+        return yield* compact(
+          known,
+          Window.sizesOf(bounds, known.meter.tools(tools), counted, real),
+          real,
+          true
+        )
+      }),
+    admit: (prompt, request) =>
+      Effect.gen(function* () {
+        const { window } = Window.boundsOf(policy, request)
+        const meter = (yield* TokenCounter).for(request.model)
+        const cuts: Array<Cut> = []
+        const options = { wording: policy.wording, stored: store !== undefined }
+        const max = Math.floor(policy.maxResult * window)
+        const messages = prompt.content.map((message) => capMessage(message, max, meter, options, cuts))
+        if (cuts.length === 0) return prompt
+        for (const { recall, text } of cuts) {
+          if (store !== undefined && recall !== undefined) yield* store.put(recall, text)
+        }
+        return Prompt.fromMessages(messages)
+      })
+  }
+}
+
+const asItIs = (
+  { prompt, conversation }: Case,
+  { window, limit, downTo }: Bounds,
+  tokens: number,
+  policy: CompactionPolicy
+): Fitted => {
+  conversation.thrash = Thrash.fits(conversation.thrash, policy.thrash)
+  const summaries = Fitting.nothingSpent
+  const sizes = { tokensBefore: tokens, tokensAfter: tokens, window, limit, downTo }
+  return { prompt, report: { tier: "none", ...sizes, dropped: [], tried: [], summaries } }
+}
+
+type WithoutTime<E> = E extends CompactionEvent ? Omit<E, "at"> : never
+
+const publish = (event: WithoutTime<CompactionEvent>): Effect.Effect<void> =>
+  Effect.flatMap(Clock.currentTimeMillis, (at) => ResilienceEvents.publish({ ...event, at }))
+
+// -----------------------------------------------------------------------------
+// Combinators
+// -----------------------------------------------------------------------------
+
+/** {@link Service.fit} of the surrounding layer. */
+export const fit = (
+  prompt: Prompt.Prompt,
+  request: Request
+): Effect.Effect<Fitted, CannotFit | ContextExhausted, Compaction> =>
+  Effect.flatMap(Compaction, (compaction) => compaction.fit(prompt, request))
+
+/** Makes the history of a chat fit: the next message is sent with it. A history that grew meanwhile is left alone. */
+export const chat = (
+  chat: Chat.Chat,
+  request: Request
+): Effect.Effect<Fitted, CannotFit | ContextExhausted, Compaction> =>
+  Effect.gen(function* () {
+    const history = yield* Ref.get(chat.history)
+    const fitted = yield* fit(history, request)
+    yield* Ref.update(chat.history, (now) => (now === history ? fitted.prompt : now))
+    return fitted
+  })
+
+/**
+ * For `Failover.layer(chain, { compact })`, which asks for it at most `policy.maxCompactions` times in a call. Where
+ * the models of a chain differ, the request may depend on the one that refused: `failure.target`.
+ */
+export const reactive =
+  (compaction: Service, request: Request | ((failure: ProviderFailure) => Request)): Compact =>
+  (prompt, failure) => {
+    const { reason } = failure
+    if (reason._tag !== "ContextOverflow") return Effect.succeed(prompt)
+    const room = typeof request === "function" ? request(failure) : request
+    return Effect.map(compaction.shrink(prompt, room, reason), (fitted) => fitted.prompt)
+  }
+
+/**
+ * A call of any model with a prompt that fits: `use` is called again with a smaller one when its provider finds it too
+ * long, at most `policy.maxReactive` times. Over `Failover` use {@link reactive}: there every repetition has one owner.
+ *
+ * Gives what `use` gave, and the prompt that it gave it for: the history to go on with.
+ */
+export const call = <A, E, R>(
+  prompt: Prompt.Prompt,
+  request: Request,
+  use: (prompt: Prompt.Prompt) => Effect.Effect<A, E, R>
+): Effect.Effect<
+  { readonly value: A; readonly prompt: Prompt.Prompt },
+  E | CannotFit | ContextExhausted,
+  R | Compaction
+> =>
+  Effect.gen(function* () {
+    const compaction = yield* Compaction
+    const again = (
+      prompt: Prompt.Prompt,
+      left: number
+    ): Effect.Effect<
+      { readonly value: A; readonly prompt: Prompt.Prompt },
+      E | CannotFit | ContextExhausted,
+      R
+    > =>
+      Effect.matchEffect(use(prompt), {
+        onSuccess: (value) => Effect.succeed({ value, prompt }),
+        onFailure: (error) =>
+          Effect.gen(function* () {
+            const overflow = left > 0 ? yield* overflowOf(error) : undefined
+            if (overflow === undefined) return yield* Effect.fail(error)
+            const smaller = yield* compaction.shrink(prompt, request, overflow)
+            return yield* again(smaller.prompt, left - 1)
+          })
+      })
+    const { prompt: fitting } = yield* compaction.fit(prompt, request)
+    return yield* again(fitting, compaction.policy.maxReactive)
+  })
+
+/** What a provider said of the size, if that is why it refused. */
+const overflowOf = (error: unknown): Effect.Effect<Overflow | undefined> =>
+  Effect.gen(function* () {
+    const known = Option.getOrUndefined(failureOf(error))
+    const failure = known ?? (yield* Classifier.failure(error))
+    return failure._tag === "ProviderFailure" && failure.reason._tag === "ContextOverflow"
+      ? failure.reason
+      : undefined
+  })

@@ -1,0 +1,63 @@
+/**
+ * How compaction fails. The conversation is as it was: whoever asked has it still.
+ */
+import { Data } from "effect"
+import type { Tried, Uncuttable } from "./Report.ts"
+
+const count = (n: number): string => n.toLocaleString("en-US")
+
+const names: Readonly<Record<Uncuttable["what"], string>> = {
+  system: "the system messages",
+  pinned: "pinned messages",
+  goal: "the first message of the user",
+  tail: "the protected end",
+  tools: "the schemas of tools"
+}
+
+/** What cannot be cut is larger than the limit. */
+export class CannotFit extends Data.TaggedError("CannotFit")<{
+  readonly window: number
+  /** Tokens that the conversation may have: less than the window, because the answer needs room. */
+  readonly limit: number
+  readonly tokens: number
+  /** The least that was reached. */
+  readonly smallest: number
+  /** Largest first. */
+  readonly uncuttable: ReadonlyArray<Uncuttable>
+  readonly tried: ReadonlyArray<Tried>
+}> {
+  /** The same conversation fits no better the next time. */
+  readonly isRetryable = false
+
+  override get message(): string {
+    const parts = this.uncuttable.map(({ what, tokens }) => `${names[what]} (${count(tokens)} tokens)`)
+    const failed = this.tried.flatMap(({ tier, why }) => (why === undefined ? [] : [`${tier}: ${why}`]))
+    return [
+      `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}; ${count(this.smallest)} was the least that it could be cut to.`,
+      ...(parts.length === 0 ? [] : [`What cannot be cut: ${parts.join(", ")}.`]),
+      ...(failed.length === 0 ? [] : [`What failed: ${failed.join("; ")}.`]),
+      "Shorten the largest of these, lower the output limit, or take a model with a larger window."
+    ].join("\n")
+  }
+}
+
+/** Compaction was tried again and again, and the window is full again. */
+export class ContextExhausted extends Data.TaggedError("ContextExhausted")<{
+  /** Compactions that freed too little, in a row; or the window that was full again soon after each. */
+  readonly reason: "poor_gains" | "refills"
+  /** How many in a row. */
+  readonly times: number
+  readonly tokens: number
+  readonly window: number
+  readonly limit: number
+}> {
+  readonly isRetryable = false
+
+  override get message(): string {
+    const why =
+      this.reason === "poor_gains"
+        ? `The last ${this.times} compactions freed too little.`
+        : `${this.times} times in a row the window was full again soon after it was compacted.`
+    return `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}. ${why} One more would not help: begin a new conversation with what matters, make results of tools smaller, unpin messages, or take a model with a larger window.`
+  }
+}

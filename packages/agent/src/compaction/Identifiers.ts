@@ -1,0 +1,41 @@
+/**
+ * Identifiers that a summary must not lose. Pure.
+ */
+import type { Prompt } from "effect/ai"
+import * as Transcribed from "./Transcribed.ts"
+
+type Messages = ReadonlyArray<Prompt.Message>
+
+/** Of those that are required: the ones that stand in what goes, and not in what stays. */
+export const atRisk = (
+  required: ReadonlyArray<string>,
+  gone: Messages,
+  kept: Messages
+): ReadonlyArray<string> => {
+  if (required.length === 0) return []
+  const staying = kept.map(Transcribed.bodyOf)
+  const going = gone.map(Transcribed.bodyOf)
+  return [...new Set(required)].filter(
+    (id) => going.some((text) => text.includes(id)) && !staying.some((text) => text.includes(id))
+  )
+}
+
+export const missing = (required: ReadonlyArray<string>, text: string): ReadonlyArray<string> =>
+  required.filter((id) => !text.includes(id))
+
+/** Characters before and behind an identifier. */
+const around = 60
+
+/** The identifiers with where each stood last. */
+export const inContext = (
+  ids: ReadonlyArray<string>,
+  gone: Messages
+): ReadonlyArray<{ readonly id: string; readonly context: string }> => {
+  const texts = gone.map(Transcribed.bodyOf)
+  return ids.map((id) => {
+    const text = texts.findLast((text) => text.includes(id)) ?? id
+    const at = text.lastIndexOf(id)
+    const context = text.slice(Math.max(0, at - around), at + id.length + around)
+    return { id, context: Transcribed.summary(context).replace(/\s+/g, " ") }
+  })
+}

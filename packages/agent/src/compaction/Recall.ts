@@ -1,0 +1,81 @@
+/**
+ * The tool `recall`: what compaction cut out of results and arguments, piece by piece.
+ *
+ * A piece is never so large that it fills the window again. What is not in the store is a sentence for the model, not a
+ * failure of the run.
+ *
+ * **Example** (An agent that can look again)
+ *
+ * ```ts
+ * const store = RecallStore.memory()
+ * Agent.run({ prompt, toolkit: Toolkit.merge(Workspace, Recall.toolkit) }).pipe(
+ *   Effect.provide(Recall.layer(store)),
+ *   Effect.provide(Compaction.layer({ store }))
+ * )
+ * ```
+ */
+import { Effect, Option, Schema } from "effect"
+import type { Layer } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import * as Check from "@outlast/resilience/Options"
+import type { RecallStore } from "./RecallStore.ts"
+
+export const tool = Tool.make("recall", {
+  description:
+    "Gives back what was left out of an earlier result or call to save room. `id` stands where it was left out. `from` is the character to begin with: 0, or where the last piece ended.",
+  parameters: Schema.Struct({ id: Schema.String, from: Schema.optionalKey(Schema.Finite) }),
+  success: Schema.String
+}).annotate(Tool.Readonly, true)
+
+export const toolkit = Toolkit.make(tool)
+
+export interface Options {
+  /** Characters of one piece. Default 20,000. */
+  readonly maxCharacters?: number | undefined
+  /** What the model reads. Default: in English. */
+  readonly wording?: Wording | undefined
+}
+
+export interface Wording {
+  readonly unknown: (id: string) => string
+  /** Behind a piece with more to come. */
+  readonly more: (piece: { readonly to: number; readonly of: number }) => string
+}
+
+export const defaults = {
+  maxCharacters: 20_000,
+  wording: {
+    unknown: (id: string) => `Nothing is kept under "${id}". Call the tool again that it came from.`,
+    more: ({ to, of }: { readonly to: number; readonly of: number }) =>
+      `\n[Up to character ${to} of ${of}. For more: from ${to}.]`
+  }
+} as const
+
+/** The handler over a store. Throws an `InvalidOption` (a `RangeError`) for pieces of less than 1 character. */
+export const layer = (
+  store: RecallStore,
+  options: Options = {}
+): Layer.Layer<Tool.HandlersFor<typeof toolkit.tools>> => {
+  const length = Check.positiveInteger(
+    "Recall",
+    "maxCharacters",
+    options.maxCharacters ?? defaults.maxCharacters
+  )
+  const wording = options.wording ?? defaults.wording
+  return toolkit.toLayer({
+    recall: ({ id, from = 0 }) =>
+      Effect.map(
+        store.get(id),
+        Option.match({
+          onNone: () => wording.unknown(id),
+          onSome: (text) => {
+            const begin = Math.min(Math.max(0, Math.floor(from)), text.length)
+            const end = Math.min(begin + length, text.length)
+            return (
+              text.slice(begin, end) + (end < text.length ? wording.more({ to: end, of: text.length }) : "")
+            )
+          }
+        })
+      )
+  })
+}

@@ -1,0 +1,161 @@
+/**
+ * Cuts results of tools and arguments of calls, and says what it cut. Pure.
+ *
+ * What is cut is replaced by a sentence that names it, and by an id where a store keeps it. Nothing becomes longer, and
+ * nothing is cut twice. A call that its maker has signed keeps its arguments: edited, it would be refused.
+ */
+import { Hash, Predicate } from "effect"
+import { Prompt } from "effect/ai"
+import { isLocalCall } from "../conversation/Parts.ts"
+import { mapped } from "../conversation/Unchanged.ts"
+import type { CompactionWording, CutAway } from "./CompactionWording.ts"
+import * as Marks from "./Marks.ts"
+import { written } from "./TokenCounter.ts"
+
+/** A result or an argument that was cut, with what it was. */
+export interface Cut {
+  readonly what: "result" | "arguments"
+  readonly tool: string
+  /** The id of the call. */
+  readonly call: string
+  /** What is gone. */
+  readonly text: string
+  /** By what the store finds `text`. */
+  readonly recall: string | undefined
+}
+
+export interface Options {
+  readonly wording: CompactionWording
+  /** Somebody keeps what is cut. */
+  readonly stored: boolean
+}
+
+/** What a model reads of a result. */
+export const resultText = ({ modelOutput, result }: Prompt.ToolResultPart): string =>
+  modelOutput === undefined ? written(result) : Prompt.toolModelOutputToText(modelOutput)
+
+// -----------------------------------------------------------------------------
+// Strip
+// -----------------------------------------------------------------------------
+
+/** The message without results and arguments of more than `large` characters; cuts go to `cuts`. */
+export const strip = (
+  message: Prompt.Message,
+  large: number,
+  options: Options,
+  cuts: Array<Cut>
+): Prompt.Message => {
+  if (message.role === "tool") {
+    const content = mapped(message.content, (part) => [
+      part.type === "tool-result" ? withoutResult(part, large, options, cuts) : part
+    ])
+    return content === message.content ? message : { ...message, content }
+  }
+  if (message.role === "assistant") {
+    const content = mapped(message.content, (part) => [
+      isLocalCall(part) ? withoutArguments(part, large, options, cuts) : part
+    ])
+    return content === message.content ? message : { ...message, content }
+  }
+  return message
+}
+
+const withoutResult = (
+  part: Prompt.ToolResultPart,
+  large: number,
+  options: Options,
+  cuts: Array<Cut>
+): Prompt.ToolResultPart => {
+  if (Marks.isCut(part) || Marks.isSigned(part)) return part
+  const text = resultText(part)
+  // Images of a result are large, whatever its text is.
+  const files = part.modelOutput?.some(({ type }) => type === "file") === true
+  if (text.length <= large && !files) return part
+  const away = awayOf(part.name, text, options)
+  const said = options.wording.result(away)
+  if (said.length >= text.length && !files) return part
+  cuts.push({ what: "result", tool: part.name, call: part.id, text, recall: away.recall })
+  const { modelOutput: _output, ...rest } = part
+  return Marks.cut({ ...rest, result: said })
+}
+
+const withoutArguments = (
+  part: Prompt.ToolCallPart,
+  large: number,
+  options: Options,
+  cuts: Array<Cut>
+): Prompt.ToolCallPart => {
+  const { params } = part
+  if (!Predicate.isObject(params) || Marks.isCut(part) || Marks.isSigned(part)) return part
+  // Short ones stay: they say which file it was, and what was looked for.
+  let shorter: Record<string, unknown> | undefined
+  for (const [name, value] of Object.entries(params)) {
+    const text = written(value)
+    if (text.length <= large) continue
+    const away = awayOf(part.name, text, options)
+    const said = options.wording.argument(away)
+    if (said.length >= text.length) continue
+    cuts.push({ what: "arguments", tool: part.name, call: part.id, text, recall: away.recall })
+    shorter ??= { ...params }
+    shorter[name] = said
+  }
+  return shorter === undefined ? part : Marks.cut({ ...part, params: shorter })
+}
+
+// -----------------------------------------------------------------------------
+// Cap
+// -----------------------------------------------------------------------------
+
+/** The message with no result of more than `characters`: of a longer one the beginning and the end stay. */
+export const cap = (
+  message: Prompt.Message,
+  characters: number,
+  options: Options,
+  cuts: Array<Cut>
+): Prompt.Message => {
+  if (message.role !== "tool") return message
+  const content = mapped(message.content, (part) => {
+    if (part.type !== "tool-result" || Marks.isSigned(part)) return [part]
+    const text = resultText(part)
+    if (text.length <= characters) return [part]
+    const away = awayOf(part.name, text, options)
+    const middle = options.wording.middle({ ...away, characters: text.length - characters })
+    const room = Math.max(0, characters - middle.length)
+    const said = shortened(text, room, middle)
+    if (said.length >= text.length) return [part]
+    cuts.push({ what: "result", tool: part.name, call: part.id, text, recall: away.recall })
+    const files = part.modelOutput?.filter(({ type }) => type === "file") ?? []
+    return [
+      files.length === 0
+        ? { ...withoutOutput(part), result: said }
+        : { ...part, result: said, modelOutput: [Prompt.makePart("text", { text: said }), ...files] }
+    ]
+  })
+  return content === message.content ? message : { ...message, content }
+}
+
+const withoutOutput = ({ modelOutput: _output, ...part }: Prompt.ToolResultPart): Prompt.ToolResultPart =>
+  part
+
+/** Beginning and end, two thirds and one: errors stand at the end. Never half of a surrogate pair. */
+export const shortened = (text: string, room: number, middle: string): string => {
+  const head = Math.ceil((room * 2) / 3)
+  const tail = room - head
+  const begin = text.slice(0, head).replace(/[\ud800-\udbff]$/, "")
+  const end = tail === 0 ? "" : text.slice(-tail).replace(/^[\udc00-\udfff]/, "")
+  return `${begin}${middle}${end}`
+}
+
+// -----------------------------------------------------------------------------
+// What is gone
+// -----------------------------------------------------------------------------
+
+const awayOf = (tool: string, text: string, { stored }: Options): CutAway => ({
+  tool,
+  characters: text.length,
+  recall: stored ? recallId(text) : undefined
+})
+
+/** The same text has the same id, in every conversation and every process. */
+const recallId = (text: string): string =>
+  `r_${(Hash.string(text) >>> 0).toString(36)}${(Hash.string(`${text.length} ${text}`) >>> 0).toString(36)}`

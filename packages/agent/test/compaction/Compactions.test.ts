@@ -1,0 +1,473 @@
+/** Compactions over time: what ends them, one at a time, in the background, after a refusal, of a chat. */
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Ref } from "effect"
+import { Chat, LanguageModel, Prompt } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { Compaction, CompactionPolicy, Failover } from "@outlast/agent"
+import type { FaultPlan } from "@outlast/testing"
+import { ScriptedModel } from "@outlast/testing"
+import * as support from "../support.ts"
+import {
+  finish,
+  lorem,
+  recording,
+  scripted,
+  talking,
+  terse,
+  textOf,
+  tokensOf,
+  user,
+  window,
+  working
+} from "./support.ts"
+
+const policy = CompactionPolicy.defaults
+
+describe("an end to it", () => {
+  /** A conversation that is full again at once. */
+  const refilled = (prompt: Prompt.Prompt) =>
+    Prompt.fromMessages([...prompt.content, ...working(20).content.slice(2)])
+
+  it.effect(
+    "the third refill in a row within three turns ends in ContextExhausted (openai/codex#31351, anomalyco/opencode#27924)",
+    () =>
+      Effect.gen(function* () {
+        const { layer, tags } = recording()
+        const compaction = yield* Compaction.make()
+        let prompt = working(20)
+        for (let i = 0; i < 3; i++) {
+          prompt = refilled((yield* compaction.fit(prompt, { window }).pipe(Effect.provide(layer))).prompt)
+          yield* compaction.fit(working(2), { window })
+        }
+        const error = yield* Effect.flip(compaction.fit(prompt, { window }).pipe(Effect.provide(layer)))
+        assert.deepInclude(error, {
+          _tag: "ContextExhausted",
+          reason: "refills",
+          times: 3,
+          window,
+          limit: 1_800
+        })
+        assert.include(error.message, "begin a new conversation")
+        assert.deepStrictEqual(tags().slice(-2), ["ContextCompacted", "CompactionGaveUp"])
+        // And it stays so, however often one asks.
+        for (let i = 0; i < 5; i++)
+          assert.strictEqual(
+            (yield* Effect.flip(compaction.fit(prompt, { window })))._tag,
+            "ContextExhausted"
+          )
+        // Another conversation is another matter, and so is this one once it is short.
+        yield* compaction.fit(prompt, { window, conversation: "other" })
+        for (let i = 0; i < 5; i++) yield* compaction.fit(working(2), { window })
+        yield* compaction.fit(prompt, { window })
+      })
+  )
+
+  it.effect("refills are forgiven when turns lie between, as many as the policy says", () =>
+    Effect.gen(function* () {
+      const often = (turnsBetween: number, thrash: Partial<CompactionPolicy.CompactionPolicy["thrash"]>) =>
+        Effect.gen(function* () {
+          const compaction = yield* Compaction.make({
+            policy: { ...policy, thrash: { ...policy.thrash, ...thrash } }
+          })
+          let done = 0
+          for (; done < 8; done++) {
+            const fit = yield* Effect.result(compaction.fit(working(20), { window }))
+            if (fit._tag === "Failure") break
+            for (let i = 0; i < turnsBetween; i++) yield* compaction.fit(working(2), { window })
+          }
+          return done
+        })
+      assert.deepStrictEqual(
+        [
+          yield* often(0, {}),
+          yield* often(2, {}),
+          yield* often(3, {}),
+          yield* often(2, { refillTurns: 2 }),
+          yield* often(0, { refills: 5 })
+        ],
+        [3, 3, 8, 8, 5]
+      )
+    })
+  )
+
+  it.effect("three poor gains in a row end in ContextExhausted; a failure is one", () =>
+    Effect.gen(function* () {
+      const poor = (poorGain: number, poorGains = 3) =>
+        Effect.gen(function* () {
+          const compaction = yield* Compaction.make({
+            policy: { ...policy, thrash: { poorGain, poorGains, refillTurns: 1, refills: 100 } }
+          })
+          const errors: Array<string> = []
+          for (let i = 0; i < 5; i++) {
+            const fit = yield* Effect.result(compaction.fit(working(12), { window }))
+            errors.push(fit._tag === "Failure" ? fit.failure._tag : "fits")
+          }
+          return errors
+        })
+      assert.deepStrictEqual(yield* poor(0.5), [
+        "fits",
+        "fits",
+        "fits",
+        "ContextExhausted",
+        "ContextExhausted"
+      ])
+      assert.deepStrictEqual(yield* poor(0.5, 1), [
+        "fits",
+        ...Array.from({ length: 4 }, () => "ContextExhausted")
+      ])
+      assert.deepStrictEqual(
+        yield* poor(0.1),
+        Array.from({ length: 5 }, () => "fits")
+      )
+      const { options, asked } = yield* terse()
+      const compaction = yield* Compaction.make({ summariser: options })
+      const stuck = Prompt.fromMessages([user(lorem(3_000)), ...talking(8, 10).content])
+      const tags = []
+      for (let i = 0; i < 5; i++) tags.push((yield* Effect.flip(compaction.fit(stuck, { window })))._tag)
+      assert.deepStrictEqual(tags, [
+        "CannotFit",
+        "CannotFit",
+        "CannotFit",
+        "ContextExhausted",
+        "ContextExhausted"
+      ])
+      // One call each: no money is spent on the last two.
+      assert.lengthOf(asked, 3)
+    })
+  )
+
+  it.effect("conversations are forgotten, the one used longest ago first", () =>
+    Effect.gen(function* () {
+      const thrash = { ...policy.thrash, refills: 1 }
+      const compaction = yield* Compaction.make({ policy: { ...policy, thrash }, maxConversations: 2 })
+      const fit = (conversation: string) =>
+        Effect.result(compaction.fit(working(20), { window, conversation }))
+      const tags = []
+      for (const name of ["a", "b", "a", "c", "b"]) tags.push(`${name} ${(yield* fit(name))._tag}`)
+      assert.deepStrictEqual(tags, ["a Success", "b Success", "a Failure", "c Success", "b Success"])
+    })
+  )
+})
+
+describe("one at a time", () => {
+  /** A summariser that waits for a word. */
+  const waiting = Effect.gen(function* () {
+    const go = yield* Deferred.make<void>()
+    let running = 0
+    let most = 0
+    const model = yield* scripted(
+      () =>
+        Effect.gen(function* () {
+          most = Math.max(most, ++running)
+          yield* Deferred.await(go)
+          return [{ type: "text", text: "SUMMARY" } as const, finish()]
+        }).pipe(Effect.ensuring(Effect.sync(() => running--))),
+      // Room for all in one chunk.
+      { window: 50_000 }
+    )
+    return { go, model, most: () => most, running: () => running }
+  })
+
+  it.effect("two of a conversation do not run at once; two conversations do", () =>
+    Effect.gen(function* () {
+      const { go, model, most } = yield* waiting
+      const compaction = yield* Compaction.make({ summariser: model.options })
+      const fit = (conversation: string) =>
+        Effect.forkChild(compaction.fit(talking(20), { window, conversation }))
+      const fibers = [yield* fit("a"), yield* fit("a")]
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(most(), 1)
+      fibers.push(yield* fit("b"))
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(most(), 2)
+      yield* Deferred.succeed(go, undefined)
+      for (const fiber of fibers) assert.strictEqual((yield* Fiber.join(fiber)).report.tier, "chunks")
+    })
+  )
+
+  it.effect("an interruption leaves the original, ends the summariser and frees the way", () =>
+    Effect.gen(function* () {
+      const { go, model, running } = yield* waiting
+      const compaction = yield* Compaction.make({ summariser: model.options })
+      const prompt = talking(20)
+      const before = JSON.stringify(prompt)
+      for (let i = 0; i < 5; i++) {
+        const fiber = yield* Effect.forkChild(compaction.fit(prompt, { window }))
+        yield* TestClock.adjust("1 second")
+        assert.strictEqual(running(), 1)
+        yield* Fiber.interrupt(fiber)
+        assert.strictEqual(running(), 0)
+      }
+      assert.strictEqual(JSON.stringify(prompt), before)
+      yield* Deferred.succeed(go, undefined)
+      assert.strictEqual((yield* compaction.fit(prompt, { window })).report.tier, "chunks")
+    })
+  )
+
+  it.effect("a defect of the counter or of the store frees the way, too", () =>
+    Effect.gen(function* () {
+      let broken = true
+      const store = {
+        put: () =>
+          Effect.sync(() => {
+            if (broken) throw new Error("disk")
+          }),
+        get: () => Effect.succeedNone
+      }
+      const compaction = yield* Compaction.make({ store })
+      const exit = yield* Effect.exit(compaction.fit(working(20), { window }))
+      assert.strictEqual(exit._tag, "Failure")
+      broken = false
+      assert.strictEqual((yield* compaction.fit(working(20), { window })).report.tier, "strip")
+    })
+  )
+})
+
+describe("in the background", () => {
+  it.effect("a summary is prepared at 80 %, and used when it is needed", () =>
+    Effect.gen(function* () {
+      const { events, layer } = recording()
+      const { options, asked } = yield* terse({ window: 50_000 })
+      const compaction = yield* Compaction.make({ summariser: options, prepare: true })
+      const filling = talking(15)
+      assert.strictEqual(
+        (yield* compaction.fit(filling, { window }).pipe(Effect.provide(layer))).prompt,
+        filling
+      )
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(asked.length, 1)
+      assert.deepInclude(events[0], { _tag: "ContextFilling", preparing: true })
+      const full = Prompt.fromMessages([...filling.content, ...talking(4).content.slice(1)])
+      const { prompt: after, report } = yield* compaction.fit(full, { window })
+      assert.strictEqual(report.tier, "chunks")
+      assert.strictEqual(report.summaries.calls, 0)
+      assert.strictEqual(asked.length, 1)
+      // What came meanwhile is still there, word for word.
+      assert.include(textOf(after.content[1]), "Summary of 13 earlier messages")
+      assert.deepStrictEqual(after.content.slice(2), full.content.slice(14))
+    })
+  )
+
+  it.effect("is not used where the conversation has become another, or lacks what is required now", () =>
+    Effect.gen(function* () {
+      const { options, asked } = yield* scripted((request) =>
+        request.includes("ID-7") ? "with ID-7" : "SUMMARY"
+      )
+      const compaction = yield* Compaction.make({ summariser: options, prepare: true })
+      const run = (
+        conversation: string,
+        change: (prompt: Prompt.Prompt) => Prompt.Prompt,
+        required: ReadonlyArray<string>
+      ) =>
+        Effect.gen(function* () {
+          yield* compaction.fit(talking(15), { window, conversation })
+          yield* TestClock.adjust("1 second")
+          const before = asked.length
+          yield* compaction.fit(change(talking(20)), { window, conversation, required })
+          return asked.length - before
+        })
+      // Equal messages are not the same ones.
+      assert.isAbove(yield* run("a", (prompt) => prompt, []), 0)
+      const filling = talking(15)
+      yield* compaction.fit(filling, { window, conversation: "b" })
+      yield* TestClock.adjust("1 second")
+      const before = asked.length
+      const full = Prompt.fromMessages([...filling.content, ...talking(6).content.slice(1)])
+      yield* compaction.fit(full, { window, conversation: "b", required: ["Answer 12"] })
+      assert.isAbove(asked.length, before)
+    })
+  )
+
+  it.effect("has what is required of what it stands for, and is not asked for more", () =>
+    Effect.gen(function* () {
+      const { options, asked } = yield* scripted(
+        (request) => (/letter:\n- Answer 12$/.test(request) ? "Answer 12" : "S"),
+        {
+          window: 50_000
+        }
+      )
+      const compaction = yield* Compaction.make({ summariser: options, prepare: true })
+      const required = ["Answer 12", "Go on.", "NOT-THERE"]
+      const filling = talking(15)
+      yield* compaction.fit(filling, { window, required })
+      yield* TestClock.adjust("1 second")
+      const full = Prompt.fromMessages([...filling.content, ...talking(4).content.slice(1)])
+      const { report } = yield* compaction.fit(full, { window, required })
+      assert.deepStrictEqual([report.tier, report.summaries.calls, asked.length], ["chunks", 0, 1])
+    })
+  )
+
+  it.effect("is off by default, and ends with the scope", () =>
+    Effect.gen(function* () {
+      const { options, asked } = yield* terse()
+      const off = yield* Compaction.make({ summariser: options })
+      yield* off.fit(talking(15), { window })
+      yield* TestClock.adjust("1 second")
+      assert.lengthOf(asked, 0)
+      let ended = false
+      const hanging = yield* scripted(() =>
+        Effect.onInterrupt(Effect.never, () => Effect.sync(() => (ended = true)))
+      )
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const on = yield* Compaction.make({ summariser: hanging.options, prepare: true })
+          yield* on.fit(talking(15), { window })
+          yield* TestClock.adjust("1 second")
+          assert.isFalse(ended)
+        })
+      )
+      assert.isTrue(ended)
+    })
+  )
+})
+
+describe("after a provider has refused", () => {
+  it.effect("the sizes that it named decide; without any it is smaller all the same", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const prompt = working(10)
+      const counted = tokensOf(prompt)
+      const shrink = (conversation: string, overflow?: Compaction.Overflow) =>
+        Effect.map(
+          compaction.shrink(prompt, { window: 100_000, conversation }, overflow),
+          ({ prompt, report }) => [
+            Math.round((tokensOf(prompt) / counted) * 10) / 10 <= 0.6,
+            report.tokensBefore,
+            report.limit
+          ]
+        )
+      // It has twice the tokens that were counted here: a window of 2,000 is 1,000 of ours.
+      assert.deepStrictEqual(
+        yield* shrink("a", { limit: 2_000, requested: 2 * counted + 100, output: 100 }),
+        [true, 2 * counted, 1_800]
+      )
+      const [smaller, before, limit] = yield* shrink("b")
+      assert.deepStrictEqual([smaller, before], [true, 100_000])
+      // Rounded in tokens of ours, of which each is many of theirs.
+      assert.approximately(Number(limit), 90_000, 100)
+    })
+  )
+
+  const tooLong: FaultPlan.Fault = {
+    type: "status",
+    status: 400,
+    body: {
+      type: "error",
+      error: { type: "invalid_request_error", message: "prompt is too long: 2083 tokens > 2000 maximum" }
+    }
+  }
+  const refusing = (times: number) =>
+    ScriptedModel.make({
+      provider: "anthropic",
+      model: "m",
+      plan: {
+        answers: () => ({ text: "hello" }),
+        faults: Array.from({ length: times }, () => ({ fault: tooLong }))
+      }
+    })
+
+  it.effect("Failover compacts and asks again", () =>
+    Effect.gen(function* () {
+      const target = yield* refusing(1)
+      const compaction = yield* Compaction.make()
+      const compact = Compaction.reactive(compaction, { window: 200_000 })
+      const prompt = working(20)
+      const answer = yield* LanguageModel.generateText({ prompt }).pipe(
+        Effect.provide(Failover.layer([target], { compact, policy: support.policy }))
+      )
+      assert.strictEqual(answer.text, "hello")
+      const sizes = (yield* target.requests).map(({ prompt }) => tokensOf(prompt))
+      assert.strictEqual(sizes[0], tokensOf(prompt))
+      assert.isAtMost(sizes[1]!, tokensOf(prompt) * 0.6)
+    })
+  )
+
+  it.effect("what is wanted may depend on the model that refused; other failures change nothing", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const models: Array<string | undefined> = []
+      const compact = Compaction.reactive(compaction, ({ target }) => {
+        models.push(target?.model)
+        return { window: 1_000 }
+      })
+      const target = yield* refusing(1)
+      yield* LanguageModel.generateText({ prompt: working(20) }).pipe(
+        Effect.provide(Failover.layer([target], { compact, policy: support.policy }))
+      )
+      assert.deepStrictEqual(models, ["m"])
+      // Of its window of 1,000 it had 2,083 tokens, as the server said.
+      assert.isAtMost(tokensOf((yield* target.requests)[1]!.prompt), (tokensOf(working(20)) * 900) / 2_083)
+      const prompt = working(20)
+      assert.strictEqual(yield* compact(prompt, support.serverError), prompt)
+    })
+  )
+
+  it.effect(
+    "a call of any model is made again with less, twice at most, and gives the history to go on with",
+    () =>
+      Effect.gen(function* () {
+        const attempts = (times: number, policy?: CompactionPolicy.CompactionPolicy) =>
+          Effect.gen(function* () {
+            const target = yield* refusing(times)
+            const model = Failover.layer([target], { policy: support.policy })
+            const made = yield* Effect.result(
+              Compaction.call(working(20, 200), { window: 200_000 }, (prompt) =>
+                LanguageModel.generateText({ prompt })
+              ).pipe(Effect.provide(model), Effect.provide(Compaction.layer({ policy })))
+            )
+            const sizes = (yield* target.requests).map(({ prompt }) => tokensOf(prompt))
+            if (made._tag === "Success") assert.strictEqual(tokensOf(made.success.prompt), sizes.at(-1))
+            return [made._tag, sizes.length]
+          })
+        assert.deepStrictEqual(yield* attempts(2), ["Success", 3])
+        assert.deepStrictEqual(yield* attempts(3), ["Failure", 3])
+        assert.deepStrictEqual(yield* attempts(2, CompactionPolicy.s11), ["Failure", 2])
+      })
+  )
+
+  it.effect("any other failure is the call's own", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(
+        Compaction.call(working(2), { window }, () => Effect.fail("mine")).pipe(
+          Effect.provide(Compaction.layer())
+        )
+      )
+      assert.strictEqual(error, "mine")
+    })
+  )
+})
+
+describe("a chat", () => {
+  it.effect("has a history that fits; one that grew meanwhile is left alone", () =>
+    Effect.gen(function* () {
+      const chat = yield* Chat.fromPrompt(working(20))
+      const { prompt } = yield* Compaction.chat(chat, { window })
+      assert.strictEqual(yield* Ref.get(chat.history), prompt)
+
+      const other = yield* Chat.fromPrompt(talking(20))
+      const slow = yield* scripted(
+        () =>
+          Effect.as(
+            Ref.update(other.history, (history) => Prompt.concat(history, "wait")),
+            [{ type: "text", text: "SUMMARY" } as const, finish()]
+          ),
+        { window: 50_000 }
+      )
+      yield* Compaction.chat(other, { window }).pipe(
+        Effect.provide(Compaction.layer({ summariser: slow.options }))
+      )
+      assert.lengthOf((yield* Ref.get(other.history)).content, 24)
+    }).pipe(Effect.provide(Compaction.layer()))
+  )
+
+  it.effect("the model around the layer can summarise", () =>
+    Effect.gen(function* () {
+      const { options } = yield* terse()
+      const { report } = yield* Compaction.fit(talking(20), { window }).pipe(
+        Effect.provide(Compaction.layerModel({ summariser: { window: 4_000 } })),
+        Effect.provideService(LanguageModel.LanguageModel, options.model)
+      )
+      assert.strictEqual(report.tier, "chunks")
+    })
+  )
+})

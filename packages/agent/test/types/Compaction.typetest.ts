@@ -1,0 +1,47 @@
+import { Compaction, CompactionPolicy, Failover } from "@outlast/agent"
+import type { Chain, CompactionError } from "@outlast/agent"
+import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import { Effect } from "effect"
+import type { Layer, Scope } from "effect"
+import { LanguageModel } from "effect/ai"
+import type { Prompt } from "effect/ai"
+
+declare const prompt: Prompt.Prompt
+declare const target: TargetSpec
+
+// The failures are in the type, and so is who is needed.
+export const prompts: Effect.Effect<
+  Prompt.Prompt,
+  CompactionError.CannotFit | CompactionError.ContextExhausted,
+  Compaction.Compaction
+> = Effect.map(Compaction.fit(prompt, { window: 200_000 }), ({ prompt }) => prompt)
+
+// Without a summariser nothing is needed; with the one around it a model is.
+export const plain: Layer.Layer<Compaction.Compaction> = Compaction.layer()
+export const summarising: Layer.Layer<Compaction.Compaction, never, LanguageModel.LanguageModel> =
+  Compaction.layerModel()
+export const made: Effect.Effect<Compaction.Service, never, Scope.Scope> = Compaction.make()
+
+// A chain takes it as it is.
+export const compact = (service: Compaction.Service): Chain.Compact =>
+  Compaction.reactive(service, { window: 200_000 })
+export const chain = Effect.map(made, (service) => Failover.layer([target], { compact: compact(service) }))
+
+// A call of any model keeps its own failures and needs.
+export const call: Effect.Effect<
+  { readonly value: string; readonly prompt: Prompt.Prompt },
+  "mine" | CompactionError.CannotFit | CompactionError.ContextExhausted,
+  Compaction.Compaction
+> = Compaction.call(prompt, { window: 1_000 }, () => Effect.fail("mine" as const))
+
+// @ts-expect-error: how large the window is, nobody knows but the caller
+Compaction.fit(prompt, {})
+
+// @ts-expect-error: no such tier
+Compaction.layer({ policy: { ...CompactionPolicy.defaults, tiers: ["magic"] } })
+
+// @ts-expect-error: a tail is of messages or of tokens
+Compaction.layer({ policy: { ...CompactionPolicy.defaults, tail: 4 } })
+
+// @ts-expect-error: the model around the layer is the one that summarises
+Compaction.layerModel({ summariser: { model: LanguageModel.LanguageModel } })
