@@ -43,6 +43,16 @@ const step = (
   }
 }
 
+describe("what providers report", () => {
+  it("takes nothing back and switches nothing off, however wrong it is", () => {
+    const spent = [10, Number.NaN, -5].reduce(
+      (state, amount) => GuardState.spent(state, { tokens: amount, costUsd: amount }),
+      GuardState.initial
+    )
+    assert.deepInclude(spent, { tokens: 10, costUsd: 10 })
+  })
+})
+
 describe("GuardState", () => {
   it.prop(
     "no count passes its limit, whatever comes; a stop admits nothing, and the first one counts",

@@ -325,6 +325,77 @@ describe("a run that repeats itself", () => {
   })
 })
 
+describe("what a result is about", () => {
+  const edit = (i: number) => ran("edit", { path: "a.ts", old: `x${i}`, new: `y${i}` }, "ok")
+  const build = (at: (i: number) => string) =>
+    times(12, (i) =>
+      i % 2 ? ran("bash", { command: "npx tsc" }, `${at(i)}: error TS2322: not assignable`, true) : edit(i)
+    )
+
+  it("a failure that edits move by a line is the same failure", () => {
+    for (const at of [
+      (i: number) => `src/a.ts:${40 + (i % 4)}:${i}`,
+      (i: number) => `src/a.ts(${40 + (i % 4)},${i})`,
+      (i: number) => `File "a.py", line ${40 + (i % 4)}, in f`
+    ]) {
+      assert.isDefined(run(build(at)).at, at(0))
+    }
+  })
+
+  it("one further down is another failure", () => {
+    assert.isUndefined(run(build((i) => `src/a.ts:${40 + i * 10}:5`)).at)
+  })
+
+  it("files that are gone through, one by one, with nothing found in any", () => {
+    const grep = (i: number) => ran("grep", { pattern: "TODO", path: `src/${i}.ts` }, "")
+    assert.isUndefined(run(times(20, grep)).at)
+    // The same files over again are nothing new.
+    const guess = (i: number) => ran("grep", { pattern: `idea ${i}`, path: `src/${i % 2}.ts` }, "")
+    assert.isDefined(run(times(20, guess)).at)
+  })
+
+  it("a field that says that it was not done is a failure", () => {
+    const lock = (acquired: boolean) =>
+      times(12, (i) => ran("lock", { owner: `agent ${i}` }, { acquired, holder: "ci" }))
+    assert.isDefined(run(lock(false)).at)
+    assert.isUndefined(run(lock(true)).at)
+  })
+
+  it("a digest stands for a content; an id stands for nothing", () => {
+    const screens = (what: string) =>
+      run(
+        times(12, (i) =>
+          ran("screenshot", {}, `${what} ${"abcdef0123456789".slice(i % 8)}${"0a1b".repeat(i)}`)
+        )
+      )
+    assert.isUndefined(screens("sha256").at)
+    assert.isDefined(screens("request").at)
+  })
+
+  it("the number of a process says nothing, as a field or in a sentence", () => {
+    const restart = (i: number) => ran("restart", { name: "web" }, `restarted, PID ${4000 + i}`)
+    assert.isDefined(run(times(6, restart)).at)
+  })
+
+  it("what goes on by itself is told from the last one by its id", () => {
+    const next = (tool: string) => run(times(12, (i) => ran(tool, {}, { order: 5_000 + i, item: "pen" }))).at
+    assert.isUndefined(next("pop_message"))
+    assert.isDefined(next("create_order"))
+  })
+
+  it("a value that goes to and fro is no progress, and no wait", () => {
+    const scaling = run(
+      times(20, (i) =>
+        i % 2
+          ? ran("get_load", {}, i % 4 === 1 ? "load 12%" : "load 91%")
+          : ran("scale", { replicas: i % 4 === 0 ? 5 : 2 }, "scaled")
+      )
+    )
+    assert.strictEqual(patternOf(scaling), "cycle")
+    assert.isAtMost(scaling.at ?? Infinity, 11)
+  })
+})
+
 describe("edits that go back", () => {
   const toggle = (i: number) => ({ path: "a", old: i % 2 ? "on" : "off", new: i % 2 ? "off" : "on" })
 

@@ -3,7 +3,7 @@ import { ConfigProvider, Effect, Fiber, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, Inbound, Requirements, SafetyGuard } from "@outlast/agent"
-import { Kit, looking, model, over, recording, seconds, tools } from "./support.ts"
+import { isLegal, Kit, looking, model, over, recording, seconds, stopOf, tools } from "./support.ts"
 
 describe("permit", () => {
   it.effect("refuses by tool and argument, and the model is told why", () =>
@@ -45,6 +45,29 @@ describe("permit", () => {
       yield* seconds(1)
       assert.strictEqual((yield* Fiber.join(fiber)).text, "ok")
       assert.strictEqual(ran.length, 1)
+    })
+  )
+})
+
+describe("what is refused again and again", () => {
+  it.effect("is blocked without that the person is asked, then the run stops", () =>
+    Effect.gen(function* () {
+      let asked = 0
+      const { ran, layer } = tools()
+      const { of, layer: events } = recording()
+      const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ permit: () => Effect.sync(() => (asked++, { refuse: "not this" })) }),
+        stopOf,
+        Effect.provide([layer, over(yield* model({ answers: () => looking("secret") })), events])
+      )
+      assert.strictEqual(stop.reason, "tool_loop")
+      assert.isTrue(isLegal(stop.transcript.prompt))
+      assert.strictEqual(asked, 5)
+      assert.deepStrictEqual(
+        of("GuardBlocked").map(({ pattern }) => pattern),
+        [...Array.from({ length: asked }, () => "permission"), "identical", "identical", "identical"]
+      )
+      assert.deepStrictEqual(ran, [])
     })
   )
 })

@@ -341,6 +341,28 @@ describe("a stop", () => {
     })
   )
 
+  it.effect("an extension waits until all have ended that it stopped", () =>
+    Effect.gen(function* () {
+      const { layer } = tools()
+      const guard = yield* SafetyGuard.make({ turns: 4, loops: false })
+      const target = yield* model(endless)
+      const run = guard.run(Agent.run({ prompt: "x", toolkit: Kit, maxTurns: 3 }))
+      const extended = yield* Effect.gen(function* () {
+        // Takes its time to end.
+        const other = yield* Effect.forkChild(
+          Effect.exit(guard.run(Effect.onExit(Effect.never, () => Effect.sleep("3 seconds"))))
+        )
+        yield* run
+        yield* stopOf(run)
+        yield* guard.extend({ turns: 10 })
+        assert.isDefined(other.pollUnsafe())
+        return yield* run
+      }).pipe(Effect.provide([layer, over(target)]), Effect.forkChild)
+      yield* seconds(5)
+      assert.strictEqual((yield* Fiber.join(extended)).status, "turn_limit")
+    })
+  )
+
   it.effect("limits can be extended while the program runs, within their range", () =>
     Effect.gen(function* () {
       const guard = yield* SafetyGuard.make({ time: "1 minute" })
