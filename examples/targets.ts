@@ -31,7 +31,9 @@ const main = Effect.gen(function* () {
     const targets = yield* Targets.Targets
     for (const { target, state, availableIn, message } of yield* targets.list) {
       const minutes = availableIn === undefined ? 0 : Math.round(Duration.toMinutes(availableIn))
-      yield* Console.log(`  ${target.key}: ${state}${minutes === 0 ? "" : `, ${message}; back in ${minutes} min`}`)
+      yield* Console.log(
+        `  ${target.key}: ${state}${minutes === 0 ? "" : `, ${message}; back in ${minutes} min`}`
+      )
     }
   })
 

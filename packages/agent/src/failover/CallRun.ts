@@ -22,8 +22,8 @@ import type { TargetRef } from "../failure/TargetRef.ts"
 import type { Verdict } from "../recovery/Seam.ts"
 import type { NoTime } from "./ActionEvent.ts"
 import { eventOf } from "./ActionEvent.ts"
-import type { Unpriced } from "./Answered.ts"
 import { costOf } from "./Answered.ts"
+import type { Attempt } from "./Attempt.ts"
 import type { AttemptRequest } from "./AttemptRequest.ts"
 import { requestOf } from "./AttemptRequest.ts"
 import type { Action, CallState, Commit, Cut, Event, Spent } from "./CallState.ts"
@@ -41,25 +41,10 @@ import * as Facts from "./OrderFacts.ts"
 import * as OutputLimit from "./OutputLimit.ts"
 import type * as Permits from "./Permits.ts"
 import { rowOf } from "./RecoveryPolicy.ts"
+import type { Sending } from "./Sending.ts"
+import { isSending, staysAt } from "./Sending.ts"
 import type { Surface } from "./Surface.ts"
 import { timed } from "./Timed.ts"
-
-/** One attempt to make. */
-export interface Attempt {
-  readonly target: Target
-  readonly answered: Omit<Unpriced, "requested">
-  /** What is written into the parts that it makes. */
-  readonly maker: Provenance.Provenance
-  /** Monotonic milliseconds. */
-  readonly startedAt: number
-  /** The partial answer is to be continued: what ended it. */
-  readonly continues: "interrupted" | "cut" | undefined
-  /** What the consumer has seen is void. */
-  readonly rewind: boolean
-  /** The user message that goes with it. */
-  readonly nudge: string | undefined
-  readonly outputLimit: number | undefined
-}
 
 type Usage = Response.FinishPartEncoded["usage"]
 
@@ -610,9 +595,3 @@ export class CallRun {
 
 type FailoverReasonTag = ProviderFailure["reason"]["_tag"]
 type Started = Extract<Event, { readonly _tag: "Started" }>
-type Sending = Extract<Action, { readonly probe: boolean }>
-
-const isSending = (action: Action): action is Sending => "probe" in action
-
-const staysAt = (action: Action, target: TargetRef | undefined): boolean =>
-  "target" in action && action.target.id === target?.id

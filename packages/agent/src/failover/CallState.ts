@@ -35,6 +35,7 @@ import * as Cool from "./Cooldown.ts"
 import * as OutputLimit from "./OutputLimit.ts"
 import type { MidStream, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
 import { rowOf } from "./RecoveryPolicy.ts"
+import { begun, sent, unsent } from "./Sending.ts"
 
 export * from "./CallModel.ts"
 
@@ -117,30 +118,6 @@ const mendedInVain = (policy: Policy, state: CallState, snapshot: Snapshot, draw
 
 /** For events that no shell sends in this order. */
 const nowhere = local("call/out-of-order", new Format({ side: "request" }), undefined)
-
-/** The state with the attempt that was sent: if it began the answer anew, what was before is void. */
-const begun = (state: CallState): CallState =>
-  state.anew ? { ...state, anew: false, seen: false, partial: false, cut: false } : state
-
-/** The state without the attempt that was not sent. A delay that was `waited` counts. */
-const unsent = (state: CallState, waited: boolean): CallState => {
-  const { ledger, left } = state
-  const id = state.target?.id ?? ""
-  const tries = state.tries.get(id)
-  const isSwitch = left !== undefined && left.id !== id
-  return {
-    ...state,
-    target: left,
-    ledger: {
-      ...ledger,
-      attempts: ledger.attempts - 1,
-      switches: ledger.switches - (isSwitch ? 1 : 0),
-      spent: ledger.spent - (waited ? 0 : (tries?.delay ?? 0))
-    },
-    tries:
-      tries === undefined ? state.tries : new Map(state.tries).set(id, { ...tries, count: tries.count - 1 })
-  }
-}
 
 const onRefusal = (
   policy: Policy,
@@ -543,30 +520,6 @@ const waitOrGiveUp = (
   }
   return giveUp(state, Choice.allOut(policy, state, snapshot), cooldown)
 }
-
-const sent = (state: CallState, target: TargetRef, delay: number): CallState => {
-  const { ledger, left } = state
-  const tries = state.tries.get(target.id)
-  return {
-    ...state,
-    phase: "attempting",
-    target,
-    ledger: {
-      ...ledger,
-      attempts: ledger.attempts + 1,
-      switches: ledger.switches + (left === undefined || left.id === target.id ? 0 : 1),
-      spent: ledger.spent + delay
-    },
-    tries: new Map(state.tries).set(target.id, {
-      count: (tries?.count ?? 0) + 1,
-      delay: tries === undefined ? undefined : delay,
-      failure: tries?.failure,
-      classes: tries?.classes ?? noClasses
-    })
-  }
-}
-
-const noClasses: ReadonlyMap<string, number> = new Map()
 
 const send = (
   policy: Policy,

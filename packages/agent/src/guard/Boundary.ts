@@ -51,8 +51,10 @@ export const run = <A, E, R, S>(
         if (guard.stopped.reason !== "timeout") yield* finished(guard)
         guard.interrupt()
         yield* ended(guard, running)
+        // As soon as all have left, the host may extend it.
+        const failing = stopped(guard)
         yield* leave
-        return yield* stopped(guard)
+        return yield* failing
       })
     })
   )
@@ -91,13 +93,13 @@ const ended = (guard: Guard, running: Fiber.Fiber<unknown, unknown>): Effect.Eff
     Effect.andThen(guard.whenStopped, Effect.sleep(guard.settings.grace))
   )
 
-const stopped = (guard: Guard): Effect.Effect<never, SafetyStop> =>
-  Effect.suspend(() => {
-    const stop = guard.stop()
-    if (!guard.tell()) return Effect.fail(stop)
-    const { reason, limit, subject, counts } = stop
-    return Effect.flatMap(Clock.currentTimeMillis, (at) => {
-      const event: GuardStopped = { _tag: "GuardStopped", at, reason, limit, subject, counts }
-      return Effect.andThen(ResilienceEvents.publish(event), Effect.fail(stop))
-    })
+/** With what it was stopped for at this moment. */
+const stopped = (guard: Guard): Effect.Effect<never, SafetyStop> => {
+  const stop = guard.stop()
+  if (!guard.tell()) return Effect.fail(stop)
+  const { reason, limit, subject, counts } = stop
+  return Effect.flatMap(Clock.currentTimeMillis, (at) => {
+    const event: GuardStopped = { _tag: "GuardStopped", at, reason, limit, subject, counts }
+    return Effect.andThen(ResilienceEvents.publish(event), Effect.fail(stop))
   })
+}

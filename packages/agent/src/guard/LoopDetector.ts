@@ -234,7 +234,8 @@ export const observe = (detector: LoopDetector, state: State, observation: Obser
   const id = Fingerprint.pair(toolId, asked)
   const inTurn = turn === state.turn ? state.inTurn : []
   if (inTurn.includes(id)) return state
-  const failed = observation.failed || result.undone
+  // Of a tool that looks, a no is what it found.
+  const failed = observation.failed || (result.undone && nature !== "read")
   const troubled = failed || result.troubled
   const said = nature === "advance" ? result.gist : result.hash
 

@@ -359,6 +359,8 @@ describe("what a result is about", () => {
       times(12, (i) => ran("lock", { owner: `agent ${i}` }, { acquired, holder: "ci" }))
     assert.isDefined(run(lock(false)).at)
     assert.isUndefined(run(lock(true)).at)
+    const down = times(12, (i) => ran("check_host", { host: `web-${i}` }, { host: `web-${i}`, ok: false }))
+    assert.isUndefined(run(down).at)
   })
 
   it("a digest stands for a content; an id stands for nothing", () => {

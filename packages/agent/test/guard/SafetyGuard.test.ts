@@ -156,6 +156,9 @@ describe("limits", () => {
       [{ toolCalls: Number.NaN }, "toolCalls"],
       [{ turns: 1.5 }, "turns"],
       [{ events: -1 }, "events"],
+      // From a program without types: every run has to end.
+      [{ toolCalls: false as unknown as number }, "toolCalls"],
+      [{ turns: false as unknown as number }, "turns"],
       [{ time: 0 }, "time"],
       [{ time: Number.NaN }, "time"],
       [{ time: "31 days" }, "time"],
@@ -348,14 +351,24 @@ describe("a stop", () => {
       const target = yield* model(endless)
       const run = guard.run(Agent.run({ prompt: "x", toolkit: Kit, maxTurns: 3 }))
       const extended = yield* Effect.gen(function* () {
-        // Takes its time to end.
+        let ended = false
         const other = yield* Effect.forkChild(
-          Effect.exit(guard.run(Effect.onExit(Effect.never, () => Effect.sleep("3 seconds"))))
+          Effect.exit(
+            guard.run(
+              Effect.onExit(Effect.never, () =>
+                Effect.andThen(
+                  Effect.sleep("3 seconds"),
+                  Effect.sync(() => (ended = true))
+                )
+              )
+            )
+          )
         )
         yield* run
         yield* stopOf(run)
         yield* guard.extend({ turns: 10 })
-        assert.isDefined(other.pollUnsafe())
+        assert.isTrue(ended)
+        assert.include(JSON.stringify(yield* Fiber.join(other)), "turns")
         return yield* run
       }).pipe(Effect.provide([layer, over(target)]), Effect.forkChild)
       yield* seconds(5)
