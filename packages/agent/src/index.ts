@@ -23,6 +23,8 @@ export * as ModelInfo from "./failover/ModelInfo.ts"
 export * as Outlast from "./failover/Outlast.ts"
 export * as OutputLimit from "./failover/OutputLimit.ts"
 export * as ProviderModel from "./failover/ProviderModel.ts"
+/** `Policy.interactive` and `Policy.background`: short for `RecoveryPolicy`. */
+export * as Policy from "./failover/RecoveryPolicy.ts"
 export * as RecoveryPolicy from "./failover/RecoveryPolicy.ts"
 export * as Seam from "./recovery/Seam.ts"
 export * as ChainStore from "./failover/ChainStore.ts"
