@@ -79,7 +79,7 @@ export class CallRun {
   #paid = false
   #ended = false
 
-  private constructor(
+  constructor(
     chain: Chain,
     options: LanguageModel.ProviderOptions,
     surface: Surface,
@@ -126,18 +126,7 @@ export class CallRun {
     surface: Surface,
     streams: boolean
   ): Effect.Effect<CallRun> =>
-    Effect.withFiber((fiber) => Effect.succeed(CallRun.of(chain, options, surface, streams, fiber)))
-
-  /** {@link make}, in a fiber that is at hand. */
-  static of(
-    chain: Chain,
-    options: LanguageModel.ProviderOptions,
-    surface: Surface,
-    streams: boolean,
-    fiber: Fiber.Fiber<unknown, unknown>
-  ): CallRun {
-    return new CallRun(chain, options, surface, streams, fiber)
-  }
+    Effect.withFiber((fiber) => Effect.succeed(new CallRun(chain, options, surface, streams, fiber)))
 
   /** The id of the target that stands first. */
   get requested(): string {

@@ -8,7 +8,7 @@
 import { MutableRef } from "effect"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
-import type { Action, Streak } from "./CallState.ts"
+import type { Streak } from "./CallState.ts"
 import type { Cooldown, Cooldowns } from "./Cooldown.ts"
 import type { ChainSync } from "./ChainSync.ts"
 import { none } from "./ChainSync.ts"
@@ -17,6 +17,7 @@ import type { Answer, OrderFacts } from "./OrderFacts.ts"
 import * as Facts from "./OrderFacts.ts"
 import type { ProviderRecords } from "./ProviderHealth.ts"
 import * as Health from "./ProviderHealth.ts"
+import type { Sending } from "./Sending.ts"
 
 export class ChainMemory {
   readonly cooldowns: MutableRef.MutableRef<Cooldowns> = MutableRef.make(Cool.empty)
@@ -45,7 +46,7 @@ export class ChainMemory {
   }
 
   /** An attempt is about to be made. */
-  sending({ target, probe, delay }: Extract<Action, { readonly probe: boolean }>, now: number): void {
+  sending({ target, probe, delay }: Sending, now: number): void {
     if (probe) this.change((cooldowns) => Cool.beginProbe(cooldowns, target, now))
     const streak = this.streaks.get(target.id)
     if (streak !== undefined) this.streaks.set(target.id, { ...streak, delay })
@@ -61,13 +62,7 @@ export class ChainMemory {
     const streak = this.streaks.get(target.id)
     this.streaks.set(target.id, { failures: (streak?.failures ?? 0) + 1, delay: streak?.delay })
     if (probedAt !== undefined) this.change((cooldowns) => Cool.failProbe(cooldowns, target, probedAt))
-    const { reason } = failure
-    const isOurs =
-      reason._tag === "Cancelled" ||
-      reason._tag === "ContentPolicy" ||
-      reason._tag === "ContextOverflow" ||
-      (reason._tag === "Format" && reason.side === "request")
-    if (this.facts !== undefined && !isOurs) {
+    if (this.facts !== undefined && Health.isItsFault(failure)) {
       this.facts = Facts.failed(this.facts, { target: target.id, conversation, now })
     }
     MutableRef.update(this.health, (records) => Health.failed(records, target.provider, failure))

@@ -107,7 +107,8 @@ export const reset = (records: ProviderRecords, provider: string): ProviderRecor
     : new Map(records).set(provider, { ...record, errorCount: 0 })
 }
 
-const isItsFault = ({ reason }: ProviderFailure): boolean => {
+/** Whether a failure says something about its provider: not a cancel, nor a request that fails everywhere. */
+export const isItsFault = ({ reason }: ProviderFailure): boolean => {
   switch (reason._tag) {
     case "Cancelled":
     case "ContentPolicy":

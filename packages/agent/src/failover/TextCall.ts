@@ -30,7 +30,7 @@ type Called<A> = Effect.Effect<A, CallFailure, IdGenerator.IdGenerator>
 /** The parts of the first complete answer, with who answered in their metadata. */
 export const generateText = (chain: Chain, options: LanguageModel.ProviderOptions): Called<Parts> =>
   Effect.withFiber((fiber) => {
-    const run = CallRun.of(chain, options, closed, false, fiber)
+    const run = new CallRun(chain, options, closed, false, fiber)
     const kept = new Kept()
     /** Whose answer was kept last. */
     let keptFrom: Attempt | undefined
