@@ -258,16 +258,16 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
       deadline: number
     ): Effect.Effect<void, LimitTooFar> => {
       const giveBack = Effect.uninterruptible(takeOf(store, lane, -1, -grant.tokens))
-      return Effect.interruptible(
-        Effect.flatMap(takeOf(store, lane, 1, grant.tokens), (delay) => {
-          if (delay === 0) return Effect.void
-          const until = now() + delay
-          if (until > deadline) return Effect.andThen(giveBack, tooFar(target, until))
-          // Whoever comes later would get a later place: here it can still be ordered by priority.
-          apply(lane, [[], Limit.hold(lane.state, until)])
-          return Effect.onInterrupt(Effect.sleep(delay), () => giveBack)
-        })
-      ).pipe(
+      // Uninterruptible but for the sleep. The store answers within its time limit; what it has given to a call that did
+      // not wait for the answer could never be given back.
+      return Effect.flatMap(takeOf(store, lane, 1, grant.tokens), (delay) => {
+        if (delay === 0) return Effect.void
+        const until = now() + delay
+        if (until > deadline) return Effect.andThen(giveBack, tooFar(target, until))
+        // Whoever comes later would get a later place: here it can still be ordered by priority.
+        apply(lane, [[], Limit.hold(lane.state, until)])
+        return Effect.onInterrupt(Effect.interruptible(Effect.sleep(delay)), () => giveBack)
+      }).pipe(
         Effect.onExit((exit) =>
           Effect.sync(() => {
             if (Exit.isFailure(exit)) apply(lane, Limit.undo(lane.rule, lane.state, grant, now()))

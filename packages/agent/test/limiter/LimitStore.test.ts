@@ -54,9 +54,12 @@ const contract = (shared: Shared) => {
       assert(one !== undefined && two !== undefined)
       yield* one.acquire(ask())
       yield* Effect.flip(two.acquire(ask({ maxWait: "59 seconds" })))
-      const waiting = yield* Effect.forkChild(two.acquire(ask({ maxWait: "1 hour" })))
-      for (let i = 0; i < 20; i++) yield* turn
-      yield* Fiber.interrupt(waiting)
+      // While the store is asked, and while the place that it gave is waited for.
+      for (const turns of [0, 1, 2, 20]) {
+        const waiting = yield* Effect.forkChild(two.acquire(ask({ maxWait: "1 hour" })))
+        for (let i = 0; i < turns; i++) yield* turn
+        yield* Fiber.interrupt(waiting)
+      }
       // Neither of them has a place before this one.
       const next = yield* joined(yield* Effect.forkChild(timed(two, ask({ maxWait: "61 seconds" }))))
       assert.isAtLeast(next.at, 60_000)
