@@ -10,6 +10,7 @@
 import { Deferred, Effect, Exit } from "effect"
 import type { Clock, Fiber } from "effect"
 import { Prompt } from "effect/ai"
+import * as Redaction from "../failure/Redaction.ts"
 import { Transcript } from "../loop/Transcript.ts"
 import { Activity, Stopwatch } from "./ActiveTime.ts"
 import type { GuardedConversation } from "./GuardedConversation.ts"
@@ -134,7 +135,8 @@ export class Guard {
   /** The guard cannot judge any more: it stops. */
   failed(what: string, error: unknown): void {
     const why = error instanceof Error ? `${error.name}: ${error.message}` : "it threw no error"
-    this.trip({ reason: "guard_failed", detail: `${what} failed (${why.slice(0, 300)}).` })
+    // Its words are the host's: what looks like a secret in them stays here.
+    this.trip({ reason: "guard_failed", detail: `${what} failed (${Redaction.scrub(why, 300)}).` })
   }
 
   // ---------------------------------------------------------------------------

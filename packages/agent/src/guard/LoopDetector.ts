@@ -45,7 +45,7 @@ import type { ToolNature } from "./ToolNature.ts"
 import * as Nature from "./ToolNature.ts"
 
 export type { Input as Options, Ladder, ToolOptions } from "./LoopOptions.ts"
-export type { Finding, Kind, Pattern, Verdict } from "./LoopVerdict.ts"
+export type { Finding, Kind, Pattern, Step, Verdict, Wording } from "./LoopVerdict.ts"
 
 /** A call that a model asks for. */
 export interface Call {
@@ -71,6 +71,9 @@ export interface LoopDetector {
 }
 
 export const defaults: LoopOptions = Ladders.defaults
+
+/** What the model is told of a finding, in English. */
+export const wording: LoopVerdict.Wording = LoopVerdict.wording
 
 /** Throws an `InvalidOption` for a number that nobody could have meant. */
 export const make = (input: Input = {}): LoopDetector => {
@@ -184,7 +187,7 @@ export const before = (detector: LoopDetector, state: State, call: Call): Verdic
     if (!isBlocked && worst._tag === "Nudge") return
     const tag = !isBlocked ? "Nudge" : state.refusals >= options.refusals ? "Stop" : "Block"
     const place = { ...(period === undefined ? {} : { period }), ...(path === undefined ? {} : { path }) }
-    worst = LoopVerdict.make(tag, { pattern, tool: call.tool, count, ...place })
+    worst = LoopVerdict.make(tag, { pattern, tool: call.tool, count, ...place }, options.wording)
   }
 
   const seen = Memory.get(state.seen, id)
@@ -332,7 +335,7 @@ export const text = ({ options }: LoopDetector, answer: string): Verdict => {
   const found = TextLoop.at(answer, nudge)
   if (found === undefined) return LoopVerdict.ok
   const finding: Finding = { pattern: "text", tool: undefined, count: found.times }
-  return LoopVerdict.make(found.times >= block ? "Stop" : "Nudge", finding)
+  return LoopVerdict.make(found.times >= block ? "Stop" : "Nudge", finding, options.wording)
 }
 
 /** Lines that a place may move between two equal failures; further away is another one. */

@@ -5,6 +5,7 @@
  * Counts are of what has already happened: with `block: 3` the fourth identical call does not run.
  */
 import * as Check from "@outlast/resilience/Options"
+import * as LoopVerdict from "./LoopVerdict.ts"
 import type { ToolNature } from "./ToolNature.ts"
 
 export interface Ladder {
@@ -48,6 +49,8 @@ export interface LoopOptions {
   readonly text: Ladder
   /** Rows of what is remembered, of eight entries each; a power of two. 32: the last 256 calls, about. */
   readonly rows: number
+  /** What the model is told of a finding. Default: `LoopDetector.wording`, in English. */
+  readonly wording: LoopVerdict.Wording
   /** By the tool's name. */
   readonly tools: Readonly<Record<string, ToolOptions>>
 }
@@ -66,6 +69,7 @@ export const defaults: LoopOptions = {
   refusals: 3,
   text: { nudge: 4, block: 6 },
   rows: 32,
+  wording: LoopVerdict.wording,
   tools: {}
 }
 
@@ -97,6 +101,7 @@ export const make = (input: Input = {}): LoopOptions => {
     refusals,
     text: ladder("text"),
     rows,
+    wording: input.wording ?? defaults.wording,
     tools
   }
 }

@@ -35,7 +35,7 @@ export type Verdict =
   | {
       readonly _tag: "Nudge" | "Block" | "Stop"
       readonly kind: Kind
-      /** For the model, in English. `evidence` has what another text needs. */
+      /** For the model. In English, where the detector has no `wording` of its own. */
       readonly message: string
       readonly evidence: Finding
     }
@@ -54,14 +54,32 @@ const kinds: Readonly<Record<Pattern, Kind>> = {
   text: "no_progress"
 }
 
-export const make = (tag: "Nudge" | "Block" | "Stop", evidence: Finding): Verdict => ({
-  _tag: tag,
+/** What is done about a finding. */
+export type Step = "Nudge" | "Block" | "Stop"
+
+/** How a finding is told to the model, in any language. One that fails is not used. */
+export type Wording = (step: Step, evidence: Finding) => string
+
+/** In English. */
+export const wording: Wording = (step, evidence) => `${whatHappened(evidence)} ${whatNext[step]}`
+
+export const make = (step: Step, evidence: Finding, say: Wording): Verdict => ({
+  _tag: step,
   kind: kinds[evidence.pattern],
-  message: `${whatHappened(evidence)} ${whatNext[tag]}`,
+  message: said(say, step, evidence),
   evidence
 })
 
-const whatNext = {
+/** A text of the host's that fails is no reason to say nothing. */
+const said = (say: Wording, step: Step, evidence: Finding): string => {
+  try {
+    return say(step, evidence)
+  } catch {
+    return wording(step, evidence)
+  }
+}
+
+const whatNext: Readonly<Record<Step, string>> = {
   Nudge: "If that is not what you want, do something else.",
   Block: "This call was not run. Use what you have, try another way, or say what is in the way.",
   Stop: "The run is stopped: it was told, and went on."

@@ -580,6 +580,30 @@ describe("options", () => {
     const ask = () => LoopDetector.before(broken, LoopDetector.initial(broken), { turn: 0, ...grep })
     assert.throws(ask, "broken")
   })
+
+  it("says what it found in the host's words, and in its own where those fail", () => {
+    const german = LoopDetector.make({
+      wording: (step, { tool, count }) => `${step}: ${tool} schon ${count}-mal`
+    })
+    const told = run(
+      times(9, () => write),
+      german
+    ).verdicts.map((verdict) => ("message" in verdict ? verdict.message : ""))
+    assert.deepStrictEqual(told.slice(2), ["Nudge: write_file schon 2-mal", "Block: write_file schon 3-mal"])
+    const broken = LoopDetector.make({
+      wording: () => {
+        throw new Error("no words")
+      }
+    })
+    const messages = (of: LoopDetector.LoopDetector) =>
+      run(
+        times(9, () => write),
+        of
+      ).verdicts.map((verdict) => ("message" in verdict ? verdict.message : ""))
+    assert.deepStrictEqual(messages(broken), messages(detector))
+    const answer = LoopDetector.text(german, "I will try again, and again. ".repeat(9))
+    assert.strictEqual("message" in answer ? answer.message : "", "Stop: undefined schon 9-mal")
+  })
 })
 
 describe("memory", () => {

@@ -216,7 +216,11 @@ describe("the guard's own failure", () => {
         [{ loops: { tools: { look_up: { identity: boom } } } }, "The loop detector failed (Error: boom)"],
         [{ fileOf: boom }, "`fileOf` failed (Error: boom)"],
         [{ permit: boom }, "The permission hook failed (Error: boom)"],
-        [{ permit: () => Effect.die(new Error("boom")) }, "The permission hook failed (Error: boom)"]
+        [{ permit: () => Effect.die(new Error("boom")) }, "The permission hook failed (Error: boom)"],
+        [
+          { permit: () => Effect.die(new Error("no user for Authorization: Bearer abc123def456")) },
+          "The permission hook failed (Error: no user for Authorization: Bearer [redacted])"
+        ]
       ] satisfies ReadonlyArray<[SafetyGuard.Options, string]>) {
         const { stop, ran } = yield* broken(options)
         assert.strictEqual(ran, 0, what)
