@@ -219,7 +219,7 @@ describe("the guard's own failure", () => {
         [{ permit: () => Effect.die(new Error("boom")) }, "The permission hook failed (Error: boom)"],
         [
           { permit: () => Effect.die(new Error("no user for Authorization: Bearer abc123def456")) },
-          "The permission hook failed (Error: no user for Authorization: Bearer [redacted])"
+          "The permission hook failed (Error: no user for Authorization: [redacted])"
         ]
       ] satisfies ReadonlyArray<[SafetyGuard.Options, string]>) {
         const { stop, ran } = yield* broken(options)
