@@ -26,7 +26,8 @@ const file = async (name: string, lines: ReadonlyArray<unknown>) => {
 
 const grep = { tool: "grep", arguments: { pattern: "a" }, result: "a.ts:1: a", failed: false }
 const loop = Array.from({ length: 9 }, (_, turn) => ({ turn, ...grep }))
-const honest = Array.from({ length: 9 }, (_, turn) => ({ turn, ...grep, result: `a.ts:${turn}: a` }))
+const found = ["north", "east", "south", "west", "red", "green", "blue", "old", "new"]
+const honest = found.map((name, turn) => ({ turn, ...grep, result: `${name}.ts:1: a` }))
 
 describe("outlast guard", { timeout: 60_000 }, () => {
   it("prints one verdict a trace", async () => {

@@ -8,10 +8,14 @@
  */
 
 export interface Item {
-  /** What was asked. */
+  /** Who was asked. */
+  readonly tool: number
+  /** What was asked, to the word. */
   readonly call: number
-  /** What was asked and what came of it. */
+  /** Who was asked and what came of it, but for details. */
   readonly outcome: number
+  /** What came of it, to the word. */
+  readonly said: number
   readonly waiting: boolean
 }
 
@@ -28,7 +32,13 @@ export interface Cycle {
 /** The longest period that is seen; a power of two. */
 export const longest = 16
 
-const noItem: Item = { call: Number.NaN, outcome: Number.NaN, waiting: false }
+const noItem: Item = {
+  tool: Number.NaN,
+  call: Number.NaN,
+  outcome: Number.NaN,
+  said: Number.NaN,
+  waiting: false
+}
 const noRuns: ReadonlyArray<number> = new Array<number>(longest - 1).fill(0)
 
 export const none: Cycle = {
@@ -71,23 +81,23 @@ export interface Round {
   readonly waiting: boolean
 }
 
-/** The shortest cycle that this call would go on with, of those gone through at least `least` times. */
-export const goingOn = (cycle: Cycle, call: number, least: number): Round | undefined => {
+/** The shortest cycle that a call of this tool would go on with, of those gone through at least `least` times. */
+export const goingOn = (cycle: Cycle, tool: number, least: number): Round | undefined => {
   const { last, items, runs } = cycle
   if (runs === noRuns) return undefined
   for (let i = 0; i < runs.length; i++) {
     const run = runs[i] ?? 0
     const period = i + 2
     const rounds = run / period + 1
-    if (run === 0 || rounds < least || items[back(last, period - 1)]?.call !== call) continue
+    if (run === 0 || rounds < least || items[back(last, period - 1)]?.tool !== tool) continue
     const round = Array.from({ length: period }, (_, n) => items[back(last, n)] ?? noItem)
     // The same thing again and again has every period.
-    if (round.every(({ outcome }) => outcome === round[0]?.outcome)) continue
+    if (round.every(({ call }) => call === round[0]?.call)) continue
     return { period, rounds, waiting: round.some((item) => item.waiting && !alternates(round, item)) }
   }
   return undefined
 }
 
 /** What goes on comes to an end, and not back to where it was. */
-const alternates = (round: ReadonlyArray<Item>, { call, outcome }: Item): boolean =>
-  round.some((other) => other.call === call && other.outcome !== outcome)
+const alternates = (round: ReadonlyArray<Item>, { call, said }: Item): boolean =>
+  round.some((other) => other.call === call && other.said !== said)

@@ -109,4 +109,4 @@ const hashOf = (text: unknown): number | undefined =>
     ? undefined
     : typeof text === "string"
       ? Fingerprint.ofText(text)
-      : Fingerprint.ofArguments(text)
+      : Fingerprint.ofArguments(text).hash

@@ -59,10 +59,10 @@ export interface LoopOptions {
 export const defaults: LoopOptions = {
   acts: { nudge: 2, block: 3 },
   reads: { nudge: 3, block: 5 },
-  waits: { nudge: 5, block: 7 },
+  waits: { nudge: 5, block: 8 },
   cycle: { nudge: 2, block: 2.5 },
   failures: { nudge: 4, block: 6 },
-  findings: { nudge: 5, block: 7 },
+  findings: { nudge: 4, block: 6 },
   checks: { nudge: 3, block: 4 },
   edits: { nudge: 3, block: 4 },
   stale: { nudge: 8, block: 12 },

@@ -28,14 +28,31 @@ const byWord: ReadonlyMap<string, ToolNature> = new Map([
     "edit write create delete update set run exec execute post put patch send type fill insert replace apply " +
       "remove move rename commit push deploy install start stop kill add upload save modify"
   ),
-  ...table("poke", "click tap hover press drag swipe mouse key"),
+  ...table("poke", "click tap hover press drag swipe mouse key navigate goto visit"),
   ...table("thought", "think thought thinking plan reflect reason todo note"),
   ...table("pause", "sleep wait delay pause"),
   ...table("advance", "next pop dequeue receive consume step advance scroll continue forward")
 ])
 
-const shells = new Set(["bash", "sh", "shell", "terminal", "powershell", "zsh", "command", "cmd", "console"])
-const databases = new Set(["sql", "database", "db", "postgres", "mysql", "sqlite"])
+const shells = new Set([
+  "bash",
+  "sh",
+  "shell",
+  "terminal",
+  "powershell",
+  "zsh",
+  "command",
+  "cmd",
+  "console",
+  "cli"
+])
+/** What a shell has said, and not the shell. */
+const outputs = new Set(["output", "logs", "status"])
+const databases = new Set(
+  "sql database db postgres postgresql pg psql mysql mariadb sqlite duckdb bigquery snowflake redshift clickhouse".split(
+    " "
+  )
+)
 
 /** Of a shell's command: those that only look. What comes after a pipe looks at it. */
 const looking =
@@ -72,6 +89,22 @@ const natureOfCommand = (command: string): ToolNature => {
   return nature
 }
 
+const evaluators = new Set(
+  "execute exec run eval evaluate python jupyter notebook cell repl script code query".split(" ")
+)
+
+/** Whether it carries out what it is given in a language: what it answers is what one wanted to know. */
+export const evaluates = (tool: string): boolean => {
+  const kind = kindOf(tool)
+  return kind === "shell" || kind === "database" || wordsOf(tool).some((word) => evaluators.has(word))
+}
+
+/** What tools of one thing have in common in their names: `browser` of `browser_click`, `github` of `mcp__github__x`. */
+export const family = (tool: string): string => {
+  const words = wordsOf(tool).filter((word) => word !== "" && word !== "mcp")
+  return words.length > 1 ? (words[0] ?? "") : ""
+}
+
 type Kind = ToolNature | "shell" | "database"
 
 /** A program has few tools: what was found out about their names is kept. */
@@ -82,11 +115,13 @@ const kindOf = (tool: string): Kind => {
   const known = kinds.get(tool)
   if (known !== undefined) return known
   const words = wordsOf(tool)
-  const kind = words.some((word) => shells.has(word))
-    ? "shell"
-    : words.some((word) => databases.has(word))
-      ? "database"
-      : byName(words)
+  const kind = words.some((word) => outputs.has(word))
+    ? "read"
+    : words.some((word) => shells.has(word))
+      ? "shell"
+      : words.some((word) => databases.has(word))
+        ? "database"
+        : byName(words)
   if (kinds.size >= maxKinds) kinds.clear()
   if (tool.length <= maxName) kinds.set(tool, kind)
   return kind

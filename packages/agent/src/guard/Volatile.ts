@@ -76,7 +76,7 @@ export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
   ...named(
     "result",
     "id port request trace span session order ticket duration duration_ms latency latency_ms time date uptime age " +
-      "etag seq sequence key checked updated generated expires as_of server_time response_time"
+      "etag ref seq sequence key execution_count checked updated generated expires as_of server_time response_time"
   ),
   ...named("spoken", "pid tid")
 ]
@@ -88,7 +88,12 @@ const cursors =
 
 /** Where the value of a field says nothing, going by its name: `request_id`, `created_at`; `undefined` if nowhere. */
 export const whereNamed = (name: string): Where | undefined =>
-  byName.get(plain(name)) ?? (/(?:_at|[a-z]At|_id|[a-z]Id)$/.test(name) ? "result" : undefined)
+  byName.get(plain(name)) ??
+  (/(?:_at|[a-z]At|_id|[a-z]Id|_ms|[a-z]Ms)$/.test(name) || clocks.test(name) ? "result" : undefined)
+
+/** Names of what goes on by itself. */
+const clocks =
+  /elapsed|uptime|duration|latency|heartbeat|timestamp|seconds|millis|nonce|attempt|retries|retry_?count/i
 
 /** A name whose value says where in a list a call is: times and ids are kept there. */
 export const isCursorKey = (name: string): boolean => cursors.test(plain(name))

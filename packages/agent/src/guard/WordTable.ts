@@ -47,3 +47,43 @@ const maxSteps = 8
 export const clear = ({ words }: WordTable): void => {
   words.fill(0)
 }
+
+/** A set of words that is emptied at once. */
+export interface Scratch {
+  readonly words: Int32Array
+  readonly stamps: Int32Array
+  stamp: number
+}
+
+export const scratch = (places: number): Scratch => ({
+  words: new Int32Array(places),
+  stamps: new Int32Array(places),
+  stamp: 1
+})
+
+export const empty = (set: Scratch): void => {
+  set.stamp = (set.stamp + 1) | 0
+}
+
+export const has = ({ words, stamps, stamp }: Scratch, word: number): boolean => {
+  const mask = words.length - 1
+  for (let i = word & mask, steps = 0; steps < maxSteps; i = (i + 1) & mask, steps++) {
+    if (stamps[i] !== stamp) return false
+    if (words[i] === word) return true
+  }
+  return false
+}
+
+/** `true` if it was not there, and there is room for it. */
+export const put = ({ words, stamps, stamp }: Scratch, word: number): boolean => {
+  const mask = words.length - 1
+  for (let i = word & mask, steps = 0; steps < maxSteps; i = (i + 1) & mask, steps++) {
+    if (stamps[i] !== stamp) {
+      words[i] = word
+      stamps[i] = stamp
+      return true
+    }
+    if (words[i] === word) return false
+  }
+  return false
+}

@@ -1,0 +1,62 @@
+/**
+ * `outlast doctor`: is this configuration complete, and if not, what to do? Node, the keys of the providers, and, of the
+ * modules and manifests that are named, which tools and extensions would be offered.
+ *
+ * | finding | level |
+ * |---|---|
+ * | Node is too old, or a file could not be examined | error |
+ * | a tool or extension is skipped | none; error with `strict` |
+ * | no provider has a key, or one looks wrong | warning |
+ *
+ * Nothing is sent. Values of variables are read and never shown. What checks log goes to standard error.
+ */
+import { Console, Effect, Logger } from "effect"
+import * as Keys from "./Keys.ts"
+import * as Loading from "./Loading.ts"
+import * as NodeVersion from "./NodeVersion.ts"
+import * as Offer from "./Offer.ts"
+import type { Problem } from "./Problem.ts"
+import * as Problems from "./Problem.ts"
+import * as Report from "./Report.ts"
+
+export interface Options {
+  /** Modules and JSON manifests. */
+  readonly files: ReadonlyArray<string>
+  /** Whether what is skipped is an error. */
+  readonly strict: boolean
+  readonly json: boolean
+  readonly node: NodeVersion.Versions
+}
+
+/** `true` when there is no error. */
+export const run = (options: Options) =>
+  Effect.gen(function* () {
+    const report = yield* examine(options).pipe(Effect.provideService(Logger.LogToStderr, true))
+    yield* Console.log(options.json ? JSON.stringify(report) : Report.lines(report).join("\n"))
+    return Report.isSound(report)
+  })
+
+const examine = ({ files, strict, node }: Options) =>
+  Effect.gen(function* () {
+    const version = NodeVersion.of(node)
+    const values = new Map(
+      yield* Effect.forEach(Keys.names, (name) =>
+        Effect.map(Offer.valueOf(name), (value) => [name, value] as const)
+      )
+    )
+    const secrets = Offer.secretsOf(values.values())
+    const tools: Array<Report.Report["tools"][number]> = []
+    const problems: Array<Problem> = [...NodeVersion.problems(version), ...Keys.problems(values)]
+    for (const file of files) {
+      const { subjects, mistakes } = yield* Loading.load(file, secrets)
+      problems.push(...mistakes.map((mistake) => Problems.error(file, mistake)))
+      for (const offer of yield* Offer.examine(subjects, secrets)) {
+        tools.push({ file, ...offer })
+        if (strict && offer.reason !== null) {
+          problems.push(Problems.error(file, `${offer.name} is skipped: ${offer.reason}.`))
+        }
+      }
+    }
+    const report: Report.Report = { node: version, providers: Keys.examine(values), tools, problems }
+    return report
+  })

@@ -1,0 +1,102 @@
+/**
+ * The providers of `@outlast/providers`, and whether the variables of their keys are fit for use. Pure; nothing is sent.
+ *
+ * A blank value counts as missing. What is told of a value is which mistake it has, never the value or a part of it.
+ *
+ * **What it does not do.** It does not know whether a provider takes a key, nor which keys a program names instead of
+ * the usual ones.
+ */
+import { Anthropic, Google, OpenAi } from "@outlast/providers"
+import type { Problem } from "./Problem.ts"
+import * as Problems from "./Problem.ts"
+
+export interface Provider {
+  readonly provider: string
+  /** What makes its targets. */
+  readonly constructors: ReadonlyArray<string>
+  /** The variables that its targets read unless told otherwise. Without any, a key is needed only where one is named. */
+  readonly keys: ReadonlyArray<string>
+}
+
+export const providers: ReadonlyArray<Provider> = [
+  { provider: "anthropic", constructors: ["Anthropic.model"], keys: Anthropic.defaults.keys },
+  { provider: "openai", constructors: ["OpenAi.model", "OpenAi.chatModel"], keys: OpenAi.defaults.keys },
+  { provider: "google", constructors: ["Google.model"], keys: Google.defaults.keys },
+  { provider: "openai-compatible", constructors: ["OpenAiCompatible.model"], keys: [] },
+  { provider: "ai-sdk", constructors: ["AiSdk.model"], keys: [] }
+]
+
+/** The variables of all providers. */
+export const names: ReadonlyArray<string> = [...new Set(providers.flatMap(({ keys }) => keys))]
+
+/** A provider as the configuration has it. */
+export interface Examined {
+  readonly provider: string
+  readonly constructors: ReadonlyArray<string>
+  readonly keys: ReadonlyArray<{ readonly name: string; readonly set: boolean }>
+  /** Whether a target could be built without naming other keys. */
+  readonly ready: boolean
+}
+
+/** The values of variables; those that are not set are absent. */
+export type Values = ReadonlyMap<string, string>
+
+export const examine = (values: Values): ReadonlyArray<Examined> =>
+  providers.map(({ provider, constructors, keys }) => {
+    const examined = keys.map((name) => ({ name, set: isSet(values.get(name)) }))
+    return {
+      provider,
+      constructors,
+      keys: examined,
+      ready: keys.length === 0 || examined.some(({ set }) => set)
+    }
+  })
+
+const isSet = (value: string | undefined): value is string => value !== undefined && value.trim() !== ""
+
+/** All warnings: a program may have its keys elsewhere, and a value may only look wrong. */
+export const problems = (values: Values): ReadonlyArray<Problem> => {
+  const set = names.filter((name) => isSet(values.get(name)))
+  if (set.length === 0) {
+    const message = `No provider has a key. Set one of ${names.join(", ")}; a server of your own (OpenAiCompatible.model) may need none.`
+    return [Problems.warning(message)]
+  }
+  return set.flatMap((name) =>
+    flaws(values.get(name) ?? "").map((flaw) => Problems.warning(`${name} ${flaw}`))
+  )
+}
+
+/** What is wrong with the value of a variable, as the end of a sentence that begins with the name. */
+export const flaws = (value: string): ReadonlyArray<string> => {
+  const trimmed = value.trim()
+  const plain = trimmed.replace(quotes, "").trim()
+  const found: Array<string> = []
+  if (trimmed !== value) found.push("has white space at its ends. Set it without.")
+  if (plain !== trimmed) found.push("begins or ends with a quote. Set it without quotes.")
+  if (/[\r\n]/.test(plain))
+    found.push("has a line break inside, which no header can carry. Set it in one line.")
+  if (beyondHeaders.test(plain)) found.push("has a character that no header can carry. Copy the key again.")
+  if (plain.length <= longest && placeholder.test(plain))
+    found.push("looks like a placeholder. Set the key itself.")
+  return found
+}
+
+const quotes = /^["'`“”‘’]+|["'`“”‘’]+$/g
+
+/** The clients of the providers refuse these, too. Line breaks are told apart. */
+const beyondHeaders = /[^\t\r\n\x20-\x7e\x80-\xff]/
+
+/** Characters of a placeholder, at most. */
+const longest = 64
+
+/** Nothing, a variable that nobody filled in, a word from an example, a row of x, dots, asterisks or zeros. */
+const placeholder = new RegExp(
+  `^(?:${[
+    "",
+    "<.*>|\\[.*\\]|\\{.*\\}|\\$\\w+|\\$\\{.*\\}|%\\w+%",
+    "(?:[a-z]+-)*(?:x{3,}|[.…]+|[*•]+|0{3,}|123\\w{0,7})",
+    "(?:[a-z]+[-_])*(?:your|my|insert|enter|put|paste|replace|change)[-_ ]?(?:[a-z]+[-_ ]?){0,4}",
+    "(?:[a-z]+[-_ ])*(?:placeholder|example|dummy|fake|todo|fixme|tbd|none|null|undefined|test|secret|key|token|here)"
+  ].join("|")})$`,
+  "i"
+)

@@ -1,0 +1,92 @@
+/**
+ * A file of the user, read or loaded, as {@link Findings}.
+ *
+ * A module is loaded as Node loads it, and what stands in it at the top level runs. Loading has a time limit, but code
+ * that never gives the thread back cannot be stopped.
+ */
+import { pathToFileURL } from "node:url"
+import { Effect, FileSystem, Path, Predicate } from "effect"
+import { scrub } from "@outlast/agent/failure/Redaction"
+import { unreadable } from "../Unreadable.ts"
+import type { Findings } from "./Findings.ts"
+import * as FindingsOf from "./Findings.ts"
+import { inWords, limit } from "./Limit.ts"
+
+/**
+ * What is to be examined of a file, relative to the current directory. Failures are mistakes of the findings; none of
+ * `secrets` stands in them.
+ */
+export const load = (
+  file: string,
+  secrets: ReadonlyArray<string>
+): Effect.Effect<Findings, never, FileSystem.FileSystem | Path.Path> =>
+  Effect.gen(function* () {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    if (path.extname(file) === ".json") {
+      return yield* fs.readFileString(file).pipe(
+        Effect.map(FindingsOf.ofManifest),
+        Effect.catch((error) => Effect.succeed(failed(`${unreadable("It", error).message}.`)))
+      )
+    }
+    if (!/\.[cm]?[jt]s$/.test(file)) {
+      return failed("It is neither a module (.ts, .js, .mjs) nor a manifest (.json). Name one of those.")
+    }
+    return yield* loadModule(pathToFileURL(path.resolve(file)).href, secrets)
+  })
+
+/** Loads the module at a `file:` URL. */
+export const loadModule = (url: string, secrets: ReadonlyArray<string>): Effect.Effect<Findings> =>
+  Effect.tryPromise({
+    try: (): Promise<Readonly<Record<string, unknown>>> => import(/* @vite-ignore */ url),
+    catch: (error) => failed(whyNot(error, url, secrets))
+  }).pipe(
+    Effect.map(FindingsOf.ofModule),
+    Effect.timeoutOrElse({
+      duration: limit,
+      orElse: () =>
+        Effect.succeed(
+          failed(
+            `It was not loaded within ${inWords}. Something at its top level waits: put that into an Effect.`
+          )
+        )
+    }),
+    Effect.catch(Effect.succeed)
+  )
+
+const failed = (mistake: string): Findings => ({ subjects: [], mistakes: [mistake] })
+
+/** Why a module was not loaded, and what to do. */
+const whyNot = (error: unknown, url: string, values: ReadonlyArray<string>): string => {
+  const { code, url: missing }: Fields = Predicate.isObject(error) ? error : {}
+  if (missing === url) {
+    return code === "ERR_UNSUPPORTED_DIR_IMPORT"
+      ? "It is a directory. Name the files in it."
+      : "There is no such file."
+  }
+  const message = error instanceof Error ? error.message : "what was thrown is no error"
+  const said = scrub(message, maxSaid, { values }).replace(/\.$/, "")
+  return `It cannot be loaded: ${said}. ${toDo[String(code)] ?? otherwise(error)}`
+}
+
+interface Fields {
+  readonly code?: unknown
+  readonly url?: unknown
+}
+
+/** Characters of the message of somebody else's error. */
+const maxSaid = 300
+
+const compile = "name the compiled module instead."
+
+const toDo: Readonly<Record<string, string>> = {
+  ERR_MODULE_NOT_FOUND: "Correct the import, or install the package.",
+  ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX: `Node only takes the types out. Write it in another way, or ${compile}`,
+  ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING: `Build it, and ${compile}`,
+  ERR_UNKNOWN_FILE_EXTENSION: `Build it, and ${compile}`
+}
+
+const otherwise = (error: unknown): string =>
+  error instanceof SyntaxError
+    ? "Correct it, and check it again."
+    : "What it does at its top level failed: correct that, or put its tools into a module of their own."

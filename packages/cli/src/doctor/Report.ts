@@ -1,0 +1,46 @@
+/**
+ * What doctor found, as one JSON object and as lines for people. Pure.
+ */
+import type * as Keys from "./Keys.ts"
+import type { NodeVersion } from "./NodeVersion.ts"
+import type { Offer } from "./Offer.ts"
+import type { Problem } from "./Problem.ts"
+
+/** As `--json` prints it. */
+export interface Report {
+  readonly node: NodeVersion
+  readonly providers: ReadonlyArray<Keys.Examined>
+  /** Tools and extensions, in the order of the files and of what stands in them. */
+  readonly tools: ReadonlyArray<Offer & { readonly file: string }>
+  readonly problems: ReadonlyArray<Problem>
+}
+
+/** Whether there is no error. */
+export const isSound = ({ problems }: Report): boolean => problems.every(({ level }) => level !== "error")
+
+export const lines = ({ node, providers, tools, problems }: Report): ReadonlyArray<string> => [
+  `Node ${node.version}, needed is ${node.needed}.`,
+  "",
+  "Providers",
+  ...providers.map((provider) => `  ${provider.provider.padEnd(width)}  ${keysOf(provider)}`),
+  ...Object.entries(Object.groupBy(tools, ({ file }) => file)).flatMap(([file, offers = []]) => [
+    "",
+    file,
+    ...offers.map(({ name, reason }) =>
+      reason === null ? `  offered  ${name}` : `  skipped  ${name}: ${reason}`
+    )
+  ]),
+  "",
+  ...(problems.length === 0 ? ["No problems."] : ["Problems", ...problems.map(problemLine)])
+]
+
+/** Of the longest name of a provider, in characters. */
+const width = 17
+
+const keysOf = ({ keys }: Keys.Examined): string =>
+  keys.length === 0
+    ? "needs no key unless you name one"
+    : keys.map(({ name, set }) => `${name} is ${set ? "set" : "not set"}`).join(", ")
+
+const problemLine = ({ level, file, message }: Problem): string =>
+  `  ${level.padEnd("warning".length)}  ${file === null ? "" : `${file}: `}${message}`
