@@ -3,9 +3,12 @@
  */
 import { Console, Data, Effect, Runtime } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import manifest from "../package.json" with { type: "json" }
 import * as Classify from "./classify/Classify.ts"
+import * as Compact from "./compact/Compact.ts"
 import * as Demo from "./demo/Demo.ts"
 import * as Timeline from "./demo/Timeline.ts"
+import * as Doctor from "./doctor/Doctor.ts"
 import * as Explain from "./explain/Explain.ts"
 import { presetNames } from "./explain/Preset.ts"
 import * as Guard from "./guard/Guard.ts"
@@ -156,11 +159,74 @@ const guard = Command.make(
   )
 )
 
+const doctor = Command.make(
+  "doctor",
+  {
+    files: Argument.String("file").pipe(
+      Argument.withDescription(
+        'Modules (.ts, .js, .mjs) that export toolkits, tools or extensions, which are loaded, and JSON manifests: { "name", "requires": { "env": [...] } }'
+      ),
+      Argument.atLeast(0)
+    ),
+    strict: Flag.Boolean("strict").pipe(
+      Flag.withDescription("A tool or extension that is skipped is an error"),
+      Flag.withDefault(false)
+    ),
+    json: Flag.Boolean("json").pipe(Flag.withDescription("Print one JSON object"), Flag.withDefault(false))
+  },
+  Effect.fn(function* (options) {
+    const node = { version: process.versions.node, needed: manifest.engines.node }
+    if (!(yield* Doctor.run({ ...options, node }))) return yield* new Unsuccessful()
+    // A timer or a connection that a module of the user has left open would keep the process.
+    if (options.files.length > 0) yield* exit
+  })
+).pipe(
+  Command.withDescription(
+    "Is this configuration complete? Looks at Node, at the keys of the providers, and at what the tools and extensions of your modules and manifests require: which are offered, which are skipped, and why. Sends nothing and shows no value."
+  )
+)
+
+/** Ends the process when its output is written. */
+const exit = Effect.callback<never>(() => {
+  process.stdout.write("", () => process.exit())
+})
+
+const compact = Command.make(
+  "compact",
+  {
+    file: Argument.String("file").pipe(
+      Argument.withDescription(
+        "The transcript: the JSON body of a request of Anthropic Messages, OpenAI Chat Completions or Gemini, or a prompt of effect/ai; - is standard input"
+      )
+    ),
+    out: Flag.String("out").pipe(
+      Flag.withDescription("Write the compacted transcript here, in the same format; may be the same file"),
+      Flag.optional
+    ),
+    window: Flag.Int("window").pipe(
+      Flag.withDescription("Tokens of the window, answer included. Default: that of the model in the body"),
+      Flag.optional
+    ),
+    json: Flag.Boolean("json").pipe(
+      Flag.withDescription("Print the report as one JSON object"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fn(
+    (options) => Compact.run(options),
+    Effect.tapError((error) => Console.error(`outlast compact: ${error.message}`))
+  )
+).pipe(
+  Command.withDescription(
+    "What would compaction make of this conversation? Reads a transcript, says what it found and what it cut, and keeps the result. Calls no model."
+  )
+)
+
 /** Colours only on a terminal, and not where they are unwanted. */
 const paintFor = (isTerminal: boolean | undefined, noColor: string | undefined): Timeline.Paint =>
   isTerminal === true && (noColor === undefined || noColor === "") ? Timeline.coloured : Timeline.uncoloured
 
 export const outlast = Command.make("outlast").pipe(
   Command.withDescription("Resilience for LLM agents"),
-  Command.withSubcommands([demo, classify, explain, guard])
+  Command.withSubcommands([demo, classify, compact, doctor, explain, guard])
 )

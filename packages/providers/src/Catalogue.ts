@@ -9,21 +9,36 @@
  * It is not complete and it ages: `extend` adds and replaces entries, and every target takes `info`.
  */
 import type { Capabilities, ModelInfo } from "@outlast/agent/failover/ModelInfo"
+import * as ContextWindows from "@outlast/agent/compaction/ContextWindows"
+import type { Layer } from "effect"
 import { anthropic } from "./catalogue/anthropic.ts"
 import { google } from "./catalogue/google.ts"
 import { openai } from "./catalogue/openai.ts"
 import { others } from "./catalogue/others.ts"
+import type * as Encoding from "./counting/Encoding.ts"
+import type { ImageRule } from "./counting/ImageRule.ts"
 
 /** The day on which the entries were collected. */
 export const asOf = "2026-11-21"
 
 export type { Capabilities }
 
+/** How a model counts. */
+export interface Counting {
+  /** Its tokenizer, where it is public. */
+  readonly encoding?: Encoding.Name | undefined
+  readonly image?: ImageRule | undefined
+  /** Tokens of a page of a PDF. Default 2,000. */
+  readonly page?: number | undefined
+}
+
 export interface CatalogueEntry extends ModelInfo {
   readonly provider: string
   /** The name of the model without date or version suffix. */
   readonly model: string
   readonly capabilities: Capabilities
+  /** How it counts. Default: not known; it is estimated. */
+  readonly counting?: Counting | undefined
   /** The page of the vendor. */
   readonly source: string
 }
@@ -64,6 +79,25 @@ export const infoOf = (provider: string, model: string, catalogue: Catalogue = e
   const entry = find(model, catalogue)
   if (entry === undefined) return {}
   return entry.provider === provider ? entry : { ...entry, price: undefined }
+}
+
+/**
+ * The windows of the catalogue as `ContextWindows`, under those that are given by the exact name of a model, in tokens.
+ *
+ * **Example** (A model of one's own)
+ *
+ * ```ts
+ * program.pipe(Effect.provide(Catalogue.layerWindows({ windows: { "house-model": 32_768 } })))
+ * ```
+ */
+export const layerWindows = (
+  options: {
+    readonly windows?: Readonly<Record<string, number>> | undefined
+    readonly catalogue?: Catalogue | undefined
+  } = {}
+): Layer.Layer<never> => {
+  const own = new Map(Object.entries(options.windows ?? {}))
+  return ContextWindows.layer((model) => own.get(model) ?? find(model, options.catalogue)?.contextWindow)
 }
 
 const nameOf = (entry: CatalogueEntry): string => `${entry.provider}/${entry.model}`

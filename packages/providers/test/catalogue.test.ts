@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { ContextWindows } from "@outlast/agent"
 import { Anthropic, Catalogue } from "@outlast/providers"
 import { Effect } from "effect"
 
@@ -11,6 +12,7 @@ describe("Catalogue", () => {
     ["gpt-4o", 128_000],
     ["gpt-4", 8_192],
     ["gemini-1.5-pro", 2_097_152],
+    ["deepseek-chat", 65_536],
     ["qwen-plus", 131_072]
   ]
   it.each(windows)("knows the window of %s", (model, window) => {
@@ -40,7 +42,7 @@ describe("Catalogue", () => {
     ["gpt-4-32k", undefined],
     ["gemini-2.5-flash-preview-tts", undefined],
     ["gemini-2.0-flash-preview-image-generation", undefined],
-    ["deepseek-chat", undefined],
+    ["deepseek-coder", undefined],
     // A model of its own that nobody has described.
     ["claude-sonnet-4-9", undefined],
     ["gpt-4o-audio", undefined],
@@ -87,6 +89,41 @@ describe("Catalogue", () => {
     assert.strictEqual(Catalogue.find("gpt-4o", extended)?.contextWindow, 1)
     assert.strictEqual(Catalogue.find("gpt-4o")?.contextWindow, 128_000)
   })
+
+  it.effect("is who knows windows, under what is added, and below what was learned", () =>
+    Effect.gen(function* () {
+      const windows = yield* ContextWindows.ContextWindows
+      const of = (...models: ReadonlyArray<string>) => Effect.forEach(models, windows.of)
+      assert.deepStrictEqual(
+        yield* of("claude-sonnet-4-20250514", "gpt-4o", "house-model", "house-model-2", "unheard-of"),
+        [200_000, 64_000, 32_768, undefined, undefined]
+      )
+      yield* windows.learn("house-model", 16_384)
+      yield* windows.learn("gpt-4o", 128_000)
+      assert.deepStrictEqual(yield* of("house-model", "gpt-4o"), [16_384, 64_000])
+    }).pipe(Effect.provide(Catalogue.layerWindows({ windows: { "house-model": 32_768, "gpt-4o": 64_000 } })))
+  )
+
+  it.effect("may be another one", () =>
+    Effect.gen(function* () {
+      const windows = yield* ContextWindows.ContextWindows
+      assert.deepStrictEqual(yield* Effect.forEach(["gpt-4o", "claude-sonnet-4"], windows.of), [1, 200_000])
+    }).pipe(
+      Effect.provide(
+        Catalogue.layerWindows({
+          catalogue: Catalogue.extend([
+            {
+              provider: "openai",
+              model: "gpt-4o",
+              contextWindow: 1,
+              capabilities: {},
+              source: "https://example.com"
+            }
+          ])
+        })
+      )
+    )
+  )
 
   it.effect("is what a target knows of its model, unless told better", () =>
     Effect.gen(function* () {

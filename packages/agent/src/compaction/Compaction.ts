@@ -14,8 +14,11 @@
  * that its model binds to what stood before it (`bindsThinking`), which goes whole. What comes back is smaller than
  * before and under the limit; what fits comes back as the same object. What fails or is interrupted has changed nothing.
  *
- * **What it does not do.** It calls no model but the summariser, knows no windows, and does not make a conversation
- * legal for another provider: `Portable` does.
+ * **Counting.** `TokenCounter` counts, and what providers report corrects it: {@link Service.learn}. A limit that a
+ * provider has named when it refused goes to `ContextWindows`, and holds for later calls of that model.
+ *
+ * **What it does not do.** It calls no model but the summariser, asks nobody how large a window is, and does not make a
+ * conversation legal for another provider: `Portable` does.
  *
  * **Example** (Before each call)
  *
@@ -44,11 +47,14 @@ import * as ConversationKey from "../failover/ConversationKey.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import type { ContextOverflow } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import type { Request as Measurable } from "./Calibrations.ts"
+import { Calibrations } from "./Calibrations.ts"
 import type { CannotFit } from "./CompactionError.ts"
 import { ContextExhausted } from "./CompactionError.ts"
 import type { CompactionEvent } from "./CompactionEvent.ts"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
 import * as Policies from "./CompactionPolicy.ts"
+import { ContextWindows } from "./ContextWindows.ts"
 import type { Conversation } from "./Conversations.ts"
 import { Conversations, make as makeConversation } from "./Conversations.ts"
 import { capMessage } from "./Edit.ts"
@@ -100,6 +106,17 @@ export interface Request extends Room {
   readonly conversation?: string | undefined
 }
 
+/** What a provider counted for a prompt that was sent. */
+export interface Usage {
+  readonly prompt: Prompt.Prompt
+  /** What the call offered. Default: no tools. */
+  readonly tools?: ReadonlyArray<Tool.Any> | undefined
+  /** Its name, as in {@link Request}. Default: not known. */
+  readonly model?: string | undefined
+  /** As the provider reported: all input tokens, cached ones too. */
+  readonly inputTokens: number
+}
+
 /** The sizes that a provider named when it refused. */
 export type Overflow = Pick<ContextOverflow, "limit" | "requested" | "output">
 
@@ -122,6 +139,8 @@ export interface Service {
   ) => Effect.Effect<Fitted, CannotFit | ContextExhausted>
   /** The prompt with no result larger than the policy allows: for results on their way into a conversation. */
   readonly admit: (prompt: Prompt.Prompt, request: Request) => Effect.Effect<Prompt.Prompt>
+  /** What a provider counted for a prompt that was sent: from now on this model is counted better. */
+  readonly learn: (usage: Usage) => Effect.Effect<void>
 }
 
 export class Compaction extends Context.Service<Compaction, Service>()(
@@ -149,7 +168,15 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
     const prepare = Check.flag("Compaction", "prepare", options.prepare ?? false)
     const { store } = options
     return Effect.map(FiberMap.make<string>(), (fibers) =>
-      serviceOf({ policy, summariser, prepare, store, fibers, conversations: new Conversations(max) })
+      serviceOf({
+        policy,
+        summariser,
+        prepare,
+        store,
+        fibers,
+        conversations: new Conversations(max),
+        calibrations: new Calibrations()
+      })
     )
   })
 
@@ -177,26 +204,32 @@ interface Parts {
   readonly store: RecallStore | undefined
   readonly fibers: FiberMap.FiberMap<string>
   readonly conversations: Conversations
+  readonly calibrations: Calibrations
 }
 
 /** A conversation, and what is known of it. */
 interface Case {
   readonly prompt: Prompt.Prompt
   readonly request: Request
+  /** Who counts, and the same corrected by what was reported. */
+  readonly raw: Meter
   readonly meter: Meter
   readonly conversation: Conversation
   /** Inside of a call of a summariser: it is not asked again. */
   readonly asking: boolean
 }
 
-const serviceOf = ({ policy, summariser, prepare, store, fibers, conversations }: Parts): Service => {
+const serviceOf = (parts: Parts): Service => {
+  const { policy, summariser, prepare, store, fibers, conversations, calibrations } = parts
+
   const open = (prompt: Prompt.Prompt, request: Request): Effect.Effect<Case> =>
     Effect.gen(function* () {
-      const meter = (yield* TokenCounter).for(request.model)
+      const raw = (yield* TokenCounter).for(request.model)
+      const meter = calibrations.meter(request.model, raw)
       const asking = yield* Summarisers.Asking
       const key = request.conversation ?? ConversationKey.of(prompt)
       const conversation = asking ? makeConversation(key) : conversations.of(key)
-      return { prompt, request, meter, conversation, asking }
+      return { prompt, request, raw, meter, conversation, asking }
     })
 
   const summariserFor = ({
@@ -207,7 +240,8 @@ const serviceOf = ({ policy, summariser, prepare, store, fibers, conversations }
     summariser === undefined || asking
       ? Effect.succeed(undefined)
       : Effect.map(TokenCounter, (counter) => {
-          const own = summariser.name === undefined ? meter : counter.for(summariser.name)
+          const { name } = summariser
+          const own = name === undefined ? meter : calibrations.meter(name, counter.for(name))
           return new Summarisers.Summariser(summariser, policy, { window: request.window, meter: own })
         })
 
@@ -321,39 +355,41 @@ const serviceOf = ({ policy, summariser, prepare, store, fibers, conversations }
     policy,
     fit: (prompt, request) =>
       Effect.gen(function* () {
-        const bounds = Window.boundsOf(policy, request)
         const known = yield* open(prompt, request)
-        const { conversation, meter } = known
+        const { conversation, raw } = known
+        const bounds = Window.boundsOf(policy, yield* roomOf(request))
         conversation.thrash = Thrash.turn(conversation.thrash)
-        const tools = request.tools ?? []
-        const counted = Fitting.tokensOf(prompt.content, tools, meter)
-        if (counted < bounds.warn) {
+        const measured = calibrations.measure(measurable(prompt, request, raw))
+        if (measured.tokens < bounds.warn) {
           conversation.warned = false
-          return asItIs(known, bounds, counted, policy)
+          return asItIs(known, bounds, measured.tokens, policy)
         }
-        const tokens = yield* meter.exact(prompt.content, tools)
-        const sizes = Window.sizesOf(bounds, meter.tools(tools), counted, tokens)
+        const exact = yield* raw.exact(prompt.content, request.tools ?? [])
+        // A meter that cannot find out more knows less than what was reported.
+        const tokens = exact === measured.counted ? measured.tokens : exact
+        const sizes = sizesOf(known, bounds, tokens)
         if (tokens > bounds.limit) return yield* compact(known, sizes, tokens, false)
         if (tokens >= bounds.warn) yield* filling(known, sizes, tokens)
         return asItIs(known, bounds, tokens, policy)
       }),
     shrink: (prompt, request, overflow = {}) =>
       Effect.gen(function* () {
+        const raw = (yield* TokenCounter).for(request.model)
+        const asked = measurable(prompt, request, raw)
+        const { tokens } = calibrations.measure(asked)
+        const { bounds, real } = Window.refused(policy, yield* roomOf(request), overflow, tokens)
+        const { limit, requested, output = 0 } = overflow
+        if (limit !== undefined && request.model !== undefined) {
+          yield* (yield* ContextWindows).learn(request.model, limit)
+        }
+        if (requested !== undefined) calibrations.learn(asked, requested - output)
         const known = yield* open(prompt, request)
-        const tools = request.tools ?? []
-        const counted = Fitting.tokensOf(prompt.content, tools, known.meter)
-        const { bounds, real } = Window.refused(policy, request, overflow, counted)
-        return yield* compact(
-          known,
-          Window.sizesOf(bounds, known.meter.tools(tools), counted, real),
-          real,
-          true
-        )
+        return yield* compact(known, sizesOf(known, bounds, real), real, true)
       }),
     admit: (prompt, request) =>
       Effect.gen(function* () {
-        const { window } = Window.boundsOf(policy, request)
-        const meter = (yield* TokenCounter).for(request.model)
+        const { window } = Window.boundsOf(policy, yield* roomOf(request))
+        const meter = calibrations.meter(request.model, (yield* TokenCounter).for(request.model))
         const cuts: Array<Cut> = []
         const options = { wording: policy.wording, stored: store !== undefined }
         const max = Math.floor(policy.maxResult * window)
@@ -363,8 +399,33 @@ const serviceOf = ({ policy, summariser, prepare, store, fibers, conversations }
           if (store !== undefined && recall !== undefined) yield* store.put(recall, text)
         }
         return Prompt.fromMessages(messages)
-      })
+      }),
+    learn: ({ prompt, inputTokens, ...about }) =>
+      Effect.map(TokenCounter, (counter) =>
+        calibrations.learn(measurable(prompt, about, counter.for(about.model)), inputTokens)
+      )
   }
+}
+
+/** The room that there is, as far as refusals have shown. */
+const roomOf = (request: Request): Effect.Effect<Room> =>
+  request.model === undefined
+    ? Effect.succeed(request)
+    : Effect.map(
+        Effect.flatMap(ContextWindows, ({ learned }) => learned(request.model ?? "")),
+        (limit) => Window.within(request, limit)
+      )
+
+const measurable = (
+  prompt: Prompt.Prompt,
+  { model, tools = [] }: Pick<Request, "model" | "tools">,
+  meter: Meter
+): Measurable => ({ model, messages: prompt.content, tools, meter })
+
+/** The bounds of a conversation that has so many tokens. */
+const sizesOf = ({ prompt, request, meter }: Case, bounds: Bounds, tokens: number): Sizes => {
+  const tools = request.tools ?? []
+  return Window.sizesOf(bounds, meter.tools(tools), Fitting.tokensOf(prompt.content, tools, meter), tokens)
 }
 
 const asItIs = (
@@ -416,7 +477,8 @@ export const reactive =
   (prompt, failure) => {
     const { reason } = failure
     if (reason._tag !== "ContextOverflow") return Effect.succeed(prompt)
-    const room = typeof request === "function" ? request(failure) : request
+    const asked = typeof request === "function" ? request(failure) : request
+    const room = { ...asked, model: asked.model ?? failure.target?.model }
     return Effect.map(compaction.shrink(prompt, room, reason), (fitted) => fitted.prompt)
   }
 

@@ -5,7 +5,8 @@
  * answer, a lost identifier, a bound that is reached, is one {@link SummaryFailed}: the next tier takes over, and nothing
  * is lost. It repeats a call only once, when identifiers were missing.
  *
- * While it asks, {@link Asking} is set: compaction inside of its calls does not ask it again.
+ * While it asks, {@link Asking} is set: compaction inside of its calls does not ask it again. Under a `SafetyGuard` its
+ * calls count like those of the agent, and are not in the agent's conversation.
  */
 import { Cause, Context, Data, Duration, Effect, Option } from "effect"
 import { Prompt } from "effect/ai"
@@ -14,6 +15,7 @@ import { Deadline } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
 import { answeredBy } from "../failover/Answered.ts"
 import { OutputLimit } from "../failover/OutputLimit.ts"
+import { Current } from "../guard/Branch.ts"
 import * as Chunks from "./Chunks.ts"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
 import * as Identifiers from "./Identifiers.ts"
@@ -117,7 +119,7 @@ export class Summariser {
   /** The text of a summary. A model that interrupts itself has failed; an interruption from outside ends all. */
   summary(task: Task): Effect.Effect<string, SummaryFailed> {
     const { deadline = defaults.deadline } = this.#options
-    return this.#summary(task).pipe(
+    return apart(this.#summary(task)).pipe(
       Deadline.enforce,
       Effect.provideService(Asking, true),
       Effect.catchCause((cause): Effect.Effect<never, SummaryFailed> => {
@@ -293,6 +295,17 @@ export class Summariser {
     return new SummaryFailed({ why })
   }
 }
+
+/** Under the guards of the agent, but in no conversation of its: the summariser's prompt is not the agent's transcript. */
+const apart = <A, E>(summary: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  Effect.withFiber((fiber) => {
+    const branch = fiber.getRef(Current)
+    if (branch === undefined) return summary
+    return Effect.suspend(() => {
+      const own = branch.tool(fiber)
+      return Effect.onExit(Effect.provideContext(summary, own.context), () => Effect.sync(() => own.end()))
+    })
+  })
 
 /** Tokens below which a chunk, a message in it or a summary is not worth a call. */
 const leastBudget = 256

@@ -8,7 +8,8 @@
  * {@link TokenCounter} is a `Context.Reference`: without a layer it is {@link estimate}, which needs to know nothing of
  * the model. A counter with a tokenizer is {@link make} with another `text`.
  *
- * **What it does not do.** It learns nothing from the usage that providers report, and asks no provider.
+ * **What it does not do.** It asks no provider, and learns nothing from the usage that providers report: whoever counts,
+ * `Compaction` corrects it by what it was told (`learn`).
  *
  * **Example** (A tokenizer)
  *
@@ -21,6 +22,7 @@ import { Context, Effect } from "effect"
 import { Tool } from "effect/ai"
 import type { Prompt } from "effect/ai"
 import * as Check from "@outlast/resilience/Options"
+import * as ImageSize from "./ImageSize.ts"
 
 // -----------------------------------------------------------------------------
 // Model
@@ -81,15 +83,32 @@ const estimated =
     return Math.ceil(narrow / characters + wide)
   }
 
+/** What an image and a page of a PDF take, in tokens. */
+export interface FileRules {
+  /** Of an image; `undefined`: its size is not known. */
+  readonly image: (size: ImageSize.ImageSize | undefined) => number
+  readonly page: number
+}
+
 /**
- * An image: 1,600, what a large one costs at Anthropic. A PDF: 2,000 for each 50 kB, at least one page. Text: by its
+ * An image: one for each 750 pixels, at most 1,600, as at Anthropic; 1,600 where its size is not known. A page: 2,000,
+ * between what Anthropic names for its text (1,500 to 3,000).
+ */
+export const fileRules: FileRules = {
+  image: (size) =>
+    size === undefined ? 1_600 : Math.min(1_600, Math.ceil((size.width * size.height) / 750)),
+  page: 2_000
+}
+
+/**
+ * Images and pages by the rules (default {@link fileRules}); a PDF has a page for each 50 kB, at least one. Text: by its
  * length. Others: 1 for each 100 bytes, at least 1,000. A file behind a URL: as an image.
  */
-export const fileTokens = ({ mediaType, data }: Prompt.FilePart): number => {
+export const fileTokens = ({ mediaType, data }: Prompt.FilePart, rules: FileRules = fileRules): number => {
   const bytes =
     data instanceof URL ? undefined : data instanceof Uint8Array ? data.length : data.length * 0.75
-  if (bytes === undefined || mediaType.startsWith("image/")) return 1_600
-  if (mediaType === "application/pdf") return 2_000 * Math.max(1, Math.ceil(bytes / 50_000))
+  if (bytes === undefined || mediaType.startsWith("image/")) return rules.image(ImageSize.of(data))
+  if (mediaType === "application/pdf") return rules.page * Math.max(1, Math.ceil(bytes / 50_000))
   return mediaType.startsWith("text/")
     ? Math.ceil(bytes / proseCharacters)
     : Math.max(1_000, Math.ceil(bytes / 100))
@@ -101,7 +120,11 @@ export const fileTokens = ({ mediaType, data }: Prompt.FilePart): number => {
 
 /** A counter by these rules, the same for every model. Throws an `InvalidOption` for an overhead below 0. */
 export const make = (rules: Rules = {}): Service => {
-  const { text = estimated(proseCharacters), json = estimated(jsonCharacters), file = fileTokens } = rules
+  const {
+    text = estimated(proseCharacters),
+    json = estimated(jsonCharacters),
+    file = (file) => fileTokens(file)
+  } = rules
   const overhead = Check.number("TokenCounter", "overhead", rules.overhead ?? 4, { min: 0 })
   const known = new WeakMap<Prompt.Message, number>()
   const schemas = new WeakMap<Tool.Any, number>()
@@ -164,7 +187,7 @@ export const written = (value: unknown): string => {
   }
 }
 
-/** By the number of characters: for any model, within about a fifth for English and code. */
+/** By the number of characters: for any model, within about a quarter for English, code and JSON. */
 export const estimate: Service = make()
 
 // -----------------------------------------------------------------------------

@@ -53,6 +53,13 @@ export const sizesOf = (bounds: Bounds, fixed: number, counted: number, real: nu
   return { window: own(bounds.window), limit: own(bounds.limit), downTo: own(bounds.downTo), fixed, scale }
 }
 
+/** The room that is left where a provider has named a limit. It is never more than there was. */
+export const within = (room: Room, limit: number | undefined): Room => {
+  if (limit === undefined || limit >= room.window) return room
+  // A smaller window than was thought may be all that there is: the answer gets half of it then.
+  return { window: limit, outputLimit: Math.min(room.outputLimit ?? 0, Math.floor(limit / 2)) }
+}
+
 /** The bounds that a provider's refusal leaves, and the tokens that the conversation must have had. */
 export const refused = (
   policy: CompactionPolicy,
@@ -60,10 +67,8 @@ export const refused = (
   { limit: named, requested, output }: Pick<ContextOverflow, "limit" | "requested" | "output">,
   counted: number
 ): { readonly bounds: Bounds; readonly real: number } => {
-  const window = named === undefined ? room.window : Math.min(room.window, named)
-  // A smaller window than was thought may be all that there is: the answer gets half of it then.
-  const outputLimit = Math.min(room.outputLimit ?? 0, Math.floor(window / 2))
-  const bounds = boundsOf(policy, { window, outputLimit })
+  const bounds = boundsOf(policy, within(room, named))
+  const { window } = bounds
   const input = requested === undefined ? 0 : requested - (output ?? 0)
   // Without a number it is only known that there was too much.
   const real = input > 0 ? input : Math.max(counted, window)

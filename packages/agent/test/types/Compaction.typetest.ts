@@ -1,4 +1,4 @@
-import { Compaction, CompactionPolicy, Failover } from "@outlast/agent"
+import { Compaction, CompactionPolicy, ContextWindows, Failover } from "@outlast/agent"
 import type { Chain, CompactionError } from "@outlast/agent"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
 import { Effect } from "effect"
@@ -33,6 +33,20 @@ export const call: Effect.Effect<
   "mine" | CompactionError.CannotFit | CompactionError.ContextExhausted,
   Compaction.Compaction
 > = Compaction.call(prompt, { window: 1_000 }, () => Effect.fail("mine" as const))
+
+// Told of usage it needs and fails with nothing; without the tokens there is nothing to tell.
+export const learned: Effect.Effect<void, never, Scope.Scope> = Effect.flatMap(made, ({ learn }) =>
+  learn({ prompt, inputTokens: 1 })
+)
+// @ts-expect-error: how many they were
+Effect.flatMap(made, ({ learn }) => learn({ prompt }))
+
+// Windows are there without a layer, and a layer needs nothing.
+export const windows: Layer.Layer<never> = ContextWindows.layer(() => 1_000)
+export const windowOf: Effect.Effect<number | undefined> = Effect.flatMap(
+  ContextWindows.ContextWindows,
+  ({ of }) => of("m")
+)
 
 // @ts-expect-error: how large the window is, nobody knows but the caller
 Compaction.fit(prompt, {})

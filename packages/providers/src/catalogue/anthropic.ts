@@ -2,6 +2,7 @@
  * Claude at Anthropic. Models whose windows, prices or habits are the same share a family.
  */
 import type { CatalogueEntry } from "../Catalogue.ts"
+import * as ImageRule from "../counting/ImageRule.ts"
 
 const pricing = "https://platform.claude.com/docs/en/about-claude/pricing"
 const overview = (model: string) => `https://platform.claude.com/docs/en/models/${model}/overview`
@@ -34,6 +35,7 @@ const budgeted: Known = {
     bindsThinking: false,
     bindsAccount: false
   },
+  counting: { image: ImageRule.claude },
   source: pricing
 }
 
@@ -53,7 +55,8 @@ const claude46: Known = {
 /** Claude 4.7 to 5: adaptive thinking only, no sampling parameters. */
 const adaptive: Known = {
   ...claude46,
-  capabilities: { ...claude46.capabilities, sampling: false, thinking: ["adaptive", "disabled"] }
+  capabilities: { ...claude46.capabilities, sampling: false, thinking: ["adaptive", "disabled"] },
+  counting: { image: ImageRule.claudeLarge }
 }
 
 /** Claude 4.8 and 5: system messages between the others. Not Sonnet 5, of which reports differ. */

@@ -3,7 +3,8 @@
  *
  * Google states limits of input and output apart; the window here is that of the input.
  */
-import type { CatalogueEntry } from "../Catalogue.ts"
+import type { CatalogueEntry, Counting } from "../Catalogue.ts"
+import * as ImageRule from "../counting/ImageRule.ts"
 
 const pricing = "https://ai.google.dev/gemini-api/docs/pricing"
 const page = (model: string) => `https://ai.google.dev/gemini-api/docs/models/${model}`
@@ -12,20 +13,29 @@ type Known = Omit<CatalogueEntry, "provider" | "model">
 
 const entry = (model: string, known: Known): CatalogueEntry => ({ provider: "google", model, ...known })
 
+const crops: Counting = { image: ImageRule.gemini, page: 258 }
+/** From Gemini 3 on. */
+const whole: Counting = { image: ImageRule.gemini3, page: 560 }
+
 const thinking: Known = {
   contextWindow: 1_048_576,
   maxOutputTokens: 65_536,
   reasoning: true,
   capabilities: { tools: true, images: true, forcedTools: true, sampling: true, prefill: false },
+  counting: crops,
   source: pricing
 }
 const plain: Known = { ...thinking, maxOutputTokens: 8_192, reasoning: false }
 
 export const google: ReadonlyArray<CatalogueEntry> = [
   // Half price until the end of 2026.
-  entry("gemini-3.8-flash", { ...thinking, price: { input: 0.75, output: 3.75, cacheRead: 0.075 } }),
-  entry("gemini-3.1-pro", { ...thinking, price: { input: 2, output: 12, cacheRead: 0.2 } }),
-  entry("gemini-3-flash", thinking),
+  entry("gemini-3.8-flash", {
+    ...thinking,
+    counting: whole,
+    price: { input: 0.75, output: 3.75, cacheRead: 0.075 }
+  }),
+  entry("gemini-3.1-pro", { ...thinking, counting: whole, price: { input: 2, output: 12, cacheRead: 0.2 } }),
+  entry("gemini-3-flash", { ...thinking, counting: whole }),
   entry("gemini-2.5-pro", { ...thinking, price: { input: 1.25, output: 10, cacheRead: 0.125 } }),
   entry("gemini-2.5-flash-lite", { ...thinking, price: { input: 0.1, output: 0.4, cacheRead: 0.01 } }),
   entry("gemini-2.5-flash", { ...thinking, price: { input: 0.3, output: 2.5, cacheRead: 0.03 } }),

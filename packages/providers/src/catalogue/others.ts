@@ -1,8 +1,7 @@
 /**
  * Models behind OpenAI-compatible endpoints, by the names that their vendors use.
  *
- * Not here: names that the vendor moves from model to model, or has retired (`deepseek-chat`,
- * `deepseek-reasoner`); their windows and prices changed with every move.
+ * Names that a vendor moves from model to model, or has retired, have no price, and the smallest window that they had.
  */
 import type { CatalogueEntry } from "../Catalogue.ts"
 
@@ -15,5 +14,15 @@ export const others: ReadonlyArray<CatalogueEntry> = [
     reasoning: false,
     capabilities: { tools: true, images: false, sampling: true },
     source: "https://www.alibabacloud.com/help/en/model-studio/models"
+  },
+  {
+    provider: "deepseek",
+    model: "deepseek-chat",
+    // 64K as DeepSeek-V3; twice that and more as what came behind it.
+    contextWindow: 65_536,
+    maxOutputTokens: 8_192,
+    reasoning: false,
+    capabilities: { tools: true, images: false, sampling: true },
+    source: "https://api-docs.deepseek.com/quick_start/pricing-details-usd"
   }
 ]

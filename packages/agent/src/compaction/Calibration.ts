@@ -1,0 +1,92 @@
+/**
+ * By how much a counter is wrong about a model, learned from what providers report. Pure.
+ *
+ * How many characters a token has differs between words, numbers and scripts by more than between models, so that the
+ * error is a sum over the kinds of {@link Content}: `real = counted + Σ error × content`. Each report moves the errors
+ * of what it was about, the more the less is known of them (a Kalman filter whose state does not move). What a provider
+ * adds to every request counts as a kind of its own, `hidden`.
+ *
+ * Wrong reports do little: {@link isPlausible} keeps out what cannot be, such as a usage without its cached tokens, and
+ * a report is never believed further than {@link surprise} standard deviations from what was expected.
+ */
+import type { Content } from "./Content.ts"
+import { kinds } from "./Content.ts"
+
+// -----------------------------------------------------------------------------
+// Model
+// -----------------------------------------------------------------------------
+
+/** One number for each of {@link kinds}. */
+type Vector = ReadonlyArray<number>
+
+export interface Calibration {
+  /** Tokens that are missing for each token's worth of a kind. */
+  readonly errors: Vector
+  /** How uncertain they are, row by row. */
+  readonly covariance: ReadonlyArray<Vector>
+}
+
+/** What is expected of an error before anything was reported, as a standard deviation. */
+const uncertain = 0.5
+
+/** A report is not explained better than to this share of its size, and so many tokens. */
+const noise = { share: 0.03, tokens: 10 } as const
+
+/** Standard deviations that a report may surprise by. */
+const surprise = 3
+
+/** Errors stay a little uncertain: models change. As a standard deviation, gained with each report. */
+const drift = 0.01
+
+/** How far the tokens of a request may be from what was counted, and how many may be hidden. */
+export const bounds = { min: 0.25, max: 4, hidden: 10_000 } as const
+
+/** The counter is right. */
+export const initial: Calibration = {
+  errors: kinds.map(() => 0),
+  covariance: kinds.map((kind) => kinds.map((other) => (kind === other ? uncertain ** 2 : 0)))
+}
+
+// -----------------------------------------------------------------------------
+// Machine
+// -----------------------------------------------------------------------------
+
+/** Tokens of the model, as far as is known. */
+export const estimate = ({ errors }: Calibration, counted: number, content: Content): number =>
+  clamp(counted + dot(errors, vectorOf(content)), bounds.min * counted, bounds.max * counted + bounds.hidden)
+
+/** A provider has counted `real` tokens. */
+export const learn = (
+  calibration: Calibration,
+  counted: number,
+  content: Content,
+  real: number
+): Calibration => {
+  const x = vectorOf(content)
+  const { errors } = calibration
+  const covariance = calibration.covariance.map((row, i) => row.map((v, j) => (i === j ? v + drift ** 2 : v)))
+  const spread = covariance.map((row) => dot(row, x))
+  const variance = dot(spread, x) + (noise.share * counted + noise.tokens) ** 2
+  const most = surprise * Math.sqrt(variance)
+  const error = clamp(real - counted - dot(errors, x), -most, most)
+  const gain = spread.map((value) => value / variance)
+  return {
+    errors: errors.map((value, i) => value + at(gain, i) * error),
+    covariance: covariance.map((row, i) => row.map((value, j) => value - at(gain, i) * at(spread, j)))
+  }
+}
+
+/** Whether a report of a whole request, of `counted` tokens, can be one. */
+export const isPlausible = (counted: number, real: number): boolean =>
+  Number.isFinite(real) &&
+  real > 0 &&
+  real >= bounds.min * counted &&
+  real <= bounds.max * counted + bounds.hidden
+
+const vectorOf = (content: Content): Vector => kinds.map((kind) => content[kind])
+
+const at = (vector: Vector, i: number): number => vector[i] ?? 0
+
+const dot = (a: Vector, b: Vector): number => a.reduce((sum, value, i) => sum + value * at(b, i), 0)
+
+const clamp = (value: number, min: number, max: number): number => Math.min(max, Math.max(min, value))

@@ -1,0 +1,161 @@
+/**
+ * What providers have reported, for the next count: a calibration for each model, and an anchor for each prompt.
+ *
+ * A reported prompt is exact for whatever begins with it: only what is new behind its longest reported beginning is
+ * estimated. A beginning is known by the kinds and counts of its messages, not by its objects, so that a conversation
+ * that was stored and read again is known, too; two that agree in all counts are worth the same to a counter. An edit
+ * (a compaction, too) leaves the anchors before it. Other tools or another model have anchors of their own.
+ *
+ * Both are bounded: what was learned longest ago goes first. Each change is one step: nobody sees half of it.
+ */
+import { Hash } from "effect"
+import type { Prompt, Tool } from "effect/ai"
+import * as Calibration from "./Calibration.ts"
+import * as Content from "./Content.ts"
+import { tokensOf } from "./Fitting.ts"
+import type { Meter } from "./TokenCounter.ts"
+
+/** A request, by a meter. */
+export interface Request {
+  readonly model: string | undefined
+  readonly messages: ReadonlyArray<Prompt.Message>
+  readonly tools: ReadonlyArray<Tool.Any>
+  readonly meter: Meter
+}
+
+/** How many tokens a request has. */
+export interface Measured {
+  /** By the meter. */
+  readonly counted: number
+  /** By what is known of the model: whole tokens. */
+  readonly tokens: number
+}
+
+/** A prompt that a provider has counted. */
+interface Anchor {
+  /** By the meter: anchors with one hash are told apart by it. */
+  readonly counted: number
+  readonly real: number
+}
+
+interface Found {
+  readonly counted: number
+  /** The longest beginning that was reported. */
+  readonly anchor: Anchor | undefined
+  /** The key of that anchor, and of one for the whole. */
+  readonly at: number
+  readonly key: number
+  /** What was not reported, and what the meter counts for it; without an anchor, all of it. */
+  readonly fresh: Content.Content
+  readonly freshly: number
+}
+
+export const limits = { models: 1_000, anchors: 10_000 } as const
+
+/** A report that is so much smaller than that of its beginning contradicts it: thinking that was dropped is no such. */
+const leastGrowth = 0.8
+
+export class Calibrations {
+  readonly #models = new Map<string, Calibration.Calibration>()
+  readonly #anchors = new Map<number, Anchor>()
+
+  measure(request: Request): Measured {
+    if (!this.#models.has(request.model ?? unnamed)) {
+      const counted = tokensOf(request.messages, request.tools, request.meter)
+      return { counted, tokens: counted }
+    }
+    const { counted, anchor, fresh, freshly } = this.#find(request)
+    const tokens = (anchor?.real ?? 0) + Calibration.estimate(this.#of(request.model), freshly, fresh)
+    return { counted, tokens: Math.ceil(tokens) }
+  }
+
+  /** The meter, corrected for a model by what is known of it now; without a report the meter itself. */
+  meter(model: string | undefined, meter: Meter): Meter {
+    const calibration = this.#models.get(model ?? unnamed)
+    if (calibration === undefined) return meter
+    const corrected = (counted: number, content: Content.Content): number =>
+      Math.max(1, Math.ceil(Calibration.estimate(calibration, counted, content)))
+    return {
+      ...meter,
+      message: (message) => corrected(meter.message(message), Content.of(message)),
+      tools: (tools) => {
+        const schemas = meter.tools(tools)
+        return corrected(schemas, { ...Content.nothing, tools: schemas, hidden: Content.hidden })
+      }
+    }
+  }
+
+  /** A provider has counted `real` tokens for it. */
+  learn(request: Request, real: number): void {
+    const { counted, anchor, at, key, fresh, freshly } = this.#find(request)
+    if (!Calibration.isPlausible(counted, real)) return
+    if (anchor !== undefined && real < leastGrowth * anchor.real) {
+      // One of the two is wrong, and nobody knows which.
+      this.#anchors.delete(at)
+      return
+    }
+    const added = real - (anchor?.real ?? 0)
+    const calibration = Calibration.learn(this.#of(request.model), freshly, fresh, added)
+    put(this.#models, request.model ?? unnamed, calibration, limits.models)
+    put(this.#anchors, key, { counted, real }, limits.anchors)
+  }
+
+  #of(model: string | undefined): Calibration.Calibration {
+    return this.#models.get(model ?? unnamed) ?? Calibration.initial
+  }
+
+  #find({ model, messages, tools, meter }: Request): Found {
+    const schemas = meter.tools(tools)
+    let key = mixed(Hash.string(model ?? unnamed), schemas)
+    let counted = schemas
+    let anchor: Anchor | undefined
+    let at = key
+    let from = 0
+    let before = 0
+    for (const [i, message] of messages.entries()) {
+      const tokens = meter.message(message)
+      counted += tokens
+      key = mixed(mixed(key, numberOf[message.role]), tokens)
+      const known = this.#anchors.get(key)
+      if (known?.counted !== counted) continue
+      anchor = known
+      at = key
+      from = i + 1
+      before = counted
+    }
+    const fresh: Content.Mutable =
+      anchor === undefined
+        ? { ...Content.nothing, tools: schemas, hidden: Content.hidden }
+        : { ...Content.nothing }
+    for (let i = from; i < messages.length; i++) {
+      const message = messages[i]
+      if (message !== undefined) Content.add(Content.of(message), fresh)
+    }
+    return { counted, anchor, at, key, fresh, freshly: counted - before }
+  }
+}
+
+const unnamed = ""
+
+const numberOf: Readonly<Record<Prompt.Message["role"], number>> = {
+  system: 1,
+  user: 2,
+  assistant: 3,
+  tool: 4
+}
+
+/** A hash of 32 bits. */
+const mixed = (hash: number, value: number): number => {
+  const next = Math.imul(hash ^ value, 0x9e3779b1)
+  return next ^ (next >>> 15)
+}
+
+// A map goes through its entries in the order in which they came.
+const put = <K, V>(all: Map<K, V>, key: K, value: V, max: number): void => {
+  all.delete(key)
+  all.set(key, value)
+  for (const oldest of all.keys()) {
+    if (all.size <= max) break
+    all.delete(oldest)
+  }
+}

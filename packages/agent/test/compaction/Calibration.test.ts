@@ -1,0 +1,270 @@
+/** What reported usage does to counts, and what wrong reports do not. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { Prompt, Tool } from "effect/ai"
+import * as fc from "fast-check"
+import { Compaction, TokenCounter } from "@outlast/agent"
+import * as Calibration from "@outlast/agent/compaction/Calibration"
+import { limits } from "@outlast/agent/compaction/Calibrations"
+import type { Kind } from "@outlast/agent/compaction/Content"
+import { kinds, nothing } from "@outlast/agent/compaction/Content"
+import { conversation } from "./generated.ts"
+import { assistant, lorem, talking, tokensOf, turn, user, working } from "./support.ts"
+
+const window = 10_000_000
+
+const tokensBy =
+  (compaction: Compaction.Service, request: Partial<Compaction.Request> = {}) =>
+  (prompt: Prompt.Prompt) =>
+    Effect.map(compaction.fit(prompt, { window, ...request }), ({ report }) => report.tokensBefore)
+
+const longer = (prompt: Prompt.Prompt, ...more: ReadonlyArray<Prompt.Message>) =>
+  Prompt.fromMessages([...prompt.content, ...more])
+
+describe("a reported prompt", () => {
+  it.effect("has what was reported, and whatever begins with it that much more than its own", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const tokens = tokensBy(compaction)
+      const prompt = talking(20)
+      assert.strictEqual(yield* tokens(prompt), tokensOf(prompt))
+      const inputTokens = tokensOf(prompt) + 500
+      yield* compaction.learn({ prompt, inputTokens })
+      assert.strictEqual(yield* tokens(prompt), inputTokens)
+      const next = yield* tokens(longer(prompt, assistant("Good."), user(lorem(200))))
+      assert.approximately(next, inputTokens + 210, 60)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is known again after it was stored, whoever made its objects", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const prompt = working(10)
+      yield* compaction.learn({ prompt, inputTokens: 2_345 })
+      const codec = Schema.fromJsonString(Prompt.Prompt)
+      const stored = yield* Schema.decodeEffect(codec)(yield* Schema.encodeEffect(codec)(prompt))
+      assert.notStrictEqual(stored.content[3], prompt.content[3])
+      assert.strictEqual(yield* tokensBy(compaction)(stored), 2_345)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("says nothing exact of an edited one, of other tools, of another model", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const prompt = talking(20)
+      const inputTokens = tokensOf(prompt) + 1_000
+      yield* compaction.learn({ prompt, inputTokens, model: "a" })
+      yield* compaction.learn({ prompt: talking(3), inputTokens: tokensOf(talking(3)), model: "b" })
+      const tokens = (request: Partial<Compaction.Request>, asked = prompt) =>
+        tokensBy(compaction, request)(asked)
+      assert.strictEqual(yield* tokens({ model: "a" }), inputTokens)
+      assert.strictEqual(yield* tokens({ model: "b" }), tokensOf(prompt))
+      assert.strictEqual(yield* tokens({}), tokensOf(prompt))
+      const tool = Tool.make("search")
+      assert.notStrictEqual(
+        (yield* tokens({ model: "a", tools: [tool] })) - TokenCounter.estimate.for("a").tools([tool]),
+        inputTokens
+      )
+      yield* compaction.learn({ prompt, inputTokens: inputTokens + 300, model: "a", tools: [tool] })
+      assert.strictEqual(yield* tokens({ model: "a", tools: [tool] }), inputTokens + 300)
+      assert.strictEqual(yield* tokens({ model: "a" }), inputTokens)
+      const [first, , ...rest] = prompt.content
+      assert.isDefined(first)
+      if (first === undefined) return
+      const edited = Prompt.fromMessages([first, assistant("Something shorter."), ...rest])
+      assert.notStrictEqual(yield* tokens({ model: "a" }, edited), inputTokens)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("decides when it is compacted, and how far", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const prompt = working(90)
+      const request = { window: 20_000, model: "dense" }
+      // 70 % as it is counted, 140 % as it is.
+      assert.isBelow(tokensOf(prompt), 16_000)
+      assert.strictEqual((yield* compaction.fit(prompt, request)).report.tier, "none")
+      yield* compaction.learn({ prompt, model: "dense", inputTokens: 2 * tokensOf(prompt) })
+      const { prompt: after, report } = yield* compaction.fit(prompt, request)
+      assert.strictEqual(report.tier, "strip")
+      assert.approximately(report.tokensBefore, 2 * tokensOf(prompt), 2)
+      assert.isAtMost(report.tokensAfter, 12_000)
+      // About twice as many as they are counted: no more than it takes is gone.
+      assert.approximately(tokensOf(after), 6_000, 600)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("that a provider has refused teaches, too", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const prompt = talking(20)
+      yield* compaction.shrink(prompt, { window: 100_000, model: "a" }, { requested: 4_100, output: 100 })
+      assert.strictEqual(yield* tokensBy(compaction, { model: "a" })(prompt), 4_000)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("does not correct a counter that finds out more", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const meter = TokenCounter.estimate.for(undefined)
+      const counter: TokenCounter.Service = { for: () => ({ ...meter, exact: () => Effect.succeed(1_700) }) }
+      const prompt = talking(20)
+      yield* compaction.learn({ prompt, inputTokens: 1_900 })
+      const { report } = yield* compaction
+        .fit(prompt, { window: 2_000 })
+        .pipe(Effect.provideService(TokenCounter.TokenCounter, counter))
+      assert.strictEqual(report.tokensBefore, 1_700)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is forgotten after 10,000 others", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const first = talking(4)
+      yield* compaction.learn({ prompt: first, inputTokens: 1_234 })
+      assert.strictEqual(yield* tokensBy(compaction)(first), 1_234)
+      const asked = Array.from({ length: 100 }, (_, i) => user("a".repeat(40 + 4 * i)))
+      const answers = Array.from({ length: limits.anchors / 100 }, (_, i) =>
+        assistant("a".repeat(40 + 4 * i))
+      )
+      for (const question of asked) {
+        for (const answer of answers) {
+          const prompt = Prompt.fromMessages([question, answer])
+          yield* compaction.learn({ prompt, inputTokens: tokensOf(prompt) })
+        }
+      }
+      assert.notStrictEqual(yield* tokensBy(compaction)(first), 1_234)
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("a wrong report", () => {
+  it("that cannot be changes nothing (a usage without what was cached, none at all, no number)", () =>
+    fc.assert(
+      fc.asyncProperty(conversation, fc.constantFrom(0, -1, Number.NaN, Infinity, 1e9), (prompt, wrong) =>
+        Effect.gen(function* () {
+          const compaction = yield* Compaction.make()
+          yield* compaction.learn({ prompt, inputTokens: wrong })
+          yield* compaction.learn({ prompt, inputTokens: Math.floor(tokensOf(prompt) / 5) })
+          assert.strictEqual(yield* tokensBy(compaction)(prompt), tokensOf(prompt))
+        }).pipe(Effect.scoped, Effect.runPromise)
+      )
+    ))
+
+  it.effect("without what was cached does not undo the one before", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const prompt = talking(20)
+      const next = longer(prompt, ...turn("a", lorem(100)))
+      yield* compaction.learn({ prompt, inputTokens: 3_000 })
+      const expected = yield* tokensBy(compaction)(next)
+      yield* compaction.learn({ prompt: next, inputTokens: 160 })
+      assert.strictEqual(yield* tokensBy(compaction)(next), expected)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("without half of what was cached is taken for none", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const prompt = talking(20)
+      const next = longer(prompt, ...turn("a", lorem(100)))
+      yield* compaction.learn({ prompt, inputTokens: 3_000 })
+      yield* compaction.learn({ prompt: next, inputTokens: 1_500 })
+      assert.isAbove(yield* tokensBy(compaction)(next), 2_400)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("of either of two that contradict each other is not believed, and the next one is", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const tokens = tokensBy(compaction)
+      const prompt = talking(20)
+      const next = longer(prompt, ...turn("a", lorem(100)))
+      yield* compaction.learn({ prompt, inputTokens: 9_000 })
+      yield* compaction.learn({ prompt: next, inputTokens: 2_600 })
+      assert.isBelow(yield* tokens(next), 8_000)
+      yield* compaction.learn({ prompt: next, inputTokens: 2_600 })
+      assert.strictEqual(yield* tokens(next), 2_600)
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("the machine", () => {
+  const content = (of: ReadonlyArray<number>) => {
+    const made: Record<Kind, number> = { ...nothing }
+    for (const [i, kind] of kinds.entries()) made[kind] = of[i] ?? 0
+    return made
+  }
+  const vector = fc.array(fc.integer({ min: 0, max: 20_000 }), {
+    minLength: kinds.length,
+    maxLength: kinds.length
+  })
+  const total = (of: ReadonlyArray<number>) => of.reduce((sum, value) => sum + value, 0)
+
+  it("stays within its bounds and in numbers, whatever is reported", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(vector, fc.double({ min: 0, max: 1e7, noNaN: true })), { maxLength: 60 }),
+        vector,
+        (reports, asked) => {
+          let state = Calibration.initial
+          for (const [of, real] of reports) state = Calibration.learn(state, total(of), content(of), real)
+          const counted = total(asked)
+          const estimate = Calibration.estimate(state, counted, content(asked))
+          assert.isAtLeast(estimate, Calibration.bounds.min * counted)
+          assert.isAtMost(estimate, Calibration.bounds.max * counted + Calibration.bounds.hidden)
+        }
+      )
+    )
+  })
+
+  const truth = fc.array(fc.double({ min: 0.6, max: 1.8, noNaN: true }), {
+    minLength: kinds.length,
+    maxLength: kinds.length
+  })
+  const realOf = (of: ReadonlyArray<number>, weights: ReadonlyArray<number>) =>
+    of.reduce((sum, value, i) => sum + value * (weights[i] ?? 1), 0)
+  const many = fc.array(vector, { minLength: 40, maxLength: 40 })
+  const taught = (reports: ReadonlyArray<ReadonlyArray<number>>, weights: ReadonlyArray<number>) =>
+    reports.reduce(
+      (state, of) => Calibration.learn(state, total(of), content(of), realOf(of, weights)),
+      Calibration.initial
+    )
+  const errorOf = (
+    state: Calibration.Calibration,
+    of: ReadonlyArray<number>,
+    weights: ReadonlyArray<number>
+  ) => {
+    const real = realOf(of, weights)
+    return Math.abs(Calibration.estimate(state, total(of), content(of)) - real) / Math.max(1_000, real)
+  }
+
+  it("finds out what each kind costs, from mixed reports", () => {
+    fc.assert(
+      fc.property(truth, many, vector, (weights, reports, asked) => {
+        assert.isBelow(errorOf(taught(reports, weights), asked, weights), 0.1)
+      })
+    )
+  })
+
+  it("is moved little by one report of four times or a quarter of it", () => {
+    fc.assert(
+      fc.property(
+        truth,
+        many,
+        vector,
+        fc.constantFrom(0.25, 4),
+        vector,
+        (weights, reports, wrong, factor, asked) => {
+          const before = taught(reports, weights)
+          const real = factor * realOf(wrong, weights)
+          const after = Calibration.learn(before, total(wrong), content(wrong), real)
+          const [was, is] = [before, after].map((state) =>
+            Calibration.estimate(state, total(asked), content(asked))
+          )
+          assert.isBelow(Math.abs((is ?? 0) - (was ?? 0)), 0.15 * Math.max(1_000, total(asked)))
+        }
+      )
+    )
+  })
+})

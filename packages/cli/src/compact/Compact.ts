@@ -1,0 +1,174 @@
+/**
+ * `outlast compact`: a transcript in, a report out, and with `out` the transcript made to fit, in the same format.
+ *
+ * It calls no model: what can be cut without one is cut. What fits is written as it was, to the letter.
+ */
+import { Console, Data, Effect, FileSystem, Option, Result, Runtime, Stdio, Stream } from "effect"
+import type { Path } from "effect"
+import { Compaction, CompactionPolicy, TokenCounter } from "@outlast/agent"
+import { Catalogue, Tokenizers } from "@outlast/providers"
+import { unreadable } from "../Unreadable.ts"
+import { UsageError } from "../UsageError.ts"
+import * as Report from "./CompactReport.ts"
+import * as Detection from "./Detection.ts"
+import * as Json from "./Json.ts"
+import * as OutputFile from "./OutputFile.ts"
+import type { Transcript } from "./Transcript.ts"
+import * as Uncut from "./Uncut.ts"
+
+export interface Options {
+  /** The transcript; `-` is standard input. */
+  readonly file: string
+  /** Where the compacted transcript goes; it may be the same file. */
+  readonly out: Option.Option<string>
+  /** Tokens of input and output together. Default: that of the body's model, by the catalogue. */
+  readonly window: Option.Option<number>
+  /** The report as one JSON object. */
+  readonly json: boolean
+}
+
+/** It was read, and cannot be made to fit. Exit code 1. */
+export class Unfit extends Data.TaggedError("Unfit")<{ readonly message: string }> {
+  override readonly [Runtime.errorExitCode] = 1
+  override readonly [Runtime.errorReported] = false
+}
+
+export const run = (
+  options: Options
+): Effect.Effect<
+  void,
+  UsageError | Unfit | OutputFile.NotWritten,
+  FileSystem.FileSystem | Path.Path | Stdio.Stdio
+> =>
+  Effect.gen(function* () {
+    const { file, json } = options
+    const out = Option.getOrUndefined(options.out)
+    if (out === "-") return yield* wrong("--out takes a file: standard output has the report.")
+    const shown = file === "-" ? "The standard input" : `The file ${file}`
+    const text = yield* textOf(file, shown)
+    const transcript = yield* transcriptOf(text, shown)
+    const info = transcript.model === undefined ? undefined : Catalogue.find(transcript.model)
+    const request = yield* requestOf(transcript, info, options.window)
+    const counter = yield* counterFor(info)
+    const { prompt, report } = yield* fitted(transcript, request, shown).pipe(
+      Effect.provideService(TokenCounter.TokenCounter, counter)
+    )
+    const body = report.tier === "none" ? undefined : transcript.write(prompt)
+    if (out !== undefined) yield* OutputFile.write(out, body === undefined ? text : Json.written(body, text))
+    const messages = body?.[transcript.list]
+    const size = Array.isArray(messages) ? messages.length : transcript.size
+    yield* Console.log(
+      json
+        ? JSON.stringify(Report.summary(transcript, report))
+        : Report.lines(file, transcript, report, {
+            size,
+            file: out,
+            tokenizer: info?.counting?.encoding
+          }).join("\n")
+    )
+  })
+
+const wrong = (message: string) => Effect.fail(new UsageError({ message }))
+
+// -----------------------------------------------------------------------------
+// Reading
+// -----------------------------------------------------------------------------
+
+const textOf = (
+  file: string,
+  shown: string
+): Effect.Effect<string, UsageError, FileSystem.FileSystem | Stdio.Stdio> =>
+  Effect.gen(function* () {
+    if (file !== "-") return yield* (yield* FileSystem.FileSystem).readFileString(file)
+    const { stdin } = yield* Stdio.Stdio
+    return yield* stdin.pipe(Stream.decodeText(), Stream.mkString)
+  }).pipe(Effect.mapError((error) => unreadable(shown, error)))
+
+/** The transcript that a text is. */
+export const transcriptOf = (text: string, shown: string): Effect.Effect<Transcript, UsageError> => {
+  if (text.trim() === "") return wrong(`${shown} is empty. Expected a transcript in JSON.`)
+  const body = Json.parse(text)
+  if (Result.isFailure(body)) {
+    const { line, column, problem } = body.failure
+    const where = `line ${line}, column ${column}`
+    const said = {
+      wrong: `is not JSON: see ${where}`,
+      ended: `is not JSON: it ends too early, at ${where}`,
+      deep: "is nested too deeply"
+    }
+    return wrong(`${shown} ${said[problem]}.`)
+  }
+  const read = Detection.read(body.success)
+  if (Result.isSuccess(read)) return Effect.succeed(read.success)
+  const { path, problem } = read.failure
+  return wrong(
+    path === "" ? `${shown} is no transcript. ${problem}` : `${shown} is broken at ${path}: ${problem}.`
+  )
+}
+
+// -----------------------------------------------------------------------------
+// Fitting
+// -----------------------------------------------------------------------------
+
+/** What it is to fit into. */
+const requestOf = (
+  { model, tools, outputLimit }: Transcript,
+  info: Catalogue.CatalogueEntry | undefined,
+  stated: Option.Option<number>
+): Effect.Effect<Compaction.Request, UsageError> => {
+  const window = Option.getOrElse(stated, () => info?.contextWindow)
+  if (window === undefined) {
+    const why = model === undefined ? "the transcript names no model" : `nothing is known of "${model}"`
+    return wrong(`How large is the window? ${why}. Say it in tokens: --window 200000.`)
+  }
+  if (window < 1) return wrong(`--window must be at least 1, got ${window}.`)
+  const answer = outputLimit?.tokens ?? 0
+  if (outputLimit !== undefined && window - answer <= CompactionPolicy.defaults.reserve * window) {
+    return wrong(
+      `A window of ${window} tokens has no room beside an answer of ${answer}, which ${outputLimit.field} allows.`
+    )
+  }
+  return Effect.succeed({
+    window,
+    outputLimit: answer,
+    tools,
+    model,
+    bindsThinking: info?.capabilities.bindsThinking
+  })
+}
+
+/** Who counts: the tokenizer of the model, where it is public. Only that one is loaded. */
+const counterFor = (info: Catalogue.CatalogueEntry | undefined): Effect.Effect<TokenCounter.Service> => {
+  const encoding = info?.counting?.encoding
+  return Tokenizers.make({ encodings: encoding === undefined ? [] : [encoding] })
+}
+
+/** Messages of the body that stay at its end. */
+const tail = 4
+
+/**
+ * The policy for a transcript: the tiers that need no model, and its last messages, which may be more or fewer in the
+ * prompt that was read from it.
+ */
+export const policyFor = ({ prompt, sources, size }: Transcript): CompactionPolicy.CompactionPolicy => {
+  const first = prompt.content.findIndex((message) => (sources.indexOf(message) ?? -1) >= size - tail)
+  const messages = first < 0 ? 1 : prompt.content.length - first
+  return { ...CompactionPolicy.defaults, tiers: ["cap", "strip", "plain"], tail: { messages } }
+}
+
+const fitted = (transcript: Transcript, request: Compaction.Request, shown: string) =>
+  Effect.gen(function* () {
+    const compaction = yield* Compaction.make({ policy: policyFor(transcript) })
+    return yield* compaction.fit(transcript.prompt, request)
+  }).pipe(
+    Effect.scoped,
+    Effect.catch((error) =>
+      Effect.gen(function* () {
+        const meter = (yield* TokenCounter.TokenCounter).for(transcript.model)
+        const where = Uncut.largest(transcript, policyFor(transcript), meter)
+        return yield* new Unfit({
+          message: [`${shown} cannot be made to fit. ${error.message}`, ...where].join("\n")
+        })
+      })
+    )
+  )

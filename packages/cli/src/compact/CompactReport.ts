@@ -1,0 +1,111 @@
+/**
+ * What a compaction did, for people and as JSON. Pure.
+ */
+import type { Report } from "@outlast/agent"
+import type { Format, Transcript } from "./Transcript.ts"
+import { names } from "./Transcript.ts"
+
+/** What is no longer there as it was, by where it was in the body. */
+export interface Dropped extends Omit<Report.Dropped, "at"> {
+  /** The index in `messages`, `contents` or `content`. */
+  readonly at: number
+}
+
+/** What `--json` prints. */
+export interface Summary {
+  readonly format: Format
+  readonly tokensBefore: number
+  readonly tokensAfter: number
+  /** `none`: it fits as it is. */
+  readonly tier: Report.Report["tier"]
+  readonly dropped: ReadonlyArray<Dropped>
+}
+
+export const summary = ({ format, prompt, sources }: Transcript, report: Report.Report): Summary => {
+  const { tokensBefore, tokensAfter, tier } = report
+  const dropped = report.dropped.map((one): Dropped => {
+    const message = prompt.content[one.at]
+    // All that can be dropped stands in the list.
+    return { ...one, at: (message === undefined ? undefined : sources.indexOf(message)) ?? one.at }
+  })
+  return { format, tokensBefore, tokensAfter, tier, dropped }
+}
+
+const count = (n: number): string => n.toLocaleString("en-US")
+
+const plural = (n: number, word: string): string => `${count(n)} ${word}${n === 1 ? "" : "s"}`
+
+export interface Written {
+  /** Messages of the body that was made. */
+  readonly size: number
+  /** Where it is; `undefined`: nowhere. */
+  readonly file: string | undefined
+  /** What texts were counted with; `undefined`: they were estimated. */
+  readonly tokenizer: string | undefined
+}
+
+/** The report in lines. */
+export const lines = (
+  shown: string,
+  { format, model, outputLimit, size }: Transcript,
+  report: Report.Report,
+  after: Written
+): ReadonlyArray<string> => {
+  const { tokensBefore, tokensAfter, window, limit, tier } = report
+  const answer = outputLimit === undefined ? "" : ` (${count(outputLimit.tokens)} of them for the answer)`
+  const fits = tier === "none"
+  const how = after.tokenizer === undefined ? "estimated" : `counted with ${after.tokenizer}`
+  return [
+    `${shown}: ${names[format]}${model === undefined ? "" : `, ${model}`}`,
+    `  window    ${count(window)} tokens${answer}; the conversation may have ${count(limit)}`,
+    `  before    ${plural(tokensBefore, "token")} in ${plural(size, "message")}, ${how}`,
+    ...(fits
+      ? ["  after     the same: it fits"]
+      : [
+          `  after     ${plural(tokensAfter, "token")} in ${plural(after.size, "message")}, by ${tier}`,
+          ...dropped(report.dropped).map((line, i) => `  ${i === 0 ? "dropped " : "        "}  ${line}`)
+        ]),
+    ...(after.file === undefined
+      ? fits
+        ? []
+        : ["  Nothing was written: --out FILE keeps the compacted transcript."]
+      : [`  written   ${after.file}`])
+  ]
+}
+
+/** Names of tools that are listed. */
+const maxNames = 8
+
+const dropped = (all: ReadonlyArray<Report.Dropped>): ReadonlyArray<string> => {
+  const roles = { user: "of the user", assistant: "of the assistant", tool: "with results", system: "" }
+  const gone = tallied(all.filter(({ what }) => what === "message").map(({ role }) => roles[role]))
+  const thinking = all.filter(({ what }) => what === "thinking").length
+  const cuts = (["result", "arguments"] as const).flatMap((what) => {
+    const cut = all.filter((one) => one.what === what)
+    if (cut.length === 0) return []
+    const characters = cut.reduce((sum, one) => sum + (one.characters ?? 0), 0)
+    const words = what === "result" ? plural(cut.length, "result") : plural(cut.length, "argument")
+    return [`${words}, ${count(characters)} characters: ${list(tallied(cut.map(({ tool = "" }) => tool)))}`]
+  })
+  const messages = gone.reduce((sum, [, n]) => sum + n, 0)
+  return [
+    ...(messages === 0 ? [] : [`${plural(messages, "message")}: ${list(gone.map(([of, n]) => [of, n]))}`]),
+    ...cuts,
+    ...(thinking === 0 ? [] : [`the thinking of ${plural(thinking, "message")}`])
+  ]
+}
+
+type Tally = ReadonlyArray<readonly [name: string, times: number]>
+
+/** The most frequent first. */
+const tallied = (names: ReadonlyArray<string>): Tally => {
+  const times = new Map<string, number>()
+  for (const name of names) times.set(name, (times.get(name) ?? 0) + 1)
+  return [...times].sort(([, a], [, b]) => b - a)
+}
+
+const list = (tally: Tally): string => {
+  const more = tally.length - maxNames
+  const named = tally.slice(0, maxNames).map(([name, times]) => `${count(times)} ${name}`)
+  return [...named, ...(more > 0 ? [`and ${more} more`] : [])].join(", ")
+}

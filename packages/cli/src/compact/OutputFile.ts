@@ -1,0 +1,56 @@
+/**
+ * Writes a file whole or not at all: what stood there is there until the new one is complete. Transcripts are private:
+ * nobody else may read it.
+ */
+import { Data, Effect, FileSystem, Path, Predicate, Runtime } from "effect"
+import type { PlatformError } from "effect"
+import { UsageError } from "../UsageError.ts"
+
+/** The place was good, and writing failed: the disk is full, for example. Exit code 1. */
+export class NotWritten extends Data.TaggedError("NotWritten")<{ readonly message: string }> {
+  override readonly [Runtime.errorExitCode] = 1
+  override readonly [Runtime.errorReported] = false
+}
+
+const ownerOnly = 0o600
+
+/** What a wrong place is told by. */
+const reasons: Readonly<Record<string, string>> = {
+  EISDIR: "it is a directory",
+  ENOENT: "there is no such directory",
+  ENOTDIR: "a part of its path is no directory",
+  EACCES: "permission is denied",
+  EPERM: "permission is denied",
+  EROFS: "the file system is read-only"
+}
+
+export const write = (
+  file: string,
+  text: string
+): Effect.Effect<void, UsageError | NotWritten, FileSystem.FileSystem | Path.Path> =>
+  Effect.gen(function* () {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    // A link stays one: what it names is replaced.
+    const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)
+    yield* Effect.scoped(
+      Effect.gen(function* () {
+        // Beside it, for it must be on the same disk. The scope removes it, complete or not.
+        const directory = yield* fs.makeTempDirectoryScoped({
+          directory: path.dirname(target),
+          prefix: ".outlast-"
+        })
+        const made = path.join(directory, "transcript")
+        yield* fs.writeFileString(made, text, { mode: ownerOnly })
+        yield* fs.rename(made, target)
+      })
+    )
+  }).pipe(Effect.mapError((error) => unwritable(file, error)))
+
+const unwritable = (file: string, error: PlatformError.PlatformError): UsageError | NotWritten => {
+  const { cause } = error.reason
+  const code = Predicate.hasProperty(cause, "code") && typeof cause.code === "string" ? cause.code : ""
+  const reason = reasons[code]
+  const message = `The file ${file} cannot be written: ${reason ?? error.message}`
+  return reason === undefined ? new NotWritten({ message }) : new UsageError({ message })
+}

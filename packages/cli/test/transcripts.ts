@@ -1,0 +1,201 @@
+/** What the tests of `outlast compact` share: compaction of a body, and what must hold for the one that comes out. */
+import { Effect, Result } from "effect"
+import { Compaction, TokenCounter } from "@outlast/agent"
+import type { Report } from "@outlast/agent"
+import { FakeProvider } from "@outlast/testing"
+import { assert } from "vitest"
+import * as Compact from "outlast/compact/Compact"
+import * as Detection from "outlast/compact/Detection"
+import type { Transcript } from "outlast/compact/Transcript"
+
+export type Json = { readonly [field: string]: unknown }
+
+export const read = (body: unknown): Transcript => Result.getOrThrow(Detection.read(body))
+
+/** What is said of a body that is broken. */
+export const problemOf = (body: unknown): string => {
+  const found = Detection.read(body)
+  return Result.isFailure(found) ? found.failure.message : "nothing"
+}
+
+export interface Compacted {
+  readonly body: Json
+  readonly report: Report.Report
+  readonly before: Transcript
+}
+
+/** As the command does it; the answer takes nothing of the window. */
+export const compact = (
+  body: unknown,
+  window: number,
+  options: Partial<Compaction.Request> = {}
+): Promise<Compacted> =>
+  Effect.gen(function* () {
+    const before = read(body)
+    const compaction = yield* Compaction.make({ policy: Compact.policyFor(before) })
+    const { tools } = before
+    const { prompt, report } = yield* compaction.fit(before.prompt, { window, tools, ...options })
+    return { body: before.write(prompt), report, before }
+  }).pipe(Effect.scoped, Effect.runPromise)
+
+const meter = TokenCounter.estimate.for(undefined)
+
+export const tokensOf = ({ prompt, tools }: Transcript): number =>
+  prompt.content.reduce((sum, message) => sum + meter.message(message), meter.tools(tools))
+
+// -----------------------------------------------------------------------------
+// What must hold
+// -----------------------------------------------------------------------------
+
+/** A call or a result in a body, and the place of its message. */
+interface Half {
+  readonly at: number
+  readonly id: string
+  readonly what: "call" | "result"
+}
+
+export const listOf = (body: Json): ReadonlyArray<Json> => {
+  const list = body["messages"] ?? body["contents"] ?? body["content"]
+  assert.isArray(list)
+  return list as ReadonlyArray<Json>
+}
+
+const objects = (list: unknown): ReadonlyArray<Json> => (Array.isArray(list) ? list : [])
+
+/** Calls and results, found in the JSON by their names alone. */
+const halvesOf = (message: Json, at: number): ReadonlyArray<Half> => {
+  const half = (what: Half["what"], id: unknown): Half => ({ at, what, id: String(id) })
+  return [
+    ...objects(message["tool_calls"]).map(({ id }) => half("call", id)),
+    ...("tool_call_id" in message ? [half("result", message["tool_call_id"])] : []),
+    ...objects(message["parts"]).flatMap(({ functionCall, functionResponse }) => [
+      ...(functionCall === undefined ? [] : [half("call", (functionCall as Json)["name"])]),
+      ...(functionResponse === undefined ? [] : [half("result", (functionResponse as Json)["name"])])
+    ]),
+    ...objects(message["content"]).flatMap((part) => {
+      switch (part["type"]) {
+        case "tool_use":
+        case "tool-call":
+          return [half("call", part["id"])]
+        case "tool_result":
+          return [half("result", part["tool_use_id"])]
+        case "tool-result":
+          return [half("result", part["id"])]
+        default:
+          return []
+      }
+    })
+  ]
+}
+
+const roleOf = (message: Json): unknown => message["role"]
+
+/** Every call has its result before the model says something else, every result has its call. */
+const assertPairs = (messages: ReadonlyArray<Json>): void => {
+  let open: Array<string> = []
+  for (const [at, message] of messages.entries()) {
+    if (roleOf(message) === "assistant" || roleOf(message) === "model") {
+      assert.isEmpty(open, `calls without results before message ${at}`)
+    }
+    for (const { what, id } of halvesOf(message, at)) {
+      if (what === "call") open.push(id)
+      else {
+        assert.include(open, id, `a result without its call in message ${at}`)
+        open = open.filter((_, i) => i !== open.indexOf(id))
+      }
+    }
+  }
+  assert.isEmpty(open, "calls without results at the end")
+}
+
+/** Whether the user says something of their own. */
+export const isGoal = (message: Json): boolean =>
+  roleOf(message) === "user" && halvesOf(message, 0).length === 0
+
+const isSystem = (message: Json): boolean => roleOf(message) === "system" || roleOf(message) === "developer"
+
+/** All that the operator says between the others. */
+const systemOf = (messages: ReadonlyArray<Json>): ReadonlyArray<unknown> =>
+  messages
+    .filter(isSystem)
+    .flatMap(({ content }) => (Array.isArray(content) ? objects(content).map(({ text }) => text) : [content]))
+
+/** What the body says beside its messages. */
+const othersOf = ({ messages: _m, contents: _c, content: _e, ...others }: Json): Json => others
+
+/** What is to hold for every body that was compacted, whatever was cut. */
+export const assertValid = (
+  original: Json,
+  { body, report, before }: Compacted,
+  { bindsThinking = false }: { readonly bindsThinking?: boolean } = {}
+): void => {
+  const [was, is] = [listOf(original), listOf(body)]
+  assert.deepStrictEqual(othersOf(body), othersOf(original))
+  assertPairs(is)
+  assert.deepStrictEqual(systemOf(is), systemOf(was), "system messages")
+  assert.deepStrictEqual(is.find(isGoal), was.find(isGoal), "the goal")
+  const after = read(body)
+  assert.isAtMost(tokensOf(after), report.limit)
+  assert.isBelow(report.tokensAfter, report.tokensBefore)
+  assert.approximately(report.tokensAfter, tokensOf(after), 8 * before.prompt.content.length)
+  const capped = report.dropped.some(({ what, at }) => what === "result" && isLast(before, at))
+  // What the operator says may have moved to the end: it was looked at above.
+  const endedWith = was.slice(-4).filter((message) => !isSystem(message))
+  const endsWith = is.filter((message) => !isSystem(message)).slice(-endedWith.length)
+  if (bindsThinking || capped) assert.lengthOf(endsWith, endedWith.length)
+  else assert.deepStrictEqual(endsWith, endedWith, "the end")
+}
+
+/** Whether it is one of the last four messages of the body. */
+const isLast = ({ prompt, sources, size }: Transcript, at: number): boolean => {
+  const message = prompt.content[at]
+  return message !== undefined && (sources.indexOf(message) ?? 0) >= size - 4
+}
+
+// -----------------------------------------------------------------------------
+// What the providers say
+// -----------------------------------------------------------------------------
+
+const paths: Readonly<Record<string, (model: string) => string>> = {
+  "anthropic-messages": () => "/anthropic/v1/messages",
+  "openai-chat": () => "/openai/v1/chat/completions",
+  gemini: (model) => `/google/v1beta/models/${model}:generateContent`
+}
+
+/** Where a body of this format goes, at a fake server. */
+export const pathOf = (format: string, model: string): string => {
+  const path = paths[format]
+  assert.isDefined(path)
+  return path(model)
+}
+
+/** Headers that all of the providers take. */
+export const headers = {
+  "content-type": "application/json",
+  "anthropic-version": "2023-06-01",
+  "x-api-key": "sk-test",
+  authorization: "Bearer sk-test",
+  "x-goog-api-key": "sk-test"
+}
+
+/** The rule by which the strict fake of its provider refuses a body; none for a format that has no provider. */
+export const refusalOf = (format: string, body: Json): string | undefined => {
+  if (format === "effect-ai") return undefined
+  const whole = pathOf(format, String(body["model"]).replace("models/", ""))
+  const query = new URLSearchParams()
+  const wire = FakeProvider.wires.find(
+    ({ base, serves }) => whole.startsWith(`${base}/`) && serves({ path: whole.slice(base.length), query })
+  )
+  const read = wire?.read(
+    { path: whole.slice(wire.base.length), query, headers, body: JSON.stringify(body) },
+    {
+      strict: true,
+      models: undefined,
+      window: () => undefined,
+      organisation: "outlast",
+      kept: () => undefined
+    }
+  )
+  assert.isDefined(read)
+  return read.refused ? `${read.rule}: ${read.message}` : undefined
+}

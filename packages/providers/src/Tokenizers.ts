@@ -1,0 +1,72 @@
+/**
+ * A `TokenCounter` that knows the models of the catalogue: OpenAI's by their tokenizer, images and files of all by their
+ * vendor's rules. Texts of others are estimated, and all of it is corrected by what providers report.
+ *
+ * The tokenizers are loaded when the layer is built, in about half a second; who does not build it does not load them.
+ * A message is counted once: a new turn costs by its own size.
+ *
+ * **What it does not do.** What a provider adds around the tools is not public: it is learned from the reported usage.
+ *
+ * **Example** (Exact for OpenAI)
+ *
+ * ```ts
+ * program.pipe(Effect.provide(Compaction.layer()), Effect.provide(Tokenizers.layer()))
+ * ```
+ */
+import * as TokenCounter from "@outlast/agent/compaction/TokenCounter"
+import { Effect, Layer } from "effect"
+import type { Catalogue, Counting } from "./Catalogue.ts"
+import { entries, find } from "./Catalogue.ts"
+import type { Count, Name } from "./counting/Encoding.ts"
+import * as Encoding from "./counting/Encoding.ts"
+import * as ImageRule from "./counting/ImageRule.ts"
+
+export interface Options {
+  /** Models and how they count. Default: what ships. */
+  readonly catalogue?: Catalogue | undefined
+  /** Tokenizers to load; models of others are estimated. Default `Tokenizers.encodings`: all. */
+  readonly encodings?: ReadonlyArray<Name> | undefined
+}
+
+export const encodings = Encoding.names
+
+/**
+ * What OpenAI adds to each message, in tokens:
+ * https://developers.openai.com/cookbook/examples/how_to_count_tokens_with_tiktoken
+ */
+const overhead = 3
+
+export const make = ({
+  catalogue = entries,
+  encodings = Encoding.names
+}: Options = {}): Effect.Effect<TokenCounter.Service> =>
+  Effect.gen(function* () {
+    const counts = new Map<Name, Count>()
+    for (const name of encodings) counts.set(name, yield* Encoding.load(name))
+    // As many as the catalogue has rules.
+    const meters = new Map<Counting, TokenCounter.Meter>()
+    return {
+      for: (model) => {
+        const counting = model === undefined ? undefined : find(model, catalogue)?.counting
+        if (counting === undefined) return TokenCounter.estimate.for(model)
+        const known = meters.get(counting)
+        if (known !== undefined) return known
+        const count = counting.encoding === undefined ? undefined : counts.get(counting.encoding)
+        const meter = TokenCounter.make({
+          file: (file) => TokenCounter.fileTokens(file, rulesOf(counting)),
+          ...(count === undefined ? undefined : { text: count, json: count, overhead })
+        }).for(model)
+        meters.set(counting, meter)
+        return meter
+      }
+    }
+  })
+
+/** The layer of {@link make}. */
+export const layer = (options: Options = {}): Layer.Layer<never> =>
+  Layer.effect(TokenCounter.TokenCounter, make(options))
+
+const rulesOf = ({ image, page = TokenCounter.fileRules.page }: Counting): TokenCounter.FileRules => ({
+  page,
+  image: image === undefined ? TokenCounter.fileRules.image : (size) => ImageRule.tokensOf(image, size)
+})

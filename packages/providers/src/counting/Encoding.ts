@@ -1,0 +1,77 @@
+/**
+ * The encodings of `gpt-tokenizer`, made safe for any text.
+ *
+ * Its time grows with the square of a run of one kind of characters: 100,000 times 中 took it 87 seconds. So that no
+ * text holds the event loop for long, runs are cut every {@link maxRun} characters (at most a token more for each cut),
+ * of more than {@link maxRuns} such pieces the others are taken for the average, and of a text longer than
+ * {@link maxText} evenly spread samples are counted. Prose, code and JSON up to that length are counted exactly.
+ *
+ * Names of special tokens in a text are text: whoever writes `<|endoftext|>` ends nothing.
+ */
+import { Effect } from "effect"
+
+export type Name = "o200k_base" | "cl100k_base"
+
+export const names: ReadonlyArray<Name> = ["o200k_base", "cl100k_base"]
+
+/** Tokens of a text. */
+export type Count = (text: string) => number
+
+/** Characters. */
+export const maxRun = 64
+export const maxRuns = 256
+export const maxText = 262_144
+
+/** Samples of a longer text, and characters of each. */
+const samples = 64
+const sample = maxText / samples
+
+/** Loads the ranks of an encoding (1 to 2 MB): a quarter of a second, once. */
+export const load = (name: Name): Effect.Effect<Count> =>
+  Effect.map(
+    Effect.promise(() =>
+      name === "o200k_base"
+        ? import("gpt-tokenizer/encoding/o200k_base")
+        : import("gpt-tokenizer/encoding/cl100k_base")
+    ),
+    ({ countTokens }) => {
+      const count: Count = (text) => countTokens(text, asText)
+      return (text) => counted(text, count)
+    }
+  )
+
+const asText = { disallowedSpecial: new Set<string>() }
+
+const counted = (text: string, count: Count): number => {
+  if (text.length <= maxText) return inPieces(text, count)
+  const stride = text.length / samples
+  let tokens = 0
+  for (let i = 0; i < samples; i++) {
+    const from = Math.floor(i * stride)
+    tokens += inPieces(text.slice(from, from + sample), count)
+  }
+  return Math.ceil((tokens * text.length) / maxText)
+}
+
+/** Letters, signs or white space without end. Digits are taken by threes anyway. */
+const run = new RegExp(
+  [String.raw`[\p{L}\p{M}]`, String.raw`[^\s\p{L}\p{M}\p{N}]`, String.raw`\s`]
+    .map((kind) => `${kind}{${maxRun}}`)
+    .join("|"),
+  "gu"
+)
+
+const inPieces = (text: string, count: Count): number => {
+  if (text.length <= maxRun) return count(text)
+  let tokens = 0
+  let from = 0
+  let runs = 0
+  let inRuns = 0
+  for (const { index, 0: piece } of text.matchAll(run)) {
+    if (index > from) tokens += count(text.slice(from, index))
+    if (runs++ < maxRuns) inRuns += count(piece)
+    from = index + piece.length
+  }
+  tokens += inRuns * Math.max(1, runs / maxRuns)
+  return Math.ceil(tokens + count(text.slice(from)))
+}

@@ -1,0 +1,172 @@
+/** Counting over long conversations: what is learned from the usage that a provider reports. */
+import { assert, describe, it } from "@effect/vitest"
+import { Compaction, CompactionPolicy, TokenCounter } from "@outlast/agent"
+import { Tokenizers } from "@outlast/providers"
+import { Effect } from "effect"
+import { Prompt, Tool } from "effect/ai"
+import { countTokens as cl100k } from "gpt-tokenizer/encoding/cl100k_base"
+import { countTokens as o200k } from "gpt-tokenizer/encoding/o200k_base"
+import { countTokens as r50k } from "gpt-tokenizer/encoding/r50k_base"
+import type { Talk } from "./longTalks.ts"
+import { talks } from "./longTalks.ts"
+
+/** As Anthropic does, for the images of these talks: none is scaled down by its longest side. */
+const bySize = (file: Prompt.FilePart): number => {
+  if (!(file.data instanceof Uint8Array)) throw new Error("an image of another kind")
+  const view = new DataView(file.data.buffer)
+  return Math.min(1_600, Math.ceil((view.getUint32(16) * view.getUint32(20)) / 750))
+}
+
+/** A provider with a tokenizer, frames around what is said, and words of its own that nobody else sees. */
+const provider = (count: (text: string) => number, hidden: number, image = bySize) => {
+  const known = new WeakMap<Prompt.Message, number>()
+  const json = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value))
+  const part = (part: Prompt.Part): number => {
+    switch (part.type) {
+      case "text":
+        return count(part.text)
+      case "file":
+        return image(part)
+      case "tool-call":
+        return 9 + count(part.name) + count(json(part.params)) + count(part.id)
+      case "tool-result":
+        return 5 + count(json(part.result)) + count(part.id)
+      default:
+        return 0
+    }
+  }
+  const message = (message: Prompt.Message): number => {
+    const parts: ReadonlyArray<Prompt.Part> = message.role === "system" ? [] : message.content
+    const own = message.role === "system" ? count(message.content) : 0
+    return parts.reduce((sum, one) => sum + part(one), 4 + own)
+  }
+  return (prompt: Prompt.Prompt, tools: ReadonlyArray<Tool.Any>): number => {
+    let tokens = hidden
+    for (const one of prompt.content) {
+      const counted = known.get(one) ?? message(one)
+      known.set(one, counted)
+      tokens += counted
+    }
+    for (const tool of tools) {
+      const schema = {
+        name: tool.name,
+        about: Tool.getDescription(tool),
+        parameters: Tool.getJsonSchema(tool)
+      }
+      tokens += 12 + count(JSON.stringify(schema, null, 1))
+    }
+    return tokens
+  }
+}
+type Provider = ReturnType<typeof provider>
+
+const tokenizers = { o200k, cl100k, r50k }
+
+interface Options {
+  readonly window?: number
+  readonly model?: string
+  readonly isTold?: boolean
+}
+
+/** By how much the counts of turns 11 to 40 were off at worst, and of what came back from compactions. */
+const worstOf = (
+  talk: Talk,
+  count: Provider,
+  { window = 10_000_000, model = "any", isTold = true }: Options = {}
+) =>
+  Effect.gen(function* () {
+    const { tools } = talk
+    const compaction = yield* Compaction.make({
+      policy: { ...CompactionPolicy.defaults, thrash: { ...CompactionPolicy.defaults.thrash, refills: 100 } }
+    })
+    let history: ReadonlyArray<Prompt.Message> = [talk.system]
+    let [before, after, compactions] = [0, 0, 0]
+    for (const [n, turn] of talk.turns.entries()) {
+      const asked = Prompt.fromMessages([...history, ...turn.before])
+      const { prompt, report } = yield* compaction.fit(asked, { window, tools, model })
+      const inputTokens = count(prompt, tools)
+      if (n >= 10) {
+        const real = count(asked, tools)
+        before = Math.max(before, Math.abs(report.tokensBefore - real) / real)
+        after = Math.max(after, Math.abs(report.tokensAfter - inputTokens) / inputTokens)
+      }
+      if (report.tier !== "none") compactions++
+      if (isTold) yield* compaction.learn({ prompt, tools, model, inputTokens })
+      history = [...prompt.content, turn.answer]
+    }
+    return { before, after, compactions }
+  }).pipe(Effect.scoped)
+
+describe("the estimate, corrected by reported usage", () => {
+  const cases = talks.flatMap((talk) =>
+    Object.entries(tokenizers).map(([name, count]) => [talk.name, name, talk, count] as const)
+  )
+  it.effect.each(cases)("is within 3 %% after ten turns: %s, %s", ([, , talk, count]) =>
+    Effect.gen(function* () {
+      for (const hidden of [30, 1_500]) {
+        const { before } = yield* worstOf(talk, provider(count, hidden))
+        assert.isBelow(before, 0.03)
+      }
+    })
+  )
+
+  it.effect("is within 6 % where images cost something else than they are counted for", () =>
+    Effect.gen(function* () {
+      for (const talk of talks.filter(({ name }) => name.includes("images"))) {
+        const count = provider(o200k, 30, () => 765)
+        assert.isBelow((yield* worstOf(talk, count)).before, 0.06)
+      }
+    })
+  )
+
+  it.effect("is off by more than 20 % in half of them without a report", () =>
+    Effect.gen(function* () {
+      const errors: Array<number> = []
+      for (const [, , talk, count] of cases) {
+        errors.push((yield* worstOf(talk, provider(count, 30), { isTold: false })).before)
+      }
+      assert.isAbove(errors.filter((error) => error > 0.2).length, errors.length / 2)
+    })
+  )
+
+  it.effect.each(talks.map((talk) => [talk.name, talk] as const))(
+    "knows what is left after a compaction, within 5 %%: %s",
+    ([, talk]) =>
+      Effect.gen(function* () {
+        const { before, after, compactions } = yield* worstOf(talk, provider(o200k, 500), { window: 20_000 })
+        assert.isAbove(compactions, 0)
+        assert.isBelow(before, 0.03)
+        assert.isBelow(after, 0.05)
+      })
+  )
+
+  it.effect("of a tokenizer is exact but for what is hidden, and then that is known, too", () =>
+    Effect.gen(function* () {
+      for (const talk of talks) {
+        if (talk.name.includes("images")) continue
+        const { before } = yield* worstOf(talk, provider(o200k, 1_500), { model: "gpt-4o" })
+        assert.isBelow(before, 0.005)
+      }
+    }).pipe(Effect.provide(Tokenizers.layer()))
+  )
+
+  it.effect("costs a new turn by its own size", () =>
+    Effect.gen(function* () {
+      const counted: Array<number> = []
+      const text = (text: string) => {
+        counted.push(text.length)
+        return Math.ceil(text.length / 4)
+      }
+      const counter = TokenCounter.make({ text, json: text })
+      const [talk] = talks
+      assert.isDefined(talk)
+      if (talk === undefined) return
+      yield* worstOf(talk, provider(o200k, 0)).pipe(Effect.provideService(TokenCounter.TokenCounter, counter))
+      // The system message, and of each turn what was said and the answer: each once.
+      assert.strictEqual(
+        counted.length,
+        1 + talk.turns.flatMap(({ before }) => before).length + talk.turns.length - 1
+      )
+    })
+  )
+})
