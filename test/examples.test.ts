@@ -16,6 +16,8 @@ const says: Readonly<Record<string, RegExp>> = {
   "own-policy.ts": /^No target is left after 2 attempts\.\n[\s\S]*\nattempts: 2\n$/,
   "permissions.ts":
     /^read notes\.txt\nasked: may it run "git push"\? yes\nran git push\nWhat I may do is done\.\nran touch a\nran touch b\nForced stop: reached maximum of 2 calls of run_command\.[^\n]*\n$/,
+  "compaction.ts":
+    /^( {2}(strip|chunks): \d+ tokens become \d+\n){3,}It rains on every page\.\n121 turns, made to fit \d times, with \d calls for summaries\nThe model was told the task in 121 calls of 121\n$/,
   "restart.ts":
     /^Taken back: "The Nile flows north,"\nSwitched to gpt-4\.1: claude-sonnet-4-5 cannot be reached\.\nThe Nile ends in the Mediterranean Sea\.\n$/,
   "targets.ts":

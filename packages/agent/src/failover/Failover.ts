@@ -112,8 +112,9 @@ const makeContext = <const S extends Specs, Class extends string>(
           : Stream.fromEffect(repeated)
       }
     })
+    const compacts = built.compact !== undefined && policy.maxCompactions > 0
     return Context.make(LanguageModel.LanguageModel, GuardedModel.ambient(model)).pipe(
-      Context.add(Targets, makeTargets({ ...built, ...built.memory }))
+      Context.add(Targets, makeTargets({ ...built, ...built.memory, compacts }))
     )
     // `Specs` leaves the entries' services open; `Services` names them.
   }) as Effect.Effect<Context.Context<Provided>, ChainError, Services<S> | Scope.Scope>

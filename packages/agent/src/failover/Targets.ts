@@ -23,6 +23,7 @@ import type { TargetRef } from "../failure/TargetRef.ts"
 import type { ChainSync } from "./ChainSync.ts"
 import type { Cooldowns, Entry } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
+import type { ModelInfo } from "./ModelInfo.ts"
 import type { ProviderHealth, ProviderRecords } from "./ProviderHealth.ts"
 import * as Health from "./ProviderHealth.ts"
 
@@ -32,6 +33,8 @@ import * as Health from "./ProviderHealth.ts"
 
 export interface TargetStatus {
   readonly target: TargetRef
+  /** What is known of its model; nothing of one that could not be built. */
+  readonly info: ModelInfo
   readonly state: "ready" | "cooling" | "dead"
   /** How long it is still out. Absent when it is ready, and when only a person can bring it back. */
   readonly availableIn: Duration.Duration | undefined
@@ -54,6 +57,8 @@ export interface Which {
 // -----------------------------------------------------------------------------
 
 export interface Service {
+  /** A call makes a conversation shorter by itself that did not fit: `compact` of the layer. */
+  readonly compacts: boolean
   /** In the order of the chain; those that could not be built come last. */
   readonly list: Effect.Effect<ReadonlyArray<TargetStatus>>
   /** Times in it are Unix milliseconds. */
@@ -68,7 +73,7 @@ export interface Service {
 export class Targets extends Context.Service<Targets, Service>()("@outlast/agent/failover/Targets") {}
 
 export interface Options {
-  readonly targets: ReadonlyArray<{ readonly ref: TargetRef }>
+  readonly targets: ReadonlyArray<{ readonly ref: TargetRef; readonly info: ModelInfo }>
   /** Targets that could not be built. */
   readonly dead: ReadonlyArray<TargetOut>
   readonly cooldowns: MutableRef.MutableRef<Cooldowns>
@@ -77,18 +82,20 @@ export interface Options {
   /** Failures in a row by target id. */
   readonly streaks: Pick<Map<string, unknown>, "delete">
   readonly sync: ChainSync
+  readonly compacts: boolean
 }
 
-export const make = ({ targets, dead, cooldowns, health, streaks, sync }: Options): Service => {
+export const make = ({ targets, dead, cooldowns, health, streaks, sync, compacts }: Options): Service => {
   const refs = targets.map(({ ref }) => ref)
   const now = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1_000_000)
 
-  const statusOf = (target: TargetRef, at: number): TargetStatus => {
+  const statusOf = ({ ref: target, info }: Options["targets"][number], at: number): TargetStatus => {
     const known = MutableRef.get(cooldowns)
     const { _tag: state } = Cool.stateOf(known, target, at)
     const out = Cool.outOf(known, target, at)
     return {
       target,
+      info,
       state,
       availableIn: out === undefined || state === "dead" ? undefined : Duration.millis(out.until - at),
       reason: out?.failure.reason._tag,
@@ -98,6 +105,7 @@ export const make = ({ targets, dead, cooldowns, health, streaks, sync }: Option
 
   const unbuilt = dead.map(({ target, failure }): TargetStatus => ({
     target,
+    info: {},
     state: "dead",
     availableIn: undefined,
     reason: failure.reason._tag,
@@ -111,7 +119,8 @@ export const make = ({ targets, dead, cooldowns, health, streaks, sync }: Option
       refs.some((ref) => ref.id === which.target && Cool.covers(scope, target, ref)))
 
   return {
-    list: Effect.map(now, (at) => [...refs.map((ref) => statusOf(ref, at)), ...unbuilt]),
+    compacts,
+    list: Effect.map(now, (at) => [...targets.map((target) => statusOf(target, at)), ...unbuilt]),
     providers: Effect.gen(function* () {
       const at = yield* now
       const shift = (yield* Clock.currentTimeMillis) - at

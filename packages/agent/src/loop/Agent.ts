@@ -9,7 +9,13 @@
  * **Composition.** Inside of `SafetyGuard.run` every call of the model and of a tool asks the guard first, and a run that
  * a tool of another run begins is a sub-agent of it.
  *
- * **What it does not do.** By itself it has no guard against loops; it has no compaction, and it does not survive its
+ * **Compaction.** A run inside of `Compaction.layer` makes its conversation fit before each ask, and once more when a
+ * provider refuses it all the same; what was made goes on as the transcript. No type says so: a program with long
+ * conversations needs the layer, or the option `compaction`, which does without a layer by the means that need no model.
+ * The window is that of the target that answered last (`Targets`), or what `ContextWindows` knows; where nobody knows
+ * it, the run says so once and waits for the refusal. Over a chain with a `compact` of its own refusals are left to it.
+ *
+ * **What it does not do.** By itself it has no guard against loops and no compaction, and it does not survive its
  * process.
  *
  * **Gotcha** In a cut answer (`finish: length`) no tool runs: the model is told, and may ask again.
@@ -20,11 +26,18 @@
  * const outcome = yield* Agent.run({ prompt: "Fix the failing test.", toolkit: Workspace })
  * outcome.models // => [{ target: "anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY", turns: 6, share: 1, ... }]
  * ```
+ *
+ * **Example** (As long as it takes)
+ *
+ * ```ts
+ * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: haiku } })))
+ * ```
  */
 import { Cause, Clock, Duration, Effect, Option, Queue, Stream } from "effect"
 import { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import type { AiError, Response, Tool } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
+import type { CannotFit, ContextExhausted } from "../compaction/CompactionError.ts"
 import { answeredBy } from "../failover/Answered.ts"
 import { failureOf } from "../failover/CallFailed.ts"
 import { texts } from "../failover/Conversation.ts"
@@ -38,7 +51,9 @@ import { Current } from "../guard/Branch.ts"
 import * as GuardedModel from "../guard/GuardedModel.ts"
 import * as Subagent from "../guard/Subagent.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
-import { AgentFailed, leaving } from "./AgentFailed.ts"
+import { AgentFailed, isTooLong, leaving } from "./AgentFailed.ts"
+import type { Reason } from "./AgentFailed.ts"
+import * as Compacting from "./Compacting.ts"
 import type { Outcome, Tally } from "./Outcome.ts"
 import { count, emptyTally, totals } from "./Outcome.ts"
 import type { Kit, Running, Settings } from "./ToolCalls.ts"
@@ -67,6 +82,11 @@ export interface Options<Tools extends Record<string, Tool.Any>> {
   readonly midStream?: MidStream | undefined
   /** Decides on calls of tools that need approval. Default: they are refused. */
   readonly approve?: Settings["approve"]
+  /**
+   * Makes the conversation fit: with the `Compaction` around the run, or without one by the means that need no model.
+   * Default: with the one around the run, and not at all where there is none; `false`: not at all.
+   */
+  readonly compaction?: Compacting.Options | false | undefined
 }
 
 export const defaults = { maxTurns: 50, toolTimeout: "2 minutes", toolConcurrency: 8 } as const
@@ -97,9 +117,10 @@ export type Services<Tools extends Record<string, Tool.Any>> =
 /**
  * Runs an agent to its end.
  *
- * Errors: `AgentFailed` with the call's failure and the transcript when the model cannot be reached any more;
- * failures that a tool declares with `failureMode: "error"`, with the transcript in their cause
- * (`AgentFailed.transcriptOf`). Throws a `RangeError` for a limit that is no limit.
+ * Errors: `AgentFailed` with the transcript, and the call's failure when the model cannot be reached any more, or
+ * `CannotFit` or `ContextExhausted` when the conversation cannot be made to fit; failures that a tool declares with
+ * `failureMode: "error"`, with the transcript in their cause (`AgentFailed.transcriptOf`). Throws a `RangeError` for
+ * a limit that is no limit, or a window that is none.
  */
 export const run = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>
@@ -110,7 +131,8 @@ export const run = <Tools extends Record<string, Tool.Any> = {}>(
         LanguageModel.generateText({ prompt, toolkit, ...unresolved }),
         (response): ReadonlyArray<Response.AnyPart> => response.content
       ),
-    emit: () => Effect.void
+    emit: () => Effect.void,
+    hasShown: () => false
   })
 
 /**
@@ -126,15 +148,24 @@ export const stream = <Tools extends Record<string, Tool.Any> = {}>(
   return Stream.callback<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>>(
     (queue) => {
       const emit = (part: Part): Effect.Effect<void> => Effect.asVoid(Queue.offer(queue, part))
+      /** Of the answer under way. */
+      let shown = false
       return loop(options, {
         ask: (prompt, toolkit) =>
-          LanguageModel.streamText({ prompt, toolkit, ...unresolved }).pipe(
-            Surface.offered({ rewindable: true, midStream: options.midStream }),
-            Stream.map((part) => Surface.carriedBy(part) ?? part),
-            Stream.tap(emit),
-            Stream.runFold(nothing, said)
-          ),
-        emit
+          Effect.suspend(() => {
+            shown = false
+            return LanguageModel.streamText({ prompt, toolkit, ...unresolved }).pipe(
+              Surface.offered({ rewindable: true, midStream: options.midStream }),
+              Stream.map((part) => Surface.carriedBy(part) ?? part),
+              Stream.tap((part) => {
+                shown = part.type !== "rewind" && (shown || !preamble.has(part.type))
+                return emit(part)
+              }),
+              Stream.runFold(nothing, said)
+            )
+          }),
+        emit,
+        hasShown: () => shown
       }).pipe(
         Effect.andThen((outcome) => emit({ type: "outcome", outcome })),
         Effect.andThen(Queue.end(queue))
@@ -148,6 +179,9 @@ export const bufferSize = 64
 
 /** Calls are returned as the model made them: the loop checks and runs them after a complete answer. */
 const unresolved = { disableToolCallResolution: true, toolCallValidation: "deferred" } as const
+
+/** What says nothing of the answer itself. */
+const preamble: ReadonlySet<string> = new Set(["response-metadata", "notice"])
 
 const nothing = (): Array<Response.AnyPart> => []
 
@@ -168,11 +202,19 @@ interface Surface {
     toolkit: Toolkit.WithHandler<{}>
   ) => Effect.Effect<ReadonlyArray<Response.AnyPart>, AiError.AiError, LanguageModel.LanguageModel>
   readonly emit: (part: Part) => Effect.Effect<void>
+  /** The consumer has seen something of the answer under way: it cannot be asked for again. */
+  readonly hasShown: () => boolean
+}
+
+/** An answer, and the prompt that it is an answer to. */
+interface Asked {
+  readonly parts: ReadonlyArray<Response.AnyPart>
+  readonly prompt: Prompt.Prompt
 }
 
 const loop = <Tools extends Record<string, Tool.Any>>(
   options: Options<Tools>,
-  { ask, emit }: Surface
+  { ask, emit, hasShown }: Surface
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
   const bounds = boundsOf(options)
 
@@ -203,22 +245,58 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     let tally: Tally = emptyTally
     let toolCalls = 0
     let answeredLast: string | undefined
+    const compacting = yield* Compacting.open(options.compaction, Object.values(kit.handlers.tools), prompt)
+
+    let isSaid = false
+    const unknown = (turn: number) => (model: string | undefined) =>
+      Effect.suspend(() => {
+        if (isSaid) return Effect.void
+        isSaid = true
+        return Effect.andThen(
+          publish({ _tag: "ContextWindowUnknown", turn, model }),
+          // Nobody may be listening to events.
+          Effect.logWarning(unknownWindow(model))
+        )
+      })
+    const failed = (turn: number, prompt: Prompt.Prompt) => (reason: Reason) =>
+      Effect.andThen(
+        moved(turn, isTooLong(reason) ? "context_exhausted" : "model_failed"),
+        Effect.fail(new AgentFailed({ reason, turn, transcript: new Transcript(prompt) }))
+      )
+    /** What `made` makes of a prompt goes on, and the run says so where it is another one. */
+    const replaced = <P extends Prompt.Prompt | undefined>(
+      turn: number,
+      before: Prompt.Prompt,
+      made: Effect.Effect<P, CannotFit | ContextExhausted>
+    ): Effect.Effect<P, AgentFailed> =>
+      Effect.catch(made, failed(turn, before)).pipe(
+        Effect.tap((after) =>
+          after === undefined || after === before ? Effect.void : moved(turn, "compacted")
+        )
+      )
+    const answer = (turn: number, prompt: Prompt.Prompt): Effect.Effect<Asked, AgentFailed> =>
+      ask(prompt, kit.offered).pipe(
+        Effect.provideService(LanguageModel.LanguageModel, model),
+        Effect.map((parts) => ({ parts, prompt })),
+        Effect.catch((error) =>
+          Effect.gen(function* () {
+            const reason = yield* toFailure(error, prompt)
+            const smaller =
+              compacting === undefined || hasShown()
+                ? undefined
+                : yield* replaced(turn, prompt, compacting.shrink(prompt, reason))
+            return yield* smaller === undefined ? failed(turn, prompt)(reason) : answer(turn, smaller)
+          })
+        )
+      )
 
     for (let turn = 1; ; turn++) {
-      const before = prompt
-      const parts = yield* ask(prompt, kit.offered).pipe(
-        Effect.provideService(LanguageModel.LanguageModel, model),
-        Effect.catch((error) =>
-          Effect.andThen(
-            moved(turn, "model_failed"),
-            Effect.flatMap(
-              toFailure(error, before),
-              (reason) => new AgentFailed({ reason, turn, transcript: new Transcript(before) })
-            )
-          )
-        ),
+      const fit = compacting === undefined ? Effect.succeed(prompt) : compacting.fit(prompt, unknown(turn))
+      const { parts, prompt: before } = yield* replaced(turn, prompt, fit).pipe(
+        Effect.flatMap((prompt) => answer(turn, prompt)),
         Effect.onInterrupt(() => aborted(turn, "aborted_streaming"))
       )
+      if (compacting !== undefined) yield* compacting.answered(before, parts)
       tally = count(tally, parts)
       const by = Option.getOrUndefined(answeredBy(parts))
       if (by !== undefined) {
@@ -246,9 +324,10 @@ const loop = <Tools extends Record<string, Tool.Any>>(
         return Cause.hasInterruptsOnly(cause) ? ended : Effect.andThen(moved(turn, "tool_failed"), ended)
       }).pipe(Effect.onInterrupt(() => aborted(turn, "aborted_tools")))
       toolCalls += results.length
-      prompt = Prompt.concat(prompt, Prompt.fromResponseParts([...parts, ...results]))
+      const came = Prompt.fromResponseParts([...parts, ...results])
+      prompt = Prompt.concat(before, compacting === undefined ? came : yield* compacting.admit(came))
 
-      const so = totals(tally)
+      const so = totals(tally, compacting?.taken ?? Compacting.none)
       const next = transition(bounds, {
         number: turn,
         finish,
@@ -270,6 +349,9 @@ const loop = <Tools extends Record<string, Tool.Any>>(
   })
   return Subagent.run(running)
 }
+
+const unknownWindow = (model: string | undefined): string =>
+  `Agent: nobody knows the window of ${model ?? "the model"}: the conversation is compacted only when a provider refuses it. Set compaction.window, or provide ContextWindows.`
 
 /** What the run has come to, for the transitions that end it. */
 const statuses: Partial<Record<Transition, Outcome["status"]>> = {
@@ -320,6 +402,7 @@ const toFailure = (error: AiError.AiError, prompt: Prompt.Prompt): Effect.Effect
 const boundsOf = <Tools extends Record<string, Tool.Any>>(options: Options<Tools>): Bounds & Settings => {
   const maxTurns = atLeastOne("maxTurns", options.maxTurns ?? defaults.maxTurns)
   const concurrency = atLeastOne("toolConcurrency", options.toolConcurrency ?? defaults.toolConcurrency)
+  Compacting.validate(options.compaction)
   const timeout = Duration.fromInputUnsafe(options.toolTimeout ?? defaults.toolTimeout)
   if (!Duration.isPositive(timeout)) {
     throw new RangeError(`Agent: toolTimeout must be above 0, got ${String(options.toolTimeout)}`)

@@ -25,4 +25,13 @@ export interface ToolFinished {
   readonly elapsed: number
 }
 
-export type AgentEvent = AgentTransition | ToolFinished
+/** A run is to fit, and nobody knows into which window: it is compacted only when a provider refuses. Once in a run. */
+export interface ContextWindowUnknown {
+  readonly _tag: "ContextWindowUnknown"
+  readonly at: number
+  readonly turn: number
+  /** `undefined`: nobody knows its name, either. */
+  readonly model: string | undefined
+}
+
+export type AgentEvent = AgentTransition | ToolFinished | ContextWindowUnknown

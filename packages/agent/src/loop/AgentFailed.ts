@@ -1,5 +1,8 @@
 /**
- * How a run fails: the call's own failure, and the conversation so far.
+ * How a run fails: why, and the conversation so far.
+ *
+ * The reason is the call's own failure, or that of compaction: `CannotFit` and `ContextExhausted` say in numbers what
+ * does not fit, and what to do.
  *
  * **Example** (Going on after the failure)
  *
@@ -15,18 +18,27 @@
  * ```
  */
 import { Cause, Context, Data, Option } from "effect"
+import type { CannotFit, ContextExhausted } from "../compaction/CompactionError.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
+import { overflowOf } from "./Compacting.ts"
 import type { Transcript } from "./Transcript.ts"
 
+export type Reason = CallFailure | CannotFit | ContextExhausted
+
+/** The conversation does not fit: as it is, it will not fit the next time, either. */
+export const isTooLong = (reason: Reason): boolean =>
+  reason._tag === "CannotFit" || reason._tag === "ContextExhausted" || overflowOf(reason) !== undefined
+
 export class AgentFailed extends Data.TaggedError("AgentFailed")<{
-  readonly reason: CallFailure
+  readonly reason: Reason
   /** The turn that failed, from 1. */
   readonly turn: number
   /** Legal as a prompt: every tool call in it has its result. */
   readonly transcript: Transcript
 }> {
   override get message(): string {
-    return `The run failed in turn ${this.turn}. ${this.reason.message}\nThe conversation so far is in \`transcript\`; run again with it as the prompt to go on.`
+    const next = isTooLong(this.reason) ? "." : "; run again with it as the prompt to go on."
+    return `The run failed in turn ${this.turn}. ${this.reason.message}\nThe conversation so far is in \`transcript\`${next}`
   }
 }
 

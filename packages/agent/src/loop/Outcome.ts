@@ -4,6 +4,7 @@
 import { Option } from "effect"
 import type { Response } from "effect/ai"
 import { answeredBy } from "../failover/Answered.ts"
+import type { Compactions } from "./Compacting.ts"
 import type { Transcript } from "./Transcript.ts"
 
 /** What one target contributed. */
@@ -41,8 +42,11 @@ export interface Outcome {
   readonly toolCalls: number
   /** In the order in which they first answered. */
   readonly models: ReadonlyArray<ModelShare>
+  /** Of all turns, without summaries. */
   readonly usage: Usage
-  /** US dollars of all turns with a known price; absent where there is none. */
+  /** How often the conversation was made to fit, and what the summaries took. */
+  readonly compactions: Compactions
+  /** US dollars of all turns and summaries with a known price; absent where there is none. */
   readonly costUsd: number | undefined
   readonly transcript: Transcript
 }
@@ -78,15 +82,19 @@ export const count = (tally: Tally, parts: ReadonlyArray<Response.AnyPart>): Tal
   })
 }
 
-/** The parts of an outcome that follow from the tally. */
-export const totals = (tally: Tally): Pick<Outcome, "models" | "usage" | "costUsd" | "turns"> => {
+/** The parts of an outcome that say what it took. */
+export const totals = (
+  tally: Tally,
+  compactions: Compactions
+): Pick<Outcome, "models" | "usage" | "compactions" | "costUsd" | "turns"> => {
   const rows = [...tally.values()]
   const turns = rows.reduce((all, row) => all + row.turns, 0)
   return {
     turns,
     models: [...tally].map(([target, row]) => ({ target, ...row, share: row.turns / turns })),
     usage: rows.reduce((all, row) => plus(all, row.usage), noUsage),
-    costUsd: rows.reduce<number | undefined>((all, row) => sum(all, row.costUsd), undefined)
+    compactions,
+    costUsd: rows.reduce((all, row) => sum(all, row.costUsd), compactions.summaries.costUsd)
   }
 }
 

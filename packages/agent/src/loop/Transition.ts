@@ -17,6 +17,10 @@ export type Transition =
   | "next_turn"
   /** Another model answered than in the turn before; stands beside what comes next. */
   | "model_switched"
+  /** The conversation was made to fit, before the call or after it was refused; stands beside what comes next. */
+  | "compacted"
+  /** The conversation does not fit, and nothing that may be cut is left, or a provider still refuses. */
+  | "context_exhausted"
   /** The run has had all its turns. */
   | "turn_limit"
   /** The run has spent its money, or the guard around it has stopped. */
@@ -25,7 +29,7 @@ export type Transition =
   | "model_failed"
   /** A tool failed in a way that it declares as the end of the run, or died. */
   | "tool_failed"
-  /** The run was interrupted while the model answered. */
+  /** The run was interrupted while the model answered, or while the conversation was made to fit for it. */
   | "aborted_streaming"
   /** The run was interrupted while tools ran. */
   | "aborted_tools"

@@ -3,14 +3,18 @@ import type { TargetRef } from "@outlast/agent/failure/TargetRef"
 import * as ChainStore from "@outlast/agent/failover/ChainStore"
 import * as ChainSync from "@outlast/agent/failover/ChainSync"
 import * as Cooldown from "@outlast/agent/failover/Cooldown"
+import * as Failover from "@outlast/agent/failover/Failover"
 import * as Health from "@outlast/agent/failover/ProviderHealth"
 import * as Targets from "@outlast/agent/failover/Targets"
 import { Duration, Effect, MutableRef } from "effect"
+import type { Prompt } from "effect/ai"
 import { TestClock } from "effect/testing"
+import { played, policy } from "../support.ts"
 import { a, b, pass, start, watched } from "./chainProcess.ts"
 import { failureOf, targetOf } from "./chainSupport.ts"
 
 const minute = 60_000
+const small = { contextWindow: 8_192 }
 const other = targetOf("gpt", "KEY", "other")
 const unbuilt = targetOf("gemini", "MISSING", "third")
 
@@ -20,12 +24,17 @@ const chain = Effect.gen(function* () {
   const health = MutableRef.make(Health.empty)
   const cooldowns = MutableRef.make(Cooldown.empty)
   const targets = Targets.make({
-    targets: [{ ref: a }, { ref: b }, { ref: other }],
+    targets: [
+      { ref: a, info: small },
+      { ref: b, info: small },
+      { ref: other, info: {} }
+    ],
     dead: [{ target: unbuilt, failure: failureOf("Auth") }],
     cooldowns,
     health,
     streaks: new Map(),
-    sync: ChainSync.none
+    sync: ChainSync.none,
+    compacts: false
   })
   yield* TestClock.setTime(1_000_000)
   // The clock of a test is both the wall's and the monotonic one.
@@ -50,14 +59,23 @@ describe("what an operator sees", () => {
       assert.deepStrictEqual(yield* targets.list, [
         {
           target: a,
+          info: small,
           state: "cooling",
           availableIn: Duration.seconds(50),
           reason: "RateLimit",
           message: "rate limited (HTTP 429)"
         },
-        { target: b, state: "ready", availableIn: undefined, reason: undefined, message: undefined },
+        {
+          target: b,
+          info: small,
+          state: "ready",
+          availableIn: undefined,
+          reason: undefined,
+          message: undefined
+        },
         {
           target: other,
+          info: {},
           state: "dead",
           availableIn: undefined,
           reason: "Auth",
@@ -65,12 +83,34 @@ describe("what an operator sees", () => {
         },
         {
           target: unbuilt,
+          info: {},
           state: "dead",
           availableIn: undefined,
           reason: "Auth",
           message: "the key was refused (HTTP 429)"
         }
       ])
+    })
+  )
+
+  it.effect("what its models can take, and whether a call compacts by itself", () =>
+    Effect.gen(function* () {
+      const info = { contextWindow: 8_192, maxOutputTokens: 1_024 }
+      const compact = (prompt: Prompt.Prompt) => Effect.succeed(prompt)
+      for (const [options, compacts] of [
+        [{}, false],
+        [{ compact }, true],
+        [{ compact, policy: { ...policy, maxCompactions: 0 } }, false]
+      ] as const) {
+        const targets = yield* Targets.Targets.pipe(
+          Effect.provide(Failover.layer([played({ info }), played({ model: "other" })], options))
+        )
+        assert.strictEqual(targets.compacts, compacts)
+        assert.deepStrictEqual(
+          (yield* targets.list).map(({ info }) => info),
+          [info, {}]
+        )
+      }
     })
   )
 
@@ -156,12 +196,16 @@ describe("a reset", () => {
       const { cooldowns, sync } = second
       const health = MutableRef.make(Health.empty)
       const targets = Targets.make({
-        targets: [{ ref: a }, { ref: b }],
+        targets: [
+          { ref: a, info: {} },
+          { ref: b, info: {} }
+        ],
         dead: [],
         cooldowns,
         health,
         streaks: new Map(),
-        sync
+        sync,
+        compacts: false
       })
       assert.strictEqual(yield* targets.reset({ key: a.key }), 1)
       yield* pass(store, 1_000)

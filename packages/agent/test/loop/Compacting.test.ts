@@ -1,0 +1,379 @@
+/** Runs whose conversation grows beyond the window of their model. */
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Exit, Fiber, Layer, Option, Schema } from "effect"
+import { LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
+import {
+  Agent,
+  Compaction,
+  CompactionPolicy,
+  Failover,
+  Marks,
+  RecallStore,
+  SafetyGuard
+} from "@outlast/agent"
+import type { FaultPlan } from "@outlast/testing"
+import { ScriptedModel } from "@outlast/testing"
+import { assistant, finish, lorem, scripted, terse, thinking, turn, user } from "../compaction/support.ts"
+import { answer, played, policy } from "../support.ts"
+import {
+  brokenPairs,
+  chain,
+  goal,
+  Kit,
+  long,
+  looking,
+  named,
+  plain,
+  recording,
+  sizes,
+  tokensOf,
+  ways,
+  windows
+} from "./compactingWorld.ts"
+
+const fact = "FACT-4: the password of the library is in the drawer."
+const prompt = Prompt.fromMessages([user(goal), Marks.pin(user(fact)), user("Begin with the first page.")])
+
+/** Looks at one page after the other, for ever. No usage of the input is reported: it is as it is counted. */
+const looks: FaultPlan.FaultPlan["answers"] = ({ turn }) => ({
+  text: "On.",
+  toolCalls: [{ name: "look", params: { page: turn } }],
+  usage: { input: 0 }
+})
+
+const endless = (options: Partial<ScriptedModel.Options> = {}) =>
+  ScriptedModel.make({ provider: "anthropic", model: "m", plan: { answers: looks }, ...options })
+
+describe.each(Object.entries(ways))("Agent.%s over 200 turns in a window of 4,000 tokens", (_, run) => {
+  it.effect.each([
+    ["without a summariser", false],
+    ["with a summariser", true]
+  ] as const)("%s", ([, summarises]) =>
+    Effect.gen(function* () {
+      const model = yield* endless({ info: { contextWindow: 4_000 } })
+      const summariser = yield* terse()
+      const { layer, of, transitions } = recording()
+      const outcome = yield* run({ prompt, toolkit: Kit, maxTurns: 200 }).pipe(
+        Effect.provide([
+          looking(120),
+          Failover.layer([model], { policy }),
+          Compaction.layer(summarises ? { summariser: summariser.options } : {}),
+          layer,
+          windows()
+        ])
+      )
+      assert.deepStrictEqual([outcome.status, outcome.turns, outcome.toolCalls], ["turn_limit", 200, 200])
+      const seen = (yield* model.requests).map((request) => request.prompt)
+      assert.strictEqual(seen.length, 200)
+      for (const prompt of seen) {
+        assert.isAtMost(tokensOf(prompt), 3_600)
+        assert.deepStrictEqual(brokenPairs(prompt), [])
+        const said = JSON.stringify(prompt)
+        assert.include(said, goal)
+        assert.include(said, fact)
+      }
+      // What goes on is what was made: it is compacted down to 60 %, and has some turns before the next time.
+      const { times } = outcome.compactions
+      assert.isAbove(times, 5)
+      assert.isBelow(times, 200 / 4)
+      assert.strictEqual(of("ContextCompacted").length, times)
+      assert.strictEqual(transitions().filter((transition) => transition === "compacted").length, times)
+      assert.deepStrictEqual(brokenPairs(outcome.transcript.prompt), [])
+    })
+  )
+})
+
+// -----------------------------------------------------------------------------
+// What goes in, and what is learned
+// -----------------------------------------------------------------------------
+
+describe("a run in a window", () => {
+  it.effect("takes in no result larger than the policy allows, and keeps what was cut", () =>
+    Effect.gen(function* () {
+      const model = yield* named("m", { contextWindow: 4_000 })
+      const store = RecallStore.memory()
+      const outcome = yield* Agent.run({ prompt: goal, toolkit: Kit }).pipe(
+        Effect.provide([looking(30_000), chain(model), Compaction.layer({ store })])
+      )
+      // It was capped on its way in: nothing had to be compacted.
+      assert.strictEqual(outcome.compactions.times, 0)
+      const [, second = 0] = yield* sizes(model)
+      assert.isAbove(second, 600)
+      assert.isAtMost(second, 1_400)
+      const said = JSON.stringify(outcome.transcript.prompt)
+      const id = /r_[0-9a-z]+/.exec(said)?.[0] ?? ""
+      assert.include(Option.getOrThrow(yield* store.get(id)), lorem(30_000))
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("keeps what the options pin, and the identifiers that they require", () =>
+    Effect.gen(function* () {
+      const model = yield* named("m", { contextWindow: 1_000 })
+      const history = Prompt.fromMessages([
+        user(goal),
+        user(`Remember: the cat is grey. ${lorem(30)}`),
+        user(`The ticket is ABC-123. ${lorem(30)}`),
+        user(`The dog is brown. ${lorem(30)}`),
+        ...Array.from({ length: 20 }, (_, i) => [assistant(lorem(50)), user(`On, ${i}.`)]).flat()
+      ])
+      const compaction: Agent.Options<{}>["compaction"] = {
+        pinned: (message) => JSON.stringify(message).includes("cat is grey"),
+        required: ["ABC-123"]
+      }
+      // Has what it is asked for, and forgets the rest.
+      const { options } = yield* scripted((request) => {
+        const asked = request.replaceAll(/<(transcript|summary).*?<\/\1>/gs, "")
+        return asked.includes("ABC-123") ? "All about ABC-123." : "SUMMARY"
+      })
+      const tiers = ["chunks"] as const
+      yield* Agent.run({ prompt: history, compaction }).pipe(
+        Effect.provide([
+          chain(model),
+          Compaction.layer({ summariser: options, policy: { ...CompactionPolicy.defaults, tiers } })
+        ])
+      )
+      const said = JSON.stringify((yield* model.requests)[0]?.prompt)
+      for (const kept of [goal, "cat is grey", "ABC-123"]) assert.include(said, kept)
+      assert.notInclude(said, "dog is brown")
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("drops the thinking that a model binds to what stood before it, and of no other model", () =>
+    Effect.gen(function* () {
+      const history = Prompt.fromMessages([
+        user(goal),
+        ...Array.from({ length: 20 }, (_, i) => turn(`call_${i}`, lorem(70))).flat(),
+        thinking("I see."),
+        user("Go on.")
+      ])
+      for (const [bindsThinking, thinks] of [
+        [true, false],
+        [false, true]
+      ] as const) {
+        const model = played({
+          answers: [answer("ok")],
+          info: { contextWindow: 1_000, capabilities: { bindsThinking } }
+        })
+        const outcome = yield* Agent.run({ prompt: history }).pipe(
+          Effect.provide([chain(model), Compaction.layer()])
+        )
+        assert.strictEqual(JSON.stringify(outcome.transcript.prompt).includes('"reasoning"'), thinks)
+      }
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("is compacted earlier when the provider counts twice as much as was estimated", () =>
+    Effect.gen(function* () {
+      const counting = (times: number) =>
+        Effect.gen(function* () {
+          const seen: Array<number> = []
+          const call = { type: "tool-call", name: "look", params: { page: 1 } } as const
+          const { model } = yield* plain((prompt, n) => {
+            const tokens = tokensOf(prompt) * times
+            seen.push(tokens)
+            return Effect.succeed([{ ...call, id: `${n}` }, finish("tool-calls", tokens, 10)])
+          })
+          yield* Agent.run({
+            prompt: goal,
+            toolkit: Kit,
+            maxTurns: 60,
+            compaction: { window: 4_000 }
+          }).pipe(
+            Effect.provide([
+              looking(100),
+              Layer.succeed(LanguageModel.LanguageModel, model),
+              Compaction.layer()
+            ])
+          )
+          return seen
+        })
+      const once = yield* counting(1)
+      const twice = yield* counting(2)
+      // As the provider counts, both stay under the limit; without the reports the second would not.
+      assert.isAbove(Math.max(...once), 3_000)
+      assert.isAtMost(Math.max(...once), 3_600)
+      assert.isAbove(Math.max(...twice), 2_500)
+      assert.isAtMost(Math.max(...twice), 3_600)
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("counts what summaries cost, in the outcome and against maxCost", () =>
+    Effect.gen(function* () {
+      const cheap = yield* ScriptedModel.make({
+        provider: "anthropic",
+        model: "cheap",
+        info: { price: { input: 0, output: 1_000 } },
+        plan: { answers: () => ({ text: "SUMMARY", usage: { input: 100, output: 1_000 } }) }
+      })
+      const ours = (maxCost?: number) =>
+        Effect.gen(function* () {
+          const model = yield* named("m", { contextWindow: 1_000, price: { input: 0, output: 0 } })
+          const chat = Prompt.fromMessages([
+            user(goal),
+            ...Array.from({ length: 20 }, (_, i) => [assistant(lorem(50)), user(`On, ${i}.`)]).flat()
+          ])
+          const summariser = { model: yield* Failover.make([cheap], { policy }) }
+          return yield* Agent.run({ prompt: chat, toolkit: Kit, maxCost }).pipe(
+            Effect.provide([looking(10), chain(model), Compaction.layer({ summariser })])
+          )
+        })
+      const outcome = yield* ours()
+      const { times, summaries } = outcome.compactions
+      const calls = (yield* cheap.requests).length
+      assert.isAbove(calls, 0)
+      assert.deepStrictEqual([times, summaries.calls, summaries.tokens], [1, calls, calls * 1_100])
+      assert.strictEqual(outcome.costUsd, calls)
+      assert.deepStrictEqual([outcome.status, outcome.turns], ["completed", 2])
+      const limited = yield* ours(0.5)
+      assert.deepStrictEqual([limited.status, limited.turns], ["cost_limit", 1])
+    }).pipe(Effect.provide(windows()))
+  )
+})
+
+// -----------------------------------------------------------------------------
+// How it ends
+// -----------------------------------------------------------------------------
+
+describe.each(Object.entries(ways))("Agent.%s", (_, run) => {
+  it.effect("fails with numbers when nothing is left that may be cut, and keeps the transcript", () =>
+    Effect.gen(function* () {
+      const { layer, transitions } = recording()
+      const model = yield* endless({ info: { contextWindow: 2_000 } })
+      const prompt = `${goal} ${lorem(3_000)}`
+      const failed = yield* run({ prompt, toolkit: Kit }).pipe(
+        Effect.flip,
+        Effect.provide([looking(10), chain(model), Compaction.layer(), layer])
+      )
+      if (failed._tag !== "AgentFailed" || failed.reason._tag !== "CannotFit") assert.fail(failed._tag)
+      assert.deepInclude(failed.reason, { window: 2_000, limit: 1_800 })
+      assert.strictEqual(failed.reason.tokens, tokensOf(Prompt.make(prompt)))
+      assert.include(failed.message, "in turn 1")
+      assert.include(failed.message, "must not have more than 1,800")
+      assert.notInclude(failed.message, "run again with it")
+      assert.notInclude(failed.message, "GOAL-17")
+      assert.deepStrictEqual(failed.transcript.prompt, Prompt.make(prompt))
+      assert.deepStrictEqual(transitions(), ["context_exhausted"])
+      assert.strictEqual((yield* model.requests).length, 0)
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("stops when compaction does not help any more, with a transcript that is legal", () =>
+    Effect.gen(function* () {
+      const { layer, of, transitions } = recording()
+      // Each result takes half of what is free: the window is full again after every other turn.
+      const model = yield* endless({ info: { contextWindow: 2_000 } })
+      const failed = yield* run({ prompt: goal, toolkit: Kit, maxTurns: 200 }).pipe(
+        Effect.flip,
+        Effect.provide([looking(500), chain(model), Compaction.layer(), layer])
+      )
+      if (failed._tag !== "AgentFailed" || failed.reason._tag !== "ContextExhausted") assert.fail(failed._tag)
+      assert.strictEqual(failed.reason.times, CompactionPolicy.defaults.thrash.refills)
+      assert.include(failed.message, "begin a new conversation")
+      assert.strictEqual(transitions().at(-1), "context_exhausted")
+      const { content } = failed.transcript.prompt
+      assert.deepStrictEqual(brokenPairs(failed.transcript.prompt), [])
+      assert.deepStrictEqual(content[0], Prompt.make(goal).content[0])
+      // It has what was compacted, not what came.
+      assert.isBelow(tokensOf(failed.transcript.prompt), 500 * (failed.turn - 1))
+      assert.isAbove(of("ContextCompacted").length, 2)
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("interrupted in a summary says so, has changed nothing, and can be run again", () =>
+    Effect.gen(function* () {
+      const { layer, transitions } = recording()
+      const begun = yield* Deferred.make<void>()
+      let hangs = true
+      const { options } = yield* scripted(() =>
+        hangs
+          ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never)
+          : Effect.succeed([{ type: "text", text: "SUMMARY" }, finish()])
+      )
+      const model = yield* named("m", { contextWindow: 1_000 })
+      const tiers = ["chunks"] as const
+      const Fit = Compaction.layer({
+        summariser: options,
+        policy: { ...CompactionPolicy.defaults, tiers }
+      })
+      const before = JSON.stringify(long)
+      yield* Effect.gen(function* () {
+        const fiber = yield* Effect.forkChild(run({ prompt: long, toolkit: Kit }))
+        yield* Deferred.await(begun)
+        yield* Fiber.interrupt(fiber)
+        assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+        assert.deepStrictEqual(transitions(), ["aborted_streaming"])
+        assert.deepStrictEqual([(yield* model.requests).length, JSON.stringify(long)], [0, before])
+        hangs = false
+        const outcome = yield* run({ prompt: long, toolkit: Kit })
+        assert.strictEqual(outcome.text, "done")
+        assert.deepStrictEqual(transitions().slice(1), ["compacted", "next_turn", "completed"])
+      }).pipe(Effect.provide([looking(10), chain(model), Fit, layer]))
+    }).pipe(Effect.provide(windows()))
+  )
+})
+
+describe("a run among others", () => {
+  it.effect("is a conversation of its own, and so is each sub-agent", () =>
+    Effect.gen(function* () {
+      const { layer, of } = recording()
+      const model = yield* named("m", { contextWindow: 1_000 })
+      const Delegating = Toolkit.make(
+        Tool.make("look", { parameters: Schema.Struct({ page: Schema.Finite }), success: Schema.String })
+      )
+      const sub = Agent.run({ prompt: long, toolkit: Kit }).pipe(
+        Effect.map(({ text }) => text),
+        Effect.orDie,
+        Effect.provide(looking(10))
+      )
+      const Live = Delegating.toLayer(
+        Effect.map(Effect.context<LanguageModel.LanguageModel>(), (context) => ({
+          look: () => Effect.provideContext(sub, context)
+        }))
+      )
+      yield* Agent.run({ prompt: long, toolkit: Delegating }).pipe(
+        Effect.provide(Live),
+        Effect.provide([chain(model), Compaction.layer(), layer])
+      )
+      const compacted = of("ContextCompacted").map(({ conversation }) => conversation)
+      assert.strictEqual(compacted.length, 2)
+      assert.strictEqual(new Set(compacted).size, 2)
+      // They begin alike: by their beginning alone nobody could tell them apart.
+      assert.deepStrictEqual(
+        compacted.map((id) => id.split("/")[1]),
+        ["1", "2"]
+      )
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("that a guard stops, in a summary or behind it, leaves its own transcript", () =>
+    Effect.gen(function* () {
+      for (let turns = 4; turns <= 16; turns++) {
+        const busy = yield* ScriptedModel.make({
+          provider: "anthropic",
+          model: "cheap",
+          plan: { answers: () => ({ text: "SUMMARY" }) }
+        })
+        const model = yield* endless({ info: { contextWindow: 2_000 } })
+        const summariser = { model: yield* Failover.make([busy], { policy }) }
+        const tiers = ["chunks"] as const
+        const stop = yield* Agent.run({ prompt: goal, toolkit: Kit }).pipe(
+          SafetyGuard.run({ turns, loops: false }),
+          Effect.flip,
+          Effect.provide([
+            looking(180),
+            chain(model),
+            Compaction.layer({ summariser, policy: { ...CompactionPolicy.defaults, tiers } })
+          ])
+        )
+        if (stop._tag !== "SafetyStop") assert.fail(stop._tag)
+        // Summaries are calls of a model, too.
+        const [summaries, answers] = [yield* busy.requests, yield* model.requests]
+        assert.strictEqual(summaries.length + answers.length, turns)
+        const { prompt } = stop.transcript
+        assert.deepStrictEqual(prompt.content[0], Prompt.make(goal).content[0])
+        assert.strictEqual(prompt.content.at(-1)?.role, "tool")
+        assert.deepStrictEqual(brokenPairs(prompt), [])
+      }
+    }).pipe(Effect.provide(windows()))
+  )
+})

@@ -1,0 +1,238 @@
+/** Whose window counts: what is known of the model that is going to answer. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { LanguageModel, Model } from "effect/ai"
+import { Agent, Compaction, Failover, OutputLimit, Targets } from "@outlast/agent"
+import { InvalidOption } from "@outlast/resilience"
+import { ScriptedModel } from "@outlast/testing"
+import { finish } from "../compaction/support.ts"
+import { key, policy } from "../support.ts"
+import {
+  chain,
+  Kit,
+  long,
+  looking,
+  named,
+  oneTurn,
+  plain,
+  recording,
+  sizes,
+  tokensOf,
+  windows
+} from "./compactingWorld.ts"
+
+/** The tokens of the first prompt that a run sends, which begins with {@link long}. */
+const first = <E, R>(
+  model: Effect.Effect<ScriptedModel.ScriptedModel>,
+  layerOf: (model: ScriptedModel.ScriptedModel) => Layer.Layer<LanguageModel.LanguageModel | R, E>,
+  options: Partial<Agent.Options<typeof Kit.tools>> = {}
+) =>
+  Effect.gen(function* () {
+    const scripted = yield* model
+    yield* Agent.run({ prompt: long, toolkit: Kit, ...options }).pipe(
+      Effect.provide([looking(10), layerOf(scripted), Compaction.layer()])
+    )
+    return (yield* sizes(scripted))[0] ?? 0
+  })
+describe("the window", () => {
+  it.effect("is that of the target; without one, or with a large one, nothing is compacted", () =>
+    Effect.gen(function* () {
+      const whole = tokensOf(long)
+      assert.isAbove(whole, 2_000)
+      assert.isAtMost(yield* first(named("m", { contextWindow: 1_000 }), chain), 600)
+      assert.strictEqual(yield* first(named("m", { contextWindow: 4_000 }), chain), whole)
+      assert.strictEqual(yield* first(named("m"), chain), whole)
+      const around = yield* named("m", { contextWindow: 1_000 })
+      yield* Agent.run({ prompt: long, toolkit: Kit }).pipe(Effect.provide([looking(10), chain(around)]))
+      assert.deepStrictEqual((yield* sizes(around))[0], whole)
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("is what the options say before all else, and the option needs no layer", () =>
+    Effect.gen(function* () {
+      const small = { compaction: { window: 1_000 } }
+      assert.isAtMost(yield* first(named("m", { contextWindow: 4_000 }), chain, small), 600)
+      const model = yield* named("m", { contextWindow: 4_000 })
+      yield* Agent.run({ prompt: long, toolkit: Kit, ...small }).pipe(
+        Effect.provide([looking(10), chain(model)])
+      )
+      assert.isAtMost((yield* sizes(model))[0] ?? 0, 600)
+      const known = yield* named("m", { contextWindow: 1_000 })
+      yield* Agent.run({ prompt: long, toolkit: Kit, compaction: {} }).pipe(
+        Effect.provide([looking(10), chain(known)])
+      )
+      assert.isAtMost((yield* sizes(known))[0] ?? 0, 600)
+      for (const window of [0, -1, 1.5, Number.NaN]) {
+        const wrong = { prompt: "x", compaction: { window } }
+        assert.throws(() => Agent.run(wrong), InvalidOption, /Agent: compaction\.window/)
+        assert.throws(() => Agent.stream(wrong), InvalidOption, /Agent: compaction\.window/)
+      }
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("of a run that wants none counts nothing", () =>
+    Effect.gen(function* () {
+      const off = { compaction: false } as const
+      assert.strictEqual(yield* first(named("m", { contextWindow: 1_000 }), chain, off), tokensOf(long))
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("is what is known by the name, where no chain says more", () =>
+    Effect.gen(function* () {
+      // A chain that nobody can look at: its answers say who gave them, from the second ask on.
+      const hidden = yield* named("small-one")
+      const Hidden = Layer.effect(LanguageModel.LanguageModel, Failover.make([hidden], { policy }))
+      yield* Agent.run({ prompt: long, toolkit: Kit }).pipe(
+        Effect.provide([looking(10), Hidden, Compaction.layer()])
+      )
+      const [before = 0, after = 0] = yield* sizes(hidden)
+      assert.strictEqual(before, tokensOf(long))
+      assert.isAtMost(after, 600)
+      // One of effect/ai that has a name.
+      const { asked, model } = yield* plain(() => Effect.succeed([{ type: "text", text: "ok" }, finish()]))
+      const layer = Model.make("house", "small-one", Layer.succeed(LanguageModel.LanguageModel, model))
+      yield* Agent.run({ prompt: long, toolkit: Kit }).pipe(
+        Effect.provide([looking(10), layer, Compaction.layer()])
+      )
+      assert.isAtMost(tokensOf(asked[0] ?? long), 600)
+      // A target of which its chain knows nothing else.
+      assert.isAtMost(yield* first(named("small-one"), chain), 600)
+    }).pipe(Effect.provide(windows({ "small-one": 1_000 })))
+  )
+
+  it.effect("that nobody knows is said once, and nothing is compacted", () =>
+    Effect.gen(function* () {
+      const { layer, of } = recording()
+      const model = yield* named("m")
+      yield* Agent.run({ prompt: long, toolkit: Kit }).pipe(
+        Effect.provide([looking(10), chain(model), Compaction.layer(), layer])
+      )
+      assert.deepStrictEqual(
+        of("ContextWindowUnknown").map(({ turn, model }) => [turn, model]),
+        [[1, "m"]]
+      )
+      const { model: nameless } = yield* plain(() => Effect.succeed([{ type: "text", text: "ok" }, finish()]))
+      yield* Agent.run({ prompt: long }).pipe(
+        Effect.provide([Layer.succeed(LanguageModel.LanguageModel, nameless), Compaction.layer(), layer])
+      )
+      assert.deepStrictEqual(
+        of("ContextWindowUnknown").map(({ model }) => model),
+        ["m", undefined]
+      )
+      assert.deepStrictEqual(of("ContextCompacted"), [])
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("leaves room for the answer: for as much as OutputLimit says, else as the model can", () =>
+    Effect.gen(function* () {
+      const whole = tokensOf(long)
+      const info = { contextWindow: 3_000, maxOutputTokens: 1_400 }
+      // 3,000 - 1,400 - 2 % is too little, 3,000 - 500 is not.
+      assert.isBelow(yield* first(named("m", info), chain), whole)
+      assert.strictEqual(yield* first(named("m", { contextWindow: 3_000 }), chain), whole)
+      const limited = (limit: number | OutputLimit.Range) =>
+        Effect.provideService(first(named("m", info), chain), OutputLimit.OutputLimit, limit)
+      assert.strictEqual(yield* limited(500), whole)
+      assert.strictEqual(yield* limited({ start: 500, max: 1_400 }), whole)
+      assert.isBelow(yield* limited({ start: undefined, max: 1_400 }), whole)
+      // One that may answer as long as its window has half of it.
+      const endless = { contextWindow: 2_000, maxOutputTokens: 2_000 }
+      assert.isBelow(yield* first(named("m", endless), chain), 960)
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("is at first that of the first target that is not out", () =>
+    Effect.gen(function* () {
+      // It has no money: the second answers.
+      const first = yield* ScriptedModel.make({
+        provider: "anthropic",
+        model: "large",
+        info: { contextWindow: 100_000 },
+        keys: [key("A")],
+        plan: { answers: [], faults: [{ times: "always", fault: { type: "status", status: 402 } }] }
+      })
+      const second = yield* named("small", { contextWindow: 1_000 })
+      const run = Agent.run({ prompt: long, toolkit: Kit })
+      yield* Effect.andThen(run, run).pipe(
+        Effect.provide([looking(10), Failover.layer([first, second], { policy }), Compaction.layer()])
+      )
+      const [before = 0, ...after] = yield* sizes(second)
+      assert.strictEqual(before, tokensOf(long))
+      assert.strictEqual(after.length, 3)
+      for (const tokens of after) assert.isAtMost(tokens, 600)
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("is then that of the target that answered last, also when another one is back", () =>
+    Effect.gen(function* () {
+      const first = yield* ScriptedModel.make({
+        provider: "anthropic",
+        model: "large",
+        info: { contextWindow: 100_000 },
+        keys: [key("A")],
+        plan: { answers: oneTurn, faults: [{ fault: { type: "status", status: 402 } }] }
+      })
+      const second = yield* named("small", { contextWindow: 1_000 })
+      const Back = Kit.toLayer(
+        Effect.map(Targets.Targets, ({ reset }) => ({ look: () => Effect.as(reset(), "It is back.") }))
+      )
+      const { layer, of } = recording()
+      yield* Agent.run({ prompt: long, toolkit: Kit }).pipe(
+        Effect.provide(Back),
+        Effect.provide([Failover.layer([first, second], { policy }), Compaction.layer(), layer])
+      )
+      assert.deepStrictEqual(
+        of("ContextCompacted").map(({ window }) => window),
+        [1_000]
+      )
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("is not that of the target that answered last when it is out", () =>
+    Effect.gen(function* () {
+      const first = yield* ScriptedModel.make({
+        provider: "anthropic",
+        model: "large",
+        info: { contextWindow: 100_000 },
+        keys: [key("A")],
+        plan: { answers: oneTurn, faults: [{ skip: 1, fault: { type: "status", status: 402 } }] }
+      })
+      const second = yield* named("small", { contextWindow: 1_000 })
+      // The tool asks a model, too, and finds out.
+      const Asking = Kit.toLayer(
+        Effect.map(LanguageModel.LanguageModel, (model) => ({
+          look: () => Effect.as(Effect.exit(model.generateText({ prompt: "x" })), "Seen.")
+        }))
+      )
+      yield* Agent.run({ prompt: long, toolkit: Kit }).pipe(
+        Effect.provide(Asking),
+        Effect.provide([Failover.layer([first, second], { policy }), Compaction.layer()])
+      )
+      assert.deepStrictEqual((yield* sizes(first)).length, 2)
+      assert.isAtMost((yield* sizes(second))[1] ?? Infinity, 600)
+    }).pipe(Effect.provide(windows()))
+  )
+
+  it.effect("of a chain counts no more when another model has answered", () =>
+    Effect.gen(function* () {
+      const { layer, of } = recording()
+      const around = yield* named("small", { contextWindow: 1_000 })
+      const { asked, model } = yield* plain((_, n) =>
+        Effect.succeed(
+          n === 0
+            ? [{ type: "tool-call", id: "1", name: "look", params: { page: 1 } }, finish("tool-calls")]
+            : [{ type: "text", text: "ok" }, finish()]
+        )
+      )
+      yield* Agent.run({ prompt: long, toolkit: Kit }).pipe(
+        Effect.provide(Layer.succeed(LanguageModel.LanguageModel, model)),
+        Effect.provide([looking(10), chain(around), Compaction.layer(), layer])
+      )
+      assert.strictEqual(asked.length, 2)
+      assert.deepStrictEqual(
+        of("ContextWindowUnknown").map(({ turn, model }) => [turn, model]),
+        [[2, undefined]]
+      )
+    }).pipe(Effect.provide(windows()))
+  )
+})
