@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { LoopDetector } from "@outlast/agent"
-import * as Cycle from "@outlast/agent/guard/Cycle"
-import * as Memory from "@outlast/agent/guard/Memory"
+import * as Cycle from "@outlast/agent/guard/loops/Cycle"
+import { maxParallel } from "@outlast/agent/guard/loops/LoopState"
+import * as Memory from "@outlast/agent/guard/loops/Memory"
 import { InvalidOption } from "@outlast/resilience/Options"
 import * as fc from "fast-check"
 
@@ -627,7 +628,7 @@ describe("memory", () => {
         ...ran(tool, { path: `${i}`, new: `${i}`, old: "" }, `${i}`)
       })
     }
-    assert.isAtMost(sizeOf(state), 5 * 2 * Memory.places + Cycle.longest + 3 * LoopDetector.maxParallel)
+    assert.isAtMost(sizeOf(state), 5 * 2 * Memory.places + Cycle.longest + 3 * maxParallel)
     assert.strictEqual(state.calls, 100_000)
   })
 

@@ -11,10 +11,12 @@
  * Fingerprint.ofArguments({ a: 1, request_id: "x1" }) === Fingerprint.ofArguments({ request_id: "y2", a: 1 }) // true
  * ```
  */
-import { joined, noKey, Scan } from "./Scan.ts"
+import { none } from "./Field.ts"
+import { joined } from "./Hash.ts"
+import { Scan } from "./Scan.ts"
 import type { Against, Numeral } from "./Scan.ts"
 
-export { argument, ofText, pair } from "./Scan.ts"
+export { argument, ofText, pair } from "./Hash.ts"
 
 export interface OfArguments {
   /** Of all that is not volatile. */
@@ -69,7 +71,7 @@ export interface OfResult {
 /** The hash of a call's arguments. */
 export const ofArguments = (value: unknown): OfArguments => {
   const scan = new Scan(undefined)
-  scan.value(value, noKey, 0)
+  scan.value(value, none, 0)
   return {
     hash: joined(scan.a, scan.b),
     leaves: scan.leaves,
@@ -79,20 +81,10 @@ export const ofArguments = (value: unknown): OfArguments => {
   }
 }
 
-export interface OfCall {
-  readonly asked: OfArguments
-  readonly result: OfResult
-}
-
-/** Of a call that ran: what it brought is read against what it was asked. */
-export const ofCall = (args: unknown, result: unknown, against: Against): OfCall => ({
-  asked: ofArguments(args),
-  result: ofResult(result, against)
-})
-
-const ofResult = (value: unknown, against: Against): OfResult => {
+/** What a result brings, read against what the arguments were that {@link ofArguments} has read last. */
+export const ofResult = (value: unknown, against: Against): OfResult => {
   const scan = new Scan(against)
-  scan.value(value, noKey, 0)
+  scan.value(value, none, 0)
   const emptyList = scan.emptyList && scan.substance === 0
   return {
     hash: joined(scan.a, scan.b),

@@ -6,7 +6,7 @@
  * some of it was asked before it is the same question in other words. Pure.
  */
 import * as Memory from "./Memory.ts"
-import * as Scan from "./Scan.ts"
+import { mixed } from "./Hash.ts"
 import type { WordSet } from "./WordSet.ts"
 import * as WordSets from "./WordSet.ts"
 
@@ -117,4 +117,4 @@ export const add = (asking: Asking, toolId: number, call: Asked, trouble: number
 }
 
 /** A word as something that a tool was asked. */
-export const askedWord = (toolId: number, word: number): number => Scan.mixed(word ^ (toolId | 0))
+export const askedWord = (toolId: number, word: number): number => mixed(word ^ (toolId | 0))

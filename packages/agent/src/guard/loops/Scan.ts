@@ -5,15 +5,15 @@
  * counts as "something". Costs time by size, some 10 ns a character, and no memory but for what is new. Pure, but for
  * what it keeps of names that recur.
  */
+import type { Field } from "./Field.ts"
+import * as Fields from "./Field.ts"
+import { mixed, otherPrime, prime, seed, turned } from "./Hash.ts"
+import * as Hash from "./Hash.ts"
 import * as Meaning from "./Meaning.ts"
-import * as Volatile from "./Volatile.ts"
+import * as Word from "./Word.ts"
 import type { WordSet } from "./WordSet.ts"
 import * as WordSets from "./WordSet.ts"
 import * as WordTable from "./WordTable.ts"
-
-const seed = 0x811c9dc5 | 0
-const prime = 0x01000193
-const otherPrime = 0x5bd1e995
 
 /** What is nested more deeply, or is more than this, is not looked at. */
 const maxDepth = 32
@@ -21,133 +21,10 @@ const maxValues = 100_000
 /** Words of arguments, new words, new lines and numbers that are kept. */
 const maxWords = 512
 const maxNumbers = 4
+const percent = 37
+const comma = 44
 /** Words of one value that are told apart. */
 const toldApart = 4_096
-
-export const mixed = (x: number): number => {
-  const y = Math.imul(x ^ (x >>> 16), 0x45d9f3b)
-  return y ^ (y >>> 15)
-}
-
-/** So that the order counts. */
-const turned = (x: number): number => (x << 7) | (x >>> 25)
-
-/** 52 bits: a whole number without loss. */
-export const joined = (a: number, b: number): number => (a >>> 0) + (b & 0xfffff) * 0x1_0000_0000
-
-/** Of one text, as it is but for white space. */
-export const ofText = (text: string): number => {
-  let a = seed
-  let b = seed
-  for (let i = 0; i < text.length; i++) {
-    const c = text.charCodeAt(i)
-    if (c <= 32) continue
-    a = Math.imul(a ^ c, prime)
-    b = Math.imul(b ^ c, otherPrime)
-  }
-  return joined(a, b)
-}
-
-/** A word as one that was an argument of a tool. */
-export const argument = (tool: number, word: number): number => mixed(mixed(word) ^ (tool | 0))
-
-/** Of two numbers, in this order. */
-export const pair = (a: number, b: number): number => {
-  const low = Math.imul(mixed(a | 0) ^ (b | 0), prime)
-  const high = Math.imul(mixed((a / 0x1_0000_0000) | 0) ^ ((b / 0x1_0000_0000) | 0), otherPrime)
-  return joined(low, mixed(high ^ low))
-}
-
-// What a character is.
-const other = 0
-const letter = 1
-const digit = 2
-const kinds = new Uint8Array(0x1_0000)
-kinds.fill(letter, 128)
-for (let c = 48; c < 58; c++) kinds[c] = digit
-for (let c = 65; c < 91; c++) kinds[c] = kinds[c + 32] = letter
-kinds[95] = letter
-const kindOf = (c: number): number => kinds[c] ?? other
-
-const colon = 58
-const hash = 35
-const slash = 47
-const percent = 37
-const parenthesis = 40
-const comma = 44
-const lineWord = Meaning.of("line")
-
-/** The name of a field, and what it says of its value. */
-export interface Key {
-  readonly hash: number
-  readonly volatile: Volatile.Where | undefined
-  readonly isCursor: boolean
-  readonly isTrouble: boolean
-  readonly isSuccess: boolean
-  readonly isDigest: boolean
-  /** It asks in words of one's own. */
-  readonly isQuestion: boolean
-  /** It names a part of a page, by what the page happens to call it. */
-  readonly isHandle: boolean
-  /** What somebody is told: it says nothing of what the call is about. */
-  readonly isProse: boolean
-  /** What the model says about the call. */
-  readonly isRemark: boolean
-  /** It names a thing. */
-  readonly isId: boolean
-  /** What a command ended with: 0 if it went well. */
-  readonly isExit: boolean
-}
-
-export const noKey: Key = {
-  hash: 0,
-  volatile: undefined,
-  isCursor: false,
-  isTrouble: false,
-  isSuccess: false,
-  isDigest: false,
-  isQuestion: false,
-  isHandle: false,
-  isProse: false,
-  isRemark: false,
-  isId: false,
-  isExit: false
-}
-
-const questions = /^(?:q|query|queries|question|search|search_?term|term|keywords?|pattern|regex|prompt)$/i
-
-const handles = /^(?:ref|uid|selector|xpath|coordinates?|element_?id)$/i
-const prose = /^(?:text|note|notes|message|comment|body|reason|description|content|title|subject|summary)$/i
-const ids = /^(?:id|key|uuid|guid|number)$|(?:_id|[a-z]Id)$/
-const remarks = /^(?:explanation|thoughts?|purpose|rationale|why|intent|reasoning)$/i
-const exits = /^(?:exit|exit_?code|exit_?status|return_?code|rc)$/i
-
-/** Names of fields recur: what was found out about the last ones is kept. */
-const keys = new Map<string, Key>()
-const maxKeys = 1_000
-
-const keyOf = (name: string): Key => {
-  const known = keys.get(name)
-  if (known !== undefined) return known
-  const meaning = Meaning.ofHash(Meaning.of(name))
-  const key: Key = {
-    hash: ofText(name) | 0,
-    volatile: Volatile.whereNamed(name),
-    isCursor: Volatile.isCursorKey(name),
-    isTrouble: (meaning & Meaning.trouble) !== 0,
-    isSuccess: (meaning & Meaning.success) !== 0,
-    isDigest: (meaning & Meaning.digest) !== 0,
-    isQuestion: questions.test(name),
-    isHandle: handles.test(name),
-    isProse: prose.test(name),
-    isRemark: remarks.test(name),
-    isId: ids.test(name),
-    isExit: exits.test(name)
-  }
-  if (keys.size >= maxKeys) keys.clear()
-  if (name.length <= 100) keys.set(name, key)
-  return key
-}
 
 /** Numbers of errors are counts: what they come to is seen by whether they move. */
 const isSomething = (value: unknown): boolean =>
@@ -157,7 +34,7 @@ const isSomething = (value: unknown): boolean =>
 
 /** Whether a part of a page is named by more than a handle. */
 const describes = (record: object, names: ReadonlyArray<string>): boolean =>
-  names.some((name) => !keyOf(name).isHandle && typeof Reflect.get(record, name) === "string")
+  names.some((name) => !Fields.of(name).isHandle && typeof Reflect.get(record, name) === "string")
 
 /** The words of the arguments, and those of the result; filled and read in one call. */
 const asked = WordTable.scratch(1_024)
@@ -233,7 +110,7 @@ export class Scan {
     WordTable.empty(against === undefined ? asked : met)
   }
 
-  value(value: unknown, key: Key, depth: number): void {
+  value(value: unknown, key: Field, depth: number): void {
     if (depth > maxDepth || ++this.values > maxValues) return
     if (typeof value === "string" || typeof value === "number" || typeof value === "bigint") {
       const { own } = this
@@ -271,7 +148,7 @@ export class Scan {
     for (const name of names) {
       const value: unknown = Reflect.get(record, name)
       if (value === undefined) continue
-      const key = keyOf(name)
+      const key = Fields.of(name)
       // What the model says about a call, and what a page calls a part that has a name, make it no other call.
       if (isAsked && names.length > 1 && (key.isRemark || (key.isHandle && describes(record, names))))
         continue
@@ -297,7 +174,7 @@ export class Scan {
   }
 
   /** What is so or not so is a word with the name of its field. */
-  flag(key: Key, code: number): void {
+  flag(key: Field, code: number): void {
     this.mix(code)
     const word = mixed(key.hash ^ code)
     if (this.#against === undefined) this.leaves.push([word])
@@ -305,7 +182,7 @@ export class Scan {
   }
 
   /** A word of arguments: a path, an option, a name. */
-  asks(word: number, key: Key, leaf: Array<number>): void {
+  asks(word: number, key: Field, leaf: Array<number>): void {
     if (word === 0 || this.units++ > maxWords) return
     if (key.isQuestion) {
       this.questionHash = (turned(this.questionHash) + mixed(word)) | 0
@@ -333,7 +210,7 @@ export class Scan {
   }
 
   /** What says nothing by itself. But what a thing is called, and when it was, of several tells them apart. */
-  id(word: number, key: Key): void {
+  id(word: number, key: Field): void {
     const against = this.#against
     if (against === undefined || !WordTable.put(met, word) || WordSets.has(against.known, word)) return
     this.freshVolatile++
@@ -354,7 +231,7 @@ export class Scan {
   }
 
   /** A line has ended; equal ones are one. `own`: of its words that are not echoed. */
-  lineEnd(key: Key, line: number, own: number): void {
+  lineEnd(key: Field, line: number, own: number): void {
     const against = this.#against
     if (against === undefined) return
     if (this.#isTroubled) this.trouble = (this.trouble + mixed(own ^ key.hash)) | 0
@@ -375,7 +252,7 @@ export class Scan {
   }
 
   /** One loop over words and what is between them, with all that it counts in variables: it is most of the cost. */
-  text(text: string, key: Key): void {
+  text(text: string, key: Field): void {
     const against = this.#against
     const isResult = against !== undefined
     const advances = against?.advances === true
@@ -401,9 +278,9 @@ export class Scan {
     let previous = 0
     while (from < end) {
       const first = text.charCodeAt(from)
-      if (kindOf(first) === other) {
+      if (Word.kindOf(first) === Word.other) {
         if (!isResult) {
-          if (parts(first)) {
+          if (Word.separates(first)) {
             this.asks(unit, key, leaf)
             unit = 0
           } else unit = Math.imul(turned(unit) ^ first, prime)
@@ -436,11 +313,11 @@ export class Scan {
         else if (part !== 0) part = Meaning.next(part, code)
         if (++at >= end) break
         code = text.charCodeAt(at)
-      } while (kindOf(code) !== other || (isJoint(code) && joins(text, at, code)))
+      } while (Word.kindOf(code) !== Word.other || (Word.isJoint(code) && Word.joins(text, at, code)))
       all++
       // Of "a.ts(12,5)" the column.
       const isColumn = from - 1 === placeEnd && text.charCodeAt(placeEnd) === comma
-      if (isResult && digits > 0 && (isColumn || isPlace(text, from, before))) {
+      if (isResult && digits > 0 && (isColumn || Word.isPlace(text, from, before))) {
         if (!isColumn) {
           this.places++
           this.place += Number.parseInt(text.slice(from, at), 10)
@@ -455,8 +332,8 @@ export class Scan {
         (digits > 0 &&
           !cursor &&
           !(isResult && (key.isDigest || ((previous & Meaning.digest) !== 0 && from - beforeEnd <= 3))) &&
-          (saysNothing(text, from, at, digits, isResult) ||
-            (beforeEnd >= 0 && !advances && isNamedBy(text, before, beforeEnd, from, isResult))))
+          (Word.saysNothing(text, from, at, digits, isResult) ||
+            (beforeEnd >= 0 && !advances && Word.isNamedBy(text, before, beforeEnd, from, isResult))))
       before = lowered
       beforeEnd = at
       if (isVolatile) {
@@ -480,20 +357,21 @@ export class Scan {
       // What is echoed says nothing of the result.
       if (!WordTable.has(asked, lowered)) {
         if (meaning !== 0) this.meant(meaning, previous, all)
-        else if (isError(text, at)) this.meant(Meaning.trouble, previous, all)
-        else if (isUnderWay(text, at)) this.waitingIfShort = true
+        else if (Word.isError(text, at)) this.meant(Meaning.trouble, previous, all)
+        else if (Word.isUnderWay(text, at)) this.waitingIfShort = true
       }
       previous = meaning
       if (digits > 0) {
         // A code, if not a number: what is new of these is a detail.
-        const number = numberFrom(text, start, at)
-        if (number >= 0) this.number(Number.parseFloat(text.slice(number, at)), isCounted(text, start, at))
+        const number = Word.numberFrom(text, start, at)
+        if (number >= 0)
+          this.number(Number.parseFloat(text.slice(number, at)), Word.isCounted(text, start, at))
         this.code(lowered)
       } else {
         if (
           this.met(lowered) &&
           against !== undefined &&
-          !WordSets.has(against.known, argument(against.tool, lowered))
+          !WordSets.has(against.known, Hash.argument(against.tool, lowered))
         )
           own = Math.imul(turned(own) ^ lowered, prime)
         line = Math.imul(turned(line) ^ lowered, prime)
@@ -519,131 +397,3 @@ export class Scan {
     if ((meaning & Meaning.waitsIfShort) !== 0) this.waitingIfShort = true
   }
 }
-
-/** `3/12`, `3 of 12`, `25 %`. */
-const isCounted = (text: string, from: number, at: number): boolean =>
-  text.charCodeAt(at) === slash ||
-  text.charCodeAt(at) === percent ||
-  text.startsWith(" %", at) ||
-  text.charCodeAt(from - 1) === slash ||
-  text.startsWith(" of ", at)
-
-/** Where the number of a word begins: `12`, `512MB`, `part-17`; -1 if it is none. */
-const numberFrom = (text: string, from: number, at: number): number => {
-  let i = from
-  while (i < at) {
-    const c = text.charCodeAt(i)
-    if (c !== 46 && kindOf(c) !== digit) break
-    i++
-  }
-  if (i > from && at - i <= 3) {
-    while (i < at && kindOf(text.charCodeAt(i)) === letter) i++
-    return i === at ? from : -1
-  }
-  i = at
-  while (i > from && kindOf(text.charCodeAt(i - 1)) === digit) i--
-  return i > from && i < at && text.charCodeAt(i - 1) === 45 ? i : -1
-}
-
-/** Whether a word with a digit says nothing, by what it looks like. */
-const saysNothing = (text: string, from: number, at: number, digits: number, isResult: boolean): boolean => {
-  const length = at - from
-  if (!isResult) return length >= 10 && Volatile.isMoment(text.slice(from, at))
-  const before = from === 0 ? 0 : text.charCodeAt(from - 1)
-  if (before === hash) return true
-  if (digits === length) {
-    // In a path a number is an id: after a word and a slash.
-    if (before === slash && from > 1 && kindOf(text.charCodeAt(from - 2)) === letter) return true
-    return length >= 10 ? Volatile.inResult(text.slice(from, at)) : isAmount(text, at)
-  }
-  // "main.ts:12:30" is a place and no time of day.
-  if (length < 2 || before === colon) return false
-  if (digits === length - 1 && text.indexOf(".", from) < at && beginsLogLine(text, from, at)) return true
-  return Volatile.inResult(text.slice(from, at)) || (length < 9 && isAmount(text, at))
-}
-
-/** Whether a character stands between the words of arguments: blanks, quotation marks, brackets, and , ; = | < > */
-const parts = (c: number): boolean => c <= 32 || (c < 128 && separators[c] === 1)
-
-const separators = new Uint8Array(128)
-for (const c of "\"'`()[]{},;=|<>") separators[c.charCodeAt(0)] = 1
-
-/** Of a word that ends here: "TypeError", "IOException". */
-const isError = (text: string, end: number): boolean =>
-  end >= 6 &&
-  ((text.charCodeAt(end - 1) === 114 && text.startsWith("Erro", end - 5)) ||
-    (text.charCodeAt(end - 1) === 110 && text.startsWith("Exceptio", end - 9)))
-
-/** Of a word that ends here: "running", "compiling". */
-const isUnderWay = (text: string, end: number): boolean =>
-  end >= 6 &&
-  text.charCodeAt(end - 1) === 103 &&
-  text.startsWith("ing", end - 3) &&
-  !text.startsWith("String", end - 6)
-
-/** What holds a word together between two characters of one: `-`, `.`, and in times `:` and `,`. */
-const isJoint = (c: number): boolean => (c < 47 && c > 43) || c === colon
-
-const joins = (text: string, at: number, joint: number): boolean => {
-  if (at + 1 >= text.length) return false
-  const next = kindOf(text.charCodeAt(at + 1))
-  if (next === other) return false
-  if (joint === 45 || joint === 46) return true
-  if (next !== digit || kindOf(text.charCodeAt(at - 1)) !== digit) return false
-  // Python's "10:00:00,123".
-  return joint === colon || (at >= 3 && text.charCodeAt(at - 3) === colon)
-}
-
-/** Whether a number with a fraction begins a line with more in it: the time of a log, "[  12.345] usb" or "#7 1.343 npm". */
-const beginsLogLine = (text: string, from: number, at: number): boolean => {
-  const next = text.charCodeAt(at)
-  if (next !== 32 && next !== 93) return false
-  for (let i = from - 1; i >= 0 && from - i < 10; i--) {
-    const c = text.charCodeAt(i)
-    // A new line; then what may stand before: white space, # and [, the number of a process.
-    if (c === 10) return true
-    if (c !== 32 && c !== hash && c !== 91 && kindOf(c) !== digit) return false
-  }
-  return false
-}
-
-/** Whether a word with a digit is the number of a line: `a.ts:12:5`, `a.ts(12,5)`, `line 12`. */
-const isPlace = (text: string, from: number, before: number): boolean => {
-  if (kindOf(text.charCodeAt(from)) !== digit) return false
-  if (before === lineWord) return true
-  const joint = text.charCodeAt(from - 1)
-  if ((joint !== colon && joint !== parenthesis) || from < 4) return false
-  // The end of a file's name.
-  let i = from - 2
-  while (i > 0 && from - i < 8 && kindOf(text.charCodeAt(i)) === letter) i--
-  return i < from - 2 && text.charCodeAt(i) === 46 && kindOf(text.charCodeAt(i - 1)) !== other
-}
-
-/** A number before a unit of time. */
-const isAmount = (text: string, at: number): boolean => {
-  if (text.charCodeAt(at) !== 32 || kindOf(text.charCodeAt(at + 1)) !== letter) return false
-  let end = at + 1
-  while (end < text.length && end - at < 10 && kindOf(text.charCodeAt(end)) === letter) end++
-  return Volatile.isUnit(text.slice(at + 1, end).toLowerCase())
-}
-
-/** Whether the word before names what comes: `ts=171`, `"attempt": 3`, `attempt 3`, `pid 4411`. */
-const isNamedBy = (text: string, name: number, end: number, at: number, isResult: boolean): boolean => {
-  if (at - end > 4) return false
-  let assigned = false
-  for (let i = end; i < at; i++) {
-    const c = text.charCodeAt(i)
-    // One of : = #
-    if (c === colon || c === 61 || c === hash) assigned = true
-    else if (c > 32 && c !== 34 && c !== 39 && c !== 92) return false
-  }
-  const where = Meaning.naming(name)
-  if (!isResult) return where === Meaning.anywhere
-  return where === 0 ? assigned && endsAsId(text, end) : assigned || where !== Meaning.result
-}
-
-/** `created_at`, `order_id`. */
-const endsAsId = (text: string, end: number): boolean =>
-  end > 3 &&
-  text.charCodeAt(end - 3) === 95 &&
-  (text.startsWith("id", end - 2) || text.startsWith("at", end - 2))

@@ -1,0 +1,80 @@
+/**
+ * What the name of a field says of its value: that it is an id, a question, what a command ended with. Pure, but for
+ * what it keeps of names that recur.
+ */
+import * as Hash from "./Hash.ts"
+import * as Meaning from "./Meaning.ts"
+import * as Volatile from "./Volatile.ts"
+
+/** The name of a field, and what it says of its value. */
+export interface Field {
+  readonly hash: number
+  readonly volatile: Volatile.Where | undefined
+  readonly isCursor: boolean
+  readonly isTrouble: boolean
+  readonly isSuccess: boolean
+  readonly isDigest: boolean
+  /** It asks in words of one's own. */
+  readonly isQuestion: boolean
+  /** It names a part of a page, by what the page happens to call it. */
+  readonly isHandle: boolean
+  /** What somebody is told: it says nothing of what the call is about. */
+  readonly isProse: boolean
+  /** What the model says about the call. */
+  readonly isRemark: boolean
+  /** It names a thing. */
+  readonly isId: boolean
+  /** What a command ended with: 0 if it went well. */
+  readonly isExit: boolean
+}
+
+/** Of what is in no field. */
+export const none: Field = {
+  hash: 0,
+  volatile: undefined,
+  isCursor: false,
+  isTrouble: false,
+  isSuccess: false,
+  isDigest: false,
+  isQuestion: false,
+  isHandle: false,
+  isProse: false,
+  isRemark: false,
+  isId: false,
+  isExit: false
+}
+
+const questions = /^(?:q|query|queries|question|search|search_?term|term|keywords?|pattern|regex|prompt)$/i
+
+const handles = /^(?:ref|uid|selector|xpath|coordinates?|element_?id)$/i
+const prose = /^(?:text|note|notes|message|comment|body|reason|description|content|title|subject|summary)$/i
+const ids = /^(?:id|key|uuid|guid|number)$|(?:_id|[a-z]Id)$/
+const remarks = /^(?:explanation|thoughts?|purpose|rationale|why|intent|reasoning)$/i
+const exits = /^(?:exit|exit_?code|exit_?status|return_?code|rc)$/i
+
+/** Names of fields recur: what was found out about the last ones is kept. */
+const fields = new Map<string, Field>()
+const maxFields = 1_000
+
+export const of = (name: string): Field => {
+  const known = fields.get(name)
+  if (known !== undefined) return known
+  const meaning = Meaning.ofHash(Meaning.of(name))
+  const field: Field = {
+    hash: Hash.ofText(name) | 0,
+    volatile: Volatile.whereNamed(name),
+    isCursor: Volatile.isCursorKey(name),
+    isTrouble: (meaning & Meaning.trouble) !== 0,
+    isSuccess: (meaning & Meaning.success) !== 0,
+    isDigest: (meaning & Meaning.digest) !== 0,
+    isQuestion: questions.test(name),
+    isHandle: handles.test(name),
+    isProse: prose.test(name),
+    isRemark: remarks.test(name),
+    isId: ids.test(name),
+    isExit: exits.test(name)
+  }
+  if (fields.size >= maxFields) fields.clear()
+  if (name.length <= 100) fields.set(name, field)
+  return field
+}

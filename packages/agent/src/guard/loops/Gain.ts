@@ -1,0 +1,167 @@
+/**
+ * What a call brought: whether it told something new, only tried something new, or neither.
+ *
+ * A result is read against all that the run has met. It **tells** something when enough of its words are new, when its
+ * numbers go on the way they went, or when what had failed goes well; it **goes through** a list when the call asked
+ * for the next thing and got it. Both are new. A call **tries** something when it does what was not done before, or when
+ * its result is new in details. All else is known. Pure.
+ */
+import * as WordSet from "./WordSet.ts"
+import type * as Asking from "./Asking.ts"
+import type { FileEdit } from "./FileEdit.ts"
+import type { OfResult } from "./Fingerprint.ts"
+import * as Progress from "./Progress.ts"
+import type { ToolNature } from "./ToolNature.ts"
+
+/** What is known of a call when it ends. */
+export interface Ended {
+  readonly nature: ToolNature
+  /** Its tool carries out what it is given in a language: a shell, a notebook. */
+  readonly evaluates: boolean
+  readonly subject: Asking.Subject
+  /** The host says so. */
+  readonly failed: boolean
+  readonly edit: FileEdit | undefined
+  readonly result: OfResult
+  readonly known: WordSet.WordSet
+  /** Time was let pass before it. */
+  readonly paused: boolean
+  /** The last call that was the same, and how many calls ago. */
+  readonly earlier: Earlier | undefined
+  readonly ago: number
+}
+
+export interface Earlier {
+  readonly troubled: boolean
+  readonly letters: number
+  readonly progress: Progress.Progress
+}
+
+export interface Gain {
+  readonly failed: boolean
+  /** It failed, or its result tells of an error. */
+  readonly troubled: boolean
+  readonly waiting: boolean
+  /** The same words as the last time, whatever their order and the numbers. */
+  readonly sameWords: boolean
+  /** Its numbers have moved to where they were not before. */
+  readonly moved: boolean
+  /** It is mostly numbers, and they are new: a measurement. */
+  readonly measures: boolean
+  /** Enough of its words are new. */
+  readonly told: boolean
+  /** It had failed, and did not now. */
+  readonly recovers: boolean
+  /** It told something. */
+  readonly teaches: boolean
+  /** It told something, or got on in a list. */
+  readonly isNew: boolean
+  /** It is not new, but was not done like this before, or has new details. */
+  readonly tries: boolean
+  /** Something goes on: what else is asked again may well be asked again. */
+  readonly stirs: boolean
+  /** It asked for the next thing and found nothing special about it. */
+  readonly passes: boolean
+  /** An action whose result is what one wanted to know. */
+  readonly answers: boolean
+  readonly progress: Progress.Progress
+}
+
+/** One new word in so many makes a result new; fewer are a detail. */
+const detail = 20
+
+/** Names of new things that make a list new. */
+const several = 3
+
+/** Of so many numbers one must be new; and of so many words one a number, where numbers are what it is about. */
+const few = { ofNumbers: 5, ofWords: 4 }
+
+/** A result of so many words has a content of its own: two things would not share it. */
+const content = 25
+
+/** A result of so many words says something. */
+export const sentence = 12
+
+/** What an evaluation of fewer words answers is no finding. */
+export const minAnswer = 3
+
+export const of = (ended: Ended): Gain => {
+  const { nature, subject, edit, result, earlier } = ended
+  const isThought = nature === "thought"
+  const isNext = subject !== "known"
+  // Of a tool that looks, a no is what it found.
+  const failed = ended.failed || (result.undone && nature !== "read")
+  const troubled = failed || result.troubled
+  const isUnseen = !WordSet.has(ended.known, result.hash | 0)
+  const sameWords = earlier?.letters === result.letters
+  const step =
+    earlier === undefined
+      ? undefined
+      : Progress.step(earlier.progress, result, {
+          calls: ended.ago,
+          same: sameWords,
+          troubled: troubled && earlier.troubled
+        })
+  const mostlyNumbers = result.numbersInAll * few.ofWords >= result.words
+  const moved = step !== undefined && ((step.moved && result.freshNumbers > 0) || (mostlyNumbers && isUnseen))
+  const measures =
+    result.freshNumbers > 0 &&
+    result.freshNumbers * few.ofNumbers >= result.numbersInAll &&
+    (mostlyNumbers || (isNext && result.freshNumbers >= several))
+  const told = result.freshWords.length > 0 && result.freshWords.length * detail >= result.words
+  const recovers = earlier?.troubled === true && !troubled && isUnseen
+  const teaches = !isThought && (told || recovers || step?.goesOn === true)
+  const answers =
+    nature === "act" &&
+    (result.emptyList ||
+      result.words >= content ||
+      (result.words >= sentence && !isUnseen) ||
+      (result.words >= minAnswer && ended.evaluates))
+  const passes =
+    isNext &&
+    !failed &&
+    nature !== "poke" &&
+    (result.negative || result.words < (nature === "read" ? sentence : content))
+
+  const goesThrough = (): boolean => {
+    // The next part of a log may tell of errors, in words that are known: its times are new.
+    if (nature === "read" && isNext && (measures || result.freshVolatile > several)) return true
+    if (troubled || isThought || nature === "poke") return false
+    if (result.freshIds >= several || (isNext && measures)) return true
+    if (nature === "act") return isNext && edit === undefined && !result.emptyList && result.words < content
+    const isAnother = step === undefined || step.moved || !sameWords
+    return nature === "advance" && isUnseen && (isAnother || result.freshNumbers * 2 > result.numbersInAll)
+  }
+  const hasDetails = (): boolean => {
+    if (result.freshWords.length > 0) return true
+    // Of a known call a line is enough; of another it may be one that says what was asked.
+    const isMostlyNew = result.freshLines * 2 >= result.lines && !result.negative && !troubled
+    if (result.freshLines > 0 && (earlier !== undefined || isMostlyNew)) return true
+    if (earlier === undefined && measures && nature !== "poke") return true
+    return passes && !result.negative && isUnseen
+  }
+  const isTried = (): boolean => {
+    if (nature !== "act" || failed) return false
+    if (earlier === undefined) return !answers
+    return !ended.evaluates && ((result.freshNumbers > 0 && !sameWords) || (moved && mostlyNumbers))
+  }
+  const isNew = teaches || goesThrough()
+  const tries = !isNew && !isThought && (hasDetails() || isTried())
+  return {
+    failed,
+    troubled,
+    waiting: result.waiting || ended.paused,
+    sameWords,
+    moved,
+    measures,
+    told,
+    recovers,
+    teaches,
+    isNew,
+    tries,
+    stirs: tries || (!isNew && !isThought && !failed && (moved || passes)),
+    passes,
+    answers,
+    progress: told || step === undefined ? Progress.begin(result) : step.progress
+  }
+}

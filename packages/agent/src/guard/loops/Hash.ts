@@ -1,0 +1,41 @@
+/**
+ * Numbers for texts and words. No cryptographic ones: who wants two texts to have the same can find some. Pure.
+ */
+
+export const seed = 0x811c9dc5 | 0
+export const prime = 0x01000193
+export const otherPrime = 0x5bd1e995
+
+export const mixed = (x: number): number => {
+  const y = Math.imul(x ^ (x >>> 16), 0x45d9f3b)
+  return y ^ (y >>> 15)
+}
+
+/** So that the order counts. */
+export const turned = (x: number): number => (x << 7) | (x >>> 25)
+
+/** 52 bits: a whole number without loss. */
+export const joined = (a: number, b: number): number => (a >>> 0) + (b & 0xfffff) * 0x1_0000_0000
+
+/** Of one text, as it is but for white space. */
+export const ofText = (text: string): number => {
+  let a = seed
+  let b = seed
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i)
+    if (c <= 32) continue
+    a = Math.imul(a ^ c, prime)
+    b = Math.imul(b ^ c, otherPrime)
+  }
+  return joined(a, b)
+}
+
+/** A word as one that was an argument of a tool. */
+export const argument = (tool: number, word: number): number => mixed(mixed(word) ^ (tool | 0))
+
+/** Of two numbers, in this order. */
+export const pair = (a: number, b: number): number => {
+  const low = Math.imul(mixed(a | 0) ^ (b | 0), prime)
+  const high = Math.imul(mixed((a / 0x1_0000_0000) | 0) ^ ((b / 0x1_0000_0000) | 0), otherPrime)
+  return joined(low, mixed(high ^ low))
+}
