@@ -101,7 +101,7 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
     worst = LoopVerdict.make(tag, { pattern, tool: call.tool, count, ...place }, options.wording)
   }
 
-  const seen = Memory.get(state.seen, asked.id)
+  const { seen, subject, troubled } = LoopState.expected(state, asked)
   const row = Memory.get(state.rows, asked.tool)
   // A tool with a ladder of its own has its own patience.
   const hasOwn = detector.tools.get(call.tool)?.same !== undefined
@@ -112,7 +112,7 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
     judge("unchanged_check", seen.unchanged, options.checks)
   }
   // What asks for the next thing may bring it.
-  if (LoopState.subjectOf(state, asked) === "known") {
+  if (subject === "known") {
     const recurs = seen !== undefined || (row !== undefined && row.times > 0)
     if (nature !== "thought" && !hasOwn && recurs) judge("stale", state.stale, options.stale)
     const round = Cycle.goingOn(state.cycle, asked.tool, options.cycle.nudge)
@@ -123,7 +123,7 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
   }
   if (!hasOwn) {
     if (row !== undefined) judge("same_finding", row.times, options.findings)
-    judge("same_failure", LoopState.timesTroubled(state, asked), options.failures)
+    judge("same_failure", troubled, options.failures)
   }
   const path = nature === "act" ? FileEdit.pathOf(call.arguments) : undefined
   const file = path === undefined ? undefined : Memory.get(state.files, Fingerprint.ofText(path))

@@ -20,7 +20,7 @@ export interface Asked {
   readonly questionHash: number
 }
 
-interface Form extends Asked {
+export interface Form extends Asked {
   /** What went wrong with it; 0 if nothing did. */
   readonly trouble: number
 }
@@ -34,87 +34,103 @@ const maxForms = 6
 /** Who writes more that is new writes prose, and goes through no list. */
 const prose = 6
 
-interface Difference {
-  /** Words of the new text that differ: from, and to before. */
-  readonly from: number
-  readonly end: number
+/** Words at the beginning that two texts have in common. */
+const beginning = (last: Words, words: Words): number => {
+  const shortest = Math.min(last.length, words.length)
+  let n = 0
+  while (n < shortest && last[n] === words[n]) n++
+  return n
 }
 
-const differenceOf = (last: Words, words: Words): Difference => {
-  const shortest = Math.min(last.length, words.length)
-  let from = 0
-  while (from < shortest && last[from] === words[from]) from++
-  let end = words.length
-  let lastEnd = last.length
-  while (end > from && lastEnd > from && words[end - 1] === last[lastEnd - 1]) {
-    end--
-    lastEnd--
-  }
-  return { from, end }
+/** Words at the end that they have in common, behind so many at the beginning. */
+const ending = (last: Words, words: Words, begun: number): number => {
+  const most = Math.min(last.length, words.length) - begun
+  let n = 0
+  while (n < most && last[last.length - 1 - n] === words[words.length - 1 - n]) n++
+  return n
 }
 
 const nothing: Words = []
 
 /** Words that two calls have in common, at the same place. */
-const common = (last: Asked, asked: Asked): number =>
-  asked.leaves.reduce((sum, words, i) => {
-    const { from, end } = differenceOf(last.leaves[i] ?? nothing, words)
-    return sum + from + words.length - end
-  }, 0)
-
-interface Near {
-  readonly index: number
-  readonly form: Form
-  readonly common: number
+const common = (last: Asked, { leaves }: Asked): number => {
+  let sum = 0
+  for (let i = 0; i < leaves.length; i++) {
+    const words = leaves[i] ?? nothing
+    const before = last.leaves[i] ?? nothing
+    const begun = beginning(before, words)
+    sum += begun + ending(before, words, begun)
+  }
+  return sum
 }
 
-/** The form that it is most alike. */
-const nearest = (forms: ReadonlyArray<Form>, asked: Asked): Near | undefined => {
-  let best: Near | undefined
-  for (const [index, form] of forms.entries()) {
+/** What a call is to those before it. */
+export interface Look {
+  /** The form that it is most alike; `undefined` if it has nothing in common with any. */
+  readonly form: Form | undefined
+  readonly common: number
+  readonly forms: ReadonlyArray<Form>
+}
+
+const noForms: ReadonlyArray<Form> = []
+
+export const look = (asking: Asking, toolId: number, asked: Asked): Look => {
+  const forms = Memory.get(asking, toolId) ?? noForms
+  let best: Form | undefined
+  let most = 0
+  for (const form of forms) {
     const found = common(form, asked)
-    if (found > (best?.common ?? 0)) best = { common: found, index, form }
+    if (found > most) {
+      best = form
+      most = found
+    }
   }
-  return best
+  return { form: best, common: most, forms }
 }
 
 /** What a call asks about: what was asked about before, something else, or it is another question altogether. */
 export type Subject = "known" | "next" | "other"
 
 /** The first call of a tool asks for something else than those before. */
-export const subjectOf = (asking: Asking, known: WordSet, toolId: number, asked: Asked): Subject => {
-  const forms = Memory.get(asking, toolId)
-  if (forms === undefined) return "next"
-  const form = nearest(forms, asked)?.form
-  const isKnown = (word: number): boolean => WordSets.has(known, askedWord(toolId, word))
+export const subjectOf = (
+  { form, forms }: Look,
+  known: WordSet,
+  toolId: number,
+  { leaves, question, questionHash }: Asked
+): Subject => {
+  if (forms.length === 0) return "next"
   // Another question is the same in other words where it has one of them in common.
-  if (asked.question.length > 0 && form?.questionHash !== asked.questionHash) {
-    return asked.question.length > prose || asked.question.some(isKnown) ? "known" : "other"
+  if (question.length > 0 && form?.questionHash !== questionHash) {
+    const isKnown = question.length > prose || question.some((word) => isAsked(known, toolId, word))
+    return isKnown ? "known" : "other"
   }
   let differs = 0
-  for (const [i, words] of asked.leaves.entries()) {
-    const { from, end } = differenceOf(form?.leaves[i] ?? nothing, words)
-    differs += end - from
-    for (let at = from; at < end; at++) if (isKnown(words[at] ?? 0)) return "known"
+  for (let i = 0; i < leaves.length; i++) {
+    const words = leaves[i] ?? nothing
+    const before = form?.leaves[i] ?? nothing
+    const begun = beginning(before, words)
+    const end = words.length - ending(before, words, begun)
+    differs += end - begun
+    for (let at = begun; at < end; at++) if (isAsked(known, toolId, words[at] ?? 0)) return "known"
   }
   return differs === 0 || differs > prose ? "known" : "next"
 }
 
 /** What went wrong with the last call like this one; of one that is like none, with the tool's last. */
-export const troubleOf = (asking: Asking, toolId: number, asked: Asked): number => {
-  const forms = Memory.get(asking, toolId)
-  return forms === undefined ? 0 : ((nearest(forms, asked)?.form ?? forms[0])?.trouble ?? 0)
-}
+export const troubleOf = ({ form, forms }: Look): number => (form ?? forms[0])?.trouble ?? 0
 
 /** With one more call. */
-export const add = (asking: Asking, toolId: number, call: Asked, trouble: number): Asking => {
-  const forms = Memory.get(asking, toolId) ?? []
-  const near = nearest(forms, call)
-  const words = call.leaves.reduce((sum, leaf) => sum + leaf.length, 0)
+export const add = (asking: Asking, toolId: number, call: Asked, trouble: number, near: Look): Asking => {
+  const { leaves, question, questionHash } = call
+  const words = leaves.reduce((sum, leaf) => sum + leaf.length, 0)
   // Of one form when they have half of their words in common.
-  const same = near !== undefined && near.common * 2 >= words ? near.index : maxForms - 1
-  return Memory.set(asking, toolId, [{ ...call, trouble }, ...forms.filter((_, index) => index !== same)])
+  const same = near.common * 2 >= words ? near.form : undefined
+  const others = near.forms.filter((form, index) => form !== same && index < maxForms - (same === undefined ? 1 : 0))
+  return Memory.set(asking, toolId, [{ leaves, question, questionHash, trouble }, ...others])
 }
+
+const isAsked = (known: WordSet, toolId: number, word: number): boolean =>
+  WordSets.has(known, askedWord(toolId, word))
 
 /** A word as something that a tool was asked. */
 export const askedWord = (toolId: number, word: number): number => mixed(word ^ (toolId | 0))

@@ -68,23 +68,32 @@ export interface OfResult {
   readonly emptyList: boolean
 }
 
-/** The hash of a call's arguments. */
+/** Of a call's arguments. */
 export const ofArguments = (value: unknown): OfArguments => {
-  const scan = new Scan(undefined)
+  const { a, b, leaves, words, question, questionHash } = scanned(value, undefined)
+  const asked = { hash: joined(a, b), leaves, words, question, questionHash }
+  last = { value, asked }
+  return asked
+}
+
+/** The same of a call that has ended: mostly they were the last that were read. They are not to change meanwhile. */
+export const ofArgumentsAgain = (value: unknown): OfArguments => {
+  const again = last?.value === value ? last?.asked : undefined
+  last = undefined
+  return again ?? ofArguments(value)
+}
+
+let last: { readonly value: unknown; readonly asked: OfArguments } | undefined
+
+const scanned = (value: unknown, against: Against | undefined): Scan => {
+  const scan = new Scan(against)
   scan.value(value, none, 0)
-  return {
-    hash: joined(scan.a, scan.b),
-    leaves: scan.leaves,
-    words: scan.words,
-    question: scan.question,
-    questionHash: scan.questionHash
-  }
+  return scan
 }
 
 /** What a result brings, read against what the arguments were that {@link ofArguments} has read last. */
 export const ofResult = (value: unknown, against: Against): OfResult => {
-  const scan = new Scan(against)
-  scan.value(value, none, 0)
+  const scan = scanned(value, against)
   const emptyList = scan.emptyList && scan.substance === 0
   return {
     hash: joined(scan.a, scan.b),

@@ -123,7 +123,7 @@ export const initial = (rows: number): State => ({
   stale: 0,
   refusals: 0,
   seen: Memory.make(rows),
-  known: WordSet.none,
+  known: WordSet.none(),
   asking: Memory.make(Math.min(rows, maxTools)),
   acted: [],
   rows: Memory.make(Math.min(rows, maxTools)),
@@ -157,27 +157,45 @@ export interface Asked extends Fingerprint.OfArguments {
   readonly id: number
 }
 
-export const askedOf = (tool: string, identity: unknown): Asked => {
+export const askedOf = (tool: string, identity: unknown): Asked =>
+  asking(tool, Fingerprint.ofArguments(identity))
+
+const asking = (
+  tool: string,
+  { hash, leaves, words, question, questionHash }: Fingerprint.OfArguments
+): Asked => {
   const toolId = Fingerprint.ofText(tool)
-  const asked = Fingerprint.ofArguments(identity)
-  return { ...asked, tool: toolId, id: Fingerprint.pair(toolId, asked.hash) }
+  return { hash, leaves, words, question, questionHash, tool: toolId, id: Fingerprint.pair(toolId, hash) }
 }
 
 /** Its twin of the same turn was there before. */
 export const isTwin = (state: State, turn: number, { id }: Asked): boolean =>
   turn === state.turn && state.inTurn.includes(id)
 
-/** How often it is expected to fail as it did: what did with it, or with one like it. */
-export const timesTroubled = (state: State, asked: Asked): number => {
-  const trouble = troubleOf(state, asked)
-  return trouble === 0 ? 0 : (Memory.get(state.troubles, trouble)?.times ?? 0)
+/** What is expected of a call, going by those before it. */
+export interface Expected {
+  readonly seen: Seen | undefined
+  readonly subject: Asking.Subject
+  /** How it went wrong, or one like it did; 0 if none did. */
+  readonly trouble: number
+  /** How often that was. */
+  readonly troubled: number
 }
 
-const troubleOf = (state: State, asked: Asked): number =>
-  Memory.get(state.seen, asked.id)?.trouble ?? Asking.troubleOf(state.asking, asked.tool, asked)
+export const expected = (state: State, asked: Asked): Expected => {
+  const seen = Memory.get(state.seen, asked.id)
+  if (seen !== undefined) {
+    const { trouble } = seen
+    return { seen, subject: "known", trouble, troubled: timesOf(state, trouble) }
+  }
+  const near = Asking.look(state.asking, asked.tool, asked)
+  const trouble = Asking.troubleOf(near)
+  const subject = Asking.subjectOf(near, state.known, asked.tool, asked)
+  return { seen, subject, trouble, troubled: timesOf(state, trouble) }
+}
 
-export const subjectOf = (state: State, asked: Asked): Asking.Subject =>
-  Memory.has(state.seen, asked.id) ? "known" : Asking.subjectOf(state.asking, state.known, asked.tool, asked)
+const timesOf = (state: State, trouble: number): number =>
+  trouble === 0 ? 0 : (Memory.get(state.troubles, trouble)?.times ?? 0)
 
 /** It was not run. Whatever the tool is asked next may go better: where it had `most` in a row, it has one more chance. */
 export const refused = (
@@ -188,7 +206,7 @@ export const refused = (
   ...state,
   refusals: state.refusals + 1,
   rows: oneLess(state.rows, asked.tool, most.findings),
-  troubles: oneLess(state.troubles, troubleOf(state, asked), most.failures)
+  troubles: oneLess(state.troubles, expected(state, asked).trouble, most.failures)
 })
 
 const oneLess = <A extends { readonly times: number }>(
@@ -208,7 +226,7 @@ const oneLess = <A extends { readonly times: number }>(
 
 export const after = (state: State, ended: Ended): State => {
   const { tool, turn, nature, edit } = ended
-  const asked = askedOf(tool, ended.identity)
+  const asked = asking(tool, Fingerprint.ofArgumentsAgain(ended.identity))
   if (isTwin(state, turn, asked)) return state
   const result = Fingerprint.ofResult(ended.result, {
     known: state.known,
@@ -217,7 +235,9 @@ export const after = (state: State, ended: Ended): State => {
   })
   const earlier = Memory.get(state.seen, asked.id)
   const evaluates = Nature.evaluates(tool)
-  const subject = subjectOf(state, asked)
+  const near = Asking.look(state.asking, asked.tool, asked)
+  const subject =
+    earlier === undefined ? Asking.subjectOf(near, state.known, asked.tool, asked) : "known"
   const gain = Gain.of({
     nature,
     evaluates,
@@ -230,42 +250,45 @@ export const after = (state: State, ended: Ended): State => {
     earlier,
     ago: state.calls - (earlier?.calls ?? 0)
   })
-  const call: Call = { ...asked, name: tool, nature, evaluates, subject, edit, result, gain, earlier }
+  const call: Call = { asked, name: tool, nature, evaluates, subject, edit, result, gain, earlier }
   const trouble = gain.troubled
     ? Fingerprint.pair(asked.tool, result.trouble === 0 ? result.letters : result.trouble)
     : 0
   const isThought = nature === "thought"
   const inTurn = turn === state.turn ? state.inTurn : []
-  const counters = {
-    news: state.news + (gain.isNew ? 1 : 0),
-    lessons: state.lessons + (gain.teaches && (edit === undefined || gain.failed) ? 1 : 0),
-    stirs: state.stirs + (gain.stirs ? 1 : 0)
-  }
+  const news = state.news + (gain.isNew ? 1 : 0)
+  const lessons = state.lessons + (gain.teaches && (edit === undefined || gain.failed) ? 1 : 0)
+  const stirs = state.stirs + (gain.stirs ? 1 : 0)
+  const files = isThought
+    ? state
+    : edit !== undefined && !gain.failed
+      ? filesAfterEdit(state, edit)
+      : filesAfterLook(state, call)
   return {
-    ...state,
-    ...counters,
     calls: state.calls + 1,
     turn,
     inTurn: inTurn.length < maxParallel ? [...inTurn, asked.id] : inTurn,
+    news,
+    lessons,
+    stirs,
+    stale: isThought ? state.stale : staleAfter(state, call),
     refusals: gain.teaches ? 0 : state.refusals,
-    seen: Memory.set(state.seen, asked.id, { ...seenAfter(state, call), ...counters, trouble }),
-    known: WordSet.add(state.known, met(state.known, call)),
-    asking: Asking.add(state.asking, asked.tool, asked, trouble),
+    seen: Memory.set(state.seen, asked.id, seenAfter(state, call, { news, lessons, stirs, trouble })),
+    known: WordSet.add(state.known, met(call)),
+    asking: Asking.add(state.asking, asked.tool, asked, trouble, near),
     acted: actedAfter(state, call),
-    ...(isThought
-      ? {}
-      : {
-          stale: staleAfter(state, call),
-          rows: rowsAfter(state, call),
-          troubles: troublesAfter(state, call, trouble),
-          cycle: Cycle.add(state.cycle, itemOf(state, call)),
-          ...(edit !== undefined && !gain.failed ? filesAfterEdit(state, edit) : filesAfterLook(state, call))
-        }),
+    rows: isThought ? state.rows : rowsAfter(state, call),
+    troubles: isThought ? state.troubles : troublesAfter(state, call, trouble),
+    files: files.files,
+    cycle: isThought ? state.cycle : Cycle.add(state.cycle, itemOf(state, call)),
+    unchecked: files.unchecked,
+    looked: files.looked,
     paused: false
   }
 }
 
-interface Call extends Asked {
+interface Call {
+  readonly asked: Asked
   readonly name: string
   readonly nature: ToolNature
   readonly evaluates: boolean
@@ -283,7 +306,11 @@ const repeats = ({ earlier, gain }: Call): boolean => earlier !== undefined && !
 const isQuiet = (state: State, { earlier }: Call): boolean =>
   earlier !== undefined && earlier.news === state.news && earlier.stirs === state.stirs
 
-const seenAfter = (state: State, call: Call): Omit<Seen, "news" | "lessons" | "stirs" | "trouble"> => {
+const seenAfter = (
+  state: State,
+  call: Call,
+  { news, lessons, stirs, trouble }: Pick<Seen, "news" | "lessons" | "stirs" | "trouble">
+): Seen => {
   const { nature, gain, earlier, result } = call
   const isSame = earlier !== undefined && repeats(call) && isQuiet(state, call)
   return {
@@ -291,13 +318,17 @@ const seenAfter = (state: State, call: Call): Omit<Seen, "news" | "lessons" | "s
     waiting: gain.waiting,
     paused: state.paused,
     troubled: gain.troubled,
+    trouble,
     letters: result.letters,
     moved: gain.moved,
     lively: earlier !== undefined && (earlier.lively || gain.isNew || gain.tries),
     progress: gain.progress,
     same: isSame ? earlier.same + (gain.moved ? 0.5 : 1) : 1,
     unchanged: unchangedAfter(state, call),
-    calls: state.calls
+    calls: state.calls,
+    news,
+    stirs,
+    lessons
   }
 }
 
@@ -316,34 +347,27 @@ const unchangedAfter = (state: State, call: Call): number => {
 const actedUpon = (state: State, earlier: Seen, call: Call): number => {
   const since = state.acted.filter((act) => act.calls > earlier.calls)
   if (since.length === 0) return 0
-  const words = call.leaves.flat()
+  const words = call.asked.leaves.flat()
   if (since.some((act) => act.words.some((word) => words.includes(word)))) return 0.75
   const family = words.length === 0 ? Nature.family(call.name) : ""
   return family !== "" && since.some((act) => act.family === family) ? 0.5 : 0
 }
 
-const actedAfter = (state: State, { name, nature, evaluates, gain, leaves }: Call): State["acted"] =>
+const actedAfter = (state: State, { name, nature, evaluates, gain, asked }: Call): State["acted"] =>
   nature === "read" || nature === "thought" || gain.failed || evaluates
     ? state.acted
     : [
         ...state.acted.slice(1 - maxActed),
-        { calls: state.calls, family: Nature.family(name), words: leaves.flat().slice(0, maxActed) }
+        { calls: state.calls, family: Nature.family(name), words: asked.leaves.flat().slice(0, maxActed) }
       ]
 
-/** What was not known before. */
-const met = (known: WordSet.WordSet, { tool, leaves, words, result }: Call): ReadonlyArray<number> => {
-  const all = [...result.freshWords, ...result.fresh, result.hash | 0]
-  for (const word of words) {
-    if (!WordSet.has(known, word)) all.push(word)
-    const argument = Fingerprint.argument(tool, word)
-    if (!WordSet.has(known, argument)) all.push(argument)
-  }
-  for (const leaf of leaves) {
-    for (const word of leaf) {
-      const askedWord = Asking.askedWord(tool, word)
-      if (!WordSet.has(known, askedWord)) all.push(askedWord)
-    }
-  }
+/** All that was met; the most of it is known. */
+const met = ({ asked, result }: Call): ReadonlyArray<number> => {
+  const { tool, words, leaves } = asked
+  const all = [...result.freshWords, ...result.fresh]
+  all.push(result.hash | 0)
+  for (const word of words) all.push(word, Fingerprint.argument(tool, word))
+  for (const leaf of leaves) for (const word of leaf) all.push(Asking.askedWord(tool, word))
   return all
 }
 
@@ -368,7 +392,8 @@ const weightOf = ({ nature, subject, result, gain }: Call): number => {
 
 /** A row goes on while other tools bring something, more slowly; it begins anew when they tell something. */
 const rowsAfter = (state: State, call: Call): State["rows"] => {
-  const { tool, gain, result, earlier } = call
+  const { asked, gain, result, earlier } = call
+  const { tool } = asked
   const row = Memory.get(state.rows, tool)
   const weight = weightOf(call)
   // An action that gets on in a list may still find the same of everything.
@@ -399,7 +424,8 @@ const troublesAfter = (state: State, { earlier, gain }: Call, trouble: number): 
   return Memory.set(state.troubles, trouble, { times: before.times + step, lessons })
 }
 
-const itemOf = (state: State, { tool, id, subject, edit, result, gain }: Call): Cycle.Item => {
+const itemOf = (state: State, { asked, subject, edit, result, gain }: Call): Cycle.Item => {
+  const { tool, id } = asked
   const saysLittle = !gain.troubled && !result.negative && result.words < Gain.sentence
   return {
     tool,

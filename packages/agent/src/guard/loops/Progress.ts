@@ -8,12 +8,6 @@
  */
 import type { Numeral } from "./Scan.ts"
 
-export interface Progress {
-  readonly values: ReadonlyArray<number>
-  /** Which way each has moved: 1, -1, 0 not yet, `NaN` to and fro. */
-  readonly ways: ReadonlyArray<number>
-}
-
 export interface Numbers {
   readonly lines: number
   readonly place: number
@@ -22,20 +16,24 @@ export interface Numbers {
   readonly numbersInAll: number
 }
 
-const valuesOf = ({ lines, place, numbers, numbersInAll }: Numbers): ReadonlyArray<number> => [
+export interface Progress extends Numbers {
+  /** Which way each has moved: 1, -1, 0 not yet, `NaN` to and fro. None: they were seen once. */
+  readonly ways: ReadonlyArray<number>
+}
+
+export const begin = ({ lines, place, places, numbers, numbersInAll }: Numbers): Progress => ({
   lines,
   place,
+  places,
+  numbers,
   numbersInAll,
-  ...numbers.map(({ value }) => value)
-]
+  ways: noWays
+})
 
-/** Those that are no numbers of the text itself. */
-const own = 3
+const noWays: ReadonlyArray<number> = []
 
-export const begin = (now: Numbers): Progress => {
-  const values = valuesOf(now)
-  return { values, ways: values.map(() => 0) }
-}
+/** How long it is, where it points to, how many numbers it has. */
+const facts = ({ lines, place, numbersInAll }: Numbers): ReadonlyArray<number> => [lines, place, numbersInAll]
 
 export interface Step {
   readonly progress: Progress
@@ -44,9 +42,6 @@ export interface Step {
   /** A number has moved. */
   readonly moved: boolean
 }
-
-/** Lines that a place may move by what is edited above it; further away is another one. */
-const near = 3
 
 export interface Since {
   /** How many calls were made since. */
@@ -57,38 +52,49 @@ export interface Since {
   readonly troubled: boolean
 }
 
-export const step = (before: Progress, now: Numbers, { calls, same, troubled }: Since): Step => {
-  const values = valuesOf(now)
-  /** The largest number that has stayed: what another may count up to. */
-  const bound = values.reduce(
-    (most, value, i) => (i >= own && value === before.values[i] && value > most ? value : most),
-    -Infinity
-  )
+/** Lines that a place may move by what is edited above it; further away is another one. */
+const near = 3
+
+export const step = (before: Progress, now: Numbers, since: Since): Step => {
+  const { calls, same, troubled } = since
+  const was = facts(before)
+  const own = was.length
   let goesOn = false
   let moved = false
-  const ways = values.map((value, i) => {
-    const was = before.values[i]
-    const way = before.ways[i]
-    if (was === undefined || way === undefined) return Number.NaN
-    const by = value - was
-    if (by === 0 || (i === 1 && Math.abs(by) <= near * now.places)) return way
+  const after = (i: number, by: number, goes: (way: number) => boolean): number => {
+    const way = before.ways[i] ?? 0
+    if (by === 0) return way
     const direction = Math.sign(by)
-    const turns = way !== 0 && way !== direction
-    if (i < own) {
-      // There are fewer errors; or they are elsewhere.
-      if (!turns && troubled && (i === 0 ? by < 0 : i === 1 && same)) goesOn = true
-      return turns ? Number.NaN : direction
-    }
-    const counted = now.numbers[i - own]?.counted === true || value <= bound
-    // What counts the calls moves with them.
-    if (by === calls && !counted) return way
-    moved = true
-    // The numbers of something else are others.
-    if (!same) return way
-    if (turns) return Number.NaN
-    // Once is no direction yet, but for what is counted.
-    if (way !== 0 || counted) goesOn = true
+    if (way !== 0 && way !== direction) return Number.NaN
+    if (goes(way)) goesOn = true
     return direction
+  }
+  const ofFacts = facts(now).map((value, i) => {
+    const by = value - (was[i] ?? 0)
+    if (i === 1 && Math.abs(by) <= near * now.places) return before.ways[i] ?? 0
+    // There are fewer errors; or they are elsewhere.
+    return after(i, by, () => troubled && (i === 0 ? by < 0 : i === 1 && same))
   })
-  return { progress: { values, ways }, goesOn, moved }
+  const bound = boundOf(before, now)
+  const ofNumbers = now.numbers.map(({ value, counted }, n) => {
+    const i = own + n
+    const earlier = before.numbers[n]
+    if (earlier === undefined) return Number.NaN
+    const by = value - earlier.value
+    const isCounted = counted || value <= bound
+    const way = before.ways[i] ?? 0
+    // What counts the calls moves with them.
+    if (by === 0 || (by === calls && !isCounted)) return way
+    moved = true
+    // The numbers of something else are others. And once is no direction yet, but for what is counted.
+    return same ? after(i, by, (way) => way !== 0 || isCounted) : way
+  })
+  return { progress: { ...begin(now), ways: [...ofFacts, ...ofNumbers] }, goesOn, moved }
 }
+
+/** The largest number that has stayed: what another may count up to. */
+const boundOf = (before: Numbers, now: Numbers): number =>
+  now.numbers.reduce(
+    (most, { value }, n) => (value === before.numbers[n]?.value && value > most ? value : most),
+    -Infinity
+  )

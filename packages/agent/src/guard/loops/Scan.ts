@@ -23,6 +23,8 @@ const maxWords = 512
 const maxNumbers = 4
 const percent = 37
 const comma = 44
+const underscore = 95
+const hyphen = 45
 /** Words of one value that are told apart. */
 const toldApart = 4_096
 
@@ -31,6 +33,13 @@ const isSomething = (value: unknown): boolean =>
   typeof value === "object"
     ? value !== null && !(Array.isArray(value) && value.length === 0)
     : value === true || (typeof value === "string" && value !== "")
+
+/** Whether the last part of a word tells of an error: `auto_declined`. */
+const isTrouble = (text: string, from: number, at: number): boolean => {
+  let word = Meaning.start
+  for (let i = from; i < at; i++) word = Meaning.next(word, text.charCodeAt(i))
+  return (Meaning.ofHash(word) & Meaning.trouble) !== 0
+}
 
 /** Whether a part of a page is named by more than a handle. */
 const describes = (record: object, names: ReadonlyArray<string>): boolean =>
@@ -56,6 +65,8 @@ export interface Numeral {
   readonly counted: boolean
 }
 
+const unused: Array<never> = []
+
 export class Scan {
   /** Of all that is not volatile; two halves. */
   a = seed
@@ -65,15 +76,15 @@ export class Scan {
   all = 0
   own = 0
   /** Of arguments: what stands between blanks and brackets, text by text. At most {@link maxWords} in all. */
-  readonly leaves: Array<ReadonlyArray<number>> = []
+  readonly leaves: Array<ReadonlyArray<number>>
   units = 0
   /** Different words; of a result those that nobody has met before. At most {@link maxWords}. */
   readonly words: Array<number> = []
   /** Of a result: lines, or texts of fields, that nobody has met before. At most {@link maxWords}. */
-  readonly lines: Array<number> = []
+  readonly lines: Array<number>
   /** Of a result: its first and its last numbers, but for those that say nothing. At most {@link maxNumbers} each. */
-  readonly firstNumbers: Array<Numeral> = []
-  readonly lastNumbers: Array<Numeral> = []
+  readonly firstNumbers: Array<Numeral>
+  readonly lastNumbers: Array<Numeral>
   /** Words with digits in all, and how many of them nobody has met before. */
   numbersInAll = 0
   freshNumbers = 0
@@ -95,7 +106,7 @@ export class Scan {
   /** Values that are something: neither empty nor 0, and `true`. */
   substance = 0
   /** Of arguments: the words of those that ask in words of one's own, and their hash. */
-  readonly question: Array<number> = []
+  readonly question: Array<number>
   questionHash = 0
   readonly #against: Against | undefined
   linesInAll = 0
@@ -107,7 +118,14 @@ export class Scan {
 
   constructor(against: Against | undefined) {
     this.#against = against
-    WordTable.empty(against === undefined ? asked : met)
+    const isResult = against !== undefined
+    // Of what the other kind has, nothing is ever added.
+    this.leaves = isResult ? unused : []
+    this.question = isResult ? unused : []
+    this.lines = isResult ? [] : unused
+    this.firstNumbers = isResult ? [] : unused
+    this.lastNumbers = isResult ? [] : unused
+    WordTable.empty(isResult ? met : asked)
   }
 
   value(value: unknown, key: Field, depth: number): void {
@@ -191,15 +209,13 @@ export class Scan {
     if (!key.isProse) leaf.push(word)
   }
 
-  /** A word of a result; `false` if the arguments have it. */
-  met(word: number): boolean {
+  /** A word of a result that is not of the arguments. */
+  met(word: number): void {
     const against = this.#against
-    if (against === undefined || WordTable.has(asked, word)) return false
     this.own++
-    if (!WordTable.put(met, word)) return true
+    if (against === undefined || !WordTable.put(met, word)) return
     this.letters = (this.letters + mixed(word)) | 0
     if (!WordSets.has(against.known, word) && this.words.length < maxWords) this.words.push(word)
-    return true
   }
 
   number(value: number, counted: boolean): void {
@@ -211,8 +227,7 @@ export class Scan {
 
   /** What says nothing by itself. But what a thing is called, and when it was, of several tells them apart. */
   id(word: number, key: Field): void {
-    const against = this.#against
-    if (against === undefined || !WordTable.put(met, word) || WordSets.has(against.known, word)) return
+    if (this.isKnown(word)) return
     this.freshVolatile++
     if (key.isId) this.freshIds++
     if (this.lines.length < maxWords) this.lines.push(word)
@@ -220,14 +235,16 @@ export class Scan {
 
   /** A word with a digit. */
   code(word: number): void {
-    const against = this.#against
-    if (against === undefined) return
-    this.numbersInAll++
-    if (WordTable.has(asked, word)) return
     this.own++
-    if (!WordTable.put(met, word) || WordSets.has(against.known, word)) return
+    if (this.isKnown(word)) return
     this.freshNumbers++
     if (this.lines.length < maxWords) this.lines.push(word)
+  }
+
+  /** In this result, or in the run. */
+  isKnown(word: number): boolean {
+    const against = this.#against
+    return against === undefined || !WordTable.put(met, word) || WordSets.has(against.known, word)
   }
 
   /** A line has ended; equal ones are one. `own`: of its words that are not echoed. */
@@ -270,7 +287,7 @@ export class Scan {
     let own = 0
     /** Of arguments: what was read since the last blank, and all of it. */
     let unit = 0
-    const leaf: Array<number> = []
+    const leaf: Array<number> = isResult ? unused : []
     /** The word before, where it ended, and what it means. */
     let before = 0
     let beforeEnd = -1
@@ -300,20 +317,21 @@ export class Scan {
       }
       let word = seed
       let lowered = Meaning.start
-      /** Of what stands behind its last `_` or `-`. */
+      /** Where its last part begins, behind a `_` or `-`. */
       let part = 0
       let digits = 0
       let at = from
       let code = first
+      let kind = Word.kindOf(first)
       do {
-        if (code < 58 && code > 47) digits++
+        if (kind === Word.digit) digits++
+        else if (code === underscore || code === hyphen) part = at + 1
         word = Math.imul(word ^ code, prime)
-        lowered = Meaning.next(lowered, code)
-        if (code === 95 || code === 45) part = Meaning.start
-        else if (part !== 0) part = Meaning.next(part, code)
+        lowered = Math.imul(lowered ^ (code | 32), otherPrime)
         if (++at >= end) break
         code = text.charCodeAt(at)
-      } while (Word.kindOf(code) !== Word.other || (Word.isJoint(code) && Word.joins(text, at, code)))
+        kind = Word.kindOf(code)
+      } while (kind !== Word.other || (Word.isJoint(code) && Word.joins(text, at, code)))
       all++
       // Of "a.ts(12,5)" the column.
       const isColumn = from - 1 === placeEnd && text.charCodeAt(placeEnd) === comma
@@ -353,11 +371,13 @@ export class Scan {
         unit = Math.imul(turned(unit) ^ lowered, prime)
         continue
       }
-      const meaning = Meaning.ofHash(lowered) | (part === 0 ? 0 : Meaning.ofHash(part) & Meaning.trouble)
+      let meaning = Meaning.ofHash(lowered)
+      if (meaning === 0 && (Word.isError(text, at) || (part > start && isTrouble(text, part, at))))
+        meaning = Meaning.trouble
+      const isEcho = WordTable.has(asked, lowered)
       // What is echoed says nothing of the result.
-      if (!WordTable.has(asked, lowered)) {
+      if (!isEcho) {
         if (meaning !== 0) this.meant(meaning, previous, all)
-        else if (Word.isError(text, at)) this.meant(Meaning.trouble, previous, all)
         else if (Word.isUnderWay(text, at)) this.waitingIfShort = true
       }
       previous = meaning
@@ -366,10 +386,12 @@ export class Scan {
         const number = Word.numberFrom(text, start, at)
         if (number >= 0)
           this.number(Number.parseFloat(text.slice(number, at)), Word.isCounted(text, start, at))
-        this.code(lowered)
+        this.numbersInAll++
+        if (!isEcho) this.code(lowered)
       } else {
+        if (!isEcho) this.met(lowered)
         if (
-          this.met(lowered) &&
+          !isEcho &&
           against !== undefined &&
           !WordSets.has(against.known, Hash.argument(against.tool, lowered))
         )

@@ -95,15 +95,29 @@ const evaluators = new Set(
 
 /** Whether it carries out what it is given in a language: what it answers is what one wanted to know. */
 export const evaluates = (tool: string): boolean => {
+  const known = evaluating.get(tool)
+  if (known !== undefined) return known
   const kind = kindOf(tool)
-  return kind === "shell" || kind === "database" || wordsOf(tool).some((word) => evaluators.has(word))
+  const does = kind === "shell" || kind === "database" || wordsOf(tool).some((word) => evaluators.has(word))
+  if (evaluating.size >= maxKinds) evaluating.clear()
+  if (tool.length <= maxName) evaluating.set(tool, does)
+  return does
 }
+
+const evaluating = new Map<string, boolean>()
 
 /** What tools of one thing have in common in their names: `browser` of `browser_click`, `github` of `mcp__github__x`. */
 export const family = (tool: string): string => {
+  const known = families.get(tool)
+  if (known !== undefined) return known
   const words = wordsOf(tool).filter((word) => word !== "" && word !== "mcp")
-  return words.length > 1 ? (words[0] ?? "") : ""
+  const name = words.length > 1 ? (words[0] ?? "") : ""
+  if (families.size >= maxKinds) families.clear()
+  if (tool.length <= maxName) families.set(tool, name)
+  return name
 }
+
+const families = new Map<string, string>()
 
 type Kind = ToolNature | "shell" | "database"
 

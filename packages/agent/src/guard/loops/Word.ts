@@ -8,7 +8,7 @@ import * as Volatile from "./Volatile.ts"
 // What a character is.
 export const other = 0
 const letter = 1
-const digit = 2
+export const digit = 2
 const kinds = new Uint8Array(0x1_0000)
 kinds.fill(letter, 128)
 for (let c = 48; c < 58; c++) kinds[c] = digit
