@@ -1,11 +1,12 @@
 /**
  * What tier 1 costs: large results and arguments are cut out of conversations of 1,000 and 10,000 messages, seen for
- * the first time (everything is counted) and in the next turn (only what is new is). Beside it the AI SDK's
- * `pruneMessages` on the same transcript, where that package is installed: time, tokens left, broken pairs.
+ * the first time (everything is counted). What one turn more costs (only what is new is). And beside others, on the
+ * same transcript: see `compactionPeers.ts`.
  */
-import { Effect } from "effect"
+import { Effect, Exit, Scope } from "effect"
 import { Prompt } from "effect/ai"
 import { Compaction, CompactionPolicy, TokenCounter } from "@outlast/agent"
+import { beside } from "./compactionPeers.ts"
 import type { Contender, Report } from "./measure.ts"
 import { measure } from "./measure.ts"
 
@@ -80,24 +81,18 @@ const contender = (name: string, times: number, run: () => unknown): Contender =
   }
 })
 
-export const compaction = async ({ say, table }: Report): Promise<void> => {
+export const compaction = async (report: Report): Promise<void> => {
+  const { say, table } = report
   say(`Tier 1, ${rounds} rounds, Node ${process.version}`)
   const [thousand, tenThousand] = [transcript(1_000), transcript(10_000)]
   // So that nearly all of it has to be cut.
   const windowOf = (messages: ReadonlyArray<Prompt.Message>) => Math.floor(tokensOf(messages) * 0.3)
   const strip = (messages: ReadonlyArray<Prompt.Message>, window: number) => () =>
     Effect.runSync(fit(unseen(messages), window))
-  const known = Prompt.fromMessages(tenThousand)
-  const roomy = tokensOf(tenThousand) * 2
-
   const figures = await measure(
     [
       contender("1,000 messages, cut", 10, strip(thousand, windowOf(thousand))),
-      contender("10,000 messages, cut", 1, strip(tenThousand, windowOf(tenThousand))),
-      contender("10,000 messages, one turn more, nothing to cut", 10, () => {
-        const next = Prompt.makeMessage("user", { content: [text("And the next?")] })
-        Effect.runSync(fit(Prompt.fromMessages([...known.content, next]), roomy))
-      })
+      contender("10,000 messages, cut", 1, strip(tenThousand, windowOf(tenThousand)))
     ],
     { rounds, calls: 1 }
   )
@@ -110,100 +105,64 @@ export const compaction = async ({ say, table }: Report): Promise<void> => {
       `10,000 messages: ${(large.median / 1_000).toFixed(1)} ms${slow}; ${large.ratio.toFixed(1)} times the time of 1,000${steep}`
     )
   }
-  await beside({ say, table }, tenThousand)
+  await turns(report, thousand, tenThousand)
+  await beside(report, tenThousand)
 }
 
 // -----------------------------------------------------------------------------
-// The AI SDK
+// One turn more
 // -----------------------------------------------------------------------------
 
-/** As much of `ai` as is used here: it is no dependency of the bench. */
-interface AiSdk {
-  readonly pruneMessages: (options: {
-    readonly messages: ReadonlyArray<ModelMessage>
-    readonly reasoning: "before-last-message"
-    readonly toolCalls: "before-last-4-messages"
-  }) => ReadonlyArray<ModelMessage>
-}
-
-const installed = async (): Promise<AiSdk | undefined> => {
-  const name = "ai"
-  try {
-    // Whatever the package is, only this function of it is called.
-    return (await import(name)) as AiSdk
-  } catch {
-    return undefined
-  }
-}
-
-/** The messages in the AI SDK's form. */
-const modelMessages = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<ModelMessage> =>
-  messages.map((message) =>
-    message.role === "system"
-      ? { role: message.role, content: message.content }
-      : {
-          role: message.role,
-          content: message.content.map((part) => {
-            if (part.type === "tool-call")
-              return { type: part.type, toolCallId: part.id, toolName: part.name, input: part.params }
-            if (part.type === "tool-result") {
-              const output = { type: "text", value: part.result }
-              return { type: part.type, toolCallId: part.id, toolName: part.name, output }
-            }
-            return part.type === "text" || part.type === "reasoning"
-              ? { type: part.type, text: part.text }
-              : part
-          })
-        }
-  )
-
-interface ModelPart {
-  readonly type: string
-  readonly toolCallId?: string
-}
-interface ModelMessage {
-  readonly role: string
-  readonly content: string | ReadonlyArray<ModelPart>
-}
-
-/** Calls without a result and results without a call. */
-const brokenPairs = (messages: ReadonlyArray<ModelMessage>): number => {
-  const open = new Set<string | undefined>()
-  let broken = 0
-  for (const { content } of messages) {
-    if (typeof content === "string") continue
-    for (const { type, toolCallId } of content) {
-      if (type === "tool-call") open.add(toolCallId)
-      else if (type === "tool-result" && !open.delete(toolCallId)) broken++
+/** Turns of one conversation, each a message longer, with nothing to cut. */
+const growing = (
+  name: string,
+  compaction: Compaction.Service,
+  begin: ReadonlyArray<Prompt.Message>,
+  isTold: boolean
+): Contender => {
+  const request = { window: tokensOf(begin) * 2, conversation: name, model: name }
+  const first = Prompt.fromMessages(begin)
+  let { content } = first
+  const turn = Effect.gen(function* () {
+    content = [...content, Prompt.makeMessage("user", { content: [text("And the next?")] })]
+    const { prompt, report } = yield* compaction.fit(Prompt.fromMessages(content), request)
+    if (isTold) yield* compaction.learn({ prompt, model: name, inputTokens: report.tokensBefore + 1 })
+  })
+  const times = 500
+  return {
+    name,
+    times,
+    run: async (count) => {
+      content = first.content
+      for (let i = 0; i < count; i++) Effect.runSync(Effect.orDie(turn))
     }
   }
-  return broken + open.size
 }
 
-const beside = async ({ say, table }: Report, messages: ReadonlyArray<Prompt.Message>): Promise<void> => {
-  const sdk = await installed()
-  if (sdk === undefined) return say("The package `ai` is not installed: no comparison.")
-  const window = Math.floor(tokensOf(messages) * 0.3)
-  const theirs = modelMessages(messages)
-  const prune = () =>
-    sdk.pruneMessages({
-      messages: theirs,
-      reasoning: "before-last-message",
-      toolCalls: "before-last-4-messages"
-    })
+const turns = async (
+  { table }: Report,
+  thousand: ReadonlyArray<Prompt.Message>,
+  tenThousand: ReadonlyArray<Prompt.Message>
+): Promise<void> => {
+  const scope = Scope.makeUnsafe()
+  const compaction = Effect.runSync(Effect.provideService(Compaction.make(), Scope.Scope, scope))
+  // What a program does in any case: an array with one message more.
+  let copied: ReadonlyArray<unknown> = []
+  const copying = contender("10,000 messages, only copied", 500, () => {
+    copied = [...tenThousand, copied.length]
+  })
   table(
-    "Beside the AI SDK on 10,000 messages, µs per conversation",
+    "One turn more, µs per turn",
     await measure(
       [
-        contender("Compaction, tier 1", 1, () => Effect.runSync(fit(unseen(messages), window))),
-        contender("pruneMessages, which counts nothing", 1, prune)
+        growing("1,000 messages", compaction, thousand, false),
+        growing("10,000 messages", compaction, tenThousand, false),
+        growing("1,000 messages, and told what was reported", compaction, thousand, true),
+        growing("10,000 messages, and told what was reported", compaction, tenThousand, true),
+        copying
       ],
       { rounds, calls: 1 }
     )
   )
-  const left = (messages: ReadonlyArray<ModelMessage>): string =>
-    `${messages.length} messages, about ${Math.round(JSON.stringify(messages).length / 4)} tokens, ${brokenPairs(messages)} broken pairs`
-  say(`  before: ${left(theirs)}`)
-  say(`  Compaction: ${left(modelMessages(Effect.runSync(fit(unseen(messages), window)).content))}`)
-  say(`  pruneMessages: ${left(prune())}`)
+  Effect.runSync(Scope.close(scope, Exit.void))
 }

@@ -15,7 +15,7 @@ interface Bench {
 const benches: Readonly<Record<string, Bench>> = {
   breaker: { what: "circuit breakers: ours, Effect's own, cockatiel, opossum", run: breaker },
   classifier: { what: "errors of the corpus, and hostile ones of up to 1 MB", run: classifier },
-  compaction: { what: "tier 1 on 10,000 messages, beside the AI SDK's pruneMessages", run: compaction },
+  compaction: { what: "tier 1 on 10,000 messages, beside LangChain and the AI SDK", run: compaction },
   failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover },
   guard: { what: "the loop detector: asked before a tool call, told after it", run: guard }
 }

@@ -41,6 +41,12 @@ const drift = 0.01
 /** How far the tokens of a request may be from what was counted, and how many may be hidden. */
 export const bounds = { min: 0.25, max: 4, hidden: 10_000 } as const
 
+/**
+ * Share of a window that is believed to be hidden. One report cannot tell what is added to a request from what its texts
+ * take; of a small window a wrong guess would leave nothing, and what is hidden cannot be cut.
+ */
+const hiddenShare = 0.1
+
 /** The counter is right. */
 export const initial: Calibration = {
   errors: kinds.map(() => 0),
@@ -51,9 +57,18 @@ export const initial: Calibration = {
 // Machine
 // -----------------------------------------------------------------------------
 
-/** Tokens of the model, as far as is known. */
-export const estimate = ({ errors }: Calibration, counted: number, content: Content): number =>
-  clamp(counted + dot(errors, vectorOf(content)), bounds.min * counted, bounds.max * counted + bounds.hidden)
+/** Tokens of a model with this window, as far as is known. */
+export const estimate = (
+  { errors }: Calibration,
+  counted: number,
+  content: Content,
+  window: number
+): number => {
+  const hidden = at(errors, hiddenAt) * content.hidden
+  const unbelieved = Math.max(0, hidden - hiddenShare * window)
+  const missing = dot(errors, vectorOf(content)) - unbelieved
+  return clamp(counted + missing, bounds.min * counted, bounds.max * counted + bounds.hidden)
+}
 
 /** A provider has counted `real` tokens. */
 export const learn = (
@@ -84,6 +99,8 @@ export const isPlausible = (counted: number, real: number): boolean =>
   real <= bounds.max * counted + bounds.hidden
 
 const vectorOf = (content: Content): Vector => kinds.map((kind) => content[kind])
+
+const hiddenAt = kinds.indexOf("hidden")
 
 const at = (vector: Vector, i: number): number => vector[i] ?? 0
 

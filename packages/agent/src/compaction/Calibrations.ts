@@ -8,20 +8,11 @@
  *
  * Both are bounded: what was learned longest ago goes first. Each change is one step: nobody sees half of it.
  */
-import { Hash } from "effect"
-import type { Prompt, Tool } from "effect/ai"
+import type { Request } from "./Beginnings.ts"
+import { Beginnings } from "./Beginnings.ts"
 import * as Calibration from "./Calibration.ts"
 import * as Content from "./Content.ts"
-import { tokensOf } from "./Fitting.ts"
 import type { Meter } from "./TokenCounter.ts"
-
-/** A request, by a meter. */
-export interface Request {
-  readonly model: string | undefined
-  readonly messages: ReadonlyArray<Prompt.Message>
-  readonly tools: ReadonlyArray<Tool.Any>
-  readonly meter: Meter
-}
 
 /** How many tokens a request has. */
 export interface Measured {
@@ -58,23 +49,26 @@ const leastGrowth = 0.8
 export class Calibrations {
   readonly #models = new Map<string, Calibration.Calibration>()
   readonly #anchors = new Map<number, Anchor>()
+  readonly #beginnings = new Beginnings()
 
-  measure(request: Request): Measured {
-    if (!this.#models.has(request.model ?? unnamed)) {
-      const counted = tokensOf(request.messages, request.tools, request.meter)
+  /** How many tokens a request to a model with this window has. */
+  measure(request: Request, window: number): Measured {
+    const calibration = this.#models.get(request.model ?? unnamed)
+    if (calibration === undefined) {
+      const counted = this.#beginnings.of(request).counted.at(-1) ?? 0
       return { counted, tokens: counted }
     }
     const { counted, anchor, fresh, freshly } = this.#find(request)
-    const tokens = (anchor?.real ?? 0) + Calibration.estimate(this.#of(request.model), freshly, fresh)
+    const tokens = (anchor?.real ?? 0) + Calibration.estimate(calibration, freshly, fresh, window)
     return { counted, tokens: Math.ceil(tokens) }
   }
 
-  /** The meter, corrected for a model by what is known of it now; without a report the meter itself. */
-  meter(model: string | undefined, meter: Meter): Meter {
+  /** The meter, corrected for a model with this window by what is known of it now; without a report the meter itself. */
+  meter(model: string | undefined, meter: Meter, window: number): Meter {
     const calibration = this.#models.get(model ?? unnamed)
     if (calibration === undefined) return meter
     const corrected = (counted: number, content: Content.Content): number =>
-      Math.max(1, Math.ceil(Calibration.estimate(calibration, counted, content)))
+      Math.max(1, Math.ceil(Calibration.estimate(calibration, counted, content, window)))
     return {
       ...meter,
       message: (message) => corrected(meter.message(message), Content.of(message)),
@@ -104,51 +98,40 @@ export class Calibrations {
     return this.#models.get(model ?? unnamed) ?? Calibration.initial
   }
 
-  #find({ model, messages, tools, meter }: Request): Found {
-    const schemas = meter.tools(tools)
-    let key = mixed(Hash.string(model ?? unnamed), schemas)
-    let counted = schemas
+  #find(request: Request): Found {
+    const { messages } = request
+    const { counted, keys } = this.#beginnings.of(request)
+    const all = messages.length
+    let from = all
     let anchor: Anchor | undefined
-    let at = key
-    let from = 0
-    let before = 0
-    for (const [i, message] of messages.entries()) {
-      const tokens = meter.message(message)
-      counted += tokens
-      key = mixed(mixed(key, numberOf[message.role]), tokens)
-      const known = this.#anchors.get(key)
-      if (known?.counted !== counted) continue
+    for (; from > 0; from--) {
+      const known = this.#anchors.get(keys[from] ?? 0)
+      if (known === undefined || known.counted !== counted[from]) continue
       anchor = known
-      at = key
-      from = i + 1
-      before = counted
+      break
     }
+    const whole = counted[all] ?? 0
+    const before = anchor?.counted ?? 0
     const fresh: Content.Mutable =
       anchor === undefined
-        ? { ...Content.nothing, tools: schemas, hidden: Content.hidden }
+        ? { ...Content.nothing, tools: counted[0] ?? 0, hidden: Content.hidden }
         : { ...Content.nothing }
-    for (let i = from; i < messages.length; i++) {
+    for (let i = from; i < all; i++) {
       const message = messages[i]
       if (message !== undefined) Content.add(Content.of(message), fresh)
     }
-    return { counted, anchor, at, key, fresh, freshly: counted - before }
+    return {
+      counted: whole,
+      anchor,
+      at: keys[from] ?? 0,
+      key: keys[all] ?? 0,
+      fresh,
+      freshly: whole - before
+    }
   }
 }
 
 const unnamed = ""
-
-const numberOf: Readonly<Record<Prompt.Message["role"], number>> = {
-  system: 1,
-  user: 2,
-  assistant: 3,
-  tool: 4
-}
-
-/** A hash of 32 bits. */
-const mixed = (hash: number, value: number): number => {
-  const next = Math.imul(hash ^ value, 0x9e3779b1)
-  return next ^ (next >>> 15)
-}
 
 // A map goes through its entries in the order in which they came.
 const put = <K, V>(all: Map<K, V>, key: K, value: V, max: number): void => {

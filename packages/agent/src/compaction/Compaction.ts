@@ -47,11 +47,12 @@ import * as ConversationKey from "../failover/ConversationKey.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import type { ContextOverflow } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import type { Request as Measurable } from "./Calibrations.ts"
+import type { Request as Measurable } from "./Beginnings.ts"
 import { Calibrations } from "./Calibrations.ts"
 import type { CannotFit } from "./CompactionError.ts"
 import { ContextExhausted } from "./CompactionError.ts"
 import type { CompactionEvent } from "./CompactionEvent.ts"
+import * as CompactionEvents from "./CompactionEvent.ts"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
 import * as Policies from "./CompactionPolicy.ts"
 import { ContextWindows } from "./ContextWindows.ts"
@@ -222,10 +223,10 @@ interface Case {
 const serviceOf = (parts: Parts): Service => {
   const { policy, summariser, prepare, store, fibers, conversations, calibrations } = parts
 
-  const open = (prompt: Prompt.Prompt, request: Request): Effect.Effect<Case> =>
+  const open = (prompt: Prompt.Prompt, request: Request, { window }: Bounds): Effect.Effect<Case> =>
     Effect.gen(function* () {
       const raw = (yield* TokenCounter).for(request.model)
-      const meter = calibrations.meter(request.model, raw)
+      const meter = calibrations.meter(request.model, raw, window)
       const asking = yield* Summarisers.Asking
       const key = request.conversation ?? ConversationKey.of(prompt)
       const conversation = asking ? makeConversation(key) : conversations.of(key)
@@ -240,8 +241,8 @@ const serviceOf = (parts: Parts): Service => {
     summariser === undefined || asking
       ? Effect.succeed(undefined)
       : Effect.map(TokenCounter, (counter) => {
-          const { name } = summariser
-          const own = name === undefined ? meter : calibrations.meter(name, counter.for(name))
+          const { name, window = request.window } = summariser
+          const own = name === undefined ? meter : calibrations.meter(name, counter.for(name), window)
           return new Summarisers.Summariser(summariser, policy, { window: request.window, meter: own })
         })
 
@@ -259,6 +260,7 @@ const serviceOf = (parts: Parts): Service => {
     pinned: request.pinned,
     required: request.required ?? [],
     bindsThinking: request.bindsThinking === true,
+    refilled: Thrash.full(conversation.thrash, policy.thrash).refills > 0,
     summariser,
     prepared: conversation.prepared,
     store
@@ -271,7 +273,7 @@ const serviceOf = (parts: Parts): Service => {
     reactive: boolean
   ): Effect.Effect<Fitted, CannotFit | ContextExhausted> => {
     const { conversation } = known
-    const about = { conversation: conversation.key, tokens, window: Math.ceil(sizes.window * sizes.scale) }
+    const about = { conversation: conversation.key, tokens, window: sizes.bounds.window }
     const { thrash: rules } = policy
     return Effect.gen(function* () {
       const full = Thrash.full(conversation.thrash, rules)
@@ -284,7 +286,7 @@ const serviceOf = (parts: Parts): Service => {
           times: reason === "poor_gains" ? full.poor : full.refills,
           tokens,
           window: about.window,
-          limit: Math.ceil(sizes.limit * sizes.scale)
+          limit: sizes.bounds.limit
         })
       }
       const ended = (gain: number): void => {
@@ -309,8 +311,10 @@ const serviceOf = (parts: Parts): Service => {
       const { tier, tokensBefore, tokensAfter, limit, tried, summaries } = fitted.report
       ended((tokensBefore - tokensAfter) / limit)
       yield* failed(tried)
-      if (tier !== "none")
+      if (tier !== "none") {
+        yield* CompactionEvents.count({ tier, tokens, tokensAfter })
         yield* publish({ _tag: "ContextCompacted", ...about, tier, tokensAfter, reactive, summaries })
+      }
       return fitted
     }).pipe(within, Semaphore.withPermit(conversation.lock))
   }
@@ -334,18 +338,20 @@ const serviceOf = (parts: Parts): Service => {
     )
   }
 
-  const filling = (known: Case, sizes: Sizes, tokens: number): Effect.Effect<void> =>
+  const filling = (known: Case, bounds: Bounds, tokens: number): Effect.Effect<void> =>
     Effect.suspend(() => {
       const { conversation, asking } = known
       if (conversation.warned) return Effect.void
       conversation.warned = true
       const preparing = prepare && summariser !== undefined && !asking
-      const window = Math.ceil(sizes.window * sizes.scale)
+      const { window } = bounds
       return Effect.andThen(
         publish({ _tag: "ContextFilling", conversation: conversation.key, tokens, window, preparing }),
         preparing
           ? Effect.asVoid(
-              FiberMap.run(fibers, conversation.key, prepared(known, sizes), { onlyIfMissing: true })
+              FiberMap.run(fibers, conversation.key, prepared(known, sizesOf(known, bounds, tokens)), {
+                onlyIfMissing: true
+              })
             )
           : Effect.void
       )
@@ -355,49 +361,50 @@ const serviceOf = (parts: Parts): Service => {
     policy,
     fit: (prompt, request) =>
       Effect.gen(function* () {
-        const known = yield* open(prompt, request)
-        const { conversation, raw } = known
         const bounds = Window.boundsOf(policy, yield* roomOf(request))
+        const known = yield* open(prompt, request, bounds)
+        const { conversation, raw } = known
         conversation.thrash = Thrash.turn(conversation.thrash)
-        const measured = calibrations.measure(measurable(prompt, request, raw))
+        const measured = calibrations.measure(measurable(prompt, request, raw), bounds.window)
         if (measured.tokens < bounds.warn) {
           conversation.warned = false
           return asItIs(known, bounds, measured.tokens, policy)
         }
-        const exact = yield* raw.exact(prompt.content, request.tools ?? [])
+        const exact =
+          raw.exact === undefined ? undefined : yield* raw.exact(prompt.content, request.tools ?? [])
         // A meter that cannot find out more knows less than what was reported.
-        const tokens = exact === measured.counted ? measured.tokens : exact
-        const sizes = sizesOf(known, bounds, tokens)
-        if (tokens > bounds.limit) return yield* compact(known, sizes, tokens, false)
-        if (tokens >= bounds.warn) yield* filling(known, sizes, tokens)
+        const tokens = exact === undefined || exact === measured.counted ? measured.tokens : exact
+        if (tokens > bounds.limit) {
+          return yield* compact(known, sizesOf(known, bounds, tokens), tokens, false)
+        }
+        if (tokens >= bounds.warn) yield* filling(known, bounds, tokens)
         return asItIs(known, bounds, tokens, policy)
       }),
     shrink: (prompt, request, overflow = {}) =>
       Effect.gen(function* () {
         const raw = (yield* TokenCounter).for(request.model)
         const asked = measurable(prompt, request, raw)
-        const { tokens } = calibrations.measure(asked)
-        const { bounds, real } = Window.refused(policy, yield* roomOf(request), overflow, tokens)
+        const room = yield* roomOf(request)
+        const { tokens } = calibrations.measure(asked, room.window)
+        const { bounds, real } = Window.refused(policy, room, overflow, tokens)
         const { limit, requested, output = 0 } = overflow
         if (limit !== undefined && request.model !== undefined) {
           yield* (yield* ContextWindows).learn(request.model, limit)
         }
         if (requested !== undefined) calibrations.learn(asked, requested - output)
-        const known = yield* open(prompt, request)
+        const known = yield* open(prompt, request, bounds)
         return yield* compact(known, sizesOf(known, bounds, real), real, true)
       }),
     admit: (prompt, request) =>
       Effect.gen(function* () {
         const { window } = Window.boundsOf(policy, yield* roomOf(request))
-        const meter = calibrations.meter(request.model, (yield* TokenCounter).for(request.model))
+        const meter = calibrations.meter(request.model, (yield* TokenCounter).for(request.model), window)
         const cuts: Array<Cut> = []
         const options = { wording: policy.wording, stored: store !== undefined }
         const max = Math.floor(policy.maxResult * window)
         const messages = prompt.content.map((message) => capMessage(message, max, meter, options, cuts))
         if (cuts.length === 0) return prompt
-        for (const { recall, text } of cuts) {
-          if (store !== undefined && recall !== undefined) yield* store.put(recall, text)
-        }
+        yield* Fitting.keep(store, cuts)
         return Prompt.fromMessages(messages)
       }),
     learn: ({ prompt, inputTokens, ...about }) =>

@@ -1,7 +1,13 @@
 /**
  * What happens to conversations that become too long: a part of the resilience events. No event has content of the
  * conversation.
+ *
+ * | metric                                 | kind    | labels | from               |
+ * | -------------------------------------- | ------- | ------ | ------------------ |
+ * | `outlast_compactions_total`            | counter | `tier` | `ContextCompacted` |
+ * | `outlast_compaction_tokens_freed_total` | counter | `tier` | `ContextCompacted` |
  */
+import { Effect, Metric } from "effect"
 import type { Spent } from "./Summariser.ts"
 import type { Tier } from "./CompactionPolicy.ts"
 
@@ -44,5 +50,26 @@ export interface CompactionGaveUp extends OfConversation {
   readonly _tag: "CompactionGaveUp"
   readonly reason: "cannot_fit" | "poor_gains" | "refills"
 }
+
+export const compactions = Metric.counter("outlast_compactions_total", {
+  description: "Conversations that were made to fit, by the tier that did it",
+  incremental: true
+})
+
+export const tokensFreed = Metric.counter("outlast_compaction_tokens_freed_total", {
+  description: "Tokens that compactions have freed, by tier",
+  incremental: true
+})
+
+/** A compaction in the metrics. */
+export const count = ({
+  tier,
+  tokens,
+  tokensAfter
+}: Pick<ContextCompacted, "tier" | "tokens" | "tokensAfter">): Effect.Effect<void> =>
+  Effect.andThen(
+    Metric.update(Metric.withAttributes(compactions, { tier }), 1),
+    Metric.update(Metric.withAttributes(tokensFreed, { tier }), Math.max(0, tokens - tokensAfter))
+  )
 
 export type CompactionEvent = ContextFilling | ContextCompacted | CompactionTierFailed | CompactionGaveUp

@@ -20,7 +20,7 @@ import { defaults as wording } from "./CompactionWording.ts"
  * - `strip`: large results and arguments outside the protected tail are cut, oldest first, until it is enough
  * - `chunks`: all that is not protected is summarised in overlapping chunks, and the summaries merged
  * - `half`: the oldest half of it is summarised at once
- * - `plain`: all that is not protected becomes a few lines, without a model
+ * - `plain`: the oldest of it become a few lines, without a model; only where nothing before lasts
  */
 export type Tier = "cap" | "strip" | "chunks" | "half" | "plain"
 
@@ -67,6 +67,8 @@ export interface CompactionPolicy {
     readonly characters: number
     /** Characters that stay of the summary before. Default 4,000. */
     readonly earlier: number
+    /** Beside the protected end as many of the newest messages stay as `downTo` has room for. Default true. */
+    readonly fill: boolean
   }
   readonly thrash: {
     /** A compaction that frees less than this share of the limit is a poor one. Default 0.1. */
@@ -95,7 +97,7 @@ export const defaults: CompactionPolicy = {
   large: 200,
   chunks: { maxTokens: 12_000, overlap: 0.1, concurrency: 3 },
   messages: { maxCharacters: 10_000, omitAbove: 0.5 },
-  plain: { requests: 10, characters: 80, earlier: 4_000 },
+  plain: { requests: 10, characters: 80, earlier: 4_000, fill: true },
   thrash: { poorGain: 0.1, poorGains: 3, refillTurns: 3, refills: 3 },
   maxReactive: 2,
   wording
@@ -112,6 +114,7 @@ export const tokenTail = (tokens: number): CompactionPolicy => ({ ...defaults, t
 export const codebuddy: CompactionPolicy = {
   ...defaults,
   downTo: 0.9,
+  plain: { ...defaults.plain, fill: false },
   thrash: { ...defaults.thrash, refills: 20 }
 }
 
@@ -132,6 +135,7 @@ export const s11: CompactionPolicy = {
   ...defaults,
   tail: { messages: 5 },
   tiers: ["plain"],
+  plain: { ...defaults.plain, fill: false },
   maxReactive: 1,
   wording: { ...wording, plain: () => "[Reactive compact] The conversation before this was trimmed." }
 }
@@ -158,6 +162,7 @@ export const validate = (policy: CompactionPolicy): CompactionPolicy => {
   for (const field of ["requests", "characters", "earlier"] as const) {
     Check.integer(module, `plain.${field}`, plain[field], { min: 0 })
   }
+  Check.flag(module, "plain.fill", plain.fill)
   Check.share(module, "thrash.poorGain", thrash.poorGain)
   for (const field of ["poorGains", "refillTurns", "refills"] as const) {
     Check.positiveInteger(module, `thrash.${field}`, thrash[field])

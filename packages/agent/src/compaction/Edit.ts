@@ -70,7 +70,22 @@ const changed = (
     done(place, after)
     return after
   })
-  return touched ? { ...edit, places, cuts: [...edit.cuts, ...all] } : edit
+  return touched ? { ...edit, places, cuts: together(edit.cuts, all) } : edit
+}
+
+/** The cuts of both: of a result that was cut before, the new one, which counts what went then, too. */
+const together = (
+  before: ReadonlyArray<PlacedCut>,
+  after: ReadonlyArray<PlacedCut>
+): ReadonlyArray<PlacedCut> => {
+  if (before.length === 0) return after
+  const keyOf = ({ what, at, call }: PlacedCut): string => `${what} ${at} ${call}`
+  const again = new Set(after.filter(({ what }) => what === "result").map(keyOf))
+  const whole = new Map(before.map((cut) => [keyOf(cut), cut.text]))
+  return [
+    ...before.filter((cut) => !again.has(keyOf(cut))),
+    ...after.map((cut) => ({ ...cut, text: cut.text ?? whole.get(keyOf(cut)) }))
+  ]
 }
 
 /** No result has more than so many tokens, wherever it stands, but for pinned ones. */
@@ -95,10 +110,13 @@ export const capMessage = (
     const alone = (one: Prompt.ToolMessagePart) => Prompt.makeMessage("tool", { content: [one] })
     const tokens = meter.message(alone(part))
     if (tokens <= maxTokens) return part
+    const text = Trim.resultText(part)
+    // Its files and frame alone: where they leave no room, it would lose its text in vain, and keeps it.
+    const least = meter.message(alone(Trim.withText(part, "")))
     let best = part
     let own: Array<Cut> = []
     // Characters for tokens, and fewer where that was not enough.
-    let characters = Math.floor((Trim.resultText(part).length * maxTokens) / tokens)
+    let characters = Math.floor((text.length * (maxTokens - least)) / (tokens - least))
     for (; characters > 0; characters = Math.floor(characters * 0.95)) {
       const cuts: Array<Cut> = []
       const cut = Trim.cap(alone(part), characters, options, cuts)
@@ -200,13 +218,13 @@ const gapOf = ({ gap }: CompactionWording): Prompt.UserMessage =>
 
 /** What is no longer there, by places of the conversation before. */
 export const droppedOf = (edit: Edit, finishing: Finishing): ReadonlyArray<Dropped> => {
-  const cuts = edit.cuts.map(({ what, at, role, tool, call, text, recall }): Dropped => ({
+  const cuts = edit.cuts.map(({ what, at, role, tool, call, characters, recall }): Dropped => ({
     what,
     at,
     role,
     tool,
     call,
-    characters: text.length,
+    characters,
     ...(recall === undefined ? {} : { recall })
   }))
   const gone = edit.places

@@ -2,7 +2,8 @@
  * One compaction: tier after tier, the cheapest first, until the conversation is as small as the policy wants it.
  *
  * Where no tier reaches that, a result under the limit is taken, the cheapest but for those that free a good deal more;
- * where none is under the limit it fails with what cannot be cut. Each tier works on the conversation as it was (but for results that are too large for the
+ * where none is under the limit it fails with what cannot be cut. `plain`, which loses most, has its turn only where
+ * nothing before it lasts. Each tier works on the conversation as it was (but for results that are too large for the
  * window), so that the failure of one loses nothing. It changes nothing that others see: what is interrupted has not
  * happened.
  */
@@ -20,7 +21,9 @@ import type { RecallStore } from "./RecallStore.ts"
 import type { Report, Tried, Uncuttable } from "./Report.ts"
 import type { Spent, Summariser, SummaryFailed } from "./Summariser.ts"
 import type { Meter } from "./TokenCounter.ts"
+import type { Cut } from "./Trim.ts"
 import * as Units from "./Units.ts"
+import type { Bounds } from "./Window.ts"
 
 // -----------------------------------------------------------------------------
 // Model
@@ -42,6 +45,8 @@ export interface Sizes {
   readonly fixed: number
   /** How many tokens of the provider one of the meter is. */
   readonly scale: number
+  /** In the tokens of the provider. */
+  readonly bounds: Bounds
 }
 
 export interface Task {
@@ -52,6 +57,8 @@ export interface Task {
   readonly pinned: ((message: Prompt.Message) => boolean) | undefined
   readonly required: ReadonlyArray<string>
   readonly bindsThinking: boolean
+  /** The window was full again soon after the last compaction. */
+  readonly refilled: boolean
   readonly summariser: Summariser | undefined
   readonly prepared: Prepared | undefined
   readonly store: RecallStore | undefined
@@ -105,10 +112,12 @@ export const run = (task: Task): Effect.Effect<Fitted, CannotFit> =>
     const tried: Array<Tried> = []
     let edit = Edit.begin(places)
     let best: Candidate | undefined
+    let hasSummarised = false
 
     for (const tier of policy.tiers) {
       // What summarised all of it and was not enough is not asked to summarise half of it.
-      if (tier === "half" && best?.tier === "chunks") continue
+      if (tier === "half" && hasSummarised) continue
+      if (tier === "plain" && best !== undefined && lasts(best, before, task)) continue
       const attempted = yield* Effect.result(attempt(tier, edit, places, task))
       if (attempted._tag === "Failure") {
         tried.push({ tier, outcome: "failed", why: attempted.failure.why })
@@ -117,6 +126,7 @@ export const run = (task: Task): Effect.Effect<Fitted, CannotFit> =>
       const messages = Edit.messages(attempted.success, finishing(task))
       const tokens = Layout.tokensOf(messages, meter) + sizes.fixed
       if (tier === "cap") edit = attempted.success
+      if (tier === "chunks") hasSummarised = tokens < before
       const enough = tokens <= sizes.downTo && tokens < before
       tried.push({ tier, outcome: enough ? "enough" : "too_little", tokens: scaled(tokens, sizes) })
       const made = { tier, edit: attempted.success, messages, tokens }
@@ -128,6 +138,10 @@ export const run = (task: Task): Effect.Effect<Fitted, CannotFit> =>
     }
     return yield* finished(best, before, tried, task)
   })
+
+/** It is under the limit, and will not be above it again at once: it is no poor gain, and no refill was before it. */
+const lasts = ({ tokens }: Candidate, before: number, { policy, sizes, refilled }: Task): boolean =>
+  !refilled && tokens <= sizes.limit && before - tokens >= policy.thrash.poorGain * sizes.limit
 
 /** A later tier loses more: where the one before is under the limit, it must free a good deal more than that. */
 const isBetter = ({ tokens }: Candidate, best: Candidate | undefined, { policy, sizes }: Task): boolean => {
@@ -157,54 +171,84 @@ const attempt = (
 ): Effect.Effect<Edit.Edit, SummaryFailed | Skipped> => {
   const { policy, meter, sizes, store } = task
   const trim = { wording: policy.wording, stored: store !== undefined }
-  /** Cheaper means on what is left, where they belong to the policy. */
   const strip = (edit: Edit.Edit): Edit.Edit => {
-    const tokens = Layout.tokensOf(Edit.messages(edit, finishing(task)), meter) + sizes.fixed
-    return tokens > sizes.downTo
-      ? Edit.stripped(edit, tokens - sizes.downTo, policy.large, meter, trim)
-      : edit
+    const over = overOf(edit, task)
+    return over > 0 ? Edit.stripped(edit, over, policy.large, meter, trim) : edit
   }
-  const isStripping = policy.tiers.includes("strip")
-  const replaced = (gone: ReadonlyArray<Place>, text: string): Edit.Edit => {
-    const after = Edit.replaced(edit, gone, text)
-    return isStripping ? strip(after) : after
-  }
+  /** Cheaper means on what is left, where they belong to the policy. */
+  const stripped = (edit: Edit.Edit): Edit.Edit => (policy.tiers.includes("strip") ? strip(edit) : edit)
+  const replaced = ({ gone, text }: Summarised): Edit.Edit => stripped(Edit.replaced(edit, gone, text))
   switch (tier) {
     case "cap":
       return Effect.succeed(Edit.capped(edit, Math.floor(policy.maxResult * sizes.window), meter, trim))
     case "strip":
       return Effect.succeed(strip(edit))
-    case "plain": {
-      const gone = Edit.free(edit)
-      if (gone.length === 0) return Effect.fail({ why: nothingFree })
-      const required = requiredOf(gone, edit, task)
-      // What an earlier summary said has room only where there is some: two characters to a token are few.
-      const earlier = Math.min(policy.plain.earlier, 2 * Math.max(0, roomBeside(gone, edit, task)))
-      const bones = Bones.of(messagesOf(gone), required, { ...policy.plain, earlier })
-      return Effect.succeed(replaced(gone, policy.wording.plain({ messages: Edit.countOf(gone), bones })))
-    }
+    case "plain":
+      return Edit.free(edit).length === 0
+        ? Effect.fail({ why: nothingFree })
+        : Effect.sync(() => stripped(plain(edit, task)))
     case "half":
-      return Effect.map(summarised(oldest(Edit.free(edit), meter), "one", edit, task), ({ gone, text }) =>
-        replaced(gone, text)
-      )
+      return Effect.map(summarised(oldest(Edit.free(edit), meter), "one", edit, task), replaced)
     case "chunks":
       return Effect.gen(function* () {
         const made = ready(edit, places, task)
         if (made !== undefined) {
-          const after = replaced(made.gone, made.text)
-          const tokens = Layout.tokensOf(Edit.messages(after, finishing(task)), meter) + sizes.fixed
-          if (tokens <= sizes.downTo) return after
+          const after = replaced(made)
+          if (overOf(after, task) <= 0) return after
         }
-        const { gone, text } = yield* summarised(Edit.free(edit), "chunks", edit, task)
-        return replaced(gone, text)
+        return replaced(yield* summarised(Edit.free(edit), "chunks", edit, task))
       })
   }
+}
+
+/** Tokens above `downTo`; below 0: there is room. */
+const overOf = (edit: Edit.Edit, task: Task): number => {
+  const { meter, sizes } = task
+  return Layout.tokensOf(Edit.messages(edit, finishing(task)), meter) + sizes.fixed - sizes.downTo
+}
+
+/** A few lines for what may go: for all of it, or for all but its newest end that has room. */
+const plain = (edit: Edit.Edit, task: Task): Edit.Edit => {
+  const { policy, meter } = task
+  const free = Edit.free(edit)
+  const room = roomBeside(free, edit, task)
+  // What was asked and an earlier summary have room only where there is some: two characters to a token are few.
+  const characters = 2 * Math.max(0, room)
+  const rules = {
+    ...policy.plain,
+    requests: Math.min(policy.plain.requests, Math.floor(characters / Math.max(1, policy.plain.characters))),
+    earlier: Math.min(policy.plain.earlier, characters)
+  }
+  const without = (gone: ReadonlyArray<Place>): Edit.Edit => {
+    const required = requiredOf(gone, edit, task)
+    const bones = Bones.of(messagesOf(gone), required, rules)
+    return Edit.replaced(edit, gone, policy.wording.plain({ messages: Edit.countOf(gone), bones }))
+  }
+  const filled = (room: number): Edit.Edit => {
+    const gone = allBut(room, free, meter)
+    const after = without(gone)
+    // How long the lines are is known only now. A little less of the end makes room for them.
+    const over = gone.length === free.length ? 0 : overOf(after, task)
+    return over <= 0 ? after : filled(Layout.tokensOf(messagesOf(free.slice(gone.length)), meter) - over)
+  }
+  return filled(policy.plain.fill ? room : 0)
 }
 
 const nothingFree = "nothing is left that may be cut"
 
 const messagesOf = (places: ReadonlyArray<Place>): ReadonlyArray<Prompt.Message> =>
   places.flatMap(({ messages }) => messages)
+
+/** The places without the newest that have room; the oldest is always one of them. */
+const allBut = (room: number, places: ReadonlyArray<Place>, meter: Meter): ReadonlyArray<Place> => {
+  let left = room
+  let end = places.length
+  for (; end > 1; end--) {
+    left -= Layout.tokensOf(places[end - 1]?.messages ?? [], meter)
+    if (left < 0) break
+  }
+  return places.slice(0, end)
+}
 
 /** The oldest half, in tokens. */
 const oldest = (places: ReadonlyArray<Place>, meter: Meter): ReadonlyArray<Place> => {
@@ -298,24 +342,33 @@ const finished = (
 ): Effect.Effect<Fitted> =>
   Effect.gen(function* () {
     const { sizes, store, summariser } = task
-    if (store !== undefined) {
-      for (const { recall, text } of edit.cuts) if (recall !== undefined) yield* store.put(recall, text)
-    }
+    yield* keep(store, edit.cuts)
     return {
       prompt: Prompt.fromMessages(messages),
       report: {
         tier,
         tokensBefore: scaled(before, sizes),
         tokensAfter: scaled(tokens, sizes),
-        window: scaled(sizes.window, sizes),
-        limit: scaled(sizes.limit, sizes),
-        downTo: scaled(sizes.downTo, sizes),
+        window: sizes.bounds.window,
+        limit: sizes.bounds.limit,
+        downTo: sizes.bounds.downTo,
         dropped: Edit.droppedOf(edit, finishing(task)),
         tried,
         summaries: summariser?.spent ?? nothingSpent
       }
     }
   })
+
+/** Gives the store what was cut. */
+export const keep = (store: RecallStore | undefined, cuts: ReadonlyArray<Cut>): Effect.Effect<void> =>
+  Effect.forEach(
+    cuts,
+    ({ recall, text }) =>
+      store === undefined || recall === undefined || text === undefined
+        ? Effect.void
+        : store.put(recall, text),
+    { discard: true }
+  )
 
 const cannotFit = (
   { sizes, meter }: Task,
@@ -327,8 +380,8 @@ const cannotFit = (
     if (kind !== "free") kept.set(kind, (kept.get(kind) ?? 0) + Layout.tokensOf(messages, meter))
   }
   return new CannotFit({
-    window: scaled(sizes.window, sizes),
-    limit: scaled(sizes.limit, sizes),
+    window: sizes.bounds.window,
+    limit: sizes.bounds.limit,
     tokens: scaled(found.before, sizes),
     smallest: scaled(found.smallest, sizes),
     uncuttable: [...kept]

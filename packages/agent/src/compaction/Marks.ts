@@ -4,6 +4,7 @@
  *
  * - `pinned`: must never be cut. Yours to set: {@link pin}.
  * - `cut`: this result or these arguments have been cut, and are not cut again.
+ * - `capped`: this result has lost its middle; what it was, for whoever cuts it again.
  * - `summary`: this message stands for so many others.
  */
 import { Predicate } from "effect"
@@ -28,7 +29,7 @@ const read = (options: Options, field: string): unknown => {
 const marked = (
   options: Prompt.ProviderOptions,
   field: string,
-  value: boolean | { readonly [field: string]: number }
+  value: boolean | { readonly [field: string]: number | string }
 ): Prompt.ProviderOptions => {
   const ours = options[namespace]
   const before: object = Predicate.isObject(ours) ? ours : {}
@@ -64,6 +65,33 @@ export const cut = <P extends Prompt.ToolCallPart | Prompt.ToolResultPart>(part:
 })
 
 export const isCut = (part: Prompt.Part): boolean => read(part.options, "cut") === true
+
+/** A result as it was before its middle was cut. */
+export interface Whole {
+  readonly characters: number
+  /** By what the store finds it; `undefined` where nobody keeps it. */
+  readonly recall: string | undefined
+}
+
+/** The result, without its middle. */
+export const capped = (
+  part: Prompt.ToolResultPart,
+  { characters, recall }: Whole
+): Prompt.ToolResultPart => ({
+  ...part,
+  options: marked(part.options, "capped", {
+    characters,
+    ...(recall === undefined ? undefined : { recall })
+  })
+})
+
+/** What a result was; `undefined` for one that has its middle. */
+export const wholeOf = (part: Prompt.ToolResultPart): Whole | undefined => {
+  const found = read(part.options, "capped")
+  if (!Predicate.hasProperty(found, "characters") || typeof found.characters !== "number") return undefined
+  const recall = Predicate.hasProperty(found, "recall") ? found.recall : undefined
+  return { characters: found.characters, recall: typeof recall === "string" ? recall : undefined }
+}
 
 /** Options of a message that stands for others. */
 export const summary = (messages: number): Prompt.ProviderOptions => marked({}, "summary", { messages })

@@ -16,7 +16,7 @@ export interface Dropped {
   readonly tool?: string
   /** The id of the call. */
   readonly call?: string
-  /** Characters that are gone of a result or arguments. */
+  /** Characters that are gone of a result or arguments, since the tool gave them. */
   readonly characters?: number
   /** By what the store finds them. */
   readonly recall?: string

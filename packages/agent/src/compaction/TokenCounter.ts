@@ -18,7 +18,8 @@
  * program.pipe(Effect.provideService(TokenCounter.TokenCounter, counter))
  * ```
  */
-import { Context, Effect } from "effect"
+import { Context } from "effect"
+import type { Effect } from "effect"
 import { Tool } from "effect/ai"
 import type { Prompt } from "effect/ai"
 import * as Check from "@outlast/resilience/Options"
@@ -34,11 +35,10 @@ export interface Meter {
   readonly message: (message: Prompt.Message) => number
   /** Tokens of what is said about tools. */
   readonly tools: (tools: ReadonlyArray<Tool.Any>) => number
-  /** All of it, as exactly as can be found out. */
-  readonly exact: (
-    messages: ReadonlyArray<Prompt.Message>,
-    tools: ReadonlyArray<Tool.Any>
-  ) => Effect.Effect<number>
+  /** All of it, as exactly as can be found out: asked when the window is getting full. Default: the sum. */
+  readonly exact?:
+    | ((messages: ReadonlyArray<Prompt.Message>, tools: ReadonlyArray<Tool.Any>) => Effect.Effect<number>)
+    | undefined
 }
 
 export interface Service {
@@ -169,11 +169,7 @@ export const make = (rules: Rules = {}): Service => {
     return tokens
   }
   const tools: Meter["tools"] = (all) => all.reduce((sum, one) => sum + tool(one), 0)
-  const meter: Meter = {
-    message,
-    tools,
-    exact: (messages, all) => Effect.sync(() => messages.reduce((sum, one) => sum + message(one), tools(all)))
-  }
+  const meter: Meter = { message, tools }
   return { for: () => meter }
 }
 

@@ -8,7 +8,7 @@ import { Hash, Predicate } from "effect"
 import { Prompt } from "effect/ai"
 import { isLocalCall } from "../conversation/Parts.ts"
 import { mapped } from "../conversation/Unchanged.ts"
-import type { CompactionWording, CutAway } from "./CompactionWording.ts"
+import type { CompactionWording } from "./CompactionWording.ts"
 import * as Marks from "./Marks.ts"
 import { written } from "./TokenCounter.ts"
 
@@ -18,10 +18,12 @@ export interface Cut {
   readonly tool: string
   /** The id of the call. */
   readonly call: string
-  /** What is gone. */
-  readonly text: string
-  /** By what the store finds `text`. */
+  /** How many are gone. */
+  readonly characters: number
+  /** By what the store finds it as it was. */
   readonly recall: string | undefined
+  /** As it was, for the store; `undefined`: the store was given it before. */
+  readonly text: string | undefined
 }
 
 export interface Options {
@@ -71,12 +73,11 @@ const withoutResult = (
   // Images of a result are large, whatever its text is.
   const files = part.modelOutput?.some(({ type }) => type === "file") === true
   if (text.length <= large && !files) return part
-  const away = awayOf(part.name, text, options)
-  const said = options.wording.result(away)
+  const { whole, kept } = wholeOf(part, text, options)
+  const said = options.wording.result({ tool: part.name, ...whole })
   if (said.length >= text.length && !files) return part
-  cuts.push({ what: "result", tool: part.name, call: part.id, text, recall: away.recall })
-  const { modelOutput: _output, ...rest } = part
-  return Marks.cut({ ...rest, result: said })
+  cuts.push({ what: "result", tool: part.name, call: part.id, ...whole, text: kept })
+  return Marks.cut({ ...withoutOutput(part), result: said })
 }
 
 const withoutArguments = (
@@ -92,10 +93,10 @@ const withoutArguments = (
   for (const [name, value] of Object.entries(params)) {
     const text = written(value)
     if (text.length <= large) continue
-    const away = awayOf(part.name, text, options)
-    const said = options.wording.argument(away)
+    const whole = { characters: text.length, recall: idOf(text, options) }
+    const said = options.wording.argument({ tool: part.name, ...whole })
     if (said.length >= text.length) continue
-    cuts.push({ what: "arguments", tool: part.name, call: part.id, text, recall: away.recall })
+    cuts.push({ what: "arguments", tool: part.name, call: part.id, ...whole, text })
     shorter ??= { ...params }
     shorter[name] = said
   }
@@ -118,20 +119,24 @@ export const cap = (
     if (part.type !== "tool-result" || Marks.isSigned(part)) return [part]
     const text = resultText(part)
     if (text.length <= characters) return [part]
-    const away = awayOf(part.name, text, options)
-    const middle = options.wording.middle({ ...away, characters: text.length - characters })
-    const room = Math.max(0, characters - middle.length)
-    const said = shortened(text, room, middle)
+    const { whole, kept } = wholeOf(part, text, options)
+    const { recall } = whole
+    const gone = whole.characters - characters
+    const middle = options.wording.middle({ tool: part.name, recall, characters: gone })
+    const said = shortened(text, Math.max(0, characters - middle.length), middle)
     if (said.length >= text.length) return [part]
-    cuts.push({ what: "result", tool: part.name, call: part.id, text, recall: away.recall })
-    const files = part.modelOutput?.filter(({ type }) => type === "file") ?? []
-    return [
-      files.length === 0
-        ? { ...withoutOutput(part), result: said }
-        : { ...part, result: said, modelOutput: [Prompt.makePart("text", { text: said }), ...files] }
-    ]
+    cuts.push({ what: "result", tool: part.name, call: part.id, characters: gone, recall, text: kept })
+    return [Marks.capped(withText(part, said), whole)]
   })
   return content === message.content ? message : { ...message, content }
+}
+
+/** The result with another text, and its files. */
+export const withText = (part: Prompt.ToolResultPart, text: string): Prompt.ToolResultPart => {
+  const files = part.modelOutput?.filter(({ type }) => type === "file") ?? []
+  return files.length === 0
+    ? { ...withoutOutput(part), result: text }
+    : { ...part, result: text, modelOutput: [Prompt.makePart("text", { text }), ...files] }
 }
 
 const withoutOutput = ({ modelOutput: _output, ...part }: Prompt.ToolResultPart): Prompt.ToolResultPart =>
@@ -150,11 +155,20 @@ export const shortened = (text: string, room: number, middle: string): string =>
 // What is gone
 // -----------------------------------------------------------------------------
 
-const awayOf = (tool: string, text: string, { stored }: Options): CutAway => ({
-  tool,
-  characters: text.length,
-  recall: stored ? recallId(text) : undefined
-})
+/** What the result was before anything was cut of it, and what of it the store does not have yet. */
+const wholeOf = (
+  part: Prompt.ToolResultPart,
+  text: string,
+  options: Options
+): { readonly whole: Marks.Whole; readonly kept: string | undefined } => {
+  const before = Marks.wholeOf(part)
+  const characters = before?.characters ?? text.length
+  return before?.recall === undefined || !options.stored
+    ? { whole: { characters, recall: idOf(text, options) }, kept: text }
+    : { whole: before, kept: undefined }
+}
+
+const idOf = (text: string, { stored }: Options): string | undefined => (stored ? recallId(text) : undefined)
 
 /** The same text has the same id, in every conversation and every process. */
 const recallId = (text: string): string =>

@@ -50,7 +50,8 @@ export const boundsOf = (policy: CompactionPolicy, { window, outputLimit = 0 }: 
 export const sizesOf = (bounds: Bounds, fixed: number, counted: number, real: number): Sizes => {
   const scale = counted === 0 ? 1 : real / counted
   const own = (tokens: number): number => Math.floor(tokens / scale)
-  return { window: own(bounds.window), limit: own(bounds.limit), downTo: own(bounds.downTo), fixed, scale }
+  const { window, limit, downTo } = bounds
+  return { window: own(window), limit: own(limit), downTo: own(downTo), fixed, scale, bounds }
 }
 
 /** The room that is left where a provider has named a limit. It is never more than there was. */

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Prompt, Tool } from "effect/ai"
 import * as fc from "fast-check"
-import { Compaction, TokenCounter } from "@outlast/agent"
+import { Compaction, ContextWindows, TokenCounter } from "@outlast/agent"
 import * as Calibration from "@outlast/agent/compaction/Calibration"
 import { limits } from "@outlast/agent/compaction/Calibrations"
 import type { Kind } from "@outlast/agent/compaction/Content"
@@ -138,6 +138,50 @@ describe("a reported prompt", () => {
   )
 })
 
+describe("a guess of what is hidden", () => {
+  const tools = [Tool.make("search", { description: "Looks for it." })]
+  /** As in a run: a provider has named the sizes, and nobody knew better. */
+  const refused = (prompt: Prompt.Prompt, limit: number, factor: number) =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const counted = tokensOf(prompt) + TokenCounter.estimate.for("m").tools(tools)
+      const request = { window: limit, tools, model: "m", conversation: "c" }
+      const requested = Math.floor(factor * counted)
+      const fitted = yield* compaction.shrink(prompt, request, { limit, requested })
+      return { compaction, request, fitted }
+    }).pipe(Effect.provide(ContextWindows.layer(() => undefined)))
+
+  it.effect.each([
+    ["a talk of twice the tokens", talking(22), 1_500, 2],
+    ["work of twice the tokens", working(16), 1_000, 2],
+    ["work of nearly four times the tokens", working(16), 2_000, 3.9]
+  ] as const)("leaves room in a small window: %s", ([, prompt, limit, factor]) =>
+    Effect.gen(function* () {
+      const { compaction, request, fitted } = yield* refused(prompt, limit, factor)
+      assert.isAtMost(fitted.report.tokensAfter, fitted.report.limit)
+      // And it is the same for the next turn.
+      const again = yield* compaction.fit(fitted.prompt, request)
+      assert.strictEqual(again.prompt, fitted.prompt)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is believed in a large one", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const tokens = tokensBy(compaction, { window: 200_000 })
+      for (const n of [2, 40, 10, 30, 4, 50, 20, 15]) {
+        const prompt = talking(n)
+        yield* compaction.learn({ prompt, inputTokens: tokensOf(prompt) + 1_500 })
+      }
+      const other = working(4)
+      assert.approximately(yield* tokens(other), tokensOf(other) + 1_500, 250)
+      // Of a window of 4,000 it would be more than a third.
+      const small = tokensBy(compaction, { window: 4_000 })
+      assert.approximately(yield* small(other), tokensOf(other) + 400, 250)
+    }).pipe(Effect.scoped)
+  )
+})
+
 describe("a wrong report", () => {
   it("that cannot be changes nothing (a usage without what was cached, none at all, no number)", () =>
     fc.assert(
@@ -210,7 +254,7 @@ describe("the machine", () => {
           let state = Calibration.initial
           for (const [of, real] of reports) state = Calibration.learn(state, total(of), content(of), real)
           const counted = total(asked)
-          const estimate = Calibration.estimate(state, counted, content(asked))
+          const estimate = Calibration.estimate(state, counted, content(asked), window)
           assert.isAtLeast(estimate, Calibration.bounds.min * counted)
           assert.isAtMost(estimate, Calibration.bounds.max * counted + Calibration.bounds.hidden)
         }
@@ -236,7 +280,9 @@ describe("the machine", () => {
     weights: ReadonlyArray<number>
   ) => {
     const real = realOf(of, weights)
-    return Math.abs(Calibration.estimate(state, total(of), content(of)) - real) / Math.max(1_000, real)
+    return (
+      Math.abs(Calibration.estimate(state, total(of), content(of), window) - real) / Math.max(1_000, real)
+    )
   }
 
   it("finds out what each kind costs, from mixed reports", () => {
@@ -260,7 +306,7 @@ describe("the machine", () => {
           const real = factor * realOf(wrong, weights)
           const after = Calibration.learn(before, total(wrong), content(wrong), real)
           const [was, is] = [before, after].map((state) =>
-            Calibration.estimate(state, total(asked), content(asked))
+            Calibration.estimate(state, total(asked), content(asked), window)
           )
           assert.isBelow(Math.abs((is ?? 0) - (was ?? 0)), 0.15 * Math.max(1_000, total(asked)))
         }

