@@ -111,6 +111,7 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
     }
     judge("unchanged_check", seen.unchanged, options.checks)
   }
+  if (nature === "thought" && !hasOwn) judge("stale", state.thoughts, options.stale)
   // What asks for the next thing may bring it.
   if (subject === "known") {
     const recurs = seen !== undefined || (row !== undefined && row.times > 0)

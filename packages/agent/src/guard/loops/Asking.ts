@@ -52,6 +52,16 @@ const ending = (last: Words, words: Words, begun: number): number => {
 
 const nothing: Words = []
 
+/**
+ * The words of a text that another does not have at the same place. Where both are of one length, place by place; else
+ * what is between their common beginning and end.
+ */
+const different = (last: Words, words: Words): Words => {
+  if (last.length === words.length) return words.filter((word, i) => word !== last[i])
+  const begun = beginning(last, words)
+  return words.slice(begun, words.length - ending(last, words, begun))
+}
+
 /** Words that two calls have in common, at the same place. */
 const common = (last: Asked, { leaves }: Asked): number => {
   let sum = 0
@@ -106,12 +116,9 @@ export const subjectOf = (
   }
   let differs = 0
   for (let i = 0; i < leaves.length; i++) {
-    const words = leaves[i] ?? nothing
-    const before = form?.leaves[i] ?? nothing
-    const begun = beginning(before, words)
-    const end = words.length - ending(before, words, begun)
-    differs += end - begun
-    for (let at = begun; at < end; at++) if (isAsked(known, toolId, words[at] ?? 0)) return "known"
+    const others = different(form?.leaves[i] ?? nothing, leaves[i] ?? nothing)
+    differs += others.length
+    if (others.some((word) => isAsked(known, toolId, word))) return "known"
   }
   return differs === 0 || differs > prose ? "known" : "next"
 }

@@ -1,14 +1,16 @@
 /**
  * A value of JSON as a few numbers and facts, without what says nothing: equal numbers, equal meaning.
  *
- * A result is read against what the run has met so far: what counts is how much of it is new. Pure.
+ * A result is read against what the run has met so far, and against the arguments that were read before it: what counts
+ * is how much of it is new. The last arguments are kept until their result is read; otherwise pure.
  *
  * **What it does not do.** It is no cryptographic hash: who wants to deceive it can.
  *
  * **Example**
  *
  * ```ts
- * Fingerprint.ofArguments({ a: 1, request_id: "x1" }) === Fingerprint.ofArguments({ request_id: "y2", a: 1 }) // true
+ * const { hash } = Fingerprint.ofArguments({ a: 1, request_id: "x1" })
+ * hash === Fingerprint.ofArguments({ request_id: "y2", a: 1 }).hash // true
  * ```
  */
 import { none } from "./Field.ts"
@@ -23,8 +25,9 @@ export interface OfArguments {
   readonly hash: number
   /** What stands between blanks and brackets in their texts, text by text. At most 512 in all. */
   readonly leaves: ReadonlyArray<ReadonlyArray<number>>
-  /** Their different words. At most 512. */
+  /** Their different words, and those of them that are no prose. At most 512. */
   readonly words: ReadonlyArray<number>
+  readonly subjects: ReadonlyArray<number>
   /** Those of them that ask in words of one's own: the same can be asked in others. None: it asks in no such words. */
   readonly question: ReadonlyArray<number>
   readonly questionHash: number
@@ -70,8 +73,10 @@ export interface OfResult {
 
 /** Of a call's arguments. */
 export const ofArguments = (value: unknown): OfArguments => {
-  const { a, b, leaves, words, question, questionHash } = scanned(value, undefined)
-  const asked = { hash: joined(a, b), leaves, words, question, questionHash }
+  // Reading may throw: a getter, a proxy.
+  last = undefined
+  const { a, b, leaves, words, subjects, question, questionHash } = scanned(value, undefined)
+  const asked = { hash: joined(a, b), leaves, words, subjects, question, questionHash }
   last = { value, asked }
   return asked
 }

@@ -11,6 +11,7 @@ import type * as Asking from "./Asking.ts"
 import type { FileEdit } from "./FileEdit.ts"
 import type { OfResult } from "./Fingerprint.ts"
 import * as Progress from "./Progress.ts"
+import { maxWords } from "./Scan.ts"
 import type { ToolNature } from "./ToolNature.ts"
 
 /** What is known of a call when it ends. */
@@ -93,6 +94,10 @@ export const of = (ended: Ended): Gain => {
   const failed = ended.failed || (result.undone && nature !== "read")
   const troubled = failed || result.troubled
   const isUnseen = !WordSet.has(ended.known, result.hash | 0)
+  // Of a long result not every word is remembered: but when it was met as a whole, they all were.
+  const freshWords = isUnseen ? result.freshWords.length : 0
+  const freshLines = isUnseen ? result.freshLines : 0
+  const freshNumbers = isUnseen ? result.freshNumbers : 0
   const sameWords = earlier?.letters === result.letters
   const step =
     earlier === undefined
@@ -103,12 +108,13 @@ export const of = (ended: Ended): Gain => {
           troubled: troubled && earlier.troubled
         })
   const mostlyNumbers = result.numbersInAll * few.ofWords >= result.words
-  const moved = step !== undefined && ((step.moved && result.freshNumbers > 0) || (mostlyNumbers && isUnseen))
+  const moved = step !== undefined && ((step.moved && freshNumbers > 0) || (mostlyNumbers && isUnseen))
   const measures =
-    result.freshNumbers > 0 &&
-    result.freshNumbers * few.ofNumbers >= result.numbersInAll &&
-    (mostlyNumbers || (isNext && result.freshNumbers >= several))
-  const told = result.freshWords.length > 0 && result.freshWords.length * detail >= result.words
+    freshNumbers > 0 &&
+    freshNumbers * few.ofNumbers >= result.numbersInAll &&
+    (mostlyNumbers || (isNext && freshNumbers >= several))
+  // More than so many are not counted.
+  const told = freshWords > 0 && (freshWords * detail >= result.words || freshWords >= maxWords)
   const recovers = earlier?.troubled === true && !troubled && isUnseen
   const teaches = !isThought && (told || recovers || step?.goesOn === true)
   const answers =
@@ -130,20 +136,20 @@ export const of = (ended: Ended): Gain => {
     if (result.freshIds >= several || (isNext && measures)) return true
     if (nature === "act") return isNext && edit === undefined && !result.emptyList && result.words < content
     const isAnother = step === undefined || step.moved || !sameWords
-    return nature === "advance" && isUnseen && (isAnother || result.freshNumbers * 2 > result.numbersInAll)
+    return nature === "advance" && isUnseen && (isAnother || freshNumbers * 2 > result.numbersInAll)
   }
   const hasDetails = (): boolean => {
-    if (result.freshWords.length > 0) return true
+    if (freshWords > 0) return true
     // Of a known call a line is enough; of another it may be one that says what was asked.
-    const isMostlyNew = result.freshLines * 2 >= result.lines && !result.negative && !troubled
-    if (result.freshLines > 0 && (earlier !== undefined || isMostlyNew)) return true
+    const isMostlyNew = freshLines * 2 >= result.lines && !result.negative && !troubled
+    if (freshLines > 0 && (earlier !== undefined || isMostlyNew)) return true
     if (earlier === undefined && measures && nature !== "poke") return true
     return passes && !result.negative && isUnseen
   }
   const isTried = (): boolean => {
     if (nature !== "act" || failed) return false
     if (earlier === undefined) return !answers
-    return !ended.evaluates && ((result.freshNumbers > 0 && !sameWords) || (moved && mostlyNumbers))
+    return !ended.evaluates && ((freshNumbers > 0 && !sameWords) || (moved && mostlyNumbers))
   }
   const isNew = teaches || goesThrough()
   const tries = !isNew && !isThought && (hasDetails() || isTried())

@@ -83,6 +83,8 @@ export interface State {
   readonly stirs: number
   /** Calls in a row without news, in parts where there was a little. */
   readonly stale: number
+  /** Thoughts in a row, with nothing done between. */
+  readonly thoughts: number
   /** Calls not run since the last lesson. */
   readonly refusals: number
   readonly seen: Memory.Memory<Seen>
@@ -121,6 +123,7 @@ export const initial = (rows: number): State => ({
   lessons: 0,
   stirs: 0,
   stale: 0,
+  thoughts: 0,
   refusals: 0,
   seen: Memory.make(rows),
   known: WordSet.none(),
@@ -162,10 +165,10 @@ export const askedOf = (tool: string, identity: unknown): Asked =>
 
 const asking = (
   tool: string,
-  { hash, leaves, words, question, questionHash }: Fingerprint.OfArguments
+  { hash, leaves, words, subjects, question, questionHash }: Fingerprint.OfArguments
 ): Asked => {
   const toolId = Fingerprint.ofText(tool)
-  return { hash, leaves, words, question, questionHash, tool: toolId, id: Fingerprint.pair(toolId, hash) }
+  return { hash, leaves, words, subjects, question, questionHash, tool: toolId, id: Fingerprint.pair(toolId, hash) }
 }
 
 /** Its twin of the same turn was there before. */
@@ -272,6 +275,7 @@ export const after = (state: State, ended: Ended): State => {
     lessons,
     stirs,
     stale: isThought ? state.stale : staleAfter(state, call),
+    thoughts: isThought ? state.thoughts + 1 : 0,
     refusals: gain.teaches ? 0 : state.refusals,
     seen: Memory.set(state.seen, asked.id, seenAfter(state, call, { news, lessons, stirs, trouble })),
     known: WordSet.add(state.known, met(call)),
@@ -336,7 +340,7 @@ const seenAfter = (
 const unchangedAfter = (state: State, call: Call): number => {
   const { earlier, gain, nature } = call
   if (earlier === undefined || gain.isNew || !(gain.sameWords || repeats(call))) return 0
-  const done = nature === "read" ? actedUpon(state, earlier, call) : 0
+  const done = nature === "read" ? actedUpon(state, earlier, call) * (gain.waiting ? 0.5 : 1) : 0
   if (done > 0) return earlier.unchanged + done
   if (!gain.troubled) return 0
   if (isQuiet(state, call)) return earlier.unchanged
@@ -348,9 +352,9 @@ const actedUpon = (state: State, earlier: Seen, call: Call): number => {
   const since = state.acted.filter((act) => act.calls > earlier.calls)
   if (since.length === 0) return 0
   const words = call.asked.leaves.flat()
-  if (since.some((act) => act.words.some((word) => words.includes(word)))) return 0.75
+  if (since.some((act) => act.words.some((word) => words.includes(word)))) return 1
   const family = words.length === 0 ? Nature.family(call.name) : ""
-  return family !== "" && since.some((act) => act.family === family) ? 0.5 : 0
+  return family !== "" && since.some((act) => act.family === family) ? 0.75 : 0
 }
 
 const actedAfter = (state: State, { name, nature, evaluates, gain, asked }: Call): State["acted"] =>
@@ -363,10 +367,11 @@ const actedAfter = (state: State, { name, nature, evaluates, gain, asked }: Call
 
 /** All that was met; the most of it is known. */
 const met = ({ asked, result }: Call): ReadonlyArray<number> => {
-  const { tool, words, leaves } = asked
+  const { tool, words, subjects, leaves } = asked
   const all = [...result.freshWords, ...result.fresh]
   all.push(result.hash | 0)
-  for (const word of words) all.push(word, Fingerprint.argument(tool, word))
+  all.push(...words)
+  for (const word of subjects) all.push(Fingerprint.argument(tool, word))
   for (const leaf of leaves) for (const word of leaf) all.push(Asking.askedWord(tool, word))
   return all
 }
@@ -380,14 +385,16 @@ const staleAfter = (state: State, { earlier, gain }: Call): number => {
 }
 
 /** What a call that brought nothing new adds to the row of its tool; 0 where it says nothing about it. */
-const weightOf = ({ nature, subject, result, gain }: Call): number => {
+const weightOf = ({ nature, subject, result, gain, earlier }: Call): number => {
   if (gain.troubled) return 0.5
-  if (nature === "poke" || (nature === "act" && !gain.answers)) return 0
+  // What a click brought, if it says more than that it was done, is one page among several.
+  if (nature === "poke") return result.words >= Gain.sentence ? 0.5 : 0
+  if (nature === "act" && !gain.answers) return 0
   // A yes says little.
   if (result.words < Gain.minAnswer && !result.negative) return 0.25
   // Where a tool is not known to look, and finds nothing, its question may have been another before.
   if (gain.passes) return subject === "other" || (nature === "act" && result.emptyList) ? 0.5 : 0.1
-  return result.waiting || gain.moved ? 0.5 : 1
+  return result.waiting || gain.moved || earlier?.lively === true ? 0.5 : 1
 }
 
 /** A row goes on while other tools bring something, more slowly; it begins anew when they tell something. */
@@ -420,7 +427,7 @@ const troublesAfter = (state: State, { earlier, gain }: Call, trouble: number): 
   if (trouble === 0) return state.troubles
   const before = Memory.get(state.troubles, trouble)
   if (before === undefined || gain.told) return Memory.set(state.troubles, trouble, { times: 1, lessons })
-  const step = gain.teaches ? 0 : before.lessons === state.lessons && !gain.waiting ? 1 : 0.5
+  const step = gain.teaches ? 0 : before.lessons === state.lessons && !gain.waiting ? 1 : 0.75
   return Memory.set(state.troubles, trouble, { times: before.times + step, lessons })
 }
 
@@ -462,7 +469,8 @@ const filesAfterLook = (state: State, call: Call): Files => {
   const { files, unchecked } = state
   const { earlier, nature, gain } = call
   const isCheck = earlier !== undefined && nature !== "read" && unchecked.length > 0
-  const repeated = repeats(call)
+  // What is measured anew is no failure as before.
+  const repeated = repeats(call) && !gain.moved
   if (!isCheck || (repeated && !gain.troubled)) return { files, unchecked, looked: true }
   let after = files
   for (const path of unchecked) {

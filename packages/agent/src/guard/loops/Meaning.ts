@@ -51,9 +51,16 @@ const means = (meaning: number, words: string): void => {
 means(
   trouble,
   "error errors fail failed fails failing failure failures traceback exception fatal panic panicked denied refused " +
-    "declined rejected forbidden unauthorized invalid unable cannot errno enoent err fehler erreur"
+    "declined rejected forbidden unauthorized invalid unable cannot errno enoent err"
 )
-means(none, "0 no not zero without any")
+// The same in the languages that tools answer in most.
+means(
+  trouble,
+  "fehler fehlgeschlagen abgelehnt verweigert ungültig erreur erreurs échec échoué refusé rejeté invalide " +
+    "errores fallo fallido rechazado rechazada denegado inválido errore errori fallito rifiutato erro falha " +
+    "rejeitado negado ошибка ошибки отказано エラー 失敗 拒否 错误 失败 拒绝 오류 실패"
+)
+means(none, "0 no not zero without any false")
 means(
   waits,
   "pending queued in_progress in-progress inprogress waiting containercreating provisioning econnrefused econnreset " +

@@ -61,7 +61,7 @@ export const step = (before: Progress, now: Numbers, since: Since): Step => {
   const own = was.length
   let goesOn = false
   let moved = false
-  const after = (i: number, by: number, goes: (way: number) => boolean): number => {
+  const wayOf = (i: number, by: number, goes: (way: number) => boolean): number => {
     const way = before.ways[i] ?? 0
     if (by === 0) return way
     const direction = Math.sign(by)
@@ -72,8 +72,8 @@ export const step = (before: Progress, now: Numbers, since: Since): Step => {
   const ofFacts = facts(now).map((value, i) => {
     const by = value - (was[i] ?? 0)
     if (i === 1 && Math.abs(by) <= near * now.places) return before.ways[i] ?? 0
-    // There are fewer errors; or they are elsewhere.
-    return after(i, by, () => troubled && (i === 0 ? by < 0 : i === 1 && same))
+    // There is less of it: errors, jobs that are left. Or errors are elsewhere.
+    return wayOf(i, by, () => (i === 0 ? by < 0 : i === 1 && same && troubled))
   })
   const bound = boundOf(before, now)
   const ofNumbers = now.numbers.map(({ value, counted }, n) => {
@@ -87,7 +87,7 @@ export const step = (before: Progress, now: Numbers, since: Since): Step => {
     if (by === 0 || (by === calls && !isCounted)) return way
     moved = true
     // The numbers of something else are others. And once is no direction yet, but for what is counted.
-    return same ? after(i, by, (way) => way !== 0 || isCounted) : way
+    return same ? wayOf(i, by, (way) => way !== 0 || isCounted) : way
   })
   return { progress: { ...begin(now), ways: [...ofFacts, ...ofNumbers] }, goesOn, moved }
 }

@@ -19,12 +19,16 @@ import * as WordTable from "./WordTable.ts"
 const maxDepth = 32
 const maxValues = 100_000
 /** Words of arguments, new words, new lines and numbers that are kept. */
-const maxWords = 512
+export const maxWords = 512
 const maxNumbers = 4
 const percent = 37
 const comma = 44
+const colon = 58
+const equals = 61
 const underscore = 95
 const hyphen = 45
+/** No file has more lines. */
+const maxPlace = 1e9
 /** Words of one value that are told apart. */
 const toldApart = 4_096
 
@@ -33,6 +37,29 @@ const isSomething = (value: unknown): boolean =>
   typeof value === "object"
     ? value !== null && !(Array.isArray(value) && value.length === 0)
     : value === true || (typeof value === "string" && value !== "")
+
+const isDenial = (meaning: number): boolean => (meaning & (Meaning.none | Meaning.nothing)) !== 0
+
+/** Whether a value is given between two words: `failed: 0`, `invalid="false"`. */
+const isAssigned = (text: string, from: number, to: number): boolean => {
+  for (let i = from; i < to; i++) {
+    const c = text.charCodeAt(i)
+    if (c === colon || c === equals) return true
+  }
+  return false
+}
+
+/** All bytes are one word. */
+const wordOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): number => {
+  const bytes = new Uint8Array(buffer, byteOffset, byteLength)
+  let word = seed
+  for (let i = 0; i < byteLength; i++) word = Math.imul(word ^ (bytes[i] ?? 0), prime)
+  return word
+}
+
+/** Whether a value ends with the word that ends here: `errors: none`, but not `error: no such file`. */
+const isAll = (text: string, at: number): boolean =>
+  text.charCodeAt(at) !== 32 || Word.kindOf(text.charCodeAt(at + 1)) === Word.other
 
 /** Whether the last part of a word tells of an error: `auto_declined`. */
 const isTrouble = (text: string, from: number, at: number): boolean => {
@@ -45,7 +72,7 @@ const isTrouble = (text: string, from: number, at: number): boolean => {
 const describes = (record: object, names: ReadonlyArray<string>): boolean =>
   names.some((name) => !Fields.of(name).isHandle && typeof Reflect.get(record, name) === "string")
 
-/** The words of the arguments, and those of the result; filled and read in one call. */
+/** The words of the arguments that were read last, and those of the result. */
 const asked = WordTable.scratch(1_024)
 const met = WordTable.scratch(toldApart)
 
@@ -80,6 +107,8 @@ export class Scan {
   units = 0
   /** Different words; of a result those that nobody has met before. At most {@link maxWords}. */
   readonly words: Array<number> = []
+  /** Of arguments: those of them that are no prose. */
+  readonly subjects: Array<number>
   /** Of a result: lines, or texts of fields, that nobody has met before. At most {@link maxWords}. */
   readonly lines: Array<number>
   /** Of a result: its first and its last numbers, but for those that say nothing. At most {@link maxNumbers} each. */
@@ -111,6 +140,8 @@ export class Scan {
   readonly #against: Against | undefined
   linesInAll = 0
   #line = 0
+  /** It does if what comes next does not deny it: `failed: 0`. */
+  #pending = false
   /** This line tells of an error. */
   #isTroubled = false
   /** It is inside of a list of records. */
@@ -122,6 +153,7 @@ export class Scan {
     // Of what the other kind has, nothing is ever added.
     this.leaves = isResult ? unused : []
     this.question = isResult ? unused : []
+    this.subjects = isResult ? unused : []
     this.lines = isResult ? [] : unused
     this.firstNumbers = isResult ? [] : unused
     this.lastNumbers = isResult ? [] : unused
@@ -142,17 +174,29 @@ export class Scan {
       return this.flag(key, value ? 0x7472 : 0x6661)
     }
     if (typeof value !== "object" || value === null) return this.flag(key, 0x6e75)
+    if (ArrayBuffer.isView(value)) {
+      if (value.byteLength > 0) this.substance++
+      return this.flag(key, wordOf(value))
+    }
     if (Array.isArray(value)) {
       if (value.length === 0) this.emptyList = true
       this.mix(0x5b)
       // Of several things some may have failed: that is what is told of them.
       const many = value.length > 1 && typeof value[0] === "object"
       if (many) this.#listed++
-      for (const item of value) this.value(item, key, depth + 1)
+      for (const item of value) {
+        if (this.values > maxValues) break
+        this.value(item, key, depth + 1)
+      }
       if (many) this.#listed--
       this.mix(0x5d)
       return
     }
+    // As JSON says it: a date, a URL.
+    const toJSON: unknown = Reflect.get(value, "toJSON")
+    if (typeof toJSON === "function") return this.value(Reflect.apply(toJSON, value, []), key, depth + 1)
+    // Of an error JSON says nothing.
+    if (value instanceof Error) this.text(String(value), key)
     this.fields(value, depth)
   }
 
@@ -164,6 +208,7 @@ export class Scan {
     const names = Object.keys(record)
     const isAsked = this.#against === undefined
     for (const name of names) {
+      if (this.values > maxValues) break
       const value: unknown = Reflect.get(record, name)
       if (value === undefined) continue
       const key = Fields.of(name)
@@ -179,6 +224,8 @@ export class Scan {
       if ((key.isSuccess && value === false) || (isExit && typeof value === "number" && value !== 0))
         this.undone = true
       this.value(value, key, depth + 1)
+      // A flag has no line; the next field's is not its.
+      if (key.isTrouble) this.#isTroubled = false
       sumA = (sumA + mixed(this.a)) | 0
       sumB = (sumB + mixed(this.b)) | 0
     }
@@ -195,13 +242,13 @@ export class Scan {
   flag(key: Field, code: number): void {
     this.mix(code)
     const word = mixed(key.hash ^ code)
-    if (this.#against === undefined) this.leaves.push([word])
-    else this.met(word)
+    if (this.#against !== undefined) this.met(word)
+    else if (this.units++ < maxWords) this.leaves.push([word])
   }
 
   /** A word of arguments: a path, an option, a name. */
   asks(word: number, key: Field, leaf: Array<number>): void {
-    if (word === 0 || this.units++ > maxWords) return
+    if (word === 0 || this.units++ >= maxWords) return
     if (key.isQuestion) {
       this.questionHash = (turned(this.questionHash) + mixed(word)) | 0
       this.question.push(word)
@@ -219,6 +266,8 @@ export class Scan {
   }
 
   number(value: number, counted: boolean): void {
+    // So many digits are no amount.
+    if (!Number.isFinite(value)) return
     const number = { value, counted }
     if (this.firstNumbers.length < maxNumbers) this.firstNumbers.push(number)
     this.lastNumbers.push(number)
@@ -251,6 +300,8 @@ export class Scan {
   lineEnd(key: Field, line: number, own: number): void {
     const against = this.#against
     if (against === undefined) return
+    if (this.#pending) this.fails()
+    this.#pending = false
     if (this.#isTroubled) this.trouble = (this.trouble + mixed(own ^ key.hash)) | 0
     this.#isTroubled = false
     if (line === 0) return
@@ -338,7 +389,7 @@ export class Scan {
       if (isResult && digits > 0 && (isColumn || Word.isPlace(text, from, before))) {
         if (!isColumn) {
           this.places++
-          this.place += Number.parseInt(text.slice(from, at), 10)
+          this.place += Math.min(Number.parseInt(text.slice(from, at), 10), maxPlace)
         }
         before = lowered
         placeEnd = beforeEnd = from = at
@@ -353,6 +404,7 @@ export class Scan {
           (Word.saysNothing(text, from, at, digits, isResult) ||
             (beforeEnd >= 0 && !advances && Word.isNamedBy(text, before, beforeEnd, from, isResult))))
       before = lowered
+      const ended = beforeEnd
       beforeEnd = at
       if (isVolatile) {
         if (isResult) this.id(word, key)
@@ -367,7 +419,10 @@ export class Scan {
       const start = from
       from = at
       if (!isResult) {
-        if (WordTable.put(asked, lowered) && this.words.length < maxWords) this.words.push(lowered)
+        if (WordTable.put(asked, lowered) && this.words.length < maxWords) {
+          this.words.push(lowered)
+          if (!key.isProse) this.subjects.push(lowered)
+        }
         unit = Math.imul(turned(unit) ^ lowered, prime)
         continue
       }
@@ -375,6 +430,9 @@ export class Scan {
       if (meaning === 0 && (Word.isError(text, at) || (part > start && isTrouble(text, part, at))))
         meaning = Meaning.trouble
       const isEcho = WordTable.has(asked, lowered)
+      const denies = isDenial(meaning) && isAssigned(text, ended, start) && (digits > 0 || isAll(text, at))
+      if (this.#pending && !denies) this.fails()
+      this.#pending = false
       // What is echoed says nothing of the result.
       if (!isEcho) {
         if (meaning !== 0) this.meant(meaning, previous, all)
@@ -409,10 +467,13 @@ export class Scan {
     this.all = all
   }
 
+  fails(): void {
+    this.troubled = this.#isTroubled = true
+  }
+
   meant(meaning: number, previous: number, all: number): void {
     const denied = (previous & Meaning.none) !== 0
-    if ((meaning & Meaning.trouble) !== 0 && !denied && this.#listed === 0)
-      this.troubled = this.#isTroubled = true
+    if ((meaning & Meaning.trouble) !== 0 && !denied && this.#listed === 0) this.#pending = true
     if ((meaning & Meaning.thing) !== 0 && denied) this.negative = true
     if ((meaning & Meaning.nothing) !== 0 && all <= 2) this.negative = true
     if ((meaning & Meaning.waits) !== 0) this.waiting = true

@@ -76,21 +76,12 @@ const natureOfAction = (args: object): ToolNature | undefined => {
   return kind === "shell" || kind === "database" || kind === "act" ? undefined : kind
 }
 
-/** Commands recur: what was found out about the last ones is kept. */
-const commands = new Map<string, ToolNature>()
-const maxCommands = 1_000
-
-const natureOfCommand = (command: string): ToolNature => {
-  const known = commands.get(command)
-  if (known !== undefined) return known
-  const nature = pausing.test(command) ? "pause" : looking.test(command) ? "read" : "act"
-  if (commands.size >= maxCommands) commands.clear()
-  commands.set(command, nature)
-  return nature
-}
+/** Commands are not kept, though they recur: they may hold secrets. */
+const natureOfCommand = (command: string): ToolNature =>
+  pausing.test(command) ? "pause" : looking.test(command) ? "read" : "act"
 
 const evaluators = new Set(
-  "execute exec run eval evaluate python jupyter notebook cell repl script code query".split(" ")
+  "execute exec run eval evaluate python jupyter notebook repl script query".split(" ")
 )
 
 /** Whether it carries out what it is given in a language: what it answers is what one wanted to know. */
@@ -141,7 +132,10 @@ const kindOf = (tool: string): Kind => {
   return kind
 }
 
+const thoughts = new Set("think thinking thought todo todos".split(" "))
+
 const byName = (words: ReadonlyArray<string>): ToolNature => {
+  if (words.some((word) => thoughts.has(word)) || words.join("_") === "update_plan") return "thought"
   for (const word of words) {
     const nature = byWord.get(word)
     if (nature !== undefined) return nature

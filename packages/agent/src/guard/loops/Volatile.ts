@@ -93,7 +93,7 @@ export const whereNamed = (name: string): Where | undefined =>
 
 /** Names of what goes on by itself. */
 const clocks =
-  /elapsed|uptime|duration|latency|heartbeat|timestamp|seconds|millis|nonce|attempt|retries|retry_?count/i
+  /elapsed|uptime|^frame$|^ticks?$|duration|latency|heartbeat|timestamp|seconds|millis|nonce|attempt|retries|retry_?count/i
 
 /** A name whose value says where in a list a call is: times and ids are kept there. */
 export const isCursorKey = (name: string): boolean => cursors.test(plain(name))

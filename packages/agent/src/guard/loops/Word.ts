@@ -66,8 +66,14 @@ export const saysNothing = (
   }
   // "main.ts:12:30" is a place and no time of day.
   if (length < 2 || before === colon) return false
-  if (digits === length - 1 && text.indexOf(".", from) < at && beginsLogLine(text, from, at)) return true
+  if (digits === length - 1 && hasDot(text, from, at) && beginsLogLine(text, from, at)) return true
   return Volatile.inResult(text.slice(from, at)) || (length < 9 && isAmount(text, at))
+}
+
+/** Looked for in the word alone: the rest of the text may be long. */
+const hasDot = (text: string, from: number, at: number): boolean => {
+  for (let i = from; i < at; i++) if (text.charCodeAt(i) === 46) return true
+  return false
 }
 
 /** Whether a character stands between the words of arguments: blanks, quotation marks, brackets, and , ; = | < > */

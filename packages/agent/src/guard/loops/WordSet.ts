@@ -3,22 +3,22 @@
  *
  * It is a table that is only ever added to, and how much of it counts. So a set that came from another shares the table
  * with it, and adding costs by what is added; two that come from the same one part, and the second gets a table of its
- * own. Never more than {@link capacity} words count. As a value it is pure.
+ * own. A table that is half full is left for one with the words that still count. Never more than {@link capacity} do.
+ * As a value it is pure.
  *
- * **What it does not do.** It does not say what it forgot. One that is kept while another made from it goes on for
- * {@link capacity} words has forgotten with it.
+ * **What it does not do.** It does not say what it forgot.
  */
 
 export interface WordSet {
   readonly table: Table
-  /** Words added so far. */
+  /** Words added to the table so far. */
   readonly count: number
 }
 
-/** Open addressing: words, and the number of each. */
+/** Open addressing: words, and the number of each. A word that came back has two. */
 interface Table {
   readonly words: Int32Array
-  /** The first has number 1. */
+  /** The first has number 1; 0: the place is free. */
   readonly numbers: Int32Array
   /** Of the last word. */
   last: number
@@ -28,8 +28,6 @@ interface Table {
 export const capacity = 8_192
 
 const smallest = 256
-/** Places that are looked at for a word. */
-const steps = 8
 
 const tableOf = (places: number): Table => ({
   words: new Int32Array(places),
@@ -39,63 +37,56 @@ const tableOf = (places: number): Table => ({
 
 export const none = (): WordSet => ({ table: tableOf(smallest), count: 0 })
 
-export const has = ({ table: { words, numbers }, count }: WordSet, word: number): boolean => {
+export const has = ({ table, count }: WordSet, word: number): boolean => holds(table, count, word)
+
+const holds = ({ words, numbers }: Table, count: number, word: number): boolean => {
   const mask = words.length - 1
-  for (let i = placeOf(word) & mask, n = 0; n < steps; i = (i + 1) & mask, n++) {
+  for (let i = placeOf(word) & mask; ; i = (i + 1) & mask) {
     const number = numbers[i] ?? 0
     if (number === 0) return false
     if (words[i] === word && number <= count && number > count - capacity) return true
   }
-  return false
 }
 
 /** With these words; those that it has stay as old as they are. */
 export const add = (set: WordSet, words: ReadonlyArray<number>): WordSet => {
-  if (words.length === 0) return set
-  const room = Math.min(2 * capacity, powerAbove(2 * (set.count + words.length)))
-  const table =
-    set.table.last === set.count && set.table.words.length >= room ? set.table : copied(set, room)
-  for (const word of words) put(table, word, table.last + 1)
-  return table === set.table && table.last === set.count ? set : { table, count: table.last }
+  let { table, count } = set
+  for (const word of words) {
+    if (holds(table, count, word)) continue
+    // Another set has gone on with it, or it is half full.
+    if (table.last !== count || 2 * count >= table.words.length) {
+      table = copied(table, count)
+      count = table.last
+    }
+    put(table, word, ++count)
+  }
+  return table === set.table && count === set.count ? set : { table, count }
 }
 
-/** The table of a set without what others have added to it. */
-const copied = (set: WordSet, places: number): Table => {
-  const { words, numbers } = set.table
-  const table = tableOf(Math.max(places, smallest))
+/** What counts of a table, numbered anew, with room for as much again. */
+const copied = ({ words, numbers }: Table, count: number): Table => {
+  const forgotten = Math.max(0, count - capacity)
+  const table = tableOf(Math.max(smallest, powerFrom(4 * (count - forgotten))))
   for (let i = 0; i < words.length; i++) {
     const number = numbers[i] ?? 0
-    if (number > Math.max(0, set.count - capacity) && number <= set.count) put(table, words[i] ?? 0, number)
+    if (number > forgotten && number <= count) put(table, words[i] ?? 0, number - forgotten)
   }
-  table.last = set.count
+  table.last = count - forgotten
   return table
 }
 
-/** In the place that is free, or has been forgotten; else in that of the oldest near it. */
+/** In the next place that is free: there always is one. */
 const put = (table: Table, word: number, number: number): void => {
   const { words, numbers } = table
   const mask = words.length - 1
-  let oldest = placeOf(word) & mask
-  let least = numbers[oldest] ?? 0
-  for (let i = oldest, n = 0; n < steps; i = (i + 1) & mask, n++) {
-    const there = numbers[i] ?? 0
-    if (there < least) {
-      oldest = i
-      least = there
-    }
-    if (there === 0) break
-    if (words[i] === word) {
-      if (there > number - capacity) return
-      oldest = i
-      break
-    }
-  }
-  words[oldest] = word
-  numbers[oldest] = number
+  let i = placeOf(word) & mask
+  while (numbers[i] !== 0) i = (i + 1) & mask
+  words[i] = word
+  numbers[i] = number
   table.last = number
 }
 
-const powerAbove = (n: number): number => 1 << (32 - Math.clz32(n - 1))
+const powerFrom = (n: number): number => 1 << (32 - Math.clz32(n - 1))
 
 const placeOf = (word: number): number => {
   const x = Math.imul(word ^ (word >>> 16), 0x45d9f3b)

@@ -1,0 +1,150 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Progress from "@outlast/agent/guard/loops/Progress"
+import * as fc from "fast-check"
+import { read } from "./support.ts"
+
+type Since = Partial<Progress.Since>
+const once: Progress.Since = { calls: 1, same: true, troubled: false }
+
+/** Whether each result goes on from those before it, beginning with the second. */
+const going = (results: ReadonlyArray<unknown>, since: Since = {}): ReadonlyArray<boolean> => {
+  const [first, ...rest] = results.map((result) => read(result))
+  if (first === undefined) return []
+  let progress = Progress.begin(first)
+  return rest.map((numbers) => {
+    const step = Progress.step(progress, numbers, { ...once, ...since })
+    progress = step.progress
+    return step.goesOn
+  })
+}
+
+describe("a number that goes on", () => {
+  it("is counted from its first step when it says how far it is to go", () => {
+    for (const of of [
+      (n: number) => `${n}/12 done`,
+      (n: number) => `${n} of 12 done`,
+      (n: number) => `${n} % done`,
+      (n: number) => `${n}% done`,
+      (n: number) => ({ done: n, total: 100 })
+    ]) {
+      assert.deepStrictEqual(going([of(3), of(5), of(6)]), [true, true], String(of(3)))
+    }
+  })
+
+  it("is counted from its second step when it does not", () => {
+    assert.deepStrictEqual(going(["14 open", "11 open", "9 open"]), [false, true])
+    assert.deepStrictEqual(going(["14 open", "17 open", "29 open"]), [false, true])
+  })
+
+  it("is any that goes down, by whatever steps", () => {
+    fc.assert(
+      fc.property(
+        fc.uniqueArray(fc.integer({ min: 1, max: 9_999 }), { minLength: 3, maxLength: 20 }),
+        (numbers) => {
+          const down = numbers.toSorted((a, b) => b - a).map((n) => `${n} left`)
+          assert.deepStrictEqual(
+            going(down),
+            down.slice(1).map((_, i) => i > 0)
+          )
+        }
+      )
+    )
+  })
+
+  it("may stand still now and then", () => {
+    assert.deepStrictEqual(going(["9 left", "7 left", "7 left", "5 left"]), [false, false, true])
+  })
+
+  it("is none that goes to and fro, and never becomes one", () => {
+    assert.deepStrictEqual(going(["5 left", "7 left", "5 left", "7 left", "9 left", "11 left"]), [
+      false,
+      false,
+      false,
+      false,
+      false
+    ])
+  })
+
+  it("is none that counts the calls", () => {
+    const ticks = (by: number) => [4, 5, 6, 7].map((n) => `frame ${n * by} shown`)
+    assert.deepStrictEqual(going(ticks(1)), [false, false, false])
+    assert.deepStrictEqual(going(ticks(3), { calls: 3 }), [false, false, false])
+    assert.isTrue(going(ticks(3), { calls: 1 }).includes(true))
+    // But of twelve it is one more.
+    assert.deepStrictEqual(going(["4/12", "5/12", "6/12"]), [true, true])
+  })
+
+  it("is none where something else is said", () => {
+    assert.deepStrictEqual(going(["14 open", "11 closed", "9 new"], { same: false }), [false, false])
+  })
+
+  it("is none that nothing can be said of: another number of numbers, or none", () => {
+    assert.deepStrictEqual(going(["nothing yet", "3 files", "nothing yet"]), [false, false])
+    const huge = "9".repeat(400)
+    assert.deepStrictEqual(going([{ sha: huge }, { sha: huge }, { sha: huge }]), [false, false])
+  })
+})
+
+describe("a list of errors", () => {
+  const errors = (count: number, line = 5) =>
+    Array.from(
+      { length: count },
+      (_, i) => `a${"bcdefghijklmnop"[i]}.ts:${line}:1 - error: not assignable`
+    ).join("\n")
+  const since = { troubled: true, same: false }
+
+  it("goes on while it gets shorter, of errors or of anything else, not when it gets longer", () => {
+    assert.deepStrictEqual(going([errors(9), errors(7), errors(4)], since), [true, true])
+    assert.deepStrictEqual(going([errors(4), errors(7), errors(9)], since), [false, false])
+    assert.deepStrictEqual(going([errors(9), errors(7)], { same: false }), [true])
+  })
+
+  it("goes on when the same error is further down; three lines are what an edit above moves", () => {
+    const same = { troubled: true, same: true }
+    assert.deepStrictEqual(going([errors(1, 10), errors(1, 30)], same), [true])
+    assert.deepStrictEqual(going([errors(1, 10), errors(1, 13)], same), [false])
+    const far = "9".repeat(400)
+    assert.deepStrictEqual(going([`a.ts:${far} error`, `a.ts:${far} error`, `a.ts:${far} error`], same), [
+      false,
+      false
+    ])
+  })
+})
+
+describe("a step", () => {
+  const numbers = fc.record({
+    lines: fc.nat(50),
+    place: fc.nat(500),
+    places: fc.nat(3),
+    numbersInAll: fc.nat(9),
+    numbers: fc.array(fc.record({ value: fc.nat(20), counted: fc.boolean() }), { maxLength: 8 })
+  })
+
+  it("to the same numbers is none", () => {
+    fc.assert(
+      fc.property(fc.array(numbers, { minLength: 1 }), fc.boolean(), fc.boolean(), (all, same, troubled) => {
+        let progress = Progress.begin({ lines: 0, place: 0, places: 0, numbers: [], numbersInAll: 0 })
+        for (const next of all)
+          progress = Progress.step(progress, next, { calls: 1, same, troubled }).progress
+        const last = all.at(-1)
+        if (last === undefined) return
+        const step = Progress.step(progress, last, { calls: 1, same, troubled })
+        assert.isFalse(step.goesOn)
+        assert.isFalse(step.moved)
+        assert.deepStrictEqual(step.progress.ways, progress.ways)
+      })
+    )
+  })
+
+  it("changes nothing of where it came from", () => {
+    fc.assert(
+      fc.property(numbers, numbers, (one, other) => {
+        const from = Progress.begin(one)
+        const before = structuredClone(from)
+        const step = Progress.step(from, other, once)
+        assert.deepStrictEqual(from, before)
+        assert.deepStrictEqual(Progress.step(from, other, once), step)
+      })
+    )
+  })
+})

@@ -1,0 +1,69 @@
+/** What the tests of the loop detector's parts have in common. */
+import * as Fingerprint from "@outlast/agent/guard/loops/Fingerprint"
+import * as Gain from "@outlast/agent/guard/loops/Gain"
+import * as WordSet from "@outlast/agent/guard/loops/WordSet"
+
+export interface Reading {
+  readonly args?: unknown
+  readonly known?: WordSet.WordSet
+  readonly tool?: number
+  readonly advances?: boolean
+}
+
+/** A result, read against arguments and what was met. */
+export const read = (result: unknown, reading: Reading = {}): Fingerprint.OfResult => {
+  const { args = {}, known = WordSet.none(), tool = 1, advances = false } = reading
+  Fingerprint.ofArguments(args)
+  return Fingerprint.ofResult(result, { known, tool, advances })
+}
+
+/** What is known when a result was met. */
+export const met = (known: WordSet.WordSet, result: Fingerprint.OfResult): WordSet.WordSet =>
+  WordSet.add(known, [...result.freshWords, ...result.fresh, result.hash | 0])
+
+export interface Told extends Partial<Omit<Gain.Ended, "earlier" | "result" | "known">> {
+  readonly args?: unknown
+  readonly result: unknown
+  /** Results that other calls had. */
+  readonly met?: ReadonlyArray<unknown>
+  /** Results that the same call had, oldest first. */
+  readonly earlier?: ReadonlyArray<unknown>
+}
+
+/** What a call brings, that was made as often as it has earlier results. */
+export const gainOf = (told: Told): Gain.Gain => {
+  const { args = {}, result, met: others = [], earlier: before = [], ...rest } = told
+  const { nature = "read", subject = "known", failed = false, edit, paused = false, ago = 1 } = rest
+  const about = { nature, subject, failed, edit, paused, ago, evaluates: rest.evaluates ?? false }
+  const reading = (known: WordSet.WordSet) => ({ args, known, advances: nature === "advance" })
+  let known = WordSet.none()
+  for (const other of others) known = met(known, read(other, reading(known)))
+  let earlier: Gain.Earlier | undefined
+  for (const text of before) {
+    const seen = read(text, reading(known))
+    const gain = Gain.of({ ...about, result: seen, known, earlier })
+    earlier = { troubled: gain.troubled, letters: seen.letters, progress: gain.progress }
+    known = met(known, seen)
+  }
+  return Gain.of({ ...about, result: read(result, reading(known)), known, earlier })
+}
+
+/** Numbers that look like chance, the same each time. */
+export const random = (seed: number): ((below: number) => number) => {
+  let x = seed | 0
+  return (below) => {
+    x = (Math.imul(x, 1_103_515_245) + 12_345) | 0
+    return (x >>> 8) % below
+  }
+}
+
+/** Words of letters that are all different, for a few million. */
+export const wordOf = (n: number): string => {
+  let word = ""
+  for (let rest = n + 26 ** 4; rest > 0; rest = Math.floor(rest / 26))
+    word += String.fromCharCode(97 + (rest % 26))
+  return `${word}x`
+}
+
+export const words = (from: number, count: number): string =>
+  Array.from({ length: count }, (_, i) => wordOf(from + i) + (i % 12 === 11 ? "\n" : "")).join(" ")
