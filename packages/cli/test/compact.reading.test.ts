@@ -88,9 +88,9 @@ describe("a broken body", () => {
       "messages[0].tool_calls[0].function.arguments: expected a string, got an object"
     ],
     [
-      "gemini: snake case",
+      "gemini: no name, in snake case",
       model({ function_call: {} }),
-      "contents[0].parts[0].function_call: fields are read in camel case only"
+      "contents[0].parts[0].function_call.name: expected a string, got nothing"
     ],
     [
       "gemini: no name",

@@ -287,6 +287,38 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
     assert.notInclude(run.all, secret)
   })
 
+  it("does not take a module that ends the process for a sound one", async () => {
+    const path = await file("ends.mjs", `export const a = { name: "a", requires: {} }; process.exit(0)`)
+    const run = await outlast(["doctor", path])
+    assert.strictEqual(run.exitCode, 1)
+    assert.include(run.stderr, `outlast doctor: ${path} ends the process when it is loaded`)
+  })
+
+  it("tells what a module begins and nothing catches, without its secrets", async () => {
+    const secret = "plain words as a credential"
+    const path = await file(
+      "late.mjs",
+      'export const a = { name: "a", requires: {} }; Promise.reject(new Error(`refused ${process.env.OPENAI_API_KEY}.`))'
+    )
+    const run = await outlast(["doctor", "--json", path], { env: { OPENAI_API_KEY: secret } })
+    assert.strictEqual(run.exitCode, 1)
+    assert.match(messagesOf(run)[0] ?? "", /nothing catches it: refused \[redacted\]\. Correct that/)
+    assert.deepStrictEqual(toolsOf(run), [["a", true, null]])
+    assert.notInclude(run.all, secret)
+  })
+
+  it("has standard output for its report alone", async () => {
+    const path = await file(
+      "prints.mjs",
+      `console.log("noise"); process.stdout.write("more"); export const a = { name: "a", requires: {} }`
+    )
+    const run = await outlast(["doctor", "--json", path])
+    assert.strictEqual(run.exitCode, 0, run.all)
+    assert.deepStrictEqual(toolsOf(run), [["a", true, null]])
+    assert.include(run.stderr, "noise")
+    assert.include(run.stderr, "more")
+  })
+
   it("finds a module from the current directory, and takes mistakes of the command as such", async () => {
     // It loads what exists there, even if there is nothing in it to check.
     const path = relative(process.cwd(), join(root, "packages/cli/src/doctor/Limit.ts"))

@@ -119,8 +119,8 @@ export type Services<Tools extends Record<string, Tool.Any>> =
  *
  * Errors: `AgentFailed` with the transcript, and the call's failure when the model cannot be reached any more, or
  * `CannotFit` or `ContextExhausted` when the conversation cannot be made to fit; failures that a tool declares with
- * `failureMode: "error"`, with the transcript in their cause (`AgentFailed.transcriptOf`). Throws a `RangeError` for
- * a limit that is no limit, or a window that is none.
+ * `failureMode: "error"`, with the transcript in their cause (`AgentFailed.transcriptOf`), as defects have it. Throws
+ * a `RangeError` for a limit that is no limit, or a window that is none.
  */
 export const run = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>
@@ -294,9 +294,10 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       const fit = compacting === undefined ? Effect.succeed(prompt) : compacting.fit(prompt, unknown(turn))
       const { parts, prompt: before } = yield* replaced(turn, prompt, fit).pipe(
         Effect.flatMap((prompt) => answer(turn, prompt)),
-        Effect.onInterrupt(() => aborted(turn, "aborted_streaming"))
+        Effect.tap(({ parts, prompt }) => compacting?.answered(prompt, parts) ?? Effect.void),
+        Effect.onInterrupt(() => aborted(turn, "aborted_streaming")),
+        keeping(prompt)
       )
-      if (compacting !== undefined) yield* compacting.answered(before, parts)
       tally = count(tally, parts)
       const by = Option.getOrUndefined(answeredBy(parts))
       if (by !== undefined) {
@@ -325,7 +326,14 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       }).pipe(Effect.onInterrupt(() => aborted(turn, "aborted_tools")))
       toolCalls += results.length
       const came = Prompt.fromResponseParts([...parts, ...results])
-      prompt = Prompt.concat(before, compacting === undefined ? came : yield* compacting.admit(came))
+      prompt = Prompt.concat(before, came)
+      if (compacting !== undefined) {
+        const admitted = yield* compacting.admit(came).pipe(
+          Effect.onInterrupt(() => aborted(turn, "aborted_tools")),
+          keeping(prompt)
+        )
+        prompt = Prompt.concat(before, admitted)
+      }
 
       const so = totals(tally, compacting?.taken ?? Compacting.none)
       const next = transition(bounds, {
@@ -352,6 +360,14 @@ const loop = <Tools extends Record<string, Tool.Any>>(
 
 const unknownWindow = (model: string | undefined): string =>
   `Agent: nobody knows the window of ${model ?? "the model"}: the conversation is compacted only when a provider refuses it. Set compaction.window, or provide ContextWindows.`
+
+/** A defect has the conversation so far in its cause, as that of a tool has: it says what tools have done. */
+const keeping =
+  (prompt: Prompt.Prompt) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.catchCause(self, (cause) =>
+      Effect.failCause(Cause.hasDies(cause) ? leaving(cause, new Transcript(prompt)) : cause)
+    )
 
 /** What the run has come to, for the transitions that end it. */
 const statuses: Partial<Record<Transition, Outcome["status"]>> = {

@@ -42,16 +42,16 @@ export class AgentFailed extends Data.TaggedError("AgentFailed")<{
   }
 }
 
-/** Where a run that a tool ended left its conversation. */
+/** Where a run that a tool or a defect ended left its conversation. */
 class Left extends Context.Service<Left, Transcript>()("@outlast/agent/loop/AgentFailed/Left") {}
 
-/** The cause, with the conversation so far. It is not printed. */
+/** The cause, with the conversation so far, in place of that of a sub-agent. It is not printed. */
 export const leaving = <E>(cause: Cause.Cause<E>, transcript: Transcript): Cause.Cause<E> =>
-  Cause.annotate(cause, Context.make(Left, transcript))
+  Cause.annotate(cause, Context.make(Left, transcript), { overwrite: true })
 
 /**
- * The conversation of a run that a tool ended, with the failure that it declares or a defect. Those keep their
- * own type, so the transcript stands in the cause.
+ * The conversation of a run that a tool ended with the failure that it declares, or that a defect ended: of a tool, a
+ * model, a store or an option. Those keep their own type, so the transcript stands in the cause.
  *
  * **Example** (Going on after a tool has failed)
  *

@@ -2,8 +2,8 @@
  * The body of a request of Anthropic Messages. Pure.
  *
  * Results of tools become messages of their own, in front of what else the user says with them. Messages of the
- * assistant in a row are one, as they are for the API. Blocks of which nothing is known count by their length and go
- * through as they are.
+ * assistant in a row are one, as they are for the API, from thinking or a call on: what only talks may go alone. Blocks
+ * of which nothing is known count by their length and go through as they are.
  */
 import { Prompt } from "effect/ai"
 import type { FileData } from "./Files.ts"
@@ -35,7 +35,8 @@ export const read = (body: Place): Transcript => {
     sources,
     tools: (body.maybe("tools")?.items ?? []).map((place) =>
       tool(
-        place.field("name").text,
+        // A toolset has none.
+        (place.maybe("name") ?? place.maybe("type") ?? place.field("name")).text,
         place.maybe("description"),
         place.maybe("input_schema")?.object ?? place.object
       )
@@ -64,6 +65,8 @@ class Reader {
   readonly files = new ResultFiles()
   /** Names of the tools that were called last, by id. */
   #names = new Map<string, string>()
+  /** What the assistant said last is text alone. */
+  #talks = false
 
   message(at: number, place: Place): void {
     const role = place.field("role").oneOf(["user", "assistant", "system"])
@@ -78,9 +81,11 @@ class Reader {
       case "assistant": {
         const parts = blocks?.map((block, key) => this.#assistant(at, key, block)) ?? []
         const before = this.said.at(-1)
-        const together = before?.role === "assistant" ? before.content : []
-        if (before?.role === "assistant") this.said.pop()
-        else this.#names = new Map()
+        if (before?.role !== "assistant") this.#names = new Map()
+        const together = before?.role === "assistant" && !this.#talks ? before.content : []
+        if (together.length > 0) this.said.pop()
+        // What follows thinking or a call, ours or the provider's, cannot go without it, nor stay.
+        this.#talks = together.length === 0 && !blocks?.some((block) => block.field("type").text !== "text")
         for (const part of parts) if (part.type === "tool-call") this.#names.set(part.id, part.name)
         const own = parts.length > 0 ? parts : [this.#text(at, content)]
         this.said.push(Prompt.makeMessage("assistant", { content: [...together, ...own] }))

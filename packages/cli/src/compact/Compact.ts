@@ -15,6 +15,7 @@ import * as Json from "./Json.ts"
 import * as OutputFile from "./OutputFile.ts"
 import type { Transcript } from "./Transcript.ts"
 import * as Uncut from "./Uncut.ts"
+import * as Utf8 from "./Utf8.ts"
 
 export interface Options {
   /** The transcript; `-` is standard input. */
@@ -79,15 +80,22 @@ const textOf = (
   shown: string
 ): Effect.Effect<string, UsageError, FileSystem.FileSystem | Stdio.Stdio> =>
   Effect.gen(function* () {
-    if (file !== "-") return yield* (yield* FileSystem.FileSystem).readFileString(file)
-    const { stdin } = yield* Stdio.Stdio
-    return yield* stdin.pipe(Stream.decodeText(), Stream.mkString)
-  }).pipe(Effect.mapError((error) => unreadable(shown, error)))
+    if (file !== "-") return yield* (yield* FileSystem.FileSystem).readFile(file)
+    return yield* Stream.mkUint8Array((yield* Stdio.Stdio).stdin)
+  }).pipe(
+    Effect.mapError((error) => unreadable(shown, error)),
+    Effect.flatMap((bytes) => {
+      const text = Utf8.decode(bytes)
+      return Result.isSuccess(text)
+        ? Effect.succeed(text.success)
+        : wrong(`${shown} is not UTF-8: see line ${text.failure}.`)
+    })
+  )
 
 /** The transcript that a text is. */
 export const transcriptOf = (text: string, shown: string): Effect.Effect<Transcript, UsageError> => {
   if (text.trim() === "") return wrong(`${shown} is empty. Expected a transcript in JSON.`)
-  const body = Json.parse(text)
+  const body = Json.parse(text.replace(/^\ufeff/, ""))
   if (Result.isFailure(body)) {
     const { line, column, problem } = body.failure
     const where = `line ${line}, column ${column}`
@@ -123,10 +131,13 @@ const requestOf = (
   }
   if (window < 1) return wrong(`--window must be at least 1, got ${window}.`)
   const answer = outputLimit?.tokens ?? 0
-  if (outputLimit !== undefined && window - answer <= CompactionPolicy.defaults.reserve * window) {
-    return wrong(
-      `A window of ${window} tokens has no room beside an answer of ${answer}, which ${outputLimit.field} allows.`
-    )
+  // As compaction counts it, in whole tokens.
+  if (Math.floor(window - answer - CompactionPolicy.defaults.reserve * window) < 1) {
+    const beside =
+      outputLimit === undefined
+        ? "for a conversation"
+        : `beside an answer of ${answer}, which ${outputLimit.field} allows`
+    return wrong(`A window of ${window} tokens has no room ${beside}.`)
   }
   return Effect.succeed({
     window,
@@ -151,7 +162,7 @@ const tail = 4
  * prompt that was read from it.
  */
 export const policyFor = ({ prompt, sources, size }: Transcript): CompactionPolicy.CompactionPolicy => {
-  const first = prompt.content.findIndex((message) => (sources.indexOf(message) ?? -1) >= size - tail)
+  const first = prompt.content.findIndex((message) => (sources.lastIndexOf(message) ?? -1) >= size - tail)
   const messages = first < 0 ? 1 : prompt.content.length - first
   return { ...CompactionPolicy.defaults, tiers: ["cap", "strip", "plain"], tail: { messages } }
 }

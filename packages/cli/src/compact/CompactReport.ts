@@ -1,6 +1,7 @@
 /**
  * What a compaction did, for people and as JSON. Pure.
  */
+import type { Prompt } from "effect/ai"
 import type { Report } from "@outlast/agent"
 import type { Format, Transcript } from "./Transcript.ts"
 import { names } from "./Transcript.ts"
@@ -23,13 +24,35 @@ export interface Summary {
 
 export const summary = ({ format, prompt, sources }: Transcript, report: Report.Report): Summary => {
   const { tokensBefore, tokensAfter, tier } = report
-  const dropped = report.dropped.map((one): Dropped => {
-    const message = prompt.content[one.at]
-    // All that can be dropped stands in the list.
-    return { ...one, at: (message === undefined ? undefined : sources.indexOf(message)) ?? one.at }
-  })
-  return { format, tokensBefore, tokensAfter, tier, dropped }
+  return { format, tokensBefore, tokensAfter, tier, dropped: droppedIn({ prompt, sources }, report) }
 }
+
+/** One for each message of the body: compaction takes some of them as one. */
+const droppedIn = (
+  { prompt, sources }: Pick<Transcript, "prompt" | "sources">,
+  report: Report.Report
+): ReadonlyArray<Dropped> =>
+  report.dropped.flatMap((one): ReadonlyArray<Dropped> => {
+    const message = prompt.content[one.at]
+    const at = message === undefined ? [] : sources.indicesOf(message, isOf(one))
+    return at.map((at) => ({ ...one, at }))
+  })
+
+/** Whether it is about this part of its message. */
+const isOf =
+  ({ what, call }: Report.Dropped) =>
+  (part: Prompt.Part): boolean => {
+    switch (what) {
+      case "message":
+        return true
+      case "thinking":
+        return part.type === "reasoning"
+      case "result":
+        return part.type === "tool-result" && part.id === call
+      case "arguments":
+        return part.type === "tool-call" && part.id === call
+    }
+  }
 
 const count = (n: number): string => n.toLocaleString("en-US")
 
@@ -47,7 +70,7 @@ export interface Written {
 /** The report in lines. */
 export const lines = (
   shown: string,
-  { format, model, outputLimit, size }: Transcript,
+  { format, model, outputLimit, size, prompt, sources }: Transcript,
   report: Report.Report,
   after: Written
 ): ReadonlyArray<string> => {
@@ -63,7 +86,9 @@ export const lines = (
       ? ["  after     the same: it fits"]
       : [
           `  after     ${plural(tokensAfter, "token")} in ${plural(after.size, "message")}, by ${tier}`,
-          ...dropped(report.dropped).map((line, i) => `  ${i === 0 ? "dropped " : "        "}  ${line}`)
+          ...dropped(droppedIn({ prompt, sources }, report)).map(
+            (line, i) => `  ${i === 0 ? "dropped " : "        "}  ${line}`
+          )
         ]),
     ...(after.file === undefined
       ? fits

@@ -1,5 +1,6 @@
 /**
- * The body of a request of Gemini, `generateContent`, with its fields in camel case. Pure.
+ * The body of a request of Gemini, `generateContent`, with its fields in camel case or in snake case: Google takes both,
+ * and its documents use both. Pure.
  *
  * A call without an id is known by its place. A call with a thought signature keeps its arguments: edited, it would be
  * refused. Parts of which nothing is known count by their length and go through as they are.
@@ -18,19 +19,20 @@ import { limitIn, opaque, saidIn, tool, userMessage } from "./Transcript.ts"
 export const read = (body: Place): Transcript => {
   const contents = body.field("contents").items
   const reader = new Reader()
-  const system = (body.maybe("systemInstruction")?.field("parts").items ?? []).map((part) =>
+  const system = (either(body, "systemInstruction")?.field("parts").items ?? []).map((part) =>
     Prompt.makeMessage("system", { content: part.field("text").text })
   )
   for (const [at, content] of contents.entries()) reader.content(at, content)
   const { sources, said } = reader
   sources.checkPairs(said)
+  const config = either(body, "generationConfig")
   return {
     format: "gemini",
     prompt: Prompt.fromMessages([...system, ...said]),
     sources,
     tools: (body.maybe("tools")?.items ?? []).flatMap(toolsOf),
     model: body.maybe("model")?.text,
-    outputLimit: limitIn(body.maybe("generationConfig")?.maybe("maxOutputTokens")),
+    outputLimit: limitIn(config === undefined ? undefined : either(config, "maxOutputTokens")),
     list: "contents",
     size: contents.length,
     write: ({ content }) => ({
@@ -40,17 +42,28 @@ export const read = (body: Place): Transcript => {
   }
 }
 
+const snakeOf = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+
+/** The field in one of its spellings, unless it is absent or null. */
+const either = (place: Place, name: string): Place | undefined =>
+  place.maybe(name) ?? place.maybe(snakeOf(name))
+
+/** The field in the spelling that is there, as the camel case says it. */
+const needed = (place: Place, name: string): Place => either(place, name) ?? place.field(name)
+
+const declarations = "functionDeclarations"
+
 const toolsOf = (place: Place) => [
-  ...(place.maybe("functionDeclarations")?.items ?? []).map((own) =>
+  ...(either(place, declarations)?.items ?? []).map((own) =>
     tool(
       own.field("name").text,
       own.maybe("description"),
-      (own.maybe("parametersJsonSchema") ?? own.maybe("parameters"))?.object
+      (either(own, "parametersJsonSchema") ?? own.maybe("parameters"))?.object
     )
   ),
   // What Google runs itself.
   ...Object.entries(place.object)
-    .filter(([name]) => name !== "functionDeclarations")
+    .filter(([name]) => name !== declarations && name !== snakeOf(declarations))
     .map(([name, options]) => tool(name, undefined, options))
 ]
 
@@ -79,7 +92,7 @@ class Reader {
     const results: Array<Prompt.ToolResultPart> = []
     const others: Array<Prompt.UserMessagePart> = []
     for (const [key, part] of parts.entries()) {
-      if (part.maybe("functionResponse") !== undefined) results.push(this.#result(at, key, part))
+      if (either(part, "functionResponse") !== undefined) results.push(this.#result(at, key, part))
       else others.push(this.#user(at, key, part))
     }
     if (results.length > 0) this.said.push(Prompt.makeMessage("tool", { content: results }))
@@ -94,12 +107,12 @@ class Reader {
   }
 
   #model(at: number, key: number, part: Place): Prompt.AssistantMessagePart {
-    const called = part.maybe("functionCall")
+    const called = either(part, "functionCall")
     if (called !== undefined) {
       const given = called.maybe("id")?.text
       const name = called.field("name").text
       const id = given ?? called.path
-      const signature = part.maybe("thoughtSignature")?.text
+      const signature = either(part, "thoughtSignature")?.text
       this.#open.push({ id, name, given: given !== undefined })
       return this.sources.add(at, key, called.path, (options) =>
         Prompt.makePart("tool-call", {
@@ -111,7 +124,7 @@ class Reader {
         })
       )
     }
-    if (part.maybe("functionResponse") !== undefined) {
+    if (either(part, "functionResponse") !== undefined) {
       return part.broken("a functionResponse belongs into a content of the user")
     }
     const thought = part.maybe("thought")?.value === true ? part.maybe("text")?.text : undefined
@@ -123,7 +136,7 @@ class Reader {
   }
 
   #user(at: number, key: number, part: Place): Prompt.TextPart | Prompt.FilePart {
-    if (part.maybe("functionCall") !== undefined) {
+    if (either(part, "functionCall") !== undefined) {
       return part.broken("a functionCall belongs into a content of the model")
     }
     const made = partOf(part)
@@ -134,7 +147,7 @@ class Reader {
   }
 
   #result(at: number, key: number, part: Place): Prompt.ToolResultPart {
-    const answer = part.field("functionResponse")
+    const answer = needed(part, "functionResponse")
     const name = answer.field("name").text
     const given = answer.maybe("id")?.text
     const response = answer.field("response").object
@@ -168,18 +181,15 @@ const textField = (response: JsonObject): string | undefined => {
 }
 
 const partOf = (part: Place): Prompt.TextPart | Prompt.FilePart => {
-  for (const old of ["function_call", "function_response"]) {
-    if (part.maybe(old) !== undefined) part.field(old).broken("fields are read in camel case only")
-  }
-  const inline = part.maybe("inlineData")
+  const inline = either(part, "inlineData")
   if (inline !== undefined) {
-    const mediaType = inline.field("mimeType").text
+    const mediaType = needed(inline, "mimeType").text
     return Prompt.makePart("file", { mediaType, data: inline.field("data").text })
   }
-  const file = part.maybe("fileData")
+  const file = either(part, "fileData")
   if (file !== undefined) {
-    const mediaType = file.maybe("mimeType")?.text ?? "application/pdf"
-    return Prompt.makePart("file", { mediaType, data: addressed(file.field("fileUri").text) })
+    const mediaType = either(file, "mimeType")?.text ?? "application/pdf"
+    return Prompt.makePart("file", { mediaType, data: addressed(needed(file, "fileUri").text) })
   }
   return Prompt.makePart("text", { text: part.maybe("text")?.text ?? opaque(part.object) })
 }
@@ -202,11 +212,17 @@ const written = (run: Run, contents: ReadonlyArray<Place>, files: ResultFiles): 
   }
 }
 
+/** The name under which a part was read, as {@link either} does. */
+const spellingIn = (part: JsonObject, name: string): string =>
+  Predicate.isObject(part[name]) ? name : snakeOf(name)
+
 /** A part whose response or arguments were cut. */
 const rewritten = (part: JsonObject, kept: Kept, files: ResultFiles): JsonObject => {
-  const { functionCall, functionResponse } = part
+  const [called, answered] = [spellingIn(part, "functionCall"), spellingIn(part, "functionResponse")]
+  const functionCall = part[called]
+  const functionResponse = part[answered]
   if (kept.part.type === "tool-call" && Predicate.isObject(functionCall)) {
-    return { ...part, functionCall: { ...functionCall, args: kept.part.params } }
+    return { ...part, [called]: { ...functionCall, args: kept.part.params } }
   }
   if (kept.part.type !== "tool-result" || !Predicate.isObject(functionResponse)) return part
   const { parts: _files, response, ...own } = functionResponse as JsonObject
@@ -215,7 +231,7 @@ const rewritten = (part: JsonObject, kept: Kept, files: ResultFiles): JsonObject
   const stay = files.kept(kept.part)
   return {
     ...part,
-    functionResponse: {
+    [answered]: {
       ...own,
       response: { [field]: textOf(kept.part) },
       ...(stay.length === 0 ? {} : { parts: stay })

@@ -48,10 +48,12 @@ export const parse = (text: string): Result.Result<unknown, NotJson> => {
   }
 }
 
-/** As compact or as indented as the text that it was read from. */
+/** As compact or as indented as the text that it was read from, with its line ends. */
 export const written = (value: unknown, like: string): string => {
   const indent = /^\s*[[{]\r?\n([ \t]+)/.exec(like)?.[1]
-  return `${JSON.stringify(value, undefined, indent)}${like.endsWith("\n") ? "\n" : ""}`
+  const text = `${JSON.stringify(value, undefined, indent)}${like.endsWith("\n") ? "\n" : ""}`
+  // None is inside of a string: there they are escaped.
+  return /^[^\n]*\r\n/.test(like) ? text.replaceAll("\n", "\r\n") : text
 }
 
 const placeOf = (text: string, offset: number): NotJson => {

@@ -2,7 +2,7 @@
  * Writes a file whole or not at all: what stood there is there until the new one is complete. Transcripts are private:
  * nobody else may read it.
  */
-import { Data, Effect, FileSystem, Path, Predicate, Runtime } from "effect"
+import { Data, Effect, FileSystem, Option, Path, Predicate, Runtime } from "effect"
 import type { PlatformError } from "effect"
 import { UsageError } from "../UsageError.ts"
 
@@ -31,8 +31,7 @@ export const write = (
   Effect.gen(function* () {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
-    // A link stays one: what it names is replaced.
-    const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)
+    const target = yield* placeOf(file)
     yield* Effect.scoped(
       Effect.gen(function* () {
         // Beside it, for it must be on the same disk. The scope removes it, complete or not.
@@ -45,12 +44,33 @@ export const write = (
         yield* fs.rename(made, target)
       })
     )
-  }).pipe(Effect.mapError((error) => unwritable(file, error)))
+  }).pipe(Effect.mapError((error) => (error._tag === "PlatformError" ? unwritable(file, error) : error)))
+
+/** What is to be replaced: a link stays one, what it names is it. A device or a pipe would be no such any more. */
+const placeOf = (
+  file: string
+): Effect.Effect<string, UsageError | PlatformError.PlatformError, FileSystem.FileSystem> =>
+  Effect.gen(function* () {
+    const fs = yield* FileSystem.FileSystem
+    const found = yield* Effect.option(fs.stat(file))
+    if (Option.isNone(found)) {
+      const isLink = yield* Effect.isSuccess(fs.readLink(file))
+      return isLink ? yield* wrong(file, "it is a link that leads nowhere") : file
+    }
+    const { type } = found.value
+    if (type !== "File" && type !== "Directory") return yield* wrong(file, "it is no regular file")
+    return yield* fs.realPath(file)
+  })
 
 const unwritable = (file: string, error: PlatformError.PlatformError): UsageError | NotWritten => {
   const { cause } = error.reason
   const code = Predicate.hasProperty(cause, "code") && typeof cause.code === "string" ? cause.code : ""
   const reason = reasons[code]
-  const message = `The file ${file} cannot be written: ${reason ?? error.message}`
-  return reason === undefined ? new NotWritten({ message }) : new UsageError({ message })
+  return reason === undefined
+    ? new NotWritten({ message: messageOf(file, error.message) })
+    : wrong(file, reason)
 }
+
+const wrong = (file: string, why: string): UsageError => new UsageError({ message: messageOf(file, why) })
+
+const messageOf = (file: string, why: string): string => `The file ${file} cannot be written: ${why}`

@@ -81,6 +81,18 @@ export class Sources {
     return first === undefined ? undefined : this.#of(first)?.at
   }
 
+  /** The same of its end: several messages of a body may be one. */
+  lastIndexOf(message: Prompt.Message): number | undefined {
+    return message.role === "system" ? this.#systems.get(message) : this.indicesOf(message, () => true).at(-1)
+  }
+
+  /** The indices in the body of all messages that such parts of this one come from. */
+  indicesOf(message: Prompt.Message, such: (part: Prompt.Part) => boolean): ReadonlyArray<number> {
+    if (message.role === "system") return []
+    const parts: ReadonlyArray<Prompt.Part> = message.content
+    return [...new Set(parts.flatMap((part) => (such(part) ? (this.#of(part)?.at ?? []) : [])))]
+  }
+
   pathOf(part: Prompt.Part): string {
     return this.#of(part)?.path ?? ""
   }

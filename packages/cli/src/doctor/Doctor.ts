@@ -8,9 +8,10 @@
  * | a tool or extension is skipped | none; error with `strict` |
  * | no provider has a key, or one looks wrong | warning |
  *
- * Nothing is sent. Values of variables are read and never shown. What checks log goes to standard error.
+ * Nothing is sent. Values of variables are read and never shown. What modules and checks print goes to standard error.
  */
 import { Console, Effect, Logger } from "effect"
+import * as Beside from "./Beside.ts"
 import * as Keys from "./Keys.ts"
 import * as Loading from "./Loading.ts"
 import * as NodeVersion from "./NodeVersion.ts"
@@ -48,9 +49,16 @@ const examine = ({ files, strict, node }: Options) =>
     const tools: Array<Report.Report["tools"][number]> = []
     const problems: Array<Problem> = [...NodeVersion.problems(version), ...Keys.problems(values)]
     for (const file of files) {
-      const { subjects, mistakes } = yield* Loading.load(file, secrets)
-      problems.push(...mistakes.map((mistake) => Problems.error(file, mistake)))
-      for (const offer of yield* Offer.examine(subjects, secrets)) {
+      const { value, uncaught } = yield* Beside.watch(
+        file,
+        Effect.gen(function* () {
+          const { subjects, mistakes } = yield* Loading.load(file, secrets)
+          return { mistakes, offers: yield* Offer.examine(subjects, secrets) }
+        })
+      )
+      const late = uncaught.map((error) => Loading.failedLater(error, secrets))
+      problems.push(...[...value.mistakes, ...late].map((mistake) => Problems.error(file, mistake)))
+      for (const offer of value.offers) {
         tools.push({ file, ...offer })
         if (strict && offer.reason !== null) {
           problems.push(Problems.error(file, `${offer.name} is skipped: ${offer.reason}.`))

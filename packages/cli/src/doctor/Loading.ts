@@ -64,9 +64,16 @@ const whyNot = (error: unknown, url: string, values: ReadonlyArray<string>): str
       ? "It is a directory. Name the files in it."
       : "There is no such file."
   }
+  return `It cannot be loaded: ${saidBy(error, values)}. ${toDo[String(code)] ?? otherwise(error)}`
+}
+
+/** That something which it has begun has failed, and nobody has caught it. */
+export const failedLater = (error: unknown, secrets: ReadonlyArray<string>): string =>
+  `Something that it begins failed, and nothing catches it: ${saidBy(error, secrets)}. Correct that, or put its tools into a module of their own.`
+
+const saidBy = (error: unknown, values: ReadonlyArray<string>): string => {
   const message = error instanceof Error ? error.message : "what was thrown is no error"
-  const said = scrub(message, maxSaid, { values }).replace(/\.$/, "")
-  return `It cannot be loaded: ${said}. ${toDo[String(code)] ?? otherwise(error)}`
+  return scrub(message, maxSaid, { values }).replace(/\.$/, "")
 }
 
 interface Fields {
