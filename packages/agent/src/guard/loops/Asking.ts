@@ -132,7 +132,9 @@ export const add = (asking: Asking, toolId: number, call: Asked, trouble: number
   const words = leaves.reduce((sum, leaf) => sum + leaf.length, 0)
   // Of one form when they have half of their words in common.
   const same = near.common * 2 >= words ? near.form : undefined
-  const others = near.forms.filter((form, index) => form !== same && index < maxForms - (same === undefined ? 1 : 0))
+  const others = near.forms.filter(
+    (form, index) => form !== same && index < maxForms - (same === undefined ? 1 : 0)
+  )
   return Memory.set(asking, toolId, [{ leaves, question, questionHash, trouble }, ...others])
 }
 

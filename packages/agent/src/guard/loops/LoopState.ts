@@ -168,7 +168,16 @@ const asking = (
   { hash, leaves, words, subjects, question, questionHash }: Fingerprint.OfArguments
 ): Asked => {
   const toolId = Fingerprint.ofText(tool)
-  return { hash, leaves, words, subjects, question, questionHash, tool: toolId, id: Fingerprint.pair(toolId, hash) }
+  return {
+    hash,
+    leaves,
+    words,
+    subjects,
+    question,
+    questionHash,
+    tool: toolId,
+    id: Fingerprint.pair(toolId, hash)
+  }
 }
 
 /** Its twin of the same turn was there before. */
@@ -239,8 +248,7 @@ export const after = (state: State, ended: Ended): State => {
   const earlier = Memory.get(state.seen, asked.id)
   const evaluates = Nature.evaluates(tool)
   const near = Asking.look(state.asking, asked.tool, asked)
-  const subject =
-    earlier === undefined ? Asking.subjectOf(near, state.known, asked.tool, asked) : "known"
+  const subject = earlier === undefined ? Asking.subjectOf(near, state.known, asked.tool, asked) : "known"
   const gain = Gain.of({
     nature,
     evaluates,

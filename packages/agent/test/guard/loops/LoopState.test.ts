@@ -245,7 +245,7 @@ describe("the size of a state", () => {
     for (let i = 0; i < 200; i++) {
       state = LoopDetector.observe(of, state, {
         turn: i,
-        tool: `tool${i % 9}`,
+        tool: `tool${i % 8}`,
         arguments: Array.from({ length: 2_000 }, (_, n) => (n % 2 ? { [`k${i}`]: true } : `a${i * 7}b${n}`)),
         result: words(i * 900, 900),
         failed: false
