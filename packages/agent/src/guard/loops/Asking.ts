@@ -129,13 +129,13 @@ export const troubleOf = ({ form, forms }: Look): number => (form ?? forms[0])?.
 /** With one more call. */
 export const add = (asking: Asking, toolId: number, call: Asked, trouble: number, near: Look): Asking => {
   const { leaves, question, questionHash } = call
-  const words = leaves.reduce((sum, leaf) => sum + leaf.length, 0)
+  let words = 0
+  for (const leaf of leaves) words += leaf.length
   // Of one form when they have half of their words in common.
   const same = near.common * 2 >= words ? near.form : undefined
-  const others = near.forms.filter(
-    (form, index) => form !== same && index < maxForms - (same === undefined ? 1 : 0)
-  )
-  return Memory.set(asking, toolId, [{ leaves, question, questionHash, trouble }, ...others])
+  const forms: Array<Form> = [{ leaves, question, questionHash, trouble }]
+  for (const form of near.forms) if (form !== same && forms.length < maxForms) forms.push(form)
+  return Memory.set(asking, toolId, forms)
 }
 
 const isAsked = (known: WordSet, toolId: number, word: number): boolean =>

@@ -373,14 +373,15 @@ const actedAfter = (state: State, { name, nature, evaluates, gain, asked }: Call
         { calls: state.calls, family: Nature.family(name), words: asked.leaves.flat().slice(0, maxActed) }
       ]
 
-/** All that was met; the most of it is known. */
-const met = ({ asked, result }: Call): ReadonlyArray<number> => {
+/** All that was met; the most of it is known. What was asked when something went wrong is no part of the error. */
+const met = ({ asked, result, gain }: Call): ReadonlyArray<number> => {
   const { tool, words, subjects, leaves } = asked
-  const all = [...result.freshWords, ...result.fresh]
-  all.push(result.hash | 0)
-  all.push(...words)
-  for (const word of subjects) all.push(Fingerprint.argument(tool, word))
+  const all: Array<number> = [result.hash | 0]
+  for (const word of result.freshWords) all.push(word)
+  for (const word of result.fresh) all.push(word)
+  for (const word of words) all.push(word)
   for (const leaf of leaves) for (const word of leaf) all.push(Asking.askedWord(tool, word))
+  if (gain.troubled) for (const word of subjects) all.push(Fingerprint.argument(tool, word))
   return all
 }
 
