@@ -58,7 +58,7 @@ export const random = (seed: number): ((below: number) => number) => {
 }
 
 /** Words of letters that are all different, for a few million. */
-export const wordOf = (n: number): string => {
+const wordOf = (n: number): string => {
   let word = ""
   for (let rest = n + 26 ** 4; rest > 0; rest = Math.floor(rest / 26))
     word += String.fromCharCode(97 + (rest % 26))
