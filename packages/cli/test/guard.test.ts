@@ -77,6 +77,13 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     assert.notInclude(run.stderr, secret)
   })
 
+  it("judges no file of which nothing could be read", async () => {
+    const run = await outlast(["guard", "--json", await file("prose.jsonl", ["no trace", "at all"])])
+    assert.strictEqual(run.exitCode, 1)
+    assert.strictEqual(run.stdout, "")
+    assert.match(run.stderr, /prose\.jsonl: 2 of 2 lines could not be read\./)
+  })
+
   it("says what is wrong with the command, and exits with 2", async () => {
     for (const [args, said] of [
       [["guard"], /Which traces\?/],

@@ -15,7 +15,7 @@ import { Deadline } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
 import { answeredBy } from "../failover/Answered.ts"
 import { OutputLimit } from "../failover/OutputLimit.ts"
-import { Current } from "../guard/Branch.ts"
+import { branchOf } from "../guard/Branch.ts"
 import * as Chunks from "./Chunks.ts"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
 import * as Identifiers from "./Identifiers.ts"
@@ -299,7 +299,7 @@ export class Summariser {
 /** Under the guards of the agent, but in no conversation of its: the summariser's prompt is not the agent's transcript. */
 const apart = <A, E>(summary: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.withFiber((fiber) => {
-    const branch = fiber.getRef(Current)
+    const branch = branchOf(fiber)
     if (branch === undefined) return summary
     return Effect.suspend(() => {
       const own = branch.tool(fiber)

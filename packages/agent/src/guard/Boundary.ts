@@ -10,7 +10,7 @@ import { Clock, Context, Effect, Fiber, Option, Queue, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
 import * as ActiveTime from "./ActiveTime.ts"
-import { Branch } from "./Branch.ts"
+import { Branch, place } from "./Branch.ts"
 import type { Guard } from "./Guard.ts"
 import * as GuardedModel from "./GuardedModel.ts"
 import type { GuardStopped } from "./GuardEvent.ts"
@@ -34,7 +34,11 @@ export const run = <A, E, R, S>(
         : Context.add(own, LanguageModel.LanguageModel, GuardedModel.bound(model.value, branch))
       return Effect.gen(function* () {
         const watching = yield* Effect.forkDetach(guard.watch, immediately)
-        const running = yield* Effect.forkDetach(Effect.provideContext(program, context), immediately)
+        const placed = Effect.withFiber((own) => {
+          place(own, branch)
+          return Effect.provideContext(program, context)
+        })
+        const running = yield* Effect.forkDetach(placed, immediately)
         const leave = Effect.sync(() => {
           watching.interruptUnsafe()
           branch.end()

@@ -8,7 +8,7 @@
  * **Composition.** `GuardedModel` and `GuardedTool` ask it before anything happens, and tell it what came of it. Every
  * answer of it is one synchronous piece.
  */
-import { Context, Option } from "effect"
+import { Context, Effect, Option } from "effect"
 import type { Fiber } from "effect"
 import type { Prompt, Response } from "effect/ai"
 import { answeredBy } from "../failover/Answered.ts"
@@ -23,10 +23,31 @@ import * as LoopDetector from "./LoopDetector.ts"
 
 export type AnyFiber = Fiber.Fiber<unknown, unknown>
 
-/** Where this fiber runs; outside of a guard nowhere. */
-export const Current: Context.Reference<Branch | undefined> = Context.Reference<Branch | undefined>(
+/** Where a fiber runs, as its context says. */
+const Current: Context.Reference<Branch | undefined> = Context.Reference<Branch | undefined>(
   "@outlast/agent/guard/Branch",
   { defaultValue: () => undefined }
+)
+
+/** Where fibers run that carry out a program: what they have in their context, they can take out of it. */
+const places = new WeakMap<AnyFiber, Branch>()
+
+/** This fiber carries out a program, or a tool. Returns what puts it back to where it was. */
+export const place = (fiber: AnyFiber, branch: Branch): (() => void) => {
+  const before = places.get(fiber)
+  places.set(fiber, branch)
+  return () => {
+    if (before === undefined) places.delete(fiber)
+    else places.set(fiber, before)
+  }
+}
+
+/** Where a fiber runs; outside of a guard nowhere. */
+export const branchOf = (fiber: AnyFiber): Branch | undefined => fiber.getRef(Current) ?? places.get(fiber)
+
+/** Where this fiber runs. */
+export const current: Effect.Effect<Branch | undefined> = Effect.withFiber((fiber) =>
+  Effect.succeed(branchOf(fiber))
 )
 
 export type Warning = Exclude<LoopDetector.Verdict, { readonly _tag: "Ok" }>
@@ -99,7 +120,7 @@ export class Branch {
 
   /** Of a program that begins to run under a guard, in a fiber that may be under others. */
   static program(guard: Guard, fiber: AnyFiber): Branch {
-    const outer = fiber.getRef(Current)
+    const outer = branchOf(fiber)
     const around = fiber.getRef(ActiveTime)
     const parents = around === undefined ? [guard.activity] : [around, guard.activity]
     guard.open()

@@ -15,7 +15,7 @@ import type { Response, Tool, Toolkit } from "effect/ai"
 import * as Surface from "../failover/Surface.ts"
 import { ActiveTime, Activity } from "./ActiveTime.ts"
 import type { AnyFiber, Branch } from "./Branch.ts"
-import { Current, placed } from "./Branch.ts"
+import { branchOf, placed } from "./Branch.ts"
 import { toolkit } from "./GuardedTool.ts"
 import { held } from "./Held.ts"
 
@@ -38,12 +38,12 @@ const plain = new WeakMap<object, Service>()
 
 /** Under the guard of the fiber that calls; without one it is the model itself. Once is enough. */
 export const ambient = (model: Service): Service =>
-  plain.has(model) ? model : wrap(model, (fiber) => fiber.getRef(Current))
+  plain.has(model) ? model : wrap(model, (fiber) => branchOf(fiber))
 
 /** Under the guards of `branch`, or deeper in its tree, whoever calls it from wherever. */
 export const bound = (model: Service, branch: Branch): Service =>
   wrap(plain.get(model) ?? model, (fiber) => {
-    const current = fiber.getRef(Current)
+    const current = branchOf(fiber)
     return current !== undefined && branch.guards.every((guard) => current.guards.includes(guard))
       ? current
       : branch
@@ -166,4 +166,4 @@ const guardedKit = (branch: Branch, given: unknown): unknown =>
 const inside =
   (branch: Branch): BranchOf =>
   (fiber) =>
-    fiber.getRef(Current) ?? branch
+    branchOf(fiber) ?? branch

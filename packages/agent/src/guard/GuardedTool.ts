@@ -13,7 +13,7 @@ import type { Tool, Toolkit } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
 import * as ActiveTime from "./ActiveTime.ts"
 import type { Admission, AnyFiber, Branch, Warning } from "./Branch.ts"
-import { Current } from "./Branch.ts"
+import { branchOf, place } from "./Branch.ts"
 import type { Call, Result } from "./GuardedConversation.ts"
 import type { GuardBlocked, GuardNudged } from "./GuardEvent.ts"
 import { held } from "./Held.ts"
@@ -28,7 +28,7 @@ export interface Handling<A, E, R> {
 /** Runs a call if it may run. Outside of a guard it just runs. */
 export const run = <A, E, R>(call: Call, handling: Handling<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) => {
-    const branch = fiber.getRef(Current)
+    const branch = branchOf(fiber)
     if (branch === undefined) return handling.run
     const permitted = Effect.uninterruptibleMask((restore) => {
       const begun = begin(branch, call, fiber)
@@ -189,6 +189,7 @@ const begin = (branch: Branch, call: Call, fiber: AnyFiber): Begun => {
   }
   const inner = branch.tool(fiber)
   const leave = branch.enter(fiber)
+  const unplace = place(fiber, branch)
   const finished = branch.conversation.called(call)
   return {
     _tag: "Running",
@@ -197,6 +198,7 @@ const begin = (branch: Branch, call: Call, fiber: AnyFiber): Begun => {
     ended: (result) => {
       inner.end()
       leave()
+      unplace()
       if (result === undefined) return
       finished(result)
       branch.observe(call, result)

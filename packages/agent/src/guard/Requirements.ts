@@ -2,7 +2,7 @@
  * What a tool or an extension needs before it can be offered: environment variables, and whatever a check finds out.
  *
  * What is not met is skipped at discovery, so that no model is offered a tool that can only fail, and it is said why: in
- * the result, as a `ToolSkipped` event and in the log. A check that fails, dies or finds nothing is not met. Variables
+ * the result, as a `ToolSkipped` event and in the log. `Agent` does it at the beginning of each run. A check that fails, dies or finds nothing is not met. Variables
  * are read from the `ConfigProvider`; an empty one is missing. No value of a variable appears anywhere.
  *
  * **What it does not do.** It looks once. What goes away later fails as it fails.
@@ -90,7 +90,11 @@ export const discover = <A extends { readonly name: string; readonly requires?: 
     return { offered, skipped }
   })
 
-/** The toolkit without the tools whose needs are not met. */
+/** Whether a tool of it says what it needs. */
+export const isAnnotated = (self: { readonly tools: Record<string, Tool.Any> }): boolean =>
+  Object.values(self.tools).some((tool) => Option.isSome(Context.getOption(tool.annotations, Requires)))
+
+/** The toolkit without the tools whose needs are not met. An `Agent` asks for it by itself. */
 export const offered = <Tools extends Record<string, Tool.Any>>(
   self: Toolkit.Toolkit<Tools>
 ): Effect.Effect<{ readonly toolkit: Toolkit.Toolkit<Tools>; readonly skipped: ReadonlyArray<Skipped> }> =>

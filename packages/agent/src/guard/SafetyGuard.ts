@@ -34,7 +34,7 @@ import type { Tool, Toolkit } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
 import * as Boundary from "./Boundary.ts"
-import { Current } from "./Branch.ts"
+import { branchOf, current } from "./Branch.ts"
 import * as FileEdit from "./loops/FileEdit.ts"
 import type { Permission, Settings } from "./Guard.ts"
 import { Guard } from "./Guard.ts"
@@ -181,7 +181,7 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
   Effect.gen(function* () {
     const kit = yield* self
     const branch = yield* here
-    return GuardedTool.toolkit(kit, (fiber) => fiber.getRef(Current) ?? branch)
+    return GuardedTool.toolkit(kit, (fiber) => branchOf(fiber) ?? branch)
   })
 
 // -----------------------------------------------------------------------------
@@ -211,7 +211,7 @@ const hostOf = (guard: Guard): Host => {
 }
 
 /** Where a layer or a toolkit is made that says that it wants a guard. */
-const here = Effect.flatMap(Current, (branch) =>
+const here = Effect.flatMap(current, (branch) =>
   branch === undefined
     ? Effect.die(new Error("SafetyGuard: made outside of a guarded run. Provide it inside of `run`."))
     : Effect.succeed(branch)

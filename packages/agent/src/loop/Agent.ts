@@ -11,7 +11,7 @@
  *
  * **Compaction.** A run inside of `Compaction.layer` makes its conversation fit before each ask, and once more when a
  * provider refuses it all the same; what was made goes on as the transcript. No type says so: a program with long
- * conversations needs the layer, or the option `compaction`, which does without a layer by the means that need no model.
+ * conversations needs the layer, or the option `compaction`, which does without a layer; its own model summarises then.
  * The window is that of the target that answered last (`Targets`), or what `ContextWindows` knows; where nobody knows
  * it, the run says so once and waits for the refusal. Over a chain with a `compact` of its own refusals are left to it.
  *
@@ -47,8 +47,9 @@ import type { Rewind } from "../failover/Surface.ts"
 import * as Surface from "../failover/Surface.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
-import { Current } from "../guard/Branch.ts"
+import { current } from "../guard/Branch.ts"
 import * as GuardedModel from "../guard/GuardedModel.ts"
+import * as Requirements from "../guard/Requirements.ts"
 import * as Subagent from "../guard/Subagent.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
 import { AgentFailed, isTooLong, leaving } from "./AgentFailed.ts"
@@ -83,7 +84,7 @@ export interface Options<Tools extends Record<string, Tool.Any>> {
   /** Decides on calls of tools that need approval. Default: they are refused. */
   readonly approve?: Settings["approve"]
   /**
-   * Makes the conversation fit: with the `Compaction` around the run, or without one by the means that need no model.
+   * Makes the conversation fit: with the `Compaction` around the run, or without one, and then the run's own model summarises.
    * Default: with the one around the run, and not at all where there is none; `false`: not at all.
    */
   readonly compaction?: Compacting.Options | false | undefined
@@ -221,7 +222,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
   const running = Effect.gen(function* () {
     const clock = yield* Clock.Clock
     const model = GuardedModel.ambient(yield* LanguageModel.LanguageModel)
-    const branch = yield* Current
+    const branch = yield* current
     /** What an interruption was for. */
     const aborted = (turn: number, transition: Transition) =>
       Effect.suspend(() =>
@@ -245,7 +246,12 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     let tally: Tally = emptyTally
     let toolCalls = 0
     let answeredLast: string | undefined
-    const compacting = yield* Compacting.open(options.compaction, Object.values(kit.handlers.tools), prompt)
+    const compacting = yield* Compacting.open(
+      options.compaction,
+      Object.values(kit.handlers.tools),
+      prompt,
+      yield* LanguageModel.LanguageModel
+    )
 
     let isSaid = false
     const unknown = (turn: number) => (model: string | undefined) =>
@@ -392,10 +398,13 @@ const handlersOf = <Tools extends Record<string, Tool.Any>>(
 > =>
   toolkit === undefined
     ? Effect.map(Toolkit.empty, (kit) => ({ offered: kit, handlers: kit as unknown as Kit }))
-    : Effect.map(toolkit, (kit) => ({
-        offered: kit as unknown as Toolkit.WithHandler<{}>,
-        handlers: kit as unknown as Kit
-      }))
+    : Effect.gen(function* () {
+        // What it needs and does not have can only fail.
+        const kit = yield* Requirements.isAnnotated(toolkit)
+          ? (yield* Requirements.offered(toolkit)).toolkit
+          : toolkit
+        return { offered: kit as unknown as Toolkit.WithHandler<{}>, handlers: kit as unknown as Kit }
+      })
 
 /** Reasons after which an answer is whole; after any other its tool calls may be cut. */
 const complete: ReadonlySet<Response.FinishReason> = new Set<Response.FinishReason>([

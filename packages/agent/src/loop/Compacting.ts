@@ -15,6 +15,7 @@ import * as Compaction from "../compaction/Compaction.ts"
 import type { CannotFit, ContextExhausted } from "../compaction/CompactionError.ts"
 import type { Fitted } from "../compaction/Fitting.ts"
 import { nothingSpent, tokensOf } from "../compaction/Fitting.ts"
+import type * as Summariser from "../compaction/Summariser.ts"
 import type { Spent } from "../compaction/Summariser.ts"
 import { TokenCounter } from "../compaction/TokenCounter.ts"
 import type { Answered } from "../failover/Answered.ts"
@@ -32,6 +33,11 @@ export interface Options {
   readonly pinned?: ((message: Prompt.Message) => boolean) | undefined
   /** Identifiers that no summary may lose. Default: none. */
   readonly required?: ReadonlyArray<string> | undefined
+  /**
+   * Without a `Compaction` around the run: its own model summarises what is cut, if the means that need no model are
+   * not enough. Default true.
+   */
+  readonly summarise?: boolean | undefined
 }
 
 /** Throws an `InvalidOption` (a `RangeError`) for a window that cannot be. */
@@ -55,14 +61,16 @@ const runs = new WeakMap<Compaction.Service, number>()
 export const open = (
   options: Options | false | undefined,
   tools: ReadonlyArray<Tool.Any>,
-  prompt: Prompt.Prompt
+  prompt: Prompt.Prompt,
+  model: Summariser.Options["model"]
 ): Effect.Effect<Compacting | undefined> =>
   Effect.gen(function* () {
     if (options === false) return undefined
     const around = Option.getOrUndefined(yield* Effect.serviceOption(Compaction.Compaction))
     if (around === undefined && options === undefined) return undefined
-    // Without a summariser it has nothing in the background that a scope would have to end.
-    const compaction = around ?? (yield* Effect.scoped(Compaction.make()))
+    const summariser = options?.summarise === false ? undefined : { model }
+    // It prepares nothing in the background that a scope would have to end.
+    const compaction = around ?? (yield* Effect.scoped(Compaction.make({ summariser })))
     const run = (runs.get(compaction) ?? 0) + 1
     runs.set(compaction, run)
     return new Compacting(compaction, options ?? {}, tools, `${ConversationKey.of(prompt)}/${run}`)

@@ -51,6 +51,37 @@ const hostile: Readonly<Record<string, (ask: Ask) => Effect.Effect<unknown, unkn
   "hides its context": (ask) => Effect.updateContext(Effect.forever(ask), () => Context.empty())
 }
 
+describe("a hostile program with a model of its own", () => {
+  // A reference is known by its key.
+  const where = Context.Reference<unknown>("@outlast/agent/guard/Branch", { defaultValue: () => undefined })
+  const hiding: Record<string, <A, E>(own: Effect.Effect<A, E>) => Effect.Effect<A, E>> = {
+    "throws its context away": (own) => Effect.updateContext(own, () => Context.empty()),
+    "says that it is nowhere": (own) => Effect.provideService(own, where, undefined)
+  }
+  for (const [what, hide] of Object.entries(hiding)) {
+    it.effect(`that ${what} is stopped, and nothing runs beyond the limit`, () =>
+      Effect.gen(function* () {
+        const { ran, layer } = tools()
+        const target = yield* model(endless)
+        const own = Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+          Effect.provide([layer, over(target)]),
+          Effect.exit
+        )
+        const fiber = yield* hide(own).pipe(
+          SafetyGuard.run({ turns: 5, loops: false, time: "30 minutes" }),
+          stopOf,
+          Effect.forkChild
+        )
+        yield* seconds(40)
+        const stop = yield* Fiber.join(fiber)
+        assert.strictEqual(stop.reason, "turns")
+        assert.strictEqual((yield* target.requests).length, 5)
+        assert.isAtMost(ran.length, 5)
+      })
+    )
+  }
+})
+
 describe("a hostile program", () => {
   for (const [what, program] of Object.entries(hostile)) {
     it.effect(`that ${what} is stopped, and nothing runs beyond the limit`, () =>

@@ -127,6 +127,27 @@ describe("requirements", () => {
     })
   )
 
+  it.effect("an agent offers none by itself whose needs are not met, and says why", () =>
+    Effect.gen(function* () {
+      const kit = Toolkit.make(
+        tool("plain"),
+        Requirements.requires(tool("issues"), { env: ["GITHUB_TOKEN"] })
+      )
+      const target = yield* model({ answers: [{ text: "ok" }] })
+      const { of, layer } = recording()
+      yield* Agent.run({ prompt: "x", toolkit: kit }).pipe(
+        Effect.provide(kit.toLayer({ plain: () => Effect.succeed(""), issues: () => Effect.succeed("") })),
+        Effect.provide([over(target), layer, env({})])
+      )
+      const [request] = yield* target.requests
+      assert.deepStrictEqual(
+        request?.options.tools.map(({ name }) => name),
+        ["plain"]
+      )
+      assert.deepInclude(of("ToolSkipped")[0], { tool: "issues", reason: "GITHUB_TOKEN is not set" })
+    })
+  )
+
   it.effect("extensions are skipped in the same way", () =>
     Effect.gen(function* () {
       const { offered, skipped } = yield* Requirements.discover([

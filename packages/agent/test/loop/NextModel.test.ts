@@ -50,7 +50,7 @@ describe("the window", () => {
 
   it.effect("is what the options say before all else, and the option needs no layer", () =>
     Effect.gen(function* () {
-      const small = { compaction: { window: 1_000 } }
+      const small = { compaction: { window: 1_000, summarise: false } }
       assert.isAtMost(yield* first(named("m", { contextWindow: 4_000 }), chain, small), 600)
       const model = yield* named("m", { contextWindow: 4_000 })
       yield* Agent.run({ prompt: long, toolkit: Kit, ...small }).pipe(
@@ -58,10 +58,17 @@ describe("the window", () => {
       )
       assert.isAtMost((yield* sizes(model))[0] ?? 0, 600)
       const known = yield* named("m", { contextWindow: 1_000 })
-      yield* Agent.run({ prompt: long, toolkit: Kit, compaction: {} }).pipe(
+      yield* Agent.run({ prompt: long, toolkit: Kit, compaction: { summarise: false } }).pipe(
         Effect.provide([looking(10), chain(known)])
       )
       assert.isAtMost((yield* sizes(known))[0] ?? 0, 600)
+      // By default its own model summarises first: that is one call more.
+      const own = yield* named("m", { contextWindow: 1_000 })
+      const outcome = yield* Agent.run({ prompt: long, toolkit: Kit, compaction: {} }).pipe(
+        Effect.provide([looking(10), chain(own)])
+      )
+      assert.isAbove((yield* sizes(own)).length, (yield* sizes(known)).length)
+      assert.isAbove(outcome.compactions.summaries.calls, 0)
       for (const window of [0, -1, 1.5, Number.NaN]) {
         const wrong = { prompt: "x", compaction: { window } }
         assert.throws(() => Agent.run(wrong), InvalidOption, /Agent: compaction\.window/)

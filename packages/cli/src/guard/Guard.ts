@@ -44,6 +44,8 @@ const judged = (files: ReadonlyArray<string>, json: boolean) =>
     for (const file of files) {
       const { progress, read } = yield* judge(file, file)
       allRead &&= read
+      // Nothing could be read: nothing is said of it but that.
+      if (!read && progress.calls === 0) continue
       const { judged } = progress
       if (json) {
         const { verdict, at, reason } = judged
