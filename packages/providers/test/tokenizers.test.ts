@@ -103,7 +103,12 @@ describe("Tokenizers", () => {
     ["gemini-2.5-flash", 384, 384, 258],
     ["gemini-2.5-flash", 960, 540, 1_548],
     ["gemini-2.5-flash", 1_024, 1_024, 1_032],
-    ["gemini-3-flash", 960, 540, 1_120]
+    ["gemini-2.5-flash", 8_000, 8_000, 4_128],
+    ["gemini-3-flash", 960, 540, 1_120],
+    // What a header may say: a line of four billion pixels.
+    ["claude-sonnet-4", 4_000_000_000, 1, 3],
+    ["gpt-4o", 1, 4_000_000_000, 765],
+    ["gemini-2.5-flash", 4_000_000_000, 1, 3_096]
   ]
   it.effect.each(images)("an image at %s of %d × %d takes %d tokens", ([model, width, height, tokens]) =>
     Effect.gen(function* () {
@@ -154,22 +159,33 @@ describe("a text", () => {
     ["one word", "中".repeat(4_000)],
     ["random letters", of(4_000, letter)],
     ["white space", " ".repeat(4_000)],
-    ["accents", "e\u0301".repeat(2_000)]
+    ["accents", "e\u0301".repeat(2_000)],
+    ["accents of signs", "!\u0301".repeat(1_000)],
+    ["hearts", "\u2764\ufe0f".repeat(1_000)],
+    ["slashes and line feeds", "/\n".repeat(1_000)]
   ]
   it.effect.each(without)(
     "without an end, of %s, is counted in pieces, a token more for each at most",
     ([, text]) =>
       Effect.gen(function* () {
-        const count = yield* Encoding.load("o200k_base")
-        assert.isAtLeast(count(text), o200k(text))
-        assert.isAtMost(count(text), o200k(text) + Math.ceil(text.length / Encoding.maxRun))
+        for (const [name, exact] of [
+          ["o200k_base", o200k],
+          ["cl100k_base", cl100k]
+        ] as const) {
+          const count = yield* Encoding.load(name)
+          assert.isAtLeast(count(text), exact(text))
+          assert.isAtMost(count(text), exact(text) + Math.ceil(text.length / Encoding.maxRun))
+        }
       })
   )
 
   it.effect.each(without)("of a megabyte of %s comes to its share, and to an end", ([, text]) =>
     Effect.gen(function* () {
-      const count = yield* Encoding.load("o200k_base")
-      assert.approximately(count(text.repeat(250)) / (250 * count(text)), 1, 0.05)
+      for (const name of Encoding.names) {
+        const count = yield* Encoding.load(name)
+        const times = 1_000_000 / text.length
+        assert.approximately(count(text.repeat(times)) / (times * count(text)), 1, 0.05)
+      }
     })
   )
 

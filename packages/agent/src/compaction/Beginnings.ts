@@ -7,6 +7,7 @@
  */
 import { Hash } from "effect"
 import type { Prompt, Tool } from "effect/ai"
+import * as Content from "./Content.ts"
 import type { Meter } from "./TokenCounter.ts"
 
 /** A request, by a meter. */
@@ -21,7 +22,7 @@ export interface Request {
 export interface Sums {
   /** Tokens by the meter. */
   readonly counted: ReadonlyArray<number>
-  /** Hashes of model, tools, kinds and counts of messages: the same in each process, whoever made the objects. */
+  /** Hashes of model, tools, kinds, counts and content: the same in each process, whoever made the objects. */
   readonly keys: ReadonlyArray<number>
 }
 
@@ -46,7 +47,8 @@ export class Beginnings {
       if (message === undefined) break
       const tokens = meter.message(message)
       counted.push((counted[i] ?? 0) + tokens)
-      keys.push(mixed(mixed(keys[i] ?? 0, numberOf[message.role]), tokens))
+      const key = mixed(mixed(keys[i] ?? 0, numberOf[message.role]), tokens)
+      keys.push(ofContent(Content.of(message), key))
     }
     const last = messages.at(-1)
     if (last !== undefined) this.#known.set(last, { messages, meter, counted, keys })
@@ -81,6 +83,10 @@ const numberOf: Readonly<Record<Prompt.Message["role"], number>> = {
   assistant: 3,
   tool: 4
 }
+
+/** Two results that were cut to one length have one count, whatever they consist of. */
+const ofContent = (content: Content.Content, hash: number): number =>
+  Content.kinds.reduce((sum, kind) => mixed(sum, Math.round(content[kind])), hash)
 
 /** A hash of 32 bits. */
 const mixed = (hash: number, value: number): number => {

@@ -7,7 +7,8 @@
  * adds to every request counts as a kind of its own, `hidden`.
  *
  * Wrong reports do little: {@link isPlausible} keeps out what cannot be, such as a usage without its cached tokens, and
- * a report is never believed further than {@link surprise} standard deviations from what was expected.
+ * a report is never believed further than {@link surprise} standard deviations from what was expected. One that
+ * surprises more leaves a doubt, so that the next ones are believed sooner: what was wrong may be what was learned.
  */
 import type { Content } from "./Content.ts"
 import { kinds } from "./Content.ts"
@@ -35,8 +36,12 @@ const noise = { share: 0.03, tokens: 10 } as const
 /** Standard deviations that a report may surprise by. */
 const surprise = 3
 
-/** Errors stay a little uncertain: models change. As a standard deviation, gained with each report. */
+/**
+ * Errors stay a little uncertain: models change. As a standard deviation, gained with each report, and with one that
+ * surprises; never to more than before anything was reported.
+ */
 const drift = 0.01
+const doubt = 0.1
 
 /** How far the tokens of a request may be from what was counted, and how many may be hidden. */
 export const bounds = { min: 0.25, max: 4, hidden: 10_000 } as const
@@ -79,15 +84,17 @@ export const learn = (
 ): Calibration => {
   const x = vectorOf(content)
   const { errors } = calibration
-  const covariance = calibration.covariance.map((row, i) => row.map((v, j) => (i === j ? v + drift ** 2 : v)))
+  const covariance = uncertainBy(drift, calibration.covariance)
   const spread = covariance.map((row) => dot(row, x))
   const variance = dot(spread, x) + (noise.share * counted + noise.tokens) ** 2
   const most = surprise * Math.sqrt(variance)
-  const error = clamp(real - counted - dot(errors, x), -most, most)
+  const missing = real - counted - dot(errors, x)
+  const error = clamp(missing, -most, most)
   const gain = spread.map((value) => value / variance)
+  const known = covariance.map((row, i) => row.map((value, j) => value - at(gain, i) * at(spread, j)))
   return {
     errors: errors.map((value, i) => value + at(gain, i) * error),
-    covariance: covariance.map((row, i) => row.map((value, j) => value - at(gain, i) * at(spread, j)))
+    covariance: error === missing ? known : uncertainBy(doubt, known)
   }
 }
 
@@ -97,6 +104,14 @@ export const isPlausible = (counted: number, real: number): boolean =>
   real > 0 &&
   real >= bounds.min * counted &&
   real <= bounds.max * counted + bounds.hidden
+
+/** A kind that nobody reports would become so uncertain that its first report is believed whatever it says. */
+const uncertainBy = (deviation: number, covariance: Calibration["covariance"]): Calibration["covariance"] =>
+  covariance.map((row, i) =>
+    row.map((value, j) =>
+      i === j ? Math.max(value, Math.min(uncertain ** 2, value + deviation ** 2)) : value
+    )
+  )
 
 const vectorOf = (content: Content): Vector => kinds.map((kind) => content[kind])
 

@@ -2,9 +2,9 @@
  * What providers have reported, for the next count: a calibration for each model, and an anchor for each prompt.
  *
  * A reported prompt is exact for whatever begins with it: only what is new behind its longest reported beginning is
- * estimated. A beginning is known by the kinds and counts of its messages, not by its objects, so that a conversation
- * that was stored and read again is known, too; two that agree in all counts are worth the same to a counter. An edit
- * (a compaction, too) leaves the anchors before it. Other tools or another model have anchors of their own.
+ * estimated. A beginning is known by the kinds, counts and `Content` of its messages, not by its objects, so that a
+ * conversation that was stored and read again is known, too; two that agree in all of it are worth the same. An edit (a
+ * compaction, too) leaves the anchors before it. Other tools or another model have anchors of their own.
  *
  * Both are bounded: what was learned longest ago goes first. Each change is one step: nobody sees half of it.
  */
@@ -43,7 +43,10 @@ interface Found {
 
 export const limits = { models: 1_000, anchors: 10_000 } as const
 
-/** A report that is so much smaller than that of its beginning contradicts it: thinking that was dropped is no such. */
+/**
+ * A report that is so much smaller than that of its beginning contradicts it, and so does one to which the beginning is
+ * so much smaller than what is not new: thinking that was dropped is no such.
+ */
 const leastGrowth = 0.8
 
 export class Calibrations {
@@ -81,13 +84,19 @@ export class Calibrations {
 
   /** A provider has counted `real` tokens for it. */
   learn(request: Request, real: number): void {
-    const { counted, anchor, at, key, fresh, freshly } = this.#find(request)
-    if (!Calibration.isPlausible(counted, real)) return
-    if (anchor !== undefined && real < leastGrowth * anchor.real) {
+    let found = this.#find(request)
+    if (!Calibration.isPlausible(found.counted, real)) return
+    if (found.anchor !== undefined && real < leastGrowth * found.anchor.real) {
       // One of the two is wrong, and nobody knows which.
-      this.#anchors.delete(at)
+      this.#anchors.delete(found.at)
       return
     }
+    // Here it was the one before, without what was cached; what is new must not answer for that.
+    while (found.anchor !== undefined && leastGrowth * (real - mostOf(found)) > found.anchor.real) {
+      this.#anchors.delete(found.at)
+      found = this.#find(request)
+    }
+    const { counted, anchor, key, fresh, freshly } = found
     const added = real - (anchor?.real ?? 0)
     const calibration = Calibration.learn(this.#of(request.model), freshly, fresh, added)
     put(this.#models, request.model ?? unnamed, calibration, limits.models)
@@ -130,6 +139,9 @@ export class Calibrations {
     }
   }
 }
+
+/** Tokens that what is new can have. */
+const mostOf = ({ freshly }: Found): number => Calibration.bounds.max * freshly
 
 const unnamed = ""
 

@@ -372,8 +372,9 @@ const serviceOf = (parts: Parts): Service => {
         }
         const exact =
           raw.exact === undefined ? undefined : yield* raw.exact(prompt.content, request.tools ?? [])
-        // A meter that cannot find out more knows less than what was reported.
-        const tokens = exact === undefined || exact === measured.counted ? measured.tokens : exact
+        // A meter that cannot find out more, or finds no count, knows less than what was reported.
+        const isFound = exact !== undefined && exact > 0 && exact < Infinity && exact !== measured.counted
+        const tokens = isFound ? exact : measured.tokens
         if (tokens > bounds.limit) {
           return yield* compact(known, sizesOf(known, bounds, tokens), tokens, false)
         }

@@ -67,8 +67,14 @@ const contentOf = (message: Prompt.Message): Content => {
   return sum
 }
 
-/** Tokens of a message, and of a call or a result in it, beside its content. */
+/** Tokens of a message beside its content. */
 const frame = 4
+
+/**
+ * Of a call or a result in it: half of it may be there, before it is known. Some providers count its id, of about 20
+ * tokens; expected to be less, they would be taken for a higher price of what is in the first results.
+ */
+const callFrame = 40
 
 const readPart = (part: Prompt.Part, sum: Mutable): void => {
   switch (part.type) {
@@ -79,10 +85,10 @@ const readPart = (part: Prompt.Part, sum: Mutable): void => {
       sum.files += fileTokens(part)
       return
     case "tool-call":
-      sum.frames += frame
+      sum.frames += callFrame
       return read(part.name + written(part.params), sum, "data")
     case "tool-result":
-      sum.frames += frame
+      sum.frames += callFrame
       if (part.modelOutput === undefined) return read(written(part.result), sum, "data")
       for (const output of part.modelOutput) {
         if (output.type === "text") read(output.text, sum, "data")

@@ -43,6 +43,9 @@ export const limits = {
   models: 1_000
 } as const
 
+/** Whether what a provider has named can be a window: of "128k" a number may be left that is none. */
+export const isWindow = (limit: number): boolean => Number.isSafeInteger(limit) && limit >= limits.least
+
 // -----------------------------------------------------------------------------
 // Constructors
 // -----------------------------------------------------------------------------
@@ -67,7 +70,7 @@ const serviceOf = (known: (model: string) => number | undefined): Service => {
     learned: (model) => Effect.sync(() => learnedOf(model)),
     learn: (model, limit) =>
       Effect.sync(() => {
-        if (!Number.isSafeInteger(limit) || limit < limits.least) return
+        if (!isWindow(limit)) return
         all.delete(model)
         all.set(model, limit)
         for (const oldest of all.keys()) {

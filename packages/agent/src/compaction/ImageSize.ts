@@ -29,10 +29,10 @@ export const of = (data: Uint8Array | string | URL): ImageSize | undefined => {
 
 const decoded = (text: string): Uint8Array | undefined => {
   const from = text.startsWith("data:") ? text.indexOf(",") + 1 : 0
-  // Four characters are three bytes.
-  const length = Math.min(text.length - from, (maxBytes / 3) * 4)
+  // Four characters are three bytes; some write them in lines.
+  const begin = text.slice(from, from + (maxBytes / 3) * 4).replaceAll(/\s/g, "")
   try {
-    const binary = atob(text.slice(from, from + length - (length % 4)))
+    const binary = atob(begin.slice(0, begin.length - (begin.length % 4)))
     return Uint8Array.from(binary, (character) => character.charCodeAt(0))
   } catch {
     return undefined

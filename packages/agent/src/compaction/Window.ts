@@ -4,6 +4,7 @@
 import * as Check from "@outlast/resilience/Options"
 import type { ContextOverflow } from "../failure/FailoverReason.ts"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
+import { isWindow } from "./ContextWindows.ts"
 import type { Sizes } from "./Fitting.ts"
 
 export interface Room {
@@ -68,7 +69,8 @@ export const refused = (
   { limit: named, requested, output }: Pick<ContextOverflow, "limit" | "requested" | "output">,
   counted: number
 ): { readonly bounds: Bounds; readonly real: number } => {
-  const bounds = boundsOf(policy, within(room, named))
+  const limit = named !== undefined && isWindow(named) ? named : undefined
+  const bounds = boundsOf(policy, within(room, limit))
   const { window } = bounds
   const input = requested === undefined ? 0 : requested - (output ?? 0)
   // Without a number it is only known that there was too much.

@@ -76,6 +76,19 @@ describe("a reported prompt", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("says nothing of another that only has as many tokens, such as one cut to the same length", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const of = (said: string) =>
+        Prompt.fromMessages([user("Read it."), ...turn("a", said.repeat(30_000 / said.length))])
+      const [words, numbers] = [of("word next "), of("1234567890")]
+      assert.strictEqual(tokensOf(words), tokensOf(numbers))
+      yield* compaction.learn({ prompt: words, inputTokens: 6_500 })
+      assert.strictEqual(yield* tokensBy(compaction)(words), 6_500)
+      assert.isAbove(yield* tokensBy(compaction)(numbers), 9_000)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("decides when it is compacted, and how far", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
@@ -114,6 +127,22 @@ describe("a reported prompt", () => {
         .fit(prompt, { window: 2_000 })
         .pipe(Effect.provideService(TokenCounter.TokenCounter, counter))
       assert.strictEqual(report.tokensBefore, 1_700)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect.each([Number.NaN, 0, -1, Infinity])("is believed before a counter that finds out %d", (wrong) =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const meter = TokenCounter.estimate.for(undefined)
+      const counter: TokenCounter.Service = { for: () => ({ ...meter, exact: () => Effect.succeed(wrong) }) }
+      const prompt = talking(40)
+      const inputTokens = tokensOf(prompt) + 100
+      yield* compaction.learn({ prompt, inputTokens })
+      const { report } = yield* compaction
+        .fit(prompt, { window: 2_000 })
+        .pipe(Effect.provideService(TokenCounter.TokenCounter, counter))
+      assert.strictEqual(report.tokensBefore, inputTokens)
+      assert.notStrictEqual(report.tier, "none")
     }).pipe(Effect.scoped)
   )
 
@@ -233,6 +262,38 @@ describe("a wrong report", () => {
   )
 })
 
+describe("a wrong first report", () => {
+  const fresh = (i: number, n: number) =>
+    Prompt.fromMessages([user("x".repeat(4 * i)), ...talking(n).content])
+
+  it.effect.each([0.26, 3.9])("of %d times the tokens is forgotten after five others", (factor) =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const wrong = fresh(1, 100)
+      yield* compaction.learn({ prompt: wrong, inputTokens: Math.floor(factor * tokensOf(wrong)) })
+      for (const [i, n] of [10, 17, 24, 31, 38].entries()) {
+        const prompt = fresh(10 + i, n)
+        yield* compaction.learn({ prompt, inputTokens: tokensOf(prompt) })
+      }
+      const other = fresh(2, 35)
+      assert.approximately((yield* tokensBy(compaction)(other)) / tokensOf(other), 1, 0.1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("without what was cached is not held against what is new behind it", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const prompt = talking(100)
+      const next = longer(prompt, ...turn("a", lorem(100)))
+      yield* compaction.learn({ prompt, inputTokens: Math.floor(0.26 * tokensOf(prompt)) })
+      yield* compaction.learn({ prompt: next, inputTokens: tokensOf(next) })
+      assert.strictEqual(yield* tokensBy(compaction)(next), tokensOf(next))
+      assert.isBelow((yield* tokensBy(compaction)(working(30))) / tokensOf(working(30)), 1.2)
+      assert.isAbove((yield* tokensBy(compaction)(prompt)) / tokensOf(prompt), 0.3)
+    }).pipe(Effect.scoped)
+  )
+})
+
 describe("the machine", () => {
   const content = (of: ReadonlyArray<number>) => {
     const made: Record<Kind, number> = { ...nothing }
@@ -291,6 +352,19 @@ describe("the machine", () => {
         assert.isBelow(errorOf(taught(reports, weights), asked, weights), 0.1)
       })
     )
+  })
+
+  it("is not less sure of a kind than at first, however long nobody reports it", () => {
+    const [words, files] = [kinds.indexOf("words"), kinds.indexOf("files")]
+    const only = (kind: number, tokens: number) => kinds.map((_, i) => (i === kind ? tokens : 0))
+    const once = (state: Calibration.Calibration) => {
+      const of = content(only(files, 1_000))
+      return Calibration.estimate(Calibration.learn(state, 1_000, of, 4_000), 1_000, of, window)
+    }
+    let state = Calibration.initial
+    for (let i = 0; i < 20_000; i++)
+      state = Calibration.learn(state, 5_000, content(only(words, 5_000)), 5_500)
+    assert.approximately(once(state), once(Calibration.initial), 10)
   })
 
   it("is moved little by one report of four times or a quarter of it", () => {

@@ -7,6 +7,23 @@ import { ScriptedModel } from "@outlast/testing"
 import * as support from "../support.ts"
 import { talking, tokensOf, working } from "./support.ts"
 
+describe("a limit that is no window", () => {
+  it.effect.each([128, 1, 0, -5, 2_500.5, Number.NaN, Infinity])(
+    "counts like none, and does not end the run (%d, as of `128k`)",
+    (limit) =>
+      Effect.gen(function* () {
+        const request = { window: 4_000, model: "m", conversation: "c" }
+        const shrunk = (overflow: Compaction.Overflow) =>
+          Effect.flatMap(Compaction.make(), (compaction) =>
+            compaction.shrink(working(40), request, overflow)
+          ).pipe(Effect.provide(ContextWindows.layer(() => undefined)))
+        const { prompt, report } = yield* shrunk({ limit })
+        const without = yield* shrunk({})
+        assert.deepStrictEqual([prompt, report], [without.prompt, without.report])
+      }).pipe(Effect.scoped)
+  )
+})
+
 describe("ContextWindows", () => {
   const table = (model: string) => (model === "known" ? 10_000 : undefined)
 

@@ -39,6 +39,14 @@ describe("the size of an image", () => {
     assert.deepStrictEqual(ImageSize.of(within.subarray(7)), { width: 640, height: 480 })
   })
 
+  it("is read off base64 in lines, however long it is", () => {
+    for (let more = 0; more < 300; more++) {
+      const data = Buffer.concat([headers["png"] ?? bytes(), Buffer.alloc(more)]).toString("base64")
+      const lines = data.replaceAll(/.{76}/g, "$&\n")
+      assert.deepStrictEqual(ImageSize.of(lines), { width: 640, height: 480 })
+    }
+  })
+
   it("is not known of anything else", () => {
     for (const data of [
       new URL("https://example.com/a.png"),

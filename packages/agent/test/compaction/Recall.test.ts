@@ -1,6 +1,6 @@
 /** What was cut can be had again, piece by piece. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Option, Stream } from "effect"
+import { Effect, Hash, Option, Stream } from "effect"
 import { Prompt } from "effect/ai"
 import { InvalidOption } from "@outlast/resilience"
 import { Compaction, Recall, RecallStore } from "@outlast/agent"
@@ -28,6 +28,24 @@ describe("the tool recall", () => {
         const found = yield* ask({ id: recall ?? "" }).pipe(Effect.provide(Recall.layer(store)))
         assert.strictEqual(found, `${(at - 2) / 2} ${lorem(100)}`)
       }
+    })
+  )
+
+  it.effect("and never another, which a hash of 32 bits takes for the same", () =>
+    Effect.gen(function* () {
+      const store = RecallStore.memory()
+      const compaction = yield* Compaction.make({ store })
+      const results = ["636114", "pw41s6"].map((end) => `${"result of the search: ".repeat(20)}${end}`)
+      assert.strictEqual(new Set(results.map(Hash.string)).size, 1)
+      const prompt = Prompt.fromMessages([
+        user("Go."),
+        ...results.flatMap((result, i) => turn(`c${i}`, result)),
+        ...Array.from({ length: 14 }, (_, i) => turn(`d${i}`, lorem(100))).flat()
+      ])
+      const { report } = yield* compaction.fit(prompt, { window: 2_000 })
+      const cut = report.dropped.filter(({ call }) => call === "c0" || call === "c1")
+      const found = yield* Effect.forEach(cut, ({ recall }) => store.get(recall ?? ""))
+      assert.deepStrictEqual(found, results.map(Option.some))
     })
   )
 

@@ -53,9 +53,13 @@ const counted = (text: string, count: Count): number => {
   return Math.ceil((tokens * text.length) / maxText)
 }
 
-/** Letters, signs or white space without end. Digits are taken by threes anyway. */
+/**
+ * What a tokenizer takes together, without end: letters with their marks; signs, of which marks are some to
+ * `cl100k_base` (an emoji, and that it is one); white space; what `o200k_base` takes behind a sign. Digits are taken by
+ * threes anyway.
+ */
 const run = new RegExp(
-  [String.raw`[\p{L}\p{M}]`, String.raw`[^\s\p{L}\p{M}\p{N}]`, String.raw`\s`]
+  [String.raw`[\p{L}\p{M}]`, String.raw`[^\s\p{L}\p{N}]`, String.raw`\s`, String.raw`[\r\n/]`]
     .map((kind) => `${kind}{${maxRun}}`)
     .join("|"),
   "gu"

@@ -13,7 +13,7 @@ export type ImageRule =
   | { readonly by: "tiles"; readonly base: number; readonly tile: number }
   /** Patches of 32 pixels, at most so many, times a factor. */
   | { readonly by: "patches"; readonly max: number; readonly factor: number }
-  /** So many for a small image (384 pixels) and for each crop of a larger one. */
+  /** So many for a small image (384 pixels) and for each crop of a larger one, after scaling to 3,072. */
   | { readonly by: "crops"; readonly crop: number }
   | { readonly by: "image"; readonly tokens: number }
 
@@ -29,7 +29,10 @@ export const gpt5: ImageRule = { by: "tiles", base: 70, tile: 140 }
 export const oSeries: ImageRule = { by: "tiles", base: 75, tile: 150 }
 export const patches = (factor: number, max = 1_536): ImageRule => ({ by: "patches", max, factor })
 
-/** https://ai.google.dev/gemini-api/docs/image-understanding */
+/**
+ * https://ai.google.dev/gemini-api/docs/image-understanding, and of the largest side
+ * https://firebase.google.com/docs/vertex-ai/input-file-requirements
+ */
 export const gemini: ImageRule = { by: "crops", crop: 258 }
 /** https://ai.google.dev/gemini-api/docs/media-resolution */
 export const gemini3: ImageRule = { by: "image", tokens: 1_120 }
@@ -50,7 +53,7 @@ export const tokensOf = (rule: ImageRule, size: ImageSize = unknown): number => 
     case "patches":
       return Math.ceil(Math.min(rule.max, gridOf(size.width, size.height, 32)) * rule.factor)
     case "crops": {
-      const { width, height } = size
+      const { width, height } = scaled(size, 3_072 / Math.max(size.width, size.height))
       if (width <= 384 && height <= 384) return rule.crop
       const unit = Math.min(768, Math.max(256, Math.floor(Math.min(width, height) / 1.5)))
       return rule.crop * gridOf(width, height, unit)
@@ -60,9 +63,11 @@ export const tokensOf = (rule: ImageRule, size: ImageSize = unknown): number => 
   }
 }
 
-/** Never larger than it was. */
+/** Never larger than it was, and never nothing: of a thin line something is left. */
 const scaled = ({ width, height }: ImageSize, by: number): ImageSize =>
-  by >= 1 ? { width, height } : { width: Math.round(width * by), height: Math.round(height * by) }
+  by >= 1
+    ? { width, height }
+    : { width: Math.max(1, Math.round(width * by)), height: Math.max(1, Math.round(height * by)) }
 
 const gridOf = (width: number, height: number, unit: number): number =>
   Math.ceil(width / unit) * Math.ceil(height / unit)
