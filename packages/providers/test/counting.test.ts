@@ -3,64 +3,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { Compaction, CompactionPolicy, TokenCounter } from "@outlast/agent"
 import { Tokenizers } from "@outlast/providers"
 import { Effect } from "effect"
-import { Prompt, Tool } from "effect/ai"
-import { countTokens as cl100k } from "gpt-tokenizer/encoding/cl100k_base"
-import { countTokens as o200k } from "gpt-tokenizer/encoding/o200k_base"
-import { countTokens as r50k } from "gpt-tokenizer/encoding/r50k_base"
+import { Prompt } from "effect/ai"
 import type { Talk } from "./longTalks.ts"
 import { talks } from "./longTalks.ts"
+import type { Provider } from "./simulatedUsage.ts"
+import { provider, tokenizers } from "./simulatedUsage.ts"
 
-/** As Anthropic does, for the images of these talks: none is scaled down by its longest side. */
-const bySize = (file: Prompt.FilePart): number => {
-  if (!(file.data instanceof Uint8Array)) throw new Error("an image of another kind")
-  const view = new DataView(file.data.buffer)
-  return Math.min(1_600, Math.ceil((view.getUint32(16) * view.getUint32(20)) / 750))
-}
-
-/** A provider with a tokenizer, frames around what is said, and words of its own that nobody else sees. */
-const provider = (count: (text: string) => number, hidden: number, image = bySize) => {
-  const known = new WeakMap<Prompt.Message, number>()
-  const json = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value))
-  const part = (part: Prompt.Part): number => {
-    switch (part.type) {
-      case "text":
-        return count(part.text)
-      case "file":
-        return image(part)
-      case "tool-call":
-        return 9 + count(part.name) + count(json(part.params)) + count(part.id)
-      case "tool-result":
-        return 5 + count(json(part.result)) + count(part.id)
-      default:
-        return 0
-    }
-  }
-  const message = (message: Prompt.Message): number => {
-    const parts: ReadonlyArray<Prompt.Part> = message.role === "system" ? [] : message.content
-    const own = message.role === "system" ? count(message.content) : 0
-    return parts.reduce((sum, one) => sum + part(one), 4 + own)
-  }
-  return (prompt: Prompt.Prompt, tools: ReadonlyArray<Tool.Any>): number => {
-    let tokens = hidden
-    for (const one of prompt.content) {
-      const counted = known.get(one) ?? message(one)
-      known.set(one, counted)
-      tokens += counted
-    }
-    for (const tool of tools) {
-      const schema = {
-        name: tool.name,
-        about: Tool.getDescription(tool),
-        parameters: Tool.getJsonSchema(tool)
-      }
-      tokens += 12 + count(JSON.stringify(schema, null, 1))
-    }
-    return tokens
-  }
-}
-type Provider = ReturnType<typeof provider>
-
-const tokenizers = { o200k, cl100k, r50k }
+const { o200k } = tokenizers
 
 interface Options {
   readonly window?: number

@@ -67,14 +67,15 @@ const contentOf = (message: Prompt.Message): Content => {
   return sum
 }
 
-/** Tokens of a message beside its content. */
+/** Tokens of a message, and of a call or a result in it, beside its content. */
 const frame = 4
 
 /**
- * Of a call or a result in it: half of it may be there, before it is known. Some providers count its id, of about 20
- * tokens; expected to be less, they would be taken for a higher price of what is in the first results.
+ * And the id of a call or a result, which some providers count and others do not: about two characters of it are a
+ * token, and half of what stands here may be there, before it is known. Without it, what the ids take would be
+ * taken for a higher price of the texts in the first results.
  */
-const callFrame = 40
+const frameOf = ({ id }: { readonly id: string }): number => frame + id.length
 
 const readPart = (part: Prompt.Part, sum: Mutable): void => {
   switch (part.type) {
@@ -85,10 +86,10 @@ const readPart = (part: Prompt.Part, sum: Mutable): void => {
       sum.files += fileTokens(part)
       return
     case "tool-call":
-      sum.frames += callFrame
+      sum.frames += frameOf(part)
       return read(part.name + written(part.params), sum, "data")
     case "tool-result":
-      sum.frames += callFrame
+      sum.frames += frameOf(part)
       if (part.modelOutput === undefined) return read(written(part.result), sum, "data")
       for (const output of part.modelOutput) {
         if (output.type === "text") read(output.text, sum, "data")

@@ -1,0 +1,68 @@
+/** What a provider with a known tokenizer would report: the usage that counts are compared with. */
+import type { Prompt } from "effect/ai"
+import { Tool } from "effect/ai"
+import { countTokens as cl100k } from "gpt-tokenizer/encoding/cl100k_base"
+import { countTokens as o200k } from "gpt-tokenizer/encoding/o200k_base"
+import { countTokens as r50k } from "gpt-tokenizer/encoding/r50k_base"
+
+export const tokenizers = { o200k, cl100k, r50k }
+
+/**
+ * As Anthropic does, for images that are not scaled down by their longest side. A document is a page. What is behind a
+ * URL nobody can know: it takes what `TokenCounter` documents, so that it says nothing of what is learned.
+ */
+const bySize = ({ mediaType, data }: Prompt.FilePart): number => {
+  if (data instanceof URL) return 1_600
+  if (mediaType === "application/pdf") return 2_000
+  const bytes = typeof data === "string" ? Buffer.from(data, "base64") : data
+  const view = new DataView(bytes.buffer, bytes.byteOffset)
+  return Math.min(1_600, Math.ceil((view.getUint32(16) * view.getUint32(20)) / 750))
+}
+
+/** A provider with a tokenizer, frames around what is said, and words of its own that nobody else sees. */
+export const provider = (count: (text: string) => number, hidden: number, image = bySize) => {
+  const known = new WeakMap<Prompt.Message, number>()
+  const json = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value))
+  const result = ({ result, modelOutput }: Prompt.ToolResultPart): number =>
+    modelOutput === undefined
+      ? count(json(result))
+      : modelOutput.reduce((sum, one) => sum + (one.type === "text" ? count(one.text) : image(one)), 0)
+  const part = (part: Prompt.Part): number => {
+    switch (part.type) {
+      case "text":
+      case "reasoning":
+        return count(part.text)
+      case "file":
+        return image(part)
+      case "tool-call":
+        return 9 + count(part.name) + count(json(part.params)) + count(part.id)
+      case "tool-result":
+        return 5 + result(part) + count(part.id)
+      default:
+        return 0
+    }
+  }
+  const message = (message: Prompt.Message): number => {
+    const parts: ReadonlyArray<Prompt.Part> = message.role === "system" ? [] : message.content
+    const own = message.role === "system" ? count(message.content) : 0
+    return parts.reduce((sum, one) => sum + part(one), 4 + own)
+  }
+  return (prompt: Prompt.Prompt, tools: ReadonlyArray<Tool.Any>): number => {
+    let tokens = hidden
+    for (const one of prompt.content) {
+      const counted = known.get(one) ?? message(one)
+      known.set(one, counted)
+      tokens += counted
+    }
+    for (const tool of tools) {
+      const schema = {
+        name: tool.name,
+        about: Tool.getDescription(tool),
+        parameters: Tool.getJsonSchema(tool)
+      }
+      tokens += 12 + count(JSON.stringify(schema, null, 1))
+    }
+    return tokens
+  }
+}
+export type Provider = ReturnType<typeof provider>
