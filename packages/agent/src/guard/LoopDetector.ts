@@ -88,48 +88,72 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
   const { options } = detector
   const nature = natureOf(detector, call)
   if (nature === "pause") return LoopVerdict.ok
-  const asked = LoopState.askedOf(call.tool, identified(detector, call))
+  const expected = LoopState.expected(state, call.tool, identified(detector, call))
+  const { seen, subject, toolId } = expected
   // Its twin of the same turn has been allowed.
-  if (LoopState.isTwin(state, call.turn, asked)) return LoopVerdict.ok
-  let worst: Verdict = LoopVerdict.ok
-  const judge = (pattern: Pattern, count: number, ladder: Ladder, period?: number, path?: string): void => {
-    if (count < ladder.nudge || worst._tag === "Block" || worst._tag === "Stop") return
-    const isBlocked = count >= ladder.block
-    if (!isBlocked && worst._tag === "Nudge") return
-    const tag = !isBlocked ? "Nudge" : state.refusals >= options.refusals ? "Stop" : "Block"
-    const place = { ...(period === undefined ? {} : { period }), ...(path === undefined ? {} : { path }) }
-    worst = LoopVerdict.make(tag, { pattern, tool: call.tool, count, ...place }, options.wording)
-  }
-
-  const { seen, subject, troubled } = LoopState.expected(state, asked)
-  const row = Memory.get(state.rows, asked.tool)
+  if (LoopState.isTwin(state, call.turn, expected)) return LoopVerdict.ok
+  const { tool } = call
+  let worst: Found | undefined
+  const row = expected.tool?.row
   // A tool with a ladder of its own has its own patience.
-  const hasOwn = detector.tools.get(call.tool)?.same !== undefined
+  const hasOwn = ownOf(detector, tool)?.same !== undefined
   if (seen !== undefined) {
     if (seen.news === state.news) {
-      judge(seen.waiting ? "poll" : "identical", seen.same, ladderOf(detector, call.tool, seen))
+      const pattern = seen.waiting ? "poll" : "identical"
+      worst = worse(worst, pattern, seen.same, ladderOf(detector, tool, seen))
     }
-    judge("unchanged_check", seen.unchanged, options.checks)
+    worst = worse(worst, "unchanged_check", seen.unchanged, options.checks)
   }
-  if (nature === "thought" && !hasOwn) judge("stale", state.thoughts, options.stale)
+  if (nature === "thought" && !hasOwn) {
+    worst = worse(worst, "stale", state.thoughts, options.stale)
+  }
   // What asks for the next thing may bring it.
   if (subject === "known") {
     const recurs = seen !== undefined || (row !== undefined && row.times > 0)
-    if (nature !== "thought" && !hasOwn && recurs) judge("stale", state.stale, options.stale)
-    const round = Cycle.goingOn(state.cycle, asked.tool, options.cycle.nudge)
+    if (nature !== "thought" && !hasOwn && recurs) {
+      worst = worse(worst, "stale", state.stale, options.stale)
+    }
+    const round = Cycle.goingOn(state.cycle, toolId, options.cycle.nudge)
     // Two rounds of two are too few to tell.
     if (round !== undefined && (round.rounds - 1) * round.period >= minCycle) {
-      judge("cycle", round.rounds, round.waiting ? options.waits : options.cycle, round.period)
+      const { period, rounds, waiting } = round
+      worst = worse(worst, "cycle", rounds, waiting ? options.waits : options.cycle, { period })
     }
   }
   if (!hasOwn) {
-    if (row !== undefined) judge("same_finding", row.times, options.findings)
-    judge("same_failure", troubled, options.failures)
+    if (row !== undefined) {
+      worst = worse(worst, "same_finding", row.times, options.findings)
+    }
+    worst = worse(worst, "same_failure", LoopState.troubled(state, expected), options.failures)
   }
-  const path = nature === "act" ? FileEdit.pathOf(call.arguments) : undefined
+  const mayEdit = nature === "act" && state.fruitless >= options.edits.nudge
+  const path = mayEdit ? FileEdit.pathOf(call.arguments) : undefined
   const file = path === undefined ? undefined : Memory.get(state.files, Fingerprint.ofText(path))
-  if (file !== undefined) judge("edits", file.fruitless, options.edits, undefined, path)
-  return worst
+  if (file !== undefined) worst = worse(worst, "edits", file.fruitless, options.edits, { path })
+  if (worst === undefined) return LoopVerdict.ok
+  const { pattern, count, place, isBlocked } = worst
+  const step = !isBlocked ? "Nudge" : state.refusals >= options.refusals ? "Stop" : "Block"
+  return LoopVerdict.make(step, { pattern, tool, count, ...place }, options.wording)
+}
+
+/** The first that was found; but what blocks comes before what does not. */
+interface Found {
+  readonly pattern: Pattern
+  readonly count: number
+  readonly place: Pick<Finding, "period" | "path"> | undefined
+  readonly isBlocked: boolean
+}
+
+const worse = (
+  before: Found | undefined,
+  pattern: Pattern,
+  count: number,
+  { nudge, block }: Ladder,
+  place?: Found["place"]
+): Found | undefined => {
+  const isBlocked = count >= block
+  const isWorse = before === undefined ? count >= nudge : isBlocked && !before.isBlocked
+  return isWorse ? { pattern, count, place, isBlocked } : before
 }
 
 /** Equal outcomes that make a cycle, at least. */
@@ -157,8 +181,8 @@ export const observe = (
 /** What the state is after a call was not run. */
 export const refused = (detector: LoopDetector, state: LoopState.State, call: Call): LoopState.State => {
   const { failures, findings } = detector.options
-  const asked = LoopState.askedOf(call.tool, identified(detector, call))
-  return LoopState.refused(state, asked, { findings: findings.block, failures: failures.block })
+  const expected = LoopState.expected(state, call.tool, identified(detector, call))
+  return LoopState.refused(state, expected, { findings: findings.block, failures: failures.block })
 }
 
 /** What to do about an answer, of which this is the text so far. It may be asked as it grows. */
@@ -170,16 +194,21 @@ export const text = ({ options }: LoopDetector, answer: string): Verdict => {
   return LoopVerdict.make(found.times >= block ? "Stop" : "Nudge", finding, options.wording)
 }
 
-const natureOf = ({ tools }: LoopDetector, { tool, arguments: args }: Call): ToolNature =>
-  tools.get(tool)?.nature ?? Nature.of(tool, args)
+/** What the host says of a tool: mostly nothing of any. */
+const ownOf = ({ tools }: LoopDetector, tool: string): ToolOptions | undefined =>
+  tools.size === 0 ? undefined : tools.get(tool)
+
+const natureOf = (detector: LoopDetector, { tool, arguments: args }: Call): ToolNature =>
+  ownOf(detector, tool)?.nature ?? Nature.of(tool, args)
 
 /** What makes a call of a tool the one that it is. */
-const identified = ({ tools }: LoopDetector, { tool, arguments: args }: Call): unknown => {
-  const identity = tools.get(tool)?.identity
+const identified = (detector: LoopDetector, { tool, arguments: args }: Call): unknown => {
+  const identity = ownOf(detector, tool)?.identity
   return identity === undefined ? args : identity(args)
 }
 
-const ladderOf = ({ options, tools }: LoopDetector, tool: string, seen: LoopState.Seen): Ladder => {
+const ladderOf = (detector: LoopDetector, tool: string, seen: LoopState.Seen): Ladder => {
+  const { options } = detector
   const usual =
     (seen.waiting && (seen.paused || !seen.troubled)) ||
     seen.moved ||
@@ -189,6 +218,6 @@ const ladderOf = ({ options, tools }: LoopDetector, tool: string, seen: LoopStat
       : seen.waiting || seen.nature === "read" || seen.nature === "thought"
         ? options.reads
         : options.acts
-  const own = tools.get(tool)?.same
+  const own = ownOf(detector, tool)?.same
   return own === undefined ? usual : Ladders.ladderOf(tool, usual, own)
 }

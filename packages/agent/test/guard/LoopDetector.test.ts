@@ -610,8 +610,8 @@ describe("options", () => {
 
 describe("memory", () => {
   const sizeOf = (state: LoopDetector.State) => {
-    const { seen, rows, troubles, asking, files, cycle, inTurn, unchecked, acted } = state
-    const memories = [seen, rows, troubles, asking, files]
+    const { seen, tools, troubles, files, cycle, inTurn, unchecked, acted } = state
+    const memories = [seen, tools, troubles, files]
     return (
       memories.reduce((sum, memory) => sum + Memory.size(memory), 0) +
       [cycle.items, inTurn, unchecked, acted].reduce((sum, list) => sum + list.length, 0)

@@ -5,7 +5,6 @@
  * about. Where all of that is new to the tool, it is the next thing of a list: the next file, the next customer. Where
  * some of it was asked before it is the same question in other words. Pure.
  */
-import * as Memory from "./Memory.ts"
 import { mixed } from "./Hash.ts"
 import type { WordSet } from "./WordSet.ts"
 import * as WordSets from "./WordSet.ts"
@@ -25,11 +24,11 @@ export interface Form extends Asked {
   readonly trouble: number
 }
 
-/** The last call of each form, by the tool's id; newest first. */
-export type Asking = Memory.Memory<ReadonlyArray<Form>>
+/** The last call of each form that a tool was asked in; newest first, at most {@link maxForms}. */
+export type Forms = ReadonlyArray<Form>
 
 /** Forms of one tool that are told apart: a shell has many. */
-const maxForms = 6
+export const maxForms = 6
 
 /** Who writes more that is new writes prose, and goes through no list. */
 const prose = 6
@@ -52,16 +51,6 @@ const ending = (last: Words, words: Words, begun: number): number => {
 
 const nothing: Words = []
 
-/**
- * The words of a text that another does not have at the same place. Where both are of one length, place by place; else
- * what is between their common beginning and end.
- */
-const different = (last: Words, words: Words): Words => {
-  if (last.length === words.length) return words.filter((word, i) => word !== last[i])
-  const begun = beginning(last, words)
-  return words.slice(begun, words.length - ending(last, words, begun))
-}
-
 /** Words that two calls have in common, at the same place. */
 const common = (last: Asked, { leaves }: Asked): number => {
   let sum = 0
@@ -79,13 +68,12 @@ export interface Look {
   /** The form that it is most alike; `undefined` if it has nothing in common with any. */
   readonly form: Form | undefined
   readonly common: number
-  readonly forms: ReadonlyArray<Form>
+  readonly forms: Forms
 }
 
-const noForms: ReadonlyArray<Form> = []
+export const noForms: Forms = []
 
-export const look = (asking: Asking, toolId: number, asked: Asked): Look => {
-  const forms = Memory.get(asking, toolId) ?? noForms
+export const look = (forms: Forms, asked: Asked): Look => {
   let best: Form | undefined
   let most = 0
   for (const form of forms) {
@@ -116,9 +104,18 @@ export const subjectOf = (
   }
   let differs = 0
   for (let i = 0; i < leaves.length; i++) {
-    const others = different(form?.leaves[i] ?? nothing, leaves[i] ?? nothing)
-    differs += others.length
-    if (others.some((word) => isAsked(known, toolId, word))) return "known"
+    const words = leaves[i] ?? nothing
+    const last = form?.leaves[i] ?? nothing
+    // Of texts of one length word by word; else what is between their common beginning and end.
+    const isAligned = last.length === words.length
+    const from = isAligned ? 0 : beginning(last, words)
+    const to = isAligned ? words.length : words.length - ending(last, words, from)
+    for (let n = from; n < to; n++) {
+      const word = words[n] ?? 0
+      if (isAligned && word === last[n]) continue
+      differs++
+      if (isAsked(known, toolId, word)) return "known"
+    }
   }
   return differs === 0 || differs > prose ? "known" : "next"
 }
@@ -127,19 +124,25 @@ export const subjectOf = (
 export const troubleOf = ({ form, forms }: Look): number => (form ?? forms[0])?.trouble ?? 0
 
 /** With one more call. */
-export const add = (asking: Asking, toolId: number, call: Asked, trouble: number, near: Look): Asking => {
+export const add = (call: Asked, trouble: number, near: Look): Forms => {
   const { leaves, question, questionHash } = call
   let words = 0
   for (const leaf of leaves) words += leaf.length
   // Of one form when they have half of their words in common.
   const same = near.common * 2 >= words ? near.form : undefined
-  const forms: Array<Form> = [{ leaves, question, questionHash, trouble }]
-  for (const form of near.forms) if (form !== same && forms.length < maxForms) forms.push(form)
-  return Memory.set(asking, toolId, forms)
+  const others = near.forms.length - (same === undefined ? 0 : 1)
+  const forms = new Array<Form>(Math.min(others + 1, maxForms))
+  forms[0] = { leaves, question, questionHash, trouble }
+  let kept = 1
+  for (const form of near.forms) {
+    if (kept === forms.length) break
+    if (form !== same) forms[kept++] = form
+  }
+  return forms
 }
 
 const isAsked = (known: WordSet, toolId: number, word: number): boolean =>
   WordSets.has(known, askedWord(toolId, word))
 
 /** A word as something that a tool was asked. */
-export const askedWord = (toolId: number, word: number): number => mixed(word ^ (toolId | 0))
+export const askedWord = (toolId: number, word: number): number => mixed(word ^ toolId)

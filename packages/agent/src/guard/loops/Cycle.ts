@@ -7,6 +7,7 @@
  * **What it does not do.** A period of one is no cycle: repetition is counted elsewhere.
  */
 
+/** Numbers of 32 bits: they are compared with all those before. */
 export interface Item {
   /** Who was asked. */
   readonly tool: number
@@ -22,8 +23,8 @@ export interface Item {
 /** Two rings: the last item stands at `last`, the one before it one place back. */
 export interface Cycle {
   readonly last: number
-  readonly items: ReadonlyArray<Item>
-  /** Their outcomes: what is compared. */
+  readonly items: ReadonlyArray<Item | undefined>
+  /** Their outcomes: what is compared. 0 where there is none. */
   readonly outcomes: ReadonlyArray<number>
   /** At `p - 2`: items in a row that equal the item `p` before. */
   readonly runs: ReadonlyArray<number>
@@ -32,43 +33,35 @@ export interface Cycle {
 /** The longest period that is seen; a power of two. */
 export const longest = 16
 
-const noItem: Item = {
-  tool: Number.NaN,
-  call: Number.NaN,
-  outcome: Number.NaN,
-  said: Number.NaN,
-  waiting: false
-}
 const noRuns: ReadonlyArray<number> = new Array<number>(longest - 1).fill(0)
 
 export const none: Cycle = {
   last: longest - 1,
-  items: Array.from({ length: longest }, () => noItem),
-  outcomes: new Array<number>(longest).fill(Number.NaN),
+  items: new Array<undefined>(longest).fill(undefined),
+  outcomes: new Array<number>(longest).fill(0),
   runs: noRuns
 }
 
 /** With one more item. */
-export const add = ({ last, items, outcomes, runs }: Cycle, item: Item): Cycle => {
-  const at = back(last, -1)
-  return {
-    last: at,
-    items: items.with(at, item),
-    outcomes: outcomes.with(at, item.outcome),
-    runs: runsAfter(last, outcomes, runs, item.outcome)
-  }
+export const add = (cycle: Cycle, item: Item): Cycle => {
+  const at = back(cycle.last, -1)
+  const items = cycle.items.slice()
+  items[at] = item
+  const outcomes = cycle.outcomes.slice()
+  outcomes[at] = item.outcome
+  return { last: at, items, outcomes, runs: runsAfter(cycle, item.outcome) }
 }
 
-const runsAfter = (
-  last: number,
-  outcomes: ReadonlyArray<number>,
-  runs: ReadonlyArray<number>,
-  outcome: number
-): ReadonlyArray<number> =>
-  // Most outcomes are new, and end every run.
-  outcomes.indexOf(outcome) < 0
-    ? noRuns
-    : runs.map((run, i) => (outcomes[back(last, i + 1)] === outcome ? run + 1 : 0))
+const runsAfter = ({ last, outcomes, runs }: Cycle, outcome: number): ReadonlyArray<number> => {
+  let after: Array<number> | undefined
+  for (let i = 0; i < runs.length; i++) {
+    if (outcomes[back(last, i + 1)] !== outcome) continue
+    // Most outcomes are new, and end every run.
+    after ??= noRuns.slice()
+    after[i] = (runs[i] ?? 0) + 1
+  }
+  return after ?? noRuns
+}
 
 /** The place so many items back. */
 const back = (last: number, items: number): number => (last - items) & (longest - 1)
@@ -90,7 +83,11 @@ export const goingOn = (cycle: Cycle, tool: number, least: number): Round | unde
     const period = i + 2
     const rounds = run / period + 1
     if (run === 0 || rounds < least || items[back(last, period - 1)]?.tool !== tool) continue
-    const round = Array.from({ length: period }, (_, n) => items[back(last, n)] ?? noItem)
+    const round: Array<Item> = []
+    for (let n = 0; n < period; n++) {
+      const item = items[back(last, n)]
+      if (item !== undefined) round.push(item)
+    }
     // The same thing again and again has every period.
     if (round.every(({ call }) => call === round[0]?.call)) continue
     return { period, rounds, waiting: round.some((item) => item.waiting && !alternates(round, item)) }

@@ -8,6 +8,7 @@
  */
 import { Predicate } from "effect"
 import * as Fingerprint from "./Fingerprint.ts"
+import * as Nature from "./ToolNature.ts"
 
 /** What a host knows of an edit. Any hash will do, as long as equal content has equal ones. */
 export interface KnownEdit {
@@ -44,14 +45,12 @@ function roleOf(role: Role, names: string): ReadonlyArray<readonly [string, Role
   return names.split(" ").map((name) => [name, role])
 }
 
-const adding = /append|insert/i
-
 const patched = /^(?:\*\*\* (?:Update|Add) File: |\+\+\+ (?:b\/)?)(.+)$/m
 
 /** Of a call; `undefined` when it edits no file that it names. */
 export const of = (tool: string, args: unknown): FileEdit | undefined => {
   // What is added to a file replaces nothing.
-  if (adding.test(tool)) return undefined
+  if (Nature.adds(tool)) return undefined
   if (typeof args === "string") return ofPatch(args)
   if (!Predicate.isObject(args)) return undefined
   const { path, before, after, content } = partsOf(args)
@@ -70,27 +69,34 @@ export const pathOf = (args: unknown): string | undefined => {
   return typeof content === "string" ? patched.exec(content)?.[1] : undefined
 }
 
-type Parts = { [R in Role]?: unknown }
+type Parts = Record<Role, unknown>
 
 /** Fields of a call that are looked at: what edits a file has few. */
 const maxNames = 100
 
-const partsOf = (args: object): Parts => {
-  const found: Parts = {}
-  for (const name of Object.keys(args).slice(0, maxNames)) {
+/** The first field of each role. */
+const partsOf = (args: Readonly<Record<PropertyKey, unknown>>): Parts => {
+  const found: Parts = { path: undefined, before: undefined, after: undefined, content: undefined }
+  let looked = 0
+  for (const name of Object.keys(args)) {
+    if (++looked > maxNames) break
     const role = roleNamed(name)
-    if (role !== undefined) found[role] ??= Reflect.get(args, name)
+    if (role === "path") found.path ??= args[name]
+    else if (role === "before") found.before ??= args[name]
+    else if (role === "after") found.after ??= args[name]
+    else if (role === "content") found.content ??= args[name]
   }
   return found
 }
 
 /** Names of fields recur: what was found out about the last ones is kept. */
-const known = new Map<string, Role | undefined>()
+const known = new Map<string, Role | "none">()
 const maxKnown = 1_000
 
-const roleNamed = (name: string): Role | undefined => {
-  if (known.has(name)) return known.get(name)
-  const role = roles.get(name.toLowerCase().replaceAll(/[_-]/g, ""))
+const roleNamed = (name: string): Role | "none" => {
+  const before = known.get(name)
+  if (before !== undefined) return before
+  const role = roles.get(name.toLowerCase().replaceAll(/[_-]/g, "")) ?? "none"
   if (known.size >= maxKnown) known.clear()
   if (name.length <= 100) known.set(name, role)
   return role

@@ -87,7 +87,7 @@ export const sentence = 12
 export const minAnswer = 3
 
 export const of = (ended: Ended): Gain => {
-  const { nature, subject, edit, result, earlier } = ended
+  const { nature, evaluates, subject, edit, result, earlier } = ended
   const isThought = nature === "thought"
   const isNext = subject !== "known"
   // Of a tool that looks, a no is what it found.
@@ -95,7 +95,7 @@ export const of = (ended: Ended): Gain => {
   const troubled = failed || result.troubled
   const isUnseen = !WordSet.has(ended.known, result.hash | 0)
   // Of a long result not every word is remembered: but when it was met as a whole, they all were.
-  const freshWords = isUnseen ? result.freshWords.length : 0
+  const freshWords = isUnseen ? result.freshWords : 0
   const freshLines = isUnseen ? result.freshLines : 0
   const freshNumbers = isUnseen ? result.freshNumbers : 0
   const sameWords = earlier?.letters === result.letters
@@ -122,37 +122,41 @@ export const of = (ended: Ended): Gain => {
     (result.emptyList ||
       result.words >= content ||
       (result.words >= sentence && !isUnseen) ||
-      (result.words >= minAnswer && ended.evaluates))
+      (result.words >= minAnswer && evaluates))
   const passes =
     isNext &&
     !failed &&
     nature !== "poke" &&
     (result.negative || result.words < (nature === "read" ? sentence : content))
 
-  const goesThrough = (): boolean => {
-    // The next part of a log may tell of errors, in words that are known: its times are new.
-    if (nature === "read" && isNext && (measures || result.freshVolatile > several)) return true
-    if (troubled || isThought || nature === "poke") return false
-    if (result.freshIds >= several || (isNext && measures)) return true
-    if (nature === "act") return isNext && edit === undefined && !result.emptyList && result.words < content
-    const isAnother = step === undefined || step.moved || !sameWords
-    return nature === "advance" && isUnseen && (isAnother || freshNumbers * 2 > result.numbersInAll)
-  }
-  const hasDetails = (): boolean => {
-    if (freshWords > 0) return true
-    // Of a known call a line is enough; of another it may be one that says what was asked.
-    const isMostlyNew = freshLines * 2 >= result.lines && !result.negative && !troubled
-    if (freshLines > 0 && (earlier !== undefined || isMostlyNew)) return true
-    if (earlier === undefined && measures && nature !== "poke") return true
-    return passes && !result.negative && isUnseen
-  }
-  const isTried = (): boolean => {
-    if (nature !== "act" || failed) return false
-    if (earlier === undefined) return !answers
-    return !ended.evaluates && ((freshNumbers > 0 && !sameWords) || (moved && mostlyNumbers))
-  }
-  const isNew = teaches || goesThrough()
-  const tries = !isNew && !isThought && (hasDetails() || isTried())
+  // The next part of a log may tell of errors, in words that are known: its times are new.
+  const isNextOfLog = nature === "read" && isNext && (measures || result.freshVolatile > several)
+  const isAnother = step === undefined || step.moved || !sameWords
+  const getsOn =
+    nature === "act"
+      ? isNext && edit === undefined && !result.emptyList && result.words < content
+      : nature === "advance" && isUnseen && (isAnother || freshNumbers * 2 > result.numbersInAll)
+  const goesThrough =
+    isNextOfLog ||
+    (!troubled &&
+      !isThought &&
+      nature !== "poke" &&
+      (result.freshIds >= several || (isNext && measures) || getsOn))
+  // Of a known call a line is enough; of another it may be one that says what was asked.
+  const isMostlyNew = freshLines * 2 >= result.lines && !result.negative && !troubled
+  const hasDetails =
+    freshWords > 0 ||
+    (freshLines > 0 && (earlier !== undefined || isMostlyNew)) ||
+    (earlier === undefined && measures && nature !== "poke") ||
+    (passes && !result.negative && isUnseen)
+  const isTried =
+    nature === "act" &&
+    !failed &&
+    (earlier === undefined
+      ? !answers
+      : !evaluates && ((freshNumbers > 0 && !sameWords) || (moved && mostlyNumbers)))
+  const isNew = teaches || goesThrough
+  const tries = !isNew && !isThought && (hasDetails || isTried)
   return {
     failed,
     troubled,

@@ -2,9 +2,17 @@
  * Numbers for texts and words. No cryptographic ones: who wants two texts to have the same can find some. Pure.
  */
 
-export const seed = 0x811c9dc5 | 0
-export const prime = 0x01000193
-export const otherPrime = 0x5bd1e995
+// Not exported: a constant of another module is looked up each time it is used, a function is not.
+const seed = 0x811c9dc5 | 0
+const prime = 0x01000193
+const otherPrime = 0x5bd1e995
+
+/** Of nothing. */
+export const begin = (): number => seed
+
+/** With one more number: two ways, so that what is the same in one is not in the other. */
+export const step = (hash: number, code: number): number => Math.imul(hash ^ code, prime)
+export const otherStep = (hash: number, code: number): number => Math.imul(hash ^ code, otherPrime)
 
 export const mixed = (x: number): number => {
   const y = Math.imul(x ^ (x >>> 16), 0x45d9f3b)
@@ -22,16 +30,26 @@ export const ofText = (text: string): number => {
   let a = seed
   let b = seed
   for (let i = 0; i < text.length; i++) {
-    const c = text.charCodeAt(i)
+    const c = text.charCodeAt(i) | 0
     if (c <= 32) continue
-    a = Math.imul(a ^ c, prime)
-    b = Math.imul(b ^ c, otherPrime)
+    a = step(a, c)
+    b = otherStep(b, c)
   }
   return joined(a, b)
 }
 
+/** Of a name: 32 bits. */
+export const ofName = (name: string): number => {
+  let a = seed
+  for (let i = 0; i < name.length; i++) a = step(a, name.charCodeAt(i) | 0)
+  return mixed(a)
+}
+
 /** A word as one that was an argument of a tool. */
-export const argument = (tool: number, word: number): number => mixed(mixed(word) ^ (tool | 0))
+export const argument = (tool: number, word: number): number => mixed(mixed(word) ^ tool)
+
+/** Of two numbers, in this order: 32 bits, for what is compared with a few others. */
+export const both = (a: number, b: number): number => mixed(step(mixed(a | 0), b | 0))
 
 /** Of two numbers, in this order. */
 export const pair = (a: number, b: number): number => {

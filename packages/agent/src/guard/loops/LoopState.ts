@@ -47,8 +47,15 @@ export interface Seen {
   readonly lessons: number
 }
 
+/** What is remembered of a tool: how it was asked, and what its last calls were. */
+interface Tool {
+  readonly forms: Asking.Forms
+  /** `undefined`: it did nothing but think. */
+  readonly row: Row | undefined
+}
+
 /** Calls of one tool in a row that brought nothing new, whatever they asked. */
-interface Row {
+export interface Row {
   readonly times: number
   readonly news: number
   readonly lessons: number
@@ -88,14 +95,15 @@ export interface State {
   /** Calls not run since the last lesson. */
   readonly refusals: number
   readonly seen: Memory.Memory<Seen>
-  /** Words, lines and numbers that were met, and what each tool was asked about. */
+  /** Words, lines and numbers that were met, and the words that each tool was asked about. */
   readonly known: WordSet.WordSet
-  readonly asking: Asking.Asking
   /** The last things done, at most {@link maxActed}. */
   readonly acted: ReadonlyArray<Act>
-  readonly rows: Memory.Memory<Row>
+  readonly tools: Memory.Memory<Tool>
   readonly troubles: Memory.Memory<Trouble>
   readonly files: Memory.Memory<Edited>
+  /** The most fruitless edits that any file has had. */
+  readonly fruitless: number
   readonly cycle: Cycle.Cycle
   /** Files edited since the last check, at most {@link maxParallel}. */
   readonly unchecked: ReadonlyArray<number>
@@ -127,11 +135,11 @@ export const initial = (rows: number): State => ({
   refusals: 0,
   seen: Memory.make(rows),
   known: WordSet.none(),
-  asking: Memory.make(Math.min(rows, maxTools)),
   acted: [],
-  rows: Memory.make(Math.min(rows, maxTools)),
+  tools: Memory.make(Math.min(rows, maxTools)),
   troubles: Memory.make(Math.min(rows, maxTools)),
   files: Memory.make(rows),
+  fruitless: 0,
   cycle: Cycle.none,
   unchecked: [],
   looked: true,
@@ -154,57 +162,59 @@ export interface Ended {
 // Before a call
 // -----------------------------------------------------------------------------
 
-/** A call as it is looked up. */
-export interface Asked extends Fingerprint.OfArguments {
-  readonly tool: number
+/** A call as it is looked up: what is expected of it, going by those before it. */
+export interface Expected {
+  /** Of its tool, of itself, and of its arguments. */
+  readonly toolId: number
   readonly id: number
+  readonly args: Fingerprint.OfArguments
+  readonly tool: Tool | undefined
+  readonly seen: Seen | undefined
+  readonly near: Asking.Look
+  readonly subject: Asking.Subject
 }
 
-export const askedOf = (tool: string, identity: unknown): Asked =>
-  asking(tool, Fingerprint.ofArguments(identity))
-
-const asking = (
-  tool: string,
-  { hash, leaves, words, subjects, question, questionHash }: Fingerprint.OfArguments
-): Asked => {
-  const toolId = Fingerprint.ofText(tool)
-  return {
-    hash,
-    leaves,
-    words,
-    subjects,
-    question,
-    questionHash,
-    tool: toolId,
-    id: Fingerprint.pair(toolId, hash)
-  }
+export const expected = (state: State, tool: string, identity: unknown): Expected => {
+  // Reading may throw: a getter, a proxy.
+  lastFound = undefined
+  const toolId = Fingerprint.ofName(tool)
+  const args = Fingerprint.ofArguments(identity)
+  const id = Fingerprint.pair(toolId, args.hash)
+  const seen = Memory.get(state.seen, id)
+  const known = Memory.get(state.tools, toolId)
+  const near = Asking.look(known?.forms ?? Asking.noForms, args)
+  const subject = seen === undefined ? Asking.subjectOf(near, state.known, toolId, args) : "known"
+  const found = { toolId, id, args, tool: known, seen, near, subject }
+  lastState = state
+  lastTool = tool
+  lastIdentity = identity
+  lastFound = found
+  return found
 }
+
+/** The same of a call that has ended: mostly it was the last that was looked up. It is not to change meanwhile. */
+const expectedAgain = (state: State, tool: string, identity: unknown): Expected => {
+  const again = lastIdentity === identity && lastTool === tool && lastState === state ? lastFound : undefined
+  const found = again ?? expected(state, tool, identity)
+  lastState = lastIdentity = lastFound = undefined
+  return found
+}
+
+let lastState: State | undefined
+let lastTool = ""
+let lastIdentity: unknown
+let lastFound: Expected | undefined
 
 /** Its twin of the same turn was there before. */
-export const isTwin = (state: State, turn: number, { id }: Asked): boolean =>
+export const isTwin = (state: State, turn: number, { id }: Expected): boolean =>
   turn === state.turn && state.inTurn.includes(id)
 
-/** What is expected of a call, going by those before it. */
-export interface Expected {
-  readonly seen: Seen | undefined
-  readonly subject: Asking.Subject
-  /** How it went wrong, or one like it did; 0 if none did. */
-  readonly trouble: number
-  /** How often that was. */
-  readonly troubled: number
-}
+/** How it went wrong, or one like it did; 0 if none did. */
+const troubleOf = ({ seen, near }: Expected): number =>
+  seen === undefined ? Asking.troubleOf(near) : seen.trouble
 
-export const expected = (state: State, asked: Asked): Expected => {
-  const seen = Memory.get(state.seen, asked.id)
-  if (seen !== undefined) {
-    const { trouble } = seen
-    return { seen, subject: "known", trouble, troubled: timesOf(state, trouble) }
-  }
-  const near = Asking.look(state.asking, asked.tool, asked)
-  const trouble = Asking.troubleOf(near)
-  const subject = Asking.subjectOf(near, state.known, asked.tool, asked)
-  return { seen, subject, trouble, troubled: timesOf(state, trouble) }
-}
+/** How often that was. */
+export const troubled = (state: State, call: Expected): number => timesOf(state, troubleOf(call))
 
 const timesOf = (state: State, trouble: number): number =>
   trouble === 0 ? 0 : (Memory.get(state.troubles, trouble)?.times ?? 0)
@@ -212,61 +222,65 @@ const timesOf = (state: State, trouble: number): number =>
 /** It was not run. Whatever the tool is asked next may go better: where it had `most` in a row, it has one more chance. */
 export const refused = (
   state: State,
-  asked: Asked,
+  call: Expected,
   most: { readonly findings: number; readonly failures: number }
-): State => ({
-  ...state,
-  refusals: state.refusals + 1,
-  rows: oneLess(state.rows, asked.tool, most.findings),
-  troubles: oneLess(state.troubles, expected(state, asked).trouble, most.failures)
-})
-
-const oneLess = <A extends { readonly times: number }>(
-  memory: Memory.Memory<A>,
-  key: number,
-  most: number
-): Memory.Memory<A> => {
-  const before = Memory.get(memory, key)
-  return before === undefined || before.times < most
-    ? memory
-    : Memory.set(memory, key, { ...before, times: before.times - 1 })
+): State => {
+  const { toolId, tool } = call
+  const key = troubleOf(call)
+  const row = oneLess(tool?.row, most.findings)
+  const trouble = oneLess(Memory.get(state.troubles, key), most.failures)
+  return {
+    ...state,
+    refusals: state.refusals + 1,
+    tools:
+      tool === undefined || row === tool.row
+        ? state.tools
+        : Memory.set(state.tools, toolId, { forms: tool.forms, row }),
+    troubles: trouble === undefined ? state.troubles : Memory.set(state.troubles, key, trouble)
+  }
 }
+
+const oneLess = <A extends { readonly times: number }>(counted: A | undefined, most: number): A | undefined =>
+  counted === undefined || counted.times < most ? counted : { ...counted, times: counted.times - 1 }
 
 // -----------------------------------------------------------------------------
 // After a call
 // -----------------------------------------------------------------------------
 
 export const after = (state: State, ended: Ended): State => {
-  const { tool, turn, nature, edit } = ended
-  const asked = asking(tool, Fingerprint.ofArgumentsAgain(ended.identity))
+  const { tool: name, turn, nature, edit, failed } = ended
+  const asked = expectedAgain(state, name, ended.identity)
   if (isTwin(state, turn, asked)) return state
+  const { toolId, args, seen: earlier, subject } = asked
   const result = Fingerprint.ofResult(ended.result, {
     known: state.known,
-    tool: asked.tool,
+    tool: toolId,
+    args,
     advances: nature === "advance"
   })
-  const earlier = Memory.get(state.seen, asked.id)
-  const evaluates = Nature.evaluates(tool)
-  const near = Asking.look(state.asking, asked.tool, asked)
-  const subject = earlier === undefined ? Asking.subjectOf(near, state.known, asked.tool, asked) : "known"
-  const gain = Gain.of({
+  const evaluates = Nature.evaluates(name)
+  const { known, paused } = state
+  const ago = state.calls - (earlier?.calls ?? 0)
+  const call: Call = {
+    asked,
+    name,
     nature,
     evaluates,
     subject,
-    failed: ended.failed,
+    failed,
     edit,
     result,
-    known: state.known,
-    paused: state.paused,
+    known,
+    paused,
     earlier,
-    ago: state.calls - (earlier?.calls ?? 0)
-  })
-  const call: Call = { asked, name: tool, nature, evaluates, subject, edit, result, gain, earlier }
+    ago
+  }
+  const gain = Gain.of(call)
   const trouble = gain.troubled
-    ? Fingerprint.pair(asked.tool, result.trouble === 0 ? result.letters : result.trouble)
+    ? Fingerprint.both(toolId, result.trouble === 0 ? result.letters : result.trouble)
     : 0
   const isThought = nature === "thought"
-  const inTurn = turn === state.turn ? state.inTurn : []
+  const inTurn = turn === state.turn ? state.inTurn : noCalls
   const news = state.news + (gain.isNew ? 1 : 0)
   const lessons = state.lessons + (gain.teaches && (edit === undefined || gain.failed) ? 1 : 0)
   const stirs = state.stirs + (gain.stirs ? 1 : 0)
@@ -274,45 +288,49 @@ export const after = (state: State, ended: Ended): State => {
     ? state
     : edit !== undefined && !gain.failed
       ? filesAfterEdit(state, edit)
-      : filesAfterLook(state, call)
+      : filesAfterLook(state, call, gain)
   return {
     calls: state.calls + 1,
     turn,
-    inTurn: inTurn.length < maxParallel ? [...inTurn, asked.id] : inTurn,
+    inTurn: withOne(inTurn, asked.id),
     news,
     lessons,
     stirs,
-    stale: isThought ? state.stale : staleAfter(state, call),
+    stale: isThought ? state.stale : staleAfter(state, call, gain),
     thoughts: isThought ? state.thoughts + 1 : 0,
     refusals: gain.teaches ? 0 : state.refusals,
-    seen: Memory.set(state.seen, asked.id, seenAfter(state, call, { news, lessons, stirs, trouble })),
-    known: WordSet.add(state.known, met(call)),
-    asking: Asking.add(state.asking, asked.tool, asked, trouble, near),
-    acted: actedAfter(state, call),
-    rows: isThought ? state.rows : rowsAfter(state, call),
-    troubles: isThought ? state.troubles : troublesAfter(state, call, trouble),
+    seen: Memory.set(state.seen, asked.id, seenAfter(state, call, gain, { news, lessons, stirs, trouble })),
+    known: withMet(call, gain),
+    acted: actedAfter(state, call, gain),
+    tools: Memory.set(state.tools, toolId, {
+      forms: Asking.add(args, trouble, asked.near),
+      row: isThought ? asked.tool?.row : rowAfter(state, call, gain)
+    }),
+    troubles: isThought ? state.troubles : troublesAfter(state, call, gain, trouble),
     files: files.files,
-    cycle: isThought ? state.cycle : Cycle.add(state.cycle, itemOf(state, call)),
+    fruitless: files.fruitless,
+    cycle: isThought ? state.cycle : Cycle.add(state.cycle, itemOf(state, call, gain)),
     unchecked: files.unchecked,
     looked: files.looked,
     paused: false
   }
 }
 
-interface Call {
-  readonly asked: Asked
+const noCalls: ReadonlyArray<number> = []
+
+/** With one more, while there is room. */
+const withOne = (list: ReadonlyArray<number>, one: number): ReadonlyArray<number> =>
+  list.length === 0 ? [one] : list.length < maxParallel ? [...list, one] : list
+
+interface Call extends Gain.Ended {
+  readonly asked: Expected
   readonly name: string
-  readonly nature: ToolNature
-  readonly evaluates: boolean
-  readonly subject: Asking.Subject
-  readonly edit: FileEdit | undefined
-  readonly result: Fingerprint.OfResult
-  readonly gain: Gain.Gain
   readonly earlier: Seen | undefined
 }
 
 /** It was made before, and brought nothing. */
-const repeats = ({ earlier, gain }: Call): boolean => earlier !== undefined && !gain.isNew && !gain.tries
+const repeats = ({ earlier }: Call, gain: Gain.Gain): boolean =>
+  earlier !== undefined && !gain.isNew && !gain.tries
 
 /** Nothing new has come since it was made before, and nothing goes on. */
 const isQuiet = (state: State, { earlier }: Call): boolean =>
@@ -321,10 +339,11 @@ const isQuiet = (state: State, { earlier }: Call): boolean =>
 const seenAfter = (
   state: State,
   call: Call,
+  gain: Gain.Gain,
   { news, lessons, stirs, trouble }: Pick<Seen, "news" | "lessons" | "stirs" | "trouble">
 ): Seen => {
-  const { nature, gain, earlier, result } = call
-  const isSame = earlier !== undefined && repeats(call) && isQuiet(state, call)
+  const { nature, earlier, result } = call
+  const isSame = earlier !== undefined && repeats(call, gain) && isQuiet(state, call)
   return {
     nature,
     waiting: gain.waiting,
@@ -336,7 +355,7 @@ const seenAfter = (
     lively: earlier !== undefined && (earlier.lively || gain.isNew || gain.tries),
     progress: gain.progress,
     same: isSame ? earlier.same + (gain.moved ? 0.5 : 1) : 1,
-    unchanged: unchangedAfter(state, call),
+    unchanged: unchangedAfter(state, call, gain),
     calls: state.calls,
     news,
     stirs,
@@ -345,9 +364,9 @@ const seenAfter = (
 }
 
 /** A check that says the same although something was done about it: it failed before, or it is about the same thing. */
-const unchangedAfter = (state: State, call: Call): number => {
-  const { earlier, gain, nature } = call
-  if (earlier === undefined || gain.isNew || !(gain.sameWords || repeats(call))) return 0
+const unchangedAfter = (state: State, call: Call, gain: Gain.Gain): number => {
+  const { earlier, nature } = call
+  if (earlier === undefined || gain.isNew || !(gain.sameWords || repeats(call, gain))) return 0
   const done = nature === "read" ? actedUpon(state, earlier, call) * (gain.waiting ? 0.5 : 1) : 0
   if (done > 0) return earlier.unchanged + done
   if (!gain.troubled) return 0
@@ -359,33 +378,47 @@ const unchangedAfter = (state: State, call: Call): number => {
 const actedUpon = (state: State, earlier: Seen, call: Call): number => {
   const since = state.acted.filter((act) => act.calls > earlier.calls)
   if (since.length === 0) return 0
-  const words = call.asked.leaves.flat()
-  if (since.some((act) => act.words.some((word) => words.includes(word)))) return 1
-  const family = words.length === 0 ? Nature.family(call.name) : ""
+  const { leaves } = call.asked.args
+  if (since.some((act) => act.words.some((word) => leaves.some((leaf) => leaf.includes(word))))) return 1
+  const family = leaves.length === 0 ? Nature.family(call.name) : ""
   return family !== "" && since.some((act) => act.family === family) ? 0.75 : 0
 }
 
-const actedAfter = (state: State, { name, nature, evaluates, gain, asked }: Call): State["acted"] =>
+const actedAfter = (
+  state: State,
+  { name, nature, evaluates, asked }: Call,
+  gain: Gain.Gain
+): State["acted"] =>
   nature === "read" || nature === "thought" || gain.failed || evaluates
     ? state.acted
     : [
         ...state.acted.slice(1 - maxActed),
-        { calls: state.calls, family: Nature.family(name), words: asked.leaves.flat().slice(0, maxActed) }
+        { calls: state.calls, family: Nature.family(name), words: firstWords(asked.args.leaves) }
       ]
 
-/** All that was met; the most of it is known. What was asked when something went wrong is no part of the error. */
-const met = ({ asked, result, gain }: Call): ReadonlyArray<number> => {
-  const { tool, words, subjects, leaves } = asked
-  const all: Array<number> = [result.hash | 0]
-  for (const word of result.freshWords) all.push(word)
-  for (const word of result.fresh) all.push(word)
-  for (const word of words) all.push(word)
-  for (const leaf of leaves) for (const word of leaf) all.push(Asking.askedWord(tool, word))
-  if (gain.troubled) for (const word of subjects) all.push(Fingerprint.argument(tool, word))
-  return all
+const firstWords = (leaves: Fingerprint.OfArguments["leaves"]): ReadonlyArray<number> => {
+  const first: Array<number> = []
+  for (const leaf of leaves) {
+    for (const word of leaf) if (first.push(word) === maxActed) return first
+  }
+  return first
 }
 
-const staleAfter = (state: State, { earlier, gain }: Call): number => {
+/** With all that was met. What was asked when something went wrong is no part of the error. */
+const withMet = ({ asked, result, known }: Call, gain: Gain.Gain): WordSet.WordSet => {
+  const { toolId: tool } = asked
+  const { prose, subjects, leaves } = asked.args
+  const adding = WordSet.begin(known)
+  WordSet.addTo(adding, result.hash | 0)
+  for (const word of result.fresh) WordSet.addTo(adding, word)
+  for (const word of subjects) WordSet.addTo(adding, word)
+  for (const word of prose) WordSet.addTo(adding, word)
+  for (const leaf of leaves) for (const word of leaf) WordSet.addTo(adding, Asking.askedWord(tool, word))
+  if (gain.troubled) for (const word of subjects) WordSet.addTo(adding, Fingerprint.argument(tool, word))
+  return WordSet.end(known, adding)
+}
+
+const staleAfter = (state: State, { earlier }: Call, gain: Gain.Gain): number => {
   if (gain.isNew) return 0
   if (gain.tries) return Math.max(0, state.stale - 1)
   if (gain.passes || (gain.measures && !gain.failed)) return state.stale + 0.25
@@ -394,7 +427,7 @@ const staleAfter = (state: State, { earlier, gain }: Call): number => {
 }
 
 /** What a call that brought nothing new adds to the row of its tool; 0 where it says nothing about it. */
-const weightOf = ({ nature, subject, result, gain, earlier }: Call): number => {
+const weightOf = ({ nature, subject, result, earlier }: Call, gain: Gain.Gain): number => {
   if (gain.troubled) return 0.5
   // What a click brought, if it says more than that it was done, is one page among several.
   if (nature === "poke") return result.words >= Gain.sentence ? 0.5 : 0
@@ -407,28 +440,31 @@ const weightOf = ({ nature, subject, result, gain, earlier }: Call): number => {
 }
 
 /** A row goes on while other tools bring something, more slowly; it begins anew when they tell something. */
-const rowsAfter = (state: State, call: Call): State["rows"] => {
-  const { asked, gain, result, earlier } = call
-  const { tool } = asked
-  const row = Memory.get(state.rows, tool)
-  const weight = weightOf(call)
+const rowAfter = (state: State, call: Call, gain: Gain.Gain): Row => {
+  const { result, earlier } = call
+  const row = call.asked.tool?.row
+  const weight = weightOf(call, gain)
   // An action that gets on in a list may still find the same of everything.
   const isNew = gain.teaches || (gain.isNew && !gain.answers)
-  const then = (times: number): State["rows"] =>
-    Memory.set(state.rows, tool, {
-      times,
-      news: state.news + (isNew ? 1 : 0),
-      lessons: state.lessons + (gain.teaches ? 1 : 0)
-    })
+  const then = (times: number): Row => ({
+    times,
+    news: state.news + (isNew ? 1 : 0),
+    lessons: state.lessons + (gain.teaches ? 1 : 0)
+  })
   if (isNew || row === undefined) return then(result.negative && weight > 0 ? 1 : 0)
-  if ((gain.tries && !gain.troubled) || weight === 0) return state.rows
+  if ((gain.tries && !gain.troubled) || weight === 0) return row
   if (row.lessons !== state.lessons) return then(result.negative ? row.times + weight * 0.5 : 1)
   const quiet = earlier === undefined ? row.news === state.news : isQuiet(state, call)
   return then(row.times + weight * (quiet ? 1 : 0.25))
 }
 
 /** An error goes on being the same while other things are learned, at half the pace. */
-const troublesAfter = (state: State, { earlier, gain }: Call, trouble: number): State["troubles"] => {
+const troublesAfter = (
+  state: State,
+  { earlier }: Call,
+  gain: Gain.Gain,
+  trouble: number
+): State["troubles"] => {
   const lessons = state.lessons + (gain.teaches ? 1 : 0)
   if (gain.recovers && earlier !== undefined && earlier.trouble !== 0) {
     return Memory.set(state.troubles, earlier.trouble, { times: 0, lessons })
@@ -440,54 +476,56 @@ const troublesAfter = (state: State, { earlier, gain }: Call, trouble: number): 
   return Memory.set(state.troubles, trouble, { times: before.times + step, lessons })
 }
 
-const itemOf = (state: State, { asked, subject, edit, result, gain }: Call): Cycle.Item => {
-  const { tool, id } = asked
+const itemOf = (state: State, { asked, subject, edit, result }: Call, gain: Gain.Gain): Cycle.Item => {
+  const { toolId: tool, id } = asked
   const saysLittle = !gain.troubled && !result.negative && result.words < Gain.sentence
   return {
     tool,
-    call: id,
-    outcome: Fingerprint.pair(
+    call: id | 0,
+    outcome: Fingerprint.both(
       // What says little is told by what was asked; and what moves is never the same.
       subject !== "known" || saysLittle ? id : tool,
       gain.moved || gain.measures ? state.calls : edit !== undefined ? id : result.letters
     ),
-    said: result.hash,
+    said: result.hash | 0,
     waiting: gain.waiting
   }
 }
 
-type Files = Pick<State, "files" | "unchecked" | "looked">
+type Files = Pick<State, "files" | "fruitless" | "unchecked" | "looked">
 
 const filesAfterEdit = (state: State, edit: FileEdit): Files => {
   const path = Fingerprint.ofText(edit.path)
   const earlier = Memory.get(state.files, path)
   const learned = earlier !== undefined && earlier.lessons !== state.lessons
-  const history = FileHistory.edited(earlier ?? FileHistory.none, edit, state.looked, learned)
+  const { texts, fruitless } = FileHistory.edited(earlier ?? FileHistory.none, edit, state.looked, learned)
   return {
-    files: Memory.set(state.files, path, { ...history, lessons: state.lessons }),
-    unchecked:
-      state.unchecked.includes(path) || state.unchecked.length >= maxParallel
-        ? state.unchecked
-        : [...state.unchecked, path],
+    files: Memory.set(state.files, path, { texts, fruitless, lessons: state.lessons }),
+    fruitless: Math.max(state.fruitless, fruitless),
+    unchecked: state.unchecked.includes(path) ? state.unchecked : withOne(state.unchecked, path),
     looked: false
   }
 }
 
 /** A check is what was called before and acts: a build, a test. It tells whether the edits since changed anything. */
-const filesAfterLook = (state: State, call: Call): Files => {
+const filesAfterLook = (state: State, call: Call, gain: Gain.Gain): Files => {
   const { files, unchecked } = state
-  const { earlier, nature, gain } = call
+  const { earlier, nature } = call
   const isCheck = earlier !== undefined && nature !== "read" && unchecked.length > 0
   // What is measured anew is no failure as before.
-  const repeated = repeats(call) && !gain.moved
-  if (!isCheck || (repeated && !gain.troubled)) return { files, unchecked, looked: true }
+  const repeated = repeats(call, gain) && !gain.moved
+  if (!isCheck || (repeated && !gain.troubled))
+    return { files, fruitless: state.fruitless, unchecked, looked: true }
   let after = files
+  let most = state.fruitless
   for (const path of unchecked) {
     const file = Memory.get(files, path)
     if (file === undefined) continue
     const weight = earlier.lessons === state.lessons ? 1 : 0.5
     const history = repeated ? FileHistory.unchanged(file, weight) : FileHistory.progressed(file)
-    after = Memory.set(after, path, { ...history, lessons: state.lessons })
+    const { texts, fruitless } = history
+    most = Math.max(most, fruitless)
+    after = Memory.set(after, path, { texts, fruitless, lessons: state.lessons })
   }
-  return { files: after, unchecked: [], looked: true }
+  return { files: after, fruitless: most, unchecked: noCalls, looked: true }
 }

@@ -7,23 +7,21 @@
  * **What it does not do.** It knows a few dozen words, nearly all of them English: what goes round in another language
  * is seen by what it repeats.
  */
+import * as Hash from "./Hash.ts"
 import * as Volatile from "./Volatile.ts"
 import * as WordTable from "./WordTable.ts"
 
-const seed = 0x811c9dc5 | 0
-const prime = 0x5bd1e995
-
-/** The hash of a word in lower case, begun with {@link start}. */
+/** The hash of a word in lower case, begun with {@link begin}. */
 export const of = (word: string): number => {
-  let h = start
+  let h = begin()
   for (let i = 0; i < word.length; i++) h = next(h, word.charCodeAt(i))
   return h
 }
 
-export const start = seed
+export const begin = Hash.begin
 
 /** With one more character. */
-export const next = (hash: number, code: number): number => Math.imul(hash ^ (code | 32), prime)
+export const next = (hash: number, code: number): number => Hash.otherStep(hash, code | 32)
 
 /** It tells of an error. */
 export const trouble = 1
@@ -42,7 +40,13 @@ export const settled = 64
 /** As a field, `false` says that it was not done. */
 export const success = 128
 /** What follows stands for a content, and is another when that is another. */
-export const digest = 256
+const digestBit = 256
+export const digest = digestBit
+/** A number before it is a duration: `21 ms`, `3 minutes ago`. */
+export const unit = 512
+
+export const units: ReadonlyArray<string> =
+  "ms s sec secs second seconds min mins minute minutes h hour hours day days ns us µs".split(" ")
 
 const meanings = WordTable.make(2_048)
 const means = (meaning: number, words: string): void => {
@@ -75,7 +79,11 @@ means(
 means(settled, "string missing warning existing following using")
 means(nothing, "nothing none empty null undefined nil")
 means(success, "ok success successful succeeded acquired granted accepted")
+means(unit, units.join(" "))
 means(digest, "sha sha1 sha256 sha512 md5 digest hash checksum image img screen screenshot")
+
+/** Whether what follows a word of this meaning stands for a content. */
+export const isDigest = (meaning: number): boolean => (meaning & digestBit) !== 0
 
 /** All that a word means, as bits. */
 export const ofHash = (word: number): number => WordTable.get(meanings, word)

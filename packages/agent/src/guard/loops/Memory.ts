@@ -35,7 +35,7 @@ export const make = <A>(rows: number): Memory<A> => ({ rows: Array.from({ length
 
 export const get = <A>(memory: Memory<A>, key: number): A | undefined => {
   const row = memory.rows[rowOf(memory, key)] ?? empty
-  const at = row.keys.indexOf(key)
+  const at = placeOf(row.keys, key)
   return at < 0 ? undefined : row.values[at]
 }
 
@@ -45,7 +45,7 @@ export const has = (memory: Memory<unknown>, key: number): boolean => get(memory
 export const set = <A>(memory: Memory<A>, key: number, value: A): Memory<A> => {
   const index = rowOf(memory, key)
   const row = memory.rows[index] ?? empty
-  const at = row.keys.indexOf(key)
+  const at = placeOf(row.keys, key)
   const rows = memory.rows.slice()
   const values = row.values.slice()
   values[at < 0 ? row.next : at] = value
@@ -55,6 +55,12 @@ export const set = <A>(memory: Memory<A>, key: number, value: A): Memory<A> => {
     rows[index] = { keys, values, next: (row.next + 1) & (places - 1) }
   } else rows[index] = { keys: row.keys, values, next: row.next }
   return { rows }
+}
+
+/** As `indexOf`, and faster on so few. */
+const placeOf = (keys: ReadonlyArray<number>, key: number): number => {
+  for (let i = 0; i < keys.length; i++) if (keys[i] === key) return i
+  return -1
 }
 
 /** Entries held. */

@@ -6,13 +6,13 @@
  *
  * **What it does not do.** A clock moves one way, too: what `Volatile` knows for one is not a number here.
  */
-import type { Numeral } from "./Scan.ts"
-
 export interface Numbers {
   readonly lines: number
   readonly place: number
   readonly places: number
-  readonly numbers: ReadonlyArray<Numeral>
+  readonly numbers: ReadonlyArray<number>
+  /** Those of them that are one of many, as bits. */
+  readonly counted: number
   readonly numbersInAll: number
 }
 
@@ -21,19 +21,17 @@ export interface Progress extends Numbers {
   readonly ways: ReadonlyArray<number>
 }
 
-export const begin = ({ lines, place, places, numbers, numbersInAll }: Numbers): Progress => ({
+export const begin = ({ lines, place, places, numbers, counted, numbersInAll }: Numbers): Progress => ({
   lines,
   place,
   places,
   numbers,
+  counted,
   numbersInAll,
   ways: noWays
 })
 
 const noWays: ReadonlyArray<number> = []
-
-/** How long it is, where it points to, how many numbers it has. */
-const facts = ({ lines, place, numbersInAll }: Numbers): ReadonlyArray<number> => [lines, place, numbersInAll]
 
 export interface Step {
   readonly progress: Progress
@@ -55,46 +53,69 @@ export interface Since {
 /** Lines that a place may move by what is edited above it; further away is another one. */
 const near = 3
 
-export const step = (before: Progress, now: Numbers, since: Since): Step => {
-  const { calls, same, troubled } = since
-  const was = facts(before)
-  const own = was.length
+/** How long it is, where it points to, how many numbers it has: these come first among the ways. */
+const facts = 3
+
+export const step = (before: Progress, now: Numbers, { calls, same, troubled }: Since): Step => {
+  const { numbers } = now
+  const ways = new Array<number>(facts + numbers.length)
   let goesOn = false
   let moved = false
-  const wayOf = (i: number, by: number, goes: (way: number) => boolean): number => {
-    const way = before.ways[i] ?? 0
-    if (by === 0) return way
-    const direction = Math.sign(by)
-    if (way !== 0 && way !== direction) return Number.NaN
-    if (goes(way)) goesOn = true
-    return direction
-  }
-  const ofFacts = facts(now).map((value, i) => {
-    const by = value - (was[i] ?? 0)
-    if (i === 1 && Math.abs(by) <= near * now.places) return before.ways[i] ?? 0
-    // There is less of it: errors, jobs that are left. Or errors are elsewhere.
-    return wayOf(i, by, () => (i === 0 ? by < 0 : i === 1 && same && troubled))
-  })
+  // There is less of it: errors, jobs that are left.
+  const fewer = now.lines - before.lines
+  ways[0] = wayAfter(before, 0, fewer)
+  if (fewer < 0 && ways[0] === -1) goesOn = true
+  // Or errors are elsewhere.
+  const away = now.place - before.place
+  const isAway = Math.abs(away) > near * now.places
+  ways[1] = wayAfter(before, 1, isAway ? away : 0)
+  if (isAway && same && troubled && isDirection(ways[1])) goesOn = true
+  ways[2] = wayAfter(before, 2, now.numbersInAll - before.numbersInAll)
   const bound = boundOf(before, now)
-  const ofNumbers = now.numbers.map(({ value, counted }, n) => {
-    const i = own + n
+  for (let n = 0; n < numbers.length; n++) {
+    const i = facts + n
     const earlier = before.numbers[n]
-    if (earlier === undefined) return Number.NaN
-    const by = value - earlier.value
-    const isCounted = counted || value <= bound
+    const number = numbers[n]
+    if (earlier === undefined || number === undefined) {
+      ways[i] = Number.NaN
+      continue
+    }
+    const by = number - earlier
+    const isCounted = ((now.counted >> n) & 1) === 1 || number <= bound
     const way = before.ways[i] ?? 0
     // What counts the calls moves with them.
-    if (by === 0 || (by === calls && !isCounted)) return way
-    moved = true
-    // The numbers of something else are others. And once is no direction yet, but for what is counted.
-    return same ? wayOf(i, by, (way) => way !== 0 || isCounted) : way
-  })
-  return { progress: { ...begin(now), ways: [...ofFacts, ...ofNumbers] }, goesOn, moved }
+    const stays = by === 0 || (by === calls && !isCounted)
+    if (!stays) moved = true
+    // The numbers of something else are others.
+    if (stays || !same) {
+      ways[i] = way
+      continue
+    }
+    const after = wayAfter(before, i, by)
+    ways[i] = after
+    // Once is no direction yet, but for what is counted.
+    if (isDirection(after) && (way !== 0 || isCounted)) goesOn = true
+  }
+  const { lines, place, places, counted, numbersInAll } = now
+  return { progress: { lines, place, places, numbers, counted, numbersInAll, ways }, goesOn, moved }
 }
 
+/** Which way a number moves that moves by so much. */
+const wayAfter = ({ ways }: Progress, i: number, by: number): number => {
+  const way = ways[i] ?? 0
+  if (by === 0) return way
+  const direction = by > 0 ? 1 : -1
+  return way === 0 || way === direction ? direction : Number.NaN
+}
+
+const isDirection = (way: number | undefined): boolean => way === 1 || way === -1
+
 /** The largest number that has stayed: what another may count up to. */
-const boundOf = (before: Numbers, now: Numbers): number =>
-  now.numbers.reduce(
-    (most, { value }, n) => (value === before.numbers[n]?.value && value > most ? value : most),
-    -Infinity
-  )
+const boundOf = (before: Numbers, now: Numbers): number => {
+  let most = -Infinity
+  for (let n = 0; n < now.numbers.length; n++) {
+    const value = now.numbers[n] ?? Number.NaN
+    if (value === before.numbers[n] && value > most) most = value
+  }
+  return most
+}

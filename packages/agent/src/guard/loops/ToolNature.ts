@@ -62,7 +62,7 @@ const asking = /^\s*(?:select|show|explain|describe|desc|with|pragma)\b/i
 
 /** Of a call. */
 export const of = (tool: string, args: unknown): ToolNature => {
-  const kind = kindOf(tool)
+  const { kind } = factsOf(tool)
   if (kind === "shell") return natureOfCommand(textOf(args))
   if (kind === "database") return asking.test(textOf(args)) ? "read" : "act"
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
@@ -72,7 +72,7 @@ export const of = (tool: string, args: unknown): ToolNature => {
 const natureOfAction = (args: object): ToolNature | undefined => {
   const { action, command = action }: { action?: unknown; command?: unknown } = args
   if (typeof command !== "string" || !/^\w{1,30}$/.test(command)) return undefined
-  const kind = kindOf(command)
+  const { kind } = factsOf(command)
   return kind === "shell" || kind === "database" || kind === "act" ? undefined : kind
 }
 
@@ -85,52 +85,55 @@ const evaluators = new Set(
 )
 
 /** Whether it carries out what it is given in a language: what it answers is what one wanted to know. */
-export const evaluates = (tool: string): boolean => {
-  const known = evaluating.get(tool)
-  if (known !== undefined) return known
-  const kind = kindOf(tool)
-  const does = kind === "shell" || kind === "database" || wordsOf(tool).some((word) => evaluators.has(word))
-  if (evaluating.size >= maxKinds) evaluating.clear()
-  if (tool.length <= maxName) evaluating.set(tool, does)
-  return does
-}
-
-const evaluating = new Map<string, boolean>()
+export const evaluates = (tool: string): boolean => factsOf(tool).evaluates
 
 /** What tools of one thing have in common in their names: `browser` of `browser_click`, `github` of `mcp__github__x`. */
-export const family = (tool: string): string => {
-  const known = families.get(tool)
-  if (known !== undefined) return known
-  const words = wordsOf(tool).filter((word) => word !== "" && word !== "mcp")
-  const name = words.length > 1 ? (words[0] ?? "") : ""
-  if (families.size >= maxKinds) families.clear()
-  if (tool.length <= maxName) families.set(tool, name)
-  return name
-}
+export const family = (tool: string): string => factsOf(tool).family
 
-const families = new Map<string, string>()
+/** Whether it adds to what is there, and replaces nothing. */
+export const adds = (tool: string): boolean => factsOf(tool).adds
+
+const adding = /append|insert/i
 
 type Kind = ToolNature | "shell" | "database"
 
-/** A program has few tools: what was found out about their names is kept. */
-const kinds = new Map<string, Kind>()
-const maxKinds = 1_000
+/** What the name of a tool says of it. */
+interface Facts {
+  readonly kind: Kind
+  readonly evaluates: boolean
+  readonly family: string
+  readonly adds: boolean
+}
 
-const kindOf = (tool: string): Kind => {
-  const known = kinds.get(tool)
-  if (known !== undefined) return known
+/** A program has few tools: what was found out about their names is kept. */
+const known = new Map<string, Facts>()
+const maxKnown = 1_000
+
+const factsOf = (tool: string): Facts => {
+  const before = known.get(tool)
+  if (before !== undefined) return before
   const words = wordsOf(tool)
-  const kind = words.some((word) => outputs.has(word))
+  const kind = kindOf(words)
+  const named = words.filter((word) => word !== "" && word !== "mcp")
+  const facts = {
+    kind,
+    evaluates: kind === "shell" || kind === "database" || words.some((word) => evaluators.has(word)),
+    family: named.length > 1 ? (named[0] ?? "") : "",
+    adds: adding.test(tool)
+  }
+  if (known.size >= maxKnown) known.clear()
+  if (tool.length <= maxName) known.set(tool, facts)
+  return facts
+}
+
+const kindOf = (words: ReadonlyArray<string>): Kind =>
+  words.some((word) => outputs.has(word))
     ? "read"
     : words.some((word) => shells.has(word))
       ? "shell"
       : words.some((word) => databases.has(word))
         ? "database"
         : byName(words)
-  if (kinds.size >= maxKinds) kinds.clear()
-  if (tool.length <= maxName) kinds.set(tool, kind)
-  return kind
-}
 
 const thoughts = new Set("think thinking thought todo todos".split(" "))
 

@@ -26,7 +26,7 @@ const made = String.raw`[a-z]{2,12}[_-](?=\w*\d)[0-9a-z]{8,}|tmp[\w.]*|\d{12,}`
 
 const momentWord = new RegExp(`^(?:${moment})$`, "i")
 const volatileWord = new RegExp(`^(?:${moment}|${clock}|${uuid}|${duration}|${hex}|${made})$`, "i")
-const ticket = /^[A-Z]{2,10}-\d+$/
+const ticket = /^[A-Z]{2,10}-\d{1,14}$/
 const encoded = /^(?=.*[a-z])(?=.*[A-Z])[\w-]{20,}$/
 
 /** Of a word with a digit: whether it is a point in time. What an argument may lose. */
@@ -34,22 +34,19 @@ export const isMoment = (word: string): boolean => momentWord.test(word)
 
 /** Of a word with a digit: whether a result is the same without it. */
 export const inResult = (word: string): boolean =>
-  (mayBeVolatile(word) && volatileWord.test(word)) ||
-  (word.length >= 20 ? encoded.test(word) : word.length < 18 && ticket.test(word))
+  volatileWord.test(word) || (word.length >= 20 ? encoded.test(word) : ticket.test(word))
 
-/** Most words are no number, not hexadecimal, and too short to be made up: that is seen without a pattern. */
-const mayBeVolatile = (word: string): boolean => {
-  const first = word.charCodeAt(0) | 32
-  // A digit, a to f, or t.
-  return word.length >= 11 || (first >= 48 && first < 58) || (first >= 97 && first <= 102) || first === 116
+/**
+ * Whether a word may say nothing, by its first two characters and its length: most are no number, not hexadecimal, and
+ * too short to be made up.
+ */
+export const mayBe = (first: number, second: number, length: number): boolean => {
+  if (length >= 11 || (first >= 48 && first < 58)) return true
+  const lowered = first | 32
+  if (lowered === 116) return (second | 32) === 109
+  // A ticket is in capitals.
+  return (length >= 7 && lowered >= 97 && lowered <= 102) || (first > 64 && first < 91)
 }
-
-const units = new Set(
-  "ms s sec secs second seconds min mins minute minutes h hour hours day days ns us µs".split(" ")
-)
-
-/** Whether a number before this word is a duration: `21 ms`, `3 minutes ago`. */
-export const isUnit = (word: string): boolean => units.has(word)
 
 /** Where a name says that its value says nothing. */
 export type Where =

@@ -2,19 +2,70 @@
  * What a word is by its looks, and by what stands around it: a number, the place in a file, a moment, an error's name.
  * Pure.
  */
+import * as Hash from "./Hash.ts"
 import * as Meaning from "./Meaning.ts"
 import * as Volatile from "./Volatile.ts"
 
 // What a character is.
-export const other = 0
+const other = 0
 const letter = 1
-export const digit = 2
+const digit = 2
 const kinds = new Uint8Array(0x1_0000)
 kinds.fill(letter, 128)
 for (let c = 48; c < 58; c++) kinds[c] = digit
 for (let c = 65; c < 91; c++) kinds[c] = kinds[c + 32] = letter
 kinds[95] = letter
-export const kindOf = (c: number): number => kinds[c] ?? other
+/** Whether a character is between two words. */
+export const isBetween = (c: number): boolean => kinds[c] === other
+
+const kindOf = (c: number): number => kinds[c] ?? other
+
+/** Whether a character between two words counts: no white space, no quotation mark. */
+export const counts = (c: number): boolean => c > 32 && c !== 34 && c !== 39 && c !== 96
+
+/** A field whose name says that its value says nothing may hold a word without digits: an id is no shorter. */
+export const longName = 6
+
+const underscore = 95
+const hyphen = 45
+
+/** The word that was read last: one object, for it is asked for all the time. */
+const last = { at: 0, part: 0, digits: 0, exact: 0, lowered: 0 }
+export type Read = Readonly<typeof last>
+
+/**
+ * The word that begins there. `at`: where it ends. `part`: where its last part begins, behind a `_` or `-`; 0 if it is
+ * of one. `exact`, `lowered`: its hashes, as it is and in lower case. To be used before the next one is read.
+ */
+export const read = (text: string, from: number): Read => {
+  const end = text.length
+  let exact = Hash.begin()
+  let lowered = Meaning.begin()
+  let part = 0
+  let digits = 0
+  let at = from
+  let code = text.charCodeAt(from) | 0
+  let kind = kinds[code]
+  do {
+    if (kind === digit) digits++
+    else if (code === underscore || code === hyphen) part = at + 1
+    exact = Hash.step(exact, code)
+    lowered = Meaning.next(lowered, code)
+    if (++at >= end) break
+    code = text.charCodeAt(at) | 0
+    kind = kinds[code]
+  } while (kind !== other || (isJoint(code) && joins(text, at, code)))
+  last.at = at
+  last.part = part
+  last.digits = digits
+  last.exact = exact
+  last.lowered = lowered
+  return last
+}
+
+/** Whether a value ends with the word that ends there: `errors: none`, but not `error: no such file`. */
+export const endsValue = (text: string, at: number): boolean =>
+  text.charCodeAt(at) !== 32 || kindOf(text.charCodeAt(at + 1)) === other
 
 const colon = 58
 const hash = 35
@@ -23,15 +74,23 @@ const percent = 37
 const parenthesis = 40
 const lineWord = Meaning.of("line")
 /** `3/12`, `3 of 12`, `25 %`. */
-export const isCounted = (text: string, from: number, at: number): boolean =>
-  text.charCodeAt(at) === slash ||
-  text.charCodeAt(at) === percent ||
-  text.startsWith(" %", at) ||
-  text.charCodeAt(from - 1) === slash ||
-  text.startsWith(" of ", at)
+export const isCounted = (text: string, from: number, at: number): boolean => {
+  const next = text.charCodeAt(at)
+  return (
+    next === slash ||
+    next === percent ||
+    text.charCodeAt(from - 1) === slash ||
+    (next === 32 && (text.charCodeAt(at + 1) === percent || isOf(text, at)))
+  )
+}
+
+/** " of " */
+const isOf = (text: string, at: number): boolean =>
+  text.charCodeAt(at + 1) === 111 && text.charCodeAt(at + 2) === 102 && text.charCodeAt(at + 3) === 32
 
 /** Where the number of a word begins: `12`, `512MB`, `part-17`; -1 if it is none. */
-export const numberFrom = (text: string, from: number, at: number): number => {
+export const numberFrom = (text: string, from: number, at: number, digits: number): number => {
+  if (digits === at - from) return from
   let i = from
   while (i < at) {
     const c = text.charCodeAt(i)
@@ -47,16 +106,25 @@ export const numberFrom = (text: string, from: number, at: number): number => {
   return i > from && i < at && text.charCodeAt(i - 1) === 45 ? i : -1
 }
 
-/** Whether a word with a digit says nothing, by what it looks like. */
-export const saysNothing = (
-  text: string,
-  from: number,
-  at: number,
-  digits: number,
-  isResult: boolean
-): boolean => {
+/** A number that begins and ends there; what stands behind it does not count. */
+export const numberOf = (text: string, from: number, at: number): number => {
+  if (at - from > 9) return Number.parseFloat(text.slice(from, at))
+  let value = 0
+  for (let i = from; i < at; i++) {
+    const c = text.charCodeAt(i)
+    if (kindOf(c) !== digit) return Number.parseFloat(text.slice(from, at))
+    value = value * 10 + c - 48
+  }
+  return value
+}
+
+/** Whether a word with a digit is a point in time. */
+export const isMoment = (text: string, from: number, at: number): boolean =>
+  at - from >= 10 && Volatile.isMoment(text.slice(from, at))
+
+/** Whether a word of a result with a digit says nothing, by what it looks like. */
+export const saysNothing = (text: string, from: number, at: number, digits: number): boolean => {
   const length = at - from
-  if (!isResult) return length >= 10 && Volatile.isMoment(text.slice(from, at))
   const before = from === 0 ? 0 : text.charCodeAt(from - 1)
   if (before === hash) return true
   if (digits === length) {
@@ -67,7 +135,8 @@ export const saysNothing = (
   // "main.ts:12:30" is a place and no time of day.
   if (length < 2 || before === colon) return false
   if (digits === length - 1 && hasDot(text, from, at) && beginsLogLine(text, from, at)) return true
-  return Volatile.inResult(text.slice(from, at)) || (length < 9 && isAmount(text, at))
+  const mayBe = Volatile.mayBe(text.charCodeAt(from), text.charCodeAt(from + 1), length)
+  return (mayBe && Volatile.inResult(text.slice(from, at))) || (length < 9 && isAmount(text, at))
 }
 
 /** Looked for in the word alone: the rest of the text may be long. */
@@ -82,23 +151,47 @@ export const separates = (c: number): boolean => c <= 32 || (c < 128 && separato
 const separators = new Uint8Array(128)
 for (const c of "\"'`()[]{},;=|<>") separators[c.charCodeAt(0)] = 1
 
-/** Of a word that ends here: "TypeError", "IOException". */
-export const isError = (text: string, end: number): boolean =>
-  end >= 6 &&
-  ((text.charCodeAt(end - 1) === 114 && text.startsWith("Erro", end - 5)) ||
-    (text.charCodeAt(end - 1) === 110 && text.startsWith("Exceptio", end - 9)))
+/** Words recur: what was found out about the last ones is kept, by their hashes. */
+const words = new Int32Array(4_096)
+const meanings = new Uint16Array(4_096)
 
-/** Of a word that ends here: "running", "compiling". */
-export const isUnderWay = (text: string, end: number): boolean =>
-  end >= 6 &&
-  text.charCodeAt(end - 1) === 103 &&
-  text.startsWith("ing", end - 3) &&
-  !text.startsWith("String", end - 6)
+/** What a word without digits means. `part`: where its last part begins, behind a `_` or `-`. */
+export const meaningOf = (text: string, from: number, part: number, at: number, word: number): number => {
+  const place = (word ^ (word >>> 16)) & 4_095
+  if (words[place] === word) return meanings[place] ?? 0
+  const meaning = meaningNew(text, from, part, at)
+  words[place] = word
+  meanings[place] = meaning
+  return meaning
+}
+
+const meaningNew = (text: string, from: number, part: number, at: number): number => {
+  const meaning = meaningBetween(text, from, at)
+  if (meaning !== 0) return meaning
+  // "auto_declined"
+  if (isError(text, from, at) || (part > from && (meaningBetween(text, part, at) & Meaning.trouble) !== 0))
+    return Meaning.trouble
+  return isUnderWay(text, from, at) ? Meaning.waitsIfShort : 0
+}
+
+const meaningBetween = (text: string, from: number, at: number): number => {
+  let word = Meaning.begin()
+  for (let i = from; i < at; i++) word = Meaning.next(word, text.charCodeAt(i))
+  return Meaning.ofHash(word)
+}
+
+/** "TypeError", "IOException". */
+const isError = (text: string, from: number, end: number): boolean =>
+  end - from >= 6 && (text.startsWith("Error", end - 5) || text.startsWith("Exception", end - 9))
+
+/** "running", "compiling". */
+const isUnderWay = (text: string, from: number, end: number): boolean =>
+  end - from >= 5 && text.startsWith("ing", end - 3) && !text.startsWith("String", end - 6)
 
 /** What holds a word together between two characters of one: `-`, `.`, and in times `:` and `,`. */
-export const isJoint = (c: number): boolean => (c < 47 && c > 43) || c === colon
+const isJoint = (c: number): boolean => (c < 47 && c > 43) || c === colon
 
-export const joins = (text: string, at: number, joint: number): boolean => {
+const joins = (text: string, at: number, joint: number): boolean => {
   if (at + 1 >= text.length) return false
   const next = kindOf(text.charCodeAt(at + 1))
   if (next === other) return false
@@ -135,10 +228,20 @@ export const isPlace = (text: string, from: number, before: number): boolean => 
 
 /** A number before a unit of time. */
 const isAmount = (text: string, at: number): boolean => {
-  if (text.charCodeAt(at) !== 32 || kindOf(text.charCodeAt(at + 1)) !== letter) return false
-  let end = at + 1
-  while (end < text.length && end - at < 10 && kindOf(text.charCodeAt(end)) === letter) end++
-  return Volatile.isUnit(text.slice(at + 1, end).toLowerCase())
+  // Most words begin like no unit.
+  if (text.charCodeAt(at) !== 32 || unitBegins[text.charCodeAt(at + 1)] !== 1) return false
+  let unit = Meaning.begin()
+  for (let i = at + 1; i - at < 10; i++) {
+    const c = text.charCodeAt(i)
+    if (kindOf(c) !== letter) break
+    unit = Meaning.next(unit, c)
+  }
+  return (Meaning.ofHash(unit) & Meaning.unit) !== 0
+}
+
+const unitBegins = new Uint8Array(256)
+for (const unit of Meaning.units) {
+  unitBegins[unit.charCodeAt(0)] = unitBegins[unit.toUpperCase().charCodeAt(0)] = 1
 }
 
 /** Whether the word before names what comes: `ts=171`, `"attempt": 3`, `attempt 3`, `pid 4411`. */

@@ -3,7 +3,7 @@
  *
  * It is a table that is only ever added to, and how much of it counts. So a set that came from another shares the table
  * with it, and adding costs by what is added; two that come from the same one part, and the second gets a table of its
- * own. A table that is half full is left for one with the words that still count. Never more than {@link capacity} do.
+ * own. A table that is five eighths full is left for one with the words that still count. Never more than {@link capacity} do.
  * As a value it is pure.
  *
  * **What it does not do.** It does not say what it forgot.
@@ -19,19 +19,20 @@ export interface WordSet {
 interface Table {
   readonly words: Int32Array
   /** The first has number 1; 0: the place is free. */
-  readonly numbers: Int32Array
+  readonly numbers: Uint16Array
   /** Of the last word. */
   last: number
 }
 
 /** Words that are held, at most. */
-export const capacity = 8_192
+const most = 8_192
+export const capacity = most
 
 const smallest = 256
 
 const tableOf = (places: number): Table => ({
   words: new Int32Array(places),
-  numbers: new Int32Array(places),
+  numbers: new Uint16Array(places),
   last: 0
 })
 
@@ -44,28 +45,45 @@ const holds = ({ words, numbers }: Table, count: number, word: number): boolean 
   for (let i = placeOf(word) & mask; ; i = (i + 1) & mask) {
     const number = numbers[i] ?? 0
     if (number === 0) return false
-    if (words[i] === word && number <= count && number > count - capacity) return true
+    if (words[i] === word && number <= count && number > count - most) return true
   }
 }
 
 /** With these words; those that it has stay as old as they are. */
 export const add = (set: WordSet, words: ReadonlyArray<number>): WordSet => {
-  let { table, count } = set
-  for (const word of words) {
-    if (holds(table, count, word)) continue
-    // Another set has gone on with it, or it is half full.
-    if (table.last !== count || 2 * count >= table.words.length) {
-      table = copied(table, count)
-      count = table.last
-    }
-    put(table, word, ++count)
-  }
-  return table === set.table && count === set.count ? set : { table, count }
+  const adding = begin(set)
+  for (const word of words) addTo(adding, word)
+  return end(set, adding)
 }
+
+/** A set that words are being added to: to be used by who began it, and not again when it has ended. */
+export interface Adding {
+  table: Table
+  count: number
+}
+
+export const begin = ({ table, count }: WordSet): Adding => ({ table, count })
+
+export const addTo = (adding: Adding, word: number): void => {
+  if (holds(adding.table, adding.count, word)) return
+  // Another set has gone on with it, or it is full.
+  if (adding.table.last !== adding.count || isFull(adding)) {
+    adding.table = copied(adding.table, adding.count)
+    adding.count = adding.table.last
+  }
+  put(adding.table, word, ++adding.count)
+}
+
+/** Fuller tables are slow to look up. */
+const isFull = ({ table, count }: Adding): boolean => 8 * count >= 5 * table.words.length
+
+/** `before`: what it began with, which is the set if nothing was added. */
+export const end = (before: WordSet, adding: Adding): WordSet =>
+  adding.table === before.table && adding.count === before.count ? before : adding
 
 /** What counts of a table, numbered anew, with room for as much again. */
 const copied = ({ words, numbers }: Table, count: number): Table => {
-  const forgotten = Math.max(0, count - capacity)
+  const forgotten = Math.max(0, count - most)
   const table = tableOf(Math.max(smallest, powerFrom(4 * (count - forgotten))))
   for (let i = 0; i < words.length; i++) {
     const number = numbers[i] ?? 0

@@ -7,22 +7,22 @@ import * as fc from "fast-check"
 import { words } from "./support.ts"
 
 interface Asks {
-  readonly asking: Asking.Asking
+  readonly asking: Memory.Memory<Asking.Forms>
   readonly known: WordSet.WordSet
   readonly subject: Asking.Subject
   readonly trouble: number
 }
 
-const toolId = Fingerprint.ofText("f")
+const toolId = Fingerprint.ofName("f")
 const nobody: Asks = { asking: Memory.make(8), known: WordSet.none(), subject: "known", trouble: 0 }
 
 const ask = ({ asking, known }: Asks, args: unknown, trouble = 0, tool = toolId): Asks => {
   const asked = Fingerprint.ofArguments(args)
-  const near = Asking.look(asking, tool, asked)
+  const near = Asking.look(Memory.get(asking, tool) ?? [], asked)
   return {
     subject: Asking.subjectOf(near, known, tool, asked),
     trouble: Asking.troubleOf(near),
-    asking: Asking.add(asking, tool, asked, trouble, near),
+    asking: Memory.set(asking, tool, Asking.add(asked, trouble, near)),
     known: WordSet.add(
       known,
       asked.leaves.flat().map((word) => Asking.askedWord(tool, word))

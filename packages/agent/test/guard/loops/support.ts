@@ -13,13 +13,12 @@ export interface Reading {
 /** A result, read against arguments and what was met. */
 export const read = (result: unknown, reading: Reading = {}): Fingerprint.OfResult => {
   const { args = {}, known = WordSet.none(), tool = 1, advances = false } = reading
-  Fingerprint.ofArguments(args)
-  return Fingerprint.ofResult(result, { known, tool, advances })
+  return Fingerprint.ofResult(result, { known, tool, args: Fingerprint.ofArguments(args), advances })
 }
 
 /** What is known when a result was met. */
 export const met = (known: WordSet.WordSet, result: Fingerprint.OfResult): WordSet.WordSet =>
-  WordSet.add(known, [...result.freshWords, ...result.fresh, result.hash | 0])
+  WordSet.add(known, [...result.fresh, result.hash | 0])
 
 export interface Told extends Partial<Omit<Gain.Ended, "earlier" | "result" | "known">> {
   readonly args?: unknown

@@ -1,0 +1,165 @@
+/**
+ * What a call asks: its arguments, word by word, without what says nothing.
+ */
+import type { Field } from "./Field.ts"
+import * as Fields from "./Field.ts"
+import { joined, mixed, otherStep, step, turned } from "./Hash.ts"
+import type { Values } from "./Scan.ts"
+import { first, maxWords, Scan } from "./Scan.ts"
+import * as Word from "./Word.ts"
+import * as WordTable from "./WordTable.ts"
+
+/** Whether a part of a page is named by more than a handle. */
+const describes = (record: Values, names: ReadonlyArray<string>): boolean =>
+  names.some((name) => !Fields.of(name).isHandle && typeof record[name] === "string")
+
+export interface OfArguments {
+  /** Of all that is not volatile. */
+  readonly hash: number
+  /** What stands between blanks and brackets in their texts, text by text. At most {@link maxWords} in all. */
+  readonly leaves: ReadonlyArray<ReadonlyArray<number>>
+  /** Their different words, at most {@link maxWords}: those that are prose, and the others. */
+  readonly subjects: ReadonlyArray<number>
+  readonly prose: ReadonlyArray<number>
+  /** Those of them that ask in words of one's own: the same can be asked in others. None: it asks in no such words. */
+  readonly question: ReadonlyArray<number>
+  readonly questionHash: number
+}
+
+/** To be used for one value after the other: making one costs more than most arguments. */
+class ArgumentScan extends Scan {
+  /** The words of the arguments that were read last. */
+  readonly words = WordTable.scratch(1_024)
+  last: OfArguments | undefined
+  readonly leaves: Array<ReadonlyArray<number>> = []
+  leavesKept = 0
+  readonly units = new Int32Array(maxWords)
+  unitsRead = 0
+  unitsKept = 0
+  readonly subjects = new Int32Array(maxWords)
+  subjectsKept = 0
+  readonly prose = new Int32Array(maxWords)
+  proseKept = 0
+  readonly question = new Int32Array(maxWords)
+  questionKept = 0
+  questionHash = 0
+
+  read(value: unknown): OfArguments {
+    this.begin()
+    this.leavesKept =
+      this.unitsRead =
+      this.unitsKept =
+      this.subjectsKept =
+      this.proseKept =
+      this.questionKept =
+        0
+    this.questionHash = 0
+    WordTable.empty(this.words)
+    this.last = undefined
+    this.value(value, Fields.none, 0)
+    const args = {
+      hash: joined(this.a, this.b),
+      leaves: this.leaves.slice(0, this.leavesKept),
+      subjects: first(this.subjects, this.subjectsKept),
+      prose: first(this.prose, this.proseKept),
+      question: first(this.question, this.questionKept),
+      questionHash: this.questionHash
+    }
+    this.last = args
+    return args
+  }
+
+  flag(word: number): void {
+    if (this.unitsRead++ < maxWords) this.leaves[this.leavesKept++] = [word]
+  }
+
+  /** What the model says about a call, and what a page calls a part that has a name, make it no other call. */
+  skips(key: Field, record: Values, names: ReadonlyArray<string>): boolean {
+    return names.length > 1 && (key.isRemark || (key.isHandle && describes(record, names)))
+  }
+
+  fieldBegins(): void {}
+
+  fieldEnds(): void {}
+
+  text(text: string, key: Field): void {
+    const named = key.volatile === "anywhere" || key.volatile === "field"
+    const end = text.length
+    let { a, b } = this
+    let from = 0
+    /** What was read since the last blank, and all of it. */
+    let unit = 0
+    this.unitsKept = 0
+    /** The word before, and where it ended. */
+    let before = 0
+    let beforeEnd = -1
+    while (from < end) {
+      const first = text.charCodeAt(from) | 0
+      if (Word.isBetween(first)) {
+        if (Word.separates(first)) {
+          this.asks(unit, key)
+          unit = 0
+        } else unit = step(turned(unit), first)
+        if (Word.counts(first)) a = step(a, first)
+        from++
+        continue
+      }
+      const { at, digits, exact, lowered } = Word.read(text, from)
+      const isVolatile =
+        (named && (digits > 0 || at - from >= Word.longName)) ||
+        (digits > 0 &&
+          !key.isCursor &&
+          (Word.isMoment(text, from, at) ||
+            (beforeEnd >= 0 && Word.isNamedBy(text, before, beforeEnd, from, false))))
+      before = lowered
+      beforeEnd = from = at
+      if (isVolatile) {
+        a = step(a, 0x3f)
+        b = otherStep(b, 0x3f)
+        continue
+      }
+      a = step(turned(a), exact)
+      b = otherStep(turned(b), lowered)
+      if (WordTable.put(this.words, lowered) && this.subjectsKept + this.proseKept < maxWords) {
+        if (key.isProse) this.prose[this.proseKept++] = lowered
+        else this.subjects[this.subjectsKept++] = lowered
+      }
+      unit = step(turned(unit), lowered)
+    }
+    this.asks(unit, key)
+    if (this.unitsKept > 0) this.leaves[this.leavesKept++] = first(this.units, this.unitsKept)
+    this.a = step(a, 0x22)
+    this.b = otherStep(b, 0x22)
+  }
+
+  /** A path, an option, a name. */
+  asks(word: number, key: Field): void {
+    if (word === 0 || this.unitsRead++ >= maxWords) return
+    if (key.isQuestion) {
+      this.questionHash = (turned(this.questionHash) + mixed(word)) | 0
+      this.question[this.questionKept++] = word
+    }
+    if (!key.isProse) this.units[this.unitsKept++] = word
+  }
+}
+
+/** The one that is not in use: what reads a value may run code of it, which reads another. */
+let idle: ArgumentScan | undefined
+
+/** Of a call's arguments. Throws what a getter of theirs throws. */
+export const read = (value: unknown): OfArguments => {
+  const scan = idle ?? new ArgumentScan()
+  idle = undefined
+  const args = scan.read(value)
+  idle = scan
+  return args
+}
+
+/** The words of some arguments as a set; `room`: for them, if others were read since. */
+export const wordsOf = (args: OfArguments, room: WordTable.Scratch): WordTable.Scratch => {
+  if (idle?.last === args) return idle.words
+  WordTable.empty(room)
+  for (const word of args.subjects) WordTable.put(room, word)
+  for (const word of args.prose) WordTable.put(room, word)
+  return room
+}

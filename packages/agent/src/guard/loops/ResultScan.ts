@@ -1,0 +1,428 @@
+/**
+ * What a call brought: its result, word by word, read against what the run has met and what the call asked.
+ *
+ * White space and quotation marks do not count; what {@link Volatile} calls volatile counts as "something". What the
+ * arguments said is no word of the result's own.
+ */
+import * as ArgumentScan from "./ArgumentScan.ts"
+import type { OfArguments } from "./ArgumentScan.ts"
+import type { Field } from "./Field.ts"
+import { none } from "./Field.ts"
+import * as Hash from "./Hash.ts"
+import { joined, mixed, otherStep, step, turned } from "./Hash.ts"
+import * as Meaning from "./Meaning.ts"
+import { first, maxWords, Scan } from "./Scan.ts"
+import * as Word from "./Word.ts"
+import type { WordSet } from "./WordSet.ts"
+import * as WordSets from "./WordSet.ts"
+import * as WordTable from "./WordTable.ts"
+
+const maxNumbers = 4
+const newLine = 10
+const percent = 37
+const comma = 44
+const colon = 58
+const equals = 61
+/** No file has more lines. */
+const maxPlace = 1e9
+/** Words of one value that are told apart, and words of a line that an error is told by. */
+const toldApart = 4_096
+
+/** Numbers of errors are counts: what they come to is seen by whether they move. */
+const isSomething = (value: unknown): boolean =>
+  typeof value === "object"
+    ? value !== null && !(Array.isArray(value) && value.length === 0)
+    : value === true || (typeof value === "string" && value !== "")
+
+const isDenial = (meaning: number): boolean => (meaning & (Meaning.none | Meaning.nothing)) !== 0
+
+/** Whether a value is given between two words: `failed: 0`, `invalid="false"`. */
+const isAssigned = (text: string, from: number, to: number): boolean => {
+  for (let i = from; i < to; i++) {
+    const c = text.charCodeAt(i)
+    if (c === colon || c === equals) return true
+  }
+  return false
+}
+
+/** What a result is read against. */
+export interface Against {
+  /** What the run has met before. */
+  readonly known: WordSet
+  /** Who was asked what. */
+  readonly tool: number
+  readonly args: OfArguments
+  /** Ids are data: the call brings the next thing. */
+  readonly advances: boolean
+}
+
+const noNumbers: ReadonlyArray<number> = []
+
+/** Before anything is read. */
+const nothing: Against = {
+  known: WordSets.none(),
+  tool: 0,
+  args: { hash: 0, leaves: [], subjects: [], prose: [], question: [], questionHash: 0 },
+  advances: false
+}
+
+export interface OfResult {
+  /** Of all that is not volatile. */
+  readonly hash: number
+  /** Of its different words that the arguments do not have, whatever their order and their numbers. */
+  readonly letters: number
+  /** Words; those that the arguments do not have. */
+  readonly all: number
+  readonly words: number
+  /** Of these: what the run has not met before. */
+  readonly freshWords: number
+  readonly freshNumbers: number
+  /** Names of things that the run has not met before; and all that is volatile and new. */
+  readonly freshIds: number
+  readonly freshVolatile: number
+  readonly freshLines: number
+  /** Lines, or texts of fields. */
+  readonly lines: number
+  /** What is to be remembered of it: new words, and new lines and numbers. At most {@link maxWords} of either. */
+  readonly fresh: ReadonlyArray<number>
+  /** Its first and its last numbers, but for those that say nothing, and how many there are. */
+  readonly numbers: ReadonlyArray<number>
+  /** Those of them that are one of many, `3/12`, `3 of 12`, `25 %`, as bits. */
+  readonly counted: number
+  readonly numbersInAll: number
+  /** The sum of the numbers of lines that it names, `a.ts:12:5`, and how many they are. */
+  readonly place: number
+  readonly places: number
+  /** It tells of an error, and of which: the lines that do, without what was ever asked of the tool. */
+  readonly troubled: boolean
+  readonly trouble: number
+  /** A field of it says that it was not done: `"success": false`. */
+  readonly undone: boolean
+  /** It tells that something else has yet to happen: pending, queued, refused for now. */
+  readonly waiting: boolean
+  /** It tells that there is nothing: no matches, an empty list. */
+  readonly negative: boolean
+  /** It is a list of nothing, or has one and nothing else: a tool that looked for something, in any language. */
+  readonly emptyList: boolean
+}
+
+/** A result of more words has something to tell. */
+const maxNegative = 40
+/** A result of so few words may be all about its state. */
+const shortResult = 12
+
+/** To be used for one value after the other: making one costs more than most results. */
+class ResultScan extends Scan {
+  against: Against = nothing
+  /** The words of the arguments, and room for them. */
+  readonly room = WordTable.scratch(1_024)
+  asked = this.room
+  /** The words of the result that is read, and those of its line. */
+  readonly met = WordTable.scratch(toldApart)
+  readonly lineWords = new Int32Array(toldApart)
+  /** The first and the last numbers, and whether each is one of many: `3/12`, `3 of 12`, `25 %`. */
+  readonly firstNumbers = new Float64Array(maxNumbers)
+  readonly lastNumbers = new Float64Array(maxNumbers)
+  readonly lastCounted = new Uint8Array(maxNumbers)
+  /** Words; those that are not of the arguments. */
+  all = 0
+  own = 0
+  readonly fresh = new Int32Array(2 * maxWords)
+  freshKept = 0
+  freshWords = 0
+  freshDetails = 0
+  numbersInAll = 0
+  numbersRead = 0
+  counted = 0
+  freshNumbers = 0
+  freshIds = 0
+  freshVolatile = 0
+  letters = 0
+  place = 0
+  places = 0
+  lines = 0
+  freshLines = 0
+  lineLength = 0
+  /** It tells of an error if what comes next does not deny it: `failed: 0`. */
+  pending = false
+  /** This line tells of an error. */
+  isTroubled = false
+  troubled = false
+  trouble = 0
+  undone = false
+  waiting = false
+  waitingIfShort = false
+  negative = false
+
+  read(value: unknown, against: Against): OfResult {
+    this.begin()
+    this.against = against
+    this.asked = ArgumentScan.wordsOf(against.args, this.room)
+    this.all = this.own = this.freshKept = this.freshWords = this.freshDetails = 0
+    this.numbersInAll = this.numbersRead = this.counted = 0
+    this.freshNumbers = this.freshIds = this.freshVolatile = this.letters = 0
+    this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = 0
+    this.pending = this.isTroubled = this.troubled = this.undone = false
+    this.waiting = this.waitingIfShort = this.negative = false
+    WordTable.empty(this.met)
+    this.value(value, none, 0)
+    this.against = nothing
+    const { all, substance } = this
+    const numbers = this.numbers()
+    const emptyList = this.emptyList && substance === 0
+    return {
+      hash: joined(this.a, this.b),
+      letters: this.letters,
+      all,
+      words: this.own,
+      freshWords: this.freshWords,
+      freshNumbers: this.freshNumbers,
+      freshIds: this.freshIds,
+      freshVolatile: this.freshVolatile,
+      freshLines: this.freshLines,
+      lines: this.lines,
+      fresh: first(this.fresh, this.freshKept),
+      numbers,
+      counted: this.counted,
+      numbersInAll: this.numbersInAll,
+      place: this.place,
+      places: this.places,
+      troubled: this.troubled,
+      trouble: this.trouble,
+      undone: this.undone,
+      waiting: this.waiting || (this.waitingIfShort && all <= shortResult),
+      negative: (all === 0 && substance === 0) || emptyList || (this.negative && all <= maxNegative),
+      emptyList
+    }
+  }
+
+  flag(word: number): void {
+    this.word(word)
+  }
+
+  skips(): boolean {
+    return false
+  }
+
+  fieldBegins(key: Field, name: string, value: unknown, names: ReadonlyArray<string>): void {
+    // A field named error that holds something tells of one.
+    if (key.isTrouble && isSomething(value) && this.listed === 0) this.fails()
+    const isExit = key.isExit || (name === "code" && (names.includes("stderr") || names.includes("stdout")))
+    if ((key.isSuccess && value === false) || (isExit && typeof value === "number" && value !== 0))
+      this.undone = true
+  }
+
+  fieldEnds(key: Field): void {
+    // A flag has no line; the next field's is not its.
+    if (key.isTrouble) this.isTroubled = false
+  }
+
+  /** With all that it counts in variables: it is most of the cost. */
+  text(text: string, key: Field, isNil: boolean): void {
+    const { own, asked } = this
+    const { advances } = this.against
+    // What the field's name says of its words.
+    const named = key.volatile !== undefined && !(advances && key.volatile === "result")
+    const end = text.length
+    let { a, b } = this
+    let from = 0
+    let line = 0
+    /** The word before, where it ended, and what it means. */
+    let before = 0
+    let beforeEnd = -1
+    let placeEnd = -1
+    let previous = 0
+    while (from < end) {
+      const first = text.charCodeAt(from) | 0
+      if (Word.isBetween(first)) {
+        if (first === newLine) {
+          this.lineEnd(key, line)
+          line = 0
+        } else if (Word.counts(first)) {
+          a = step(a, first)
+          if (first === percent) this.waitingIfShort = true
+        }
+        from++
+        continue
+      }
+      const start = from
+      const { at, part, digits, exact, lowered } = Word.read(text, from)
+      const ended = beforeEnd
+      this.all++
+      from = at
+      if (digits > 0) {
+        // Of "a.ts(12,5)" the column.
+        const isColumn = start - 1 === placeEnd && text.charCodeAt(placeEnd) === comma
+        if (isColumn || Word.isPlace(text, start, before)) {
+          if (!isColumn) {
+            this.places++
+            this.place += Math.min(Number.parseInt(text.slice(start, at), 10), maxPlace)
+          }
+          before = lowered
+          placeEnd = beforeEnd = at
+          previous = 0
+          continue
+        }
+      }
+      const isVolatile =
+        (named && (digits > 0 || at - start >= Word.longName)) ||
+        (digits > 0 &&
+          !(key.isDigest || (Meaning.isDigest(previous) && start - ended <= 3)) &&
+          (Word.saysNothing(text, start, at, digits) ||
+            (ended >= 0 && !advances && Word.isNamedBy(text, before, ended, start, true))))
+      before = lowered
+      beforeEnd = at
+      if (isVolatile) {
+        this.id(exact, key)
+        a = step(a, 0x3f)
+        b = otherStep(b, 0x3f)
+        previous = 0
+        continue
+      }
+      a = step(turned(a), exact)
+      b = otherStep(turned(b), lowered)
+      const meaning = digits > 0 ? Meaning.ofHash(lowered) : Word.meaningOf(text, start, part, at, exact)
+      const isEcho = WordTable.has(asked, lowered)
+      if (this.pending) {
+        const denies =
+          isDenial(meaning) && isAssigned(text, ended, start) && (digits > 0 || Word.endsValue(text, at))
+        if (!denies) this.fails()
+        this.pending = false
+      }
+      // What is echoed says nothing of the result.
+      if (meaning !== 0 && !isEcho) this.meant(meaning, previous)
+      previous = meaning
+      if (digits > 0) {
+        // A code, if not a number: what is new of these is a detail.
+        const number = Word.numberFrom(text, start, at, digits)
+        if (number >= 0) this.number(Word.numberOf(text, number, at), Word.isCounted(text, start, at))
+        this.numbersInAll++
+        if (!isEcho) this.code(lowered)
+        continue
+      }
+      line = step(turned(line), lowered)
+      if (isEcho) continue
+      this.word(lowered)
+      if (this.lineLength < toldApart) this.lineWords[this.lineLength++] = lowered
+    }
+    this.lineEnd(key, line)
+    this.a = step(a, 0x22)
+    this.b = otherStep(b, 0x22)
+    // What is echoed is nothing of its own.
+    if (this.own > own && !isNil) this.substance++
+  }
+
+  fails(): void {
+    this.troubled = this.isTroubled = true
+  }
+
+  meant(meaning: number, previous: number): void {
+    const denied = (previous & Meaning.none) !== 0
+    if ((meaning & Meaning.trouble) !== 0 && !denied && this.listed === 0) this.pending = true
+    if ((meaning & Meaning.thing) !== 0 && denied) this.negative = true
+    if ((meaning & Meaning.nothing) !== 0 && this.all <= 2) this.negative = true
+    if ((meaning & Meaning.waits) !== 0) this.waiting = true
+    if ((meaning & Meaning.waitsIfShort) !== 0) this.waitingIfShort = true
+  }
+
+  /** A word that is not of the arguments. */
+  word(word: number): void {
+    this.own++
+    if (!WordTable.put(this.met, word)) return
+    this.letters = (this.letters + mixed(word)) | 0
+    if (this.freshWords >= maxWords || WordSets.has(this.against.known, word)) return
+    this.freshWords++
+    this.fresh[this.freshKept++] = word
+  }
+
+  /** A word with a digit. */
+  code(word: number): void {
+    this.own++
+    if (this.isKnown(word)) return
+    this.freshNumbers++
+    this.detail(word)
+  }
+
+  /** What says nothing by itself. But what a thing is called, and when it was, of several tells them apart. */
+  id(word: number, key: Field): void {
+    if (this.isKnown(word)) return
+    this.freshVolatile++
+    if (key.isId) this.freshIds++
+    this.detail(word)
+  }
+
+  /** In this result, or in the run. */
+  isKnown(word: number): boolean {
+    return !WordTable.put(this.met, word) || WordSets.has(this.against.known, word)
+  }
+
+  detail(word: number): void {
+    if (this.freshDetails++ < maxWords) this.fresh[this.freshKept++] = word
+  }
+
+  number(value: number, counted: boolean): void {
+    // So many digits are no amount.
+    if (!Number.isFinite(value)) return
+    const n = this.numbersRead++
+    if (n < maxNumbers) {
+      this.firstNumbers[n] = value
+      if (counted) this.counted |= 1 << n
+    }
+    this.lastNumbers[n % maxNumbers] = value
+    this.lastCounted[n % maxNumbers] = counted ? 1 : 0
+  }
+
+  /** When all is read: the first and the last numbers, but for those that say nothing, at most {@link maxNumbers} each. */
+  numbers(): ReadonlyArray<number> {
+    const { numbersRead } = this
+    if (numbersRead === 0) return noNumbers
+    const some = Math.min(numbersRead, maxNumbers)
+    const numbers = new Array<number>(2 * some)
+    for (let i = 0; i < some; i++) {
+      numbers[i] = this.firstNumbers[i] ?? 0
+      const at = (numbersRead - some + i) % maxNumbers
+      numbers[some + i] = this.lastNumbers[at] ?? 0
+      if (this.lastCounted[at] === 1) this.counted |= 1 << (some + i)
+    }
+    return numbers
+  }
+
+  /** A line has ended; equal ones are one. */
+  lineEnd(key: Field, line: number): void {
+    if (this.pending) this.fails()
+    this.pending = false
+    if (this.isTroubled) this.trouble = (this.trouble + mixed(this.error() ^ key.hash)) | 0
+    this.isTroubled = false
+    this.lineLength = 0
+    if (line === 0) return
+    const hash = mixed(line ^ key.hash)
+    if (!WordTable.put(this.met, hash)) return
+    this.lines++
+    if (WordSets.has(this.against.known, hash)) return
+    this.freshLines++
+    this.detail(hash)
+  }
+
+  /** The words of a line that were never asked of the tool. */
+  error(): number {
+    const { known, tool } = this.against
+    let error = 0
+    for (let i = 0; i < this.lineLength; i++) {
+      const word = this.lineWords[i] ?? 0
+      if (!WordSets.has(known, Hash.argument(tool, word))) error = step(turned(error), word)
+    }
+    return error
+  }
+}
+
+/** The one that is not in use: what reads a value may run code of it, which reads another. */
+let idle: ResultScan | undefined
+
+/** What a result brings. Throws what a getter of it throws. */
+export const read = (value: unknown, against: Against): OfResult => {
+  const scan = idle ?? new ResultScan()
+  idle = undefined
+  const result = scan.read(value, against)
+  idle = scan
+  return result
+}
