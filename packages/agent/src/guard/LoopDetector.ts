@@ -175,7 +175,8 @@ export const observe = (
         ? FileEdit.of(tool, observation.arguments)
         : undefined
   const identity = identified(detector, observation)
-  return LoopState.after(state, { turn, tool, nature, failed, edit, identity, result })
+  const paused = Nature.pausesFirst(tool, observation.arguments)
+  return LoopState.after(state, { turn, tool, nature, paused, failed, edit, identity, result })
 }
 
 /** What the state is after a call was not run. */

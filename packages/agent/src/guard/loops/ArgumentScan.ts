@@ -24,6 +24,8 @@ export interface OfArguments {
   /** Those of them that ask in words of one's own: the same can be asked in others. None: it asks in no such words. */
   readonly question: ReadonlyArray<number>
   readonly questionHash: number
+  /** Those with a point in time in them. Mostly none. */
+  readonly moments: ReadonlyArray<number>
 }
 
 /** To be used for one value after the other: making one costs more than most arguments. */
@@ -43,6 +45,8 @@ class ArgumentScan extends Scan {
   readonly question = new Int32Array(maxWords)
   questionKept = 0
   questionHash = 0
+  readonly moments = new Int32Array(maxWords)
+  momentsKept = 0
 
   read(value: unknown): OfArguments {
     this.begin()
@@ -53,7 +57,7 @@ class ArgumentScan extends Scan {
       this.proseKept =
       this.questionKept =
         0
-    this.questionHash = 0
+    this.questionHash = this.momentsKept = 0
     WordTable.empty(this.words)
     this.last = undefined
     this.value(value, Fields.none, 0)
@@ -63,7 +67,8 @@ class ArgumentScan extends Scan {
       subjects: first(this.subjects, this.subjectsKept),
       prose: first(this.prose, this.proseKept),
       question: first(this.question, this.questionKept),
-      questionHash: this.questionHash
+      questionHash: this.questionHash,
+      moments: first(this.moments, this.momentsKept)
     }
     this.last = args
     return args
@@ -89,6 +94,7 @@ class ArgumentScan extends Scan {
     let from = 0
     /** What was read since the last blank, and all of it. */
     let unit = 0
+    let isMoment = false
     this.unitsKept = 0
     /** The word before, and where it ended. */
     let before = 0
@@ -97,8 +103,9 @@ class ArgumentScan extends Scan {
       const first = text.charCodeAt(from) | 0
       if (Word.isBetween(first)) {
         if (Word.separates(first)) {
-          this.asks(unit, key)
+          this.asks(unit, key, isMoment)
           unit = 0
+          isMoment = false
         } else unit = step(turned(unit), first)
         if (Word.counts(first)) a = step(a, first)
         from++
@@ -111,6 +118,7 @@ class ArgumentScan extends Scan {
           !key.isCursor &&
           (Word.isMoment(text, from, at) ||
             (beforeEnd >= 0 && Word.isNamedBy(text, before, beforeEnd, from, false))))
+      const start = from
       before = lowered
       beforeEnd = from = at
       if (isVolatile) {
@@ -125,20 +133,22 @@ class ArgumentScan extends Scan {
         else this.subjects[this.subjectsKept++] = lowered
       }
       unit = step(turned(unit), lowered)
+      if (digits >= 10 && Word.hasMoment(text, start, at)) isMoment = true
     }
-    this.asks(unit, key)
+    this.asks(unit, key, isMoment)
     if (this.unitsKept > 0) this.leaves[this.leavesKept++] = first(this.units, this.unitsKept)
     this.a = step(a, 0x22)
     this.b = otherStep(b, 0x22)
   }
 
   /** A path, an option, a name. */
-  asks(word: number, key: Field): void {
+  asks(word: number, key: Field, isMoment: boolean): void {
     if (word === 0 || this.unitsRead++ >= maxWords) return
     if (key.isQuestion) {
       this.questionHash = (turned(this.questionHash) + mixed(word)) | 0
       this.question[this.questionKept++] = word
     }
+    if (isMoment) this.moments[this.momentsKept++] = word
     if (!key.isProse) this.units[this.unitsKept++] = word
   }
 }

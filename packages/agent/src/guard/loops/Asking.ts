@@ -17,9 +17,11 @@ export interface Asked {
   /** Of those that ask in words of one's own: none if it does not. */
   readonly question: Words
   readonly questionHash: number
+  /** Those with a point in time in them. */
+  readonly moments: Words
 }
 
-export interface Form extends Asked {
+export interface Form extends Omit<Asked, "moments"> {
   /** What went wrong with it; 0 if nothing did. */
   readonly trouble: number
 }
@@ -52,7 +54,7 @@ const ending = (last: Words, words: Words, begun: number): number => {
 const nothing: Words = []
 
 /** Words that two calls have in common, at the same place. */
-const common = (last: Asked, { leaves }: Asked): number => {
+const common = (last: Form, { leaves }: Asked): number => {
   let sum = 0
   for (let i = 0; i < leaves.length; i++) {
     const words = leaves[i] ?? nothing
@@ -87,14 +89,19 @@ export const look = (forms: Forms, asked: Asked): Look => {
 }
 
 /** What a call asks about: what was asked about before, something else, or it is another question altogether. */
-export type Subject = "known" | "next" | "other"
+export type Subject =
+  | "known"
+  | "next"
+  /** The same again, but for points in time: the next part of a log, or just the same. */
+  | "later"
+  | "other"
 
 /** The first call of a tool asks for something else than those before. */
 export const subjectOf = (
   { form, forms }: Look,
   known: WordSet,
   toolId: number,
-  { leaves, question, questionHash }: Asked
+  { leaves, question, questionHash, moments }: Asked
 ): Subject => {
   if (forms.length === 0) return "next"
   // Another question is the same in other words where it has one of them in common.
@@ -103,6 +110,7 @@ export const subjectOf = (
     return isKnown ? "known" : "other"
   }
   let differs = 0
+  let others = 0
   for (let i = 0; i < leaves.length; i++) {
     const words = leaves[i] ?? nothing
     const last = form?.leaves[i] ?? nothing
@@ -114,10 +122,12 @@ export const subjectOf = (
       const word = words[n] ?? 0
       if (isAligned && word === last[n]) continue
       differs++
+      if (!moments.includes(word)) others++
       if (isAsked(known, toolId, word)) return "known"
     }
   }
-  return differs === 0 || differs > prose ? "known" : "next"
+  if (differs === 0 || differs > prose) return "known"
+  return others === 0 ? "later" : "next"
 }
 
 /** What went wrong with the last call like this one; of one that is like none, with the tool's last. */

@@ -52,6 +52,9 @@ const ids = /^(?:id|key|uuid|guid|number)$|(?:_id|[a-z]Id)$/
 const remarks = /^(?:explanation|thoughts?|purpose|rationale|why|intent|reasoning)$/i
 const exits = /^(?:exit|exit_?code|exit_?status|return_?code|rc)$/i
 
+/** `errors` of `userErrors` and `user_errors`. */
+const lastPart = (name: string): string => /[A-Z]?[a-z]+$/.exec(name)?.[0] ?? name
+
 /** Names of fields recur: what was found out about the last ones is kept. */
 const fields = new Map<string, Field>()
 const maxFields = 1_000
@@ -59,7 +62,7 @@ const maxFields = 1_000
 export const of = (name: string): Field => {
   const known = fields.get(name)
   if (known !== undefined) return known
-  const meaning = Meaning.ofHash(Meaning.of(name))
+  const meaning = Meaning.ofHash(Meaning.of(name)) | Meaning.ofHash(Meaning.of(lastPart(name)))
   const field: Field = {
     hash: Hash.ofText(name) | 0,
     volatile: Volatile.whereNamed(name),

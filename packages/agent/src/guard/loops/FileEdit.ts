@@ -1,7 +1,8 @@
 /**
  * What a tool call does to a file, read from its arguments: the many tools that edit name the same few things.
  *
- * A **replacement** has the text before and after, a **rewrite** the whole content. A host that knows the content says
+ * A **replacement** has the text before and after, or several of them; a **patch** has both in its lines; a **rewrite**
+ * has the whole content. A host that knows the content says
  * so with hashes, which is surer. Pure.
  *
  * **What it does not do.** It reads no file, and sees no edit that a shell command makes.
@@ -33,11 +34,15 @@ const roles: ReadonlyMap<string, Role> = new Map([
     "path",
     "path file filename filepath targetfile relativepath relativeworkspacepath uri notebookpath"
   ),
-  ...roleOf("before", "old oldstr oldstring oldtext search find before original target"),
-  ...roleOf("after", "new newstr newstring newtext replace replacement after updated newcode"),
+  ...roleOf("before", "old oldstr oldstring oldtext search find before original target targetcontent"),
+  ...roleOf(
+    "after",
+    "new newstr newstring newtext replace replacement replacementcontent after updated newcode"
+  ),
   ...roleOf(
     "content",
-    "content contents filetext text newcontent code codeedit body data patch diff edits newsource"
+    "content contents filetext text newcontent code codeedit body data patch diff input newsource " +
+      "edits changes chunks replacements replacementchunks"
   )
 ])
 
@@ -46,6 +51,8 @@ function roleOf(role: Role, names: string): ReadonlyArray<readonly [string, Role
 }
 
 const patched = /^(?:\*\*\* (?:Update|Add) File: |\+\+\+ (?:b\/)?)(.+)$/m
+
+const hunk = /^@@/m
 
 /** Of a call; `undefined` when it edits no file that it names. */
 export const of = (tool: string, args: unknown): FileEdit | undefined => {
@@ -56,9 +63,20 @@ export const of = (tool: string, args: unknown): FileEdit | undefined => {
   const { path, before, after, content } = partsOf(args)
   if (typeof path !== "string") return typeof content === "string" ? ofPatch(content) : undefined
   if (typeof after === "string") return { path, before: hashOf(before), after: hashOf(after) }
+  if (Array.isArray(content)) return ofSeveral(path, content)
+  if (typeof content === "string" && hunk.test(content)) return changed(path, content)
   const whole = hashOf(content)
   return whole === undefined ? undefined : { path, before: undefined, after: whole }
 }
+
+/** Several replacements in one file are one. */
+const ofSeveral = (path: string, edits: ReadonlyArray<unknown>): FileEdit | undefined => {
+  const parts = edits.filter(Predicate.isObject).map(partsOf)
+  return replacing(path, textsOf(parts.map((part) => part.before)), textsOf(parts.map((part) => part.after)))
+}
+
+const textsOf = (texts: ReadonlyArray<unknown>): string =>
+  texts.filter((text) => typeof text === "string").join("\n")
 
 /** The file that a call names, without a look at what it writes. */
 export const pathOf = (args: unknown): string | undefined => {
@@ -110,8 +128,20 @@ export const ofKnown = ({ path, before, after }: KnownEdit): FileEdit => ({
 
 const ofPatch = (text: string): FileEdit | undefined => {
   const path = patched.exec(text)?.[1]
-  return path === undefined ? undefined : { path, before: undefined, after: hashOf(text) }
+  return path === undefined ? undefined : changed(path, text)
 }
+
+/** Of a patch the lines that it takes away, and those that it brings. */
+const changed = (path: string, patch: string): FileEdit | undefined => {
+  const lines = patch.split("\n")
+  const marked = (mark: string): string =>
+    lines.filter((line) => line.startsWith(mark) && !line.startsWith(mark.repeat(3))).join("\n")
+  return replacing(path, marked("-").replaceAll(/^-/gm, ""), marked("+").replaceAll(/^\+/gm, ""))
+}
+
+/** What only adds replaces nothing. */
+const replacing = (path: string, before: string, after: string): FileEdit | undefined =>
+  before.trim() === "" ? undefined : { path, before: hashOf(before), after: hashOf(after) }
 
 const hashOf = (text: unknown): number | undefined =>
   text === undefined || text === null

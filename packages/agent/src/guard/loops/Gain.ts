@@ -30,6 +30,8 @@ export interface Ended {
   /** The last call that was the same, and how many calls ago. */
   readonly earlier: Earlier | undefined
   readonly ago: number
+  /** The same of the calls of its tool. */
+  readonly own: number
 }
 
 export interface Earlier {
@@ -43,6 +45,8 @@ export interface Gain {
   /** It failed, or its result tells of an error. */
   readonly troubled: boolean
   readonly waiting: boolean
+  /** To the word it was met before. */
+  readonly isKnown: boolean
   /** The same words as the last time, whatever their order and the numbers. */
   readonly sameWords: boolean
   /** Its numbers have moved to where they were not before. */
@@ -78,7 +82,7 @@ const several = 3
 const few = { ofNumbers: 5, ofWords: 4 }
 
 /** A result of so many words has a content of its own: two things would not share it. */
-const content = 25
+export const content = 25
 
 /** A result of so many words says something. */
 export const sentence = 12
@@ -104,13 +108,26 @@ export const of = (ended: Ended): Gain => {
       ? undefined
       : Progress.step(earlier.progress, result, {
           calls: ended.ago,
+          own: ended.own,
           same: sameWords,
           troubled: troubled && earlier.troubled
         })
   const mostlyNumbers = result.numbersInAll * few.ofWords >= result.words
-  const moved = step !== undefined && ((step.moved && freshNumbers > 0) || (mostlyNumbers && isUnseen))
+  // Not all numbers are told apart.
+  const isAllRead = result.numbersInAll <= result.numbers.length
+  // Of a long text whose words are known a number that is another is a detail.
+  const isAbout = mostlyNumbers || nature !== "read" || result.words < content
+  const onlyNumbers = result.numbersInAll * 2 >= result.words
+  const moved =
+    step !== undefined &&
+    isAbout &&
+    ((step.moved && freshNumbers > 0) ||
+      (mostlyNumbers && isUnseen && (step.moved || onlyNumbers || !isAllRead)))
+  // Numbers that count the calls measure nothing.
+  const ticks = step !== undefined && !step.moved && isAllRead && !onlyNumbers
   const measures =
     freshNumbers > 0 &&
+    !ticks &&
     freshNumbers * few.ofNumbers >= result.numbersInAll &&
     (mostlyNumbers || (isNext && freshNumbers >= several))
   // More than so many are not counted.
@@ -161,6 +178,7 @@ export const of = (ended: Ended): Gain => {
     failed,
     troubled,
     waiting: result.waiting || ended.paused,
+    isKnown: !isUnseen,
     sameWords,
     moved,
     measures,

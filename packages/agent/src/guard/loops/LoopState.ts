@@ -40,6 +40,8 @@ export interface Seen {
   readonly same: number
   /** Times that it said the same although something was done about it. */
   readonly unchanged: number
+  /** Calls of its tool until then. */
+  readonly own: number
   /** Values of the state's counters when it was seen last. */
   readonly calls: number
   readonly news: number
@@ -49,6 +51,8 @@ export interface Seen {
 
 /** What is remembered of a tool: how it was asked, and what its last calls were. */
 interface Tool {
+  /** Calls of it. */
+  readonly calls: number
   readonly forms: Asking.Forms
   /** `undefined`: it did nothing but think. */
   readonly row: Row | undefined
@@ -151,6 +155,8 @@ export interface Ended {
   readonly turn: number
   readonly tool: string
   readonly nature: ToolNature
+  /** It let time pass before it did what it did. */
+  readonly paused: boolean
   readonly failed: boolean
   readonly edit: FileEdit | undefined
   /** The arguments by which it is known, and its result. */
@@ -235,7 +241,7 @@ export const refused = (
     tools:
       tool === undefined || row === tool.row
         ? state.tools
-        : Memory.set(state.tools, toolId, { forms: tool.forms, row }),
+        : Memory.set(state.tools, toolId, { calls: tool.calls, forms: tool.forms, row }),
     troubles: trouble === undefined ? state.troubles : Memory.set(state.troubles, key, trouble)
   }
 }
@@ -251,16 +257,20 @@ export const after = (state: State, ended: Ended): State => {
   const { tool: name, turn, nature, edit, failed } = ended
   const asked = expectedAgain(state, name, ended.identity)
   if (isTwin(state, turn, asked)) return state
-  const { toolId, args, seen: earlier, subject } = asked
+  const { toolId, args, seen: earlier } = asked
   const result = Fingerprint.ofResult(ended.result, {
     known: state.known,
     tool: toolId,
     args,
     advances: nature === "advance"
   })
+  const subject = subjectOf(asked.subject, nature, result)
   const evaluates = Nature.evaluates(name)
-  const { known, paused } = state
+  const { known } = state
+  const paused = state.paused || ended.paused
+  const ownCalls = asked.tool?.calls ?? 0
   const ago = state.calls - (earlier?.calls ?? 0)
+  const own = ownCalls - (earlier?.own ?? 0)
   const call: Call = {
     asked,
     name,
@@ -273,7 +283,8 @@ export const after = (state: State, ended: Ended): State => {
     known,
     paused,
     earlier,
-    ago
+    ago,
+    own
   }
   const gain = Gain.of(call)
   const trouble = gain.troubled
@@ -303,6 +314,7 @@ export const after = (state: State, ended: Ended): State => {
     known: withMet(call, gain),
     acted: actedAfter(state, call, gain),
     tools: Memory.set(state.tools, toolId, {
+      calls: ownCalls + 1,
       forms: Asking.add(args, trouble, asked.near),
       row: isThought ? asked.tool?.row : rowAfter(state, call, gain)
     }),
@@ -315,6 +327,14 @@ export const after = (state: State, ended: Ended): State => {
     paused: false
   }
 }
+
+/** What is looked at later, and has nothing new, is what was looked at before. */
+const subjectOf = (
+  subject: Asking.Subject,
+  nature: ToolNature,
+  { fresh, freshVolatile }: Fingerprint.OfResult
+): Asking.Subject =>
+  subject !== "later" ? subject : nature === "read" && fresh.length + freshVolatile === 0 ? "known" : "next"
 
 const noCalls: ReadonlyArray<number> = []
 
@@ -347,7 +367,7 @@ const seenAfter = (
   return {
     nature,
     waiting: gain.waiting,
-    paused: state.paused,
+    paused: call.paused,
     troubled: gain.troubled,
     trouble,
     letters: result.letters,
@@ -356,6 +376,7 @@ const seenAfter = (
     progress: gain.progress,
     same: isSame ? earlier.same + (gain.moved ? 0.5 : 1) : 1,
     unchanged: unchangedAfter(state, call, gain),
+    own: call.asked.tool?.calls ?? 0,
     calls: state.calls,
     news,
     stirs,
@@ -367,6 +388,8 @@ const seenAfter = (
 const unchangedAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   const { earlier, nature } = call
   if (earlier === undefined || gain.isNew || !(gain.sameWords || repeats(call, gain))) return 0
+  // What is measured after each of several steps, and is another each time.
+  if (gain.moved && gain.measures && !gain.troubled && earlier.news !== state.news) return 0
   const done = nature === "read" ? actedUpon(state, earlier, call) * (gain.waiting ? 0.5 : 1) : 0
   if (done > 0) return earlier.unchanged + done
   if (!gain.troubled) return 0
@@ -428,6 +451,8 @@ const staleAfter = (state: State, { earlier }: Call, gain: Gain.Gain): number =>
 
 /** What a call that brought nothing new adds to the row of its tool; 0 where it says nothing about it. */
 const weightOf = ({ nature, subject, result, earlier }: Call, gain: Gain.Gain): number => {
+  // The same long answer to other questions.
+  if (nature === "read" && gain.isKnown && !gain.waiting && result.words >= Gain.content) return 1
   if (gain.troubled) return 0.5
   // What a click brought, if it says more than that it was done, is one page among several.
   if (nature === "poke") return result.words >= Gain.sentence ? 0.5 : 0

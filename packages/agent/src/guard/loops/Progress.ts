@@ -10,6 +10,8 @@ export interface Numbers {
   readonly lines: number
   readonly place: number
   readonly places: number
+  /** How often it tells of what has yet to happen. */
+  readonly pending: number
   readonly numbers: ReadonlyArray<number>
   /** Those of them that are one of many, as bits. */
   readonly counted: number
@@ -17,14 +19,23 @@ export interface Numbers {
 }
 
 export interface Progress extends Numbers {
-  /** Which way each has moved: 1, -1, 0 not yet, `NaN` to and fro. None: they were seen once. */
+  /** How often each has moved, up or, below 0, down; `NaN`: to and fro. None: they were seen once. */
   readonly ways: ReadonlyArray<number>
 }
 
-export const begin = ({ lines, place, places, numbers, counted, numbersInAll }: Numbers): Progress => ({
+export const begin = ({
   lines,
   place,
   places,
+  pending,
+  numbers,
+  counted,
+  numbersInAll
+}: Numbers): Progress => ({
+  lines,
+  place,
+  places,
+  pending,
   numbers,
   counted,
   numbersInAll,
@@ -42,8 +53,9 @@ export interface Step {
 }
 
 export interface Since {
-  /** How many calls were made since. */
+  /** How many calls were made since, and how many of the same tool. */
   readonly calls: number
+  readonly own: number
   /** It says the same, but for the numbers. */
   readonly same: boolean
   /** Both tell of errors. */
@@ -53,10 +65,13 @@ export interface Since {
 /** Lines that a place may move by what is edited above it; further away is another one. */
 const near = 3
 
-/** How long it is, where it points to, how many numbers it has: these come first among the ways. */
-const facts = 3
+/** How long it is, where it points to, how many numbers it has, what is pending: these come first among the ways. */
+const facts = 4
 
-export const step = (before: Progress, now: Numbers, { calls, same, troubled }: Since): Step => {
+/** So often there may be more to be done than before: it is begun anew. More often it goes to and fro. */
+const mostTurns = 3
+
+export const step = (before: Progress, now: Numbers, { calls, own, same, troubled }: Since): Step => {
   const { numbers } = now
   const ways = new Array<number>(facts + numbers.length)
   let goesOn = false
@@ -64,14 +79,21 @@ export const step = (before: Progress, now: Numbers, { calls, same, troubled }: 
   // There is less of it: errors, jobs that are left.
   const fewer = now.lines - before.lines
   ways[0] = wayAfter(before, 0, fewer)
-  if (fewer < 0 && ways[0] === -1) goesOn = true
+  if (fewer < 0 && (ways[0] ?? 0) < 0) goesOn = true
   // Or errors are elsewhere.
   const away = now.place - before.place
   const isAway = Math.abs(away) > near * now.places
   ways[1] = wayAfter(before, 1, isAway ? away : 0)
-  if (isAway && same && troubled && isDirection(ways[1])) goesOn = true
+  if (isAway && same && troubled && !Number.isNaN(ways[1])) goesOn = true
   ways[2] = wayAfter(before, 2, now.numbersInAll - before.numbersInAll)
-  const bound = boundOf(before, now)
+  // Of several things that are waited for one has happened.
+  const done = before.pending - now.pending
+  const turns = (before.ways[3] ?? 0) + (done < 0 ? 1 : 0)
+  ways[3] = turns
+  if (done > 0 && turns < mostTurns) goesOn = true
+  const movers = moversOf(before, now)
+  const least = leastMoves(movers) + (troubled ? 1 : 0)
+  const bound = movers <= few ? boundOf(before, now) : -Infinity
   for (let n = 0; n < numbers.length; n++) {
     const i = facts + n
     const earlier = before.numbers[n]
@@ -81,10 +103,12 @@ export const step = (before: Progress, now: Numbers, { calls, same, troubled }: 
       continue
     }
     const by = number - earlier
-    const isCounted = ((now.counted >> n) & 1) === 1 || number <= bound
+    const isPart = ((now.counted >> n) & 1) === 1
+    const isBounded = number <= bound
     const way = before.ways[i] ?? 0
     // What counts the calls moves with them.
-    const stays = by === 0 || (by === calls && !isCounted)
+    const ticks = !isPart && ((by === calls && !isBounded) || (by === own && own > 1))
+    const stays = by === 0 || ticks
     if (!stays) moved = true
     // The numbers of something else are others.
     if (stays || !same) {
@@ -94,21 +118,38 @@ export const step = (before: Progress, now: Numbers, { calls, same, troubled }: 
     const after = wayAfter(before, i, by)
     ways[i] = after
     // Once is no direction yet, but for what is counted.
-    if (isDirection(after) && (way !== 0 || isCounted)) goesOn = true
+    if (Math.abs(after) >= least || ((isPart || isBounded) && !Number.isNaN(after))) goesOn = true
   }
-  const { lines, place, places, counted, numbersInAll } = now
-  return { progress: { lines, place, places, numbers, counted, numbersInAll, ways }, goesOn, moved }
+  const { lines, place, places, pending, counted, numbersInAll } = now
+  return { progress: { lines, place, places, pending, numbers, counted, numbersInAll, ways }, goesOn, moved }
 }
 
 /** Which way a number moves that moves by so much. */
 const wayAfter = ({ ways }: Progress, i: number, by: number): number => {
   const way = ways[i] ?? 0
   if (by === 0) return way
-  const direction = by > 0 ? 1 : -1
-  return way === 0 || way === direction ? direction : Number.NaN
+  if (by > 0) return way >= 0 ? way + 1 : Number.NaN
+  return way <= 0 ? way - 1 : Number.NaN
 }
 
-const isDirection = (way: number | undefined): boolean => way === 1 || way === -1
+/** Of more numbers that move one may be the part of another that stays only by chance. */
+const few = 2
+
+/** Moves the same way that are a direction: of many numbers that move anyhow, one soon seems to have one. */
+const leastMoves = (movers: number): number => (movers <= 1 ? 2 : movers <= 3 ? 3 : 4)
+
+/** How many of the first numbers, or of the last, have moved. */
+const moversOf = (before: Numbers, now: Numbers): number => {
+  const half = now.numbers.length >> 1
+  let first = 0
+  let last = 0
+  for (let n = 0; n < now.numbers.length; n++) {
+    if (now.numbers[n] === before.numbers[n]) continue
+    if (n < half) first++
+    else last++
+  }
+  return Math.max(first, last)
+}
 
 /** The largest number that has stayed: what another may count up to. */
 const boundOf = (before: Numbers, now: Numbers): number => {

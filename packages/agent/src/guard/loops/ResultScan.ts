@@ -62,7 +62,7 @@ const noNumbers: ReadonlyArray<number> = []
 const nothing: Against = {
   known: WordSets.none(),
   tool: 0,
-  args: { hash: 0, leaves: [], subjects: [], prose: [], question: [], questionHash: 0 },
+  args: { hash: 0, leaves: [], subjects: [], prose: [], question: [], questionHash: 0, moments: [] },
   advances: false
 }
 
@@ -98,8 +98,9 @@ export interface OfResult {
   readonly trouble: number
   /** A field of it says that it was not done: `"success": false`. */
   readonly undone: boolean
-  /** It tells that something else has yet to happen: pending, queued, refused for now. */
+  /** It tells that something else has yet to happen: pending, queued, refused for now; and how often it does. */
   readonly waiting: boolean
+  readonly pending: number
   /** It tells that there is nothing: no matches, an empty list. */
   readonly negative: boolean
   /** It is a list of nothing, or has one and nothing else: a tool that looked for something, in any language. */
@@ -151,6 +152,7 @@ class ResultScan extends Scan {
   trouble = 0
   undone = false
   waiting = false
+  waits = 0
   waitingIfShort = false
   negative = false
 
@@ -161,7 +163,7 @@ class ResultScan extends Scan {
     this.all = this.own = this.freshKept = this.freshWords = this.freshDetails = 0
     this.numbersInAll = this.numbersRead = this.counted = 0
     this.freshNumbers = this.freshIds = this.freshVolatile = this.letters = 0
-    this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = 0
+    this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = this.waits = 0
     this.pending = this.isTroubled = this.troubled = this.undone = false
     this.waiting = this.waitingIfShort = this.negative = false
     WordTable.empty(this.met)
@@ -190,6 +192,7 @@ class ResultScan extends Scan {
       troubled: this.troubled,
       trouble: this.trouble,
       undone: this.undone,
+      pending: this.waits,
       waiting: this.waiting || (this.waitingIfShort && all <= shortResult),
       negative: (all === 0 && substance === 0) || emptyList || (this.negative && all <= maxNegative),
       emptyList
@@ -321,7 +324,10 @@ class ResultScan extends Scan {
     if ((meaning & Meaning.trouble) !== 0 && !denied && this.listed === 0) this.pending = true
     if ((meaning & Meaning.thing) !== 0 && denied) this.negative = true
     if ((meaning & Meaning.nothing) !== 0 && this.all <= 2) this.negative = true
-    if ((meaning & Meaning.waits) !== 0) this.waiting = true
+    if ((meaning & Meaning.waits) !== 0) {
+      this.waiting = true
+      this.waits++
+    }
     if ((meaning & Meaning.waitsIfShort) !== 0) this.waitingIfShort = true
   }
 

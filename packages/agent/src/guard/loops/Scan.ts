@@ -87,7 +87,8 @@ export abstract class Scan {
   }
 
   list(items: ReadonlyArray<unknown>, key: Field, depth: number): void {
-    if (items.length === 0) this.emptyList = true
+    // No errors are no list of nothing.
+    if (items.length === 0 && !key.isTrouble) this.emptyList = true
     this.mix(0x5b)
     // Of several things some may have failed: that is what is told of them.
     const many = items.length > 1 && typeof items[0] === "object"

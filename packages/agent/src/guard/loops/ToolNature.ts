@@ -46,6 +46,8 @@ const shells = new Set([
   "console",
   "cli"
 ])
+/** A tool that takes a debugger's commands. */
+const debuggers = /debug|[pg]db|lldb|dbg/
 /** What a shell has said, and not the shell. */
 const outputs = new Set(["output", "logs", "status"])
 const databases = new Set(
@@ -56,14 +58,19 @@ const databases = new Set(
 
 /** Of a shell's command: those that only look. What comes after a pipe looks at it. */
 const looking =
-  /^(?:cd [^;&|]+(?:&&|;)\s*)?(?:sleep [\w.]+\s*(?:&&|;)\s*)?(?:ls|cat|grep|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform show|helm (?:status|list))\b(?!.*>)/
+  /^(?:cd [^;&|]+(?:&&|;)\s*)?(?:sleep [\w.]+\s*(?:&&|;)\s*)?(?:ls|cat|grep|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|dig|nslookup|host|ping|whois|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform show|helm (?:status|list))\b(?!.*>)/
 const pausing = /^sleep [\w.]+$/
+const sleeping = /^(?:cd [^;&|]+(?:&&|;)\s*)?sleep [\w.]+\s*(?:&&|;|$)/
+/** Of a debugger's commands: those that go on. */
+const stepping =
+  /^(?:n|s|c|r|ni|si|next|nexti|step|stepi|cont|continue|finish|until|advance|return|run|jump|thread step-\w+|process continue)(?:\s|$)/i
 const asking = /^\s*(?:select|show|explain|describe|desc|with|pragma)\b/i
 
 /** Of a call. */
 export const of = (tool: string, args: unknown): ToolNature => {
   const { kind } = factsOf(tool)
   if (kind === "shell") return natureOfCommand(textOf(args))
+  if (kind === "debugger") return goesOn(args) ? "advance" : "read"
   if (kind === "database") return asking.test(textOf(args)) ? "read" : "act"
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
 }
@@ -73,8 +80,14 @@ const natureOfAction = (args: object): ToolNature | undefined => {
   const { action, command = action }: { action?: unknown; command?: unknown } = args
   if (typeof command !== "string" || !/^\w{1,30}$/.test(command)) return undefined
   const { kind } = factsOf(command)
-  return kind === "shell" || kind === "database" || kind === "act" ? undefined : kind
+  return kind === "read" || kind === "poke" || kind === "thought" || kind === "pause" || kind === "advance"
+    ? kind
+    : undefined
 }
+
+/** Whether it lets time pass before it does what it does. */
+export const pausesFirst = (tool: string, args: unknown): boolean =>
+  factsOf(tool).kind === "shell" && sleeping.test(textOf(args))
 
 /** Commands are not kept, though they recur: they may hold secrets. */
 const natureOfCommand = (command: string): ToolNature =>
@@ -95,7 +108,7 @@ export const adds = (tool: string): boolean => factsOf(tool).adds
 
 const adding = /append|insert/i
 
-type Kind = ToolNature | "shell" | "database"
+type Kind = ToolNature | "shell" | "database" | "debugger"
 
 /** What the name of a tool says of it. */
 interface Facts {
@@ -129,16 +142,25 @@ const factsOf = (tool: string): Facts => {
 const kindOf = (words: ReadonlyArray<string>): Kind =>
   words.some((word) => outputs.has(word))
     ? "read"
-    : words.some((word) => shells.has(word))
-      ? "shell"
-      : words.some((word) => databases.has(word))
-        ? "database"
-        : byName(words)
+    : isDebugger(words)
+      ? "debugger"
+      : words.some((word) => shells.has(word))
+        ? "shell"
+        : words.some((word) => databases.has(word))
+          ? "database"
+          : byName(words)
+
+const isDebugger = (words: ReadonlyArray<string>): boolean =>
+  words.some((word) => debuggers.test(word)) && words.some((word) => shells.has(word) || word === "evaluate")
 
 const thoughts = new Set("think thinking thought todo todos".split(" "))
 
 const byName = (words: ReadonlyArray<string>): ToolNature => {
-  if (words.some((word) => thoughts.has(word)) || words.join("_") === "update_plan") return "thought"
+  if (
+    words.some((word) => thoughts.has(word) || word.endsWith("thinking")) ||
+    words.join("_") === "update_plan"
+  )
+    return "thought"
   for (const word of words) {
     const nature = byWord.get(word)
     if (nature !== undefined) return nature
@@ -155,6 +177,13 @@ const wordsOf = (tool: string): ReadonlyArray<string> =>
     .replaceAll(/([a-z\d])([A-Z])/g, "$1_$2")
     .toLowerCase()
     .split(/[^a-z\d]+/)
+
+/** Whether one of the arguments is a debugger's command that goes on. */
+const goesOn = (args: unknown): boolean =>
+  typeof args === "string"
+    ? stepping.test(args)
+    : Predicate.isObject(args) &&
+      Object.values(args).some((text) => typeof text === "string" && stepping.test(text))
 
 /** The first text of the arguments is the command. */
 const textOf = (args: unknown): string => {

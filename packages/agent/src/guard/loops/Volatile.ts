@@ -32,6 +32,12 @@ const encoded = /^(?=.*[a-z])(?=.*[A-Z])[\w-]{20,}$/
 /** Of a word with a digit: whether it is a point in time. What an argument may lose. */
 export const isMoment = (word: string): boolean => momentWord.test(word)
 
+const momentIn =
+  /(?:19|20)\d\d-?[01]\d-?[0-3]\d[T_-]?[0-2]\d[:-]?[0-5]\d|(?:^|\D)1[4-9]\d{8}(?:\d{3})?(?:\D|$)/
+
+/** Of a word with many digits: whether a point in time is a part of it. */
+export const hasMoment = (word: string): boolean => momentIn.test(word)
+
 /** Of a word with a digit: whether a result is the same without it. */
 export const inResult = (word: string): boolean =>
   volatileWord.test(word) || (word.length >= 20 ? encoded.test(word) : ticket.test(word))

@@ -122,6 +122,10 @@ export const numberOf = (text: string, from: number, at: number): number => {
 export const isMoment = (text: string, from: number, at: number): boolean =>
   at - from >= 10 && Volatile.isMoment(text.slice(from, at))
 
+/** Whether a point in time is a part of a word: `shot-20260102-030405`. */
+export const hasMoment = (text: string, from: number, at: number): boolean =>
+  Volatile.hasMoment(text.slice(from, at))
+
 /** Whether a word of a result with a digit says nothing, by what it looks like. */
 export const saysNothing = (text: string, from: number, at: number, digits: number): boolean => {
   const length = at - from

@@ -4,7 +4,7 @@ import * as fc from "fast-check"
 import { read } from "./support.ts"
 
 type Since = Partial<Progress.Since>
-const once: Progress.Since = { calls: 1, same: true, troubled: false }
+const once: Progress.Since = { calls: 1, own: 1, same: true, troubled: false }
 
 /** Whether each result goes on from those before it, beginning with the second. */
 const going = (results: ReadonlyArray<unknown>, since: Since = {}): ReadonlyArray<boolean> => {
@@ -118,7 +118,8 @@ describe("a step", () => {
     places: fc.nat(3),
     numbersInAll: fc.nat(9),
     numbers: fc.array(fc.nat(20), { maxLength: 8 }),
-    counted: fc.nat(255)
+    counted: fc.nat(255),
+    pending: fc.nat(5)
   })
 
   it("to the same numbers is none", () => {
@@ -130,13 +131,14 @@ describe("a step", () => {
           places: 0,
           numbers: [],
           counted: 0,
+          pending: 0,
           numbersInAll: 0
         })
         for (const next of all)
-          progress = Progress.step(progress, next, { calls: 1, same, troubled }).progress
+          progress = Progress.step(progress, next, { calls: 1, own: 1, same, troubled }).progress
         const last = all.at(-1)
         if (last === undefined) return
-        const step = Progress.step(progress, last, { calls: 1, same, troubled })
+        const step = Progress.step(progress, last, { calls: 1, own: 1, same, troubled })
         assert.isFalse(step.goesOn)
         assert.isFalse(step.moved)
         assert.deepStrictEqual(step.progress.ways, progress.ways)
