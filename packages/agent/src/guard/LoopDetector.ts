@@ -108,7 +108,7 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
     worst = worse(worst, "stale", state.thoughts, options.stale)
   }
   // What asks for the next thing may bring it.
-  if (subject === "known") {
+  if (subject !== "next" && subject !== "other") {
     const recurs = seen !== undefined || (row !== undefined && row.times > 0)
     if (nature !== "thought" && !hasOwn && recurs) {
       worst = worse(worst, "stale", state.stale, options.stale)

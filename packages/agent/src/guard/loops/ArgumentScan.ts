@@ -24,8 +24,8 @@ export interface OfArguments {
   /** Those of them that ask in words of one's own: the same can be asked in others. None: it asks in no such words. */
   readonly question: ReadonlyArray<number>
   readonly questionHash: number
-  /** Those with a point in time in them. Mostly none. */
-  readonly moments: ReadonlyArray<number>
+  /** Those that say where in a list or when: a page, a cursor, a point in time. */
+  readonly places: ReadonlyArray<number>
 }
 
 /** To be used for one value after the other: making one costs more than most arguments. */
@@ -45,8 +45,8 @@ class ArgumentScan extends Scan {
   readonly question = new Int32Array(maxWords)
   questionKept = 0
   questionHash = 0
-  readonly moments = new Int32Array(maxWords)
-  momentsKept = 0
+  readonly places = new Int32Array(maxWords)
+  placesKept = 0
 
   read(value: unknown): OfArguments {
     this.begin()
@@ -57,7 +57,7 @@ class ArgumentScan extends Scan {
       this.proseKept =
       this.questionKept =
         0
-    this.questionHash = this.momentsKept = 0
+    this.questionHash = this.placesKept = 0
     WordTable.empty(this.words)
     this.last = undefined
     this.value(value, Fields.none, 0)
@@ -68,7 +68,7 @@ class ArgumentScan extends Scan {
       prose: first(this.prose, this.proseKept),
       question: first(this.question, this.questionKept),
       questionHash: this.questionHash,
-      moments: first(this.moments, this.momentsKept)
+      places: first(this.places, this.placesKept)
     }
     this.last = args
     return args
@@ -148,7 +148,7 @@ class ArgumentScan extends Scan {
       this.questionHash = (turned(this.questionHash) + mixed(word)) | 0
       this.question[this.questionKept++] = word
     }
-    if (isMoment) this.moments[this.momentsKept++] = word
+    if (isMoment || key.isCursor) this.places[this.placesKept++] = word
     if (!key.isProse) this.units[this.unitsKept++] = word
   }
 }

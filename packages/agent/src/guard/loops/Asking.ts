@@ -5,6 +5,7 @@
  * about. Where all of that is new to the tool, it is the next thing of a list: the next file, the next customer. Where
  * some of it was asked before it is the same question in other words. Pure.
  */
+import * as Hash from "./Hash.ts"
 import { mixed } from "./Hash.ts"
 import type { WordSet } from "./WordSet.ts"
 import * as WordSets from "./WordSet.ts"
@@ -17,11 +18,13 @@ export interface Asked {
   /** Of those that ask in words of one's own: none if it does not. */
   readonly question: Words
   readonly questionHash: number
-  /** Those with a point in time in them. */
-  readonly moments: Words
+  /** Those that say where in a list or when. */
+  readonly places: Words
 }
 
-export interface Form extends Omit<Asked, "moments"> {
+export interface Form extends Omit<Asked, "places"> {
+  /** Words that the run had met until then. */
+  readonly met: number
   /** What went wrong with it; 0 if nothing did. */
   readonly trouble: number
 }
@@ -92,16 +95,18 @@ export const look = (forms: Forms, asked: Asked): Look => {
 export type Subject =
   | "known"
   | "next"
-  /** The same again, but for points in time: the next part of a log, or just the same. */
+  /** The same again, but for a page or a point in time: the next part of a list, or just the same. */
   | "later"
+  /** About what the same call as before has made: another order like the last one, another run of the same job. */
+  | "again"
   | "other"
 
 /** The first call of a tool asks for something else than those before. */
 export const subjectOf = (
-  { form, forms }: Look,
+  { form, forms, common }: Look,
   known: WordSet,
   toolId: number,
-  { leaves, question, questionHash, moments }: Asked
+  { leaves, question, questionHash, places }: Asked
 ): Subject => {
   if (forms.length === 0) return "next"
   // Another question is the same in other words where it has one of them in common.
@@ -111,6 +116,8 @@ export const subjectOf = (
   }
   let differs = 0
   let others = 0
+  let born = 0
+  const formMet = form !== undefined && common * 2 >= wordsIn(leaves) ? form.met : Infinity
   for (let i = 0; i < leaves.length; i++) {
     const words = leaves[i] ?? nothing
     const last = form?.leaves[i] ?? nothing
@@ -122,10 +129,17 @@ export const subjectOf = (
       const word = words[n] ?? 0
       if (isAligned && word === last[n]) continue
       differs++
-      if (!moments.includes(word)) others++
-      if (isAsked(known, toolId, word)) return "known"
+      if (WordSets.has(known, bornWord(word))) {
+        born++
+        continue
+      }
+      if (!places.includes(word)) others++
+      // What was first met since this was asked last is the next thing of another list, too: for each host three commands.
+      const met = WordSets.numberOf(known, askedWord(toolId, word))
+      if (met > 0 && met <= formMet) return "known"
     }
   }
+  if (differs > 0 && born === differs) return "again"
   if (differs === 0 || differs > prose) return "known"
   return others === 0 ? "later" : "next"
 }
@@ -133,16 +147,21 @@ export const subjectOf = (
 /** What went wrong with the last call like this one; of one that is like none, with the tool's last. */
 export const troubleOf = ({ form, forms }: Look): number => (form ?? forms[0])?.trouble ?? 0
 
-/** With one more call. */
-export const add = (call: Asked, trouble: number, near: Look): Forms => {
+/** With one more call; `met`: words that the run has met now. */
+export const add = (call: Asked, trouble: number, near: Look, met: number): Forms => {
   const { leaves, question, questionHash } = call
-  let words = 0
-  for (const leaf of leaves) words += leaf.length
+  const words = wordsIn(leaves)
+  const { form } = near
+  // The last one again.
+  if (form !== undefined && form === near.forms[0] && form.trouble === trouble) {
+    if (near.common === words && wordsIn(form.leaves) === words && form.questionHash === questionHash)
+      return near.forms
+  }
   // Of one form when they have half of their words in common.
   const same = near.common * 2 >= words ? near.form : undefined
   const others = near.forms.length - (same === undefined ? 0 : 1)
   const forms = new Array<Form>(Math.min(others + 1, maxForms))
-  forms[0] = { leaves, question, questionHash, trouble }
+  forms[0] = { leaves, question, questionHash, met, trouble }
   let kept = 1
   for (const form of near.forms) {
     if (kept === forms.length) break
@@ -151,8 +170,18 @@ export const add = (call: Asked, trouble: number, near: Look): Forms => {
   return forms
 }
 
+const wordsIn = (leaves: ReadonlyArray<Words>): number => {
+  let words = 0
+  for (const leaf of leaves) words += leaf.length
+  return words
+}
+
 const isAsked = (known: WordSet, toolId: number, word: number): boolean =>
   WordSets.has(known, askedWord(toolId, word))
+
+/** A word of the arguments as something that a call made which was made before; and of a result as one of them. */
+export const bornWord = (unit: number): number => mixed(unit ^ 0x626f_726e)
+export const unitOf = (word: number): number => Hash.step(0, word)
 
 /** A word as something that a tool was asked. */
 export const askedWord = (toolId: number, word: number): number => mixed(word ^ toolId)

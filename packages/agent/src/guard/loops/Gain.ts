@@ -32,6 +32,8 @@ export interface Ended {
   readonly ago: number
   /** The same of the calls of its tool. */
   readonly own: number
+  /** Something else was tried since. */
+  readonly stirred: boolean
 }
 
 export interface Earlier {
@@ -76,7 +78,7 @@ export interface Gain {
 const detail = 20
 
 /** Names of new things that make a list new. */
-const several = 3
+export const several = 3
 
 /** Of so many numbers one must be new; and of so many words one a number, where numbers are what it is about. */
 const few = { ofNumbers: 5, ofWords: 4 }
@@ -93,7 +95,7 @@ export const minAnswer = 3
 export const of = (ended: Ended): Gain => {
   const { nature, evaluates, subject, edit, result, earlier } = ended
   const isThought = nature === "thought"
-  const isNext = subject !== "known"
+  const isNext = subject !== "known" && subject !== "again"
   // Of a tool that looks, a no is what it found.
   const failed = ended.failed || (result.undone && nature !== "read")
   const troubled = failed || result.troubled
@@ -110,7 +112,8 @@ export const of = (ended: Ended): Gain => {
           calls: ended.ago,
           own: ended.own,
           same: sameWords,
-          troubled: troubled && earlier.troubled
+          troubled: troubled && earlier.troubled,
+          stirred: ended.stirred
         })
   const mostlyNumbers = result.numbersInAll * few.ofWords >= result.words
   // Not all numbers are told apart.
@@ -170,7 +173,7 @@ export const of = (ended: Ended): Gain => {
     nature === "act" &&
     !failed &&
     (earlier === undefined
-      ? !answers
+      ? !answers && subject !== "again"
       : !evaluates && ((freshNumbers > 0 && !sameWords) || (moved && mostlyNumbers)))
   const isNew = teaches || goesThrough
   const tries = !isNew && !isThought && (hasDetails || isTried)

@@ -284,12 +284,17 @@ export const after = (state: State, ended: Ended): State => {
     paused,
     earlier,
     ago,
-    own
+    own,
+    stirred: earlier !== undefined && (earlier.stirs !== state.stirs || earlier.news !== state.news)
   }
   const gain = Gain.of(call)
-  const trouble = gain.troubled
-    ? Fingerprint.both(toolId, result.trouble === 0 ? result.letters : result.trouble)
-    : 0
+  // What is read on and on may tell of errors: it is a log.
+  const isLog = nature === "read" && gain.isNew && !gain.teaches && !gain.failed
+  const trouble =
+    gain.troubled && !isLog
+      ? Fingerprint.both(toolId, result.trouble === 0 ? result.letters : result.trouble)
+      : 0
+  const met = withMet(call, gain)
   const isThought = nature === "thought"
   const inTurn = turn === state.turn ? state.inTurn : noCalls
   const news = state.news + (gain.isNew ? 1 : 0)
@@ -311,11 +316,11 @@ export const after = (state: State, ended: Ended): State => {
     thoughts: isThought ? state.thoughts + 1 : 0,
     refusals: gain.teaches ? 0 : state.refusals,
     seen: Memory.set(state.seen, asked.id, seenAfter(state, call, gain, { news, lessons, stirs, trouble })),
-    known: withMet(call, gain),
+    known: met,
     acted: actedAfter(state, call, gain),
     tools: Memory.set(state.tools, toolId, {
       calls: ownCalls + 1,
-      forms: Asking.add(args, trouble, asked.near),
+      forms: Asking.add(args, trouble, asked.near, met.count),
       row: isThought ? asked.tool?.row : rowAfter(state, call, gain)
     }),
     troubles: isThought ? state.troubles : troublesAfter(state, call, gain, trouble),
@@ -328,13 +333,19 @@ export const after = (state: State, ended: Ended): State => {
   }
 }
 
-/** What is looked at later, and has nothing new, is what was looked at before. */
+/** What is looked at later, and has nothing new, is what was looked at before: if it says anything. */
 const subjectOf = (
   subject: Asking.Subject,
   nature: ToolNature,
-  { fresh, freshVolatile }: Fingerprint.OfResult
-): Asking.Subject =>
-  subject !== "later" ? subject : nature === "read" && fresh.length + freshVolatile === 0 ? "known" : "next"
+  { fresh, freshVolatile, words, numbersInAll, negative, hasEmptyList }: Fingerprint.OfResult
+): Asking.Subject => {
+  if (subject !== "later") return subject
+  const says = negative || hasEmptyList || words + numbersInAll >= minSaying
+  return nature === "read" && says && fresh.length + freshVolatile === 0 ? "known" : "next"
+}
+
+/** Words and numbers: "20 items" is of every page. */
+const minSaying = 4
 
 const noCalls: ReadonlyArray<number> = []
 
@@ -428,15 +439,22 @@ const firstWords = (leaves: Fingerprint.OfArguments["leaves"]): ReadonlyArray<nu
 }
 
 /** With all that was met. What was asked when something went wrong is no part of the error. */
-const withMet = ({ asked, result, known }: Call, gain: Gain.Gain): WordSet.WordSet => {
+const withMet = (
+  { asked, nature, subject, earlier, result, known }: Call,
+  gain: Gain.Gain
+): WordSet.WordSet => {
   const { toolId: tool } = asked
   const { prose, subjects, leaves } = asked.args
+  // The same as before, but for what it made.
+  const isSame = earlier !== undefined || subject === "known" || subject === "again"
+  const breeds = nature === "act" && isSame && !gain.told
   const adding = WordSet.begin(known)
   WordSet.addTo(adding, result.hash | 0)
   for (const word of result.fresh) WordSet.addTo(adding, word)
   for (const word of subjects) WordSet.addTo(adding, word)
   for (const word of prose) WordSet.addTo(adding, word)
   for (const leaf of leaves) for (const word of leaf) WordSet.addTo(adding, Asking.askedWord(tool, word))
+  if (breeds) for (const word of result.made) WordSet.addTo(adding, Asking.bornWord(Asking.unitOf(word)))
   if (gain.troubled) for (const word of subjects) WordSet.addTo(adding, Fingerprint.argument(tool, word))
   return WordSet.end(known, adding)
 }
@@ -457,11 +475,13 @@ const weightOf = ({ nature, subject, result, earlier }: Call, gain: Gain.Gain): 
   // What a click brought, if it says more than that it was done, is one page among several.
   if (nature === "poke") return result.words >= Gain.sentence ? 0.5 : 0
   if (nature === "act" && !gain.answers) return 0
+  // Times that something took are what a benchmark tells.
+  if (nature === "act" && result.freshVolatile >= Gain.several) return 0.25
   // A yes says little.
   if (result.words < Gain.minAnswer && !result.negative) return 0.25
   // Where a tool is not known to look, and finds nothing, its question may have been another before.
   if (gain.passes) return subject === "other" || (nature === "act" && result.emptyList) ? 0.5 : 0.1
-  return result.waiting || gain.moved || earlier?.lively === true ? 0.5 : 1
+  return gain.waiting || gain.moved || earlier?.lively === true ? 0.5 : 1
 }
 
 /** A row goes on while other tools bring something, more slowly; it begins anew when they tell something. */
@@ -509,7 +529,7 @@ const itemOf = (state: State, { asked, subject, edit, result }: Call, gain: Gain
     call: id | 0,
     outcome: Fingerprint.both(
       // What says little is told by what was asked; and what moves is never the same.
-      subject !== "known" || saysLittle ? id : tool,
+      subject === "again" ? tool : subject !== "known" || saysLittle ? id : tool,
       gain.moved || gain.measures ? state.calls : edit !== undefined ? id : result.letters
     ),
     said: result.hash | 0,

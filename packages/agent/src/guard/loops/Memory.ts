@@ -1,70 +1,102 @@
 /**
  * What a guard remembers of the past: a map of numbers that forgets, as a value.
  *
- * Set-associative, as a processor's cache: a key has one row, a row has a few places, and what came first makes room.
- * So it never holds more than `rows * places` entries, reading and writing cost the same however many there are, and
- * writing copies one row. Pure.
+ * An entry is forgotten when so many others were written after it. As a `WordSet` it is a table that is only ever added
+ * to, and how much of it counts: a key leads to what was written for it last, and that to what was written before, for
+ * those who hold an older value. So writing costs the same however much is held; a table that is full is left for
+ * one with what still counts. As a value it is pure.
  *
  * **What it does not do.** It does not say what it forgot.
  */
 
 export interface Memory<A> {
-  readonly rows: ReadonlyArray<Row<A>>
+  readonly table: Table<A>
+  /** What was written so far. */
+  readonly count: number
 }
 
-/** Two lists, so that looking for a key reads numbers and no objects. */
-interface Row<A> {
-  /** `NaN` where there is none: it equals nothing. */
-  readonly keys: ReadonlyArray<number>
-  readonly values: ReadonlyArray<A | undefined>
-  /** The place that is written next. */
-  readonly next: number
+interface Entry<A> {
+  readonly key: number
+  readonly value: A
+  /** How many were written until then. */
+  readonly number: number
+  readonly older: Entry<A> | undefined
 }
 
-/** Entries that one row holds; a power of two. */
+/** Open addressing. */
+interface Table<A> {
+  readonly heads: Array<Entry<A> | undefined>
+  /** Entries that are remembered. */
+  readonly most: number
+  /** What was written to it in all, and what it may be before it is left. */
+  last: number
+  end: number
+}
+
+/** Entries that one row holds. */
 export const places = 8
 
-const empty: Row<never> = {
-  keys: new Array<number>(places).fill(Number.NaN),
-  values: new Array<undefined>(places).fill(undefined),
-  next: 0
-}
+/** A memory of the last `rows` times {@link places} entries that were written. `rows` is a power of two. */
+export const make = <A>(rows: number): Memory<A> => ({ table: tableOf(rows * places, 0), count: 0 })
 
-/** A memory of at most `rows` times {@link places} entries. `rows` is a power of two. */
-export const make = <A>(rows: number): Memory<A> => ({ rows: Array.from({ length: rows }, () => empty) })
+const tableOf = <A>(most: number, count: number): Table<A> => ({
+  // At most half full: `most` entries come over, as many are written.
+  heads: new Array<Entry<A> | undefined>(4 * most).fill(undefined),
+  most,
+  last: count,
+  end: count + most
+})
 
-export const get = <A>(memory: Memory<A>, key: number): A | undefined => {
-  const row = memory.rows[rowOf(memory, key)] ?? empty
-  const at = placeOf(row.keys, key)
-  return at < 0 ? undefined : row.values[at]
+export const get = <A>({ table, count }: Memory<A>, key: number): A | undefined => {
+  const entry = entryOf(table.heads[placeOf(table, key)], count)
+  return entry !== undefined && entry.number > count - table.most ? entry.value : undefined
 }
 
 export const has = (memory: Memory<unknown>, key: number): boolean => get(memory, key) !== undefined
 
 /** With this value. */
 export const set = <A>(memory: Memory<A>, key: number, value: A): Memory<A> => {
-  const index = rowOf(memory, key)
-  const row = memory.rows[index] ?? empty
-  const at = placeOf(row.keys, key)
-  const rows = memory.rows.slice()
-  const values = row.values.slice()
-  values[at < 0 ? row.next : at] = value
-  if (at < 0) {
-    const keys = row.keys.slice()
-    keys[row.next] = key
-    rows[index] = { keys, values, next: (row.next + 1) & (places - 1) }
-  } else rows[index] = { keys: row.keys, values, next: row.next }
-  return { rows }
+  const { count } = memory
+  // Another one has gone on with it, or it is full.
+  const isLeft = memory.table.last !== count || count >= memory.table.end
+  const table = isLeft ? copied(memory) : memory.table
+  put(table, key, value, count + 1)
+  return { table, count: count + 1 }
 }
 
-/** As `indexOf`, and faster on so few. */
-const placeOf = (keys: ReadonlyArray<number>, key: number): number => {
-  for (let i = 0; i < keys.length; i++) if (keys[i] === key) return i
-  return -1
+/** What counted when so many were written. */
+const entryOf = <A>(head: Entry<A> | undefined, count: number): Entry<A> | undefined => {
+  let entry = head
+  while (entry !== undefined && entry.number > count) entry = entry.older
+  return entry
+}
+
+const copied = <A>({ table, count }: Memory<A>): Table<A> => {
+  const other = tableOf<A>(table.most, count)
+  for (const head of table.heads) {
+    const entry = entryOf(head, count)
+    if (entry !== undefined && entry.number > count - table.most)
+      put(other, entry.key, entry.value, entry.number)
+  }
+  other.last = count
+  return other
+}
+
+const put = <A>(table: Table<A>, key: number, value: A, number: number): void => {
+  const place = placeOf(table, key)
+  table.heads[place] = { key, value, number, older: table.heads[place] }
+  table.last = number
+}
+
+/** Where a key is, or may be put: there always is room. */
+const placeOf = ({ heads }: Table<unknown>, key: number): number => {
+  const mask = heads.length - 1
+  const x = Math.imul(key ^ (key >>> 16), 0x45d9f3b)
+  let i = (x ^ (x >>> 15)) & mask
+  for (let head = heads[i]; head !== undefined && head.key !== key; head = heads[i]) i = (i + 1) & mask
+  return i
 }
 
 /** Entries held. */
-export const size = (memory: Memory<unknown>): number =>
-  memory.rows.reduce((sum, { values }) => sum + values.filter((value) => value !== undefined).length, 0)
-
-const rowOf = (memory: Memory<unknown>, key: number): number => key & (memory.rows.length - 1)
+export const size = ({ table, count }: Memory<unknown>): number =>
+  table.heads.filter((head) => (entryOf(head, count)?.number ?? -1) > count - table.most).length

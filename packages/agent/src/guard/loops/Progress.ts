@@ -60,6 +60,8 @@ export interface Since {
   readonly same: boolean
   /** Both tell of errors. */
   readonly troubled: boolean
+  /** Something else was tried since. */
+  readonly stirred: boolean
 }
 
 /** Lines that a place may move by what is edited above it; further away is another one. */
@@ -71,7 +73,11 @@ const facts = 4
 /** So often there may be more to be done than before: it is begun anew. More often it goes to and fro. */
 const mostTurns = 3
 
-export const step = (before: Progress, now: Numbers, { calls, own, same, troubled }: Since): Step => {
+export const step = (
+  before: Progress,
+  now: Numbers,
+  { calls, own, same, troubled, stirred }: Since
+): Step => {
   const { numbers } = now
   const ways = new Array<number>(facts + numbers.length)
   let goesOn = false
@@ -117,8 +123,9 @@ export const step = (before: Progress, now: Numbers, { calls, own, same, trouble
     }
     const after = wayAfter(before, i, by)
     ways[i] = after
-    // Once is no direction yet, but for what is counted.
-    if (Math.abs(after) >= least || ((isPart || isBounded) && !Number.isNaN(after))) goesOn = true
+    // Once is no direction yet, but for what is counted. And where nothing else was tried there are to be fewer errors.
+    const moves = troubled && !stirred ? -after : Math.abs(after)
+    if (moves >= least || ((isPart || isBounded) && !Number.isNaN(after))) goesOn = true
   }
   const { lines, place, places, pending, counted, numbersInAll } = now
   return { progress: { lines, place, places, pending, numbers, counted, numbersInAll, ways }, goesOn, moved }

@@ -18,6 +18,7 @@ import * as WordSets from "./WordSet.ts"
 import * as WordTable from "./WordTable.ts"
 
 const maxNumbers = 4
+const maxMade = 32
 const newLine = 10
 const percent = 37
 const comma = 44
@@ -62,7 +63,7 @@ const noNumbers: ReadonlyArray<number> = []
 const nothing: Against = {
   known: WordSets.none(),
   tool: 0,
-  args: { hash: 0, leaves: [], subjects: [], prose: [], question: [], questionHash: 0, moments: [] },
+  args: { hash: 0, leaves: [], subjects: [], prose: [], question: [], questionHash: 0, places: [] },
   advances: false
 }
 
@@ -80,6 +81,8 @@ export interface OfResult {
   /** Names of things that the run has not met before; and all that is volatile and new. */
   readonly freshIds: number
   readonly freshVolatile: number
+  /** New words that somebody made up: ids, numbers. At most {@link maxMade}. */
+  readonly made: ReadonlyArray<number>
   readonly freshLines: number
   /** Lines, or texts of fields. */
   readonly lines: number
@@ -105,6 +108,8 @@ export interface OfResult {
   readonly negative: boolean
   /** It is a list of nothing, or has one and nothing else: a tool that looked for something, in any language. */
   readonly emptyList: boolean
+  /** It has one, and something else, too. */
+  readonly hasEmptyList: boolean
 }
 
 /** A result of more words has something to tell. */
@@ -135,6 +140,8 @@ class ResultScan extends Scan {
   numbersInAll = 0
   numbersRead = 0
   counted = 0
+  readonly made = new Int32Array(maxMade)
+  madeKept = 0
   freshNumbers = 0
   freshIds = 0
   freshVolatile = 0
@@ -162,7 +169,7 @@ class ResultScan extends Scan {
     this.asked = ArgumentScan.wordsOf(against.args, this.room)
     this.all = this.own = this.freshKept = this.freshWords = this.freshDetails = 0
     this.numbersInAll = this.numbersRead = this.counted = 0
-    this.freshNumbers = this.freshIds = this.freshVolatile = this.letters = 0
+    this.freshNumbers = this.madeKept = this.freshIds = this.freshVolatile = this.letters = 0
     this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = this.waits = 0
     this.pending = this.isTroubled = this.troubled = this.undone = false
     this.waiting = this.waitingIfShort = this.negative = false
@@ -181,6 +188,7 @@ class ResultScan extends Scan {
       freshNumbers: this.freshNumbers,
       freshIds: this.freshIds,
       freshVolatile: this.freshVolatile,
+      made: first(this.made, this.madeKept),
       freshLines: this.freshLines,
       lines: this.lines,
       fresh: first(this.fresh, this.freshKept),
@@ -195,7 +203,8 @@ class ResultScan extends Scan {
       pending: this.waits,
       waiting: this.waiting || (this.waitingIfShort && all <= shortResult),
       negative: (all === 0 && substance === 0) || emptyList || (this.negative && all <= maxNegative),
-      emptyList
+      emptyList,
+      hasEmptyList: this.emptyList
     }
   }
 
@@ -276,7 +285,7 @@ class ResultScan extends Scan {
       before = lowered
       beforeEnd = at
       if (isVolatile) {
-        this.id(exact, key)
+        this.id(exact, lowered, key)
         a = step(a, 0x3f)
         b = otherStep(b, 0x3f)
         previous = 0
@@ -346,12 +355,14 @@ class ResultScan extends Scan {
     this.own++
     if (this.isKnown(word)) return
     this.freshNumbers++
+    if (this.madeKept < maxMade) this.made[this.madeKept++] = word
     this.detail(word)
   }
 
   /** What says nothing by itself. But what a thing is called, and when it was, of several tells them apart. */
-  id(word: number, key: Field): void {
+  id(word: number, lowered: number, key: Field): void {
     if (this.isKnown(word)) return
+    if (this.madeKept < maxMade) this.made[this.madeKept++] = lowered
     this.freshVolatile++
     if (key.isId) this.freshIds++
     this.detail(word)

@@ -189,6 +189,9 @@ const goesOn = (args: unknown): boolean =>
 const textOf = (args: unknown): string => {
   if (typeof args === "string") return args.slice(0, 500).trim()
   if (!Predicate.isObject(args)) return ""
-  const text = Object.values(args).find((value) => typeof value === "string")
-  return typeof text === "string" ? text.slice(0, 500).trim() : ""
+  for (const name of Object.keys(args)) {
+    const text = args[name]
+    if (typeof text === "string") return text.slice(0, 500).trim()
+  }
+  return ""
 }

@@ -17,9 +17,8 @@ export interface WordSet {
 
 /** Open addressing: words, and the number of each. A word that came back has two. */
 interface Table {
-  readonly words: Int32Array
-  /** The first has number 1; 0: the place is free. */
-  readonly numbers: Uint16Array
+  /** Place by place a word and its number, side by side: the first has number 1; 0: the place is free. */
+  readonly items: Int32Array
   /** Of the last word. */
   last: number
 }
@@ -31,8 +30,7 @@ export const capacity = most
 const smallest = 256
 
 const tableOf = (places: number): Table => ({
-  words: new Int32Array(places),
-  numbers: new Uint16Array(places),
+  items: new Int32Array(2 * places),
   last: 0
 })
 
@@ -40,12 +38,22 @@ export const none = (): WordSet => ({ table: tableOf(smallest), count: 0 })
 
 export const has = ({ table, count }: WordSet, word: number): boolean => holds(table, count, word)
 
-const holds = ({ words, numbers }: Table, count: number, word: number): boolean => {
-  const mask = words.length - 1
-  for (let i = placeOf(word) & mask; ; i = (i + 1) & mask) {
-    const number = numbers[i] ?? 0
+/** The how manieth a word was, since the table was begun; 0 if it is not there. */
+export const numberOf = ({ table: { items }, count }: WordSet, word: number): number => {
+  const mask = items.length - 1
+  for (let i = (placeOf(word) << 1) & mask; ; i = (i + 2) & mask) {
+    const number = items[i + 1] ?? 0
+    if (number === 0) return 0
+    if (items[i] === word && number <= count && number > count - most) return number
+  }
+}
+
+const holds = ({ items }: Table, count: number, word: number): boolean => {
+  const mask = items.length - 1
+  for (let i = (placeOf(word) << 1) & mask; ; i = (i + 2) & mask) {
+    const number = items[i + 1] ?? 0
     if (number === 0) return false
-    if (words[i] === word && number <= count && number > count - most) return true
+    if (items[i] === word && number <= count && number > count - most) return true
   }
 }
 
@@ -75,19 +83,19 @@ export const addTo = (adding: Adding, word: number): void => {
 }
 
 /** Fuller tables are slow to look up. */
-const isFull = ({ table, count }: Adding): boolean => 8 * count >= 5 * table.words.length
+const isFull = ({ table, count }: Adding): boolean => 16 * count >= 5 * table.items.length
 
 /** `before`: what it began with, which is the set if nothing was added. */
 export const end = (before: WordSet, adding: Adding): WordSet =>
   adding.table === before.table && adding.count === before.count ? before : adding
 
 /** What counts of a table, numbered anew, with room for as much again. */
-const copied = ({ words, numbers }: Table, count: number): Table => {
+const copied = ({ items }: Table, count: number): Table => {
   const forgotten = Math.max(0, count - most)
   const table = tableOf(Math.max(smallest, powerFrom(4 * (count - forgotten))))
-  for (let i = 0; i < words.length; i++) {
-    const number = numbers[i] ?? 0
-    if (number > forgotten && number <= count) put(table, words[i] ?? 0, number - forgotten)
+  for (let i = 0; i < items.length; i += 2) {
+    const number = items[i + 1] ?? 0
+    if (number > forgotten && number <= count) put(table, items[i] ?? 0, number - forgotten)
   }
   table.last = count - forgotten
   return table
@@ -95,12 +103,12 @@ const copied = ({ words, numbers }: Table, count: number): Table => {
 
 /** In the next place that is free: there always is one. */
 const put = (table: Table, word: number, number: number): void => {
-  const { words, numbers } = table
-  const mask = words.length - 1
-  let i = placeOf(word) & mask
-  while (numbers[i] !== 0) i = (i + 1) & mask
-  words[i] = word
-  numbers[i] = number
+  const { items } = table
+  const mask = items.length - 1
+  let i = (placeOf(word) << 1) & mask
+  while (items[i + 1] !== 0) i = (i + 2) & mask
+  items[i] = word
+  items[i + 1] = number
   table.last = number
 }
 

@@ -50,40 +50,37 @@ export const clear = ({ words }: WordTable): void => {
 
 /** A set of words that is emptied at once. */
 export interface Scratch {
-  readonly words: Int32Array
-  readonly stamps: Int32Array
+  /** Place by place a word, and the stamp that it was put with: side by side, as they are looked at. */
+  readonly items: Int32Array
   stamp: number
 }
 
-export const scratch = (places: number): Scratch => ({
-  words: new Int32Array(places),
-  stamps: new Int32Array(places),
-  stamp: 1
-})
+/** `places` is a power of two. */
+export const scratch = (places: number): Scratch => ({ items: new Int32Array(2 * places), stamp: 1 })
 
 export const empty = (set: Scratch): void => {
   set.stamp = (set.stamp + 1) | 0
 }
 
-export const has = ({ words, stamps, stamp }: Scratch, word: number): boolean => {
-  const mask = words.length - 1
-  for (let i = word & mask, steps = 0; steps < maxSteps; i = (i + 1) & mask, steps++) {
-    if (stamps[i] !== stamp) return false
-    if (words[i] === word) return true
+export const has = ({ items, stamp }: Scratch, word: number): boolean => {
+  const mask = items.length - 1
+  for (let i = (word << 1) & mask, steps = 0; steps < maxSteps; i = (i + 2) & mask, steps++) {
+    if (items[i + 1] !== stamp) return false
+    if (items[i] === word) return true
   }
   return false
 }
 
 /** `true` if it was not there, and there is room for it. */
-export const put = ({ words, stamps, stamp }: Scratch, word: number): boolean => {
-  const mask = words.length - 1
-  for (let i = word & mask, steps = 0; steps < maxSteps; i = (i + 1) & mask, steps++) {
-    if (stamps[i] !== stamp) {
-      words[i] = word
-      stamps[i] = stamp
+export const put = ({ items, stamp }: Scratch, word: number): boolean => {
+  const mask = items.length - 1
+  for (let i = (word << 1) & mask, steps = 0; steps < maxSteps; i = (i + 2) & mask, steps++) {
+    if (items[i + 1] !== stamp) {
+      items[i] = word
+      items[i + 1] = stamp
       return true
     }
-    if (words[i] === word) return false
+    if (items[i] === word) return false
   }
   return false
 }

@@ -19,14 +19,15 @@ const nobody: Asks = { asking: Memory.make(8), known: WordSet.none(), subject: "
 const ask = ({ asking, known }: Asks, args: unknown, trouble = 0, tool = toolId): Asks => {
   const asked = Fingerprint.ofArguments(args)
   const near = Asking.look(Memory.get(asking, tool) ?? [], asked)
+  const met = WordSet.add(
+    known,
+    asked.leaves.flat().map((word) => Asking.askedWord(tool, word))
+  )
   return {
     subject: Asking.subjectOf(near, known, tool, asked),
     trouble: Asking.troubleOf(near),
-    asking: Memory.set(asking, tool, Asking.add(asked, trouble, near)),
-    known: WordSet.add(
-      known,
-      asked.leaves.flat().map((word) => Asking.askedWord(tool, word))
-    )
+    asking: Memory.set(asking, tool, Asking.add(asked, trouble, near, met.count)),
+    known: met
   }
 }
 

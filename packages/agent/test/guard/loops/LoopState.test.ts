@@ -56,7 +56,7 @@ const valueOf = ({ known, ...rest }: LoopDetector.State, of: ReadonlyArray<numbe
   known: of.filter((word) => WordSet.has(known, word))
 })
 const assertSame = (one: LoopDetector.State, other: LoopDetector.State): void => {
-  const met = [one, other].flatMap(({ known }) => [...known.table.words])
+  const met = [one, other].flatMap(({ known }) => [...known.table.items])
   assert.deepStrictEqual(valueOf(one, met), valueOf(other, met))
 }
 
@@ -236,7 +236,7 @@ describe("the size of a state", () => {
     }
     assert.isAbove(early, 1_000)
     assert.isAtMost(sizeOf(state), 1.25 * early)
-    assert.isAtMost(state.known.table.words.length, 4 * WordSet.capacity)
+    assert.isAtMost(state.known.table.items.length, 4 * WordSet.capacity)
   })
 
   it("has a bound whatever the arguments are", () => {

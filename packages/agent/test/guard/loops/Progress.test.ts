@@ -4,7 +4,7 @@ import * as fc from "fast-check"
 import { read } from "./support.ts"
 
 type Since = Partial<Progress.Since>
-const once: Progress.Since = { calls: 1, own: 1, same: true, troubled: false }
+const once: Progress.Since = { calls: 1, own: 1, same: true, troubled: false, stirred: true }
 
 /** Whether each result goes on from those before it, beginning with the second. */
 const going = (results: ReadonlyArray<unknown>, since: Since = {}): ReadonlyArray<boolean> => {
@@ -135,10 +135,16 @@ describe("a step", () => {
           numbersInAll: 0
         })
         for (const next of all)
-          progress = Progress.step(progress, next, { calls: 1, own: 1, same, troubled }).progress
+          progress = Progress.step(progress, next, {
+            calls: 1,
+            own: 1,
+            same,
+            troubled,
+            stirred: true
+          }).progress
         const last = all.at(-1)
         if (last === undefined) return
-        const step = Progress.step(progress, last, { calls: 1, own: 1, same, troubled })
+        const step = Progress.step(progress, last, { calls: 1, own: 1, same, troubled, stirred: true })
         assert.isFalse(step.goesOn)
         assert.isFalse(step.moved)
         assert.deepStrictEqual(step.progress.ways, progress.ways)

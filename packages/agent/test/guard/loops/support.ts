@@ -32,8 +32,27 @@ export interface Told extends Partial<Omit<Gain.Ended, "earlier" | "result" | "k
 /** What a call brings, that was made as often as it has earlier results. */
 export const gainOf = (told: Told): Gain.Gain => {
   const { args = {}, result, met: others = [], earlier: before = [], ...rest } = told
-  const { nature = "read", subject = "known", failed = false, edit, paused = false, ago = 1, own = 1 } = rest
-  const about = { nature, subject, failed, edit, paused, ago, own, evaluates: rest.evaluates ?? false }
+  const {
+    nature = "read",
+    subject = "known",
+    failed = false,
+    edit,
+    paused = false,
+    ago = 1,
+    own = 1,
+    stirred = true
+  } = rest
+  const about = {
+    nature,
+    subject,
+    failed,
+    edit,
+    paused,
+    ago,
+    own,
+    stirred,
+    evaluates: rest.evaluates ?? false
+  }
   const reading = (known: WordSet.WordSet) => ({ args, known, advances: nature === "advance" })
   let known = WordSet.none()
   for (const other of others) known = met(known, read(other, reading(known)))
