@@ -101,12 +101,13 @@ export type Subject =
   | "again"
   | "other"
 
-/** The first call of a tool asks for something else than those before. */
+/** The first call of a tool asks for something else than those before. `bred`: some call made something again. */
 export const subjectOf = (
   { form, forms, common }: Look,
   known: WordSet,
   toolId: number,
-  { leaves, question, questionHash, places }: Asked
+  { leaves, question, questionHash, places }: Asked,
+  bred: boolean
 ): Subject => {
   if (forms.length === 0) return "next"
   // Another question is the same in other words where it has one of them in common.
@@ -129,7 +130,7 @@ export const subjectOf = (
       const word = words[n] ?? 0
       if (isAligned && word === last[n]) continue
       differs++
-      if (WordSets.has(known, bornWord(word))) {
+      if (bred && WordSets.has(known, bornWord(word))) {
         born++
         continue
       }

@@ -99,6 +99,8 @@ export interface State {
   /** Calls not run since the last lesson. */
   readonly refusals: number
   readonly seen: Memory.Memory<Seen>
+  /** A call that was made before has made something, and its name is among them. */
+  readonly bred: boolean
   /** Words, lines and numbers that were met, and the words that each tool was asked about. */
   readonly known: WordSet.WordSet
   /** The last things done, at most {@link maxActed}. */
@@ -124,7 +126,7 @@ export const maxParallel = 32
 const maxActed = 8
 
 /** Tools that are remembered, in rows of a memory. */
-const maxTools = 8
+const maxTools = 64
 
 /** `rows`: of what is remembered of calls and files. */
 export const initial = (rows: number): State => ({
@@ -138,10 +140,11 @@ export const initial = (rows: number): State => ({
   thoughts: 0,
   refusals: 0,
   seen: Memory.make(rows),
+  bred: false,
   known: WordSet.none(),
   acted: [],
-  tools: Memory.make(Math.min(rows, maxTools)),
-  troubles: Memory.make(Math.min(rows, maxTools)),
+  tools: Memory.make(maxTools),
+  troubles: Memory.make(rows),
   files: Memory.make(rows),
   fruitless: 0,
   cycle: Cycle.none,
@@ -189,7 +192,7 @@ export const expected = (state: State, tool: string, identity: unknown): Expecte
   const seen = Memory.get(state.seen, id)
   const known = Memory.get(state.tools, toolId)
   const near = Asking.look(known?.forms ?? Asking.noForms, args)
-  const subject = seen === undefined ? Asking.subjectOf(near, state.known, toolId, args) : "known"
+  const subject = seen === undefined ? Asking.subjectOf(near, state.known, toolId, args, state.bred) : "known"
   const found = { toolId, id, args, tool: known, seen, near, subject }
   lastState = state
   lastTool = tool
@@ -294,7 +297,9 @@ export const after = (state: State, ended: Ended): State => {
     gain.troubled && !isLog
       ? Fingerprint.both(toolId, result.trouble === 0 ? result.letters : result.trouble)
       : 0
-  const met = withMet(call, gain)
+  const isAgain = earlier !== undefined || subject === "known" || subject === "again"
+  const breeds = nature === "act" && isAgain && !gain.told && result.made.length > 0
+  const met = withMet(call, gain, breeds)
   const isThought = nature === "thought"
   const inTurn = turn === state.turn ? state.inTurn : noCalls
   const news = state.news + (gain.isNew ? 1 : 0)
@@ -316,6 +321,7 @@ export const after = (state: State, ended: Ended): State => {
     thoughts: isThought ? state.thoughts + 1 : 0,
     refusals: gain.teaches ? 0 : state.refusals,
     seen: Memory.set(state.seen, asked.id, seenAfter(state, call, gain, { news, lessons, stirs, trouble })),
+    bred: state.bred || breeds,
     known: met,
     acted: actedAfter(state, call, gain),
     tools: Memory.set(state.tools, toolId, {
@@ -440,20 +446,21 @@ const firstWords = (leaves: Fingerprint.OfArguments["leaves"]): ReadonlyArray<nu
 
 /** With all that was met. What was asked when something went wrong is no part of the error. */
 const withMet = (
-  { asked, nature, subject, earlier, result, known }: Call,
-  gain: Gain.Gain
+  { asked, earlier, result, known }: Call,
+  gain: Gain.Gain,
+  breeds: boolean
 ): WordSet.WordSet => {
   const { toolId: tool } = asked
   const { prose, subjects, leaves } = asked.args
-  // The same as before, but for what it made.
-  const isSame = earlier !== undefined || subject === "known" || subject === "again"
-  const breeds = nature === "act" && isSame && !gain.told
   const adding = WordSet.begin(known)
   WordSet.addTo(adding, result.hash | 0)
   for (const word of result.fresh) WordSet.addTo(adding, word)
-  for (const word of subjects) WordSet.addTo(adding, word)
-  for (const word of prose) WordSet.addTo(adding, word)
-  for (const leaf of leaves) for (const word of leaf) WordSet.addTo(adding, Asking.askedWord(tool, word))
+  // What was asked before, to the word, is known.
+  if (earlier === undefined) {
+    for (const word of subjects) WordSet.addTo(adding, word)
+    for (const word of prose) WordSet.addTo(adding, word)
+    for (const leaf of leaves) for (const word of leaf) WordSet.addTo(adding, Asking.askedWord(tool, word))
+  }
   if (breeds) for (const word of result.made) WordSet.addTo(adding, Asking.bornWord(Asking.unitOf(word)))
   if (gain.troubled) for (const word of subjects) WordSet.addTo(adding, Fingerprint.argument(tool, word))
   return WordSet.end(known, adding)

@@ -40,11 +40,11 @@ export const places = 8
 export const make = <A>(rows: number): Memory<A> => ({ table: tableOf(rows * places, 0), count: 0 })
 
 const tableOf = <A>(most: number, count: number): Table<A> => ({
-  // At most half full: `most` entries come over, as many are written.
+  // At most three quarters full: `most` entries come over, twice as many are written.
   heads: new Array<Entry<A> | undefined>(4 * most).fill(undefined),
   most,
   last: count,
-  end: count + most
+  end: count + 2 * most
 })
 
 export const get = <A>({ table, count }: Memory<A>, key: number): A | undefined => {

@@ -19,6 +19,9 @@ import * as WordTable from "./WordTable.ts"
 
 const maxNumbers = 4
 const maxMade = 32
+/** Characters of an id: shorter ones are numbers, and so are more digits. */
+const shortestId = 4
+const shortestNumber = 7
 const newLine = 10
 const percent = 37
 const comma = 44
@@ -297,7 +300,7 @@ class ResultScan extends Scan {
       const isEcho = WordTable.has(asked, lowered)
       if (this.pending) {
         const denies =
-          isDenial(meaning) && isAssigned(text, ended, start) && (digits > 0 || Word.endsValue(text, at))
+          isDenial(meaning) && (digits > 0 || (isAssigned(text, ended, start) && Word.endsValue(text, at)))
         if (!denies) this.fails()
         this.pending = false
       }
@@ -309,7 +312,7 @@ class ResultScan extends Scan {
         const number = Word.numberFrom(text, start, at, digits)
         if (number >= 0) this.number(Word.numberOf(text, number, at), Word.isCounted(text, start, at))
         this.numbersInAll++
-        if (!isEcho) this.code(lowered)
+        if (!isEcho) this.code(lowered, at - start >= (digits === at - start ? shortestNumber : shortestId))
         continue
       }
       line = step(turned(line), lowered)
@@ -351,11 +354,11 @@ class ResultScan extends Scan {
   }
 
   /** A word with a digit. */
-  code(word: number): void {
+  code(word: number, isId: boolean): void {
     this.own++
     if (this.isKnown(word)) return
     this.freshNumbers++
-    if (this.madeKept < maxMade) this.made[this.madeKept++] = word
+    if (isId && this.madeKept < maxMade) this.made[this.madeKept++] = word
     this.detail(word)
   }
 

@@ -50,6 +50,7 @@ const shells = new Set([
 const debuggers = /debug|[pg]db|lldb|dbg/
 /** What a shell has said, and not the shell. */
 const outputs = new Set(["output", "logs", "status"])
+const programs = new Set("kubectl git gh docker podman aws helm terraform systemctl".split(" "))
 const databases = new Set(
   "sql database db postgres postgresql pg psql mysql mariadb sqlite duckdb bigquery snowflake redshift clickhouse".split(
     " "
@@ -70,6 +71,8 @@ const asking = /^\s*(?:select|show|explain|describe|desc|with|pragma)\b/i
 export const of = (tool: string, args: unknown): ToolNature => {
   const { kind } = factsOf(tool)
   if (kind === "shell") return natureOfCommand(textOf(args))
+  // A tool that is one program takes what stands behind its name.
+  if (kind === "program") return natureOfCommand(`${tool} ${textOf(args)}`)
   if (kind === "debugger") return goesOn(args) ? "advance" : "read"
   if (kind === "database") return asking.test(textOf(args)) ? "read" : "act"
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
@@ -108,7 +111,7 @@ export const adds = (tool: string): boolean => factsOf(tool).adds
 
 const adding = /append|insert/i
 
-type Kind = ToolNature | "shell" | "database" | "debugger"
+type Kind = ToolNature | "shell" | "program" | "database" | "debugger"
 
 /** What the name of a tool says of it. */
 interface Facts {
@@ -130,7 +133,7 @@ const factsOf = (tool: string): Facts => {
   const named = words.filter((word) => word !== "" && word !== "mcp")
   const facts = {
     kind,
-    evaluates: kind === "shell" || kind === "database" || words.some((word) => evaluators.has(word)),
+    evaluates: kind === "shell" || kind === "program" || kind === "database" || words.some((word) => evaluators.has(word)),
     family: named.length > 1 ? (named[0] ?? "") : "",
     adds: adding.test(tool)
   }
@@ -139,16 +142,13 @@ const factsOf = (tool: string): Facts => {
   return facts
 }
 
-const kindOf = (words: ReadonlyArray<string>): Kind =>
-  words.some((word) => outputs.has(word))
-    ? "read"
-    : isDebugger(words)
-      ? "debugger"
-      : words.some((word) => shells.has(word))
-        ? "shell"
-        : words.some((word) => databases.has(word))
-          ? "database"
-          : byName(words)
+const kindOf = (words: ReadonlyArray<string>): Kind => {
+  if (words.some((word) => outputs.has(word))) return "read"
+  if (isDebugger(words)) return "debugger"
+  if (words.some((word) => shells.has(word))) return "shell"
+  if (words.length === 1 && words.every((word) => programs.has(word))) return "program"
+  return words.some((word) => databases.has(word)) ? "database" : byName(words)
+}
 
 const isDebugger = (words: ReadonlyArray<string>): boolean =>
   words.some((word) => debuggers.test(word)) && words.some((word) => shells.has(word) || word === "evaluate")

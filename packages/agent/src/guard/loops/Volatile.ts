@@ -72,13 +72,13 @@ const named = (where: Where, names: string): ReadonlyArray<readonly [string, Whe
 export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
   ...named(
     "anywhere",
-    "ts timestamp now nonce uuid guid cb cache_buster request_id trace_id span_id correlation_id invocation_id call_id " +
+    "ts timestamp now nonce uuid guid cb cache_buster request_id trace trace_id span span_id correlation_id invocation_id call_id " +
       "idempotency_key client_token client_request_id x_request_id sleep"
   ),
   ...named("field", "attempt attempts retry retries tries try heartbeat wait elapsed elapsed_ms took"),
   ...named(
     "result",
-    "id port request trace span session order ticket duration duration_ms latency latency_ms time date uptime age " +
+    "id port request session order ticket duration duration_ms latency latency_ms time date uptime age " +
       "etag ref seq sequence key execution_count checked updated generated expires as_of server_time response_time"
   ),
   ...named("spoken", "pid tid")
@@ -92,7 +92,11 @@ const cursors =
 /** Where the value of a field says nothing, going by its name: `request_id`, `created_at`; `undefined` if nowhere. */
 export const whereNamed = (name: string): Where | undefined =>
   byName.get(plain(name)) ??
+  (madeUp.test(plain(name)) ? "anywhere" : undefined) ??
   (/(?:_at|[a-z]At|_id|[a-z]Id|_ms|[a-z]Ms)$/.test(name) || clocks.test(name) ? "result" : undefined)
+
+/** Names of what a caller makes up for each call: `client_msg_id`, `x-idempotency-token`; but not `client_id`. */
+const madeUp = /^x?(?:client\w+|request|req|trace|span|correlation|idempotency|dedup\w*|invocation)(?:id|uuid|key|token)$/
 
 /** Names of what goes on by itself. */
 const clocks =

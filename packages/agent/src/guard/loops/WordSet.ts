@@ -17,8 +17,10 @@ export interface WordSet {
 
 /** Open addressing: words, and the number of each. A word that came back has two. */
 interface Table {
-  /** Place by place a word and its number, side by side: the first has number 1; 0: the place is free. */
-  readonly items: Int32Array
+  /** 0 where there is none: a word that is 0 is taken for 1. */
+  readonly words: Int32Array
+  /** The first has number 1. They are looked at only where the word is the one. */
+  readonly numbers: Uint16Array
   /** Of the last word. */
   last: number
 }
@@ -30,7 +32,8 @@ export const capacity = most
 const smallest = 256
 
 const tableOf = (places: number): Table => ({
-  items: new Int32Array(2 * places),
+  words: new Int32Array(places),
+  numbers: new Uint16Array(places),
   last: 0
 })
 
@@ -38,22 +41,20 @@ export const none = (): WordSet => ({ table: tableOf(smallest), count: 0 })
 
 export const has = ({ table, count }: WordSet, word: number): boolean => holds(table, count, word)
 
-/** The how manieth a word was, since the table was begun; 0 if it is not there. */
-export const numberOf = ({ table: { items }, count }: WordSet, word: number): number => {
-  const mask = items.length - 1
-  for (let i = (placeOf(word) << 1) & mask; ; i = (i + 2) & mask) {
-    const number = items[i + 1] ?? 0
-    if (number === 0) return 0
-    if (items[i] === word && number <= count && number > count - most) return number
-  }
-}
+const holds = (table: Table, count: number, word: number): boolean => numberIn(table, count, word) > 0
 
-const holds = ({ items }: Table, count: number, word: number): boolean => {
-  const mask = items.length - 1
-  for (let i = (placeOf(word) << 1) & mask; ; i = (i + 2) & mask) {
-    const number = items[i + 1] ?? 0
-    if (number === 0) return false
-    if (items[i] === word && number <= count && number > count - most) return true
+/** The how manieth a word was, since the table was begun; 0 if it is not there. */
+export const numberOf = ({ table, count }: WordSet, word: number): number => numberIn(table, count, word)
+
+const numberIn = ({ words, numbers }: Table, count: number, word: number): number => {
+  const mask = words.length - 1
+  const sought = word === 0 ? 1 : word
+  for (let i = placeOf(word) & mask; ; i = (i + 1) & mask) {
+    const there = words[i]
+    if (there === 0) return 0
+    if (there !== sought) continue
+    const number = numbers[i] ?? 0
+    if (number <= count && number > count - most) return number
   }
 }
 
@@ -83,19 +84,19 @@ export const addTo = (adding: Adding, word: number): void => {
 }
 
 /** Fuller tables are slow to look up. */
-const isFull = ({ table, count }: Adding): boolean => 16 * count >= 5 * table.items.length
+const isFull = ({ table, count }: Adding): boolean => 8 * count >= 5 * table.words.length
 
 /** `before`: what it began with, which is the set if nothing was added. */
 export const end = (before: WordSet, adding: Adding): WordSet =>
   adding.table === before.table && adding.count === before.count ? before : adding
 
 /** What counts of a table, numbered anew, with room for as much again. */
-const copied = ({ items }: Table, count: number): Table => {
+const copied = ({ words, numbers }: Table, count: number): Table => {
   const forgotten = Math.max(0, count - most)
   const table = tableOf(Math.max(smallest, powerFrom(4 * (count - forgotten))))
-  for (let i = 0; i < items.length; i += 2) {
-    const number = items[i + 1] ?? 0
-    if (number > forgotten && number <= count) put(table, items[i] ?? 0, number - forgotten)
+  for (let i = 0; i < words.length; i++) {
+    const number = numbers[i] ?? 0
+    if (number > forgotten && number <= count) put(table, words[i] ?? 0, number - forgotten)
   }
   table.last = count - forgotten
   return table
@@ -103,12 +104,12 @@ const copied = ({ items }: Table, count: number): Table => {
 
 /** In the next place that is free: there always is one. */
 const put = (table: Table, word: number, number: number): void => {
-  const { items } = table
-  const mask = items.length - 1
-  let i = (placeOf(word) << 1) & mask
-  while (items[i + 1] !== 0) i = (i + 2) & mask
-  items[i] = word
-  items[i + 1] = number
+  const { words, numbers } = table
+  const mask = words.length - 1
+  let i = placeOf(word) & mask
+  while (words[i] !== 0) i = (i + 1) & mask
+  words[i] = word === 0 ? 1 : word
+  numbers[i] = number
   table.last = number
 }
 

@@ -24,7 +24,7 @@ const ask = ({ asking, known }: Asks, args: unknown, trouble = 0, tool = toolId)
     asked.leaves.flat().map((word) => Asking.askedWord(tool, word))
   )
   return {
-    subject: Asking.subjectOf(near, known, tool, asked),
+    subject: Asking.subjectOf(near, known, tool, asked, false),
     trouble: Asking.troubleOf(near),
     asking: Memory.set(asking, tool, Asking.add(asked, trouble, near, met.count)),
     known: met
