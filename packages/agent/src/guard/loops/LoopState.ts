@@ -125,8 +125,8 @@ export const maxParallel = 32
 /** Things done that are remembered, and words of each. */
 const maxActed = 8
 
-/** Tools that are remembered, in rows of a memory. */
-const maxTools = 64
+/** Rows of the memory of tools: one that was not called in the last 128 calls is forgotten. */
+const maxTools = 16
 
 /** `rows`: of what is remembered of calls and files. */
 export const initial = (rows: number): State => ({
@@ -298,7 +298,8 @@ export const after = (state: State, ended: Ended): State => {
       ? Fingerprint.both(toolId, result.trouble === 0 ? result.letters : result.trouble)
       : 0
   const isAgain = earlier !== undefined || subject === "known" || subject === "again"
-  const breeds = nature === "act" && isAgain && !gain.told && result.made.length > 0
+  const isAnother = nature === "act" || (nature === "read" && gain.sameWords && !gain.isNew)
+  const breeds = isAgain && isAnother && !gain.told && result.made.length > 0
   const met = withMet(call, gain, breeds)
   const isThought = nature === "thought"
   const inTurn = turn === state.turn ? state.inTurn : noCalls

@@ -97,6 +97,13 @@ const placeOf = ({ heads }: Table<unknown>, key: number): number => {
   return i
 }
 
-/** Entries held. */
-export const size = ({ table, count }: Memory<unknown>): number =>
-  table.heads.filter((head) => (entryOf(head, count)?.number ?? -1) > count - table.most).length
+/** What is held, by its keys. */
+export const entries = <A>({ table, count }: Memory<A>): ReadonlyMap<number, A> =>
+  new Map(
+    table.heads.flatMap((head) => {
+      const entry = entryOf(head, count)
+      return entry !== undefined && entry.number > count - table.most
+        ? [[entry.key, entry.value] as const]
+        : []
+    })
+  )

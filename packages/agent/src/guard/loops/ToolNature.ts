@@ -133,7 +133,11 @@ const factsOf = (tool: string): Facts => {
   const named = words.filter((word) => word !== "" && word !== "mcp")
   const facts = {
     kind,
-    evaluates: kind === "shell" || kind === "program" || kind === "database" || words.some((word) => evaluators.has(word)),
+    evaluates:
+      kind === "shell" ||
+      kind === "program" ||
+      kind === "database" ||
+      words.some((word) => evaluators.has(word)),
     family: named.length > 1 ? (named[0] ?? "") : "",
     adds: adding.test(tool)
   }

@@ -25,6 +25,7 @@ const hex = String.raw`0x[0-9a-f]+|(?=\d*[a-f])[0-9a-f]{7,64}`
 const made = String.raw`[a-z]{2,12}[_-](?=\w*\d)[0-9a-z]{8,}|tmp[\w.]*|\d{12,}`
 
 const momentWord = new RegExp(`^(?:${moment})$`, "i")
+const uuidWord = new RegExp(`^${uuid}$`, "i")
 const volatileWord = new RegExp(`^(?:${moment}|${clock}|${uuid}|${duration}|${hex}|${made})$`, "i")
 const ticket = /^[A-Z]{2,10}-\d{1,14}$/
 const encoded = /^(?=.*[a-z])(?=.*[A-Z])[\w-]{20,}$/
@@ -36,7 +37,7 @@ const momentIn =
   /(?:19|20)\d\d-?[01]\d-?[0-3]\d[T_-]?[0-2]\d[:-]?[0-5]\d|(?:^|\D)1[4-9]\d{8}(?:\d{3})?(?:\D|$)/
 
 /** Of a word with many digits: whether a point in time is a part of it. */
-export const hasMoment = (word: string): boolean => momentIn.test(word)
+export const hasMoment = (word: string): boolean => momentIn.test(word) && !uuidWord.test(word)
 
 /** Of a word with a digit: whether a result is the same without it. */
 export const inResult = (word: string): boolean =>
@@ -96,7 +97,8 @@ export const whereNamed = (name: string): Where | undefined =>
   (/(?:_at|[a-z]At|_id|[a-z]Id|_ms|[a-z]Ms)$/.test(name) || clocks.test(name) ? "result" : undefined)
 
 /** Names of what a caller makes up for each call: `client_msg_id`, `x-idempotency-token`; but not `client_id`. */
-const madeUp = /^x?(?:client\w+|request|req|trace|span|correlation|idempotency|dedup\w*|invocation)(?:id|uuid|key|token)$/
+const madeUp =
+  /^x?(?:client\w+|request|req|trace|span|correlation|idempotency|dedup\w*|invocation)(?:id|uuid|key|token)$/
 
 /** Names of what goes on by itself. */
 const clocks =

@@ -17,7 +17,7 @@ export interface WordSet {
 
 /** Open addressing: words, and the number of each. A word that came back has two. */
 interface Table {
-  /** 0 where there is none: a word that is 0 is taken for 1. */
+  /** 0 where there is none: a word that is 0 is taken for another. */
   readonly words: Int32Array
   /** The first has number 1. They are looked at only where the word is the one. */
   readonly numbers: Uint16Array
@@ -30,6 +30,7 @@ const most = 8_192
 export const capacity = most
 
 const smallest = 256
+const instead = 0x2545_f491
 
 const tableOf = (places: number): Table => ({
   words: new Int32Array(places),
@@ -48,8 +49,8 @@ export const numberOf = ({ table, count }: WordSet, word: number): number => num
 
 const numberIn = ({ words, numbers }: Table, count: number, word: number): number => {
   const mask = words.length - 1
-  const sought = word === 0 ? 1 : word
-  for (let i = placeOf(word) & mask; ; i = (i + 1) & mask) {
+  const sought = word === 0 ? instead : word
+  for (let i = placeOf(sought) & mask; ; i = (i + 1) & mask) {
     const there = words[i]
     if (there === 0) return 0
     if (there !== sought) continue
@@ -106,9 +107,10 @@ const copied = ({ words, numbers }: Table, count: number): Table => {
 const put = (table: Table, word: number, number: number): void => {
   const { words, numbers } = table
   const mask = words.length - 1
-  let i = placeOf(word) & mask
+  const added = word === 0 ? instead : word
+  let i = placeOf(added) & mask
   while (words[i] !== 0) i = (i + 1) & mask
-  words[i] = word === 0 ? 1 : word
+  words[i] = added
   numbers[i] = number
   table.last = number
 }

@@ -108,7 +108,7 @@ describe("a set of words", () => {
   it("is bounded, and its numbers do not grow for ever", () => {
     let set = WordSet.none()
     for (let i = 0; i < 200; i++) set = WordSet.add(set, many(i * 1_000, 1_000))
-    assert.isAtMost(set.table.items.length, 8 * capacity)
+    assert.isAtMost(set.table.words.length, 4 * capacity)
     assert.isAtMost(set.count, 2 * capacity)
   })
 
