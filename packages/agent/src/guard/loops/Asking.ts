@@ -56,39 +56,39 @@ const ending = (last: Words, words: Words, begun: number): number => {
 
 const nothing: Words = []
 
-/** Words that two calls have in common, at the same place. */
-const common = (last: Form, { leaves }: Asked): number => {
-  let sum = 0
-  for (let i = 0; i < leaves.length; i++) {
-    const words = leaves[i] ?? nothing
-    const before = last.leaves[i] ?? nothing
-    const begun = beginning(before, words)
-    sum += begun + ending(before, words, begun)
-  }
-  return sum
-}
-
 /** What a call is to those before it. */
 export interface Look {
   /** The form that it is most alike; `undefined` if it has nothing in common with any. */
   readonly form: Form | undefined
+  /** Words that they have in common, at the same place; and of those the ones that they begin with. */
   readonly common: number
+  readonly begun: number
   readonly forms: Forms
 }
 
 export const noForms: Forms = []
 
-export const look = (forms: Forms, asked: Asked): Look => {
+export const look = (forms: Forms, { leaves }: Asked): Look => {
   let best: Form | undefined
-  let most = 0
+  let common = 0
+  let begun = 0
   for (const form of forms) {
-    const found = common(form, asked)
-    if (found > most) {
-      best = form
-      most = found
+    let begins = 0
+    let ends = 0
+    for (let i = 0; i < leaves.length; i++) {
+      const words = leaves[i] ?? nothing
+      const before = form.leaves[i] ?? nothing
+      const from = beginning(before, words)
+      begins += from
+      ends += ending(before, words, from)
     }
+    // A command begins with what is done: with the same verb it is more alike than about the same thing.
+    if (2 * begins + ends <= common + begun) continue
+    best = form
+    common = begins + ends
+    begun = begins
   }
-  return { form: best, common: most, forms }
+  return { form: best, common, begun, forms }
 }
 
 /** What a call asks about: what was asked about before, something else, or it is another question altogether. */
@@ -158,7 +158,7 @@ export const add = (call: Asked, trouble: number, near: Look, met: number): Form
     if (near.common === words && wordsIn(form.leaves) === words && form.questionHash === questionHash)
       return near.forms
   }
-  // Of one form when they have half of their words in common.
+  // Of one form when they have half of their words in common, at the beginning.
   const same = near.common * 2 >= words ? near.form : undefined
   const others = near.forms.length - (same === undefined ? 0 : 1)
   const forms = new Array<Form>(Math.min(others + 1, maxForms))

@@ -485,10 +485,10 @@ const weightOf = ({ nature, subject, result, earlier }: Call, gain: Gain.Gain): 
   if (nature === "act" && !gain.answers) return 0
   // Times that something took are what a benchmark tells.
   if (nature === "act" && result.freshVolatile >= Gain.several) return 0.25
-  // A yes says little.
-  if (result.words < Gain.minAnswer && !result.negative) return 0.25
   // Where a tool is not known to look, and finds nothing, its question may have been another before.
   if (gain.passes) return subject === "other" || (nature === "act" && result.emptyList) ? 0.5 : 0.1
+  // A yes says little.
+  if (result.words < Gain.minAnswer && !result.negative) return 0.25
   return gain.waiting || gain.moved || earlier?.lively === true ? 0.5 : 1
 }
 
@@ -524,7 +524,8 @@ const troublesAfter = (
   }
   if (trouble === 0) return state.troubles
   const before = Memory.get(state.troubles, trouble)
-  if (before === undefined || gain.told) return Memory.set(state.troubles, trouble, { times: 1, lessons })
+  if (before === undefined || gain.told || (gain.teaches && gain.waiting))
+    return Memory.set(state.troubles, trouble, { times: 1, lessons })
   const step = gain.teaches ? 0 : before.lessons === state.lessons && !gain.waiting ? 1 : 0.75
   return Memory.set(state.troubles, trouble, { times: before.times + step, lessons })
 }

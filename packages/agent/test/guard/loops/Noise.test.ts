@@ -1,0 +1,266 @@
+/** What differs from call to call and is no progress; and what looks the same and is. Through the detector's own door. */
+import { assert, describe, it } from "@effect/vitest"
+import { LoopDetector } from "@outlast/agent"
+import * as FileEdit from "@outlast/agent/guard/loops/FileEdit"
+import * as ToolNature from "@outlast/agent/guard/loops/ToolNature"
+import { random } from "./support.ts"
+
+const detector = LoopDetector.make()
+
+type Step = Omit<LoopDetector.Observation, "turn">
+
+const ran = (tool: string, args: unknown, result: unknown, failed = false): Step => ({
+  tool,
+  arguments: args,
+  result,
+  failed
+})
+
+/** Index of the first call that would not have run. */
+const stoppedAt = (steps: ReadonlyArray<Step>): number | undefined => {
+  let state = LoopDetector.initial(detector)
+  for (const [turn, step] of steps.entries()) {
+    const { _tag } = LoopDetector.before(detector, state, { turn, ...step })
+    if (_tag === "Block" || _tag === "Stop") return turn
+    state = LoopDetector.observe(detector, state, { turn, ...step })
+  }
+  return undefined
+}
+const rounds = (count: number, round: (i: number) => ReadonlyArray<Step>): ReadonlyArray<Step> =>
+  Array.from({ length: count }, (_, i) => round(i)).flat()
+const isStopped = (steps: ReadonlyArray<Step>, by: number) => {
+  const at = stoppedAt(steps)
+  assert.isDefined(at)
+  assert.isAtMost(at ?? Infinity, by)
+}
+const runsOn = (steps: ReadonlyArray<Step>) => assert.isUndefined(stoppedAt(steps))
+
+describe("numbers", () => {
+  it("that move by chance are no progress, however many there are", () => {
+    for (const seed of [1, 2, 3, 4, 5]) {
+      const next = random(seed)
+      const pose = () => `x ${next(900) / 100} y ${next(900) / 100} yaw ${next(90) / 100}`
+      isStopped(
+        rounds(30, () => [ran("drive_to", { x: 3, y: 7 }, `error: no path to the goal, at ${pose()}`, true)]),
+        12
+      )
+    }
+  })
+
+  it("that count the calls of the tool are none, whatever else is called meanwhile", () => {
+    isStopped(
+      rounds(20, (i) => [
+        ran("execute_code", { code: "df['Month']" }, `In [${2 * i + 3}]\nKeyError: 'Month'`, true),
+        ran("execute_code", { code: "df.columns" }, `In [${2 * i + 4}]\nIndex(['Date', 'Sum'])`)
+      ]),
+      16
+    )
+  })
+
+  it("of errors are progress when they go down, or when something else was tried", () => {
+    runsOn(rounds(30, (i) => [ran("bash", { command: "make check" }, `${40 - i} errors left`, true)]))
+    isStopped(
+      rounds(20, (i) => [
+        ran("bash", { command: "helm upgrade x" }, `Error: upgrade failed, revision ${30 + 2 * i}`, true),
+        ran("bash", { command: "helm rollback x" }, "Rollback was a success")
+      ]),
+      16
+    )
+  })
+})
+
+describe("what is waited for", () => {
+  const check = (done: number) =>
+    ["lint", "unit", "docs", "e2e", "types"]
+      .map((job, i) => `${job}\t${i < done ? "pass" : "pending"}`)
+      .join("\n")
+
+  it("gets less, job by job, also in a second round", () => {
+    const poll = (done: number) => ran("bash", { command: "gh pr checks 7" }, check(done), done < 5)
+    const round = [0, 1, 1, 2, 2, 3, 3, 4, 4].map(poll)
+    runsOn([...round, ran("bash", { command: "git push" }, "pushed"), ...round])
+  })
+
+  it("may sleep in the command", () => {
+    const wait = ran("bash", { command: "sleep 60; host a.example" }, "not yet")
+    runsOn(rounds(5, () => [wait]))
+    isStopped(
+      rounds(20, () => [wait]),
+      9
+    )
+  })
+})
+
+describe("what a call that was made before has made", () => {
+  it("is nothing new to ask about", () => {
+    const id = (i: number) => `ev${(0x9e37_79b1 * (i + 1)).toString(16)}`
+    isStopped(
+      rounds(20, (i) => [
+        ran("create_event", { title: "sync", start: "14:00" }, { id: id(i), status: "confirmed" }),
+        ran("check_conflicts", { event_id: id(i) }, { conflicts: ["Busy at 13:30"] }),
+        ran("delete_event", { event_id: id(i) }, { deleted: true })
+      ]),
+      18
+    )
+  })
+
+  it("is, where each call asked for something else", () => {
+    const id = (i: number) => `or${(0x9e37_79b1 * (i + 1)).toString(16)}`
+    runsOn(
+      rounds(20, (i) => [
+        ran("create_order", { sku: `A-${i}${i}`, count: 1 }, { id: id(i), status: "open" }),
+        ran("pay_order", { order_id: id(i) }, { paid: true })
+      ])
+    )
+  })
+
+  it("is told by an id of the caller's making no more than by none", () => {
+    isStopped(
+      rounds(12, (i) => [
+        ran("send_message", { to: "d8", text: "please confirm", client_msg_id: `5f8a7b6c-${i}-4ac1` }, "sent")
+      ]),
+      4
+    )
+  })
+})
+
+describe("a list", () => {
+  it("has an end, and pages behind it are empty", () => {
+    const page = (page: number, items: ReadonlyArray<string>) =>
+      ran("list_products", { page, per_page: 3 }, { page, total: 6, has_more: false, items })
+    isStopped(
+      [
+        page(1, ["lamp", "desk", "chair"]),
+        page(2, ["rug", "shelf", "bowl"]),
+        ...rounds(20, (i) => [page(i + 3, [])])
+      ],
+      15
+    )
+    runsOn(rounds(30, (i) => [ran("fetch_page", { page: i }, "20 items")]))
+  })
+
+  it("of errors is empty when all went well", () => {
+    runsOn(
+      rounds(30, (i) => [
+        ran("set_price", { id: `v${441 + 17 * i}`, price: "34.90" }, { price: "34.90", userErrors: [] })
+      ])
+    )
+  })
+
+  it("may be gone through by several commands each", () => {
+    const hosts = ["ams", "ber", "cph", "dub", "edi", "fra", "gva", "hel", "ist"]
+    runsOn(
+      hosts.flatMap((host) => [
+        ran("shell", { command: `kubectl drain ${host}` }, `node/${host} drained`),
+        ran("shell", { command: `ssh ${host} apt-get -y upgrade` }, "setting up the kernel, needs a reboot"),
+        ran("shell", { command: `ssh ${host} reboot` }, "connection closed by remote host"),
+        ran("shell", { command: `kubectl uncordon ${host}` }, `node/${host} uncordoned`)
+      ])
+    )
+  })
+})
+
+describe("the same look", () => {
+  it("later is the same look: a picture under another name, a log between other times", () => {
+    const second = (i: number) => String(10 + 3 * i).padStart(2, "0")
+    isStopped(
+      rounds(15, (i) => [
+        ran("screenshot", { name: `shot-20260102-0304${second(i)}` }, "taken, 1280x800, sha256 7c1e9b0a52d4")
+      ]),
+      7
+    )
+    const log = "level=error msg=template missing for order A-2291, mailer gave up after three attempts"
+    isStopped(
+      rounds(15, (i) => [ran("query_logs", { start: `2026-01-02T03:04:${second(i)}Z`, app: "mailer" }, log)]),
+      8
+    )
+  })
+
+  it("of a log that tells of errors is the next part of it", () => {
+    runsOn(
+      rounds(30, (i) => [
+        ran(
+          "read_file",
+          { path: "gateway.log", offset: 14 * i, limit: 14 },
+          Array.from(
+            { length: 6 },
+            (_, n) => `16:${10 + i}:0${n}.1 ERROR upstream reset (req a${i}4e${n}556f)`
+          ).join("\n")
+        )
+      ])
+    )
+  })
+
+  it("of a test run without failures is none of a failure", () => {
+    runsOn(
+      rounds(12, (i) => [
+        ran(
+          "shell",
+          { command: `npm install ${["zod", "pino", "undici", "sharp", "jose", "dayjs"][i % 6]}@${i}.1` },
+          "added"
+        ),
+        ran("shell", { command: "npm test" }, `tests 64\npass 64\nfail 0\nduration_ms ${2_000 + 37 * i}`)
+      ])
+    )
+  })
+})
+
+describe("an edit", () => {
+  const of = (args: unknown) => FileEdit.of("edit_file", args)
+
+  it("may be several replacements: what it takes away, and what it brings", () => {
+    const edit = (oldText: string, newText: string) => of({ path: "a.md", edits: [{ oldText, newText }] })
+    assert.deepStrictEqual(edit("one", "two")?.after, edit("two", "one")?.before)
+    assert.notDeepEqual(edit("one", "two")?.after, edit("one", "three")?.after)
+    // What only adds replaces nothing.
+    assert.isUndefined(edit("", "two"))
+    assert.isUndefined(of({ path: "a.md", edits: [] }))
+  })
+
+  it("may be a patch: its lines", () => {
+    const patch = (out: string, into: string) =>
+      `*** Begin Patch\n*** Update File: a.ts\n@@\n same\n-${out}\n+${into}\n`
+    const there = FileEdit.of("apply_patch", { input: patch("await f()", "f()") })
+    const back = FileEdit.of("apply_patch", { patch: patch("f()", "await f()") })
+    assert.deepStrictEqual([there?.path, there?.before, there?.after], ["a.ts", back?.after, back?.before])
+    assert.deepStrictEqual(of({ path: "a.ts", diff: "@@ -1 +1 @@\n-await f()\n+f()\n" }), there)
+    assert.isUndefined(FileEdit.of("apply_patch", "*** Update File: a.ts\n@@\n+more\n"))
+  })
+
+  it("of another place in the same file is another", () => {
+    runsOn(
+      rounds(20, (i) => [
+        ran(
+          "edit_file",
+          { path: "report.md", edits: [{ oldText: `TODO ${i}`, newText: `done ${i}` }] },
+          `-TODO ${i}\n+done ${i}`
+        )
+      ])
+    )
+  })
+})
+
+describe("a tool", () => {
+  it("is a debugger when it takes a debugger's commands", () => {
+    assert.strictEqual(
+      ToolNature.of("mcp__pydebug__send_command", { session: "d1", expression: "n" }),
+      "advance"
+    )
+    assert.strictEqual(ToolNature.of("gdb_command", { command: "continue" }), "advance")
+    assert.strictEqual(ToolNature.of("gdb_command", { command: "print x" }), "read")
+  })
+
+  it("is one program, and looks when the program would", () => {
+    assert.strictEqual(ToolNature.of("kubectl", { args: "get pods -n a" }), "read")
+    assert.strictEqual(ToolNature.of("kubectl", { args: "delete pod a" }), "act")
+    assert.strictEqual(ToolNature.of("git", { args: "status" }), "read")
+    assert.strictEqual(ToolNature.of("sequentialthinking", { thought: "so" }), "thought")
+  })
+
+  it("of a shell may sleep first", () => {
+    assert.isTrue(ToolNature.pausesFirst("bash", { command: "sleep 30 && ls" }))
+    assert.isTrue(ToolNature.pausesFirst("bash", { command: "cd /a && sleep 5; make" }))
+    assert.isFalse(ToolNature.pausesFirst("bash", { command: "make sleep" }))
+    assert.isFalse(ToolNature.pausesFirst("send", { text: "sleep 5" }))
+  })
+})
