@@ -47,7 +47,7 @@ export interface LoopOptions {
   readonly refusals: number
   /** Times that the end of an answer may repeat. */
   readonly text: Ladder
-  /** Rows of what is remembered, of eight entries each; a power of two. 32: the last 256 calls, about. */
+  /** Rows of what is remembered, of eight entries each; a power of two. 32: the last 256 calls. */
   readonly rows: number
   /** What the model is told of a finding. Default: `LoopDetector.wording`, in English. */
   readonly wording: LoopVerdict.Wording

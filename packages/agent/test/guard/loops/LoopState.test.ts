@@ -63,7 +63,7 @@ const valueOf = (
     id,
     calls,
     row,
-    forms.map(({ met: _, ...form }) => form)
+    forms.map(({ leaves, question, questionHash, trouble }) => ({ leaves, question, questionHash, trouble }))
   ]),
   troubles: Memory.entries(troubles),
   files: Memory.entries(files),
