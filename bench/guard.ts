@@ -14,9 +14,15 @@ const detector = LoopDetector.make()
 
 type Calls = ReadonlyArray<LoopDetector.Observation>
 
-/** As they come from a host: made before anything is measured. */
+/** As they come from a model and a tool: parsed from JSON, before anything is measured. */
 const calls = (count: number, call: (i: number) => Omit<LoopDetector.Observation, "turn">): Calls =>
-  Array.from({ length: count }, (_, turn) => ({ turn, ...call(turn) }))
+  Array.from({ length: count }, (_, turn) => {
+    const { tool, failed, ...rest } = call(turn)
+    const { arguments: args, result }: { arguments: unknown; result: unknown } = JSON.parse(
+      JSON.stringify(rest)
+    )
+    return { turn, tool, arguments: args, result, failed }
+  })
 
 const editing = (i: number) =>
   i % 3 === 0

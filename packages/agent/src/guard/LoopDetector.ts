@@ -87,6 +87,10 @@ export const initial = ({ options: { rows } }: LoopDetector): LoopState.State =>
 export const before = (detector: LoopDetector, state: LoopState.State, call: Call): Verdict => {
   const { options } = detector
   const nature = natureOf(detector, call)
+  lastOf = detector
+  lastArguments = call.arguments
+  lastTool = call.tool
+  lastNature = nature
   if (nature === "pause") return LoopVerdict.ok
   const expected = LoopState.expected(state, call.tool, identified(detector, call))
   const { seen, subject, toolId } = expected
@@ -159,6 +163,12 @@ const worse = (
 /** Equal outcomes that make a cycle, at least. */
 const minCycle = 4
 
+/** What was asked about last: mostly it is observed next, and was not changed meanwhile. Nothing is kept then. */
+let lastOf: LoopDetector | undefined
+let lastArguments: unknown
+let lastTool = ""
+let lastNature: ToolNature | undefined
+
 /** What the state is after a call ran. */
 export const observe = (
   detector: LoopDetector,
@@ -166,7 +176,9 @@ export const observe = (
   observation: Observation
 ): LoopState.State => {
   const { tool, turn, result, failed } = observation
-  const nature = natureOf(detector, observation)
+  const isLast = lastOf === detector && lastArguments === observation.arguments && lastTool === tool
+  const nature = (isLast ? lastNature : undefined) ?? natureOf(detector, observation)
+  lastOf = lastArguments = lastNature = undefined
   if (nature === "pause") return state.paused ? state : { ...state, paused: true }
   const edit =
     observation.edit !== undefined

@@ -109,8 +109,9 @@ export const of = (ended: Ended): Gain => {
     earlier === undefined
       ? undefined
       : Progress.step(earlier.progress, result, {
-          calls: ended.ago,
-          own: ended.own,
+          // What a click moves on by one is a page, or a day.
+          calls: nature === "poke" ? 0 : ended.ago,
+          own: nature === "poke" ? 0 : ended.own,
           same: sameWords,
           troubled: troubled && earlier.troubled,
           stirred: ended.stirred

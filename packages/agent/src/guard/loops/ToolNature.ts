@@ -90,11 +90,13 @@ const natureOfAction = (args: object): ToolNature | undefined => {
 
 /** Whether it lets time pass before it does what it does. */
 export const pausesFirst = (tool: string, args: unknown): boolean =>
-  factsOf(tool).kind === "shell" && sleeping.test(textOf(args))
+  factsOf(tool).kind === "shell" && startsSleeping(textOf(args))
+
+const startsSleeping = (command: string): boolean => command.includes("sleep") && sleeping.test(command)
 
 /** Commands are not kept, though they recur: they may hold secrets. */
 const natureOfCommand = (command: string): ToolNature =>
-  pausing.test(command) ? "pause" : looking.test(command) ? "read" : "act"
+  command.startsWith("sleep") && pausing.test(command) ? "pause" : looking.test(command) ? "read" : "act"
 
 const evaluators = new Set(
   "execute exec run eval evaluate python jupyter notebook repl script query".split(" ")
@@ -126,6 +128,17 @@ const known = new Map<string, Facts>()
 const maxKnown = 1_000
 
 const factsOf = (tool: string): Facts => {
+  // One call asks several times.
+  if (lastFacts !== undefined && lastTool === tool) return lastFacts
+  lastFacts = factsFor(tool)
+  lastTool = tool
+  return lastFacts
+}
+
+let lastTool = ""
+let lastFacts: Facts | undefined
+
+const factsFor = (tool: string): Facts => {
   const before = known.get(tool)
   if (before !== undefined) return before
   const words = wordsOf(tool)
