@@ -20,51 +20,67 @@ export interface Item {
   readonly waiting: boolean
 }
 
-/** Two rings: the last item stands at `last`, the one before it one place back. */
+/** Two lists that are only ever added to, and how much of them counts: as a value it is pure. */
 export interface Cycle {
-  readonly last: number
-  readonly items: ReadonlyArray<Item | undefined>
-  /** Their outcomes: what is compared. 0 where there is none. */
-  readonly outcomes: ReadonlyArray<number>
+  readonly items: Array<Item>
+  /** Their outcomes: what is compared. */
+  readonly outcomes: Array<number>
+  readonly count: number
   /** At `p - 2`: items in a row that equal the item `p` before. */
   readonly runs: ReadonlyArray<number>
 }
 
-/** The longest period that is seen; a power of two. */
+/** The longest period that is seen. */
 export const longest = 16
+
+/** Items of a list before it is left for one with the last of them. */
+const most = 256
 
 const noRuns: ReadonlyArray<number> = new Array<number>(longest - 1).fill(0)
 
-export const none: Cycle = {
-  last: longest - 1,
-  items: new Array<undefined>(longest).fill(undefined),
-  outcomes: new Array<number>(longest).fill(0),
-  runs: noRuns
-}
+export const none = (): Cycle => ({ items: [], outcomes: [], count: 0, runs: noRuns })
 
 /** With one more item. */
-export const add = (cycle: Cycle, item: Item): Cycle => {
-  const at = back(cycle.last, -1)
-  const items = cycle.items.slice()
-  items[at] = item
-  const outcomes = cycle.outcomes.slice()
-  outcomes[at] = item.outcome
-  return { last: at, items, outcomes, runs: runsAfter(cycle, item.outcome) }
+export const add = ({ items, outcomes, count, runs }: Cycle, item: Item): Cycle => {
+  const after = runsAfter(outcomes, count, runs, item.outcome)
+  // Another cycle has gone on with it, or it is full.
+  if (items.length !== count || count >= most) {
+    const from = Math.max(0, count - longest)
+    return added(items.slice(from, count), outcomes.slice(from, count), item, after)
+  }
+  return added(items, outcomes, item, after)
 }
 
-const runsAfter = ({ last, outcomes, runs }: Cycle, outcome: number): ReadonlyArray<number> => {
+const added = (
+  items: Array<Item>,
+  outcomes: Array<number>,
+  item: Item,
+  runs: ReadonlyArray<number>
+): Cycle => {
+  outcomes.push(item.outcome)
+  return { items, outcomes, count: items.push(item), runs }
+}
+
+const runsAfter = (
+  outcomes: ReadonlyArray<number>,
+  count: number,
+  runs: ReadonlyArray<number>,
+  outcome: number
+): ReadonlyArray<number> => {
   let after: Array<number> | undefined
-  for (let i = 0; i < runs.length; i++) {
-    if (outcomes[back(last, i + 1)] !== outcome) continue
+  const periods = Math.min(longest, count)
+  for (let period = 2; period <= periods; period++) {
+    if (outcomes[count - period] !== outcome) continue
     // Most outcomes are new, and end every run.
     after ??= noRuns.slice()
-    after[i] = (runs[i] ?? 0) + 1
+    after[period - 2] = (runs[period - 2] ?? 0) + 1
   }
   return after ?? noRuns
 }
 
-/** The place so many items back. */
-const back = (last: number, items: number): number => (last - items) & (longest - 1)
+/** The last items, newest last. */
+export const lastOf = ({ items, count }: Cycle, most: number): ReadonlyArray<Item> =>
+  items.slice(Math.max(0, count - most), count)
 
 export interface Round {
   readonly period: number
@@ -76,18 +92,14 @@ export interface Round {
 
 /** The shortest cycle that a call of this tool would go on with, of those gone through at least `least` times. */
 export const goingOn = (cycle: Cycle, tool: number, least: number): Round | undefined => {
-  const { last, items, runs } = cycle
+  const { items, count, runs } = cycle
   if (runs === noRuns) return undefined
   for (let i = 0; i < runs.length; i++) {
     const run = runs[i] ?? 0
     const period = i + 2
     const rounds = run / period + 1
-    if (run === 0 || rounds < least || items[back(last, period - 1)]?.tool !== tool) continue
-    const round: Array<Item> = []
-    for (let n = 0; n < period; n++) {
-      const item = items[back(last, n)]
-      if (item !== undefined) round.push(item)
-    }
+    if (run === 0 || rounds < least || items[count - period]?.tool !== tool) continue
+    const round = lastOf(cycle, period)
     // The same thing again and again has every period.
     if (round.every(({ call }) => call === round[0]?.call)) continue
     return { period, rounds, waiting: round.some((item) => item.waiting && !alternates(round, item)) }

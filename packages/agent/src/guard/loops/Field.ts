@@ -64,7 +64,7 @@ export const of = (name: string): Field => {
   if (known !== undefined) return known
   const meaning = Meaning.ofHash(Meaning.of(name)) | Meaning.ofHash(Meaning.of(lastPart(name)))
   const field: Field = {
-    hash: Hash.ofText(name) | 0,
+    hash: Hash.ofText(name),
     volatile: Volatile.whereNamed(name),
     isCursor: Volatile.isCursorKey(name),
     isTrouble: (meaning & Meaning.trouble) !== 0,

@@ -25,23 +25,13 @@ export const turned = (x: number): number => (x << 7) | (x >>> 25)
 /** 52 bits: a whole number without loss. */
 export const joined = (a: number, b: number): number => (a >>> 0) + (b & 0xfffff) * 0x1_0000_0000
 
-/** Of one text, as it is but for white space. */
+/** Of one text, as it is but for white space: 32 bits. */
 export const ofText = (text: string): number => {
   let a = seed
-  let b = seed
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i) | 0
-    if (c <= 32) continue
-    a = step(a, c)
-    b = otherStep(b, c)
+    if (c > 32) a = step(a, c)
   }
-  return joined(a, b)
-}
-
-/** Of a name: 32 bits. */
-export const ofName = (name: string): number => {
-  let a = seed
-  for (let i = 0; i < name.length; i++) a = step(a, name.charCodeAt(i) | 0)
   return mixed(a)
 }
 

@@ -147,7 +147,7 @@ export const initial = (rows: number): State => ({
   troubles: Memory.make(rows),
   files: Memory.make(rows),
   fruitless: 0,
-  cycle: Cycle.none,
+  cycle: Cycle.none(),
   unchecked: [],
   looked: true,
   paused: false
@@ -186,7 +186,7 @@ export interface Expected {
 export const expected = (state: State, tool: string, identity: unknown): Expected => {
   // Reading may throw: a getter, a proxy.
   lastFound = undefined
-  const toolId = Fingerprint.ofName(tool)
+  const toolId = Fingerprint.ofText(tool)
   const args = Fingerprint.ofArguments(identity)
   const id = Fingerprint.pair(toolId, args.hash)
   const seen = Memory.get(state.seen, id)

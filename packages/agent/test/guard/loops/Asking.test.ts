@@ -13,7 +13,7 @@ interface Asks {
   readonly trouble: number
 }
 
-const toolId = Fingerprint.ofName("f")
+const toolId = Fingerprint.ofText("f")
 const nobody: Asks = { asking: Memory.make(8), known: WordSet.none(), subject: "known", trouble: 0 }
 
 const ask = ({ asking, known }: Asks, args: unknown, trouble = 0, tool = toolId): Asks => {

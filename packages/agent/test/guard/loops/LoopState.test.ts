@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { LoopDetector } from "@outlast/agent"
+import * as Cycle from "@outlast/agent/guard/loops/Cycle"
 import * as Memory from "@outlast/agent/guard/loops/Memory"
 import * as WordSet from "@outlast/agent/guard/loops/WordSet"
 import * as fc from "fast-check"
@@ -53,11 +54,12 @@ const through = (state: LoopDetector.State, calls: ReadonlyArray<Observation>): 
 
 /** All but the tables, which others add to; and of those, what is in them. */
 const valueOf = (
-  { known, seen, tools, troubles, files, ...rest }: LoopDetector.State,
+  { known, seen, tools, troubles, files, cycle, ...rest }: LoopDetector.State,
   of: ReadonlyArray<number>
 ) => ({
   ...rest,
   seen: Memory.entries(seen),
+  cycle: [cycle.runs, Cycle.lastOf(cycle, Cycle.longest)],
   // A form is as old as the words of its table are many.
   tools: [...Memory.entries(tools)].map(([id, { calls, row, forms }]) => [
     id,

@@ -57,6 +57,18 @@ describe("numbers", () => {
     )
   })
 
+  it("that a click moves on by one are pages, or days", () => {
+    const day = (i: number) =>
+      `heading "${["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"][i % 7]} ${i + 1} June"`
+    const page = (i: number) =>
+      `clicked\n${day(i)}\nNo appointments on this day, choose another one\nbutton "Next day"`
+    runsOn(rounds(14, (i) => [ran("click", { uid: "7_12" }, page(i))]))
+    isStopped(
+      rounds(20, () => [ran("click", { uid: "7_12" }, page(3))]),
+      6
+    )
+  })
+
   it("of errors are progress when they go down, or when something else was tried", () => {
     runsOn(rounds(30, (i) => [ran("bash", { command: "make check" }, `${40 - i} errors left`, true)]))
     isStopped(
