@@ -165,8 +165,19 @@ export const of = (ended: Ended): Gain => {
       (result.freshIds >= several || (isNext && measures) || getsOn))
   // Of a known call a line is enough; of another it may be one that says what was asked.
   const isMostlyNew = freshLines * 2 >= result.lines && !result.negative && !troubled
+  // While one waits, known words and numbers in another order are another state: of a table, a board.
+  const isRearranged =
+    earlier !== undefined &&
+    isUnseen &&
+    freshNumbers === 0 &&
+    (ended.paused || result.waiting) &&
+    result.words >= content
+  // And what an action on the next thing shows may be arranged anew.
+  const isShown = nature === "act" && isNext && !troubled && freshLines >= 2
   const hasDetails =
     freshWords > 0 ||
+    isRearranged ||
+    isShown ||
     (freshLines > 0 && (earlier !== undefined || isMostlyNew)) ||
     (earlier === undefined && measures && nature !== "poke") ||
     (passes && !result.negative && isUnseen)

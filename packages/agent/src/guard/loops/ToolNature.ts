@@ -59,7 +59,7 @@ const databases = new Set(
 
 /** Of a shell's command: those that only look. What comes after a pipe looks at it. */
 const looking =
-  /^(?:cd [^;&|]+(?:&&|;)\s*)?(?:sleep [\w.]+\s*(?:&&|;)\s*)?(?:ls|cat|grep|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|dig|nslookup|host|ping|whois|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform show|helm (?:status|list))\b(?!.*>)/
+  /^(?:cd [^;&|]+(?:&&|;)\s*)?(?:sleep [\w.]+\s*(?:&&|;)\s*)?(?:ls|cat|grep|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|dig|nslookup|host|ping|whois|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:-[\w-]+[ =][\w./-]+ ){0,3}(?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform show|helm (?:status|list))\b(?!.*>)/
 const pausing = /^sleep [\w.]+$/
 const sleeping = /^(?:cd [^;&|]+(?:&&|;)\s*)?sleep [\w.]+\s*(?:&&|;|$)/
 /** Of a debugger's commands: those that go on. */

@@ -103,6 +103,47 @@ describe("what is waited for", () => {
   })
 })
 
+describe("what is arranged anew", () => {
+  it("is another state of a table that is waited for", () => {
+    const state = (pod: number, step: number) =>
+      pod > step ? "0/1 Pending old" : pod === step ? "0/1 Creating new" : "1/1 Running new"
+    const table = (step: number) =>
+      Array.from({ length: 9 }, (_, pod) => `search-${pod} ${state(pod, step)} RESTARTS 0`).join("\n")
+    const get = (step: number) => ran("bash", { command: "sleep 45; kubectl -n web get pods" }, table(step))
+    runsOn(rounds(10, (i) => [get(i)]))
+    isStopped(
+      rounds(20, () => [get(4)]),
+      9
+    )
+  })
+
+  it("is a move in a game, though its letters are known", () => {
+    const rows = [
+      "r n b q k b n r",
+      "p p p p p p p p",
+      ". . . . . . . .",
+      "P P P P P P P P",
+      "R N B Q K B N R"
+    ]
+    const board = (i: number) =>
+      rows.map((row, n) =>
+        row
+          .split(" ")
+          .map((piece, file) => (file === (i * 3 + n) % 8 ? "." : piece))
+          .join(" ")
+      )
+    runsOn(
+      rounds(8, (i) => [
+        ran(
+          "chess_move",
+          { move: `${"abcdefgh"[i]}2${"abcdefgh"[i]}4` },
+          `You moved\n${board(i).join("\n")}\nyour clock runs`
+        )
+      ])
+    )
+  })
+})
+
 describe("what a call that was made before has made", () => {
   it("is nothing new to ask about", () => {
     const id = (i: number) => `ev${(0x9e37_79b1 * (i + 1)).toString(16)}`
