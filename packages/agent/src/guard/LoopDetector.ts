@@ -194,7 +194,8 @@ export const observe = (
 /** What the state is after a call was not run. */
 export const refused = (detector: LoopDetector, state: LoopState.State, call: Call): LoopState.State => {
   const { failures, findings } = detector.options
-  const expected = LoopState.expected(state, call.tool, identified(detector, call))
+  lastOf = lastArguments = lastNature = undefined
+  const expected = LoopState.expectedAgain(state, call.tool, identified(detector, call))
   return LoopState.refused(state, expected, { findings: findings.block, failures: failures.block })
 }
 

@@ -9,6 +9,9 @@ import { first, maxWords, Scan } from "./Scan.ts"
 import * as Word from "./Word.ts"
 import * as WordTable from "./WordTable.ts"
 
+/** What has more fields is no call of a tool on a page. */
+const maxNames = 100
+
 /** Whether a part of a page is named by more than a handle. */
 const describes = (record: Values, names: ReadonlyArray<string>): boolean =>
   names.some((name) => !Fields.of(name).isHandle && typeof record[name] === "string")
@@ -80,7 +83,11 @@ class ArgumentScan extends Scan {
 
   /** What the model says about a call, and what a page calls a part that has a name, make it no other call. */
   skips(key: Field, record: Values, names: ReadonlyArray<string>): boolean {
-    return names.length > 1 && (key.isRemark || (key.isHandle && describes(record, names)))
+    return (
+      names.length > 1 &&
+      names.length <= maxNames &&
+      (key.isRemark || (key.isHandle && describes(record, names)))
+    )
   }
 
   fieldBegins(): void {}
@@ -128,7 +135,7 @@ class ArgumentScan extends Scan {
       }
       a = step(turned(a), exact)
       b = otherStep(turned(b), lowered)
-      if (WordTable.put(this.words, lowered) && this.subjectsKept + this.proseKept < maxWords) {
+      if (this.subjectsKept + this.proseKept < maxWords && WordTable.put(this.words, lowered)) {
         if (key.isProse) this.prose[this.proseKept++] = lowered
         else this.subjects[this.subjectsKept++] = lowered
       }
@@ -165,11 +172,22 @@ export const read = (value: unknown): OfArguments => {
   return args
 }
 
-/** The words of some arguments as a set; `room`: for them, if others were read since. */
-export const wordsOf = (args: OfArguments, room: WordTable.Scratch): WordTable.Scratch => {
-  if (idle?.last === args) return idle.words
+/** With the words of some arguments as a set; `room`: for them, if others were read since. */
+export const withWords = <A>(
+  args: OfArguments,
+  room: WordTable.Scratch,
+  use: (words: WordTable.Scratch) => A
+): A => {
+  const scan = idle
+  if (scan?.last === args) {
+    // Nobody else is to have it meanwhile.
+    idle = undefined
+    const used = use(scan.words)
+    idle = scan
+    return used
+  }
   WordTable.empty(room)
   for (const word of args.subjects) WordTable.put(room, word)
   for (const word of args.prose) WordTable.put(room, word)
-  return room
+  return use(room)
 }

@@ -62,9 +62,23 @@ const maxFields = 1_000
 export const of = (name: string): Field => {
   const known = fields.get(name)
   if (known !== undefined) return known
+  const hash = Hash.ofText(name)
+  return kept(name, fieldOf(name.length <= maxName ? name : name.slice(-maxName), hash))
+}
+
+/** Characters of a name that are read, the last ones. */
+const maxName = 100
+
+const kept = (name: string, field: Field): Field => {
+  if (fields.size >= maxFields) fields.clear()
+  if (name.length <= maxName) fields.set(name, field)
+  return field
+}
+
+const fieldOf = (name: string, hash: number): Field => {
   const meaning = Meaning.ofHash(Meaning.of(name)) | Meaning.ofHash(Meaning.of(lastPart(name)))
-  const field: Field = {
-    hash: Hash.ofText(name),
+  return {
+    hash,
     volatile: Volatile.whereNamed(name),
     isCursor: Volatile.isCursorKey(name),
     isTrouble: (meaning & Meaning.trouble) !== 0,
@@ -77,7 +91,4 @@ export const of = (name: string): Field => {
     isId: ids.test(name),
     isExit: exits.test(name)
   }
-  if (fields.size >= maxFields) fields.clear()
-  if (name.length <= 100) fields.set(name, field)
-  return field
 }

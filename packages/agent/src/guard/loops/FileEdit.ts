@@ -52,7 +52,7 @@ function roleOf(role: Role, names: string): ReadonlyArray<readonly [string, Role
 
 const patched = /^(?:\*\*\* (?:Update|Add) File: |\+\+\+ (?:b\/)?)(.+)$/m
 
-const hunk = /^@@/m
+const hunk = /^@@(?: |$)/m
 
 /** Of a call; `undefined` when it edits no file that it names. */
 export const of = (tool: string, args: unknown): FileEdit | undefined => {
@@ -133,10 +133,17 @@ const ofPatch = (text: string): FileEdit | undefined => {
 
 /** Of a patch the lines that it takes away, and those that it brings. */
 const changed = (path: string, patch: string): FileEdit | undefined => {
-  const lines = patch.split("\n")
+  // Its head names the file.
+  const from = Math.max(0, patch.search(hunk))
+  const lines = patch.slice(from).split("\n")
   const marked = (mark: string): string =>
-    lines.filter((line) => line.startsWith(mark) && !line.startsWith(mark.repeat(3))).join("\n")
-  return replacing(path, marked("-").replaceAll(/^-/gm, ""), marked("+").replaceAll(/^\+/gm, ""))
+    lines
+      .filter((line) => line.startsWith(mark))
+      .map((line) => line.slice(1))
+      .join("\n")
+  const [before, after] = [marked("-"), marked("+")]
+  // What is moved is another text, and which is not told.
+  return before === after ? undefined : replacing(path, before, after)
 }
 
 /** What only adds replaces nothing. */
@@ -147,5 +154,5 @@ const hashOf = (text: unknown): number | undefined =>
   text === undefined || text === null
     ? undefined
     : typeof text === "string"
-      ? Fingerprint.ofText(text)
+      ? Fingerprint.exactly(text)
       : Fingerprint.ofArguments(text).hash

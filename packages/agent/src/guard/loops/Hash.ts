@@ -35,6 +35,13 @@ export const ofText = (text: string): number => {
   return mixed(a)
 }
 
+/** Of one text, to the blank: 32 bits. */
+export const exactly = (text: string): number => {
+  let a = seed
+  for (let i = 0; i < text.length; i++) a = step(a, text.charCodeAt(i) | 0)
+  return mixed(a)
+}
+
 /** A word as one that was an argument of a tool. */
 export const argument = (tool: number, word: number): number => mixed(mixed(word) ^ tool)
 

@@ -202,7 +202,7 @@ export const expected = (state: State, tool: string, identity: unknown): Expecte
 }
 
 /** The same of a call that has ended: mostly it was the last that was looked up. It is not to change meanwhile. */
-const expectedAgain = (state: State, tool: string, identity: unknown): Expected => {
+export const expectedAgain = (state: State, tool: string, identity: unknown): Expected => {
   const again = lastIdentity === identity && lastTool === tool && lastState === state ? lastFound : undefined
   const found = again ?? expected(state, tool, identity)
   lastState = lastIdentity = lastFound = undefined
@@ -327,7 +327,7 @@ export const after = (state: State, ended: Ended): State => {
     acted: actedAfter(state, call, gain),
     tools: Memory.set(state.tools, toolId, {
       calls: ownCalls + 1,
-      forms: Asking.add(args, trouble, asked.near, met.count),
+      forms: Asking.add(args, trouble, asked.near, WordSet.countOf(met)),
       row: isThought ? asked.tool?.row : rowAfter(state, call, gain)
     }),
     troubles: isThought ? state.troubles : troublesAfter(state, call, gain, trouble),

@@ -127,7 +127,9 @@ class ResultScan extends Scan {
   readonly room = WordTable.scratch(1_024)
   asked = this.room
   /** The words of the result that is read, and those of its line. */
-  readonly met = WordTable.scratch(toldApart)
+  readonly metOfFew = WordTable.scratch(1_024)
+  readonly metOfMany = WordTable.scratch(toldApart)
+  met = this.metOfMany
   readonly lineWords = new Int32Array(toldApart)
   /** The first and the last numbers, and whether each is one of many: `3/12`, `3 of 12`, `25 %`. */
   readonly firstNumbers = new Float64Array(maxNumbers)
@@ -169,15 +171,19 @@ class ResultScan extends Scan {
   read(value: unknown, against: Against): OfResult {
     this.begin()
     this.against = against
-    this.asked = ArgumentScan.wordsOf(against.args, this.room)
     this.all = this.own = this.freshKept = this.freshWords = this.freshDetails = 0
     this.numbersInAll = this.numbersRead = this.counted = 0
     this.freshNumbers = this.madeKept = this.freshIds = this.freshVolatile = this.letters = 0
     this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = this.waits = 0
     this.pending = this.isTroubled = this.troubled = this.undone = false
     this.waiting = this.waitingIfShort = this.negative = false
+    // Most results are short: a small table stays in the processor's first cache.
+    this.met = typeof value === "string" && value.length < 2_000 ? this.metOfFew : this.metOfMany
     WordTable.empty(this.met)
-    this.value(value, none, 0)
+    ArgumentScan.withWords(against.args, this.room, (asked) => {
+      this.asked = asked
+      this.value(value, none, 0)
+    })
     this.against = nothing
     const { all, substance } = this
     const numbers = this.numbers()

@@ -202,13 +202,18 @@ const goesOn = (args: unknown): boolean =>
     : Predicate.isObject(args) &&
       Object.values(args).some((text) => typeof text === "string" && stepping.test(text))
 
-/** The first text of the arguments is the command. */
+const commands = new Set("command cmd script code input query sql statement args".split(" "))
+
+/** The command is the text of that name, or else the first one. */
 const textOf = (args: unknown): string => {
   if (typeof args === "string") return args.slice(0, 500).trim()
   if (!Predicate.isObject(args)) return ""
+  let first = ""
   for (const name of Object.keys(args)) {
     const text = args[name]
-    if (typeof text === "string") return text.slice(0, 500).trim()
+    if (typeof text !== "string") continue
+    if (commands.has(name)) return text.slice(0, 500).trim()
+    if (first === "") first = text.slice(0, 500).trim()
   }
-  return ""
+  return first
 }

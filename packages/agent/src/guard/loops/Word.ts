@@ -156,12 +156,12 @@ const separators = new Uint8Array(128)
 for (const c of "\"'`()[]{},;=|<>") separators[c.charCodeAt(0)] = 1
 
 /** Words recur: what was found out about the last ones is kept, by their hashes. */
-const words = new Int32Array(4_096)
-const meanings = new Uint16Array(4_096)
+const words = new Int32Array(1_024)
+const meanings = new Uint16Array(1_024)
 
 /** What a word without digits means. `part`: where its last part begins, behind a `_` or `-`. */
 export const meaningOf = (text: string, from: number, part: number, at: number, word: number): number => {
-  const place = (word ^ (word >>> 16)) & 4_095
+  const place = (word ^ (word >>> 16)) & 1_023
   if (words[place] === word) return meanings[place] ?? 0
   const meaning = meaningNew(text, from, part, at)
   words[place] = word

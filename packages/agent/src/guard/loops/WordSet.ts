@@ -23,6 +23,8 @@ interface Table {
   readonly numbers: Uint16Array
   /** Of the last word. */
   last: number
+  /** Words that were forgotten before it was begun: what its numbers are behind those of tables before. */
+  readonly before: number
 }
 
 /** Words that are held, at most. */
@@ -32,20 +34,27 @@ export const capacity = most
 const smallest = 256
 const instead = 0x2545_f491
 
-const tableOf = (places: number): Table => ({
+const tableOf = (places: number, before: number): Table => ({
   words: new Int32Array(places),
   numbers: new Uint16Array(places),
-  last: 0
+  last: 0,
+  before
 })
 
-export const none = (): WordSet => ({ table: tableOf(smallest), count: 0 })
+export const none = (): WordSet => ({ table: tableOf(smallest, 0), count: 0 })
 
 export const has = ({ table, count }: WordSet, word: number): boolean => holds(table, count, word)
 
 const holds = (table: Table, count: number, word: number): boolean => numberIn(table, count, word) > 0
 
-/** The how manieth a word was, since the table was begun; 0 if it is not there. */
-export const numberOf = ({ table, count }: WordSet, word: number): number => numberIn(table, count, word)
+/** The how manieth a word was, of all that were ever added; 0 if it is not there. */
+export const numberOf = ({ table, count }: WordSet, word: number): number => {
+  const number = numberIn(table, count, word)
+  return number === 0 ? 0 : number + table.before
+}
+
+/** How many were ever added. */
+export const countOf = ({ table, count }: WordSet): number => count + table.before
 
 const numberIn = ({ words, numbers }: Table, count: number, word: number): number => {
   const mask = words.length - 1
@@ -92,9 +101,9 @@ export const end = (before: WordSet, adding: Adding): WordSet =>
   adding.table === before.table && adding.count === before.count ? before : adding
 
 /** What counts of a table, numbered anew, with room for as much again. */
-const copied = ({ words, numbers }: Table, count: number): Table => {
+const copied = ({ words, numbers, before }: Table, count: number): Table => {
   const forgotten = Math.max(0, count - most)
-  const table = tableOf(Math.max(smallest, powerFrom(4 * (count - forgotten))))
+  const table = tableOf(Math.max(smallest, powerFrom(4 * (count - forgotten))), before + forgotten)
   for (let i = 0; i < words.length; i++) {
     const number = numbers[i] ?? 0
     if (number > forgotten && number <= count) put(table, words[i] ?? 0, number - forgotten)

@@ -26,7 +26,7 @@ const ask = ({ asking, known }: Asks, args: unknown, trouble = 0, tool = toolId)
   return {
     subject: Asking.subjectOf(near, known, tool, asked, false),
     trouble: Asking.troubleOf(near),
-    asking: Memory.set(asking, tool, Asking.add(asked, trouble, near, met.count)),
+    asking: Memory.set(asking, tool, Asking.add(asked, trouble, near, WordSet.countOf(met))),
     known: met
   }
 }
