@@ -59,7 +59,10 @@ const databases = new Set(
 
 /** Of a shell's command: those that only look. What comes after a pipe looks at it. */
 const looking =
-  /^(?:cd [^;&|]+(?:&&|;)\s*)?(?:sleep [\w.]+\s*(?:&&|;)\s*)?(?:ls|cat|grep|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|dig|nslookup|host|ping|whois|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:-[\w-]+[ =][\w./-]+ ){0,3}(?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform show|helm (?:status|list))\b(?!.*>)/
+  /^(?:ls|cat|echo|true|cd|sleep|grep|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|dig|nslookup|host|ping|whois|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:-[\w-]+[ =][\w./-]+ ){0,3}(?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform show|helm (?:status|list))\b(?!.*>)/
+/** Texts in it, and what it says of errors: they are no commands and write nothing. */
+const quoted = /'[^']*'|"[^"]*"|[12&]?>\s*(?:\/dev\/null|&[12])/g
+const joined = /&&|\|\||[;\n]/
 const pausing = /^sleep [\w.]+$/
 const sleeping = /^(?:cd [^;&|]+(?:&&|;)\s*)?sleep [\w.]+\s*(?:&&|;|$)/
 /** Of a debugger's commands: those that go on. */
@@ -96,7 +99,17 @@ const startsSleeping = (command: string): boolean => command.includes("sleep") &
 
 /** Commands are not kept, though they recur: they may hold secrets. */
 const natureOfCommand = (command: string): ToolNature =>
-  command.startsWith("sleep") && pausing.test(command) ? "pause" : looking.test(command) ? "read" : "act"
+  command.startsWith("sleep") && pausing.test(command) ? "pause" : looks(command) ? "read" : "act"
+
+/** Each of its commands only looks. */
+const looks = (command: string): boolean => {
+  // Most are one.
+  if (!looking.test(command) && !command.includes(">")) return false
+  return command
+    .replaceAll(quoted, "''")
+    .split(joined)
+    .every((part) => part.trim() === "" || looking.test(part.trim()))
+}
 
 const evaluators = new Set(
   "execute exec run eval evaluate python jupyter notebook repl script query".split(" ")

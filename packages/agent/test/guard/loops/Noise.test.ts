@@ -278,6 +278,23 @@ describe("an edit", () => {
     assert.deepStrictEqual([there?.path, there?.before, there?.after], ["a.ts", back?.after, back?.before])
     assert.deepStrictEqual(of({ path: "a.ts", diff: "@@ -1 +1 @@\n-await f()\n+f()\n" }), there)
     assert.isUndefined(FileEdit.of("apply_patch", "*** Update File: a.ts\n@@\n+more\n"))
+    // A line of it may look like a head; and what is moved is not told.
+    const comment = FileEdit.of("apply_patch", patch("-- drop index a", "drop index a"))
+    assert.deepStrictEqual(comment?.before, FileEdit.of("apply_patch", patch("x", "-- drop index a"))?.after)
+    assert.isUndefined(FileEdit.of("apply_patch", patch("import a", "import a")))
+    assert.isUndefined(of({ path: "a.rb", content: "@@count = 0\n" })?.before)
+  })
+
+  it("of blanks is one", () => {
+    runsOn(
+      rounds(9, (i) => [
+        ran(
+          "edit_file",
+          { path: "a.py", old: `return ${"abcdefghi"[i]}`, new: `    return ${"abcdefghi"[i]}` },
+          "ok"
+        )
+      ])
+    )
   })
 
   it("of another place in the same file is another", () => {
@@ -308,6 +325,21 @@ describe("a tool", () => {
     assert.strictEqual(ToolNature.of("kubectl", { args: "delete pod a" }), "act")
     assert.strictEqual(ToolNature.of("git", { args: "status" }), "read")
     assert.strictEqual(ToolNature.of("sequentialthinking", { thought: "so" }), "thought")
+  })
+
+  it("of a shell looks when each of its commands does", () => {
+    const natureOf = (command: string) => ToolNature.of("bash", { description: "find and delete", command })
+    for (const command of [
+      "ls",
+      "cd /a && git status",
+      "ls 2>/dev/null",
+      "grep -n 'a->b; c' x.c",
+      "cat a | head; wc -l b"
+    ])
+      assert.strictEqual(natureOf(command), "read", command)
+    for (const command of ["ls; rm -rf x", "cat a && npm install", "ls\nnpm test", "echo x > a", "npm test"])
+      assert.strictEqual(natureOf(command), "act", command)
+    assert.strictEqual(ToolNature.of("bash", { cwd: "/a", command: "sleep 30" }), "pause")
   })
 
   it("of a shell may sleep first", () => {

@@ -334,6 +334,17 @@ describe("a result", () => {
     assert.isAtMost(long.fresh.length, 1_024)
   })
 
+  it("may have fields of any length, and any number of them", () => {
+    const names = ["a".repeat(200_000), `${"a".repeat(200_000)}1`, "errors".repeat(20_000)]
+    for (const name of names) assert.strictEqual(read({ [name]: "x y" }).words, 2)
+    const spelled = Array.from(
+      { length: 20_000 },
+      (_, i) =>
+        [..."coordinates"].map((c, n) => ((i >> n) & 1 ? c.toUpperCase() : c)).join("") + (i >> 11 ? i : "")
+    )
+    assert.isNumber(hashOf(Object.fromEntries(spelled.map((name) => [name, "1"]))))
+  })
+
   it("takes time by its size, and not by more", () => {
     // Each of these took seconds when a word was looked for in all that follows, or more than is read was gone through.
     for (const text of ["a1 ", "1a ", "1m", "1.1s", "a-", "1:", "a.ts:1:1 ", "error 1\n", "#1 1.5 "])
