@@ -1,6 +1,7 @@
 /**
  * What a call asks: its arguments, word by word, without what says nothing.
  */
+import * as Comment from "./Comment.ts"
 import type { Field } from "./Field.ts"
 import * as Fields from "./Field.ts"
 import { joined, mixed, otherStep, step, turned } from "./Hash.ts"
@@ -94,7 +95,9 @@ class ArgumentScan extends Scan {
 
   fieldEnds(): void {}
 
-  text(text: string, key: Field): void {
+  text(given: string, key: Field): void {
+    // What the model says before a program makes it no other program.
+    const text = key.isProgram && Comment.mayBegin(given.charCodeAt(0)) ? Comment.without(given) : given
     const named = key.volatile === "anywhere" || key.volatile === "field"
     const end = text.length
     let { a, b } = this

@@ -9,6 +9,7 @@
  * **What it does not do.** It does not know your tools: name the nature of one in the detector's options.
  */
 import { Predicate } from "effect"
+import * as Comment from "./Comment.ts"
 
 export type ToolNature = "read" | "act" | "poke" | "thought" | "pause" | "advance"
 
@@ -77,7 +78,7 @@ export const of = (tool: string, args: unknown): ToolNature => {
   // A tool that is one program takes what stands behind its name.
   if (kind === "program") return natureOfCommand(`${tool} ${textOf(args)}`)
   if (kind === "debugger") return goesOn(args) ? "advance" : "read"
-  if (kind === "database") return asking.test(textOf(args)) ? "read" : "act"
+  if (kind === "database") return asking.test(Comment.without(textOf(args))) ? "read" : "act"
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
 }
 

@@ -167,6 +167,22 @@ describe("what a call that was made before has made", () => {
     )
   })
 
+  it("is no other program when other comments stand before it", () => {
+    const run = (i: number) => `5f8a${i}${i}6c-ff9b-00c4-8313-86f8ebdb3583`
+    for (const say of [(i: number) => `-- run ${run(i)}\n`, (i: number) => `/* trace=${run(i)} */ `]) {
+      isStopped(
+        rounds(12, (i) => [
+          ran("execute_sql", { sql: `${say(i)}SELECT channel, count(*) FROM sessions GROUP BY 1` }, [
+            ["organic", 40_211]
+          ])
+        ]),
+        6
+      )
+    }
+    // But one of its own is.
+    runsOn(rounds(9, (i) => [ran("execute_sql", { sql: `-- ${run(i)}` }, `${"abcdefghi"[i]}x`)]))
+  })
+
   it("is told by an id of the caller's making no more than by none", () => {
     isStopped(
       rounds(12, (i) => [
