@@ -123,6 +123,7 @@ class ArgumentScan extends Scan {
       }
       const { at, digits, exact, lowered } = Word.read(text, from)
       const isVolatile =
+        (key.isSession && at - from === Word.uuidLength) ||
         (named && (digits > 0 || at - from >= Word.longName)) ||
         (digits > 0 &&
           !key.isCursor &&

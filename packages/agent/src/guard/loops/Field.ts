@@ -20,6 +20,8 @@ export interface Field {
   readonly isHandle: boolean
   /** What somebody is told: it says nothing of what the call is about. */
   readonly isProse: boolean
+  /** A UUID in it is of the caller's making. */
+  readonly isSession: boolean
   /** It is written in a language: a command, a query, code. */
   readonly isProgram: boolean
   /** What the model says about the call. */
@@ -41,6 +43,7 @@ export const none: Field = {
   isQuestion: false,
   isHandle: false,
   isProse: false,
+  isSession: false,
   isProgram: false,
   isRemark: false,
   isId: false,
@@ -53,6 +56,7 @@ const handles = /^(?:ref|uid|selector|xpath|coordinates?|element_?id)$/i
 const prose = /^(?:text|note|notes|message|comment|body|reason|description|content|title|subject|summary)$/i
 const ids = /^(?:id|key|uuid|guid|number)$|(?:_id|[a-z]Id)$/
 const remarks = /^(?:explanation|thoughts?|purpose|rationale|why|intent|reasoning)$/i
+const sessions = /^(?:session|conversation)_?(?:id|uuid|token)?$/i
 const programs = /^(?:command|cmd|script|code|source|input|query|sql|statement)$/i
 const exits = /^(?:exit|exit_?code|exit_?status|return_?code|rc)$/i
 
@@ -91,6 +95,7 @@ const fieldOf = (name: string, hash: number): Field => {
     isQuestion: questions.test(name),
     isHandle: handles.test(name),
     isProse: prose.test(name),
+    isSession: sessions.test(name),
     isProgram: programs.test(name),
     isRemark: remarks.test(name),
     isId: ids.test(name),

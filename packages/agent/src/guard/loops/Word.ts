@@ -23,8 +23,11 @@ const kindOf = (c: number): number => kinds[c] ?? other
 /** Whether a character between two words counts: no white space, no quotation mark. */
 export const counts = (c: number): boolean => c > 32 && c !== 34 && c !== 39 && c !== 96
 
-/** A field whose name says that its value says nothing may hold a word without digits: an id is no shorter. */
-export const longName = 6
+/** A field whose name says that its value says nothing may hold a word without digits: shorter ones are names. */
+export const longName = 16
+
+/** Characters of a UUID. */
+export const uuidLength = 36
 
 const underscore = 95
 const hyphen = 45

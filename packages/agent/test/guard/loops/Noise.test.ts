@@ -167,6 +167,35 @@ describe("what a call that was made before has made", () => {
     )
   })
 
+  it("is the same in a session of a new name, and another about a thing of another name", () => {
+    const session = (i: number) => `b1f3963e-11f0-27f7-7670-d252cd9748${10 + i}`
+    isStopped(
+      rounds(12, (i) => [
+        ran("kb_search", { query: "vpn error", session_id: session(i) }, [
+          { id: "KB-1120", title: "VPN client" }
+        ])
+      ]),
+      6
+    )
+    const names = [
+      "Vpc",
+      "SubnetA",
+      "Gateway",
+      "NatGateway",
+      "SubnetGroup",
+      "Database",
+      "ParameterGroup",
+      "Cluster",
+      "Service",
+      "Listener"
+    ]
+    runsOn(
+      names.map((name) =>
+        ran("describe_events", { stack: "core" }, { LogicalResourceId: name, Status: "CREATE_COMPLETE" })
+      )
+    )
+  })
+
   it("is no other program when other comments stand before it", () => {
     const run = (i: number) => `5f8a${i}${i}6c-ff9b-00c4-8313-86f8ebdb3583`
     for (const say of [(i: number) => `-- run ${run(i)}\n`, (i: number) => `/* trace=${run(i)} */ `]) {
