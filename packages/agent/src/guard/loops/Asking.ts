@@ -60,9 +60,8 @@ const nothing: Words = []
 export interface Look {
   /** The form that it is most alike; `undefined` if it has nothing in common with any. */
   readonly form: Form | undefined
-  /** Words that they have in common, at the same place; and of those the ones that they begin with. */
+  /** Words that they have in common, at the same place. */
   readonly common: number
-  readonly begun: number
   readonly forms: Forms
 }
 
@@ -71,7 +70,7 @@ export const noForms: Forms = []
 export const look = (forms: Forms, { leaves }: Asked): Look => {
   let best: Form | undefined
   let common = 0
-  let begun = 0
+  let most = 0
   for (const form of forms) {
     let begins = 0
     let ends = 0
@@ -83,12 +82,13 @@ export const look = (forms: Forms, { leaves }: Asked): Look => {
       ends += ending(before, words, from)
     }
     // A command begins with what is done: with the same verb it is more alike than about the same thing.
-    if (2 * begins + ends <= common + begun) continue
+    const alike = 2 * begins + ends
+    if (alike <= most) continue
+    most = alike
     best = form
     common = begins + ends
-    begun = begins
   }
-  return { form: best, common, begun, forms }
+  return { form: best, common, forms }
 }
 
 /** What a call asks about: what was asked about before, something else, or it is another question altogether. */
@@ -158,7 +158,7 @@ export const add = (call: Asked, trouble: number, near: Look, met: number): Form
     if (near.common === words && wordsIn(form.leaves) === words && form.questionHash === questionHash)
       return near.forms
   }
-  // Of one form when they have half of their words in common, at the beginning.
+  // Of one form when they have half of their words in common.
   const same = near.common * 2 >= words ? near.form : undefined
   const others = near.forms.length - (same === undefined ? 0 : 1)
   const forms = new Array<Form>(Math.min(others + 1, maxForms))
@@ -180,8 +180,10 @@ const wordsIn = (leaves: ReadonlyArray<Words>): number => {
 const isAsked = (known: WordSet, toolId: number, word: number): boolean =>
   WordSets.has(known, askedWord(toolId, word))
 
-/** A word of the arguments as something that a call made which was made before; and of a result as one of them. */
+/** A word of the arguments as something that a call made which was made before. */
 export const bornWord = (unit: number): number => mixed(unit ^ 0x626f_726e)
+
+/** A word of a result as arguments have it that name it alone. */
 export const unitOf = (word: number): number => Hash.step(0, word)
 
 /** A word as something that a tool was asked. */

@@ -2,8 +2,7 @@
  * What a tool call does to a file, read from its arguments: the many tools that edit name the same few things.
  *
  * A **replacement** has the text before and after, or several of them; a **patch** has both in its lines; a **rewrite**
- * has the whole content. A host that knows the content says
- * so with hashes, which is surer. Pure.
+ * has the whole content. A host that knows the content says so with hashes, which is surer. Pure.
  *
  * **What it does not do.** It reads no file, and sees no edit that a shell command makes.
  */
@@ -23,7 +22,7 @@ export interface FileEdit {
   readonly path: string
   /** Of the text that was replaced; `undefined` for a rewrite. */
   readonly before: number | undefined
-  /** Of the text that is there now; `undefined` when only a patch is known. */
+  /** Of the text that is there now; `undefined` when it is not known. */
   readonly after: number | undefined
 }
 

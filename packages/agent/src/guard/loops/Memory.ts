@@ -48,11 +48,8 @@ const tableOf = <A>(most: number, count: number): Table<A> => ({
 })
 
 export const get = <A>({ table, count }: Memory<A>, key: number): A | undefined => {
-  const entry = entryOf(table.heads[placeOf(table, key)], count)
-  return entry !== undefined && entry.number > count - table.most ? entry.value : undefined
+  return entryOf(table, table.heads[placeOf(table, key)], count)?.value
 }
-
-export const has = (memory: Memory<unknown>, key: number): boolean => get(memory, key) !== undefined
 
 /** With this value. */
 export const set = <A>(memory: Memory<A>, key: number, value: A): Memory<A> => {
@@ -64,19 +61,18 @@ export const set = <A>(memory: Memory<A>, key: number, value: A): Memory<A> => {
   return { table, count: count + 1 }
 }
 
-/** What counted when so many were written. */
-const entryOf = <A>(head: Entry<A> | undefined, count: number): Entry<A> | undefined => {
+/** What counted when so many were written, if it was not forgotten then. */
+const entryOf = <A>({ most }: Table<A>, head: Entry<A> | undefined, count: number): Entry<A> | undefined => {
   let entry = head
   while (entry !== undefined && entry.number > count) entry = entry.older
-  return entry
+  return entry !== undefined && entry.number > count - most ? entry : undefined
 }
 
 const copied = <A>({ table, count }: Memory<A>): Table<A> => {
   const other = tableOf<A>(table.most, count)
   for (const head of table.heads) {
-    const entry = entryOf(head, count)
-    if (entry !== undefined && entry.number > count - table.most)
-      put(other, entry.key, entry.value, entry.number)
+    const entry = entryOf(table, head, count)
+    if (entry !== undefined) put(other, entry.key, entry.value, entry.number)
   }
   other.last = count
   return other
@@ -101,9 +97,7 @@ const placeOf = ({ heads }: Table<unknown>, key: number): number => {
 export const entries = <A>({ table, count }: Memory<A>): ReadonlyMap<number, A> =>
   new Map(
     table.heads.flatMap((head) => {
-      const entry = entryOf(head, count)
-      return entry !== undefined && entry.number > count - table.most
-        ? [[entry.key, entry.value] as const]
-        : []
+      const entry = entryOf(table, head, count)
+      return entry === undefined ? [] : [[entry.key, entry.value] as const]
     })
   )

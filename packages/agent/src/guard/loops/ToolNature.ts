@@ -10,6 +10,7 @@
  */
 import { Predicate } from "effect"
 import * as Comment from "./Comment.ts"
+import * as Fields from "./Field.ts"
 
 export type ToolNature = "read" | "act" | "poke" | "thought" | "pause" | "advance"
 
@@ -216,8 +217,6 @@ const goesOn = (args: unknown): boolean =>
     : Predicate.isObject(args) &&
       Object.values(args).some((text) => typeof text === "string" && stepping.test(text))
 
-const commands = new Set("command cmd script code input query sql statement args".split(" "))
-
 /** The command is the text of that name, or else the first one. */
 const textOf = (args: unknown): string => {
   if (typeof args === "string") return args.slice(0, 500).trim()
@@ -226,7 +225,7 @@ const textOf = (args: unknown): string => {
   for (const name of Object.keys(args)) {
     const text = args[name]
     if (typeof text !== "string") continue
-    if (commands.has(name)) return text.slice(0, 500).trim()
+    if (Fields.of(name).isProgram || name === "args") return text.slice(0, 500).trim()
     if (first === "") first = text.slice(0, 500).trim()
   }
   return first

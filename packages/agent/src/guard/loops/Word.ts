@@ -34,7 +34,7 @@ const hyphen = 45
 
 /** The word that was read last: one object, for it is asked for all the time. */
 const last = { at: 0, part: 0, digits: 0, exact: 0, lowered: 0 }
-export type Read = Readonly<typeof last>
+type Read = Readonly<typeof last>
 
 /**
  * The word that begins there. `at`: where it ends. `part`: where its last part begins, behind a `_` or `-`; 0 if it is

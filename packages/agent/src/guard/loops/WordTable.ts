@@ -43,11 +43,6 @@ export const add = ({ words, values, mask }: WordTable, word: number, value: num
 /** Places that are looked at for a word. */
 const maxSteps = 8
 
-/** Forgets all words. */
-export const clear = ({ words }: WordTable): void => {
-  words.fill(0)
-}
-
 /** A set of words that is emptied at once. */
 export interface Scratch {
   /** Place by place a word, and the stamp that it was put with: side by side, as they are looked at. */
