@@ -405,7 +405,7 @@ const seenAfter = (
 /** A check that says the same although something was done about it: it failed before, or it is about the same thing. */
 const unchangedAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   const { earlier, nature } = call
-  if (earlier === undefined || gain.isNew || !(gain.sameWords || repeats(call, gain))) return 0
+  if (earlier === undefined || gain.isNew || !(gain.sameWords || (gain.isKnown && !gain.tries))) return 0
   // What is measured after each of several steps, and is another each time.
   if (gain.moved && gain.measures && !gain.troubled && earlier.news !== state.news) return 0
   const done = nature === "read" ? actedUpon(state, earlier, call) * (gain.waiting ? 0.5 : 1) : 0

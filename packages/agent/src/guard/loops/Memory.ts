@@ -11,93 +11,87 @@
 
 export interface Memory<A> {
   readonly table: Table<A>
-  /** What was written so far. */
+  /** Entries of the table that count. */
   readonly count: number
 }
 
-interface Entry<A> {
-  readonly key: number
-  readonly value: A
-  /** How many were written until then. */
-  readonly number: number
-  readonly older: Entry<A> | undefined
-}
-
-/** Open addressing. */
+/** What was written, one after the other, and by its key: open addressing. */
 interface Table<A> {
-  readonly heads: Array<Entry<A> | undefined>
+  /** The number of the last entry of the key that is there, from 1; 0 where there is none. */
+  readonly heads: Int32Array
+  /** By entry, from 0. Keys of 52 bits are no small integers: an object would hold a pointer to each. */
+  readonly keys: Float64Array
+  readonly values: Array<A>
+  /** The number of the entry that its key had before; 0 if it had none. */
+  readonly older: Int32Array
   /** Entries that are remembered. */
   readonly most: number
-  /** What was written to it in all, and what it may be before it is left. */
-  last: number
-  end: number
 }
 
 /** Entries that one row holds. */
 export const places = 8
 
 /** A memory of the last `rows` times {@link places} entries that were written. `rows` is a power of two. */
-export const make = <A>(rows: number): Memory<A> => ({ table: tableOf(rows * places, 0), count: 0 })
+export const make = <A>(rows: number): Memory<A> => ({ table: tableOf(rows * places), count: 0 })
 
-const tableOf = <A>(most: number, count: number): Table<A> => ({
-  // At most three quarters full: `most` entries come over, twice as many are written.
-  heads: new Array<Entry<A> | undefined>(4 * most).fill(undefined),
-  most,
-  last: count,
-  end: count + 2 * most
+/** At most three quarters full: `most` entries come over, twice as many are written. */
+const tableOf = <A>(most: number): Table<A> => ({
+  heads: new Int32Array(4 * most),
+  keys: new Float64Array(3 * most),
+  values: [],
+  older: new Int32Array(3 * most),
+  most
 })
 
 export const get = <A>({ table, count }: Memory<A>, key: number): A | undefined => {
-  return entryOf(table, table.heads[placeOf(table, key)], count)?.value
+  const entry = entryAt(table, count, placeOf(table, key))
+  return entry < 0 ? undefined : table.values[entry]
 }
 
 /** With this value. */
 export const set = <A>(memory: Memory<A>, key: number, value: A): Memory<A> => {
-  const { count } = memory
+  const { table, count } = memory
   // Another one has gone on with it, or it is full.
-  const isLeft = memory.table.last !== count || count >= memory.table.end
-  const table = isLeft ? copied(memory) : memory.table
-  put(table, key, value, count + 1)
-  return { table, count: count + 1 }
+  const isLeft = table.values.length !== count || count >= table.keys.length
+  const kept = isLeft ? copied(memory) : table
+  put(kept, key, value)
+  return { table: kept, count: kept.values.length }
 }
 
-/** What counted when so many were written, if it was not forgotten then. */
-const entryOf = <A>({ most }: Table<A>, head: Entry<A> | undefined, count: number): Entry<A> | undefined => {
-  let entry = head
-  while (entry !== undefined && entry.number > count) entry = entry.older
-  return entry !== undefined && entry.number > count - most ? entry : undefined
+/** What counts of the key that is there, if it is not forgotten; -1 if nothing does. */
+const entryAt = ({ heads, older, most }: Table<unknown>, count: number, place: number): number => {
+  let number = heads[place] ?? 0
+  while (number > count) number = older[number - 1] ?? 0
+  return number > count - most ? number - 1 : -1
 }
 
-const copied = <A>({ table, count }: Memory<A>): Table<A> => {
-  const other = tableOf<A>(table.most, count)
-  for (const head of table.heads) {
-    const entry = entryOf(table, head, count)
-    if (entry !== undefined) put(other, entry.key, entry.value, entry.number)
-  }
-  other.last = count
+const copied = <A>({ table: { keys, values, most }, count }: Memory<A>): Table<A> => {
+  const other = tableOf<A>(most)
+  const from = Math.max(0, count - most)
+  for (const [i, value] of values.slice(from, count).entries()) put(other, keys[from + i] ?? 0, value)
   return other
 }
 
-const put = <A>(table: Table<A>, key: number, value: A, number: number): void => {
+const put = <A>(table: Table<A>, key: number, value: A): void => {
+  const { heads, keys, values, older } = table
   const place = placeOf(table, key)
-  table.heads[place] = { key, value, number, older: table.heads[place] }
-  table.last = number
+  const number = values.push(value)
+  keys[number - 1] = key
+  older[number - 1] = heads[place] ?? 0
+  heads[place] = number
 }
 
 /** Where a key is, or may be put: there always is room. */
-const placeOf = ({ heads }: Table<unknown>, key: number): number => {
+const placeOf = ({ heads, keys }: Table<unknown>, key: number): number => {
   const mask = heads.length - 1
   const x = Math.imul(key ^ (key >>> 16), 0x45d9f3b)
   let i = (x ^ (x >>> 15)) & mask
-  for (let head = heads[i]; head !== undefined && head.key !== key; head = heads[i]) i = (i + 1) & mask
+  for (let head = heads[i] ?? 0; head !== 0 && keys[head - 1] !== key; head = heads[i] ?? 0) i = (i + 1) & mask
   return i
 }
 
 /** What is held, by its keys. */
-export const entries = <A>({ table, count }: Memory<A>): ReadonlyMap<number, A> =>
-  new Map(
-    table.heads.flatMap((head) => {
-      const entry = entryOf(table, head, count)
-      return entry === undefined ? [] : [[entry.key, entry.value] as const]
-    })
-  )
+export const entries = <A>({ table: { keys, values, most }, count }: Memory<A>): ReadonlyMap<number, A> => {
+  const from = Math.max(0, count - most)
+  return new Map(values.slice(from, count).map((value, i) => [keys[from + i] ?? 0, value]))
+}

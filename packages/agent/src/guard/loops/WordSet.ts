@@ -64,7 +64,7 @@ const numberIn = ({ words, numbers }: Table, count: number, word: number): numbe
     if (there === 0) return 0
     if (there !== sought) continue
     const number = numbers[i] ?? 0
-    if (number <= count && number > count - most) return number
+    if (isHeld(number, count)) return number
   }
 }
 
@@ -84,13 +84,18 @@ export interface Adding {
 export const begin = ({ table, count }: WordSet): Adding => ({ table, count })
 
 export const addTo = (adding: Adding, word: number): void => {
-  if (holds(adding.table, adding.count, word)) return
-  // Another set has gone on with it, or it is full.
-  if (adding.table.last !== adding.count || isFull(adding)) {
-    adding.table = copied(adding.table, adding.count)
-    adding.count = adding.table.last
+  const { table, count } = adding
+  const place = placeFor(table, count, word)
+  if (place < 0) return
+  if (table.last === count && !isFull(adding)) {
+    putAt(table, place, word, ++adding.count)
+    return
   }
-  put(adding.table, word, ++adding.count)
+  // Another set has gone on with it, or it is full.
+  const other = copied(table, count)
+  putAt(other, placeFor(other, other.last, word), word, other.last + 1)
+  adding.table = other
+  adding.count = other.last
 }
 
 /** Fuller tables are slow to look up. */
@@ -106,21 +111,31 @@ const copied = ({ words, numbers, before }: Table, count: number): Table => {
   const table = tableOf(Math.max(smallest, powerFrom(4 * (count - forgotten))), before + forgotten)
   for (let i = 0; i < words.length; i++) {
     const number = numbers[i] ?? 0
-    if (number > forgotten && number <= count) put(table, words[i] ?? 0, number - forgotten)
+    if (number > forgotten && number <= count) {
+      const word = words[i] ?? 0
+      putAt(table, placeFor(table, most, word), word, number - forgotten)
+    }
   }
   table.last = count - forgotten
   return table
 }
 
-/** In the next place that is free: there always is one. */
-const put = (table: Table, word: number, number: number): void => {
-  const { words, numbers } = table
+/** The next place that is free, which there always is; -1 if the word is held. */
+const placeFor = ({ words, numbers }: Table, count: number, word: number): number => {
   const mask = words.length - 1
-  const added = word === 0 ? instead : word
-  let i = placeOf(added) & mask
-  while (words[i] !== 0) i = (i + 1) & mask
-  words[i] = added
-  numbers[i] = number
+  const sought = word === 0 ? instead : word
+  for (let i = placeOf(sought) & mask; ; i = (i + 1) & mask) {
+    const there = words[i]
+    if (there === 0) return i
+    if (there === sought && isHeld(numbers[i] ?? 0, count)) return -1
+  }
+}
+
+const isHeld = (number: number, count: number): boolean => number <= count && number > count - most
+
+const putAt = (table: Table, place: number, word: number, number: number): void => {
+  table.words[place] = word === 0 ? instead : word
+  table.numbers[place] = number
   table.last = number
 }
 
