@@ -24,6 +24,8 @@ export interface FileEdit {
   readonly before: number | undefined
   /** Of the text that is there now; `undefined` when it is not known. */
   readonly after: number | undefined
+  /** What was replaced is still there: more was put beside it. */
+  readonly adds: boolean
 }
 
 type Role = "path" | "before" | "after" | "content"
@@ -61,11 +63,11 @@ export const of = (tool: string, args: unknown): FileEdit | undefined => {
   if (!Predicate.isObject(args)) return undefined
   const { path, before, after, content } = partsOf(args)
   if (typeof path !== "string") return typeof content === "string" ? ofPatch(content) : undefined
-  if (typeof after === "string") return { path, before: hashOf(before), after: hashOf(after) }
+  if (typeof after === "string") return ofTexts(path, before, after)
   if (Array.isArray(content)) return ofSeveral(path, content)
   if (typeof content === "string" && hunk.test(content)) return changed(path, content)
   const whole = hashOf(content)
-  return whole === undefined ? undefined : { path, before: undefined, after: whole }
+  return whole === undefined ? undefined : { path, before: undefined, after: whole, adds: false }
 }
 
 /** Several replacements in one file are one. */
@@ -122,7 +124,8 @@ const roleNamed = (name: string): Role | "none" => {
 export const ofKnown = ({ path, before, after }: KnownEdit): FileEdit => ({
   path,
   before: hashOf(before),
-  after: hashOf(after)
+  after: hashOf(after),
+  adds: false
 })
 
 const ofPatch = (text: string): FileEdit | undefined => {
@@ -147,7 +150,14 @@ const changed = (path: string, patch: string): FileEdit | undefined => {
 
 /** What only adds replaces nothing. */
 const replacing = (path: string, before: string, after: string): FileEdit | undefined =>
-  before.trim() === "" ? undefined : { path, before: hashOf(before), after: hashOf(after) }
+  before.trim() === "" ? undefined : ofTexts(path, before, after)
+
+const ofTexts = (path: string, before: unknown, after: string): FileEdit => ({
+  path,
+  before: hashOf(before),
+  after: hashOf(after),
+  adds: typeof before === "string" && before !== after && after.includes(before)
+})
 
 const hashOf = (text: unknown): number | undefined =>
   text === undefined || text === null

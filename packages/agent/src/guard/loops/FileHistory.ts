@@ -46,7 +46,7 @@ export const edited = (
         : worth.nothing
       : ours && history.texts.includes(after)
         ? worth.back * (learned ? 0.5 : 1)
-        : ours && !looked
+        : ours && !looked && !edit.adds
           ? worth.churn
           : 0
   const texts = history.texts.filter((text) => text !== after && text !== before)

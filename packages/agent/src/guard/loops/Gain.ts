@@ -140,6 +140,8 @@ export const of = (ended: Ended): Gain => {
   const teaches = !isThought && (told || recovers || step?.goesOn === true)
   const answers =
     nature === "act" &&
+    // What an edit shows is what it wrote.
+    edit === undefined &&
     (result.emptyList ||
       result.words >= content ||
       (result.words >= sentence && !isUnseen) ||

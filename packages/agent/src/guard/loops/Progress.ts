@@ -125,7 +125,8 @@ export const step = (
     ways[i] = after
     // Once is no direction yet, but for what is counted. And where nothing else was tried there are to be fewer errors.
     const moves = troubled && !stirred ? -after : Math.abs(after)
-    if (moves >= least || ((isPart || isBounded) && !Number.isNaN(after))) goesOn = true
+    const counts = (isPart || isBounded) && !Number.isNaN(after) && (!troubled || stirred)
+    if (moves >= least || counts) goesOn = true
   }
   const { lines, place, places, pending, counted, numbersInAll } = now
   return { progress: { lines, place, places, pending, numbers, counted, numbersInAll, ways }, goesOn, moved }
