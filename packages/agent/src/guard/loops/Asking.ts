@@ -118,6 +118,7 @@ export const subjectOf = (
   let differs = 0
   let others = 0
   let born = 0
+  let passed = 0
   const formMet = form !== undefined && common * 2 >= wordsIn(leaves) ? form.met : Infinity
   for (let i = 0; i < leaves.length; i++) {
     const words = leaves[i] ?? nothing
@@ -134,14 +135,18 @@ export const subjectOf = (
         born++
         continue
       }
-      if (!places.includes(word)) others++
+      const isPlace = places.includes(word)
+      if (!isPlace) others++
       // What was first met since this was asked last is the next thing of another list, too: for each host three commands.
       const met = WordSets.numberOf(known, askedWord(toolId, word))
-      if (met > 0 && met <= formMet) return "known"
+      const isMet = met > 0 && met <= formMet
+      // Where one part ends, the next one begins.
+      if (isPlace && isMet) passed++
+      else if (isMet) return "known"
     }
   }
   if (differs > 0 && born === differs) return "again"
-  if (differs === 0 || differs > prose) return "known"
+  if (differs === passed || differs > prose) return "known"
   return others === 0 ? "later" : "next"
 }
 

@@ -408,11 +408,14 @@ const unchangedAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   if (earlier === undefined || gain.isNew || !(gain.sameWords || (gain.isKnown && !gain.tries))) return 0
   // What is measured after each of several steps, and is another each time.
   if (gain.moved && gain.measures && !gain.troubled && earlier.news !== state.news) return 0
-  const done = nature === "read" ? actedUpon(state, earlier, call) * (gain.waiting ? 0.5 : 1) : 0
+  // All is well, and the run gets on.
+  const isFine = !gain.troubled && earlier.lessons !== state.lessons
+  const weight = isFine ? 0.25 : gain.waiting ? 0.5 : 1
+  const done = nature === "read" ? actedUpon(state, earlier, call) * weight : 0
   if (done > 0) return earlier.unchanged + done
   if (!gain.troubled) return 0
   if (isQuiet(state, call)) return earlier.unchanged
-  return earlier.unchanged + (earlier.lessons === state.lessons ? 1 : 0.5)
+  return earlier.unchanged + (earlier.lessons === state.lessons && !gain.moved ? 1 : 0.5)
 }
 
 /** What was done since with the thing that a check asks about, or, where it asks about nothing, with tools like it. */
@@ -467,10 +470,10 @@ const withMet = (
   return WordSet.end(known, adding)
 }
 
-const staleAfter = (state: State, { earlier }: Call, gain: Gain.Gain): number => {
+const staleAfter = (state: State, { earlier, nature }: Call, gain: Gain.Gain): number => {
   if (gain.isNew) return 0
   if (gain.tries) return Math.max(0, state.stale - 1)
-  if (gain.passes || (gain.measures && !gain.failed)) return state.stale + 0.25
+  if (gain.passes || nature === "advance" || (gain.measures && !gain.failed)) return state.stale + 0.25
   const goesOn = gain.waiting || gain.moved || (earlier !== undefined && earlier.stirs !== state.stirs)
   return state.stale + (goesOn ? 0.5 : 1)
 }
@@ -487,8 +490,8 @@ const weightOf = ({ nature, subject, result, earlier }: Call, gain: Gain.Gain): 
   if (nature === "act" && result.freshVolatile >= Gain.several) return 0.25
   // Where a tool is not known to look, and finds nothing, its question may have been another before.
   if (gain.passes) return subject === "other" || (nature === "act" && result.emptyList) ? 0.5 : 0.1
-  // A yes says little.
-  if (result.words < Gain.minAnswer && !result.negative) return 0.25
+  // A yes says little, and so does the line of a program that comes round again.
+  if ((result.words < Gain.minAnswer && !result.negative) || nature === "advance") return 0.25
   return gain.waiting || gain.moved || earlier?.lively === true ? 0.5 : 1
 }
 
@@ -505,16 +508,17 @@ const rowAfter = (state: State, call: Call, gain: Gain.Gain): Row => {
     lessons: state.lessons + (gain.teaches ? 1 : 0)
   })
   if (isNew || row === undefined) return then(result.negative && weight > 0 ? 1 : 0)
-  if ((gain.tries && !gain.troubled) || weight === 0) return row
+  if (gain.tries && !gain.troubled) return row.times < 1 ? row : { ...row, times: row.times - 1 }
+  if (weight === 0) return row
   if (row.lessons !== state.lessons) return then(result.negative ? row.times + weight * 0.5 : 1)
   const quiet = earlier === undefined ? row.news === state.news : isQuiet(state, call)
-  return then(row.times + weight * (quiet ? 1 : 0.25))
+  return then(row.times + weight * (quiet ? 1 : gain.troubled ? 0.25 : 0.125))
 }
 
 /** An error goes on being the same while other things are learned, at half the pace. */
 const troublesAfter = (
   state: State,
-  { earlier }: Call,
+  { earlier, subject, stirred, asked }: Call,
   gain: Gain.Gain,
   trouble: number
 ): State["troubles"] => {
@@ -524,9 +528,18 @@ const troublesAfter = (
   }
   if (trouble === 0) return state.troubles
   const before = Memory.get(state.troubles, trouble)
-  if (before === undefined || gain.told || (gain.teaches && gain.waiting))
+  // Of a list the one before went well.
+  const isOneOfMany = subject === "next" && asked.near.form?.trouble === 0
+  if (before === undefined || isOneOfMany || gain.told || (gain.teaches && gain.waiting))
     return Memory.set(state.troubles, trouble, { times: 1, lessons })
-  const step = gain.teaches ? 0 : before.lessons === state.lessons && !gain.waiting ? 1 : 0.75
+  const isElsewhere = gain.moved && stirred
+  const step = gain.teaches
+    ? 0
+    : isElsewhere
+      ? 0.5
+      : before.lessons === state.lessons && !gain.waiting
+        ? 1
+        : 0.75
   return Memory.set(state.troubles, trouble, { times: before.times + step, lessons })
 }
 

@@ -21,6 +21,8 @@ export interface Numbers {
 export interface Progress extends Numbers {
   /** How often each has moved, up or, below 0, down; `NaN`: to and fro. None: they were seen once. */
   readonly ways: ReadonlyArray<number>
+  /** How often one of many, `3/12`, has turned. */
+  readonly turns: number
 }
 
 export const begin = ({
@@ -39,7 +41,8 @@ export const begin = ({
   numbers,
   counted,
   numbersInAll,
-  ways: noWays
+  ways: noWays,
+  turns: 0
 })
 
 const noWays: ReadonlyArray<number> = []
@@ -94,11 +97,13 @@ export const step = (
   ways[2] = wayAfter(before, 2, now.numbersInAll - before.numbersInAll)
   // Of several things that are waited for one has happened.
   const done = before.pending - now.pending
-  const turns = (before.ways[3] ?? 0) + (done < 0 ? 1 : 0)
-  ways[3] = turns
-  if (done > 0 && turns < mostTurns) goesOn = true
+  ways[3] = (before.ways[3] ?? 0) + (done < 0 ? 1 : 0)
+  if (done > 0 && ways[3] < mostTurns) goesOn = true
+  let { turns } = before
   const movers = moversOf(before, now)
   const least = leastMoves(movers) + (troubled ? 1 : 0)
+  // A check that counts what is wrong says so in a last line, whatever is before it.
+  const isTold = same || (troubled && stirred && now.numbersInAll <= few && before.numbersInAll === now.numbersInAll)
   const bound = movers <= few ? boundOf(before, now) : -Infinity
   for (let n = 0; n < numbers.length; n++) {
     const i = facts + n
@@ -117,28 +122,43 @@ export const step = (
     const stays = by === 0 || ticks
     if (!stays) moved = true
     // The numbers of something else are others.
-    if (stays || !same) {
+    // But 5 of 17 comes after 4 of 17, whatever they are.
+    if (stays || !(isTold || (isPart && isOfSame(before, now, n)))) {
       ways[i] = way
       continue
     }
-    const after = wayAfter(before, i, by)
+    let after = wayAfter(before, i, by)
+    // Pods come and go before all are there.
+    if (isPart && Number.isNaN(after) && before.turns < mostTurns) {
+      after = Math.sign(by)
+      turns = before.turns + 1
+    }
     ways[i] = after
     // Once is no direction yet, but for what is counted. And where nothing else was tried there are to be fewer errors.
     const moves = troubled && !stirred ? -after : Math.abs(after)
-    const counts = (isPart || isBounded) && !Number.isNaN(after) && (!troubled || stirred)
+    const counts = (isPart || (isBounded && (!troubled || stirred))) && !Number.isNaN(after)
     if (moves >= least || counts) goesOn = true
   }
   const { lines, place, places, pending, counted, numbersInAll } = now
-  return { progress: { lines, place, places, pending, numbers, counted, numbersInAll, ways }, goesOn, moved }
+  return { progress: { lines, place, places, pending, numbers, counted, numbersInAll, ways, turns }, goesOn, moved }
+}
+
+/** Whether a number is one of as many as before. */
+const isOfSame = (before: Numbers, now: Numbers, n: number): boolean => {
+  const whole = now.numbers[n + 1]
+  return whole !== undefined && whole === before.numbers[n + 1] && (now.numbers[n] ?? whole) <= whole
 }
 
 /** Which way a number moves that moves by so much. */
 const wayAfter = ({ ways }: Progress, i: number, by: number): number => {
   const way = ways[i] ?? 0
   if (by === 0) return way
-  if (by > 0) return way >= 0 ? way + 1 : Number.NaN
-  return way <= 0 ? way - 1 : Number.NaN
+  if (by > 0) return way >= 0 ? way + 1 : way <= -trend ? way + 2 : Number.NaN
+  return way <= 0 ? way - 1 : way >= trend ? way - 2 : Number.NaN
 }
+
+/** Moves the same way that a step back does not undo. */
+const trend = 3
 
 /** Of more numbers that move one may be the part of another that stays only by chance. */
 const few = 2

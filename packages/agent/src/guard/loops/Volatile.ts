@@ -79,7 +79,7 @@ export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
   ...named("field", "attempt attempts retry retries tries try heartbeat wait elapsed elapsed_ms took"),
   ...named(
     "result",
-    "id port request session order ticket duration duration_ms latency latency_ms time date uptime age " +
+    "id port request session order ticket ms duration duration_ms latency latency_ms time date uptime age " +
       "etag ref seq sequence key execution_count checked updated generated expires as_of server_time response_time"
   ),
   ...named("spoken", "pid tid")

@@ -76,7 +76,7 @@ const slash = 47
 const percent = 37
 const parenthesis = 40
 const lineWord = Meaning.of("line")
-/** `3/12`, `3 of 12`, `25 %`. */
+/** `3/12`, `3 of 12`, `3 out of 12`, `25 %`. */
 export const isCounted = (text: string, from: number, at: number): boolean => {
   const next = text.charCodeAt(at)
   return (
@@ -87,9 +87,9 @@ export const isCounted = (text: string, from: number, at: number): boolean => {
   )
 }
 
-/** " of " */
+/** " of ", " out of " */
 const isOf = (text: string, at: number): boolean =>
-  text.charCodeAt(at + 1) === 111 && text.charCodeAt(at + 2) === 102 && text.charCodeAt(at + 3) === 32
+  text.charCodeAt(at + 1) === 111 && (text.startsWith("of ", at + 1) || text.startsWith("out of ", at + 1))
 
 /** Where the number of a word begins: `12`, `512MB`, `part-17`; -1 if it is none. */
 export const numberFrom = (text: string, from: number, at: number, digits: number): number => {
