@@ -129,7 +129,7 @@ export const step = (
     }
     let after = wayAfter(before, i, by)
     // Pods come and go before all are there.
-    if (isPart && Number.isNaN(after) && before.turns < mostTurns) {
+    if (Number.isNaN(after) && before.turns < mostTurns) {
       after = Math.sign(by)
       turns = before.turns + 1
     }
