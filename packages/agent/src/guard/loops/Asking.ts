@@ -27,6 +27,8 @@ export interface Form extends Omit<Asked, "places"> {
   readonly met: number
   /** What went wrong with it; 0 if nothing did. */
   readonly trouble: number
+  /** Calls of this form that went well. */
+  readonly well: number
 }
 
 /** The last call of each form that a tool was asked in; newest first, at most {@link maxForms}. */
@@ -167,7 +169,8 @@ export const add = (call: Asked, trouble: number, near: Look, met: number): Form
   const same = near.common * 2 >= words ? near.form : undefined
   const others = near.forms.length - (same === undefined ? 0 : 1)
   const forms = new Array<Form>(Math.min(others + 1, maxForms))
-  forms[0] = { leaves, question, questionHash, met, trouble }
+  const well = (same?.well ?? 0) + (trouble === 0 ? 1 : 0)
+  forms[0] = { leaves, question, questionHash, met, trouble, well }
   let kept = 1
   for (const form of near.forms) {
     if (kept === forms.length) break

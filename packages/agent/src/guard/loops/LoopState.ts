@@ -348,7 +348,7 @@ const subjectOf = (
 ): Asking.Subject => {
   if (subject !== "later") return subject
   const says = negative || hasEmptyList || words + numbersInAll >= minSaying
-  return nature === "read" && says && fresh.length + freshVolatile === 0 ? "known" : "next"
+  return nature === "read" && says && fresh.length + freshVolatile === 0 ? "known" : "later"
 }
 
 /** Words and numbers: "20 items" is of every page. */
@@ -528,14 +528,15 @@ const troublesAfter = (
   }
   if (trouble === 0) return state.troubles
   const before = Memory.get(state.troubles, trouble)
-  // Of a list the one before went well.
-  const isOneOfMany = subject === "next" && asked.near.form?.trouble === 0
-  if (before === undefined || isOneOfMany || gain.told || (gain.teaches && gain.waiting))
+  // Of a list the one before went well, or several did.
+  const { form } = asked.near
+  const isOneOfMany = subject === "next" && form !== undefined && form.well > 0
+  if (before === undefined || (isOneOfMany && form.trouble === 0) || gain.told || (gain.teaches && gain.waiting))
     return Memory.set(state.troubles, trouble, { times: 1, lessons })
   const isElsewhere = gain.moved && stirred
   const step = gain.teaches
     ? 0
-    : isElsewhere
+    : isElsewhere || (isOneOfMany && form.well >= Gain.several)
       ? 0.5
       : before.lessons === state.lessons && !gain.waiting
         ? 1
