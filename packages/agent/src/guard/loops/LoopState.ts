@@ -531,7 +531,12 @@ const troublesAfter = (
   // Of a list the one before went well, or several did.
   const { form } = asked.near
   const isOneOfMany = subject === "next" && form !== undefined && form.well > 0
-  if (before === undefined || (isOneOfMany && form.trouble === 0) || gain.told || (gain.teaches && gain.waiting))
+  if (
+    before === undefined ||
+    (isOneOfMany && form.trouble === 0) ||
+    gain.told ||
+    (gain.teaches && gain.waiting)
+  )
     return Memory.set(state.troubles, trouble, { times: 1, lessons })
   const isElsewhere = gain.moved && stirred
   const step = gain.teaches

@@ -86,7 +86,8 @@ const placeOf = ({ heads, keys }: Table<unknown>, key: number): number => {
   const mask = heads.length - 1
   const x = Math.imul(key ^ (key >>> 16), 0x45d9f3b)
   let i = (x ^ (x >>> 15)) & mask
-  for (let head = heads[i] ?? 0; head !== 0 && keys[head - 1] !== key; head = heads[i] ?? 0) i = (i + 1) & mask
+  for (let head = heads[i] ?? 0; head !== 0 && keys[head - 1] !== key; head = heads[i] ?? 0)
+    i = (i + 1) & mask
   return i
 }
 

@@ -73,7 +73,7 @@ const near = 3
 /** How long it is, where it points to, how many numbers it has, what is pending: these come first among the ways. */
 const facts = 4
 
-/** So often there may be more to be done than before: it is begun anew. More often it goes to and fro. */
+/** So often it may turn, or there may be more to be done than before: it is begun anew. More often it goes to and fro. */
 const mostTurns = 3
 
 export const step = (
@@ -102,8 +102,9 @@ export const step = (
   let { turns } = before
   const movers = moversOf(before, now)
   const least = leastMoves(movers) + (troubled ? 1 : 0)
-  // A check that counts what is wrong says so in a last line, whatever is before it.
-  const isTold = same || (troubled && stirred && now.numbersInAll <= few && before.numbersInAll === now.numbersInAll)
+  // The numbers of something else are others. But a check says how much is wrong whatever else it says.
+  const isCompared =
+    same || (troubled && stirred && now.numbersInAll <= few && before.numbersInAll === now.numbersInAll)
   const bound = movers <= few ? boundOf(before, now) : -Infinity
   for (let n = 0; n < numbers.length; n++) {
     const i = facts + n
@@ -121,15 +122,14 @@ export const step = (
     const ticks = !isPart && ((by === calls && !isBounded) || (by === own && own > 1))
     const stays = by === 0 || ticks
     if (!stays) moved = true
-    // The numbers of something else are others.
-    // But 5 of 17 comes after 4 of 17, whatever they are.
-    if (stays || !(isTold || (isPart && isOfSame(before, now, n)))) {
+    // And 5 of 17 comes after 4 of 17, whatever they are.
+    if (stays || !(isCompared || (isPart && isOfSame(before, now, n)))) {
       ways[i] = way
       continue
     }
     let after = wayAfter(before, i, by)
     // Pods come and go before all are there.
-    if (Number.isNaN(after) && before.turns < mostTurns) {
+    if (Number.isNaN(after) && !Number.isNaN(way) && before.turns < mostTurns) {
       after = Math.sign(by)
       turns = before.turns + 1
     }
@@ -140,7 +140,11 @@ export const step = (
     if (moves >= least || counts) goesOn = true
   }
   const { lines, place, places, pending, counted, numbersInAll } = now
-  return { progress: { lines, place, places, pending, numbers, counted, numbersInAll, ways, turns }, goesOn, moved }
+  return {
+    progress: { lines, place, places, pending, numbers, counted, numbersInAll, ways, turns },
+    goesOn,
+    moved
+  }
 }
 
 /** Whether a number is one of as many as before. */

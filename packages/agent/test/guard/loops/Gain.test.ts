@@ -97,7 +97,7 @@ describe("a call goes through a list", () => {
   })
 
   it("not when it edits: what edits bring is seen by the check", () => {
-    const edit: FileEdit = { path: "a", before: 1, after: 2 }
+    const edit: FileEdit = { path: "a", before: 1, after: 2, adds: false }
     assert.isFalse(gainOf({ nature: "act", subject: "next", met: [known], edit, result: "created" }).isNew)
   })
 

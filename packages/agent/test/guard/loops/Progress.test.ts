@@ -55,14 +55,60 @@ describe("a number that goes on", () => {
     assert.deepStrictEqual(going(["9 left", "7 left", "7 left", "5 left"]), [false, false, true])
   })
 
-  it("is none that goes to and fro, and never becomes one", () => {
-    assert.deepStrictEqual(going(["5 left", "7 left", "5 left", "7 left", "9 left", "11 left"]), [
-      false,
-      false,
-      false,
+  it("may turn three times, and is none for good that goes to and fro", () => {
+    const left = (...numbers: ReadonlyArray<number>) => going(numbers.map((n) => `${n} left`))
+    assert.deepStrictEqual(left(5, 7, 5, 7, 9), [false, false, false, true])
+    assert.deepStrictEqual(left(5, 7, 5, 7, 5, 7, 9, 11), [false, false, false, false, false, false, false])
+    const ready = (...numbers: ReadonlyArray<number>) => going(numbers.map((n) => `${n}/12 ready`))
+    assert.deepStrictEqual(ready(12, 9, 10, 9, 11, 10, 11), [true, true, true, true, false, false])
+  })
+
+  it("goes on after a step back where it went one way before", () => {
+    const lag = (...numbers: ReadonlyArray<number>) =>
+      going(numbers.map((n) => `${n} MB behind`)).lastIndexOf(true)
+    // Down, and up now and then, more often than it may turn.
+    const down = [900, 800, 700, 600, 500, 510, 400, 300, 200, 210, 150, 120, 90, 95, 60, 40, 30, 31, 20, 10]
+    assert.strictEqual(lag(...down), down.length - 2)
+    // As often up as down.
+    const random = [40, 70, 20, 90, 10, 60, 30, 80, 50, 95, 15, 65, 35, 85, 25, 75, 45, 55]
+    assert.isBelow(lag(...random), 8)
+  })
+
+  it("is one of as many, whatever else is said", () => {
+    const page = (n: number, of: number, words: string) => `Page ${n} of ${of}: ${words}`
+    const other = { same: false }
+    assert.deepStrictEqual(going([page(1, 17, "Oak"), page(2, 17, "Elm"), page(3, 17, "Ash")], other), [
+      true,
+      true
+    ])
+    assert.deepStrictEqual(going([page(1, 17, "Oak"), page(2, 16, "Elm"), page(3, 15, "Ash")], other), [
       false,
       false
     ])
+    assert.deepStrictEqual(going(["2 out of 6 pods", "3 out of 6 pods"]), [true])
+  })
+
+  it("is what a check counts after a change, whatever it names", () => {
+    const errors = [
+      "Found 9 errors, the first in a",
+      "Found 8 errors, the first in b",
+      "Found 7 errors, the first in c"
+    ]
+    const check = { troubled: true, same: false, calls: 2 }
+    assert.deepStrictEqual(going([...errors, "Found 6 errors, the first in d"], check), [false, false, true])
+    assert.isFalse(
+      going([...errors, "Found 6 errors, the first in d"], { ...check, stirred: false }).includes(true)
+    )
+    assert.isFalse(
+      going([...errors, "Found 6 errors, the first in d"], { ...check, troubled: false }).includes(true)
+    )
+  })
+
+  it("is none of an error that counts up to a number that stays, where nothing else was tried", () => {
+    const cells = ["In[8] Error at 1911", "In[9] Error at 1911", "In[10] Error at 1911"]
+    const error = { troubled: true, stirred: false }
+    assert.deepStrictEqual(going(cells, error), [false, false])
+    assert.deepStrictEqual(going(["3/12 Error", "4/12 Error", "5/12 Error"], error), [true, true])
   })
 
   it("is none that counts the calls", () => {
