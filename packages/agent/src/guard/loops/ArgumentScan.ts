@@ -164,6 +164,8 @@ class ArgumentScan extends Scan {
   }
 }
 
+export type Lent = ArgumentScan
+
 /** The one that is not in use: what reads a value may run code of it, which reads another. */
 let idle: ArgumentScan | undefined
 
@@ -176,22 +178,22 @@ export const read = (value: unknown): OfArguments => {
   return args
 }
 
-/** With the words of some arguments as a set; `room`: for them, if others were read since. */
-export const withWords = <A>(
-  args: OfArguments,
-  room: WordTable.Scratch,
-  use: (words: WordTable.Scratch) => A
-): A => {
+/** What has read these arguments last, with their words, lent until it is given {@link back}: nobody reads with it. */
+export const lend = (args: OfArguments): Lent | undefined => {
   const scan = idle
-  if (scan?.last === args) {
-    // Nobody else is to have it meanwhile.
-    idle = undefined
-    const used = use(scan.words)
-    idle = scan
-    return used
-  }
-  WordTable.empty(room)
-  for (const word of args.subjects) WordTable.put(room, word)
-  for (const word of args.prose) WordTable.put(room, word)
-  return use(room)
+  if (scan?.last !== args) return undefined
+  idle = undefined
+  return scan
+}
+
+export const back = (lent: Lent): void => {
+  idle = lent
+}
+
+/** The words of some arguments, in a set that is emptied for them. */
+export const wordsIn = (set: WordTable.Scratch, { subjects, prose }: OfArguments): WordTable.Scratch => {
+  WordTable.empty(set)
+  for (const word of subjects) WordTable.put(set, word)
+  for (const word of prose) WordTable.put(set, word)
+  return set
 }

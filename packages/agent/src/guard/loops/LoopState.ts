@@ -497,22 +497,26 @@ const weightOf = ({ nature, subject, result, earlier }: Call, gain: Gain.Gain): 
 
 /** A row goes on while other tools bring something, more slowly; it begins anew when they tell something. */
 const rowAfter = (state: State, call: Call, gain: Gain.Gain): Row => {
-  const { result, earlier } = call
   const row = call.asked.tool?.row
   const weight = weightOf(call, gain)
   // An action that gets on in a list may still find the same of everything.
   const isNew = gain.teaches || (gain.isNew && !gain.answers)
-  const then = (times: number): Row => ({
-    times,
+  if (!isNew && row !== undefined) {
+    if (gain.tries && !gain.troubled) return row.times < 1 ? row : { ...row, times: row.times - 1 }
+    if (weight === 0) return row
+  }
+  return {
+    times: isNew || row === undefined ? (call.result.negative && weight > 0 ? 1 : 0) : timesAfter(state, call, gain, row, weight),
     news: state.news + (isNew ? 1 : 0),
     lessons: state.lessons + (gain.teaches ? 1 : 0)
-  })
-  if (isNew || row === undefined) return then(result.negative && weight > 0 ? 1 : 0)
-  if (gain.tries && !gain.troubled) return row.times < 1 ? row : { ...row, times: row.times - 1 }
-  if (weight === 0) return row
-  if (row.lessons !== state.lessons) return then(result.negative ? row.times + weight * 0.5 : 1)
+  }
+}
+
+const timesAfter = (state: State, call: Call, gain: Gain.Gain, row: Row, weight: number): number => {
+  const { earlier, result } = call
+  if (row.lessons !== state.lessons) return result.negative ? row.times + weight * 0.5 : 1
   const quiet = earlier === undefined ? row.news === state.news : isQuiet(state, call)
-  return then(row.times + weight * (quiet ? 1 : gain.troubled ? 0.25 : 0.125))
+  return row.times + weight * (quiet ? 1 : gain.troubled ? 0.25 : 0.125)
 }
 
 /** An error goes on being the same while other things are learned, at half the pace. */

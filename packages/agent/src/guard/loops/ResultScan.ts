@@ -180,10 +180,11 @@ class ResultScan extends Scan {
     // Most results are short: a small table stays in the processor's first cache.
     this.met = typeof value === "string" && value.length < 2_000 ? this.metOfFew : this.metOfMany
     WordTable.empty(this.met)
-    ArgumentScan.withWords(against.args, this.room, (asked) => {
-      this.asked = asked
-      this.value(value, none, 0)
-    })
+    // Mostly its arguments were read last.
+    const lent = ArgumentScan.lend(against.args)
+    this.asked = lent === undefined ? ArgumentScan.wordsIn(this.room, against.args) : lent.words
+    this.value(value, none, 0)
+    if (lent !== undefined) ArgumentScan.back(lent)
     this.against = nothing
     const { all, substance } = this
     const numbers = this.numbers()
