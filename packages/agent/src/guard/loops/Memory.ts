@@ -32,16 +32,24 @@ interface Table<A> {
 export const places = 8
 
 /** A memory of the last `rows` times {@link places} entries that were written. `rows` is a power of two. */
-export const make = <A>(rows: number): Memory<A> => ({ table: tableOf(rows * places), count: 0 })
+export const make = <A>(rows: number): Memory<A> => ({ table: tableOf(rows * places, []), count: 0 })
 
-/** At most three quarters full: `most` entries come over, twice as many are written. */
-const tableOf = <A>(most: number): Table<A> => ({
-  heads: new Int32Array(4 * most),
-  keys: new Float64Array(3 * most),
-  values: [],
-  older: new Int32Array(3 * most),
-  most
-})
+/** Entries of the smallest table. */
+const fewest = 16
+
+/** With what it begins with, and room for four times as much: then it is five eighths full, and left. */
+const tableOf = <A>(most: number, values: Array<A>): Table<A> => {
+  const held = powerFrom(Math.max(fewest, values.length))
+  return {
+    heads: new Int32Array(8 * held),
+    keys: new Float64Array(5 * held),
+    values,
+    older: new Int32Array(5 * held),
+    most
+  }
+}
+
+const powerFrom = (n: number): number => 1 << (32 - Math.clz32(n - 1))
 
 export const get = <A>({ table, count }: Memory<A>, key: number): A | undefined => {
   const entry = entryAt(table, count, placeOf(table, key))
@@ -54,7 +62,7 @@ export const set = <A>(memory: Memory<A>, key: number, value: A): Memory<A> => {
   // Another one has gone on with it, or it is full.
   const isLeft = table.values.length !== count || count >= table.keys.length
   const kept = isLeft ? copied(memory) : table
-  put(kept, key, value)
+  enter(kept, key, kept.values.push(value))
   return { table: kept, count: kept.values.length }
 }
 
@@ -66,16 +74,16 @@ const entryAt = ({ heads, older, most }: Table<unknown>, count: number, place: n
 }
 
 const copied = <A>({ table: { keys, values, most }, count }: Memory<A>): Table<A> => {
-  const other = tableOf<A>(most)
   const from = Math.max(0, count - most)
-  for (const [i, value] of values.slice(from, count).entries()) put(other, keys[from + i] ?? 0, value)
+  const other = tableOf(most, values.slice(from, count))
+  for (let i = from; i < count; i++) enter(other, keys[i] ?? 0, i - from + 1)
   return other
 }
 
-const put = <A>(table: Table<A>, key: number, value: A): void => {
-  const { heads, keys, values, older } = table
+/** The number that was given to a value of this key. */
+const enter = (table: Table<unknown>, key: number, number: number): void => {
+  const { heads, keys, older } = table
   const place = placeOf(table, key)
-  const number = values.push(value)
   keys[number - 1] = key
   older[number - 1] = heads[place] ?? 0
   heads[place] = number
