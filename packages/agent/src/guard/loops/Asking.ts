@@ -152,6 +152,16 @@ export const subjectOf = (
   return others === 0 ? "later" : "next"
 }
 
+/** The form that a call is of: half of its words in common, or both have but one, which is what they ask about. */
+export const alike = ({ form, forms, common }: Look, { leaves, question }: Asked): Form | undefined => {
+  const words = wordsIn(leaves)
+  if (form !== undefined) return common * 2 >= words ? form : undefined
+  const [last] = forms
+  return words === 1 && question.length === 0 && last !== undefined && wordsIn(last.leaves) === 1
+    ? last
+    : undefined
+}
+
 /** What went wrong with the last call like this one; of one that is like none, with the tool's last. */
 export const troubleOf = ({ form, forms }: Look): number => (form ?? forms[0])?.trouble ?? 0
 
@@ -165,8 +175,7 @@ export const add = (call: Asked, trouble: number, near: Look, met: number): Form
     if (near.common === words && wordsIn(form.leaves) === words && form.questionHash === questionHash)
       return near.forms
   }
-  // Of one form when they have half of their words in common.
-  const same = near.common * 2 >= words ? near.form : undefined
+  const same = alike(near, call)
   const others = near.forms.length - (same === undefined ? 0 : 1)
   const forms = new Array<Form>(Math.min(others + 1, maxForms))
   const well = (same?.well ?? 0) + (trouble === 0 ? 1 : 0)

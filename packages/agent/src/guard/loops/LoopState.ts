@@ -277,6 +277,7 @@ export const after = (state: State, ended: Ended): State => {
   const call: Call = {
     asked,
     name,
+    list: subject === "next" ? Asking.alike(asked.near, args) : undefined,
     nature,
     evaluates,
     subject,
@@ -364,7 +365,12 @@ interface Call extends Gain.Ended {
   readonly asked: Expected
   readonly name: string
   readonly earlier: Seen | undefined
+  /** The calls that it goes on with, if it asks for the next thing of a list. */
+  readonly list: Asking.Form | undefined
 }
+
+/** Of a list several things went well: that others do not is what is found out. */
+const isMixed = (list: Asking.Form | undefined): boolean => list !== undefined && list.well >= Gain.several
 
 /** It was made before, and brought nothing. */
 const repeats = ({ earlier }: Call, gain: Gain.Gain): boolean =>
@@ -406,6 +412,9 @@ const seenAfter = (
 const unchangedAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   const { earlier, nature } = call
   if (earlier === undefined || gain.isNew || !(gain.sameWords || (gain.isKnown && !gain.tries))) return 0
+  // What is read again after an edit has what was written in another place.
+  const isAnother = !gain.isKnown && !gain.troubled && !gain.waiting && call.result.freshNumbers === 0
+  if (isAnother && call.result.words >= Gain.content) return earlier.unchanged
   // What is measured after each of several steps, and is another each time.
   if (gain.moved && gain.measures && !gain.troubled && earlier.news !== state.news) return 0
   // All is well, and the run gets on.
@@ -479,10 +488,10 @@ const staleAfter = (state: State, { earlier, nature }: Call, gain: Gain.Gain): n
 }
 
 /** What a call that brought nothing new adds to the row of its tool; 0 where it says nothing about it. */
-const weightOf = ({ nature, subject, result, earlier }: Call, gain: Gain.Gain): number => {
+const weightOf = ({ nature, subject, result, earlier, list }: Call, gain: Gain.Gain): number => {
   // The same long answer to other questions.
   if (nature === "read" && gain.isKnown && !gain.waiting && result.words >= Gain.content) return 1
-  if (gain.troubled) return 0.5
+  if (gain.troubled) return isMixed(list) ? 0.1 : 0.5
   // What a click brought, if it says more than that it was done, is one page among several.
   if (nature === "poke") return result.words >= Gain.sentence ? 0.5 : 0
   if (nature === "act" && !gain.answers) return 0
@@ -506,7 +515,12 @@ const rowAfter = (state: State, call: Call, gain: Gain.Gain): Row => {
     if (weight === 0) return row
   }
   return {
-    times: isNew || row === undefined ? (call.result.negative && weight > 0 ? 1 : 0) : timesAfter(state, call, gain, row, weight),
+    times:
+      isNew || row === undefined
+        ? call.result.negative && weight > 0
+          ? 1
+          : 0
+        : timesAfter(state, call, gain, row, weight),
     news: state.news + (isNew ? 1 : 0),
     lessons: state.lessons + (gain.teaches ? 1 : 0)
   }
@@ -522,30 +536,26 @@ const timesAfter = (state: State, call: Call, gain: Gain.Gain, row: Row, weight:
 /** An error goes on being the same while other things are learned, at half the pace. */
 const troublesAfter = (
   state: State,
-  { earlier, subject, stirred, asked }: Call,
+  { earlier, stirred, list }: Call,
   gain: Gain.Gain,
   trouble: number
 ): State["troubles"] => {
   const lessons = state.lessons + (gain.teaches ? 1 : 0)
-  if (gain.recovers && earlier !== undefined && earlier.trouble !== 0) {
+  // Each test that was added failed at first, and then went well.
+  const isMended = earlier?.troubled === true && !gain.troubled && (gain.recovers || stirred)
+  if (isMended && earlier.trouble !== 0) {
     return Memory.set(state.troubles, earlier.trouble, { times: 0, lessons })
   }
   if (trouble === 0) return state.troubles
   const before = Memory.get(state.troubles, trouble)
   // Of a list the one before went well, or several did.
-  const { form } = asked.near
-  const isOneOfMany = subject === "next" && form !== undefined && form.well > 0
-  if (
-    before === undefined ||
-    (isOneOfMany && form.trouble === 0) ||
-    gain.told ||
-    (gain.teaches && gain.waiting)
-  )
+  const isAfterOne = list !== undefined && list.well > 0 && list.trouble === 0
+  if (before === undefined || isAfterOne || gain.told || (gain.teaches && gain.waiting))
     return Memory.set(state.troubles, trouble, { times: 1, lessons })
   const isElsewhere = gain.moved && stirred
   const step = gain.teaches
     ? 0
-    : isElsewhere || (isOneOfMany && form.well >= Gain.several)
+    : isElsewhere || isMixed(list)
       ? 0.5
       : before.lessons === state.lessons && !gain.waiting
         ? 1
@@ -589,9 +599,10 @@ const filesAfterLook = (state: State, call: Call, gain: Gain.Gain): Files => {
   const { files, unchecked } = state
   const { earlier, nature } = call
   const isCheck = earlier !== undefined && nature !== "read" && unchecked.length > 0
-  // What is measured anew is no failure as before.
-  const repeated = repeats(call, gain) && !gain.moved
-  if (!isCheck || (repeated && !gain.troubled))
+  // What is measured anew is no failure as before, and neither is what goes well again.
+  const isMended = earlier?.troubled === true && !gain.troubled && call.stirred
+  const repeated = repeats(call, gain) && !gain.moved && !isMended
+  if (!isCheck || (repeated && !(gain.troubled && earlier.troubled)))
     return { files, fruitless: state.fruitless, unchecked, looked: true }
   let after = files
   let most = state.fruitless

@@ -79,8 +79,17 @@ export const of = (tool: string, args: unknown): ToolNature => {
   // A tool that is one program takes what stands behind its name.
   if (kind === "program") return natureOfCommand(`${tool} ${textOf(args)}`)
   if (kind === "debugger") return goesOn(args) ? "advance" : "read"
+  // "run", if it is given a command.
+  if (kind === "act" && runs(tool, args)) return natureOfCommand(textOf(args))
   if (kind === "database") return asking.test(Comment.without(textOf(args))) ? "read" : "act"
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
+}
+
+/** Whether a tool that carries out something is given a command of a shell. */
+const runs = (tool: string, args: unknown): boolean => {
+  if (!factsOf(tool).evaluates || !Predicate.isObject(args)) return false
+  const { cmd, command = cmd }: { cmd?: unknown; command?: unknown } = args
+  return typeof command === "string"
 }
 
 /** Of a tool of many actions, `computer` or a text editor: what it is asked to do. */
@@ -95,7 +104,7 @@ const natureOfAction = (args: object): ToolNature | undefined => {
 
 /** Whether it lets time pass before it does what it does. */
 export const pausesFirst = (tool: string, args: unknown): boolean =>
-  factsOf(tool).kind === "shell" && startsSleeping(textOf(args))
+  (factsOf(tool).kind === "shell" || runs(tool, args)) && startsSleeping(textOf(args))
 
 const startsSleeping = (command: string): boolean => command.includes("sleep") && sleeping.test(command)
 

@@ -74,7 +74,7 @@ export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
   ...named(
     "anywhere",
     "ts timestamp now nonce uuid guid cb cache_buster request_id trace trace_id span span_id correlation_id invocation_id call_id " +
-      "idempotency_key client_token client_request_id x_request_id sleep"
+      "jsessionid phpsessid idempotency_key client_token client_request_id x_request_id sleep"
   ),
   ...named("field", "attempt attempts retry retries tries try heartbeat wait elapsed elapsed_ms took"),
   ...named(

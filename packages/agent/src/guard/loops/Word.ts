@@ -80,9 +80,10 @@ const lineWord = Meaning.of("line")
 export const isCounted = (text: string, from: number, at: number): boolean => {
   const next = text.charCodeAt(at)
   return (
-    next === slash ||
+    // In a path a number is none of so many.
+    (next === slash && kindOf(text.charCodeAt(at + 1)) === digit) ||
     next === percent ||
-    text.charCodeAt(from - 1) === slash ||
+    (text.charCodeAt(from - 1) === slash && kindOf(text.charCodeAt(from - 2)) === digit) ||
     (next === 32 && (text.charCodeAt(at + 1) === percent || isOf(text, at)))
   )
 }
