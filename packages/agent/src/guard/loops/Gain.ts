@@ -147,7 +147,7 @@ export const of = (ended: Ended): Gain => {
       (result.words >= sentence && !isUnseen) ||
       (result.words >= minAnswer && evaluates))
   // What speaks of the thing that was asked about is about it.
-  const names = subject === "next" && result.all > result.words
+  const names = subject === "next" && isUnseen && result.all > result.words
   const passes =
     isNext &&
     !failed &&

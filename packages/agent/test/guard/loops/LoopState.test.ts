@@ -279,6 +279,6 @@ describe("the size of a state", () => {
       })
     }
     // What was written of tools until their table is left, 512 words each; and what is small beside that.
-    assert.isAtMost(sizeOf(state), 3 * 16 * Memory.places * 512 * 2 + 8 * 512)
+    assert.isAtMost(sizeOf(state), 5 * 16 * Memory.places * 512 * 2 + 8 * 512)
   })
 })

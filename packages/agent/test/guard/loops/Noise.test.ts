@@ -1,39 +1,8 @@
 /** What differs from call to call and is no progress; and what looks the same and is. Through the detector's own door. */
 import { assert, describe, it } from "@effect/vitest"
-import { LoopDetector } from "@outlast/agent"
 import * as FileEdit from "@outlast/agent/guard/loops/FileEdit"
 import * as ToolNature from "@outlast/agent/guard/loops/ToolNature"
-import { random } from "./support.ts"
-
-const detector = LoopDetector.make()
-
-type Step = Omit<LoopDetector.Observation, "turn">
-
-const ran = (tool: string, args: unknown, result: unknown, failed = false): Step => ({
-  tool,
-  arguments: args,
-  result,
-  failed
-})
-
-/** Index of the first call that would not have run. */
-const stoppedAt = (steps: ReadonlyArray<Step>): number | undefined => {
-  let state = LoopDetector.initial(detector)
-  for (const [turn, step] of steps.entries()) {
-    const { _tag } = LoopDetector.before(detector, state, { turn, ...step })
-    if (_tag === "Block" || _tag === "Stop") return turn
-    state = LoopDetector.observe(detector, state, { turn, ...step })
-  }
-  return undefined
-}
-const rounds = (count: number, round: (i: number) => ReadonlyArray<Step>): ReadonlyArray<Step> =>
-  Array.from({ length: count }, (_, i) => round(i)).flat()
-const isStopped = (steps: ReadonlyArray<Step>, by: number) => {
-  const at = stoppedAt(steps)
-  assert.isDefined(at)
-  assert.isAtMost(at ?? Infinity, by)
-}
-const runsOn = (steps: ReadonlyArray<Step>) => assert.isUndefined(stoppedAt(steps))
+import { isStopped, ran, random, rounds, runsOn } from "./support.ts"
 
 describe("numbers", () => {
   it("that move by chance are no progress, however many there are", () => {

@@ -1,4 +1,6 @@
 /** What the tests of the loop detector's parts have in common. */
+import { assert } from "@effect/vitest"
+import { LoopDetector } from "@outlast/agent"
 import * as Fingerprint from "@outlast/agent/guard/loops/Fingerprint"
 import * as Gain from "@outlast/agent/guard/loops/Gain"
 import * as WordSet from "@outlast/agent/guard/loops/WordSet"
@@ -85,3 +87,34 @@ const wordOf = (n: number): string => {
 
 export const words = (from: number, count: number): string =>
   Array.from({ length: count }, (_, i) => wordOf(from + i) + (i % 12 === 11 ? "\n" : "")).join(" ")
+
+const detector = LoopDetector.make()
+
+type Step = Omit<LoopDetector.Observation, "turn">
+
+export const ran = (tool: string, args: unknown, result: unknown, failed = false): Step => ({
+  tool,
+  arguments: args,
+  result,
+  failed
+})
+
+/** Index of the first call that would not have run. */
+export const stoppedAt = (steps: ReadonlyArray<Step>): number | undefined => {
+  let state = LoopDetector.initial(detector)
+  for (const [turn, step] of steps.entries()) {
+    const { _tag } = LoopDetector.before(detector, state, { turn, ...step })
+    if (_tag === "Block" || _tag === "Stop") return turn
+    state = LoopDetector.observe(detector, state, { turn, ...step })
+  }
+  return undefined
+}
+export const rounds = (count: number, round: (i: number) => ReadonlyArray<Step>): ReadonlyArray<Step> =>
+  Array.from({ length: count }, (_, i) => round(i)).flat()
+/** At the latest before this call. */
+export const isStopped = (steps: ReadonlyArray<Step>, by: number) => {
+  const at = stoppedAt(steps)
+  assert.isDefined(at)
+  assert.isAtMost(at ?? Infinity, by)
+}
+export const runsOn = (steps: ReadonlyArray<Step>) => assert.isUndefined(stoppedAt(steps))
