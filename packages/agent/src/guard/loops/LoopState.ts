@@ -369,6 +369,10 @@ interface Call extends Gain.Ended {
   readonly list: Asking.Form | undefined
 }
 
+/** It is told nothing, and goes on: to the next line of a program, to the next page. */
+const goesByItself = ({ nature, asked }: Call): boolean =>
+  nature === "advance" && asked.args.leaves.length === 0
+
 /** Of a list several things went well: that others do not is what is found out. */
 const isMixed = (list: Asking.Form | undefined): boolean => list !== undefined && list.well >= Gain.several
 
@@ -479,16 +483,18 @@ const withMet = (
   return WordSet.end(known, adding)
 }
 
-const staleAfter = (state: State, { earlier, nature }: Call, gain: Gain.Gain): number => {
+const staleAfter = (state: State, call: Call, gain: Gain.Gain): number => {
+  const { earlier } = call
   if (gain.isNew) return 0
   if (gain.tries) return Math.max(0, state.stale - 1)
-  if (gain.passes || nature === "advance" || (gain.measures && !gain.failed)) return state.stale + 0.25
+  if (gain.passes || goesByItself(call) || (gain.measures && !gain.failed)) return state.stale + 0.25
   const goesOn = gain.waiting || gain.moved || (earlier !== undefined && earlier.stirs !== state.stirs)
   return state.stale + (goesOn ? 0.5 : 1)
 }
 
 /** What a call that brought nothing new adds to the row of its tool; 0 where it says nothing about it. */
-const weightOf = ({ nature, subject, result, earlier, list }: Call, gain: Gain.Gain): number => {
+const weightOf = (call: Call, gain: Gain.Gain): number => {
+  const { nature, subject, result, earlier, list } = call
   // The same long answer to other questions.
   if (nature === "read" && gain.isKnown && !gain.waiting && result.words >= Gain.content) return 1
   if (gain.troubled) return isMixed(list) ? 0.1 : 0.5
@@ -500,7 +506,7 @@ const weightOf = ({ nature, subject, result, earlier, list }: Call, gain: Gain.G
   // Where a tool is not known to look, and finds nothing, its question may have been another before.
   if (gain.passes) return subject === "other" || (nature === "act" && result.emptyList) ? 0.5 : 0.1
   // A yes says little, and so does the line of a program that comes round again.
-  if ((result.words < Gain.minAnswer && !result.negative) || nature === "advance") return 0.25
+  if ((result.words < Gain.minAnswer && !result.negative) || goesByItself(call)) return 0.25
   return gain.waiting || gain.moved || earlier?.lively === true ? 0.5 : 1
 }
 
@@ -563,7 +569,8 @@ const troublesAfter = (
   return Memory.set(state.troubles, trouble, { times: before.times + step, lessons })
 }
 
-const itemOf = (state: State, { asked, subject, edit, result }: Call, gain: Gain.Gain): Cycle.Item => {
+const itemOf = (state: State, call: Call, gain: Gain.Gain): Cycle.Item => {
+  const { asked, subject, edit, result } = call
   const { toolId: tool, id } = asked
   const saysLittle = !gain.troubled && !result.negative && result.words < Gain.sentence
   return {
@@ -575,7 +582,8 @@ const itemOf = (state: State, { asked, subject, edit, result }: Call, gain: Gain
       gain.moved || gain.measures ? state.calls : edit !== undefined ? id : result.letters
     ),
     said: result.hash | 0,
-    waiting: gain.waiting
+    // A program's loop comes round, and goes on.
+    waiting: gain.waiting || goesByItself(call)
   }
 }
 

@@ -140,7 +140,9 @@ describe("steps that all bring the same", () => {
     const lines = ["48 for (i = 0; i < n; i++) {", "49 k = half[i];", "50 f = exp(-k);", "51 mass *= f;"]
     const steps = lines.map((line) => ran("gdb_next", {}, line))
     const next = random(7)
-    const locals = (i: number) => ran("gdb_locals", {}, `i = ${i}\nk = 0.${next(9999)}\nf = 0.${next(9999)}`)
+    const value = () => next(9_999) / 1e4
+    const locals = (i: number) =>
+      ran("gdb_locals", {}, `i = ${i}\nk = ${value()}\nf = ${value()}\nmass = ${value()}`)
     runsOn(rounds(12, (i) => [...steps, locals(i)]))
     isStopped(
       rounds(30, () => [...steps, ran("gdb_locals", {}, "i = 0\nk = 0.5\nf = 0.25")]),
@@ -152,19 +154,16 @@ describe("steps that all bring the same", () => {
     const marks = (left: number, commit: number) =>
       `Bisecting: ${left} revisions left to test after this (roughly ${Math.ceil(Math.log2(left + 1))} steps)\n` +
       `[${(commit * 7_654_321).toString(16)}c0ffee${commit}] change ${commit}`
-    const verdicts = [true, false, false, true, true, true, false, true]
-    runsOn(
-      rounds(verdicts.length, (i) => [
-        verdicts[i] === true
-          ? ran("bash", { command: "node check.js" }, "ok 100")
-          : ran("bash", { command: "node check.js" }, "Exit code 1\nFAIL 120", true),
-        ran(
-          "bash",
-          { command: `git bisect ${verdicts[i] === true ? "good" : "bad"}` },
-          marks(340 >> i, 300 + 11 * i)
-        )
-      ])
-    )
+    const isGood = [true, false, false, false, true, true, true, false, true]
+    const good = ran("bash", { command: "node check.js" }, "ok 100")
+    const bad = ran("bash", { command: "node check.js" }, "Exit code 1\nFAIL 120", true)
+    const mark = (i: number) =>
+      ran(
+        "bash",
+        { command: `git bisect ${isGood[i] === true ? "good" : "bad"}` },
+        marks(340 >> i, 300 + 11 * i)
+      )
+    runsOn([bad, good, ...rounds(isGood.length, (i) => [isGood[i] === true ? good : bad, mark(i)])])
   })
 })
 
@@ -203,12 +202,17 @@ describe("a list", () => {
     )
   })
 
-  it("of pages tells of what was asked about, in the words of the page before", () => {
-    const text = (name: string) =>
-      `<html><head><title>${name} | Gateway</title></head><body><h1>${name}</h1><p>Available from here on.</p><a>guide</a></body>`
-    runsOn(rounds(16, (i) => [ran("fetch", { url: page(settings[i] ?? "") }, text(settings[i] ?? ""))]))
+  it("of pages tells of what was asked about, in words that are known", () => {
+    const text = (name: string, of: string) =>
+      `<html><head><title>${name} | Gateway</title></head><body><h1>${name}</h1><p>${of} from here on.</p><a>guide</a></body>`
+    const since = ["Since", "Available", "Changed"]
+    const asks = (name: string, result: string) => ran("fetch", { url: page(name) }, result)
+    runsOn([
+      ...since.map((of, i) => asks(`v${i}`, text("Gateway", of))),
+      ...rounds(16, (i) => [asks(settings[i] ?? "", text(settings[i] ?? "", since[(i * i) % 3] ?? ""))])
+    ])
     isStopped(
-      rounds(16, (i) => [ran("fetch", { url: page(settings[i] ?? "") }, text("Not this one"))]),
+      rounds(16, (i) => [asks(settings[i] ?? "", text("Not this one", "Moved"))]),
       12
     )
   })
