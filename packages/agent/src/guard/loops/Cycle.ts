@@ -100,8 +100,8 @@ export const goingOn = (cycle: Cycle, tool: number, least: number): Round | unde
     const rounds = run / period + 1
     if (run === 0 || rounds < least || items[count - period]?.tool !== tool) continue
     const round = lastOf(cycle, period)
-    // The same thing again and again has every period.
-    if (round.every(({ call }) => call === round[0]?.call)) continue
+    // The same thing again and again has every period, and so has the same answer to many questions.
+    if (round.every(({ outcome }) => outcome === round[0]?.outcome)) continue
     return { period, rounds, waiting: round.some((item) => item.waiting && !alternates(round, item)) }
   }
   return undefined

@@ -349,7 +349,9 @@ const subjectOf = (
 ): Asking.Subject => {
   if (subject !== "later") return subject
   const says = negative || hasEmptyList || words + numbersInAll >= minSaying
-  return nature === "read" && says && fresh.length + freshVolatile === 0 ? "known" : "later"
+  // What has pages is looked at, whatever it is called.
+  const looks = nature === "read" || (nature === "act" && (negative || hasEmptyList))
+  return looks && says && fresh.length + freshVolatile === 0 ? "known" : "later"
 }
 
 /** Words and numbers: "20 items" is of every page. */
@@ -518,7 +520,8 @@ const rowAfter = (state: State, call: Call, gain: Gain.Gain): Row => {
   const isNew = gain.teaches || (gain.isNew && !gain.answers)
   if (!isNew && row !== undefined) {
     if (gain.tries && !gain.troubled) return row.times < 1 ? row : { ...row, times: row.times - 1 }
-    if (weight === 0) return row
+    // A list may be long: that nothing is special about its items does not end it.
+    if (weight === 0 || (weight < 0.5 && row.times >= mostOfList)) return row
   }
   return {
     times:
@@ -531,6 +534,9 @@ const rowAfter = (state: State, call: Call, gain: Gain.Gain): Row => {
     lessons: state.lessons + (gain.teaches ? 1 : 0)
   }
 }
+
+/** What is told of the items of a list adds up to this, and no more. */
+const mostOfList = 4.5
 
 const timesAfter = (state: State, call: Call, gain: Gain.Gain, row: Row, weight: number): number => {
   const { earlier, result } = call

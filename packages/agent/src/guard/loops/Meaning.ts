@@ -85,6 +85,10 @@ means(digest, "sha sha1 sha256 sha512 md5 digest hash checksum image img screen 
 /** Whether what follows a word of this meaning stands for a content. */
 export const isDigest = (meaning: number): boolean => (meaning & digestBit) !== 0
 
+const pending: ReadonlySet<number> = new Set(["pending", "waiting", "queued", "awaiting"].map(of))
+/** Whether a word says of what follows that it has yet to happen: of `pending_review` the first. */
+export const isPending = (word: number): boolean => pending.has(word)
+
 /** All that a word means, as bits. */
 export const ofHash = (word: number): number => WordTable.get(meanings, word)
 

@@ -23,6 +23,8 @@ export interface Progress extends Numbers {
   readonly ways: ReadonlyArray<number>
   /** How often one of many, `3/12`, has turned. */
   readonly turns: number
+  /** Those of the numbers that have stayed once, as bits: they count no calls. */
+  readonly stayed: number
 }
 
 export const begin = ({
@@ -42,7 +44,8 @@ export const begin = ({
   counted,
   numbersInAll,
   ways: noWays,
-  turns: 0
+  turns: 0,
+  stayed: 0
 })
 
 const noWays: ReadonlyArray<number> = []
@@ -99,12 +102,12 @@ export const step = (
   const done = before.pending - now.pending
   ways[3] = (before.ways[3] ?? 0) + (done < 0 ? 1 : 0)
   if (done > 0 && ways[3] < mostTurns) goesOn = true
-  let { turns } = before
+  let { turns, stayed } = before
   const movers = moversOf(before, now)
   const least = leastMoves(movers) + (troubled ? 1 : 0)
-  // The numbers of something else are others. But a check says how much is wrong whatever else it says.
-  const isCompared =
-    same || (troubled && stirred && now.numbersInAll <= few && before.numbersInAll === now.numbersInAll)
+  // The numbers of something else are others. But one or two are mostly about the same: errors, what is left.
+  const isCompared = same || (now.numbersInAll <= few && before.numbersInAll === now.numbersInAll)
+  const isCheck = troubled && stirred
   const bound = movers <= few ? boundOf(before, now) : -Infinity
   for (let n = 0; n < numbers.length; n++) {
     const i = facts + n
@@ -119,8 +122,9 @@ export const step = (
     const isBounded = number <= bound
     const way = before.ways[i] ?? 0
     // What counts the calls moves with them.
-    const ticks = !isPart && ((by === calls && !isBounded) || (by === own && own > 1))
+    const ticks = !isPart && ((stayed >> n) & 1) === 0 && ((by === calls && !isBounded) || (by === own && own > 1))
     const stays = by === 0 || ticks
+    if (by === 0) stayed |= 1 << n
     if (!stays) moved = true
     // And 5 of 17 comes after 4 of 17, whatever they are.
     if (stays || !(isCompared || (isPart && isOfSame(before, now, n)))) {
@@ -135,13 +139,13 @@ export const step = (
     }
     ways[i] = after
     // Once is no direction yet, but for what is counted. And where nothing else was tried there are to be fewer errors.
-    const moves = troubled && !stirred ? -after : Math.abs(after)
-    const counts = (isPart || (isBounded && (!troubled || stirred))) && !Number.isNaN(after)
+    const moves = (troubled && !stirred) || !(same || isCheck) ? -after : Math.abs(after)
+    const counts = (isPart || (isBounded && same && (!troubled || stirred))) && !Number.isNaN(after)
     if (moves >= least || counts) goesOn = true
   }
   const { lines, place, places, pending, counted, numbersInAll } = now
   return {
-    progress: { lines, place, places, pending, numbers, counted, numbersInAll, ways, turns },
+    progress: { lines, place, places, pending, numbers, counted, numbersInAll, ways, turns, stayed },
     goesOn,
     moved
   }

@@ -23,7 +23,7 @@ const byWord: ReadonlyMap<string, ToolNature> = new Map([
     "read",
     "read get list ls grep rg glob search find view cat show describe fetch query lookup inspect status stat head tail " +
       "diff log logs info explain browse screenshot snapshot check poll scan tree count which retrieve load preview " +
-      "monitor watch select ask recall blame pwd whoami env"
+      "monitor watch select ask recall blame pwd whoami env dig nslookup whois resolve ping traceroute"
   ),
   ...table(
     "act",
@@ -202,6 +202,8 @@ const byName = (words: ReadonlyArray<string>): ToolNature => {
     words.join("_") === "update_plan"
   )
     return "thought"
+  // "search_replace"
+  if (words.includes("replace")) return "act"
   for (const word of words) {
     const nature = byWord.get(word)
     if (nature !== undefined) return nature

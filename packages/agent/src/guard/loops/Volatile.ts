@@ -26,7 +26,9 @@ const made = String.raw`[a-z]{2,12}[_-](?=\w*\d)[0-9a-z]{8,}|tmp[\w.]*|\d{12,}`
 
 const momentWord = new RegExp(`^(?:${moment})$`, "i")
 const uuidWord = new RegExp(`^${uuid}$`, "i")
-const volatileWord = new RegExp(`^(?:${moment}|${clock}|${uuid}|${duration}|${hex}|${made})$`, "i")
+const volatileWord = new RegExp(`^(?:${moment}|${clock}|${uuid}|${hex}|${made})$`, "i")
+/** In small letters: 31M are millions. */
+const durationWord = new RegExp(`^${duration}$`)
 const ticket = /^[A-Z]{2,10}-\d{1,14}$/
 const encoded = /^(?=.*[a-z])(?=.*[A-Z])[\w-]{20,}$/
 
@@ -41,7 +43,7 @@ export const hasMoment = (word: string): boolean => momentIn.test(word) && !uuid
 
 /** Of a word with a digit: whether a result is the same without it. */
 export const inResult = (word: string): boolean =>
-  volatileWord.test(word) || (word.length >= 20 ? encoded.test(word) : ticket.test(word))
+  volatileWord.test(word) || durationWord.test(word) || (word.length >= 20 ? encoded.test(word) : ticket.test(word))
 
 /**
  * Whether a word may say nothing, by its first two characters and its length: most are no number, not hexadecimal, and
@@ -74,7 +76,7 @@ export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
   ...named(
     "anywhere",
     "ts timestamp now nonce uuid guid cb cache_buster request_id trace trace_id span span_id correlation_id invocation_id call_id " +
-      "jsessionid phpsessid idempotency_key client_token client_request_id x_request_id sleep"
+      "client_nonce jsessionid phpsessid idempotency_key client_token client_request_id x_request_id sleep"
   ),
   ...named("field", "attempt attempts retry retries tries try heartbeat wait elapsed elapsed_ms took"),
   ...named(
@@ -94,15 +96,15 @@ const cursors =
 export const whereNamed = (name: string): Where | undefined =>
   byName.get(plain(name)) ??
   (madeUp.test(plain(name)) ? "anywhere" : undefined) ??
-  (/(?:_at|[a-z]At|_id|[a-z]Id|_ms|[a-z]Ms)$/.test(name) || clocks.test(name) ? "result" : undefined)
+  (/(?:_at|[a-z]At|_id|[a-z]Id|_ms|[a-z]Ms|_s|_secs?)$/.test(name) || clocks.test(name) ? "result" : undefined)
 
 /** Names of what a caller makes up for each call: `client_msg_id`, `x-idempotency-token`; but not `client_id`. */
 const madeUp =
-  /^x?(?:client\w+|request|req|trace|span|correlation|idempotency|dedup\w*|invocation)(?:id|uuid|key|token)$/
+  /^x?(?:client\w+|request|req|trace|span|correlation|idempotency|dedup\w*|invocation)(?:id|uuid|key|token|nonce)$/
 
 /** Names of what goes on by itself. */
 const clocks =
-  /elapsed|uptime|^frame$|^ticks?$|duration|latency|heartbeat|timestamp|seconds|millis|nonce|attempt|retries|retry_?count/i
+  /elapsed|uptime|runtime|rate_?limit|^frame$|^ticks?$|duration|latency|heartbeat|timestamp|seconds|millis|nonce|attempt|retries|retry_?count/i
 
 /** A name whose value says where in a list a call is: times and ids are kept there. */
 export const isCursorKey = (name: string): boolean => cursors.test(plain(name))

@@ -88,9 +88,10 @@ export const isCounted = (text: string, from: number, at: number): boolean => {
   )
 }
 
-/** " of ", " out of " */
-const isOf = (text: string, at: number): boolean =>
-  text.charCodeAt(at + 1) === 111 && (text.startsWith("of ", at + 1) || text.startsWith("out of ", at + 1))
+/** " of ", " out of ", and the same in the languages that pages are numbered in most. */
+const isOf = (text: string, at: number): boolean => ofs.some((word) => text.startsWith(word, at + 1))
+
+const ofs = ["of ", "out of ", "von ", "de ", "sur ", "di ", "van ", "av ", "z ", "из "]
 
 /** Where the number of a word begins: `12`, `512MB`, `part-17`; -1 if it is none. */
 export const numberFrom = (text: string, from: number, at: number, digits: number): number => {
@@ -179,13 +180,26 @@ const meaningNew = (text: string, from: number, part: number, at: number): numbe
   // "auto_declined"
   if (isError(text, from, at) || (part > from && (meaningBetween(text, part, at) & Meaning.trouble) !== 0))
     return Meaning.trouble
+  // "pending_validation"
+  const joint = part > from ? endOfPart(text, from, at) : at
+  if (joint < at && Meaning.isPending(wordBetween(text, from, joint))) return Meaning.waits
   return isUnderWay(text, from, at) ? Meaning.waitsIfShort : 0
 }
 
-const meaningBetween = (text: string, from: number, at: number): number => {
+const meaningBetween = (text: string, from: number, at: number): number =>
+  Meaning.ofHash(wordBetween(text, from, at))
+
+const wordBetween = (text: string, from: number, at: number): number => {
   let word = Meaning.begin()
   for (let i = from; i < at; i++) word = Meaning.next(word, text.charCodeAt(i))
-  return Meaning.ofHash(word)
+  return word
+}
+
+/** Where the first part of a word ends. */
+const endOfPart = (text: string, from: number, at: number): number => {
+  let i = from
+  while (i < at && text.charCodeAt(i) !== underscore && text.charCodeAt(i) !== hyphen) i++
+  return i
 }
 
 /** "TypeError", "IOException". */
