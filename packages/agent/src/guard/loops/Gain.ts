@@ -143,6 +143,7 @@ export const of = (ended: Ended): Gain => {
     // What an edit shows is what it wrote.
     edit === undefined &&
     (result.emptyList ||
+      (result.hasEmptyList && !isNext) ||
       result.words >= content ||
       (result.words >= sentence && !isUnseen) ||
       (result.words >= minAnswer && evaluates))

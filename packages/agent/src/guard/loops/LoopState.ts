@@ -12,7 +12,7 @@ import * as FileHistory from "./FileHistory.ts"
 import * as Fingerprint from "./Fingerprint.ts"
 import * as Gain from "./Gain.ts"
 import * as Memory from "./Memory.ts"
-import type { Progress } from "./Progress.ts"
+import * as Progress from "./Progress.ts"
 import * as Nature from "./ToolNature.ts"
 import type { ToolNature } from "./ToolNature.ts"
 import * as WordSet from "./WordSet.ts"
@@ -30,12 +30,13 @@ export interface Seen {
   readonly troubled: boolean
   /** What went wrong, as a key of `troubles`; 0 if nothing did. */
   readonly trouble: number
-  /** The words of its last result, and whether its numbers had moved. */
+  /** Its last result, to the word, and the words of it, and whether its numbers had moved. */
+  readonly said: number
   readonly letters: number
   readonly moved: boolean
   /** Asked again, it has brought something else before. */
   readonly lively: boolean
-  readonly progress: Progress
+  readonly progress: Progress.Progress
   /** Times in a row that it brought nothing new, and nothing new came between, the first included. */
   readonly same: number
   /** Times that it said the same although something was done about it. */
@@ -69,6 +70,8 @@ export interface Row {
 interface Trouble {
   readonly times: number
   readonly lessons: number
+  /** Whether there is less and less of it, whatever was asked. */
+  readonly progress: Progress.Progress
 }
 
 interface Edited extends FileHistory.FileHistory {
@@ -115,8 +118,9 @@ export interface State {
   readonly unchecked: ReadonlyArray<number>
   /** Something other than an edit was called since the last one. */
   readonly looked: boolean
-  /** The last call was a pause: what comes next waits for something. */
+  /** The last call was a pause: what comes next waits for something, and so do the other calls of its turn. */
   readonly paused: boolean
+  readonly turnPaused: boolean
 }
 
 /** Calls of one turn that are told apart, and files edited between two checks. */
@@ -150,7 +154,8 @@ export const initial = (rows: number): State => ({
   cycle: Cycle.none(),
   unchecked: [],
   looked: true,
-  paused: false
+  paused: false,
+  turnPaused: false
 })
 
 /** A call that has ended. */
@@ -270,7 +275,7 @@ export const after = (state: State, ended: Ended): State => {
   const subject = subjectOf(asked.subject, nature, result)
   const evaluates = Nature.evaluates(name)
   const { known } = state
-  const paused = state.paused || ended.paused
+  const paused = state.paused || ended.paused || (state.turnPaused && turn === state.turn)
   const ownCalls = asked.tool?.calls ?? 0
   const ago = state.calls - (earlier?.calls ?? 0)
   const own = ownCalls - (earlier?.own ?? 0)
@@ -337,7 +342,8 @@ export const after = (state: State, ended: Ended): State => {
     cycle: isThought ? state.cycle : Cycle.add(state.cycle, itemOf(state, call, gain)),
     unchecked: files.unchecked,
     looked: files.looked,
-    paused: false
+    paused: false,
+    turnPaused: paused
   }
 }
 
@@ -400,6 +406,7 @@ const seenAfter = (
     paused: call.paused,
     troubled: gain.troubled,
     trouble,
+    said: result.hash | 0,
     letters: result.letters,
     moved: gain.moved,
     lively: earlier !== undefined && (earlier.lively || gain.isNew || gain.tries),
@@ -490,6 +497,10 @@ const staleAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   if (gain.isNew) return 0
   if (gain.tries) return Math.max(0, state.stale - 1)
   if (gain.passes || goesByItself(call) || (gain.measures && !gain.failed)) return state.stale + 0.25
+  const { result } = call
+  // It is not what it was, though it is known: the next server has the new address.
+  if (gain.waiting && earlier !== undefined && earlier.said !== (result.hash | 0))
+    return Math.max(0, state.stale - 1)
   const goesOn = gain.waiting || gain.moved || (earlier !== undefined && earlier.stirs !== state.stirs)
   return state.stale + (goesOn ? 0.5 : 1)
 }
@@ -545,10 +556,12 @@ const timesAfter = (state: State, call: Call, gain: Gain.Gain, row: Row, weight:
   return row.times + weight * (quiet ? 1 : gain.troubled ? 0.25 : 0.125)
 }
 
+const anyCall: Progress.Since = { calls: 0, own: 0, same: true, troubled: true, stirred: false }
+
 /** An error goes on being the same while other things are learned, at half the pace. */
 const troublesAfter = (
   state: State,
-  { earlier, stirred, list }: Call,
+  { earlier, stirred, list, result }: Call,
   gain: Gain.Gain,
   trouble: number
 ): State["troubles"] => {
@@ -556,23 +569,29 @@ const troublesAfter = (
   // Each test that was added failed at first, and then went well.
   const isMended = earlier?.troubled === true && !gain.troubled && (gain.recovers || stirred)
   if (isMended && earlier.trouble !== 0) {
-    return Memory.set(state.troubles, earlier.trouble, { times: 0, lessons })
+    return Memory.set(state.troubles, earlier.trouble, {
+      times: 0,
+      lessons,
+      progress: Progress.begin(result)
+    })
   }
   if (trouble === 0) return state.troubles
   const before = Memory.get(state.troubles, trouble)
   // Of a list the one before went well, or several did.
   const isAfterOne = list !== undefined && list.well > 0 && list.trouble === 0
   if (before === undefined || isAfterOne || gain.told || (gain.teaches && gain.waiting))
-    return Memory.set(state.troubles, trouble, { times: 1, lessons })
+    return Memory.set(state.troubles, trouble, { times: 1, lessons, progress: Progress.begin(result) })
+  const { goesOn, progress } = Progress.step(before.progress, result, anyCall)
   const isElsewhere = gain.moved && stirred
-  const step = gain.teaches
-    ? 0
-    : isElsewhere || isMixed(list)
-      ? 0.5
-      : before.lessons === state.lessons && !gain.waiting
-        ? 1
-        : 0.75
-  return Memory.set(state.troubles, trouble, { times: before.times + step, lessons })
+  const step =
+    gain.teaches || goesOn
+      ? 0
+      : isElsewhere || isMixed(list)
+        ? 0.5
+        : before.lessons === state.lessons && !gain.waiting
+          ? 1
+          : 0.75
+  return Memory.set(state.troubles, trouble, { times: before.times + step, lessons, progress })
 }
 
 const itemOf = (state: State, call: Call, gain: Gain.Gain): Cycle.Item => {

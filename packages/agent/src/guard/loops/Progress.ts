@@ -122,7 +122,8 @@ export const step = (
     const isBounded = number <= bound
     const way = before.ways[i] ?? 0
     // What counts the calls moves with them.
-    const ticks = !isPart && ((stayed >> n) & 1) === 0 && ((by === calls && !isBounded) || (by === own && own > 1))
+    const ticks =
+      !isPart && ((stayed >> n) & 1) === 0 && ((by === calls && !isBounded) || (by === own && own > 1))
     const stays = by === 0 || ticks
     if (by === 0) stayed |= 1 << n
     if (!stays) moved = true

@@ -43,7 +43,9 @@ export const hasMoment = (word: string): boolean => momentIn.test(word) && !uuid
 
 /** Of a word with a digit: whether a result is the same without it. */
 export const inResult = (word: string): boolean =>
-  volatileWord.test(word) || durationWord.test(word) || (word.length >= 20 ? encoded.test(word) : ticket.test(word))
+  volatileWord.test(word) ||
+  durationWord.test(word) ||
+  (word.length >= 20 ? encoded.test(word) : ticket.test(word))
 
 /**
  * Whether a word may say nothing, by its first two characters and its length: most are no number, not hexadecimal, and
@@ -96,7 +98,9 @@ const cursors =
 export const whereNamed = (name: string): Where | undefined =>
   byName.get(plain(name)) ??
   (madeUp.test(plain(name)) ? "anywhere" : undefined) ??
-  (/(?:_at|[a-z]At|_id|[a-z]Id|_ms|[a-z]Ms|_s|_secs?)$/.test(name) || clocks.test(name) ? "result" : undefined)
+  (/(?:_at|[a-z]At|_id|[a-z]Id|_ms|[a-z]Ms|_s|_secs?)$/.test(name) || clocks.test(name)
+    ? "result"
+    : undefined)
 
 /** Names of what a caller makes up for each call: `client_msg_id`, `x-idempotency-token`; but not `client_id`. */
 const madeUp =
