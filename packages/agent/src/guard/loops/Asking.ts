@@ -103,6 +103,16 @@ export type Subject =
   | "again"
   | "other"
 
+/** Of a question of several words one is another: the same is asked of the next thing. */
+const isFilledIn = (form: Form | undefined, common: number, leaves: ReadonlyArray<Words>, question: Words): boolean =>
+  form !== undefined &&
+  question.length >= minTemplate &&
+  form.question.length === question.length &&
+  wordsIn(leaves) - common === 1
+
+/** Words of a question that has a place for one. */
+const minTemplate = 3
+
 /** The first call of a tool asks for something else than those before. `bred`: some call made something again. */
 export const subjectOf = (
   { form, forms, common }: Look,
@@ -113,7 +123,7 @@ export const subjectOf = (
 ): Subject => {
   if (forms.length === 0) return "next"
   // Another question is the same in other words where it has one of them in common.
-  if (question.length > 0 && form?.questionHash !== questionHash) {
+  if (question.length > 0 && form?.questionHash !== questionHash && !isFilledIn(form, common, leaves, question)) {
     const isKnown = question.length > prose || question.some((word) => isAsked(known, toolId, word))
     return isKnown ? "known" : "other"
   }
