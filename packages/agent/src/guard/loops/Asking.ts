@@ -104,7 +104,12 @@ export type Subject =
   | "other"
 
 /** Of a question of several words one is another: the same is asked of the next thing. */
-const isFilledIn = (form: Form | undefined, common: number, leaves: ReadonlyArray<Words>, question: Words): boolean =>
+const isFilledIn = (
+  form: Form | undefined,
+  common: number,
+  leaves: ReadonlyArray<Words>,
+  question: Words
+): boolean =>
   form !== undefined &&
   question.length >= minTemplate &&
   form.question.length === question.length &&
@@ -123,7 +128,11 @@ export const subjectOf = (
 ): Subject => {
   if (forms.length === 0) return "next"
   // Another question is the same in other words where it has one of them in common.
-  if (question.length > 0 && form?.questionHash !== questionHash && !isFilledIn(form, common, leaves, question)) {
+  if (
+    question.length > 0 &&
+    form?.questionHash !== questionHash &&
+    !isFilledIn(form, common, leaves, question)
+  ) {
     const isKnown = question.length > prose || question.some((word) => isAsked(known, toolId, word))
     return isKnown ? "known" : "other"
   }

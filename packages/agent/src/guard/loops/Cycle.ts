@@ -101,7 +101,9 @@ export const goingOn = (cycle: Cycle, tool: number, least: number): Round | unde
     if (run === 0 || rounds < least || items[count - period]?.tool !== tool) continue
     const round = lastOf(cycle, period)
     // The same thing again and again has every period, and so has the same answer to many questions.
-    if (round.every(({ outcome }) => outcome === round[0]?.outcome)) continue
+    const [first] = round
+    if (round.every(({ call }) => call === first?.call)) continue
+    if (round.every(({ outcome }) => outcome === first?.outcome)) continue
     return { period, rounds, waiting: round.some((item) => item.waiting && !alternates(round, item)) }
   }
   return undefined

@@ -520,7 +520,9 @@ const weightOf = (call: Call, gain: Gain.Gain): number => {
   if (gain.passes) return subject === "other" || (nature === "act" && result.emptyList) ? 0.5 : 0.1
   // A yes says little, and so does the line of a program that comes round again.
   if ((result.words < Gain.minAnswer && !result.negative) || goesByItself(call)) return 0.25
-  return gain.waiting || gain.moved || earlier?.lively === true ? 0.5 : 1
+  // What was not done before may be done for all the same.
+  const isFirst = nature === "act" && earlier === undefined
+  return gain.waiting || gain.moved || isFirst || earlier?.lively === true ? 0.5 : 1
 }
 
 /** A row goes on while other tools bring something, more slowly; it begins anew when they tell something. */

@@ -128,7 +128,8 @@ export const step = (
     if (by === 0) stayed |= 1 << n
     if (!stays) moved = true
     // And 5 of 17 comes after 4 of 17, whatever they are.
-    if (stays || !(isCompared || (isPart && isOfSame(before, now, n)))) {
+    const isNextPart = isPart && (same || isOfSame(before, now, n))
+    if (stays || !(isCompared || isNextPart)) {
       ways[i] = way
       continue
     }
@@ -141,7 +142,7 @@ export const step = (
     ways[i] = after
     // Once is no direction yet, but for what is counted. And where nothing else was tried there are to be fewer errors.
     const moves = (troubled && !stirred) || !(same || isCheck) ? -after : Math.abs(after)
-    const counts = (isPart || (isBounded && same && (!troubled || stirred))) && !Number.isNaN(after)
+    const counts = (isNextPart || (isBounded && same && (!troubled || stirred))) && !Number.isNaN(after)
     if (moves >= least || counts) goesOn = true
   }
   const { lines, place, places, pending, counted, numbersInAll } = now
