@@ -303,6 +303,7 @@ export const after = (state: State, ended: Ended): State => {
     gain.troubled && !isLog
       ? Fingerprint.both(toolId, result.trouble === 0 ? result.letters : result.trouble)
       : 0
+  const less = lessOf(state, trouble, result)
   const isAgain = earlier !== undefined || subject === "known" || subject === "again"
   const isAnother = nature === "act" || (nature === "read" && gain.sameWords && !gain.isNew)
   const breeds = isAgain && isAnother && !gain.told && result.made.length > 0
@@ -334,9 +335,9 @@ export const after = (state: State, ended: Ended): State => {
     tools: Memory.set(state.tools, toolId, {
       calls: ownCalls + 1,
       forms: Asking.add(args, trouble, asked.near, WordSet.countOf(met)),
-      row: isThought ? asked.tool?.row : rowAfter(state, call, gain)
+      row: isThought ? asked.tool?.row : rowAfter(state, call, gain, less?.goesOn === true)
     }),
-    troubles: isThought ? state.troubles : troublesAfter(state, call, gain, trouble),
+    troubles: isThought ? state.troubles : troublesAfter(state, call, gain, trouble, less),
     files: files.files,
     fruitless: files.fruitless,
     cycle: isThought ? state.cycle : Cycle.add(state.cycle, itemOf(state, call, gain)),
@@ -499,8 +500,7 @@ const staleAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   if (gain.passes || goesByItself(call) || (gain.measures && !gain.failed)) return state.stale + 0.25
   const { result } = call
   // It is not what it was, though it is known: the next server has the new address.
-  if (gain.waiting && earlier !== undefined && earlier.said !== (result.hash | 0))
-    return Math.max(0, state.stale - 1)
+  if (gain.waiting && earlier !== undefined && earlier.said !== (result.hash | 0)) return state.stale / 2
   const goesOn = gain.waiting || gain.moved || (earlier !== undefined && earlier.stirs !== state.stirs)
   return state.stale + (goesOn ? 0.5 : 1)
 }
@@ -526,9 +526,9 @@ const weightOf = (call: Call, gain: Gain.Gain): number => {
 }
 
 /** A row goes on while other tools bring something, more slowly; it begins anew when they tell something. */
-const rowAfter = (state: State, call: Call, gain: Gain.Gain): Row => {
+const rowAfter = (state: State, call: Call, gain: Gain.Gain, isLess: boolean): Row => {
   const row = call.asked.tool?.row
-  const weight = weightOf(call, gain)
+  const weight = isLess ? 0 : weightOf(call, gain)
   // An action that gets on in a list may still find the same of everything.
   const isNew = gain.teaches || (gain.isNew && !gain.answers)
   if (!isNew && row !== undefined) {
@@ -565,7 +565,8 @@ const troublesAfter = (
   state: State,
   { earlier, stirred, list, result }: Call,
   gain: Gain.Gain,
-  trouble: number
+  trouble: number,
+  less: Progress.Step | undefined
 ): State["troubles"] => {
   const lessons = state.lessons + (gain.teaches ? 1 : 0)
   // Each test that was added failed at first, and then went well.
@@ -581,19 +582,24 @@ const troublesAfter = (
   const before = Memory.get(state.troubles, trouble)
   // Of a list the one before went well, or several did.
   const isAfterOne = list !== undefined && list.well > 0 && list.trouble === 0
-  if (before === undefined || isAfterOne || gain.told || (gain.teaches && gain.waiting))
+  if (before === undefined || less === undefined || isAfterOne || gain.told || (gain.teaches && gain.waiting))
     return Memory.set(state.troubles, trouble, { times: 1, lessons, progress: Progress.begin(result) })
-  const { goesOn, progress } = Progress.step(before.progress, result, anyCall)
   const isElsewhere = gain.moved && stirred
   const step =
-    gain.teaches || goesOn
+    gain.teaches || less.goesOn
       ? 0
       : isElsewhere || isMixed(list)
         ? 0.5
         : before.lessons === state.lessons && !gain.waiting
           ? 1
           : 0.75
-  return Memory.set(state.troubles, trouble, { times: before.times + step, lessons, progress })
+  return Memory.set(state.troubles, trouble, { times: before.times + step, lessons, progress: less.progress })
+}
+
+/** Of an error that was there before: whether there is less and less of it, whatever was asked. */
+const lessOf = (state: State, trouble: number, result: Fingerprint.OfResult): Progress.Step | undefined => {
+  const before = trouble === 0 ? undefined : Memory.get(state.troubles, trouble)
+  return before === undefined ? undefined : Progress.step(before.progress, result, anyCall)
 }
 
 const itemOf = (state: State, call: Call, gain: Gain.Gain): Cycle.Item => {

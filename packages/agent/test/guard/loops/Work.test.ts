@@ -1,6 +1,7 @@
 /** Long work that looks like a loop, and next to each the loop that it looks like. Through the detector's own door. */
 import { assert, describe, it } from "@effect/vitest"
 import * as ToolNature from "@outlast/agent/guard/loops/ToolNature"
+import * as Volatile from "@outlast/agent/guard/loops/Volatile"
 import { isStopped, ran, random, read, rounds, runsOn } from "./support.ts"
 
 const settings =
@@ -215,6 +216,170 @@ describe("a list", () => {
       rounds(16, (i) => [asks(settings[i] ?? "", text("Not this one", "Moved"))]),
       12
     )
+  })
+})
+
+describe("a grid", () => {
+  const rates = [0.01, 0.02, 0.05, 0.1]
+  const leaves = [15, 31, 63, 127]
+
+  it("asks for each pair of what was asked before, and each has figures of its own", () => {
+    const next = random(11)
+    const fits = (rate: number, count: number) =>
+      ran(
+        "notebook_run",
+        { code: `fit(learning_rate=${rate}, num_leaves=${count}, min_child_samples=20)` },
+        `Number of positive: 9120, number of negative: 55867\nbest iteration is: [${next(2_000)}]\nvalid auc: 0.84${next(99)}`
+      )
+    runsOn(leaves.flatMap((count) => rates.map((rate) => fits(rate, count))))
+    const measures = (lock: string, threads: number) =>
+      ran(
+        "sh",
+        { cmd: `bench --lock=${lock} --threads=${threads}` },
+        `lock=${lock} threads=${threads} ops/s=${next(90)}.${next(99)}M p99=${next(9)}.1us`
+      )
+    const locks = ["spinlock", "mutex", "mcs", "ticket"]
+    runsOn(locks.flatMap((lock) => [1, 2, 4, 6, 8, 12, 16].map((threads) => measures(lock, threads))))
+  })
+
+  it("of hosts and commands may bring the same from all", () => {
+    const host = (i: number) => `web${String(i).padStart(2, "0")}`
+    const asks = (i: number, command: string, result: string) =>
+      ran("remote_exec", { host: host(i), command }, result)
+    const waits = (i: number) => ran("wait_for_host", { host: host(i) }, `up after ${i + 30} s`)
+    runsOn([
+      ...rounds(20, (i) => [asks(i, "uname -r", i % 4 > 0 ? "6.1.0-18-amd64" : "6.1.0-21-amd64")]),
+      ...rounds(8, (i) => [
+        asks(i, "dist-upgrade && reboot", "Connection closed by remote host."),
+        waits(i),
+        asks(i, "uname -r", "6.1.0-21-amd64")
+      ])
+    ])
+  })
+})
+
+describe("questions of one form", () => {
+  it("go through a list where one word of several is another each time", () => {
+    const asks = (gene: string, found: string) =>
+      ran("pubmed_search", { term: `${gene}[Title] AND "pulmonary hypertension"[MeSH]` }, found)
+    runsOn(rounds(36, (i) => [asks(`GENE${i * 7}`, i % 6 === 5 ? `{"count":${i}}` : "no results")]))
+  })
+})
+
+describe("a long list", () => {
+  it("may have nothing special about any of its items", () => {
+    const next = random(17)
+    const asks = (i: number) => ({
+      url: `https://${settings[i % 16]}.example/${i}/${settings[(i >> 4) % 16]}`
+    })
+    runsOn(
+      rounds(150, (i) => [
+        i > 6 && next(10) < 3
+          ? ran("http_head", asks(i), "404 Not Found", true)
+          : ran("http_head", asks(i), "200 OK")
+      ])
+    )
+  })
+
+  it("has pages, and nothing behind the last, whatever the tool is called", () => {
+    const page = (n: number) =>
+      n < 9
+        ? { total: 84, pages: 9, items: [{ species: settings[n], seen: n * 3 }] }
+        : { total: 84, pages: 9, items: [] }
+    isStopped(
+      rounds(40, (n) => [ran("birdapi.observations", { species: "terns", page: n }, page(n))]),
+      22
+    )
+  })
+
+  it("of errors gets shorter, file by file, though each is checked by another command", () => {
+    const checks = (i: number, left: number) =>
+      ran(
+        "bash",
+        { command: `git rm src/${settings[i]}.js && tsc | tail -1` },
+        `Found ${left} errors in ${left} files.`,
+        true
+      )
+    const writes = (i: number) =>
+      ran("write", { path: `src/${settings[i]}.ts`, content: `export const ${settings[i]} = 1` }, "created")
+    runsOn(rounds(16, (i) => [writes(i), checks(i, 20 - i)]))
+    isStopped(
+      rounds(16, (i) => [writes(i), checks(i, 20)]),
+      16
+    )
+  })
+})
+
+describe("rounds of waiting", () => {
+  it("may ask many at once: all of them are waited for, and each turns in its time", () => {
+    const servers = ["1.1.1.1", "8.8.8.8", "9.9.9.9", "64.6.64.6", "84.200.69.80", "208.67.222.222"]
+    const address = (isNew: boolean) => (isNew ? "198.51.100.24" : "203.0.113.80")
+    const asks = (round: number, n: number) => ({
+      ...ran("dig", { name: "www.acme.example", server: servers[n] }, address(n < round)),
+      turn: 2 * round + 1
+    })
+    const waits = (round: number) => ({ ...ran("sleep", { seconds: 120 }, ""), turn: 2 * round })
+    runsOn(rounds(7, (round) => [waits(round), ...servers.map((_, n) => asks(round, n))]))
+    isStopped(
+      rounds(20, (round) => [
+        waits(round),
+        ...servers.map((_, n) => ({ ...asks(1, n), turn: 2 * round + 1 }))
+      ]),
+      80
+    )
+  })
+
+  it("are told by what is pending, also where that is a part of a word", () => {
+    assert.isTrue(read({ status: "PENDING_VALIDATION" }).waiting)
+    assert.isTrue(read("status: queued_for_review").waiting)
+    assert.isFalse(read({ status: "VALIDATED_PENDING" }).waiting)
+    const looks = ran("describe_cert", { arn: "cert/5b1e" }, { status: "PENDING_VALIDATION" })
+    runsOn([...rounds(7, () => [looks]), ran("describe_cert", { arn: "cert/5b1e" }, { status: "ISSUED" })])
+  })
+
+  it("go on page by page in other languages", () => {
+    const next = random(23)
+    const titles = "Rosenbuch Flora Moose Farne Algen Pilze".split(" ")
+    const shows = (n: number) =>
+      [`Seite ${n} von 30`]
+        .concat(Array.from({ length: 7 }, () => `${titles[next(6)]}, ${next(4)}. Aufl., ${next(99)},00 EUR`))
+        .join("\n")
+    runsOn(
+      rounds(30, (n) => [
+        ran("browser_click", { selector: "a.next" }, "clicked"),
+        ran("browser_text", { selector: "#list" }, shows(n))
+      ])
+    )
+    assert.strictEqual(read("15 mit 30").counted, 0)
+  })
+})
+
+describe("names", () => {
+  it("of what a caller makes up, of clocks and of what is left of a limit", () => {
+    assert.strictEqual(Volatile.whereNamed("client_nonce"), "anywhere")
+    for (const name of ["age_s", "x-runtime", "x_ratelimit_remaining", "wait_secs", "ms"])
+      assert.strictEqual(Volatile.whereNamed(name), "result", name)
+    assert.isUndefined(Volatile.whereNamed("rows"))
+  })
+
+  it("of units: minutes are no millions", () => {
+    assert.isTrue(Volatile.inResult("31.6m"))
+    assert.isFalse(Volatile.inResult("31.6M"))
+  })
+
+  it("of tools that replace what they find, and of those that ask a name server", () => {
+    assert.strictEqual(
+      ToolNature.of("search_replace", { file_path: "a", old_string: "b", new_string: "c" }),
+      "act"
+    )
+    assert.strictEqual(ToolNature.of("dig", { name: "a.example" }), "read")
+    const edit = (i: number) =>
+      ran(
+        "search_replace",
+        { file_path: "fr.json", old_string: `"${settings[i]}": "a"`, new_string: `"${settings[i]}": "b"` },
+        "The file was updated."
+      )
+    runsOn(rounds(16, (i) => [edit(i)]))
   })
 })
 

@@ -90,7 +90,8 @@ export const words = (from: number, count: number): string =>
 
 const detector = LoopDetector.make()
 
-type Step = Omit<LoopDetector.Observation, "turn">
+/** `turn`: default one of its own. */
+type Step = Omit<LoopDetector.Observation, "turn"> & { readonly turn?: number }
 
 export const ran = (tool: string, args: unknown, result: unknown, failed = false): Step => ({
   tool,
