@@ -29,6 +29,7 @@
  * const verdict = LoopDetector.before(detector, state, { turn: 0, tool: "grep", arguments: { pattern: "a" } })
  * ```
  */
+import * as AfterCall from "./loops/AfterCall.ts"
 import * as Cycle from "./loops/Cycle.ts"
 import type { KnownEdit } from "./loops/FileEdit.ts"
 import * as FileEdit from "./loops/FileEdit.ts"
@@ -188,7 +189,7 @@ export const observe = (
         : undefined
   const identity = identified(detector, observation)
   const paused = Nature.pausesFirst(tool, observation.arguments)
-  return LoopState.after(state, { turn, tool, nature, paused, failed, edit, identity, result })
+  return AfterCall.after(state, { turn, tool, nature, paused, failed, edit, identity, result })
 }
 
 /** What the state is after a call was not run. */

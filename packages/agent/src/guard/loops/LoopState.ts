@@ -1,19 +1,16 @@
 /**
- * What a loop detector remembers of a run, and what becomes of it when a call has ended.
+ * What a loop detector remembers of a run, and what it expects of a call. What becomes of it is `AfterCall`'s to say.
  *
  * It counts what brings nothing: the same call again ({@link Seen}), a tool that finds nothing new whatever it is asked
  * ({@link Row}), an error that stays the same ({@link Trouble}), files whose edits lead nowhere, and calls in a row.
- * What a call brought is `Gain`'s to say. A value, of bounded size; pure.
+ * A value, of bounded size; pure.
  */
 import * as Asking from "./Asking.ts"
 import * as Cycle from "./Cycle.ts"
-import type { FileEdit } from "./FileEdit.ts"
-import * as FileHistory from "./FileHistory.ts"
+import type * as FileHistory from "./FileHistory.ts"
 import * as Fingerprint from "./Fingerprint.ts"
-import * as Gain from "./Gain.ts"
 import * as Memory from "./Memory.ts"
-import * as Progress from "./Progress.ts"
-import * as Nature from "./ToolNature.ts"
+import type * as Progress from "./Progress.ts"
 import type { ToolNature } from "./ToolNature.ts"
 import * as WordSet from "./WordSet.ts"
 
@@ -51,7 +48,7 @@ export interface Seen {
 }
 
 /** What is remembered of a tool: how it was asked, and what its last calls were. */
-interface Tool {
+export interface Tool {
   /** Calls of it. */
   readonly calls: number
   readonly forms: Asking.Forms
@@ -67,19 +64,19 @@ export interface Row {
 }
 
 /** One error of a tool, whatever it was asked, and whatever went well meanwhile. */
-interface Trouble {
+export interface Trouble {
   readonly times: number
   readonly lessons: number
   /** Whether there is less and less of it, whatever was asked. */
   readonly progress: Progress.Progress
 }
 
-interface Edited extends FileHistory.FileHistory {
+export interface Edited extends FileHistory.FileHistory {
   readonly lessons: number
 }
 
 /** Something done. */
-interface Act {
+export interface Act {
   readonly calls: number
   readonly family: string
   readonly words: ReadonlyArray<number>
@@ -126,9 +123,6 @@ export interface State {
 /** Calls of one turn that are told apart, and files edited between two checks. */
 export const maxParallel = 32
 
-/** Things done that are remembered, and words of each. */
-const maxActed = 8
-
 /** Rows of the memory of tools: one that was not called in the last 128 calls is forgotten. */
 const maxTools = 16
 
@@ -157,20 +151,6 @@ export const initial = (rows: number): State => ({
   paused: false,
   turnPaused: false
 })
-
-/** A call that has ended. */
-export interface Ended {
-  readonly turn: number
-  readonly tool: string
-  readonly nature: ToolNature
-  /** It let time pass before it did what it did. */
-  readonly paused: boolean
-  readonly failed: boolean
-  readonly edit: FileEdit | undefined
-  /** The arguments by which it is known, and its result. */
-  readonly identity: unknown
-  readonly result: unknown
-}
 
 // -----------------------------------------------------------------------------
 // Before a call
@@ -256,405 +236,3 @@ export const refused = (
 
 const oneLess = <A extends { readonly times: number }>(counted: A | undefined, most: number): A | undefined =>
   counted === undefined || counted.times < most ? counted : { ...counted, times: counted.times - 1 }
-
-// -----------------------------------------------------------------------------
-// After a call
-// -----------------------------------------------------------------------------
-
-export const after = (state: State, ended: Ended): State => {
-  const { tool: name, turn, nature, edit, failed } = ended
-  const asked = expectedAgain(state, name, ended.identity)
-  if (isTwin(state, turn, asked)) return state
-  const { toolId, args, seen: earlier } = asked
-  const result = Fingerprint.ofResult(ended.result, {
-    known: state.known,
-    tool: toolId,
-    args,
-    advances: nature === "advance"
-  })
-  const subject = subjectOf(asked.subject, nature, result)
-  const evaluates = Nature.evaluates(name)
-  const { known } = state
-  const paused = state.paused || ended.paused || (state.turnPaused && turn === state.turn)
-  const ownCalls = asked.tool?.calls ?? 0
-  const ago = state.calls - (earlier?.calls ?? 0)
-  const own = ownCalls - (earlier?.own ?? 0)
-  const call: Call = {
-    asked,
-    name,
-    list: subject === "next" ? Asking.alike(asked.near, args) : undefined,
-    nature,
-    evaluates,
-    subject,
-    failed,
-    edit,
-    result,
-    known,
-    paused,
-    earlier,
-    ago,
-    own,
-    stirred: earlier !== undefined && (earlier.stirs !== state.stirs || earlier.news !== state.news)
-  }
-  const gain = Gain.of(call)
-  // What is read on and on may tell of errors: it is a log.
-  const isLog = nature === "read" && gain.isNew && !gain.teaches && !gain.failed
-  const trouble =
-    gain.troubled && !isLog
-      ? Fingerprint.both(toolId, result.trouble === 0 ? result.letters : result.trouble)
-      : 0
-  const less = lessOf(state, trouble, result)
-  const isAgain = earlier !== undefined || subject === "known" || subject === "again"
-  const isAnother = nature === "act" || (nature === "read" && gain.sameWords && !gain.isNew)
-  const breeds = isAgain && isAnother && !gain.told && result.made.length > 0
-  const met = withMet(call, gain, breeds)
-  const isThought = nature === "thought"
-  const inTurn = turn === state.turn ? state.inTurn : noCalls
-  const news = state.news + (gain.isNew ? 1 : 0)
-  const lessons = state.lessons + (gain.teaches && (edit === undefined || gain.failed) ? 1 : 0)
-  const stirs = state.stirs + (gain.stirs ? 1 : 0)
-  const files = isThought
-    ? state
-    : edit !== undefined && !gain.failed
-      ? filesAfterEdit(state, edit)
-      : filesAfterLook(state, call, gain)
-  return {
-    calls: state.calls + 1,
-    turn,
-    inTurn: withOne(inTurn, asked.id),
-    news,
-    lessons,
-    stirs,
-    stale: isThought ? state.stale : staleAfter(state, call, gain),
-    thoughts: isThought ? state.thoughts + 1 : 0,
-    refusals: gain.teaches ? 0 : state.refusals,
-    seen: Memory.set(state.seen, asked.id, seenAfter(state, call, gain, { news, lessons, stirs, trouble })),
-    bred: state.bred || breeds,
-    known: met,
-    acted: actedAfter(state, call, gain),
-    tools: Memory.set(state.tools, toolId, {
-      calls: ownCalls + 1,
-      forms: Asking.add(args, trouble, asked.near, WordSet.countOf(met)),
-      row: isThought ? asked.tool?.row : rowAfter(state, call, gain, less?.goesOn === true)
-    }),
-    troubles: isThought ? state.troubles : troublesAfter(state, call, gain, trouble, less),
-    files: files.files,
-    fruitless: files.fruitless,
-    cycle: isThought ? state.cycle : Cycle.add(state.cycle, itemOf(state, call, gain)),
-    unchecked: files.unchecked,
-    looked: files.looked,
-    paused: false,
-    turnPaused: paused
-  }
-}
-
-/** What is looked at later, and has nothing new, is what was looked at before: if it says anything. */
-const subjectOf = (
-  subject: Asking.Subject,
-  nature: ToolNature,
-  { fresh, freshVolatile, words, numbersInAll, negative, hasEmptyList }: Fingerprint.OfResult
-): Asking.Subject => {
-  if (subject !== "later") return subject
-  const says = negative || hasEmptyList || words + numbersInAll >= minSaying
-  // What has pages is looked at, whatever it is called.
-  const looks = nature === "read" || (nature === "act" && (negative || hasEmptyList))
-  return looks && says && fresh.length + freshVolatile === 0 ? "known" : "later"
-}
-
-/** Words and numbers: "20 items" is of every page. */
-const minSaying = 4
-
-const noCalls: ReadonlyArray<number> = []
-
-/** With one more, while there is room. */
-const withOne = (list: ReadonlyArray<number>, one: number): ReadonlyArray<number> =>
-  list.length === 0 ? [one] : list.length < maxParallel ? [...list, one] : list
-
-interface Call extends Gain.Ended {
-  readonly asked: Expected
-  readonly name: string
-  readonly earlier: Seen | undefined
-  /** The calls that it goes on with, if it asks for the next thing of a list. */
-  readonly list: Asking.Form | undefined
-}
-
-/** It is told nothing, and goes on: to the next line of a program, to the next page. */
-const goesByItself = ({ nature, asked }: Call): boolean =>
-  nature === "advance" && asked.args.leaves.length === 0
-
-/** Of a list several things went well: that others do not is what is found out. */
-const isMixed = (list: Asking.Form | undefined): boolean => list !== undefined && list.well >= Gain.several
-
-/** It was made before, and brought nothing. */
-const repeats = ({ earlier }: Call, gain: Gain.Gain): boolean =>
-  earlier !== undefined && !gain.isNew && !gain.tries
-
-/** Nothing new has come since it was made before, and nothing goes on. */
-const isQuiet = (state: State, { earlier }: Call): boolean =>
-  earlier !== undefined && earlier.news === state.news && earlier.stirs === state.stirs
-
-const seenAfter = (
-  state: State,
-  call: Call,
-  gain: Gain.Gain,
-  { news, lessons, stirs, trouble }: Pick<Seen, "news" | "lessons" | "stirs" | "trouble">
-): Seen => {
-  const { nature, earlier, result } = call
-  const isSame = earlier !== undefined && repeats(call, gain) && isQuiet(state, call)
-  return {
-    nature,
-    waiting: gain.waiting,
-    paused: call.paused,
-    troubled: gain.troubled,
-    trouble,
-    said: result.hash | 0,
-    letters: result.letters,
-    moved: gain.moved,
-    lively: earlier !== undefined && (earlier.lively || gain.isNew || gain.tries),
-    progress: gain.progress,
-    same: isSame ? earlier.same + (gain.moved ? 0.5 : 1) : 1,
-    unchanged: unchangedAfter(state, call, gain),
-    own: call.asked.tool?.calls ?? 0,
-    calls: state.calls,
-    news,
-    stirs,
-    lessons
-  }
-}
-
-/** A check that says the same although something was done about it: it failed before, or it is about the same thing. */
-const unchangedAfter = (state: State, call: Call, gain: Gain.Gain): number => {
-  const { earlier, nature } = call
-  if (earlier === undefined || gain.isNew || !(gain.sameWords || (gain.isKnown && !gain.tries))) return 0
-  // What is read again after an edit has what was written in another place.
-  const isAnother = !gain.isKnown && !gain.troubled && !gain.waiting && call.result.freshNumbers === 0
-  if (isAnother && call.result.words >= Gain.content) return earlier.unchanged
-  // What is measured after each of several steps, and is another each time.
-  if (gain.moved && gain.measures && !gain.troubled && earlier.news !== state.news) return 0
-  // All is well, and the run gets on.
-  const isFine = !gain.troubled && earlier.lessons !== state.lessons
-  const weight = isFine ? 0.25 : gain.waiting ? 0.5 : 1
-  const done = nature === "read" ? actedUpon(state, earlier, call) * weight : 0
-  if (done > 0) return earlier.unchanged + done
-  if (!gain.troubled) return 0
-  if (isQuiet(state, call)) return earlier.unchanged
-  return earlier.unchanged + (earlier.lessons === state.lessons && !gain.moved ? 1 : 0.5)
-}
-
-/** What was done since with the thing that a check asks about, or, where it asks about nothing, with tools like it. */
-const actedUpon = (state: State, earlier: Seen, call: Call): number => {
-  const since = state.acted.filter((act) => act.calls > earlier.calls)
-  if (since.length === 0) return 0
-  const { leaves } = call.asked.args
-  if (since.some((act) => act.words.some((word) => leaves.some((leaf) => leaf.includes(word))))) return 1
-  const family = leaves.length === 0 ? Nature.family(call.name) : ""
-  return family !== "" && since.some((act) => act.family === family) ? 0.75 : 0
-}
-
-const actedAfter = (
-  state: State,
-  { name, nature, evaluates, asked }: Call,
-  gain: Gain.Gain
-): State["acted"] =>
-  nature === "read" || nature === "thought" || gain.failed || evaluates
-    ? state.acted
-    : [
-        ...state.acted.slice(1 - maxActed),
-        { calls: state.calls, family: Nature.family(name), words: firstWords(asked.args.leaves) }
-      ]
-
-const firstWords = (leaves: Fingerprint.OfArguments["leaves"]): ReadonlyArray<number> => {
-  const first: Array<number> = []
-  for (const leaf of leaves) {
-    for (const word of leaf) if (first.push(word) === maxActed) return first
-  }
-  return first
-}
-
-/** With all that was met. What was asked when something went wrong is no part of the error. */
-const withMet = (
-  { asked, earlier, result, known }: Call,
-  gain: Gain.Gain,
-  breeds: boolean
-): WordSet.WordSet => {
-  const { toolId: tool } = asked
-  const { prose, subjects, leaves } = asked.args
-  const adding = WordSet.begin(known)
-  WordSet.addTo(adding, result.hash | 0)
-  for (const word of result.fresh) WordSet.addTo(adding, word)
-  // What was asked before, to the word, is known.
-  if (earlier === undefined) {
-    for (const word of subjects) WordSet.addTo(adding, word)
-    for (const word of prose) WordSet.addTo(adding, word)
-    for (const leaf of leaves) for (const word of leaf) WordSet.addTo(adding, Asking.askedWord(tool, word))
-  }
-  if (breeds) for (const word of result.made) WordSet.addTo(adding, Asking.bornWord(Asking.unitOf(word)))
-  if (gain.troubled) for (const word of subjects) WordSet.addTo(adding, Fingerprint.argument(tool, word))
-  return WordSet.end(known, adding)
-}
-
-const staleAfter = (state: State, call: Call, gain: Gain.Gain): number => {
-  const { earlier } = call
-  if (gain.isNew) return 0
-  if (gain.tries) return Math.max(0, state.stale - 1)
-  if (gain.passes || goesByItself(call) || (gain.measures && !gain.failed)) return state.stale + 0.25
-  const { result } = call
-  // It is not what it was, though it is known: the next server has the new address.
-  if (gain.waiting && earlier !== undefined && earlier.said !== (result.hash | 0)) return state.stale / 2
-  const goesOn = gain.waiting || gain.moved || (earlier !== undefined && earlier.stirs !== state.stirs)
-  return state.stale + (goesOn ? 0.5 : 1)
-}
-
-/** What a call that brought nothing new adds to the row of its tool; 0 where it says nothing about it. */
-const weightOf = (call: Call, gain: Gain.Gain): number => {
-  const { nature, subject, result, earlier, list } = call
-  // The same long answer to other questions.
-  if (nature === "read" && gain.isKnown && !gain.waiting && result.words >= Gain.content) return 1
-  if (gain.troubled) return isMixed(list) ? 0.1 : 0.5
-  // What a click brought, if it says more than that it was done, is one page among several.
-  if (nature === "poke") return result.words >= Gain.sentence ? 0.5 : 0
-  if (nature === "act" && !gain.answers) return 0
-  // Times that something took are what a benchmark tells.
-  if (nature === "act" && result.freshVolatile >= Gain.several) return 0.25
-  // Where a tool is not known to look, and finds nothing, its question may have been another before.
-  if (gain.passes) return subject === "other" || (nature === "act" && result.emptyList) ? 0.5 : 0.1
-  // A yes says little, and so does the line of a program that comes round again.
-  if ((result.words < Gain.minAnswer && !result.negative) || goesByItself(call)) return 0.25
-  // What was not done before may be done for all the same.
-  const isFirst = nature === "act" && earlier === undefined
-  return gain.waiting || gain.moved || isFirst || earlier?.lively === true ? 0.5 : 1
-}
-
-/** A row goes on while other tools bring something, more slowly; it begins anew when they tell something. */
-const rowAfter = (state: State, call: Call, gain: Gain.Gain, isLess: boolean): Row => {
-  const row = call.asked.tool?.row
-  const weight = isLess ? 0 : weightOf(call, gain)
-  // An action that gets on in a list may still find the same of everything.
-  const isNew = gain.teaches || (gain.isNew && !gain.answers)
-  if (!isNew && row !== undefined) {
-    if (gain.tries && !gain.troubled) return row.times < 1 ? row : { ...row, times: row.times - 1 }
-    // A list may be long: that nothing is special about its items does not end it.
-    if (weight === 0 || (weight < 0.5 && row.times >= mostOfList)) return row
-  }
-  return {
-    times:
-      isNew || row === undefined
-        ? call.result.negative && weight > 0
-          ? 1
-          : 0
-        : timesAfter(state, call, gain, row, weight),
-    news: state.news + (isNew ? 1 : 0),
-    lessons: state.lessons + (gain.teaches ? 1 : 0)
-  }
-}
-
-/** What is told of the items of a list adds up to this, and no more. */
-const mostOfList = 4.5
-
-const timesAfter = (state: State, call: Call, gain: Gain.Gain, row: Row, weight: number): number => {
-  const { earlier, result } = call
-  if (row.lessons !== state.lessons) return result.negative ? row.times + weight * 0.5 : 1
-  const quiet = earlier === undefined ? row.news === state.news : isQuiet(state, call)
-  return row.times + weight * (quiet ? 1 : gain.troubled ? 0.25 : 0.125)
-}
-
-const anyCall: Progress.Since = { calls: 0, own: 0, same: true, troubled: true, stirred: false }
-
-/** An error goes on being the same while other things are learned, at half the pace. */
-const troublesAfter = (
-  state: State,
-  { earlier, stirred, list, result }: Call,
-  gain: Gain.Gain,
-  trouble: number,
-  less: Progress.Step | undefined
-): State["troubles"] => {
-  const lessons = state.lessons + (gain.teaches ? 1 : 0)
-  // Each test that was added failed at first, and then went well.
-  const isMended = earlier?.troubled === true && !gain.troubled && (gain.recovers || stirred)
-  if (isMended && earlier.trouble !== 0) {
-    return Memory.set(state.troubles, earlier.trouble, {
-      times: 0,
-      lessons,
-      progress: Progress.begin(result)
-    })
-  }
-  if (trouble === 0) return state.troubles
-  const before = Memory.get(state.troubles, trouble)
-  // Of a list the one before went well, or several did.
-  const isAfterOne = list !== undefined && list.well > 0 && list.trouble === 0
-  if (before === undefined || less === undefined || isAfterOne || gain.told || (gain.teaches && gain.waiting))
-    return Memory.set(state.troubles, trouble, { times: 1, lessons, progress: Progress.begin(result) })
-  const isElsewhere = gain.moved && stirred
-  const step =
-    gain.teaches || less.goesOn
-      ? 0
-      : isElsewhere || isMixed(list)
-        ? 0.5
-        : before.lessons === state.lessons && !gain.waiting
-          ? 1
-          : 0.75
-  return Memory.set(state.troubles, trouble, { times: before.times + step, lessons, progress: less.progress })
-}
-
-/** Of an error that was there before: whether there is less and less of it, whatever was asked. */
-const lessOf = (state: State, trouble: number, result: Fingerprint.OfResult): Progress.Step | undefined => {
-  const before = trouble === 0 ? undefined : Memory.get(state.troubles, trouble)
-  return before === undefined ? undefined : Progress.step(before.progress, result, anyCall)
-}
-
-const itemOf = (state: State, call: Call, gain: Gain.Gain): Cycle.Item => {
-  const { asked, subject, edit, result } = call
-  const { toolId: tool, id } = asked
-  const saysLittle = !gain.troubled && !result.negative && result.words < Gain.sentence
-  return {
-    tool,
-    call: id | 0,
-    outcome: Fingerprint.both(
-      // What says little is told by what was asked; and what moves is never the same.
-      subject === "again" ? tool : subject !== "known" || saysLittle ? id : tool,
-      gain.moved || gain.measures ? state.calls : edit !== undefined ? id : result.letters
-    ),
-    said: result.hash | 0,
-    // A program's loop comes round, and goes on.
-    waiting: gain.waiting || goesByItself(call)
-  }
-}
-
-type Files = Pick<State, "files" | "fruitless" | "unchecked" | "looked">
-
-const filesAfterEdit = (state: State, edit: FileEdit): Files => {
-  const path = Fingerprint.ofText(edit.path)
-  const earlier = Memory.get(state.files, path)
-  const learned = earlier !== undefined && earlier.lessons !== state.lessons
-  const { texts, fruitless } = FileHistory.edited(earlier ?? FileHistory.none, edit, state.looked, learned)
-  return {
-    files: Memory.set(state.files, path, { texts, fruitless, lessons: state.lessons }),
-    fruitless: Math.max(state.fruitless, fruitless),
-    unchecked: state.unchecked.includes(path) ? state.unchecked : withOne(state.unchecked, path),
-    looked: false
-  }
-}
-
-/** A check is what was called before and acts: a build, a test. It tells whether the edits since changed anything. */
-const filesAfterLook = (state: State, call: Call, gain: Gain.Gain): Files => {
-  const { files, unchecked } = state
-  const { earlier, nature } = call
-  const isCheck = earlier !== undefined && nature !== "read" && unchecked.length > 0
-  // What is measured anew is no failure as before, and neither is what goes well again.
-  const isMended = earlier?.troubled === true && !gain.troubled && call.stirred
-  const repeated = repeats(call, gain) && !gain.moved && !isMended
-  if (!isCheck || (repeated && !(gain.troubled && earlier.troubled)))
-    return { files, fruitless: state.fruitless, unchecked, looked: true }
-  let after = files
-  let most = state.fruitless
-  for (const path of unchecked) {
-    const file = Memory.get(files, path)
-    if (file === undefined) continue
-    const weight = earlier.lessons === state.lessons ? 1 : 0.5
-    const history = repeated ? FileHistory.unchanged(file, weight) : FileHistory.progressed(file)
-    const { texts, fruitless } = history
-    most = Math.max(most, fruitless)
-    after = Memory.set(after, path, { texts, fruitless, lessons: state.lessons })
-  }
-  return { files: after, fruitless: most, unchecked: noCalls, looked: true }
-}
