@@ -18,7 +18,8 @@ kinds[95] = letter
 /** Whether a character is between two words. */
 export const isBetween = (c: number): boolean => kinds[c] === other
 
-const kindOf = (c: number): number => kinds[c] ?? other
+/** Behind the end of a text there is no character: as an index that is no number is slow. */
+const kindOf = (c: number): number => kinds[c | 0] ?? other
 
 /** Whether a character between two words counts: no white space, no quotation mark. */
 export const counts = (c: number): boolean => c > 32 && c !== 34 && c !== 39 && c !== 96
@@ -89,9 +90,12 @@ export const isCounted = (text: string, from: number, at: number): boolean => {
 }
 
 /** " of ", " out of ", and the same in the languages that pages are numbered in most. */
-const isOf = (text: string, at: number): boolean => ofs.some((word) => text.startsWith(word, at + 1))
+const isOf = (text: string, at: number): boolean =>
+  ofBegins[text.charCodeAt(at + 1) | 0] === 1 && ofs.some((word) => text.startsWith(word, at + 1))
 
 const ofs = ["of ", "out of ", "von ", "de ", "sur ", "di ", "van ", "av ", "z ", "из "]
+const ofBegins = new Uint8Array(0x1_0000)
+for (const word of ofs) ofBegins[word.charCodeAt(0)] = 1
 
 /** Where the number of a word begins: `12`, `512MB`, `part-17`; -1 if it is none. */
 export const numberFrom = (text: string, from: number, at: number, digits: number): number => {
@@ -251,7 +255,7 @@ export const isPlace = (text: string, from: number, before: number): boolean => 
 /** A number before a unit of time. */
 const isAmount = (text: string, at: number): boolean => {
   // Most words begin like no unit.
-  if (text.charCodeAt(at) !== 32 || unitBegins[text.charCodeAt(at + 1)] !== 1) return false
+  if (text.charCodeAt(at) !== 32 || unitBegins[text.charCodeAt(at + 1) | 0] !== 1) return false
   let unit = Meaning.begin()
   for (let i = at + 1; i - at < 10; i++) {
     const c = text.charCodeAt(i)
