@@ -18,8 +18,11 @@ kinds[95] = letter
 /** Whether a character is between two words. */
 export const isBetween = (c: number): boolean => kinds[c] === other
 
-/** Behind the end of a text there is no character: as an index that is no number is slow. */
-const kindOf = (c: number): number => kinds[c | 0] ?? other
+const kindOf = (c: number): number => kinds[c] ?? other
+
+/** 0 before and behind a text: to ask it for what is there is slow, once and ever after. */
+const codeAt = (text: string, at: number): number =>
+  at >= 0 && at < text.length ? text.charCodeAt(at) | 0 : 0
 
 /** Whether a character between two words counts: no white space, no quotation mark. */
 export const counts = (c: number): boolean => c > 32 && c !== 34 && c !== 39 && c !== 96
@@ -69,7 +72,7 @@ export const read = (text: string, from: number): Read => {
 
 /** Whether a value ends with the word that ends there: `errors: none`, but not `error: no such file`. */
 export const endsValue = (text: string, at: number): boolean =>
-  text.charCodeAt(at) !== 32 || kindOf(text.charCodeAt(at + 1)) === other
+  codeAt(text, at) !== 32 || kindOf(codeAt(text, at + 1)) === other
 
 const colon = 58
 const hash = 35
@@ -79,19 +82,19 @@ const parenthesis = 40
 const lineWord = Meaning.of("line")
 /** `3/12`, `3 of 12`, `3 out of 12`, `25 %`. */
 export const isCounted = (text: string, from: number, at: number): boolean => {
-  const next = text.charCodeAt(at)
+  const next = codeAt(text, at)
   return (
     // In a path a number is none of so many.
-    (next === slash && kindOf(text.charCodeAt(at + 1)) === digit) ||
+    (next === slash && kindOf(codeAt(text, at + 1)) === digit) ||
     next === percent ||
-    (text.charCodeAt(from - 1) === slash && kindOf(text.charCodeAt(from - 2)) === digit) ||
-    (next === 32 && (text.charCodeAt(at + 1) === percent || isOf(text, at)))
+    (codeAt(text, from - 1) === slash && kindOf(codeAt(text, from - 2)) === digit) ||
+    (next === 32 && (codeAt(text, at + 1) === percent || isOf(text, at)))
   )
 }
 
 /** " of ", " out of ", and the same in the languages that pages are numbered in most. */
 const isOf = (text: string, at: number): boolean =>
-  ofBegins[text.charCodeAt(at + 1) | 0] === 1 && ofs.some((word) => text.startsWith(word, at + 1))
+  ofBegins[codeAt(text, at + 1)] === 1 && ofs.some((word) => text.startsWith(word, at + 1))
 
 const ofs = ["of ", "out of ", "von ", "de ", "sur ", "di ", "van ", "av ", "z ", "из "]
 const ofBegins = new Uint8Array(0x1_0000)
@@ -138,17 +141,17 @@ export const hasMoment = (text: string, from: number, at: number): boolean =>
 /** Whether a word of a result with a digit says nothing, by what it looks like. */
 export const saysNothing = (text: string, from: number, at: number, digits: number): boolean => {
   const length = at - from
-  const before = from === 0 ? 0 : text.charCodeAt(from - 1)
+  const before = from === 0 ? 0 : codeAt(text, from - 1)
   if (before === hash) return true
   if (digits === length) {
     // In a path a number is an id: after a word and a slash.
-    if (before === slash && from > 1 && kindOf(text.charCodeAt(from - 2)) === letter) return true
+    if (before === slash && from > 1 && kindOf(codeAt(text, from - 2)) === letter) return true
     return length >= 10 ? Volatile.inResult(text.slice(from, at)) : isAmount(text, at)
   }
   // "main.ts:12:30" is a place and no time of day.
   if (length < 2 || before === colon) return false
   if (digits === length - 1 && hasDot(text, from, at) && beginsLogLine(text, from, at)) return true
-  const mayBe = Volatile.mayBe(text.charCodeAt(from), text.charCodeAt(from + 1), length)
+  const mayBe = Volatile.mayBe(codeAt(text, from), codeAt(text, from + 1), length)
   return (mayBe && Volatile.inResult(text.slice(from, at))) || (length < 9 && isAmount(text, at))
 }
 
@@ -219,17 +222,17 @@ const isJoint = (c: number): boolean => (c < 47 && c > 43) || c === colon
 
 const joins = (text: string, at: number, joint: number): boolean => {
   if (at + 1 >= text.length) return false
-  const next = kindOf(text.charCodeAt(at + 1))
+  const next = kindOf(codeAt(text, at + 1))
   if (next === other) return false
   if (joint === 45 || joint === 46) return true
-  if (next !== digit || kindOf(text.charCodeAt(at - 1)) !== digit) return false
+  if (next !== digit || kindOf(codeAt(text, at - 1)) !== digit) return false
   // Python's "10:00:00,123".
-  return joint === colon || (at >= 3 && text.charCodeAt(at - 3) === colon)
+  return joint === colon || (at >= 3 && codeAt(text, at - 3) === colon)
 }
 
 /** Whether a number with a fraction begins a line with more in it: the time of a log, "[  12.345] usb" or "#7 1.343 npm". */
 const beginsLogLine = (text: string, from: number, at: number): boolean => {
-  const next = text.charCodeAt(at)
+  const next = codeAt(text, at)
   if (next !== 32 && next !== 93) return false
   for (let i = from - 1; i >= 0 && from - i < 10; i--) {
     const c = text.charCodeAt(i)
@@ -242,23 +245,23 @@ const beginsLogLine = (text: string, from: number, at: number): boolean => {
 
 /** Whether a word with a digit is the number of a line: `a.ts:12:5`, `a.ts(12,5)`, `line 12`. */
 export const isPlace = (text: string, from: number, before: number): boolean => {
-  if (kindOf(text.charCodeAt(from)) !== digit) return false
+  if (kindOf(codeAt(text, from)) !== digit) return false
   if (before === lineWord) return true
-  const joint = text.charCodeAt(from - 1)
+  const joint = codeAt(text, from - 1)
   if ((joint !== colon && joint !== parenthesis) || from < 4) return false
   // The end of a file's name.
   let i = from - 2
-  while (i > 0 && from - i < 8 && kindOf(text.charCodeAt(i)) === letter) i--
-  return i < from - 2 && text.charCodeAt(i) === 46 && kindOf(text.charCodeAt(i - 1)) !== other
+  while (i > 0 && from - i < 8 && kindOf(codeAt(text, i)) === letter) i--
+  return i < from - 2 && codeAt(text, i) === 46 && kindOf(codeAt(text, i - 1)) !== other
 }
 
 /** A number before a unit of time. */
 const isAmount = (text: string, at: number): boolean => {
   // Most words begin like no unit.
-  if (text.charCodeAt(at) !== 32 || unitBegins[text.charCodeAt(at + 1) | 0] !== 1) return false
+  if (codeAt(text, at) !== 32 || unitBegins[codeAt(text, at + 1)] !== 1) return false
   let unit = Meaning.begin()
   for (let i = at + 1; i - at < 10; i++) {
-    const c = text.charCodeAt(i)
+    const c = codeAt(text, i)
     if (kindOf(c) !== letter) break
     unit = Meaning.next(unit, c)
   }
