@@ -49,6 +49,8 @@ class ArgumentScan extends Scan {
   readonly question = new Int32Array(maxWords)
   questionKept = 0
   questionHash = 0
+  /** The field that is read has no other beside it: it is what the call is about. */
+  isAlone = false
   readonly places = new Int32Array(maxWords)
   placesKept = 0
 
@@ -84,8 +86,9 @@ class ArgumentScan extends Scan {
 
   /** What the model says about a call, and what a page calls a part that has a name, make it no other call. */
   skips(key: Field, record: Values, names: ReadonlyArray<string>): boolean {
+    this.isAlone = names.length === 1
     return (
-      names.length > 1 &&
+      !this.isAlone &&
       names.length <= maxNames &&
       (key.isRemark || (key.isHandle && describes(record, names)))
     )
@@ -123,7 +126,7 @@ class ArgumentScan extends Scan {
       }
       const { at, digits, exact, lowered } = Word.read(text, from)
       const isVolatile =
-        (key.isSession && at - from === Word.uuidLength) ||
+        (key.isSession && !this.isAlone && at - from === Word.uuidLength) ||
         (named && (digits > 0 || at - from >= Word.longName)) ||
         (digits > 0 &&
           !key.isCursor &&

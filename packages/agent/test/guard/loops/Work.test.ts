@@ -267,6 +267,15 @@ describe("questions of one form", () => {
 })
 
 describe("a long list", () => {
+  it("may be of sessions that are ended, one by one", () => {
+    const id = (i: number) => `22d2c8f8-eddd-443c-9110-5719${String(i).padStart(8, "0")}`
+    runsOn(rounds(40, (i) => [ran("revoke_session", { session_id: id(i) }, "revoked")]))
+    isStopped(
+      rounds(40, (i) => [ran("ask_agent", { session_id: id(i), message: "Any news?" }, "None.")]),
+      8
+    )
+  })
+
   it("may have nothing special about any of its items", () => {
     const next = random(17)
     const asks = (i: number) => ({
