@@ -32,8 +32,10 @@ const durationWord = new RegExp(`^${duration}$`)
 const ticket = /^[A-Z]{2,10}-\d{1,14}$/
 const encoded = /^(?=.*[a-z])(?=.*[A-Z])[\w-]{20,}$/
 
-/** Of a word with a digit: whether it is a point in time. What an argument may lose. */
-export const isMoment = (word: string): boolean => momentWord.test(word)
+/** Of a word with a digit: whether it is a point in time. What an argument may lose; but not a day, which begins at 0. */
+export const isMoment = (word: string): boolean => momentWord.test(word) && !midnight.test(word)
+
+const midnight = /T00:00(?::00(?:\.0+)?)?(?:Z|[+-]\d\d:?\d\d)?$/i
 
 const momentIn =
   /(?:19|20)\d\d-?[01]\d-?[0-3]\d[T_-]?[0-2]\d[:-]?[0-5]\d|(?:^|\D)1[4-9]\d{8}(?:\d{3})?(?:\D|$)/

@@ -267,6 +267,24 @@ describe("questions of one form", () => {
 })
 
 describe("a long list", () => {
+  it("may be of days, and what was done for each says little", () => {
+    const next = random(29)
+    const fills = (date: string) =>
+      ran(
+        "run_backfill",
+        { dag: "orders", logical_date: date },
+        `[${date.slice(0, 10)}] load ok, ${next(9_999)} rows`
+      )
+    runsOn(rounds(30, (i) => [fills(`2026-11-${String(i + 1).padStart(2, "0")}T00:00:00Z`)]))
+    // A moment that is now is of the caller's making.
+    isStopped(
+      rounds(30, (i) => [
+        ran("run_backfill", { dag: "orders", at: `2026-11-21T10:00:${i + 10}Z` }, "load ok, 0 rows")
+      ]),
+      8
+    )
+  })
+
   it("may be of sessions that are ended, one by one", () => {
     const id = (i: number) => `22d2c8f8-eddd-443c-9110-5719${String(i).padStart(8, "0")}`
     runsOn(rounds(40, (i) => [ran("revoke_session", { session_id: id(i) }, "revoked")]))
