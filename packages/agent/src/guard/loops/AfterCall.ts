@@ -56,7 +56,7 @@ export const after = (state: State, ended: Ended): State => {
   const call: Call = {
     asked,
     name,
-    list: subject === "next" ? Asking.alike(asked.near, args) : undefined,
+    list: subject === "next" ? Asking.listOf(asked.near, args) : undefined,
     nature,
     evaluates,
     subject,

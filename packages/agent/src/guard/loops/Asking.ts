@@ -181,6 +181,18 @@ export const alike = ({ form, forms, common }: Look, { leaves, question }: Asked
     : undefined
 }
 
+/** The form that a call goes on with: what differs is one thing, or the end of a text that begins alike. */
+export const listOf = (look: Look, asked: Asked): Form | undefined => {
+  const form = alike(look, asked)
+  return form !== undefined && goesOn(form.leaves, asked.leaves) ? form : undefined
+}
+
+const goesOn = (before: ReadonlyArray<Words>, leaves: ReadonlyArray<Words>): boolean =>
+  leaves.every((words, i) => {
+    const last = before[i] ?? nothing
+    return (words.length <= 1 && last.length <= 1) || last[0] === words[0]
+  })
+
 /** What went wrong with the last call like this one; of one that is like none, with the tool's last. */
 export const troubleOf = ({ form, forms }: Look): number => (form ?? forms[0])?.trouble ?? 0
 
@@ -197,7 +209,8 @@ export const add = (call: Asked, trouble: number, near: Look, met: number): Form
   const same = alike(near, call)
   const others = near.forms.length - (same === undefined ? 0 : 1)
   const forms = new Array<Form>(Math.min(others + 1, maxForms))
-  const well = (same?.well ?? 0) + (trouble === 0 ? 1 : 0)
+  const before = same !== undefined && goesOn(same.leaves, leaves) ? same.well : 0
+  const well = before + (trouble === 0 ? 1 : 0)
   forms[0] = { leaves, question, questionHash, met, trouble, well }
   let kept = 1
   for (const form of near.forms) {

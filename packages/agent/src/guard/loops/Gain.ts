@@ -190,7 +190,7 @@ export const of = (ended: Ended): Gain => {
     nature === "act" &&
     !failed &&
     (earlier === undefined
-      ? (!answers || (isUnseen && freshNumbers > 0)) && subject !== "again"
+      ? (!answers || (isUnseen && freshNumbers > 0 && subject !== "later")) && subject !== "again"
       : !evaluates && ((freshNumbers > 0 && !sameWords) || (moved && mostlyNumbers)))
   const isNew = teaches || goesThrough
   const tries = !isNew && !isThought && (hasDetails || isTried)

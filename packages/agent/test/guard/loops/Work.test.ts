@@ -266,6 +266,44 @@ describe("questions of one form", () => {
   })
 })
 
+describe("what is no list", () => {
+  const shell = (command: string, result: string, failed = false) =>
+    ran(
+      "shell",
+      { command: ["bash", "-lc", command], workdir: "/workspace/app", timeout_ms: 120_000 },
+      result,
+      failed
+    )
+
+  it("is a command that fails with every flag, though other commands went well", () => {
+    const flags =
+      "no-daemon offline info stacktrace quiet rerun-tasks no-build-cache no-parallel scan dry-run".split(" ")
+    isStopped(
+      [
+        ...["git status", "ls -la", "cat build.gradle", "git log -3"].map((command) =>
+          shell(command, `${command}: fine`)
+        ),
+        ...flags.map((flag) =>
+          shell(`./gradlew test --${flag}`, "FAILURE: cannot find a Java installation", true)
+        )
+      ],
+      12
+    )
+  })
+
+  it("is the same plan, written under the name of another moment", () => {
+    const plan = (i: number) =>
+      shell(
+        `terraform plan -out=/tmp/plan-20260717-0943${i + 10}.out`,
+        `Refreshing state... after ${i + 3} checks\nTerraform will perform the following actions:\n  + create\nPlan: 3 to add, 0 to change, 0 to destroy. Saved the plan to: /tmp/plan-20260717-0943${i + 10}.out`
+      )
+    isStopped(
+      rounds(30, (i) => [plan(i)]),
+      20
+    )
+  })
+})
+
 describe("a long list", () => {
   it("may be of days, and what was done for each says little", () => {
     const next = random(29)
