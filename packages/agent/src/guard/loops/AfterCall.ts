@@ -130,9 +130,9 @@ const subjectOf = (
 ): Asking.Subject => {
   if (subject !== "later") return subject
   const says = negative || hasEmptyList || words + numbersInAll >= minSaying
-  // What has pages is looked at, whatever it is called.
-  const looks = nature === "read" || (nature === "act" && (negative || hasEmptyList))
-  return looks && says && fresh.length + freshVolatile === 0 ? "known" : "later"
+  return (nature === "read" || nature === "act") && says && fresh.length + freshVolatile === 0
+    ? "known"
+    : "later"
 }
 
 /** Words and numbers: "20 items" is of every page. */

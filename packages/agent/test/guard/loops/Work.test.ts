@@ -295,7 +295,7 @@ describe("what is no list", () => {
     const plan = (i: number) =>
       shell(
         `terraform plan -out=/tmp/plan-20260717-0943${i + 10}.out`,
-        `Refreshing state... after ${i + 3} checks\nTerraform will perform the following actions:\n  + create\nPlan: 3 to add, 0 to change, 0 to destroy. Saved the plan to: /tmp/plan-20260717-0943${i + 10}.out`
+        `Refreshing state... in ${3 + (i % 4)}s\nTerraform will perform the following actions:\n  + create\nPlan: 3 to add, 0 to change, 0 to destroy. Saved the plan to: /tmp/plan-20260717-0943${i + 10}.out`
       )
     isStopped(
       rounds(30, (i) => [plan(i)]),
