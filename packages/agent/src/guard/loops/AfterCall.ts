@@ -358,7 +358,7 @@ const troublesAfter = (
   const isAfterOne = list !== undefined && list.well > 0 && list.trouble === 0
   if (before === undefined || less === undefined || isAfterOne || gain.told || (gain.teaches && gain.waiting))
     return Memory.set(state.troubles, trouble, { times: 1, lessons, progress: Progress.begin(result) })
-  const isElsewhere = gain.moved && stirred
+  const isElsewhere = (gain.moved || gain.tries) && stirred
   const step =
     gain.teaches || less.goesOn
       ? 0

@@ -33,12 +33,12 @@ type Role = "path" | "before" | "after" | "content"
 const roles: ReadonlyMap<string, Role> = new Map([
   ...roleOf(
     "path",
-    "path file filename filepath targetfile relativepath relativeworkspacepath uri notebookpath"
+    "path file filename filepath targetfile relativepath relativeworkspacepath uri notebookpath docid documentid pageid noteid"
   ),
   ...roleOf("before", "old oldstr oldstring oldtext search find before original target targetcontent"),
   ...roleOf(
     "after",
-    "new newstr newstring newtext replace replacement replacementcontent after updated newcode"
+    "new newstr newstring newtext replace replacement replacementcontent after updated newcode with"
   ),
   ...roleOf(
     "content",
@@ -65,9 +65,16 @@ export const of = (tool: string, args: unknown): FileEdit | undefined => {
   if (typeof path !== "string") return typeof content === "string" ? ofPatch(content) : undefined
   if (typeof after === "string") return ofTexts(path, before, after)
   if (Array.isArray(content)) return ofSeveral(path, content)
-  if (typeof content === "string" && hunk.test(content)) return changed(path, content)
+  if (typeof content === "string" && (hunk.test(content) || isDiff(args, content)))
+    return changed(path, content)
   const whole = hashOf(content)
   return whole === undefined ? undefined : { path, before: undefined, after: whole, adds: false }
+}
+
+/** Lines that are taken away, brought, or stay, without a head. */
+const isDiff = (args: object, content: string): boolean => {
+  const { diff, patch = diff }: { readonly diff?: unknown; readonly patch?: unknown } = args
+  return patch === content && /^[+-]/m.test(content) && !/^[^+\- \n]/m.test(content)
 }
 
 /** Several replacements in one file are one. */

@@ -89,7 +89,7 @@ export const of = (tool: string, args: unknown): ToolNature => {
 const runs = (tool: string, args: unknown): boolean => {
   if (!factsOf(tool).evaluates || !Predicate.isObject(args)) return false
   const { cmd, command = cmd }: { cmd?: unknown; command?: unknown } = args
-  return typeof command === "string"
+  return typeof command === "string" || Array.isArray(command)
 }
 
 /** Of a tool of many actions, `computer` or a text editor: what it is asked to do. */
@@ -230,14 +230,26 @@ const goesOn = (args: unknown): boolean =>
 
 /** The command is the text of that name, or else the first one. */
 const textOf = (args: unknown): string => {
-  if (typeof args === "string") return args.slice(0, 500).trim()
+  if (typeof args === "string") return args.slice(0, maxCommand).trim()
   if (!Predicate.isObject(args)) return ""
   let first = ""
   for (const name of Object.keys(args)) {
-    const text = args[name]
+    const isCommand = Fields.of(name).isProgram || name === "args" || name === "argv"
+    const value = args[name]
+    const text = isCommand && Array.isArray(value) ? commandOf(value) : value
     if (typeof text !== "string") continue
-    if (Fields.of(name).isProgram || name === "args") return text.slice(0, 500).trim()
-    if (first === "") first = text.slice(0, 500).trim()
+    if (isCommand) return text.slice(0, maxCommand).trim()
+    if (first === "") first = text.slice(0, maxCommand).trim()
   }
   return first
+}
+
+/** Characters of a command that are read. */
+const maxCommand = 500
+
+/** Of its words: of `bash -c …` what the shell is given. */
+const commandOf = (words: ReadonlyArray<unknown>): string => {
+  const texts = words.slice(0, maxCommand).filter((word) => typeof word === "string")
+  const given = /^-\w*c$/.test(texts[1] ?? "") ? texts.slice(2) : texts
+  return given.join(" ")
 }
