@@ -56,7 +56,7 @@ export const after = (state: State, ended: Ended): State => {
   const call: Call = {
     asked,
     name,
-    list: subject === "next" ? Asking.listOf(asked.near, args) : undefined,
+    list: subject === "next" ? Asking.alike(asked.near, args) : undefined,
     nature,
     evaluates,
     subject,
@@ -271,7 +271,7 @@ const staleAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   const { earlier } = call
   if (gain.isNew) return 0
   if (gain.tries) return Math.max(0, state.stale - 1)
-  if (gain.passes || goesByItself(call) || (gain.measures && !gain.failed)) return state.stale + 0.25
+  if (gain.passes || (gain.measures && !gain.failed)) return state.stale + 0.25
   const { result } = call
   // It is not what it was, though it is known: the next server has the new address.
   if (gain.waiting && earlier !== undefined && earlier.said !== (result.hash | 0)) return state.stale / 2
@@ -389,8 +389,7 @@ const itemOf = (state: State, call: Call, gain: Gain.Gain): Cycle.Item => {
       gain.moved || gain.measures ? state.calls : edit !== undefined ? id : result.letters
     ),
     said: result.hash | 0,
-    // A program's loop comes round, and goes on.
-    waiting: gain.waiting || goesByItself(call)
+    waiting: gain.waiting
   }
 }
 
@@ -414,9 +413,8 @@ const filesAfterLook = (state: State, call: Call, gain: Gain.Gain): Files => {
   const { files, unchecked } = state
   const { earlier, nature } = call
   const isCheck = earlier !== undefined && nature !== "read" && unchecked.length > 0
-  // What is measured anew is no failure as before, and neither is what goes well again.
-  const isMended = earlier?.troubled === true && !gain.troubled && call.stirred
-  const repeated = repeats(call, gain) && !gain.moved && !isMended
+  // What is measured anew is no failure as before, and neither is what went well until then.
+  const repeated = repeats(call, gain) && !gain.moved
   if (!isCheck || (repeated && !(gain.troubled && earlier.troubled)))
     return { files, fruitless: state.fruitless, unchecked, looked: true }
   let after = files

@@ -181,12 +181,7 @@ export const alike = ({ form, forms, common }: Look, { leaves, question }: Asked
     : undefined
 }
 
-/** The form that a call goes on with: what differs is one thing, or the end of a text that begins alike. */
-export const listOf = (look: Look, asked: Asked): Form | undefined => {
-  const form = alike(look, asked)
-  return form !== undefined && goesOn(form.leaves, asked.leaves) ? form : undefined
-}
-
+/** What differs is one thing, or the end of a text that begins alike. */
 const goesOn = (before: ReadonlyArray<Words>, leaves: ReadonlyArray<Words>): boolean =>
   leaves.every((words, i) => {
     const last = before[i] ?? nothing

@@ -162,6 +162,27 @@ describe("a call passes", () => {
   })
 })
 
+describe("a call about the next thing", () => {
+  const words = "guide to all the parts that this server has since it was made for you".split(" ")
+  const met = [words.join(" "), "left 40 steps to go now"]
+
+  it("passes when what it found speaks of the thing, in words that are known", () => {
+    const asks = (q: string, found: string) => gainOf({ subject: "next", args: { q }, met, result: found })
+    const page = `gauges ${words.toReversed().join(" ")}`
+    assert.isTrue(asks("gauges", page).passes)
+    assert.isFalse(asks("counters", page).passes)
+    // The same page for whatever was asked.
+    assert.isFalse(asks(words[0] ?? "", words.join(" ")).passes)
+  })
+
+  it("tries something when it answers with another number, but not where only the moment is another", () => {
+    const does = { nature: "act", evaluates: true, met, result: "left 20 steps to go now" } as const
+    assert.isTrue(gainOf({ ...does, subject: "known" }).tries)
+    assert.isFalse(gainOf({ ...does, subject: "later" }).tries)
+    assert.isFalse(gainOf({ ...does, subject: "known", result: "left 40 steps to go now" }).tries)
+  })
+})
+
 describe("a call measures", () => {
   it("when it is mostly numbers, and they are new", () => {
     assert.isTrue(gainOf({ result: "load 41 91 17", met: ["load"] }).measures)

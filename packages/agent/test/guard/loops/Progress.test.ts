@@ -119,6 +119,12 @@ describe("a number that goes on", () => {
     assert.deepStrictEqual(going(["4/12", "5/12", "6/12"]), [true, true])
   })
 
+  it("counts no calls where it has stayed before", () => {
+    const pods = (...done: ReadonlyArray<number>) => going(done.map((n) => `pods up to date ${n}`))
+    assert.deepStrictEqual(pods(5, 6, 7, 8), [false, false, false])
+    assert.deepStrictEqual(pods(5, 5, 6, 7, 7, 8), [false, false, true, false, true])
+  })
+
   it("is none where something else is said", () => {
     assert.deepStrictEqual(going(["9 open", "11 closed", "14 new"], { same: false }), [false, false])
   })

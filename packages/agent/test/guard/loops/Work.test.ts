@@ -1,5 +1,6 @@
 /** Long work that looks like a loop, and next to each the loop that it looks like. Through the detector's own door. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Cycle from "@outlast/agent/guard/loops/Cycle"
 import * as ToolNature from "@outlast/agent/guard/loops/ToolNature"
 import * as Volatile from "@outlast/agent/guard/loops/Volatile"
 import { isStopped, ran, random, read, rounds, runsOn } from "./support.ts"
@@ -65,6 +66,41 @@ describe("work on one file", () => {
   })
 })
 
+describe("an edit", () => {
+  it("of lines that are taken away and brought is no file that is written anew, though it has no head", () => {
+    const moves = (i: number) =>
+      ran(
+        "patch",
+        {
+          path: "repo/orders.go",
+          diff: `+func (r *Orders) ${settings[i]}(id string) error {\n+\treturn r.db.Exec(${settings[i]}, id)\n+}`
+        },
+        "patched"
+      )
+    runsOn(rounds(16, (i) => [moves(i)]))
+    const turns = (i: number) =>
+      ran("patch", { path: "a.go", diff: i % 2 === 0 ? "-x := 1\n+x := 2" : "-x := 2\n+x := 1" }, "patched")
+    isStopped(
+      rounds(20, (i) => [turns(i)]),
+      8
+    )
+  })
+
+  it("may be of a document that is no file", () => {
+    const said = ["Our spring collection arrives on 14 March.", "On 14 March our spring collection arrives."]
+    const turns = (i: number) =>
+      ran(
+        "docs_replace",
+        { doc_id: "d_7Qm", find: said[i % 2], with: said[(i + 1) % 2] },
+        { revision: 100 + i, replaced: 1 }
+      )
+    isStopped(
+      rounds(20, (i) => [turns(i)]),
+      8
+    )
+  })
+})
+
 describe("a check", () => {
   const test = (result: string, failed: boolean) => ran("bash", { command: "go test ./..." }, result, failed)
   const red = (i: number) =>
@@ -86,6 +122,34 @@ describe("a check", () => {
     isStopped(
       rounds(20, (i) => [patch("parse.go", i), red(0)]),
       16
+    )
+  })
+
+  it("is no failure as before that breaks what went well: tests of one file are written, and code of another", () => {
+    const broken = test("FAIL: parse is not done", true)
+    const patches = (file: string, i: number) =>
+      ran(
+        "edit_file",
+        { path: file, old: `{${settings[i]}`, new: `{${settings[i]}, ${settings[i + 1]}` },
+        "done"
+      )
+    runsOn(rounds(12, (i) => [patches("parse_test.go", i), broken, patches("parse.go", i), green]))
+  })
+
+  it("fails as before, but with what is printed for the first time", () => {
+    const prints = (n: number) => settings.slice(0, n).map((name) => `DBG ${name} on`)
+    const error = "[ERROR] skipsWeekend expected: Monday but was: Saturday"
+    const adds = (i: number) =>
+      ran(
+        "edit_file",
+        { path: "A.java", old: `${settings[i]};`, new: `${settings[i]};\nprint("DBG ${settings[i]} on")` },
+        "edited"
+      )
+    runsOn(
+      rounds(9, (i) => [
+        adds(i),
+        ran("bash", { command: "mvn test" }, [...prints(i + 1), error].join("\n"), true)
+      ])
     )
   })
 
@@ -240,6 +304,23 @@ describe("a grid", () => {
       )
     const locks = ["spinlock", "mutex", "mcs", "ticket"]
     runsOn(locks.flatMap((lock) => [1, 2, 4, 6, 8, 12, 16].map((threads) => measures(lock, threads))))
+  })
+
+  it("is no cycle, whose calls have answers of their own", () => {
+    const going = (items: ReadonlyArray<readonly [call: number, outcome: number]>) =>
+      Cycle.goingOn(
+        items.reduce(
+          (cycle, [call, outcome]) =>
+            Cycle.add(cycle, { tool: 1, call, outcome, said: outcome, waiting: false }),
+          Cycle.none()
+        ),
+        1,
+        2
+      )
+    assert.deepInclude(going([1, 2, 1, 2, 1, 2].map((n) => [n, n])), { period: 2, rounds: 3 })
+    // The same answer to many questions, and the same call with answers that alternate.
+    assert.isUndefined(going([1, 2, 3, 4, 5, 6].map((n) => [n, 7])))
+    assert.isUndefined(going([1, 2, 1, 2, 1, 2].map((n) => [7, n])))
   })
 
   it("of hosts and commands may bring the same from all", () => {
@@ -455,6 +536,12 @@ describe("a command of a tool that runs things", () => {
     assert.strictEqual(ToolNature.of("execute", { command: "npm install" }), "act")
     assert.strictEqual(ToolNature.of("run_job", { job: "ls" }), "act")
     assert.isTrue(ToolNature.pausesFirst("run", { cmd: "sleep 5; dig x" }))
+    // Word by word, and given to a shell.
+    assert.strictEqual(ToolNature.of("kubectl", { args: ["get", "node", "worker-05"] }), "read")
+    assert.strictEqual(ToolNature.of("kubectl", { args: ["drain", "worker-05"] }), "act")
+    assert.strictEqual(ToolNature.of("shell", { command: ["bash", "-lc", "cat a.ts"] }), "read")
+    assert.strictEqual(ToolNature.of("shell", { command: ["bash", "-lc", "npm test"] }), "act")
+    assert.strictEqual(ToolNature.of("exec", { command: ["sleep", "30"] }), "pause")
     assert.isFalse(ToolNature.pausesFirst("run_job", { job: "sleep 5; dig x" }))
   })
 
