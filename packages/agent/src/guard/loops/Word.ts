@@ -150,7 +150,10 @@ export const saysNothing = (text: string, from: number, at: number, digits: numb
   }
   // "main.ts:12:30" is a place and no time of day.
   if (length < 2 || before === colon) return false
-  if (digits === length - 1 && hasDot(text, from, at) && beginsLogLine(text, from, at)) return true
+  const isDecimal = digits === length - 1 && hasDot(text, from, at)
+  if (isDecimal && beginsLogLine(text, from, at)) return true
+  // Most are amounts: only long ones may be moments.
+  if (isDecimal && length < 10) return isAmount(text, at)
   const mayBe = Volatile.mayBe(codeAt(text, from), codeAt(text, from + 1), length)
   return (mayBe && Volatile.inResult(text.slice(from, at))) || (length < 9 && isAmount(text, at))
 }
