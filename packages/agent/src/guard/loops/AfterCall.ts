@@ -296,6 +296,7 @@ const weightOf = (call: Call, gain: Gain.Gain): number => {
   if ((result.words < Gain.minAnswer && !result.negative) || goesByItself(call)) return 0.25
   // What was not done before may be done for all the same.
   const isFirst = nature === "act" && earlier === undefined
+  if (gain.waiting && gain.moved) return 0.25
   return gain.waiting || gain.moved || isFirst || earlier?.lively === true ? 0.5 : 1
 }
 

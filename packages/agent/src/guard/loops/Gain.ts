@@ -98,7 +98,8 @@ export const of = (ended: Ended): Gain => {
   const isNext = subject !== "known" && subject !== "again"
   // Of a tool that looks, a no is what it found.
   const failed = ended.failed || (result.undone && nature !== "read")
-  const troubled = failed || result.troubled
+  // What an edit shows of a file may speak of errors.
+  const troubled = failed || (result.troubled && !(edit !== undefined && result.words >= content))
   const isUnseen = !WordSet.has(ended.known, result.hash | 0)
   // Of a long result not every word is remembered: but when it was met as a whole, they all were.
   const freshWords = isUnseen ? result.freshWords : 0
@@ -126,7 +127,9 @@ export const of = (ended: Ended): Gain => {
     step !== undefined &&
     isAbout &&
     ((step.moved && freshNumbers > 0) ||
-      (mostlyNumbers && isUnseen && (step.moved || onlyNumbers || !isAllRead)))
+      (mostlyNumbers && isUnseen && (step.moved || onlyNumbers || !isAllRead)) ||
+      // A name that has a number: the next table, the next file.
+      (freshNumbers > 0 && sameWords && result.numbers.length === 0))
   // Numbers that count the calls measure nothing.
   const ticks = step !== undefined && !step.moved && isAllRead && !onlyNumbers
   const measures =

@@ -89,7 +89,8 @@ export const step = (
   let goesOn = false
   let moved = false
   // There is less of it: errors, jobs that are left.
-  const fewer = now.lines - before.lines
+  // Equal lines are one line, but each has a place of its own.
+  const fewer = now.lines === before.lines && troubled ? now.places - before.places : now.lines - before.lines
   ways[0] = wayAfter(before, 0, fewer)
   if (fewer < 0 && (ways[0] ?? 0) < 0) goesOn = true
   // Or errors are elsewhere.
@@ -106,7 +107,7 @@ export const step = (
   const movers = moversOf(before, now)
   const least = leastMoves(movers) + (troubled ? 1 : 0)
   // The numbers of something else are others. But one or two are mostly about the same: errors, what is left.
-  const isCompared = same || (now.numbersInAll <= few && before.numbersInAll === now.numbersInAll)
+  const isCompared = same || (now.numbersInAll <= several && before.numbersInAll === now.numbersInAll)
   const isCheck = troubled && stirred
   const bound = movers <= few ? boundOf(before, now) : -Infinity
   for (let n = 0; n < numbers.length; n++) {
@@ -172,6 +173,9 @@ const trend = 3
 
 /** Of more numbers that move one may be the part of another that stays only by chance. */
 const few = 2
+
+/** So many numbers are mostly about one thing. */
+const several = 3
 
 /** Moves the same way that are a direction: of many numbers that move anyhow, one soon seems to have one. */
 const leastMoves = (movers: number): number => (movers <= 1 ? 2 : movers <= 3 ? 3 : 4)

@@ -86,6 +86,42 @@ describe("an edit", () => {
     )
   })
 
+  it("shows a file that speaks of errors, and is none", () => {
+    const body = (i: number) =>
+      Array.from(
+        { length: 6 },
+        (_, n) => `  if (!x) throw new Error("failed: no ${settings[(i + n) % 3]} in this place")`
+      ).join("\n")
+    const edit = (i: number) =>
+      ran(
+        "editor",
+        {
+          command: "str_replace",
+          path: `src/${settings[i]}.ts`,
+          old_str: `${settings[i]}(a)`,
+          new_str: `${settings[i]}(b)`
+        },
+        `edited:\n${body(i)}`
+      )
+    runsOn(rounds(16, (i) => [edit(i)]))
+    const fails = (i: number) =>
+      ran(
+        "editor",
+        {
+          command: "str_replace",
+          path: `src/${settings[i]}.ts`,
+          old_str: `${settings[i]}(a)`,
+          new_str: `${settings[i]}(b)`
+        },
+        "Error: the old text was not found",
+        true
+      )
+    isStopped(
+      rounds(16, (i) => [fails(i)]),
+      8
+    )
+  })
+
   it("may be of a document that is no file", () => {
     const said = ["Our spring collection arrives on 14 March.", "On 14 March our spring collection arrives."]
     const turns = (i: number) =>
@@ -164,6 +200,25 @@ describe("a check", () => {
         "done"
       )
     runsOn(rounds(cases.length, (i) => [edit(i), fails(i)]))
+  })
+
+  it("has fewer and fewer errors, though all are the same", () => {
+    const errors = (left: number) =>
+      Array.from(
+        { length: left },
+        (_, i) => `src/util.ts(${31 - left + i},25): error TS7006: Parameter 'x' has no type.`
+      ).join("\n")
+    const edit = (i: number) =>
+      ran(
+        "edit_file",
+        { path: "src/util.ts", old: `f${i}(x)`, new: `f${i}(x: unknown)` },
+        "The file was updated."
+      )
+    runsOn(rounds(30, (i) => [edit(i), ran("bash", { command: "npx tsc" }, errors(30 - i), true)]))
+    isStopped(
+      rounds(30, (i) => [edit(i), ran("bash", { command: "npx tsc" }, errors(30), true)]),
+      12
+    )
   })
 
   it("has fewer and fewer errors to count, whatever comes first", () => {
@@ -497,6 +552,22 @@ describe("rounds of waiting", () => {
       ])
     )
     assert.strictEqual(read("15 mit 30").counted, 0)
+  })
+})
+
+describe("a name that has a number", () => {
+  it("is the next table of a log, for a while", () => {
+    const tails = (i: number) =>
+      ran(
+        "bash",
+        { command: "tail -n 1 restore.log" },
+        `pg_restore: processing data for table "public.orders_${2_001 + i}"`
+      )
+    runsOn(rounds(14, (i) => [tails(i)]))
+    isStopped(
+      rounds(14, () => [tails(1)]),
+      9
+    )
   })
 })
 
