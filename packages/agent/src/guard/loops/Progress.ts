@@ -88,8 +88,7 @@ export const step = (
   const ways = new Array<number>(facts + numbers.length)
   let goesOn = false
   let moved = false
-  // There is less of it: errors, jobs that are left.
-  // Equal lines are one line, but each has a place of its own.
+  // There is less of it: errors, jobs that are left. Equal lines are one line, but each error has a place of its own.
   const fewer = now.lines === before.lines && troubled ? now.places - before.places : now.lines - before.lines
   ways[0] = wayAfter(before, 0, fewer)
   if (fewer < 0 && (ways[0] ?? 0) < 0) goesOn = true
@@ -106,7 +105,7 @@ export const step = (
   let { turns, stayed } = before
   const movers = moversOf(before, now)
   const least = leastMoves(movers) + (troubled ? 1 : 0)
-  // The numbers of something else are others. But one or two are mostly about the same: errors, what is left.
+  // The numbers of something else are others. But so few are mostly about the same: errors, what is left.
   const isCompared = same || (now.numbersInAll <= several && before.numbersInAll === now.numbersInAll)
   const isCheck = troubled && stirred
   const bound = movers <= few ? boundOf(before, now) : -Infinity

@@ -92,32 +92,16 @@ describe("an edit", () => {
         { length: 6 },
         (_, n) => `  if (!x) throw new Error("failed: no ${settings[(i + n) % 3]} in this place")`
       ).join("\n")
-    const edit = (i: number) =>
+    const edit = (i: number, result: string, failed: boolean) =>
       ran(
-        "editor",
-        {
-          command: "str_replace",
-          path: `src/${settings[i]}.ts`,
-          old_str: `${settings[i]}(a)`,
-          new_str: `${settings[i]}(b)`
-        },
-        `edited:\n${body(i)}`
+        "edit_file",
+        { path: `src/${settings[i]}.ts`, old_str: `${settings[i]}(a)`, new_str: `${settings[i]}(b)` },
+        result,
+        failed
       )
-    runsOn(rounds(16, (i) => [edit(i)]))
-    const fails = (i: number) =>
-      ran(
-        "editor",
-        {
-          command: "str_replace",
-          path: `src/${settings[i]}.ts`,
-          old_str: `${settings[i]}(a)`,
-          new_str: `${settings[i]}(b)`
-        },
-        "Error: the old text was not found",
-        true
-      )
+    runsOn(rounds(16, (i) => [edit(i, `edited:\n${body(i)}`, false)]))
     isStopped(
-      rounds(16, (i) => [fails(i)]),
+      rounds(16, (i) => [edit(i, "Error: the old text was not found", true)]),
       8
     )
   })
