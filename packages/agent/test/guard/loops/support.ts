@@ -101,7 +101,7 @@ export const ran = (tool: string, args: unknown, result: unknown, failed = false
 })
 
 /** Index of the first call that would not have run. */
-export const stoppedAt = (steps: ReadonlyArray<Step>): number | undefined => {
+const stoppedAt = (steps: ReadonlyArray<Step>): number | undefined => {
   let state = LoopDetector.initial(detector)
   for (const [turn, step] of steps.entries()) {
     const { _tag } = LoopDetector.before(detector, state, { turn, ...step })
