@@ -118,7 +118,7 @@ export const after = (state: State, ended: Ended): State => {
     unchecked: files.unchecked,
     looked: files.looked,
     paused: false,
-    turnPaused: paused
+    turnPaused: state.paused || (state.turnPaused && turn === state.turn)
   }
 }
 
@@ -333,6 +333,16 @@ const timesAfter = (state: State, call: Call, gain: Gain.Gain, row: Row, weight:
   return row.times + weight * (quiet ? 1 : gain.troubled ? 0.25 : 0.125)
 }
 
+const linesOf = ({ lines, place, places, pending }: Fingerprint.OfResult): Progress.Numbers => ({
+  lines,
+  place,
+  places,
+  pending,
+  numbers: noCalls,
+  counted: 0,
+  numbersInAll: 0
+})
+
 const anyCall: Progress.Since = { calls: 0, own: 0, same: true, troubled: true, stirred: false }
 
 /** An error goes on being the same while other things are learned, at half the pace. */
@@ -358,7 +368,11 @@ const troublesAfter = (
   // Of a list the one before went well, or several did.
   const isAfterOne = list !== undefined && list.well > 0 && list.trouble === 0
   if (before === undefined || less === undefined || isAfterOne || gain.told || (gain.teaches && gain.waiting))
-    return Memory.set(state.troubles, trouble, { times: 1, lessons, progress: Progress.begin(result) })
+    return Memory.set(state.troubles, trouble, {
+      times: 1,
+      lessons,
+      progress: Progress.begin(result)
+    })
   const isElsewhere = (gain.moved || gain.tries) && stirred
   const step =
     gain.teaches || less.goesOn
@@ -374,7 +388,9 @@ const troublesAfter = (
 /** Of an error that was there before: whether there is less and less of it, whatever was asked. */
 const lessOf = (state: State, trouble: number, result: Fingerprint.OfResult): Progress.Step | undefined => {
   const before = trouble === 0 ? undefined : Memory.get(state.troubles, trouble)
-  return before === undefined ? undefined : Progress.step(before.progress, result, anyCall)
+  // By its numbers only where files were edited since: else they may be what was asked for, or count the calls.
+  const numbers = state.unchecked.length > 0 ? result : linesOf(result)
+  return before === undefined ? undefined : Progress.step(before.progress, numbers, anyCall)
 }
 
 const itemOf = (state: State, call: Call, gain: Gain.Gain): Cycle.Item => {

@@ -17,6 +17,10 @@ const maxNames = 100
 const describes = (record: Values, names: ReadonlyArray<string>): boolean =>
   names.some((name) => !Fields.of(name).isHandle && typeof record[name] === "string")
 
+/** What is left out, and what the model says about a call. */
+const saysNothing = (value: unknown, name: string): boolean =>
+  value === undefined || value === null || Fields.of(name).isRemark
+
 export interface OfArguments {
   /** Of all that is not volatile. */
   readonly hash: number
@@ -86,9 +90,10 @@ class ArgumentScan extends Scan {
 
   /** What the model says about a call, and what a page calls a part that has a name, make it no other call. */
   skips(key: Field, record: Values, names: ReadonlyArray<string>): boolean {
-    this.isAlone = names.length === 1
+    this.isAlone =
+      key.isSession && names.every((name) => Fields.of(name) === key || saysNothing(record[name], name))
     return (
-      !this.isAlone &&
+      names.length > 1 &&
       names.length <= maxNames &&
       (key.isRemark || (key.isHandle && describes(record, names)))
     )

@@ -73,8 +73,8 @@ export const of = (tool: string, args: unknown): FileEdit | undefined => {
 
 /** Lines that are taken away, brought, or stay, without a head. */
 const isDiff = (args: object, content: string): boolean => {
-  const { diff, patch = diff }: { readonly diff?: unknown; readonly patch?: unknown } = args
-  return patch === content && /^[+-]/m.test(content) && !/^[^+\- \n]/m.test(content)
+  const { diff, patch }: { readonly diff?: unknown; readonly patch?: unknown } = args
+  return (patch ?? diff) === content && /^[+-]/m.test(content) && !/^[^+\- \\\t\r\n]/m.test(content)
 }
 
 /** Several replacements in one file are one. */
@@ -163,7 +163,10 @@ const ofTexts = (path: string, before: unknown, after: string): FileEdit => ({
   path,
   before: hashOf(before),
   after: hashOf(after),
-  adds: typeof before === "string" && before !== after && after.includes(before)
+  adds:
+    typeof before === "string" &&
+    before !== after &&
+    (after.startsWith(`${before}\n`) || after.endsWith(`\n${before}`))
 })
 
 const hashOf = (text: unknown): number | undefined =>

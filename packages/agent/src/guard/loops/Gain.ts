@@ -99,7 +99,8 @@ export const of = (ended: Ended): Gain => {
   // Of a tool that looks, a no is what it found.
   const failed = ended.failed || (result.undone && nature !== "read")
   // What an edit shows of a file may speak of errors.
-  const troubled = failed || (result.troubled && !(edit !== undefined && result.words >= content))
+  const troubled =
+    failed || (result.troubled && !(edit !== undefined && result.words >= content && !result.beginsTroubled))
   const isUnseen = !WordSet.has(ended.known, result.hash | 0)
   // Of a long result not every word is remembered: but when it was met as a whole, they all were.
   const freshWords = isUnseen ? result.freshWords : 0

@@ -103,7 +103,7 @@ export interface State {
   readonly bred: boolean
   /** Words, lines and numbers that were met, and the words that each tool was asked about. */
   readonly known: WordSet.WordSet
-  /** The last things done, at most {@link maxActed}. */
+  /** The last things done, at most 8. */
   readonly acted: ReadonlyArray<Act>
   readonly tools: Memory.Memory<Tool>
   readonly troubles: Memory.Memory<Trouble>

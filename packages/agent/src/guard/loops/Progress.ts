@@ -1,7 +1,7 @@
 /**
  * Whether the numbers of a result go somewhere: 3 of 12, 5 of 12; 14 errors, 13 errors.
  *
- * A number that always moves the same way is progress; one that moves to and fro, however often, is none, and neither is
+ * A number that always moves the same way is progress; one that moves to and fro is none (a few turns aside), and neither is
  * one that counts the calls. How long the result is counts as one of its numbers, and so does where it points to. Pure.
  *
  * **What it does not do.** A clock moves one way, too: what `Volatile` knows for one is not a number here.
@@ -21,7 +21,7 @@ export interface Numbers {
 export interface Progress extends Numbers {
   /** How often each has moved, up or, below 0, down; `NaN`: to and fro. None: they were seen once. */
   readonly ways: ReadonlyArray<number>
-  /** How often one of many, `3/12`, has turned. */
+  /** Steps in which a number has turned. */
   readonly turns: number
   /** Those of the numbers that have stayed once, as bits: they count no calls. */
   readonly stayed: number

@@ -102,6 +102,8 @@ export interface OfResult {
   /** It tells of an error, and of which: the lines that do, without what was ever asked of the tool. */
   readonly troubled: boolean
   readonly trouble: number
+  /** Its first line does. */
+  readonly beginsTroubled: boolean
   /** A field of it says that it was not done: `"success": false`. */
   readonly undone: boolean
   /** It tells that something else has yet to happen: pending, queued, refused for now; and how often it does. */
@@ -162,6 +164,7 @@ class ResultScan extends Scan {
   isTroubled = false
   troubled = false
   trouble = 0
+  beginsTroubled = false
   undone = false
   waiting = false
   waits = 0
@@ -175,7 +178,7 @@ class ResultScan extends Scan {
     this.numbersInAll = this.numbersRead = this.counted = 0
     this.freshNumbers = this.madeKept = this.freshIds = this.freshVolatile = this.letters = 0
     this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = this.waits = 0
-    this.pending = this.isTroubled = this.troubled = this.undone = false
+    this.pending = this.isTroubled = this.troubled = this.beginsTroubled = this.undone = false
     this.waiting = this.waitingIfShort = this.negative = false
     // Most results are short: a small table stays in the processor's first cache.
     this.met = typeof value === "string" && value.length < 2_000 ? this.metOfFew : this.metOfMany
@@ -209,6 +212,7 @@ class ResultScan extends Scan {
       places: this.places,
       troubled: this.troubled,
       trouble: this.trouble,
+      beginsTroubled: this.beginsTroubled,
       undone: this.undone,
       pending: this.waits,
       waiting: this.waiting || (this.waitingIfShort && all <= shortResult),
@@ -418,6 +422,7 @@ class ResultScan extends Scan {
   lineEnd(key: Field, line: number): void {
     if (this.pending) this.fails()
     this.pending = false
+    if (this.isTroubled && this.lines === 0) this.beginsTroubled = true
     if (this.isTroubled) this.trouble = (this.trouble + mixed(this.error() ^ key.hash)) | 0
     this.isTroubled = false
     this.lineLength = 0

@@ -23,7 +23,7 @@ const byWord: ReadonlyMap<string, ToolNature> = new Map([
     "read",
     "read get list ls grep rg glob search find view cat show describe fetch query lookup inspect status stat head tail " +
       "diff log logs info explain browse screenshot snapshot check poll scan tree count which retrieve load preview " +
-      "monitor watch select ask recall blame pwd whoami env dig nslookup whois resolve ping traceroute"
+      "monitor watch select ask recall blame pwd whoami env dig nslookup whois ping traceroute"
   ),
   ...table(
     "act",
@@ -80,7 +80,8 @@ export const of = (tool: string, args: unknown): ToolNature => {
   if (kind === "program") return natureOfCommand(`${tool} ${textOf(args)}`)
   if (kind === "debugger") return goesOn(args) ? "advance" : "read"
   // "run", if it is given a command.
-  if (kind === "act" && runs(tool, args)) return natureOfCommand(textOf(args))
+  if (kind === "act" && runs(tool, args))
+    return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? natureOfCommand(textOf(args))
   if (kind === "database") return asking.test(Comment.without(textOf(args))) ? "read" : "act"
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
 }
@@ -250,6 +251,8 @@ const maxCommand = 500
 /** Of its words: of `bash -c …` what the shell is given. */
 const commandOf = (words: ReadonlyArray<unknown>): string => {
   const texts = words.slice(0, maxCommand).filter((word) => typeof word === "string")
-  const given = /^-\w*c$/.test(texts[1] ?? "") ? texts.slice(2) : texts
-  return given.join(" ")
+  const [program = "", ...rest] = texts
+  if (!shells.has(program.slice(program.lastIndexOf("/") + 1))) return texts.join(" ")
+  const given = rest.findIndex((word) => /^-\w*c$/.test(word))
+  return rest.slice(given + 1).join(" ")
 }

@@ -24,6 +24,9 @@ const hex = String.raw`0x[0-9a-f]+|(?=\d*[a-f])[0-9a-f]{7,64}`
 /** `req_8f3a91b2`, `OPS-311`, `tmpx81b`, and long words of all kinds of characters. */
 const made = String.raw`[a-z]{2,12}[_-](?=\w*\d)[0-9a-z]{8,}|tmp[\w.]*|\d{12,}`
 
+/** A longer word is no name: expressions that look at all of it would run out of stack. */
+const longest = 1_000
+
 const momentWord = new RegExp(`^(?:${moment})$`, "i")
 const uuidWord = new RegExp(`^${uuid}$`, "i")
 const volatileWord = new RegExp(`^(?:${moment}|${clock}|${uuid}|${hex}|${made})$`, "i")
@@ -33,7 +36,8 @@ const ticket = /^[A-Z]{2,10}-\d{1,14}$/
 const encoded = /^(?=.*[a-z])(?=.*[A-Z])[\w-]{20,}$/
 
 /** Of a word with a digit: whether it is a point in time. What an argument may lose; but not a day, which begins at 0. */
-export const isMoment = (word: string): boolean => momentWord.test(word) && !midnight.test(word)
+export const isMoment = (word: string): boolean =>
+  word.length <= longest && momentWord.test(word) && !midnight.test(word)
 
 const midnight = /T00:00(?::00(?:\.0+)?)?(?:Z|[+-]\d\d:?\d\d)?$/i
 
@@ -41,10 +45,12 @@ const momentIn =
   /(?:19|20)\d\d-?[01]\d-?[0-3]\d[T_-]?[0-2]\d[:-]?[0-5]\d|(?:^|\D)1[4-9]\d{8}(?:\d{3})?(?:\D|$)/
 
 /** Of a word with many digits: whether a point in time is a part of it. */
-export const hasMoment = (word: string): boolean => momentIn.test(word) && !uuidWord.test(word)
+export const hasMoment = (word: string): boolean =>
+  word.length <= longest && momentIn.test(word) && !uuidWord.test(word)
 
 /** Of a word with a digit: whether a result is the same without it. */
 export const inResult = (word: string): boolean =>
+  word.length > longest ||
   volatileWord.test(word) ||
   durationWord.test(word) ||
   (word.length >= 20 ? encoded.test(word) : ticket.test(word))

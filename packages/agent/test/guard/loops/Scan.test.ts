@@ -345,6 +345,12 @@ describe("a result", () => {
     assert.isNumber(hashOf(Object.fromEntries(spelled.map((name) => [name, "1"]))))
   })
 
+  it("may be one word of any length", () => {
+    const word = `aB3${"aB3dE4".repeat(2e6)}`
+    assert.isTrue(read({ data: word }).all === 1)
+    assert.isTrue(read("1s".repeat(4e6)).all === 1)
+  })
+
   it("takes time by its size, and not by more", () => {
     // Each of these took seconds when a word was looked for in all that follows, or more than is read was gone through.
     for (const text of ["a1 ", "1a ", "1m", "1.1s", "a-", "1:", "a.ts:1:1 ", "error 1\n", "#1 1.5 "])

@@ -386,6 +386,52 @@ describe("questions of one form", () => {
   })
 })
 
+describe("what is no progress", () => {
+  it("is a number of an error that gets less: what was asked for, the tries that are left", () => {
+    const errors: ReadonlyArray<(i: number) => ReturnType<typeof ran>> = [
+      (i) => ran("get_record", { id: 90 - i }, `Error: record ${90 - i} does not exist`, true),
+      (i) =>
+        ran(
+          "bash",
+          { command: `pip install foo==${50 - i}` },
+          `ERROR: No matching distribution for foo==${50 - i}`,
+          true
+        ),
+      (i) =>
+        ran("log_in", { password: settings[i % 16] }, `wrong password, access denied, ${40 - i} left`, true)
+    ]
+    for (const error of errors)
+      isStopped(
+        rounds(30, (i) => [error(i)]),
+        10
+      )
+  })
+
+  it("is an edit that fails at length, and text that grows where it stands", () => {
+    const long = `Error: the old text was not found. ${"Look at the file again, and give the lines as they are there. ".repeat(3)}`
+    const edit = (i: number, before: string, after: string, result: string) =>
+      ran("edit_file", { path: `a${i}.ts`, old_string: before, new_string: after }, result)
+    isStopped(
+      rounds(30, (i) => [edit(i, `${settings[i % 16]}(a)`, `${settings[i % 16]}(b)`, long)]),
+      10
+    )
+    isStopped(
+      rounds(20, (i) => [edit(1, `t = 1${"0".repeat(i)}`, `t = 1${"0".repeat(i + 1)}`, "done")]),
+      7
+    )
+  })
+
+  it("is a search beside a command that sleeps", () => {
+    isStopped(
+      rounds(40, (i) => [
+        { ...ran("bash", { command: "sleep 1; ls" }, "a.ts b.ts"), turn: i },
+        { ...ran("grep", { pattern: "foo" }, "no matches"), turn: i }
+      ]),
+      30
+    )
+  })
+})
+
 describe("what is no list", () => {
   const shell = (command: string, result: string, failed = false) =>
     ran(
@@ -446,6 +492,11 @@ describe("a long list", () => {
   it("may be of sessions that are ended, one by one", () => {
     const id = (i: number) => `22d2c8f8-eddd-443c-9110-5719${String(i).padStart(8, "0")}`
     runsOn(rounds(40, (i) => [ran("revoke_session", { session_id: id(i) }, "revoked")]))
+    runsOn(
+      rounds(40, (i) => [
+        ran("revoke_session", { session_id: id(i), explanation: "The next", limit: null }, "revoked")
+      ])
+    )
     isStopped(
       rounds(40, (i) => [ran("ask_agent", { session_id: id(i), message: "Any news?" }, "None.")]),
       8
@@ -591,7 +642,12 @@ describe("a command of a tool that runs things", () => {
     assert.strictEqual(ToolNature.of("execute", { command: "npm install" }), "act")
     assert.strictEqual(ToolNature.of("run_job", { job: "ls" }), "act")
     assert.isTrue(ToolNature.pausesFirst("run", { cmd: "sleep 5; dig x" }))
+    assert.strictEqual(ToolNature.of("execute_browser", { command: "screenshot" }), "read")
+    assert.strictEqual(ToolNature.of("resolve_issue", { id: 7 }), "act")
     // Word by word, and given to a shell.
+    assert.strictEqual(ToolNature.of("shell", { command: ["wc", "-c", "a.ts"] }), "read")
+    assert.strictEqual(ToolNature.of("shell", { command: ["rm", "-c", "ls"] }), "act")
+    assert.strictEqual(ToolNature.of("shell", { command: ["/bin/bash", "-l", "-c", "ls"] }), "read")
     assert.strictEqual(ToolNature.of("kubectl", { args: ["get", "node", "worker-05"] }), "read")
     assert.strictEqual(ToolNature.of("kubectl", { args: ["drain", "worker-05"] }), "act")
     assert.strictEqual(ToolNature.of("shell", { command: ["bash", "-lc", "cat a.ts"] }), "read")
