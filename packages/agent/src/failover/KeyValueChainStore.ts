@@ -31,6 +31,9 @@ export interface Options<E> {
 
 export const defaults = { prefix: "outlast:chain:" } as const
 
+/** So often a record that is empty is read again, before it is taken for what it is. */
+const mostReads = 20
+
 /** Throws an `InvalidOption`, a `RangeError`, for an empty prefix. */
 export const make = <E>({ keyValueStore, prefix = defaults.prefix }: Options<E>): ChainStore => {
   Check.check(prefix !== "", "KeyValueChainStore", "prefix", prefix, "a text that is not empty")
@@ -47,7 +50,9 @@ export const make = <E>({ keyValueStore, prefix = defaults.prefix }: Options<E>)
           load: Effect.gen(function* () {
             const all = new Map<string, string>()
             for (const id of yield* values.keys) {
-              const value = yield* values.get(id)
+              let value = yield* values.get(id)
+              // No record is empty, but a file is while another process writes it.
+              for (let again = 0; value === "" && again < mostReads; again++) value = yield* values.get(id)
               if (value !== undefined) all.set(id, value)
             }
             return all
