@@ -268,11 +268,10 @@ const withMet = (
 }
 
 const staleAfter = (state: State, call: Call, gain: Gain.Gain): number => {
-  const { earlier } = call
+  const { earlier, result } = call
   if (gain.isNew) return 0
   if (gain.tries) return Math.max(0, state.stale - 1)
   if (gain.passes || (gain.measures && !gain.failed)) return state.stale + 0.25
-  const { result } = call
   // It is not what it was, though it is known: the next server has the new address.
   if (gain.waiting && earlier !== undefined && earlier.said !== (result.hash | 0)) return state.stale / 2
   const goesOn = gain.waiting || gain.moved || (earlier !== undefined && earlier.stirs !== state.stirs)
@@ -294,9 +293,9 @@ const weightOf = (call: Call, gain: Gain.Gain): number => {
   if (gain.passes) return subject === "other" || (nature === "act" && result.emptyList) ? 0.5 : 0.1
   // A yes says little, and so does the line of a program that comes round again.
   if ((result.words < Gain.minAnswer && !result.negative) || goesByItself(call)) return 0.25
+  if (gain.waiting && gain.moved) return 0.25
   // What was not done before may be done for all the same.
   const isFirst = nature === "act" && earlier === undefined
-  if (gain.waiting && gain.moved) return 0.25
   return gain.waiting || gain.moved || isFirst || earlier?.lively === true ? 0.5 : 1
 }
 
@@ -345,7 +344,7 @@ const linesOf = ({ lines, place, places, pending }: Fingerprint.OfResult): Progr
 
 const anyCall: Progress.Since = { calls: 0, own: 0, same: true, troubled: true, stirred: false }
 
-/** An error goes on being the same while other things are learned, at half the pace. */
+/** An error goes on being the same while other things are learned, more slowly. */
 const troublesAfter = (
   state: State,
   { earlier, stirred, list, result }: Call,
@@ -388,9 +387,10 @@ const troublesAfter = (
 /** Of an error that was there before: whether there is less and less of it, whatever was asked. */
 const lessOf = (state: State, trouble: number, result: Fingerprint.OfResult): Progress.Step | undefined => {
   const before = trouble === 0 ? undefined : Memory.get(state.troubles, trouble)
+  if (before === undefined) return undefined
   // By its numbers only where files were edited since: else they may be what was asked for, or count the calls.
   const numbers = state.unchecked.length > 0 ? result : linesOf(result)
-  return before === undefined ? undefined : Progress.step(before.progress, numbers, anyCall)
+  return Progress.step(before.progress, numbers, anyCall)
 }
 
 const itemOf = (state: State, call: Call, gain: Gain.Gain): Cycle.Item => {

@@ -141,7 +141,7 @@ export const hasMoment = (text: string, from: number, at: number): boolean =>
 /** Whether a word of a result with a digit says nothing, by what it looks like. */
 export const saysNothing = (text: string, from: number, at: number, digits: number): boolean => {
   const length = at - from
-  const before = from === 0 ? 0 : codeAt(text, from - 1)
+  const before = codeAt(text, from - 1)
   if (before === hash) return true
   if (digits === length) {
     // In a path a number is an id: after a word and a slash.
