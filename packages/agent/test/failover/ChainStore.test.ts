@@ -67,6 +67,35 @@ describe("KeyValueChainStore", () => {
     })
   )
 
+  it.effect("reads a file again that is empty while another process writes it, and not for ever", () =>
+    Effect.gen(function* () {
+      const texts = new Map([["outlast:chain:id", "1"]])
+      const reads = { written: 0, empty: 0 }
+      const values = KeyValueStore.makeStringOnly({
+        // Written at the third look, and the other one never.
+        get: (key) =>
+          Effect.sync(() =>
+            key.endsWith(":never") ? (++reads.empty, "") : ++reads.written < 3 ? "" : texts.get(key)
+          ),
+        set: (key, value) => Effect.sync(() => void texts.set(key, value)),
+        remove: (key) => Effect.sync(() => void texts.delete(key)),
+        clear: Effect.void,
+        size: Effect.sync(() => texts.size),
+        keys: Effect.succeed(["outlast:chain:id", "outlast:chain:never"])
+      })
+      const keyValueStore = Layer.succeed(KeyValueStore.KeyValueStore, values)
+      const { load } = yield* KeyValueChainStore.make({ keyValueStore }).open
+      assert.deepStrictEqual(
+        [...(yield* load)],
+        [
+          ["id", "1"],
+          ["never", ""]
+        ]
+      )
+      assert.deepStrictEqual(reads, { written: 3, empty: 21 })
+    })
+  )
+
   it("refuses an empty prefix", () => {
     const keyValueStore = KeyValueStore.layerMemory
     assert.throws(() => KeyValueChainStore.make({ keyValueStore, prefix: "" }), InvalidOption)
