@@ -274,7 +274,11 @@ const staleAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   if (gain.passes || (gain.measures && !gain.failed)) return state.stale + 0.25
   // It is not what it was, though it is known: the next server has the new address.
   if (gain.waiting && earlier !== undefined && earlier.said !== (result.hash | 0)) return state.stale / 2
-  const goesOn = gain.waiting || gain.moved || (earlier !== undefined && earlier.stirs !== state.stirs)
+  const goesOn =
+    gain.waiting ||
+    gain.moved ||
+    call.nature === "advance" ||
+    (earlier !== undefined && earlier.stirs !== state.stirs)
   return state.stale + (goesOn ? 0.5 : 1)
 }
 
@@ -373,14 +377,18 @@ const troublesAfter = (
       progress: Progress.begin(result)
     })
   const isElsewhere = (gain.moved || gain.tries) && stirred
+  // One thing after the other is tried, and what comes of it measured: only its end says that it failed.
+  const isMeasured = list !== undefined && gain.measures && result.trouble === 0
   const step =
     gain.teaches || less.goesOn
       ? 0
-      : isElsewhere || isMixed(list)
-        ? 0.5
-        : before.lessons === state.lessons && !gain.waiting
-          ? 1
-          : 0.75
+      : isMeasured
+        ? 0.25
+        : isElsewhere || isMixed(list)
+          ? 0.5
+          : before.lessons === state.lessons && !gain.waiting
+            ? 1
+            : 0.75
   return Memory.set(state.troubles, trouble, { times: before.times + step, lessons, progress: less.progress })
 }
 

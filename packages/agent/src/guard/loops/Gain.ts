@@ -106,6 +106,7 @@ export const of = (ended: Ended): Gain => {
   const freshWords = isUnseen ? result.freshWords : 0
   const freshLines = isUnseen ? result.freshLines : 0
   const freshNumbers = isUnseen ? result.freshNumbers : 0
+  const freshAmounts = isUnseen ? result.freshAmounts : 0
   const sameWords = earlier?.letters === result.letters
   const step =
     earlier === undefined
@@ -134,10 +135,10 @@ export const of = (ended: Ended): Gain => {
   // Numbers that count the calls measure nothing.
   const ticks = step !== undefined && !step.moved && isAllRead && !onlyNumbers
   const measures =
-    freshNumbers > 0 &&
+    freshAmounts > 0 &&
     !ticks &&
-    freshNumbers * few.ofNumbers >= result.numbersInAll &&
-    (mostlyNumbers || (isNext && freshNumbers >= several))
+    freshAmounts * few.ofNumbers >= result.numbersInAll &&
+    (mostlyNumbers || (isNext && freshAmounts >= several))
   // More than so many are not counted.
   const told = freshWords > 0 && (freshWords * detail >= result.words || freshWords >= maxWords)
   const recovers = earlier?.troubled === true && !troubled && isUnseen

@@ -80,7 +80,9 @@ export interface OfResult {
   readonly words: number
   /** Of these: what the run has not met before. */
   readonly freshWords: number
+  /** Words with a digit; those of them that are a number or have one, `B882`, and are not made up, `9ecaa1`. */
   readonly freshNumbers: number
+  readonly freshAmounts: number
   /** Names of things that the run has not met before; and all that is volatile and new. */
   readonly freshIds: number
   readonly freshVolatile: number
@@ -150,6 +152,7 @@ class ResultScan extends Scan {
   readonly made = new Int32Array(maxMade)
   madeKept = 0
   freshNumbers = 0
+  freshAmounts = 0
   freshIds = 0
   freshVolatile = 0
   letters = 0
@@ -176,7 +179,13 @@ class ResultScan extends Scan {
     this.against = against
     this.all = this.own = this.freshKept = this.freshWords = this.freshDetails = 0
     this.numbersInAll = this.numbersRead = this.counted = 0
-    this.freshNumbers = this.madeKept = this.freshIds = this.freshVolatile = this.letters = 0
+    this.freshNumbers =
+      this.freshAmounts =
+      this.madeKept =
+      this.freshIds =
+      this.freshVolatile =
+      this.letters =
+        0
     this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = this.waits = 0
     this.pending = this.isTroubled = this.troubled = this.beginsTroubled = this.undone = false
     this.waiting = this.waitingIfShort = this.negative = false
@@ -199,6 +208,7 @@ class ResultScan extends Scan {
       words: this.own,
       freshWords: this.freshWords,
       freshNumbers: this.freshNumbers,
+      freshAmounts: this.freshAmounts,
       freshIds: this.freshIds,
       freshVolatile: this.freshVolatile,
       made: first(this.made, this.madeKept),
@@ -323,7 +333,10 @@ class ResultScan extends Scan {
         const number = Word.numberFrom(text, start, at, digits)
         if (number >= 0) this.number(Word.numberOf(text, number, at), Word.isCounted(text, start, at))
         this.numbersInAll++
-        if (!isEcho) this.code(lowered, at - start >= (digits === at - start ? shortestNumber : shortestId))
+        if (!isEcho) {
+          const isAmount = number >= 0 || Word.isNumbered(text, start, at, digits)
+          this.code(lowered, isAmount, at - start >= (digits === at - start ? shortestNumber : shortestId))
+        }
         continue
       }
       line = step(turned(line), lowered)
@@ -365,10 +378,11 @@ class ResultScan extends Scan {
   }
 
   /** A word with a digit. */
-  code(word: number, isId: boolean): void {
+  code(word: number, isAmount: boolean, isId: boolean): void {
     this.own++
     if (this.isKnown(word)) return
     this.freshNumbers++
+    if (isAmount) this.freshAmounts++
     if (isId && this.madeKept < maxMade) this.made[this.madeKept++] = word
     this.detail(word)
   }

@@ -71,6 +71,10 @@ const sleeping = /^(?:cd [^;&|]+(?:&&|;)\s*)?sleep [\w.]+\s*(?:&&|;|$)/
 const stepping =
   /^(?:n|s|c|r|ni|si|next|nexti|step|stepi|cont|continue|finish|until|advance|return|run|jump|thread step-\w+|process continue)(?:\s|$)/i
 const asking = /^\s*(?:select|show|explain|describe|desc|with|pragma)\b/i
+/** What stands before it only says what is written: `with old as (select …) delete …` */
+const writing = /^\s*with\b[^]*\)\s*(?:update|delete|insert|merge)\b/i
+/** A write to some of many rows: the same one brings the next ones. */
+const batched = /\blimit\s+\d/i
 
 /** Of a call. */
 export const of = (tool: string, args: unknown): ToolNature => {
@@ -82,9 +86,12 @@ export const of = (tool: string, args: unknown): ToolNature => {
   // "run", if it is given a command.
   if (kind === "act" && runs(tool, args))
     return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? natureOfCommand(textOf(args))
-  if (kind === "database") return asking.test(Comment.without(textOf(args))) ? "read" : "act"
+  if (kind === "database") return natureOfQuery(Comment.without(textOf(args)))
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
 }
+
+const natureOfQuery = (query: string): ToolNature =>
+  asking.test(query) && !writing.test(query) ? "read" : batched.test(query) ? "advance" : "act"
 
 /** Whether a tool that carries out something is given a command of a shell. */
 const runs = (tool: string, args: unknown): boolean => {

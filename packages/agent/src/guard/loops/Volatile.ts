@@ -85,8 +85,8 @@ const named = (where: Where, names: string): ReadonlyArray<readonly [string, Whe
 export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
   ...named(
     "anywhere",
-    "ts timestamp now nonce uuid guid cb cache_buster request_id trace trace_id span span_id correlation_id invocation_id call_id " +
-      "client_nonce jsessionid phpsessid idempotency_key client_token client_request_id x_request_id sleep"
+    "ts timestamp now nonce uuid guid cb cache_buster request_id rid trace trace_id span span_id correlation_id invocation_id call_id " +
+      "client_nonce jsessionid phpsessid idempotency_key client_token client_request_id x_request_id signature sig hmac sleep"
   ),
   ...named("field", "attempt attempts retry retries tries try heartbeat wait elapsed elapsed_ms took"),
   ...named(
@@ -106,7 +106,8 @@ const cursors =
 export const whereNamed = (name: string): Where | undefined =>
   byName.get(plain(name)) ??
   (madeUp.test(plain(name)) ? "anywhere" : undefined) ??
-  (/(?:_at|[a-z]At|_id|[a-z]Id|_ms|[a-z]Ms|_s|_secs?)$/.test(name) || clocks.test(name)
+  ((/(?:_at|[a-z]At|_id|[a-z]Id|_ms|[a-z]Ms|_s|_secs?)$/.test(name) || clocks.test(name)) &&
+  !distances.test(name)
     ? "result"
     : undefined)
 
@@ -117,6 +118,9 @@ const madeUp =
 /** Names of what goes on by itself. */
 const clocks =
   /elapsed|uptime|runtime|rate_?limit|^frame$|^ticks?$|duration|latency|heartbeat|timestamp|seconds|millis|nonce|attempt|retries|retry_?count/i
+
+/** Names of what there is less of as something gets on: `lag_seconds`, `Seconds_Behind_Master`. */
+const distances = /^(?!.*rate_?limit).*(?:lag|behind|remaining|left|backlog|(?:^|[_-])eta(?:$|[_-]))/i
 
 /** A name whose value says where in a list a call is: times and ids are kept there. */
 export const isCursorKey = (name: string): boolean => cursors.test(plain(name))

@@ -118,6 +118,15 @@ export const numberFrom = (text: string, from: number, at: number, digits: numbe
   return i > from && i < at && text.charCodeAt(i - 1) === 45 ? i : -1
 }
 
+/** Whether a word has one number, and letters before or behind it: `B882`. */
+export const isNumbered = (text: string, from: number, at: number, digits: number): boolean => {
+  let i = from
+  while (i < at && kindOf(text.charCodeAt(i)) !== digit) i++
+  let run = 0
+  while (i + run < at && kindOf(text.charCodeAt(i + run)) === digit) run++
+  return run === digits
+}
+
 /** A number that begins and ends there; what stands behind it does not count. */
 export const numberOf = (text: string, from: number, at: number): number => {
   if (at - from > 9) return Number.parseFloat(text.slice(from, at))

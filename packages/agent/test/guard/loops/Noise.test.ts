@@ -50,6 +50,117 @@ describe("numbers", () => {
   })
 })
 
+describe("how far away something is", () => {
+  const polls = (status: (i: number) => object) =>
+    rounds(25, (i) => [ran("replication_status", { host: "pg-b" }, { state: "catchup", ...status(i) })])
+
+  it("is no clock, though it is in seconds", () => {
+    runsOn(polls((i) => ({ lag_seconds: 5_400 - 200 * i, at: `2026-07-07T22:${10 + i}:00Z` })))
+    runsOn(polls((i) => ({ Seconds_Behind_Master: 900 - 31 * i })))
+    isStopped(
+      polls((i) => ({ lag_seconds: 5_400, uptime_seconds: 5_400 - 200 * i })),
+      9
+    )
+  })
+
+  it("but what is left of a rate limit says nothing", () => {
+    isStopped(
+      polls((i) => ({ status: "queued", rate_limit_remaining: 4_900 - 3 * i })),
+      9
+    )
+  })
+})
+
+describe("words with digits", () => {
+  const words =
+    "contract handbook payroll invoice vendor partner laptop badge garage canteen parking visitor".split(" ")
+
+  it("that a server makes up measure nothing", () => {
+    const next = random(7)
+    const hex = () => `${next(10)}${"abcdef"[next(6)]}${next(10)}${"abcdef"[next(6)]}${next(10)}`
+    const link = (id: string) => ({
+      size: 0,
+      results: [],
+      _links: { self: `https://wiki/search?start=0&${id}` }
+    })
+    const searches = (id: () => string) =>
+      rounds(30, (i) => [
+        ran(
+          "wiki_search",
+          { space: "OPS", cql: `text ~ "${words[i % 12]} ${words[(5 * i + 1) % 12]}"` },
+          link(id())
+        )
+      ])
+    isStopped(
+      searches(() => `view=${hex()}`),
+      20
+    )
+    isStopped(
+      searches(() => `rid=${next(1_000_000)}`),
+      20
+    )
+  })
+
+  it("that have one number are things", () => {
+    const found = (i: number) => ({ total: 1, rows: [{ record: `B${300 + 17 * i}/1903`, place: "Herne" }] })
+    runsOn(words.map((word, i) => ran("archive_search", { surname: word, year: 1_903 }, found(i))))
+  })
+
+  it("that sign a call make it no other", () => {
+    const next = random(3)
+    const signature = () => next(0x7fff_ffff).toString(16).padStart(8, "a")
+    isStopped(
+      rounds(12, () => [
+        ran("get_quote", { isin: "DE0007164600", signature: signature() }, { last: 261.35, market: "closed" })
+      ]),
+      5
+    )
+  })
+})
+
+describe("a write", () => {
+  const update = (sql: string) => ran("psql", { sql }, "UPDATE 20000")
+  const left = (i: number) =>
+    ran("psql", { sql: "select count(*) from t where b is null" }, `${900 - 40 * i}`)
+
+  it("to some of many rows does it to the next ones", () => {
+    const batch =
+      "with some as (select id from t where b is null limit 20000) update t set b = 1 from some where t.id = some.id"
+    runsOn(rounds(8, (i) => [...rounds(6, () => [update(batch)]), left(i)]))
+    // Nobody looks how many are left.
+    isStopped(
+      rounds(12, () => [update(batch)]),
+      8
+    )
+  })
+
+  it("to all of them does the same again", () => {
+    isStopped(
+      rounds(12, () => [update("with old as (select 1) update t set b = 1")]),
+      3
+    )
+  })
+})
+
+describe("what fails", () => {
+  const parts =
+    "mailer scheduler pdf search audit webhooks sessions i18n exports cache sockets uploads".split(" ")
+  const tries = (result: (i: number) => string) =>
+    parts.map((part, i) => ran("bash", { command: `DISABLE=${part} node bench/leak.js` }, result(i), true))
+
+  it("and is measured for one thing after the other is found out about", () => {
+    runsOn(tries((i) => `start 41 MB, end ${388 - ((7 * i) % 19)} MB  LEAK`))
+    isStopped(
+      tries(() => "start 41 MB, end 388 MB  LEAK"),
+      8
+    )
+    isStopped(
+      tries((i) => `Error: the heap grew by ${388 - ((7 * i) % 19)} MB`),
+      8
+    )
+  })
+})
+
 describe("what is waited for", () => {
   const check = (done: number) =>
     ["lint", "unit", "docs", "e2e", "types"]
