@@ -346,7 +346,7 @@ const linesOf = ({ lines, place, places, pending }: Fingerprint.OfResult): Progr
   numbersInAll: 0
 })
 
-const anyCall: Progress.Since = { calls: 0, own: 0, same: true, troubled: true, stirred: false }
+const anyCall: Progress.Since = { calls: 0, own: 0, same: true, troubled: true, stirred: false, fresh: false }
 
 /** An error goes on being the same while other things are learned, more slowly. */
 const troublesAfter = (
@@ -357,11 +357,13 @@ const troublesAfter = (
   less: Progress.Step | undefined
 ): State["troubles"] => {
   const lessons = state.lessons + (gain.teaches ? 1 : 0)
+  const news = state.news + (gain.isNew ? 1 : 0)
   // Each test that was added failed at first, and then went well.
   const isMended = earlier?.troubled === true && !gain.troubled && (gain.recovers || stirred)
   if (isMended && earlier.trouble !== 0) {
     return Memory.set(state.troubles, earlier.trouble, {
       times: 0,
+      news,
       lessons,
       progress: Progress.begin(result)
     })
@@ -373,6 +375,7 @@ const troublesAfter = (
   if (before === undefined || less === undefined || isAfterOne || gain.told || (gain.teaches && gain.waiting))
     return Memory.set(state.troubles, trouble, {
       times: 1,
+      news,
       lessons,
       progress: Progress.begin(result)
     })
@@ -389,15 +392,21 @@ const troublesAfter = (
           : before.lessons === state.lessons && !gain.waiting
             ? 1
             : 0.75
-  return Memory.set(state.troubles, trouble, { times: before.times + step, lessons, progress: less.progress })
+  return Memory.set(state.troubles, trouble, {
+    times: before.times + step,
+    news,
+    lessons,
+    progress: less.progress
+  })
 }
 
 /** Of an error that was there before: whether there is less and less of it, whatever was asked. */
 const lessOf = (state: State, trouble: number, result: Fingerprint.OfResult): Progress.Step | undefined => {
   const before = trouble === 0 ? undefined : Memory.get(state.troubles, trouble)
   if (before === undefined) return undefined
-  // By its numbers only where files were edited since: else they may be what was asked for, or count the calls.
-  const numbers = state.unchecked.length > 0 ? result : linesOf(result)
+  // By its numbers only where something was done since: else they may be what was asked for, or count the calls.
+  const isDone = state.unchecked.length > 0 || before.news < state.news
+  const numbers = isDone ? result : linesOf(result)
   return Progress.step(before.progress, numbers, anyCall)
 }
 

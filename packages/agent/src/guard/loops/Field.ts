@@ -30,6 +30,8 @@ export interface Field {
   readonly isId: boolean
   /** What a command ended with: 0 if it went well. */
   readonly isExit: boolean
+  /** How well one of several things answers what was asked. */
+  readonly isScore: boolean
 }
 
 /** Of what is in no field. */
@@ -47,7 +49,8 @@ export const none: Field = {
   isProgram: false,
   isRemark: false,
   isId: false,
-  isExit: false
+  isExit: false,
+  isScore: false
 }
 
 const questions = /^(?:q|query|queries|question|search|search_?term|term|keywords?|pattern|regex|prompt)$/i
@@ -59,6 +62,8 @@ const remarks = /^(?:explanation|thoughts?|purpose|rationale|why|intent|reasonin
 const sessions = /^(?:session|conversation)_?(?:id|uuid|token)?$/i
 const programs = /^(?:command|cmd|script|code|source|input|query|sql|statement)$/i
 const exits = /^(?:exit|exit_?code|exit_?status|return_?code|rc)$/i
+
+const scores = /^(?:_?score|relevance|similarity|distance|rank)$|_score$/i
 
 /** `errors` of `userErrors` and `user_errors`. */
 const lastPart = (name: string): string => /[A-Z]?[a-z]+$/.exec(name)?.[0] ?? name
@@ -99,6 +104,7 @@ const fieldOf = (name: string, hash: number): Field => {
     isProgram: programs.test(name),
     isRemark: remarks.test(name),
     isId: ids.test(name),
-    isExit: exits.test(name)
+    isExit: exits.test(name),
+    isScore: scores.test(name)
   }
 }

@@ -28,7 +28,7 @@ export interface FileEdit {
   readonly adds: boolean
 }
 
-type Role = "path" | "before" | "after" | "content"
+type Role = "path" | "before" | "after" | "content" | "place"
 
 const roles: ReadonlyMap<string, Role> = new Map([
   ...roleOf(
@@ -44,6 +44,12 @@ const roles: ReadonlyMap<string, Role> = new Map([
     "content",
     "content contents filetext text newcontent code codeedit body data patch diff input newsource " +
       "edits changes chunks replacements replacementchunks"
+  ),
+  ...roleOf(
+    "place",
+    "insert insertline insertafter insertbefore insertafterline insertbeforeline insertat afterline beforeline atline line " +
+      "lines linenumber startline endline startlineoneindexed endlineoneindexedinclusive range position cell cellid " +
+      "cellindex cellnumber anchor"
   )
 ])
 
@@ -61,14 +67,18 @@ export const of = (tool: string, args: unknown): FileEdit | undefined => {
   if (Nature.adds(tool)) return undefined
   if (typeof args === "string") return ofPatch(args)
   if (!Predicate.isObject(args)) return undefined
-  const { path, before, after, content } = partsOf(args)
+  const { path, before, after, content, place } = partsOf(args)
   if (typeof path !== "string") return typeof content === "string" ? ofPatch(content) : undefined
   if (typeof after === "string") return ofTexts(path, before, after)
   if (Array.isArray(content)) return ofSeveral(path, content)
   if (typeof content === "string" && (hunk.test(content) || isDiff(args, content)))
     return changed(path, content)
   const whole = hashOf(content)
-  return whole === undefined ? undefined : { path, before: undefined, after: whole, adds: false }
+  if (whole === undefined) return undefined
+  // What is written at a place is no file that is written anew: the same text elsewhere is more of it.
+  const isPart = place !== undefined && place !== null
+  const written = isPart ? Fingerprint.both(whole, hashOf(place) ?? 0) : whole
+  return { path, before: undefined, after: written, adds: isPart }
 }
 
 /** Lines that are taken away, brought, or stay, without a head. */
@@ -102,7 +112,7 @@ const maxNames = 100
 
 /** The first field of each role. */
 const partsOf = (args: Readonly<Record<PropertyKey, unknown>>): Parts => {
-  const found: Parts = { path: undefined, before: undefined, after: undefined, content: undefined }
+  const found: Parts = { path: undefined, before: undefined, after: undefined, content: undefined, place: undefined }
   let looked = 0
   for (const name of Object.keys(args)) {
     if (++looked > maxNames) break
@@ -111,6 +121,7 @@ const partsOf = (args: Readonly<Record<PropertyKey, unknown>>): Parts => {
     else if (role === "before") found.before ??= args[name]
     else if (role === "after") found.after ??= args[name]
     else if (role === "content") found.content ??= args[name]
+    else if (role === "place") found.place ??= args[name]
   }
   return found
 }

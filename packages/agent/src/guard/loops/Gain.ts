@@ -117,7 +117,8 @@ export const of = (ended: Ended): Gain => {
           own: nature === "poke" ? 0 : ended.own,
           same: sameWords,
           troubled: troubled && earlier.troubled,
-          stirred: ended.stirred
+          stirred: ended.stirred,
+          fresh: freshNumbers > 0
         })
   const mostlyNumbers = result.numbersInAll * few.ofWords >= result.words
   // Not all numbers are told apart.

@@ -66,6 +66,7 @@ export interface Row {
 /** One error of a tool, whatever it was asked, and whatever went well meanwhile. */
 export interface Trouble {
   readonly times: number
+  readonly news: number
   readonly lessons: number
   /** Whether there is less and less of it, whatever was asked. */
   readonly progress: Progress.Progress

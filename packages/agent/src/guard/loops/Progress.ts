@@ -68,6 +68,8 @@ export interface Since {
   readonly troubled: boolean
   /** Something else was tried since. */
   readonly stirred: boolean
+  /** Some of the numbers were never met: they are not just those that were asked for, or written. */
+  readonly fresh: boolean
 }
 
 /** Lines that a place may move by what is edited above it; further away is another one. */
@@ -82,7 +84,7 @@ const mostTurns = 3
 export const step = (
   before: Progress,
   now: Numbers,
-  { calls, own, same, troubled, stirred }: Since
+  { calls, own, same, troubled, stirred, fresh }: Since
 ): Step => {
   const { numbers } = now
   const ways = new Array<number>(facts + numbers.length)
@@ -92,6 +94,8 @@ export const step = (
   const fewer = now.lines === before.lines && troubled ? now.places - before.places : now.lines - before.lines
   ways[0] = wayAfter(before, 0, fewer)
   if (fewer < 0 && (ways[0] ?? 0) < 0) goesOn = true
+  // Or there is more and more of what is well: another run comes as far as the one before.
+  if (fewer > 0 && (ways[0] ?? 0) > 0 && !troubled) goesOn = true
   // Or errors are elsewhere.
   const away = now.place - before.place
   const isAway = Math.abs(away) > near * now.places
@@ -107,7 +111,7 @@ export const step = (
   const least = leastMoves(movers) + (troubled ? 1 : 0)
   // The numbers of something else are others. But so few are mostly about the same: errors, what is left.
   const isCompared = same || (now.numbersInAll <= several && before.numbersInAll === now.numbersInAll)
-  const isCheck = troubled && stirred
+  const isCheck = stirred && fresh
   const bound = movers <= few ? boundOf(before, now) : -Infinity
   for (let n = 0; n < numbers.length; n++) {
     const i = facts + n
@@ -119,7 +123,7 @@ export const step = (
     }
     const by = number - earlier
     const isPart = ((now.counted >> n) & 1) === 1
-    const isBounded = number <= bound
+    const isBounded = number <= bound && Number.isInteger(number)
     const way = before.ways[i] ?? 0
     // What counts the calls moves with them.
     const ticks =
@@ -141,7 +145,7 @@ export const step = (
     }
     ways[i] = after
     // Once is no direction yet, but for what is counted. And where nothing else was tried there are to be fewer errors.
-    const moves = (troubled && !stirred) || !(same || isCheck) ? -after : Math.abs(after)
+    const moves = (troubled ? isCheck : same) ? Math.abs(after) : -after
     const counts = (isNextPart || (isBounded && same && (!troubled || stirred))) && !Number.isNaN(after)
     if (moves >= least || counts) goesOn = true
   }
@@ -197,7 +201,7 @@ const boundOf = (before: Numbers, now: Numbers): number => {
   let most = -Infinity
   for (let n = 0; n < now.numbers.length; n++) {
     const value = now.numbers[n] ?? Number.NaN
-    if (value === before.numbers[n] && value > most) most = value
+    if (value === before.numbers[n] && value > most && Number.isInteger(value)) most = value
   }
   return most
 }

@@ -258,7 +258,9 @@ class ResultScan extends Scan {
     const { own, asked } = this
     const { advances } = this.against
     // What the field's name says of its words.
-    const named = key.volatile !== undefined && !(advances && key.volatile === "result")
+    const named =
+      (key.volatile !== undefined && !(advances && key.volatile === "result")) ||
+      (key.isScore && this.listed > 0)
     const end = text.length
     let { a, b } = this
     let from = 0
@@ -439,8 +441,10 @@ class ResultScan extends Scan {
     if (this.isTroubled && this.lines === 0) this.beginsTroubled = true
     if (this.isTroubled) this.trouble = (this.trouble + mixed(this.error() ^ key.hash)) | 0
     this.isTroubled = false
+    // What was asked is no line of its own.
+    const isEcho = this.lineLength === 0
     this.lineLength = 0
-    if (line === 0) return
+    if (line === 0 || isEcho) return
     const hash = mixed(line ^ key.hash)
     if (!WordTable.put(this.met, hash)) return
     this.lines++

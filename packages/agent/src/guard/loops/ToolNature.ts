@@ -74,7 +74,7 @@ const asking = /^\s*(?:select|show|explain|describe|desc|with|pragma)\b/i
 /** What stands before it only says what is written: `with old as (select …) delete …` */
 const writing = /^\s*with\b[^]*\)\s*(?:update|delete|insert|merge)\b/i
 /** A write to some of many rows: the same one brings the next ones. */
-const batched = /\blimit\s+\d/i
+const batched = /\b(?:limit|top|first)\b[\s(]+\d/i
 
 /** Of a call. */
 export const of = (tool: string, args: unknown): ToolNature => {
@@ -86,9 +86,13 @@ export const of = (tool: string, args: unknown): ToolNature => {
   // "run", if it is given a command.
   if (kind === "act" && runs(tool, args))
     return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? natureOfCommand(textOf(args))
-  if (kind === "database") return natureOfQuery(Comment.without(textOf(args)))
+  if (kind === "database" || (kind !== "thought" && hasQuery(args))) return natureOfQuery(Comment.without(textOf(args)))
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
 }
+
+/** Whatever the tool is called: it is given SQL. */
+const hasQuery = (args: unknown): boolean =>
+  Predicate.isObject(args) && "sql" in args && typeof args.sql === "string"
 
 const natureOfQuery = (query: string): ToolNature =>
   asking.test(query) && !writing.test(query) ? "read" : batched.test(query) ? "advance" : "act"

@@ -94,7 +94,7 @@ export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
     "id port request session order ticket ms duration duration_ms latency latency_ms time date uptime age " +
       "etag ref seq sequence key execution_count checked updated generated expires as_of server_time response_time"
   ),
-  ...named("spoken", "pid tid")
+  ...named("spoken", "pid tid seed")
 ]
 
 const byName: ReadonlyMap<string, Where> = new Map(names.map(([name, where]) => [plain(name), where]))

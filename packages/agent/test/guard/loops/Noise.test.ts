@@ -118,8 +118,30 @@ describe("words with digits", () => {
   })
 })
 
+describe("hits of a search", () => {
+  const next = random(11)
+  const words = "watch esim phone transfer plan number device line swap move wearable handset".split(" ")
+  const hits = (titles: ReadonlyArray<string>) => ({
+    hits: titles.map((title, i) => ({ id: 900 + i, title, score: next(1_000) / 1_000 }))
+  })
+
+  it("are not new when they fit better or worse", () => {
+    isStopped(
+      rounds(30, (i) => {
+        const query = `${words[i % 12]} ${words[(5 * i + 1) % 12]} ${words[(7 * i + 3) % 12]}`
+        return [ran("kb_search", { query }, { query, ...hits(["Unlock it", "Roaming prices"]) })]
+      }),
+      16
+    )
+  })
+
+  it("but a score that is not one of several is what one wants to know", () => {
+    runsOn(rounds(20, (i) => [ran("audit_page", { url: "https://shop" }, { score: 0.4 + i / 50 })]))
+  })
+})
+
 describe("a write", () => {
-  const update = (sql: string) => ran("psql", { sql }, "UPDATE 20000")
+  const update = (sql: string, tool = "psql") => ran(tool, { sql }, "UPDATE 20000")
   const left = (i: number) =>
     ran("psql", { sql: "select count(*) from t where b is null" }, `${900 - 40 * i}`)
 
@@ -127,6 +149,8 @@ describe("a write", () => {
     const batch =
       "with some as (select id from t where b is null limit 20000) update t set b = 1 from some where t.id = some.id"
     runsOn(rounds(8, (i) => [...rounds(6, () => [update(batch)]), left(i)]))
+    // Whatever the tool is called.
+    runsOn(rounds(8, (i) => [...rounds(6, () => [update(batch, "execute")]), left(i)]))
     // Nobody looks how many are left.
     isStopped(
       rounds(12, () => [update(batch)]),

@@ -4,7 +4,7 @@ import * as fc from "fast-check"
 import { read } from "./support.ts"
 
 type Since = Partial<Progress.Since>
-const once: Progress.Since = { calls: 1, own: 1, same: true, troubled: false, stirred: true }
+const once: Progress.Since = { calls: 1, own: 1, same: true, troubled: false, stirred: true, fresh: true }
 
 /** Whether each result goes on from those before it, beginning with the second. */
 const going = (results: ReadonlyArray<unknown>, since: Since = {}): ReadonlyArray<boolean> => {
@@ -110,6 +110,18 @@ describe("a number that goes on", () => {
     assert.deepStrictEqual(going(["3/12 Error", "4/12 Error", "5/12 Error"], error), [true, true])
   })
 
+  it("counts up to a whole number only", () => {
+    assert.deepStrictEqual(going(["sent 3, in all 12", "sent 5, in all 12"]), [true])
+    assert.deepStrictEqual(going(["wall at 0.31, x 2.41", "wall at 0.28, x 2.41"]), [false])
+  })
+
+  it("of an error is none that was written or asked for", () => {
+    const waits = [6_000, 8_000, 10_000, 15_000].map((n) => `Error: no answer within ${n}`)
+    const check = { troubled: true, calls: 2 }
+    assert.isTrue(going(waits, check).includes(true))
+    assert.isFalse(going(waits, { ...check, fresh: false }).includes(true))
+  })
+
   it("is none that counts the calls", () => {
     const ticks = (by: number) => [4, 5, 6, 7].map((n) => `frame ${n * by} shown`)
     assert.deepStrictEqual(going(ticks(1)), [false, false, false])
@@ -148,6 +160,17 @@ describe("a list of errors", () => {
     assert.deepStrictEqual(going([errors(9), errors(7), errors(4)], since), [true, true])
     assert.deepStrictEqual(going([errors(4), errors(7), errors(9)], since), [false, false])
     assert.deepStrictEqual(going([errors(9), errors(7)], { same: false }), [true])
+  })
+
+  it("of what is well goes on when it gets longer", () => {
+    const steps = ["checkout", "install", "lint", "unit", "build"].map((name) => `${name} done`)
+    const shown = (count: number) => steps.slice(0, count).join("\n")
+    assert.deepStrictEqual(going([shown(2), shown(3), shown(3), shown(5)], { same: false }), [
+      true,
+      false,
+      true
+    ])
+    assert.deepStrictEqual(going([shown(2), shown(3)], since), [false])
   })
 
   it("goes on when the same error is further down; three lines are what an edit above moves", () => {
@@ -191,11 +214,19 @@ describe("a step", () => {
             own: 1,
             same,
             troubled,
-            stirred: true
+            stirred: true,
+            fresh: true
           }).progress
         const last = all.at(-1)
         if (last === undefined) return
-        const step = Progress.step(progress, last, { calls: 1, own: 1, same, troubled, stirred: true })
+        const step = Progress.step(progress, last, {
+          calls: 1,
+          own: 1,
+          same,
+          troubled,
+          stirred: true,
+          fresh: true
+        })
         assert.isFalse(step.goesOn)
         assert.isFalse(step.moved)
         assert.deepStrictEqual(step.progress.ways, progress.ways)

@@ -29,6 +29,36 @@ const adds = (i: number) =>
 const checks = ran("bash", { command: "nginx -t" }, "syntax is ok, the test of the file was successful")
 const reloads = ran("bash", { command: "systemctl reload nginx" }, "")
 
+describe("errors", () => {
+  const rules = "F401 E501 I001 UP006 B006 SIM108 RET505 PTH123 C408 N802 D100 S101 T201 W605".split(" ")
+  const count = (rule: string, errors: number) =>
+    ran(
+      "bash",
+      { command: `git commit -qam ${rule}; ruff check . | tail -1` },
+      `Found ${errors} errors.`,
+      true
+    )
+  const fixes = (rule: string, i: number) =>
+    ran(
+      "bash",
+      { command: `ruff check . --select ${rule} --fix; git diff --stat` },
+      `${(i * 37) % 90} files changed`
+    )
+
+  it("get fewer where a command mends them, though no file was edited by a tool", () => {
+    runsOn(rules.flatMap((rule, i) => [fixes(rule, i), count(rule, 412 - 29 * i)]))
+    isStopped(
+      rules.flatMap((rule, i) => [fixes(rule, i), count(rule, 412)]),
+      20
+    )
+    // Nothing was done about them.
+    isStopped(
+      rules.map((rule, i) => count(rule, 412 - 29 * i)),
+      12
+    )
+  })
+})
+
 describe("work on one file", () => {
   it("shows the file after each edit, and the check stays green", () => {
     runsOn(rounds(settings.length, (i) => [adds(i), view(i + 1), checks, reloads]))
@@ -67,6 +97,17 @@ describe("work on one file", () => {
 })
 
 describe("an edit", () => {
+  it("that writes something at a place is no file that is written anew", () => {
+    const puts = (line: number, text: string) =>
+      ran("edit_file", { path: "openapi.yaml", insert_after_line: line, text }, "Inserted.")
+    runsOn(rounds(20, (i) => [puts(3 + 20 * i, `  /${settings[i % 16]}/{id}:\n    get: {}\n`)]))
+    runsOn(rounds(20, (i) => [puts(3 + 20 * i, "}\n")]))
+    isStopped(
+      rounds(16, (i) => [puts(3, i % 2 === 0 ? "a: 1\n" : "a: 2\n")]),
+      6
+    )
+  })
+
   it("of lines that are taken away and brought is no file that is written anew, though it has no head", () => {
     const moves = (i: number) =>
       ran(
