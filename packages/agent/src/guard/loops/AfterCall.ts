@@ -382,8 +382,9 @@ const troublesAfter = (
   const isElsewhere = (gain.moved || gain.tries) && stirred
   // One thing after the other is tried, and what comes of it measured: only its end says that it failed.
   const isMeasured = list !== undefined && gain.measures && result.trouble === 0
-  const step =
-    gain.teaches || less.goesOn
+  const step = less.goesOn
+    ? -1
+    : gain.teaches
       ? 0
       : isMeasured
         ? 0.25
@@ -393,7 +394,7 @@ const troublesAfter = (
             ? 1
             : 0.75
   return Memory.set(state.troubles, trouble, {
-    times: before.times + step,
+    times: Math.max(1, before.times + step),
     news,
     lessons,
     progress: less.progress

@@ -95,7 +95,9 @@ class ArgumentScan extends Scan {
     return (
       names.length > 1 &&
       names.length <= maxNames &&
-      (key.isRemark || (key.isHandle && describes(record, names)))
+      (key.isRemark ||
+        (key.isHandle && describes(record, names)) ||
+        (key.isRun && names.some((name) => Fields.of(name).isProgram)))
     )
   }
 

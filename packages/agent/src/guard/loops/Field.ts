@@ -24,6 +24,8 @@ export interface Field {
   readonly isSession: boolean
   /** It is written in a language: a command, a query, code. */
   readonly isProgram: boolean
+  /** It names a run of something: beside a program, one of the caller's making. */
+  readonly isRun: boolean
   /** What the model says about the call. */
   readonly isRemark: boolean
   /** It names a thing. */
@@ -47,6 +49,7 @@ export const none: Field = {
   isProse: false,
   isSession: false,
   isProgram: false,
+  isRun: false,
   isRemark: false,
   isId: false,
   isExit: false,
@@ -61,6 +64,7 @@ const ids = /^(?:id|key|uuid|guid|number)$|(?:_id|[a-z]Id)$/
 const remarks = /^(?:explanation|thoughts?|purpose|rationale|why|intent|reasoning)$/i
 const sessions = /^(?:session|conversation)_?(?:id|uuid|token)?$/i
 const programs = /^(?:command|cmd|script|code|source|input|query|sql|statement)$/i
+const runs = /^(?:job|query|run|execution|statement)_?(?:id|name|label)$/i
 const exits = /^(?:exit|exit_?code|exit_?status|return_?code|rc)$/i
 
 const scores = /^(?:_?score|relevance|similarity|distance|rank)$|_score$/i
@@ -102,6 +106,7 @@ const fieldOf = (name: string, hash: number): Field => {
     isProse: prose.test(name),
     isSession: sessions.test(name),
     isProgram: programs.test(name),
+    isRun: runs.test(name),
     isRemark: remarks.test(name),
     isId: ids.test(name),
     isExit: exits.test(name),

@@ -112,7 +112,13 @@ const maxNames = 100
 
 /** The first field of each role. */
 const partsOf = (args: Readonly<Record<PropertyKey, unknown>>): Parts => {
-  const found: Parts = { path: undefined, before: undefined, after: undefined, content: undefined, place: undefined }
+  const found: Parts = {
+    path: undefined,
+    before: undefined,
+    after: undefined,
+    content: undefined,
+    place: undefined
+  }
   let looked = 0
   for (const name of Object.keys(args)) {
     if (++looked > maxNames) break

@@ -130,6 +130,8 @@ export const of = (ended: Ended): Gain => {
     step !== undefined &&
     isAbout &&
     ((step.moved && freshNumbers > 0) ||
+      // Few are left: such numbers were met before.
+      (step.trends && isUnseen && isAllRead) ||
       (mostlyNumbers && isUnseen && (step.moved || onlyNumbers || !isAllRead)) ||
       // A name that has a number: the next table, the next file.
       (freshNumbers > 0 && sameWords && result.numbers.length === 0))

@@ -56,6 +56,8 @@ export interface Step {
   readonly goesOn: boolean
   /** A number has moved. */
   readonly moved: boolean
+  /** One has, and not to and fro. */
+  readonly trends: boolean
 }
 
 export interface Since {
@@ -90,6 +92,7 @@ export const step = (
   const ways = new Array<number>(facts + numbers.length)
   let goesOn = false
   let moved = false
+  let trends = false
   // There is less of it: errors, jobs that are left. Equal lines are one line, but each error has a place of its own.
   const fewer = now.lines === before.lines && troubled ? now.places - before.places : now.lines - before.lines
   ways[0] = wayAfter(before, 0, fewer)
@@ -144,6 +147,7 @@ export const step = (
       turns = before.turns + 1
     }
     ways[i] = after
+    if (!Number.isNaN(after)) trends = true
     // Once is no direction yet, but for what is counted. And where nothing else was tried there are to be fewer errors.
     const moves = (troubled ? isCheck : same) ? Math.abs(after) : -after
     const counts = (isNextPart || (isBounded && same && (!troubled || stirred))) && !Number.isNaN(after)
@@ -153,7 +157,8 @@ export const step = (
   return {
     progress: { lines, place, places, pending, numbers, counted, numbersInAll, ways, turns, stayed },
     goesOn,
-    moved
+    moved,
+    trends
   }
 }
 
@@ -183,13 +188,18 @@ const several = 3
 /** Moves the same way that are a direction: of many numbers that move anyhow, one soon seems to have one. */
 const leastMoves = (movers: number): number => (movers <= 1 ? 2 : movers <= 3 ? 3 : 4)
 
-/** How many of the first numbers, or of the last, have moved. */
+/** How many of the first numbers, or of the last, have moved. What one has lost and the next one got is one. */
 const moversOf = (before: Numbers, now: Numbers): number => {
   const half = now.numbers.length >> 1
   let first = 0
   let last = 0
+  let lost = 0
   for (let n = 0; n < now.numbers.length; n++) {
-    if (now.numbers[n] === before.numbers[n]) continue
+    const by = (now.numbers[n] ?? 0) - (before.numbers[n] ?? 0)
+    if (by === 0) continue
+    const isSame = by === -lost
+    lost = isSame ? 0 : by
+    if (isSame) continue
     if (n < half) first++
     else last++
   }

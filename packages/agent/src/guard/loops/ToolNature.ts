@@ -86,7 +86,8 @@ export const of = (tool: string, args: unknown): ToolNature => {
   // "run", if it is given a command.
   if (kind === "act" && runs(tool, args))
     return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? natureOfCommand(textOf(args))
-  if (kind === "database" || (kind !== "thought" && hasQuery(args))) return natureOfQuery(Comment.without(textOf(args)))
+  if (kind === "database" || (kind !== "thought" && hasQuery(args)))
+    return natureOfQuery(Comment.without(textOf(args)))
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
 }
 

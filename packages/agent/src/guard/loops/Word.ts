@@ -15,6 +15,9 @@ kinds.fill(letter, 128)
 for (let c = 48; c < 58; c++) kinds[c] = digit
 for (let c = 65; c < 91; c++) kinds[c] = kinds[c + 32] = letter
 kinds[95] = letter
+// Blanks, quotation marks, dashes and dots of other alphabets.
+for (const c of "\u00a0«·»¡¿、。「」『』【】，：；！？（）") kinds[c.charCodeAt(0)] = other
+kinds.fill(other, 0x2000, 0x2070)
 /** Whether a character is between two words. */
 export const isBetween = (c: number): boolean => kinds[c] === other
 
@@ -174,7 +177,7 @@ const hasDot = (text: string, from: number, at: number): boolean => {
 }
 
 /** Whether a character stands between the words of arguments: blanks, quotation marks, brackets, and , ; = | < > */
-export const separates = (c: number): boolean => c <= 32 || (c < 128 && separators[c] === 1)
+export const separates = (c: number): boolean => c <= 32 || c >= 128 || separators[c] === 1
 
 const separators = new Uint8Array(128)
 for (const c of "\"'`()[]{},;=|<>") separators[c.charCodeAt(0)] = 1

@@ -140,6 +140,24 @@ describe("hits of a search", () => {
   })
 })
 
+describe("a name that the caller makes up for a run", () => {
+  const runs = (args: (id: string) => object) =>
+    rounds(20, (i) => [
+      ran("run_query", args(`agent_${(97_213 * (i + 3)).toString(36)}`), [
+        { reason: "SIZE", n: 9_120 },
+        { reason: "LATE", n: 1_200 }
+      ])
+    ])
+
+  it("is none of what it runs, but of what is asked about a run", () => {
+    isStopped(
+      runs((id) => ({ sql: "SELECT reason, COUNT(*) AS n FROM returns GROUP BY 1", job_id: id })),
+      5
+    )
+    runsOn(runs((id) => ({ job_id: id })))
+  })
+})
+
 describe("a write", () => {
   const update = (sql: string, tool = "psql") => ran(tool, { sql }, "UPDATE 20000")
   const left = (i: number) =>

@@ -45,6 +45,19 @@ describe("errors", () => {
       `${(i * 37) % 90} files changed`
     )
 
+  it("get fewer as tests that go well get more, with a plateau and a step back", () => {
+    const left = [19, 17, 17, 13, 12, 12, 14, 9, 8, 6, 6, 3, 1]
+    const test = (failed: number) =>
+      ran("bash", { command: "pytest -q | tail -1" }, `${failed} failed, ${223 - failed} passed`, true)
+    const edit = (i: number) =>
+      ran("edit_file", { path: `parser/${rules[i % 14]}.py`, old: `a${i}`, new: `b${i}` }, "applied")
+    runsOn(left.flatMap((failed, i) => [edit(i), test(failed)]))
+    isStopped(
+      left.flatMap((_, i) => [edit(i), test(12 + (i % 2))]),
+      20
+    )
+  })
+
   it("get fewer where a command mends them, though no file was edited by a tool", () => {
     runsOn(rules.flatMap((rule, i) => [fixes(rule, i), count(rule, 412 - 29 * i)]))
     isStopped(
@@ -55,6 +68,54 @@ describe("errors", () => {
     isStopped(
       rules.map((rule, i) => count(rule, 412 - 29 * i)),
       12
+    )
+  })
+})
+
+describe("a search that halves what is left", () => {
+  const build = ran("bash", { command: "make -s all | tail -1" }, "make: done")
+  const test = (good: boolean) =>
+    ran(
+      "bash",
+      { command: "./run-case.sh upload" },
+      good ? "upload: PASS" : "upload: FAIL (end of file)",
+      !good
+    )
+  const bisect = (good: boolean, left: number, steps: number) =>
+    ran(
+      "bash",
+      { command: `git bisect ${good ? "good" : "bad"}` },
+      `Bisecting: ${left} revisions left to test after this (roughly ${steps} steps)\ntest: more cases`
+    )
+
+  it("comes to numbers that were met before", () => {
+    const halves = [253, 126, 63, 31, 15, 7, 3, 1]
+    runsOn(halves.flatMap((left, i) => [build, test(i % 3 === 0), bisect(i % 3 === 0, left, 8 - i)]))
+    isStopped(
+      rounds(8, () => [build, test(false), bisect(false, 3, 2)]),
+      12
+    )
+  })
+})
+
+describe("pages of one list", () => {
+  const place = (i: number) => ["Oerlikon", "Seebach", "Wipkingen", "Altstetten"][i % 4]
+  const page = (from: number) =>
+    [`Resultate ${from}–${from + 5} von 104`]
+      .concat(
+        Array.from(
+          { length: 6 },
+          (_, i) => `${3 + (i % 2)} Zi · ${place(from + i)} · CHF ${2_000 + ((from * 37 + i * 91) % 800)}`
+        )
+      )
+      .join("\n")
+  const scroll = ran("scroll", { direction: "down" }, "ok")
+
+  it("say where they are, with whatever dash", () => {
+    runsOn(rounds(17, (i) => [scroll, ran("get_visible_text", {}, page(1 + 6 * i))]))
+    isStopped(
+      rounds(17, () => [scroll, ran("get_visible_text", {}, page(7))]),
+      16
     )
   })
 })
