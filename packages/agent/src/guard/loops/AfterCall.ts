@@ -152,9 +152,9 @@ interface Call extends Gain.Ended {
   readonly list: Asking.Form | undefined
 }
 
-/** It is told nothing, and goes on: to the next line of a program, to the next page. */
-const goesByItself = ({ nature, asked }: Call): boolean =>
-  nature === "advance" && asked.args.leaves.length === 0
+/** It goes on without being told where to: to the next line of a program, to the next page, to the next rows. */
+const goesByItself = ({ nature, evaluates, asked }: Call): boolean =>
+  nature === "advance" && (evaluates || asked.args.leaves.length === 0)
 
 /** Of a list several things went well: that others do not is what is found out. */
 const isMixed = (list: Asking.Form | undefined): boolean => list !== undefined && list.well >= Gain.several

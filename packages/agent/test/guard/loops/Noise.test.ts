@@ -169,6 +169,13 @@ describe("a write", () => {
     runsOn(rounds(8, (i) => [...rounds(6, () => [update(batch)]), left(i)]))
     // Whatever the tool is called.
     runsOn(rounds(8, (i) => [...rounds(6, () => [update(batch, "execute")]), left(i)]))
+    // Whatever it says of them.
+    const wipes = ran(
+      "sql",
+      { q: "DELETE FROM audit WHERE ts < '2024' LIMIT 5000" },
+      "Query OK, 5000 rows affected"
+    )
+    runsOn(rounds(8, (i) => [...rounds(5, () => [wipes]), left(i)]))
     // Nobody looks how many are left.
     isStopped(
       rounds(12, () => [update(batch)]),

@@ -89,8 +89,11 @@ describe("a search that halves what is left", () => {
     )
 
   it("comes to numbers that were met before", () => {
-    const halves = [253, 126, 63, 31, 15, 7, 3, 1]
-    runsOn(halves.flatMap((left, i) => [build, test(i % 3 === 0), bisect(i % 3 === 0, left, 8 - i)]))
+    const bad = [31, 15, 7, 3, 2, 1].map((left, i) => bisect(false, left, Math.max(1, 5 - i)))
+    const good = [126, 62, 30, 7].map((left, i) => bisect(true, left, 7 - i))
+    const step = (bisected: (typeof bad)[number]) => [build, test(good.includes(bisected)), bisected]
+    const met = ran("bash", { command: "seq 31" }, Array.from({ length: 31 }, (_, i) => i + 1).join(" "))
+    runsOn([met, ...[...good, ...bad].flatMap(step)])
     isStopped(
       rounds(8, () => [build, test(false), bisect(false, 3, 2)]),
       12
@@ -99,22 +102,29 @@ describe("a search that halves what is left", () => {
 })
 
 describe("pages of one list", () => {
-  const place = (i: number) => ["Oerlikon", "Seebach", "Wipkingen", "Altstetten"][i % 4]
-  const page = (from: number) =>
-    [`Resultate ${from}–${from + 5} von 104`]
-      .concat(
-        Array.from(
-          { length: 6 },
-          (_, i) => `${3 + (i % 2)} Zi · ${place(from + i)} · CHF ${2_000 + ((from * 37 + i * 91) % 800)}`
-        )
-      )
-      .join("\n")
-  const scroll = ran("scroll", { direction: "down" }, "ok")
+  const places = "Oerlikon Seebach Wipkingen Altstetten Wiedikon Leimbach".split(" ")
+  const shown = (from: number, count: number) => {
+    const next = random(from)
+    const flat = () =>
+      `${["3", "3.5", "4"][next(3)]} Zi · ${places[next(6)]} · ${50 + next(60)} m² · CHF ${2_000 + 10 * next(80)}`
+    return [`Resultate ${from}–${from + count - 1} von 180`, ...Array.from({ length: count }, flat)].join(
+      "\n"
+    )
+  }
+  const scroll = ran("scroll", { direction: "down", pixels: 1_400 }, "ok")
 
   it("say where they are, with whatever dash", () => {
-    runsOn(rounds(17, (i) => [scroll, ran("get_visible_text", {}, page(1 + 6 * i))]))
+    const next = random(3)
+    let from = 1
+    runsOn(
+      rounds(30, () => {
+        const count = 4 + next(4)
+        from += count
+        return [scroll, ran("get_visible_text", {}, shown(from - count, count))]
+      })
+    )
     isStopped(
-      rounds(17, () => [scroll, ran("get_visible_text", {}, page(7))]),
+      rounds(17, () => [scroll, ran("get_visible_text", {}, shown(7, 5))]),
       16
     )
   })
