@@ -56,7 +56,7 @@ export const after = (state: State, ended: Ended): State => {
   const call: Call = {
     asked,
     name,
-    list: subject === "next" ? Asking.alike(asked.near, args) : undefined,
+    list: subject === "next" || subject === "later" ? Asking.alike(asked.near, args) : undefined,
     nature,
     evaluates,
     subject,
@@ -68,6 +68,7 @@ export const after = (state: State, ended: Ended): State => {
     earlier,
     ago,
     own,
+    searches: evaluates && result.negative && Nature.searches(name, ended.identity),
     stirred: earlier !== undefined && (earlier.stirs !== state.stirs || earlier.news !== state.news)
   }
   const gain = Gain.of(call)
@@ -126,13 +127,13 @@ export const after = (state: State, ended: Ended): State => {
 const subjectOf = (
   subject: Asking.Subject,
   nature: ToolNature,
-  { fresh, freshVolatile, words, numbersInAll, negative, hasEmptyList }: Fingerprint.OfResult
+  result: Fingerprint.OfResult
 ): Asking.Subject => {
   if (subject !== "later") return subject
-  const says = negative || hasEmptyList || words + numbersInAll >= minSaying
-  return (nature === "read" || nature === "act") && says && fresh.length + freshVolatile === 0
-    ? "known"
-    : "later"
+  const { freshWords, freshNumbers, freshLines, freshVolatile } = result
+  const isNew = freshWords + freshNumbers + freshLines + freshVolatile > 0
+  const says = result.negative || result.hasEmptyList || result.words + result.numbersInAll >= minSaying
+  return (nature === "read" || nature === "act") && says && !isNew ? "known" : "later"
 }
 
 /** Words and numbers: "20 items" is of every page. */
@@ -148,6 +149,8 @@ interface Call extends Gain.Ended {
   readonly asked: Expected
   readonly name: string
   readonly earlier: Seen | undefined
+  /** It looked for something in files, and found nothing. */
+  readonly searches: boolean
   /** The calls that it goes on with, if it asks for the next thing of a list. */
   readonly list: Asking.Form | undefined
 }
@@ -206,7 +209,7 @@ const unchangedAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   // What is measured after each of several steps, and is another each time.
   if (gain.moved && gain.measures && !gain.troubled && earlier.news !== state.news) return 0
   // All is well, and the run gets on.
-  const isFine = !gain.troubled && earlier.lessons !== state.lessons
+  const isFine = !gain.troubled && (earlier.lessons !== state.lessons || earlier.news !== state.news)
   const weight = isFine ? 0.25 : gain.waiting ? 0.5 : 1
   const done = nature === "read" ? actedUpon(state, earlier, call) * weight : 0
   if (done > 0) return earlier.unchanged + done
@@ -271,7 +274,7 @@ const staleAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   const { earlier, result } = call
   if (gain.isNew) return 0
   if (gain.tries) return Math.max(0, state.stale - 1)
-  if (gain.passes || (gain.measures && !gain.failed)) return state.stale + 0.25
+  if (gain.passes || (gain.measures && !gain.failed)) return state.stale + (gain.waiting ? 0 : 0.25)
   // It is not what it was, though it is known: the next server has the new address.
   if (gain.waiting && earlier !== undefined && earlier.said !== (result.hash | 0)) return state.stale / 2
   const goesOn =
@@ -294,7 +297,7 @@ const weightOf = (call: Call, gain: Gain.Gain): number => {
   // Times that something took are what a benchmark tells.
   if (nature === "act" && result.freshVolatile >= Gain.several) return 0.25
   // Where a tool is not known to look, and finds nothing, its question may have been another before.
-  if (gain.passes) return subject === "other" || (nature === "act" && result.emptyList) ? 0.5 : 0.1
+  if (gain.passes) return subject === "other" || call.searches ? 0.5 : 0.1
   // A yes says little, and so does the line of a program that comes round again.
   if ((result.words < Gain.minAnswer && !result.negative) || goesByItself(call)) return 0.25
   if (gain.waiting && gain.moved) return 0.25

@@ -7,6 +7,7 @@ import * as Fields from "./Field.ts"
 import { joined, mixed, otherStep, step, turned } from "./Hash.ts"
 import type { Values } from "./Scan.ts"
 import { first, maxWords, Scan } from "./Scan.ts"
+import * as Volatile from "./Volatile.ts"
 import * as Word from "./Word.ts"
 import * as WordTable from "./WordTable.ts"
 
@@ -89,7 +90,10 @@ class ArgumentScan extends Scan {
   }
 
   /** What the model says about a call, and what a page calls a part that has a name, make it no other call. */
-  skips(key: Field, record: Values, names: ReadonlyArray<string>): boolean {
+  skips(key: Field, record: Values): boolean {
+    this.isAlone = false
+    if (!(key.isSession || key.isRemark || key.isHandle || key.isRun)) return false
+    const names = Object.keys(record)
     this.isAlone =
       key.isSession && names.every((name) => Fields.of(name) === key || saysNothing(record[name], name))
     return (
@@ -133,7 +137,7 @@ class ArgumentScan extends Scan {
       }
       const { at, digits, exact, lowered } = Word.read(text, from)
       const isVolatile =
-        (key.isSession && !this.isAlone && at - from === Word.uuidLength) ||
+        (key.isSession && !this.isAlone && Volatile.isSession(text.slice(from, at))) ||
         (named && (digits > 0 || at - from >= Word.longName)) ||
         (digits > 0 &&
           !key.isCursor &&

@@ -115,6 +115,9 @@ const isFilledIn = (
   form.question.length === question.length &&
   wordsIn(leaves) - common === 1
 
+/** Calls that went well make a list. */
+const several = 3
+
 /** Words of a question that has a place for one. */
 const minTemplate = 3
 
@@ -140,6 +143,7 @@ export const subjectOf = (
   let others = 0
   let born = 0
   let passed = 0
+  let met = 0
   const formMet = form !== undefined && common * 2 >= wordsIn(leaves) ? form.met : Infinity
   for (let i = 0; i < leaves.length; i++) {
     const words = leaves[i] ?? nothing
@@ -159,13 +163,18 @@ export const subjectOf = (
       const isPlace = places.includes(word)
       if (!isPlace) others++
       // What was first met since this was asked last is the next thing of another list, too: for each host three commands.
-      const met = WordSets.numberOf(known, askedWord(toolId, word))
-      const isMet = met > 0 && met <= formMet
+      const number = WordSets.numberOf(known, askedWord(toolId, word))
+      const isMet = number > 0 && number <= formMet
       // Where one part ends, the next one begins.
       if (isPlace && isMet) passed++
-      else if (isMet) return "known"
+      else if (isMet) {
+        if (!isAligned) return "known"
+        met++
+      }
     }
   }
+  // One thing is another, and the others before it went well: what is done to each of a list was done to it in another.
+  if (met > 0) return met === differs && differs === 1 && (form?.well ?? 0) >= several ? "next" : "known"
   if (differs > 0 && born === differs) return "again"
   if (differs === passed || differs > prose) return "known"
   return others === 0 ? "later" : "next"

@@ -28,7 +28,7 @@ export interface FileEdit {
   readonly adds: boolean
 }
 
-type Role = "path" | "before" | "after" | "content" | "place"
+type Role = "path" | "before" | "after" | "content" | "part" | "place" | "mode"
 
 const roles: ReadonlyMap<string, Role> = new Map([
   ...roleOf(
@@ -42,7 +42,7 @@ const roles: ReadonlyMap<string, Role> = new Map([
   ),
   ...roleOf(
     "content",
-    "content contents filetext text newcontent code codeedit body data patch diff input newsource " +
+    "content contents filetext text newcontent code body data patch diff input newsource " +
       "edits changes chunks replacements replacementchunks"
   ),
   ...roleOf(
@@ -50,12 +50,17 @@ const roles: ReadonlyMap<string, Role> = new Map([
     "insert insertline insertafter insertbefore insertafterline insertbeforeline insertat afterline beforeline atline line " +
       "lines linenumber startline endline startlineoneindexed endlineoneindexedinclusive range position cell cellid " +
       "cellindex cellnumber anchor"
-  )
+  ),
+  ...roleOf("part", "codeedit snippet"),
+  ...roleOf("mode", "mode operation op action command")
 ])
 
 function roleOf(role: Role, names: string): ReadonlyArray<readonly [string, Role]> {
   return names.split(" ").map((name) => [name, role])
 }
+
+/** What is added to a file replaces nothing. */
+const adding = /^(?:append|insert|prepend|add)/i
 
 const patched = /^(?:\*\*\* (?:Update|Add) File: |\+\+\+ (?:b\/)?)(.+)$/m
 
@@ -63,11 +68,11 @@ const hunk = /^@@(?: |$)/m
 
 /** Of a call; `undefined` when it edits no file that it names. */
 export const of = (tool: string, args: unknown): FileEdit | undefined => {
-  // What is added to a file replaces nothing.
   if (Nature.adds(tool)) return undefined
   if (typeof args === "string") return ofPatch(args)
   if (!Predicate.isObject(args)) return undefined
-  const { path, before, after, content, place } = partsOf(args)
+  const { path, before, after, part, place, mode, content = part } = partsOf(args)
+  if (typeof mode === "string" && adding.test(mode)) return undefined
   if (typeof path !== "string") return typeof content === "string" ? ofPatch(content) : undefined
   if (typeof after === "string") return ofTexts(path, before, after)
   if (Array.isArray(content)) return ofSeveral(path, content)
@@ -76,9 +81,8 @@ export const of = (tool: string, args: unknown): FileEdit | undefined => {
   const whole = hashOf(content)
   if (whole === undefined) return undefined
   // What is written at a place is no file that is written anew: the same text elsewhere is more of it.
-  const isPart = place !== undefined && place !== null
-  const written = isPart ? Fingerprint.both(whole, hashOf(place) ?? 0) : whole
-  return { path, before: undefined, after: written, adds: isPart }
+  const written = Fingerprint.both(whole, hashOf(place) ?? 0)
+  return { path, before: undefined, after: written, adds: part !== undefined || (place ?? null) !== null }
 }
 
 /** Lines that are taken away, brought, or stay, without a head. */
@@ -117,7 +121,9 @@ const partsOf = (args: Readonly<Record<PropertyKey, unknown>>): Parts => {
     before: undefined,
     after: undefined,
     content: undefined,
-    place: undefined
+    part: undefined,
+    place: undefined,
+    mode: undefined
   }
   let looked = 0
   for (const name of Object.keys(args)) {
@@ -127,7 +133,9 @@ const partsOf = (args: Readonly<Record<PropertyKey, unknown>>): Parts => {
     else if (role === "before") found.before ??= args[name]
     else if (role === "after") found.after ??= args[name]
     else if (role === "content") found.content ??= args[name]
+    else if (role === "part") found.part ??= args[name]
     else if (role === "place") found.place ??= args[name]
+    else if (role === "mode") found.mode ??= args[name]
   }
   return found
 }

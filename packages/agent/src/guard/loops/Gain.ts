@@ -97,7 +97,9 @@ export const of = (ended: Ended): Gain => {
   const isThought = nature === "thought"
   const isNext = subject !== "known" && subject !== "again"
   // Of a tool that looks, a no is what it found.
-  const failed = ended.failed || (result.undone && nature !== "read")
+  const failed =
+    (ended.failed && !(nature === "read" && evaluates && !result.troubled)) ||
+    (result.undone && nature !== "read")
   // What an edit shows of a file may speak of errors.
   const troubled =
     failed || (result.troubled && !(edit !== undefined && result.words >= content && !result.beginsTroubled))
@@ -161,7 +163,7 @@ export const of = (ended: Ended): Gain => {
     isNext &&
     !failed &&
     nature !== "poke" &&
-    (result.negative || result.words < (nature === "read" && !names ? sentence : content))
+    (result.negative || result.words < (nature === "read" && !evaluates && !names ? sentence : content))
 
   // The next part of a log may tell of errors, in words that are known: its times are new.
   const isNextOfLog = nature === "read" && isNext && (measures || result.freshVolatile > several)

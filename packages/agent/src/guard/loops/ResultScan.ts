@@ -11,6 +11,7 @@ import { none } from "./Field.ts"
 import * as Hash from "./Hash.ts"
 import { joined, mixed, otherStep, step, turned } from "./Hash.ts"
 import * as Meaning from "./Meaning.ts"
+import type { Values } from "./Scan.ts"
 import { first, maxWords, Scan } from "./Scan.ts"
 import * as Word from "./Word.ts"
 import type { WordSet } from "./WordSet.ts"
@@ -240,10 +241,10 @@ class ResultScan extends Scan {
     return false
   }
 
-  fieldBegins(key: Field, name: string, value: unknown, names: ReadonlyArray<string>): void {
+  fieldBegins(key: Field, name: string, value: unknown, record: Values): void {
     // A field named error that holds something tells of one.
     if (key.isTrouble && isSomething(value) && this.listed === 0) this.fails()
-    const isExit = key.isExit || (name === "code" && (names.includes("stderr") || names.includes("stdout")))
+    const isExit = key.isExit || (name === "code" && ("stderr" in record || "stdout" in record))
     if ((key.isSuccess && value === false) || (isExit && typeof value === "number" && value !== 0))
       this.undone = true
   }
@@ -393,7 +394,8 @@ class ResultScan extends Scan {
   id(word: number, lowered: number, key: Field): void {
     if (this.isKnown(word)) return
     if (this.madeKept < maxMade) this.made[this.madeKept++] = lowered
-    this.freshVolatile++
+    // What an answer says of itself is no part of a log.
+    if ((key.volatile === undefined && !key.isCursor) || this.listed > 0) this.freshVolatile++
     if (key.isId) this.freshIds++
     this.detail(word)
   }

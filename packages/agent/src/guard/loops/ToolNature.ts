@@ -61,7 +61,7 @@ const databases = new Set(
 
 /** Of a shell's command: those that only look. What comes after a pipe looks at it. */
 const looking =
-  /^(?:ls|cat|echo|true|cd|sleep|grep|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|dig|nslookup|host|ping|whois|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:-[\w-]+[ =][\w./-]+ ){0,3}(?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform show|helm (?:status|list))\b(?!.*>)/
+  /^(?:ls|cat|echo|true|cd|sleep|z?grep|zcat|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|dig|nslookup|host|ping|whois|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:-[\w-]+[ =][\w./-]+ ){0,3}(?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform show|helm (?:status|list))\b(?!.*>)/
 /** Texts in it, and what it says of errors: they are no commands and write nothing. */
 const quoted = /'[^']*'|"[^"]*"|[12&]?>\s*(?:\/dev\/null|&[12])/g
 const joined = /&&|\|\||[;\n]/
@@ -88,8 +88,20 @@ export const of = (tool: string, args: unknown): ToolNature => {
     return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? natureOfCommand(textOf(args))
   if (kind === "database" || (kind !== "thought" && hasQuery(args)))
     return natureOfQuery(Comment.without(textOf(args)))
+  if (kind === "pause" && !onlyWaits(args)) return "read"
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
 }
+
+/** It is told how long, and why, but nothing about what it waits for. */
+const onlyWaits = (args: unknown): boolean =>
+  !Predicate.isObject(args) ||
+  Object.keys(args).every((name) => {
+    const { isProse, isRemark } = Fields.of(name)
+    return isProse || isRemark || lasting.test(name)
+  })
+
+const lasting =
+  /^(?:s|for|until|interval|amount|value|unit|number)$|(?:time|duration|delay|wait|sleep|sec|second|min|minute|hour|ms|milli\w+)s?$/i
 
 /** Whatever the tool is called: it is given SQL. */
 const hasQuery = (args: unknown): boolean =>
@@ -117,7 +129,8 @@ const natureOfAction = (args: object): ToolNature | undefined => {
 
 /** Whether it lets time pass before it does what it does. */
 export const pausesFirst = (tool: string, args: unknown): boolean =>
-  (factsOf(tool).kind === "shell" || runs(tool, args)) && startsSleeping(textOf(args))
+  factsOf(tool).kind === "pause" ||
+  ((factsOf(tool).kind === "shell" || runs(tool, args)) && startsSleeping(textOf(args)))
 
 const startsSleeping = (command: string): boolean => command.includes("sleep") && sleeping.test(command)
 
@@ -138,6 +151,12 @@ const looks = (command: string): boolean => {
 const evaluators = new Set(
   "execute exec run eval evaluate python jupyter notebook repl script query".split(" ")
 )
+
+/** Whether a shell is to look for something in files. */
+export const searches = (tool: string, args: unknown): boolean =>
+  (factsOf(tool).kind === "shell" || runs(tool, args)) && searching.test(textOf(args))
+
+const searching = /^(?:cd [^;&|]+&&\s*)?(?:git )?(?:grep|rg|ag|ack)\s/
 
 /** Whether it carries out what it is given in a language: what it answers is what one wanted to know. */
 export const evaluates = (tool: string): boolean => factsOf(tool).evaluates

@@ -44,6 +44,11 @@ const midnight = /T00:00(?::00(?:\.0+)?)?(?:Z|[+-]\d\d:?\d\d)?$/i
 const momentIn =
   /(?:19|20)\d\d-?[01]\d-?[0-3]\d[T_-]?[0-2]\d[:-]?[0-5]\d|(?:^|\D)1[4-9]\d{8}(?:\d{3})?(?:\D|$)/
 
+/** Of the name of a session: whether nobody chose it. */
+export const isSession = (word: string): boolean => uuidWord.test(word) || code.test(word)
+
+const code = /^(?=.*\d)[0-9a-f]{6,12}$/i
+
 /** Of a word with many digits: whether a point in time is a part of it. */
 export const hasMoment = (word: string): boolean =>
   word.length <= longest && momentIn.test(word) && !uuidWord.test(word)
@@ -91,7 +96,7 @@ export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
   ...named("field", "attempt attempts retry retries tries try heartbeat wait elapsed elapsed_ms took"),
   ...named(
     "result",
-    "id port request session order ticket ms duration duration_ms latency latency_ms time date uptime age " +
+    "id port request session order ticket rev revision fps viewers server served_by backend ms duration duration_ms latency latency_ms time date uptime age " +
       "etag ref seq sequence key execution_count checked updated generated expires as_of server_time response_time"
   ),
   ...named("spoken", "pid tid seed")
@@ -104,7 +109,7 @@ const cursors =
 
 /** Where the value of a field says nothing, going by its name: `request_id`, `created_at`; `undefined` if nowhere. */
 export const whereNamed = (name: string): Where | undefined =>
-  byName.get(plain(name)) ??
+  byName.get(plain(name.replace(/^x[_-]/i, ""))) ??
   (madeUp.test(plain(name)) ? "anywhere" : undefined) ??
   ((/(?:_at|[a-z]At|_id|[a-z]Id|_ms|[a-z]Ms|_s|_secs?)$/.test(name) || clocks.test(name)) &&
   !distances.test(name)

@@ -33,9 +33,6 @@ export const counts = (c: number): boolean => c > 32 && c !== 34 && c !== 39 && 
 /** A field whose name says that its value says nothing may hold a word without digits: shorter ones are names. */
 export const longName = 16
 
-/** Characters of a UUID. */
-export const uuidLength = 36
-
 const underscore = 95
 const hyphen = 45
 
@@ -156,6 +153,8 @@ export const saysNothing = (text: string, from: number, at: number, digits: numb
   const before = codeAt(text, from - 1)
   if (before === hash) return true
   if (digits === length) {
+    // nginx's "4411#0" is a process.
+    if (codeAt(text, at) === hash) return true
     // In a path a number is an id: after a word and a slash.
     if (before === slash && from > 1 && kindOf(codeAt(text, from - 2)) === letter) return true
     return length >= 10 ? Volatile.inResult(text.slice(from, at)) : isAmount(text, at)

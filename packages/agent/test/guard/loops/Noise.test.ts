@@ -118,6 +118,72 @@ describe("words with digits", () => {
   })
 })
 
+describe("what a request says of itself", () => {
+  const next = random(5)
+  const hex = (length: number) => Array.from({ length }, () => "0123456789abcdef"[next(16)]).join("")
+  const gets = (args: () => object, result: () => unknown) =>
+    rounds(20, () => [ran("http", { url: "https://kyc.example/v1/dossiers/ds_8812", ...args() }, result())])
+  const answer = { state: "needs_document", missing: ["proof_of_address"] }
+
+  it("in its headers makes it no other", () => {
+    isStopped(
+      gets(
+        () => ({ headers: { "X-Trace": hex(16), "X-Nonce": hex(16) } }),
+        () => answer
+      ),
+      8
+    )
+    isStopped(
+      gets(
+        () => ({ session: hex(6) }),
+        () => answer
+      ),
+      8
+    )
+  })
+
+  it("who answered it, and how often it was asked, is nothing new", () => {
+    isStopped(
+      gets(
+        () => ({}),
+        () => ({ ...answer, server: `app-${next(9)}`, rev: next(9_000), viewers: next(99) })
+      ),
+      8
+    )
+    isStopped(
+      rounds(20, () => [
+        ran(
+          "bash",
+          { command: "nginx -s reload" },
+          `[notice] ${3_000 + next(9_000)}#0: signal process started`
+        )
+      ]),
+      8
+    )
+  })
+
+  it("a token for the next page of the same page is none", () => {
+    const rows = ["Arden", "Bolt", "Crane", "Duna"].map((supplier, i) => ({ po: `P-200${i}`, supplier }))
+    let after = hex(22)
+    isStopped(
+      rounds(20, () => {
+        const args = { entity: "orders", size: 4, after }
+        after = `${hex(10)}QxZ${hex(10)}`
+        return [
+          ran("erp_list", args, {
+            items: rows,
+            next: after,
+            request: hex(12),
+            generated_at: `2026-03-11T09:${10 + next(49)}:17Z`,
+            db_ms: next(30)
+          })
+        ]
+      }),
+      10
+    )
+  })
+})
+
 describe("hits of a search", () => {
   const next = random(11)
   const words = "watch esim phone transfer plan number device line swap move wearable handset".split(" ")

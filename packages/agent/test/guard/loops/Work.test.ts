@@ -130,6 +130,119 @@ describe("pages of one list", () => {
   })
 })
 
+describe("a list", () => {
+  const names = (
+    "www api auth cdn img static mail smtp imap ns db cache queue search jobs build wiki chat shop blog docs help " +
+    "pay beta stage demo news forum maps play"
+  ).split(" ")
+
+  it("of things that are set, each without a word", () => {
+    const sets = (i: number, service: string, args: object) =>
+      ran("ha_call", { domain: service, entity_id: `${service}.${names[i]}`, ...args }, [])
+    runsOn(
+      rounds(20, (i) => [
+        sets(i, "cover", { service: "set_position", position: 30 }),
+        sets(i, "light", { service: "turn_off" }),
+        sets(i, "climate", { service: "set_temperature", temperature: 16 })
+      ])
+    )
+  })
+
+  it("of hosts that all answer the same, at length", () => {
+    const look = (i: number) =>
+      ran(
+        "bash",
+        {
+          command: `openssl s_client -connect ${names[i]}.example:443 2>/dev/null | openssl x509 -noout -enddate`
+        },
+        "notAfter=Jun 14 23:59:59 2026 GMT\nissuer=C=US, O=Let's Encrypt, CN=R11"
+      )
+    runsOn(rounds(30, (i) => [look(i)]))
+    isStopped(
+      rounds(30, (i) => [look(i % 2)]),
+      8
+    )
+  })
+
+  it("of files of which most have nothing, which a command tells by its end", () => {
+    const count = (file: string, found: number) =>
+      ran("bash", { command: `zgrep -c "disk error" /var/log/${file}.gz` }, `${found}\n`, found === 0)
+    runsOn(names.map((name, i) => count(name, i % 9 === 7 ? i : 0)))
+    isStopped(
+      names.map((name) =>
+        ran("bash", { command: `zgrep -c x /log/${name}` }, "zgrep: error: permission denied", true)
+      ),
+      8
+    )
+  })
+
+  it("of hosts that are each done something to, after all were looked at", () => {
+    const does = (command: string, result: string) => (i: number) =>
+      ran("remote_exec", { host: names[i], command }, result)
+    const looks = does("uname -r", "6.1.0-21-amd64")
+    const upgrades = does("apt-get -y dist-upgrade && reboot", "Connection closed by remote host.")
+    const waits = (i: number) => ran("wait_for_host", { host: names[i], timeout: 300 }, `up after ${40 + i}s`)
+    runsOn([...rounds(30, (i) => [looks(i)]), ...rounds(30, (i) => [upgrades(i), waits(i)])])
+  })
+
+  it("of parts of which some have errors", () => {
+    const part = (i: number) => {
+      const errors = [1, 0, 1, 2, 1, 0, 0, 1, 2, 1, 1, 0, 1][i % 13] ?? 0
+      return ran(
+        "import_rows",
+        { file: "herbarium.csv", offset: 500 * i, limit: 500 },
+        {
+          imported: 500 - errors,
+          errors: Array.from({ length: errors }, (_, n) => ({
+            row: 500 * i + 37 * n + 13 + i,
+            msg: "duplicate barcode"
+          }))
+        }
+      )
+    }
+    runsOn(rounds(36, (i) => [part(i)]))
+  })
+
+  it("of postings, with a check after each that says yes", () => {
+    const posts = (i: number) =>
+      ran("gl.post", { period: "2025-06", memo: names[i], account: `${6_300 + 10 * i}` }, { posted: true })
+    const check = ran("gl.trial_balance", { period: "2025-06" }, { balanced: true, difference: 0 })
+    runsOn(rounds(20, (i) => [posts(i), check]))
+    isStopped(
+      rounds(20, () => [posts(0), check]),
+      12
+    )
+  })
+
+  it("of spellings of what is not there is none", () => {
+    const spelt = "compress tile pack zip squeeze shrink"
+      .split(" ")
+      .flatMap((one) => ["map", "page", "image", "layer", "cell"].map((other) => `${one}_${other}`))
+    isStopped(
+      spelt.map((name) => ran("bash", { command: `grep -rn "${name}" src/` }, "", true)),
+      13
+    )
+  })
+})
+
+describe("what waits for something", () => {
+  const works = (i: number) =>
+    ran("write_file", { path: "ci.yml", content: `# try ${settings[i % 16]}\nrun: publish` }, "written")
+  const waits = (args: object, failed: boolean) =>
+    ran("ci_wait", args, failed ? "npm ERR! need auth: the secret NPM_TOKEN is not set" : "passed", failed)
+
+  it("tells how it ended, and may fail as before", () => {
+    isStopped(
+      rounds(16, (i) => [works(i), waits({ sha: `c93${i}83e` }, true)]),
+      18
+    )
+  })
+
+  it("for a time only tells nothing", () => {
+    runsOn(rounds(30, () => [ran("wait", { seconds: 30, reason: "let it settle" }, "waited 30 s")]))
+  })
+})
+
 describe("work on one file", () => {
   it("shows the file after each edit, and the check stays green", () => {
     runsOn(rounds(settings.length, (i) => [adds(i), view(i + 1), checks, reloads]))
@@ -168,6 +281,20 @@ describe("work on one file", () => {
 })
 
 describe("an edit", () => {
+  it("that adds, or shows a part only, replaces nothing", () => {
+    const appends = (i: number) => ({
+      mode: "append",
+      text: `\n## ${settings[i % 16]}\n\nHow to deal with it.\n`
+    })
+    const sketches = (i: number) => ({ code_edit: `"${settings[i % 16]}": { "title": "${i}" }` })
+    const writes = (i: number) => ({ content: `"${settings[i % 16]}": { "title": "${i}" }` })
+    const edits = (args: (i: number) => object) =>
+      rounds(20, (i) => [ran("edit_file", { path: "docs/guide.md", ...args(i) }, "OK")])
+    runsOn(edits(appends))
+    runsOn(edits(sketches))
+    isStopped(edits(writes), 6)
+  })
+
   it("that writes something at a place is no file that is written anew", () => {
     const puts = (line: number, text: string) =>
       ran("edit_file", { path: "openapi.yaml", insert_after_line: line, text }, "Inserted.")
