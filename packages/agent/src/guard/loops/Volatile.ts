@@ -116,9 +116,9 @@ export const whereNamed = (name: string): Where | undefined =>
     ? "result"
     : undefined)
 
-/** Names of what a caller makes up for each call: `client_msg_id`, `x-idempotency-token`; but not `client_id`. */
+/** Names of what is made up for each call: `client_msg_id`, `x-amzn-trace-id`; but not `client_id`. */
 const madeUp =
-  /^x?(?:client\w+|request|req|trace|span|correlation|idempotency|dedup\w*|invocation)(?:id|uuid|key|token|nonce)$/
+  /^x\w*(?:request|trace|correlation)id$|^x?(?:client\w+|request|req|trace|span|correlation|idempotency|dedup\w*|invocation)(?:id|uuid|key|token|nonce)$/
 
 /** Names of what goes on by itself. */
 const clocks =

@@ -128,7 +128,7 @@ describe("what a request says of itself", () => {
   it("in its headers makes it no other", () => {
     isStopped(
       gets(
-        () => ({ headers: { "X-Trace": hex(16), "X-Nonce": hex(16) } }),
+        () => ({ headers: { "X-Trace": hex(16), "x-amzn-trace-id": `1-${hex(8)}-${hex(24)}` } }),
         () => answer
       ),
       8
