@@ -297,11 +297,7 @@ const weightOf = (call: Call, gain: Gain.Gain): number => {
   // Times that something took are what a benchmark tells.
   if (nature === "act" && result.freshVolatile >= Gain.several) return 0.25
   // Where a tool is not known to look, and finds nothing, its question may have been another before.
-  if (gain.passes) {
-    // A tool that nobody knows may say so as well that it found nothing; a bare list is what others answer.
-    const finds = nature === "act" && result.emptyList && result.all > 0
-    return finds || subject === "other" || call.searches ? 0.5 : 0.1
-  }
+  if (gain.passes) return subject === "other" || call.searches ? 0.5 : 0.1
   // A yes says little, and so does the line of a program that comes round again.
   if ((result.words < Gain.minAnswer && !result.negative) || goesByItself(call)) return 0.25
   if (gain.waiting && gain.moved) return 0.25
