@@ -141,6 +141,8 @@ export const of = (ended: Ended): Gain => {
   const ticks = step !== undefined && !step.moved && isAllRead && !onlyNumbers
   const measures =
     freshAmounts > 0 &&
+    // How much was looked through is no finding.
+    !(nature === "read" && result.hasEmptyList) &&
     !ticks &&
     freshAmounts * few.ofNumbers >= result.numbersInAll &&
     (mostlyNumbers || (isNext && freshAmounts >= several))

@@ -159,6 +159,8 @@ class ResultScan extends Scan {
   letters = 0
   place = 0
   places = 0
+  /** It is inside of so many things that an answer says of itself. */
+  metas = 0
   lines = 0
   freshLines = 0
   lineLength = 0
@@ -188,6 +190,7 @@ class ResultScan extends Scan {
       this.letters =
         0
     this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = this.waits = 0
+    this.metas = 0
     this.pending = this.isTroubled = this.troubled = this.beginsTroubled = this.undone = false
     this.waiting = this.waitingIfShort = this.negative = false
     // Most results are short: a small table stays in the processor's first cache.
@@ -242,6 +245,7 @@ class ResultScan extends Scan {
   }
 
   fieldBegins(key: Field, name: string, value: unknown, record: Values): void {
+    if (key.isMeta) this.metas++
     // A field named error that holds something tells of one.
     if (key.isTrouble && isSomething(value) && this.listed === 0) this.fails()
     const isExit = key.isExit || (name === "code" && ("stderr" in record || "stdout" in record))
@@ -250,6 +254,7 @@ class ResultScan extends Scan {
   }
 
   fieldEnds(key: Field): void {
+    if (key.isMeta) this.metas--
     // A flag has no line; the next field's is not its.
     if (key.isTrouble) this.isTroubled = false
   }
@@ -261,7 +266,8 @@ class ResultScan extends Scan {
     // What the field's name says of its words.
     const named =
       (key.volatile !== undefined && !(advances && key.volatile === "result")) ||
-      (key.isScore && this.listed > 0)
+      (key.isScore && this.listed > 0) ||
+      this.metas > 0
     const end = text.length
     let { a, b } = this
     let from = 0

@@ -162,6 +162,23 @@ describe("what a request says of itself", () => {
     )
   })
 
+  it("what is left of its rate, beside what it says, is none", () => {
+    const review = (more: object) =>
+      rounds(20, () => [ran("get_pull_request", { number: 812 }, { number: 812, state: "open", ...more })])
+    let left = 4_900
+    isStopped(
+      rounds(20, () => [
+        ran(
+          "get_pull_request",
+          { number: 812 },
+          { number: 812, state: "open", _rate: { remaining: --left, requestId: hex(12) } }
+        )
+      ]),
+      6
+    )
+    isStopped(review({ _rate: { remaining: 7 } }), 6)
+  })
+
   it("a token for the next page of the same page is none", () => {
     const rows = ["Arden", "Bolt", "Crane", "Duna"].map((supplier, i) => ({ po: `P-200${i}`, supplier }))
     let after = hex(22)
@@ -199,6 +216,20 @@ describe("hits of a search", () => {
       }),
       16
     )
+  })
+
+  it("are none, however much was looked through", () => {
+    const searches = rounds(30, (i) => [
+      ran(
+        "loki_search",
+        { query: `{app="checkout"} |= "${words[i % 12]} ${words[(5 * i + 1) % 12]}"`, since: "24h" },
+        {
+          stats: { bytesProcessed: 7_000_000 + next(90_000_000), execTime: next(2_000) / 1_000 },
+          streams: []
+        }
+      )
+    ])
+    isStopped(searches, 14)
   })
 
   it("but a score that is not one of several is what one wants to know", () => {
