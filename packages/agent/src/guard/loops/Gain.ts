@@ -159,13 +159,12 @@ export const of = (ended: Ended): Gain => {
       result.words >= content ||
       (result.words >= sentence && !isUnseen) ||
       (result.words >= minAnswer && evaluates))
-  // What speaks of the thing that was asked about is about it.
-  const names = subject === "next" && isUnseen && result.all > result.words
   const passes =
     isNext &&
     !failed &&
     nature !== "poke" &&
-    (result.negative || result.words < (nature === "read" && !evaluates && !names ? sentence : content))
+    (result.negative ||
+      result.words < (nature === "read" && !evaluates && subject !== "next" ? sentence : content))
 
   // The next part of a log may tell of errors, in words that are known: its times are new.
   const isNextOfLog = nature === "read" && isNext && (measures || result.freshVolatile > several)

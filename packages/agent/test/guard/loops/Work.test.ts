@@ -164,6 +164,20 @@ describe("a list", () => {
     )
   })
 
+  it("of pages that are all there, as their heads say", () => {
+    const head = (i: number) =>
+      ran(
+        "fetch",
+        { url: `https://www.loomly.example/${names[i]}`, method: "HEAD" },
+        `HTTP/2 200\ncontent-type: text/html; charset=utf-8\ndate: Sat, 12 Sep 2026 19:14:${10 + i} GMT\nserver: nginx`
+      )
+    runsOn(rounds(30, (i) => [head(i)]))
+    isStopped(
+      rounds(30, () => [head(3)]),
+      8
+    )
+  })
+
   it("of files of which most have nothing, which a command tells by its end", () => {
     const count = (file: string, found: number) =>
       ran("bash", { command: `zgrep -c "disk error" /var/log/${file}.gz` }, `${found}\n`, found === 0)
@@ -554,8 +568,9 @@ describe("a list", () => {
       ...since.map((of, i) => asks(`v${i}`, text("Gateway", of))),
       ...rounds(16, (i) => [asks(settings[i] ?? "", text(settings[i] ?? "", since[(i * i) % 3] ?? ""))])
     ])
+    const moved = text("Not this one", "Moved to where the guides of all the parts are that this server has")
     isStopped(
-      rounds(16, (i) => [asks(settings[i] ?? "", text("Not this one", "Moved"))]),
+      rounds(16, (i) => [asks(settings[i] ?? "", moved)]),
       12
     )
   })
