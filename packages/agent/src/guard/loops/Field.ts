@@ -32,6 +32,8 @@ export interface Field {
   readonly isId: boolean
   /** What a command ended with: 0 if it went well. */
   readonly isExit: boolean
+  /** How many things were taken out of the way: the same again takes others. */
+  readonly isTaken: boolean
   /** It holds what an answer says of itself. */
   readonly isMeta: boolean
   /** How well one of several things answers what was asked. */
@@ -55,6 +57,7 @@ export const none: Field = {
   isRemark: false,
   isId: false,
   isExit: false,
+  isTaken: false,
   isMeta: false,
   isScore: false
 }
@@ -70,6 +73,8 @@ const programs = /^(?:command|cmd|script|code|source|input|query|sql|statement)$
 const runs = /^(?:job|query|run|execution|statement)_?(?:id|name|label)$/i
 const exits = /^(?:exit|exit_?code|exit_?status|return_?code|rc)$/i
 
+const takings =
+  /^(?:deleted|removed|purged|archived|migrated|moved|drained|acked|imported)(?:_?(?:count|rows|docs))?$/i
 const metas = /^(?:_meta|headers|_?rate|_?rate_?limits?|_?timings?)$/i
 const scores = /^(?:_?score|relevance|similarity|distance|rank)$|_score$/i
 
@@ -114,6 +119,7 @@ const fieldOf = (name: string, hash: number): Field => {
     isRemark: remarks.test(name),
     isId: ids.test(name),
     isExit: exits.test(name),
+    isTaken: takings.test(name),
     isMeta: metas.test(name),
     isScore: scores.test(name)
   }

@@ -182,17 +182,14 @@ export const of = (ended: Ended): Gain => {
   // Of a known call a line is enough; of another it may be one that says what was asked.
   const isMostlyNew = freshLines * 2 >= result.lines && !result.negative && !troubled
   // While one waits, known words and numbers in another order are another state: of a table, a board.
-  const isRearranged =
-    earlier !== undefined &&
-    isUnseen &&
-    freshNumbers === 0 &&
-    (ended.paused || result.waiting) &&
-    result.words >= content
+  const isWatched = earlier !== undefined ? ended.paused || result.waiting : nature === "act" && !troubled
+  const isRearranged = isWatched && isUnseen && freshNumbers === 0 && result.words >= content
   // And what an action on the next thing shows may be arranged anew.
   const isShown = nature === "act" && isNext && !troubled && freshLines >= 2
   const hasDetails =
     freshWords > 0 ||
     isRearranged ||
+    (nature === "act" && result.taken) ||
     isShown ||
     (freshLines > 0 && (earlier !== undefined || isMostlyNew)) ||
     (earlier === undefined && measures && nature !== "poke") ||

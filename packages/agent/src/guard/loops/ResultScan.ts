@@ -109,6 +109,8 @@ export interface OfResult {
   readonly beginsTroubled: boolean
   /** A field of it says that it was not done: `"success": false`. */
   readonly undone: boolean
+  /** It tells how many things were taken out of the way: the same call takes others. */
+  readonly taken: boolean
   /** It tells that something else has yet to happen: pending, queued, refused for now; and how often it does. */
   readonly waiting: boolean
   readonly pending: number
@@ -172,6 +174,7 @@ class ResultScan extends Scan {
   trouble = 0
   beginsTroubled = false
   undone = false
+  taken = false
   waiting = false
   waits = 0
   waitingIfShort = false
@@ -191,7 +194,7 @@ class ResultScan extends Scan {
         0
     this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = this.waits = 0
     this.metas = 0
-    this.pending = this.isTroubled = this.troubled = this.beginsTroubled = this.undone = false
+    this.pending = this.isTroubled = this.troubled = this.beginsTroubled = this.undone = this.taken = false
     this.waiting = this.waitingIfShort = this.negative = false
     // Most results are short: a small table stays in the processor's first cache.
     this.met = typeof value === "string" && value.length < 2_000 ? this.metOfFew : this.metOfMany
@@ -228,6 +231,7 @@ class ResultScan extends Scan {
       trouble: this.trouble,
       beginsTroubled: this.beginsTroubled,
       undone: this.undone,
+      taken: this.taken,
       pending: this.waits,
       waiting: this.waiting || (this.waitingIfShort && all <= shortResult),
       negative: (all === 0 && substance === 0) || emptyList || (this.negative && all <= maxNegative),
@@ -246,6 +250,7 @@ class ResultScan extends Scan {
 
   fieldBegins(key: Field, name: string, value: unknown, record: Values): void {
     if (key.isMeta) this.metas++
+    if (key.isTaken && typeof value === "number" && value > 0) this.taken = true
     // A field named error that holds something tells of one.
     if (key.isTrouble && isSomething(value) && this.listed === 0) this.fails()
     const isExit = key.isExit || (name === "code" && ("stderr" in record || "stdout" in record))

@@ -135,7 +135,7 @@ describe("what a request says of itself", () => {
     )
     isStopped(
       gets(
-        () => ({ session: hex(6) }),
+        () => ({ session: hex(6), client_ref: hex(8), req_ts: 1_741_431_798_001 + next(900) }),
         () => answer
       ),
       8
@@ -277,6 +277,20 @@ describe("a write", () => {
     isStopped(
       rounds(12, () => [update(batch)]),
       8
+    )
+  })
+
+  it("that takes something out of the way takes other things when it is made again", () => {
+    const wipes = (deleted: number) =>
+      ran(
+        "es_request",
+        { method: "POST", path: "/logs-2021/_delete_by_query?max_docs=10000" },
+        { deleted, failures: [] }
+      )
+    runsOn(rounds(24, () => [wipes(10_000)]))
+    isStopped(
+      rounds(24, () => [wipes(0)]),
+      5
     )
   })
 

@@ -239,6 +239,31 @@ describe("a list", () => {
   })
 })
 
+describe("a game", () => {
+  const side = 9
+  const board = (moves: number) =>
+    Array.from({ length: side }, (_, row) =>
+      Array.from({ length: side }, (_, col) => {
+        const at = side * row + col
+        return (at * 41) % 81 < moves ? (at % 3) + 1 : "x"
+      }).join(" ")
+    )
+  const opens = (i: number, shown: number) =>
+    ran(
+      "ms_open",
+      { row: (i * 5) % side, col: (i * 7 + Math.floor(i / side)) % side },
+      { state: "playing", board: board(shown) }
+    )
+
+  it("goes on when the board is arranged anew, of what was on it before", () => {
+    runsOn(rounds(50, (i) => [opens(i, 12 + i)]))
+    isStopped(
+      rounds(50, (i) => [opens(i, 12)]),
+      16
+    )
+  })
+})
+
 describe("what waits for something", () => {
   const works = (i: number) =>
     ran("write_file", { path: "ci.yml", content: `# try ${settings[i % 16]}\nrun: publish` }, "written")
