@@ -382,26 +382,32 @@ const troublesAfter = (
       lessons,
       progress: Progress.begin(result)
     })
-  const isElsewhere = (gain.moved || gain.tries) && stirred
-  // One thing after the other is tried, and what comes of it measured: only its end says that it failed.
-  const isMeasured = list !== undefined && gain.measures && result.trouble === 0
-  const step = less.goesOn
-    ? -1
-    : gain.teaches
-      ? 0
-      : isMeasured
-        ? 0.25
-        : isElsewhere || isMixed(list)
-          ? 0.5
-          : before.lessons === state.lessons && !gain.waiting
-            ? 1
-            : 0.75
+  const step = weightOfError(state, before, { stirred, list, result }, gain, less.goesOn)
   return Memory.set(state.troubles, trouble, {
     times: Math.max(1, before.times + step),
     news,
     lessons,
     progress: less.progress
   })
+}
+
+/** What an error counts that was there before; below 0 where there is less of it. */
+const weightOfError = (
+  state: State,
+  before: LoopState.Trouble,
+  { stirred, list, result }: Pick<Call, "stirred" | "list" | "result">,
+  gain: Gain.Gain,
+  isLess: boolean
+): number => {
+  if (isLess) return -1
+  if (gain.teaches) return 0
+  // One thing after the other is tried, and what comes of it measured: only its end says that it failed.
+  if (list !== undefined && gain.measures && result.trouble === 0) return 0.25
+  const isElsewhere = (gain.moved || gain.tries) && stirred
+  if (isElsewhere || isMixed(list)) return 0.5
+  if (before.lessons === state.lessons) return gain.waiting ? 0.75 : 1
+  // A cause was found and something done about it: another one may show in the same way.
+  return state.news - before.news > 1 ? 0.5 : 0.75
 }
 
 /** Of an error that was there before: whether there is less and less of it, whatever was asked. */

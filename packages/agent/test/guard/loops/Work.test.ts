@@ -45,6 +45,29 @@ describe("errors", () => {
       `${(i * 37) % 90} files changed`
     )
 
+  it("are the same for ever other causes, each found and seen to", () => {
+    const causes = (
+      "secret:smtp-creds:missing probe:ready:404 memory:limit:exceeded volume:storageclass:unbound port:bind:denied " +
+      "policy:egress:blocked role:grant:lacking certificate:name:expired"
+    ).split(" ")
+    const deploys = (done: boolean) =>
+      ran(
+        "helm_upgrade",
+        { release: "mailer" },
+        done ? { status: "deployed" } : { status: "failed", error: "timed out waiting for the condition" },
+        !done
+      )
+    const looks = (cause: string) =>
+      ran("get_events", { namespace: "mail" }, [{ message: cause.replaceAll(":", " ") }])
+    const mends = (cause: string) =>
+      ran("patch_values", { [cause.split(":")[0] ?? ""]: `${cause}-new` }, { patched: true })
+    runsOn([...causes.flatMap((cause) => [deploys(false), looks(cause), mends(cause)]), deploys(true)])
+    isStopped(
+      rounds(12, (i) => [deploys(false), looks(causes[0] ?? ""), mends(causes[i % 8] ?? "")]),
+      24
+    )
+  })
+
   it("get fewer as tests that go well get more, with a plateau and a step back", () => {
     const left = [19, 17, 17, 13, 12, 12, 14, 9, 8, 6, 6, 3, 1]
     const test = (failed: number) =>
