@@ -40,14 +40,14 @@ export const after = (state: State, ended: Ended): State => {
   const asked = LoopState.expectedAgain(state, name, ended.identity)
   if (LoopState.isTwin(state, turn, asked)) return state
   const { toolId, args, seen: earlier } = asked
+  const evaluates = Nature.evaluates(name)
   const result = Fingerprint.ofResult(ended.result, {
     known: state.known,
     tool: toolId,
     args,
-    advances: nature === "advance"
+    advances: nature === "advance" && !evaluates
   })
   const subject = subjectOf(asked.subject, nature, result)
-  const evaluates = Nature.evaluates(name)
   const { known } = state
   const paused = state.paused || ended.paused || (state.turnPaused && turn === state.turn)
   const ownCalls = asked.tool?.calls ?? 0
@@ -68,7 +68,7 @@ export const after = (state: State, ended: Ended): State => {
     earlier,
     ago,
     own,
-    searches: evaluates && result.negative && Nature.searches(name, ended.identity),
+    searches: evaluates && (failed || result.negative) && Nature.searches(name, ended.identity),
     stirred: earlier !== undefined && (earlier.stirs !== state.stirs || earlier.news !== state.news)
   }
   const gain = Gain.of(call)
@@ -149,8 +149,6 @@ interface Call extends Gain.Ended {
   readonly asked: Expected
   readonly name: string
   readonly earlier: Seen | undefined
-  /** It looked for something in files, and found nothing. */
-  readonly searches: boolean
   /** The calls that it goes on with, if it asks for the next thing of a list. */
   readonly list: Asking.Form | undefined
 }
@@ -297,7 +295,7 @@ const weightOf = (call: Call, gain: Gain.Gain): number => {
   // Times that something took are what a benchmark tells.
   if (nature === "act" && result.freshVolatile >= Gain.several) return 0.25
   // Where a tool is not known to look, and finds nothing, its question may have been another before.
-  if (gain.passes) return subject === "other" || call.searches ? 0.5 : 0.1
+  if (gain.passes) return subject === "other" || (call.searches && result.negative) ? 0.5 : 0.1
   // A yes says little, and so does the line of a program that comes round again.
   if ((result.words < Gain.minAnswer && !result.negative) || goesByItself(call)) return 0.25
   if (gain.waiting && gain.moved) return 0.25

@@ -90,18 +90,16 @@ class ArgumentScan extends Scan {
   }
 
   /** What the model says about a call, and what a page calls a part that has a name, make it no other call. */
-  skips(key: Field, record: Values): boolean {
+  skips(key: Field, record: Values, names: ReadonlyArray<string>): boolean {
     this.isAlone = false
-    if (!(key.isSession || key.isRemark || key.isHandle || key.isRun)) return false
-    const names = Object.keys(record)
+    if (names.length > maxNames) return false
     this.isAlone =
       key.isSession && names.every((name) => Fields.of(name) === key || saysNothing(record[name], name))
     return (
       names.length > 1 &&
-      names.length <= maxNames &&
       (key.isRemark ||
         (key.isHandle && describes(record, names)) ||
-        (key.isRun && names.some((name) => Fields.of(name).isProgram)))
+        (key.isRun && typeof record["sql"] === "string"))
     )
   }
 

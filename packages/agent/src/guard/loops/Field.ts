@@ -75,8 +75,8 @@ const exits = /^(?:exit|exit_?code|exit_?status|return_?code|rc)$/i
 
 const takings =
   /^(?:deleted|removed|purged|archived|migrated|moved|drained|acked|imported)(?:_?(?:count|rows|docs))?$/i
-const metas = /^(?:_meta|headers|_?rate|_?rate_?limits?|_?timings?)$/i
-const scores = /^(?:_?score|relevance|similarity|distance|rank)$|_score$/i
+const metas = /^(?:_meta|headers|_?rate|_?rate_?limits?)$/i
+const scores = /^(?:_?score|relevance|similarity)$/i
 
 /** `errors` of `userErrors` and `user_errors`. */
 const lastPart = (name: string): string => /[A-Z]?[a-z]+$/.exec(name)?.[0] ?? name

@@ -19,6 +19,8 @@ export interface Ended {
   readonly nature: ToolNature
   /** Its tool carries out what it is given in a language: a shell, a notebook. */
   readonly evaluates: boolean
+  /** A shell was to look for something: it ends with 1 when there is nothing. */
+  readonly searches: boolean
   readonly subject: Asking.Subject
   /** The host says so. */
   readonly failed: boolean
@@ -92,14 +94,17 @@ export const sentence = 12
 /** What an evaluation of fewer words answers is no finding. */
 export const minAnswer = 3
 
+/** Nothing, or a count. */
+const findsNothing = ({ troubled, negative, words, numbersInAll }: OfResult): boolean =>
+  !troubled && (negative || words <= numbersInAll)
+
 export const of = (ended: Ended): Gain => {
   const { nature, evaluates, subject, edit, result, earlier } = ended
   const isThought = nature === "thought"
   const isNext = subject !== "known" && subject !== "again"
   // Of a tool that looks, a no is what it found.
   const failed =
-    (ended.failed && !(nature === "read" && evaluates && !result.troubled)) ||
-    (result.undone && nature !== "read")
+    (ended.failed && !(ended.searches && findsNothing(result))) || (result.undone && nature !== "read")
   // What an edit shows of a file may speak of errors.
   const troubled =
     failed || (result.troubled && !(edit !== undefined && result.words >= content && !result.beginsTroubled))
@@ -142,7 +147,7 @@ export const of = (ended: Ended): Gain => {
   const measures =
     freshAmounts > 0 &&
     // How much was looked through is no finding.
-    !(nature === "read" && result.hasEmptyList) &&
+    !(nature === "read" && result.hasEmptyList && result.words < sentence) &&
     !ticks &&
     freshAmounts * few.ofNumbers >= result.numbersInAll &&
     (mostlyNumbers || (isNext && freshAmounts >= several))

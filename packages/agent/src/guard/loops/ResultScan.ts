@@ -11,7 +11,6 @@ import { none } from "./Field.ts"
 import * as Hash from "./Hash.ts"
 import { joined, mixed, otherStep, step, turned } from "./Hash.ts"
 import * as Meaning from "./Meaning.ts"
-import type { Values } from "./Scan.ts"
 import { first, maxWords, Scan } from "./Scan.ts"
 import * as Word from "./Word.ts"
 import type { WordSet } from "./WordSet.ts"
@@ -248,12 +247,12 @@ class ResultScan extends Scan {
     return false
   }
 
-  fieldBegins(key: Field, name: string, value: unknown, record: Values): void {
+  fieldBegins(key: Field, name: string, value: unknown, names: ReadonlyArray<string>): void {
     if (key.isMeta) this.metas++
     if (key.isTaken && typeof value === "number" && value > 0) this.taken = true
     // A field named error that holds something tells of one.
     if (key.isTrouble && isSomething(value) && this.listed === 0) this.fails()
-    const isExit = key.isExit || (name === "code" && ("stderr" in record || "stdout" in record))
+    const isExit = key.isExit || (name === "code" && (names.includes("stderr") || names.includes("stdout")))
     if ((key.isSuccess && value === false) || (isExit && typeof value === "number" && value !== 0))
       this.undone = true
   }
@@ -271,7 +270,7 @@ class ResultScan extends Scan {
     // What the field's name says of its words.
     const named =
       (key.volatile !== undefined && !(advances && key.volatile === "result")) ||
-      (key.isScore && this.listed > 0) ||
+      (key.isScore && this.listed > 0 && this.against.args.question.length > 0) ||
       this.metas > 0
     const end = text.length
     let { a, b } = this
@@ -348,7 +347,7 @@ class ResultScan extends Scan {
         if (number >= 0) this.number(Word.numberOf(text, number, at), Word.isCounted(text, start, at))
         this.numbersInAll++
         if (!isEcho) {
-          const isAmount = number >= 0 || Word.isNumbered(text, start, at, digits)
+          const isAmount = number >= 0 || !Word.isMadeUp(text, start, at)
           this.code(lowered, isAmount, at - start >= (digits === at - start ? shortestNumber : shortestId))
         }
         continue

@@ -58,8 +58,8 @@ export abstract class Scan {
   /** What is so or not so: a word with the name of its field. */
   abstract flag(word: number): void
   /** Whether a field says nothing. */
-  abstract skips(key: Field, record: Values): boolean
-  abstract fieldBegins(key: Field, name: string, value: unknown, record: Values): void
+  abstract skips(key: Field, record: Values, names: ReadonlyArray<string>): boolean
+  abstract fieldBegins(key: Field, name: string, value: unknown, names: ReadonlyArray<string>): void
   abstract fieldEnds(key: Field): void
 
   value(value: unknown, key: Field, depth: number): void {
@@ -106,16 +106,15 @@ export abstract class Scan {
     const { a, b } = this
     let sumA = 0x7b
     let sumB = 0x7b
-    // A list of its names would be made for each.
-    for (const name in record) {
+    const names = Object.keys(record)
+    for (const name of names) {
       if (this.values > maxValues) break
-      if (!Object.hasOwn(record, name)) continue
       const value = record[name]
       if (value === undefined) continue
       const key = Fields.of(name)
-      if (this.skips(key, record)) continue
+      if (this.skips(key, record, names)) continue
       this.a = this.b = key.hash
-      this.fieldBegins(key, name, value, record)
+      this.fieldBegins(key, name, value, names)
       this.value(value, key, depth + 1)
       this.fieldEnds(key)
       sumA = (sumA + mixed(this.a)) | 0

@@ -74,7 +74,8 @@ const asking = /^\s*(?:select|show|explain|describe|desc|with|pragma)\b/i
 /** What stands before it only says what is written: `with old as (select …) delete …` */
 const writing = /^\s*with\b[^]*\)\s*(?:update|delete|insert|merge)\b/i
 /** A write to some of many rows: the same one brings the next ones. */
-const batched = /\b(?:limit|top|first)\b[\s(]+\d/i
+const batched = /^\s*(?:with\b[^]*\)\s*)?(?:update|delete)\b[^]*\b(?:limit|top|first)\b[\s(]+\d/i
+const batchedBefore = /^\s*with\b[^]*\blimit\s+\d[^]*\)\s*(?:update|delete)\b/i
 
 /** Of a call. */
 export const of = (tool: string, args: unknown): ToolNature => {
@@ -86,8 +87,7 @@ export const of = (tool: string, args: unknown): ToolNature => {
   // "run", if it is given a command.
   if (kind === "act" && runs(tool, args))
     return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? natureOfCommand(textOf(args))
-  if (kind === "database" || (kind !== "thought" && hasQuery(args)))
-    return natureOfQuery(Comment.without(textOf(args)))
+  if (kind === "database" || (kind !== "thought" && hasQuery(args))) return natureOfQuery(queryOf(args))
   if (kind === "pause" && !onlyWaits(args)) return "read"
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
 }
@@ -103,12 +103,19 @@ const onlyWaits = (args: unknown): boolean =>
 const lasting =
   /^(?:s|for|until|interval|amount|value|unit|number)$|(?:time|duration|delay|wait|sleep|sec|second|min|minute|hour|ms|milli\w+)s?$/i
 
+/** Without what only is written in it. */
+const queryOf = (args: unknown): string => Comment.without(textOf(args)).replaceAll(/'[^']*'/g, "''")
+
 /** Whatever the tool is called: it is given SQL. */
 const hasQuery = (args: unknown): boolean =>
   Predicate.isObject(args) && "sql" in args && typeof args.sql === "string"
 
 const natureOfQuery = (query: string): ToolNature =>
-  asking.test(query) && !writing.test(query) ? "read" : batched.test(query) ? "advance" : "act"
+  asking.test(query) && !writing.test(query)
+    ? "read"
+    : batched.test(query) || batchedBefore.test(query)
+      ? "advance"
+      : "act"
 
 /** Whether a tool that carries out something is given a command of a shell. */
 const runs = (tool: string, args: unknown): boolean => {
@@ -156,7 +163,7 @@ const evaluators = new Set(
 export const searches = (tool: string, args: unknown): boolean =>
   (factsOf(tool).kind === "shell" || runs(tool, args)) && searching.test(textOf(args))
 
-const searching = /^(?:cd [^;&|]+&&\s*)?(?:git )?(?:grep|rg|ag|ack)\s/
+const searching = /^(?:cd [^;&|]+&&\s*)?(?:git )?(?:[zp]?grep|rg|ag|ack)\s/
 
 /** Whether it carries out what it is given in a language: what it answers is what one wanted to know. */
 export const evaluates = (tool: string): boolean => factsOf(tool).evaluates

@@ -47,7 +47,7 @@ const momentIn =
 /** Of the name of a session: whether nobody chose it. */
 export const isSession = (word: string): boolean => uuidWord.test(word) || code.test(word)
 
-const code = /^(?=.*\d)[0-9a-f]{6,12}$/i
+const code = /^(?=.*\d)(?=.*[a-f])[0-9a-f]{6,12}$/i
 
 /** Of a word with many digits: whether a point in time is a part of it. */
 export const hasMoment = (word: string): boolean =>
@@ -90,13 +90,13 @@ const named = (where: Where, names: string): ReadonlyArray<readonly [string, Whe
 export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
   ...named(
     "anywhere",
-    "ts timestamp now nonce uuid guid cb cache_buster request_id rid req trace trace_id span span_id correlation_id invocation_id call_id " +
-      "client_nonce jsessionid phpsessid idempotency_key client_token client_request_id x_request_id req_ts client_ref signature sig hmac sleep"
+    "ts timestamp now nonce uuid guid cb cache_buster request_id trace trace_id span span_id correlation_id invocation_id call_id " +
+      "client_nonce jsessionid phpsessid idempotency_key client_token client_request_id x_request_id req_ts client_ref signature hmac sleep"
   ),
   ...named("field", "attempt attempts retry retries tries try heartbeat wait elapsed elapsed_ms took"),
   ...named(
     "result",
-    "id port request session order ticket rev revision fps viewers server served_by backend ms duration duration_ms latency latency_ms time date uptime age " +
+    "id port request session order ticket rev revision rid req sig server served_by ms duration duration_ms latency latency_ms time date uptime age " +
       "etag ref seq sequence key execution_count checked updated generated expires as_of server_time response_time"
   ),
   ...named("spoken", "pid tid seed")

@@ -118,13 +118,15 @@ export const numberFrom = (text: string, from: number, at: number, digits: numbe
   return i > from && i < at && text.charCodeAt(i - 1) === 45 ? i : -1
 }
 
-/** Whether a word has one number, and letters before or behind it: `B882`. */
-export const isNumbered = (text: string, from: number, at: number, digits: number): boolean => {
-  let i = from
-  while (i < at && kindOf(text.charCodeAt(i)) !== digit) i++
-  let run = 0
-  while (i + run < at && kindOf(text.charCodeAt(i + run)) === digit) run++
-  return run === digits
+/** Whether a word is made up: digits here and there among small letters, `9ecaa1`; but not `B882`, and not `A3F7K1`. */
+export const isMadeUp = (text: string, from: number, at: number): boolean => {
+  let runs = 0
+  for (let i = from; i < at; i++) {
+    const c = text.charCodeAt(i)
+    if (c >= 65 && c < 91) return false
+    if (kindOf(c) === digit && (i === from || kindOf(text.charCodeAt(i - 1)) !== digit)) runs++
+  }
+  return runs > 1
 }
 
 /** A number that begins and ends there; what stands behind it does not count. */

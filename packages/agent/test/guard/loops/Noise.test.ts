@@ -146,7 +146,7 @@ describe("what a request says of itself", () => {
     isStopped(
       gets(
         () => ({}),
-        () => ({ ...answer, server: `app-${next(9)}`, rev: next(9_000), viewers: next(99) })
+        () => ({ ...answer, server: `app-${next(9)}`, rev: next(9_000) })
       ),
       8
     )

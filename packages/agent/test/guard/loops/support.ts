@@ -53,7 +53,8 @@ export const gainOf = (told: Told): Gain.Gain => {
     ago,
     own,
     stirred,
-    evaluates: rest.evaluates ?? false
+    evaluates: rest.evaluates ?? false,
+    searches: rest.searches ?? false
   }
   const reading = (known: WordSet.WordSet) => ({ args, known, advances: nature === "advance" })
   let known = WordSet.none()
