@@ -100,6 +100,7 @@ export const after = (state: State, ended: Ended): State => {
     news,
     lessons,
     stirs,
+    deeds: state.deeds + (nature === "act" && !gain.troubled && (gain.isNew || gain.tries) ? 1 : 0),
     stale: isThought ? state.stale : staleAfter(state, call, gain),
     thoughts: isThought ? state.thoughts + 1 : 0,
     refusals: gain.teaches ? 0 : state.refusals,
@@ -158,7 +159,7 @@ const goesByItself = ({ nature, evaluates, asked }: Call): boolean =>
   nature === "advance" && (evaluates || asked.args.leaves.length === 0)
 
 /** Of a list several things went well: that others do not is what is found out. */
-const isMixed = (list: Asking.Form | undefined): boolean => list !== undefined && list.well >= Gain.several
+const isMixed = (list: Asking.Form | undefined): boolean => list !== undefined && list.well >= Asking.several
 
 /** It was made before, and brought nothing. */
 const repeats = ({ earlier }: Call, gain: Gain.Gain): boolean =>
@@ -283,6 +284,10 @@ const staleAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   return state.stale + (goesOn ? 0.5 : 1)
 }
 
+/** To the word what was there before, whatever was looked at: a wall, or nothing special about any. */
+const isSamePage = ({ nature, evaluates, result }: Call, gain: Gain.Gain): boolean =>
+  nature === "read" && !evaluates && gain.passes && gain.isKnown && result.words >= Gain.sentence
+
 /** What a call that brought nothing new adds to the row of its tool; 0 where it says nothing about it. */
 const weightOf = (call: Call, gain: Gain.Gain): number => {
   const { nature, subject, result, earlier, list } = call
@@ -295,6 +300,7 @@ const weightOf = (call: Call, gain: Gain.Gain): number => {
   // Times that something took are what a benchmark tells.
   if (nature === "act" && result.freshVolatile >= Gain.several) return 0.25
   // Where a tool is not known to look, and finds nothing, its question may have been another before.
+  if (isSamePage(call, gain)) return 0.2
   if (gain.passes) return subject === "other" || (call.searches && result.negative) ? 0.5 : 0.1
   // A yes says little, and so does the line of a program that comes round again.
   if ((result.words < Gain.minAnswer && !result.negative) || goesByItself(call)) return 0.25
@@ -313,7 +319,7 @@ const rowAfter = (state: State, call: Call, gain: Gain.Gain, isLess: boolean): R
   if (!isNew && row !== undefined) {
     if (gain.tries && !gain.troubled) return row.times < 1 ? row : { ...row, times: row.times - 1 }
     // A list may be long: that nothing is special about its items does not end it.
-    if (weight === 0 || (weight < 0.5 && row.times >= mostOfList)) return row
+    if (weight === 0 || (weight < 0.5 && row.times >= mostOfList && !isSamePage(call, gain))) return row
   }
   return {
     times:
@@ -358,13 +364,13 @@ const troublesAfter = (
   less: Progress.Step | undefined
 ): State["troubles"] => {
   const lessons = state.lessons + (gain.teaches ? 1 : 0)
-  const news = state.news + (gain.isNew ? 1 : 0)
+  const { deeds } = state
   // Each test that was added failed at first, and then went well.
   const isMended = earlier?.troubled === true && !gain.troubled && (gain.recovers || stirred)
   if (isMended && earlier.trouble !== 0) {
     return Memory.set(state.troubles, earlier.trouble, {
       times: 0,
-      news,
+      deeds,
       lessons,
       progress: Progress.begin(result)
     })
@@ -376,14 +382,14 @@ const troublesAfter = (
   if (before === undefined || less === undefined || isAfterOne || gain.told || (gain.teaches && gain.waiting))
     return Memory.set(state.troubles, trouble, {
       times: 1,
-      news,
+      deeds,
       lessons,
       progress: Progress.begin(result)
     })
-  const step = weightOfError(state, before, { stirred, list, result }, gain, less.goesOn)
+  const step = weightOfError(state, before, { stirred, list, result }, gain, less)
   return Memory.set(state.troubles, trouble, {
     times: Math.max(1, before.times + step),
-    news,
+    deeds,
     lessons,
     progress: less.progress
   })
@@ -395,17 +401,17 @@ const weightOfError = (
   before: LoopState.Trouble,
   { stirred, list, result }: Pick<Call, "stirred" | "list" | "result">,
   gain: Gain.Gain,
-  isLess: boolean
+  less: Progress.Step
 ): number => {
-  if (isLess) return -1
-  if (gain.teaches) return 0
+  if (less.shrinks) return -1
+  if (gain.teaches || less.goesOn) return 0
   // One thing after the other is tried, and what comes of it measured: only its end says that it failed.
   if (list !== undefined && gain.measures && result.trouble === 0) return 0.25
   const isElsewhere = (gain.moved || gain.tries) && stirred
   if (isElsewhere || isMixed(list)) return 0.5
   if (before.lessons === state.lessons) return gain.waiting ? 0.75 : 1
   // A cause was found and something done about it: another one may show in the same way.
-  return state.news - before.news > 1 ? 0.5 : 0.75
+  return state.deeds > before.deeds ? 0.5 : 0.75
 }
 
 /** Of an error that was there before: whether there is less and less of it, whatever was asked. */
@@ -413,7 +419,7 @@ const lessOf = (state: State, trouble: number, result: Fingerprint.OfResult): Pr
   const before = trouble === 0 ? undefined : Memory.get(state.troubles, trouble)
   if (before === undefined) return undefined
   // By its numbers only where something was done since: else they may be what was asked for, or count the calls.
-  const isDone = state.unchecked.length > 0 || before.news < state.news
+  const isDone = state.unchecked.length > 0 || before.deeds < state.deeds
   const numbers = isDone ? result : linesOf(result)
   return Progress.step(before.progress, numbers, anyCall)
 }

@@ -116,7 +116,7 @@ const isFilledIn = (
   wordsIn(leaves) - common === 1
 
 /** Calls that went well make a list. */
-const several = 3
+export const several = 3
 
 /** Words of a question that has a place for one. */
 const minTemplate = 3

@@ -24,6 +24,8 @@ export interface Field {
   readonly isSession: boolean
   /** It is written in a language: a command, a query, code. */
   readonly isProgram: boolean
+  /** It says how long, or by whom: nothing about what is waited for. */
+  readonly isDuration: boolean
   /** It names a run of something: beside a program, one of the caller's making. */
   readonly isRun: boolean
   /** What the model says about the call. */
@@ -53,6 +55,7 @@ export const none: Field = {
   isProse: false,
   isSession: false,
   isProgram: false,
+  isDuration: false,
   isRun: false,
   isRemark: false,
   isId: false,
@@ -70,6 +73,8 @@ const ids = /^(?:id|key|uuid|guid|number)$|(?:_id|[a-z]Id)$/
 const remarks = /^(?:explanation|thoughts?|purpose|rationale|why|intent|reasoning)$/i
 const sessions = /^(?:session|conversation)_?(?:id|uuid|token)?$/i
 const programs = /^(?:command|cmd|script|code|source|input|query|sql|statement)$/i
+const durations =
+  /^(?:s|for|until|interval|amount|value|unit|number|(?:agent|tab|page|window|browser|label)(?:_?id)?)$|(?:time|duration|delay|wait|sleep|sec|second|min|minute|hour|ms|millis|milliseconds?)s?$/i
 const runs = /^(?:job|query|run|execution|statement)_?(?:id|name|label)$/i
 const exits = /^(?:exit|exit_?code|exit_?status|return_?code|rc)$/i
 
@@ -115,6 +120,7 @@ const fieldOf = (name: string, hash: number): Field => {
     isProse: prose.test(name),
     isSession: sessions.test(name),
     isProgram: programs.test(name),
+    isDuration: durations.test(name),
     isRun: runs.test(name),
     isRemark: remarks.test(name),
     isId: ids.test(name),

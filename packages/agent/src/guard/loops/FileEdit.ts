@@ -28,7 +28,7 @@ export interface FileEdit {
   readonly adds: boolean
 }
 
-type Role = "path" | "before" | "after" | "content" | "part" | "place" | "mode"
+type Role = "path" | "before" | "after" | "content" | "part" | "spot" | "place" | "mode"
 
 const roles: ReadonlyMap<string, Role> = new Map([
   ...roleOf(
@@ -46,10 +46,13 @@ const roles: ReadonlyMap<string, Role> = new Map([
       "edits changes chunks replacements replacementchunks"
   ),
   ...roleOf(
+    "spot",
+    "insert insertline insertafter insertbefore insertafterline insertbeforeline insertat afterline beforeline atline " +
+      "position anchor"
+  ),
+  ...roleOf(
     "place",
-    "insert insertline insertafter insertbefore insertafterline insertbeforeline insertat afterline beforeline atline line " +
-      "lines linenumber startline endline startlineoneindexed endlineoneindexedinclusive range position cell cellid " +
-      "cellindex cellnumber anchor"
+    "line lines linenumber startline startlineoneindexed range cell cellid cellindex cellnumber"
   ),
   ...roleOf("part", "codeedit snippet"),
   ...roleOf("mode", "mode operation op action command")
@@ -60,7 +63,10 @@ function roleOf(role: Role, names: string): ReadonlyArray<readonly [string, Role
 }
 
 /** What is added to a file replaces nothing. */
-const adding = /^(?:append|insert|prepend|add)/i
+const adding = /^(?:append|insert|prepend|add)(?:$|[_-](?!or))/i
+
+/** What a file has now is not known. */
+const unknown = { before: undefined, after: undefined, adds: true }
 
 const patched = /^(?:\*\*\* (?:Update|Add) File: |\+\+\+ (?:b\/)?)(.+)$/m
 
@@ -71,18 +77,21 @@ export const of = (tool: string, args: unknown): FileEdit | undefined => {
   if (Nature.adds(tool)) return undefined
   if (typeof args === "string") return ofPatch(args)
   if (!Predicate.isObject(args)) return undefined
-  const { path, before, after, part, place, mode, content = part } = partsOf(args)
-  if (typeof mode === "string" && adding.test(mode)) return undefined
+  const { path, before, after: brought, part, spot, place, mode, content = part } = partsOf(args)
   if (typeof path !== "string") return typeof content === "string" ? ofPatch(content) : undefined
-  if (typeof after === "string") return ofTexts(path, before, after)
+  if (typeof brought === "string") return ofTexts(path, before, brought)
+  if (typeof mode === "string" && adding.test(mode)) return { ...unknown, path }
   if (Array.isArray(content)) return ofSeveral(path, content)
   if (typeof content === "string" && (hunk.test(content) || isDiff(args, content)))
     return changed(path, content)
   const whole = hashOf(content)
   if (whole === undefined) return undefined
-  // What is written at a place is no file that is written anew: the same text elsewhere is more of it.
-  const written = Fingerprint.both(whole, hashOf(place) ?? 0)
-  return { path, before: undefined, after: written, adds: part !== undefined || (place ?? null) !== null }
+  if (spot !== undefined && spot !== null)
+    return { ...unknown, path, after: Fingerprint.both(whole, hashOf(spot) ?? 0) }
+  // What stands at a place is replaced there, and not where the same is written elsewhere.
+  const range = place === undefined || place === null ? undefined : hashOf(place)
+  const after = range === undefined ? whole : Fingerprint.both(whole, range)
+  return { path, before: range, after, adds: part !== undefined }
 }
 
 /** Lines that are taken away, brought, or stay, without a head. */
@@ -122,6 +131,7 @@ const partsOf = (args: Readonly<Record<PropertyKey, unknown>>): Parts => {
     after: undefined,
     content: undefined,
     part: undefined,
+    spot: undefined,
     place: undefined,
     mode: undefined
   }
@@ -134,6 +144,7 @@ const partsOf = (args: Readonly<Record<PropertyKey, unknown>>): Parts => {
     else if (role === "after") found.after ??= args[name]
     else if (role === "content") found.content ??= args[name]
     else if (role === "part") found.part ??= args[name]
+    else if (role === "spot") found.spot ??= args[name]
     else if (role === "place") found.place ??= args[name]
     else if (role === "mode") found.mode ??= args[name]
   }

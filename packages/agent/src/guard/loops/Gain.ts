@@ -53,7 +53,7 @@ export interface Gain {
   readonly isKnown: boolean
   /** The same words as the last time, whatever their order and the numbers. */
   readonly sameWords: boolean
-  /** Its numbers have moved to where they were not before. */
+  /** Its numbers have moved: to where they were not before, or one way. */
   readonly moved: boolean
   /** It is mostly numbers, and they are new: a measurement. */
   readonly measures: boolean

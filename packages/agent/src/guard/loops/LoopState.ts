@@ -66,7 +66,8 @@ export interface Row {
 /** One error of a tool, whatever it was asked, and whatever went well meanwhile. */
 export interface Trouble {
   readonly times: number
-  readonly news: number
+  /** Values of the state's counters when it was seen last. */
+  readonly deeds: number
   readonly lessons: number
   /** Whether there is less and less of it, whatever was asked. */
   readonly progress: Progress.Progress
@@ -93,6 +94,8 @@ export interface State {
   readonly news: number
   readonly lessons: number
   readonly stirs: number
+  /** Calls that did something that was not done before, and without an error. */
+  readonly deeds: number
   /** Calls in a row without news, in parts where there was a little. */
   readonly stale: number
   /** Thoughts in a row, with nothing done between. */
@@ -135,6 +138,7 @@ export const initial = (rows: number): State => ({
   news: 0,
   lessons: 0,
   stirs: 0,
+  deeds: 0,
   stale: 0,
   thoughts: 0,
   refusals: 0,

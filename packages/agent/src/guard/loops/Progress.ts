@@ -54,6 +54,8 @@ export interface Step {
   readonly progress: Progress
   /** A number has gone on the way that it went. */
   readonly goesOn: boolean
+  /** The same, but for errors that are only elsewhere. */
+  readonly shrinks: boolean
   /** A number has moved. */
   readonly moved: boolean
   /** One has, and not to and fro. */
@@ -103,7 +105,7 @@ export const step = (
   const away = now.place - before.place
   const isAway = Math.abs(away) > near * now.places
   ways[1] = wayAfter(before, 1, isAway ? away : 0)
-  if (isAway && same && troubled && !Number.isNaN(ways[1])) goesOn = true
+  const isElsewhere = isAway && same && troubled && !Number.isNaN(ways[1])
   ways[2] = wayAfter(before, 2, now.numbersInAll - before.numbersInAll)
   // Of several things that are waited for one has happened.
   const done = before.pending - now.pending
@@ -156,7 +158,8 @@ export const step = (
   const { lines, place, places, pending, counted, numbersInAll } = now
   return {
     progress: { lines, place, places, pending, numbers, counted, numbersInAll, ways, turns, stayed },
-    goesOn,
+    goesOn: goesOn || isElsewhere,
+    shrinks: goesOn,
     moved,
     trends
   }

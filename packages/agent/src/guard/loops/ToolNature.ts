@@ -87,28 +87,28 @@ export const of = (tool: string, args: unknown): ToolNature => {
   // "run", if it is given a command.
   if (kind === "act" && runs(tool, args))
     return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? natureOfCommand(textOf(args))
-  if (kind === "database" || (kind !== "thought" && hasQuery(args))) return natureOfQuery(queryOf(args))
+  if (kind === "database" || (kind !== "thought" && hasQuery(tool, args))) return natureOfQuery(queryOf(args))
   if (kind === "pause" && !onlyWaits(args)) return "read"
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
 }
 
-/** It is told how long, and why, but nothing about what it waits for. */
+/** It is told how long, why and where, but nothing about what it waits for. */
 const onlyWaits = (args: unknown): boolean =>
   !Predicate.isObject(args) ||
   Object.keys(args).every((name) => {
-    const { isProse, isRemark } = Fields.of(name)
-    return isProse || isRemark || lasting.test(name)
+    const { isProse, isRemark, isSession, isDuration } = Fields.of(name)
+    return isProse || isRemark || isSession || isDuration
   })
-
-const lasting =
-  /^(?:s|for|until|interval|amount|value|unit|number)$|(?:time|duration|delay|wait|sleep|sec|second|min|minute|hour|ms|milli\w+)s?$/i
 
 /** Without what only is written in it. */
 const queryOf = (args: unknown): string => Comment.without(textOf(args)).replaceAll(/'[^']*'/g, "''")
 
+/** What a tool does with SQL that it does not run. */
+const examining = /explain|valid|lint|format|parse/i
+
 /** Whatever the tool is called: it is given SQL. */
-const hasQuery = (args: unknown): boolean =>
-  Predicate.isObject(args) && "sql" in args && typeof args.sql === "string"
+const hasQuery = (tool: string, args: unknown): boolean =>
+  !examining.test(tool) && Predicate.isObject(args) && "sql" in args && typeof args.sql === "string"
 
 const natureOfQuery = (query: string): ToolNature =>
   asking.test(query) && !writing.test(query)

@@ -111,8 +111,7 @@ const cursors =
 export const whereNamed = (name: string): Where | undefined =>
   byName.get(plain(name.replace(/^x[_-]/i, ""))) ??
   (madeUp.test(plain(name)) ? "anywhere" : undefined) ??
-  ((/(?:_at|[a-z]At|_id|[a-z]Id|_ms|[a-z]Ms|_s|_secs?)$/.test(name) || clocks.test(name)) &&
-  !distances.test(name)
+  ((/(?:_at|[a-z]At|_id|[a-z]Id|_ms|[a-z]Ms|_s|_secs?)$/.test(name) || clocks.test(name)) && !isDistance(name)
     ? "result"
     : undefined)
 
@@ -124,8 +123,18 @@ const madeUp =
 const clocks =
   /elapsed|uptime|runtime|rate_?limit|^frame$|^ticks?$|duration|latency|heartbeat|timestamp|seconds|millis|nonce|attempt|retries|retry_?count/i
 
-/** Names of what there is less of as something gets on: `lag_seconds`, `Seconds_Behind_Master`. */
-const distances = /^(?!.*rate_?limit).*(?:lag|behind|remaining|left|backlog|(?:^|[_-])eta(?:$|[_-]))/i
+/** Words of names of what there is less of as something gets on: `lag_seconds`, `Seconds_Behind_Master`, `secondsLeft`. */
+const distances = new Set(["lag", "behind", "remaining", "left", "backlog", "eta"])
+/** But these run out by themselves. */
+const budgets = new Set(["rate", "ratelimit", "token", "session", "cookie", "lease"])
+
+const isDistance = (name: string): boolean => {
+  const words = name
+    .replaceAll(/([a-z\d])([A-Z])/g, "$1_$2")
+    .toLowerCase()
+    .split(/[^a-z]+/)
+  return words.some((word) => distances.has(word)) && !words.some((word) => budgets.has(word))
+}
 
 /** A name whose value says where in a list a call is: times and ids are kept there. */
 export const isCursorKey = (name: string): boolean => cursors.test(plain(name))
