@@ -91,7 +91,7 @@ export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
   ...named(
     "anywhere",
     "ts timestamp now nonce uuid guid cb cache_buster request_id trace trace_id span span_id correlation_id invocation_id call_id " +
-      "client_nonce jsessionid phpsessid idempotency_key client_token client_request_id x_request_id req_ts client_ref signature hmac sleep"
+      "client_nonce jsessionid phpsessid idempotency_key client_token client_request_id x_request_id req_ts client_ref signature hmac csrf csrf_token xsrf_token authenticity_token sleep"
   ),
   ...named("field", "attempt attempts retry retries tries try heartbeat wait elapsed elapsed_ms took"),
   ...named(

@@ -31,7 +31,16 @@ describe("names of values", () => {
     const { whereNamed } = Volatile
     for (const name of ["seed", "rev", "revision", "served_by", "server"])
       assert.isDefined(whereNamed(name) ?? Volatile.names.find(([spoken]) => spoken === name), name)
-    for (const name of ["signature", "hmac", "client_ref", "req_ts", "x-nonce", "X-Trace", "x-amzn-trace-id"])
+    for (const name of [
+      "signature",
+      "hmac",
+      "client_ref",
+      "req_ts",
+      "csrf",
+      "x-nonce",
+      "X-Trace",
+      "x-amzn-trace-id"
+    ])
       assert.strictEqual(whereNamed(name), "anywhere", name)
     for (const name of ["pull_request_id", "client_id", "flag_id", "token_seconds_left", "lagging_at"])
       assert.notStrictEqual(whereNamed(name), "anywhere", name)
