@@ -23,7 +23,7 @@ const byWord: ReadonlyMap<string, ToolNature> = new Map([
     "read",
     "read get list ls grep rg glob search find view cat show describe fetch query lookup inspect status stat head tail " +
       "diff log logs info explain browse screenshot snapshot check poll scan tree count which retrieve load preview " +
-      "monitor watch select ask recall blame pwd whoami env dig nslookup whois ping traceroute"
+      "monitor watch select ask recall blame pwd whoami env dig nslookup whois ping traceroute ripgrep egrep fgrep zgrep ag ack"
   ),
   ...table(
     "act",
