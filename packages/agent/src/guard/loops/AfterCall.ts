@@ -178,7 +178,8 @@ const seenAfter = (
   const { nature, earlier, result } = call
   const isSame = earlier !== undefined && repeats(call, gain) && isQuiet(state, call)
   return {
-    nature,
+    // What takes things out of the way takes others when it is made again.
+    nature: nature === "act" && result.taken ? "advance" : nature,
     waiting: gain.waiting,
     paused: call.paused,
     troubled: gain.troubled,
@@ -210,7 +211,8 @@ const unchangedAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   // All is well, and the run gets on.
   const isFine = !gain.troubled && (earlier.lessons !== state.lessons || earlier.news !== state.news)
   const weight = isFine ? 0.25 : gain.waiting ? 0.5 : 1
-  const done = nature === "read" ? actedUpon(state, earlier, call) * weight : 0
+  // What waits for a thing that was acted upon is no look at it.
+  const done = nature === "read" && !Nature.waits(call.name) ? actedUpon(state, earlier, call) * weight : 0
   if (done > 0) return earlier.unchanged + done
   if (!gain.troubled) return 0
   if (isQuiet(state, call)) return earlier.unchanged
@@ -284,9 +286,18 @@ const staleAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   return state.stale + (goesOn ? 0.5 : 1)
 }
 
+/** A shell was to look for something else in the same files, and found nothing. */
+const isSearch = ({ searches, result, asked }: Call): boolean =>
+  searches && result.negative && asked.near.form?.leaves[0]?.at(-1) === asked.args.leaves[0]?.at(-1)
+
 /** To the word what was there before, whatever was looked at: a wall, or nothing special about any. */
 const isSamePage = ({ nature, evaluates, result }: Call, gain: Gain.Gain): boolean =>
-  nature === "read" && !evaluates && gain.passes && gain.isKnown && result.words >= Gain.sentence
+  nature === "read" &&
+  !evaluates &&
+  gain.passes &&
+  gain.isKnown &&
+  !result.negative &&
+  result.words >= Gain.sentence
 
 /** What a call that brought nothing new adds to the row of its tool; 0 where it says nothing about it. */
 const weightOf = (call: Call, gain: Gain.Gain): number => {
@@ -298,10 +309,10 @@ const weightOf = (call: Call, gain: Gain.Gain): number => {
   if (nature === "poke") return result.words >= Gain.sentence ? 0.5 : 0
   if (nature === "act" && !gain.answers) return 0
   // Times that something took are what a benchmark tells.
-  if (nature === "act" && result.freshVolatile >= Gain.several) return 0.25
+  if (nature === "act" && result.freshVolatile >= Asking.several) return 0.25
   // Where a tool is not known to look, and finds nothing, its question may have been another before.
   if (isSamePage(call, gain)) return 0.2
-  if (gain.passes) return subject === "other" || (call.searches && result.negative) ? 0.5 : 0.1
+  if (gain.passes) return subject === "other" || isSearch(call) ? 0.5 : 0.1
   // A yes says little, and so does the line of a program that comes round again.
   if ((result.words < Gain.minAnswer && !result.negative) || goesByItself(call)) return 0.25
   if (gain.waiting && gain.moved) return 0.25

@@ -14,6 +14,9 @@ import * as WordTable from "./WordTable.ts"
 /** What has more fields is no call of a tool on a page. */
 const maxNames = 100
 
+/** SQL that has a place for a value: one of the fields beside it. */
+const bound = /[:@$]\w|\?|%s|%\(/
+
 /** Whether a part of a page is named by more than a handle. */
 const describes = (record: Values, names: ReadonlyArray<string>): boolean =>
   names.some((name) => !Fields.of(name).isHandle && typeof record[name] === "string")
@@ -99,7 +102,7 @@ class ArgumentScan extends Scan {
       names.length > 1 &&
       (key.isRemark ||
         (key.isHandle && describes(record, names)) ||
-        (key.isRun && typeof record["sql"] === "string"))
+        (key.isRun && typeof record["sql"] === "string" && !bound.test(record["sql"])))
     )
   }
 

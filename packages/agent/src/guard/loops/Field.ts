@@ -20,7 +20,7 @@ export interface Field {
   readonly isHandle: boolean
   /** What somebody is told: it says nothing of what the call is about. */
   readonly isProse: boolean
-  /** A UUID in it is of the caller's making. */
+  /** A UUID or a number like one is of the caller's making there, if it is not all that is named. */
   readonly isSession: boolean
   /** It is written in a language: a command, a query, code. */
   readonly isProgram: boolean
@@ -71,16 +71,15 @@ const handles = /^(?:ref|uid|selector|xpath|coordinates?|element_?id)$/i
 const prose = /^(?:text|note|notes|message|comment|body|reason|description|content|title|subject|summary)$/i
 const ids = /^(?:id|key|uuid|guid|number)$|(?:_id|[a-z]Id)$/
 const remarks = /^(?:explanation|thoughts?|purpose|rationale|why|intent|reasoning)$/i
-const sessions = /^(?:session|conversation)_?(?:id|uuid|token)?$/i
+const sessions = /^(?:(?:session|conversation)_?(?:id|uuid|token)?|client_?ref|sig|signature|hmac)$/i
 const programs = /^(?:command|cmd|script|code|source|input|query|sql|statement)$/i
 const durations =
-  /^(?:s|for|until|interval|amount|value|unit|number|(?:agent|tab|page|window|browser|label)(?:_?id)?)$|(?:time|duration|delay|wait|sleep|sec|second|min|minute|hour|ms|millis|milliseconds?)s?$/i
+  /^(?:s|for|until|interval|amount|value|unit|number|(?:agent|tab|page|window|browser|label)(?:_?[iI]d)?)$|(?:^|_|-)(?:time|duration|delay|wait|sleep|sec|second|min|minute|hour|ms|millis|millisecond)s?$|[a-z](?:Time|Duration|Delay|Wait|Sleep|Sec|Second|Min|Minute|Hour|Ms|Milli|Millisecond)s?$/
 const runs = /^(?:job|query|run|execution|statement)_?(?:id|name|label)$/i
 const exits = /^(?:exit|exit_?code|exit_?status|return_?code|rc)$/i
 
-const takings =
-  /^(?:deleted|removed|purged|archived|migrated|moved|drained|acked|imported)(?:_?(?:count|rows|docs))?$/i
-const metas = /^(?:_meta|headers|_?rate|_?rate_?limits?)$/i
+const takings = /^(?:deleted|removed|purged|drained|acked)(?:_?(?:count|rows|docs))?$/i
+const metas = /^_rate$|^_?rate_?limits?$/i
 const scores = /^(?:_?score|relevance|similarity)$/i
 
 /** `errors` of `userErrors` and `user_errors`. */

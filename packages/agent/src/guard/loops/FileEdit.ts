@@ -65,9 +65,6 @@ function roleOf(role: Role, names: string): ReadonlyArray<readonly [string, Role
 /** What is added to a file replaces nothing. */
 const adding = /^(?:append|insert|prepend|add)(?:$|[_-](?!or))/i
 
-/** What a file has now is not known. */
-const unknown = { before: undefined, after: undefined, adds: true }
-
 const patched = /^(?:\*\*\* (?:Update|Add) File: |\+\+\+ (?:b\/)?)(.+)$/m
 
 const hunk = /^@@(?: |$)/m
@@ -80,14 +77,15 @@ export const of = (tool: string, args: unknown): FileEdit | undefined => {
   const { path, before, after: brought, part, spot, place, mode, content = part } = partsOf(args)
   if (typeof path !== "string") return typeof content === "string" ? ofPatch(content) : undefined
   if (typeof brought === "string") return ofTexts(path, before, brought)
-  if (typeof mode === "string" && adding.test(mode)) return { ...unknown, path }
+  if (typeof mode === "string" && adding.test(mode))
+    return { path, before: undefined, after: hashOf(content), adds: true }
   if (Array.isArray(content)) return ofSeveral(path, content)
   if (typeof content === "string" && (hunk.test(content) || isDiff(args, content)))
     return changed(path, content)
   const whole = hashOf(content)
   if (whole === undefined) return undefined
   if (spot !== undefined && spot !== null)
-    return { ...unknown, path, after: Fingerprint.both(whole, hashOf(spot) ?? 0) }
+    return { path, before: undefined, after: Fingerprint.both(whole, hashOf(spot) ?? 0), adds: true }
   // What stands at a place is replaced there, and not where the same is written elsewhere.
   const range = place === undefined || place === null ? undefined : hashOf(place)
   const after = range === undefined ? whole : Fingerprint.both(whole, range)

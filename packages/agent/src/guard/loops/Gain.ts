@@ -7,7 +7,7 @@
  * its result is new in details. All else is known. Pure.
  */
 import * as WordSet from "./WordSet.ts"
-import type * as Asking from "./Asking.ts"
+import * as Asking from "./Asking.ts"
 import type { FileEdit } from "./FileEdit.ts"
 import type { OfResult } from "./Fingerprint.ts"
 import * as Progress from "./Progress.ts"
@@ -79,9 +79,6 @@ export interface Gain {
 /** One new word in so many makes a result new; fewer are a detail. */
 const detail = 20
 
-/** Names of new things that make a list new. */
-export const several = 3
-
 /** Of so many numbers one must be new; and of so many words one a number, where numbers are what it is about. */
 const few = { ofNumbers: 5, ofWords: 4 }
 
@@ -150,7 +147,7 @@ export const of = (ended: Ended): Gain => {
     !(nature === "read" && result.hasEmptyList && result.words < sentence) &&
     !ticks &&
     freshAmounts * few.ofNumbers >= result.numbersInAll &&
-    (mostlyNumbers || (isNext && freshAmounts >= several))
+    (mostlyNumbers || (isNext && freshAmounts >= Asking.several))
   // More than so many are not counted.
   const told = freshWords > 0 && (freshWords * detail >= result.words || freshWords >= maxWords)
   const recovers = earlier?.troubled === true && !troubled && isUnseen
@@ -172,7 +169,7 @@ export const of = (ended: Ended): Gain => {
       result.words < (nature === "read" && !evaluates && subject !== "next" ? sentence : content))
 
   // The next part of a log may tell of errors, in words that are known: its times are new.
-  const isNextOfLog = nature === "read" && isNext && (measures || result.freshVolatile > several)
+  const isNextOfLog = nature === "read" && isNext && (measures || result.freshVolatile > Asking.several)
   const isAnother = step === undefined || step.moved || !sameWords
   const getsOn =
     nature === "act"
@@ -183,7 +180,7 @@ export const of = (ended: Ended): Gain => {
     (!troubled &&
       !isThought &&
       nature !== "poke" &&
-      (result.freshIds >= several || (isNext && measures) || getsOn))
+      (result.freshIds >= Asking.several || (isNext && measures) || getsOn))
   // Of a known call a line is enough; of another it may be one that says what was asked.
   const isMostlyNew = freshLines * 2 >= result.lines && !result.negative && !troubled
   // While one waits, known words and numbers in another order are another state: of a table, a board.
@@ -194,7 +191,6 @@ export const of = (ended: Ended): Gain => {
   const hasDetails =
     freshWords > 0 ||
     isRearranged ||
-    (nature === "act" && result.taken) ||
     isShown ||
     (freshLines > 0 && (earlier !== undefined || isMostlyNew)) ||
     (earlier === undefined && measures && nature !== "poke") ||

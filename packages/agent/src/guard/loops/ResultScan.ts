@@ -172,6 +172,8 @@ class ResultScan extends Scan {
   troubled = false
   trouble = 0
   beginsTroubled = false
+  /** A line of it has ended. */
+  begun = false
   undone = false
   taken = false
   waiting = false
@@ -193,7 +195,14 @@ class ResultScan extends Scan {
         0
     this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = this.waits = 0
     this.metas = 0
-    this.pending = this.isTroubled = this.troubled = this.beginsTroubled = this.undone = this.taken = false
+    this.pending =
+      this.isTroubled =
+      this.troubled =
+      this.beginsTroubled =
+      this.undone =
+      this.taken =
+      this.begun =
+        false
     this.waiting = this.waitingIfShort = this.negative = false
     // Most results are short: a small table stays in the processor's first cache.
     this.met = typeof value === "string" && value.length < 2_000 ? this.metOfFew : this.metOfMany
@@ -450,7 +459,8 @@ class ResultScan extends Scan {
   lineEnd(key: Field, line: number): void {
     if (this.pending) this.fails()
     this.pending = false
-    if (this.isTroubled && this.lines === 0) this.beginsTroubled = true
+    if (this.isTroubled && !this.begun) this.beginsTroubled = true
+    if (line !== 0) this.begun = true
     if (this.isTroubled) this.trouble = (this.trouble + mixed(this.error() ^ key.hash)) | 0
     this.isTroubled = false
     // What was asked is no line of its own.

@@ -93,18 +93,26 @@ export const of = (tool: string, args: unknown): ToolNature => {
 }
 
 /** It is told how long, why and where, but nothing about what it waits for. */
-const onlyWaits = (args: unknown): boolean =>
-  !Predicate.isObject(args) ||
-  Object.keys(args).every((name) => {
-    const { isProse, isRemark, isSession, isDuration } = Fields.of(name)
-    return isProse || isRemark || isSession || isDuration
-  })
+const onlyWaits = (args: unknown): boolean => {
+  if (!Predicate.isObject(args)) return true
+  const names = Object.keys(args)
+  return (
+    names.length <= maxNames &&
+    names.every((name) => {
+      const { isProse, isRemark, isSession, isDuration } = Fields.of(name)
+      return isProse || isRemark || isSession || isDuration
+    })
+  )
+}
+
+/** What has more fields is no call to wait. */
+const maxNames = 20
 
 /** Without what only is written in it. */
 const queryOf = (args: unknown): string => Comment.without(textOf(args)).replaceAll(/'[^']*'/g, "''")
 
 /** What a tool does with SQL that it does not run. */
-const examining = /explain|valid|lint|format|parse/i
+const examining = /(?:^|[_-])(?:explain|validate|lint|format|parse)(?:$|[_-])/i
 
 /** Whatever the tool is called: it is given SQL. */
 const hasQuery = (tool: string, args: unknown): boolean =>
@@ -134,10 +142,12 @@ const natureOfAction = (args: object): ToolNature | undefined => {
     : undefined
 }
 
+/** Whether it waits, by its name. */
+export const waits = (tool: string): boolean => factsOf(tool).kind === "pause"
+
 /** Whether it lets time pass before it does what it does. */
 export const pausesFirst = (tool: string, args: unknown): boolean =>
-  factsOf(tool).kind === "pause" ||
-  ((factsOf(tool).kind === "shell" || runs(tool, args)) && startsSleeping(textOf(args)))
+  waits(tool) || ((factsOf(tool).kind === "shell" || runs(tool, args)) && startsSleeping(textOf(args)))
 
 const startsSleeping = (command: string): boolean => command.includes("sleep") && sleeping.test(command)
 

@@ -44,10 +44,10 @@ const midnight = /T00:00(?::00(?:\.0+)?)?(?:Z|[+-]\d\d:?\d\d)?$/i
 const momentIn =
   /(?:19|20)\d\d-?[01]\d-?[0-3]\d[T_-]?[0-2]\d[:-]?[0-5]\d|(?:^|\D)1[4-9]\d{8}(?:\d{3})?(?:\D|$)/
 
-/** Of the name of a session: whether nobody chose it. */
+/** Of the name of a session, of what signs a call: whether nobody chose it. */
 export const isSession = (word: string): boolean => uuidWord.test(word) || code.test(word)
 
-const code = /^(?=.*\d)(?=.*[a-f])[0-9a-f]{6,12}$/i
+const code = /^(?=.*\d)(?=.*[a-f])[0-9a-f]{6,128}$/i
 
 /** Of a word with many digits: whether a point in time is a part of it. */
 export const hasMoment = (word: string): boolean =>
@@ -91,7 +91,7 @@ export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
   ...named(
     "anywhere",
     "ts timestamp now nonce uuid guid cb cache_buster request_id trace trace_id span span_id correlation_id invocation_id call_id " +
-      "client_nonce jsessionid phpsessid idempotency_key client_token client_request_id x_request_id req_ts client_ref signature hmac csrf csrf_token xsrf_token authenticity_token sleep"
+      "client_nonce jsessionid phpsessid idempotency_key client_token client_request_id x_request_id req_ts csrf csrf_token xsrf_token authenticity_token sleep"
   ),
   ...named("field", "attempt attempts retry retries tries try heartbeat wait elapsed elapsed_ms took"),
   ...named(
@@ -123,17 +123,14 @@ const madeUp =
 const clocks =
   /elapsed|uptime|runtime|rate_?limit|^frame$|^ticks?$|duration|latency|heartbeat|timestamp|seconds|millis|nonce|attempt|retries|retry_?count/i
 
-/** Words of names of what there is less of as something gets on: `lag_seconds`, `Seconds_Behind_Master`, `secondsLeft`. */
-const distances = new Set(["lag", "behind", "remaining", "left", "backlog", "eta"])
-/** But these run out by themselves. */
-const budgets = new Set(["rate", "ratelimit", "token", "session", "cookie", "lease"])
-
+/** Words of names of what there is less of as something gets on: `lag_seconds`, `Seconds_Behind_Master`. */
+const distances = new Set(["lag", "behind", "backlog"])
 const isDistance = (name: string): boolean => {
   const words = name
     .replaceAll(/([a-z\d])([A-Z])/g, "$1_$2")
     .toLowerCase()
     .split(/[^a-z]+/)
-  return words.some((word) => distances.has(word)) && !words.some((word) => budgets.has(word))
+  return words.some((word) => distances.has(word))
 }
 
 /** A name whose value says where in a list a call is: times and ids are kept there. */

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as FileEdit from "@outlast/agent/guard/loops/FileEdit"
 import * as ToolNature from "@outlast/agent/guard/loops/ToolNature"
 import * as Volatile from "@outlast/agent/guard/loops/Volatile"
-import { isStopped, ran, random, rounds, runsOn } from "./support.ts"
+import { isStopped, ran, random, rounds, runsOn, words } from "./support.ts"
 
 describe("an id", () => {
   const does = (tool: string, args: (i: number) => object, result: unknown = { ok: true }) =>
@@ -17,12 +17,29 @@ describe("an id", () => {
     runsOn(does("close_session", (i) => ({ session_id: `${482_913 + 7 * i}`, reason: "idle" })))
   })
 
+  it("signs a call, or names it, only where nobody chose it", () => {
+    const next = random(6)
+    const hex = () => `${next(10)}a${(next(0x7fff_ffff) + 0x1000_0000).toString(16)}`
+    for (const name of ["signature", "client_ref", "hmac"]) {
+      isStopped(
+        does("get_quote", () => ({ isin: "DE0007164600", [name]: hex() }), { last: 261.35 }),
+        5
+      )
+      runsOn(does("get_status", () => ({ [name]: hex() }), { status: "paid" }))
+      runsOn(does("get_status", (i) => ({ [name]: `ACME-${1_042 + i}`, lang: "en" }), { status: "paid" }))
+    }
+  })
+
   it("of a run is none where the run is of SQL", () => {
     for (const name of ["job_id", "queryId", "run_label", "statement_name"])
       isStopped(
         does("run_query", (i) => ({ [name]: `agent_${97 * (i + 3)}b`, sql: "SELECT 1 FROM returns" }), "1"),
         5
       )
+    // The run is what the SQL asks about.
+    runsOn(
+      does("run_query", (i) => ({ run_id: 9_100 + i, sql: "SELECT count(*) FROM logs WHERE run = ?" }), "4")
+    )
   })
 })
 
@@ -31,40 +48,24 @@ describe("names of values", () => {
     const { whereNamed } = Volatile
     for (const name of ["seed", "rev", "revision", "served_by", "server"])
       assert.isDefined(whereNamed(name) ?? Volatile.names.find(([spoken]) => spoken === name), name)
-    for (const name of [
-      "signature",
-      "hmac",
-      "client_ref",
-      "req_ts",
-      "csrf",
-      "x-nonce",
-      "X-Trace",
-      "x-amzn-trace-id"
-    ])
+    for (const name of ["req_ts", "csrf", "x-nonce", "X-Trace", "x-amzn-trace-id"])
       assert.strictEqual(whereNamed(name), "anywhere", name)
-    for (const name of ["pull_request_id", "client_id", "flag_id", "token_seconds_left", "lagging_at"])
+    for (const name of ["pull_request_id", "client_id", "client_ref", "signature", "flag_id", "lagging_at"])
       assert.notStrictEqual(whereNamed(name), "anywhere", name)
   })
 
   it("of how far away something is are no clocks, but what runs out by itself is", () => {
-    for (const name of ["lag_seconds", "Seconds_Behind_Master", "secondsLeft", "remaining_ms", "eta_s"])
+    for (const name of ["lag_seconds", "Seconds_Behind_Master", "backlog_ms", "replicationLagMs"])
       assert.isUndefined(Volatile.whereNamed(name), name)
-    for (const name of ["rate_limit_remaining_s", "token_seconds_left", "sessionSecondsLeft", "flag_id"])
+    for (const name of ["token_seconds_left", "remainingTimeInMillis", "eta_s", "flag_id"])
       assert.strictEqual(Volatile.whereNamed(name), "result", name)
   })
 
-  it("hold what an answer says of itself, in its headers", () => {
-    const next = random(9)
-    isStopped(
-      rounds(20, () => [
-        ran(
-          "http",
-          { url: "https://a.example/x" },
-          { status: 200, headers: { age: `${next(900)}`, hits: next(99) } }
-        )
-      ]),
-      8
+  it("may be those of data: what moves in headers, in times, in ranks", () => {
+    runsOn(
+      rounds(20, (i) => [ran("head", {}, { headers: { "upload-offset": 900 * i, "upload-length": 90_000 } })])
     )
+    runsOn(rounds(20, (i) => [ran("get_metric", {}, { rate: 100 + 3 * i })]))
     runsOn(
       rounds(20, (i) => [ran("get_metrics", {}, { timings: { parse: 812 - 11 * i, render: 390 - 7 * i } })])
     )
@@ -150,12 +151,16 @@ describe("an edit", () => {
 
   it("adds where its mode says so, under any name, and still is one", () => {
     for (const name of ["mode", "operation", "op", "action"])
-      assert.deepStrictEqual(edit({ [name]: "append", text: "x" }), {
-        path: "a.ts",
-        before: undefined,
-        after: undefined,
-        adds: true
-      })
+      assert.isTrue(edit({ [name]: "append", text: "x" })?.adds, name)
+    const appends = (text: (i: number) => string) =>
+      rounds(20, (i) => [
+        ran("edit_file", { path: "a.md", mode: "append", text: text(i), note: `${i}` }, "OK")
+      ])
+    runsOn(appends((i) => `## ${i}`))
+    isStopped(
+      appends(() => "## the same"),
+      6
+    )
     assert.isFalse(edit({ action: "add_or_replace", old: "a", new: "b" })?.adds)
     assert.isTrue(edit({ snippet: "x" })?.adds)
   })
@@ -173,6 +178,30 @@ describe("an edit", () => {
   })
 })
 
+describe("a wait for what is clicked then", () => {
+  it("is no look at what was clicked before", () => {
+    runsOn(
+      rounds(60, (i) => [
+        ran("browser_wait_for_selector", { selector: "#next" }, "visible"),
+        ran("browser_click", { selector: "#next" }, "clicked"),
+        ran("browser_snapshot", {}, words(12 * i, 12))
+      ])
+    )
+  })
+})
+
+describe("an edit that shows the file", () => {
+  it("under its path has not failed, though the file speaks of errors", () => {
+    const shown = (i: number) =>
+      `src/parser.ts\n  throw new ParseError('unexpected token, failed to read the list of all the names that were given to it before it began with them ${i}')\n  // and so on`
+    runsOn(
+      rounds(30, (i) => [
+        ran("edit_file", { path: "src/parser.ts", old_string: `o${i}`, new_string: `n${i}` }, shown(i))
+      ])
+    )
+  })
+})
+
 describe("one page for whatever is looked at", () => {
   it("is told of in time, a list of short answers never", () => {
     const fetches = (text: string) =>
@@ -182,18 +211,19 @@ describe("one page for whatever is looked at", () => {
       32
     )
     runsOn(fetches("200 OK text/html"))
+    runsOn(fetches("No results found for it. Please check the filters that you have set and try again"))
   })
 })
 
 describe("words of other alphabets", () => {
   it("end where their marks are", () => {
     const next = random(4)
-    const words = "請求書 会社 税 東京 大阪 領収 見積 納品".split(" ")
+    const marks = "請求書 会社 税 東京 大阪 領収 見積 納品".split(" ")
     isStopped(
       rounds(30, () => [
         ran(
           "kensaku",
-          { q: `${words[next(8)]}、${words[next(8)]}。${words[next(8)]}` },
+          { q: `${marks[next(8)]}、${marks[next(8)]}。${marks[next(8)]}` },
           { hits: [], count: 0 }
         )
       ]),

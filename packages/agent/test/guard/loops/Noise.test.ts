@@ -287,7 +287,12 @@ describe("a write", () => {
         { method: "POST", path: "/logs-2021/_delete_by_query?max_docs=10000" },
         { deleted, failures: [] }
       )
-    runsOn(rounds(24, () => [wipes(10_000)]))
+    runsOn(rounds(8, (i) => [...rounds(6, () => [wipes(10_000)]), left(i)]))
+    // Nobody looks how many are left.
+    isStopped(
+      rounds(24, () => [wipes(10_000)]),
+      8
+    )
     isStopped(
       rounds(24, () => [wipes(0)]),
       5
