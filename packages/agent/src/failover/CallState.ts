@@ -148,8 +148,7 @@ const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot:
     left: state.target,
     ledger: {
       ...state.ledger,
-      // An attempt that had streamed text was at work, not lost: its time does not count against the deadline.
-      spent: state.ledger.spent + (commit === "text" ? 0 : event.elapsed),
+      spent: state.ledger.spent + timeCounted(event),
       cost: state.ledger.cost + event.cost,
       tokens: state.ledger.tokens + event.tokens
     },
@@ -183,7 +182,7 @@ const onFailure = (
   snapshot: Snapshot,
   draw: number
 ): Step => {
-  const { failure, commit, elapsed } = event
+  const { failure, commit } = event
   const row = rowOf(policy, failure)
   const here = state.target
   if (here === undefined || row.then === "stop") return giveUp(state, failure, undefined)
@@ -193,7 +192,7 @@ const onFailure = (
     commit === "tool" ||
     (state.seen && midStreamOf(policy, row, state) === "fail") ||
     mustEnd(policy, state) ||
-    (late && !mayAskAnother(policy, state, failure, elapsed, snapshot))
+    (late && !mayAskAnother(policy, state, failure, timeCounted(event), snapshot))
   ) {
     return giveUp(state, failure, leaving)
   }
@@ -403,6 +402,9 @@ const timeLeft = (policy: Policy, { ledger }: CallState, { deadline, now }: Snap
 const isLate = (policy: Policy, state: CallState, snapshot: Snapshot): boolean =>
   timeLeft(policy, state, snapshot) <= 0
 
+/** An attempt that had streamed text was at work, not lost: its time does not count against the deadline. */
+const timeCounted = ({ commit, elapsed }: Failed): number => (commit === "text" ? 0 : elapsed)
+
 /**
  * One silent attempt may take longer than the whole deadline. If it was that attempt that used it up, a target
  * that was not tried yet is still asked, once.
@@ -411,13 +413,13 @@ const mayAskAnother = (
   policy: Policy,
   state: CallState,
   { reason }: ProviderFailure,
-  elapsed: number,
+  counted: number,
   snapshot: Snapshot
 ): boolean =>
   reason._tag === "Timeout" &&
   reason.local &&
   snapshot.deadline > snapshot.now &&
-  state.ledger.spent - elapsed < Duration.toMillis(policy.deadline) &&
+  state.ledger.spent - counted < Duration.toMillis(policy.deadline) &&
   Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
 
 /**

@@ -311,6 +311,24 @@ describe("for every policy and every sequence of events", () => {
     )
   })
 
+  it("behind a silence that took all the time, nobody is asked after the one that had spoken and fell silent", () => {
+    const views = ["m1", "m2", "m3"].map((model) => ({
+      ref: { id: model, provider: "p", model, endpoint: model, key: "" },
+      info: {},
+      renewable: false
+    }))
+    const silent = failed(new FailoverReason.Timeout({ phase: "total", local: true }))
+    const { entries } = play(RecoveryPolicy.interactive, views, ordinary, [
+      { ...calm, failure: silent, elapsed: 600_000 },
+      { ...calm, failure: silent, elapsed: 900_000, commit: "text" },
+      calm
+    ])
+    assert.deepStrictEqual(
+      entries.map(({ action }) => action._tag),
+      ["Attempt", "Switch", "GiveUp"]
+    )
+  })
+
   it("it ends even if a circuit refuses for no time at all, again and again", () => {
     const ref = { id: "a", provider: "p", model: "m", endpoint: "", key: "" }
     const turn: Turn = { ...calm, outcome: "kept away", refusal: 0 }

@@ -118,6 +118,12 @@ const isFilledIn = (
 /** Calls that went well make a list. */
 export const several = 3
 
+/** Whether the word that is there now is one that stood further behind, where another is now: `> 100 and <= 150` and on. */
+const endedThere = (last: Words, words: Words, n: number): boolean => {
+  const end = last.indexOf(words[n] ?? 0, n + 1)
+  return end > n && words[end] !== last[end]
+}
+
 /** Words of a question that has a place for one. */
 const minTemplate = 3
 
@@ -166,7 +172,7 @@ export const subjectOf = (
       const number = WordSets.numberOf(known, askedWord(toolId, word))
       const isMet = number > 0 && number <= formMet
       // Where one part ends, the next one begins.
-      if (isPlace && isMet) passed++
+      if (isMet && (isPlace || (isAligned && endedThere(last, words, n)))) passed++
       else if (isMet) {
         if (!isAligned) return "known"
         met++

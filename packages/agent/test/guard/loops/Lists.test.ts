@@ -135,6 +135,22 @@ describe("a list", () => {
     runsOn([...rounds(30, (i) => [looks(i)]), ...rounds(30, (i) => [upgrades(i), waits(i)])])
   })
 
+  it("of parts that begin where the last one ended, in a query", () => {
+    const part = (from: number) =>
+      ran(
+        "execute_sql",
+        {
+          sql: `UPDATE events SET tenant_id = 1 WHERE events.id > ${from} AND events.id <= ${from + 50_000}`
+        },
+        `UPDATE 50000\nTime: ${2_000 + (from % 997)}.5 ms`
+      )
+    runsOn(rounds(40, (i) => [part(50_000 * i)]))
+    isStopped(
+      rounds(40, (i) => [part(50_000 * (i % 3))]),
+      8
+    )
+  })
+
   it("of parts of which some have errors", () => {
     const part = (i: number) => {
       const errors = [1, 0, 1, 2, 1, 0, 0, 1, 2, 1, 1, 0, 1][i % 13] ?? 0
