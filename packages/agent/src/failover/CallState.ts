@@ -192,7 +192,7 @@ const onFailure = (
     commit === "tool" ||
     (state.seen && midStreamOf(policy, row, state) === "fail") ||
     mustEnd(policy, state) ||
-    (late && !mayAskAnother(policy, state, failure, timeCounted(event), snapshot))
+    (late && !mayAskAnother(policy, state, event, snapshot))
   ) {
     return giveUp(state, failure, leaving)
   }
@@ -409,17 +409,11 @@ const timeCounted = ({ commit, elapsed }: Failed): number => (commit === "text" 
  * One silent attempt may take longer than the whole deadline. If it was that attempt that used it up, a target
  * that was not tried yet is still asked, once.
  */
-const mayAskAnother = (
-  policy: Policy,
-  state: CallState,
-  { reason }: ProviderFailure,
-  counted: number,
-  snapshot: Snapshot
-): boolean =>
-  reason._tag === "Timeout" &&
-  reason.local &&
+const mayAskAnother = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): boolean =>
+  event.failure.reason._tag === "Timeout" &&
+  event.failure.reason.local &&
   snapshot.deadline > snapshot.now &&
-  state.ledger.spent - counted < Duration.toMillis(policy.deadline) &&
+  state.ledger.spent - timeCounted(event) < Duration.toMillis(policy.deadline) &&
   Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
 
 /**

@@ -295,11 +295,7 @@ describe("for every policy and every sequence of events", () => {
   })
 
   it("behind a silence that took all the time, a target that was asked is not asked again when the next refuses", () => {
-    const views = ["m1", "m2"].map((model) => ({
-      ref: { id: model, provider: "p", model, endpoint: model, key: "" },
-      info: {},
-      renewable: false
-    }))
+    const views = viewsOf("m1", "m2")
     const silent = failed(new FailoverReason.Timeout({ phase: "total", local: true }))
     const { entries } = play(RecoveryPolicy.interactive, views, ordinary, [
       { ...calm, failure: silent, elapsed: 600_000 },
@@ -313,11 +309,7 @@ describe("for every policy and every sequence of events", () => {
   })
 
   it("behind a silence that took all the time, nobody is asked after the one that had spoken and fell silent", () => {
-    const views = ["m1", "m2", "m3"].map((model) => ({
-      ref: { id: model, provider: "p", model, endpoint: model, key: "" },
-      info: {},
-      renewable: false
-    }))
+    const views = viewsOf("m1", "m2", "m3")
     const silent = failed(new FailoverReason.Timeout({ phase: "total", local: true }))
     const { entries } = play(RecoveryPolicy.interactive, views, ordinary, [
       { ...calm, failure: silent, elapsed: 600_000 },
@@ -346,6 +338,14 @@ const ordinary: World["around"] = {
   budget: Infinity,
   call: CallState.initial.call
 }
+
+/** Targets that have nothing in common. */
+const viewsOf = (...models: ReadonlyArray<string>) =>
+  models.map((model) => ({
+    ref: { id: model, provider: "p", model, endpoint: model, key: "" },
+    info: {},
+    renewable: false
+  }))
 
 const calm: Turn = {
   outcome: "failed",

@@ -92,12 +92,12 @@ class ArgumentScan extends Scan {
     if (this.unitsRead++ < maxWords) this.leaves[this.leavesKept++] = [word]
   }
 
-  /** What the model says about a call, and what a page calls a part that has a name, make it no other call. */
+  /** What the model says about a call, what a page calls a part that has a name, and the run of some SQL make it no other. */
   skips(key: Field, record: Values, names: ReadonlyArray<string>): boolean {
     this.isAlone = false
     if (names.length > maxNames) return false
     this.isAlone =
-      key.isSession && names.every((name) => Fields.of(name) === key || saysNothing(record[name], name))
+      key.mayBeRandom && names.every((name) => Fields.of(name) === key || saysNothing(record[name], name))
     return (
       names.length > 1 &&
       (key.isRemark ||
@@ -138,7 +138,7 @@ class ArgumentScan extends Scan {
       }
       const { at, digits, exact, lowered } = Word.read(text, from)
       const isVolatile =
-        (key.isSession && !this.isAlone && Volatile.isSession(text.slice(from, at))) ||
+        (key.mayBeRandom && !this.isAlone && Volatile.isRandom(text.slice(from, at))) ||
         (named && (digits > 0 || at - from >= Word.longName)) ||
         (digits > 0 &&
           !key.isCursor &&

@@ -115,7 +115,7 @@ const isFilledIn = (
   form.question.length === question.length &&
   wordsIn(leaves) - common === 1
 
-/** Calls that went well make a list. */
+/** So many are a list: calls that went well, names of new things. */
 export const several = 3
 
 /** Whether the word that is there now is one that stood further behind, where another is now: `> 100 and <= 150` and on. */

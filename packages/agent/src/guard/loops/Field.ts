@@ -21,12 +21,12 @@ export interface Field {
   /** What somebody is told: it says nothing of what the call is about. */
   readonly isProse: boolean
   /** A UUID or a number like one is of the caller's making there, if it is not all that is named. */
-  readonly isSession: boolean
+  readonly mayBeRandom: boolean
   /** It is written in a language: a command, a query, code. */
   readonly isProgram: boolean
   /** It says how long, or by whom: nothing about what is waited for. */
   readonly isDuration: boolean
-  /** It names a run of something: beside a program, one of the caller's making. */
+  /** It names a run of something: beside SQL, one of the caller's making. */
   readonly isRun: boolean
   /** What the model says about the call. */
   readonly isRemark: boolean
@@ -36,8 +36,8 @@ export interface Field {
   readonly isExit: boolean
   /** How many things were taken out of the way: the same again takes others. */
   readonly isTaken: boolean
-  /** It holds what an answer says of itself. */
-  readonly isMeta: boolean
+  /** It holds what is left of a rate: that says nothing. */
+  readonly isRate: boolean
   /** How well one of several things answers what was asked. */
   readonly isScore: boolean
 }
@@ -53,7 +53,7 @@ export const none: Field = {
   isQuestion: false,
   isHandle: false,
   isProse: false,
-  isSession: false,
+  mayBeRandom: false,
   isProgram: false,
   isDuration: false,
   isRun: false,
@@ -61,7 +61,7 @@ export const none: Field = {
   isId: false,
   isExit: false,
   isTaken: false,
-  isMeta: false,
+  isRate: false,
   isScore: false
 }
 
@@ -71,7 +71,7 @@ const handles = /^(?:ref|uid|selector|xpath|coordinates?|element_?id)$/i
 const prose = /^(?:text|note|notes|message|comment|body|reason|description|content|title|subject|summary)$/i
 const ids = /^(?:id|key|uuid|guid|number)$|(?:_id|[a-z]Id)$/
 const remarks = /^(?:explanation|thoughts?|purpose|rationale|why|intent|reasoning)$/i
-const sessions = /^(?:(?:session|conversation)_?(?:id|uuid|token)?|client_?ref|sig|signature|hmac)$/i
+const randoms = /^(?:(?:session|conversation)_?(?:id|uuid|token)?|client_?ref|sig|signature|hmac)$/i
 const programs = /^(?:command|cmd|script|code|source|input|query|sql|statement)$/i
 const durations =
   /^(?:s|for|until|interval|amount|value|unit|number|(?:agent|tab|page|window|browser|label)(?:_?[iI]d)?)$|(?:^|_|-)(?:time|duration|delay|wait|sleep|sec|second|min|minute|hour|ms|millis|millisecond)s?$|[a-z](?:Time|Duration|Delay|Wait|Sleep|Sec|Second|Min|Minute|Hour|Ms|Milli|Millisecond)s?$/
@@ -79,7 +79,7 @@ const runs = /^(?:job|query|run|execution|statement)_?(?:id|name|label)$/i
 const exits = /^(?:exit|exit_?code|exit_?status|return_?code|rc)$/i
 
 const takings = /^(?:deleted|removed|purged|drained|acked)(?:_?(?:count|rows|docs))?$/i
-const metas = /^_rate$|^_?rate_?limits?$/i
+const rates = /^_rate$|^_?rate_?limits?$/i
 const scores = /^(?:_?score|relevance|similarity)$/i
 
 /** `errors` of `userErrors` and `user_errors`. */
@@ -117,7 +117,7 @@ const fieldOf = (name: string, hash: number): Field => {
     isQuestion: questions.test(name),
     isHandle: handles.test(name),
     isProse: prose.test(name),
-    isSession: sessions.test(name),
+    mayBeRandom: randoms.test(name),
     isProgram: programs.test(name),
     isDuration: durations.test(name),
     isRun: runs.test(name),
@@ -125,7 +125,7 @@ const fieldOf = (name: string, hash: number): Field => {
     isId: ids.test(name),
     isExit: exits.test(name),
     isTaken: takings.test(name),
-    isMeta: metas.test(name),
+    isRate: rates.test(name),
     isScore: scores.test(name)
   }
 }

@@ -20,7 +20,7 @@ export interface KnownEdit {
 
 export interface FileEdit {
   readonly path: string
-  /** Of the text that was replaced; `undefined` for a rewrite. */
+  /** Of the text that was replaced, or of the place where one was; `undefined` for a rewrite. */
   readonly before: number | undefined
   /** Of the text that is there now; `undefined` when it is not known. */
   readonly after: number | undefined

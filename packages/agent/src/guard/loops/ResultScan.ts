@@ -160,8 +160,8 @@ class ResultScan extends Scan {
   letters = 0
   place = 0
   places = 0
-  /** It is inside of so many things that an answer says of itself. */
-  metas = 0
+  /** It is inside of so many fields that say what is left of a rate. */
+  rates = 0
   lines = 0
   freshLines = 0
   lineLength = 0
@@ -194,7 +194,7 @@ class ResultScan extends Scan {
       this.letters =
         0
     this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = this.waits = 0
-    this.metas = 0
+    this.rates = 0
     this.pending =
       this.isTroubled =
       this.troubled =
@@ -257,7 +257,7 @@ class ResultScan extends Scan {
   }
 
   fieldBegins(key: Field, name: string, value: unknown, names: ReadonlyArray<string>): void {
-    if (key.isMeta) this.metas++
+    if (key.isRate) this.rates++
     if (key.isTaken && typeof value === "number" && value > 0) this.taken = true
     // A field named error that holds something tells of one.
     if (key.isTrouble && isSomething(value) && this.listed === 0) this.fails()
@@ -267,7 +267,7 @@ class ResultScan extends Scan {
   }
 
   fieldEnds(key: Field): void {
-    if (key.isMeta) this.metas--
+    if (key.isRate) this.rates--
     // A flag has no line; the next field's is not its.
     if (key.isTrouble) this.isTroubled = false
   }
@@ -280,7 +280,7 @@ class ResultScan extends Scan {
     const named =
       (key.volatile !== undefined && !(advances && key.volatile === "result")) ||
       (key.isScore && this.listed > 0 && this.against.args.question.length > 0) ||
-      this.metas > 0
+      this.rates > 0
     const end = text.length
     let { a, b } = this
     let from = 0

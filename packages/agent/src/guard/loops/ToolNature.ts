@@ -73,9 +73,9 @@ const stepping =
 const asking = /^\s*(?:select|show|explain|describe|desc|with|pragma)\b/i
 /** What stands before it only says what is written: `with old as (select …) delete …` */
 const writing = /^\s*with\b[^]*\)\s*(?:update|delete|insert|merge)\b/i
-/** A write to some of many rows: the same one brings the next ones. */
-const batched = /^\s*(?:with\b[^]*\)\s*)?(?:update|delete)\b[^]*\b(?:limit|top|first)\b[\s(]+\d/i
-const batchedBefore = /^\s*with\b[^]*\blimit\s+\d[^]*\)\s*(?:update|delete)\b/i
+const changing = /^\s*(?:with\b[^]*\)\s*)?(?:update|delete)\b/i
+/** So many of the rows: the same write brings the next ones. */
+const some = /\b(?:limit|top|first)\b[\s(]+\d/i
 
 /** Of a call. */
 export const of = (tool: string, args: unknown): ToolNature => {
@@ -99,8 +99,8 @@ const onlyWaits = (args: unknown): boolean => {
   return (
     names.length <= maxNames &&
     names.every((name) => {
-      const { isProse, isRemark, isSession, isDuration } = Fields.of(name)
-      return isProse || isRemark || isSession || isDuration
+      const { isProse, isRemark, mayBeRandom, isDuration } = Fields.of(name)
+      return isProse || isRemark || mayBeRandom || isDuration
     })
   )
 }
@@ -121,7 +121,7 @@ const hasQuery = (tool: string, args: unknown): boolean =>
 const natureOfQuery = (query: string): ToolNature =>
   asking.test(query) && !writing.test(query)
     ? "read"
-    : batched.test(query) || batchedBefore.test(query)
+    : changing.test(query) && some.test(query)
       ? "advance"
       : "act"
 

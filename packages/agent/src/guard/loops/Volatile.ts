@@ -45,7 +45,7 @@ const momentIn =
   /(?:19|20)\d\d-?[01]\d-?[0-3]\d[T_-]?[0-2]\d[:-]?[0-5]\d|(?:^|\D)1[4-9]\d{8}(?:\d{3})?(?:\D|$)/
 
 /** Of the name of a session, of what signs a call: whether nobody chose it. */
-export const isSession = (word: string): boolean => uuidWord.test(word) || code.test(word)
+export const isRandom = (word: string): boolean => uuidWord.test(word) || code.test(word)
 
 const code = /^(?=.*\d)(?=.*[a-f])[0-9a-f]{6,128}$/i
 
