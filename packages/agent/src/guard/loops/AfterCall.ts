@@ -184,7 +184,7 @@ const seenAfter = (
     paused: call.paused,
     troubled: gain.troubled,
     trouble,
-    said: result.hash | 0,
+    said: result.hash,
     letters: result.letters,
     moved: gain.moved,
     lively: earlier !== undefined && (earlier.lively || gain.isNew || gain.tries),
@@ -258,7 +258,7 @@ const withMet = (
   const { toolId: tool } = asked
   const { prose, subjects, leaves } = asked.args
   const adding = WordSet.begin(known)
-  WordSet.addTo(adding, result.hash | 0)
+  WordSet.addTo(adding, result.hash)
   for (const word of result.fresh) WordSet.addTo(adding, word)
   // What was asked before, to the word, is known.
   if (earlier === undefined) {
@@ -277,7 +277,7 @@ const staleAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   if (gain.tries) return Math.max(0, state.stale - 1)
   if (gain.passes || (gain.measures && !gain.failed)) return state.stale + (gain.waiting ? 0 : 0.25)
   // It is not what it was, though it is known: the next server has the new address.
-  if (gain.waiting && earlier !== undefined && earlier.said !== (result.hash | 0)) return state.stale / 2
+  if (gain.waiting && earlier !== undefined && earlier.said !== (result.hash)) return state.stale / 2
   const goesOn =
     gain.waiting ||
     gain.moved ||
@@ -441,13 +441,13 @@ const itemOf = (state: State, call: Call, gain: Gain.Gain): Cycle.Item => {
   const saysLittle = !gain.troubled && !result.negative && result.words < Gain.sentence
   return {
     tool,
-    call: id | 0,
+    call: id,
     outcome: Fingerprint.both(
       // What says little is told by what was asked; and what moves is never the same.
       subject === "again" ? tool : subject !== "known" || saysLittle ? id : tool,
       gain.moved || gain.measures ? state.calls : edit !== undefined ? id : result.letters
     ),
-    said: result.hash | 0,
+    said: result.hash,
     waiting: gain.waiting
   }
 }

@@ -4,7 +4,7 @@
 import * as Comment from "./Comment.ts"
 import type { Field } from "./Field.ts"
 import * as Fields from "./Field.ts"
-import { joined, mixed, otherStep, step, turned } from "./Hash.ts"
+import { mixed, step, turned } from "./Hash.ts"
 import type { Values } from "./Scan.ts"
 import { first, maxWords, Scan } from "./Scan.ts"
 import * as Volatile from "./Volatile.ts"
@@ -76,7 +76,7 @@ class ArgumentScan extends Scan {
     this.last = undefined
     this.value(value, Fields.none, 0)
     const args = {
-      hash: joined(this.a, this.b),
+      hash: mixed(this.hash),
       leaves: this.leaves.slice(0, this.leavesKept),
       subjects: first(this.subjects, this.subjectsKept),
       prose: first(this.prose, this.proseKept),
@@ -115,7 +115,7 @@ class ArgumentScan extends Scan {
     const text = key.isProgram && Comment.mayBegin(given.charCodeAt(0)) ? Comment.without(given) : given
     const named = key.volatile === "anywhere" || key.volatile === "field"
     const end = text.length
-    let { a, b } = this
+    let { hash } = this
     let from = 0
     /** What was read since the last blank, and all of it. */
     let unit = 0
@@ -132,7 +132,7 @@ class ArgumentScan extends Scan {
           unit = 0
           isMoment = false
         } else unit = step(turned(unit), first)
-        if (Word.counts(first)) a = step(a, first)
+        if (Word.counts(first)) hash = step(hash, first)
         from++
         continue
       }
@@ -148,12 +148,10 @@ class ArgumentScan extends Scan {
       before = lowered
       beforeEnd = from = at
       if (isVolatile) {
-        a = step(a, 0x3f)
-        b = otherStep(b, 0x3f)
+        hash = step(hash, 0x3f)
         continue
       }
-      a = step(turned(a), exact)
-      b = otherStep(turned(b), lowered)
+      hash = step(turned(hash), exact)
       if (this.subjectsKept + this.proseKept < maxWords && WordTable.put(this.words, lowered)) {
         if (key.isProse) this.prose[this.proseKept++] = lowered
         else this.subjects[this.subjectsKept++] = lowered
@@ -163,8 +161,7 @@ class ArgumentScan extends Scan {
     }
     this.asks(unit, key, isMoment)
     if (this.unitsKept > 0) this.leaves[this.leavesKept++] = first(this.units, this.unitsKept)
-    this.a = step(a, 0x22)
-    this.b = otherStep(b, 0x22)
+    this.hash = step(hash, 0x22)
   }
 
   /** A path, an option, a name. */

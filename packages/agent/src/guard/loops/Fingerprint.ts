@@ -18,7 +18,7 @@ import * as ResultScan from "./ResultScan.ts"
 
 export type { OfArguments } from "./ArgumentScan.ts"
 export type { OfResult } from "./ResultScan.ts"
-export { argument, both, exactly, ofText, pair } from "./Hash.ts"
+export { argument, both, exactly, ofText } from "./Hash.ts"
 
 /** Of a call's arguments. */
 export const ofArguments = ArgumentScan.read

@@ -105,7 +105,7 @@ export const of = (ended: Ended): Gain => {
   // What an edit shows of a file may speak of errors.
   const troubled =
     failed || (result.troubled && !(edit !== undefined && result.words >= content && !result.beginsTroubled))
-  const isUnseen = !WordSet.has(ended.known, result.hash | 0)
+  const isUnseen = !WordSet.has(ended.known, result.hash)
   // Of a long result not every word is remembered: but when it was met as a whole, they all were.
   const freshWords = isUnseen ? result.freshWords : 0
   const freshLines = isUnseen ? result.freshLines : 0

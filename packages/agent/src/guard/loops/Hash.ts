@@ -1,5 +1,6 @@
 /**
- * Numbers for texts and words. No cryptographic ones: who wants two texts to have the same can find some. Pure.
+ * Numbers of 32 bits for texts and words: each is compared with a few hundred or thousand others. No cryptographic
+ * ones: who wants two texts to have the same can find some. Pure.
  */
 
 // Not exported: a constant of another module is looked up each time it is used, a function is not.
@@ -10,8 +11,10 @@ const otherPrime = 0x5bd1e995
 /** Of nothing. */
 export const begin = (): number => seed
 
-/** With one more number: two ways, so that what is the same in one is not in the other. */
+/** With one more number. */
 export const step = (hash: number, code: number): number => Math.imul(hash ^ code, prime)
+
+/** In another way, so that what is the same in one is not in the other. */
 export const otherStep = (hash: number, code: number): number => Math.imul(hash ^ code, otherPrime)
 
 export const mixed = (x: number): number => {
@@ -22,10 +25,7 @@ export const mixed = (x: number): number => {
 /** So that the order counts. */
 export const turned = (x: number): number => (x << 7) | (x >>> 25)
 
-/** 52 bits: a whole number without loss. */
-export const joined = (a: number, b: number): number => (a >>> 0) + (b & 0xfffff) * 0x1_0000_0000
-
-/** Of one text, as it is but for white space: 32 bits. */
+/** Of one text, as it is but for white space. */
 export const ofText = (text: string): number => {
   let a = seed
   for (let i = 0; i < text.length; i++) {
@@ -35,7 +35,7 @@ export const ofText = (text: string): number => {
   return mixed(a)
 }
 
-/** Of one text, to the blank: 32 bits. */
+/** Of one text, to the blank. */
 export const exactly = (text: string): number => {
   let a = seed
   for (let i = 0; i < text.length; i++) a = step(a, text.charCodeAt(i) | 0)
@@ -45,12 +45,5 @@ export const exactly = (text: string): number => {
 /** A word as one that was an argument of a tool. */
 export const argument = (tool: number, word: number): number => mixed(mixed(word) ^ tool)
 
-/** Of two numbers, in this order: 32 bits, for what is compared with a few others. */
-export const both = (a: number, b: number): number => mixed(step(mixed(a | 0), b | 0))
-
 /** Of two numbers, in this order. */
-export const pair = (a: number, b: number): number => {
-  const low = Math.imul(mixed(a | 0) ^ (b | 0), prime)
-  const high = Math.imul(mixed((a / 0x1_0000_0000) | 0) ^ ((b / 0x1_0000_0000) | 0), otherPrime)
-  return joined(low, mixed(high ^ low))
-}
+export const both = (a: number, b: number): number => mixed(step(mixed(a), b))

@@ -19,8 +19,8 @@ export interface Memory<A> {
 interface Table<A> {
   /** The number of the last entry of the key that is there, from 1; 0 where there is none. */
   readonly heads: Int32Array
-  /** By entry, from 0. Keys of 52 bits are no small integers: an object would hold a pointer to each. */
-  readonly keys: Float64Array
+  /** By entry, from 0: whole numbers of 32 bits. */
+  readonly keys: Int32Array
   readonly values: Array<A>
   /** The number of the entry that its key had before; 0 if it had none. */
   readonly older: Int32Array
@@ -37,14 +37,14 @@ export const make = <A>(rows: number): Memory<A> => ({ table: tableOf(rows * pla
 /** Entries of the smallest table. */
 const fewest = 16
 
-/** With what it begins with, and room for four times as much: then it is five eighths full, and left. */
+/** With what it begins with, and room for as much again: then it is half full, and left. */
 const tableOf = <A>(most: number, values: Array<A>): Table<A> => {
   const held = powerFrom(Math.max(fewest, values.length))
   return {
-    heads: new Int32Array(8 * held),
-    keys: new Float64Array(5 * held),
+    heads: new Int32Array(4 * held),
+    keys: new Int32Array(2 * held),
     values,
-    older: new Int32Array(5 * held),
+    older: new Int32Array(2 * held),
     most
   }
 }

@@ -9,7 +9,7 @@ import type { OfArguments } from "./ArgumentScan.ts"
 import type { Field } from "./Field.ts"
 import { none } from "./Field.ts"
 import * as Hash from "./Hash.ts"
-import { joined, mixed, otherStep, step, turned } from "./Hash.ts"
+import { mixed, step, turned } from "./Hash.ts"
 import * as Meaning from "./Meaning.ts"
 import { first, maxWords, Scan } from "./Scan.ts"
 import * as Word from "./Word.ts"
@@ -217,7 +217,7 @@ class ResultScan extends Scan {
     const numbers = this.numbers()
     const emptyList = this.emptyList && substance === 0
     return {
-      hash: joined(this.a, this.b),
+      hash: mixed(this.hash),
       letters: this.letters,
       all,
       words: this.own,
@@ -282,7 +282,7 @@ class ResultScan extends Scan {
       (key.isScore && this.listed > 0 && this.against.args.question.length > 0) ||
       this.rates > 0
     const end = text.length
-    let { a, b } = this
+    let { hash } = this
     let from = 0
     let line = 0
     /** The word before, where it ended, and what it means. */
@@ -297,7 +297,7 @@ class ResultScan extends Scan {
           this.lineEnd(key, line)
           line = 0
         } else if (Word.counts(first)) {
-          a = step(a, first)
+          hash = step(hash, first)
           if (first === percent) this.waitingIfShort = true
         }
         from++
@@ -332,13 +332,11 @@ class ResultScan extends Scan {
       beforeEnd = at
       if (isVolatile) {
         this.id(exact, lowered, key)
-        a = step(a, 0x3f)
-        b = otherStep(b, 0x3f)
+        hash = step(hash, 0x3f)
         previous = 0
         continue
       }
-      a = step(turned(a), exact)
-      b = otherStep(turned(b), lowered)
+      hash = step(turned(hash), exact)
       const meaning = digits > 0 ? Meaning.ofHash(lowered) : Word.meaningOf(text, start, part, at, exact)
       const isEcho = WordTable.has(asked, lowered)
       if (this.pending) {
@@ -367,8 +365,7 @@ class ResultScan extends Scan {
       if (this.lineLength < toldApart) this.lineWords[this.lineLength++] = lowered
     }
     this.lineEnd(key, line)
-    this.a = step(a, 0x22)
-    this.b = otherStep(b, 0x22)
+    this.hash = step(hash, 0x22)
     // What is echoed is nothing of its own.
     if (this.own > own && !isNil) this.substance++
   }

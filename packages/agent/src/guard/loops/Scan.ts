@@ -7,7 +7,7 @@
 import { Predicate } from "effect"
 import type { Field } from "./Field.ts"
 import * as Fields from "./Field.ts"
-import { begin, mixed, otherStep, step } from "./Hash.ts"
+import { begin, mixed, step } from "./Hash.ts"
 
 /** What is nested more deeply, or is more than this, is not looked at. */
 const maxDepth = 32
@@ -37,9 +37,8 @@ const wordOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): number => 
 }
 
 export abstract class Scan {
-  /** Of all that is not volatile; two halves. */
-  a = begin()
-  b = begin()
+  /** Of all that is not volatile. */
+  hash = begin()
   values = 0
   emptyList = false
   /** Values that are something: neither empty nor 0, and `true`. */
@@ -48,7 +47,7 @@ export abstract class Scan {
   listed = 0
 
   begin(): void {
-    this.a = this.b = begin()
+    this.hash = begin()
     this.values = this.substance = this.listed = 0
     this.emptyList = false
   }
@@ -103,9 +102,8 @@ export abstract class Scan {
 
   /** Each field is hashed for itself, and the sum taken: their order does not count. */
   fields(record: Values, depth: number): void {
-    const { a, b } = this
-    let sumA = 0x7b
-    let sumB = 0x7b
+    const { hash } = this
+    let sum = 0x7b
     const names = Object.keys(record)
     for (const name of names) {
       if (this.values > maxValues) break
@@ -113,20 +111,17 @@ export abstract class Scan {
       if (value === undefined) continue
       const key = Fields.of(name)
       if (this.skips(key, record, names)) continue
-      this.a = this.b = key.hash
+      this.hash = key.hash
       this.fieldBegins(key, name, value, names)
       this.value(value, key, depth + 1)
       this.fieldEnds(key)
-      sumA = (sumA + mixed(this.a)) | 0
-      sumB = (sumB + mixed(this.b)) | 0
+      sum = (sum + mixed(this.hash)) | 0
     }
-    this.a = step(a, sumA)
-    this.b = otherStep(b, sumB)
+    this.hash = step(hash, sum)
   }
 
   mix(code: number): void {
-    this.a = step(this.a, code)
-    this.b = otherStep(this.b, code)
+    this.hash = step(this.hash, code)
   }
 
   mark(key: Field, code: number): void {
