@@ -41,12 +41,8 @@ export const after = (state: State, ended: Ended): State => {
   if (LoopState.isTwin(state, turn, asked)) return state
   const { toolId, args, seen: earlier } = asked
   const evaluates = Nature.evaluates(name)
-  const result = Fingerprint.ofResult(ended.result, {
-    known: state.known,
-    tool: toolId,
-    args,
-    advances: nature === "advance" && !evaluates
-  })
+  const advances = nature === "advance" && !evaluates
+  const result = Fingerprint.ofResult(ended.result, asked, state.known, advances)
   const subject = subjectOf(asked.subject, nature, result)
   const { known } = state
   const paused = state.paused || ended.paused || (state.turnPaused && turn === state.turn)
@@ -81,30 +77,27 @@ export const after = (state: State, ended: Ended): State => {
   const less = lessOf(state, trouble, result)
   const isAgain = earlier !== undefined || subject === "known" || subject === "again"
   const isAnother = nature === "act" || (nature === "read" && gain.sameWords && !gain.isNew)
-  const breeds = isAgain && isAnother && !gain.told && result.made.length > 0
+  const breeds = isAgain && isAnother && !gain.told && result.madeKept > 0
   const met = withMet(call, gain, breeds)
   const isThought = nature === "thought"
-  const inTurn = turn === state.turn ? state.inTurn : noCalls
-  const news = state.news + (gain.isNew ? 1 : 0)
-  const lessons = state.lessons + (gain.teaches && (edit === undefined || gain.failed) ? 1 : 0)
-  const stirs = state.stirs + (gain.stirs ? 1 : 0)
   const files = isThought
     ? state
     : edit !== undefined && !gain.failed
       ? filesAfterEdit(state, edit)
       : filesAfterLook(state, call, gain)
-  return {
+  const after: State = {
     calls: state.calls + 1,
     turn,
-    inTurn: withOne(inTurn, asked.id),
-    news,
-    lessons,
-    stirs,
+    last: asked.id,
+    inTurn: turn === state.turn ? withOne(state.inTurn, state.last) : noCalls,
+    news: newsAfter(state, gain),
+    lessons: lessonsAfter(state, call, gain),
+    stirs: stirsAfter(state, gain),
     deeds: state.deeds + (nature === "act" && !gain.troubled && (gain.isNew || gain.tries) ? 1 : 0),
     stale: isThought ? state.stale : staleAfter(state, call, gain),
     thoughts: isThought ? state.thoughts + 1 : 0,
     refusals: gain.teaches ? 0 : state.refusals,
-    seen: Memory.set(state.seen, asked.id, seenAfter(state, call, gain, { news, lessons, stirs, trouble })),
+    seen: Memory.set(state.seen, asked.id, seenAfter(state, call, gain, trouble)),
     bred: state.bred || breeds,
     known: met,
     acted: actedAfter(state, call, gain),
@@ -122,6 +115,8 @@ export const after = (state: State, ended: Ended): State => {
     paused: false,
     turnPaused: state.paused || (state.turnPaused && turn === state.turn)
   }
+  Fingerprint.giveBack(result)
+  return after
 }
 
 /** What is looked at later, and has nothing new, is what was looked at before: if it says anything. */
@@ -169,12 +164,15 @@ const repeats = ({ earlier }: Call, gain: Gain.Gain): boolean =>
 const isQuiet = (state: State, { earlier }: Call): boolean =>
   earlier !== undefined && earlier.news === state.news && earlier.stirs === state.stirs
 
-const seenAfter = (
-  state: State,
-  call: Call,
-  gain: Gain.Gain,
-  { news, lessons, stirs, trouble }: Pick<Seen, "news" | "lessons" | "stirs" | "trouble">
-): Seen => {
+const newsAfter = (state: State, gain: Gain.Gain): number => state.news + (gain.isNew ? 1 : 0)
+
+/** What an edit shows is none. */
+const lessonsAfter = (state: State, { edit }: Call, gain: Gain.Gain): number =>
+  state.lessons + (gain.teaches && (edit === undefined || gain.failed) ? 1 : 0)
+
+const stirsAfter = (state: State, gain: Gain.Gain): number => state.stirs + (gain.stirs ? 1 : 0)
+
+const seenAfter = (state: State, call: Call, gain: Gain.Gain, trouble: number): Seen => {
   const { nature, earlier, result } = call
   const isSame = earlier !== undefined && repeats(call, gain) && isQuiet(state, call)
   return {
@@ -193,9 +191,9 @@ const seenAfter = (
     unchanged: unchangedAfter(state, call, gain),
     own: call.asked.tool?.calls ?? 0,
     calls: state.calls,
-    news,
-    stirs,
-    lessons
+    news: newsAfter(state, gain),
+    stirs: stirsAfter(state, gain),
+    lessons: lessonsAfter(state, call, gain)
   }
 }
 
@@ -221,8 +219,10 @@ const unchangedAfter = (state: State, call: Call, gain: Gain.Gain): number => {
 
 /** What was done since with the thing that a check asks about, or, where it asks about nothing, with tools like it. */
 const actedUpon = (state: State, earlier: Seen, call: Call): number => {
-  const since = state.acted.filter((act) => act.calls > earlier.calls)
-  if (since.length === 0) return 0
+  const { acted } = state
+  const last = acted.at(-1)
+  if (last === undefined || last.calls <= earlier.calls) return 0
+  const since = acted.filter((act) => act.calls > earlier.calls)
   const { leaves } = call.asked.args
   if (since.some((act) => act.words.some((word) => leaves.some((leaf) => leaf.includes(word))))) return 1
   const family = leaves.length === 0 ? Nature.family(call.name) : ""
@@ -236,10 +236,19 @@ const actedAfter = (
 ): State["acted"] =>
   nature === "read" || nature === "thought" || gain.failed || evaluates
     ? state.acted
-    : [
-        ...state.acted.slice(1 - maxActed),
-        { calls: state.calls, family: Nature.family(name), words: firstWords(asked.args.leaves) }
-      ]
+    : withAct(state.acted, {
+        calls: state.calls,
+        family: Nature.family(name),
+        words: firstWords(asked.args.leaves)
+      })
+
+const withAct = (acted: State["acted"], act: LoopState.Act): State["acted"] => {
+  const from = acted.length < maxActed ? 0 : 1
+  const after = new Array<LoopState.Act>(acted.length + 1 - from)
+  for (let i = from; i < acted.length; i++) after[i - from] = acted[i] ?? act
+  after[after.length - 1] = act
+  return after
+}
 
 const firstWords = (leaves: Fingerprint.OfArguments["leaves"]): ReadonlyArray<number> => {
   const first: Array<number> = []
@@ -259,14 +268,15 @@ const withMet = (
   const { prose, subjects, leaves } = asked.args
   const adding = WordSet.begin(known)
   WordSet.addTo(adding, result.hash)
-  for (const word of result.fresh) WordSet.addTo(adding, word)
+  for (let i = 0; i < result.freshKept; i++) WordSet.addTo(adding, result.fresh[i] ?? 0)
   // What was asked before, to the word, is known.
   if (earlier === undefined) {
     for (const word of subjects) WordSet.addTo(adding, word)
     for (const word of prose) WordSet.addTo(adding, word)
     for (const leaf of leaves) for (const word of leaf) WordSet.addTo(adding, Asking.askedWord(tool, word))
   }
-  if (breeds) for (const word of result.made) WordSet.addTo(adding, Asking.bornWord(Asking.unitOf(word)))
+  for (let i = 0; breeds && i < result.madeKept; i++)
+    WordSet.addTo(adding, Asking.bornWord(Asking.unitOf(result.made[i] ?? 0)))
   if (gain.troubled) for (const word of subjects) WordSet.addTo(adding, Fingerprint.argument(tool, word))
   return WordSet.end(known, adding)
 }
@@ -475,7 +485,7 @@ const filesAfterLook = (state: State, call: Call, gain: Gain.Gain): Files => {
   // What is measured anew is no failure as before, and neither is what went well until then.
   const repeated = repeats(call, gain) && !gain.moved
   if (!isCheck || (repeated && !(gain.troubled && earlier.troubled)))
-    return { files, fruitless: state.fruitless, unchecked, looked: true }
+    return state.looked ? state : { files, fruitless: state.fruitless, unchecked, looked: true }
   let after = files
   let most = state.fruitless
   for (const path of unchecked) {

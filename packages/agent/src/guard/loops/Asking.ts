@@ -197,11 +197,14 @@ export const alike = ({ form, forms, common }: Look, { leaves, question }: Asked
 }
 
 /** What differs is one thing, or the end of a text that begins alike. */
-const goesOn = (before: ReadonlyArray<Words>, leaves: ReadonlyArray<Words>): boolean =>
-  leaves.every((words, i) => {
+const goesOn = (before: ReadonlyArray<Words>, leaves: ReadonlyArray<Words>): boolean => {
+  for (let i = 0; i < leaves.length; i++) {
+    const words = leaves[i] ?? nothing
     const last = before[i] ?? nothing
-    return (words.length <= 1 && last.length <= 1) || last[0] === words[0]
-  })
+    if ((words.length > 1 || last.length > 1) && last[0] !== words[0]) return false
+  }
+  return true
+}
 
 /** What went wrong with the last call like this one; of one that is like none, with the tool's last. */
 export const troubleOf = ({ form, forms }: Look): number => (form ?? forms[0])?.trouble ?? 0

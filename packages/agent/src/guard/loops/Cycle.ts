@@ -20,49 +20,57 @@ export interface Item {
   readonly waiting: boolean
 }
 
-/** Two lists that are only ever added to, and how much of them counts: as a value it is pure. */
+/** A table that is only ever added to, and how much of it counts: as a value it is pure. */
 export interface Cycle {
-  readonly items: Array<Item>
-  /** Their outcomes: what is compared. */
-  readonly outcomes: Array<number>
+  readonly table: Table
   readonly count: number
   /** At `p - 2`: items in a row that equal the item `p` before. */
   readonly runs: ReadonlyArray<number>
 }
 
+interface Table {
+  readonly items: Array<Item | undefined>
+  /** Their outcomes: what is compared. */
+  readonly outcomes: Int32Array
+  /** Items that were added. */
+  last: number
+}
+
 /** The longest period that is seen. */
 export const longest = 16
 
-/** Items of a list before it is left for one with the last of them. */
+/** Items of a table: a full one is left for another with the last of them. */
 const most = 256
 
 const noRuns: ReadonlyArray<number> = new Array<number>(longest - 1).fill(0)
 
-export const none = (): Cycle => ({ items: [], outcomes: [], count: 0, runs: noRuns })
+const tableOf = (): Table => ({ items: new Array(most), outcomes: new Int32Array(most), last: 0 })
+
+export const none = (): Cycle => ({ table: tableOf(), count: 0, runs: noRuns })
 
 /** With one more item. */
-export const add = ({ items, outcomes, count, runs }: Cycle, item: Item): Cycle => {
-  const after = runsAfter(outcomes, count, runs, item.outcome)
+export const add = (cycle: Cycle, item: Item): Cycle => {
+  const { table, count, runs } = cycle
+  const after = runsAfter(table.outcomes, count, runs, item.outcome)
   // Another cycle has gone on with it, or it is full.
-  if (items.length !== count || count >= most) {
-    const from = Math.max(0, count - longest)
-    return added(items.slice(from, count), outcomes.slice(from, count), item, after)
-  }
-  return added(items, outcomes, item, after)
+  const kept = table.last !== count || count >= most ? copied(cycle) : table
+  enter(kept, item)
+  return { table: kept, count: kept.last, runs: after }
 }
 
-const added = (
-  items: Array<Item>,
-  outcomes: Array<number>,
-  item: Item,
-  runs: ReadonlyArray<number>
-): Cycle => {
-  outcomes.push(item.outcome)
-  return { items, outcomes, count: items.push(item), runs }
+const enter = (table: Table, item: Item): void => {
+  table.outcomes[table.last] = item.outcome
+  table.items[table.last++] = item
+}
+
+const copied = (cycle: Cycle): Table => {
+  const table = tableOf()
+  for (const item of lastOf(cycle, longest)) enter(table, item)
+  return table
 }
 
 const runsAfter = (
-  outcomes: ReadonlyArray<number>,
+  outcomes: Int32Array,
   count: number,
   runs: ReadonlyArray<number>,
   outcome: number
@@ -79,8 +87,8 @@ const runsAfter = (
 }
 
 /** The last items, newest last. */
-export const lastOf = ({ items, count }: Cycle, most: number): ReadonlyArray<Item> =>
-  items.slice(Math.max(0, count - most), count)
+export const lastOf = ({ table: { items }, count }: Cycle, most: number): ReadonlyArray<Item> =>
+  items.slice(Math.max(0, count - most), count).filter((item) => item !== undefined)
 
 export interface Round {
   readonly period: number
@@ -92,13 +100,13 @@ export interface Round {
 
 /** The shortest cycle that a call of this tool would go on with, of those gone through at least `least` times. */
 export const goingOn = (cycle: Cycle, tool: number, least: number): Round | undefined => {
-  const { items, count, runs } = cycle
+  const { table, count, runs } = cycle
   if (runs === noRuns) return undefined
   for (let i = 0; i < runs.length; i++) {
     const run = runs[i] ?? 0
     const period = i + 2
     const rounds = run / period + 1
-    if (run === 0 || rounds < least || items[count - period]?.tool !== tool) continue
+    if (run === 0 || rounds < least || table.items[count - period]?.tool !== tool) continue
     const round = lastOf(cycle, period)
     // The same thing again and again has every period, and so has the same answer to many questions.
     const [first] = round

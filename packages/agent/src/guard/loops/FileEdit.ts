@@ -8,6 +8,7 @@
  */
 import { Predicate } from "effect"
 import * as Fingerprint from "./Fingerprint.ts"
+import { isOwn } from "./Scan.ts"
 import * as Nature from "./ToolNature.ts"
 
 /** What a host knows of an edit. Any hash will do, as long as equal content has equal ones. */
@@ -134,7 +135,8 @@ const partsOf = (args: Readonly<Record<PropertyKey, unknown>>): Parts => {
     mode: undefined
   }
   let looked = 0
-  for (const name of Object.keys(args)) {
+  for (const name in args) {
+    if (!isOwn.call(args, name)) continue
     if (++looked > maxNames) break
     const role = roleNamed(name)
     if (role === "path") found.path ??= args[name]
@@ -197,11 +199,20 @@ const ofTexts = (path: string, before: unknown, after: string): FileEdit => ({
   path,
   before: hashOf(before),
   after: hashOf(after),
-  adds:
-    typeof before === "string" &&
-    before !== after &&
-    (after.startsWith(`${before}\n`) || after.endsWith(`\n${before}`))
+  adds: typeof before === "string" && isBeside(before, after)
 })
+
+/** Whether a text begins or ends with the lines of another, and has more. */
+const isBeside = (lines: string, text: string): boolean => {
+  const more = text.length - lines.length
+  return (
+    more > 0 &&
+    ((text.charCodeAt(lines.length) === newLine && text.startsWith(lines)) ||
+      (text.charCodeAt(more - 1) === newLine && text.endsWith(lines)))
+  )
+}
+
+const newLine = 10
 
 const hashOf = (text: unknown): number | undefined =>
   text === undefined || text === null

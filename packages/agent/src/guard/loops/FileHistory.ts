@@ -49,13 +49,20 @@ export const edited = (
         : ours && !looked && !edit.adds
           ? worth.churn
           : 0
-  const texts = history.texts.filter((text) => text !== after && text !== before)
-  if (before !== undefined) texts.push(before)
-  if (after !== before) texts.push(after)
-  return {
-    texts: texts.length > remembered ? texts.slice(-remembered) : texts,
-    fruitless: history.fruitless + fruitless
-  }
+  return { texts: textsAfter(history.texts, before, after), fruitless: history.fruitless + fruitless }
+}
+
+/** Newest last, each once. */
+const textsAfter = (
+  texts: ReadonlyArray<number>,
+  before: number | undefined,
+  after: number
+): ReadonlyArray<number> => {
+  const kept: Array<number> = []
+  for (const text of texts) if (text !== after && text !== before) kept.push(text)
+  if (before !== undefined) kept.push(before)
+  if (after !== before) kept.push(after)
+  return kept.length > remembered ? kept.slice(-remembered) : kept
 }
 
 /** A check after an edit failed as it had before. */

@@ -25,3 +25,4 @@ export const ofArguments = ArgumentScan.read
 
 /** What a result brings. */
 export const ofResult = ResultScan.read
+export const giveBack = ResultScan.back

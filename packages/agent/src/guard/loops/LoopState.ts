@@ -88,7 +88,8 @@ export interface State {
   /** Calls observed. Equal ones of a turn are one. */
   readonly calls: number
   readonly turn: number
-  /** Calls of this turn, at most {@link maxParallel}. */
+  /** The last call, and those of its turn before it, at most {@link maxParallel}. */
+  readonly last: number
   readonly inTurn: ReadonlyArray<number>
   /** Calls so far that brought something new; of these, that told it; and others after which something goes on. */
   readonly news: number
@@ -134,6 +135,7 @@ const maxTools = 16
 export const initial = (rows: number): State => ({
   calls: 0,
   turn: -1,
+  last: 0,
   inTurn: [],
   news: 0,
   lessons: 0,
@@ -206,7 +208,7 @@ let lastFound: Expected | undefined
 
 /** Its twin of the same turn was there before. */
 export const isTwin = (state: State, turn: number, { id }: Expected): boolean =>
-  turn === state.turn && state.inTurn.includes(id)
+  turn === state.turn && (state.last === id || state.inTurn.includes(id))
 
 /** How it went wrong, or one like it did; 0 if none did. */
 const troubleOf = ({ seen, near }: Expected): number =>

@@ -21,31 +21,34 @@ interface Table<A> {
   readonly heads: Int32Array
   /** By entry, from 0: whole numbers of 32 bits. */
   readonly keys: Int32Array
-  readonly values: Array<A>
+  readonly values: Array<A | undefined>
   /** The number of the entry that its key had before; 0 if it had none. */
   readonly older: Int32Array
   /** Entries that are remembered. */
   readonly most: number
+  /** Of the last entry. */
+  last: number
 }
 
 /** Entries that one row holds. */
 export const places = 8
 
 /** A memory of the last `rows` times {@link places} entries that were written. `rows` is a power of two. */
-export const make = <A>(rows: number): Memory<A> => ({ table: tableOf(rows * places, []), count: 0 })
+export const make = <A>(rows: number): Memory<A> => ({ table: tableOf(rows * places, 0), count: 0 })
 
 /** Entries of the smallest table. */
 const fewest = 16
 
 /** With what it begins with, and room for as much again: then it is half full, and left. */
-const tableOf = <A>(most: number, values: Array<A>): Table<A> => {
-  const held = powerFrom(Math.max(fewest, values.length))
+const tableOf = <A>(most: number, entries: number): Table<A> => {
+  const held = powerFrom(Math.max(fewest, entries))
   return {
     heads: new Int32Array(4 * held),
     keys: new Int32Array(2 * held),
-    values,
+    values: new Array<A | undefined>(2 * held),
     older: new Int32Array(2 * held),
-    most
+    most,
+    last: 0
   }
 }
 
@@ -60,10 +63,10 @@ export const get = <A>({ table, count }: Memory<A>, key: number): A | undefined 
 export const set = <A>(memory: Memory<A>, key: number, value: A): Memory<A> => {
   const { table, count } = memory
   // Another one has gone on with it, or it is full.
-  const isLeft = table.values.length !== count || count >= table.keys.length
+  const isLeft = table.last !== count || count >= table.keys.length
   const kept = isLeft ? copied(memory) : table
-  enter(kept, key, kept.values.push(value))
-  return { table: kept, count: kept.values.length }
+  enter(kept, key, value)
+  return { table: kept, count: kept.last }
 }
 
 /** What counts of the key that is there, if it is not forgotten; -1 if nothing does. */
@@ -75,18 +78,18 @@ const entryAt = ({ heads, older, most }: Table<unknown>, count: number, place: n
 
 const copied = <A>({ table: { keys, values, most }, count }: Memory<A>): Table<A> => {
   const from = Math.max(0, count - most)
-  const other = tableOf(most, values.slice(from, count))
-  for (let i = from; i < count; i++) enter(other, keys[i] ?? 0, i - from + 1)
+  const other = tableOf<A>(most, count - from)
+  for (let i = from; i < count; i++) enter(other, keys[i] ?? 0, values[i])
   return other
 }
 
-/** The number that was given to a value of this key. */
-const enter = (table: Table<unknown>, key: number, number: number): void => {
-  const { heads, keys, older } = table
+const enter = <A>(table: Table<A>, key: number, value: A | undefined): void => {
+  const { heads, keys, values, older, last } = table
   const place = placeOf(table, key)
-  keys[number - 1] = key
-  older[number - 1] = heads[place] ?? 0
-  heads[place] = number
+  keys[last] = key
+  values[last] = value
+  older[last] = heads[place] ?? 0
+  heads[place] = table.last = last + 1
 }
 
 /** Where a key is, or may be put: there always is room. */
@@ -101,6 +104,10 @@ const placeOf = ({ heads, keys }: Table<unknown>, key: number): number => {
 
 /** What is held, by its keys. */
 export const entries = <A>({ table: { keys, values, most }, count }: Memory<A>): ReadonlyMap<number, A> => {
-  const from = Math.max(0, count - most)
-  return new Map(values.slice(from, count).map((value, i) => [keys[from + i] ?? 0, value]))
+  const held = new Map<number, A>()
+  for (let i = Math.max(0, count - most); i < count; i++) {
+    const value = values[i]
+    if (value !== undefined) held.set(keys[i] ?? 0, value)
+  }
+  return held
 }

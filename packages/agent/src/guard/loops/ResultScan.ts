@@ -11,7 +11,8 @@ import { none } from "./Field.ts"
 import * as Hash from "./Hash.ts"
 import { mixed, step, turned } from "./Hash.ts"
 import * as Meaning from "./Meaning.ts"
-import { first, maxWords, Scan } from "./Scan.ts"
+import type { Values } from "./Scan.ts"
+import { maxWords, Scan } from "./Scan.ts"
 import * as Word from "./Word.ts"
 import type { WordSet } from "./WordSet.ts"
 import * as WordSets from "./WordSet.ts"
@@ -49,26 +50,16 @@ const isAssigned = (text: string, from: number, to: number): boolean => {
   return false
 }
 
-/** What a result is read against. */
-export interface Against {
-  /** What the run has met before. */
-  readonly known: WordSet
-  /** Who was asked what. */
-  readonly tool: number
+/** Who was asked what. */
+export interface Asked {
+  readonly toolId: number
   readonly args: OfArguments
-  /** Ids are data: the call brings the next thing. */
-  readonly advances: boolean
 }
 
 const noNumbers: ReadonlyArray<number> = []
 
-/** Before anything is read. */
-const nothing: Against = {
-  known: WordSets.none(),
-  tool: 0,
-  args: { hash: 0, leaves: [], subjects: [], prose: [], question: [], questionHash: 0, places: [] },
-  advances: false
-}
+/** Between two results. */
+const nothing = WordSets.none()
 
 export interface OfResult {
   /** Of all that is not volatile. */
@@ -86,13 +77,15 @@ export interface OfResult {
   /** Names of things that the run has not met before; and all that is volatile and new. */
   readonly freshIds: number
   readonly freshVolatile: number
-  /** New words that somebody made up: ids, numbers. At most {@link maxMade}. */
-  readonly made: ReadonlyArray<number>
+  /** New words that somebody made up: ids, numbers. So many of the first items, at most {@link maxMade}. */
+  readonly made: Int32Array
+  readonly madeKept: number
   readonly freshLines: number
   /** Lines, or texts of fields. */
   readonly lines: number
-  /** What is to be remembered of it: new words, and new lines and numbers. At most {@link maxWords} of either. */
-  readonly fresh: ReadonlyArray<number>
+  /** What is to be remembered of it: new words, and new lines and numbers. So many of the first, at most {@link maxWords} of either. */
+  readonly fresh: Int32Array
+  readonly freshKept: number
   /** Its first and its last numbers, but for those that say nothing, and how many there are. */
   readonly numbers: ReadonlyArray<number>
   /** Those of them that are one of many, `3/12`, `3 of 12`, `25 %`, as bits. */
@@ -127,8 +120,14 @@ const maxNegative = 40
 const shortResult = 12
 
 /** To be used for one value after the other: making one costs more than most results. */
-class ResultScan extends Scan {
-  against: Against = nothing
+class ResultScan extends Scan implements OfResult {
+  /** What the run has met before. */
+  known = nothing
+  /** Who was asked, and in words of one's own. */
+  tool = 0
+  isAsked = false
+  /** Ids are data: the call brings the next thing. */
+  advances = false
   /** The words of the arguments, and room for them. */
   readonly room = WordTable.scratch(1_024)
   asked = this.room
@@ -141,13 +140,13 @@ class ResultScan extends Scan {
   readonly firstNumbers = new Float64Array(maxNumbers)
   readonly lastNumbers = new Float64Array(maxNumbers)
   readonly lastCounted = new Uint8Array(maxNumbers)
-  /** Words; those that are not of the arguments. */
   all = 0
-  own = 0
+  words = 0
   readonly fresh = new Int32Array(2 * maxWords)
   freshKept = 0
   freshWords = 0
   freshDetails = 0
+  numbers = noNumbers
   numbersInAll = 0
   numbersRead = 0
   counted = 0
@@ -166,7 +165,7 @@ class ResultScan extends Scan {
   freshLines = 0
   lineLength = 0
   /** It tells of an error if what comes next does not deny it: `failed: 0`. */
-  pending = false
+  mayFail = false
   /** This line tells of an error. */
   isTroubled = false
   troubled = false
@@ -177,14 +176,18 @@ class ResultScan extends Scan {
   undone = false
   taken = false
   waiting = false
-  waits = 0
+  pending = 0
   waitingIfShort = false
   negative = false
+  emptyList = false
 
-  read(value: unknown, against: Against): OfResult {
+  read(value: unknown, { toolId, args }: Asked, known: WordSet, advances: boolean): void {
     this.begin()
-    this.against = against
-    this.all = this.own = this.freshKept = this.freshWords = this.freshDetails = 0
+    this.known = known
+    this.tool = toolId
+    this.isAsked = args.question.length > 0
+    this.advances = advances
+    this.all = this.words = this.freshKept = this.freshWords = this.freshDetails = 0
     this.numbersInAll = this.numbersRead = this.counted = 0
     this.freshNumbers =
       this.freshAmounts =
@@ -193,9 +196,9 @@ class ResultScan extends Scan {
       this.freshVolatile =
       this.letters =
         0
-    this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = this.waits = 0
-    this.rates = 0
-    this.pending =
+    this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = 0
+    this.rates = this.pending = 0
+    this.mayFail =
       this.isTroubled =
       this.troubled =
       this.beginsTroubled =
@@ -208,44 +211,23 @@ class ResultScan extends Scan {
     this.met = typeof value === "string" && value.length < 2_000 ? this.metOfFew : this.metOfMany
     WordTable.empty(this.met)
     // Mostly its arguments were read last.
-    const lent = ArgumentScan.lend(against.args)
-    this.asked = lent === undefined ? ArgumentScan.wordsIn(this.room, against.args) : lent.words
+    const lent = ArgumentScan.lend(args)
+    this.asked = lent === undefined ? ArgumentScan.wordsIn(this.room, args) : lent.words
     this.value(value, none, 0)
     if (lent !== undefined) ArgumentScan.back(lent)
-    this.against = nothing
-    const { all, substance } = this
-    const numbers = this.numbers()
-    const emptyList = this.emptyList && substance === 0
-    return {
-      hash: mixed(this.hash),
-      letters: this.letters,
-      all,
-      words: this.own,
-      freshWords: this.freshWords,
-      freshNumbers: this.freshNumbers,
-      freshAmounts: this.freshAmounts,
-      freshIds: this.freshIds,
-      freshVolatile: this.freshVolatile,
-      made: first(this.made, this.madeKept),
-      freshLines: this.freshLines,
-      lines: this.lines,
-      fresh: first(this.fresh, this.freshKept),
-      numbers,
-      counted: this.counted,
-      numbersInAll: this.numbersInAll,
-      place: this.place,
-      places: this.places,
-      troubled: this.troubled,
-      trouble: this.trouble,
-      beginsTroubled: this.beginsTroubled,
-      undone: this.undone,
-      taken: this.taken,
-      pending: this.waits,
-      waiting: this.waiting || (this.waitingIfShort && all <= shortResult),
-      negative: (all === 0 && substance === 0) || emptyList || (this.negative && all <= maxNegative),
-      emptyList,
-      hasEmptyList: this.emptyList
-    }
+    this.known = nothing
+    this.end()
+  }
+
+  /** What can be told only when all is read. */
+  end(): void {
+    const { all, substance, hasEmptyList } = this
+    this.hash = mixed(this.hash)
+    this.numbers = this.numbersKept()
+    this.emptyList = hasEmptyList && substance === 0
+    this.waiting ||= this.waitingIfShort && all <= shortResult
+    this.negative =
+      (all === 0 && substance === 0) || this.emptyList || (this.negative && all <= maxNegative)
   }
 
   flag(word: number): void {
@@ -256,12 +238,12 @@ class ResultScan extends Scan {
     return false
   }
 
-  fieldBegins(key: Field, name: string, value: unknown, names: ReadonlyArray<string>): void {
+  fieldBegins(key: Field, name: string, value: unknown, record: Values): void {
     if (key.isRate) this.rates++
     if (key.isTaken && typeof value === "number" && value > 0) this.taken = true
     // A field named error that holds something tells of one.
     if (key.isTrouble && isSomething(value) && this.listed === 0) this.fails()
-    const isExit = key.isExit || (name === "code" && (names.includes("stderr") || names.includes("stdout")))
+    const isExit = key.isExit || (name === "code" && ("stderr" in record || "stdout" in record))
     if ((key.isSuccess && value === false) || (isExit && typeof value === "number" && value !== 0))
       this.undone = true
   }
@@ -274,12 +256,11 @@ class ResultScan extends Scan {
 
   /** With all that it counts in variables: it is most of the cost. */
   text(text: string, key: Field, isNil: boolean): void {
-    const { own, asked } = this
-    const { advances } = this.against
+    const { words, asked, advances } = this
     // What the field's name says of its words.
     const named =
       (key.volatile !== undefined && !(advances && key.volatile === "result")) ||
-      (key.isScore && this.listed > 0 && this.against.args.question.length > 0) ||
+      (key.isScore && this.listed > 0 && this.isAsked) ||
       this.rates > 0
     const end = text.length
     let { hash } = this
@@ -339,11 +320,11 @@ class ResultScan extends Scan {
       hash = step(turned(hash), exact)
       const meaning = digits > 0 ? Meaning.ofHash(lowered) : Word.meaningOf(text, start, part, at, exact)
       const isEcho = WordTable.has(asked, lowered)
-      if (this.pending) {
+      if (this.mayFail) {
         const denies =
           isDenial(meaning) && (digits > 0 || (isAssigned(text, ended, start) && Word.endsValue(text, at)))
         if (!denies) this.fails()
-        this.pending = false
+        this.mayFail = false
       }
       // What is echoed says nothing of the result.
       if (meaning !== 0 && !isEcho) this.meant(meaning, previous)
@@ -367,7 +348,7 @@ class ResultScan extends Scan {
     this.lineEnd(key, line)
     this.hash = step(hash, 0x22)
     // What is echoed is nothing of its own.
-    if (this.own > own && !isNil) this.substance++
+    if (this.words > words && !isNil) this.substance++
   }
 
   fails(): void {
@@ -376,29 +357,29 @@ class ResultScan extends Scan {
 
   meant(meaning: number, previous: number): void {
     const denied = (previous & Meaning.none) !== 0
-    if ((meaning & Meaning.trouble) !== 0 && !denied && this.listed === 0) this.pending = true
+    if ((meaning & Meaning.trouble) !== 0 && !denied && this.listed === 0) this.mayFail = true
     if ((meaning & Meaning.thing) !== 0 && denied) this.negative = true
     if ((meaning & Meaning.nothing) !== 0 && this.all <= 2) this.negative = true
     if ((meaning & Meaning.waits) !== 0) {
       this.waiting = true
-      this.waits++
+      this.pending++
     }
     if ((meaning & Meaning.waitsIfShort) !== 0) this.waitingIfShort = true
   }
 
   /** A word that is not of the arguments. */
   word(word: number): void {
-    this.own++
+    this.words++
     if (!WordTable.put(this.met, word)) return
     this.letters = (this.letters + mixed(word)) | 0
-    if (this.freshWords >= maxWords || WordSets.has(this.against.known, word)) return
+    if (this.freshWords >= maxWords || WordSets.has(this.known, word)) return
     this.freshWords++
     this.fresh[this.freshKept++] = word
   }
 
   /** A word with a digit. */
   code(word: number, isAmount: boolean, isId: boolean): void {
-    this.own++
+    this.words++
     if (this.isKnown(word)) return
     this.freshNumbers++
     if (isAmount) this.freshAmounts++
@@ -418,7 +399,7 @@ class ResultScan extends Scan {
 
   /** In this result, or in the run. */
   isKnown(word: number): boolean {
-    return !WordTable.put(this.met, word) || WordSets.has(this.against.known, word)
+    return !WordTable.put(this.met, word) || WordSets.has(this.known, word)
   }
 
   detail(word: number): void {
@@ -437,8 +418,8 @@ class ResultScan extends Scan {
     this.lastCounted[n % maxNumbers] = counted ? 1 : 0
   }
 
-  /** When all is read: the first and the last numbers, but for those that say nothing, at most {@link maxNumbers} each. */
-  numbers(): ReadonlyArray<number> {
+  /** The first and the last numbers, but for those that say nothing, at most {@link maxNumbers} each. */
+  numbersKept(): ReadonlyArray<number> {
     const { numbersRead } = this
     if (numbersRead === 0) return noNumbers
     const some = Math.min(numbersRead, maxNumbers)
@@ -454,8 +435,8 @@ class ResultScan extends Scan {
 
   /** A line has ended; equal ones are one. */
   lineEnd(key: Field, line: number): void {
-    if (this.pending) this.fails()
-    this.pending = false
+    if (this.mayFail) this.fails()
+    this.mayFail = false
     if (this.isTroubled && !this.begun) this.beginsTroubled = true
     if (line !== 0) this.begun = true
     if (this.isTroubled) this.trouble = (this.trouble + mixed(this.error() ^ key.hash)) | 0
@@ -467,14 +448,14 @@ class ResultScan extends Scan {
     const hash = mixed(line ^ key.hash)
     if (!WordTable.put(this.met, hash)) return
     this.lines++
-    if (WordSets.has(this.against.known, hash)) return
+    if (WordSets.has(this.known, hash)) return
     this.freshLines++
     this.detail(hash)
   }
 
   /** The words of a line that were never asked of the tool. */
   error(): number {
-    const { known, tool } = this.against
+    const { known, tool } = this
     let error = 0
     for (let i = 0; i < this.lineLength; i++) {
       const word = this.lineWords[i] ?? 0
@@ -487,11 +468,20 @@ class ResultScan extends Scan {
 /** The one that is not in use: what reads a value may run code of it, which reads another. */
 let idle: ResultScan | undefined
 
-/** What a result brings. Throws what a getter of it throws. */
-export const read = (value: unknown, against: Against): OfResult => {
+/**
+ * What a result brings, read against who was asked what and what the run has met. `advances`: ids are data, as the call
+ * brings the next thing. It is lent until it is given {@link back}: who never does so may keep it, and the next one costs
+ * more. Throws what a getter of the value throws.
+ */
+export const read = (value: unknown, asked: Asked, known: WordSet, advances: boolean): Lent => {
   const scan = idle ?? new ResultScan()
   idle = undefined
-  const result = scan.read(value, against)
-  idle = scan
-  return result
+  scan.read(value, asked, known, advances)
+  return scan
+}
+
+export type Lent = ResultScan
+
+export const back = (lent: Lent): void => {
+  idle = lent
 }

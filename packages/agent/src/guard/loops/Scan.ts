@@ -15,6 +15,9 @@ const maxValues = 100_000
 /** Words of arguments that are kept, and new words, new lines and numbers of results. */
 export const maxWords = 512
 
+/** To go through the fields of an object without a list of their names. */
+export const isOwn = Object.prototype.hasOwnProperty
+
 /** The fields of an object. */
 export type Values = Readonly<Record<string, unknown>>
 
@@ -40,7 +43,8 @@ export abstract class Scan {
   /** Of all that is not volatile. */
   hash = begin()
   values = 0
-  emptyList = false
+  /** There is a list of nothing. */
+  hasEmptyList = false
   /** Values that are something: neither empty nor 0, and `true`. */
   substance = 0
   /** It is inside of so many lists of records. */
@@ -49,7 +53,7 @@ export abstract class Scan {
   begin(): void {
     this.hash = begin()
     this.values = this.substance = this.listed = 0
-    this.emptyList = false
+    this.hasEmptyList = false
   }
 
   /** A text, or a number as one; `isNil`: it is 0. */
@@ -57,8 +61,8 @@ export abstract class Scan {
   /** What is so or not so: a word with the name of its field. */
   abstract flag(word: number): void
   /** Whether a field says nothing. */
-  abstract skips(key: Field, record: Values, names: ReadonlyArray<string>): boolean
-  abstract fieldBegins(key: Field, name: string, value: unknown, names: ReadonlyArray<string>): void
+  abstract skips(key: Field, record: Values): boolean
+  abstract fieldBegins(key: Field, name: string, value: unknown, record: Values): void
   abstract fieldEnds(key: Field): void
 
   value(value: unknown, key: Field, depth: number): void {
@@ -87,7 +91,7 @@ export abstract class Scan {
 
   list(items: ReadonlyArray<unknown>, key: Field, depth: number): void {
     // No errors are no list of nothing.
-    if (items.length === 0 && !key.isTrouble) this.emptyList = true
+    if (items.length === 0 && !key.isTrouble) this.hasEmptyList = true
     this.mix(0x5b)
     // Of several things some may have failed: that is what is told of them.
     const many = items.length > 1 && typeof items[0] === "object"
@@ -104,15 +108,15 @@ export abstract class Scan {
   fields(record: Values, depth: number): void {
     const { hash } = this
     let sum = 0x7b
-    const names = Object.keys(record)
-    for (const name of names) {
+    for (const name in record) {
+      if (!isOwn.call(record, name)) continue
       if (this.values > maxValues) break
       const value = record[name]
       if (value === undefined) continue
       const key = Fields.of(name)
-      if (this.skips(key, record, names)) continue
+      if (this.skips(key, record)) continue
       this.hash = key.hash
-      this.fieldBegins(key, name, value, names)
+      this.fieldBegins(key, name, value, record)
       this.value(value, key, depth + 1)
       this.fieldEnds(key)
       sum = (sum + mixed(this.hash)) | 0

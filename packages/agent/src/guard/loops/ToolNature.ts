@@ -11,6 +11,7 @@
 import { Predicate } from "effect"
 import * as Comment from "./Comment.ts"
 import * as Fields from "./Field.ts"
+import { isOwn } from "./Scan.ts"
 
 export type ToolNature = "read" | "act" | "poke" | "thought" | "pause" | "advance"
 
@@ -116,7 +117,7 @@ const examining = /(?:^|[_-])(?:explain|validate|lint|format|parse)(?:$|[_-])/i
 
 /** Whatever the tool is called: it is given SQL. */
 const hasQuery = (tool: string, args: unknown): boolean =>
-  !examining.test(tool) && Predicate.isObject(args) && "sql" in args && typeof args.sql === "string"
+  Predicate.isObject(args) && "sql" in args && typeof args.sql === "string" && !examining.test(tool)
 
 const natureOfQuery = (query: string): ToolNature =>
   asking.test(query) && !writing.test(query)
@@ -279,22 +280,25 @@ const goesOn = (args: unknown): boolean =>
 
 /** The command is the text of that name, or else the first one. */
 const textOf = (args: unknown): string => {
-  if (typeof args === "string") return args.slice(0, maxCommand).trim()
+  if (typeof args === "string") return clipped(args)
   if (!Predicate.isObject(args)) return ""
   let first = ""
-  for (const name of Object.keys(args)) {
+  for (const name in args) {
+    if (!isOwn.call(args, name)) continue
     const isCommand = Fields.of(name).isProgram || name === "args" || name === "argv"
     const value = args[name]
     const text = isCommand && Array.isArray(value) ? commandOf(value) : value
     if (typeof text !== "string") continue
-    if (isCommand) return text.slice(0, maxCommand).trim()
-    if (first === "") first = text.slice(0, maxCommand).trim()
+    if (isCommand) return clipped(text)
+    if (first === "") first = clipped(text)
   }
   return first
 }
 
 /** Characters of a command that are read. */
 const maxCommand = 500
+
+const clipped = (text: string): string => (text.length > maxCommand ? text.slice(0, maxCommand) : text).trim()
 
 /** Of its words: of `bash -c …` what the shell is given. */
 const commandOf = (words: ReadonlyArray<unknown>): string => {

@@ -15,12 +15,44 @@ export interface Reading {
 /** A result, read against arguments and what was met. */
 export const read = (result: unknown, reading: Reading = {}): Fingerprint.OfResult => {
   const { args = {}, known = WordSet.none(), tool = 1, advances = false } = reading
-  return Fingerprint.ofResult(result, { known, tool, args: Fingerprint.ofArguments(args), advances })
+  return Fingerprint.ofResult(result, { toolId: tool, args: Fingerprint.ofArguments(args) }, known, advances)
 }
+
+/** What a result is said to bring, as a value. */
+export const factsOf = (result: Fingerprint.OfResult) => ({
+  hash: result.hash,
+  letters: result.letters,
+  all: result.all,
+  words: result.words,
+  freshWords: result.freshWords,
+  freshNumbers: result.freshNumbers,
+  freshAmounts: result.freshAmounts,
+  freshIds: result.freshIds,
+  freshVolatile: result.freshVolatile,
+  made: [...result.made.subarray(0, result.madeKept)],
+  freshLines: result.freshLines,
+  lines: result.lines,
+  fresh: [...result.fresh.subarray(0, result.freshKept)],
+  numbers: result.numbers,
+  counted: result.counted,
+  numbersInAll: result.numbersInAll,
+  place: result.place,
+  places: result.places,
+  troubled: result.troubled,
+  trouble: result.trouble,
+  beginsTroubled: result.beginsTroubled,
+  undone: result.undone,
+  taken: result.taken,
+  waiting: result.waiting,
+  pending: result.pending,
+  negative: result.negative,
+  emptyList: result.emptyList,
+  hasEmptyList: result.hasEmptyList
+})
 
 /** What is known when a result was met. */
 export const met = (known: WordSet.WordSet, result: Fingerprint.OfResult): WordSet.WordSet =>
-  WordSet.add(known, [...result.fresh, result.hash | 0])
+  WordSet.add(known, [...result.fresh.subarray(0, result.freshKept), result.hash])
 
 export interface Told extends Partial<Omit<Gain.Ended, "earlier" | "result" | "known">> {
   readonly args?: unknown
