@@ -93,11 +93,8 @@ class ArgumentScan extends Scan {
   }
 
   /** What the model says about a call, what a page calls a part that has a name, and the run of some SQL make it no other. */
-  skips(key: Field, record: Values): boolean {
+  skips(key: Field, record: Values, names: ReadonlyArray<string>): boolean {
     this.isAlone = false
-    // Most names say nothing of the kind.
-    if (!(key.isRemark || key.isHandle || key.isRun || key.mayBeRandom)) return false
-    const names = Object.keys(record)
     if (names.length > maxNames) return false
     this.isAlone =
       key.mayBeRandom && names.every((name) => Fields.of(name) === key || saysNothing(record[name], name))

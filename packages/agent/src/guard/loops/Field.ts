@@ -40,6 +40,8 @@ export interface Field {
   readonly isRate: boolean
   /** How well one of several things answers what was asked. */
   readonly isScore: boolean
+  /** Beside others it may say nothing. */
+  readonly mayBeSkipped: boolean
 }
 
 /** Of what is in no field. */
@@ -62,7 +64,8 @@ export const none: Field = {
   isExit: false,
   isTaken: false,
   isRate: false,
-  isScore: false
+  isScore: false,
+  mayBeSkipped: false
 }
 
 const questions = /^(?:q|query|queries|question|search|search_?term|term|keywords?|pattern|regex|prompt)$/i
@@ -107,6 +110,10 @@ const kept = (name: string, field: Field): Field => {
 
 const fieldOf = (name: string, hash: number): Field => {
   const meaning = Meaning.ofHash(Meaning.of(name)) | Meaning.ofHash(Meaning.of(lastPart(name)))
+  const isHandle = handles.test(name)
+  const mayBeRandom = randoms.test(name)
+  const isRun = runs.test(name)
+  const isRemark = remarks.test(name)
   return {
     hash,
     volatile: Volatile.whereNamed(name),
@@ -115,17 +122,18 @@ const fieldOf = (name: string, hash: number): Field => {
     isSuccess: (meaning & Meaning.success) !== 0,
     isDigest: (meaning & Meaning.digest) !== 0,
     isQuestion: questions.test(name),
-    isHandle: handles.test(name),
+    isHandle,
     isProse: prose.test(name),
-    mayBeRandom: randoms.test(name),
+    mayBeRandom,
     isProgram: programs.test(name),
     isDuration: durations.test(name),
-    isRun: runs.test(name),
-    isRemark: remarks.test(name),
+    isRun,
+    isRemark,
     isId: ids.test(name),
     isExit: exits.test(name),
     isTaken: takings.test(name),
     isRate: rates.test(name),
-    isScore: scores.test(name)
+    isScore: scores.test(name),
+    mayBeSkipped: isHandle || mayBeRandom || isRun || isRemark
   }
 }

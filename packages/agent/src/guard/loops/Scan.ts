@@ -60,8 +60,8 @@ export abstract class Scan {
   abstract text(text: string, key: Field, isNil: boolean): void
   /** What is so or not so: a word with the name of its field. */
   abstract flag(word: number): void
-  /** Whether a field says nothing. */
-  abstract skips(key: Field, record: Values): boolean
+  /** Whether a field that may say nothing beside others does so. */
+  abstract skips(key: Field, record: Values, names: ReadonlyArray<string>): boolean
   abstract fieldBegins(key: Field, name: string, value: unknown, record: Values): void
   abstract fieldEnds(key: Field): void
 
@@ -108,13 +108,17 @@ export abstract class Scan {
   fields(record: Values, depth: number): void {
     const { hash } = this
     let sum = 0x7b
+    let names: ReadonlyArray<string> | undefined
     for (const name in record) {
       if (!isOwn.call(record, name)) continue
       if (this.values > maxValues) break
       const value = record[name]
       if (value === undefined) continue
       const key = Fields.of(name)
-      if (this.skips(key, record)) continue
+      if (key.mayBeSkipped) {
+        names ??= Object.keys(record)
+        if (this.skips(key, record, names)) continue
+      }
       this.hash = key.hash
       this.fieldBegins(key, name, value, record)
       this.value(value, key, depth + 1)
