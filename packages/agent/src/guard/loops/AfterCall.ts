@@ -268,11 +268,11 @@ const withMet = (
   const { prose, subjects, leaves } = asked.args
   const adding = WordSet.begin(known)
   WordSet.addTo(adding, result.hash)
-  for (let i = 0; i < result.freshKept; i++) WordSet.addTo(adding, result.fresh[i] ?? 0)
+  WordSet.addAll(adding, result.fresh, result.freshKept)
   // What was asked before, to the word, is known.
   if (earlier === undefined) {
-    for (const word of subjects) WordSet.addTo(adding, word)
-    for (const word of prose) WordSet.addTo(adding, word)
+    WordSet.addAll(adding, subjects, subjects.length)
+    WordSet.addAll(adding, prose, prose.length)
     for (const leaf of leaves) for (const word of leaf) WordSet.addTo(adding, Asking.askedWord(tool, word))
   }
   for (let i = 0; breeds && i < result.madeKept; i++)

@@ -143,7 +143,9 @@ class ArgumentScan extends Scan {
         (digits > 0 &&
           !key.isCursor &&
           (Word.isMoment(text, from, at) ||
-            (beforeEnd >= 0 && Word.isNamedBy(text, before, beforeEnd, from, false))))
+            (beforeEnd >= 0 &&
+              from - beforeEnd <= Word.longestJoint &&
+              Word.isNamedBy(text, before, beforeEnd, from, false))))
       const start = from
       before = lowered
       beforeEnd = from = at

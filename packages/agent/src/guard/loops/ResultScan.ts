@@ -271,9 +271,12 @@ class ResultScan extends Scan implements OfResult {
     let beforeEnd = -1
     let placeEnd = -1
     let previous = 0
+    /** The character before. */
+    let prior = 0
     while (from < end) {
       const first = text.charCodeAt(from) | 0
       if (Word.isBetween(first)) {
+        prior = first
         if (first === newLine) {
           this.lineEnd(key, line)
           line = 0
@@ -291,8 +294,8 @@ class ResultScan extends Scan implements OfResult {
       from = at
       if (digits > 0) {
         // Of "a.ts(12,5)" the column.
-        const isColumn = start - 1 === placeEnd && text.charCodeAt(placeEnd) === comma
-        if (isColumn || Word.isPlace(text, start, before)) {
+        const isColumn = start - 1 === placeEnd && prior === comma
+        if (isColumn || (Word.mayBePlace(prior, before) && Word.isPlace(text, start, before))) {
           if (!isColumn) {
             this.places++
             this.place += Math.min(Number.parseInt(text.slice(start, at), 10), maxPlace)
@@ -308,7 +311,10 @@ class ResultScan extends Scan implements OfResult {
         (digits > 0 &&
           !(key.isDigest || (Meaning.isDigest(previous) && start - ended <= 3)) &&
           (Word.saysNothing(text, start, at, digits) ||
-            (ended >= 0 && !advances && Word.isNamedBy(text, before, ended, start, true))))
+            (ended >= 0 &&
+              start - ended <= Word.longestJoint &&
+              !advances &&
+              Word.isNamedBy(text, before, ended, start, true))))
       before = lowered
       beforeEnd = at
       if (isVolatile) {
@@ -330,14 +336,7 @@ class ResultScan extends Scan implements OfResult {
       if (meaning !== 0 && !isEcho) this.meant(meaning, previous)
       previous = meaning
       if (digits > 0) {
-        // A code, if not a number: what is new of these is a detail.
-        const number = Word.numberFrom(text, start, at, digits)
-        if (number >= 0) this.number(Word.numberOf(text, number, at), Word.isCounted(text, start, at))
-        this.numbersInAll++
-        if (!isEcho) {
-          const isAmount = number >= 0 || !Word.isMadeUp(text, start, at)
-          this.code(lowered, isAmount, at - start >= (digits === at - start ? shortestNumber : shortestId))
-        }
+        this.figure(text, start, at, digits, lowered, isEcho)
         continue
       }
       line = step(turned(line), lowered)
@@ -377,12 +376,18 @@ class ResultScan extends Scan implements OfResult {
     this.fresh[this.freshKept++] = word
   }
 
-  /** A word with a digit. */
-  code(word: number, isAmount: boolean, isId: boolean): void {
+  /** A word with a digit: a code, if not a number. What is new of these is a detail. */
+  figure(text: string, start: number, at: number, digits: number, word: number, isEcho: boolean): void {
+    const length = at - start
+    const number = digits === length ? start : Word.numberFrom(text, start, at)
+    if (number >= 0) this.number(Word.numberOf(text, number, at), Word.isCounted(text, start, at))
+    this.numbersInAll++
+    if (isEcho) return
     this.words++
     if (this.isKnown(word)) return
     this.freshNumbers++
-    if (isAmount) this.freshAmounts++
+    if (number >= 0 || !Word.isMadeUp(text, start, at)) this.freshAmounts++
+    const isId = length >= (digits === length ? shortestNumber : shortestId)
     if (isId && this.madeKept < maxMade) this.made[this.madeKept++] = word
     this.detail(word)
   }

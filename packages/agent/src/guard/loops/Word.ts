@@ -100,9 +100,8 @@ const ofs = ["of ", "out of ", "von ", "de ", "sur ", "di ", "van ", "av ", "z "
 const ofBegins = new Uint8Array(0x1_0000)
 for (const word of ofs) ofBegins[word.charCodeAt(0)] = 1
 
-/** Where the number of a word begins: `12`, `512MB`, `part-17`; -1 if it is none. */
-export const numberFrom = (text: string, from: number, at: number, digits: number): number => {
-  if (digits === at - from) return from
+/** Where the number of a word begins that has other characters, too: `512MB`, `part-17`; -1 if it is none. */
+export const numberFrom = (text: string, from: number, at: number): number => {
   let i = from
   while (i < at) {
     const c = text.charCodeAt(i)
@@ -143,7 +142,7 @@ export const numberOf = (text: string, from: number, at: number): number => {
 
 /** Whether a word with a digit is a point in time. */
 export const isMoment = (text: string, from: number, at: number): boolean =>
-  at - from >= 10 && Volatile.isMoment(text.slice(from, at))
+  at - from >= 10 && kindOf(text.charCodeAt(from)) === digit && Volatile.isMoment(text.slice(from, at))
 
 /** Whether a point in time is a part of a word: `shot-20260102-030405`. */
 export const hasMoment = (text: string, from: number, at: number): boolean =>
@@ -259,6 +258,10 @@ const beginsLogLine = (text: string, from: number, at: number): boolean => {
   return false
 }
 
+/** Whether a word may be the number of a line, by the character and the word before. */
+export const mayBePlace = (prior: number, before: number): boolean =>
+  prior === colon || prior === parenthesis || before === lineWord
+
 /** Whether a word with a digit is the number of a line: `a.ts:12:5`, `a.ts(12,5)`, `line 12`. */
 export const isPlace = (text: string, from: number, before: number): boolean => {
   if (kindOf(codeAt(text, from)) !== digit) return false
@@ -289,6 +292,9 @@ for (const unit of Meaning.units) {
   unitBegins[unit.charCodeAt(0)] = unitBegins[unit.toUpperCase().charCodeAt(0)] = 1
 }
 
+/** Characters between a name and what it names, at most: `": "`. */
+export const longestJoint = 4
+
 /** Whether the word before names what comes: `ts=171`, `"attempt": 3`, `attempt 3`, `pid 4411`. */
 export const isNamedBy = (
   text: string,
@@ -297,7 +303,7 @@ export const isNamedBy = (
   at: number,
   isResult: boolean
 ): boolean => {
-  if (at - end > 4) return false
+  if (at - end > longestJoint) return false
   let assigned = false
   for (let i = end; i < at; i++) {
     const c = text.charCodeAt(i)

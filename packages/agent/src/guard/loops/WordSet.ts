@@ -71,7 +71,7 @@ const numberIn = ({ words, numbers }: Table, count: number, word: number): numbe
 /** With these words; those that it has stay as old as they are. */
 export const add = (set: WordSet, words: ReadonlyArray<number>): WordSet => {
   const adding = begin(set)
-  for (const word of words) addTo(adding, word)
+  addAll(adding, words, words.length)
   return end(set, adding)
 }
 
@@ -96,6 +96,11 @@ export const addTo = (adding: Adding, word: number): void => {
   putAt(other, placeFor(other, other.last, word), word, other.last + 1)
   adding.table = other
   adding.count = other.last
+}
+
+/** So many of the first. */
+export const addAll = (adding: Adding, words: ArrayLike<number>, count: number): void => {
+  for (let i = 0; i < count; i++) addTo(adding, words[i] ?? 0)
 }
 
 /** Fuller tables are slow to look up. */
