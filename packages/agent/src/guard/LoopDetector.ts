@@ -176,7 +176,7 @@ export const observe = (
   state: LoopState.State,
   observation: Observation
 ): LoopState.State => {
-  const { tool, turn, result, failed } = observation
+  const { tool } = observation
   const isLast = lastOf === detector && lastArguments === observation.arguments && lastTool === tool
   const nature = (isLast ? lastNature : undefined) ?? natureOf(detector, observation)
   lastOf = lastArguments = lastNature = undefined
@@ -188,8 +188,7 @@ export const observe = (
         ? FileEdit.of(tool, observation.arguments)
         : undefined
   const identity = identified(detector, observation)
-  const paused = Nature.pausesFirst(tool, observation.arguments)
-  return AfterCall.after(state, { turn, tool, nature, paused, failed, edit, identity, result })
+  return AfterCall.after(state, observation, nature, identity, edit)
 }
 
 /** What the state is after a call was not run. */

@@ -18,34 +18,36 @@ import * as Nature from "./ToolNature.ts"
 import type { ToolNature } from "./ToolNature.ts"
 import * as WordSet from "./WordSet.ts"
 
-/** A call that has ended. */
-export interface Ended {
+/** A call that ran. */
+export interface Ran {
   readonly turn: number
   readonly tool: string
-  readonly nature: ToolNature
-  /** It let time pass before it did what it did. */
-  readonly paused: boolean
-  readonly failed: boolean
-  readonly edit: FileEdit | undefined
-  /** The arguments by which it is known, and its result. */
-  readonly identity: unknown
+  readonly arguments: unknown
   readonly result: unknown
+  readonly failed: boolean
 }
 
 /** Things done that are remembered, and words of each. */
 const maxActed = 8
 
-export const after = (state: State, ended: Ended): State => {
-  const { tool: name, turn, nature, edit, failed } = ended
-  const asked = LoopState.expectedAgain(state, name, ended.identity)
+/** `identity`: what makes it the call that it is. `edit`: what it did to a file. */
+export const after = (
+  state: State,
+  ran: Ran,
+  nature: ToolNature,
+  identity: unknown,
+  edit: FileEdit | undefined
+): State => {
+  const { tool: name, turn, failed } = ran
+  const asked = LoopState.expectedAgain(state, name, identity)
   if (LoopState.isTwin(state, turn, asked)) return state
   const { toolId, args, seen: earlier } = asked
   const evaluates = Nature.evaluates(name)
   const advances = nature === "advance" && !evaluates
-  const result = Fingerprint.ofResult(ended.result, asked, state.known, advances)
+  const result = Fingerprint.ofResult(ran.result, asked, state.known, advances)
   const subject = subjectOf(asked.subject, nature, result)
   const { known } = state
-  const paused = state.paused || ended.paused || (state.turnPaused && turn === state.turn)
+  const paused = state.paused || Nature.pausesFirst(name, ran.arguments) || (state.turnPaused && turn === state.turn)
   const ownCalls = asked.tool?.calls ?? 0
   const ago = state.calls - (earlier?.calls ?? 0)
   const own = ownCalls - (earlier?.own ?? 0)
@@ -64,7 +66,7 @@ export const after = (state: State, ended: Ended): State => {
     earlier,
     ago,
     own,
-    searches: evaluates && (failed || result.negative) && Nature.searches(name, ended.identity),
+    searches: evaluates && (failed || result.negative) && Nature.searches(name, ran.arguments),
     stirred: earlier !== undefined && (earlier.stirs !== state.stirs || earlier.news !== state.news)
   }
   const gain = Gain.of(call)
@@ -251,9 +253,15 @@ const withAct = (acted: State["acted"], act: LoopState.Act): State["acted"] => {
 }
 
 const firstWords = (leaves: Fingerprint.OfArguments["leaves"]): ReadonlyArray<number> => {
-  const first: Array<number> = []
+  let words = 0
+  for (const leaf of leaves) words += leaf.length
+  const first = new Array<number>(Math.min(words, maxActed))
+  let kept = 0
   for (const leaf of leaves) {
-    for (const word of leaf) if (first.push(word) === maxActed) return first
+    for (const word of leaf) {
+      if (kept === first.length) return first
+      first[kept++] = word
+    }
   }
   return first
 }

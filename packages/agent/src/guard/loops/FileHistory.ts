@@ -58,8 +58,9 @@ const textsAfter = (
   before: number | undefined,
   after: number
 ): ReadonlyArray<number> => {
-  const kept: Array<number> = []
-  for (const text of texts) if (text !== after && text !== before) kept.push(text)
+  // Of most files one edit is known.
+  if (texts.length === 0) return before === undefined || before === after ? [after] : [before, after]
+  const kept = texts.filter((text) => text !== after && text !== before)
   if (before !== undefined) kept.push(before)
   if (after !== before) kept.push(after)
   return kept.length > remembered ? kept.slice(-remembered) : kept

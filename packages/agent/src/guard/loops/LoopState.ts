@@ -11,6 +11,7 @@ import type * as FileHistory from "./FileHistory.ts"
 import * as Fingerprint from "./Fingerprint.ts"
 import * as Memory from "./Memory.ts"
 import type * as Progress from "./Progress.ts"
+import * as Nature from "./ToolNature.ts"
 import type { ToolNature } from "./ToolNature.ts"
 import * as WordSet from "./WordSet.ts"
 
@@ -178,33 +179,34 @@ export interface Expected {
 export const expected = (state: State, tool: string, identity: unknown): Expected => {
   // Reading may throw: a getter, a proxy.
   lastFound = undefined
-  const toolId = Fingerprint.ofText(tool)
+  const toolId = Nature.idOf(tool)
   const args = Fingerprint.ofArguments(identity)
   const id = Fingerprint.both(toolId, args.hash)
   const seen = Memory.get(state.seen, id)
   const known = Memory.get(state.tools, toolId)
   const near = Asking.look(known?.forms ?? Asking.noForms, args)
   const subject = seen === undefined ? Asking.subjectOf(near, state.known, toolId, args, state.bred) : "known"
-  const found = { toolId, id, args, tool: known, seen, near, subject }
-  lastState = state
-  lastTool = tool
-  lastIdentity = identity
-  lastFound = found
-  return found
+  lastFound = { toolId, id, args, tool: known, seen, near, subject, of: state, name: tool, identity }
+  return lastFound
 }
 
 /** The same of a call that has ended: mostly it was the last that was looked up. It is not to change meanwhile. */
 export const expectedAgain = (state: State, tool: string, identity: unknown): Expected => {
-  const again = lastIdentity === identity && lastTool === tool && lastState === state ? lastFound : undefined
-  const found = again ?? expected(state, tool, identity)
-  lastState = lastIdentity = lastFound = undefined
+  const last = lastFound
+  const isLast = last?.identity === identity && last?.of === state && last.name === tool
+  const found = isLast ? last : expected(state, tool, identity)
+  lastFound = undefined
   return found
 }
 
-let lastState: State | undefined
-let lastTool = ""
-let lastIdentity: unknown
-let lastFound: Expected | undefined
+let lastFound: Found | undefined
+
+/** What was expected, of which call, and in which state. */
+interface Found extends Expected {
+  readonly of: State
+  readonly name: string
+  readonly identity: unknown
+}
 
 /** Its twin of the same turn was there before. */
 export const isTwin = (state: State, turn: number, { id }: Expected): boolean =>

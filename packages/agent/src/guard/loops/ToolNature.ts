@@ -11,6 +11,7 @@
 import { Predicate } from "effect"
 import * as Comment from "./Comment.ts"
 import * as Fields from "./Field.ts"
+import * as Hash from "./Hash.ts"
 import { isOwn } from "./Scan.ts"
 
 export type ToolNature = "read" | "act" | "poke" | "thought" | "pause" | "advance"
@@ -182,6 +183,9 @@ export const evaluates = (tool: string): boolean => factsOf(tool).evaluates
 /** What tools of one thing have in common in their names: `browser` of `browser_click`, `github` of `mcp__github__x`. */
 export const family = (tool: string): string => factsOf(tool).family
 
+/** A number for its name. */
+export const idOf = (tool: string): number => factsOf(tool).id
+
 /** Whether it adds to what is there, and replaces nothing. */
 export const adds = (tool: string): boolean => factsOf(tool).adds
 
@@ -191,6 +195,7 @@ type Kind = ToolNature | "shell" | "program" | "database" | "debugger"
 
 /** What the name of a tool says of it. */
 interface Facts {
+  readonly id: number
   readonly kind: Kind
   readonly evaluates: boolean
   readonly family: string
@@ -219,6 +224,7 @@ const factsFor = (tool: string): Facts => {
   const kind = kindOf(words)
   const named = words.filter((word) => word !== "" && word !== "mcp")
   const facts = {
+    id: Hash.ofText(tool),
     kind,
     evaluates:
       kind === "shell" ||
