@@ -226,9 +226,21 @@ const actedUpon = (state: State, earlier: Seen, call: Call): number => {
   if (last === undefined || last.calls <= earlier.calls) return 0
   const since = acted.filter((act) => act.calls > earlier.calls)
   const { leaves } = call.asked.args
-  if (since.some((act) => act.words.some((word) => leaves.some((leaf) => leaf.includes(word))))) return 1
+  if (since.some((act) => isAbout(act, leaves))) return 1
   const family = leaves.length === 0 ? Nature.family(call.name) : ""
   return family !== "" && since.some((act) => act.family === family) ? 0.75 : 0
+}
+
+/** One of its first words is asked about. */
+const isAbout = (act: LoopState.Act, leaves: Fingerprint.OfArguments["leaves"]): boolean => {
+  let words = 0
+  for (const leaf of act.leaves) {
+    for (const word of leaf) {
+      if (words++ === maxActed) return false
+      if (leaves.some((asked) => asked.includes(word))) return true
+    }
+  }
+  return false
 }
 
 const actedAfter = (
@@ -241,7 +253,7 @@ const actedAfter = (
     : withAct(state.acted, {
         calls: state.calls,
         family: Nature.family(name),
-        words: firstWords(asked.args.leaves)
+        leaves: asked.args.leaves
       })
 
 const withAct = (acted: State["acted"], act: LoopState.Act): State["acted"] => {
@@ -250,20 +262,6 @@ const withAct = (acted: State["acted"], act: LoopState.Act): State["acted"] => {
   for (let i = from; i < acted.length; i++) after[i - from] = acted[i] ?? act
   after[after.length - 1] = act
   return after
-}
-
-const firstWords = (leaves: Fingerprint.OfArguments["leaves"]): ReadonlyArray<number> => {
-  let words = 0
-  for (const leaf of leaves) words += leaf.length
-  const first = new Array<number>(Math.min(words, maxActed))
-  let kept = 0
-  for (const leaf of leaves) {
-    for (const word of leaf) {
-      if (kept === first.length) return first
-      first[kept++] = word
-    }
-  }
-  return first
 }
 
 /** With all that was met. What was asked when something went wrong is no part of the error. */

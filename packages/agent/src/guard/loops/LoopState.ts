@@ -82,7 +82,8 @@ export interface Edited extends FileHistory.FileHistory {
 export interface Act {
   readonly calls: number
   readonly family: string
-  readonly words: ReadonlyArray<number>
+  /** What it was asked, text by text. */
+  readonly leaves: Fingerprint.OfArguments["leaves"]
 }
 
 export interface State {
