@@ -133,6 +133,9 @@ export const maxParallel = 32
 /** Rows of the memory of tools: one that was not called in the last 128 calls is forgotten. */
 const maxTools = 16
 
+/** Rows of the memory of errors: one that is not among the last 64 that were met is forgotten. */
+const maxTroubles = 8
+
 /** `rows`: of what is remembered of calls and files. */
 export const initial = (rows: number): State => ({
   calls: 0,
@@ -151,7 +154,7 @@ export const initial = (rows: number): State => ({
   known: WordSet.none(),
   acted: [],
   tools: Memory.make(maxTools),
-  troubles: Memory.make(rows),
+  troubles: Memory.make(Math.min(rows, maxTroubles)),
   files: Memory.make(rows),
   fruitless: 0,
   cycle: Cycle.none(),
