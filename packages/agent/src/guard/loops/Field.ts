@@ -42,6 +42,8 @@ export interface Field {
   readonly isScore: boolean
   /** Beside others it may say nothing. */
   readonly mayBeSkipped: boolean
+  /** What it is to a call that edits a file. */
+  readonly role: Role | undefined
 }
 
 /** Of what is in no field. */
@@ -65,7 +67,42 @@ export const none: Field = {
   isTaken: false,
   isRate: false,
   isScore: false,
-  mayBeSkipped: false
+  mayBeSkipped: false,
+  role: undefined
+}
+
+export type Role = "path" | "before" | "after" | "content" | "part" | "spot" | "place" | "mode"
+
+const roles: ReadonlyMap<string, Role> = new Map([
+  ...roleOf(
+    "path",
+    "path file filename filepath targetfile relativepath relativeworkspacepath uri notebookpath docid documentid pageid noteid"
+  ),
+  ...roleOf("before", "old oldstr oldstring oldtext search find before original target targetcontent"),
+  ...roleOf(
+    "after",
+    "new newstr newstring newtext replace replacement replacementcontent after updated newcode with"
+  ),
+  ...roleOf(
+    "content",
+    "content contents filetext text newcontent code body data patch diff input newsource " +
+      "edits changes chunks replacements replacementchunks"
+  ),
+  ...roleOf(
+    "spot",
+    "insert insertline insertafter insertbefore insertafterline insertbeforeline insertat afterline beforeline atline " +
+      "position anchor"
+  ),
+  ...roleOf(
+    "place",
+    "line lines linenumber startline startlineoneindexed range cell cellid cellindex cellnumber"
+  ),
+  ...roleOf("part", "codeedit snippet"),
+  ...roleOf("mode", "mode operation op action command")
+])
+
+function roleOf(role: Role, names: string): ReadonlyArray<readonly [string, Role]> {
+  return names.split(" ").map((name) => [name, role])
 }
 
 const questions = /^(?:q|query|queries|question|search|search_?term|term|keywords?|pattern|regex|prompt)$/i
@@ -134,6 +171,7 @@ const fieldOf = (name: string, hash: number): Field => {
     isTaken: takings.test(name),
     isRate: rates.test(name),
     isScore: scores.test(name),
-    mayBeSkipped: isHandle || mayBeRandom || isRun || isRemark
+    mayBeSkipped: isHandle || mayBeRandom || isRun || isRemark,
+    role: roles.get(name.toLowerCase().replaceAll(/[_-]/g, ""))
   }
 }

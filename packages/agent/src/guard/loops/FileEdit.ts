@@ -7,6 +7,8 @@
  * **What it does not do.** It reads no file, and sees no edit that a shell command makes.
  */
 import { Predicate } from "effect"
+import type { Role } from "./Field.ts"
+import * as Fields from "./Field.ts"
 import * as Fingerprint from "./Fingerprint.ts"
 import { isOwn } from "./Scan.ts"
 import * as Nature from "./ToolNature.ts"
@@ -27,40 +29,6 @@ export interface FileEdit {
   readonly after: number | undefined
   /** What was replaced is still there: more was put beside it. */
   readonly adds: boolean
-}
-
-type Role = "path" | "before" | "after" | "content" | "part" | "spot" | "place" | "mode"
-
-const roles: ReadonlyMap<string, Role> = new Map([
-  ...roleOf(
-    "path",
-    "path file filename filepath targetfile relativepath relativeworkspacepath uri notebookpath docid documentid pageid noteid"
-  ),
-  ...roleOf("before", "old oldstr oldstring oldtext search find before original target targetcontent"),
-  ...roleOf(
-    "after",
-    "new newstr newstring newtext replace replacement replacementcontent after updated newcode with"
-  ),
-  ...roleOf(
-    "content",
-    "content contents filetext text newcontent code body data patch diff input newsource " +
-      "edits changes chunks replacements replacementchunks"
-  ),
-  ...roleOf(
-    "spot",
-    "insert insertline insertafter insertbefore insertafterline insertbeforeline insertat afterline beforeline atline " +
-      "position anchor"
-  ),
-  ...roleOf(
-    "place",
-    "line lines linenumber startline startlineoneindexed range cell cellid cellindex cellnumber"
-  ),
-  ...roleOf("part", "codeedit snippet"),
-  ...roleOf("mode", "mode operation op action command")
-])
-
-function roleOf(role: Role, names: string): ReadonlyArray<readonly [string, Role]> {
-  return names.split(" ").map((name) => [name, role])
 }
 
 /** What is added to a file replaces nothing. */
@@ -138,7 +106,7 @@ const partsOf = (args: Readonly<Record<PropertyKey, unknown>>): Parts => {
   for (const name in args) {
     if (!isOwn.call(args, name)) continue
     if (++looked > maxNames) break
-    const role = roleNamed(name)
+    const { role } = Fields.of(name)
     if (role === "path") found.path ??= args[name]
     else if (role === "before") found.before ??= args[name]
     else if (role === "after") found.after ??= args[name]
@@ -149,19 +117,6 @@ const partsOf = (args: Readonly<Record<PropertyKey, unknown>>): Parts => {
     else if (role === "mode") found.mode ??= args[name]
   }
   return found
-}
-
-/** Names of fields recur: what was found out about the last ones is kept. */
-const known = new Map<string, Role | "none">()
-const maxKnown = 1_000
-
-const roleNamed = (name: string): Role | "none" => {
-  const before = known.get(name)
-  if (before !== undefined) return before
-  const role = roles.get(name.toLowerCase().replaceAll(/[_-]/g, "")) ?? "none"
-  if (known.size >= maxKnown) known.clear()
-  if (name.length <= 100) known.set(name, role)
-  return role
 }
 
 export const ofKnown = ({ path, before, after }: KnownEdit): FileEdit => ({
