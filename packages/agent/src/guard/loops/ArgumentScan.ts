@@ -40,6 +40,8 @@ export interface OfArguments {
   readonly places: ReadonlyArray<number>
 }
 
+const nothing: ReadonlyArray<number> = []
+
 /** To be used for one value after the other: making one costs more than most arguments. */
 class ArgumentScan extends Scan {
   /** The words of the arguments that were read last. */
@@ -77,7 +79,7 @@ class ArgumentScan extends Scan {
     this.value(value, Fields.none, 0)
     const args = {
       hash: mixed(this.hash),
-      leaves: this.leaves.slice(0, this.leavesKept),
+      leaves: this.leavesRead(),
       subjects: first(this.subjects, this.subjectsKept),
       prose: first(this.prose, this.proseKept),
       question: first(this.question, this.questionKept),
@@ -86,6 +88,12 @@ class ArgumentScan extends Scan {
     }
     this.last = args
     return args
+  }
+
+  leavesRead(): OfArguments["leaves"] {
+    const leaves = new Array<ReadonlyArray<number>>(this.leavesKept)
+    for (let i = 0; i < leaves.length; i++) leaves[i] = this.leaves[i] ?? nothing
+    return leaves
   }
 
   flag(word: number): void {

@@ -288,7 +288,7 @@ class ResultScan extends Scan implements OfResult {
         continue
       }
       const start = from
-      const { at, part, digits, exact, lowered } = Word.read(text, from)
+      const { at, digits, exact, lowered } = Word.read(text, from)
       const ended = beforeEnd
       this.all++
       from = at
@@ -324,7 +324,7 @@ class ResultScan extends Scan implements OfResult {
         continue
       }
       hash = step(turned(hash), exact)
-      const meaning = digits > 0 ? Meaning.ofHash(lowered) : Word.meaningOf(text, start, part, at, exact)
+      const meaning = digits > 0 ? Meaning.ofHash(lowered) : Word.meaningOf(text, start, at, exact)
       const isEcho = WordTable.has(asked, lowered)
       if (this.mayFail) {
         const denies =

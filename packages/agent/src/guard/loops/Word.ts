@@ -37,25 +37,23 @@ const underscore = 95
 const hyphen = 45
 
 /** The word that was read last: one object, for it is asked for all the time. */
-const last = { at: 0, part: 0, digits: 0, exact: 0, lowered: 0 }
+const last = { at: 0, digits: 0, exact: 0, lowered: 0 }
 type Read = Readonly<typeof last>
 
 /**
- * The word that begins there. `at`: where it ends. `part`: where its last part begins, behind a `_` or `-`; 0 if it is
- * of one. `exact`, `lowered`: its hashes, as it is and in lower case. To be used before the next one is read.
+ * The word that begins there. `at`: where it ends. `exact`, `lowered`: its hashes, as it is and in lower case. To be
+ * used before the next one is read.
  */
 export const read = (text: string, from: number): Read => {
   const end = text.length
   let exact = Hash.begin()
   let lowered = Meaning.begin()
-  let part = 0
   let digits = 0
   let at = from
   let code = text.charCodeAt(from) | 0
   let kind = kinds[code]
   do {
     if (kind === digit) digits++
-    else if (code === underscore || code === hyphen) part = at + 1
     exact = Hash.step(exact, code)
     lowered = Meaning.next(lowered, code)
     if (++at >= end) break
@@ -63,7 +61,6 @@ export const read = (text: string, from: number): Read => {
     kind = kinds[code]
   } while (kind !== other || (isJoint(code) && joins(text, at, code)))
   last.at = at
-  last.part = part
   last.digits = digits
   last.exact = exact
   last.lowered = lowered
@@ -186,19 +183,20 @@ for (const c of "\"'`()[]{},;=|<>") separators[c.charCodeAt(0)] = 1
 const words = new Int32Array(1_024)
 const meanings = new Uint16Array(1_024)
 
-/** What a word without digits means. `part`: where its last part begins, behind a `_` or `-`. */
-export const meaningOf = (text: string, from: number, part: number, at: number, word: number): number => {
+/** What a word without digits means. */
+export const meaningOf = (text: string, from: number, at: number, word: number): number => {
   const place = (word ^ (word >>> 16)) & 1_023
   if (words[place] === word) return meanings[place] ?? 0
-  const meaning = meaningNew(text, from, part, at)
+  const meaning = meaningNew(text, from, at)
   words[place] = word
   meanings[place] = meaning
   return meaning
 }
 
-const meaningNew = (text: string, from: number, part: number, at: number): number => {
+const meaningNew = (text: string, from: number, at: number): number => {
   const meaning = meaningBetween(text, from, at)
   if (meaning !== 0) return meaning
+  const part = lastPart(text, from, at)
   // "auto_declined"
   if (isError(text, from, at) || (part > from && (meaningBetween(text, part, at) & Meaning.trouble) !== 0))
     return Meaning.trouble
@@ -215,6 +213,13 @@ const wordBetween = (text: string, from: number, at: number): number => {
   let word = Meaning.begin()
   for (let i = from; i < at; i++) word = Meaning.next(word, text.charCodeAt(i))
   return word
+}
+
+/** Where the last part of a word begins, behind a `_` or `-`; where the word does, if it is of one. */
+const lastPart = (text: string, from: number, at: number): number => {
+  let i = at
+  while (i > from && text.charCodeAt(i - 1) !== underscore && text.charCodeAt(i - 1) !== hyphen) i--
+  return i
 }
 
 /** Where the first part of a word ends. */
