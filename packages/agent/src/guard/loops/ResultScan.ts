@@ -33,6 +33,9 @@ const maxPlace = 1e9
 /** Words of one value that are told apart, and words of a line that an error is told by. */
 const toldApart = 4_096
 
+/** Most results are short: for so many characters a table of so many places stays in the processor's first cache. */
+const few = { characters: 400, places: 256 }
+
 /** Numbers of errors are counts: what they come to is seen by whether they move. */
 const isSomething = (value: unknown): boolean =>
   typeof value === "object"
@@ -132,7 +135,7 @@ class ResultScan extends Scan implements OfResult {
   readonly room = WordTable.scratch(1_024)
   asked = this.room
   /** The words of the result that is read, and those of its line. */
-  readonly metOfFew = WordTable.scratch(1_024)
+  readonly metOfFew = WordTable.scratch(few.places)
   readonly metOfMany = WordTable.scratch(toldApart)
   met = this.metOfMany
   readonly lineWords = new Int32Array(toldApart)
@@ -207,8 +210,7 @@ class ResultScan extends Scan implements OfResult {
       this.begun =
         false
     this.waiting = this.waitingIfShort = this.negative = false
-    // Most results are short: a small table stays in the processor's first cache.
-    this.met = typeof value === "string" && value.length < 2_000 ? this.metOfFew : this.metOfMany
+    this.met = typeof value === "string" && value.length < few.characters ? this.metOfFew : this.metOfMany
     WordTable.empty(this.met)
     // Mostly its arguments were read last.
     const lent = ArgumentScan.lend(args)
