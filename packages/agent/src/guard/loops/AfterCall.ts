@@ -47,7 +47,8 @@ export const after = (
   const result = Fingerprint.ofResult(ran.result, asked, state.known, advances)
   const subject = subjectOf(asked.subject, nature, result)
   const { known } = state
-  const paused = state.paused || Nature.pausesFirst(name, ran.arguments) || (state.turnPaused && turn === state.turn)
+  const paused =
+    state.paused || Nature.pausesFirst(name, ran.arguments) || (state.turnPaused && turn === state.turn)
   const ownCalls = asked.tool?.calls ?? 0
   const ago = state.calls - (earlier?.calls ?? 0)
   const own = ownCalls - (earlier?.own ?? 0)
@@ -293,7 +294,7 @@ const staleAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   if (gain.tries) return Math.max(0, state.stale - 1)
   if (gain.passes || (gain.measures && !gain.failed)) return state.stale + (gain.waiting ? 0 : 0.25)
   // It is not what it was, though it is known: the next server has the new address.
-  if (gain.waiting && earlier !== undefined && earlier.said !== (result.hash)) return state.stale / 2
+  if (gain.waiting && earlier !== undefined && earlier.said !== result.hash) return state.stale / 2
   const goesOn =
     gain.waiting ||
     gain.moved ||

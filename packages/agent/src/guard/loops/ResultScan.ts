@@ -228,8 +228,7 @@ class ResultScan extends Scan implements OfResult {
     this.numbers = this.numbersKept()
     this.emptyList = hasEmptyList && substance === 0
     this.waiting ||= this.waitingIfShort && all <= shortResult
-    this.negative =
-      (all === 0 && substance === 0) || this.emptyList || (this.negative && all <= maxNegative)
+    this.negative = (all === 0 && substance === 0) || this.emptyList || (this.negative && all <= maxNegative)
   }
 
   flag(word: number): void {

@@ -15,12 +15,11 @@ export interface WordSet {
   readonly count: number
 }
 
-/** Open addressing: words, and the number of each. A word that came back has two. */
+/** Open addressing: by place the number of a word, by number the word. One that came back has two. */
 interface Table {
-  /** 0 where there is none: a word that is 0 is taken for another. */
+  /** Numbers from 1; 0 where there is none. */
+  readonly places: Uint16Array
   readonly words: Int32Array
-  /** The first has number 1. They are looked at only where the word is the one. */
-  readonly numbers: Uint16Array
   /** Of the last word. */
   last: number
   /** Words that were forgotten before it was begun: what its numbers are behind those of tables before. */
@@ -32,11 +31,11 @@ const most = 8_192
 export const capacity = most
 
 const smallest = 256
-const instead = 0x2545_f491
 
+/** Fuller tables are slow to look up. */
 const tableOf = (places: number, before: number): Table => ({
-  words: new Int32Array(places),
-  numbers: new Uint16Array(places),
+  places: new Uint16Array(places),
+  words: new Int32Array((5 * places) >> 3),
   last: 0,
   before
 })
@@ -56,15 +55,12 @@ export const numberOf = ({ table, count }: WordSet, word: number): number => {
 /** How many were ever added. */
 export const countOf = ({ table, count }: WordSet): number => count + table.before
 
-const numberIn = ({ words, numbers }: Table, count: number, word: number): number => {
-  const mask = words.length - 1
-  const sought = word === 0 ? instead : word
-  for (let i = placeOf(sought) & mask; ; i = (i + 1) & mask) {
-    const there = words[i]
-    if (there === 0) return 0
-    if (there !== sought) continue
-    const number = numbers[i] ?? 0
-    if (isHeld(number, count)) return number
+const numberIn = ({ places, words }: Table, count: number, word: number): number => {
+  const mask = places.length - 1
+  for (let i = placeOf(word) & mask; ; i = (i + 1) & mask) {
+    const number = places[i] ?? 0
+    if (number === 0) return 0
+    if (words[number - 1] === word && isHeld(number, count)) return number
   }
 }
 
@@ -87,61 +83,53 @@ export const addTo = (adding: Adding, word: number): void => {
   const { table, count } = adding
   const place = placeFor(table, count, word)
   if (place < 0) return
-  if (table.last === count && !isFull(adding)) {
-    putAt(table, place, word, ++adding.count)
+  if (table.last === count && count < table.words.length) {
+    put(table, place, word)
+    adding.count++
     return
   }
   // Another set has gone on with it, or it is full.
   const other = copied(table, count)
-  putAt(other, placeFor(other, other.last, word), word, other.last + 1)
+  put(other, placeFor(other, other.last, word), word)
   adding.table = other
   adding.count = other.last
 }
 
-/** So many of the first. */
 export const addAll = (adding: Adding, words: ArrayLike<number>, count: number): void => {
   for (let i = 0; i < count; i++) addTo(adding, words[i] ?? 0)
 }
-
-/** Fuller tables are slow to look up. */
-const isFull = ({ table, count }: Adding): boolean => 8 * count >= 5 * table.words.length
 
 /** `before`: what it began with, which is the set if nothing was added. */
 export const end = (before: WordSet, adding: Adding): WordSet =>
   adding.table === before.table && adding.count === before.count ? before : adding
 
 /** What counts of a table, numbered anew, with room for as much again. */
-const copied = ({ words, numbers, before }: Table, count: number): Table => {
+const copied = ({ words, before }: Table, count: number): Table => {
   const forgotten = Math.max(0, count - most)
   const table = tableOf(Math.max(smallest, powerFrom(4 * (count - forgotten))), before + forgotten)
-  for (let i = 0; i < words.length; i++) {
-    const number = numbers[i] ?? 0
-    if (number > forgotten && number <= count) {
-      const word = words[i] ?? 0
-      putAt(table, placeFor(table, most, word), word, number - forgotten)
-    }
+  for (let n = forgotten; n < count; n++) {
+    const word = words[n] ?? 0
+    put(table, placeFor(table, table.last, word), word)
   }
-  table.last = count - forgotten
   return table
 }
 
 /** The next place that is free, which there always is; -1 if the word is held. */
-const placeFor = ({ words, numbers }: Table, count: number, word: number): number => {
-  const mask = words.length - 1
-  const sought = word === 0 ? instead : word
-  for (let i = placeOf(sought) & mask; ; i = (i + 1) & mask) {
-    const there = words[i]
-    if (there === 0) return i
-    if (there === sought && isHeld(numbers[i] ?? 0, count)) return -1
+const placeFor = ({ places, words }: Table, count: number, word: number): number => {
+  const mask = places.length - 1
+  for (let i = placeOf(word) & mask; ; i = (i + 1) & mask) {
+    const number = places[i] ?? 0
+    if (number === 0) return i
+    if (words[number - 1] === word && isHeld(number, count)) return -1
   }
 }
 
 const isHeld = (number: number, count: number): boolean => number <= count && number > count - most
 
-const putAt = (table: Table, place: number, word: number, number: number): void => {
-  table.words[place] = word === 0 ? instead : word
-  table.numbers[place] = number
-  table.last = number
+/** With the next number. */
+const put = (table: Table, place: number, word: number): void => {
+  table.words[table.last] = word
+  table.places[place] = ++table.last
 }
 
 const powerFrom = (n: number): number => 1 << (32 - Math.clz32(n - 1))
