@@ -282,8 +282,10 @@ const withMet = (
     WordSet.addAll(adding, prose, prose.length)
     for (const leaf of leaves) for (const word of leaf) WordSet.addTo(adding, Asking.askedWord(tool, word))
   }
-  for (let i = 0; breeds && i < result.madeKept; i++)
-    WordSet.addTo(adding, Asking.bornWord(Asking.unitOf(result.made[i] ?? 0)))
+  if (breeds) {
+    for (let i = 0; i < result.madeKept; i++)
+      WordSet.addTo(adding, Asking.bornWord(Asking.unitOf(result.made[i] ?? 0)))
+  }
   if (gain.troubled) for (const word of subjects) WordSet.addTo(adding, Fingerprint.argument(tool, word))
   return WordSet.end(known, adding)
 }
