@@ -43,12 +43,14 @@ export const after = (
   if (LoopState.isTwin(state, turn, asked)) return state
   const { toolId, args, seen: earlier } = asked
   const evaluates = Nature.evaluates(name)
+  // Before anything is lent: what is read here may run code of its own.
+  const command = Nature.commandFor(name, ran.arguments)
   const advances = nature === "advance" && !evaluates
   const result = Fingerprint.ofResult(ran.result, asked, state.known, advances)
   const subject = subjectOf(asked.subject, nature, result)
   const { known } = state
-  const paused =
-    state.paused || Nature.pausesFirst(name, ran.arguments) || (state.turnPaused && turn === state.turn)
+  const pausesFirst = Nature.waits(name) || Nature.pausesFirst(command)
+  const paused = state.paused || pausesFirst || (state.turnPaused && turn === state.turn)
   const ownCalls = asked.tool?.calls ?? 0
   const ago = state.calls - (earlier?.calls ?? 0)
   const own = ownCalls - (earlier?.own ?? 0)
@@ -67,7 +69,7 @@ export const after = (
     earlier,
     ago,
     own,
-    searches: evaluates && (failed || result.negative) && Nature.searches(name, ran.arguments),
+    searches: (failed || result.negative) && Nature.searches(command),
     stirred: earlier !== undefined && (earlier.stirs !== state.stirs || earlier.news !== state.news)
   }
   const gain = Gain.of(call)
@@ -88,7 +90,7 @@ export const after = (
     : edit !== undefined && !gain.failed
       ? filesAfterEdit(state, edit)
       : filesAfterLook(state, call, gain)
-  const after: State = {
+  const next: State = {
     calls: state.calls + 1,
     turn,
     last: asked.id,
@@ -119,7 +121,7 @@ export const after = (
     turnPaused: state.paused || (state.turnPaused && turn === state.turn)
   }
   Fingerprint.giveBack(result)
-  return after
+  return next
 }
 
 /** What is looked at later, and has nothing new, is what was looked at before: if it says anything. */
@@ -169,7 +171,7 @@ const isQuiet = (state: State, { earlier }: Call): boolean =>
 
 const newsAfter = (state: State, gain: Gain.Gain): number => state.news + (gain.isNew ? 1 : 0)
 
-/** What an edit shows is none. */
+/** What an edit shows of a file is no lesson. */
 const lessonsAfter = (state: State, { edit }: Call, gain: Gain.Gain): number =>
   state.lessons + (gain.teaches && (edit === undefined || gain.failed) ? 1 : 0)
 

@@ -114,7 +114,10 @@ class ArgumentScan extends Scan {
     )
   }
 
-  fieldBegins(): void {}
+  /** What was found of a field is not said of others. */
+  fieldBegins(key: Field): void {
+    if (!key.mayBeSkipped) this.isAlone = false
+  }
 
   fieldEnds(): void {}
 

@@ -172,6 +172,7 @@ const fieldOf = (name: string, hash: number): Field => {
     isRate: rates.test(name),
     isScore: scores.test(name),
     mayBeSkipped: isHandle || mayBeRandom || isRun || isRemark,
-    role: roles.get(name.toLowerCase().replaceAll(/[_-]/g, ""))
+    // Of a longer name this is the end.
+    role: name.length < maxName ? roles.get(name.toLowerCase().replaceAll(/[_-]/g, "")) : undefined
   }
 }

@@ -23,6 +23,6 @@ export { argument, both, exactly, ofText } from "./Hash.ts"
 /** Of a call's arguments. */
 export const ofArguments = ArgumentScan.read
 
-/** What a result brings. */
+/** What a result brings: lent until it is given back, and then no longer to be used. Who never does so may keep it. */
 export const ofResult = ResultScan.read
 export const giveBack = ResultScan.back

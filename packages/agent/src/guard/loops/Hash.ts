@@ -1,5 +1,5 @@
 /**
- * Numbers of 32 bits for texts and words: each is compared with a few hundred or thousand others. No cryptographic
+ * Numbers of 32 bits for texts and words: each is compared with some hundreds or thousands of others. No cryptographic
  * ones: who wants two texts to have the same can find some. Pure.
  */
 

@@ -47,7 +47,10 @@ export interface LoopOptions {
   readonly refusals: number
   /** Times that the end of an answer may repeat. */
   readonly text: Ladder
-  /** Rows of what is remembered, of eight entries each; a power of two. 32: the last 256 calls. */
+  /**
+   * Rows of what is remembered of calls and of files, of eight entries each; a power of two, at most 4,096. 32: the last
+   * 256 calls. Of tools and errors the last 128 are remembered.
+   */
   readonly rows: number
   /** What the model is told of a finding. Default: `LoopDetector.wording`, in English. */
   readonly wording: LoopVerdict.Wording
@@ -85,7 +88,7 @@ export const make = (input: Input = {}): LoopOptions => {
   const ladder = (name: keyof Ladders): Ladder => ladderOf(name, defaults[name], input[name])
   const { refusals = defaults.refusals, rows = defaults.rows, tools = defaults.tools } = input
   Check.integer(module, "refusals", refusals, { min: 1 })
-  Check.integer(module, "rows", rows, { min: 1, max: 65_536 })
+  Check.integer(module, "rows", rows, { min: 1, max: 4_096 })
   Check.check((rows & (rows - 1)) === 0, module, "rows", rows, "a power of two")
   for (const [name, { same }] of Object.entries(tools)) ladderOf(`tools.${name}.same`, defaults.waits, same)
   return {

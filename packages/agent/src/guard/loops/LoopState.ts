@@ -127,14 +127,14 @@ export interface State {
   readonly turnPaused: boolean
 }
 
-/** Calls of one turn that are told apart, and files edited between two checks. */
+/** Calls of one turn that are told apart, beside the last, and files edited between two checks. */
 export const maxParallel = 32
 
 /** Rows of the memory of tools: one that was not called in the last 128 calls is forgotten. */
 const maxTools = 16
 
-/** Rows of the memory of errors: one that is not among the last 64 that were met is forgotten. */
-const maxTroubles = 8
+/** Rows of the memory of errors: one that is not among the last 128 that were met is forgotten. */
+const maxTroubles = 16
 
 /** `rows`: of what is remembered of calls and files. */
 export const initial = (rows: number): State => ({

@@ -12,7 +12,7 @@ import * as Hash from "./Hash.ts"
 import { mixed, step, turned } from "./Hash.ts"
 import * as Meaning from "./Meaning.ts"
 import type { Values } from "./Scan.ts"
-import { maxWords, Scan } from "./Scan.ts"
+import { isOwn, maxWords, Scan } from "./Scan.ts"
 import * as Word from "./Word.ts"
 import type { WordSet } from "./WordSet.ts"
 import * as WordSets from "./WordSet.ts"
@@ -33,8 +33,11 @@ const maxPlace = 1e9
 /** Words of one value that are told apart, and words of a line that an error is told by. */
 const toldApart = 4_096
 
-/** Most results are short: for so many characters a table of so many places stays in the processor's first cache. */
-const few = { characters: 400, places: 256 }
+/**
+ * Most results are short: for so many characters a small table will do, which stays in the processor's first cache. It
+ * has two places for each word and line that there can be: what finds none is missed.
+ */
+const few = { characters: 256, places: 512 }
 
 /** Numbers of errors are counts: what they come to is seen by whether they move. */
 const isSomething = (value: unknown): boolean =>
@@ -64,6 +67,7 @@ const noNumbers: ReadonlyArray<number> = []
 /** Between two results. */
 const nothing = WordSets.none()
 
+/** What is read of a result; lent, until it is given {@link back}. */
 export interface OfResult {
   /** Of all that is not volatile. */
   readonly hash: number
@@ -80,13 +84,13 @@ export interface OfResult {
   /** Names of things that the run has not met before; and all that is volatile and new. */
   readonly freshIds: number
   readonly freshVolatile: number
-  /** New words that somebody made up: ids, numbers. So many of the first items, at most {@link maxMade}. */
+  /** New words that somebody made up: ids, numbers. The first {@link madeKept} items, at most {@link maxMade}. */
   readonly made: Int32Array
   readonly madeKept: number
   readonly freshLines: number
   /** Lines, or texts of fields. */
   readonly lines: number
-  /** What is to be remembered of it: new words, and new lines and numbers. So many of the first, at most {@link maxWords} of either. */
+  /** What is to be remembered of it, the first {@link freshKept} items: new words, new lines and numbers, at most {@link maxWords} of either. */
   readonly fresh: Int32Array
   readonly freshKept: number
   /** Its first and its last numbers, but for those that say nothing, and how many there are. */
@@ -244,7 +248,8 @@ class ResultScan extends Scan implements OfResult {
     if (key.isTaken && typeof value === "number" && value > 0) this.taken = true
     // A field named error that holds something tells of one.
     if (key.isTrouble && isSomething(value) && this.listed === 0) this.fails()
-    const isExit = key.isExit || (name === "code" && ("stderr" in record || "stdout" in record))
+    const isExit =
+      key.isExit || (name === "code" && (isOwn.call(record, "stderr") || isOwn.call(record, "stdout")))
     if ((key.isSuccess && value === false) || (isExit && typeof value === "number" && value !== 0))
       this.undone = true
   }

@@ -15,7 +15,10 @@ const maxValues = 100_000
 /** Words of arguments that are kept, and new words, new lines and numbers of results. */
 export const maxWords = 512
 
-/** To go through the fields of an object without a list of their names. */
+/**
+ * To go through the fields of an object with `for in`, without a list of their names. What it inherits is gone through,
+ * too, and left out.
+ */
 export const isOwn = Object.prototype.hasOwnProperty
 
 /** The fields of an object. */

@@ -147,11 +147,12 @@ const natureOfAction = (args: object): ToolNature | undefined => {
 /** Whether it waits, by its name. */
 export const waits = (tool: string): boolean => factsOf(tool).kind === "pause"
 
-/** Whether it lets time pass before it does what it does. */
-export const pausesFirst = (tool: string, args: unknown): boolean =>
-  waits(tool) || ((factsOf(tool).kind === "shell" || runs(tool, args)) && startsSleeping(textOf(args)))
+/** What a shell is given; "" for what is none. */
+export const commandFor = (tool: string, args: unknown): string =>
+  factsOf(tool).kind === "shell" || runs(tool, args) ? textOf(args) : ""
 
-const startsSleeping = (command: string): boolean => command.includes("sleep") && sleeping.test(command)
+/** Whether a command lets time pass before it does what it does. */
+export const pausesFirst = (command: string): boolean => command.includes("sleep") && sleeping.test(command)
 
 /** Commands are not kept, though they recur: they may hold secrets. */
 const natureOfCommand = (command: string): ToolNature =>
@@ -171,9 +172,8 @@ const evaluators = new Set(
   "execute exec run eval evaluate python jupyter notebook repl script query".split(" ")
 )
 
-/** Whether a shell is to look for something in files. */
-export const searches = (tool: string, args: unknown): boolean =>
-  (factsOf(tool).kind === "shell" || runs(tool, args)) && searching.test(textOf(args))
+/** Whether a command looks for something in files. */
+export const searches = (command: string): boolean => searching.test(command)
 
 const searching = /^(?:cd [^;&|]+&&\s*)?(?:git )?(?:[zp]?grep|rg|ag|ack)\s/
 

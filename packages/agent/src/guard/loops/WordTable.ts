@@ -57,9 +57,15 @@ export const empty = (set: Scratch): void => {
   set.stamp = (set.stamp + 1) | 0
 }
 
+/** Places that are looked at: so many that each word finds one, while the table is no more than half full. */
+const farthest = 32
+
+/** Of two numbers each. The low bits of short words are much alike. */
+const placeOf = (word: number): number => (word ^ (word >>> 16)) << 1
+
 export const has = ({ items, stamp }: Scratch, word: number): boolean => {
   const mask = items.length - 1
-  for (let i = (word << 1) & mask, steps = 0; steps < maxSteps; i = (i + 2) & mask, steps++) {
+  for (let i = placeOf(word) & mask, steps = 0; steps < farthest; i = (i + 2) & mask, steps++) {
     if (items[i + 1] !== stamp) return false
     if (items[i] === word) return true
   }
@@ -69,7 +75,7 @@ export const has = ({ items, stamp }: Scratch, word: number): boolean => {
 /** `true` if it was not there, and there is room for it. */
 export const put = ({ items, stamp }: Scratch, word: number): boolean => {
   const mask = items.length - 1
-  for (let i = (word << 1) & mask, steps = 0; steps < maxSteps; i = (i + 2) & mask, steps++) {
+  for (let i = placeOf(word) & mask, steps = 0; steps < farthest; i = (i + 2) & mask, steps++) {
     if (items[i + 1] !== stamp) {
       items[i] = word
       items[i + 1] = stamp

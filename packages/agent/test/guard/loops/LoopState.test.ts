@@ -182,6 +182,41 @@ describe("a state", () => {
     )
   })
 
+  it("may be asked by what it reads: arguments and results that run code of their own", () => {
+    const asks = () => {
+      const other = { turn: 3, tool: "bash", arguments: { command: "grep -r another ." } }
+      const result = { error: "another thing failed", id: "9ecaa1" }
+      LoopDetector.before(detector, LoopDetector.initial(detector), other)
+      LoopDetector.observe(detector, LoopDetector.initial(detector), { ...other, result, failed: true })
+    }
+    const saying = (command: string) => ({
+      get command() {
+        asks()
+        return command
+      }
+    })
+    const showing = (text: string) => ({
+      toJSON: () => {
+        asks()
+        return text
+      }
+    })
+    let [one, other] = [LoopDetector.initial(detector), LoopDetector.initial(detector)]
+    for (let turn = 0; turn < 12; turn++) {
+      const command = ["grep -r purple src", "npm test", `sleep ${turn} && cat log`][turn % 3] ?? ""
+      const result = ["", `${turn % 4} of 4 failed`, `line ${turn}`][turn % 3] ?? ""
+      const call = { turn, tool: "bash", arguments: { command } }
+      const odd = { ...call, arguments: saying(command) }
+      assert.deepStrictEqual(
+        LoopDetector.before(detector, one, odd),
+        LoopDetector.before(detector, other, call)
+      )
+      one = LoopDetector.observe(detector, one, { ...odd, result: showing(result), failed: turn % 3 < 2 })
+      other = LoopDetector.observe(detector, other, { ...call, result, failed: turn % 3 < 2 })
+      assertSame(one, other)
+    }
+  })
+
   it("knows what it observes, though the asking was of a call that could not be read", () => {
     const one = { turn: 0, tool: "grep", arguments: { pattern: "purple" } }
     const broken = {

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as FileEdit from "@outlast/agent/guard/loops/FileEdit"
 import * as ToolNature from "@outlast/agent/guard/loops/ToolNature"
 import * as Volatile from "@outlast/agent/guard/loops/Volatile"
-import { isStopped, ran, random, rounds, runsOn, words } from "./support.ts"
+import { isStopped, pausesFirst, ran, random, rounds, runsOn, words } from "./support.ts"
 
 describe("an id", () => {
   const does = (tool: string, args: (i: number) => object, result: unknown = { ok: true }) =>
@@ -86,6 +86,8 @@ describe("a query", () => {
   it("writes to some of many rows, and then to the next ones", () => {
     for (const sql of [
       "DELETE FROM a WHERE id IN (SELECT id FROM a LIMIT 5000)",
+      "WITH t AS (SELECT TOP 10 * FROM a ORDER BY id) DELETE FROM t",
+      "with t as (select id from a fetch first 10 rows only) update a set done = 1 where id in (select id from t)",
       "delete top (5000) from a",
       "UPDATE a SET b = 1 WHERE id IN (SELECT id FROM a FETCH FIRST 100 ROWS ONLY)",
       "with some as (select id from a limit 9) update a set b = 1 from some"
@@ -142,7 +144,7 @@ describe("a wait", () => {
       assert.strictEqual(nature(args), "pause", JSON.stringify(args))
     for (const args of [{ sha: "c9383ed" }, { host: "web13", seconds: 60 }, { ticket: 31_220 }])
       assert.strictEqual(nature(args), "read", JSON.stringify(args))
-    assert.isTrue(ToolNature.pausesFirst("ci_wait", { sha: "c9383ed" }))
+    assert.isTrue(pausesFirst("ci_wait", { sha: "c9383ed" }))
   })
 })
 

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FileEdit from "@outlast/agent/guard/loops/FileEdit"
 import * as ToolNature from "@outlast/agent/guard/loops/ToolNature"
-import { isStopped, ran, random, rounds, runsOn } from "./support.ts"
+import { isStopped, pausesFirst, ran, random, rounds, runsOn } from "./support.ts"
 
 describe("numbers", () => {
   it("that move by chance are no progress, however many there are", () => {
@@ -633,9 +633,9 @@ describe("a tool", () => {
   })
 
   it("of a shell may sleep first", () => {
-    assert.isTrue(ToolNature.pausesFirst("bash", { command: "sleep 30 && ls" }))
-    assert.isTrue(ToolNature.pausesFirst("bash", { command: "cd /a && sleep 5; make" }))
-    assert.isFalse(ToolNature.pausesFirst("bash", { command: "make sleep" }))
-    assert.isFalse(ToolNature.pausesFirst("send", { text: "sleep 5" }))
+    assert.isTrue(pausesFirst("bash", { command: "sleep 30 && ls" }))
+    assert.isTrue(pausesFirst("bash", { command: "cd /a && sleep 5; make" }))
+    assert.isFalse(pausesFirst("bash", { command: "make sleep" }))
+    assert.isFalse(pausesFirst("send", { text: "sleep 5" }))
   })
 })

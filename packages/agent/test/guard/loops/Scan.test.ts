@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Fingerprint from "@outlast/agent/guard/loops/Fingerprint"
 import * as WordSet from "@outlast/agent/guard/loops/WordSet"
 import * as fc from "fast-check"
-import { factsOf, met, read, words } from "./support.ts"
+import { factsOf, met, random, read, words } from "./support.ts"
 
 const hashOf = (args: unknown) => Fingerprint.ofArguments(args).hash
 
@@ -46,6 +46,13 @@ describe("arguments", () => {
     )
     assert.notStrictEqual(hashOf({ explanation: "to see" }), hashOf({ explanation: "again" }))
     assert.notStrictEqual(hashOf({ id: "a8f3b1c9" }), hashOf({ id: "77e0d2aa" }))
+  })
+
+  it("are not named by a session that is not all that they name", () => {
+    assert.notStrictEqual(hashOf({ session: "abc123f0" }), hashOf({ session: "9bc456f1" }))
+    assert.strictEqual(hashOf({ session: "abc123f0", a: 1 }), hashOf({ session: "9bc456f1", a: 1 }))
+    const within = (id: string) => hashOf({ session: [{ a: 1 }, id] })
+    assert.strictEqual(within("abc123f0"), within("9bc456f1"))
   })
 
   it("name a part of a page by its name, if it has one", () => {
@@ -342,6 +349,48 @@ describe("a result", () => {
         [..."coordinates"].map((c, n) => ((i >> n) & 1 ? c.toUpperCase() : c)).join("") + (i >> 11 ? i : "")
     )
     assert.isNumber(hashOf(Object.fromEntries(spelled.map((name) => [name, "1"]))))
+  })
+
+  it("is read to the last of its words, however many a short one has", () => {
+    const letters = [..."abcdefghijklmnopqrstuvwxyz"]
+    const codes = letters.flatMap((a) => letters.map((b) => a + b))
+    const next = random(7)
+    for (let i = 0; i < 1_000; i++) {
+      const some = new Set(Array.from({ length: 60 }, () => codes[next(codes.length)] ?? ""))
+      const { freshWords, freshLines } = read([...some].join("\n"))
+      // A few are words that say nothing of their own, and each is a line.
+      assert.strictEqual(freshWords, some.size)
+      assert.strictEqual(freshLines, some.size)
+    }
+  })
+
+  it("ended badly with a code beside what it printed, of its own", () => {
+    class Response {
+      readonly code = 200
+      get stderr() {
+        return ""
+      }
+    }
+    assert.isTrue(read({ code: 1, stderr: "" }).undone)
+    assert.isFalse(read({ code: 200 }).undone)
+    assert.isFalse(read(new Response()).undone)
+  })
+
+  it("may be read anew when it was given back, with what was read before it gone", () => {
+    const asked = { toolId: 1, args: Fingerprint.ofArguments({ a: "alpha" }) }
+    const result = (value: unknown) => Fingerprint.ofResult(value, asked, WordSet.none(), false)
+    const text = "alpha 3 of 12 done\n429 pending"
+    const expected = factsOf(result(text))
+    for (const other of ["error: none 5", { errors: ["a failed"], id: "9ecaa1" }, [], words(0, 900)]) {
+      const before = result(other)
+      Fingerprint.giveBack(before)
+      const again = result(text)
+      assert.strictEqual(again, before)
+      assert.deepStrictEqual(factsOf(again), expected)
+      // It is not given to two.
+      assert.notStrictEqual(result(text), again)
+      Fingerprint.giveBack(again)
+    }
   })
 
   it("may be one word of any length", () => {

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as ToolNature from "@outlast/agent/guard/loops/ToolNature"
 import * as Volatile from "@outlast/agent/guard/loops/Volatile"
-import { isStopped, ran, random, read, rounds, runsOn } from "./support.ts"
+import { isStopped, pausesFirst, ran, random, read, rounds, runsOn } from "./support.ts"
 
 const settings =
   "http2 gzip brotli keepalive timeout buffers charset resolver referrer expires etag sendfile aio mmap limit zone".split(
@@ -529,7 +529,7 @@ describe("a command of a tool that runs things", () => {
     assert.strictEqual(ToolNature.of("ssh.run", { host: "a", cmd: "uptime -p && cat /etc/release" }), "read")
     assert.strictEqual(ToolNature.of("execute", { command: "npm install" }), "act")
     assert.strictEqual(ToolNature.of("run_job", { job: "ls" }), "act")
-    assert.isTrue(ToolNature.pausesFirst("run", { cmd: "sleep 5; dig x" }))
+    assert.isTrue(pausesFirst("run", { cmd: "sleep 5; dig x" }))
     assert.strictEqual(ToolNature.of("execute_browser", { command: "screenshot" }), "read")
     assert.strictEqual(ToolNature.of("resolve_issue", { id: 7 }), "act")
     // Word by word, and given to a shell.
@@ -541,7 +541,7 @@ describe("a command of a tool that runs things", () => {
     assert.strictEqual(ToolNature.of("shell", { command: ["bash", "-lc", "cat a.ts"] }), "read")
     assert.strictEqual(ToolNature.of("shell", { command: ["bash", "-lc", "npm test"] }), "act")
     assert.strictEqual(ToolNature.of("exec", { command: ["sleep", "30"] }), "pause")
-    assert.isFalse(ToolNature.pausesFirst("run_job", { job: "sleep 5; dig x" }))
+    assert.isFalse(pausesFirst("run_job", { job: "sleep 5; dig x" }))
   })
 
   it("may be asked again after a pause, for a while", () => {

@@ -3,6 +3,7 @@ import { assert } from "@effect/vitest"
 import { LoopDetector } from "@outlast/agent"
 import * as Fingerprint from "@outlast/agent/guard/loops/Fingerprint"
 import * as Gain from "@outlast/agent/guard/loops/Gain"
+import * as ToolNature from "@outlast/agent/guard/loops/ToolNature"
 import * as WordSet from "@outlast/agent/guard/loops/WordSet"
 
 export interface Reading {
@@ -100,6 +101,10 @@ export const gainOf = (told: Told): Gain.Gain => {
   }
   return Gain.of({ ...about, result: read(result, reading(known)), known, earlier })
 }
+
+/** Whether a call lets time pass before it does what it does. */
+export const pausesFirst = (tool: string, args: unknown): boolean =>
+  ToolNature.waits(tool) || ToolNature.pausesFirst(ToolNature.commandFor(tool, args))
 
 /** Numbers that look like chance, the same each time. */
 export const random = (seed: number): ((below: number) => number) => {
