@@ -93,6 +93,19 @@ describe("a word by its looks", () => {
     }
   })
 
+  it("is made up where digits stand here and there among small letters", () => {
+    const isMadeUp = (word: string) => Word.isMadeUp(word, 0, word.length)
+    assert.deepStrictEqual(["9ecaa1", "v3x9", "B882", "b882", "A3F7K1", "12", "1.5"].map(isMadeUp), [
+      true,
+      true,
+      false,
+      false,
+      false,
+      false,
+      true
+    ])
+  })
+
   it("is a number with a unit or a name, or none", () => {
     const numberOf = (word: string) => {
       const from = Word.numberFrom(word, 0, word.length)

@@ -55,6 +55,12 @@ describe("arguments", () => {
     assert.strictEqual(within("abc123f0"), within("9bc456f1"))
   })
 
+  it("name several things one by one, in any writing", () => {
+    for (const names of ["anna, bert", "anna|bert", "anna、bert", "«anna» «bert»"])
+      assert.strictEqual(Fingerprint.ofArguments({ names }).leaves[0]?.length, 2, names)
+    assert.strictEqual(Fingerprint.ofArguments({ names: "anna/bert" }).leaves[0]?.length, 1)
+  })
+
   it("name a part of a page by its name, if it has one", () => {
     assert.strictEqual(hashOf({ element: "Save", ref: "e12" }), hashOf({ element: "Save", ref: "e99" }))
     assert.notStrictEqual(hashOf({ ref: "e12" }), hashOf({ ref: "e99" }))
