@@ -27,7 +27,7 @@ export interface Ran {
   readonly failed: boolean
 }
 
-/** Things done that are remembered, and words of each. */
+/** Things done that are remembered, and of each the first words that a check may ask about. */
 const maxActed = 8
 
 /** `identity`: what makes it the call that it is. `edit`: what it did to a file. */

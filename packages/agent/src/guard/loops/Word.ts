@@ -300,7 +300,10 @@ for (const unit of Meaning.units) {
 /** Characters between a name and what it names, at most: `": "`. */
 export const longestJoint = 4
 
-/** Whether the word before names what comes: `ts=171`, `"attempt": 3`, `attempt 3`, `pid 4411`. */
+/**
+ * Whether the word before names what comes: `ts=171`, `"attempt": 3`, `attempt 3`, `pid 4411`. `end`: where it ends, no
+ * more than {@link longestJoint} before.
+ */
 export const isNamedBy = (
   text: string,
   name: number,
@@ -308,7 +311,6 @@ export const isNamedBy = (
   at: number,
   isResult: boolean
 ): boolean => {
-  if (at - end > longestJoint) return false
   let assigned = false
   for (let i = end; i < at; i++) {
     const c = text.charCodeAt(i)

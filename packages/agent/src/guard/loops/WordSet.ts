@@ -95,6 +95,7 @@ export const addTo = (adding: Adding, word: number): void => {
   adding.count = other.last
 }
 
+/** So many of the first words. */
 export const addAll = (adding: Adding, words: ArrayLike<number>, count: number): void => {
   for (let i = 0; i < count; i++) addTo(adding, words[i] ?? 0)
 }
@@ -103,7 +104,7 @@ export const addAll = (adding: Adding, words: ArrayLike<number>, count: number):
 export const end = (before: WordSet, adding: Adding): WordSet =>
   adding.table === before.table && adding.count === before.count ? before : adding
 
-/** What counts of a table, numbered anew, with room for as much again. */
+/** What counts of a table, numbered anew, with room for more. */
 const copied = ({ words, before }: Table, count: number): Table => {
   const forgotten = Math.max(0, count - most)
   const table = tableOf(Math.max(smallest, powerFrom(4 * (count - forgotten))), before + forgotten)
