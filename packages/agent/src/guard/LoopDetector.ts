@@ -33,7 +33,6 @@ import * as AfterCall from "./loops/AfterCall.ts"
 import * as Cycle from "./loops/Cycle.ts"
 import type { KnownEdit } from "./loops/FileEdit.ts"
 import * as FileEdit from "./loops/FileEdit.ts"
-import * as Fingerprint from "./loops/Fingerprint.ts"
 import type { Input, Ladder, LoopOptions, ToolOptions } from "./loops/LoopOptions.ts"
 import * as Ladders from "./loops/LoopOptions.ts"
 import * as LoopState from "./loops/LoopState.ts"
@@ -92,7 +91,7 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
   lastArguments = call.arguments
   lastTool = call.tool
   lastNature = nature
-  if (nature === "pause") return LoopVerdict.ok
+  if (nature === "pause") return afterPauses(options, state, call)
   const expected = LoopState.expected(state, call.tool, identified(detector, call))
   const { seen, subject, toolId } = expected
   // Its twin of the same turn has been allowed.
@@ -103,7 +102,7 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
   // A tool with a ladder of its own has its own patience.
   const hasOwn = ownOf(detector, tool)?.same !== undefined
   if (seen !== undefined) {
-    if (seen.news === state.news) {
+    if (seen.news === state.news && seen.stirs === state.stirs) {
       const pattern = seen.waiting ? "poll" : "identical"
       worst = worse(worst, pattern, seen.same, ladderOf(detector, tool, seen))
     }
@@ -120,9 +119,13 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
     }
     const round = Cycle.goingOn(state.cycle, toolId, options.cycle.nudge)
     // Two rounds of two are too few to tell.
-    if (round !== undefined && (round.rounds - 1) * round.period >= minCycle) {
+    if (round !== undefined) {
       const { period, rounds, waiting } = round
-      worst = worse(worst, "cycle", rounds, waiting ? options.waits : options.cycle, { period })
+      const ladder = waiting ? options.waits : options.cycle
+      const isLong = (rounds - 1) * period >= minCycle
+      worst = worse(worst, "cycle", rounds, isLong ? ladder : { nudge: ladder.nudge, block: Infinity }, {
+        period
+      })
     }
   }
   if (!hasOwn) {
@@ -133,12 +136,27 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
   }
   const mayEdit = nature === "act" && state.fruitless >= options.edits.nudge
   const path = mayEdit ? FileEdit.pathOf(call.arguments) : undefined
-  const file = path === undefined ? undefined : Memory.get(state.files, Fingerprint.ofText(path))
+  const file = path === undefined ? undefined : Memory.get(state.files, FileEdit.idOf(path))
   if (file !== undefined) worst = worse(worst, "edits", file.fruitless, options.edits, { path })
-  if (worst === undefined) return LoopVerdict.ok
-  const { pattern, count, place, isBlocked } = worst
-  const step = !isBlocked ? "Nudge" : state.refusals >= options.refusals ? "Stop" : "Block"
+  return worst === undefined ? LoopVerdict.ok : verdictOf(options, state, call, worst)
+}
+
+const verdictOf = (
+  options: LoopOptions,
+  state: LoopState.State,
+  { tool, turn }: Call,
+  { pattern, count, place, isBlocked }: Found
+): Verdict => {
+  // Of the refusals of this turn the model has not heard yet.
+  const isTold = state.refusals >= options.refusals && state.refusedIn !== turn
+  const step = !isBlocked ? "Nudge" : isTold ? "Stop" : "Block"
   return LoopVerdict.make(step, { pattern, tool, count, ...place }, options.wording)
+}
+
+/** Who only lets time pass waits for nothing. */
+const afterPauses = (options: LoopOptions, state: LoopState.State, call: Call): Verdict => {
+  const found = worse(undefined, "stale", state.pauses, options.stale)
+  return found === undefined ? LoopVerdict.ok : verdictOf(options, state, call, found)
 }
 
 /** The first that was found; but what blocks comes before what does not. */
@@ -180,7 +198,7 @@ export const observe = (
   const isLast = lastOf === detector && lastArguments === observation.arguments && lastTool === tool
   const nature = (isLast ? lastNature : undefined) ?? natureOf(detector, observation)
   lastOf = lastArguments = lastNature = undefined
-  if (nature === "pause") return state.paused ? state : { ...state, paused: true }
+  if (nature === "pause") return { ...state, paused: true, pauses: state.pauses + 1 }
   const edit =
     observation.edit !== undefined
       ? FileEdit.ofKnown(observation.edit)
@@ -196,7 +214,7 @@ export const refused = (detector: LoopDetector, state: LoopState.State, call: Ca
   const { failures, findings } = detector.options
   lastOf = lastArguments = lastNature = undefined
   const expected = LoopState.expectedAgain(state, call.tool, identified(detector, call))
-  return LoopState.refused(state, expected, { findings: findings.block, failures: failures.block })
+  return LoopState.refused(state, call.turn, expected, { findings: findings.block, failures: failures.block })
 }
 
 /** What to do about an answer, of which this is the text so far. It may be asked as it grows. */

@@ -62,10 +62,14 @@ describe("the ladder", () => {
 
   it("stops the run when calls were refused and nothing was learned", () => {
     let { state } = run(times(9, () => write))
-    const call = { turn: 20, ...write }
+    const call = { turn: 23, ...write }
     for (let i = 0; i < 3; i++) {
-      assert.strictEqual(LoopDetector.before(detector, state, call)._tag, "Block")
-      state = LoopDetector.refused(detector, state, call)
+      // Calls of one turn are refused before the model has heard of any.
+      for (let n = 0; n < 5; n++) {
+        const other = { ...call, turn: 20 + i }
+        assert.strictEqual(LoopDetector.before(detector, state, other)._tag, "Block")
+        state = LoopDetector.refused(detector, state, other)
+      }
     }
     assert.strictEqual(LoopDetector.before(detector, state, call)._tag, "Stop")
     const learned = LoopDetector.observe(detector, state, {

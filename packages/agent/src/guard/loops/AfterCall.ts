@@ -4,9 +4,11 @@
  * What the call brought is `Gain`'s to say; here it is counted: calls in a row, rows of a tool, errors, checks, files.
  * Pure.
  */
+import * as Acts from "./Acts.ts"
 import * as Asking from "./Asking.ts"
 import * as Cycle from "./Cycle.ts"
 import type { FileEdit } from "./FileEdit.ts"
+import * as FileEdits from "./FileEdit.ts"
 import * as FileHistory from "./FileHistory.ts"
 import * as Fingerprint from "./Fingerprint.ts"
 import * as Gain from "./Gain.ts"
@@ -27,9 +29,6 @@ export interface Ran {
   readonly failed: boolean
 }
 
-/** Things done that are remembered, and of each the first words that a check may ask about. */
-const maxActed = 8
-
 /** `identity`: what makes it the call that it is. `edit`: what it did to a file. */
 export const after = (
   state: State,
@@ -46,10 +45,11 @@ export const after = (
   // Before anything is lent: what is read here may run code of its own.
   const command = Nature.commandFor(name, ran.arguments)
   const advances = nature === "advance" && !evaluates
-  const result = Fingerprint.ofResult(ran.result, asked, state.known, advances)
+  const how = { advances, looks: nature === "read", failed }
+  const result = Fingerprint.ofResult(ran.result, asked, state.known, how)
   const subject = subjectOf(asked.subject, nature, result)
   const { known } = state
-  const pausesFirst = Nature.waits(name) || Nature.pausesFirst(command)
+  const pausesFirst = (args.waits && nature === "read") || Nature.waits(name) || Nature.pausesFirst(command)
   const paused = state.paused || pausesFirst || (state.turnPaused && turn === state.turn)
   const ownCalls = asked.tool?.calls ?? 0
   const ago = state.calls - (earlier?.calls ?? 0)
@@ -70,15 +70,16 @@ export const after = (
     ago,
     own,
     searches: (failed || result.negative) && Nature.searches(command),
+    flaps:
+      earlier !== undefined && earlier.recoveries >= mostRecoveries && !Acts.any(state.acted, earlier.calls),
+    redone:
+      earlier === undefined || earlier.deeds !== state.deeds ? 0 : Acts.again(state.acted, earlier.calls),
     stirred: earlier !== undefined && (earlier.stirs !== state.stirs || earlier.news !== state.news)
   }
   const gain = Gain.of(call)
   // What is read on and on may tell of errors: it is a log.
   const isLog = nature === "read" && gain.isNew && !gain.teaches && !gain.failed
-  const trouble =
-    gain.troubled && !isLog
-      ? Fingerprint.both(toolId, result.trouble === 0 ? result.letters : result.trouble)
-      : 0
+  const trouble = gain.troubled && !isLog ? troubleOf(state, call) : 0
   const less = lessOf(state, trouble, result)
   const isAgain = earlier !== undefined || subject === "known" || subject === "again"
   const isAnother = nature === "act" || (nature === "read" && gain.sameWords && !gain.isNew)
@@ -98,10 +99,11 @@ export const after = (
     news: newsAfter(state, gain),
     lessons: lessonsAfter(state, call, gain),
     stirs: stirsAfter(state, gain),
-    deeds: state.deeds + (nature === "act" && !gain.troubled && (gain.isNew || gain.tries) ? 1 : 0),
+    deeds: deedsAfter(state, call, gain),
     stale: isThought ? state.stale : staleAfter(state, call, gain),
     thoughts: isThought ? state.thoughts + 1 : 0,
     refusals: gain.teaches ? 0 : state.refusals,
+    refusedIn: state.refusedIn,
     seen: Memory.set(state.seen, asked.id, seenAfter(state, call, gain, trouble)),
     bred: state.bred || breeds,
     known: met,
@@ -118,11 +120,36 @@ export const after = (
     unchecked: files.unchecked,
     looked: files.looked,
     paused: false,
+    pauses: 0,
     turnPaused: state.paused || (state.turnPaused && turn === state.turn)
   }
   Fingerprint.giveBack(result)
   return next
 }
+
+/**
+ * Which error it is. It is read without what was asked, and that may be other words of it each time: what says the same
+ * as an error that calls of the tool have had, to the word, is that one.
+ */
+const troubleOf = (state: State, { asked, earlier, result }: Call): number => {
+  const trouble = Fingerprint.both(asked.toolId, result.trouble === 0 ? result.letters : result.trouble)
+  const own = Memory.get(state.troubles, trouble)
+  if (own !== undefined && saysSame(own, result)) return trouble
+  let found = trouble
+  let most = own?.times ?? 0
+  const { forms } = asked.near
+  for (let i = earlier === undefined ? 0 : -1; i < forms.length; i++) {
+    const other = (i < 0 ? earlier : forms[i])?.trouble ?? 0
+    const before = other === 0 ? undefined : Memory.get(state.troubles, other)
+    if (before === undefined || before.times <= most || !saysSame(before, result)) continue
+    found = other
+    most = before.times
+  }
+  return found
+}
+
+const saysSame = ({ said, letters }: LoopState.Trouble, result: Fingerprint.OfResult): boolean =>
+  said === result.hash || letters === result.letters
 
 /** What is looked at later, and has nothing new, is what was looked at before: if it says anything. */
 const subjectOf = (
@@ -177,6 +204,10 @@ const lessonsAfter = (state: State, { edit }: Call, gain: Gain.Gain): number =>
 
 const stirsAfter = (state: State, gain: Gain.Gain): number => state.stirs + (gain.stirs ? 1 : 0)
 
+/** Things done that were not done before, without an error. */
+const deedsAfter = (state: State, { nature }: Call, gain: Gain.Gain): number =>
+  state.deeds + (nature === "act" && !gain.troubled && (gain.isNew || gain.tries) ? 1 : 0)
+
 const seenAfter = (state: State, call: Call, gain: Gain.Gain, trouble: number): Seen => {
   const { nature, earlier, result } = call
   const isSame = earlier !== undefined && repeats(call, gain) && isQuiet(state, call)
@@ -192,13 +223,17 @@ const seenAfter = (state: State, call: Call, gain: Gain.Gain, trouble: number): 
     moved: gain.moved,
     lively: earlier !== undefined && (earlier.lively || gain.isNew || gain.tries),
     progress: gain.progress,
-    same: isSame ? earlier.same + (gain.moved ? 0.5 : 1) : 1,
+    same: isSame ? earlier.same + (result.taken ? 0.25 : gain.moved ? 0.5 : 1) : 1,
     unchanged: unchangedAfter(state, call, gain),
+    recoveries:
+      (earlier?.recoveries ?? 0) +
+      (gain.recovers && earlier !== undefined && !Acts.any(state.acted, earlier.calls) ? 1 : 0),
     own: call.asked.tool?.calls ?? 0,
     calls: state.calls,
     news: newsAfter(state, gain),
     stirs: stirsAfter(state, gain),
-    lessons: lessonsAfter(state, call, gain)
+    lessons: lessonsAfter(state, call, gain),
+    deeds: deedsAfter(state, call, gain)
   }
 }
 
@@ -215,36 +250,18 @@ const unchangedAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   const isFine = !gain.troubled && (earlier.lessons !== state.lessons || earlier.news !== state.news)
   const weight = isFine ? 0.25 : gain.waiting ? 0.5 : 1
   // What waits for a thing that was acted upon is no look at it.
-  const done = nature === "read" && !Nature.waits(call.name) ? actedUpon(state, earlier, call) * weight : 0
+  const done =
+    nature === "read" && !Nature.waits(call.name)
+      ? Acts.upon(state.acted, earlier.calls, call.name, call.asked.args.leaves) * weight
+      : 0
   if (done > 0) return earlier.unchanged + done
   if (!gain.troubled) return 0
   if (isQuiet(state, call)) return earlier.unchanged
   return earlier.unchanged + (earlier.lessons === state.lessons && !gain.moved ? 1 : 0.5)
 }
 
-/** What was done since with the thing that a check asks about, or, where it asks about nothing, with tools like it. */
-const actedUpon = (state: State, earlier: Seen, call: Call): number => {
-  const { acted } = state
-  const last = acted.at(-1)
-  if (last === undefined || last.calls <= earlier.calls) return 0
-  const since = acted.filter((act) => act.calls > earlier.calls)
-  const { leaves } = call.asked.args
-  if (since.some((act) => isAbout(act, leaves))) return 1
-  const family = leaves.length === 0 ? Nature.family(call.name) : ""
-  return family !== "" && since.some((act) => act.family === family) ? 0.75 : 0
-}
-
-/** One of its first words is asked about. */
-const isAbout = (act: LoopState.Act, leaves: Fingerprint.OfArguments["leaves"]): boolean => {
-  let words = 0
-  for (const leaf of act.leaves) {
-    for (const word of leaf) {
-      if (words++ === maxActed) return false
-      if (leaves.some((asked) => asked.includes(word))) return true
-    }
-  }
-  return false
-}
+/** So often something may go well again by itself. */
+const mostRecoveries = 2
 
 const actedAfter = (
   state: State,
@@ -253,19 +270,13 @@ const actedAfter = (
 ): State["acted"] =>
   nature === "read" || nature === "thought" || gain.failed || evaluates
     ? state.acted
-    : withAct(state.acted, {
+    : Acts.add(state.acted, {
         calls: state.calls,
+        id: asked.id,
+        isDeed: nature === "act",
         family: Nature.family(name),
         leaves: asked.args.leaves
       })
-
-const withAct = (acted: State["acted"], act: LoopState.Act): State["acted"] => {
-  const from = acted.length < maxActed ? 0 : 1
-  const after = new Array<LoopState.Act>(acted.length + 1 - from)
-  for (let i = from; i < acted.length; i++) after[i - from] = acted[i] ?? act
-  after[after.length - 1] = act
-  return after
-}
 
 /** With all that was met. What was asked when something went wrong is no part of the error. */
 const withMet = (
@@ -296,6 +307,7 @@ const staleAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   const { earlier, result } = call
   if (gain.isNew) return 0
   if (gain.tries) return Math.max(0, state.stale - 1)
+  if (result.taken) return state.stale + 0.25
   if (gain.passes || (gain.measures && !gain.failed)) return state.stale + (gain.waiting ? 0 : 0.25)
   // It is not what it was, though it is known: the next server has the new address.
   if (gain.waiting && earlier !== undefined && earlier.said !== result.hash) return state.stale / 2
@@ -323,8 +335,20 @@ const isSamePage = ({ nature, evaluates, result }: Call, gain: Gain.Gain): boole
 /** What a call that brought nothing new adds to the row of its tool; 0 where it says nothing about it. */
 const weightOf = (call: Call, gain: Gain.Gain): number => {
   const { nature, subject, result, earlier, list } = call
+  // It took as many others.
+  if (result.taken) return 0.1
   // The same long answer to other questions.
-  if (nature === "read" && gain.isKnown && !gain.waiting && result.words >= Gain.content) return 1
+  const isSame = gain.isKnown && !gain.waiting
+  const isRephrased = earlier === undefined && subject !== "next"
+  if (isSame && nature === "read" && result.words >= Gain.content) return 1
+  // The same answer to a question in other words.
+  if (
+    isSame &&
+    nature === "act" &&
+    isRephrased &&
+    result.words >= (call.evaluates ? Gain.content : Gain.sentence)
+  )
+    return 1
   if (gain.troubled) return isMixed(list) ? 0.1 : 0.5
   // What a click brought, if it says more than that it was done, is one page among several.
   if (nature === "poke") return result.words >= Gain.sentence ? 0.5 : 0
@@ -385,7 +409,15 @@ const linesOf = ({ lines, place, places, pending }: Fingerprint.OfResult): Progr
   numbersInAll: 0
 })
 
-const anyCall: Progress.Since = { calls: 0, own: 0, same: true, troubled: true, stirred: false, fresh: false }
+const anyCall: Progress.Since = {
+  calls: 0,
+  own: 0,
+  same: true,
+  troubled: true,
+  stirred: false,
+  redone: 0,
+  fresh: false
+}
 
 /** An error goes on being the same while other things are learned, more slowly. */
 const troublesAfter = (
@@ -402,6 +434,8 @@ const troublesAfter = (
   if (isMended && earlier.trouble !== 0) {
     return Memory.set(state.troubles, earlier.trouble, {
       times: 0,
+      said: result.hash,
+      letters: result.letters,
       deeds,
       lessons,
       progress: Progress.begin(result)
@@ -411,9 +445,17 @@ const troublesAfter = (
   const before = Memory.get(state.troubles, trouble)
   // Of a list the one before went well, or several did.
   const isAfterOne = list !== undefined && list.well > 0 && list.trouble === 0
-  if (before === undefined || less === undefined || isAfterOne || gain.told || (gain.teaches && gain.waiting))
+  if (
+    before === undefined ||
+    less === undefined ||
+    isAfterOne ||
+    (gain.told && !gain.failed) ||
+    (gain.teaches && gain.waiting)
+  )
     return Memory.set(state.troubles, trouble, {
       times: 1,
+      said: result.hash,
+      letters: result.letters,
       deeds,
       lessons,
       progress: Progress.begin(result)
@@ -421,6 +463,8 @@ const troublesAfter = (
   const step = weightOfError(state, before, { stirred, list, result }, gain, less)
   return Memory.set(state.troubles, trouble, {
     times: Math.max(1, before.times + step),
+    said: result.hash,
+    letters: result.letters,
     deeds,
     lessons,
     progress: less.progress
@@ -465,8 +509,12 @@ const itemOf = (state: State, call: Call, gain: Gain.Gain): Cycle.Item => {
     call: id,
     outcome: Fingerprint.both(
       // What says little is told by what was asked; and what moves is never the same.
-      subject === "again" ? tool : subject !== "known" || saysLittle ? id : tool,
-      gain.moved || gain.measures ? state.calls : edit !== undefined ? id : result.letters
+      subject === "again"
+        ? tool
+        : subject !== "known" || saysLittle || call.earlier !== undefined
+          ? id
+          : tool,
+      gain.moved || gain.measures || result.taken ? state.calls : edit !== undefined ? id : result.letters
     ),
     said: result.hash,
     waiting: gain.waiting
@@ -476,7 +524,7 @@ const itemOf = (state: State, call: Call, gain: Gain.Gain): Cycle.Item => {
 type Files = Pick<State, "files" | "fruitless" | "unchecked" | "looked">
 
 const filesAfterEdit = (state: State, edit: FileEdit): Files => {
-  const path = Fingerprint.ofText(edit.path)
+  const path = FileEdits.idOf(edit.path)
   const earlier = Memory.get(state.files, path)
   const learned = earlier !== undefined && earlier.lessons !== state.lessons
   const { texts, fruitless } = FileHistory.edited(earlier ?? FileHistory.none, edit, state.looked, learned)

@@ -5,11 +5,14 @@ import * as Comment from "./Comment.ts"
 import type { Field } from "./Field.ts"
 import * as Fields from "./Field.ts"
 import { mixed, step, turned } from "./Hash.ts"
+import * as Meaning from "./Meaning.ts"
 import type { Values } from "./Scan.ts"
 import { first, maxWords, Scan } from "./Scan.ts"
 import * as Volatile from "./Volatile.ts"
 import * as Word from "./Word.ts"
 import * as WordTable from "./WordTable.ts"
+
+const equals = 61
 
 /** What has more fields is no call of a tool on a page. */
 const maxNames = 100
@@ -20,6 +23,9 @@ const bound = /[:@$]\w|\?|%s|%\(/
 /** Whether a part of a page is named by more than a handle. */
 const describes = (record: Values, names: ReadonlyArray<string>): boolean =>
   names.some((name) => !Fields.of(name).isHandle && typeof record[name] === "string")
+
+const isCommand = (value: unknown, name: string): boolean =>
+  typeof value === "string" && Fields.of(name).isProgram
 
 /** What is left out, and what the model says about a call. */
 const saysNothing = (value: unknown, name: string): boolean =>
@@ -38,6 +44,8 @@ export interface OfArguments {
   readonly questionHash: number
   /** Those that say where in a list or when: a page, a cursor, a point in time. */
   readonly places: ReadonlyArray<number>
+  /** It is to wait before it looks: `wait_seconds: 20`. */
+  readonly waits: boolean
 }
 
 const nothing: ReadonlyArray<number> = []
@@ -59,6 +67,7 @@ class ArgumentScan extends Scan {
   readonly question = new Int32Array(maxWords)
   questionKept = 0
   questionHash = 0
+  waits = false
   /** The field that is read has no other beside it: it is what the call is about. */
   isAlone = false
   readonly places = new Int32Array(maxWords)
@@ -74,6 +83,7 @@ class ArgumentScan extends Scan {
       this.questionKept =
         0
     this.questionHash = this.placesKept = 0
+    this.waits = false
     WordTable.empty(this.words)
     this.last = undefined
     this.value(value, Fields.none, 0)
@@ -84,7 +94,8 @@ class ArgumentScan extends Scan {
       prose: first(this.prose, this.proseKept),
       question: first(this.question, this.questionKept),
       questionHash: this.questionHash,
-      places: first(this.places, this.placesKept)
+      places: first(this.places, this.placesKept),
+      waits: this.waits
     }
     this.last = args
     return args
@@ -109,14 +120,16 @@ class ArgumentScan extends Scan {
     return (
       names.length > 1 &&
       (key.isRemark ||
+        (key.isCaption && names.some((name) => isCommand(record[name], name))) ||
         (key.isHandle && describes(record, names)) ||
         (key.isRun && typeof record["sql"] === "string" && !bound.test(record["sql"])))
     )
   }
 
   /** What was found of a field is not said of others. */
-  fieldBegins(key: Field): void {
+  fieldBegins(key: Field, _name: string, value: unknown): void {
     if (!key.mayBeSkipped) this.isAlone = false
+    if (key.isWait && (value === true || (typeof value === "number" && value > 0))) this.waits = true
   }
 
   fieldEnds(): void {}
@@ -130,7 +143,8 @@ class ArgumentScan extends Scan {
     let from = 0
     /** What was read since the last blank, and all of it. */
     let unit = 0
-    let isMoment = false
+    /** It says where in a list or when. */
+    let isPlace = false
     this.unitsKept = 0
     /** The word before, and where it ended. */
     let before = 0
@@ -139,9 +153,9 @@ class ArgumentScan extends Scan {
       const first = text.charCodeAt(from) | 0
       if (Word.isBetween(first)) {
         if (Word.separates(first)) {
-          this.asks(unit, key, isMoment)
+          this.asks(unit, key, isPlace)
           unit = 0
-          isMoment = false
+          isPlace = false
         } else unit = step(turned(unit), first)
         if (Word.counts(first)) hash = step(hash, first)
         from++
@@ -158,6 +172,12 @@ class ArgumentScan extends Scan {
               from - beforeEnd <= Word.longestJoint &&
               Word.isNamedBy(text, before, beforeEnd, from, false))))
       const start = from
+      // "?page=2"
+      const isPlaced =
+        digits > 0 &&
+        from - beforeEnd === 1 &&
+        text.charCodeAt(beforeEnd) === equals &&
+        Meaning.isCursor(before)
       before = lowered
       beforeEnd = from = at
       if (isVolatile) {
@@ -170,21 +190,22 @@ class ArgumentScan extends Scan {
         else this.subjects[this.subjectsKept++] = lowered
       }
       unit = step(turned(unit), lowered)
-      if (digits >= 10 && Word.hasMoment(text, start, at)) isMoment = true
+      if (digits >= 10 && Word.hasMoment(text, start, at)) isPlace = true
+      if (isPlaced) isPlace = true
     }
-    this.asks(unit, key, isMoment)
+    this.asks(unit, key, isPlace)
     if (this.unitsKept > 0) this.leaves[this.leavesKept++] = first(this.units, this.unitsKept)
     this.hash = step(hash, 0x22)
   }
 
   /** A path, an option, a name. */
-  asks(word: number, key: Field, isMoment: boolean): void {
+  asks(word: number, key: Field, isPlace: boolean): void {
     if (word === 0 || this.unitsRead++ >= maxWords) return
     if (key.isQuestion) {
       this.questionHash = (turned(this.questionHash) + mixed(word)) | 0
       this.question[this.questionKept++] = word
     }
-    if (isMoment || key.isCursor) this.places[this.placesKept++] = word
+    if (isPlace || key.isCursor) this.places[this.placesKept++] = word
     if (!key.isProse) this.units[this.unitsKept++] = word
   }
 }

@@ -183,7 +183,7 @@ export const subjectOf = (
   if (met > 0) return met === differs && differs === 1 && (form?.well ?? 0) >= several ? "next" : "known"
   if (differs > 0 && born === differs) return "again"
   if (differs === passed || differs > prose) return "known"
-  return others === 0 ? "later" : "next"
+  return others === 0 && passed === 0 ? "later" : "next"
 }
 
 /** The form that a call is of: half of its words in common, or both have but one, which is what they ask about. */

@@ -26,10 +26,14 @@ export interface Field {
   readonly isProgram: boolean
   /** It says how long, or by whom: nothing about what is waited for. */
   readonly isDuration: boolean
+  /** How long to wait for something before it is looked at. */
+  readonly isWait: boolean
   /** It names a run of something: beside SQL, one of the caller's making. */
   readonly isRun: boolean
   /** What the model says about the call. */
   readonly isRemark: boolean
+  /** Beside a command, what the model says about the call. */
+  readonly isCaption: boolean
   /** It names a thing. */
   readonly isId: boolean
   /** What a command ended with: 0 if it went well. */
@@ -60,8 +64,10 @@ export const none: Field = {
   mayBeRandom: false,
   isProgram: false,
   isDuration: false,
+  isWait: false,
   isRun: false,
   isRemark: false,
+  isCaption: false,
   isId: false,
   isExit: false,
   isTaken: false,
@@ -105,16 +111,20 @@ function roleOf(role: Role, names: string): ReadonlyArray<readonly [string, Role
   return names.split(" ").map((name) => [name, role])
 }
 
-const questions = /^(?:q|query|queries|question|search|search_?term|term|keywords?|pattern|regex|prompt)$/i
+const questions =
+  /^(?:q|query|queries|question|search|search_?(?:term|text|query)|term|keywords?|pattern|regex|prompt|frage|such(?:e|text|begriff|wort)|stichw[oö]rter?|begriff|requ[eê]te|recherche|question|mots_?cl[eé]s|consulta|b[uú]squeda|pregunta|t[eé]rmino|texto|ricerca|domanda|parole_?chiave|zoekterm|pergunta|busca)$/i
 
 const handles = /^(?:ref|uid|selector|xpath|coordinates?|element_?id)$/i
 const prose = /^(?:text|note|notes|message|comment|body|reason|description|content|title|subject|summary)$/i
 const ids = /^(?:id|key|uuid|guid|number)$|(?:_id|[a-z]Id)$/
 const remarks = /^(?:explanation|thoughts?|purpose|rationale|why|intent|reasoning)$/i
+const captions = /^(?:description|reason|comment)$/i
 const randoms = /^(?:(?:session|conversation)_?(?:id|uuid|token)?|client_?ref|sig|signature|hmac)$/i
 const programs = /^(?:command|cmd|script|code|source|input|query|sql|statement)$/i
 const durations =
   /^(?:s|for|until|interval|amount|value|unit|number|(?:agent|tab|page|window|browser|label)(?:_?[iI]d)?)$|(?:^|_|-)(?:time|duration|delay|wait|sleep|sec|second|min|minute|hour|ms|millis|millisecond)s?$|[a-z](?:Time|Duration|Delay|Wait|Sleep|Sec|Second|Min|Minute|Hour|Ms|Milli|Millisecond)s?$/
+const waits =
+  /^(?:long_?poll_?)?wait(?:_?(?:s|ms|secs?|seconds|millis|milliseconds|time(?:_?seconds)?|for_?(?:s|ms|seconds)))?$/i
 const runs = /^(?:job|query|run|execution|statement)_?(?:id|name|label)$/i
 const exits = /^(?:exit|exit_?code|exit_?status|return_?code|rc)$/i
 
@@ -151,6 +161,7 @@ const fieldOf = (name: string, hash: number): Field => {
   const mayBeRandom = randoms.test(name)
   const isRun = runs.test(name)
   const isRemark = remarks.test(name)
+  const isCaption = captions.test(name)
   return {
     hash,
     volatile: Volatile.whereNamed(name),
@@ -164,14 +175,16 @@ const fieldOf = (name: string, hash: number): Field => {
     mayBeRandom,
     isProgram: programs.test(name),
     isDuration: durations.test(name),
+    isWait: waits.test(name),
     isRun,
     isRemark,
+    isCaption,
     isId: ids.test(name),
     isExit: exits.test(name),
     isTaken: takings.test(name),
     isRate: rates.test(name),
     isScore: scores.test(name),
-    mayBeSkipped: isHandle || mayBeRandom || isRun || isRemark,
+    mayBeSkipped: isHandle || mayBeRandom || isRun || isRemark || isCaption,
     // Of a longer name this is the end.
     role: name.length < maxName ? roles.get(name.toLowerCase().replaceAll(/[_-]/g, "")) : undefined
   }

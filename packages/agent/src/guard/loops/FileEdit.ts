@@ -12,6 +12,7 @@ import * as Fields from "./Field.ts"
 import * as Fingerprint from "./Fingerprint.ts"
 import { isOwn } from "./Scan.ts"
 import * as Nature from "./ToolNature.ts"
+import { normalised } from "../Path.ts"
 
 /** What a host knows of an edit. Any hash will do, as long as equal content has equal ones. */
 export interface KnownEdit {
@@ -42,7 +43,7 @@ const hunk = /^@@(?: |$)/m
 export const of = (tool: string, args: unknown): FileEdit | undefined => {
   if (Nature.adds(tool)) return undefined
   if (typeof args === "string") return ofPatch(args)
-  if (!Predicate.isObject(args)) return undefined
+  if (!Predicate.isObject(args) || Nature.isRequest(args)) return undefined
   const { path, before, after: brought, part, spot, place, mode, content = part } = partsOf(args)
   if (typeof path !== "string") return typeof content === "string" ? ofPatch(content) : undefined
   if (typeof brought === "string") return ofTexts(path, before, brought)
@@ -75,6 +76,11 @@ const ofSeveral = (path: string, edits: ReadonlyArray<unknown>): FileEdit | unde
 
 const textsOf = (texts: ReadonlyArray<unknown>): string =>
   texts.filter((text) => typeof text === "string").join("\n")
+
+/** A number for a file, however its path is written. Most are written in one way. */
+export const idOf = (path: string): number => Fingerprint.ofText(varied.test(path) ? normalised(path) : path)
+
+const varied = /\\|\.\/|\/\//
 
 /** The file that a call names, without a look at what it writes. */
 export const pathOf = (args: unknown): string | undefined => {

@@ -36,6 +36,10 @@ export interface Ended {
   readonly own: number
   /** Something else was tried since. */
   readonly stirred: boolean
+  /** It has failed and gone well by turns, and nothing was done about it. */
+  readonly flaps: boolean
+  /** So many things were done again since, and nothing else. */
+  readonly redone: number
 }
 
 export interface Earlier {
@@ -122,6 +126,7 @@ export const of = (ended: Ended): Gain => {
           same: sameWords,
           troubled: troubled && earlier.troubled,
           stirred: ended.stirred,
+          redone: ended.redone,
           fresh: freshNumbers > 0
         })
   const mostlyNumbers = result.numbersInAll * few.ofWords >= result.words
@@ -130,13 +135,17 @@ export const of = (ended: Ended): Gain => {
   // Of a long text whose words are known a number that is another is a detail.
   const isAbout = mostlyNumbers || nature !== "read" || result.words < content
   const onlyNumbers = result.numbersInAll * 2 >= result.words
+  const isTicking =
+    (ended.own > 1 || ended.redone > 0) && step !== undefined && step.ticks && !step.moved && isAllRead
   const moved =
     step !== undefined &&
     isAbout &&
     ((step.moved && freshNumbers > 0) ||
       // Few are left: such numbers were met before.
       (step.trends && isUnseen && isAllRead) ||
-      (mostlyNumbers && isUnseen && (step.moved || onlyNumbers || !isAllRead)) ||
+      (mostlyNumbers &&
+        isUnseen &&
+        (step.moved || (onlyNumbers && freshAmounts > 0 && !isTicking) || !isAllRead)) ||
       // A name that has a number: the next table, the next file.
       (freshNumbers > 0 && sameWords && result.numbers.length === 0))
   // Numbers that count the calls measure nothing.
@@ -150,7 +159,7 @@ export const of = (ended: Ended): Gain => {
     (mostlyNumbers || (isNext && freshAmounts >= Asking.several))
   // More than so many are not counted.
   const told = freshWords > 0 && (freshWords * detail >= result.words || freshWords >= maxWords)
-  const recovers = earlier?.troubled === true && !troubled && isUnseen
+  const recovers = earlier?.troubled === true && !troubled && isUnseen && !ended.flaps
   const teaches = !isThought && (told || recovers || step?.goesOn === true)
   const answers =
     nature === "act" &&

@@ -5,6 +5,7 @@
  * ({@link Row}), an error that stays the same ({@link Trouble}), files whose edits lead nowhere, and calls in a row.
  * A value, of bounded size; pure.
  */
+import type * as Acts from "./Acts.ts"
 import * as Asking from "./Asking.ts"
 import * as Cycle from "./Cycle.ts"
 import type * as FileHistory from "./FileHistory.ts"
@@ -39,6 +40,8 @@ export interface Seen {
   readonly same: number
   /** Times that it said the same although something was done about it. */
   readonly unchanged: number
+  /** Times that it went well again, with nothing done about it. */
+  readonly recoveries: number
   /** Calls of its tool until then. */
   readonly own: number
   /** Values of the state's counters when it was seen last. */
@@ -46,6 +49,7 @@ export interface Seen {
   readonly news: number
   readonly stirs: number
   readonly lessons: number
+  readonly deeds: number
 }
 
 /** What is remembered of a tool: how it was asked, and what its last calls were. */
@@ -67,6 +71,9 @@ export interface Row {
 /** One error of a tool, whatever it was asked, and whatever went well meanwhile. */
 export interface Trouble {
   readonly times: number
+  /** The last result that told of it, to the word. */
+  readonly said: number
+  readonly letters: number
   /** Values of the state's counters when it was seen last. */
   readonly deeds: number
   readonly lessons: number
@@ -76,14 +83,6 @@ export interface Trouble {
 
 export interface Edited extends FileHistory.FileHistory {
   readonly lessons: number
-}
-
-/** Something done. */
-export interface Act {
-  readonly calls: number
-  readonly family: string
-  /** What it was asked, text by text. */
-  readonly leaves: Fingerprint.OfArguments["leaves"]
 }
 
 export interface State {
@@ -105,13 +104,14 @@ export interface State {
   readonly thoughts: number
   /** Calls not run since the last lesson. */
   readonly refusals: number
+  /** The turn of the last of them: those of one turn are one. */
+  readonly refusedIn: number
   readonly seen: Memory.Memory<Seen>
   /** A call that was made before has made something, and its name is among them. */
   readonly bred: boolean
   /** Words, lines and numbers that were met, and the words that each tool was asked about. */
   readonly known: WordSet.WordSet
-  /** The last things done, at most 8. */
-  readonly acted: ReadonlyArray<Act>
+  readonly acted: Acts.Acts
   readonly tools: Memory.Memory<Tool>
   readonly troubles: Memory.Memory<Trouble>
   readonly files: Memory.Memory<Edited>
@@ -125,6 +125,8 @@ export interface State {
   /** The last call was a pause: what comes next waits for something, and so do the other calls of its turn. */
   readonly paused: boolean
   readonly turnPaused: boolean
+  /** Pauses in a row. */
+  readonly pauses: number
 }
 
 /** Calls of one turn that are told apart, beside the last, and files edited between two checks. */
@@ -149,6 +151,7 @@ export const initial = (rows: number): State => ({
   stale: 0,
   thoughts: 0,
   refusals: 0,
+  refusedIn: -1,
   seen: Memory.make(rows),
   bred: false,
   known: WordSet.none(),
@@ -161,7 +164,8 @@ export const initial = (rows: number): State => ({
   unchecked: [],
   looked: true,
   paused: false,
-  turnPaused: false
+  turnPaused: false,
+  pauses: 0
 })
 
 // -----------------------------------------------------------------------------
@@ -229,6 +233,7 @@ const timesOf = (state: State, trouble: number): number =>
 /** It was not run. Whatever the tool is asked next may go better: where it had `most` in a row, it has one more chance. */
 export const refused = (
   state: State,
+  turn: number,
   call: Expected,
   most: { readonly findings: number; readonly failures: number }
 ): State => {
@@ -238,7 +243,8 @@ export const refused = (
   const trouble = oneLess(Memory.get(state.troubles, key), most.failures)
   return {
     ...state,
-    refusals: state.refusals + 1,
+    refusals: state.refusals + (state.refusedIn === turn ? 0 : 1),
+    refusedIn: turn,
     tools:
       tool === undefined || row === tool.row
         ? state.tools

@@ -66,6 +66,10 @@ means(
 )
 means(none, "0 no not zero without any false")
 means(
+  none,
+  "keine kein keinen keinerlei aucun aucune ningún ninguna ningun nessun nessuna nessuno nenhum nenhuma geen ingen"
+)
+means(
   waits,
   "pending queued in_progress in-progress inprogress waiting containercreating provisioning econnrefused econnreset " +
     "etimedout timeout unavailable overloaded throttled 429 502 503 504 eagain locked retry-after"
@@ -75,6 +79,12 @@ means(
   thing,
   "match matches result results hit hits record records row rows item items file files found entries documents " +
     "response responses answer answers reply replies output issue issues problem problems vulnerability vulnerabilities"
+)
+means(
+  thing,
+  "treffer ergebnis ergebnisse einträge datensätze dateien nachrichten résultat résultats enregistrement " +
+    "enregistrements résultado resultado resultados coincidencias registros risultato risultati corrispondenza " +
+    "corrispondenze resultaat resultaten"
 )
 means(settled, "string missing warning existing following using")
 means(nothing, "nothing none empty null undefined nil")
@@ -88,6 +98,12 @@ export const isDigest = (meaning: number): boolean => (meaning & digestBit) !== 
 const pending: ReadonlySet<number> = new Set(["pending", "waiting", "queued", "awaiting"].map(of))
 /** Whether a word says of what follows that it has yet to happen: of `pending_review` the first. */
 export const isPending = (word: number): boolean => pending.has(word)
+
+const cursors: ReadonlySet<number> = new Set(
+  ["page", "offset", "start", "skip", "cursor", "after", "from"].map(of)
+)
+/** Whether a word names where in a list one is: `page=2`. */
+export const isCursor = (word: number): boolean => cursors.has(word)
 
 /** All that a word means, as bits. */
 export const ofHash = (word: number): number => WordTable.get(meanings, word)

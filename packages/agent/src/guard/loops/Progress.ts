@@ -60,6 +60,8 @@ export interface Step {
   readonly moved: boolean
   /** One has, and not to and fro. */
   readonly trends: boolean
+  /** One counts the calls. */
+  readonly ticks: boolean
 }
 
 export interface Since {
@@ -72,6 +74,8 @@ export interface Since {
   readonly troubled: boolean
   /** Something else was tried since. */
   readonly stirred: boolean
+  /** So many things were done again since, and nothing else: what goes up by as much counts them. */
+  readonly redone: number
   /** Some of the numbers were never met: they are not just those that were asked for, or written. */
   readonly fresh: boolean
 }
@@ -88,13 +92,14 @@ const mostTurns = 3
 export const step = (
   before: Progress,
   now: Numbers,
-  { calls, own, same, troubled, stirred, fresh }: Since
+  { calls, own, same, troubled, stirred, redone, fresh }: Since
 ): Step => {
   const { numbers } = now
   const ways = new Array<number>(facts + numbers.length)
   let goesOn = false
   let moved = false
   let trends = false
+  let ticked = false
   // There is less of it: errors, jobs that are left. Equal lines are one line, but each error has a place of its own.
   const fewer = now.lines === before.lines && troubled ? now.places - before.places : now.lines - before.lines
   ways[0] = wayAfter(before, 0, fewer)
@@ -117,7 +122,7 @@ export const step = (
   // The numbers of something else are others. But so few are mostly about the same: errors, what is left.
   const isCompared = same || (now.numbersInAll <= several && before.numbersInAll === now.numbersInAll)
   const isCheck = stirred && fresh
-  const bound = movers <= few ? boundOf(before, now) : -Infinity
+  const bound = movers <= few && now.numbersInAll <= numbers.length ? boundOf(before, now) : -Infinity
   for (let n = 0; n < numbers.length; n++) {
     const i = facts + n
     const earlier = before.numbers[n]
@@ -132,8 +137,11 @@ export const step = (
     const way = before.ways[i] ?? 0
     // What counts the calls moves with them.
     const ticks =
-      !isPart && ((stayed >> n) & 1) === 0 && ((by === calls && !isBounded) || (by === own && own > 1))
+      !isPart &&
+      ((stayed >> n) & 1) === 0 &&
+      ((by === calls && !isBounded) || (by === own && own > 1) || (by === redone && !isBounded))
     const stays = by === 0 || ticks
+    if (ticks) ticked = true
     if (by === 0) stayed |= 1 << n
     if (!stays) moved = true
     // And 5 of 17 comes after 4 of 17, whatever they are.
@@ -161,7 +169,8 @@ export const step = (
     goesOn: goesOn || isElsewhere,
     shrinks: goesOn,
     moved,
-    trends
+    trends,
+    ticks: ticked
   }
 }
 

@@ -56,11 +56,28 @@ const isAssigned = (text: string, from: number, to: number): boolean => {
   return false
 }
 
+/** So many words say what an error comes from. */
+const shortestCause = 3
+
+const hundred = Meaning.of("100")
+
 /** Who was asked what. */
 export interface Asked {
   readonly toolId: number
   readonly args: OfArguments
 }
+
+/** What kind of a call it was. */
+export interface How {
+  /** It brings the next thing: ids are data. */
+  readonly advances?: boolean
+  /** It only looks. */
+  readonly looks?: boolean
+  /** The host says that it failed. */
+  readonly failed?: boolean
+}
+
+const nohow: How = {}
 
 const noNumbers: ReadonlyArray<number> = []
 
@@ -123,6 +140,8 @@ export interface OfResult {
 
 /** A result of more words has something to tell. */
 const maxNegative = 40
+/** A look that brings no more words than this beside an empty list has found nothing: `{ "ok": true, "messages": [] }`. */
+const maxState = 3
 /** A result of so few words may be all about its state. */
 const shortResult = 12
 
@@ -133,8 +152,7 @@ class ResultScan extends Scan implements OfResult {
   /** Who was asked, and in words of one's own. */
   tool = 0
   isAsked = false
-  /** Ids are data: the call brings the next thing. */
-  advances = false
+  how = nohow
   /** The words of the arguments, and room for them. */
   readonly room = WordTable.scratch(1_024)
   asked = this.room
@@ -171,6 +189,8 @@ class ResultScan extends Scan implements OfResult {
   lines = 0
   freshLines = 0
   lineLength = 0
+  /** Words of the line before its last colon: behind it is what an error comes from. */
+  causeAt = 0
   /** It tells of an error if what comes next does not deny it: `failed: 0`. */
   mayFail = false
   /** This line tells of an error. */
@@ -185,15 +205,17 @@ class ResultScan extends Scan implements OfResult {
   waiting = false
   pending = 0
   waitingIfShort = false
+  /** Something in it is at 100 %. */
+  isWhole = false
   negative = false
   emptyList = false
 
-  read(value: unknown, { toolId, args }: Asked, known: WordSet, advances: boolean): void {
+  read(value: unknown, { toolId, args }: Asked, known: WordSet, how: How): void {
     this.begin()
     this.known = known
     this.tool = toolId
     this.isAsked = args.question.length > 0
-    this.advances = advances
+    this.how = how
     this.all = this.words = this.freshKept = this.freshWords = this.freshDetails = 0
     this.numbersInAll = this.numbersRead = this.counted = 0
     this.freshNumbers =
@@ -203,7 +225,14 @@ class ResultScan extends Scan implements OfResult {
       this.freshVolatile =
       this.letters =
         0
-    this.place = this.places = this.lines = this.freshLines = this.lineLength = this.trouble = 0
+    this.place =
+      this.places =
+      this.lines =
+      this.freshLines =
+      this.lineLength =
+      this.causeAt =
+      this.trouble =
+        0
     this.rates = this.pending = 0
     this.mayFail =
       this.isTroubled =
@@ -213,7 +242,7 @@ class ResultScan extends Scan implements OfResult {
       this.taken =
       this.begun =
         false
-    this.waiting = this.waitingIfShort = this.negative = false
+    this.waiting = this.waitingIfShort = this.isWhole = this.negative = false
     this.met = typeof value === "string" && value.length < few.characters ? this.metOfFew : this.metOfMany
     WordTable.empty(this.met)
     // Mostly its arguments were read last.
@@ -231,8 +260,14 @@ class ResultScan extends Scan implements OfResult {
     this.hash = mixed(this.hash)
     this.numbers = this.numbersKept()
     this.emptyList = hasEmptyList && substance === 0
-    this.waiting ||= this.waitingIfShort && all <= shortResult
-    this.negative = (all === 0 && substance === 0) || this.emptyList || (this.negative && all <= maxNegative)
+    this.waiting ||= this.waitingIfShort && !this.isWhole && all <= shortResult
+    const findsNothing =
+      hasEmptyList && this.how.looks === true && this.words <= maxState && this.numbersInAll === 0
+    this.negative =
+      (all === 0 && substance === 0) ||
+      this.emptyList ||
+      findsNothing ||
+      (this.negative && all <= maxNegative)
   }
 
   flag(word: number): void {
@@ -262,7 +297,8 @@ class ResultScan extends Scan implements OfResult {
 
   /** With all that it counts in variables: it is most of the cost. */
   text(text: string, key: Field, isNil: boolean): void {
-    const { words, asked, advances } = this
+    const { words, asked } = this
+    const advances = this.how.advances === true
     // What the field's name says of its words.
     const named =
       (key.volatile !== undefined && !(advances && key.volatile === "result")) ||
@@ -288,7 +324,8 @@ class ResultScan extends Scan implements OfResult {
           line = 0
         } else if (Word.counts(first)) {
           hash = step(hash, first)
-          if (first === percent) this.waitingIfShort = true
+          if (first === colon) this.causeAt = this.lineLength
+          if (first === percent) this.percent(from === beforeEnd && before === hundred)
         }
         from++
         continue
@@ -356,6 +393,12 @@ class ResultScan extends Scan implements OfResult {
     if (this.words > words && !isNil) this.substance++
   }
 
+  /** What has come to 100 % waits for nothing. */
+  percent(isWhole: boolean): void {
+    if (isWhole) this.isWhole = true
+    else this.waitingIfShort = true
+  }
+
   fails(): void {
     this.troubled = this.isTroubled = true
   }
@@ -392,7 +435,7 @@ class ResultScan extends Scan implements OfResult {
     this.words++
     if (this.isKnown(word)) return
     this.freshNumbers++
-    if (number >= 0 || !Word.isMadeUp(text, start, at)) this.freshAmounts++
+    if (number >= 0 || !(Word.isMadeUp(text, start, at) || Word.isFile(text, start, at))) this.freshAmounts++
     const isId = length >= (digits === length ? shortestNumber : shortestId)
     if (isId && this.madeKept < maxMade) this.made[this.madeKept++] = word
     this.detail(word)
@@ -454,7 +497,7 @@ class ResultScan extends Scan implements OfResult {
     this.isTroubled = false
     // What was asked is no line of its own.
     const isEcho = this.lineLength === 0
-    this.lineLength = 0
+    this.lineLength = this.causeAt = 0
     if (line === 0 || isEcho) return
     const hash = mixed(line ^ key.hash)
     if (!WordTable.put(this.met, hash)) return
@@ -468,7 +511,8 @@ class ResultScan extends Scan implements OfResult {
   error(): number {
     const { known, tool } = this
     let error = 0
-    for (let i = 0; i < this.lineLength; i++) {
+    const hasCause = this.how.failed === true && this.lineLength - this.causeAt >= shortestCause
+    for (let i = hasCause ? this.causeAt : 0; i < this.lineLength; i++) {
       const word = this.lineWords[i] ?? 0
       if (!WordSets.has(known, Hash.argument(tool, word))) error = step(turned(error), word)
     }
@@ -484,10 +528,10 @@ let idle: ResultScan | undefined
  * brings the next thing. It is lent until it is given {@link back}: who never does so may keep it, and the next one costs
  * more. Throws what a getter of the value throws.
  */
-export const read = (value: unknown, asked: Asked, known: WordSet, advances: boolean): Lent => {
+export const read = (value: unknown, asked: Asked, known: WordSet, how: How): Lent => {
   const scan = idle ?? new ResultScan()
   idle = undefined
-  scan.read(value, asked, known, advances)
+  scan.read(value, asked, known, how)
   return scan
 }
 

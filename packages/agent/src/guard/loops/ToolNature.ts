@@ -27,10 +27,19 @@ const byWord: ReadonlyMap<string, ToolNature> = new Map([
       "diff log logs info explain browse screenshot snapshot check poll scan tree count which retrieve load preview " +
       "monitor watch select ask recall blame pwd whoami env dig nslookup whois ping traceroute ripgrep egrep fgrep zgrep ag ack"
   ),
+  // The same in the languages that tools are named in most.
+  ...table(
+    "read",
+    "suche suchen finde finden lesen lies anzeigen zeige abrufen abfragen abfrage hole holen liste auflisten pruefen " +
+      "buscar busca busqueda leer listar ver consultar consulta obtener mostrar verificar ler obter procurar " +
+      "chercher rechercher recherche lire lister afficher consulter obtenir verifier " +
+      "cerca cercare ricerca leggi leggere elenca elenco mostra ottieni verifica zoek zoeken lees lezen toon"
+  ),
+  ...table("pause", "warten warte esperar attendre attendi wachten"),
   ...table(
     "act",
     "edit write create delete update set run exec execute post put patch send type fill insert replace apply " +
-      "remove move rename commit push deploy install start stop kill add upload save modify"
+      "input enter submit remove move rename commit push deploy install start stop kill add upload save modify"
   ),
   ...table("poke", "click tap hover press drag swipe mouse key navigate goto visit"),
   ...table("thought", "think thought thinking plan reflect reason todo note"),
@@ -48,13 +57,18 @@ const shells = new Set([
   "command",
   "cmd",
   "console",
-  "cli"
+  "cli",
+  "ssh"
 ])
 /** A tool that takes a debugger's commands. */
 const debuggers = /debug|[pg]db|lldb|dbg/
 /** What a shell has said, and not the shell. */
 const outputs = new Set(["output", "logs", "status"])
-const programs = new Set("kubectl git gh docker podman aws helm terraform systemctl".split(" "))
+const programs = new Set(
+  "kubectl oc git gh docker podman aws gcloud az helm terraform systemctl argocd flux nomad airflow".split(
+    " "
+  )
+)
 const databases = new Set(
   "sql database db postgres postgresql pg psql mysql mariadb sqlite duckdb bigquery snowflake redshift clickhouse".split(
     " "
@@ -63,7 +77,7 @@ const databases = new Set(
 
 /** Of a shell's command: those that only look. What comes after a pipe looks at it. */
 const looking =
-  /^(?:ls|cat|echo|true|cd|sleep|z?grep|zcat|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|dig|nslookup|host|ping|whois|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:-[\w-]+[ =][\w./-]+ ){0,3}(?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform show|helm (?:status|list))\b(?!.*>)/
+  /^(?:ls|cat|echo|true|cd|sleep|z?grep|zcat|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|dig|nslookup|host|ping|whois|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:-[\w-]+[ =][\w./-]+ ){0,3}(?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform (?:show|state list)|helm (?:status|list|history)|(?:argocd|flux|gcloud|az|oc|flyctl|nomad|istioctl|velero|airflow|databricks)(?: [\w-]+){0,3} (?:get|list|show|describe|status|logs|diff|history|info)|squeue|sacct|sinfo|scontrol show|nvidia-smi|lsof|netstat|ss|ip (?:a|addr|route|link)|id|groups|lsblk|dmesg|(?:md5|sha1|sha256|sha512)sum|getent|printenv|npm (?:ls|list|view|outdated)|pip3? (?:list|show|freeze)|ros(?:node|topic|2 node|2 topic) (?:list|info|hz|echo)|crontab -l)\b(?!.*>)/
 /** Texts in it, and what it says of errors: they are no commands and write nothing. */
 const quoted = /'[^']*'|"[^"]*"|[12&]?>\s*(?:\/dev\/null|&[12])/g
 const joined = /&&|\|\||[;\n]/
@@ -74,8 +88,8 @@ const stepping =
   /^(?:n|s|c|r|ni|si|next|nexti|step|stepi|cont|continue|finish|until|advance|return|run|jump|thread step-\w+|process continue)(?:\s|$)/i
 const asking = /^\s*(?:select|show|explain|describe|desc|with|pragma)\b/i
 /** What stands before it only says what is written: `with old as (select …) delete …` */
-const writing = /^\s*with\b[^]*\)\s*(?:update|delete|insert|merge)\b/i
-const changing = /^\s*(?:with\b[^]*\)\s*)?(?:update|delete)\b/i
+const writing = /^\s*with\b[^]*[()]\s*(?:update|delete|insert|merge)\b/i
+const changing = /^\s*(?:with\b[^]*[()]\s*)?(?:update|delete)\b/i
 /** So many of the rows: the same write brings the next ones. */
 const some = /\b(?:limit|top|first)\b[\s(]+\d/i
 
@@ -91,8 +105,24 @@ export const of = (tool: string, args: unknown): ToolNature => {
     return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? natureOfCommand(textOf(args))
   if (kind === "database" || (kind !== "thought" && hasQuery(tool, args))) return natureOfQuery(queryOf(args))
   if (kind === "pause" && !onlyWaits(args)) return "read"
+  const method = methodOf(args)
+  if (method !== undefined) return method
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
 }
+
+/** Whether it is given a method of HTTP: what it writes is no file. */
+export const isRequest = (args: unknown): boolean => methodOf(args) !== undefined
+
+/** What a request does, by the method of HTTP that it is given. */
+const methodOf = (args: unknown): ToolNature | undefined =>
+  Predicate.isObject(args) && "method" in args && typeof args.method === "string"
+    ? methods.get(args.method.toUpperCase())
+    : undefined
+
+const methods: ReadonlyMap<string, ToolNature> = new Map([
+  ...table("read", "GET HEAD OPTIONS"),
+  ...table("act", "POST PUT PATCH DELETE")
+])
 
 /** It is told how long, why and where, but nothing about what it waits for. */
 const onlyWaits = (args: unknown): boolean => {
@@ -264,8 +294,20 @@ const byName = (words: ReadonlyArray<string>): ToolNature => {
     const nature = byWord.get(word)
     if (nature !== undefined) return nature
   }
-  return "act"
+  // A name without a verb names what is looked at: one thing, or several.
+  const last = words.at(-1) ?? ""
+  return words.some((word) => seen.has(word)) || (severalThings.test(last) && last !== "tests")
+    ? "read"
+    : "act"
 }
+
+const severalThings = /^[a-z]{3,}[^s]s$/
+
+const seen = new Set(
+  "latest recent results info details detail content contents overview metrics metadata history summary inbox mailbox weather forecast state thread".split(
+    " "
+  )
+)
 
 /** Characters of a name that are read. */
 const maxName = 100

@@ -91,13 +91,13 @@ export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
   ...named(
     "anywhere",
     "ts timestamp now nonce uuid guid cb cache_buster request_id trace trace_id span span_id correlation_id invocation_id call_id " +
-      "client_nonce jsessionid phpsessid idempotency_key client_token client_request_id x_request_id req_ts csrf csrf_token xsrf_token authenticity_token sleep"
+      "client_nonce jsessionid phpsessid idempotency_key client_token client_request_id x_request_id req_ts csrf csrf_token xsrf_token authenticity_token sleep traceparent tracestate"
   ),
   ...named("field", "attempt attempts retry retries tries try heartbeat wait elapsed elapsed_ms took"),
   ...named(
     "result",
     "id port request session order ticket rev revision rid req sig server served_by ms duration duration_ms latency latency_ms time date uptime age " +
-      "etag ref seq sequence key execution_count checked updated generated expires as_of server_time response_time"
+      "etag ref seq sequence key tokens total_tokens input_tokens output_tokens tokens_used execution_count checked updated generated expires as_of server_time response_time"
   ),
   ...named("spoken", "pid tid seed")
 ]

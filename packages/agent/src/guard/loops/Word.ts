@@ -72,6 +72,7 @@ export const endsValue = (text: string, at: number): boolean =>
   codeAt(text, at) !== 32 || kindOf(codeAt(text, at + 1)) === other
 
 const colon = 58
+const bracket = 91
 const hash = 35
 const slash = 47
 const percent = 37
@@ -125,6 +126,13 @@ export const isMadeUp = (text: string, from: number, at: number): boolean => {
   return runs > 1
 }
 
+/** Whether a word ends as the name of a file does: `prev_003.png`. */
+export const isFile = (text: string, from: number, at: number): boolean => {
+  let i = at
+  while (i > from && kindOf(text.charCodeAt(i - 1)) === letter) i--
+  return i > from + 1 && at - i > 1 && at - i < 5 && text.charCodeAt(i - 1) === 46
+}
+
 /** A number that begins and ends there; what stands behind it does not count. */
 export const numberOf = (text: string, from: number, at: number): number => {
   if (at - from > 9) return Number.parseFloat(text.slice(from, at))
@@ -150,6 +158,7 @@ export const saysNothing = (text: string, from: number, at: number, digits: numb
   const length = at - from
   const before = codeAt(text, from - 1)
   if (before === hash) return true
+  if (before === bracket && codeAt(text, at) === bracket + 2 && isExecution(text, from)) return true
   if (digits === length) {
     // nginx's "4411#0" is a process.
     if (codeAt(text, at) === hash) return true
@@ -166,6 +175,10 @@ export const saysNothing = (text: string, from: number, at: number, digits: numb
   const mayBe = Volatile.mayBe(codeAt(text, from), codeAt(text, from + 1), length)
   return (mayBe && Volatile.inResult(text.slice(from, at))) || (length < 9 && isAmount(text, at))
 }
+
+/** What a notebook says before an answer: `[12]`, `In [12]`, `Out[12]`. */
+const isExecution = (text: string, from: number): boolean =>
+  from === 1 || text.startsWith("Out", from - 4) || text.startsWith("In ", from - 4)
 
 /** Looked for in the word alone: the rest of the text may be long. */
 const hasDot = (text: string, from: number, at: number): boolean => {

@@ -288,10 +288,11 @@ describe("a write", () => {
         { deleted, failures: [] }
       )
     runsOn(rounds(8, (i) => [...rounds(6, () => [wipes(10_000)]), left(i)]))
+    runsOn(rounds(24, () => [wipes(10_000)]))
     // Nobody looks how many are left.
     isStopped(
-      rounds(24, () => [wipes(10_000)]),
-      8
+      rounds(60, () => [wipes(10_000)]),
+      40
     )
     isStopped(
       rounds(24, () => [wipes(0)]),

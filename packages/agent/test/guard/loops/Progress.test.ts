@@ -4,7 +4,15 @@ import * as fc from "fast-check"
 import { read } from "./support.ts"
 
 type Since = Partial<Progress.Since>
-const once: Progress.Since = { calls: 1, own: 1, same: true, troubled: false, stirred: true, fresh: true }
+const once: Progress.Since = {
+  calls: 1,
+  own: 1,
+  same: true,
+  troubled: false,
+  stirred: true,
+  redone: 0,
+  fresh: true
+}
 
 /** Whether each result goes on from those before it, beginning with the second. */
 const going = (results: ReadonlyArray<unknown>, since: Since = {}): ReadonlyArray<boolean> => {
@@ -215,6 +223,7 @@ describe("a step", () => {
             same,
             troubled,
             stirred: true,
+            redone: 0,
             fresh: true
           }).progress
         const last = all.at(-1)
@@ -225,6 +234,7 @@ describe("a step", () => {
           same,
           troubled,
           stirred: true,
+          redone: 0,
           fresh: true
         })
         assert.isFalse(step.goesOn)

@@ -97,7 +97,7 @@ describe("arguments", () => {
   it("are what a result is read against, though others were read between, or could not be", () => {
     const args = Fingerprint.ofArguments({ a: "alpha beta", text: "gamma" })
     const against = (value: unknown) =>
-      factsOf(Fingerprint.ofResult(value, { toolId: 1, args }, WordSet.none(), false))
+      factsOf(Fingerprint.ofResult(value, { toolId: 1, args }, WordSet.none(), {}))
     const text = "alpha beta gamma delta"
     const expected = against(text)
     assert.strictEqual(expected.words, 1)
@@ -121,7 +121,7 @@ describe("arguments", () => {
     const args = { a: "one two", b: { toJSON: () => Fingerprint.ofArguments(inner).hash }, c: "three" }
     assert.deepStrictEqual(Fingerprint.ofArguments(args), Fingerprint.ofArguments({ ...args, b: plain.hash }))
     const against = (value: unknown) =>
-      factsOf(Fingerprint.ofResult(value, { toolId: 1, args: plain }, WordSet.none(), false))
+      factsOf(Fingerprint.ofResult(value, { toolId: 1, args: plain }, WordSet.none(), {}))
     const result = (b: unknown) => against({ a: "one two", b, c: "three 4" })
     const { words } = against("five six")
     assert.deepStrictEqual(result({ toJSON: () => against("five six").words }), result(words))
@@ -384,7 +384,7 @@ describe("a result", () => {
 
   it("may be read anew when it was given back, with what was read before it gone", () => {
     const asked = { toolId: 1, args: Fingerprint.ofArguments({ a: "alpha" }) }
-    const result = (value: unknown) => Fingerprint.ofResult(value, asked, WordSet.none(), false)
+    const result = (value: unknown) => Fingerprint.ofResult(value, asked, WordSet.none(), {})
     const text = "alpha 3 of 12 done\n429 pending"
     const expected = factsOf(result(text))
     for (const other of ["error: none 5", { errors: ["a failed"], id: "9ecaa1" }, [], words(0, 900)]) {

@@ -11,12 +11,16 @@ export interface Reading {
   readonly known?: WordSet.WordSet
   readonly tool?: number
   readonly advances?: boolean
+  readonly looks?: boolean
+  readonly failed?: boolean
 }
 
 /** A result, read against arguments and what was met. */
 export const read = (result: unknown, reading: Reading = {}): Fingerprint.OfResult => {
   const { args = {}, known = WordSet.none(), tool = 1, advances = false } = reading
-  return Fingerprint.ofResult(result, { toolId: tool, args: Fingerprint.ofArguments(args) }, known, advances)
+  const { looks = false, failed = false } = reading
+  const asked = { toolId: tool, args: Fingerprint.ofArguments(args) }
+  return Fingerprint.ofResult(result, asked, known, { advances, looks, failed })
 }
 
 /** What a result is said to bring, as a value. */
@@ -86,6 +90,8 @@ export const gainOf = (told: Told): Gain.Gain => {
     ago,
     own,
     stirred,
+    flaps: false,
+    redone: 0,
     evaluates: rest.evaluates ?? false,
     searches: rest.searches ?? false
   }
