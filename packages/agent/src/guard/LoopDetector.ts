@@ -91,7 +91,7 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
   lastArguments = call.arguments
   lastTool = call.tool
   lastNature = nature
-  if (nature === "pause") return afterPauses(options, state, call)
+  if (nature === "pause") return LoopVerdict.ok
   const expected = LoopState.expected(state, call.tool, identified(detector, call))
   const { seen, subject, toolId } = expected
   // Its twin of the same turn has been allowed.
@@ -138,25 +138,12 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
   const path = mayEdit ? FileEdit.pathOf(call.arguments) : undefined
   const file = path === undefined ? undefined : Memory.get(state.files, FileEdit.idOf(path))
   if (file !== undefined) worst = worse(worst, "edits", file.fruitless, options.edits, { path })
-  return worst === undefined ? LoopVerdict.ok : verdictOf(options, state, call, worst)
-}
-
-const verdictOf = (
-  options: LoopOptions,
-  state: LoopState.State,
-  { tool, turn }: Call,
-  { pattern, count, place, isBlocked }: Found
-): Verdict => {
+  if (worst === undefined) return LoopVerdict.ok
+  const { pattern, count, place, isBlocked } = worst
   // Of the refusals of this turn the model has not heard yet.
-  const isTold = state.refusals >= options.refusals && state.refusedIn !== turn
+  const isTold = state.refusals >= options.refusals && state.refusedIn !== call.turn
   const step = !isBlocked ? "Nudge" : isTold ? "Stop" : "Block"
   return LoopVerdict.make(step, { pattern, tool, count, ...place }, options.wording)
-}
-
-/** Who only lets time pass waits for nothing. */
-const afterPauses = (options: LoopOptions, state: LoopState.State, call: Call): Verdict => {
-  const found = worse(undefined, "stale", state.pauses, options.stale)
-  return found === undefined ? LoopVerdict.ok : verdictOf(options, state, call, found)
 }
 
 /** The first that was found; but what blocks comes before what does not. */
@@ -198,7 +185,7 @@ export const observe = (
   const isLast = lastOf === detector && lastArguments === observation.arguments && lastTool === tool
   const nature = (isLast ? lastNature : undefined) ?? natureOf(detector, observation)
   lastOf = lastArguments = lastNature = undefined
-  if (nature === "pause") return { ...state, paused: true, pauses: state.pauses + 1 }
+  if (nature === "pause") return state.paused ? state : { ...state, paused: true }
   const edit =
     observation.edit !== undefined
       ? FileEdit.ofKnown(observation.edit)

@@ -120,7 +120,6 @@ export const after = (
     unchecked: files.unchecked,
     looked: files.looked,
     paused: false,
-    pauses: 0,
     turnPaused: state.paused || (state.turnPaused && turn === state.turn)
   }
   Fingerprint.giveBack(result)

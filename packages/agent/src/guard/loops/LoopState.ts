@@ -125,8 +125,6 @@ export interface State {
   /** The last call was a pause: what comes next waits for something, and so do the other calls of its turn. */
   readonly paused: boolean
   readonly turnPaused: boolean
-  /** Pauses in a row. */
-  readonly pauses: number
 }
 
 /** Calls of one turn that are told apart, beside the last, and files edited between two checks. */
@@ -164,8 +162,7 @@ export const initial = (rows: number): State => ({
   unchecked: [],
   looked: true,
   paused: false,
-  turnPaused: false,
-  pauses: 0
+  turnPaused: false
 })
 
 // -----------------------------------------------------------------------------

@@ -100,7 +100,7 @@ const pending: ReadonlySet<number> = new Set(["pending", "waiting", "queued", "a
 export const isPending = (word: number): boolean => pending.has(word)
 
 const cursors: ReadonlySet<number> = new Set(
-  ["page", "offset", "start", "skip", "cursor", "after", "from"].map(of)
+  ["page", "pagina", "seite", "offset", "start", "skip", "cursor", "after", "from"].map(of)
 )
 /** Whether a word names where in a list one is: `page=2`. */
 export const isCursor = (word: number): boolean => cursors.has(word)

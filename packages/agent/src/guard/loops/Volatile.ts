@@ -105,7 +105,7 @@ export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
 const byName: ReadonlyMap<string, Where> = new Map(names.map(([name, where]) => [plain(name), where]))
 
 const cursors =
-  /^(?:since|until|from|to|start|end|begin|before|after|cursor|page|offset|skip|marker|next)|token$/
+  /^(?:since|until|from|to|start|end|begin|before|after|cursor|page|pagina|página|seite|strona|desde|offset|skip|marker|next)|token$/
 
 /** Where the value of a field says nothing, going by its name: `request_id`, `created_at`; `undefined` if nowhere. */
 export const whereNamed = (name: string): Where | undefined =>

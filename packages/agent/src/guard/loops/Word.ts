@@ -106,7 +106,8 @@ export const numberFrom = (text: string, from: number, at: number): number => {
     if (c !== 46 && kindOf(c) !== digit) break
     i++
   }
-  if (i > from && at - i <= 3) {
+  // "17.png" is the name of a file.
+  if (i > from && at - i <= 3 && (i === at || text.charCodeAt(i - 1) !== 46)) {
     while (i < at && kindOf(text.charCodeAt(i)) === letter) i++
     return i === at ? from : -1
   }

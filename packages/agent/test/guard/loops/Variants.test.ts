@@ -276,13 +276,6 @@ describe("what was done since", () => {
     )
   })
 
-  it("is nothing where an agent only pauses", () => {
-    isStopped(
-      rounds(20, () => [ran("sleep", { seconds: 1 }, "")]),
-      12
-    )
-  })
-
   it("by a request is no edit of a file", () => {
     const settings = (on: boolean) =>
       ran(
