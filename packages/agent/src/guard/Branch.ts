@@ -23,11 +23,14 @@ import * as LoopDetector from "./LoopDetector.ts"
 
 export type AnyFiber = Fiber.Fiber<unknown, unknown>
 
-/** Where a fiber runs, as its context says. */
-const Current: Context.Reference<Branch | undefined> = Context.Reference<Branch | undefined>(
+/** Where a fiber runs, as its context says: by a token, because what runs there can read its context. */
+const Current: Context.Reference<object | undefined> = Context.Reference<object | undefined>(
   "@outlast/agent/guard/Branch",
   { defaultValue: () => undefined }
 )
+
+/** What the tokens stand for. One that was made up stands for nothing. */
+const branches = new WeakMap<object, Branch>()
 
 /** Where fibers run that carry out a program: what they have in their context, they can take out of it. */
 const places = new WeakMap<AnyFiber, Branch>()
@@ -43,7 +46,10 @@ export const place = (fiber: AnyFiber, branch: Branch): (() => void) => {
 }
 
 /** Where a fiber runs; outside of a guard nowhere. */
-export const branchOf = (fiber: AnyFiber): Branch | undefined => fiber.getRef(Current) ?? places.get(fiber)
+export const branchOf = (fiber: AnyFiber): Branch | undefined => {
+  const token = fiber.getRef(Current)
+  return (token === undefined ? undefined : branches.get(token)) ?? places.get(fiber)
+}
 
 /** Where this fiber runs. */
 export const current: Effect.Effect<Branch | undefined> = Effect.withFiber((fiber) =>
@@ -69,7 +75,7 @@ interface Agent {
 export const placed = (branch: Branch, activity: Activity): Context.Context<never> =>
   Context.makeUnsafe(
     new Map<string, unknown>([
-      [Current.key, branch],
+      [Current.key, branch.token],
       [ActiveTime.key, activity]
     ])
   )
@@ -86,6 +92,8 @@ export class Branch {
   /** All that it stands under, outermost first; never none. */
   readonly guards: ReadonlyArray<Guard>
   readonly context: Context.Context<never>
+  /** Says nothing to whoever has it. */
+  readonly token: object = Object.freeze({})
   #conversation: GuardedConversation | undefined
   readonly activity: Activity
   /** The nearest agent, this one included. */
@@ -115,6 +123,7 @@ export class Branch {
     this.#calls = calls
     this.activity = activity
     this.#agent = agent
+    branches.set(this.token, this)
     this.context = placed(this, activity)
   }
 
