@@ -87,6 +87,7 @@ const tail = 8_000
 const stride = 1_000
 
 const stopped: Admission = { _tag: "Stopped" }
+const none: ReadonlyArray<never> = []
 
 export class Branch {
   /** All that it stands under, outermost first; never none. */
@@ -95,6 +96,8 @@ export class Branch {
   /** Says nothing to whoever has it. */
   readonly token: object = Object.freeze({})
   #conversation: GuardedConversation | undefined
+  /** The guards at whose top its conversation will be, as soon as it begins. */
+  #topOf: ReadonlyArray<Guard> = none
   readonly activity: Activity
   /** The nearest agent, this one included. */
   readonly #agent: Agent | undefined
@@ -146,7 +149,7 @@ export class Branch {
               outer.#agent,
               outer.#calls
             )
-    guard.top = branch.conversation
+    branch.#topOf = branch.#runBy(branch.#agent)
     return branch
   }
 
@@ -163,10 +166,13 @@ export class Branch {
       { depth, running: 0 },
       this.#calls
     )
-    for (const [i, guard] of this.guards.entries()) {
-      if (this.#owners[i] === parent) guard.top = branch.conversation
-    }
+    branch.#topOf = this.#runBy(parent)
     return branch
+  }
+
+  /** The guards whose program this agent runs, and no agent below it. */
+  #runBy(agent: Agent | undefined): ReadonlyArray<Guard> {
+    return this.guards.filter((_, i) => this.#owners[i] === agent)
   }
 
   #admitAgent(depth: number, running: number): boolean {
@@ -204,8 +210,15 @@ export class Branch {
   }
 
   /** Most tools have none. */
-  get conversation(): GuardedConversation {
+  get #own(): GuardedConversation {
     return (this.#conversation ??= new GuardedConversation())
+  }
+
+  /** It begins with the first call of the model or of a tool: until then the one before it is at the top. */
+  #begun(): GuardedConversation {
+    for (const guard of this.#topOf) guard.top = this.#own
+    this.#topOf = none
+    return this.#own
   }
 
   /** No guard above it is stopped, and none has ended. */
@@ -258,13 +271,15 @@ export class Branch {
   // The model
   // ---------------------------------------------------------------------------
 
-  /** Before a call of the model. */
+  /** Before a call of the model. What the one that is too many would have asked belongs to the conversation. */
   ask(prompt: Prompt.Prompt): boolean {
-    if (!this.#admit(State.admitCall)) return false
+    if (!this.isOpen) return false
+    const admitted = this.#admit(State.admitCall)
+    this.#begun().asked(prompt)
+    if (!admitted) return false
     this.#turn++
     this.#text = ""
     this.#unlooked = 0
-    this.conversation.asked(prompt)
     return true
   }
 
@@ -277,7 +292,7 @@ export class Branch {
 
   /** Parts of an answer, as they come. False when the guard has stopped at them. */
   said(parts: ReadonlyArray<Response.AnyPart>): boolean {
-    this.conversation.said(parts)
+    this.#own.said(parts)
     for (const part of parts) if (!this.#count(part)) return false
     return this.isOpen
   }
@@ -285,7 +300,7 @@ export class Branch {
   /** The answer so far is void. */
   unsaid(): void {
     this.#text = ""
-    this.conversation.unsaid()
+    this.#own.unsaid()
   }
 
   #count(part: Response.AnyPart): boolean {
@@ -377,6 +392,11 @@ export class Branch {
       if (verdict._tag === "Nudge") warning ??= verdict
     }
     return { _tag: "Run", warning }
+  }
+
+  /** A call is in the conversation from now on; call what it gives with the result. */
+  called(call: Call): (result: Result) => void {
+    return this.#begun().called(call)
   }
 
   /** A tool has ended, or was refused. */

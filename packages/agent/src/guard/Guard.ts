@@ -46,7 +46,7 @@ export class Guard {
   readonly settings: Settings
   /** All of it is parked when everything that runs under it is. */
   readonly activity: Activity
-  /** The conversation at the top that began last. */
+  /** The conversation at the top that began last; it stays there when the guard is extended. */
   top: GuardedConversation | undefined
   #bounds: Bounds
   #state: GuardState = State.initial

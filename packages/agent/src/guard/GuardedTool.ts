@@ -160,7 +160,7 @@ const permission = (branch: Branch, call: Call): Effect.Effect<string | undefine
       const message =
         guard.asking("The text of a refusal", () => texts.refused({ tool: call.name, why }))?.value ?? why
       const refused = { encoded: message, isFailure: true }
-      branch.conversation.called(call)(refused)
+      branch.called(call)(refused)
       branch.observe(call, refused)
       yield* publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, pattern: "permission" })
       return message
@@ -190,7 +190,7 @@ const begin = (branch: Branch, call: Call, fiber: AnyFiber): Begun => {
   const inner = branch.tool(fiber)
   const leave = branch.enter(fiber)
   const unplace = place(fiber, branch)
-  const finished = branch.conversation.called(call)
+  const finished = branch.called(call)
   return {
     _tag: "Running",
     context: inner.context,
@@ -208,7 +208,7 @@ const begin = (branch: Branch, call: Call, fiber: AnyFiber): Begun => {
 
 /** The call gets its result at once. Returns what tells of it. */
 const blocked = (branch: Branch, call: Call, { warning }: Blocking): Effect.Effect<void> => {
-  branch.conversation.called(call)({ encoded: warning.message, isFailure: true })
+  branch.called(call)({ encoded: warning.message, isFailure: true })
   return publish<GuardBlocked>({
     _tag: "GuardBlocked",
     tool: call.name,

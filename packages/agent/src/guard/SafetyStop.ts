@@ -28,7 +28,7 @@ export class SafetyStop extends Data.TaggedError("SafetyStop")<{
   readonly counts: Counts
   /**
    * The conversation, legal as a prompt: every tool call in it has its result. Of several at once it is the one that
-   * began last; those of sub-agents are not in it.
+   * began last; those of sub-agents are not in it. One that has asked for nothing has not begun.
    */
   readonly transcript: Transcript
   readonly message: string

@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Exit, Fiber, Schema, Stream } from "effect"
-import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import { LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
+import type { Limits } from "@outlast/agent"
 import { ActiveTime, Agent, CallLimiter, Failover, SafetyGuard } from "@outlast/agent"
 import { InvalidOption } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
@@ -343,6 +344,63 @@ describe("a stop", () => {
       assert.deepInclude(of("GuardExtended")[0], { by: { toolCalls: 2 }, number: 1 })
     })
   )
+
+  describe("that comes again", () => {
+    const stops = (
+      options: SafetyGuard.Options,
+      more: Limits.Extension,
+      lookUp: Effect.Effect<string> = Effect.succeed("found")
+    ) =>
+      Effect.gen(function* () {
+        const target = yield* model({
+          answers: ({ turn }) => ({
+            ...looking(`question ${words(turn)}`),
+            usage: { input: 90, output: 10 }
+          })
+        })
+        const fiber = yield* Effect.gen(function* () {
+          const guard = yield* SafetyGuard.make({ loops: false, ...options })
+          const go = (prompt: Prompt.RawInput) => stopOf(guard.run(Agent.run({ prompt, toolkit: Kit })))
+          const stop = yield* go("the task")
+          yield* guard.extend(more)
+          return [stop, yield* go(stop.transcript.prompt)] as const
+        }).pipe(Effect.provide([tools({ look_up: () => lookUp }).layer, over(target)]), Effect.forkChild)
+        yield* TestClock.adjust("2 minutes")
+        return yield* Fiber.join(fiber)
+      })
+
+    it.effect("at the first call has the conversation that was to go on", () =>
+      Effect.gen(function* () {
+        const [first, second] = yield* stops({ turns: 3, tokens: 300 }, { turns: 5 })
+        assert.deepStrictEqual([first.reason, second.reason], ["turns", "tokens"])
+        assert.isAbove(first.transcript.prompt.content.length, 3)
+        assert.deepStrictEqual(second.transcript.prompt, first.transcript.prompt)
+      })
+    )
+
+    it.effect("because of the time has it, too", () =>
+      Effect.gen(function* () {
+        const slow = Effect.as(Effect.sleep("20 seconds"), "found")
+        const [first, second] = yield* stops({ time: "30 seconds" }, { turns: 5 }, slow)
+        assert.deepStrictEqual([first.reason, second.reason], ["timeout", "timeout"])
+        assert.isAbove(first.transcript.prompt.content.length, 3)
+        assert.deepStrictEqual(second.transcript.prompt, first.transcript.prompt)
+      })
+    )
+
+    it.effect("before a second agent has said anything, has what that was to do", () =>
+      Effect.gen(function* () {
+        const target = yield* model({ answers: () => ({ text: "done" }) })
+        const stop = yield* Agent.run({ prompt: "the first task" }).pipe(
+          Effect.andThen(Agent.run({ prompt: "the second task" })),
+          SafetyGuard.run({ turns: 1 }),
+          stopOf,
+          Effect.provide(over(target))
+        )
+        assert.deepStrictEqual(stop.transcript.prompt, Prompt.make("the second task"))
+      })
+    )
+  })
 
   it.effect("an extension waits until all have ended that it stopped", () =>
     Effect.gen(function* () {
