@@ -195,6 +195,13 @@ export class Branch {
     return branch
   }
 
+  /** Of what the host does between two steps: a conversation of its own, and waiting but for what it starts. */
+  apart(fiber: AnyFiber): Branch {
+    const branch = new Branch(this.guards, this.#owners, this.#part(fiber), this.#agent, this.#calls)
+    branch.activity.park()
+    return branch
+  }
+
   end(): void {
     this.activity.end()
     if (this.#call !== undefined) for (const guard of this.guards) guard.end(this.#call)

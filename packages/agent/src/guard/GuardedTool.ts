@@ -11,7 +11,6 @@ import { Cause, Clock, Context, Effect, Exit, Stream } from "effect"
 import type { Scope } from "effect"
 import type { Tool, Toolkit } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
-import * as ActiveTime from "./ActiveTime.ts"
 import type { Admission, AnyFiber, Branch, Warning } from "./Branch.ts"
 import { branchOf, place } from "./Branch.ts"
 import type { Call, Result } from "./GuardedConversation.ts"
@@ -146,10 +145,8 @@ const permission = (branch: Branch, call: Call): Effect.Effect<string | undefine
     for (const guard of guards) {
       const { permit, texts } = guard.settings
       if (permit === undefined) continue
-      const asked = ActiveTime.parked(
-        Effect.suspend(() => permit({ tool: call.name, arguments: call.params }))
-      )
-      const exit = yield* Effect.exit(asked)
+      const asked = Effect.suspend(() => permit({ tool: call.name, arguments: call.params }))
+      const exit = yield* Effect.exit(apart(branch, asked))
       if (Exit.isFailure(exit)) {
         if (Cause.hasInterruptsOnly(exit.cause)) return yield* Effect.interrupt
         guard.failed("The permission hook", Cause.squash(exit.cause))
@@ -168,6 +165,21 @@ const permission = (branch: Branch, call: Call): Effect.Effect<string | undefine
     return undefined
   })
 }
+
+/** Beside the calls that run meanwhile, and beside the conversation. What is left behind ends with the run. */
+const apart = <A>(branch: Branch, hook: Effect.Effect<A>): Effect.Effect<A> =>
+  Effect.withFiber((fiber) =>
+    Effect.uninterruptibleMask((restore) => {
+      const own = branch.apart(fiber)
+      const leave = branch.enter(fiber)
+      return Effect.onExit(restore(Effect.provideContext(hook, own.context)), () =>
+        Effect.sync(() => {
+          own.end()
+          leave()
+        })
+      )
+    })
+  )
 
 type Begun =
   | { readonly _tag: "Held"; readonly tripped: boolean }

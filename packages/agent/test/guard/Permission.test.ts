@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Effect, Fiber, Layer, Schema } from "effect"
-import { Tool, Toolkit } from "effect/ai"
+import { Clock, ConfigProvider, Effect, Fiber, Layer, Schema } from "effect"
+import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, Inbound, Requirements, SafetyGuard } from "@outlast/agent"
-import { isLegal, Kit, looking, model, over, recording, seconds, stopOf, tools } from "./support.ts"
+import { endless, isLegal, Kit, looking, model, over, recording, seconds, stopOf, tools } from "./support.ts"
 
 describe("permit", () => {
   it.effect("refuses by tool and argument, and the model is told why", () =>
@@ -45,6 +45,76 @@ describe("permit", () => {
       yield* seconds(1)
       assert.strictEqual((yield* Fiber.join(fiber)).text, "ok")
       assert.strictEqual(ran.length, 1)
+    })
+  )
+})
+
+describe("a permission hook", () => {
+  const allowing = (hook: Effect.Effect<unknown>) => Effect.as(hook, "allow" as const)
+
+  it.effect("that waits does not stop the clock for a call that runs meanwhile", () =>
+    Effect.gen(function* () {
+      const { layer } = tools({ look_up: () => Effect.never })
+      const fiber = yield* Agent.run({ prompt: "x", toolkit: Kit, toolTimeout: "3 hours" }).pipe(
+        SafetyGuard.run({
+          time: "10 minutes",
+          permit: ({ arguments: given }) =>
+            allowing(JSON.stringify(given).includes("person") ? Effect.sleep("1 hour") : Effect.void)
+        }),
+        stopOf,
+        Effect.flatMap((stop) => Effect.map(Clock.currentTimeMillis, (at) => ({ stop, at }))),
+        Effect.provide([layer, over(yield* model({ answers: [looking("person", "long")] }))]),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("3 hours")
+      const { stop, at } = yield* Fiber.join(fiber)
+      assert.deepStrictEqual([stop.reason, at], ["timeout", 600_000])
+    })
+  )
+
+  it.effect("that asks a model does it in a conversation of its own, under the same limits", () =>
+    Effect.gen(function* () {
+      const { layer } = tools()
+      const judge = yield* model({ answers: [{ text: "allow" }] })
+      const judging = LanguageModel.generateText({ prompt: "may it?" }).pipe(
+        Effect.provide(over(judge)),
+        Effect.orDie
+      )
+      const stop = yield* Agent.run({ prompt: "the task", toolkit: Kit }).pipe(
+        SafetyGuard.run({ toolCalls: 2, loops: false, permit: () => allowing(judging) }),
+        stopOf,
+        Effect.provide([layer, over(yield* model(endless))])
+      )
+      const left = JSON.stringify(stop.transcript.prompt)
+      assert.include(left, "the task")
+      assert.notInclude(left, "may it?")
+      assert.isTrue(isLegal(stop.transcript.prompt))
+      assert.strictEqual(stop.counts.turns, 6)
+    })
+  )
+
+  it.effect("that is left behind ends with its run, and nothing runs in the next one", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      let ended = false
+      const asking = Effect.onExit(Effect.sleep("1 minute"), () => Effect.sync(() => void (ended = true)))
+      yield* Effect.gen(function* () {
+        const guard = yield* SafetyGuard.make({ permit: () => allowing(asking) })
+        yield* guard.run(
+          Effect.gen(function* () {
+            yield* Effect.forkDetach(Agent.run({ prompt: "x", toolkit: Kit }))
+            yield* Effect.sleep("10 seconds")
+          })
+        )
+        assert.isTrue(ended)
+        yield* guard.run(Effect.sleep("10 minutes"))
+      }).pipe(
+        Effect.provide([layer, over(yield* model({ answers: [looking("a"), { text: "done" }] }))]),
+        Effect.forkChild,
+        Effect.tap(() => TestClock.adjust("20 minutes")),
+        Effect.flatMap(Fiber.join)
+      )
+      assert.deepStrictEqual(ran, [])
     })
   )
 })
