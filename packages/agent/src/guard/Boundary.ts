@@ -75,7 +75,7 @@ export const runStream = <A, E, R, S>(
       run(
         guard,
         service,
-        Stream.runForEachArray(program, (elements) => ActiveTime.parked(Queue.offerAll(queue, elements)))
+        Stream.runForEachArray(program, (elements) => ActiveTime.resting(Queue.offerAll(queue, elements)))
       ).pipe(
         Effect.andThen(Queue.end(queue)),
         Effect.catchCause((cause) => Queue.failCause(queue, cause))

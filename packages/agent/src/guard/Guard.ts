@@ -44,7 +44,7 @@ type AnyFiber = Fiber.Fiber<unknown, unknown>
 
 export class Guard {
   readonly settings: Settings
-  /** All of it is parked when everything that runs under it is. */
+  /** It works while anything does that runs under it. */
   readonly activity: Activity
   /** The conversation at the top that began last; it stays there when the guard is extended. */
   top: GuardedConversation | undefined
@@ -117,7 +117,7 @@ export class Guard {
   trip(tripped: Tripped): void {
     if (this.#state.stopped !== undefined) return
     this.#state = State.stop(this.#state, tripped)
-    this.activity.park()
+    this.#watch.halt()
     Deferred.doneUnsafe(this.#stop, Exit.void)
     this.#settle()
   }
@@ -217,7 +217,7 @@ export class Guard {
     this.#bounds = Limits.extended(this.#bounds, by)
     if (this.#state.stopped !== undefined && this.#runs === 0) {
       this.#state = State.resumed(this.#state)
-      this.activity.resume()
+      this.#watch.release()
       this.#stop = Deferred.makeUnsafe<void>()
       this.#quiet = Deferred.makeUnsafe<void>()
       this.#told = false

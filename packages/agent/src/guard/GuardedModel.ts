@@ -13,7 +13,7 @@ import type { Scope } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import type { Response, Tool, Toolkit } from "effect/ai"
 import * as Surface from "../failover/Surface.ts"
-import { ActiveTime, Activity } from "./ActiveTime.ts"
+import { ActiveTime, Activity, whilePulled } from "./ActiveTime.ts"
 import type { AnyFiber, Branch } from "./Branch.ts"
 import { branchOf, placed } from "./Branch.ts"
 import { toolkit } from "./GuardedTool.ts"
@@ -93,7 +93,7 @@ const streaming =
             const wasOpen = branch.isOpen
             const prompt = Prompt.make(options.prompt)
             if (!branch.ask(prompt)) return held(branch, fiber, restore, wasOpen)
-            const { context, end } = begin(branch, fiber)
+            const { activity, context, end } = begin(branch, fiber)
             const watched = ask(guardedOptions(branch, options, prompt)).pipe(
               Stream.mapArrayEffect((parts) =>
                 Effect.withFiber((fiber) => {
@@ -103,7 +103,8 @@ const streaming =
                     : held(branch, fiber, (self) => self, wasOpen)
                 })
               ),
-              Stream.updateContext(merging(context))
+              Stream.updateContext(merging(context)),
+              whilePulled(activity)
             )
             return Effect.as(
               Effect.addFinalizer(() => end),
@@ -128,6 +129,7 @@ const begin = (branch: Branch, fiber: AnyFiber) => {
   const activity = new Activity([fiber.getRef(ActiveTime) ?? branch.activity])
   const leave = branch.enter(fiber)
   return {
+    activity,
     context: placed(branch, activity),
     end: Effect.sync(() => {
       activity.end()

@@ -11,6 +11,8 @@ import { Cause, Clock, Context, Effect, Exit, Stream } from "effect"
 import type { Scope } from "effect"
 import type { Tool, Toolkit } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
+import { whilePulled } from "./ActiveTime.ts"
+import type { Activity } from "./ActiveTime.ts"
 import type { Admission, AnyFiber, Branch, Warning } from "./Branch.ts"
 import { branchOf, place } from "./Branch.ts"
 import type { Call, Result } from "./GuardedConversation.ts"
@@ -100,7 +102,8 @@ const handled = (
                 ),
                 Stream.updateContext((context: Context.Context<never>) =>
                   Context.merge(context, begun.context)
-                )
+                ),
+                whilePulled(begun.activity)
               )
               return Effect.addFinalizer((exit) =>
                 Effect.sync(() => begun.ended(last ?? (Exit.isFailure(exit) ? resultOf(exit) : undefined)))
@@ -186,6 +189,7 @@ type Begun =
   | { readonly _tag: "Blocked"; readonly message: string; readonly told: Effect.Effect<void> }
   | {
       readonly _tag: "Running"
+      readonly activity: Activity
       readonly context: Context.Context<never>
       readonly told: Effect.Effect<void>
       /** Call it once; without a result the call was interrupted. */
@@ -205,6 +209,7 @@ const begin = (branch: Branch, call: Call, fiber: AnyFiber): Begun => {
   const finished = branch.called(call)
   return {
     _tag: "Running",
+    activity: inner.activity,
     context: inner.context,
     told: admission.warning === undefined ? Effect.void : nudged(admission.warning),
     ended: (result) => {

@@ -47,6 +47,7 @@ import type { Rewind } from "../failover/Surface.ts"
 import * as Surface from "../failover/Surface.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
+import * as ActiveTime from "../guard/ActiveTime.ts"
 import { current } from "../guard/Branch.ts"
 import * as GuardedModel from "../guard/GuardedModel.ts"
 import * as Requirements from "../guard/Requirements.ts"
@@ -148,7 +149,12 @@ export const stream = <Tools extends Record<string, Tool.Any> = {}>(
   boundsOf(options)
   return Stream.callback<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>>(
     (queue) => {
-      const emit = (part: Part): Effect.Effect<void> => Effect.asVoid(Queue.offer(queue, part))
+      const emit = (part: Part): Effect.Effect<void> =>
+        Effect.suspend(() =>
+          Queue.offerUnsafe(queue, part)
+            ? Effect.void
+            : Effect.asVoid(ActiveTime.resting(Queue.offer(queue, part)))
+        )
       /** Of the answer under way. */
       let shown = false
       return loop(options, {
