@@ -71,6 +71,9 @@ interface Agent {
   running: number
 }
 
+/** The depth of what an agent runs; of what no agent runs 0. */
+const depthBelow = (agent: Agent | undefined): number => (agent === undefined ? 0 : agent.depth + 1)
+
 /** What tells a fiber where it is. A map of two is quicker made than two contexts. */
 export const placed = (branch: Branch, activity: Activity): Context.Context<never> =>
   Context.makeUnsafe(
@@ -101,6 +104,7 @@ export class Branch {
   readonly activity: Activity
   /** The nearest agent, this one included. */
   readonly #agent: Agent | undefined
+  #standIn: Agent | undefined
   #turn = 0
   #nudges: ReadonlyArray<string> = []
   /** By guard. */
@@ -156,8 +160,12 @@ export class Branch {
   /** Of an agent that begins, or `undefined` if there may be no more. */
   agent(fiber: AnyFiber): Branch | undefined {
     const parent = this.#agent
-    const depth = parent === undefined ? 0 : parent.depth + 1
-    if (parent === undefined ? !this.isOpen : !this.#admitAgent(depth, parent.running)) return undefined
+    const depth = depthBelow(parent)
+    const running = parent?.running ?? 0
+    const admitted = this.#admit((bounds, state, owner) =>
+      State.admitAgent(bounds, state, { depth: depth - depthBelow(owner), running })
+    )
+    if (!admitted) return undefined
     if (parent !== undefined) parent.running++
     const branch = new Branch(
       this.guards,
@@ -175,10 +183,6 @@ export class Branch {
     return this.guards.filter((_, i) => this.#owners[i] === agent)
   }
 
-  #admitAgent(depth: number, running: number): boolean {
-    return this.#admit((bounds, state) => State.admitAgent(bounds, state, { depth, running }))
-  }
-
   /** An agent has ended: `branch` was made by {@link agent}. */
   leave(branch: Branch): void {
     if (this.#agent !== undefined) this.#agent.running--
@@ -190,16 +194,22 @@ export class Branch {
     const call = {}
     for (const guard of this.guards) guard.begin(call)
     const calls = [...this.#calls, call]
-    const branch = new Branch(this.guards, this.#owners, this.#part(fiber), this.#agent, calls)
+    const branch = new Branch(this.guards, this.#owners, this.#part(fiber), this.#caller(), calls)
     branch.#call = call
     return branch
   }
 
   /** Of what the host does between two steps: a conversation of its own, and waiting but for what it starts. */
   apart(fiber: AnyFiber): Branch {
-    const branch = new Branch(this.guards, this.#owners, this.#part(fiber), this.#agent, this.#calls)
+    const branch = new Branch(this.guards, this.#owners, this.#part(fiber), this.#caller(), this.#calls)
     branch.activity.park()
     return branch
+  }
+
+  /** The agent whose tools run. A guarded program that has none of its own stands for one when it calls tools. */
+  #caller(): Agent | undefined {
+    if (this.#agent !== this.#owners.at(-1)) return this.#agent
+    return (this.#standIn ??= { depth: depthBelow(this.#agent), running: 0 })
   }
 
   end(): void {
@@ -249,18 +259,18 @@ export class Branch {
   }
 
   /** Counted by all guards, or by none. The outermost one that has no room stops. */
-  #admit(step: (bounds: Bounds, state: GuardState) => Step): boolean {
+  #admit(step: (bounds: Bounds, state: GuardState, owner: Agent | undefined) => Step): boolean {
     if (!this.isOpen) return false
     const [only] = this.guards
     if (only !== undefined && this.guards.length === 1) {
-      const [tripped, state] = only.consider(step)
+      const [tripped, state] = only.consider((bounds, state) => step(bounds, state, this.#owners[0]))
       if (tripped === undefined) only.commit(state)
       else only.trip(tripped)
       return tripped === undefined
     }
     const next: Array<GuardState> = []
-    for (const guard of this.guards) {
-      const [tripped, state] = guard.consider(step)
+    for (const [i, guard] of this.guards.entries()) {
+      const [tripped, state] = guard.consider((bounds, state) => step(bounds, state, this.#owners[i]))
       if (tripped !== undefined) {
         guard.trip(tripped)
         return false

@@ -90,13 +90,17 @@ export const admitEvent = (bounds: Bounds, state: GuardState): Step => {
   return [undefined, { ...state, events: state.events + 1 }]
 }
 
-/** An agent that an agent runs, at its depth; `running`: those of its parent that run now. */
+/**
+ * An agent at its depth below the program that is guarded, where the first one is at 0 and counts nothing; `running`:
+ * those of its parent that run now.
+ */
 export const admitAgent = (
   bounds: Bounds,
   state: GuardState,
   { depth, running }: { readonly depth: number; readonly running: number }
 ): Step => {
   if (state.stopped !== undefined) return [state.stopped, state]
+  if (depth === 0) return [undefined, state]
   const refused = (limit: number, detail: string): Step => over({ reason: "subagents", limit, detail }, state)
   if (depth > bounds.depth) {
     return refused(bounds.depth, `reached maximum of ${bounds.depth} levels of sub-agents.`)

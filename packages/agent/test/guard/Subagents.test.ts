@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Stream } from "effect"
+import { Effect, Exit, Fiber, Layer, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Agent, SafetyGuard } from "@outlast/agent"
 import type { FaultPlan } from "@outlast/testing"
@@ -93,6 +93,111 @@ describe("sub-agents", () => {
       assert.deepInclude(total, { reason: "subagents", limit: 1 })
     })
   )
+
+  describe("of a program without an agent", () => {
+    /** A plain model whose tool runs an agent. */
+    const plain = (options: SafetyGuard.Options, ...to: ReadonlyArray<string>) =>
+      Effect.gen(function* () {
+        const below = yield* model({ answers: () => ({ text: "looked" }) })
+        const { layer } = tools({
+          delegate: ({ to }) =>
+            Agent.run({ prompt: `the task of ${to}` }).pipe(
+              Effect.andThen(Effect.sleep("1 second")),
+              Effect.as("done"),
+              Effect.provide(over(below)),
+              Effect.orDie
+            )
+        })
+        const target = yield* model({ answers: () => delegating(...to) })
+        const fiber = yield* Effect.forever(
+          LanguageModel.generateText({ prompt: "the task", toolkit: Kit, concurrency: "unbounded" })
+        ).pipe(
+          SafetyGuard.run({ ...options, loops: false }),
+          stopOf,
+          Effect.provide([layer, over(target)]),
+          Effect.forkChild
+        )
+        yield* seconds(30)
+        return yield* Fiber.join(fiber)
+      })
+
+    it.effect("are sub-agents all the same", () =>
+      Effect.gen(function* () {
+        const none = yield* plain({ subagents: { depth: 0 } }, "one")
+        assert.deepInclude(none, { reason: "subagents", limit: 0 })
+        assert.include(none.message, "levels of sub-agents")
+        const total = yield* plain({ subagents: { total: 2 } }, "one")
+        assert.deepInclude(total, { reason: "subagents", limit: 2 })
+        assert.strictEqual(total.counts.subagents, 2)
+      })
+    )
+
+    it.effect("and what it said is its transcript", () =>
+      Effect.gen(function* () {
+        const stop = yield* plain({ turns: 3 }, "one")
+        assert.include(JSON.stringify(stop.transcript.prompt), "the task")
+        assert.notInclude(JSON.stringify(stop.transcript.prompt), "the task of")
+      })
+    )
+  })
+
+  describe("of a guard inside of a guard", () => {
+    const delegate = delegating("one")
+    /** An agent whose tool runs `child` under a guard that allows no sub-agents; how that ended. */
+    const inner = (child: Effect.Effect<unknown, unknown>) =>
+      Effect.gen(function* () {
+        let exit: Exit.Exit<unknown, unknown> | undefined
+        const { layer } = tools({
+          delegate: () =>
+            child.pipe(
+              SafetyGuard.run({ subagents: { depth: 0, total: 0 } }),
+              Effect.exit,
+              Effect.map((ended) => {
+                exit = ended
+                return "done"
+              })
+            )
+        })
+        const guard = yield* SafetyGuard.make()
+        const top = yield* model({ answers: [delegate, { text: "done" }] })
+        yield* guard.run(Agent.run({ prompt: "x", toolkit: Kit })).pipe(Effect.provide([layer, over(top)]))
+        return [exit, (yield* guard.report).counts.subagents] as const
+      })
+    const leaf = Agent.run({ prompt: "z" }).pipe(
+      Effect.provide(Layer.unwrap(Effect.map(model({ answers: [{ text: "ok" }] }), over))),
+      Effect.as("ok"),
+      Effect.orDie
+    )
+    const delegatingLeaf = Layer.merge(
+      tools({ delegate: () => leaf }).layer,
+      Layer.unwrap(Effect.map(model({ answers: [delegate, { text: "done" }] }), over))
+    )
+
+    it.effect("the first agent is none of its own", () =>
+      Effect.gen(function* () {
+        const [exit, counted] = yield* inner(leaf)
+        assert.isTrue(exit !== undefined && Exit.isSuccess(exit))
+        // Of the outer guard it is one.
+        assert.strictEqual(counted, 1)
+      })
+    )
+
+    it.effect("those below that agent are", () =>
+      Effect.gen(function* () {
+        const [exit] = yield* inner(Effect.provide(Agent.run({ prompt: "y", toolkit: Kit }), delegatingLeaf))
+        assert.include(JSON.stringify(exit), "levels of sub-agents")
+      })
+    )
+
+    it.effect("and so are those of a tool of its program", () =>
+      Effect.gen(function* () {
+        const [exit] = yield* inner(
+          Effect.provide(LanguageModel.generateText({ prompt: "y", toolkit: Kit }), delegatingLeaf)
+        )
+        assert.include(JSON.stringify(exit), "levels of sub-agents")
+      })
+    )
+  })
 
   it.effect("a guard inside of a guard gives no more than there is left, and may give less", () =>
     Effect.gen(function* () {
