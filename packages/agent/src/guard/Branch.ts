@@ -13,6 +13,7 @@ import type { Fiber } from "effect"
 import type { Prompt, Response } from "effect/ai"
 import { answeredBy } from "../failover/Answered.ts"
 import { ActiveTime, Activity } from "./ActiveTime.ts"
+import { kindOf } from "./Guard.ts"
 import type { Guard } from "./Guard.ts"
 import { GuardedConversation } from "./GuardedConversation.ts"
 import type { Call, Result } from "./GuardedConversation.ts"
@@ -73,6 +74,13 @@ interface Agent {
 
 /** The depth of what an agent runs; of what no agent runs 0. */
 const depthBelow = (agent: Agent | undefined): number => (agent === undefined ? 0 : agent.depth + 1)
+
+/** A program without types may give anything; what is no name could not be counted. */
+const fileIn = (given: unknown): string | undefined => {
+  if (given === undefined || given === null) return undefined
+  if (typeof given === "string") return given
+  throw new TypeError(`it gave ${kindOf(given)}, not the name of a file`)
+}
 
 /** What tells a fiber where it is. A map of two is quicker made than two contexts. */
 export const placed = (branch: Branch, activity: Activity): Context.Context<never> =>
@@ -446,6 +454,7 @@ export class Branch {
   /** The innermost guard knows the tools best. */
   #fileOf({ name, params }: Call): string | undefined {
     const guard = this.guards.at(-1)
-    return guard?.asking("`fileOf`", () => guard.settings.fileOf({ tool: name, arguments: params }))?.value
+    return guard?.asking("`fileOf`", () => fileIn(guard.settings.fileOf({ tool: name, arguments: params })))
+      ?.value
   }
 }

@@ -32,7 +32,7 @@ export interface Settings {
   readonly permit:
     | ((call: { readonly tool: string; readonly arguments: unknown }) => Effect.Effect<Permission>)
     | undefined
-  readonly fileOf: (call: { readonly tool: string; readonly arguments: unknown }) => string | undefined
+  readonly fileOf: (call: { readonly tool: string; readonly arguments: unknown }) => string | null | undefined
   readonly texts: Texts
   /** How often it may be extended. */
   readonly extensions: number
@@ -134,7 +134,7 @@ export class Guard {
 
   /** The guard cannot judge any more: it stops. */
   failed(what: string, error: unknown): void {
-    const why = error instanceof Error ? `${error.name}: ${error.message}` : "it threw no error"
+    const why = wordsOf(error)
     // Its words are the host's: what looks like a secret in them stays here.
     this.trip({ reason: "guard_failed", detail: `${what} failed (${Redaction.scrub(why, 300)}).` })
   }
@@ -246,6 +246,22 @@ export class Guard {
   #timeout(): Tripped {
     return { reason: "timeout", limit: this.#bounds.time }
   }
+}
+
+const wordsOf = (error: unknown): string => {
+  try {
+    return error instanceof Error ? `${error.name}: ${error.message}` : "it threw no error"
+  } catch {
+    return "it threw an error that cannot be read"
+  }
+}
+
+/** What a host's function gave, in words: its kind, and nothing of what is in it. */
+export const kindOf = (value: unknown): string => {
+  if (value === undefined || value === null) return String(value)
+  if (value instanceof Promise) return "a promise"
+  if (typeof value === "object") return Array.isArray(value) ? "an array" : "an object"
+  return typeof value === "string" ? "another text" : `a ${typeof value}`
 }
 
 /** A text of the host's that fails is no reason to say nothing. */

@@ -7,7 +7,7 @@
  * The order: loops, where the host is to be asked; the host's permission, which may take its time; then loops and limits and the count, in one synchronous
  * piece; then the tool. A call that is refused or blocked has a result that says so. One that trips the guard has none.
  */
-import { Cause, Clock, Context, Effect, Exit, Stream } from "effect"
+import { Cause, Clock, Context, Effect, Exit, Predicate, Stream } from "effect"
 import type { Scope } from "effect"
 import type { Tool, Toolkit } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
@@ -15,6 +15,8 @@ import { whilePulled } from "./ActiveTime.ts"
 import type { Activity } from "./ActiveTime.ts"
 import type { Admission, AnyFiber, Branch, Warning } from "./Branch.ts"
 import { branchOf, place } from "./Branch.ts"
+import { kindOf } from "./Guard.ts"
+import type { Permission } from "./Guard.ts"
 import type { Call, Result } from "./GuardedConversation.ts"
 import type { GuardBlocked, GuardNudged } from "./GuardEvent.ts"
 import { held } from "./Held.ts"
@@ -148,15 +150,22 @@ const permission = (branch: Branch, call: Call): Effect.Effect<string | undefine
     for (const guard of guards) {
       const { permit, texts } = guard.settings
       if (permit === undefined) continue
-      const asked = Effect.suspend(() => permit({ tool: call.name, arguments: call.params }))
+      const asked = Effect.suspend(() => {
+        const hook = permit({ tool: call.name, arguments: call.params })
+        if (!Effect.isEffect(hook)) throw new TypeError(`it gave ${kindOf(hook)}, not an Effect`)
+        return hook
+      })
       const exit = yield* Effect.exit(apart(branch, asked))
       if (Exit.isFailure(exit)) {
-        if (Cause.hasInterruptsOnly(exit.cause)) return yield* Effect.interrupt
+        // Whoever is interrupted while the hook waits ends here; a hook that interrupts itself has no answer.
+        if (Cause.hasInterruptsOnly(exit.cause)) yield* Effect.interruptible(Effect.void)
         guard.failed("The permission hook", Cause.squash(exit.cause))
         return undefined
       }
-      if (exit.value === "allow") continue
-      const why = exit.value.refuse
+      const answer = guard.asking("The permission hook", () => answered(exit.value))
+      if (answer === undefined) return undefined
+      if (answer.value === "allow") continue
+      const why = answer.value.refuse
       const message =
         guard.asking("The text of a refusal", () => texts.refused({ tool: call.name, why }))?.value ?? why
       const refused = { encoded: message, isFailure: true }
@@ -167,6 +176,13 @@ const permission = (branch: Branch, call: Call): Effect.Effect<string | undefine
     }
     return undefined
   })
+}
+
+/** A program without types may give anything: what is neither allows nothing. */
+const answered = (value: unknown): Permission => {
+  if (value === "allow") return value
+  if (Predicate.isObject(value) && typeof value["refuse"] === "string") return { refuse: value["refuse"] }
+  throw new TypeError(`it gave ${kindOf(value)}, not "allow" or { refuse: "why" }`)
 }
 
 /** Beside the calls that run meanwhile, and beside the conversation. What is left behind ends with the run. */

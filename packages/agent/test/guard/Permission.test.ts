@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, ConfigProvider, Effect, Fiber, Layer, Schema } from "effect"
+import { Clock, ConfigProvider, Effect, Fiber, Layer, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, Inbound, Requirements, SafetyGuard } from "@outlast/agent"
@@ -90,6 +90,30 @@ describe("a permission hook", () => {
       assert.notInclude(left, "may it?")
       assert.isTrue(isLegal(stop.transcript.prompt))
       assert.strictEqual(stop.counts.turns, 6)
+    })
+  )
+
+  it.effect("that is interrupted with the call for which it is asked is no failure of the guard", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const waits = Effect.sleep("1 hour")
+      for (const [calling, hook] of [
+        [Effect.interruptible, waits],
+        [Effect.uninterruptible, Effect.interruptible(waits)]
+      ] as const) {
+        const fiber = yield* Effect.gen(function* () {
+          const kit = yield* SafetyGuard.toolkit(Kit)
+          const call = Effect.flatMap(kit.handle("look_up", { q: "a" }, "id"), Stream.runDrain)
+          const running = yield* Effect.forkChild(calling(call))
+          yield* Effect.sleep("1 minute")
+          yield* Fiber.interrupt(running)
+          return "fine"
+        }).pipe(SafetyGuard.run({ permit: () => allowing(hook) }), Effect.provide(layer), Effect.forkChild)
+        yield* seconds(1)
+        yield* TestClock.adjust("2 minutes")
+        assert.strictEqual(yield* Fiber.join(fiber), "fine")
+      }
+      assert.deepStrictEqual(ran, [])
     })
   )
 

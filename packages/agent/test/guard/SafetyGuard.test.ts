@@ -150,6 +150,18 @@ describe("limits", () => {
     })
   )
 
+  it.effect("an own `fileOf` may say that there is none", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ fileEdits: 2, turns: 4, fileOf: ({ tool }) => (tool === "" ? tool : null) }),
+        stopOf,
+        Effect.provide([layer, over(yield* model(endless))])
+      )
+      assert.deepStrictEqual([stop.reason, ran.length], ["turns", 4])
+    })
+  )
+
   it("numbers that nobody could have meant are refused", () => {
     const bad: ReadonlyArray<[SafetyGuard.Options, string]> = [
       [{ toolCalls: 0 }, "toolCalls"],

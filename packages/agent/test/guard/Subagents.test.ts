@@ -311,6 +311,13 @@ describe("the guard's own failure", () => {
       )
       return { stop, ran: ran.length }
     })
+  /** From a program without types. */
+  const untyped = (value: unknown) => value as never
+  const unreadable = Object.defineProperty(new Error("x"), "message", {
+    get: () => {
+      throw new Error("boom")
+    }
+  })
   const boom = (): never => {
     throw new Error("boom")
   }
@@ -325,12 +332,42 @@ describe("the guard's own failure", () => {
         [
           { permit: () => Effect.die(new Error("no user for Authorization: Bearer abc123def456")) },
           "The permission hook failed (Error: no user for Authorization: [redacted])"
+        ],
+        [
+          { permit: () => Effect.die(unreadable) },
+          "The permission hook failed (it threw an error that cannot be read)"
+        ],
+        [
+          { permit: () => Effect.interrupt },
+          "The permission hook failed (Error: All fibers interrupted without error)"
+        ],
+        [
+          { permit: () => untyped("allow") },
+          "The permission hook failed (TypeError: it gave another text, not an Effect"
+        ],
+        [
+          { permit: () => untyped(Promise.resolve("allow")) },
+          "The permission hook failed (TypeError: it gave a promise, not an Effect"
+        ],
+        ...[undefined, null, true, 5, "deny", { allow: true }, { refuse: 5 }, ["allow"]].map(
+          (value): [SafetyGuard.Options, string] => [
+            { permit: () => Effect.succeed(untyped(value)) },
+            "The permission hook failed (TypeError: it gave "
+          ]
+        ),
+        [
+          { fileOf: () => untyped(5) },
+          "`fileOf` failed (TypeError: it gave a number, not the name of a file)"
+        ],
+        [
+          { fileOf: () => untyped(Promise.resolve("a.ts")) },
+          "`fileOf` failed (TypeError: it gave a promise, not"
         ]
       ] satisfies ReadonlyArray<[SafetyGuard.Options, string]>) {
         const { stop, ran } = yield* broken(options)
         assert.strictEqual(ran, 0, what)
         assert.strictEqual(stop.reason, "guard_failed")
-        assert.include(stop.message, `Forced stop: ${what}.`)
+        assert.include(stop.message, `Forced stop: ${what}`)
       }
     })
   )
