@@ -2,11 +2,12 @@
  * The conversation of one agent as far as it is known, for the time when it is stopped.
  *
  * It holds the prompt of the last call, what was answered, and the results that tools have brought since. `transcript`
- * makes a legal prompt of it: a call that has no result gets one that says so.
+ * makes a legal prompt of it: a call that has no result gets one that says so, and calls that had one id get others.
  *
  * **What it does not do.** A model that answers as a whole and resolves its own tools shows its answer only after they
  * have run: stopped before, its transcript has the calls, and not the text before them.
  */
+import { Equal } from "effect"
 import { Prompt } from "effect/ai"
 import type { Response } from "effect/ai"
 import * as Dialect from "../conversation/Dialect.ts"
@@ -68,25 +69,31 @@ export class GuardedConversation {
 
   transcript(texts: { readonly interrupted: string; readonly notRun: string }): Transcript {
     const own = this.#parts.filter((part) => !isLocalResult(part) && !this.#isHalf(part))
-    const said = new Set(own.flatMap((part) => (part.type === "tool-call" ? [part.id] : [])))
-    const shown = this.#calls.filter(({ id }) => !said.has(id))
-    const results = new Map<string, Prompt.ToolResultPart>()
-    for (const part of this.#parts) {
-      if (isLocalResult(part) && !part.preliminary)
-        results.set(part.id, resultOf(part, part.encodedResult, part.isFailure))
+    const said = own.filter(isLocalCall)
+    const made = [...this.#calls]
+    // Ids may be equal: then those belong together that have the same arguments, or that come first.
+    const same = said.map((call) => taken(made, (one) => isSame(one, call)))
+    const ran = said.map((call, i) => same[i] ?? taken(made, ({ id }) => id === call.id))
+    const results = this.#parts.filter(isLocalResult).filter(({ preliminary }) => !preliminary)
+    for (const { id, result } of this.#calls) {
+      if (result !== undefined)
+        taken(results, (part) => part.id === id && Equal.equals(part.encodedResult, result.encoded))
     }
-    for (const call of this.#calls) {
-      const { encoded, isFailure } = call.result ?? { encoded: texts.interrupted, isFailure: true }
-      if (!results.has(call.id)) results.set(call.id, resultOf(call, encoded, isFailure))
+    const resultFor = (call: Named, one: Made | undefined): Prompt.ToolResultPart => {
+      if (one?.result !== undefined) return resultOf(call, one.result.encoded, one.result.isFailure)
+      const part = taken(results, ({ id }) => id === call.id)
+      return part === undefined
+        ? resultOf(call, one === undefined ? texts.notRun : texts.interrupted, true)
+        : resultOf(part, part.encodedResult, part.isFailure)
     }
-    const answer = Prompt.fromResponseParts(own).content
-    const last = answer.at(-1)
-    const calls = shown.map(({ id, name, params }) =>
+
+    const last = Prompt.fromResponseParts(own).content.at(-1)
+    // What is left are calls that the model has not shown yet.
+    const calls = made.map(({ id, name, params }) =>
       Prompt.makePart("tool-call", { id, name, params, providerExecuted: false })
     )
     const content = [...(last?.role === "assistant" ? last.content : []), ...calls]
-    const messages = [
-      ...this.#prompt.content,
+    const answer: ReadonlyArray<Prompt.Message> = [
       ...(content.length === 0
         ? []
         : [
@@ -94,13 +101,20 @@ export class GuardedConversation {
               content: content.filter((part) => part.type !== "tool-approval-request")
             })
           ]),
-      ...(results.size === 0 ? [] : [Prompt.makeMessage("tool", { content: [...results.values()] })])
+      ...toolMessage([
+        ...said.map((call, i) => resultFor(call, ran[i])),
+        ...made.map((one) => resultFor(one, one))
+      ])
     ]
-    return new Transcript(
-      Prompt.fromMessages(
-        Pairs.fit(messages, { ...anywhere, wording: { ...Wording.defaults, unanswered: texts.notRun } })
-      )
-    )
+    // Of calls of the prompt, if of any.
+    const others = results.map((part) => resultOf(part, part.encodedResult, part.isFailure))
+    const wording = { ...Wording.defaults, unanswered: texts.notRun }
+    const messages = [
+      ...this.#prompt.content,
+      ...Pairs.fit(answer, { ...anywhere, dialect: toldApart, wording }),
+      ...toolMessage(others)
+    ]
+    return new Transcript(Prompt.fromMessages(Pairs.fit(messages, { ...anywhere, wording })))
   }
 
   /** A call that its provider runs and has not ended. */
@@ -118,11 +132,25 @@ type LocalResult = Extract<Response.AnyPart, { readonly type: "tool-result" }>
 const isLocalResult = (part: Response.AnyPart): part is LocalResult =>
   part.type === "tool-result" && part.providerExecuted !== true
 
-const resultOf = (
-  { id, name }: { readonly id: string; readonly name: string },
-  result: unknown,
-  isFailure: boolean
-): Prompt.ToolResultPart =>
+type LocalCall = Extract<Response.AnyPart, { readonly type: "tool-call" }>
+type Named = Pick<Call, "id" | "name">
+
+const isLocalCall = (part: Response.AnyPart): part is LocalCall =>
+  part.type === "tool-call" && part.providerExecuted !== true
+
+const isSame = (one: Call, other: Call): boolean =>
+  one.id === other.id && one.name === other.name && Equal.equals(one.params, other.params)
+
+/** The first that fits, taken out of the list. */
+const taken = <A>(from: Array<A>, fits: (one: A) => boolean): A | undefined => {
+  const at = from.findIndex(fits)
+  return at < 0 ? undefined : from.splice(at, 1)[0]
+}
+
+const toolMessage = (content: ReadonlyArray<Prompt.ToolResultPart>): ReadonlyArray<Prompt.Message> =>
+  content.length === 0 ? [] : [Prompt.makeMessage("tool", { content })]
+
+const resultOf = ({ id, name }: Named, result: unknown, isFailure: boolean): Prompt.ToolResultPart =>
   Prompt.makePart("tool-result", { id, name, result, isFailure, providerExecuted: false })
 
 /** No target in particular: ids and names stay as they are, only pairs are made whole. */
@@ -131,3 +159,6 @@ const anywhere = {
   dialect: { ...Dialect.defaults, callId: /(?:)/, uniqueCallIds: false, toolName: /(?:)/ },
   names: undefined
 }
+
+/** Calls of one answer have different ids, and none is without one. */
+const toldApart: Dialect.Dialect = { ...anywhere.dialect, callId: /./, uniqueCallIds: true }
