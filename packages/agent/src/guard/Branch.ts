@@ -75,11 +75,13 @@ interface Agent {
 /** The depth of what an agent runs; of what no agent runs 0. */
 const depthBelow = (agent: Agent | undefined): number => (agent === undefined ? 0 : agent.depth + 1)
 
-/** A program without types may give anything; what is no name could not be counted. */
-const fileIn = (given: unknown): string | undefined => {
-  if (given === undefined || given === null) return undefined
-  if (typeof given === "string") return given
-  throw new TypeError(`it gave ${kindOf(given)}, not the name of a file`)
+/** Each once. A program without types may give anything; what is no name could not be counted. */
+const filesIn = (given: unknown): ReadonlyArray<string> => {
+  if (given === undefined || given === null) return none
+  const files: ReadonlyArray<unknown> = Array.isArray(given) ? given : [given]
+  if (files.every((file) => typeof file === "string")) return files.length > 1 ? [...new Set(files)] : files
+  const wrong = files.find((file) => typeof file !== "string")
+  throw new TypeError(`it gave ${kindOf(wrong)}, not the name of a file`)
 }
 
 /** What tells a fiber where it is. A map of two is quicker made than two contexts. */
@@ -342,7 +344,7 @@ export class Branch {
         return this.#admit(State.admitEvent)
       case "tool-call":
         // One that the provider runs itself cannot be held back, only counted.
-        return part.providerExecuted !== true || this.#admitTool(part.name, undefined)
+        return part.providerExecuted !== true || this.#admitTool(part.name, none)
       case "finish": {
         const { inputTokens, outputTokens } = part.usage
         const tokens = (inputTokens.total ?? 0) + (outputTokens.total ?? 0)
@@ -386,8 +388,8 @@ export class Branch {
   admit(call: Call): Admission {
     const judged = this.judge(call)
     if (judged._tag !== "Run") return judged
-    const file = this.#fileOf(call)
-    if (!this.isOpen || !this.#admitTool(call.name, file)) return stopped
+    const files = this.#filesOf(call)
+    if (files === undefined || !this.#admitTool(call.name, files)) return stopped
     if (judged.warning !== undefined) this.#nudge(judged.warning.message)
     return judged
   }
@@ -447,14 +449,16 @@ export class Branch {
     return { turn: this.#turn, tool: name, arguments: params }
   }
 
-  #admitTool(tool: string, file: string | undefined): boolean {
-    return this.#admit((bounds, state) => State.admitTool(bounds, state, { tool, file }))
+  #admitTool(tool: string, files: ReadonlyArray<string>): boolean {
+    return this.#admit((bounds, state) => State.admitTool(bounds, state, { tool, files }))
   }
 
   /** The innermost guard knows the tools best. */
-  #fileOf({ name, params }: Call): string | undefined {
+  #filesOf({ name, params }: Call): ReadonlyArray<string> | undefined {
     const guard = this.guards.at(-1)
-    return guard?.asking("`fileOf`", () => fileIn(guard.settings.fileOf({ tool: name, arguments: params })))
-      ?.value
+    const given = guard?.asking("`fileOf`", () =>
+      filesIn(guard.settings.fileOf({ tool: name, arguments: params }))
+    )
+    return given?.value
   }
 }

@@ -32,7 +32,10 @@ export interface Settings {
   readonly permit:
     | ((call: { readonly tool: string; readonly arguments: unknown }) => Effect.Effect<Permission>)
     | undefined
-  readonly fileOf: (call: { readonly tool: string; readonly arguments: unknown }) => string | null | undefined
+  readonly fileOf: (call: {
+    readonly tool: string
+    readonly arguments: unknown
+  }) => string | ReadonlyArray<string> | null | undefined
   readonly texts: Texts
   /** How often it may be extended. */
   readonly extensions: number

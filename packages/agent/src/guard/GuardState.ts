@@ -53,14 +53,14 @@ export const admitCall = (bounds: Bounds, state: GuardState): Step => {
   return [undefined, { ...state, turns: turns + 1 }]
 }
 
-/** A call of a tool, and the file that it edits. The call and its result are two events. */
+/** A call of a tool, and the files that it edits, each once. The call and its result are two events. */
 export const admitTool = (
   bounds: Bounds,
   state: GuardState,
-  { tool, file }: { readonly tool: string; readonly file: string | undefined }
+  { tool, files }: { readonly tool: string; readonly files: ReadonlyArray<string> }
 ): Step => {
   if (state.stopped !== undefined) return [state.stopped, state]
-  const { events, toolCalls, tools, files } = state
+  const { events, toolCalls, tools } = state
   if (events + 2 > bounds.events) return over({ reason: "max_events", limit: bounds.events }, state)
   if (toolCalls >= bounds.toolCalls) return over({ reason: "max_tool_calls", limit: bounds.toolCalls }, state)
   const limit = bounds.tools.get(tool)
@@ -68,9 +68,8 @@ export const admitTool = (
   if (limit !== undefined && used >= limit) {
     return over({ reason: "tool_limit", limit, subject: tool }, state)
   }
-  if (file !== undefined && FileCounts.get(files, file) >= bounds.fileEdits) {
-    return over({ reason: "file_loop", limit: bounds.fileEdits, subject: file }, state)
-  }
+  const subject = files.find((file) => FileCounts.get(state.files, file) >= bounds.fileEdits)
+  if (subject !== undefined) return over({ reason: "file_loop", limit: bounds.fileEdits, subject }, state)
   return [
     undefined,
     {
@@ -78,7 +77,7 @@ export const admitTool = (
       events: events + 2,
       toolCalls: toolCalls + 1,
       tools: limit === undefined ? tools : new Map(tools).set(tool, used + 1),
-      files: file === undefined ? files : FileCounts.add(files, file)
+      files: files.reduce(FileCounts.add, state.files)
     }
   ]
 }

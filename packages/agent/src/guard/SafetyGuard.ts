@@ -59,7 +59,10 @@ export interface Options extends Limits.Limits {
   readonly loops?: LoopInput | false | undefined
   /** Asked before each tool call; it may ask a person, and the wait is not active time. Default: all are allowed. */
   readonly permit?: Settings["permit"]
-  /** The file that a call edits, by whatever name is always the same. Default: read from the arguments. */
+  /**
+   * The file that a call edits, by whatever name is always the same; several, or none. Default: read from the
+   * arguments.
+   */
   readonly fileOf?: Settings["fileOf"] | undefined
   /** What is said, to the host and to the model. Default: in English. */
   readonly texts?: Partial<Texts> | undefined
@@ -218,7 +221,7 @@ const here = Effect.flatMap(current, (branch) =>
 )
 
 const settingsOf = (options: Options): Settings => {
-  const { loops, permit, fileOf = editedFile, extensions = defaults.extensions } = options
+  const { loops, permit, fileOf = editedFiles, extensions = defaults.extensions } = options
   return {
     bounds: Limits.make(options),
     loops: loops === false ? undefined : LoopDetector.make(loops),
@@ -230,9 +233,7 @@ const settingsOf = (options: Options): Settings => {
   }
 }
 
-const editedFile: Settings["fileOf"] = (call) => {
-  if (ToolNature.of(call.tool, call.arguments) !== "act") return undefined
-  // Under this name what is added to a file is an edit of it, too.
-  const edit = FileEdit.of("edit_file", call.arguments)
-  return edit === undefined ? undefined : Path.normalised(edit.path)
-}
+const editedFiles: Settings["fileOf"] = (call) =>
+  ToolNature.of(call.tool, call.arguments) === "act"
+    ? FileEdit.pathsOf(call.arguments).map(Path.normalised)
+    : undefined

@@ -10,7 +10,7 @@ const Command = Schema.Union([
   Schema.Struct({
     do: Schema.Literal("tool"),
     tool: Schema.Literals(["a", "b"]),
-    file: Schema.Literals(["", "f", "g"])
+    files: Schema.Literals(["", "f", "g", "fg"])
   }),
   Schema.Struct({ do: Schema.Literal("event") }),
   Schema.Struct({
@@ -32,7 +32,7 @@ const step = (
     case "tool":
       return GuardState.admitTool(bounds, state, {
         tool: command.tool,
-        file: command.file === "" ? undefined : command.file
+        files: [...command.files]
       })
     case "event":
       return GuardState.admitEvent(bounds, state)
@@ -96,7 +96,10 @@ describe("GuardState", () => {
         assert.isAtMost(state.turns, 4)
         assert.isAtMost(state.subagents, 2)
         assert.isAtMost(calls.filter((command) => "tool" in command && command.tool === "a").length, 2)
-        assert.isAtMost(calls.filter((command) => "file" in command && command.file === "f").length, 2)
+        for (const file of ["f", "g"]) {
+          const edits = calls.filter((command) => "files" in command && command.files.includes(file))
+          assert.isAtMost(edits.length, 2)
+        }
       }
       return true
     }
@@ -116,16 +119,16 @@ describe("GuardState", () => {
     const bounds = Limits.make({ toolCalls: 100_000, fileEdits: 3 })
     let state = GuardState.initial
     for (let n = 0; n < 20_000; n++) {
-      const [tripped, next] = GuardState.admitTool(bounds, state, { tool: "edit", file: `f${n}` })
+      const [tripped, next] = GuardState.admitTool(bounds, state, { tool: "edit", files: [`f${n}`] })
       assert.isUndefined(tripped)
       state = next
     }
     assert.strictEqual(state.files.total, 20_000)
     assert.isAtMost(state.files.last.length, 10)
     for (let n = 0; n < 2; n++) {
-      state = GuardState.admitTool(bounds, state, { tool: "edit", file: "f19000" })[1]
+      state = GuardState.admitTool(bounds, state, { tool: "edit", files: ["f19000"] })[1]
     }
-    const [tripped] = GuardState.admitTool(bounds, state, { tool: "edit", file: "f19000" })
+    const [tripped] = GuardState.admitTool(bounds, state, { tool: "edit", files: ["f19000"] })
     assert.deepInclude(tripped, { reason: "file_loop", limit: 3, subject: "f19000" })
   })
 

@@ -360,6 +360,10 @@ describe("the guard's own failure", () => {
           "`fileOf` failed (TypeError: it gave a number, not the name of a file)"
         ],
         [
+          { fileOf: () => untyped(["a", 5]) },
+          "`fileOf` failed (TypeError: it gave a number, not the name of a file)"
+        ],
+        [
           { fileOf: () => untyped(Promise.resolve("a.ts")) },
           "`fileOf` failed (TypeError: it gave a promise, not"
         ]

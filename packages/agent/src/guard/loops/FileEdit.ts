@@ -91,6 +91,48 @@ export const pathOf = (args: unknown): string | undefined => {
   return typeof content === "string" ? patched.exec(content)?.[1] : undefined
 }
 
+/** Of a patch, each file that it brings something to. */
+const heads = /^(?:\*\*\* (?:Update|Add) File: |--- .*\n\+\+\+ (?:b\/)?)([^\t\r\n]+)/gm
+
+/** All files that a call writes to and names: those of a patch, of a list of edits or of files, or the one of the call. */
+export const pathsOf = (args: unknown): ReadonlyArray<string> => {
+  if (typeof args === "string") return pathsOfPatch(args)
+  if (!Predicate.isObject(args)) return []
+  const listed = partsIn(args).flatMap((parts) => writtenBy(parts))
+  if (listed.length > 0) return listed
+  const parts = partsOf(args)
+  const { path, content } = parts
+  if (typeof path === "string") return writtenBy(parts)
+  return typeof content === "string" ? pathsOfPatch(content) : []
+}
+
+const pathsOfPatch = (text: string): ReadonlyArray<string> => {
+  const paths = Array.from(text.matchAll(heads), ([, path = ""]) => path)
+  const first = patched.exec(text)?.[1]
+  return (paths.length > 0 || first === undefined ? paths : [first]).filter((path) => path !== nowhere)
+}
+
+/** What a diff says of a file that is deleted. */
+const nowhere = "/dev/null"
+
+const writtenBy = ({ path, after, part, content = part }: Parts): ReadonlyArray<string> =>
+  typeof path === "string" && (typeof after === "string" || (content ?? undefined) !== undefined)
+    ? [path]
+    : []
+
+/** The parts of what stands in lists. */
+const partsIn = (args: Readonly<Record<PropertyKey, unknown>>): ReadonlyArray<Parts> => {
+  const found: Array<Parts> = []
+  let looked = 0
+  for (const name in args) {
+    if (!isOwn.call(args, name)) continue
+    if (++looked > maxNames) break
+    const list = args[name]
+    if (Array.isArray(list)) found.push(...list.filter(Predicate.isObject).map(partsOf))
+  }
+  return found
+}
+
 type Parts = Record<Role, unknown>
 
 /** Fields of a call that are looked at: what edits a file has few. */

@@ -1,0 +1,77 @@
+/** Which files a call edits, and how often each may be edited. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import { Agent, SafetyGuard } from "@outlast/agent"
+import { model, over, stopOf, words } from "./support.ts"
+
+describe("files that one call edits", () => {
+  const Many = Toolkit.make(
+    Tool.make("apply_patch", {
+      parameters: Schema.Record(Schema.String, Schema.Unknown),
+      success: Schema.String
+    })
+  )
+  /** Calls for ever, each with its number, until the third edit of a file. */
+  const edited = (
+    params: (n: number) => { readonly [name: string]: Schema.Json },
+    options?: SafetyGuard.Options
+  ) =>
+    Effect.gen(function* () {
+      let ran = 0
+      const layer = Many.toLayer({ apply_patch: () => Effect.sync(() => `patched, ${words(ran++)}`) })
+      const target = yield* model({
+        answers: ({ turn }) => ({ toolCalls: [{ name: "apply_patch", params: params(turn) }] })
+      })
+      const { reason, subject, counts } = yield* Agent.run({ prompt: "x", toolkit: Many }).pipe(
+        SafetyGuard.run({ fileEdits: 2, toolCalls: 6, loops: false, ...options }),
+        stopOf,
+        Effect.provide([layer, over(target)])
+      )
+      return { reason, subject, ran, files: counts.files }
+    })
+  const hunk = (n: number) => `@@\n-old ${n}\n+new ${n}\n`
+
+  it.effect("count all, however they are listed", () =>
+    Effect.gen(function* () {
+      for (const params of [
+        (n: number) => ({
+          input: `*** Begin Patch\n*** Update File: n${n}.ts\n${hunk(n)}*** Add File: b.ts\n+${n}\n*** End Patch`
+        }),
+        (n: number) => ({
+          patch: `--- a/n${n}.ts\n+++ b/n${n}.ts\n${hunk(n)}--- a/b.ts\t1\n+++ b/b.ts\t2\n@@\n+++ c${n}\n`
+        }),
+        (n: number) => ({
+          edits: [`n${n}.ts`, "./b.ts"].map((path) => ({ path, old: `${n}`, new: `x${n}` }))
+        }),
+        (n: number) => ({ files: [`n${n}.ts`, "b.ts"].map((path) => ({ path, content: `text ${n}` })) })
+      ]) {
+        const stop = yield* edited(params)
+        // The third call was not run, and so has edited neither.
+        assert.deepStrictEqual(stop, { reason: "file_loop", subject: "b.ts", ran: 2, files: 3 })
+      }
+    })
+  )
+
+  it.effect("count once each, and none that is deleted or only read", () =>
+    Effect.gen(function* () {
+      const once = yield* edited((n) => ({
+        edits: ["a.ts", "./a.ts", "a.ts"].map((path) => ({ path, old: `${n}`, new: `x${n}` }))
+      }))
+      assert.deepStrictEqual(once, { reason: "file_loop", subject: "a.ts", ran: 2, files: 1 })
+      for (const params of [
+        (n: number) => ({ patch: `--- a/n${n}.ts\n+++ /dev/null\n@@\n-old ${n}\n` }),
+        (n: number) => ({ files: [{ path: "a.ts", line: n }] })
+      ]) {
+        assert.deepInclude(yield* edited(params), { reason: "max_tool_calls", files: 0 })
+      }
+    })
+  )
+
+  it.effect("may be several of an own `fileOf`", () =>
+    Effect.gen(function* () {
+      const stop = yield* edited((n) => ({ n }), { fileOf: () => ["a", "b", "a"] })
+      assert.deepStrictEqual(stop, { reason: "file_loop", subject: "a", ran: 2, files: 2 })
+    })
+  )
+})
