@@ -426,6 +426,13 @@ export class Branch {
     return this.#begun().called(call)
   }
 
+  /** A call is not run, and `message` says why. False when the guard has stopped at that. */
+  deny(call: Call, message: string): boolean {
+    if (!this.#admit(State.admitDenial)) return false
+    this.called(call)({ encoded: message, isFailure: true })
+    return true
+  }
+
   /** A tool has ended, or was refused. */
   observe({ name, params }: Call, { encoded, isFailure }: Result): void {
     for (const [i, guard] of this.guards.entries()) {

@@ -82,6 +82,13 @@ export const admitTool = (
   ]
 }
 
+/** A call of a tool that is not run, and the result that says why: two events, and no call. */
+export const admitDenial = (bounds: Bounds, state: GuardState): Step => {
+  if (state.stopped !== undefined) return [state.stopped, state]
+  if (state.events + 2 > bounds.events) return over({ reason: "max_events", limit: bounds.events }, state)
+  return [undefined, { ...state, events: state.events + 2 }]
+}
+
 /** One more event of the transcript. */
 export const admitEvent = (bounds: Bounds, state: GuardState): Step => {
   if (state.stopped !== undefined) return [state.stopped, state]

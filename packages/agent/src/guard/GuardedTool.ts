@@ -145,8 +145,10 @@ const permission = (branch: Branch, call: Call): Effect.Effect<string | undefine
     // What would not run anyway is asked of nobody; so neither is a person, again and again, for what they refuse.
     const judged = branch.judge(call)
     if (judged._tag === "Stopped") return undefined
-    if (judged._tag === "Block")
-      return yield* Effect.as(blocked(branch, call, judged), judged.warning.message)
+    if (judged._tag === "Block") {
+      if (!branch.deny(call, judged.warning.message)) return undefined
+      return yield* Effect.as(blocked(call, judged), judged.warning.message)
+    }
     for (const guard of guards) {
       const { permit, texts } = guard.settings
       if (permit === undefined) continue
@@ -168,9 +170,8 @@ const permission = (branch: Branch, call: Call): Effect.Effect<string | undefine
       const why = answer.value.refuse
       const message =
         guard.asking("The text of a refusal", () => texts.refused({ tool: call.name, why }))?.value ?? why
-      const refused = { encoded: message, isFailure: true }
-      branch.called(call)(refused)
-      branch.observe(call, refused)
+      if (!branch.deny(call, message)) return undefined
+      branch.observe(call, { encoded: message, isFailure: true })
       yield* publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, pattern: "permission" })
       return message
     }
@@ -217,7 +218,10 @@ const begin = (branch: Branch, call: Call, fiber: AnyFiber): Begun => {
   const admission = branch.admit(call)
   if (admission._tag === "Stopped") return { _tag: "Held", tripped: wasOpen }
   if (admission._tag === "Block") {
-    return { _tag: "Blocked", message: admission.warning.message, told: blocked(branch, call, admission) }
+    const { message } = admission.warning
+    return branch.deny(call, message)
+      ? { _tag: "Blocked", message, told: blocked(call, admission) }
+      : { _tag: "Held", tripped: wasOpen }
   }
   const inner = branch.tool(fiber)
   const leave = branch.enter(fiber)
@@ -239,15 +243,8 @@ const begin = (branch: Branch, call: Call, fiber: AnyFiber): Begun => {
   }
 }
 
-/** The call gets its result at once. Returns what tells of it. */
-const blocked = (branch: Branch, call: Call, { warning }: Blocking): Effect.Effect<void> => {
-  branch.called(call)({ encoded: warning.message, isFailure: true })
-  return publish<GuardBlocked>({
-    _tag: "GuardBlocked",
-    tool: call.name,
-    pattern: warning.evidence.pattern
-  })
-}
+const blocked = (call: Call, { warning }: Blocking): Effect.Effect<void> =>
+  publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, pattern: warning.evidence.pattern })
 
 type Blocking = Extract<Admission, { readonly _tag: "Block" }>
 

@@ -13,6 +13,7 @@ const Command = Schema.Union([
     files: Schema.Literals(["", "f", "g", "fg"])
   }),
   Schema.Struct({ do: Schema.Literal("event") }),
+  Schema.Struct({ do: Schema.Literal("denial") }),
   Schema.Struct({
     do: Schema.Literal("agent"),
     depth: Schema.Literals([1, 2, 3]),
@@ -36,6 +37,8 @@ const step = (
       })
     case "event":
       return GuardState.admitEvent(bounds, state)
+    case "denial":
+      return GuardState.admitDenial(bounds, state)
     case "agent":
       return GuardState.admitAgent(bounds, state, command)
     case "spend":
@@ -90,7 +93,7 @@ describe("GuardState", () => {
         const of = (what: string) => admitted.filter((command) => command.do === what)
         const calls = of("tool")
         assert.strictEqual(state.toolCalls, calls.length)
-        assert.strictEqual(state.events, of("event").length + 2 * calls.length)
+        assert.strictEqual(state.events, of("event").length + 2 * (calls.length + of("denial").length))
         assert.isAtMost(state.events, events)
         assert.isAtMost(state.toolCalls, toolCalls)
         assert.isAtMost(state.turns, 4)

@@ -3,7 +3,19 @@ import { Clock, ConfigProvider, Effect, Fiber, Layer, Schema, Stream } from "eff
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, Inbound, Requirements, SafetyGuard } from "@outlast/agent"
-import { endless, isLegal, Kit, looking, model, over, recording, seconds, stopOf, tools } from "./support.ts"
+import {
+  endless,
+  isLegal,
+  Kit,
+  looking,
+  model,
+  over,
+  recording,
+  seconds,
+  stopOf,
+  tools,
+  words
+} from "./support.ts"
 
 describe("permit", () => {
   it.effect("refuses by tool and argument, and the model is told why", () =>
@@ -162,6 +174,52 @@ describe("what is refused again and again", () => {
         [...Array.from({ length: asked }, () => "permission"), "identical", "identical", "identical"]
       )
       assert.deepStrictEqual(ran, [])
+    })
+  )
+})
+
+describe("calls that are not run are events of the transcript", () => {
+  const stopped = (options: SafetyGuard.Options, queries: ReadonlyArray<string>) =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ events: 10, ...options }),
+        stopOf,
+        Effect.provide([layer, over(yield* model({ answers: () => looking(...queries) }))])
+      )
+      assert.isTrue(isLegal(stop.transcript.prompt))
+      return [stop.reason, stop.counts.events, stop.counts.toolCalls, ran.length]
+    })
+
+  it.effect("because they were refused", () =>
+    Effect.gen(function* () {
+      const queries = Array.from({ length: 100 }, (_, n) => `question ${words(n)}`)
+      const permit = () => Effect.succeed({ refuse: "no" })
+      assert.deepStrictEqual(yield* stopped({ permit, loops: false }, queries), ["max_events", 10, 0, 0])
+    })
+  )
+
+  const blocking = { reads: { nudge: 1, block: 1 }, refusals: 100 }
+
+  it.effect("because they were blocked", () =>
+    Effect.gen(function* () {
+      const once = tools({ look_up: () => Effect.succeed("always the same") }).layer
+      const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ events: 10, loops: blocking }),
+        stopOf,
+        Effect.provide([once, over(yield* model({ answers: () => looking("the same") }))])
+      )
+      assert.deepStrictEqual([stop.reason, stop.counts.events, stop.counts.toolCalls], ["max_events", 10, 3])
+    })
+  )
+
+  it.effect("because they were blocked before anybody was asked", () =>
+    Effect.gen(function* () {
+      let asked = 0
+      const permit = () => Effect.sync(() => (asked++, { refuse: "no" }))
+      const stop = yield* stopped({ permit, loops: blocking }, ["the same"])
+      assert.deepStrictEqual(stop, ["max_events", 10, 0, 0])
+      assert.isBelow(asked, 5)
     })
   )
 })
