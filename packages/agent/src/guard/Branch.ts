@@ -96,7 +96,7 @@ export const placed = (branch: Branch, activity: Activity): Context.Context<neve
 /** Nudges that wait for the next call of the model, at most. */
 const maxNudges = 8
 /** Characters of an answer that are kept, and after how many new ones they are looked at. */
-const tail = 8_000
+const tail = 16_000
 const stride = 1_000
 
 const stopped: Admission = { _tag: "Stopped" }

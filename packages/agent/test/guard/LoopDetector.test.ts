@@ -447,18 +447,75 @@ describe("edits that go back", () => {
 
 describe("an answer", () => {
   const sentence = "I will now look at the file once more. "
+  const lines = (count: number, line: (i: number) => string) =>
+    Array.from({ length: count }, (_, i) => line(i)).join("\n")
+  /** No part of it is like another. */
+  const prose = lines(
+    300,
+    (i) => `and so it goes on ${"abcdefghijklmnopqrstuvwxyz".slice(i % 26)} ${"z".repeat(i / 26)}`
+  )
+  /** The worst that is said of it while it comes. */
+  const grown = (text: string) => {
+    const said = new Set<string>()
+    for (let end = 1_000; end < text.length + 1_000; end += 1_000) {
+      said.add(LoopDetector.text(detector, text.slice(0, end))._tag)
+    }
+    return ["Stop", "Nudge"].find((tag) => said.has(tag)) ?? "Ok"
+  }
 
   it("that repeats its words is noticed, then stopped, counters or not", () => {
     assert.strictEqual(LoopDetector.text(detector, "Well. " + sentence.repeat(3))._tag, "Ok")
     assert.strictEqual(LoopDetector.text(detector, "Well. " + sentence.repeat(4))._tag, "Nudge")
     assert.strictEqual(LoopDetector.text(detector, "Well. " + sentence.repeat(6))._tag, "Stop")
-    const counted = Array.from({ length: 9 }, (_, i) => `Attempt ${i}: I will try that again. `).join("")
-    assert.strictEqual(LoopDetector.text(detector, counted)._tag, "Stop")
+    const paragraph = prose.slice(0, 2_000)
+    const counted = (count: number) => lines(count, (i) => `Attempt ${i}: ${paragraph}`)
+    assert.strictEqual(LoopDetector.text(detector, counted(3))._tag, "Ok")
+    assert.strictEqual(LoopDetector.text(detector, counted(4))._tag, "Nudge")
+    assert.strictEqual(LoopDetector.text(detector, counted(6))._tag, "Stop")
+  })
+
+  it("may end in a few short words", () => {
+    assert.strictEqual(LoopDetector.text(detector, `const a = [${"null, ".repeat(12)}`)._tag, "Ok")
+    assert.strictEqual(LoopDetector.text(detector, `const a = [${"null, ".repeat(18)}`)._tag, "Nudge")
+    assert.strictEqual(LoopDetector.text(detector, `const a = [${"null, ".repeat(60)}`)._tag, "Stop")
   })
 
   it("may hold tables, rulers and rows of numbers", () => {
     for (const text of ["-".repeat(400), "| --- | --- |\n".repeat(40), "0.0, 1.5, ".repeat(90)]) {
       assert.strictEqual(LoopDetector.text(detector, text)._tag, "Ok")
+    }
+  })
+
+  it("may hold lists whose lines differ in their numbers", () => {
+    for (const text of [
+      lines(8, (i) => `- test ${i}: passed`),
+      lines(300, (i) => `test case_${i + 100} ... ok`),
+      lines(6, (i) => `${i + 1}. Port 800${i} is open`),
+      lines(60, (i) => `| item ${i} | yes |`),
+      lines(60, (i) => `- Step ${i + 1}: open file ${i + 1}, look at it, and write down what it says`),
+      lines(40, (i) => `## 1.${i + 10}.0\n\n- Updated dependencies\n  - effect@4.${i + 10}.0\n`),
+      lines(
+        100,
+        (i) => `INSERT INTO users (id, name, mail) VALUES (${i}, 'user${i}', 'user${i}@example.com');`
+      )
+    ]) {
+      assert.strictEqual(grown(text), "Ok", text.slice(0, 40))
+    }
+  })
+
+  it("that never ends is stopped, whatever it says", () => {
+    for (const text of [
+      "a".repeat(1e5),
+      "a ".repeat(1e5),
+      "0".repeat(1e5),
+      "!".repeat(1e5),
+      lines(2_000, (i) => `Attempt ${i}: I will try that again.`),
+      lines(5_000, (i) => `Line ${i}`),
+      prose.slice(0, 700).repeat(20),
+      prose.slice(0, 1_000).repeat(20),
+      prose.slice(0, 2_600).repeat(20)
+    ]) {
+      assert.strictEqual(grown(text), "Stop", text.slice(0, 40))
     }
   })
 

@@ -298,6 +298,34 @@ describe("loops", () => {
       assert.isBelow(JSON.stringify(stop.transcript.prompt).length, 5_000)
     })
   )
+
+  it.effect("an answer that is a list is an answer", () =>
+    Effect.gen(function* () {
+      for (const text of [
+        Array.from({ length: 8 }, (_, i) => `- test ${i}: passed`).join("\n"),
+        `const a = [${"null, ".repeat(18)}`
+      ]) {
+        const target = yield* model({ answers: [{ text }] })
+        const run = Agent.run({ prompt: "x" }).pipe(SafetyGuard.run(), Effect.provide(over(target)))
+        assert.strictEqual((yield* run).text, text)
+      }
+    })
+  )
+
+  it.effect("an answer that repeats a long part is stopped while it is streamed", () =>
+    Effect.gen(function* () {
+      const part = Array.from({ length: 200 }, (_, i) => `question ${words(i)}`)
+        .join(" ")
+        .slice(0, 2_000)
+      const target = yield* model({ answers: [{ text: part.repeat(50) }] })
+      const stop = yield* Agent.stream({ prompt: "x" }).pipe(
+        SafetyGuard.runStream(),
+        (stream) => stopOf(Stream.runDrain(stream)),
+        Effect.provide(over(target))
+      )
+      assert.strictEqual(stop.reason, "no_progress")
+    })
+  )
 })
 
 describe("the guard's own failure", () => {

@@ -45,7 +45,10 @@ export interface LoopOptions {
   readonly stale: Ladder
   /** Calls that were not run, with nothing learned since, before the run stops. */
   readonly refusals: number
-  /** Times that the end of an answer may repeat. */
+  /**
+   * Times that the end of an answer may repeat, within its last 16,000 characters. A part of less than 24 characters
+   * counts by what it fills; of less than 2,000, where it differs in its numbers or has no word.
+   */
   readonly text: Ladder
   /**
    * Rows of what is remembered of calls and of files, of eight entries each; a power of two, at most 4,096. 32: the last
