@@ -620,7 +620,25 @@ describe("options", () => {
     assert.strictEqual(run(steps, byUrl).at, 5)
   })
 
+  it("set one number of a ladder: the other gives way, of a tool as of all", () => {
+    for (const options of [{ acts: { nudge: 4 } }, { tools: { write_file: { same: { nudge: 4 } } } }]) {
+      const late = run(
+        times(9, () => write),
+        LoopDetector.make(options)
+      )
+      assert.deepStrictEqual(tags(late), ["Ok", "Ok", "Ok", "Ok", "Block"])
+    }
+    for (const options of [{ reads: { block: 2 } }, { tools: { grep: { same: { block: 2 } } } }]) {
+      const early = run(
+        times(9, () => grep),
+        LoopDetector.make(options)
+      )
+      assert.deepStrictEqual(tags(early), ["Ok", "Ok", "Block"])
+    }
+  })
+
   it("that nobody could have meant are refused", () => {
+    assert.throws(() => LoopDetector.make({ acts: { nudge: Number.NaN } }), InvalidOption, /acts\.nudge/)
     assert.throws(() => LoopDetector.make({ acts: { nudge: 4, block: 3 } }), InvalidOption, /acts\.nudge/)
     assert.throws(() => LoopDetector.make({ reads: { block: 0 } }), InvalidOption, /reads\.block/)
     assert.throws(() => LoopDetector.make({ rows: 12 }), InvalidOption, /power of two/)

@@ -284,6 +284,19 @@ describe("loops", () => {
     })
   )
 
+  it.effect("a tool that is told later is stopped later", () =>
+    Effect.gen(function* () {
+      const { layer } = tools({ look_up: () => Effect.succeed("always the same answer") })
+      const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ loops: { tools: { look_up: { same: { nudge: 4 } } } } }),
+        stopOf,
+        Effect.provide([layer, over(yield* model({ answers: () => looking("the same") }))])
+      )
+      assert.strictEqual(stop.reason, "tool_loop")
+      assert.include(stop.message, "look_up was called with the same arguments 4 times")
+    })
+  )
+
   it.effect("an answer that repeats itself is stopped while it is streamed", () =>
     Effect.gen(function* () {
       const target = yield* model({

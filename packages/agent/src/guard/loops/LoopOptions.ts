@@ -18,7 +18,7 @@ export interface Ladder {
 export interface ToolOptions {
   /** What kind of tool it is. Default: told by its name. */
   readonly nature?: ToolNature | undefined
-  /** Its own ladder for calls whose outcome is known. Default: that of its nature. */
+  /** Its own ladder for calls whose outcome is known. Default, and of what is not given: that of its nature, see {@link Input}. */
   readonly same?: Partial<Ladder> | undefined
   /** What makes two calls of it the same. Default: the arguments without their volatile parts. */
   readonly identity?: ((args: unknown) => unknown) | undefined
@@ -83,7 +83,11 @@ type Ladders = {
   readonly [K in keyof LoopOptions as LoopOptions[K] extends Ladder ? K : never]: Partial<Ladder>
 }
 
-/** What may be given: a ladder in part, too. */
+/**
+ * What may be given: a ladder in part, too. The other number is then the usual one, unless it must give way: a `nudge`
+ * above the usual `block` is a `block` too, a `block` below the usual `nudge` is a `nudge` too, and nobody is told
+ * before.
+ */
 export type Input = Partial<Ladders> & Partial<Omit<LoopOptions, keyof Ladders>>
 
 /** The options with the defaults. Throws an `InvalidOption` for a number that nobody could have meant. */
@@ -114,12 +118,17 @@ export const make = (input: Input = {}): LoopOptions => {
 
 const module = "LoopDetector"
 
-/** When only `block` is given, and it is lower than the usual nudge, nobody is told before. */
-export const ladderOf = (name: string, usual: Ladder, given: Partial<Ladder> | undefined): Ladder => {
-  const block = Check.number(module, `${name}.block`, given?.block ?? usual.block, { min: 1 })
-  const nudge = Check.number(module, `${name}.nudge`, given?.nudge ?? Math.min(usual.nudge, block), {
-    min: 1
-  })
-  Check.check(nudge <= block, module, `${name}.nudge`, nudge, `at most ${name}.block, which is ${block}`)
-  return { nudge, block }
+/** What is not given gives way to what is. Whether it is accepted depends on nothing else than what is given. */
+export const ladderOf = (name: string, usual: Ladder, given: Partial<Ladder> = {}): Ladder => {
+  const { nudge, block } = given
+  if (block !== undefined) Check.number(module, `${name}.block`, block, { min: 1 })
+  if (nudge !== undefined) {
+    Check.number(module, `${name}.nudge`, nudge, { min: 1 })
+    const most = block ?? nudge
+    Check.check(nudge <= most, module, `${name}.nudge`, nudge, `at most ${name}.block, which is ${most}`)
+  }
+  return {
+    nudge: nudge ?? Math.min(usual.nudge, block ?? usual.block),
+    block: block ?? Math.max(usual.block, nudge ?? 0)
+  }
 }
