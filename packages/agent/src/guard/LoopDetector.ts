@@ -33,6 +33,7 @@ import * as AfterCall from "./loops/AfterCall.ts"
 import * as Cycle from "./loops/Cycle.ts"
 import type { KnownEdit } from "./loops/FileEdit.ts"
 import * as FileEdit from "./loops/FileEdit.ts"
+import * as Identity from "./loops/Identity.ts"
 import type { Input, Ladder, LoopOptions, ToolOptions } from "./loops/LoopOptions.ts"
 import * as Ladders from "./loops/LoopOptions.ts"
 import * as LoopState from "./loops/LoopState.ts"
@@ -223,7 +224,7 @@ const natureOf = (detector: LoopDetector, { tool, arguments: args }: Call): Tool
 /** What makes a call of a tool the one that it is. */
 const identified = (detector: LoopDetector, { tool, arguments: args }: Call): unknown => {
   const identity = ownOf(detector, tool)?.identity
-  return identity === undefined ? args : identity(args)
+  return identity === undefined ? args : Identity.of(tool, identity(args))
 }
 
 const ladderOf = (detector: LoopDetector, tool: string, seen: LoopState.Seen): Ladder => {

@@ -4,6 +4,7 @@ import * as Cycle from "@outlast/agent/guard/loops/Cycle"
 import { maxParallel } from "@outlast/agent/guard/loops/LoopState"
 import * as Memory from "@outlast/agent/guard/loops/Memory"
 import { InvalidOption } from "@outlast/resilience/Options"
+import { Predicate } from "effect"
 import * as fc from "fast-check"
 
 const detector = LoopDetector.make()
@@ -618,6 +619,79 @@ describe("options", () => {
     const steps = times(9, (i) => ran("fetch", { url: "https://a.example", salt: `q${i}` }, "same page"))
     assert.isUndefined(run(steps).at)
     assert.strictEqual(run(steps, byUrl).at, 5)
+  })
+
+  describe("of a tool's identity", () => {
+    const by = (identity: NonNullable<LoopDetector.ToolOptions["identity"]>) =>
+      LoopDetector.make({ tools: { get_candle: { identity } } })
+    const field = (args: unknown, name: string): unknown =>
+      Predicate.hasProperty(args, name) ? args[name] : undefined
+    const minute = (i: number) => `2026-01-01T00:0${i}:00Z`
+    const steps = times(9, (i) => ran("get_candle", { symbol: "x", timestamp: minute(i) }, { open: 1 }))
+
+    it("tell times and ids apart", () => {
+      assert.strictEqual(run(steps).at, 5)
+      assert.isUndefined(
+        run(
+          steps,
+          by((args) => field(args, "timestamp"))
+        ).at
+      )
+      assert.isUndefined(
+        run(
+          steps,
+          by((args) => ({ at: [new Date(String(field(args, "timestamp")))] }))
+        ).at
+      )
+      assert.isUndefined(
+        run(
+          steps,
+          by((args) => BigInt(Date.parse(String(field(args, "timestamp")))))
+        ).at
+      )
+      assert.strictEqual(
+        run(
+          steps,
+          by((args) => field(args, "symbol"))
+        ).at,
+        5
+      )
+      assert.strictEqual(
+        run(
+          steps,
+          by(() => undefined)
+        ).at,
+        5
+      )
+    })
+
+    it("do not depend on the order of fields, nor on fields without a value", () => {
+      let i = 0
+      const turned = by(() =>
+        i++ % 2 ? { a: 1, b: { c: minute(2), d: 3 } } : { b: { d: 3, e: undefined, c: minute(2) }, a: 1 }
+      )
+      assert.strictEqual(run(steps, turned).at, 5)
+    })
+
+    it("are refused where they are no JSON: all of a kind would be the same", () => {
+      const endless: Array<unknown> = []
+      endless.push(endless)
+      const wide = Array.from({ length: 60 }).reduce<unknown>((inner) => [inner, inner], 0)
+      for (const [what, identity] of [
+        ["Promise", async (args: unknown) => args],
+        ["Set", (args: unknown) => new Set([args])],
+        ["Map", (args: unknown) => ({ of: new Map([["args", args]]) })],
+        ["ArrayBuffer", () => new ArrayBuffer(8)],
+        ["a symbol", () => Symbol("x")],
+        ["a function", (args: unknown) => [() => args]],
+        ["without an end", () => endless],
+        ["too large", () => wide]
+      ] as const) {
+        const ask = () => run(steps, by(identity))
+        assert.throws(ask, InvalidOption, /tools\.get_candle\.identity must be a function that returns JSON/)
+        assert.throws(ask, InvalidOption, what)
+      }
+    })
   })
 
   it("set one number of a ladder: the other gives way, of a tool as of all", () => {

@@ -367,6 +367,10 @@ describe("the guard's own failure", () => {
     Effect.gen(function* () {
       for (const [options, what] of [
         [{ loops: { tools: { look_up: { identity: boom } } } }, "The loop detector failed (Error: boom)"],
+        [
+          { loops: { tools: { look_up: { identity: async (args) => args } } } },
+          'The loop detector failed (InvalidOption: LoopDetector: tools.look_up.identity must be a function that returns JSON: texts, numbers, lists and plain objects of them, got "an instance of Promise")'
+        ],
         [{ fileOf: boom }, "`fileOf` failed (Error: boom)"],
         [{ permit: boom }, "The permission hook failed (Error: boom)"],
         [{ permit: () => Effect.die(new Error("boom")) }, "The permission hook failed (Error: boom)"],

@@ -97,7 +97,7 @@ const heads = /^(?:\*\*\* (?:Update|Add) File: |--- .*\n\+\+\+ (?:b\/)?)([^\t\r\
 /** All files that a call writes to and names: those of a patch, of a list of edits or of files, or the one of the call. */
 export const pathsOf = (args: unknown): ReadonlyArray<string> => {
   if (typeof args === "string") return pathsOfPatch(args)
-  if (!Predicate.isObject(args)) return []
+  if (!Predicate.isObject(args) || Nature.isRequest(args)) return []
   const listed = partsIn(args).flatMap((parts) => writtenBy(parts))
   if (listed.length > 0) return listed
   const parts = partsOf(args)

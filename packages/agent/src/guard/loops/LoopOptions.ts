@@ -20,7 +20,12 @@ export interface ToolOptions {
   readonly nature?: ToolNature | undefined
   /** Its own ladder for calls whose outcome is known. Default, and of what is not given: that of its nature, see {@link Input}. */
   readonly same?: Partial<Ladder> | undefined
-  /** What makes two calls of it the same. Default: the arguments without their volatile parts. */
+  /**
+   * What makes two calls of it the same, as JSON: texts, numbers, lists and plain objects, whose order of fields does not
+   * count, and what has a `toJSON`. It is compared exactly, times and ids too: two calls differ where it differs. At most
+   * 100,000 values. A promise, a map or an instance of another class is an `InvalidOption` when the tool is called.
+   * Default: the arguments without their volatile parts.
+   */
   readonly identity?: ((args: unknown) => unknown) | undefined
 }
 

@@ -10,6 +10,7 @@ import * as Asking from "./Asking.ts"
 import * as Cycle from "./Cycle.ts"
 import type * as FileHistory from "./FileHistory.ts"
 import * as Fingerprint from "./Fingerprint.ts"
+import { Identity } from "./Identity.ts"
 import * as Memory from "./Memory.ts"
 import type * as Progress from "./Progress.ts"
 import * as Nature from "./ToolNature.ts"
@@ -181,12 +182,14 @@ export interface Expected {
   readonly subject: Asking.Subject
 }
 
+/** `identity`: the arguments, or what the host says of them, as an {@link Identity}. */
 export const expected = (state: State, tool: string, identity: unknown): Expected => {
   // Reading may throw: a getter, a proxy.
   lastFound = undefined
   const toolId = Nature.idOf(tool)
-  const args = Fingerprint.ofArguments(identity)
-  const id = Fingerprint.both(toolId, args.hash)
+  const isExact = identity instanceof Identity
+  const args = Fingerprint.ofArguments(isExact ? identity.value : identity)
+  const id = Fingerprint.both(toolId, isExact ? identity.hash : args.hash)
   const seen = Memory.get(state.seen, id)
   const known = Memory.get(state.tools, toolId)
   const near = Asking.look(known?.forms ?? Asking.noForms, args)
