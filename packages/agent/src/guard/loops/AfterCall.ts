@@ -160,8 +160,12 @@ const subjectOf = (
   const { freshWords, freshNumbers, freshLines, freshVolatile } = result
   const isNew = freshWords + freshNumbers + freshLines + freshVolatile > 0
   const says = result.negative || result.hasEmptyList || result.words + result.numbersInAll >= minSaying
-  return (nature === "read" || nature === "act") && says && !isNew ? "known" : "later"
+  return (nature === "read" || nature === "act") && says && !isNew && !isPart(result) ? "known" : "later"
 }
+
+/** Page 5 of 17, whatever is on it. */
+const isPart = ({ counted, numbers: [first = 0, whole = 0] }: Fingerprint.OfResult): boolean =>
+  (counted & 1) === 1 && first < whole
 
 /** Words and numbers: "20 items" is of every page. */
 const minSaying = 4

@@ -251,6 +251,18 @@ describe("parts", () => {
   })
 })
 
+describe("pages", () => {
+  const page = (i: number) => ran("get_page", { page: i }, `Page ${i} of 30\nNo flagged items on this page.`)
+
+  it("go on while there are more, whatever is on them", () => {
+    runsOn(rounds(28, (i) => [page(i + 1)]))
+    isStopped(
+      rounds(28, (i) => [page(31 + i)]),
+      8
+    )
+  })
+})
+
 describe("what was done since", () => {
   it("lets the same be tried again", () => {
     const bench = ran("Bash", { command: "python3 bench.py" }, "best of 3: same as ever")
