@@ -9,7 +9,7 @@ import * as Case from "outlast/classify/Case"
 import * as Comparison from "outlast/classify/Comparison"
 import * as Score from "outlast/classify/Score"
 import * as Verdict from "outlast/classify/Verdict"
-import { linesOf, outlast } from "./process.ts"
+import { linesOf, outlast, piped } from "./process.ts"
 
 let folder = ""
 beforeAll(async () => {
@@ -77,6 +77,12 @@ describe("outlast classify", { timeout: 60_000 }, () => {
     assert.match(run.stderr, /^Line 9 has a wrong "body"/m)
     assert.match(run.stderr, /^7 of 9 lines could not be read\.$/m)
     assert.notInclude(run.stderr, secret)
+  })
+
+  it("reads a pipe by its name", async () => {
+    const run = await piped(["classify"], [limited, { status: 503 }])
+    assert.strictEqual(run.exitCode, 0, run.stderr)
+    assert.lengthOf(linesOf(run), 2)
   })
 
   it("says that a file is not there, and exits with 2", async () => {

@@ -7,7 +7,7 @@ import { afterAll, assert, beforeAll, describe, it } from "vitest"
 import * as Judge from "outlast/guard/Judge"
 import * as Trace from "outlast/guard/Trace"
 import * as TraceScore from "outlast/guard/TraceScore"
-import { linesOf, outlast } from "./process.ts"
+import { linesOf, outlast, piped } from "./process.ts"
 
 const traces = fileURLToPath(new URL("../../../test/fixtures/traces", import.meta.url))
 
@@ -84,6 +84,28 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     assert.match(run.stderr, /prose\.jsonl: 2 of 2 lines could not be read\./)
   })
 
+  it("reads a pipe by its name", async () => {
+    const run = await piped(["guard", "--json"], loop)
+    assert.strictEqual(run.exitCode, 0, run.stderr)
+    assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 5 })
+  })
+
+  it("judges the other files where one cannot be read, and exits with 2", async () => {
+    const bad = await file("loop.jsonl", loop)
+    const good = await file("honest.jsonl", honest)
+    const run = await outlast(["guard", "--json", bad, join(folder, "nowhere.jsonl"), folder, good])
+    assert.strictEqual(run.exitCode, 2)
+    assert.deepStrictEqual(
+      linesOf(run).map((line): unknown => JSON.parse(line)),
+      [
+        { file: bad, verdict: "stop", at: 5, reason: "tool_loop" },
+        { file: good, verdict: "ok", at: null, reason: null }
+      ]
+    )
+    assert.match(run.stderr, /nowhere\.jsonl cannot be read: there is no such file/)
+    assert.include(run.stderr, `The file ${folder} cannot be read: it is a directory`)
+  })
+
   it("says what is wrong with the command, and exits with 2", async () => {
     for (const [args, said] of [
       [["guard"], /Which traces\?/],
@@ -128,11 +150,17 @@ describe("outlast guard --score", { timeout: 60_000 }, () => {
   })
 
   it("wants labels", async () => {
+    await file("a.jsonl", loop)
     for (const [labels, said] of [
       ["{", /is not JSON/],
       ["{}", /is no list/],
       ["[]", /nothing to score/],
-      ['[{"file":"a.jsonl","label":"stop"}]', /wrong entry 0: expected \{ "file"/]
+      ['[{"file":"a.jsonl","label":"stop"}]', /wrong entry 0: expected \{ "file"/],
+      [
+        '[{"file":"a.jsonl","label":"ok"},{"file":"./a.jsonl","label":"stop","at":3}]',
+        /two entries for \.\/a\.jsonl, 0 and 1/
+      ],
+      ['[{"file":"a.jsonl","label":"stop","at":9}]', /wrong "at" of a\.jsonl: 9, of 9 calls/]
     ] as const) {
       await file("labels.json", [labels])
       const run = await outlast(["guard", "--score", folder])

@@ -1,5 +1,8 @@
 /** The command line as a person runs it: a process of its own. */
-import { spawn } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
+import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 
 const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
@@ -41,3 +44,14 @@ export const outlast = (args: ReadonlyArray<string>, { input = "", env = {} }: O
 
 /** What a run printed, line by line. */
 export const linesOf = ({ stdout }: Run): ReadonlyArray<string> => stdout.trimEnd().split("\n")
+
+/** With the name of a pipe behind its arguments, through which these lines come. */
+export const piped = async (args: ReadonlyArray<string>, lines: ReadonlyArray<unknown>): Promise<Run> => {
+  const folder = await mkdtemp(join(tmpdir(), "outlast-pipe-"))
+  const pipe = join(folder, "pipe")
+  execFileSync("mkfifo", [pipe])
+  const text = lines.map((line) => `${JSON.stringify(line)}\n`).join("")
+  const [run] = await Promise.all([outlast([...args, pipe]), writeFile(pipe, text)])
+  await rm(folder, { recursive: true })
+  return run
+}

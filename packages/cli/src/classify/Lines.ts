@@ -1,9 +1,12 @@
 /**
- * The lines of a file or of standard input (no file, or `-`), as they arrive: the memory that it takes is that of a line.
+ * The lines of a file, of a pipe by its name, or of standard input (no file, or `-`), as they arrive: the memory that it
+ * takes is that of a line.
  *
  * Lines end with LF or CRLF, the last one with the input too. Empty lines are left out, but counted.
  */
-import { Effect, FileSystem, Option, Stdio, Stream } from "effect"
+import { createReadStream } from "node:fs"
+import { NodeStream } from "@effect/platform-node"
+import { Effect, Option, PlatformError, Predicate, Stdio, Stream } from "effect"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
 
@@ -14,9 +17,7 @@ export interface Line {
 }
 
 /** What `file` holds, or what comes from standard input. */
-export const read = (
-  file: Option.Option<string>
-): Stream.Stream<Line, UsageError, FileSystem.FileSystem | Stdio.Stdio> =>
+export const read = (file: Option.Option<string>): Stream.Stream<Line, UsageError, Stdio.Stdio> =>
   Stream.unwrap(
     Effect.gen(function* () {
       const isNamed = Option.isSome(file) && file.value === "-"
@@ -29,10 +30,28 @@ export const read = (
         }
         return Stream.mapError(stdio.stdin, (error) => unreadable("The standard input", error))
       }
-      const fs = yield* FileSystem.FileSystem
-      return Stream.mapError(fs.stream(file.value), (error) => unreadable(`The file ${file.value}`, error))
+      return contentOf(file.value)
     })
   ).pipe(Stream.decodeText(), split)
+
+/** From its beginning on: `FileSystem.stream` reads at places, which a pipe has not. */
+const contentOf = (file: string): Stream.Stream<Uint8Array, UsageError> =>
+  NodeStream.fromReadable({
+    evaluate: () => createReadStream(file),
+    onError: (cause) => {
+      const description = Predicate.isError(cause) ? cause.message : undefined
+      return unreadable(
+        `The file ${file}`,
+        PlatformError.systemError({
+          _tag: "Unknown",
+          module: "FileSystem",
+          method: "stream",
+          description,
+          cause
+        })
+      )
+    }
+  })
 
 interface State {
   /** The pieces of the line that has not ended. */

@@ -2,7 +2,8 @@
  * `outlast guard`: would the guard have stopped these runs? Traces in, a verdict for each out.
  *
  * With `score` a directory has labelled traces, and what comes out is how often the labels were met. Bad lines are
- * reported on standard error with their file and number and counted at the end; the others are done all the same.
+ * reported on standard error with their file and number and counted at the end; the others are done all the same. So
+ * are the other files where one cannot be read, but a score without one of them would be none.
  */
 import { Console, Effect, FileSystem, Option, Path, Result, Stream } from "effect"
 import { BadLines } from "../classify/Classify.ts"
@@ -41,8 +42,14 @@ export const run = (options: Options) =>
 const judged = (files: ReadonlyArray<string>, json: boolean) =>
   Effect.gen(function* () {
     let allRead = true
+    const unread: Array<string> = []
     for (const file of files) {
-      const { progress, read } = yield* judge(file, file)
+      const given = yield* Effect.result(judge(file, file))
+      if (Result.isFailure(given)) {
+        unread.push(given.failure.message)
+        continue
+      }
+      const { progress, read } = given.success
       allRead &&= read
       // Nothing could be read: nothing is said of it but that.
       if (!read && progress.calls === 0) continue
@@ -52,6 +59,7 @@ const judged = (files: ReadonlyArray<string>, json: boolean) =>
         yield* Console.log(JSON.stringify({ file, verdict, at, reason }))
       } else yield* Console.log(`${file}: ${inWords(judged, progress.calls)}`)
     }
+    if (unread.length > 0) return yield* new UsageError({ message: unread.join("\n") })
     return allRead
   })
 
@@ -73,7 +81,7 @@ const judge = (file: string, shown: string) =>
       }
       return bad.report
     })
-    return { progress, read: yield* bad.end }
+    return { progress, lines: index, read: yield* bad.end }
   })
 
 /** The file of labels. Its name is that of no trace: `outlast guard DIR/*.jsonl` leaves it out. */
@@ -97,7 +105,13 @@ const scored = (directory: string, json: boolean) =>
     const pairs: Array<readonly [TraceScore.Label, Judge.Judged]> = []
     let allRead = true
     for (const label of labels.success) {
-      const { progress, read } = yield* judge(path.join(directory, label.file), label.file)
+      const { progress, lines, read } = yield* judge(path.join(directory, label.file), label.file)
+      if (label.label === "stop" && label.at >= lines) {
+        const calls = `${lines} ${lines === 1 ? "call" : "calls"}, from 0`
+        return yield* new UsageError({
+          message: `The file ${file} has a wrong "at" of ${label.file}: ${label.at}, of ${calls}.`
+        })
+      }
       allRead &&= read
       pairs.push([label, progress.judged])
     }

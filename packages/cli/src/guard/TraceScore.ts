@@ -5,6 +5,7 @@
  * **Lateness**: calls between the one at which a careful reviewer would have stopped a loop, and its own; less than 0
  * where it was earlier. A loop that is stopped before a reviewer could know is counted as stopped: see `earliest`.
  */
+import { normalize } from "node:path"
 import { Predicate, Result } from "effect"
 import type { Judged } from "./Judge.ts"
 
@@ -18,7 +19,7 @@ export type Label =
       readonly at: number
     }
 
-/** Reads labels.json: a list of `{ "file", "label", "at" }`. */
+/** Reads labels.json: a list of `{ "file", "label", "at" }`, each file once. */
 export const labels = (text: string): Result.Result<ReadonlyArray<Label>, string> => {
   let json: unknown
   try {
@@ -28,6 +29,7 @@ export const labels = (text: string): Result.Result<ReadonlyArray<Label>, string
   }
   if (!Array.isArray(json)) return Result.fail("is no list")
   const read: Array<Label> = []
+  const files = new Map<string, number>()
   for (const [index, entry] of json.entries()) {
     const label = labelOf(entry)
     if (label === undefined) {
@@ -35,6 +37,12 @@ export const labels = (text: string): Result.Result<ReadonlyArray<Label>, string
         `has a wrong entry ${index}: expected { "file", "label": "ok" or "stop", "at": the index of a call for "stop" }`
       )
     }
+    const file = normalize(label.file)
+    const before = files.get(file)
+    if (before !== undefined) {
+      return Result.fail(`has two entries for ${label.file}, ${before} and ${index}: a trace has one label`)
+    }
+    files.set(file, index)
     read.push(label)
   }
   return Result.succeed(read)
