@@ -51,7 +51,8 @@ export const labels = (text: string): Result.Result<ReadonlyArray<Label>, string
 const labelOf = (entry: unknown): Label | undefined => {
   if (!Predicate.isObject(entry)) return undefined
   const { file, label, at }: { file?: unknown; label?: unknown; at?: unknown } = entry
-  if (typeof file !== "string") return undefined
+  // No file has a name with a zero in it.
+  if (typeof file !== "string" || file.includes("\0")) return undefined
   if (label === "ok") return { file, label }
   return label === "stop" && typeof at === "number" && Number.isInteger(at) && at >= 0
     ? { file, label, at }
