@@ -2,8 +2,9 @@
  * What a tool or an extension needs before it can be offered: environment variables, and whatever a check finds out.
  *
  * What is not met is skipped at discovery, so that no model is offered a tool that can only fail, and it is said why: in
- * the result, as a `ToolSkipped` event and in the log. `Agent` does it at the beginning of each run. A check that fails, dies or finds nothing is not met. Variables
- * are read from the `ConfigProvider`; an empty one is missing. No value of a variable appears anywhere.
+ * the result, as a `ToolSkipped` event and in the log. `Agent` does it at the beginning of each run. A check that fails, dies, interrupts itself or finds nothing
+ * is not met. Variables are read from the `ConfigProvider`; an empty one is missing. No value of a variable appears
+ * anywhere: what a check says is freed of those that it names, and of what looks like a secret.
  *
  * **What it does not do.** It looks once. What goes away later fails as it fails.
  *
@@ -19,12 +20,13 @@ import { Cause, Clock, Config, Context, Effect, Option } from "effect"
 import { Toolkit } from "effect/ai"
 import type { Tool } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
+import * as Redaction from "../failure/Redaction.ts"
 import type { ToolSkipped } from "./GuardEvent.ts"
 
 export interface Requirements {
   /** Names of variables that have to be set. */
   readonly env?: ReadonlyArray<string> | undefined
-  /** True if it can be offered; a text says why not. */
+  /** True if it can be offered; a text says why not. Of that 300 characters are kept, without secrets. */
   readonly check?: Effect.Effect<boolean | string, unknown> | undefined
 }
 
@@ -47,23 +49,35 @@ export const requires = <T extends Tool.Any>(tool: T, needs: Requirements): T =>
 export const unmet = ({ env = [], check }: Requirements): Effect.Effect<Option.Option<string>> =>
   Effect.gen(function* () {
     const missing: Array<string> = []
+    const values: Array<string> = []
     for (const name of env) {
-      const value = yield* Effect.option(Config.String(name))
-      if (Option.isNone(value) || value.value.trim() === "") missing.push(name)
+      const value = (yield* Effect.orElseSucceed(Config.String(name), () => "")).trim()
+      if (value === "") missing.push(name)
+      // A shorter one may be a part of any word.
+      else if (value.length >= shortest) values.push(value)
     }
     if (missing.length > 0) {
       return Option.some(`${missing.join(", ")} ${missing.length === 1 ? "is" : "are"} not set`)
     }
     if (check === undefined) return Option.none()
     const exit = yield* Effect.exit(check)
-    if (exit._tag === "Success") {
-      return exit.value === true
-        ? Option.none()
-        : Option.some(exit.value === false ? "its check says no" : exit.value)
+    if (exit._tag === "Failure") {
+      return Option.some(
+        Cause.hasInterruptsOnly(exit.cause) ? "its check was interrupted" : "its check failed"
+      )
     }
-    if (Cause.hasInterruptsOnly(exit.cause)) return yield* Effect.interrupt
-    return Option.some("its check failed")
+    const said: unknown = exit.value
+    if (said === true) return Option.none()
+    if (said === false) return Option.some("its check says no")
+    // The check of a program without types may give anything.
+    if (typeof said !== "string") return Option.some("its check gave neither true, false nor a text")
+    return Option.some(Redaction.scrub(said, maxReason, { values }))
   })
+
+/** Characters of a value that may be a secret, at least. */
+const shortest = 6
+/** Characters of a reason. */
+const maxReason = 300
 
 /** What can be offered of named things that say what they need: extensions, servers, tools. In their order. */
 export const discover = <A extends { readonly name: string; readonly requires?: Requirements | undefined }>(

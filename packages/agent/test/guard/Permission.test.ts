@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, ConfigProvider, Effect, Fiber, Layer, Schema, Stream } from "effect"
+import { Clock, ConfigProvider, Effect, Fiber, Layer, Logger, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, Inbound, Requirements, SafetyGuard } from "@outlast/agent"
@@ -297,6 +297,47 @@ describe("requirements", () => {
         ["plain"]
       )
       assert.deepInclude(of("ToolSkipped")[0], { tool: "issues", reason: "GITHUB_TOKEN is not set" })
+    })
+  )
+
+  it.effect("a check that interrupts itself is not met, and ends no agent", () =>
+    Effect.gen(function* () {
+      const kit = Toolkit.make(
+        tool("plain"),
+        Requirements.requires(tool("issues"), { check: Effect.interrupt })
+      )
+      const { of, layer } = recording()
+      const { text } = yield* Agent.run({ prompt: "x", toolkit: kit }).pipe(
+        Effect.provide(kit.toLayer({ plain: () => Effect.succeed(""), issues: () => Effect.succeed("") })),
+        Effect.provide([over(yield* model({ answers: [{ text: "ok" }] })), layer])
+      )
+      assert.strictEqual(text, "ok")
+      assert.deepInclude(of("ToolSkipped")[0], { tool: "issues", reason: "its check was interrupted" })
+    })
+  )
+
+  it.effect("what a check says has no secrets in it, wherever it is said", () =>
+    Effect.gen(function* () {
+      const [token, key] = ["correct horse battery", `sk-ant-api03-${"A1b2".repeat(10)}`]
+      const said = `login with ${token} and ${key} was refused`
+      const kit = Toolkit.make(
+        Requirements.requires(tool("issues"), { env: ["TOKEN"], check: Effect.succeed(said) }),
+        // From a program without types.
+        Requirements.requires(tool("odd"), { check: Effect.succeed(5 as unknown as string) })
+      )
+      const logged: Array<string> = []
+      const logging = Logger.layer([Logger.make(({ message }) => void logged.push(String(message)))])
+      const { of, layer } = recording()
+      const { skipped } = yield* Requirements.offered(kit).pipe(
+        Effect.provide([layer, logging, env({ TOKEN: ` ${token} ` })])
+      )
+      const reason = "login with [redacted] and [redacted] was refused"
+      assert.deepStrictEqual(skipped, [
+        { name: "issues", reason },
+        { name: "odd", reason: "its check gave neither true, false nor a text" }
+      ])
+      assert.deepInclude(of("ToolSkipped")[0], { tool: "issues", reason })
+      assert.strictEqual(logged[0], `issues is not offered: ${reason}`)
     })
   )
 
