@@ -22,6 +22,9 @@ export const maxNames = 10
 /** Characters of a name in a message. */
 const maxName = 200
 
+/** A name as it stands in a message. */
+export const named = (file: string): string => file.slice(0, maxName)
+
 export const none: FileCounts = { newer: HashMap.empty(), older: HashMap.empty(), total: 0, last: [] }
 
 export const get = ({ newer, older }: FileCounts, file: string): number =>
@@ -36,7 +39,7 @@ export const add = (counts: FileCounts, file: string): FileCounts => {
     newer: HashMap.set(isFull ? HashMap.empty<string, number>() : counts.newer, file, before + 1),
     older: isFull ? counts.newer : counts.older,
     total: known ? counts.total : counts.total + 1,
-    last: known ? counts.last : [...counts.last, file.slice(0, maxName)].slice(-maxNames)
+    last: known ? counts.last : [...counts.last, named(file)].slice(-maxNames)
   }
 }
 

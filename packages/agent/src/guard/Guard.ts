@@ -20,8 +20,7 @@ import type { Bounds, Extension } from "./Limits.ts"
 import * as Limits from "./Limits.ts"
 import type { LoopDetector } from "./LoopDetector.ts"
 import { SafetyStop } from "./SafetyStop.ts"
-import type { Counts, StopFacts, Texts, Tripped } from "./StopReason.ts"
-import { texts as defaultTexts } from "./StopReason.ts"
+import type { Counts, Texts, Tripped } from "./StopReason.ts"
 
 /** What the host says of a call, before it runs. */
 export type Permission = "allow" | { readonly refuse: string }
@@ -224,6 +223,8 @@ export class Guard {
       this.#stop = Deferred.makeUnsafe<void>()
       this.#quiet = Deferred.makeUnsafe<void>()
       this.#told = false
+      // What was left behind holds up no later stop.
+      this.#pending.clear()
     }
     return ++this.#extensions
   }
@@ -243,7 +244,7 @@ export class Guard {
     const { counts } = this
     const facts = { ...tripped, counts }
     const transcript = this.top?.transcript(texts) ?? new Transcript(Prompt.empty)
-    return new SafetyStop({ reason, limit, subject, counts, transcript, message: messageOf(texts, facts) })
+    return new SafetyStop({ reason, limit, subject, counts, transcript, message: texts.stopped(facts) })
   }
 
   #timeout(): Tripped {
@@ -265,13 +266,4 @@ export const kindOf = (value: unknown): string => {
   if (value instanceof Promise) return "a promise"
   if (typeof value === "object") return Array.isArray(value) ? "an array" : "an object"
   return typeof value === "string" ? "another text" : `a ${typeof value}`
-}
-
-/** A text of the host's that fails is no reason to say nothing. */
-const messageOf = (texts: Texts, facts: StopFacts): string => {
-  try {
-    return texts.stopped(facts)
-  } catch {
-    return defaultTexts.stopped(facts)
-  }
 }

@@ -135,7 +135,20 @@ const amountOf = (reported: number): number => (reported > 0 ? reported : 0)
 
 /** Stopped; the first stop counts. */
 export const stop = (state: GuardState, tripped: Tripped): GuardState =>
-  state.stopped === undefined ? { ...state, stopped: tripped } : state
+  state.stopped === undefined ? { ...state, stopped: brief(tripped) } : state
+
+/** What a model has named may be of any length. */
+const brief = (tripped: Tripped): Tripped => {
+  const { subject, detail } = tripped
+  return {
+    ...tripped,
+    ...(subject === undefined ? {} : { subject: FileCounts.named(subject) }),
+    ...(detail === undefined ? {} : { detail: detail.slice(0, maxDetail) })
+  }
+}
+
+/** Characters. */
+const maxDetail = 1_000
 
 /** Running again, after the host has given more. */
 export const resumed = (state: GuardState): GuardState => ({ ...state, stopped: undefined })

@@ -168,8 +168,7 @@ const permission = (branch: Branch, call: Call): Effect.Effect<string | undefine
       if (answer === undefined) return undefined
       if (answer.value === "allow") continue
       const why = answer.value.refuse
-      const message =
-        guard.asking("The text of a refusal", () => texts.refused({ tool: call.name, why }))?.value ?? why
+      const message = texts.refused({ tool: call.name, why })
       if (!branch.deny(call, message)) return undefined
       branch.observe(call, { encoded: message, isFailure: true })
       yield* publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, pattern: "permission" })

@@ -74,10 +74,12 @@ export const defaults = {
   subagents: { depth: 3, breadth: 8, total: 32 }
 } as const satisfies Limits
 
-/** The limits with the defaults. Throws an `InvalidOption` (a `RangeError`) for a number out of its range. */
+/** The limits with the defaults. Throws an `InvalidOption` (a `RangeError`) for what is no limit, or out of its range. */
 export const make = (limits: Limits = {}): Bounds => {
   const { subagents = {}, fileEdits = defaults.fileEdits } = limits
   const tools: Readonly<Record<string, number>> = limits.tools ?? defaults.tools
+  record("tools", tools)
+  record("subagents", subagents)
   const { depth, breadth, total } = { ...defaults.subagents, ...defined(subagents) }
   return {
     events: limitOf("events", limits.events ?? defaults.events),
@@ -110,10 +112,14 @@ export interface Extension {
 
 /** The bounds, wider. Throws an `InvalidOption` for what is no addition, and for a sum out of the range. */
 export const extended = (bounds: Bounds, by: Extension): Bounds => {
-  const plus = (field: NumericBound, added: number | undefined): number =>
-    added === undefined
-      ? bounds[field]
-      : inRange(field, bounds[field] + Check.number(module, `extend.${field}`, added, { min: 0 }))
+  const plus = (field: NumericBound, added: number | undefined): number => {
+    const limit = bounds[field]
+    if (added === undefined) return limit
+    const sum = limit + Check.number(module, `extend.${field}`, added, { min: 0 })
+    // No limit stays none.
+    return limit === Infinity ? limit : inRange(field, sum)
+  }
+  record("extend.tools", by.tools ?? {})
   const tools = new Map(bounds.tools)
   for (const [name, added] of Object.entries(by.tools ?? {})) {
     const limit = tools.get(name)
@@ -153,9 +159,18 @@ const amountOf = (field: string, n: number | false): number => {
   return n
 }
 
-/** No limit stays none. */
 const inRange = (field: NumericBound, sum: number): number =>
-  sum === Infinity || field === "tokens" || field === "money" ? sum : countOf(field, sum)
+  field === "tokens" || field === "money" ? amountOf(field, sum) : countOf(field, sum)
+
+/** From a program without types: what is looked up by name. A `Map` would be taken for one without names. */
+const record = (field: string, value: unknown): void =>
+  Check.check(
+    Object.prototype.toString.call(value) === "[object Object]",
+    module,
+    field,
+    value,
+    "a record of numbers"
+  )
 
 /** An option that is given as `undefined` is not given. */
 const defined = (subagents: Subagents): { depth?: number; breadth?: number; total?: number } => ({

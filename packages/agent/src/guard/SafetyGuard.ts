@@ -47,7 +47,7 @@ import type { Input as LoopInput } from "./loops/LoopOptions.ts"
 import * as Path from "./Path.ts"
 import type { SafetyStop } from "./SafetyStop.ts"
 import type { Counts, Texts } from "./StopReason.ts"
-import { texts } from "./StopReason.ts"
+import { withOwn } from "./StopReason.ts"
 import * as ToolNature from "./loops/ToolNature.ts"
 
 // -----------------------------------------------------------------------------
@@ -227,7 +227,7 @@ const settingsOf = (options: Options): Settings => {
     loops: loops === false ? undefined : LoopDetector.make(loops),
     permit,
     fileOf,
-    texts: { ...texts, ...options.texts },
+    texts: withOwn(options.texts),
     extensions: Check.integer(module, "extensions", extensions, { min: 0, max: 1_000 }),
     grace: Check.millis(module, "grace", options.grace ?? defaults.grace, { max: "1 hour" })
   }

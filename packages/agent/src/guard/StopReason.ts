@@ -5,6 +5,7 @@
  * function, a permission hook) broke, and a guard that cannot judge lets nothing through.
  */
 import { Duration } from "effect"
+import * as Check from "@outlast/resilience/Options"
 
 export type StopReason =
   | "max_events"
@@ -69,7 +70,7 @@ export interface StopFacts extends Tripped {
   readonly counts: Counts
 }
 
-/** What the guard says. Each can be replaced, in any language; one that fails is not used. */
+/** What the guard says. Each can be replaced, in any language; one that fails, or gives no text, is not used. */
 export interface Texts {
   /** The message of `SafetyStop`. */
   readonly stopped: (facts: StopFacts) => string
@@ -95,6 +96,42 @@ export const texts: Texts = {
   notRun: "The run was stopped: this call was not run.",
   refused: ({ why }) => `This call was not permitted: ${why}`
 }
+
+/** With the host's texts. Throws an `InvalidOption` (a `RangeError`) for what is no text. */
+export const withOwn = (own: Partial<Texts> = {}): Texts => {
+  const { stopped, interrupted, notRun, refused } = texts
+  valid("texts", own, Object.prototype.toString.call(own) === "[object Object]", "a record of texts")
+  for (const name of ["stopped", "refused"] as const) {
+    valid(`texts.${name}`, own[name], isOneOf(own[name], "function"), "a function that gives a text")
+  }
+  for (const name of ["interrupted", "notRun"] as const) {
+    valid(`texts.${name}`, own[name], isOneOf(own[name], "string"), "a text")
+  }
+  return {
+    stopped: saying(own.stopped, stopped),
+    interrupted: own.interrupted ?? interrupted,
+    notRun: own.notRun ?? notRun,
+    refused: saying(own.refused, refused)
+  }
+}
+
+const valid = (field: string, value: unknown, holds: boolean, allowed: string): void =>
+  Check.check(holds, "SafetyGuard", field, value, allowed)
+
+const isOneOf = (value: unknown, type: "function" | "string"): boolean =>
+  value === undefined || typeof value === type
+
+/** A text of the host's that fails is no reason to say nothing. */
+const saying =
+  <A>(own: ((facts: A) => string) | undefined, otherwise: (facts: A) => string) =>
+  (facts: A): string => {
+    try {
+      const said: unknown = own?.(facts)
+      return typeof said === "string" ? said : otherwise(facts)
+    } catch {
+      return otherwise(facts)
+    }
+  }
 
 const whatHappened = ({ reason, limit = 0, subject = "a tool", detail }: StopFacts): string => {
   switch (reason) {

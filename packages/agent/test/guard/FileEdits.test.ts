@@ -74,4 +74,12 @@ describe("files that one call edits", () => {
       assert.deepStrictEqual(stop, { reason: "file_loop", subject: "a", ran: 2, files: 2 })
     })
   )
+
+  it.effect("may have names of any length, which stand nowhere in full", () =>
+    Effect.gen(function* () {
+      const path = "a".repeat(1_000_000)
+      const stop = yield* edited((n) => ({ path, content: `${n}` }))
+      assert.deepStrictEqual(stop, { reason: "file_loop", subject: path.slice(0, 200), ran: 2, files: 1 })
+    })
+  )
 })

@@ -61,6 +61,25 @@ describe("permit", () => {
   )
 })
 
+describe("the text of a refusal", () => {
+  it.effect("is the guard's own where the host's fails or gives none", () =>
+    Effect.gen(function* () {
+      for (const refused of [
+        () => {
+          throw new Error("no")
+        },
+        () => undefined as unknown as string
+      ]) {
+        const outcome = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+          SafetyGuard.run({ permit: () => Effect.succeed({ refuse: "not this" }), texts: { refused } }),
+          Effect.provide([tools().layer, over(yield* model({ answers: [looking("a"), { text: "ok" }] }))])
+        )
+        assert.include(JSON.stringify(outcome.transcript.prompt), "This call was not permitted: not this")
+      }
+    })
+  )
+})
+
 describe("a permission hook", () => {
   const allowing = (hook: Effect.Effect<unknown>) => Effect.as(hook, "allow" as const)
 

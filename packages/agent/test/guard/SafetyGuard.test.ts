@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, Exit, Fiber, Schema, Stream } from "effect"
+import { Cause, Clock, Effect, Exit, Fiber, Schema, Stream } from "effect"
 import { LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import type { Limits } from "@outlast/agent"
@@ -179,6 +179,14 @@ describe("limits", () => {
       [{ tokens: Infinity }, "tokens"],
       [{ fileEdits: 0 }, "fileEdits"],
       [{ tools: { look_up: -1 } }, "tools.look_up"],
+      // From a program without types: nothing that is given is passed over.
+      [{ tools: new Map([["look_up", 1]]) as unknown as Record<string, number> }, "tools"],
+      [{ tools: 5 as unknown as Record<string, number> }, "tools"],
+      [{ tools: false as unknown as Record<string, number> }, "tools"],
+      [{ subagents: false as unknown as Limits.Subagents }, "subagents"],
+      [{ texts: 5 as unknown as {} }, "texts"],
+      [{ texts: { stopped: "no" as unknown as () => string } }, "texts.stopped"],
+      [{ texts: { notRun: 5 as unknown as string } }, "texts.notRun"],
       [{ subagents: { depth: -1 } }, "subagents.depth"],
       [{ subagents: { breadth: 0 } }, "subagents.breadth"],
       [{ subagents: { total: 0.5 } }, "subagents.total"],
@@ -459,6 +467,45 @@ describe("a stop", () => {
     })
   )
 
+  it.effect("no extension takes a limit away, or is passed over", () =>
+    Effect.gen(function* () {
+      const guard = yield* SafetyGuard.make({ tokens: 1e308, tools: { look_up: 1 } })
+      const map = new Map([["look_up", 5]]) as unknown as Record<string, number>
+      for (const by of [{ tokens: 1e308 }, { tokens: Infinity }, { tools: map }]) {
+        const exit = yield* Effect.exit(guard.extend(by))
+        assert.isTrue(Exit.isFailure(exit) && Cause.squash(exit.cause) instanceof InvalidOption)
+      }
+      const { limits } = yield* guard.report
+      assert.deepStrictEqual([limits.tokens, limits.tools.get("look_up")], [1e308, 1])
+    })
+  )
+
+  it.effect("is not held up by a tool that an earlier one left behind", () =>
+    Effect.gen(function* () {
+      const { layer } = tools({
+        look_up: ({ q }) => (q === "stuck" ? Effect.uninterruptible(Effect.never) : Effect.succeed(q))
+      })
+      const fiber = yield* Effect.gen(function* () {
+        const guard = yield* SafetyGuard.make({ toolCalls: 1, grace: "5 seconds", loops: false })
+        /** Milliseconds until it is stopped. */
+        const stopping = (...queries: ReadonlyArray<string>) =>
+          Effect.gen(function* () {
+            const began = yield* Clock.currentTimeMillis
+            const target = yield* model({ answers: [looking(...queries)] })
+            const run = Agent.run({ prompt: "x", toolkit: Kit })
+            yield* stopOf(guard.run(run)).pipe(Effect.provide([layer, over(target)]))
+            return (yield* Clock.currentTimeMillis) - began
+          })
+        const first = yield* stopping("stuck", "one")
+        yield* guard.extend({ toolCalls: 1 })
+        return [first, yield* stopping("two", "three")]
+      }).pipe(Effect.forkChild)
+      yield* seconds(30)
+      // The grace for the tool and for its fiber; then none.
+      assert.deepStrictEqual(yield* Fiber.join(fiber), [10_000, 0])
+    })
+  )
+
   it.effect("speaks the host's words, and its own where those fail", () =>
     Effect.gen(function* () {
       const { layer } = tools()
@@ -482,6 +529,12 @@ describe("a stop", () => {
         }
       })
       assert.include(broken.message, "Forced stop: reached maximum of 1 tool invocations.")
+      const empty = yield* stopped({
+        stopped: () => undefined as unknown as string,
+        notRun: undefined as unknown as string
+      })
+      assert.include(empty.message, "Forced stop: reached maximum of 1 tool invocations.")
+      assert.include(JSON.stringify(empty.transcript.prompt), "this call was not run")
     })
   )
 
