@@ -46,9 +46,12 @@ export const run = <A, E, R>(call: Call, handling: Handling<A, E, R>): Effect.Ef
       )
     })
     if (!asks(branch)) return permitted
-    return Effect.flatMap(permission(branch, call), (refusal) =>
-      refusal === undefined ? permitted : Effect.succeed(handling.refused(refusal))
-    )
+    return Effect.flatMap(permission(branch, call), (answer) => {
+      if (answer._tag === "Permitted") return permitted
+      return answer._tag === "Refused"
+        ? Effect.succeed(handling.refused(answer.message))
+        : Effect.uninterruptibleMask((restore) => held(branch, fiber, restore, answer.tripped))
+    })
   })
 
 /** The handlers of a toolkit, under the guard of the fiber that calls them, or under `branch`. */
@@ -88,9 +91,11 @@ const handled = (
     Effect.withFiber((fiber): Effect.Effect<Stream.Stream<HandlerResult, unknown>, never, Scope.Scope> => {
       const branch = branchOf(fiber)
       if (branch === undefined) return Effect.succeed(plain)
-      return Effect.flatMap(permission(branch, call), (refusal) =>
-        refusal === undefined
-          ? Effect.uninterruptibleMask((restore) => {
+      return Effect.flatMap(permission(branch, call), (answer) =>
+        answer._tag === "Refused"
+          ? Effect.succeed(Stream.succeed(denial(answer.message)))
+          : Effect.uninterruptibleMask((restore) => {
+              if (answer._tag === "Held") return held(branch, fiber, restore, answer.tripped)
               const begun = begin(branch, call, fiber)
               if (begun._tag === "Held") return held(branch, fiber, restore, begun.tripped)
               if (begun._tag === "Blocked")
@@ -111,7 +116,6 @@ const handled = (
                 Effect.sync(() => begun.ended(last ?? (Exit.isFailure(exit) ? resultOf(exit) : undefined)))
               ).pipe(Effect.andThen(begun.told), Effect.as(watched))
             })
-          : Effect.succeed(Stream.succeed(denial(refusal)))
       )
     })
   )
@@ -137,17 +141,35 @@ const resultOf = ({ cause }: Exit.Failure<unknown, unknown>): Result | undefined
 
 const asks = (branch: Branch): boolean => branch.guards.some(({ settings }) => settings.permit !== undefined)
 
-/** Why the host does not permit it, in words for the model. The wait for a person is not active time. */
-const permission = (branch: Branch, call: Call): Effect.Effect<string | undefined> => {
+/** It does not get through; `tripped`: the guard has stopped at it, and was not stopped before. */
+interface Held {
+  readonly _tag: "Held"
+  readonly tripped: boolean
+}
+
+type Answer =
+  | { readonly _tag: "Permitted" }
+  /** Why, in words for the model. */
+  | { readonly _tag: "Refused"; readonly message: string }
+  | Held
+
+const allowed: Answer = { _tag: "Permitted" }
+
+/** What the host says to it. The wait for a person is not active time. */
+const permission = (branch: Branch, call: Call): Effect.Effect<Answer> => {
   const guards = branch.guards.filter((guard) => guard.settings.permit !== undefined)
-  if (guards.length === 0 || !branch.isOpen) return Effect.undefined
+  if (guards.length === 0 || !branch.isOpen) return Effect.succeed(allowed)
   return Effect.gen(function* () {
     // What would not run anyway is asked of nobody; so neither is a person, again and again, for what they refuse.
+    let wasOpen = branch.isOpen
+    const stopped = (): Answer => ({ _tag: "Held", tripped: wasOpen })
     const judged = branch.judge(call)
-    if (judged._tag === "Stopped") return undefined
+    if (judged._tag === "Stopped") return stopped()
     if (judged._tag === "Block") {
-      if (!branch.deny(call, judged.warning.message)) return undefined
-      return yield* Effect.as(blocked(call, judged), judged.warning.message)
+      const { message } = judged.warning
+      if (!branch.deny(call, message)) return stopped()
+      yield* blocked(call, judged)
+      return { _tag: "Refused", message }
     }
     for (const guard of guards) {
       const { permit, texts } = guard.settings
@@ -158,23 +180,24 @@ const permission = (branch: Branch, call: Call): Effect.Effect<string | undefine
         return hook
       })
       const exit = yield* Effect.exit(apart(branch, asked))
+      // Whoever is interrupted while the hook waits ends here; a hook that interrupts itself has no answer.
+      if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
+        yield* Effect.interruptible(Effect.void)
+      wasOpen = branch.isOpen
       if (Exit.isFailure(exit)) {
-        // Whoever is interrupted while the hook waits ends here; a hook that interrupts itself has no answer.
-        if (Cause.hasInterruptsOnly(exit.cause)) yield* Effect.interruptible(Effect.void)
         guard.failed("The permission hook", Cause.squash(exit.cause))
-        return undefined
+        return stopped()
       }
       const answer = guard.asking("The permission hook", () => answered(exit.value))
-      if (answer === undefined) return undefined
+      if (answer === undefined) return stopped()
       if (answer.value === "allow") continue
-      const why = answer.value.refuse
-      const message = texts.refused({ tool: call.name, why })
-      if (!branch.deny(call, message)) return undefined
+      const message = texts.refused({ tool: call.name, why: answer.value.refuse })
+      if (!branch.deny(call, message)) return stopped()
       branch.observe(call, { encoded: message, isFailure: true })
       yield* publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, pattern: "permission" })
-      return message
+      return { _tag: "Refused", message }
     }
-    return undefined
+    return allowed
   })
 }
 
@@ -201,7 +224,7 @@ const apart = <A>(branch: Branch, hook: Effect.Effect<A>): Effect.Effect<A> =>
   )
 
 type Begun =
-  | { readonly _tag: "Held"; readonly tripped: boolean }
+  | Held
   | { readonly _tag: "Blocked"; readonly message: string; readonly told: Effect.Effect<void> }
   | {
       readonly _tag: "Running"

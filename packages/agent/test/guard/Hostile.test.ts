@@ -175,6 +175,32 @@ describe("a hostile program", () => {
     )
   }
 
+  const asked = (options: SafetyGuard.Options) =>
+    Effect.gen(function* () {
+      let calls = 0
+      const fiber = yield* Effect.gen(function* () {
+        const kit = yield* SafetyGuard.toolkit(Kit)
+        const call = Effect.suspend(() => kit.handle("look_up", { q: `question ${calls++}` }))
+        const ask = Effect.flatMap(call, Stream.runDrain)
+        yield* Effect.uninterruptible(Effect.forever(Effect.exit(ask)))
+      }).pipe(
+        SafetyGuard.run({ ...options, loops: false }),
+        stopOf,
+        Effect.provide(tools().layer),
+        Effect.forkChild
+      )
+      yield* seconds(40)
+      return [(yield* Fiber.join(fiber)).reason, calls]
+    })
+
+  it.effect("that cannot be interrupted is held at the call whose permission stops it", () =>
+    Effect.gen(function* () {
+      const refusing = () => Effect.succeed({ refuse: "no" })
+      assert.deepStrictEqual(yield* asked({ events: 5, permit: refusing }), ["max_events", 3])
+      assert.deepStrictEqual(yield* asked({ permit: () => Effect.die("no") }), ["guard_failed", 1])
+    })
+  )
+
   it.effect("cannot do without: a detached fiber ends with the run", () =>
     Effect.gen(function* () {
       let ended = false
