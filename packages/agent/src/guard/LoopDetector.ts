@@ -119,7 +119,7 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
       worst = worse(worst, "stale", state.stale, options.stale)
     }
     const round = Cycle.goingOn(state.cycle, toolId, options.cycle.nudge)
-    // Two rounds of two are too few to tell.
+    // Two rounds of two are too few to stop at.
     if (round !== undefined) {
       const { period, rounds, waiting } = round
       const ladder = waiting ? options.waits : options.cycle

@@ -233,7 +233,6 @@ const settingsOf = (options: Options): Settings => {
   }
 }
 
-const editedFiles: Settings["fileOf"] = (call) =>
-  ToolNature.of(call.tool, call.arguments) === "act"
-    ? FileEdit.pathsOf(call.arguments).map(Path.normalised)
-    : undefined
+/** By the name of the tool and what it brings: what else a model may put beside that makes no other call of it. */
+const editedFiles: Settings["fileOf"] = ({ tool, arguments: args }) =>
+  ToolNature.onlyLooks(tool) ? undefined : FileEdit.pathsOf(args).map(Path.normalised)

@@ -68,6 +68,19 @@ describe("files that one call edits", () => {
     })
   )
 
+  it.effect("count whatever else the model puts beside them", () =>
+    Effect.gen(function* () {
+      for (const beside of [
+        { method: "GET", url: "https://a.test" },
+        { sql: "select 1" },
+        { action: "view" }
+      ]) {
+        const stop = yield* edited((n) => ({ path: "a.ts", content: `text ${n}`, ...beside }))
+        assert.deepStrictEqual(stop, { reason: "file_loop", subject: "a.ts", ran: 2, files: 1 })
+      }
+    })
+  )
+
   it.effect("may be several of an own `fileOf`", () =>
     Effect.gen(function* () {
       const stop = yield* edited((n) => ({ n }), { fileOf: () => ["a", "b", "a"] })

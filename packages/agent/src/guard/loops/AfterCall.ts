@@ -79,8 +79,8 @@ export const after = (
   const gain = Gain.of(call)
   // What is read on and on may tell of errors: it is a log.
   const isLog = nature === "read" && gain.isNew && !gain.teaches && !gain.failed
-  const trouble = gain.troubled && !isLog ? troubleOf(state, call) : 0
-  const less = lessOf(state, trouble, result)
+  const trouble = gain.troubled && !isLog ? troubleOf(state, call) : noTrouble
+  const less = lessOf(state, trouble.before, result)
   const isAgain = earlier !== undefined || subject === "known" || subject === "again"
   const isAnother = nature === "act" || (nature === "read" && gain.sameWords && !gain.isNew)
   const breeds = isAgain && isAnother && !gain.told && result.madeKept > 0
@@ -104,13 +104,13 @@ export const after = (
     thoughts: isThought ? state.thoughts + 1 : 0,
     refusals: gain.teaches ? 0 : state.refusals,
     refusedIn: state.refusedIn,
-    seen: Memory.set(state.seen, asked.id, seenAfter(state, call, gain, trouble)),
+    seen: Memory.set(state.seen, asked.id, seenAfter(state, call, gain, trouble.key)),
     bred: state.bred || breeds,
     known: met,
     acted: actedAfter(state, call, gain),
     tools: Memory.set(state.tools, toolId, {
       calls: ownCalls + 1,
-      forms: Asking.add(args, trouble, asked.near, WordSet.countOf(met)),
+      forms: Asking.add(args, trouble.key, asked.near, WordSet.countOf(met)),
       row: isThought ? asked.tool?.row : rowAfter(state, call, gain, less?.goesOn === true)
     }),
     troubles: isThought ? state.troubles : troublesAfter(state, call, gain, trouble, less),
@@ -126,25 +126,32 @@ export const after = (
   return next
 }
 
+/** An error: its key among those that are remembered, and what is remembered of it. */
+interface Trouble {
+  /** 0: there is none. */
+  readonly key: number
+  readonly before: LoopState.Trouble | undefined
+}
+
+const noTrouble: Trouble = { key: 0, before: undefined }
+
 /**
  * Which error it is. It is read without what was asked, and that may be other words of it each time: what says the same
  * as an error that calls of the tool have had, to the word, is that one.
  */
-const troubleOf = (state: State, { asked, earlier, result }: Call): number => {
-  const trouble = Fingerprint.both(asked.toolId, result.trouble === 0 ? result.letters : result.trouble)
-  const own = Memory.get(state.troubles, trouble)
-  if (own !== undefined && saysSame(own, result)) return trouble
-  let found = trouble
-  let most = own?.times ?? 0
+const troubleOf = (state: State, { asked, earlier, result }: Call): Trouble => {
+  let key = Fingerprint.both(asked.toolId, result.trouble === 0 ? result.letters : result.trouble)
+  let before = Memory.get(state.troubles, key)
+  if (before !== undefined && saysSame(before, result)) return { key, before }
   const { forms } = asked.near
   for (let i = earlier === undefined ? 0 : -1; i < forms.length; i++) {
     const other = (i < 0 ? earlier : forms[i])?.trouble ?? 0
-    const before = other === 0 ? undefined : Memory.get(state.troubles, other)
-    if (before === undefined || before.times <= most || !saysSame(before, result)) continue
-    found = other
-    most = before.times
+    const found = other === 0 ? undefined : Memory.get(state.troubles, other)
+    if (found === undefined || found.times <= (before?.times ?? 0) || !saysSame(found, result)) continue
+    key = other
+    before = found
   }
-  return found
+  return { key, before }
 }
 
 const saysSame = ({ said, letters }: LoopState.Trouble, result: Fingerprint.OfResult): boolean =>
@@ -427,25 +434,20 @@ const troublesAfter = (
   state: State,
   { earlier, stirred, list, result }: Call,
   gain: Gain.Gain,
-  trouble: number,
+  { key, before }: Trouble,
   less: Progress.Step | undefined
 ): State["troubles"] => {
   const lessons = state.lessons + (gain.teaches ? 1 : 0)
   const { deeds } = state
+  const { hash: said, letters } = result
   // Each test that was added failed at first, and then went well.
   const isMended = earlier?.troubled === true && !gain.troubled && (gain.recovers || stirred)
-  if (isMended && earlier.trouble !== 0) {
-    return Memory.set(state.troubles, earlier.trouble, {
-      times: 0,
-      said: result.hash,
-      letters: result.letters,
-      deeds,
-      lessons,
-      progress: Progress.begin(result)
-    })
+  const mended = isMended && earlier.trouble !== 0 ? Memory.get(state.troubles, earlier.trouble) : undefined
+  if (isMended && mended !== undefined) {
+    const progress = Progress.begin(result)
+    return Memory.set(state.troubles, earlier.trouble, { ...mended, times: 0, deeds, lessons, progress })
   }
-  if (trouble === 0) return state.troubles
-  const before = Memory.get(state.troubles, trouble)
+  if (key === 0) return state.troubles
   // Of a list the one before went well, or several did.
   const isAfterOne = list !== undefined && list.well > 0 && list.trouble === 0
   if (
@@ -454,24 +456,13 @@ const troublesAfter = (
     isAfterOne ||
     (gain.told && !gain.failed) ||
     (gain.teaches && gain.waiting)
-  )
-    return Memory.set(state.troubles, trouble, {
-      times: 1,
-      said: result.hash,
-      letters: result.letters,
-      deeds,
-      lessons,
-      progress: Progress.begin(result)
-    })
+  ) {
+    const progress = Progress.begin(result)
+    return Memory.set(state.troubles, key, { times: 1, said, letters, deeds, lessons, progress })
+  }
   const step = weightOfError(state, before, { stirred, list, result }, gain, less)
-  return Memory.set(state.troubles, trouble, {
-    times: Math.max(1, before.times + step),
-    said: result.hash,
-    letters: result.letters,
-    deeds,
-    lessons,
-    progress: less.progress
-  })
+  const times = Math.max(1, before.times + step)
+  return Memory.set(state.troubles, key, { times, said, letters, deeds, lessons, progress: less.progress })
 }
 
 /** What an error counts that was there before; below 0 where there is less of it. */
@@ -494,8 +485,11 @@ const weightOfError = (
 }
 
 /** Of an error that was there before: whether there is less and less of it, whatever was asked. */
-const lessOf = (state: State, trouble: number, result: Fingerprint.OfResult): Progress.Step | undefined => {
-  const before = trouble === 0 ? undefined : Memory.get(state.troubles, trouble)
+const lessOf = (
+  state: State,
+  before: LoopState.Trouble | undefined,
+  result: Fingerprint.OfResult
+): Progress.Step | undefined => {
   if (before === undefined) return undefined
   // By its numbers only where something was done since: else they may be what was asked for, or count the calls.
   const isDone = state.unchecked.length > 0 || before.deeds < state.deeds

@@ -24,8 +24,9 @@ const bound = /[:@$]\w|\?|%s|%\(/
 const describes = (record: Values, names: ReadonlyArray<string>): boolean =>
   names.some((name) => !Fields.of(name).isHandle && typeof record[name] === "string")
 
+/** Of a shell, and of more than one word. */
 const isCommand = (value: unknown, name: string): boolean =>
-  typeof value === "string" && Fields.of(name).isProgram
+  (name === "command" || name === "cmd") && typeof value === "string" && value.includes(" ")
 
 /** What is left out, and what the model says about a call. */
 const saysNothing = (value: unknown, name: string): boolean =>
@@ -129,7 +130,7 @@ class ArgumentScan extends Scan {
   /** What was found of a field is not said of others. */
   fieldBegins(key: Field, _name: string, value: unknown): void {
     if (!key.mayBeSkipped) this.isAlone = false
-    if (key.isWait && (value === true || (typeof value === "number" && value > 0))) this.waits = true
+    if (key.isWait && typeof value === "number" && value > 0) this.waits = true
   }
 
   fieldEnds(): void {}

@@ -12,6 +12,8 @@ export interface Field {
   readonly volatile: Volatile.Where | undefined
   readonly isCursor: boolean
   readonly isTrouble: boolean
+  /** It lists what is wrong: that there is none is good. */
+  readonly isComplaint: boolean
   readonly isSuccess: boolean
   readonly isDigest: boolean
   /** It asks in words of one's own. */
@@ -56,6 +58,7 @@ export const none: Field = {
   volatile: undefined,
   isCursor: false,
   isTrouble: false,
+  isComplaint: false,
   isSuccess: false,
   isDigest: false,
   isQuestion: false,
@@ -112,7 +115,7 @@ function roleOf(role: Role, names: string): ReadonlyArray<readonly [string, Role
 }
 
 const questions =
-  /^(?:q|query|queries|question|search|search_?(?:term|text|query)|term|keywords?|pattern|regex|prompt|frage|such(?:e|text|begriff|wort)|stichw[oö]rter?|begriff|requ[eê]te|recherche|question|mots_?cl[eé]s|consulta|b[uú]squeda|pregunta|t[eé]rmino|texto|ricerca|domanda|parole_?chiave|zoekterm|pergunta|busca)$/i
+  /^(?:q|query|queries|question|search|search_?(?:term|text|query)|term|keywords?|pattern|regex|prompt|frage|such(?:e|text|begriff|wort)|stichw[oö]rter?|begriff|requ[eê]te|recherche|mots_?cl[eé]s|consulta|b[uú]squeda|pregunta|t[eé]rmino|texto|ricerca|domanda|parole_?chiave|zoekterm|pergunta|busca)$/i
 
 const handles = /^(?:ref|uid|selector|xpath|coordinates?|element_?id)$/i
 const prose = /^(?:text|note|notes|message|comment|body|reason|description|content|title|subject|summary)$/i
@@ -123,6 +126,8 @@ const randoms = /^(?:(?:session|conversation)_?(?:id|uuid|token)?|client_?ref|si
 const programs = /^(?:command|cmd|script|code|source|input|query|sql|statement)$/i
 const durations =
   /^(?:s|for|until|interval|amount|value|unit|number|(?:agent|tab|page|window|browser|label)(?:_?[iI]d)?)$|(?:^|_|-)(?:time|duration|delay|wait|sleep|sec|second|min|minute|hour|ms|millis|millisecond)s?$|[a-z](?:Time|Duration|Delay|Wait|Sleep|Sec|Second|Min|Minute|Hour|Ms|Milli|Millisecond)s?$/
+const complaints =
+  /(?:^|_)(?:findings|conflicts|issues|warnings|violations|vulnerabilities|problems|duplicates|alerts|blockers|diffs?|differences|changes|drift|missing)$/i
 const waits =
   /^(?:long_?poll_?)?wait(?:_?(?:s|ms|secs?|seconds|millis|milliseconds|time(?:_?seconds)?|for_?(?:s|ms|seconds)))?$/i
 const runs = /^(?:job|query|run|execution|statement)_?(?:id|name|label)$/i
@@ -166,6 +171,7 @@ const fieldOf = (name: string, hash: number): Field => {
     hash,
     volatile: Volatile.whereNamed(name),
     isCursor: Volatile.isCursorKey(name),
+    isComplaint: complaints.test(name),
     isTrouble: (meaning & Meaning.trouble) !== 0,
     isSuccess: (meaning & Meaning.success) !== 0,
     isDigest: (meaning & Meaning.digest) !== 0,

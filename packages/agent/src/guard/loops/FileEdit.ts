@@ -43,7 +43,7 @@ const hunk = /^@@(?: |$)/m
 export const of = (tool: string, args: unknown): FileEdit | undefined => {
   if (Nature.adds(tool)) return undefined
   if (typeof args === "string") return ofPatch(args)
-  if (!Predicate.isObject(args) || Nature.isRequest(args)) return undefined
+  if (!Predicate.isObject(args) || Nature.isRequest(tool, args)) return undefined
   const { path, before, after: brought, part, spot, place, mode, content = part } = partsOf(args)
   if (typeof path !== "string") return typeof content === "string" ? ofPatch(content) : undefined
   if (typeof brought === "string") return ofTexts(path, before, brought)
@@ -97,7 +97,7 @@ const heads = /^(?:\*\*\* (?:Update|Add) File: |--- .*\n\+\+\+ (?:b\/)?)([^\t\r\
 /** All files that a call writes to and names: those of a patch, of a list of edits or of files, or the one of the call. */
 export const pathsOf = (args: unknown): ReadonlyArray<string> => {
   if (typeof args === "string") return pathsOfPatch(args)
-  if (!Predicate.isObject(args) || Nature.isRequest(args)) return []
+  if (!Predicate.isObject(args)) return []
   const listed = partsIn(args).flatMap((parts) => writtenBy(parts))
   if (listed.length > 0) return listed
   const parts = partsOf(args)
@@ -128,7 +128,7 @@ const partsIn = (args: Readonly<Record<PropertyKey, unknown>>): ReadonlyArray<Pa
     if (!isOwn.call(args, name)) continue
     if (++looked > maxNames) break
     const list = args[name]
-    if (Array.isArray(list)) found.push(...list.filter(Predicate.isObject).map(partsOf))
+    if (Array.isArray(list)) for (const part of list) if (Predicate.isObject(part)) found.push(partsOf(part))
   }
   return found
 }

@@ -126,7 +126,8 @@ export const of = (ended: Ended): Gain => {
           same: sameWords,
           troubled: troubled && earlier.troubled,
           stirred: ended.stirred,
-          redone: ended.redone,
+          // A number by itself is what one wanted to know.
+          redone: result.words >= 2 * result.numbersInAll + 2 ? ended.redone : 0,
           fresh: freshNumbers > 0
         })
   const mostlyNumbers = result.numbersInAll * few.ofWords >= result.words

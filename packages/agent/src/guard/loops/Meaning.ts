@@ -99,9 +99,7 @@ const pending: ReadonlySet<number> = new Set(["pending", "waiting", "queued", "a
 /** Whether a word says of what follows that it has yet to happen: of `pending_review` the first. */
 export const isPending = (word: number): boolean => pending.has(word)
 
-const cursors: ReadonlySet<number> = new Set(
-  ["page", "pagina", "seite", "offset", "start", "skip", "cursor", "after", "from"].map(of)
-)
+const cursors: ReadonlySet<number> = new Set(["page", "pagina", "seite", "offset", "skip", "cursor"].map(of))
 /** Whether a word names where in a list one is: `page=2`. */
 export const isCursor = (word: number): boolean => cursors.has(word)
 

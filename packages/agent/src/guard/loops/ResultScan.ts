@@ -205,8 +205,6 @@ class ResultScan extends Scan implements OfResult {
   waiting = false
   pending = 0
   waitingIfShort = false
-  /** Something in it is at 100 %. */
-  isWhole = false
   negative = false
   emptyList = false
 
@@ -242,7 +240,7 @@ class ResultScan extends Scan implements OfResult {
       this.taken =
       this.begun =
         false
-    this.waiting = this.waitingIfShort = this.isWhole = this.negative = false
+    this.waiting = this.waitingIfShort = this.negative = false
     this.met = typeof value === "string" && value.length < few.characters ? this.metOfFew : this.metOfMany
     WordTable.empty(this.met)
     // Mostly its arguments were read last.
@@ -260,9 +258,9 @@ class ResultScan extends Scan implements OfResult {
     this.hash = mixed(this.hash)
     this.numbers = this.numbersKept()
     this.emptyList = hasEmptyList && substance === 0
-    this.waiting ||= this.waitingIfShort && !this.isWhole && all <= shortResult
+    this.waiting ||= this.waitingIfShort && all <= shortResult
     const findsNothing =
-      hasEmptyList && this.how.looks === true && this.words <= maxState && this.numbersInAll === 0
+      this.hasNoThings && this.how.looks === true && this.words <= maxState && this.numbersInAll === 0
     this.negative =
       (all === 0 && substance === 0) ||
       this.emptyList ||
@@ -280,7 +278,7 @@ class ResultScan extends Scan implements OfResult {
 
   fieldBegins(key: Field, name: string, value: unknown, record: Values): void {
     if (key.isRate) this.rates++
-    if (key.isTaken && typeof value === "number" && value > 0) this.taken = true
+    if (key.isTaken && typeof value === "number" && value > 1) this.taken = true
     // A field named error that holds something tells of one.
     if (key.isTrouble && isSomething(value) && this.listed === 0) this.fails()
     const isExit =
@@ -325,7 +323,8 @@ class ResultScan extends Scan implements OfResult {
         } else if (Word.counts(first)) {
           hash = step(hash, first)
           if (first === colon) this.causeAt = this.lineLength
-          if (first === percent) this.percent(from === beforeEnd && before === hundred)
+          // What has come to 100 % waits for nothing.
+          if (first === percent && !(from === beforeEnd && before === hundred)) this.waitingIfShort = true
         }
         from++
         continue
@@ -391,12 +390,6 @@ class ResultScan extends Scan implements OfResult {
     this.hash = step(hash, 0x22)
     // What is echoed is nothing of its own.
     if (this.words > words && !isNil) this.substance++
-  }
-
-  /** What has come to 100 % waits for nothing. */
-  percent(isWhole: boolean): void {
-    if (isWhole) this.isWhole = true
-    else this.waitingIfShort = true
   }
 
   fails(): void {

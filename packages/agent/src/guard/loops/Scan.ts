@@ -48,6 +48,8 @@ export abstract class Scan {
   values = 0
   /** There is a list of nothing. */
   hasEmptyList = false
+  /** There is one of things that one looks for. */
+  hasNoThings = false
   /** Values that are something: neither empty nor 0, and `true`. */
   substance = 0
   /** It is inside of so many lists of records. */
@@ -56,7 +58,7 @@ export abstract class Scan {
   begin(): void {
     this.hash = begin()
     this.values = this.substance = this.listed = 0
-    this.hasEmptyList = false
+    this.hasEmptyList = this.hasNoThings = false
   }
 
   /** A text, or a number as one; `isNil`: it is 0. */
@@ -94,7 +96,10 @@ export abstract class Scan {
 
   list(items: ReadonlyArray<unknown>, key: Field, depth: number): void {
     // No errors are no list of nothing.
-    if (items.length === 0 && !key.isTrouble) this.hasEmptyList = true
+    if (items.length === 0 && !key.isTrouble) {
+      this.hasEmptyList = true
+      if (!key.isComplaint) this.hasNoThings = true
+    }
     this.mix(0x5b)
     // Of several things some may have failed: that is what is told of them.
     const many = items.length > 1 && typeof items[0] === "object"

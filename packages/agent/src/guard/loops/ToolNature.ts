@@ -57,8 +57,7 @@ const shells = new Set([
   "command",
   "cmd",
   "console",
-  "cli",
-  "ssh"
+  "cli"
 ])
 /** A tool that takes a debugger's commands. */
 const debuggers = /debug|[pg]db|lldb|dbg/
@@ -77,7 +76,7 @@ const databases = new Set(
 
 /** Of a shell's command: those that only look. What comes after a pipe looks at it. */
 const looking =
-  /^(?:ls|cat|echo|true|cd|sleep|z?grep|zcat|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|dig|nslookup|host|ping|whois|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:-[\w-]+[ =][\w./-]+ ){0,3}(?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform (?:show|state list)|helm (?:status|list|history)|(?:argocd|flux|gcloud|az|oc|flyctl|nomad|istioctl|velero|airflow|databricks)(?: [\w-]+){0,3} (?:get|list|show|describe|status|logs|diff|history|info)|squeue|sacct|sinfo|scontrol show|nvidia-smi|lsof|netstat|ss|ip (?:a|addr|route|link)|id|groups|lsblk|dmesg|(?:md5|sha1|sha256|sha512)sum|getent|printenv|npm (?:ls|list|view|outdated)|pip3? (?:list|show|freeze)|ros(?:node|topic|2 node|2 topic) (?:list|info|hz|echo)|crontab -l)\b(?!.*>)/
+  /^(?:ls|cat|echo|true|cd|sleep|z?grep|zcat|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|dig|nslookup|host|ping|whois|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:-[\w-]+[ =][\w./-]+ ){0,3}(?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform (?:show|state list)|helm (?:status|list|history)|(?:argocd|flux|gcloud|az|oc|flyctl|nomad|istioctl|velero|airflow|databricks)(?: (?!delete|create|sync|run|deploy|update|set|start|stop|apply|patch|restart|scale|rollback|remove|add|import|reset|write|submit|upgrade|install)[\w-]+){0,3} (?:get|list|show|describe|status|logs|diff|history|info)(?![\w-])|squeue|sacct|sinfo|scontrol show|nvidia-smi(?! -)|lsof|netstat|ss|ip (?:a|addr|route|link)(?! (?:set|add|del|flush|change|replace))|id|groups|lsblk|dmesg(?! -[CcDE])|(?:md5|sha1|sha256|sha512)sum|getent|printenv|npm (?:ls|list|view|outdated)|pip3? (?:list|show|freeze)|ros(?:node|topic|2 node|2 topic) (?:list|info|hz|echo)|crontab -l)\b(?!.*>)/
 /** Texts in it, and what it says of errors: they are no commands and write nothing. */
 const quoted = /'[^']*'|"[^"]*"|[12&]?>\s*(?:\/dev\/null|&[12])/g
 const joined = /&&|\|\||[;\n]/
@@ -105,19 +104,24 @@ export const of = (tool: string, args: unknown): ToolNature => {
     return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? natureOfCommand(textOf(args))
   if (kind === "database" || (kind !== "thought" && hasQuery(tool, args))) return natureOfQuery(queryOf(args))
   if (kind === "pause" && !onlyWaits(args)) return "read"
-  const method = methodOf(args)
+  const method = factsOf(tool).mayRequest ? methodOf(args) : undefined
   if (method !== undefined) return method
   return (Predicate.isObject(args) ? natureOfAction(args) : undefined) ?? kind
 }
 
-/** Whether it is given a method of HTTP: what it writes is no file. */
-export const isRequest = (args: unknown): boolean => methodOf(args) !== undefined
+/** Whether it is a request over HTTP: what it writes is no file. */
+export const isRequest = (tool: string, args: unknown): boolean =>
+  factsOf(tool).mayRequest && methodOf(args) !== undefined
 
 /** What a request does, by the method of HTTP that it is given. */
 const methodOf = (args: unknown): ToolNature | undefined =>
-  Predicate.isObject(args) && "method" in args && typeof args.method === "string"
-    ? methods.get(args.method.toUpperCase())
+  Predicate.isObject(args) && typeof args["method"] === "string" && isAddressed(args)
+    ? methods.get(args["method"].toUpperCase())
     : undefined
+
+/** Whether it says where a request goes. */
+const isAddressed = ({ url, uri, endpoint, path }: Readonly<Record<PropertyKey, unknown>>): boolean =>
+  typeof (url ?? uri ?? endpoint) === "string" || (typeof path === "string" && path.startsWith("/"))
 
 const methods: ReadonlyMap<string, ToolNature> = new Map([
   ...table("read", "GET HEAD OPTIONS"),
@@ -216,10 +220,17 @@ export const family = (tool: string): string => factsOf(tool).family
 /** A number for its name. */
 export const idOf = (tool: string): number => factsOf(tool).id
 
+/** Whether the verb in its name says that it only looks: whatever it is given then, it writes nothing. */
+export const onlyLooks = (tool: string): boolean => factsOf(tool).onlyLooks
+
 /** Whether it adds to what is there, and replaces nothing. */
 export const adds = (tool: string): boolean => factsOf(tool).adds
 
 const adding = /append|insert/i
+
+const requests = new Set(
+  "http https request requests fetch api rest call curl url endpoint web send invoke".split(" ")
+)
 
 type Kind = ToolNature | "shell" | "program" | "database" | "debugger"
 
@@ -230,6 +241,9 @@ interface Facts {
   readonly evaluates: boolean
   readonly family: string
   readonly adds: boolean
+  readonly onlyLooks: boolean
+  /** It may take a method of HTTP: its name says so, or nothing of what it does. */
+  readonly mayRequest: boolean
 }
 
 /** A program has few tools: what was found out about their names is kept. */
@@ -252,6 +266,7 @@ const factsFor = (tool: string): Facts => {
   if (before !== undefined) return before
   const words = wordsOf(tool)
   const kind = kindOf(words)
+  const verb = verbOf(words)
   const named = words.filter((word) => word !== "" && word !== "mcp")
   const facts = {
     id: Hash.ofText(tool),
@@ -262,7 +277,9 @@ const factsFor = (tool: string): Facts => {
       kind === "database" ||
       words.some((word) => evaluators.has(word)),
     family: named.length > 1 ? (named[0] ?? "") : "",
-    adds: adding.test(tool)
+    adds: adding.test(tool),
+    onlyLooks: kind === "read" && verb === "read",
+    mayRequest: verb === undefined || words.some((word) => requests.has(word))
   }
   if (known.size >= maxKnown) known.clear()
   if (tool.length <= maxName) known.set(tool, facts)
@@ -272,13 +289,19 @@ const factsFor = (tool: string): Facts => {
 const kindOf = (words: ReadonlyArray<string>): Kind => {
   if (words.some((word) => outputs.has(word))) return "read"
   if (isDebugger(words)) return "debugger"
-  if (words.some((word) => shells.has(word))) return "shell"
+  if (words.some((word) => shells.has(word)) || (words.length === 1 && words[0] === "ssh")) return "shell"
   if (words.length === 1 && words.every((word) => programs.has(word))) return "program"
   return words.some((word) => databases.has(word)) ? "database" : byName(words)
 }
 
 const isDebugger = (words: ReadonlyArray<string>): boolean =>
   words.some((word) => debuggers.test(word)) && words.some((word) => shells.has(word) || word === "evaluate")
+
+/** What the first verb says. */
+const verbOf = (words: ReadonlyArray<string>): ToolNature | undefined => {
+  const verb = words.find((word) => byWord.has(word))
+  return verb === undefined ? undefined : byWord.get(verb)
+}
 
 const thoughts = new Set("think thinking thought todo todos".split(" "))
 
@@ -290,24 +313,31 @@ const byName = (words: ReadonlyArray<string>): ToolNature => {
     return "thought"
   // "search_replace"
   if (words.includes("replace")) return "act"
-  for (const word of words) {
-    const nature = byWord.get(word)
-    if (nature !== undefined) return nature
-  }
+  const verb = verbOf(words)
+  if (verb !== undefined) return verb
   // A name without a verb names what is looked at: one thing, or several.
-  const last = words.at(-1) ?? ""
-  return words.some((word) => seen.has(word)) || (severalThings.test(last) && last !== "tests")
-    ? "read"
-    : "act"
+  if (words.some((word) => doing.has(word))) return "act"
+  return words.some((word) => things.has(word)) || severalThings.test(words.at(-1) ?? "") ? "read" : "act"
 }
 
-const severalThings = /^[a-z]{3,}[^s]s$/
-
-const seen = new Set(
+const things = new Set(
   "latest recent results info details detail content contents overview metrics metadata history summary inbox mailbox weather forecast state thread".split(
     " "
   )
 )
+
+/** Verbs that others than these may stand beside: `build_status` is a look, `build_targets` is none. */
+const doing = new Set(
+  (
+    "add apply approve archive assign batch block book build bulk buy call cancel change charge clean clear close compile convert copy " +
+    "disable drop dump enable encrypt export fix format generate grant import invite invoke load lock log mark merge migrate notify open order " +
+    "pay ping print process publish purge push rebuild refund reject reload replay reset resolve restart restore retry " +
+    "revoke rewrite rotate save schedule share sign sort split spawn start submit subscribe swap sync tag test tests toggle train " +
+    "transfer trigger unlock upgrade validate wipe edits"
+  ).split(" ")
+)
+
+const severalThings = /^[a-z]{3,}[^s]s$/
 
 /** Characters of a name that are read. */
 const maxName = 100

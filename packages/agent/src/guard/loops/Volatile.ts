@@ -97,7 +97,7 @@ export const names: ReadonlyArray<readonly [name: string, where: Where]> = [
   ...named(
     "result",
     "id port request session order ticket rev revision rid req sig server served_by ms duration duration_ms latency latency_ms time date uptime age " +
-      "etag ref seq sequence key tokens total_tokens input_tokens output_tokens tokens_used execution_count checked updated generated expires as_of server_time response_time"
+      "etag ref seq sequence key execution_count checked updated generated expires as_of server_time response_time"
   ),
   ...named("spoken", "pid tid seed")
 ]

@@ -159,7 +159,7 @@ export const saysNothing = (text: string, from: number, at: number, digits: numb
   const length = at - from
   const before = codeAt(text, from - 1)
   if (before === hash) return true
-  if (before === bracket && codeAt(text, at) === bracket + 2 && isExecution(text, from)) return true
+  if (before === bracket && codeAt(text, at) === bracket + 2 && isExecution(text, from, at)) return true
   if (digits === length) {
     // nginx's "4411#0" is a process.
     if (codeAt(text, at) === hash) return true
@@ -178,8 +178,8 @@ export const saysNothing = (text: string, from: number, at: number, digits: numb
 }
 
 /** What a notebook says before an answer: `[12]`, `In [12]`, `Out[12]`. */
-const isExecution = (text: string, from: number): boolean =>
-  from === 1 || text.startsWith("Out", from - 4) || text.startsWith("In ", from - 4)
+const isExecution = (text: string, from: number, at: number): boolean =>
+  at + 2 < text.length && (from === 1 || text.startsWith("Out", from - 4) || text.startsWith("In ", from - 4))
 
 /** Looked for in the word alone: the rest of the text may be long. */
 const hasDot = (text: string, from: number, at: number): boolean => {

@@ -145,7 +145,13 @@ describe("a look", () => {
 
 describe("a number", () => {
   const comment = { id: 48_213, body: "Please ask logistics for the tracking number." }
-  const ticket = (count: number) => ({ id: 48_213, status: "open", comment_count: count })
+  const ticket = (count: number) => ({
+    id: 48_213,
+    status: "open",
+    priority: "normal",
+    asked: "r.hofstetter@shop.test",
+    comment_count: count
+  })
 
   it("that counts what is done again is no progress", () => {
     isStopped(
@@ -205,6 +211,68 @@ describe("a number", () => {
       [{ deleted: 5_000 }]
     )
     runsOn(rounds(24, () => [purge]))
+  })
+})
+
+describe("work that only looks like noise", () => {
+  const edit = (i: number) =>
+    ran(
+      "edit_file",
+      { path: "status-page.yaml", old_string: `${word(i)} ${i}`, new_string: `${word(i + 1)} ${i + 1}` },
+      "ok"
+    )
+
+  it("differs in what it is described by", () => {
+    const describing = (tool: string, field: string, args: object) =>
+      rounds(12, (i) => [
+        ran(tool, { ...args, [field]: `The ${word(i)} of the ${word(i + 5)} is off` }, "created")
+      ])
+    runsOn(describing("create_ticket", "description", { source: "audit", title: "Finding" }))
+    runsOn(describing("create_product", "description", { code: "A-17" }))
+    runsOn(describing("issue_tool", "comment", { command: "comment" }))
+  })
+
+  it("acts on several things", () => {
+    runsOn(rounds(8, (i) => [edit(i), ran("format_files", { path: "a.ts" }, "formatted")]))
+    isStopped(
+      rounds(8, () => [ran("cancel_orders", { id: 7 }, "done")]),
+      3
+    )
+  })
+
+  it("brings what is edited to where it runs", () => {
+    runsOn(rounds(8, (i) => [edit(i), ran("argocd", { args: "app sync status-page" }, "synced")]))
+  })
+
+  it("gets on by one", () => {
+    const step = (act: string, look: string, shown: (i: number) => unknown) =>
+      rounds(10, (i) => [ran(act, { by: "one" }, { ok: true }), ran(look, {}, shown(i))])
+    runsOn(step("add_to_cart", "view_cart", (i) => ({ items: i + 1 })))
+    runsOn(step("scale_up", "list_pods", (i) => ({ ready: 3 + i })))
+    runsOn(step("process_one", "get_queue", (i) => ({ done: 5 + i })))
+  })
+
+  it("goes through what an address says", () => {
+    runsOn(
+      rounds(12, (i) => [
+        ran("http_get", { url: `https://a.test/trains?from=80${i}10&to=10115` }, "no trains")
+      ])
+    )
+  })
+
+  it("measures how long a text is", () => {
+    runsOn(
+      rounds(10, (i) => [edit(i), ran("count_tokens", { file: "prompt.md" }, { tokens: 4_120 - 97 * i })])
+    )
+    runsOn(rounds(8, (i) => [ran("read_gauge", { id: 4 }, `[${400 - 17 * i}]`)]))
+  })
+
+  it("is under way at 100 %", () => {
+    runsOn(rounds(7, () => [ran("get_job", { id: 4 }, "running, GPU 100%")]))
+  })
+
+  it("finds nothing wrong", () => {
+    runsOn(rounds(12, (i) => [ran("scan_package", { query: word(i) }, { clean: true, findings: [] })]))
   })
 })
 
