@@ -70,8 +70,7 @@ export const after = (
     ago,
     own,
     searches: (failed || result.negative) && Nature.searches(command),
-    flaps:
-      earlier !== undefined && earlier.recoveries >= mostRecoveries && !Acts.any(state.acted, earlier.calls),
+    flaps: earlier !== undefined && earlier.recoveries >= mostRecoveries && isUntouched(state, earlier),
     redone:
       earlier === undefined || earlier.deeds !== state.deeds ? 0 : Acts.again(state.acted, earlier.calls),
     stirred: earlier !== undefined && (earlier.stirs !== state.stirs || earlier.news !== state.news)
@@ -237,7 +236,7 @@ const seenAfter = (state: State, call: Call, gain: Gain.Gain, trouble: number): 
     unchanged: unchangedAfter(state, call, gain),
     recoveries:
       (earlier?.recoveries ?? 0) +
-      (gain.recovers && earlier !== undefined && !Acts.any(state.acted, earlier.calls) ? 1 : 0),
+      (gain.recovers && earlier !== undefined && isUntouched(state, earlier) ? 1 : 0),
     own: call.asked.tool?.calls ?? 0,
     calls: state.calls,
     news: newsAfter(state, gain),
@@ -269,6 +268,10 @@ const unchangedAfter = (state: State, call: Call, gain: Gain.Gain): number => {
   if (isQuiet(state, call)) return earlier.unchanged
   return earlier.unchanged + (earlier.lessons === state.lessons && !gain.moved ? 1 : 0.5)
 }
+
+/** Nothing was done since. */
+const isUntouched = ({ acted, deeds }: State, earlier: Seen): boolean =>
+  earlier.deeds === deeds && !Acts.any(acted, earlier.calls)
 
 /** So often something may go well again by itself. */
 const mostRecoveries = 2
