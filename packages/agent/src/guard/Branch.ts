@@ -46,10 +46,13 @@ export const place = (fiber: AnyFiber, branch: Branch): (() => void) => {
   }
 }
 
-/** Where a fiber runs; outside of a guard nowhere. */
+/** Where a fiber runs; outside of a guard nowhere. A token of somewhere else leads nobody out of where it was placed. */
 export const branchOf = (fiber: AnyFiber): Branch | undefined => {
   const token = fiber.getRef(Current)
-  return (token === undefined ? undefined : branches.get(token)) ?? places.get(fiber)
+  const told = token === undefined ? undefined : branches.get(token)
+  const place = places.get(fiber)
+  if (told === undefined || place === undefined) return told ?? place
+  return place.guards.every((guard) => told.guards.includes(guard)) ? told : place
 }
 
 /** Where this fiber runs. */
@@ -66,14 +69,14 @@ export type Admission =
 
 /** An agent of the tree. */
 interface Agent {
-  /** How many agents stand above it. */
-  readonly depth: number
+  /** By guard: how many agents stand above it in what that guard runs. */
+  readonly depths: ReadonlyArray<number>
   /** Sub-agents of it that run now. */
   running: number
 }
 
-/** The depth of what an agent runs; of what no agent runs 0. */
-const depthBelow = (agent: Agent | undefined): number => (agent === undefined ? 0 : agent.depth + 1)
+/** How deep an agent stands that this one runs; the first one in what a guard runs is at 0. */
+const depthBelow = (agent: Agent | undefined, guard: number): number => (agent?.depths[guard] ?? -1) + 1
 
 /** Each once. A program without types may give anything; what is no name could not be counted. */
 const filesIn = (given: unknown): ReadonlyArray<string> => {
@@ -170,18 +173,18 @@ export class Branch {
   /** Of an agent that begins, or `undefined` if there may be no more. */
   agent(fiber: AnyFiber): Branch | undefined {
     const parent = this.#agent
-    const depth = depthBelow(parent)
     const running = parent?.running ?? 0
-    const admitted = this.#admit((bounds, state, owner) =>
-      State.admitAgent(bounds, state, { depth: depth - depthBelow(owner), running })
+    const admitted = this.#admit((bounds, state, i) =>
+      State.admitAgent(bounds, state, { depth: depthBelow(parent, i), running })
     )
     if (!admitted) return undefined
     if (parent !== undefined) parent.running++
+    const depths = this.guards.map((_, i) => depthBelow(parent, i))
     const branch = new Branch(
       this.guards,
       this.#owners,
       this.#part(fiber),
-      { depth, running: 0 },
+      { depths, running: 0 },
       this.#calls
     )
     branch.#topOf = this.#runBy(parent)
@@ -216,10 +219,17 @@ export class Branch {
     return branch
   }
 
-  /** The agent whose tools run. A guarded program that has none of its own stands for one when it calls tools. */
+  /**
+   * The agent whose tools run. A guarded program that has none of its own stands for one when it calls tools: to the
+   * guards whose program it is. To those outside of it that is the agent that they know.
+   */
   #caller(): Agent | undefined {
-    if (this.#agent !== this.#owners.at(-1)) return this.#agent
-    return (this.#standIn ??= { depth: depthBelow(this.#agent), running: 0 })
+    const agent = this.#agent
+    if (agent !== this.#owners.at(-1)) return agent
+    const depths = this.guards.map((_, i) =>
+      this.#owners[i] === agent ? depthBelow(agent, i) : (agent?.depths[i] ?? 0)
+    )
+    return (this.#standIn ??= { depths, running: 0 })
   }
 
   end(): void {
@@ -269,18 +279,18 @@ export class Branch {
   }
 
   /** Counted by all guards, or by none. The outermost one that has no room stops. */
-  #admit(step: (bounds: Bounds, state: GuardState, owner: Agent | undefined) => Step): boolean {
+  #admit(step: (bounds: Bounds, state: GuardState, guard: number) => Step): boolean {
     if (!this.isOpen) return false
     const [only] = this.guards
     if (only !== undefined && this.guards.length === 1) {
-      const [tripped, state] = only.consider((bounds, state) => step(bounds, state, this.#owners[0]))
+      const [tripped, state] = only.consider((bounds, state) => step(bounds, state, 0))
       if (tripped === undefined) only.commit(state)
       else only.trip(tripped)
       return tripped === undefined
     }
     const next: Array<GuardState> = []
     for (const [i, guard] of this.guards.entries()) {
-      const [tripped, state] = guard.consider((bounds, state) => step(bounds, state, this.#owners[i]))
+      const [tripped, state] = guard.consider((bounds, state) => step(bounds, state, i))
       if (tripped !== undefined) {
         guard.trip(tripped)
         return false
@@ -426,10 +436,10 @@ export class Branch {
     return this.#begun().called(call)
   }
 
-  /** A call is not run, and `message` says why. False when the guard has stopped at that. */
-  deny(call: Call, message: string): boolean {
+  /** A call is not run, and its result says why. False when the guard has stopped at that. */
+  deny(call: Call, result: Result): boolean {
     if (!this.#admit(State.admitDenial)) return false
-    this.called(call)({ encoded: message, isFailure: true })
+    this.called(call)(result)
     return true
   }
 

@@ -202,7 +202,8 @@ export class Guard {
     const left = this.#bounds.time - this.#watch.elapsed
     if (left <= 0) return Effect.sync(() => this.trip(this.#timeout()))
     if (this.#watch.isPaused) {
-      this.#resumed = Deferred.makeUnsafe<void>()
+      // Programs that run at the same time wait for the same.
+      if (Deferred.isDoneUnsafe(this.#resumed)) this.#resumed = Deferred.makeUnsafe<void>()
       return Effect.flatMap(Deferred.await(this.#resumed), () => this.watch)
     }
     // It may have been parked meanwhile: then there is more left.

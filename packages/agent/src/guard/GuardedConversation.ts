@@ -2,7 +2,8 @@
  * The conversation of one agent as far as it is known, for the time when it is stopped.
  *
  * It holds the prompt of the last call, what was answered, and the results that tools have brought since. `transcript`
- * makes a legal prompt of it: a call that has no result gets one that says so, and calls that had one id get others.
+ * makes a legal prompt of it: a call that has no result gets one that says so, and calls of the last answer that had one
+ * id get others.
  *
  * **What it does not do.** A model that answers as a whole and resolves its own tools shows its answer only after they
  * have run: stopped before, its transcript has the calls, and not the text before them.
@@ -71,6 +72,11 @@ export class GuardedConversation {
     const own = this.#parts.filter((part) => !isLocalResult(part) && !this.#isHalf(part))
     const said = own.filter(isLocalCall)
     const made = [...this.#calls]
+    // What the prompt asks for already is run first: it was approved.
+    const open = unanswered(this.#prompt)
+    const approved = open.flatMap(
+      (id) => taken(made, (one) => one.id === id && !said.some((call) => call.id === id)) ?? []
+    )
     // Ids may be equal: then those belong together that have the same arguments, or that come first.
     const same = said.map((call) => taken(made, (one) => isSame(one, call)))
     const ran = said.map((call, i) => same[i] ?? taken(made, ({ id }) => id === call.id))
@@ -107,7 +113,10 @@ export class GuardedConversation {
       ])
     ]
     // Of calls of the prompt, if of any.
-    const others = results.map((part) => resultOf(part, part.encodedResult, part.isFailure))
+    const others = [
+      ...approved.map((one) => resultFor(one, one)),
+      ...results.map((part) => resultOf(part, part.encodedResult, part.isFailure))
+    ]
     const wording = { ...Wording.defaults, unanswered: texts.notRun }
     const messages = [
       ...this.#prompt.content,
@@ -122,9 +131,22 @@ export class GuardedConversation {
     return (
       part.type === "tool-call" &&
       part.providerExecuted === true &&
-      !this.#parts.some((other) => other.type === "tool-result" && other.id === part.id)
+      !this.#parts.some((other) => other.type === "tool-result" && !other.preliminary && other.id === part.id)
     )
   }
+}
+
+/** Ids of the calls of a prompt that have no result in it. */
+const unanswered = ({ content }: Prompt.Prompt): ReadonlyArray<string> => {
+  const open = new Set<string>()
+  for (const message of content) {
+    if (message.role !== "assistant" && message.role !== "tool") continue
+    for (const part of message.content) {
+      if (part.type === "tool-call" && !part.providerExecuted) open.add(part.id)
+      else if (part.type === "tool-result") open.delete(part.id)
+    }
+  }
+  return [...open]
 }
 
 type LocalResult = Extract<Response.AnyPart, { readonly type: "tool-result" }>

@@ -8,7 +8,7 @@
  *
  * A nudge of the loop detector goes along with the next call, as a message of the user that is not kept.
  */
-import { Context, Effect, Stream } from "effect"
+import { Context, Effect, Option, Stream } from "effect"
 import type { Scope } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import type { Response, Tool, Toolkit } from "effect/ai"
@@ -41,13 +41,24 @@ export const ambient = (model: Service): Service =>
   plain.has(model) ? model : wrap(model, (fiber) => branchOf(fiber))
 
 /** Under the guards of `branch`, or deeper in its tree, whoever calls it from wherever. */
-export const bound = (model: Service, branch: Branch): Service =>
-  wrap(plain.get(model) ?? model, (fiber) => {
+export const bound = (model: Service, branch: Branch): Service => {
+  const service = wrap(plain.get(model) ?? model, (fiber) => {
     const current = branchOf(fiber)
     return current !== undefined && branch.guards.every((guard) => current.guards.includes(guard))
       ? current
       : branch
   })
+  boundTo.set(service, branch)
+  return service
+}
+
+/** Where a model has been bound that a fiber would ask: what has left the tree, but not its model, is found by it. */
+export const branchOfModel = (fiber: AnyFiber): Branch | undefined => {
+  const model = Context.getOption(fiber.context, LanguageModel.LanguageModel)
+  return Option.isNone(model) ? undefined : boundTo.get(model.value)
+}
+
+const boundTo = new WeakMap<object, Branch>()
 
 const wrap = (model: Service, branchOf: BranchOf): Service => {
   const service = {

@@ -33,8 +33,9 @@ export const run = <A, E, R>(call: Call, handling: Handling<A, E, R>): Effect.Ef
   Effect.withFiber((fiber) => {
     const branch = branchOf(fiber)
     if (branch === undefined) return handling.run
+    const denied: Denied = (message) => handling.resultOf(handling.refused(message))
     const permitted = Effect.uninterruptibleMask((restore) => {
-      const begun = begin(branch, call, fiber)
+      const begun = begin(branch, call, fiber, denied)
       if (begun._tag === "Held") return held(branch, fiber, restore, begun.tripped)
       if (begun._tag === "Blocked") return Effect.as(begun.told, handling.refused(begun.message))
       return Effect.onExit(
@@ -46,7 +47,7 @@ export const run = <A, E, R>(call: Call, handling: Handling<A, E, R>): Effect.Ef
       )
     })
     if (!asks(branch)) return permitted
-    return Effect.flatMap(permission(branch, call), (answer) => {
+    return Effect.flatMap(permission(branch, call, denied), (answer) => {
       if (answer._tag === "Permitted") return permitted
       return answer._tag === "Refused"
         ? Effect.succeed(handling.refused(answer.message))
@@ -91,12 +92,12 @@ const handled = (
     Effect.withFiber((fiber): Effect.Effect<Stream.Stream<HandlerResult, unknown>, never, Scope.Scope> => {
       const branch = branchOf(fiber)
       if (branch === undefined) return Effect.succeed(plain)
-      return Effect.flatMap(permission(branch, call), (answer) =>
+      return Effect.flatMap(permission(branch, call, denied), (answer) =>
         answer._tag === "Refused"
           ? Effect.succeed(Stream.succeed(denial(answer.message)))
           : Effect.uninterruptibleMask((restore) => {
               if (answer._tag === "Held") return held(branch, fiber, restore, answer.tripped)
-              const begun = begin(branch, call, fiber)
+              const begun = begin(branch, call, fiber, denied)
               if (begun._tag === "Held") return held(branch, fiber, restore, begun.tripped)
               if (begun._tag === "Blocked")
                 return Effect.as(begun.told, Stream.succeed(denial(begun.message)))
@@ -110,6 +111,7 @@ const handled = (
                 Stream.updateContext((context: Context.Context<never>) =>
                   Context.merge(context, begun.context)
                 ),
+                // What it does while nobody reads is not seen: it mostly waits to tell more.
                 whilePulled(begun.activity)
               )
               return Effect.addFinalizer((exit) =>
@@ -124,6 +126,11 @@ const toResult = ({ encodedResult, isFailure }: HandlerResult): Result => ({
   encoded: encodedResult,
   isFailure
 })
+
+/** The result of a call that is not run, by the reason. */
+type Denied = (message: string) => Result
+
+const denied: Denied = (message) => toResult(denial(message))
 
 /** As effect/ai says that a call was not run; tools of both failure modes take it. */
 const denial = (reason: string): HandlerResult & { readonly result: unknown } => {
@@ -156,7 +163,7 @@ type Answer =
 const allowed: Answer = { _tag: "Permitted" }
 
 /** What the host says to it. The wait for a person is not active time. */
-const permission = (branch: Branch, call: Call): Effect.Effect<Answer> => {
+const permission = (branch: Branch, call: Call, denied: Denied): Effect.Effect<Answer> => {
   const guards = branch.guards.filter((guard) => guard.settings.permit !== undefined)
   if (guards.length === 0 || !branch.isOpen) return Effect.succeed(allowed)
   return Effect.gen(function* () {
@@ -167,7 +174,7 @@ const permission = (branch: Branch, call: Call): Effect.Effect<Answer> => {
     if (judged._tag === "Stopped") return stopped()
     if (judged._tag === "Block") {
       const { message } = judged.warning
-      if (!branch.deny(call, message)) return stopped()
+      if (!branch.deny(call, denied(message))) return stopped()
       yield* blocked(call, judged)
       return { _tag: "Refused", message }
     }
@@ -192,7 +199,7 @@ const permission = (branch: Branch, call: Call): Effect.Effect<Answer> => {
       if (answer === undefined) return stopped()
       if (answer.value === "allow") continue
       const message = texts.refused({ tool: call.name, why: answer.value.refuse })
-      if (!branch.deny(call, message)) return stopped()
+      if (!branch.deny(call, denied(message))) return stopped()
       branch.observe(call, { encoded: message, isFailure: true })
       yield* publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, pattern: "permission" })
       return { _tag: "Refused", message }
@@ -235,13 +242,13 @@ type Begun =
       readonly ended: (result: Result | undefined) => void
     }
 
-const begin = (branch: Branch, call: Call, fiber: AnyFiber): Begun => {
+const begin = (branch: Branch, call: Call, fiber: AnyFiber, denied: Denied): Begun => {
   const wasOpen = branch.isOpen
   const admission = branch.admit(call)
   if (admission._tag === "Stopped") return { _tag: "Held", tripped: wasOpen }
   if (admission._tag === "Block") {
     const { message } = admission.warning
-    return branch.deny(call, message)
+    return branch.deny(call, denied(message))
       ? { _tag: "Blocked", message, told: blocked(call, admission) }
       : { _tag: "Held", tripped: wasOpen }
   }

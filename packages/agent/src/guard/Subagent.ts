@@ -1,12 +1,13 @@
 /** An agent as a branch of the tree: the first of a guarded program, or a sub-agent where it is below one. */
 import { Effect } from "effect"
 import { branchOf } from "./Branch.ts"
+import { branchOfModel } from "./GuardedModel.ts"
 import { held } from "./Held.ts"
 
 /** Runs an agent if there may be one more. Outside of a guard it just runs. */
 export const run = <A, E, R>(agent: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) => {
-    const around = branchOf(fiber)
+    const around = branchOf(fiber) ?? branchOfModel(fiber)
     if (around === undefined) return agent
     return Effect.uninterruptibleMask((restore) => {
       const wasOpen = around.isOpen

@@ -1,6 +1,7 @@
 /** Whose time it is: of those that work, of those that wait, and of consumers that take theirs. */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Exit, Fiber, Schema, Stream } from "effect"
+import type { Duration } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { ActiveTime, Agent, SafetyGuard } from "@outlast/agent"
@@ -175,6 +176,16 @@ describe("what waits hides nothing that works", () => {
 })
 
 describe("the clock of a guard", () => {
+  it.effect("ends each of two programs that wait at the same time", () =>
+    Effect.gen(function* () {
+      const guard = yield* SafetyGuard.make(limits)
+      const waits = (time: Duration.Input) => ActiveTime.parked(Effect.sleep(time))
+      const first = guard.run(Effect.andThen(waits("11 minutes"), Effect.never))
+      yield* Effect.forkChild(Effect.exit(Effect.andThen(Effect.yieldNow, guard.run(waits("12 minutes")))))
+      assert.deepStrictEqual(yield* stoppedAt(first), ["timeout", 21])
+    })
+  )
+
   it.effect("stands from its stop on, while tools come to their end, and goes on when it is extended", () =>
     Effect.gen(function* () {
       const { layer } = tools({ look_up: () => Effect.as(Effect.sleep("8 seconds"), "found") })

@@ -44,7 +44,15 @@ describe("files that one call edits", () => {
         (n: number) => ({
           edits: [`n${n}.ts`, "./b.ts"].map((path) => ({ path, old: `${n}`, new: `x${n}` }))
         }),
-        (n: number) => ({ files: [`n${n}.ts`, "b.ts"].map((path) => ({ path, content: `text ${n}` })) })
+        (n: number) => ({ files: [`n${n}.ts`, "b.ts"].map((path) => ({ path, content: `text ${n}` })) }),
+        (n: number) => ({
+          path: "b.ts",
+          content: `text ${n}`,
+          files: [{ path: `n${n}.ts`, content: `text ${n}` }]
+        }),
+        (n: number) => ({
+          patch: `--- a/n${n}.ts\r\n+++ b/n${n}.ts\r\n${hunk(n)}--- a/b.ts\r\n+++ b/b.ts\r\n@@\r\n+${n}\r\n`
+        })
       ]) {
         const stop = yield* edited(params)
         // The third call was not run, and so has edited neither.

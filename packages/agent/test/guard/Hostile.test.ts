@@ -138,6 +138,41 @@ describe("a hostile tool that takes its guard out of its context", () => {
     stopped(Effect.void, (self) => Effect.provideService(self, where, forged))
   )
 
+  const leaving: Readonly<Record<string, <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>>> =
+    {
+      "a race": (self) => Effect.raceFirst(self, Effect.never),
+      "another fiber": (self) => Effect.flatMap(Effect.forkChild(self), Fiber.join)
+    }
+  for (const [what, leave] of Object.entries(leaving)) {
+    it.effect(`and throws it away before it goes on in ${what}, it is stopped at its limit`, () =>
+      Effect.gen(function* () {
+        const { ran, layer } = tools()
+        const stop = yield* leave(Agent.run({ prompt: "x", toolkit: Kit, maxTurns: 20 })).pipe(
+          (self) => Effect.provideService(self, where, Object.freeze({})),
+          SafetyGuard.run({ toolCalls: 2, loops: false }),
+          stopOf,
+          Effect.provide([layer, over(yield* model(endless))])
+        )
+        assert.deepInclude(stop, { reason: "max_tool_calls", limit: 2 })
+        assert.strictEqual(ran.length, 2)
+      })
+    )
+  }
+
+  it.effect("and uses that of an outer guard is stopped by the inner one", () =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const stop = yield* Effect.flatMap(where, (outer) =>
+        Agent.run({ prompt: "x", toolkit: Kit, maxTurns: 20 }).pipe(
+          (self) => Effect.provideService(self, where, outer),
+          SafetyGuard.run({ toolCalls: 2, loops: false })
+        )
+      ).pipe(SafetyGuard.run({ loops: false }), stopOf, Effect.provide([layer, over(yield* model(endless))]))
+      assert.deepInclude(stop, { reason: "max_tool_calls", limit: 2 })
+      assert.strictEqual(ran.length, 2)
+    })
+  )
+
   it.effect("finds nothing there that it could use", () =>
     stopped(
       Effect.map(where, (found) => {

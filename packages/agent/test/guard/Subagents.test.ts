@@ -182,6 +182,24 @@ describe("sub-agents", () => {
       })
     )
 
+    it.effect("a program of it adds no level to those of the outer one", () =>
+      Effect.gen(function* () {
+        const plain = Effect.provide(
+          LanguageModel.generateText({ prompt: "y", toolkit: Kit }),
+          delegatingLeaf
+        )
+        for (const program of [plain, SafetyGuard.run()(plain)]) {
+          const { layer } = tools({ delegate: () => Effect.as(Effect.orDie(program), "done") })
+          const top = yield* model({ answers: [delegate, { text: "done" }] })
+          const outcome = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+            SafetyGuard.run({ subagents: { depth: 1 } }),
+            Effect.provide([layer, over(top)])
+          )
+          assert.strictEqual(outcome.text, "done")
+        }
+      })
+    )
+
     it.effect("those below that agent are", () =>
       Effect.gen(function* () {
         const [exit] = yield* inner(Effect.provide(Agent.run({ prompt: "y", toolkit: Kit }), delegatingLeaf))

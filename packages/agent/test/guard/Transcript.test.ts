@@ -1,10 +1,9 @@
 /** What is left of a run that was stopped: every call with what became of it. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Stream } from "effect"
-import { LanguageModel } from "effect/ai"
-import type { Prompt } from "effect/ai"
+import { Effect, Fiber, Schema, Stream } from "effect"
+import { LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
 import { Agent, SafetyGuard, StopReason } from "@outlast/agent"
-import { isLegal, Kit, model, over, stopOf, tools } from "./support.ts"
+import { isLegal, Kit, model, over, seconds, stopOf, tools } from "./support.ts"
 
 /** The arguments of each call and its result, in their order. */
 const pairs = ({ transcript }: SafetyGuard.SafetyStop) => {
@@ -79,6 +78,67 @@ describe("calls that have the same id", () => {
         ['{"q":"b"}', "done b, number 2"],
         ['{"q":"c"}', notRun]
       ])
+    })
+  )
+
+  it.effect("and what was refused is not taken for what runs", () =>
+    Effect.gen(function* () {
+      const { layer } = tools({ look_up: () => Effect.never })
+      const permit = ({ arguments: given }: { readonly arguments: unknown }) =>
+        Effect.succeed(JSON.stringify(given).includes('"a"') ? { refuse: "no" } : ("allow" as const))
+      const fiber = yield* LanguageModel.streamText({
+        prompt: "x",
+        toolkit: Kit,
+        concurrency: "unbounded"
+      }).pipe(
+        SafetyGuard.runStream({ time: "1 minute", loops: false, permit }),
+        Stream.runDrain,
+        stopOf,
+        Effect.provide([layer, over(yield* model({ answers: [{ toolCalls: twice.slice(0, 2) }] }))]),
+        Effect.forkChild
+      )
+      yield* seconds(70)
+      const [[, refused] = [], [, running] = []] = pairs(yield* Fiber.join(fiber))
+      assert.include(JSON.stringify(refused), "execution-denied")
+      assert.strictEqual(running, StopReason.texts.interrupted)
+    })
+  )
+})
+
+describe("a call that the prompt asks for, and a person has approved", () => {
+  const Danger = Toolkit.make(
+    Tool.make("danger", {
+      parameters: Schema.Struct({ q: Schema.String }),
+      success: Schema.String,
+      needsApproval: true
+    })
+  )
+  const params = { q: "z" }
+  const asked = Prompt.makePart("tool-call", { id: "c1", name: "danger", params, providerExecuted: false })
+  const prompt = Prompt.fromMessages([
+    Prompt.makeMessage("user", { content: [Prompt.makePart("text", { text: "go" })] }),
+    Prompt.makeMessage("assistant", {
+      content: [asked, Prompt.makePart("tool-approval-request", { approvalId: "ok", toolCallId: "c1" })]
+    }),
+    Prompt.makeMessage("tool", {
+      content: [Prompt.makePart("tool-approval-response", { approvalId: "ok", approved: true })]
+    })
+  ])
+
+  it.effect("has its result once it has run", () =>
+    Effect.gen(function* () {
+      const fiber = yield* LanguageModel.generateText({ prompt, toolkit: Danger }).pipe(
+        Effect.andThen(Effect.never),
+        SafetyGuard.run({ time: "1 minute" }),
+        stopOf,
+        Effect.provide([
+          Danger.toLayer({ danger: () => Effect.succeed("deleted") }),
+          over(yield* model({ answers: () => ({ text: "ok" }) }))
+        ]),
+        Effect.forkChild
+      )
+      yield* seconds(70)
+      assert.deepStrictEqual(pairs(yield* Fiber.join(fiber)), [['{"q":"z"}', "deleted"]])
     })
   )
 })

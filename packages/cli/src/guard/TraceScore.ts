@@ -37,7 +37,7 @@ export const labels = (text: string): Result.Result<ReadonlyArray<Label>, string
         `has a wrong entry ${index}: expected { "file", "label": "ok" or "stop", "at": the index of a call for "stop" }`
       )
     }
-    const file = normalize(label.file)
+    const file = normalize(`/${label.file}`)
     const before = files.get(file)
     if (before !== undefined) {
       return Result.fail(`has two entries for ${label.file}, ${before} and ${index}: a trace has one label`)

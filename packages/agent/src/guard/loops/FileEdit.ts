@@ -92,18 +92,17 @@ export const pathOf = (args: unknown): string | undefined => {
 }
 
 /** Of a patch, each file that it brings something to. */
-const heads = /^(?:\*\*\* (?:Update|Add) File: |--- .*\n\+\+\+ (?:b\/)?)([^\t\r\n]+)/gm
+const heads = /^(?:\*\*\* (?:Update|Add) File: |--- .*\r?\n\+\+\+ (?:b\/)?)([^\t\r\n]+)/gm
 
 /** All files that a call writes to and names: those of a patch, of a list of edits or of files, or the one of the call. */
 export const pathsOf = (args: unknown): ReadonlyArray<string> => {
   if (typeof args === "string") return pathsOfPatch(args)
   if (!Predicate.isObject(args)) return []
   const listed = partsIn(args).flatMap((parts) => writtenBy(parts))
-  if (listed.length > 0) return listed
   const parts = partsOf(args)
   const { path, content } = parts
-  if (typeof path === "string") return writtenBy(parts)
-  return typeof content === "string" ? pathsOfPatch(content) : []
+  if (typeof path === "string") return [...listed, ...writtenBy(parts)]
+  return typeof content === "string" ? [...listed, ...pathsOfPatch(content)] : listed
 }
 
 const pathsOfPatch = (text: string): ReadonlyArray<string> => {
