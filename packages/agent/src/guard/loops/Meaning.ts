@@ -77,7 +77,8 @@ means(
 means(waitsIfShort, "scheduled submitted accepted refused busy retry")
 means(
   thing,
-  "match matches result results hit hits record records row rows item items file files found entries documents " +
+  "message messages email emails mail mails event events ticket tickets contact contacts order orders " +
+    "invoice invoices user users page pages match matches result results hit hits record records row rows item items file files found entries documents " +
     "response responses answer answers reply replies output issue issues problem problems vulnerability vulnerabilities"
 )
 means(

@@ -303,12 +303,13 @@ const verbOf = (words: ReadonlyArray<string>): ToolNature | undefined => {
   return verb === undefined ? undefined : byWord.get(verb)
 }
 
+const planning = new Set("update write rewrite save".split(" "))
 const thoughts = new Set("think thinking thought todo todos".split(" "))
 
 const byName = (words: ReadonlyArray<string>): ToolNature => {
   if (
     words.some((word) => thoughts.has(word) || word.endsWith("thinking")) ||
-    words.join("_") === "update_plan"
+    (words.length === 2 && words[1] === "plan" && planning.has(words[0] ?? ""))
   )
     return "thought"
   // "search_replace"

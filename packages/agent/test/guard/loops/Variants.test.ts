@@ -124,6 +124,13 @@ describe("a look", () => {
     isStopped(search("recherche", "requete", "Aucun résultat."), 9)
   })
 
+  it("that brings none of several things has found nothing", () => {
+    const searches = (nothing: string) =>
+      rounds(14, (i) => [ran("mail_search", { q: `${word(i)} ${word(i + 5)} 7718` }, nothing)])
+    isStopped(searches("0 messages"), 10)
+    isStopped(searches("no tickets"), 10)
+  })
+
   it("that brings a state and an empty list has found nothing", () => {
     const query = (i: number) => ({ query: `latency_${word(i)}{job="${word(i + 2)}"} offset` })
     const none = { status: "success", data: { resultType: "vector", result: [] } }
@@ -327,6 +334,21 @@ describe("pages", () => {
     isStopped(
       rounds(28, (i) => [page(31 + i)]),
       8
+    )
+  })
+})
+
+describe("a plan", () => {
+  it("is no deed, however it is put", () => {
+    isStopped(
+      rounds(16, (i) => [
+        ran(
+          "write_plan",
+          { title: "Cleanup", steps: [`${word(i)} first`, `then ${word(i + 3)}`] },
+          `plan saved (version ${i + 2}), 0 of 3 steps done`
+        )
+      ]),
+      12
     )
   })
 })
