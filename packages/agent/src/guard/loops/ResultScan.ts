@@ -300,7 +300,7 @@ class ResultScan extends Scan implements OfResult {
     // What the field's name says of its words.
     const named =
       (key.volatile !== undefined && !(advances && key.volatile === "result")) ||
-      (key.isScore && this.listed > 0 && this.isAsked) ||
+      (key.isScore && this.lists > 0 && (this.isAsked || this.how.looks === true)) ||
       this.rates > 0
     const end = text.length
     let { hash } = this

@@ -52,12 +52,13 @@ export abstract class Scan {
   hasNoThings = false
   /** Values that are something: neither empty nor 0, and `true`. */
   substance = 0
-  /** It is inside of so many lists of records. */
+  /** It is inside of so many lists of records, and of so many lists in all. */
   listed = 0
+  lists = 0
 
   begin(): void {
     this.hash = begin()
-    this.values = this.substance = this.listed = 0
+    this.values = this.substance = this.listed = this.lists = 0
     this.hasEmptyList = this.hasNoThings = false
   }
 
@@ -104,11 +105,13 @@ export abstract class Scan {
     // Of several things some may have failed: that is what is told of them.
     const many = items.length > 1 && typeof items[0] === "object"
     if (many) this.listed++
+    this.lists++
     for (const item of items) {
       if (this.values > maxValues) break
       this.value(item, key, depth + 1)
     }
     if (many) this.listed--
+    this.lists--
     this.mix(0x5d)
   }
 

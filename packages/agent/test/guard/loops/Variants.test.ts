@@ -124,6 +124,18 @@ describe("a look", () => {
     isStopped(search("recherche", "requete", "Aucun résultat."), 9)
   })
 
+  it("that finds the same one has found nothing new, however well it fits", () => {
+    const hit = (i: number) => ({
+      hits: [{ id: "KB-118", title: "How to export a report by schedule or by hand", score: 7 + i / 13 }]
+    })
+    isStopped(
+      rounds(12, (i) => [ran("kb_search", { query: `${word(i)} export ${word(i + 4)}` }, hit(i))]),
+      10
+    )
+    // What is measured is no hit.
+    runsOn(rounds(12, (i) => [ran("get_model", { epoch: i }, { score: 0.4 + i / 40 })]))
+  })
+
   it("that brings none of several things has found nothing", () => {
     const searches = (nothing: string) =>
       rounds(14, (i) => [ran("mail_search", { q: `${word(i)} ${word(i + 5)} 7718` }, nothing)])
