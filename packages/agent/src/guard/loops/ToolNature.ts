@@ -30,10 +30,10 @@ const byWord: ReadonlyMap<string, ToolNature> = new Map([
   // The same in the languages that tools are named in most.
   ...table(
     "read",
-    "suche suchen finde finden lesen lies anzeigen zeige abrufen abfragen abfrage hole holen liste auflisten pruefen " +
-      "buscar busca busqueda leer listar ver consultar consulta obtener mostrar verificar ler obter procurar " +
+    "suche suchen finde finden lesen lies anzeigen zeige abrufen abfragen abfrage holen liste auflisten pruefen " +
+      "buscar busca busqueda leer listar consultar consulta obtener mostrar verificar ler obter procurar " +
       "chercher rechercher recherche lire lister afficher consulter obtenir verifier " +
-      "cerca cercare ricerca leggi leggere elenca elenco mostra ottieni verifica zoek zoeken lees lezen toon"
+      "cerca cercare ricerca leggi leggere elenca elenco mostra ottieni verifica zoek zoeken lees lezen"
   ),
   ...table("pause", "warten warte esperar attendre attendi wachten"),
   ...table(
