@@ -29,27 +29,30 @@ export const ActiveTime: Context.Reference<Activity | undefined> = Context.Refer
   { defaultValue: () => undefined }
 )
 
-/** Time that this takes is not active time, but for what it starts itself: a model that is asked, an agent. */
-export const parked = <A, E, R>(wait: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.withFiber((fiber) => {
-    const activity = fiber.getRef(ActiveTime)
-    if (activity === undefined) return wait
-    return Effect.uninterruptibleMask((restore) => {
-      activity.park()
-      return Effect.onExit(restore(wait), () => Effect.sync(() => activity.resume()))
+/** What an effect is for the activity that it runs in, as long as it takes. */
+const during =
+  (begin: (activity: Activity) => void, end: (activity: Activity) => void) =>
+  <A, E, R>(wait: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.withFiber((fiber) => {
+      const activity = fiber.getRef(ActiveTime)
+      if (activity === undefined) return wait
+      return Effect.uninterruptibleMask((restore) => {
+        begin(activity)
+        return Effect.onExit(restore(wait), () => Effect.sync(() => end(activity)))
+      })
     })
-  })
+
+/** Time that this takes is not active time, but for what it starts itself: a model that is asked, an agent. */
+export const parked = during(
+  (activity) => activity.park(),
+  (activity) => activity.resume()
+)
 
 /** Time that this takes is that of the consumer which it waits for. */
-export const resting = <A, E, R>(wait: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.withFiber((fiber) => {
-    const activity = fiber.getRef(ActiveTime)
-    if (activity === undefined) return wait
-    return Effect.uninterruptibleMask((restore) => {
-      activity.rest()
-      return Effect.onExit(restore(wait), () => Effect.sync(() => activity.wake()))
-    })
-  })
+export const resting = during(
+  (activity) => activity.rest(),
+  (activity) => activity.wake()
+)
 
 /** A stream that is an activity while somebody pulls, and rests between that. */
 export const whilePulled =

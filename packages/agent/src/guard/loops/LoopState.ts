@@ -72,7 +72,7 @@ export interface Row {
 /** One error of a tool, whatever it was asked, and whatever went well meanwhile. */
 export interface Trouble {
   readonly times: number
-  /** The last result that told of it, to the word. */
+  /** The last result that told of it, to the word, and the words of it. */
   readonly said: number
   readonly letters: number
   /** Values of the state's counters when it was seen last. */

@@ -74,9 +74,38 @@ const databases = new Set(
   )
 )
 
+/** Verbs of programs that change something: what stands behind them is a name, if it looks like another verb, too. */
+const writes =
+  "delete|create|sync|run|deploy|update|set|start|stop|apply|patch|restart|scale|rollback|remove|add|import|reset|write|submit|upgrade|install"
 /** Of a shell's command: those that only look. What comes after a pipe looks at it. */
-const looking =
-  /^(?:ls|cat|echo|true|cd|sleep|z?grep|zcat|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date|uptime|free|stat|file|tree|diff|jq|whoami|dig|nslookup|host|ping|whois|curl (?!.*(?: -X| -d|--data|--request| -F| -T))|git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)|(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)|kubectl (?:-[\w-]+[ =][\w./-]+ ){0,3}(?:get|describe|logs|top)|gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)|systemctl (?:status|is-active|list)|journalctl|aws \S+ (?:describe|get|list)|terraform (?:show|state list)|helm (?:status|list|history)|(?:argocd|flux|gcloud|az|oc|flyctl|nomad|istioctl|velero|airflow|databricks)(?: (?!delete|create|sync|run|deploy|update|set|start|stop|apply|patch|restart|scale|rollback|remove|add|import|reset|write|submit|upgrade|install)[\w-]+){0,3} (?:get|list|show|describe|status|logs|diff|history|info)(?![\w-])|squeue|sacct|sinfo|scontrol show|nvidia-smi(?! -)|lsof|netstat|ss|ip (?:a|addr|route|link)(?! (?:set|add|del|flush|change|replace))|id|groups|lsblk|dmesg(?! -[CcDE])|(?:md5|sha1|sha256|sha512)sum|getent|printenv|npm (?:ls|list|view|outdated)|pip3? (?:list|show|freeze)|ros(?:node|topic|2 node|2 topic) (?:list|info|hz|echo)|crontab -l)\b(?!.*>)/
+const lookers = [
+  String.raw`ls|cat|echo|true|cd|sleep|z?grep|zcat|rg|find|head|tail|less|wc|ps|df|du|pwd|which|type|env|date`,
+  String.raw`uptime|free|stat|file|tree|diff|jq|whoami|dig|nslookup|host|ping|whois`,
+  String.raw`curl (?!.*(?: -X| -d|--data|--request| -F| -T))`,
+  String.raw`git (?:status|log|diff|show|branch|blame|rev-parse|remote|ls-files)`,
+  String.raw`(?:docker|podman)(?:[- ]compose)? (?:ps|logs|images|inspect)`,
+  String.raw`kubectl (?:-[\w-]+[ =][\w./-]+ ){0,3}(?:get|describe|logs|top)`,
+  String.raw`gh (?:run|pr|issue|workflow|release) (?:view|list|status|checks)`,
+  String.raw`systemctl (?:status|is-active|list)`,
+  String.raw`journalctl`,
+  String.raw`aws \S+ (?:describe|get|list)`,
+  String.raw`terraform (?:show|state list)`,
+  String.raw`helm (?:status|list|history)`,
+  String.raw`(?:argocd|flux|gcloud|az|oc|flyctl|nomad|istioctl|velero|airflow|databricks)(?: (?!${writes})[\w-]+){0,3} (?:get|list|show|describe|status|logs|diff|history|info)(?![\w-])`,
+  String.raw`squeue|sacct|sinfo|scontrol show`,
+  String.raw`nvidia-smi(?! -)`,
+  String.raw`lsof|netstat|ss`,
+  String.raw`ip (?:a|addr|route|link)(?! (?:set|add|del|flush|change|replace))`,
+  String.raw`id|groups|lsblk`,
+  String.raw`dmesg(?! -[CcDE])`,
+  String.raw`(?:md5|sha1|sha256|sha512)sum`,
+  String.raw`getent|printenv`,
+  String.raw`npm (?:ls|list|view|outdated)`,
+  String.raw`pip3? (?:list|show|freeze)`,
+  String.raw`ros(?:node|topic|2 node|2 topic) (?:list|info|hz|echo)`,
+  String.raw`crontab -l`
+]
+const looking = new RegExp(`^(?:${lookers.join("|")})\\b(?!.*>)`)
 /** Texts in it, and what it says of errors: they are no commands and write nothing. */
 const quoted = /'[^']*'|"[^"]*"|[12&]?>\s*(?:\/dev\/null|&[12])/g
 const joined = /&&|\|\||[;\n]/
@@ -327,14 +356,14 @@ const things = new Set(
   )
 )
 
-/** Verbs that others than these may stand beside: `build_status` is a look, `build_targets` is none. */
+/** Verbs beside which another may stand: `build_status` is a look, `build_targets` is none. */
 const doing = new Set(
   (
-    "add apply approve archive assign batch block book build bulk buy call cancel change charge clean clear close compile convert copy " +
-    "disable drop dump enable encrypt export fix format generate grant import invite invoke load lock log mark merge migrate notify open order " +
-    "pay ping print process publish purge push rebuild refund reject reload replay reset resolve restart restore retry " +
-    "revoke rewrite rotate save schedule share sign sort split spawn start submit subscribe swap sync tag test tests toggle train " +
-    "transfer trigger unlock upgrade validate wipe edits"
+    "approve archive assign batch block book build bulk buy call cancel change charge clean clear close compile " +
+    "convert copy disable drop dump enable encrypt export fix format generate grant import invite invoke lock mark " +
+    "merge migrate notify open order pay print process publish purge rebuild refund reject reload replay reset " +
+    "resolve restart restore retry revoke rewrite rotate schedule share sign sort split spawn subscribe swap sync " +
+    "tag test tests toggle train transfer trigger unlock upgrade validate wipe edits"
   ).split(" ")
 )
 

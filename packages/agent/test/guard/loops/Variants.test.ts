@@ -242,7 +242,7 @@ describe("work that only looks like noise", () => {
   const edit = (i: number) =>
     ran(
       "edit_file",
-      { path: "status-page.yaml", old_string: `${word(i)} ${i}`, new_string: `${word(i + 1)} ${i + 1}` },
+      { path: "status-page", old_string: `${word(i)} ${i}`, new_string: `${word(i + 1)} ${i + 1}` },
       "ok"
     )
 
@@ -279,7 +279,11 @@ describe("work that only looks like noise", () => {
   it("goes through what an address says", () => {
     runsOn(
       rounds(12, (i) => [
-        ran("http_get", { url: `https://a.test/trains?from=80${i}10&to=10115` }, "no trains")
+        ran(
+          "http_get",
+          { url: `https://a.test/trains?from=80${i}10&to=10115` },
+          "There are no trains at this hour of the day."
+        )
       ])
     )
   })
@@ -373,8 +377,9 @@ describe("a plan", () => {
 describe("what was done since", () => {
   it("lets the same be tried again", () => {
     const bench = ran("Bash", { command: "python3 bench.py" }, "best of 3: same as ever")
-    const edit = ran("Edit", { file_path: "count.py", old_string: "amber", new_string: "birch" }, "updated")
-    runsOn([bench, bench, bench, edit, bench])
+    const edit = (i: number) =>
+      ran("Edit", { file_path: "count.py", old_string: word(i), new_string: word(i + 1) }, "updated")
+    runsOn([edit(0), edit(1), bench, bench, bench, edit(2), bench])
     isStopped([bench, bench, bench, bench], 3)
   })
 
