@@ -1,34 +1,45 @@
 /**
- * Checks of options, at construction: a number that nobody could have meant is refused, with its module, its
- * field, its value and what is allowed.
+ * Checks options where they are given, before they can fail later.
  *
- * Internal to this package but for {@link InvalidOption}, which is a `RangeError` and exported by the package. It throws, because a
- * bad option is a mistake in the program and no outcome of it. It does not parse, it fills in no defaults, and it
- * knows no module's options.
+ * Every public `make`, `layer` and `run` checks all of its options: their kinds, ranges and durations, their words,
+ * and that there is no field that it does not know. Options also come from JavaScript and from JSON files, so a type
+ * proves nothing. A bad option is a mistake in the program, so a check throws an {@link InvalidOption}, which is a
+ * `RangeError`.
+ *
+ * A module lists one {@link Check} for each field of its options and calls {@link fields}. The list is exhaustive by
+ * type: an option without a check does not compile. The other functions check one value and return it.
+ *
+ * **Limits.** It fills in no defaults. A message shows short values only, and never the content of an object, of a
+ * field that it does not know, or of a text that may be a key.
  *
  * **Example** (What the error says)
  *
  * ```ts
- * Options.share("RetryBudget", "ratio", 1.2)
+ * Options.fields("RetryBudget", { ratio: 1.2 }, { ratio: Options.is.share })
  * // InvalidOption: RetryBudget: ratio must be a finite number from 0 to 1, got 1.2
+ * Options.fields("RetryBudget", { ratios: 1 }, { ratio: Options.is.share })
+ * // InvalidOption: RetryBudget: "ratios" is not an option. Options: ratio
  * ```
  */
-import { Duration, Formatter, Option } from "effect"
+import { Duration, Effect, Formatter, Option } from "effect"
 
-/** An option outside its range. */
+/** A field that is not allowed to have its value, or that the module does not know. */
 export class InvalidOption extends RangeError {
   override readonly name = "InvalidOption"
+  /** The module that was called, for example `RetryBudget`. */
   readonly module: string
+  /** The path of the field, for example `limits.connect`. */
   readonly field: string
+  /** The value; `undefined` where it may be a secret. */
   readonly value: unknown
-  /** What would have been accepted, in words. */
+  /** What the field accepts, in words. */
   readonly allowed: string
 
-  constructor(module: string, field: string, value: unknown, allowed: string) {
-    super(`${module}: ${field} must be ${allowed}, got ${show(value)}`)
+  constructor(module: string, field: string, value: unknown, allowed: string, message?: string) {
+    super(message ?? `${module}: ${field} must be ${allowed}, got ${show(value)}`)
     this.module = module
     this.field = field
-    this.value = value
+    this.value = mayBeKey(value) || isObject(value) ? undefined : value
     this.allowed = allowed
   }
 }
@@ -159,5 +170,203 @@ const hasNaN = (input: Duration.Input): boolean =>
     ? Number.isNaN(input)
     : typeof input === "object" && input !== null && Object.values(input).some(Number.isNaN)
 
-const show = (value: unknown): string =>
-  Duration.isDuration(value) ? Duration.format(value) : Formatter.format(value)
+// -----------------------------------------------------------------------------
+// All fields of an object
+// -----------------------------------------------------------------------------
+
+/** Throws an {@link InvalidOption} unless the value of `field` is allowed. Never called for `undefined`. */
+export type Check = (module: string, field: string, value: unknown) => void
+
+/** One check for each field of `O`. */
+export type Checks<O> = { readonly [K in keyof O]-?: Check | Required }
+
+/** The check of a field that must be given. */
+export interface Required {
+  readonly required: Check
+}
+
+/**
+ * Checks that `options` is a plain object, that every field is known, and that every value is allowed. A field that is
+ * `undefined` is not given.
+ */
+export const fields = <O extends object>(module: string, options: O, checks: Checks<O>): void =>
+  fieldsAt(module, "", options, checks)
+
+const fieldsAt = <O extends object>(module: string, path: string, options: O, checks: Checks<O>): void => {
+  if (!isRecord(options)) throw new InvalidOption(module, path || "options", options, "an object")
+  const at = (name: string): string => (path === "" ? name : `${path}.${name}`)
+  const known = Object.keys(checks)
+  for (const name of Object.keys(options)) {
+    if (!known.includes(name)) throw unknownField(module, at(name), known)
+  }
+  for (const name of known) {
+    // The keys are those of `O`.
+    const check = checks[name as keyof O]
+    const value: unknown = options[name as keyof O]
+    if (typeof check === "function") {
+      if (value !== undefined) check(module, at(name), value)
+    } else if (value === undefined) {
+      throw new InvalidOption(module, at(name), value, "given", `${module}: ${at(name)} is missing`)
+    } else {
+      check.required(module, at(name), value)
+    }
+  }
+}
+
+const unknownField = (module: string, field: string, known: ReadonlyArray<string>): InvalidOption => {
+  const shown = mayBeKey(field) ? "a field" : `"${field}"`
+  const allowed = known.join(", ")
+  return new InvalidOption(
+    module,
+    mayBeKey(field) ? "" : field,
+    undefined,
+    allowed,
+    `${module}: ${shown} is not an option. Options: ${allowed}`
+  )
+}
+
+/**
+ * The checks of {@link fields}, by the kind of value.
+ *
+ * **Example** (Each field has one)
+ *
+ * ```ts
+ * Options.fields("Alerts", options, { threshold: is.integer({ min: 1 }), window: is.duration({ min: 1 }) })
+ * ```
+ */
+export const is = {
+  /** A finite number. */
+  number:
+    (range?: NumberRange): Check =>
+    (module, field, value) =>
+      // `number` finds out whether it is one.
+      void number(module, field, value as number, range),
+  integer:
+    (range?: NumberRange): Check =>
+    (module, field, value) =>
+      void integer(module, field, value as number, range),
+  /** A number from 0 to 1. */
+  share: ((module, field, value) => void share(module, field, value as number)) as Check,
+  duration:
+    (range?: DurationRange): Check =>
+    (module, field, value) =>
+      void duration(module, field, value as Duration.Input, range),
+  flag: ((module, field, value) => void flag(module, field, value as boolean)) as Check,
+  oneOf:
+    (...words: ReadonlyArray<string>): Check =>
+    (module, field, value) =>
+      void oneOf(module, field, value as string, words),
+  /** A string that is not empty. */
+  text: ((module, field, value) =>
+    check(
+      typeof value === "string" && value !== "",
+      module,
+      field,
+      value,
+      "a text that is not empty"
+    )) as Check,
+  /** A function, of which `example` shows the form: `(target) => Effect<boolean>`. */
+  fn:
+    (example: string): Check =>
+    (module, field, value) =>
+      check(typeof value === "function", module, field, value, `a function ${example}`),
+  effect: ((module, field, value) =>
+    check(Effect.isEffect(value), module, field, value, "an Effect")) as Check,
+  /** A service or another object with these members. `noun` says what it is and how to get one. */
+  having:
+    (noun: string, ...members: ReadonlyArray<string>): Check =>
+    (module, field, value) =>
+      check(
+        (isObject(value) || typeof value === "function") && members.every((member) => member in value),
+        module,
+        field,
+        value,
+        noun
+      ),
+  /** An array. `item` checks each element under the name `field[0]`. */
+  list:
+    (item: Check = anything, noun = "a list"): Check =>
+    (module, field, value) => {
+      check(Array.isArray(value), module, field, value, noun)
+      const elements: ReadonlyArray<unknown> = Array.isArray(value) ? value : []
+      elements.forEach((element, index) => item(module, `${field}[${index}]`, element))
+    },
+  /** A plain object whose fields may have any name. `item` checks each value. */
+  record:
+    (item: Check = anything, noun = "an object"): Check =>
+    (module, field, value) => {
+      if (!isRecord(value)) throw new InvalidOption(module, field, value, noun)
+      for (const [name, element] of Object.entries(value)) item(module, `${field}.${name}`, element)
+    },
+  /** An object with these fields and no other. */
+  object:
+    <O extends object>(checks: Checks<O>): Check =>
+    (module, field, value) =>
+      fieldsAt(module, field, value as O, checks),
+  /** `false`, for none, or what `other` allows. */
+  falseOr:
+    (other: Check): Check =>
+    (module, field, value) => {
+      if (value === false) return
+      try {
+        other(module, field, value)
+      } catch (error) {
+        if (!(error instanceof InvalidOption) || error.field !== field) throw error
+        throw new InvalidOption(module, field, value, `false, or ${error.allowed}`)
+      }
+    },
+  /** What the first check allows, or else the second, whose words a refusal takes. */
+  either:
+    (first: Check, second: Check): Check =>
+    (module, field, value) => {
+      try {
+        first(module, field, value)
+      } catch (error) {
+        if (!(error instanceof InvalidOption)) throw error
+        second(module, field, value)
+      }
+    },
+  /** The field must be given. */
+  required: (required: Check): Required => ({ required }),
+  /** Any value: something else checks it. */
+  anything: (() => {}) as Check
+} as const
+
+const anything: Check = is.anything
+
+// -----------------------------------------------------------------------------
+// What a message shows
+// -----------------------------------------------------------------------------
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null
+
+/** An object as a literal or as JSON: no array, no Map, no Effect. */
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  Object.prototype.toString.call(value) === "[object Object]" && !Effect.isEffect(value)
+
+/** A text that is as long as a key, or has a part with digits that is. */
+const mayBeKey = (value: unknown): boolean =>
+  typeof value === "string" &&
+  (value.length > 60 || /(?=[\w-]*\d)[\w-]{12,}/.test(value) || /^(?:sk|pk)-/.test(value))
+
+const show = (value: unknown): string => {
+  if (Duration.isDuration(value)) return Duration.format(value)
+  // Numbers hide nothing: `[NaN, 0]` and `{ seconds: -1 }` are durations.
+  if (isObject(value) && hasNumbersOnly(value)) return Formatter.format(value)
+  if (Array.isArray(value)) return value.length === 0 ? "an empty list" : `a list of ${value.length}`
+  if (typeof value === "function") return "a function"
+  if (Effect.isEffect(value)) return "an Effect"
+  if (isObject(value)) return `${constructorOf(value)}`
+  if (typeof value === "string") return mayBeKey(value) ? "a text that is not shown" : JSON.stringify(value)
+  return typeof value === "bigint" ? `${value}n` : String(value)
+}
+
+const hasNumbersOnly = (value: object): boolean => {
+  const all: ReadonlyArray<unknown> = Object.values(value)
+  return all.length > 0 && all.length <= 8 && all.every((one) => typeof one === "number")
+}
+
+const constructorOf = (value: object): string => {
+  const name = (value as { readonly constructor?: { readonly name?: unknown } }).constructor?.name
+  return typeof name === "string" && name !== "" && name !== "Object" ? `an instance of ${name}` : "an object"
+}

@@ -5,6 +5,7 @@
  * `@outlast/resilience/breaker/RedisCircuitStore`.
  */
 export { InvalidOption } from "./Options.ts"
+export { MissingService } from "./MissingService.ts"
 export * as Refusal from "./Refusal.ts"
 export * as AttemptLimits from "./retry/AttemptLimits.ts"
 export * as Backoff from "./retry/Backoff.ts"

@@ -1,4 +1,4 @@
-import { Duration } from "effect"
+import { Duration, Effect } from "effect"
 import { assert, describe, it } from "vitest"
 import * as Options from "@outlast/resilience/Options"
 
@@ -173,6 +173,135 @@ describe("a duration", () => {
     assert.strictEqual(
       told(() => Options.duration("Thing", "field", -1, range)),
       "a duration of at least 0, got -1"
+    )
+  })
+})
+
+describe("fields", () => {
+  interface Thing {
+    readonly size?: number | undefined
+    readonly wait?: string | undefined
+    readonly mode?: string | undefined
+    readonly on?: boolean | undefined
+    readonly run?: unknown
+    readonly effect?: unknown
+    readonly service?: unknown
+    readonly items?: unknown
+    readonly named?: unknown
+    readonly nested?: unknown
+    readonly some?: unknown
+    readonly any?: unknown
+    readonly must: string
+  }
+  const { is } = Options
+  const checks: Options.Checks<Thing> = {
+    size: is.integer({ min: 1 }),
+    wait: is.duration({ max: "1 minute" }),
+    mode: is.oneOf("fast", "slow"),
+    on: is.flag,
+    run: is.fn("(n) => number"),
+    effect: is.effect,
+    service: is.having("a clock, for example Clock.layer()", "now", "sleep"),
+    items: is.list(is.text),
+    named: is.record(is.number({ max: 9 })),
+    nested: is.object<{ readonly a?: number; readonly b: { readonly c?: number } }>({
+      a: is.share,
+      b: is.required(is.object({ c: is.share }))
+    }),
+    some: is.falseOr(is.integer({ min: 1 })),
+    any: is.anything,
+    must: is.required(is.text)
+  }
+  const given = (options: unknown): string =>
+    // What JavaScript or a JSON file may bring.
+    refusal(() => Options.fields("Thing", options as Thing, checks)).message
+
+  it("accepts what is allowed, and fields that are undefined", () => {
+    Options.fields("Thing", { must: "x" }, checks)
+    Options.fields(
+      "Thing",
+      {
+        size: 2,
+        wait: "3 seconds",
+        mode: "fast",
+        on: false,
+        run: () => 1,
+        effect: Effect.void,
+        service: { now: 1, sleep: 2 },
+        items: ["a"],
+        named: { a: 1 },
+        nested: { a: 1, b: { c: 0 } },
+        some: false,
+        any: undefined,
+        must: "x"
+      },
+      checks
+    )
+  })
+
+  it.each([
+    [null, "Thing: options must be an object, got null"],
+    [[], "Thing: options must be an object, got an empty list"],
+    [new Map(), "Thing: options must be an object, got an instance of Map"],
+    [Effect.void, "Thing: options must be an object, got an Effect"],
+    [{}, "Thing: must is missing"],
+    [{ must: "" }, `Thing: must must be a text that is not empty, got ""`],
+    [
+      { must: "x", sice: 1 },
+      `Thing: "sice" is not an option. Options: size, wait, mode, on, run, effect, service, items, named, nested, some, any, must`
+    ],
+    [{ must: "x", size: "2" }, `Thing: size must be an integer of at least 1, got "2"`],
+    [{ must: "x", wait: "5 secs" }, `Thing: wait must be a duration from 0 to 1m, got "5 secs"`],
+    [{ must: "x", mode: "slo" }, `Thing: mode must be "fast" or "slow", got "slo"`],
+    [{ must: "x", on: "yes" }, `Thing: on must be true or false, got "yes"`],
+    [{ must: "x", run: 1 }, "Thing: run must be a function (n) => number, got 1"],
+    [{ must: "x", effect: () => 1 }, "Thing: effect must be an Effect, got a function"],
+    [
+      { must: "x", service: { now: 1 } },
+      "Thing: service must be a clock, for example Clock.layer(), got an object"
+    ],
+    [{ must: "x", items: "a" }, `Thing: items must be a list, got "a"`],
+    [{ must: "x", items: ["a", ""] }, `Thing: items[1] must be a text that is not empty, got ""`],
+    [{ must: "x", named: [1] }, "Thing: named must be an object, got [1]"],
+    [{ must: "x", named: { a: 10 } }, "Thing: named.a must be a finite number of at most 9, got 10"],
+    [{ must: "x", nested: { a: 2, b: {} } }, "Thing: nested.a must be a finite number from 0 to 1, got 2"],
+    [{ must: "x", nested: {} }, "Thing: nested.b is missing"],
+    [{ must: "x", nested: { b: { d: 1 } } }, `Thing: "nested.b.d" is not an option. Options: c`],
+    [{ must: "x", some: true }, "Thing: some must be false, or an integer of at least 1, got true"]
+  ])("refuses %o", (options, message) => {
+    assert.strictEqual(given(options), message)
+  })
+
+  it("shows no text that may be a key, in no field, neither as a name nor as a value", () => {
+    const key = "sk-ant-api03-9f8e7d6c5b4a39281706"
+    const shown = (options: unknown): string => {
+      const error = refusal(() => Options.fields("Thing", options as Thing, checks))
+      return `${error.message} ${error.stack} ${JSON.stringify(error)} ${String(error.value)} ${error.field}`
+    }
+    for (const options of [
+      { must: "x", apiKey: key },
+      { must: "x", [key]: 1 },
+      { must: "x", size: key },
+      { must: "x", mode: key },
+      { must: "x", size: [key] },
+      { must: "x", size: { key } },
+      { must: "x", named: { a: key } }
+    ]) {
+      assert.notInclude(shown(options), "9f8e7d6c")
+    }
+    assert.strictEqual(
+      given({ must: "x", size: key }),
+      "Thing: size must be an integer of at least 1, got a text that is not shown"
+    )
+  })
+
+  it("falls back to the words of the second check", () => {
+    const either = { must: is.required(is.either(is.flag, is.duration())) }
+    Options.fields("Thing", { must: true }, either)
+    Options.fields("Thing", { must: "1 second" }, either)
+    assert.strictEqual(
+      refusal(() => Options.fields("Thing", { must: "x" }, either)).message,
+      `Thing: must must be a finite duration of at least 0, got "x"`
     )
   })
 })
