@@ -173,7 +173,7 @@ describe("docs/breaker.md", () => {
       [
         "trip.consecutive.failures",
         consecutive.failures,
-        `so many in a row; of at least ${CircuitPolicy.distinctCalls} calls where several share the circuit`
+        `so many in a row; of at least ${CircuitPolicy.defaults.consecutive.distinctCalls} calls where several share the circuit`
       ],
       ["trip.consecutive.within", "however long ago", "failures that are older do not count"],
       ["trip.rate", "off", "a share of the calls of the last while; set it, even to `{}`, to turn it on"],

@@ -28,7 +28,6 @@ import type { Scope } from "effect"
 import { Cause, Context, Duration, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
 import * as Check from "../Options.ts"
 import * as Refusal from "../Refusal.ts"
-import * as Counts from "./CircuitCounts.ts"
 import type { CircuitTransition } from "./CircuitEvent.ts"
 import type { CircuitPolicy } from "./CircuitPolicy.ts"
 import * as Policy from "./CircuitPolicy.ts"
@@ -56,6 +55,16 @@ export interface CallOptions {
    * its own.
    */
   readonly call?: unknown
+  /**
+   * The call has nowhere else to go: once a second one such call passes an open or a half-open circuit, and its outcome
+   * counts as a probe's. Default false.
+   */
+  readonly lastResort?: boolean | undefined
+  /**
+   * The circuit refused this call before. When a circuit closes, such calls pass gradually: three, and one more for
+   * each success. Default false.
+   */
+  readonly waited?: boolean | undefined
 }
 
 /** One circuit's name, or several: then all let the call through, or none is touched. */
@@ -97,12 +106,12 @@ export interface Service {
   ) => <A, E, R>(self: Stream.Stream<A, E, R>) => Stream.Stream<A, E | CircuitRefused, R>
   readonly acquire: (
     names: Names,
-    options?: Pick<CallOptions, "call">
+    options?: Omit<CallOptions, "classify">
   ) => Effect.Effect<Permit, CircuitRefused, Scope.Scope>
   /**
-   * The cheap way of {@link acquire} for whoever owns a hot path: no Effect, no scope, no clock. Only for a closed
-   * circuit; `undefined` for any other, and for policies that time calls: then `acquire`. What it returns must be
-   * called once, whatever becomes of the call.
+   * The cheap way of {@link acquire} for a hot path: no Effect and no scope. Only for a call that has not waited, at a
+   * closed circuit; `undefined` for any other circuit, and for policies that time calls: then `acquire`. What it
+   * returns must be called once, whatever becomes of the call.
    */
   readonly enterUnsafe: (name: string, fiber: AnyFiber, call: unknown) => Leave | undefined
   /** Reads the circuit; changes nothing, not even for one whose time is up. */
@@ -194,6 +203,8 @@ const retryAfterOf = (error: unknown): Duration.Duration | undefined =>
 /** What `uninterruptibleMask` gives: makes interruptible what was so outside. */
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
+type AdmitOptions = Omit<CallOptions, "classify">
+
 /** One circuit's part of a permit. */
 interface Share {
   readonly cell: Cell
@@ -258,7 +269,7 @@ const build = (
 
     const admitOne = (
       circuit: string,
-      call: unknown,
+      options: AdmitOptions,
       fiber: AnyFiber,
       restore: Restore
     ): Effect.Effect<Share, CircuitRefused> => {
@@ -266,13 +277,14 @@ const build = (
       const now = monotonic(fiber)
       const holder = `${instance}-${++holders}`
       if (!isLocal()) return refused(circuit, { reason: "store", retryAfter: undefined }, fiber)
-      const [admission, after] = State.admit(policy, cell.state, holder, now)
+      const [admission, after] = State.admit(policy, cell.state, holder, now, options)
       if (!admission.granted) return refused(circuit, admission.refusal, fiber)
       const enter = ({ grant }: { readonly grant: State.Grant }): Share => {
         cell.running++
-        return { cell, grant, started: now, call }
+        return { cell, grant, started: now, call: options.call }
       }
-      if (shared === undefined || admission.grant.holder === undefined) {
+      const isLocalGrant = admission.grant.holder === undefined || admission.grant.lastResort === true
+      if (shared === undefined || isLocalGrant) {
         circuits.move(cell, after, fiber)
         return Effect.succeed(enter(admission))
       }
@@ -287,7 +299,7 @@ const build = (
           return Effect.succeed(enter({ grant: { generation: answer.generation, holder } }))
         }
         // Decided anew: the circuit may have changed while the store was asked.
-        const [local, next] = State.admit(policy, cell.state, holder, monotonic(fiber))
+        const [local, next] = State.admit(policy, cell.state, holder, monotonic(fiber), options)
         if (!local.granted) return refused(circuit, local.refusal, fiber)
         if (answer !== undefined && local.grant.holder !== undefined) {
           return refused(circuit, { reason: "half-open", retryAfter: undefined }, fiber)
@@ -307,12 +319,12 @@ const build = (
       const now = monotonic(fiber)
       const took = now - started
       const retryAfter = outcome.counts === "failure" ? hintOf(outcome.retryAfter) : undefined
-      const concurrent = cell.running > 1
       cell.running--
+      const inFlight = cell.running
       const ended: State.Ended =
         outcome.counts === "ignored"
           ? { outcome: "ignored" }
-          : { outcome: outcome.counts, retryAfter, took, call, concurrent }
+          : { outcome: outcome.counts, retryAfter, took, call, inFlight }
       if (outcome.counts === "failure") {
         circuits.publish({ _tag: "CircuitFailure", at: wallTime(fiber), circuit, retryAfter }, fiber)
       }
@@ -321,40 +333,42 @@ const build = (
       }
       const chance = draw(fiber)
       const settled = (): State.CircuitState => State.settle(policy, cell.state, grant, ended, now, chance)
-      if (shared === undefined || grant.holder === undefined) {
+      if (shared === undefined || grant.holder === undefined || grant.lastResort === true) {
         decide(cell, settled(), fiber)
         return Effect.void
       }
       // Who is interrupted does not wait, and goes on to the next circuit.
-      return Effect.flatMap(shared.settle(circuit, grant, ended, cell.state, chance), ({ answer, leave }) =>
-        Effect.matchCauseEffect(restore(answer), {
-          onFailure: () => leave,
-          onSuccess: (told) => Effect.sync(() => (told ? undefined : decide(cell, settled(), fiber)))
-        })
+      return Effect.flatMap(
+        shared.settle(circuit, grant, State.judgedAsProbe(policy, cell.state, ended), cell.state, chance),
+        ({ answer, leave }) =>
+          Effect.matchCauseEffect(restore(answer), {
+            onFailure: () => leave,
+            onSuccess: (told) => Effect.sync(() => (told ? undefined : decide(cell, settled(), fiber)))
+          })
       )
     }
 
     /** Asks the circuits in the order of their names, so that two calls never hold half of what both need. */
     const admit = (
       names: Names,
-      call: unknown,
+      options: AdmitOptions,
       restore: Restore
     ): Effect.Effect<ReadonlyArray<Share>, CircuitRefused> =>
       Effect.withFiber((fiber) => {
         if (typeof names === "string")
-          return Effect.map(admitOne(names, call, fiber, restore), (share) => [share])
+          return Effect.map(admitOne(names, options, fiber, restore), (share) => [share])
         const all = [...new Set(names)].sort()
         // Before any is touched: one whose time is up would become half-open for nothing.
         const now = monotonic(fiber)
         for (const name of isLocal() ? all : []) {
           const known = circuits.read(name)
-          const [admission] = State.admit(policy, known, "", now)
+          const [admission] = State.admit(policy, known, "", now, options)
           if (!admission.granted) return refused(name, admission.refusal, fiber)
         }
         const held: Array<Share> = []
         return Effect.forEach(
           all,
-          (name) => Effect.map(admitOne(name, call, fiber, restore), (share) => void held.push(share)),
+          (name) => Effect.map(admitOne(name, options, fiber, restore), (share) => void held.push(share)),
           { discard: true }
         ).pipe(
           Effect.onError(() => end(held, ignored, restore)),
@@ -369,11 +383,11 @@ const build = (
 
     const guarded = <A, E, R>(
       names: Names,
-      { classify: judge = classify, call }: CallOptions,
+      { classify: judge = classify, ...options }: CallOptions,
       self: Effect.Effect<A, E, R>
     ): Effect.Effect<A, E | CircuitRefused, R> =>
       Effect.uninterruptibleMask((restore) =>
-        Effect.flatMap(admit(names, call, restore), (shares) =>
+        Effect.flatMap(admit(names, options, restore), (shares) =>
           Effect.onExit(restore(self), (exit) => end(shares, outcomeOf(judge, exit), restore))
         )
       )
@@ -383,7 +397,7 @@ const build = (
       const grant: State.Grant = { generation, holder: undefined }
       return (exit: Exit.Exit<unknown, unknown>): undefined => {
         const { state } = cell
-        const moves = state.phase === "closed" && !Counts.unmoved(policy, state.counts)
+        const moves = state.phase === "closed" && !State.unmoved(policy, state)
         if (judge === undefined && exit._tag === "Success" && !moves) return undefined
         const outcome = outcomeOf(judge ?? classify, exit)
         const fiber = Fiber.getCurrent()
@@ -428,7 +442,9 @@ const build = (
         Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
           const cell = circuits.of(name, fiber)
           const { state } = cell
-          if (!admits(state)) return guarded(name, options, self)
+          if (!admits(state) || (options.waited === true && state.recovery !== undefined)) {
+            return guarded(name, options, self)
+          }
           const end = endOf(cell, state.generation, options)
           let running = false
           const run = Effect.suspend(() => {
@@ -451,15 +467,15 @@ const build = (
       cell.running++
       return (outcome, fiber) => {
         const { state } = cell
-        const unmoved = state.phase !== "closed" || Counts.unmoved(policy, state.counts)
+        const unmoved = state.phase !== "closed" || State.unmoved(policy, state)
         if (outcome.counts === "ignored" || (outcome.counts === "success" && unmoved)) cell.running--
         else endOne({ cell, grant, started: 0, call }, outcome, fiber, keep)
       }
     }
 
-    const acquire: Service["acquire"] = (names, { call } = {}) =>
+    const acquire: Service["acquire"] = (names, options = {}) =>
       Effect.uninterruptibleMask((restore) =>
-        Effect.flatMap(admit(names, call, restore), (shares) => {
+        Effect.flatMap(admit(names, options, restore), (shares) => {
           let open = true
           const settle = (outcome: Outcome): Effect.Effect<void> =>
             Effect.uninterruptible(
@@ -482,10 +498,10 @@ const build = (
       )
 
     const executeStream: Service["executeStream"] =
-      (names, { classify: judge = classify, call } = {}) =>
+      (names, { classify: judge = classify, ...options } = {}) =>
       (self) =>
         Stream.unwrap(
-          Effect.map(acquire(names, { call }), (permit) => {
+          Effect.map(acquire(names, options), (permit) => {
             const settle = (exit: Exit.Exit<unknown, unknown>): Effect.Effect<void> => {
               const outcome = outcomeOf(judge, exit)
               return outcome.counts === "failure"
@@ -527,7 +543,9 @@ const build = (
     return {
       execute: (names, options = {}) => {
         if (typeof names !== "string" || timesCalls) return (self) => guarded(names, options, self)
-        return options.call === undefined ? executeOne(names, options) : executeAttempt(names, options)
+        // A rate counts calls that are in flight, and a call that waited may have to wait on.
+        const isPlain = options.call === undefined && policy.rate === undefined && options.waited !== true
+        return isPlain ? executeOne(names, options) : executeAttempt(names, options)
       },
       executeStream,
       acquire,

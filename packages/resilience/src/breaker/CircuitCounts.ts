@@ -1,11 +1,10 @@
 /**
  * What a closed circuit remembers of its calls, and whether that is enough to open it. Pure.
  *
- * Two memories, both bounded: the failures in a row (at most as many as trip), and ten slices of the rate's
- * window. Nothing is remembered for a policy that is off. Times are monotonic milliseconds.
+ * Two memories, both bounded: the consecutive failures (at most as many as trip), and ten slices of the rate's
+ * window, by the time at which calls ended. Nothing is remembered for a policy that is off. Times are monotonic milliseconds.
  */
 import type { CircuitPolicy, RatePolicy } from "./CircuitPolicy.ts"
-import { distinctCalls } from "./CircuitPolicy.ts"
 
 /** A call that ended. */
 export interface Sample {
@@ -14,8 +13,8 @@ export interface Sample {
   readonly took?: number | undefined
   /** Whose attempt it was. Undefined: a call of its own. */
   readonly call?: unknown
-  /** Whether another call used the circuit meanwhile. */
-  readonly concurrent?: boolean | undefined
+  /** Other calls that are in flight when it ends. Default 0. */
+  readonly inFlight?: number | undefined
 }
 
 interface Failure {
@@ -63,48 +62,46 @@ export const add = (
   sample: Sample,
   now: number
 ): CircuitCounts => ({
-  streak:
-    consecutive === undefined ? empty.streak : nextStreak(counts.streak, sample, consecutive.failures, now),
+  streak: consecutive === undefined ? empty.streak : nextStreak(counts.streak, sample, consecutive, now),
   slices: rate === undefined ? empty.slices : nextSlices(counts.slices, sample, rate, now)
 })
 
-/** Why the circuit must open now, if it must. */
+/** Why the circuit must open now, if it must. `inFlight` calls have not ended: they count as not failed. */
 export const trip = (
   { consecutive, rate }: CircuitPolicy,
   { streak, slices }: CircuitCounts,
-  now: number
+  now: number,
+  inFlight: number = 0
 ): Trip | undefined => {
   if (consecutive !== undefined && isStreak(streak, consecutive, now)) return "consecutive"
   if (rate === undefined) return undefined
-  const { calls, failures, slow } = total(slices, rate, now)
+  const { calls: ended, failures, slow } = total(slices, rate, now)
+  const calls = ended + inFlight
   if (calls < rate.minimumCalls) return undefined
   if (failures / calls >= rate.failures) return "failure-rate"
   return slow / calls >= rate.slow ? "slow-rate" : undefined
 }
 
+type Consecutive = NonNullable<CircuitPolicy["consecutive"]>
+
 /** The newest failures, as many as trip; of older ones those that show that further calls failed. */
 const nextStreak = (
   streak: ReadonlyArray<Failure>,
-  { failed, call, concurrent = false }: Sample,
-  failures: number,
+  { failed, call, inFlight = 0 }: Sample,
+  { failures, distinctCalls }: Consecutive,
   now: number
 ): ReadonlyArray<Failure> => {
   if (!failed) return empty.streak
-  const all = [...streak, { at: now, call, concurrent }]
+  const all = [...streak, { at: now, call, concurrent: inFlight > 0 }]
   const newestOfCall = ({ call }: Failure, index: number) =>
     call === undefined || !all.slice(index + 1).some((later) => later.call === call)
-  return [
-    ...all
-      .slice(0, -failures)
-      .filter(newestOfCall)
-      .slice(1 - distinctCalls),
-    ...all.slice(-failures)
-  ]
+  const older = all.slice(0, -failures).filter(newestOfCall)
+  return [...older.slice(Math.max(0, older.length + 1 - distinctCalls)), ...all.slice(-failures)]
 }
 
 const isStreak = (
   known: ReadonlyArray<Failure>,
-  { failures, within }: NonNullable<CircuitPolicy["consecutive"]>,
+  { failures, within, distinctCalls }: Consecutive,
   now: number
 ): boolean => {
   const recent = known.filter(({ at }) => now - at < within)
@@ -144,19 +141,18 @@ const nextSlices = (
   now: number
 ): ReadonlyArray<Slice> => {
   const index = Math.floor(now / width(rate))
-  const kept = known.filter(counts(rate, now))
-  const last = kept.at(-1)
-  const current = last?.index === index ? last : { index, at: now, calls: 0, failures: 0, slow: 0 }
-  return [
-    ...(last === current ? kept.slice(0, -1) : kept),
-    {
-      index,
-      at: now,
-      calls: current.calls + 1,
-      failures: current.failures + (failed ? 1 : 0),
-      slow: current.slow + (took > rate.slowerThan ? 1 : 0)
-    }
-  ]
+  const last = known.at(-1)
+  const isLast = last?.index === index
+  // Old slices go when a new one begins: most calls only replace the last.
+  const before = isLast ? known.slice(0, -1) : known.filter(counts(rate, now))
+  before.push({
+    index,
+    at: now,
+    calls: (isLast ? last.calls : 0) + 1,
+    failures: (isLast ? last.failures : 0) + (failed ? 1 : 0),
+    slow: (isLast ? last.slow : 0) + (took > rate.slowerThan ? 1 : 0)
+  })
+  return before
 }
 
 const total = (

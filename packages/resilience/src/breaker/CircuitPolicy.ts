@@ -9,26 +9,32 @@ import * as Backoff from "../retry/Backoff.ts"
 
 /** What opens a closed circuit. With both, either does. */
 export interface TripOptions {
-  /**
-   * So many failures in a row. Where calls used the circuit at the same time (their attempts overlapped, or took
-   * turns), the failures must come from at least three distinct calls (or from `failures` calls, where that is
-   * fewer): one call's own attempts prove little. `false` turns it off.
-   */
+  /** Consecutive failures. `false` turns it off. */
   readonly consecutive?:
     | {
         /** Default 5. */
         readonly failures?: number | undefined
         /** They count only if they happened within this time. Default: however long ago. */
         readonly within?: Duration.Input | undefined
+        /**
+         * Where calls used the circuit at the same time (their attempts overlapped, or took turns), the failures must
+         * come from at least this many distinct calls, or from `failures` calls where that is fewer: one call's own
+         * attempts prove little. Default 3. With 1 the failures are counted literally.
+         */
+        readonly distinctCalls?: number | undefined
       }
     | false
     | undefined
-  /** A share of the calls of the last while. Default: off. */
+  /**
+   * The share of failures among the calls of the last while. A call counts from its start until `window` after its end;
+   * while it is in flight it counts as not failed. So fast failures do not outvote slow successes that started earlier.
+   * Default: off.
+   */
   readonly rate?:
     | {
-        /** Nothing older counts; what is up to a tenth younger may not count either. Default 1 minute. */
+        /** A call that ended longer ago does not count; one that ended up to a tenth later may not count either. Default 1 minute. */
         readonly window?: Duration.Input | undefined
-        /** Below so many calls in the window the rates say nothing. Default 10. */
+        /** With fewer calls, those in flight included, the rates are not judged. Default 10. */
         readonly minimumCalls?: number | undefined
         /** Opens at this share of failures, exactly or above. Default 0.5; `false`: off. */
         readonly failures?: number | false | undefined
@@ -77,7 +83,9 @@ export interface RatePolicy {
 }
 
 export interface CircuitPolicy {
-  readonly consecutive: { readonly failures: number; readonly within: number } | undefined
+  readonly consecutive:
+    | { readonly failures: number; readonly within: number; readonly distinctCalls: number }
+    | undefined
   readonly rate: RatePolicy | undefined
   readonly permits: number
   readonly successes: number
@@ -88,15 +96,12 @@ export interface CircuitPolicy {
 }
 
 export const defaults = {
-  consecutive: { failures: 5 },
+  consecutive: { failures: 5, distinctCalls: 3 },
   rate: { window: "1 minute", minimumCalls: 10, failures: 0.5 },
   halfOpen: { permits: 1, successes: 2, probeLimit: "1 minute" },
   open: Backoff.exponential({ initial: "10 seconds", factor: 2, cap: "120 seconds", jitter: 0.1 }),
   maxRetryAfter: "1 hour"
 } as const
-
-/** With concurrency above one, failures of fewer calls do not trip a circuit. */
-export const distinctCalls = 3
 
 /** Throws an `InvalidOption` (a `RangeError`) that names the field, its value and what is allowed. */
 export const make = ({ trip = {}, halfOpen = {}, open, maxRetryAfter }: Options = {}): CircuitPolicy => {
@@ -123,7 +128,11 @@ export const make = ({ trip = {}, halfOpen = {}, open, maxRetryAfter }: Options 
             within:
               consecutive?.within === undefined
                 ? Infinity
-                : atLeastOneMilli("trip.consecutive.within", consecutive.within)
+                : atLeastOneMilli("trip.consecutive.within", consecutive.within),
+            distinctCalls: positive(
+              "trip.consecutive.distinctCalls",
+              consecutive?.distinctCalls ?? defaults.consecutive.distinctCalls
+            )
           },
     rate: rate === undefined ? undefined : ratePolicy(rate),
     permits,

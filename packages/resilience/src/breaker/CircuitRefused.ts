@@ -4,8 +4,11 @@
 import { Data, Duration } from "effect"
 import * as Refusal from "../Refusal.ts"
 
-/** Why: the circuit is open, is testing with other calls, is held open by hand, or its store cannot be asked. */
-export type Reason = "open" | "half-open" | "isolated" | "store"
+/**
+ * Why: the circuit is open, is testing with other calls, is held open by hand, has just closed and lets calls that
+ * waited through gradually, or its store cannot be asked.
+ */
+export type Reason = "open" | "half-open" | "isolated" | "recovering" | "store"
 
 export class CircuitRefused extends Data.TaggedError("CircuitRefused")<{
   readonly circuit: string
@@ -27,6 +30,8 @@ export class CircuitRefused extends Data.TaggedError("CircuitRefused")<{
         return `${name} is half-open: its probes are under way. Try again when they have ended.`
       case "isolated":
         return `${name} is held open by hand, until it is released.`
+      case "recovering":
+        return `${name} has just closed: calls that waited are let through gradually. Try again in a second.`
       case "store":
         return `${name} cannot ask its store, and is set to refuse calls then (onStoreError: "fail").`
     }

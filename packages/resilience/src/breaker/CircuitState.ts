@@ -11,6 +11,14 @@
  *   any ── isolate ──▶ Isolated ── the last hold is released ──▶ Closed          reset: any but Isolated ──▶ Closed
  * ```
  *
+ * **Last resort.** A call that has nowhere else to go may pass an open or a half-open circuit, once every
+ * {@link lastResortEvery}. Its outcome is a probe's: two successes among the last three close the circuit. Its failure
+ * does not lengthen the opening. So a circuit never turns a service that sometimes answers into an outage.
+ *
+ * **Recovery.** When probes have closed a circuit, calls that were refused before are let through gradually: three, and
+ * one more for each success. Calls that arrive later pass. Otherwise all who waited would come at once, and a service
+ * that has just recovered would fail again.
+ *
  * Each change of phase makes a new **generation**; an outcome counts only in the generation that admitted its
  * call. Functions take the state and monotonic milliseconds and give a decision with the next state; the state
  * they were given is never changed, and comes back as the same object where nothing changed.
@@ -44,12 +52,31 @@ interface Base {
 export interface Closed extends Base {
   readonly phase: "closed"
   readonly counts: Counts.CircuitCounts
+  /** Until the circuit has been closed for {@link recoveryTime}; absent when it was never open. */
+  readonly recovery?: Recovery | undefined
+}
+
+/** How many of the calls that waited for a circuit to close have been let through. */
+export interface Recovery {
+  readonly released: number
+  readonly successes: number
 }
 
 export interface Open extends Base {
   readonly phase: "open"
   readonly until: number
   readonly cause: Cause
+  /** Calls that passed as a last resort; absent when there were none. */
+  readonly lastResort?: LastResort | undefined
+}
+
+/** What calls that passed an open circuit as a last resort have shown. */
+export interface LastResort {
+  /** When the last of them was let through. */
+  readonly at: number
+  readonly leases: ReadonlyArray<Lease>
+  /** Whether they succeeded: the last {@link judged}, oldest first. */
+  readonly outcomes: ReadonlyArray<boolean>
 }
 
 /** The permit of one probe. */
@@ -60,6 +87,10 @@ export interface Lease {
 
 export interface HalfOpen extends Base {
   readonly phase: "half-open"
+  /** What opened the circuit: where that was slowness, a slow probe has failed. */
+  readonly cause: Cause
+  /** When a call was last let through as a last resort; absent when none was. */
+  readonly lastResortAt?: number | undefined
   readonly leases: ReadonlyArray<Lease>
   readonly successes: number
   readonly failures: number
@@ -77,14 +108,37 @@ export interface Grant {
   readonly generation: number
   /** Whose lease it is, for a probe. */
   readonly holder: string | undefined
+  /** It passed as a last resort: no store is asked. Default false. */
+  readonly lastResort?: boolean | undefined
 }
 
-/** Why a call was not let through. */
+/** Why a call was not let through. `recovering`: closed, but others that waited go first. */
 export interface Refusal {
-  readonly reason: "open" | "half-open" | "isolated"
+  readonly reason: "open" | "half-open" | "isolated" | "recovering"
   /** Milliseconds until a call is let through, where the circuit knows. */
   readonly retryAfter: number | undefined
 }
+
+/** What a call says of itself when it asks. */
+export interface Request {
+  /** It has nowhere else to go. Default false. */
+  readonly lastResort?: boolean | undefined
+  /** The circuit refused it before. Default false. */
+  readonly waited?: boolean | undefined
+}
+
+/** Milliseconds between two calls that pass a circuit as a last resort. */
+export const lastResortEvery = 1_000
+
+/** So many outcomes of last resorts are judged, and {@link enough} successes among them close the circuit. */
+export const judged = 3
+export const enough = 2
+
+/** Calls that waited and are let through at once when a circuit closes. */
+export const releasedAtOnce = 3
+
+/** Milliseconds after which a closed circuit lets all calls through that waited. */
+export const recoveryTime = 60_000
 
 export type Admission =
   | { readonly granted: true; readonly grant: Grant }
@@ -99,7 +153,8 @@ export type Ended =
       readonly retryAfter?: number | undefined
       readonly took?: number | undefined
       readonly call?: unknown
-      readonly concurrent?: boolean | undefined
+      /** Other calls that are in flight. */
+      readonly inFlight?: number | undefined
     }
 
 const nothing: Base = {
@@ -119,22 +174,43 @@ export const phaseAt = (state: CircuitState, now: number): Phase =>
   state.phase !== "open" || now < state.until ? state.phase : "half-open"
 
 /** Whether {@link admit} would let a call through. */
-export const available = (policy: CircuitPolicy, state: CircuitState, now: number): boolean =>
-  refusal(policy, state, now) === undefined
+export const available = (
+  policy: CircuitPolicy,
+  state: CircuitState,
+  now: number,
+  request: Request = {}
+): boolean => refusal(policy, state, now, request) === undefined
+
+/** Whether a success changes nothing: the usual case, decided without the time. */
+export const unmoved = (policy: CircuitPolicy, { counts, recovery }: Closed): boolean =>
+  recovery === undefined && Counts.unmoved(policy, counts)
 
 /** Lets a call through, or does not. A probe holds a lease under the name `holder` until it ends or lapses. */
 export const admit = (
   policy: CircuitPolicy,
   state: CircuitState,
   holder: string,
-  now: number
+  now: number,
+  request: Request = {}
 ): readonly [Admission, CircuitState] => {
-  if (state.phase === "closed") return [granted(state.generation, undefined), state]
-  const refused = refusal(policy, state, now)
-  if (refused !== undefined) return [{ granted: false, refusal: refused }, state]
-  const half = probing(state, now)
+  const refused = refusal(policy, state, now, request)
+  if (refused !== undefined || state.phase === "isolated") {
+    return [{ granted: false, refusal: refused ?? isolatedRefusal }, state]
+  }
+  if (state.phase === "closed") return [granted(state.generation, undefined), released(state, now, request)]
   const lease: Lease = { holder, until: now + policy.probeLimit }
-  return [granted(half.generation, holder), { ...half, leases: [...half.leases, lease] }]
+  // The circuit itself refuses: only a last resort passes.
+  const isLast = refusal(policy, state, now, {}) !== undefined
+  if (state.phase === "open" && isLast) {
+    const { leases = [], outcomes = [] } = state.lastResort ?? {}
+    const lastResort = { at: now, leases: [...valid(leases, now), lease], outcomes }
+    return [granted(state.generation, holder, true), { ...state, lastResort }]
+  }
+  const half = probing(state, now)
+  return [
+    granted(half.generation, holder, isLast),
+    { ...half, leases: [...half.leases, lease], ...(isLast ? { lastResortAt: now } : {}) }
+  ]
 }
 
 /** Takes in how a call ended. Outcomes of another generation and of lapsed permits change nothing. */
@@ -148,11 +224,23 @@ export const settle = (
 ): CircuitState => {
   if (grant.generation !== state.generation) return state
   if (state.phase === "closed") return settleCall(policy, state, ended, now, draw)
-  if (state.phase !== "half-open") return state
+  if (state.phase === "isolated") return state
+  const probe = judgedAsProbe(policy, state, ended)
+  if (state.phase === "open") return settleLastResort(policy, state, grant, probe, now)
   const leases = state.leases.filter(({ holder }) => holder !== grant.holder)
   const lease = state.leases.find(({ holder }) => holder === grant.holder)
   if (lease === undefined || now >= lease.until) return state
-  return settleProbe(policy, { ...state, leases }, ended, now, draw)
+  return settleProbe(policy, { ...state, leases }, probe, now, draw)
+}
+
+/** How a call ended, judged as a probe: where slowness opened the circuit, a slow success is a failure. */
+export const judgedAsProbe = ({ rate }: CircuitPolicy, state: CircuitState, ended: Ended): Ended => {
+  const isSlow =
+    (state.phase === "open" || state.phase === "half-open") &&
+    state.cause === "slow-rate" &&
+    ended.outcome === "success" &&
+    (ended.took ?? 0) > (rate?.slowerThan ?? Infinity)
+  return isSlow ? { ...ended, outcome: "failure" } : ended
 }
 
 /** Forces the circuit open, for the policy's time or for `length` milliseconds. An isolated circuit stays so. */
@@ -211,30 +299,68 @@ export const isForgettable = (state: CircuitState, now: number, idle: number): b
   }
 }
 
-const granted = (generation: number, holder: string | undefined): Admission => ({
+const granted = (generation: number, holder: string | undefined, lastResort = false): Admission => ({
   granted: true,
-  grant: { generation, holder }
+  grant: lastResort ? { generation, holder, lastResort } : { generation, holder }
 })
 
-const refusal = (policy: CircuitPolicy, state: CircuitState, now: number): Refusal | undefined => {
-  if (state.phase === "closed") return undefined
-  if (state.phase === "isolated") return { reason: "isolated", retryAfter: undefined }
-  if (state.phase === "open") {
-    return now < state.until ? { reason: "open", retryAfter: state.until - now } : undefined
+const refusal = (
+  policy: CircuitPolicy,
+  state: CircuitState,
+  now: number,
+  { lastResort = false, waited = false }: Request
+): Refusal | undefined => {
+  switch (state.phase) {
+    case "closed":
+      return waited && isRecovering(state, now) && waitsFor(state.recovery)
+        ? { reason: "recovering", retryAfter: undefined }
+        : undefined
+    case "isolated":
+      return isolatedRefusal
+    case "open": {
+      const since = state.lastResort?.at ?? -Infinity
+      if (now >= state.until || (lastResort && now >= since + lastResortEvery)) return undefined
+      const next = lastResort ? Math.min(state.until, since + lastResortEvery) : state.until
+      return { reason: "open", retryAfter: next - now }
+    }
+    case "half-open": {
+      const undecided = policy.outOf - state.successes - state.failures
+      if (valid(state.leases, now).length < Math.min(policy.permits, undecided)) return undefined
+      const next = (state.lastResortAt ?? -Infinity) + lastResortEvery
+      if (!lastResort) return { reason: "half-open", retryAfter: undefined }
+      return now >= next ? undefined : { reason: "half-open", retryAfter: next - now }
+    }
   }
-  const undecided = policy.outOf - state.successes - state.failures
-  return held(state, now).length < Math.min(policy.permits, undecided)
-    ? undefined
-    : { reason: "half-open", retryAfter: undefined }
 }
 
-const held = ({ leases }: HalfOpen, now: number): ReadonlyArray<Lease> =>
+const isolatedRefusal: Refusal = { reason: "isolated", retryAfter: undefined }
+
+const isRecovering = (state: Closed, now: number): state is Closed & { readonly recovery: Recovery } =>
+  state.recovery !== undefined && now < state.since + recoveryTime
+
+/** Whether a call that waited must wait on. */
+const waitsFor = ({ released, successes }: Recovery): boolean => released >= releasedAtOnce + successes
+
+/** The state with a call that was let through, if it had waited. */
+const released = (state: Closed, now: number, { waited = false }: Request): Closed =>
+  waited && isRecovering(state, now)
+    ? { ...state, recovery: { ...state.recovery, released: state.recovery.released + 1 } }
+    : state
+
+const valid = (leases: ReadonlyArray<Lease>, now: number): ReadonlyArray<Lease> =>
   leases.filter(({ until }) => now < until)
 
-const probing = (state: CircuitState, now: number): HalfOpen =>
+const probing = (state: Open | HalfOpen, now: number): HalfOpen =>
   state.phase === "half-open"
-    ? { ...state, leases: held(state, now) }
-    : { ...base(state, now), phase: "half-open", leases: [], successes: 0, failures: 0 }
+    ? { ...state, leases: valid(state.leases, now) }
+    : {
+        ...base(state, now),
+        phase: "half-open",
+        cause: state.cause,
+        leases: [],
+        successes: 0,
+        failures: 0
+      }
 
 const settleCall = (
   policy: CircuitPolicy,
@@ -245,12 +371,46 @@ const settleCall = (
 ): CircuitState => {
   if (ended.outcome === "ignored") return state
   const failed = ended.outcome === "failure"
-  if (!failed && Counts.unmoved(policy, state.counts)) return state
-  const { took, call, concurrent } = ended
-  const counts = Counts.add(policy, state.counts, { failed, took, call, concurrent }, now)
-  const next: Closed = { ...state, counts, notBefore: notBefore(policy, state, ended, now) }
-  const cause = Counts.trip(policy, counts, now)
+  if (!failed && unmoved(policy, state)) return state
+  const { took, call, inFlight } = ended
+  const counts = Counts.add(policy, state.counts, { failed, took, call, inFlight }, now)
+  const next: Closed = {
+    ...recovered(state, failed, now),
+    counts,
+    notBefore: notBefore(policy, state, ended, now)
+  }
+  const cause = Counts.trip(policy, counts, now, inFlight)
   return cause === undefined ? next : open(policy, next, cause, now, draw)
+}
+
+/** The state with one more success of the recovery, or without one that is over. */
+const recovered = (state: Closed, failed: boolean, now: number): Closed => {
+  if (state.recovery === undefined) return state
+  if (!isRecovering(state, now)) return { ...state, recovery: undefined }
+  const { successes } = state.recovery
+  return failed ? state : { ...state, recovery: { ...state.recovery, successes: successes + 1 } }
+}
+
+const settleLastResort = (
+  policy: CircuitPolicy,
+  state: Open,
+  { holder }: Grant,
+  ended: Ended,
+  now: number
+): CircuitState => {
+  const { lastResort } = state
+  const lease = lastResort?.leases.find((other) => other.holder === holder)
+  if (lastResort === undefined || lease === undefined || now >= lease.until) return state
+  const leases = lastResort.leases.filter((other) => other !== lease)
+  if (ended.outcome === "ignored") return { ...state, lastResort: { ...lastResort, leases } }
+  const outcomes = [...lastResort.outcomes, ended.outcome === "success"].slice(-judged)
+  return outcomes.filter(Boolean).length >= enough
+    ? closed(state, now, true)
+    : {
+        ...state,
+        notBefore: notBefore(policy, state, ended, now),
+        lastResort: { ...lastResort, leases, outcomes }
+      }
 }
 
 const settleProbe = (
@@ -263,11 +423,13 @@ const settleProbe = (
   if (ended.outcome === "ignored") return state
   if (ended.outcome === "success") {
     const successes = state.successes + 1
-    return successes >= policy.successes ? closed(state, now) : { ...state, successes }
+    return successes >= policy.successes ? closed(state, now, true) : { ...state, successes }
   }
   const failures = state.failures + 1
   const next: HalfOpen = { ...state, failures, notBefore: notBefore(policy, state, ended, now) }
-  return failures > policy.outOf - policy.successes ? open(policy, next, "probe", now, draw) : next
+  if (failures <= policy.outOf - policy.successes) return next
+  // Probes of a slow service go on being judged by their time.
+  return open(policy, next, state.cause === "slow-rate" ? "slow-rate" : "probe", now, draw)
 }
 
 const notBefore = (policy: CircuitPolicy, state: Base, ended: Ended, now: number): number =>
@@ -284,10 +446,12 @@ const base = (state: Base, now: number): Base => ({
   notBefore: state.notBefore
 })
 
-const closed = (state: Base, now: number): Closed => ({
+/** `gradually`: calls that waited are let through one after the other. */
+const closed = (state: Base, now: number, gradually = false): Closed => ({
   ...base(state, now),
   phase: "closed",
-  counts: Counts.empty
+  counts: Counts.empty,
+  ...(gradually ? { recovery: { released: 0, successes: 0 } } : {})
 })
 
 const open = (policy: CircuitPolicy, state: CircuitState, cause: Cause, now: number, draw: number): Open => {

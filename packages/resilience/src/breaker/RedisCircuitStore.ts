@@ -494,7 +494,7 @@ const toState = (record: Record, shift: number): CircuitState => {
         holder,
         until: until + shift
       }))
-      return { ...base, phase: record.phase, leases, successes, failures }
+      return { ...base, phase: record.phase, cause: record.cause as Opened, leases, successes, failures }
     }
     case "isolated":
       return { ...base, phase: record.phase, holders: Object.keys(record.holds) }

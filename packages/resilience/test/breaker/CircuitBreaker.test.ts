@@ -387,7 +387,7 @@ describe("options", () => {
 
   it("defaults are as they are documented", () => {
     assert.deepStrictEqual(CircuitBreaker.defaults, {
-      consecutive: { failures: 5 },
+      consecutive: { failures: 5, distinctCalls: 3 },
       rate: { window: "1 minute", minimumCalls: 10, failures: 0.5 },
       halfOpen: { permits: 1, successes: 2, probeLimit: "1 minute" },
       open: Backoff.exponential({
@@ -612,6 +612,7 @@ describe("behaviour 23: a store", () => {
       ...base,
       phase: "half-open",
       generation: 2,
+      cause: "tripped",
       since: now,
       leases: [{ holder: "another process", until: now + 60_000 }],
       successes: 0,
@@ -649,6 +650,7 @@ describe("behaviour 23: a store", () => {
             ...CircuitState.initial,
             phase: "half-open",
             generation: 2,
+            cause: "tripped",
             leases: [{ holder: circuit === "c" ? "another process" : holder, until: 1e9 }],
             successes: 0,
             failures: 0
@@ -664,6 +666,7 @@ describe("behaviour 23: a store", () => {
             ...CircuitState.initial,
             phase: "half-open",
             generation: 2,
+            cause: "tripped",
             leases: [],
             successes: 0,
             failures: 0

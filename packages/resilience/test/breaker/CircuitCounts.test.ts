@@ -35,11 +35,11 @@ describe("what is remembered", () => {
   it("nothing at first", () => {
     assert.deepStrictEqual(CircuitCounts.empty, { streak: [], slices: [] })
     assert.strictEqual(CircuitCounts.slices, 10)
-    assert.strictEqual(CircuitPolicy.distinctCalls, 3)
+    assert.strictEqual(CircuitPolicy.defaults.consecutive.distinctCalls, 3)
   })
 
   it("of failures in a row: when, of which call, and whether others were there", () => {
-    assert.deepStrictEqual(counted(inARow(3), [failedAt(5), failedAt(7, { call: "a", concurrent: true })]), {
+    assert.deepStrictEqual(counted(inARow(3), [failedAt(5), failedAt(7, { call: "a", inFlight: 1 })]), {
       streak: [
         { at: 5, call: undefined, concurrent: false },
         { at: 7, call: "a", concurrent: true }
@@ -162,7 +162,7 @@ describe("failures in a row", () => {
 
 describe("distinct calls", () => {
   const of = (...calls: ReadonlyArray<string | undefined>): ReadonlyArray<Sample> =>
-    calls.map((call, index) => failedAt(index, { call, concurrent: true }))
+    calls.map((call, index) => failedAt(index, { call, inFlight: 1 }))
 
   it("one call that is alone trips", () => {
     assert.strictEqual(tripOf(inARow(5), times(5, failedAt(1, { call: "a" }))), "consecutive")
@@ -172,7 +172,7 @@ describe("distinct calls", () => {
     const alone = failedAt(1, { call: "a" })
     for (const position of [0, 2, 4]) {
       const samples = times(5, alone).map((sample, index) =>
-        index === position ? { ...sample, concurrent: true } : sample
+        index === position ? { ...sample, inFlight: 1 } : sample
       )
       assert.isUndefined(tripOf(inARow(5), samples), `position ${position}`)
     }
@@ -185,7 +185,7 @@ describe("distinct calls", () => {
   })
 
   const apart = (...calls: ReadonlyArray<string | undefined>) =>
-    of(...calls).map((sample) => ({ ...sample, concurrent: false }))
+    of(...calls).map((sample) => ({ ...sample, inFlight: 0 }))
 
   it("two calls that take turns do not trip, even when their attempts never met", () => {
     assert.isUndefined(tripOf(inARow(5), apart("a", "b", "a", "b", "b")))
@@ -217,7 +217,7 @@ describe("distinct calls", () => {
   })
 
   it("only the row itself says whether calls used the circuit at the same time", () => {
-    const before = failedAt(0, { call: "a", concurrent: true })
+    const before = failedAt(0, { call: "a", inFlight: 1 })
     const row = times(5, failedAt(1, { call: "b" }))
     assert.isUndefined(tripOf(inARow(5), [before, ...row.slice(1)]))
     assert.strictEqual(tripOf(inARow(5), [before, ...row]), "consecutive")
@@ -246,13 +246,10 @@ describe("distinct calls", () => {
 
   it("any value names a call, by identity", () => {
     const call = {}
-    assert.isUndefined(tripOf(inARow(2), times(2, failedAt(1, { call, concurrent: true }))))
-    assert.isUndefined(tripOf(inARow(2), times(2, failedAt(1, { call: null, concurrent: true }))))
+    assert.isUndefined(tripOf(inARow(2), times(2, failedAt(1, { call, inFlight: 1 }))))
+    assert.isUndefined(tripOf(inARow(2), times(2, failedAt(1, { call: null, inFlight: 1 }))))
     assert.strictEqual(
-      tripOf(inARow(2), [
-        failedAt(1, { call: {}, concurrent: true }),
-        failedAt(1, { call: {}, concurrent: true })
-      ]),
+      tripOf(inARow(2), [failedAt(1, { call: {}, inFlight: 1 }), failedAt(1, { call: {}, inFlight: 1 })]),
       "consecutive"
     )
   })

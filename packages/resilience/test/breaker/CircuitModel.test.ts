@@ -76,7 +76,7 @@ const event = fc.record({
       retryAfter: fc.option(fc.oneof(fc.nat(500), fc.constant(Infinity)), { nil: undefined }),
       took: fc.nat(30),
       call: fc.constantFrom(undefined, "x", "y"),
-      concurrent: fc.boolean()
+      inFlight: fc.nat(3)
     })
   )
 })

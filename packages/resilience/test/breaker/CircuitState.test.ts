@@ -101,6 +101,7 @@ describe("a circuit", () => {
         backoff: 10_000,
         lasted: 10_000,
         notBefore: -Infinity,
+        cause: "consecutive",
         leases: [{ holder: "p1", until: 71_000 }],
         successes: 0,
         failures: 0
@@ -117,7 +118,8 @@ describe("a circuit", () => {
       backoff: 10_000,
       lasted: 10_000,
       notBefore: -Infinity,
-      counts: { streak: [], slices: [] }
+      counts: { streak: [], slices: [] },
+      recovery: { released: 0, successes: 0 }
     })
   })
 
@@ -218,7 +220,7 @@ describe("a call through a closed circuit", () => {
   })
 
   it("that fails is counted; a success forgets the row", () => {
-    const counted = ran(closed, { outcome: "failure", call: "c", concurrent: true }, 5)
+    const counted = ran(closed, { outcome: "failure", call: "c", inFlight: 1 }, 5)
     assert.deepStrictEqual(counted, {
       ...CircuitState.initial,
       counts: { streak: [{ at: 5, call: "c", concurrent: true }], slices: [] }
@@ -241,11 +243,11 @@ describe("a call through a closed circuit", () => {
 
   it("a lone call trips alone; with others about, three calls are needed", () => {
     const three = make({ trip: { consecutive: { failures: 3 } } })
-    const run = (...calls: ReadonlyArray<{ call: string; concurrent: boolean }>) =>
+    const run = (...calls: ReadonlyArray<{ call: string; inFlight: number }>) =>
       calls.reduce<State>((state, call, at) => ran(state, { outcome: "failure", ...call }, at, three), closed)
         .phase
-    const alone = { call: "a", concurrent: false }
-    const among = (call: string) => ({ call, concurrent: true })
+    const alone = { call: "a", inFlight: 0 }
+    const among = (call: string) => ({ call, inFlight: 1 })
     assert.strictEqual(run(alone, alone, alone), "open")
     assert.strictEqual(run(among("a"), among("a"), among("a")), "closed")
     assert.strictEqual(run(among("a"), among("b"), among("a")), "closed")
@@ -673,5 +675,173 @@ describe("what may be forgotten", () => {
 
   it("isolated: never", () => {
     assert.isFalse(CircuitState.isForgettable(isolated, 1e12, idle))
+  })
+})
+
+describe("a rate", () => {
+  const rate = make({ trip: { consecutive: false, rate: { minimumCalls: 4, failures: 0.8 } } })
+
+  it("counts calls in flight as not failed", () => {
+    const fail = (inFlight: number) => (state: State) =>
+      CircuitState.settle(
+        rate,
+        state,
+        { generation: 0, holder: undefined },
+        { outcome: "failure", inFlight },
+        5,
+        0
+      )
+    const four = (inFlight: number) => [1, 2, 3, 4].reduce<State>(fail(inFlight), closed)
+    assert.strictEqual(four(0).phase, "open")
+    // 4 of 5 have failed, which is the share; of 6 it is less.
+    assert.strictEqual(four(1).phase, "open")
+    assert.strictEqual(four(2).phase, "closed")
+    assert.strictEqual(fail(1)(fail(2)(fail(2)(fail(2)(fail(2)(closed))))).phase, "open")
+  })
+
+  it("counts calls in flight among the least number of calls", () => {
+    const state = ran(closed, failure, 5, rate)
+    const settle = (inFlight: number) =>
+      CircuitState.settle(
+        make({ trip: { consecutive: false, rate: { minimumCalls: 4, failures: 0.5 } } }),
+        state,
+        { generation: 0, holder: undefined },
+        { outcome: "failure", inFlight },
+        5,
+        0
+      )
+    assert.strictEqual(settle(1).phase, "closed")
+    assert.strictEqual(settle(2).phase, "open")
+  })
+})
+
+describe("slow probes", () => {
+  const slow = make({
+    trip: {
+      consecutive: { failures: 2 },
+      rate: { minimumCalls: 1, failures: false, slow: 1, slowerThan: 50 }
+    },
+    halfOpen: { permits: 2, successes: 1, outOf: 2 }
+  })
+  const took = (millis: number): CircuitState.Ended => ({ outcome: "success", took: millis })
+
+  it("fail where slowness opened the circuit, and open it again", () => {
+    const bySlowness = ran(closed, took(51), 0, slow)
+    assert.strictEqual(open(bySlowness).cause, "slow-rate")
+    const again = ran(ran(bySlowness, took(51), 10_000, slow), took(60), 10_100, slow)
+    // What opened it first is remembered: the next probes are judged by their time, too.
+    assert.strictEqual(open(again).cause, "slow-rate")
+    assert.strictEqual(again.openings, 2)
+    assert.strictEqual(ran(bySlowness, took(50), 10_000, slow).phase, "closed")
+  })
+
+  it("are as good as fast ones where failures opened the circuit", () => {
+    const byFailures = ran(ran(closed, failure, 0, slow), failure, 0, slow)
+    assert.strictEqual(open(byFailures).cause, "consecutive")
+    assert.strictEqual(ran(byFailures, took(51), 10_000, slow).phase, "closed")
+  })
+})
+
+describe("a last resort", () => {
+  const last = (state: State, holder: string, now: number, p = policy) => {
+    const [admission, next] = CircuitState.admit(p, state, holder, now, { lastResort: true })
+    return admission.granted
+      ? { grant: admission.grant, state: next }
+      : { refusal: admission.refusal, state: next }
+  }
+  const passed = (state: State, holder: string, now: number, p = policy) => {
+    const admission = last(state, holder, now, p)
+    if (admission.grant === undefined) throw new Error(`refused: ${admission.refusal.reason}`)
+    return admission
+  }
+  const tried = (state: State, ended: CircuitState.Ended, now: number): State => {
+    const { grant, state: next } = passed(state, "last", now)
+    return CircuitState.settle(policy, next, grant, ended, now, 0)
+  }
+
+  it("passes an open circuit once a second, and leaves it open", () => {
+    const { grant, state } = passed(opened, "a", 2_000)
+    assert.deepStrictEqual(grant, { generation: 1, holder: "a", lastResort: true })
+    assert.strictEqual(open(state).until, opened.phase === "open" ? opened.until : 0)
+    assert.deepStrictEqual(last(state, "b", 2_999).refusal, { reason: "open", retryAfter: 1 })
+    assert.isDefined(last(state, "b", 3_000).grant)
+    assert.isFalse(CircuitState.available(policy, opened, 2_000))
+    assert.isTrue(CircuitState.available(policy, opened, 2_000, { lastResort: true }))
+  })
+
+  it("waits no longer than the opening", () => {
+    const { state } = passed(opened, "a", 10_500)
+    assert.deepStrictEqual(last(state, "b", 10_600).refusal, { reason: "open", retryAfter: 400 })
+  })
+
+  it("closes the circuit with two successes of the last three", () => {
+    assert.strictEqual(tried(tried(opened, success, 2_000), success, 3_000).phase, "closed")
+    const between = tried(tried(opened, success, 2_000), failure, 3_000)
+    assert.strictEqual(between.phase, "open")
+    assert.strictEqual(tried(between, success, 4_000).phase, "closed")
+    const forgotten = tried(tried(between, failure, 4_000), success, 5_000)
+    assert.strictEqual(forgotten.phase, "open")
+  })
+
+  it("never lengthens an opening by its failure, nor counts when it said nothing or came late", () => {
+    const failed = tried(opened, failure, 2_000)
+    assert.strictEqual(open(failed).until, open(opened).until)
+    assert.strictEqual(tried(tried(opened, ignored, 2_000), success, 3_000).phase, "open")
+    const short = make({ trip: { consecutive: { failures: 2 } }, halfOpen: { probeLimit: 100 } })
+    const { grant, state } = passed(opened, "a", 2_000, short)
+    assert.strictEqual(CircuitState.settle(short, state, grant, success, 2_100, 0), state)
+    assert.notStrictEqual(CircuitState.settle(short, state, grant, success, 2_099, 0), state)
+  })
+
+  it("passes a half-open circuit beside its probes, once a second", () => {
+    const { state } = passed(testing, "a", 11_500)
+    assert.strictEqual(halfOpen(state).leases.length, 2)
+    assert.deepStrictEqual(last(state, "b", 11_600).refusal, { reason: "half-open", retryAfter: 900 })
+    assert.isDefined(last(state, "b", 12_500).grant)
+  })
+
+  it("never passes an isolated circuit", () => {
+    assert.deepStrictEqual(last(isolated, "a", 2_000).refusal, { reason: "isolated", retryAfter: undefined })
+  })
+})
+
+describe("recovery", () => {
+  const waits = (state: State, now: number) => {
+    const [admission, next] = CircuitState.admit(policy, state, "h", now, { waited: true })
+    return { isGranted: admission.granted, state: next, admission }
+  }
+
+  it("lets three calls through that waited, then one for each success", () => {
+    let state: State = closedAgain
+    for (const isGranted of [true, true, true, false]) {
+      const next = waits(state, 11_300)
+      assert.strictEqual(next.isGranted, isGranted)
+      state = next.state
+    }
+    assert.deepStrictEqual(waits(state, 11_300).admission, {
+      granted: false,
+      refusal: { reason: "recovering", retryAfter: undefined }
+    })
+    state = ran(state, success, 11_400)
+    assert.isTrue(waits(state, 11_500).isGranted)
+    assert.isFalse(waits(waits(state, 11_500).state, 11_500).isGranted)
+    assert.isFalse(waits(ran(waits(state, 11_500).state, failure, 11_600), 11_600).isGranted)
+  })
+
+  it("lets all other calls through", () => {
+    let state: State = closedAgain
+    for (let n = 0; n < 10; n++) state = admitted(state, "h", 11_300).state
+    assert.strictEqual(state, closedAgain)
+  })
+
+  it("is over after a minute, and is not when the circuit was closed by hand", () => {
+    let state: State = closedAgain
+    for (let n = 0; n < 4; n++) state = waits(state, 11_300).state
+    assert.isFalse(waits(state, 71_199).isGranted)
+    assert.isTrue(waits(state, 71_200).isGranted)
+    const { recovery, ...rest } = ran(state, success, 71_200) as CircuitState.Closed
+    assert.isUndefined(recovery)
+    assert.strictEqual(rest.phase, "closed")
+    assert.notProperty(CircuitState.reset(opened, 2_000), "recovery")
   })
 })

@@ -114,7 +114,7 @@ export const pureMachine: MakeReal = async (options) => {
                 retryAfter: ending === "failure" ? retryAfter : undefined,
                 took: now - known.started,
                 call: known.call,
-                concurrent: count > 1
+                inFlight: count - 1
               }
         move(name, CircuitState.settle(policy, of(name), grant, ended, now, 0.5))
       }
@@ -324,8 +324,8 @@ interface Ended {
 /** From one change of phase to the next. */
 type Period =
   | { readonly kind: "closed"; readonly since: number; readonly history: Array<Ended> }
-  | { readonly kind: "open"; readonly until: number }
-  | { readonly kind: "half-open"; readonly probes: Array<Probe> }
+  | { readonly kind: "open"; readonly until: number; readonly slow: boolean }
+  | { readonly kind: "half-open"; readonly probes: Array<Probe>; readonly slow: boolean }
   | { readonly kind: "isolated"; readonly holds: Set<number> }
 
 interface Probe {
@@ -375,7 +375,7 @@ class ModelCircuit {
 
   enter(permit: number, now: number): Period {
     this.underWay.add(permit)
-    if (this.period.kind === "open") this.become({ kind: "half-open", probes: [] })
+    if (this.period.kind === "open") this.become({ kind: "half-open", probes: [], slow: this.period.slow })
     if (this.period.kind === "half-open") {
       this.period.probes.push({ permit, lapses: now + this.rules.probeLimit, verdict: "under way" })
     }
@@ -383,8 +383,8 @@ class ModelCircuit {
   }
 
   leave(permit: ModelPermit, ending: Ending, retryAfter: number | undefined, now: number): void {
-    const amongOthers = this.underWay.size > 1
     this.underWay.delete(permit.id)
+    const amongOthers = this.underWay.size > 0
     const period = this.period
     if (permit.periods.get(this.name) !== period) return
     const failed = ending === "failure" || ending === "defect"
@@ -396,21 +396,24 @@ class ModelCircuit {
     if (period.kind === "half-open") {
       const probe = period.probes.find((probe) => probe.permit === permit.id)
       if (probe === undefined || now >= probe.lapses) return
-      probe.verdict = counts ? (failed ? "lost" : "won") : "void"
+      const tooSlow = period.slow && now - permit.started > (this.rules.rate?.slowerThan ?? Infinity)
+      probe.verdict = counts ? (failed || tooSlow ? "lost" : "won") : "void"
       hear()
       const won = period.probes.filter(({ verdict }) => verdict === "won").length
       const lost = period.probes.filter(({ verdict }) => verdict === "lost").length
       if (won === this.rules.successes) this.become({ kind: "closed", since: now, history: [] })
-      else if (this.rules.outOf - lost < this.rules.successes) this.open(now)
+      else if (this.rules.outOf - lost < this.rules.successes) this.open(now, period.slow)
     } else if (period.kind === "closed" && counts) {
       hear()
       const call = permit.call ?? permit
       period.history.push({ at: now, failed, took: now - permit.started, call, amongOthers })
-      if (this.mustOpen(period.history, now)) this.open(now)
+      const why = this.mustOpen(period.history, now)
+      if (why !== undefined) this.open(now, why === "slow")
     }
   }
 
-  mustOpen(history: ReadonlyArray<Ended>, now: number): boolean {
+  /** Why it opens; calls that are under way count as not failed and not slow. */
+  mustOpen(history: ReadonlyArray<Ended>, now: number): "failures" | "slow" | undefined {
     const { consecutive, rate } = this.rules
     if (consecutive !== undefined) {
       const row = history.slice(history.findLastIndex(({ failed }) => !failed) + 1)
@@ -424,27 +427,29 @@ class ModelCircuit {
       const isShared = cameBack || last.some(({ amongOthers }) => amongOthers)
       const calls = new Set(fresh.map(({ call }) => call)).size
       const isEnough = !isShared || calls >= Math.min(3, consecutive.failures)
-      if (last.length === consecutive.failures && isEnough) return true
+      if (last.length === consecutive.failures && isEnough) return "failures"
     }
     if (rate !== undefined) {
       const slice = rate.window / 10
       const recent = history.filter(({ at }) => Math.floor(at / slice) * slice > now - rate.window)
-      const share = (count: number) => recent.length >= rate.minimumCalls && count / recent.length
+      const all = recent.length + this.underWay.size
+      const share = (count: number) => all >= rate.minimumCalls && count / all
       const failures = share(recent.filter(({ failed }) => failed).length)
       const slow = share(recent.filter(({ took }) => took > rate.slowerThan).length)
-      return (failures !== false && failures >= rate.failures) || (slow !== false && slow >= rate.slow)
+      if (failures !== false && failures >= rate.failures) return "failures"
+      if (slow !== false && slow >= rate.slow) return "slow"
     }
-    return false
+    return undefined
   }
 
-  open(now: number, length?: number): void {
+  open(now: number, slow: boolean, length?: number): void {
     const { period, rules } = this
     const isFirst = period.kind === "closed" && now - period.since >= this.lastOpening
     this.openings = isFirst ? 1 : this.openings + 1
     const wait = Math.min(rules.cap, rules.initial * 2 ** (this.openings - 1))
     const until = length === undefined ? Math.max(now + wait, this.serverSays) : now + length
     this.lastOpening = until - now
-    this.become({ kind: "open", until })
+    this.become({ kind: "open", until, slow })
   }
 
   forget(now: number): void {
@@ -703,7 +708,7 @@ const trip = (name: string, length: number | undefined): Command =>
   command(`trip(${name}, ${length})`, async (model, real) => {
     await real.trip(name, length)
     const circuit = model.of(name)
-    if (circuit.period.kind !== "isolated") circuit.open(model.now, length)
+    if (circuit.period.kind !== "isolated") circuit.open(model.now, false, length)
   })
 
 const reset = (name: string): Command =>
