@@ -43,6 +43,7 @@ import * as ResilienceEvents from "../telemetry/ResilienceEvents.ts"
 import * as AttemptLimits from "./AttemptLimits.ts"
 import * as Backoff from "./Backoff.ts"
 import * as Deadline from "./Deadline.ts"
+import type { Flight } from "./RetryBudget.ts"
 import { RetryBudget } from "./RetryBudget.ts"
 import type { RetryEvent, Stopped } from "./RetryEvent.ts"
 import type { Ledger, Rules, Verdict } from "./RetryState.ts"
@@ -518,6 +519,21 @@ const succeeded = (settings: Settings, { failed }: Ledger): Effect.Effect<void> 
 
 const pay = Effect.flatMap(RetryBudget, ({ deposit }) => deposit)
 
+/** `RetryBudget.track` for a stream: it succeeds when it reaches its end. */
+const tracked = (self: Stream.Stream<unknown, unknown, unknown>) =>
+  Stream.unwrap(
+    Effect.gen(function* () {
+      const { beginUnsafe } = yield* RetryBudget
+      const end = (flight: Flight, hasSucceeded: boolean) =>
+        Effect.withFiber((fiber) => Effect.sync(() => flight.endUnsafe(fiber, hasSucceeded)))
+      const flight = yield* Effect.acquireRelease(
+        Effect.withFiber((fiber) => Effect.sync(() => beginUnsafe(fiber))),
+        (flight) => end(flight, false)
+      )
+      return Stream.onEnd(self, end(flight, true))
+    })
+  )
+
 /** A call pays when its first attempt runs: what its circuit refuses is no traffic. */
 const owes = ({ budget }: Settings, one: Call): boolean => {
   if (!budget || one.paid) return false
@@ -528,8 +544,9 @@ const owes = ({ budget }: Settings, one: Call): boolean => {
 /** For calls without a circuit, which remember nothing. */
 const free: Call = { ran: true, paid: true }
 
-const call = (settings: Settings, self: Effect.Effect<unknown, unknown, unknown>) => {
+const call = (settings: Settings, attempted: Effect.Effect<unknown, unknown, unknown>) => {
   const { breaker, budget, deadline } = settings
+  const self = budget ? Effect.flatMap(RetryBudget, ({ track }) => track(attempted)) : attempted
   const paying = budget ? Effect.andThen(pay, self) : self
   const attempt = (one: Call): Effect.Effect<unknown, unknown, unknown> => {
     if (breaker === undefined) return self
@@ -562,8 +579,9 @@ const call = (settings: Settings, self: Effect.Effect<unknown, unknown, unknown>
   return deadline === undefined ? all : Deadline.within(all, deadline)
 }
 
-const streamCall = (settings: Settings, self: Stream.Stream<unknown, unknown, unknown>) => {
-  const { breaker, deadline } = settings
+const streamCall = (settings: Settings, attempted: Stream.Stream<unknown, unknown, unknown>) => {
+  const { breaker, budget, deadline } = settings
+  const self = budget ? tracked(attempted) : attempted
   const attempt = (one: Call): Stream.Stream<unknown, unknown, unknown> => {
     one.ran = breaker === undefined
     const run = Stream.suspend(() => {

@@ -1,12 +1,14 @@
 /**
- * The share of a process's traffic that may be retries.
+ * Limits how much of a process's traffic may be retries.
  *
  * When a provider is down, every call would make all of its attempts, and the provider would get several times its
- * normal load just when it can bear least. The budget is shared by all calls: each call pays a fifth of a retry, and a
- * small reserve covers programs with few calls. `RetryBudgetState` is the rule and says what always holds.
+ * normal load just when it can bear least. The budget is shared by all calls. `RetryBudgetState` has its two forms: each
+ * call pays for a fifth of a retry (the default), or each success pays for one (the default of a chain of models). A
+ * small reserve covers programs with few calls.
  *
- * Deposit once for each call that is made, and none for one that a circuit refuses; withdraw before each attempt after its first. A refusal is at once: whoever gets one
- * fails with the failure it has. Continuations of an answer that was cut are no retries and cost nothing.
+ * Deposit once for each call that is made, and none for one that a circuit refuses; withdraw before each attempt after
+ * its first; `track` each attempt, so that its success pays. A refusal is at once: the call then fails with the failure
+ * that it has. Continuations of an answer that was cut are no retries and cost nothing.
  *
  * It never waits and never retries by itself, keeps nothing when the process ends, and is not shared between processes.
  *
@@ -17,15 +19,16 @@
  *
  * ```ts
  * const budget = yield* RetryBudget.RetryBudget
+ * const tracked = budget.track(attempt)
  * yield* budget.deposit
- * yield* attempt.pipe(
+ * yield* tracked.pipe(
  *   Effect.catch((error) =>
- *     Effect.flatMap(budget.withdraw, (granted) => (granted ? attempt : Effect.fail(error)))
+ *     Effect.flatMap(budget.withdraw, (granted) => (granted ? tracked : Effect.fail(error)))
  *   )
  * )
  * ```
  */
-import { Clock, Context, Effect, Layer, Metric } from "effect"
+import { Clock, Context, Effect, Exit, Layer, Metric } from "effect"
 import type { Fiber } from "effect"
 import * as Budget from "./RetryBudgetState.ts"
 
@@ -38,6 +41,10 @@ export interface Service {
   readonly deposit: Effect.Effect<void>
   /** Whether one more attempt of a call may be made. Before each attempt after its first. */
   readonly withdraw: Effect.Effect<boolean>
+  /** Runs an attempt: it is in flight until it ends, and its success may pay for retries. */
+  readonly track: <A, E, R>(attempt: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** What {@link track} does, for code that knows better when an attempt begins and ends. */
+  readonly beginUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => Flight
   /** Whether {@link withdraw} would be granted now. For whoever decides and withdraws in one synchronous piece. */
   readonly availableUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
   /** {@link withdraw} without an Effect. */
@@ -46,6 +53,14 @@ export interface Service {
   readonly depositUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => void
   /** Attempts for each call since this budget was made: 1 without retries. */
   readonly amplification: Effect.Effect<number>
+}
+
+/** An attempt in flight. */
+export interface Flight {
+  /** It made progress: it counts as a success again, for as long as when it began. */
+  readonly progressUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => void
+  /** It ended. The first call counts; later ones do nothing. */
+  readonly endUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, hasSucceeded: boolean) => void
 }
 
 export class RetryBudget extends Context.Service<RetryBudget, Service>()(
@@ -92,7 +107,37 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
       metric.updateUnsafe(1, fiber.context)
       return granted
     }
+    const beginUnsafe: Service["beginUnsafe"] = (fiber) => {
+      if (rule.paidBy === "calls") return unpaid
+      let isOpen = true
+      let index = Budget.flightAt(rule, nowOf(fiber))
+      state = Budget.began(state, index)
+      return {
+        progressUnsafe: (of) => {
+          const now = Budget.flightAt(rule, nowOf(of))
+          if (!isOpen || now === index) return
+          state = Budget.began(Budget.left(state, index), now)
+          index = now
+        },
+        endUnsafe: (of, hasSucceeded) => {
+          if (!isOpen) return
+          isOpen = false
+          state = Budget.left(state, index)
+          if (hasSucceeded) state = Budget.succeeded(rule, state, nowOf(of))
+        }
+      }
+    }
     return {
+      beginUnsafe,
+      track: (attempt) =>
+        rule.paidBy === "calls"
+          ? attempt
+          : Effect.withFiber((fiber) => {
+              const flight = beginUnsafe(fiber)
+              return Effect.onExit(attempt, (exit) =>
+                Effect.sync(() => flight.endUnsafe(fiber, Exit.isSuccess(exit)))
+              )
+            }),
       deposit: Effect.withFiber((fiber) => {
         deposit(fiber)
         return Effect.void
@@ -105,6 +150,9 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
     }
   })
 }
+
+/** Of a budget that successes do not pay for. */
+const unpaid: Flight = { progressUnsafe: () => {}, endUnsafe: () => {} }
 
 /** Monotonic milliseconds. Read from the fiber: this is on the path of each call. */
 const nowOf = (fiber: Fiber.Fiber<unknown, unknown>): number =>

@@ -1,19 +1,24 @@
 /**
  * How many retries the calls of a process may make together, as a pure machine.
  *
- * **State.** The calls and retries of the last `window`, in {@link slots} slots of time, and when the reserve will be
- * full again. A retry is allowed while the retries of the window are fewer than `ratio` times its calls; beyond that
- * it takes a token of the reserve, which holds `burst` and gets one back every `refillEvery`.
+ * **Two forms.** With `paidBy: "calls"`, each call of the last `window` pays for `ratio` retries: retries stay a fixed
+ * share of the traffic. With `paidBy: "successes"`, each success of the last `window` pays for `ratio` retries, and an
+ * attempt in flight counts as a success until it ends, at most for `inFlight` since it began or made progress. Then
+ * retries are plentiful where they work, and dry up in an outage.
  *
- * **Always true**, for every order of calls and retries: between any two instants, retries never exceed `ratio` times
- * the calls of that time and of the window before it, plus `burst`, plus one for each `refillEvery`. Because retries
- * age with the calls that paid for them, a long success saves up nothing beyond its last window, and even traffic
- * never retries more than `ratio` of itself in a window.
+ * **State.** What paid and the retries of the last `window`, in {@link slots} slots of time; the attempts in flight, in
+ * as many slots; and when the reserve will be full again. A retry is allowed while the retries of the window are fewer
+ * than what it has paid for; beyond that it takes a token of the reserve, which holds `burst` and gets one back every
+ * `refillEvery`.
+ *
+ * **Always true**, for every order of payments and retries: between any two instants, retries never exceed `ratio`
+ * times what paid in that time and in the window before it (attempts in flight included), plus `burst`, plus one for
+ * each `refillEvery`. Retries age with what paid for them, so a long success saves up nothing beyond its last window.
  *
  * Times are monotonic milliseconds. `RetryBudget` is the service around it. It does not know which call a retry
- * belongs to, and it never makes anybody wait.
+ * belongs to, and it never waits.
  */
-import type { Duration } from "effect"
+import { Duration } from "effect"
 import * as Options from "../Options.ts"
 
 // -----------------------------------------------------------------------------
@@ -21,34 +26,50 @@ import * as Options from "../Options.ts"
 // -----------------------------------------------------------------------------
 
 export interface RetryBudgetOptions {
-  /** Retries for each call of the window, from 0 to 1. */
+  /** What pays for retries. Default `"calls"`. */
+  readonly paidBy?: "calls" | "successes" | undefined
+  /** Retries for each call or success of the window, from 0 to 1. Default 0.2 for calls, 1 for successes. */
   readonly ratio?: number | undefined
-  /** Retries that are allowed without calls to pay for them. 0 leaves only the share. */
+  /** Retries that are allowed without anything to pay for them. 0 leaves only the share. Default 10. */
   readonly burst?: number | undefined
-  /** How long it takes until one token of the reserve is back. */
+  /** How long it takes until one token of the reserve is back. Default 6 seconds. */
   readonly refillEvery?: Duration.Input | undefined
-  /** How long a call pays for retries. */
+  /** How long a call or a success pays for retries. Default 1 minute for calls, 20 seconds for successes. */
   readonly window?: Duration.Input | undefined
+  /** How long an attempt in flight counts as a success, with `paidBy: "successes"`. Default 10 seconds; 0: not at all. */
+  readonly inFlight?: Duration.Input | undefined
 }
 
 /**
- * A fifth of the calls, and a reserve of ten, refilled at ten a minute, so that a program with few calls can retry at
- * all. The fifth is Finagle's and Tower's. Their window is 10 seconds; a call to a model takes longer than that, and a
- * window must outlast the calls that are counted in it.
+ * Paid by calls: a fifth of the calls, and a reserve of ten, refilled at ten a minute, so that a program with few calls
+ * can retry at all. The fifth is Finagle's and Tower's. Their window is 10 seconds; a call to a model takes longer than
+ * that, and a window must outlast the calls that are counted in it.
  */
 export const defaults = {
   ratio: 0.2,
   burst: 10,
   refillEvery: "6 seconds",
-  window: "1 minute"
+  window: "1 minute",
+  inFlight: 0
+} as const
+
+/** Paid by successes: one retry for each of the last 20 seconds, with the same reserve. `docs/load.md` explains them. */
+export const defaultsOfSuccesses = {
+  ...defaults,
+  ratio: 1,
+  window: "20 seconds",
+  inFlight: "10 seconds"
 } as const
 
 /** Options that were read, in milliseconds. */
 export interface Rule {
+  readonly paidBy: "calls" | "successes"
   readonly ratio: number
   readonly burst: number
   readonly refillEvery: number
   readonly window: number
+  /** 0: attempts in flight pay for nothing. */
+  readonly inFlight: number
 }
 
 /** Into how many parts the window is cut: what is counted is between nine and ten tenths of it. As in Tower. */
@@ -57,9 +78,16 @@ export const slots = 10
 export interface Slot {
   /** Which part of time it is: `floor(now · slots / window)`. */
   readonly index: number
-  readonly calls: number
-  /** Those that the calls paid for; the reserve's are not among them. */
+  /** Calls or successes. */
+  readonly paid: number
+  /** Those that were paid for; the reserve's are not among them. */
   readonly retries: number
+}
+
+/** Attempts in flight that began, or made progress, in one part of time: `floor(now · slots / inFlight)`. */
+export interface Flying {
+  readonly index: number
+  readonly count: number
 }
 
 export interface State {
@@ -67,6 +95,8 @@ export interface State {
   readonly current: Slot
   /** Those before it, oldest first, at most {@link slots} − 1. */
   readonly past: ReadonlyArray<Slot>
+  /** Attempts in flight, oldest first, at most {@link slots}. */
+  readonly flying: ReadonlyArray<Flying>
   /** When the reserve is full again. */
   readonly fullAt: number
   /** Since the beginning. */
@@ -76,8 +106,9 @@ export interface State {
 }
 
 export const initial: State = {
-  current: { index: -Infinity, calls: 0, retries: 0 },
+  current: { index: -Infinity, paid: 0, retries: 0 },
   past: [],
+  flying: [],
   fullAt: -Infinity,
   calls: 0,
   retries: 0
@@ -87,29 +118,49 @@ export const initial: State = {
 // Constructors
 // -----------------------------------------------------------------------------
 
-/** Defaults: see {@link defaults}. Throws an `InvalidOption` (a `RangeError`) for a number out of range. */
-export const rule = (options: RetryBudgetOptions = {}): Rule => ({
-  ratio: Options.share("RetryBudget", "ratio", options.ratio ?? defaults.ratio),
-  burst: Options.integer("RetryBudget", "burst", options.burst ?? defaults.burst, { min: 0 }),
-  refillEvery: Options.millis("RetryBudget", "refillEvery", options.refillEvery ?? defaults.refillEvery, {
-    min: "1 millis"
-  }),
-  window: Options.millis("RetryBudget", "window", options.window ?? defaults.window, { min: "1 second" })
-})
+/** Defaults: see {@link defaults}. Throws an `InvalidOption` (a `RangeError`) for an option that is not allowed. */
+export const rule = (options: RetryBudgetOptions = {}): Rule => {
+  Options.fields("RetryBudget", options, {
+    paidBy: Options.is.oneOf("calls", "successes"),
+    ratio: Options.is.share,
+    burst: Options.is.integer({ min: 0 }),
+    refillEvery: Options.is.duration({ min: "1 millis" }),
+    window: Options.is.duration({ min: "1 second" }),
+    inFlight: Options.is.duration()
+  })
+  const { paidBy = "calls" } = options
+  const usual = paidBy === "calls" ? defaults : defaultsOfSuccesses
+  const millis = (field: "refillEvery" | "window" | "inFlight"): number =>
+    Duration.toMillis(Duration.fromInputUnsafe(options[field] ?? usual[field]))
+  return {
+    paidBy,
+    ratio: options.ratio ?? usual.ratio,
+    burst: options.burst ?? usual.burst,
+    refillEvery: millis("refillEvery"),
+    window: millis("window"),
+    inFlight: paidBy === "calls" ? 0 : millis("inFlight")
+  }
+}
 
 // -----------------------------------------------------------------------------
 // The machine
 // -----------------------------------------------------------------------------
 
-/** Counts a call. */
+/** Counts a call. It pays, if calls do. */
 export const deposit = (rule: Rule, state: State, now: number): State =>
-  count(at(rule, state, now), state.fullAt, 1, 0)
+  rule.paidBy === "calls"
+    ? count({ ...at(rule, state, now), calls: state.calls + 1 }, 1, 0)
+    : { ...state, calls: state.calls + 1 }
+
+/** Counts a success. It pays, if successes do. */
+export const succeeded = (rule: Rule, state: State, now: number): State =>
+  rule.paidBy === "successes" ? count(at(rule, state, now), 1, 0) : state
 
 /** Whether there may be one more retry, which is counted if so. */
 export const withdraw = (rule: Rule, state: State, now: number): readonly [boolean, State] => {
   const live = at(rule, state, now)
-  if (sum(live, "retries") + 1 <= rule.ratio * sum(live, "calls")) {
-    return [true, count(live, state.fullAt, 0, 1)]
+  if (sum(live, "retries") + 1 <= rule.ratio * (sum(live, "paid") + flyingAt(rule, live, now))) {
+    return [true, count({ ...live, retries: state.retries + 1 }, 0, 1)]
   }
   const fullAt = Math.max(now, state.fullAt) + rule.refillEvery
   return fullAt - now <= rule.burst * rule.refillEvery
@@ -121,6 +172,39 @@ export const withdraw = (rule: Rule, state: State, now: number): readonly [boole
 export const amplification = ({ calls, retries }: State): number =>
   calls === 0 ? 1 : (calls + retries) / calls
 
+// -----------------------------------------------------------------------------
+// Attempts in flight
+// -----------------------------------------------------------------------------
+
+/** The part of time that an attempt which begins or makes progress now is counted in. */
+export const flightAt = ({ inFlight }: Rule, now: number): number =>
+  inFlight === 0 ? 0 : Math.floor((now * slots) / inFlight)
+
+/** Counts an attempt that began, or made progress, in this part of time. Forgets those that have been silent for too long. */
+export const began = (state: State, index: number): State => {
+  const known = state.flying.filter((slot) => slot.index > index - slots && slot.index !== index)
+  const before = state.flying.find((slot) => slot.index === index)?.count ?? 0
+  return { ...state, flying: [...known, { index, count: before + 1 }] }
+}
+
+/** Takes an attempt out that is counted in this part of time, because it ended or made progress. */
+export const left = (state: State, index: number): State => ({
+  ...state,
+  flying: state.flying.flatMap((slot) =>
+    slot.index !== index ? [slot] : slot.count > 1 ? [{ index, count: slot.count - 1 }] : []
+  )
+})
+
+const flyingAt = (rule: Rule, { flying }: State, now: number): number => {
+  if (rule.inFlight === 0) return 0
+  const index = flightAt(rule, now)
+  return flying.reduce((total, slot) => total + (slot.index > index - slots ? slot.count : 0), 0)
+}
+
+// -----------------------------------------------------------------------------
+// Slots
+// -----------------------------------------------------------------------------
+
 /** The state with the slot of this time as its current one, and without those that are too old. */
 const at = (rule: Rule, state: State, now: number): State => {
   const { current, past } = state
@@ -129,23 +213,18 @@ const at = (rule: Rule, state: State, now: number): State => {
   const oldest = index - slots
   return {
     ...state,
-    current: { index, calls: 0, retries: 0 },
+    current: { index, paid: 0, retries: 0 },
     past: [...past, current].filter((slot) => slot.index > oldest)
   }
 }
 
-const count = (
-  { current, past, calls: allCalls, retries: allRetries }: State,
-  fullAt: number,
-  calls: number,
-  retries: number
-): State => ({
-  current: { index: current.index, calls: current.calls + calls, retries: current.retries + retries },
-  past,
-  fullAt,
-  calls: allCalls + calls,
-  retries: allRetries + retries
-})
+const count = (state: State, paid: number, retries: number): State => {
+  const { current } = state
+  return {
+    ...state,
+    current: { index: current.index, paid: current.paid + paid, retries: current.retries + retries }
+  }
+}
 
-const sum = ({ current, past }: State, of: "calls" | "retries"): number =>
+const sum = ({ current, past }: State, of: "paid" | "retries"): number =>
   past.reduce((total, slot) => total + slot[of], current[of])

@@ -1,7 +1,7 @@
-import { assert, it } from "@effect/vitest"
+import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Fiber, Layer, Metric, Random, Ref } from "effect"
 import { TestClock } from "effect/testing"
-import { Backoff, RetryBudget } from "@outlast/resilience"
+import { Backoff, Retry, RetryBudget } from "@outlast/resilience"
 
 /** One call of up to four attempts, each of which fails with so much chance. */
 const call = (budget: RetryBudget.Service, attempts: Ref.Ref<number>, chance: number) =>
@@ -24,6 +24,8 @@ const call = (budget: RetryBudget.Service, attempts: Ref.Ref<number>, chance: nu
 const unlimited: RetryBudget.Service = {
   deposit: Effect.void,
   withdraw: Effect.succeed(true),
+  track: (attempt) => attempt,
+  beginUnsafe: () => ({ progressUnsafe: () => {}, endUnsafe: () => {} }),
   availableUnsafe: () => true,
   withdrawUnsafe: () => true,
   depositUnsafe: () => {},
@@ -162,4 +164,80 @@ it("refuses numbers out of range when it is made, not when it runs", () => {
 
 it("its key is its path", () => {
   assert.strictEqual(RetryBudget.RetryBudget.key, "@outlast/resilience/retry/RetryBudget")
+})
+
+describe("paid by successes", () => {
+  const paidBySuccesses = { paidBy: "successes", burst: 0 } as const
+
+  it.effect("a success pays for one retry of the next 20 seconds, a failure and a call for none", () =>
+    Effect.gen(function* () {
+      const budget = yield* RetryBudget.make(paidBySuccesses)
+      yield* budget.deposit
+      yield* Effect.ignore(budget.track(Effect.fail("no")))
+      assert.isFalse(yield* budget.withdraw)
+      yield* budget.track(Effect.void)
+      assert.isTrue(yield* budget.withdraw)
+      assert.isFalse(yield* budget.withdraw)
+      yield* budget.track(Effect.void)
+      yield* TestClock.adjust("21 seconds")
+      assert.isFalse(yield* budget.withdraw)
+    })
+  )
+
+  it.effect("an attempt in flight counts as a success for ten seconds, and not once it was interrupted", () =>
+    Effect.gen(function* () {
+      const budget = yield* RetryBudget.make(paidBySuccesses)
+      const fiber = yield* Effect.forkChild(budget.track(Effect.never), { startImmediately: true })
+      assert.isTrue(budget.availableUnsafe(fiber))
+      yield* TestClock.adjust("10 seconds")
+      assert.isFalse(budget.availableUnsafe(fiber))
+      const other = yield* Effect.forkChild(budget.track(Effect.never), { startImmediately: true })
+      assert.isTrue(budget.availableUnsafe(other))
+      yield* Fiber.interrupt(other)
+      assert.isFalse(budget.availableUnsafe(fiber))
+      yield* Fiber.interrupt(fiber)
+    })
+  )
+
+  it.effect("progress makes an attempt count again", () =>
+    Effect.gen(function* () {
+      const budget = yield* RetryBudget.make(paidBySuccesses)
+      yield* Effect.withFiber((fiber) =>
+        Effect.gen(function* () {
+          const flight = budget.beginUnsafe(fiber)
+          yield* TestClock.adjust("9 seconds")
+          flight.progressUnsafe(fiber)
+          yield* TestClock.adjust("9 seconds")
+          assert.isTrue(budget.availableUnsafe(fiber))
+          flight.endUnsafe(fiber, false)
+          assert.isFalse(budget.availableUnsafe(fiber))
+          // It has ended: nothing that it says later counts.
+          flight.endUnsafe(fiber, true)
+          flight.progressUnsafe(fiber)
+          assert.isFalse(budget.availableUnsafe(fiber))
+        })
+      )
+    })
+  )
+
+  it.effect("Retry spends what the successes of its calls have paid", () =>
+    Effect.gen(function* () {
+      const attempts = yield* Ref.make(0)
+      const guarded = (fails: boolean) =>
+        Ref.update(attempts, (n) => n + 1).pipe(
+          Effect.andThen(fails ? Effect.fail("no") : Effect.void),
+          Retry.with({ budget: true, classify: () => Retry.again(), backoff: Backoff.constant(0) }),
+          Effect.exit
+        )
+      const program = Effect.gen(function* () {
+        yield* guarded(true)
+        assert.strictEqual(yield* Ref.get(attempts), 1)
+        yield* guarded(false)
+        yield* guarded(true)
+        // One call that succeeded, one that failed, and the one retry that is paid.
+        assert.strictEqual(yield* Ref.get(attempts), 4)
+      })
+      yield* Effect.provide(program, RetryBudget.layer(paidBySuccesses))
+    })
+  )
 })

@@ -30,13 +30,21 @@ const machine = (rule: Budget.Rule) => {
 }
 
 it("its defaults are a fifth of the calls of a minute, and ten that come back at ten a minute", () => {
-  assert.deepStrictEqual(rule, { ratio: 0.2, burst: 10, refillEvery: 6_000, window: 60_000 })
+  assert.deepStrictEqual(rule, {
+    paidBy: "calls",
+    ratio: 0.2,
+    burst: 10,
+    refillEvery: 6_000,
+    window: 60_000,
+    inFlight: 0
+  })
 })
 
 it("begins with nothing counted and a full reserve", () => {
   assert.deepStrictEqual(Budget.initial, {
-    current: { index: -Infinity, calls: 0, retries: 0 },
+    current: { index: -Infinity, paid: 0, retries: 0 },
     past: [],
+    flying: [],
     fullAt: -Infinity,
     calls: 0,
     retries: 0
@@ -146,7 +154,7 @@ it("a call in a slot that is open touches no other slot", () => {
   const { past } = budget.state()
   budget.deposit(30_001)
   assert.strictEqual(budget.state().past, past)
-  assert.deepStrictEqual(budget.state().current, { index: 5, calls: 2, retries: 0 })
+  assert.deepStrictEqual(budget.state().current, { index: 5, paid: 2, retries: 0 })
 })
 
 it("time that goes back a slot counts where it was", () => {
@@ -230,9 +238,80 @@ it("refuses numbers out of range", () => {
     assert.throws(() => Budget.rule(options), RangeError, `RetryBudget: ${message}`)
   }
   assert.deepStrictEqual(Budget.rule({ ratio: 1, burst: 0, refillEvery: 1, window: 1_000 }), {
+    paidBy: "calls",
     ratio: 1,
     burst: 0,
     refillEvery: 1,
-    window: 1_000
+    window: 1_000,
+    inFlight: 0
   })
+})
+
+describe("paid by successes", () => {
+  const bySuccesses = Budget.rule({ paidBy: "successes", burst: 0 })
+
+  it("its defaults are one retry for each success of 20 seconds, and the same reserve", () => {
+    assert.deepStrictEqual(Budget.rule({ paidBy: "successes" }), {
+      paidBy: "successes",
+      ratio: 1,
+      burst: 10,
+      refillEvery: 6_000,
+      window: 20_000,
+      inFlight: 10_000
+    })
+  })
+
+  it("counts attempts in flight in slots, and forgets those that were silent for too long", () => {
+    const state = [0, 500, 1_000, 11_000].reduce(
+      (state, now) => Budget.began(state, Budget.flightAt(bySuccesses, now)),
+      Budget.initial
+    )
+    assert.deepStrictEqual(state.flying, [{ index: 11, count: 1 }])
+    const left = Budget.left(Budget.left(state, 11), 0)
+    assert.deepStrictEqual(left.flying, [])
+  })
+
+  it("retries never exceed successes and attempts in flight", () =>
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.constantFrom("begin", "succeed", "fail", "retry"), fc.nat(2_000)), {
+          maxLength: 200
+        }),
+        (events) => {
+          let state = Budget.initial
+          let now = 0
+          const running: Array<{ readonly index: number; readonly at: number }> = []
+          const successes: Array<number> = []
+          const retries: Array<number> = []
+          for (const [event, pause] of events) {
+            now += pause
+            if (event === "begin") {
+              const index = Budget.flightAt(bySuccesses, now)
+              state = Budget.began(state, index)
+              running.push({ index, at: now })
+            } else if (event === "retry") {
+              const [granted, after] = Budget.withdraw(bySuccesses, state, now)
+              state = after
+              if (granted) retries.push(now)
+            } else {
+              const one = running.shift()
+              if (one === undefined) continue
+              state = Budget.left(state, one.index)
+              if (event === "succeed") {
+                state = Budget.succeeded(bySuccesses, state, now)
+                successes.push(now)
+              }
+            }
+            // What paid within the window, or in flight when the retry was granted, bounds the retries of a window.
+            const recent = (times: ReadonlyArray<number>, span: number) =>
+              times.filter((at) => at > now - span).length
+            if (event === "retry" && retries.at(-1) === now) {
+              const flying = running.filter(({ at }) => at > now - 10_000).length
+              assert.isAtMost(recent(retries, 18_000), recent(successes, 20_000) + flying)
+            }
+          }
+        }
+      ),
+      { numRuns: 300 }
+    ))
 })
