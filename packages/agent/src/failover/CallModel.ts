@@ -44,6 +44,11 @@ export interface Failed extends Spent {
   readonly _tag: "Failed"
   readonly failure: ProviderFailure
   readonly commit: Commit
+  /**
+   * What the chain has seen proves that the whole scope of the row's cooldown is out, and not only that this call had bad
+   * luck: see `Evidence`. Default false.
+   */
+  readonly isProven?: boolean | undefined
 }
 
 /** An answer came, and the output limit had cut it. */
@@ -76,6 +81,8 @@ export type Event =
       readonly failure: ProviderFailure
       /** The delay before the attempt has been waited; else it was foreseen. */
       readonly waited: boolean
+      /** An open circuit refused it: where the call has nowhere else to go, it may pass as a last resort. */
+      readonly byCircuit: boolean
     }
   /** While an attempt was delayed another call opened a cooldown over its target: it was not sent. */
   | { readonly _tag: "TakenAway" }
@@ -92,6 +99,10 @@ export interface Sent {
   readonly cooldown: Cooldown | undefined
   /** The target is cooling: this asks whether it is back. */
   readonly probe: boolean
+  /** The call has nowhere else to go: its circuit may let it pass although it is open. */
+  readonly lastResort: boolean
+  /** It costs nothing of the retry budget. */
+  readonly isFree: boolean
 }
 
 export type Action =
@@ -180,6 +191,8 @@ export interface Streak {
 /** What one call has spent so far. */
 export interface Ledger {
   readonly attempts: number
+  /** Of these, first attempts at a target after another one refused the call ({@link isRefusal}): they are not limited. */
+  readonly sweeps: number
   readonly waits: number
   readonly switches: number
   /** Milliseconds of waits and failed attempts. */
@@ -197,6 +210,14 @@ export interface Tries {
   readonly failure: ProviderFailure | undefined
   /** Failures by class. */
   readonly classes: ReadonlyMap<string, number>
+  /** When the server allowed the next attempt, where its last failure named a wait. */
+  readonly notBefore?: number | undefined
+}
+
+/** A target that did not let an attempt pass. */
+export interface Refused extends Out {
+  /** Its circuit may let this call pass as a last resort. */
+  readonly mayResort: boolean
 }
 
 export interface CallState {
@@ -226,7 +247,9 @@ export interface CallState {
   /** The largest window that the conversation did not fit, in tokens. */
   readonly overflowed: number | undefined
   /** By target id: refused by a circuit or a limit of ours. */
-  readonly refused: ReadonlyMap<string, Out>
+  readonly refused: ReadonlyMap<string, Refused>
+  /** The attempt under way is a last resort. */
+  readonly lastResort: boolean
   /** By target id. */
   readonly tries: ReadonlyMap<string, Tries>
 }
@@ -241,7 +264,7 @@ export const initial: CallState = {
   },
   target: undefined,
   left: undefined,
-  ledger: { attempts: 0, waits: 0, switches: 0, spent: 0, cost: 0, tokens: 0 },
+  ledger: { attempts: 0, sweeps: 0, waits: 0, switches: 0, spent: 0, cost: 0, tokens: 0 },
   partial: false,
   seen: false,
   cut: false,
@@ -255,6 +278,7 @@ export const initial: CallState = {
   inARow: undefined,
   overflowed: undefined,
   refused: new Map(),
+  lastResort: false,
   tries: new Map()
 }
 
@@ -263,6 +287,21 @@ export const isContinuing = ({ partial, anew }: CallState): boolean => partial &
 
 /** It is the output limit that ended the answer last, and no failure. */
 export const wasCut = ({ cut, inARow }: CallState): boolean => cut && inARow === undefined
+
+/**
+ * The provider refused the call without working on it, because of its key: rate limited, no valid key, no money. To ask
+ * another target then is no retry, and costs neither an attempt of the call's nor retry budget.
+ */
+export const isRefusal = ({ reason }: ProviderFailure): boolean =>
+  reason._tag === "RateLimit" || reason._tag === "Auth" || reason._tag === "Billing"
+
+/** The next attempt at `target` is the first there, after another target refused the call. */
+export const isSweep = ({ left, lastFailure, tries }: CallState, target: TargetRef): boolean =>
+  left !== undefined &&
+  left.id !== target.id &&
+  lastFailure !== undefined &&
+  isRefusal(lastFailure) &&
+  !tries.has(target.id)
 
 /** A call of which nothing special is known. */
 export const started: Event = { _tag: "Started", ...initial.call }

@@ -221,14 +221,15 @@ export class CallRun {
   #enter(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
     const { admission } = this.chain
     if (admission === undefined || this.#permit !== undefined) return this.#take(action)
-    const { target } = action
-    const permit = admission.enterUnsafe(target, this, this.#fiber)
+    const { target, lastResort } = action
+    const waited = this.#state.refused.has(target.id)
+    const permit = waited ? undefined : admission.enterUnsafe(target, this, this.#fiber)
     if (permit !== undefined) {
       this.#permit = permit
       return this.#take(action)
     }
     return Effect.flatMap(
-      admission.enter(target, this, (granted) => (this.#permit = granted)),
+      admission.enter(target, { call: this, lastResort, waited }, (granted) => (this.#permit = granted)),
       (refused) => (refused === undefined ? this.#take(action) : this.advance(this.#refusal(refused)))
     )
   }
@@ -253,7 +254,7 @@ export class CallRun {
         onFailure: ({ wait }) => {
           this.#settle(undefined, true)
           const failure = local("limit/known", new RateLimit(), target)
-          return restore(this.advance(this.#refusal({ wait, failure })))
+          return restore(this.advance(this.#refusal({ wait, failure, byCircuit: false })))
         },
         onSuccess: (place) => {
           this.#place = place
@@ -302,9 +303,9 @@ export class CallRun {
         )
   }
 
-  #refusal({ wait, failure }: Permits.Refused, waited = true): Event {
+  #refusal({ wait, failure, byCircuit }: Permits.Refused, waited = true): Event {
     this.#endProbe()
-    return { _tag: "PermitRefused", until: this.now() + wait, failure, waited }
+    return { _tag: "PermitRefused", until: this.now() + wait, failure, waited, byCircuit }
   }
 
   #compact(failure: ProviderFailure): Effect.Effect<Attempt | undefined, CallFailure> {
@@ -532,8 +533,7 @@ export class CallRun {
     // The permit of a series of attempts is kept until the call goes elsewhere, for whatever event.
     if (policy.breaker === "outside" && !staysAt(action, left)) this.#settle(state.lastFailure)
     if (isSending(action)) {
-      // An attempt that was refused was none: the one that is sent in its place may still be the first.
-      const isFree = isRenewed || state.left === undefined || Call.isContinuing(state)
+      const isFree = isRenewed || action.isFree
       if (!isFree && !this.#paid && snapshot.mayRetry) {
         budget?.withdrawUnsafe(this.#fiber)
         this.#paid = true

@@ -6,12 +6,13 @@
  * before the next one (a compaction, a new key); `waiting` while all targets are out; `done` for ever after `GiveUp`
  * or `Deliver`. A complete answer ends the call outside the machine.
  *
- * **Always true**, for every policy and every sequence of events: it ends; attempts never exceed `maxAttempts`; no
- * wait reaches beyond the deadline, and once waits and failed attempts have used it up no attempt begins, but for
+ * **Always true**, for every policy and every sequence of events: it ends; attempts never exceed `maxAttempts`, not
+ * counting first attempts at further targets after a refusal; no wait reaches beyond the deadline, and once waits and failed attempts have used it up no attempt begins, but for
  * one: if a silent attempt alone used it up, one target that was not tried yet is still asked; no attempt begins once
  * attempts have cost `maxCost`, nor when the time of the program around it is up; a failure that is to stop (a cancel,
  * a malformed request) is never followed by an attempt, nor is a committed tool call; without retry budget no target is
- * asked twice and one switch is made, while continuations are free; text that was seen is continued, or taken back
+ * asked twice and one switch is made, but continuations, first attempts after a refusal and waits that the server named
+ * are free; text that was seen is continued, or taken back
  * where that can be told; a cut answer that is kept is delivered; an object is never continued.
  *
  * **What it does not do.** It opens no cooldown by itself: the action carries it, and the shell opens it before the
@@ -29,7 +30,7 @@ import * as Nudge from "../recovery/Nudge.ts"
 import { climb } from "../recovery/Truncation.ts"
 import * as Choice from "./Choice.ts"
 import type { Action, CallState, Cut, Event, Failed, Sent, Snapshot } from "./CallModel.ts"
-import { isContinuing, wasCut } from "./CallModel.ts"
+import { isContinuing, isSweep, wasCut } from "./CallModel.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import * as OutputLimit from "./OutputLimit.ts"
@@ -122,13 +123,14 @@ const nowhere = local("call/out-of-order", new Format({ side: "request" }), unde
 const onRefusal = (
   policy: Policy,
   state: CallState,
-  { until, failure, waited }: Event & { readonly _tag: "PermitRefused" },
+  { until, failure, waited, byCircuit }: Event & { readonly _tag: "PermitRefused" },
   snapshot: Snapshot,
   draw: number
 ): Step => {
   // A refusal takes time, so that a call which is refused for ever comes to its deadline.
   const later = Math.max(until, snapshot.now + 1)
-  const refused = new Map(state.refused).set(state.target?.id ?? "", { until: later, failure })
+  const mayResort = byCircuit && !state.lastResort
+  const refused = new Map(state.refused).set(state.target?.id ?? "", { until: later, failure, mayResort })
   return choose(policy, { ...unsent(state, waited), refused }, snapshot, draw)
 }
 
@@ -170,7 +172,9 @@ const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot:
       count: tries?.count ?? 0,
       delay: tries?.delay,
       failure,
-      classes: classes.set(of, (classes.get(of) ?? 0) + 1)
+      classes: classes.set(of, (classes.get(of) ?? 0) + 1),
+      notBefore:
+        failure.retryAfter === undefined ? undefined : snapshot.now + Duration.toMillis(failure.retryAfter)
     })
   }
 }
@@ -186,7 +190,7 @@ const onFailure = (
   const row = rowOf(policy, failure)
   const here = state.target
   if (here === undefined || row.then === "stop") return giveUp(state, failure, undefined)
-  const leaving = Choice.cooldownFor(row, failure, here, snapshot)
+  const leaving = Choice.cooldownFor(row, event, here, snapshot)
   const late = isLate(policy, state, snapshot)
   if (
     commit === "tool" ||
@@ -210,9 +214,8 @@ const onFailure = (
       (!late || !state.tries.has(ref.id)) &&
       isAffordable(state, snapshot, ref)
   )
-  const repeat = isAffordable(state, snapshot, here)
-    ? repeatDelay(policy, row, state, failure, snapshot, draw)
-    : undefined
+  const wait = repeatDelay(policy, row, state, failure, snapshot, draw)
+  const repeat = wait !== undefined && isAffordable(state, snapshot, here, wait) ? wait : undefined
   // A wait that the server named holds for all calls, even while this one stays.
   const notBefore = Choice.isNotBefore(row, failure) ? leaving : undefined
 
@@ -276,9 +279,8 @@ const mend = (
   const limit = OutputLimit.lowered(failure)
   if (limit !== undefined && !state.mended.has(`limit ${here.id}`)) {
     const smaller = { ...marked("limit"), pending: undefined, overflowed: undefined, outputLimit: limit }
-    const [{ nudge, rewind }, next] = send(policy, smaller, here, 0, undefined, snapshot)
-    const common = { target: here, delay: 0, cooldown: undefined, probe: false }
-    return [{ _tag: "LowerOutputLimit", ...common, limit, rewind, nudge }, next]
+    const [{ nudge, rewind, isFree }, next] = send(policy, smaller, here, 0, undefined, snapshot)
+    return [{ _tag: "LowerOutputLimit", ...mendedAttempt(here), isFree, limit, rewind, nudge }, next]
   }
   if (snapshot.canCompact && state.compactions < policy.maxCompactions) {
     const next: CallState = { ...marked("window"), compactions: state.compactions + 1 }
@@ -286,6 +288,16 @@ const mend = (
   }
   return undefined
 }
+
+/** One more attempt at once where the call is. */
+const mendedAttempt = (target: TargetRef): Sent => ({
+  target,
+  delay: 0,
+  cooldown: undefined,
+  probe: false,
+  lastResort: false,
+  isFree: false
+})
 
 const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: Snapshot): Step => {
   const { ledger } = before
@@ -333,30 +345,17 @@ const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: Snapshot
       const { limit } = rung
       const rungs = { ...state.rungs, raises: state.rungs.raises + 1 }
       const next = sent({ ...state, anew: true, outputLimit: limit, rungs }, here, 0)
-      return [
-        {
-          _tag: "RaiseOutputLimit",
-          target: here,
-          delay: 0,
-          cooldown: undefined,
-          probe: false,
-          limit,
-          rewind: state.seen
-        },
-        next
-      ]
+      return [{ _tag: "RaiseOutputLimit", ...mendedAttempt(here), limit, rewind: state.seen }, next]
     }
     case "Continue": {
       const nudge = event.inToolCall ? policy.nudges.cutInToolCall : policy.nudges.cut
       return [
         {
           _tag: "Continue",
+          ...mendedAttempt(here),
           from: here,
-          target: here,
-          delay: 0,
           failure: undefined,
-          cooldown: undefined,
-          probe: false,
+          isFree: true,
           rewind: false,
           nudge: Nudge.textOf(nudge, undefined, ledger.attempts + 1)
         },
@@ -390,7 +389,8 @@ const ceilingOf = (
 
 /** The call has made all the attempts, or spent all the money, that it may. */
 const mustEnd = (policy: Policy, { ledger }: CallState): boolean =>
-  ledger.attempts >= policy.maxAttempts || (policy.maxCost !== undefined && ledger.cost >= policy.maxCost)
+  ledger.attempts - ledger.sweeps >= policy.maxAttempts ||
+  (policy.maxCost !== undefined && ledger.cost >= policy.maxCost)
 
 /** The time of the program around the call is up. */
 const isOver = ({ deadline, now }: Snapshot): boolean => deadline <= now
@@ -417,14 +417,28 @@ const mayAskAnother = (policy: Policy, state: CallState, event: Failed, snapshot
   Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
 
 /**
- * Whether the retry budget allows an attempt at `target` (`undefined`: one more where it was). First attempts and
- * continuations are free, and one switch is always allowed.
+ * Whether the retry budget allows an attempt at `target` after `delay` milliseconds (`undefined`: one more where it was).
+ * What is free always is, and so is one switch.
  */
-const isAffordable = (state: CallState, { mayRetry }: Snapshot, target: TargetRef | undefined): boolean =>
+const isAffordable = (
+  state: CallState,
+  { mayRetry, now }: Snapshot,
+  target: TargetRef | undefined,
+  delay = 0
+): boolean =>
   mayRetry ||
-  state.left === undefined ||
-  isContinuing(state) ||
-  (target !== undefined && target.id !== state.left.id && state.ledger.switches === 0)
+  isFree(state, target, now + delay) ||
+  (target !== undefined && target.id !== state.left?.id && state.ledger.switches - state.ledger.sweeps === 0)
+
+/**
+ * Whether an attempt at time `at` costs no retry budget: a first attempt, a continuation, one at a further target after
+ * a refusal, and one that waited as long as the server asked.
+ */
+const isFree = (state: CallState, target: TargetRef | undefined, at: number): boolean => {
+  if (state.left === undefined || isContinuing(state)) return true
+  if (target === undefined) return false
+  return isSweep(state, target) || at >= (state.tries.get(target.id)?.notBefore ?? Infinity)
+}
 
 const midStreamOf = (policy: Policy, row: Row | undefined, { call }: CallState): MidStream => {
   const wanted = row?.midStream ?? call.midStream ?? policy.midStream
@@ -483,15 +497,24 @@ const waitOrGiveUp = (
 ): Step => {
   const soonest = Choice.soonest(policy, state, snapshot, (target) => Choice.mayGoTo(policy, state, target))
   const left = timeLeft(policy, state, snapshot)
+  const resort = Choice.lastResort(policy, state, snapshot)
+  if (resort !== undefined && left > 0 && isAffordable(state, snapshot, resort) && !mustEnd(policy, state)) {
+    const [action, next] = send(policy, state, resort, 0, cooldown, snapshot)
+    return [
+      { ...action, lastResort: true },
+      { ...next, lastResort: true }
+    ]
+  }
   if (
     soonest !== undefined &&
     policy.whenAllOut !== "fail" &&
-    isAffordable(state, snapshot, soonest.target) &&
+    isAffordable(state, snapshot, soonest.target, Math.max(0, soonest.until - snapshot.now)) &&
     !mustEnd(policy, state)
   ) {
     const { target, until, failure } = soonest
     if (
       policy.whenAllOut === "probe" &&
+      isAffordable(state, snapshot, soonest.target) &&
       !soonest.refused &&
       Cool.isUnprobed(snapshot.cooldowns, target, snapshot.now) &&
       !state.mended.has(`out ${target.id}`)
@@ -530,7 +553,14 @@ const send = (
   const rewind = state.anew && state.seen
   const next = sent(state, target, delay)
   const probe = Cool.outOf(snapshot.cooldowns, target, snapshot.now + delay) !== undefined
-  const common: Sent = { target, delay, cooldown, probe }
+  const common: Sent = {
+    target,
+    delay,
+    cooldown,
+    probe,
+    lastResort: false,
+    isFree: isFree(state, target, snapshot.now + delay)
+  }
   if (from === undefined) return [{ _tag: "Attempt", ...common, rewind, nudge: undefined }, next]
   const { attempts } = next.ledger
   if (isContinuing(next)) {

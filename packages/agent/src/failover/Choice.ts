@@ -7,7 +7,7 @@ import type { TargetOut } from "../failure/CallFailure.ts"
 import { AllTargetsOut } from "../failure/CallFailure.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
-import type { CallState, Snapshot, TargetView } from "./CallModel.ts"
+import type { CallState, Failed, Snapshot, TargetView } from "./CallModel.ts"
 import type { Cooldown, Cooldowns, Out } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import type { RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
@@ -89,11 +89,12 @@ export const isNotBefore = (row: Row, { retryAfter }: ProviderFailure): boolean 
 
 /**
  * What leaving the target keeps from being chosen. Where that would be every target of the chain, as with a
- * single one, only waits that the server named are kept: the next call may as well try.
+ * single one, only waits that the server named are kept: the next call may as well try. A cooldown that wants the
+ * failures of several calls needs them, unless the server named it.
  */
 export const cooldownFor = (
   { cooldown: rule }: Row,
-  failure: ProviderFailure,
+  { failure, isProven = false }: Failed,
   target: TargetRef,
   { now, cooldowns, targets }: Snapshot
 ): Cooldown | undefined => {
@@ -103,7 +104,7 @@ export const cooldownFor = (
       ? undefined
       : Duration.toMillis(failure.retryAfter)
   const coversAll = targets.every(({ ref }) => Cool.covers(rule.scope, target, ref))
-  if (named === undefined && coversAll) return undefined
+  if (named === undefined && (coversAll || (rule.proof === "several-calls" && !isProven))) return undefined
   const formula = coversAll ? 0 : Cool.length(rule, Cool.streakOf(cooldowns, rule.scope, target, now))
   const isNamed = named !== undefined && (rule.retryAfter === "not-before" || named >= formula)
   const length = isNamed ? named : formula
@@ -136,6 +137,25 @@ export const soonest = (
   }
   return first
 }
+
+/** A target whose circuit may let the call pass although it is open, where no other target can be asked now. */
+export const lastResort = (
+  policy: Policy,
+  state: CallState,
+  { now, targets, cooldowns }: Snapshot
+): TargetRef | undefined =>
+  !policy.lastResort || policy.whenAllOut === "fail" || state.refused.size === 0
+    ? undefined
+    : targets.find((target) => {
+        const refused = state.refused.get(target.ref.id)
+        return (
+          refused?.mayResort === true &&
+          refused.until > now &&
+          Cool.outOf(cooldowns, target.ref, now) === undefined &&
+          !isExhausted(policy, state, target) &&
+          mayGoTo(policy, state, target.ref)
+        )
+      })?.ref
 
 /** What keeps a target from this call for longest. */
 const outOf = (

@@ -48,6 +48,8 @@ export interface Permit {
 export interface Refused {
   readonly wait: number
   readonly failure: ProviderFailure
+  /** A circuit refused it, and not a health check or a limit. */
+  readonly byCircuit: boolean
 }
 
 export interface Options {
@@ -62,7 +64,7 @@ export interface Admission {
   /** Hands the permit to `granted`, or says why there is none. */
   readonly enter: (
     target: TargetRef,
-    call: unknown,
+    options: Omit<CircuitBreaker.CallOptions, "classify">,
     granted: (permit: Permit) => void
   ) => Effect.Effect<Refused | undefined>
   /** Whether an attempt would be refused now. */
@@ -108,7 +110,7 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
       cause === undefined
         ? local("circuit/open", new ServerError(), target, error.message)
         : cause.at(target, { values: [], prompt: [] })
-    return { wait, failure }
+    return { wait, failure, byCircuit: error.reason !== "isolated" }
   }
 
   const checked = (target: TargetRef): Effect.Effect<Refused | undefined> =>
@@ -117,17 +119,21 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
       : Effect.map(isHealthy(target), (healthy) =>
           healthy
             ? undefined
-            : { wait: askAgain, failure: local("preflight/unhealthy", new Network(), target) }
+            : {
+                wait: askAgain,
+                failure: local("preflight/unhealthy", new Network(), target),
+                byCircuit: false
+              }
         )
 
-  const enter: Admission["enter"] = (target, call, granted) =>
+  const enter: Admission["enter"] = (target, options, granted) =>
     Effect.flatMap(checked(target), (unhealthy) => {
       if (unhealthy !== undefined) return Effect.succeed(unhealthy)
       if (breaker === undefined) return Effect.undefined
       const { endpoint, model } = circuitsOf(target)
       return Effect.uninterruptibleMask((restore) =>
         Effect.flatMap(Scope.make(), (scope) =>
-          restore(Effect.all([breaker.acquire(endpoint, { call }), breaker.acquire(model, { call })])).pipe(
+          restore(Effect.all([breaker.acquire(endpoint, options), breaker.acquire(model, options)])).pipe(
             Scope.provide(scope),
             Effect.map(([ofEndpoint, ofModel]): Refused | undefined => {
               const settle: Permit["settle"] = (ended, fiber) => {

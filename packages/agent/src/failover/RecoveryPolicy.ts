@@ -53,6 +53,16 @@ export interface CooldownRule {
    * - `ignored`: it does not
    */
   readonly retryAfter: "minimum" | "not-before" | "ignored"
+  /**
+   * Whose failures open it, unless the server named its length:
+   * - `one-call`: those of one call
+   * - `several-calls`: those of several calls, without a success among the attempts that began since the first of them;
+   *   attempts in flight count as not failed. A connect or first-token limit that passed in silence is enough from one
+   *   call, where no other attempt there made progress meanwhile.
+   *
+   * Default `one-call`.
+   */
+  readonly proof?: "one-call" | "several-calls" | undefined
 }
 
 /**
@@ -136,6 +146,11 @@ export interface RecoveryPolicy<Class extends string = DefaultClass> {
    * - `fail` at once
    */
   readonly whenAllOut: "wait" | "probe" | "fail"
+  /**
+   * Whether a call that circuits leave without any target may pass one of them: one attempt per second and circuit, whose
+   * outcome is a probe's. Not with `whenAllOut: "fail"`.
+   */
+  readonly lastResort: boolean
   readonly midStream: MidStream
   /** What to do about an answer that the output limit cut; `false`: it is delivered as it is. */
   readonly truncation: Truncation | false
@@ -188,10 +203,10 @@ const classOf = (failure: ProviderFailure): DefaultClass => {
     case "RateLimit":
       return reason.liftable ? "RateLimit" : "RateLimitTooLarge"
     case "Timeout":
-      // That nobody takes the connection says something about the endpoint, whoever's limit it was.
+      // A connection that is not accepted says something about the endpoint, whoever's limit it was.
       if (reason.phase === "connect") return "TimeoutConnect"
-      // Other patience is ours.
-      return reason.local ? "TimeoutLocal" : "Timeout"
+      // A slow answer may be a long one. Silence says something about the model.
+      return reason.local && reason.phase === "total" && reason.silent !== true ? "TimeoutLocal" : "Timeout"
     default:
       return reason._tag
   }
@@ -206,6 +221,8 @@ const cooldown = (
   retryAfter: CooldownRule["retryAfter"] = "minimum"
 ): CooldownRule => ({
   scope,
+  // What is wider than a key keeps other calls out, too: one call's bad luck must not close it.
+  proof: scope === "model" || scope === "endpoint" ? "several-calls" : "one-call",
   initial: initial === "forever" ? initial : Duration.fromInputUnsafe(initial),
   factor: 2,
   cap: Duration.fromInputUnsafe(cap),
@@ -290,13 +307,14 @@ const rows: { readonly [C in DefaultClass]: Row } = {
   PermanentNetwork: {
     ...base,
     then: "move",
-    cooldown: cooldown("endpoint", "10 minutes"),
+    // It does not pass by itself: one call is enough.
+    cooldown: { ...cooldown("endpoint", "10 minutes"), proof: "one-call" },
     circuit: "endpoint"
   },
   Auth: { ...base, then: "move", cooldown: cooldown("key", "10 minutes", "1 hour") },
   AuthPermanent: { ...base, then: "move", cooldown: cooldown("key", "forever") },
   Billing: { ...base, then: "move", cooldown: cooldown("key", "30 minutes", "1 hour") },
-  ModelNotFound: { ...base, then: "move", cooldown: cooldown("model", "1 hour") },
+  ModelNotFound: { ...base, then: "move", cooldown: { ...cooldown("model", "1 hour"), proof: "one-call" } },
   ContextOverflow: { ...base, then: "grow" },
   FormatResponse: { ...base, attempts: 2 },
   FormatRequest: stop,
@@ -304,6 +322,15 @@ const rows: { readonly [C in DefaultClass]: Row } = {
   Cancelled: stop,
   Unknown: { ...base, attempts: 2, cooldown: cooldown("model", "30 seconds", "30 seconds") }
 }
+
+/**
+ * Circuits that never turn a partly healthy target into an outage: they judge the share of failures among many attempts,
+ * and several probes at once. `docs/load.md` has the numbers that decided.
+ */
+export const circuits = {
+  trip: { consecutive: false, rate: { window: "1 minute", minimumCalls: 20, failures: 0.8 } },
+  halfOpen: { permits: 3, successes: 2 }
+} as const satisfies CircuitBreaker.Options
 
 /** Somebody waits for the answer: five seconds of patience, two minutes in all. The default. */
 export const interactive: RecoveryPolicy = {
@@ -318,11 +345,12 @@ export const interactive: RecoveryPolicy = {
   maxCost: undefined,
   counters: "call",
   maxCompactions: 2,
-  circuits: {},
+  circuits,
   breaker: "inside",
   probe: { share: 0.25, atMost: Duration.seconds(30) },
-  retryBudget: {},
+  retryBudget: { paidBy: "successes" },
   whenAllOut: "wait",
+  lastResort: true,
   midStream: "continue",
   truncation: Ladder.defaults,
   nudges: Nudging.defaults,

@@ -4,6 +4,7 @@
  */
 import type { TargetRef } from "../failure/TargetRef.ts"
 import type { Action, CallState } from "./CallModel.ts"
+import { isSweep } from "./CallModel.ts"
 
 /** The state with an attempt at `target` after `delay` milliseconds. */
 export const sent = (state: CallState, target: TargetRef, delay: number): CallState => {
@@ -13,9 +14,11 @@ export const sent = (state: CallState, target: TargetRef, delay: number): CallSt
     ...state,
     phase: "attempting",
     target,
+    lastResort: false,
     ledger: {
       ...ledger,
       attempts: ledger.attempts + 1,
+      sweeps: ledger.sweeps + (isSweep(state, target) ? 1 : 0),
       switches: ledger.switches + (left === undefined || left.id === target.id ? 0 : 1),
       spent: ledger.spent + delay
     },
@@ -23,7 +26,8 @@ export const sent = (state: CallState, target: TargetRef, delay: number): CallSt
       count: (tries?.count ?? 0) + 1,
       delay: tries === undefined ? undefined : delay,
       failure: tries?.failure,
-      classes: tries?.classes ?? noClasses
+      classes: tries?.classes ?? noClasses,
+      notBefore: tries?.notBefore
     })
   }
 }
@@ -40,17 +44,22 @@ export const unsent = (state: CallState, waited: boolean): CallState => {
   const id = state.target?.id ?? ""
   const tries = state.tries.get(id)
   const isSwitch = left !== undefined && left.id !== id
+  const count = (tries?.count ?? 1) - 1
+  const others = new Map(state.tries)
+  if (tries === undefined || (count === 0 && tries.failure === undefined)) others.delete(id)
+  else others.set(id, { ...tries, count })
+  const before = { ...state, tries: others }
   return {
     ...state,
     target: left,
     ledger: {
       ...ledger,
       attempts: ledger.attempts - 1,
+      sweeps: ledger.sweeps - (state.target !== undefined && isSweep(before, state.target) ? 1 : 0),
       switches: ledger.switches - (isSwitch ? 1 : 0),
       spent: ledger.spent - (waited ? 0 : (tries?.delay ?? 0))
     },
-    tries:
-      tries === undefined ? state.tries : new Map(state.tries).set(id, { ...tries, count: tries.count - 1 })
+    tries: others
   }
 }
 

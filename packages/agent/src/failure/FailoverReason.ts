@@ -45,7 +45,9 @@ export class Timeout extends Schema.TaggedClass<Timeout>(id("Timeout"))("Timeout
    * (undici's limits for connecting, headers and body). `false` when the provider, a gateway or the operating
    * system gave up, and where it is not known who did.
    */
-  local: Schema.Boolean
+  local: Schema.Boolean,
+  /** `true` when the limit for the whole answer passed and nothing had come from the provider, not even headers. */
+  silent: Schema.optional(Schema.Boolean)
 }) {}
 
 /** The connection failed or broke, an answer cut in the middle included. */

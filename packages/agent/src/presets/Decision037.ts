@@ -33,9 +33,9 @@ import * as Vocabulary from "./Vocabulary.ts"
 /** The six classes of the document. */
 export type Class = Decision037Class
 
-/** Per endpoint: opens at the fifth failure in a row, for five minutes; one success closes it. */
+/** Per endpoint: opens at the fifth consecutive failure, whichever calls they are of, for five minutes; one success closes it. */
 export const circuits = {
-  trip: { consecutive: { failures: 5 } },
+  trip: { consecutive: { failures: 5, distinctCalls: 1 } },
   halfOpen: { successes: 1 },
   open: Backoff.constant("5 minutes"),
   maxRetryAfter: 0
@@ -75,5 +75,6 @@ export const policy: RecoveryPolicy<Class> = {
   breaker: "inside",
   probe: false,
   retryBudget: false,
+  lastResort: false,
   truncation: false
 }

@@ -54,9 +54,9 @@ const classOf = ({ reason }: ProviderFailure): Class => {
   }
 }
 
-/** Opens at the fifth failure in a row, for 10 s, each time twice as long, at most 120 s; two successes close it. */
+/** Opens at the fifth consecutive failure, whichever calls they are of, for 10 s, each time twice as long, at most 120 s; two successes close it. */
 export const circuits = {
-  trip: { consecutive: { failures: 5 } },
+  trip: { consecutive: { failures: 5, distinctCalls: 1 } },
   halfOpen: { successes: 2 },
   open: Backoffs.nexoCircuit,
   maxRetryAfter: 0
@@ -96,5 +96,6 @@ export const policy: RecoveryPolicy<Class> = {
   breaker: "inside",
   probe: false,
   retryBudget: false,
+  lastResort: false,
   truncation: false
 }

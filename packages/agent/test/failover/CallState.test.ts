@@ -20,6 +20,22 @@ const goesOn = ({ after }: Entry) => CallState.isContinuing(after)
 /** Whether it sends what a cut answer asks for. */
 const climbs = ({ event }: Entry) => event._tag === "Cut"
 const delayOf = ({ action }: Entry) => (isSending(action) ? action.delay : 0)
+/** The failure that the call left a target for, and that target, as they were when the action was chosen. */
+const leftFor = ({ event, before }: Entry) =>
+  event._tag === "Failed"
+    ? { failure: event.failure, left: before.target }
+    : { failure: before.lastFailure, left: before.left }
+/** A first attempt at another target after one refused the call. */
+const sweeps = (entry: Entry, asked: ReadonlySet<string>): boolean => {
+  const { failure, left } = leftFor(entry)
+  return (
+    isSending(entry.action) &&
+    failure !== undefined &&
+    CallState.isRefusal(failure) &&
+    left?.id !== entry.action.target.id &&
+    !asked.has(entry.action.target.id)
+  )
+}
 const isEnd = ({ action }: Entry) => action._tag === "GiveUp" || action._tag === "Deliver"
 
 describe("for every policy and every sequence of events", () => {
@@ -32,11 +48,28 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("attempts never exceed the cap, and the ledger counts those that were sent", () => {
+  it("attempts never exceed the cap, but for first ones after a refusal, and the ledger counts those that were sent", () => {
     forAll((world) => {
-      const sent = sentIn(world).length
-      assert.isAtMost(sent, world.policy.maxAttempts)
-      assert.strictEqual(world.entries.at(-1)?.after.ledger.attempts, sent)
+      const sent = sentIn(world)
+      const swept = sent.filter((entry) => sweeps(entry, new Set(entry.books.asked))).length
+      assert.isAtMost(sent.length - swept, world.policy.maxAttempts)
+      assert.isTrue(swept === 0 || swept < world.views.length)
+      const { ledger } = world.entries.at(-1)?.after ?? assert.fail()
+      assert.strictEqual(ledger.attempts, sent.length)
+      assert.strictEqual(ledger.sweeps, swept)
+    })
+  })
+
+  it("a last resort is sent only where no target is ready and a circuit refused it", () => {
+    forAll((world) => {
+      for (const { action, before, snapshot } of world.entries) {
+        if (!isSending(action) || !action.lastResort) continue
+        assert.isTrue(world.policy.lastResort && world.policy.whenAllOut !== "fail")
+        // What kept it away may be this very event.
+        assert.strictEqual(action.delay, 0)
+        assert.isUndefined(Cooldown.outOf(snapshot.cooldowns, action.target, snapshot.now))
+        assert.isBelow(before.ledger.attempts - before.ledger.sweeps, world.policy.maxAttempts + 1)
+      }
     })
   })
 
@@ -99,13 +132,35 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("with an empty retry budget no target is asked twice, there is one switch, and continuations are free", () => {
+  it("with an empty retry budget no target is asked twice and there is one switch, beside what is free", () => {
     forAll((world) => {
       if (world.around.budget !== 0) return
-      const paid = sentIn(world).filter((entry) => !goesOn(entry))
-      const asked = paid.map(({ action }) => isSending(action) && action.target.id)
-      assert.isAtMost(asked.length, 2)
-      assert.strictEqual(new Set(asked).size, asked.length)
+      const paid = sentIn(world).filter(({ action }) => isSending(action) && !action.isFree)
+      assert.isAtMost(paid.length, 1)
+      for (const { action, before } of paid)
+        assert.notStrictEqual(isSending(action) && action.target.id, before.left?.id)
+    })
+  })
+
+  it("what is free is a first attempt, a continuation, a further target after a refusal, or a wait that was named", () => {
+    forAll((world) => {
+      for (const entry of sentIn(world)) {
+        const { action, before, event, books } = entry
+        if (!isSending(action) || !action.isFree) continue
+        const isFirst = before.ledger.attempts === 0 || entry.after.ledger.attempts === 1
+        const named = event._tag === "Failed" ? event.failure.retryAfter : undefined
+        const until = named === undefined ? Infinity : books.now + Duration.toMillis(named)
+        const known = before.tries.get(action.target.id)?.notBefore ?? Infinity
+        const at = books.now + action.delay
+        const last = event._tag === "Failed" ? event.failure : before.lastFailure
+        assert.isTrue(
+          isFirst ||
+            goesOn(entry) ||
+            at >= Math.min(until, known) ||
+            (last !== undefined && CallState.isRefusal(last)),
+          `${action._tag} ${event._tag}`
+        )
+      }
     })
   })
 

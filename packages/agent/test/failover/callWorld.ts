@@ -108,6 +108,7 @@ const policy = fc
     maxCompactions: fc.integer({ min: 0, max: 3 }),
     counters: fc.constantFrom<RecoveryPolicy.RecoveryPolicy["counters"]>("call", "target"),
     probe: fc.constantFrom(false as const, RecoveryPolicy.interactive.probe),
+    lastResort: fc.boolean(),
     whenAllOut: fc.constantFrom<RecoveryPolicy.RecoveryPolicy["whenAllOut"]>("wait", "probe", "fail"),
     midStream,
     truncation: fc.oneof(fc.constant(false as const), truncation),
@@ -289,7 +290,7 @@ export const play = (
     entries.push({ event, snapshot, before, action, after, books, sent: isSending(action) && !keptAway })
     state = after
     if (action.cooldown !== undefined) cooldowns = Cooldown.open(cooldowns, action.cooldown, books.now)
-    if (!isFirst && isSending(action) && action._tag !== "Continue" && snapshot.mayRetry) budget--
+    if (isSending(action) && !action.isFree && snapshot.mayRetry) budget--
 
     switch (action._tag) {
       case "GiveUp":
@@ -310,7 +311,8 @@ export const play = (
       default: {
         if (keptAway && (action.delay === 0 || turn.works)) {
           const waited: boolean = action.delay === 0
-          event = { _tag: "PermitRefused", until: books.now + turn.refusal, failure, waited }
+          const byCircuit = turn.inToolCall
+          event = { _tag: "PermitRefused", until: books.now + turn.refusal, failure, waited, byCircuit }
           break
         }
         pass(action.delay)
@@ -340,7 +342,7 @@ export const play = (
           streaks.delete(target.id)
         } else {
           if (commit !== "text") books = { ...books, spent: books.spent + elapsed }
-          event = { _tag: "Failed", failure, commit, ...spent }
+          event = { _tag: "Failed", failure, commit, isProven: turn.works, ...spent }
           if (action.probe) cooldowns = Cooldown.failProbe(cooldowns, target)
           const streak = streaks.get(target.id)
           streaks.set(target.id, { failures: (streak?.failures ?? 0) + 1, delay: action.delay })
@@ -374,5 +376,6 @@ export const forAll = (property: (world: World) => void): void => {
 const lineOf = ({ event, action, books, sent }: Entry): string => {
   const why = "failure" in event ? `${event._tag} ${event.failure.reason._tag}` : event._tag
   const where = "target" in action ? ` ${action.target.id} +${"delay" in action ? action.delay : 0}` : ""
-  return `${books.now}: ${why} -> ${action._tag}${where}${sent || !isSending(action) ? "" : " (kept away)"}`
+  const free = isSending(action) && action.isFree ? " (free)" : ""
+  return `${books.now}: ${why} -> ${action._tag}${where}${free}${sent || !isSending(action) ? "" : " (kept away)"}`
 }

@@ -91,7 +91,8 @@ export const run = <Class extends string>(
         _tag: "PermitRefused",
         until: now + refused.length,
         failure: failure.at(target, {}),
-        waited: false
+        waited: false,
+        byCircuit: true
       }
       continue
     }
