@@ -9,6 +9,7 @@
 import { Cause, Clock, Duration, Effect, MutableRef, Random } from "effect"
 import type { Context, Fiber } from "effect"
 import type { LanguageModel, Response } from "effect/ai"
+import type { RetryBudget } from "@outlast/resilience"
 import { Deadline, ResilienceEvents } from "@outlast/resilience"
 import * as Provenance from "../conversation/Provenance.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
@@ -75,6 +76,8 @@ export class CallRun {
   readonly #conversation: string | undefined
   /** Since when the attempt asks whether a cooling target is back, in monotonic milliseconds. */
   #probedAt: number | undefined
+  /** The current attempt, from when it is sent until it ends. */
+  #flying: Departed | undefined
   /** The next attempt's token of the retry budget has been taken. */
   #paid = false
   #ended = false
@@ -151,7 +154,10 @@ export class CallRun {
       outputLimit,
       wording: policy.wording,
       limits: policy.limits,
-      heard: limiter === undefined ? undefined : (headers) => limiter.learnUnsafe(target.ref, headers)
+      heard: (headers) => {
+        this.#heard()
+        limiter?.learnUnsafe(target.ref, headers)
+      }
     })
     // There is nothing in an answer of blanks to continue.
     const blank = continues === "interrupted" && partial.trim() === ""
@@ -338,6 +344,7 @@ export class CallRun {
       const spent = this.#spent(attempt, usage)
       const facts = { probedAt: this.#probedAt, conversation: this.#conversation, now: this.now() }
       this.chain.memory.failed(ref, failure, facts)
+      const isProven = this.#landed(failure)
       this.#probedAt = undefined
       if (this.chain.policy.breaker === "inside") this.#settle(failure)
       const told = this.#publish({
@@ -350,7 +357,7 @@ export class CallRun {
         retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
         elapsed: spent.elapsed
       })
-      return Effect.andThen(told, this.advance({ _tag: "Failed", failure, commit, ...spent }))
+      return Effect.andThen(told, this.advance({ _tag: "Failed", failure, commit, isProven, ...spent }))
     })
   }
 
@@ -383,9 +390,45 @@ export class CallRun {
     })
   }
 
+  /** The first token of the current attempt, or a further one, came at `now`. */
+  progressed(now: number): void {
+    const flying = this.#flying
+    if (flying === undefined) return
+    flying.budget?.progressUnsafe(now)
+    if (flying.hasProgress) return
+    this.firstTokenAt = now
+    this.#heard()
+  }
+
+  /** Whether anything has come of the current attempt, its headers included. */
+  get hasProgress(): boolean {
+    return this.#flying?.hasProgress === true
+  }
+
+  #heard(): void {
+    if (this.#flying === undefined || this.#flying.hasProgress) return
+    this.#flying.hasProgress = true
+    this.chain.memory.progressed(this.#flying.target, this.now())
+  }
+
+  /** The current attempt failed, or was given up without a failure. Whether that proves that its scope is out. */
+  #landed(failure: ProviderFailure | undefined): boolean {
+    const flying = this.#flying
+    if (flying === undefined) return false
+    this.#flying = undefined
+    const { memory, policy } = this.chain
+    memory.flying.delete(flying)
+    flying.budget?.endUnsafe(this.#fiber, false)
+    return (
+      failure !== undefined && memory.proves(rowOf(policy, failure).cooldown, failure, flying, this.#call)
+    )
+  }
+
   /** The target of an attempt has shown that it works. */
   #answered({ target, startedAt }: Attempt): void {
     this.#settle(undefined)
+    this.#flying?.budget?.endUnsafe(this.#fiber, true)
+    this.#landed(undefined)
     const now = this.now()
     this.chain.memory.succeeded(target.ref, startedAt, {
       target: target.ref.id,
@@ -439,6 +482,7 @@ export class CallRun {
   /** Gives back what the call holds, and reports that nobody wants its answer any more if it has not ended. */
   readonly abandoned: Effect.Effect<void> = Effect.suspend(() => {
     this.#settle(undefined, true)
+    this.#landed(undefined)
     this.#leave(undefined)
     this.#endProbe()
     return this.#ended ? Effect.void : this.#publish({ _tag: "CallAbandoned", ...this.#numbers() })
@@ -467,7 +511,11 @@ export class CallRun {
     const nudge = "nudge" in action ? action.nudge : undefined
     const isBound = info.capabilities?.bindsThinking === true && (nudge !== undefined || !this.#isAsHad)
     const { ledger, lastFailure, outputLimit } = this.#state
-    if (ledger.attempts === 1) this.chain.budget?.depositUnsafe(this.#fiber)
+    const { budget, memory } = this.chain
+    if (ledger.attempts === 1) budget?.depositUnsafe(this.#fiber)
+    const startedAt = this.now()
+    this.#flying = { target: ref, startedAt, hasProgress: false, budget: budget?.beginUnsafe(this.#fiber) }
+    memory.flying.add(this.#flying)
     const switched = ledger.switches > 0 ? lastFailure?.reason._tag : undefined
     const answered = {
       target: ref.id,
@@ -480,7 +528,7 @@ export class CallRun {
       target,
       answered,
       maker: isBound ? Provenance.apart(ref) : Provenance.of(ref),
-      startedAt: this.now(),
+      startedAt,
       continues: !Call.isContinuing(this.#state)
         ? undefined
         : Call.wasCut(this.#state)
@@ -580,6 +628,14 @@ export class CallRun {
   #publish(event: NoTime<FailoverEvent>): Effect.Effect<void> {
     return this.#events.publish({ ...event, at: this.#clock.currentTimeMillisUnsafe() })
   }
+}
+
+/** An attempt in flight, as the chain and its retry budget see it. */
+interface Departed {
+  readonly target: TargetRef
+  readonly startedAt: number
+  hasProgress: boolean
+  readonly budget: RetryBudget.Flight | undefined
 }
 
 type FailoverReasonTag = ProviderFailure["reason"]["_tag"]

@@ -418,7 +418,7 @@ const mayAskAnother = (policy: Policy, state: CallState, event: Failed, snapshot
 
 /**
  * Whether the retry budget allows an attempt at `target` after `delay` milliseconds (`undefined`: one more where it was).
- * What is free always is, and so is one switch.
+ * What is free always is, and so is one switch to a target that was not asked.
  */
 const isAffordable = (
   state: CallState,
@@ -428,7 +428,7 @@ const isAffordable = (
 ): boolean =>
   mayRetry ||
   isFree(state, target, now + delay) ||
-  (target !== undefined && target.id !== state.left?.id && state.ledger.switches - state.ledger.sweeps === 0)
+  (target !== undefined && !state.tries.has(target.id) && state.ledger.switches === state.ledger.sweeps)
 
 /**
  * Whether an attempt at time `at` costs no retry budget: a first attempt, a continuation, one at a further target after

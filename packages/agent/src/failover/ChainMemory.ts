@@ -13,10 +13,13 @@ import type { Cooldown, Cooldowns } from "./Cooldown.ts"
 import type { ChainSync } from "./ChainSync.ts"
 import { none } from "./ChainSync.ts"
 import * as Cool from "./Cooldown.ts"
+import type { Doubts, Flying } from "./Evidence.ts"
+import * as Evidence from "./Evidence.ts"
 import type { Answer, OrderFacts } from "./OrderFacts.ts"
 import * as Facts from "./OrderFacts.ts"
 import type { ProviderRecords } from "./ProviderHealth.ts"
 import * as Health from "./ProviderHealth.ts"
+import type { CooldownRule } from "./RecoveryPolicy.ts"
 import type { Sending } from "./Sending.ts"
 
 export class ChainMemory {
@@ -29,6 +32,11 @@ export class ChainMemory {
   sync: ChainSync = none
   /** By target id: failures since its last success. */
   readonly streaks = new Map<string, Streak>()
+  /** Attempts in flight, of all calls. */
+  readonly flying = new Set<Flying>()
+  /** By target id: when something came from it last, in monotonic milliseconds. */
+  readonly #progress = new Map<string, number>()
+  #doubts: Doubts = Evidence.none
   /** Who answers, as far as users have been told. */
   serving: TargetRef
   /** Since when, in monotonic milliseconds: the success of an attempt that began before is no news. */
@@ -68,8 +76,30 @@ export class ChainMemory {
     MutableRef.update(this.health, (records) => Health.failed(records, target.provider, failure))
   }
 
+  /**
+   * Whether the failure of an attempt, which is no longer in flight, proves that the scope of the cooldown is out:
+   * `Evidence`.
+   */
+  proves(rule: CooldownRule | undefined, failure: ProviderFailure, attempt: Flying, call: number): boolean {
+    if (rule?.proof !== "several-calls") return true
+    this.#doubts = Evidence.failed(this.#doubts, rule.scope, attempt, call)
+    const { target, startedAt } = attempt
+    const hasProgressed = (this.#progress.get(target.id) ?? -Infinity) >= startedAt
+    return (
+      Evidence.isProven(this.#doubts, rule.scope, target, this.flying) ||
+      Evidence.isSilence(failure, target, this.flying, hasProgressed)
+    )
+  }
+
+  /** Something came from a target. */
+  progressed(target: TargetRef, now: number): void {
+    this.#progress.set(target.id, now)
+  }
+
   /** An attempt that began at `startedAt`, in monotonic milliseconds, was answered. */
   succeeded(target: TargetRef, startedAt: number, answer: Answer): void {
+    this.#doubts = Evidence.succeeded(this.#doubts, target, startedAt)
+    this.#progress.set(target.id, answer.now)
     if (this.streaks.size > 0) this.streaks.delete(target.id)
     if (MutableRef.get(this.cooldowns).size > 0) {
       this.change((cooldowns) => Cool.clear(cooldowns, target, startedAt), startedAt)

@@ -40,6 +40,8 @@ export interface RequestLimits {
 
 export interface ProviderModel {
   readonly info: ModelInfo
+  /** It hands the headers of every response to `heard`: without them, nothing has come. Default false. */
+  readonly reportsHeaders?: boolean | undefined
   readonly generateText: (
     request: ProviderRequest
   ) => Effect.Effect<Array<Response.PartEncoded>, ProviderFailure, IdGenerator.IdGenerator>

@@ -230,7 +230,7 @@ class Opened {
     const out = this.#gate.push(parts)
     if (this.#slow !== undefined) this.#pace(this.#slow, parts, waitedFrom)
     if (this.#gate.alive) {
-      if (!this.#begun) this.#run.firstTokenAt = this.#run.now()
+      this.#run.progressed(this.#begun ? waitedFrom : this.#run.now())
       this.#begun = true
       this.#silent = 0
     } else this.#silent += this.#run.now() - waitedFrom

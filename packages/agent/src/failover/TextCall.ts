@@ -58,7 +58,7 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
             return complete(attempt, { parts, finish })
         }
       }
-      return either(answerOf(chain, attempt, made), (failure) => failed(failure, "nothing"), answered)
+      return either(answerOf(run, attempt, made), (failure) => failed(failure, "nothing"), answered)
     }
     const complete = (attempt: Attempt, { parts, finish }: Answer): Called<Parts> => {
       if (kept.isEmpty) return deliver(run, attempt, parts, finish, finish.usage)
@@ -111,13 +111,16 @@ const commitOf = (parts: Parts): Commit =>
   parts.some((part) => part.type === "tool-call" && part.providerExecuted === true) ? "tool" : "nothing"
 
 const answerOf = (
-  { policy }: Chain,
+  run: CallRun,
   { target }: Attempt,
   request: AttemptRequest.AttemptRequest
 ): Effect.Effect<Parts, ProviderFailure, IdGenerator.IdGenerator> =>
-  timed(AttemptRequest.generateText(target, request), policy.limits.total, () =>
-    Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), target.ref))
-  )
+  timed(AttemptRequest.generateText(target, request), run.chain.policy.limits.total, () => {
+    // Only a model that hands on headers shows that nothing came.
+    const silent = target.model.reportsHeaders === true && !run.hasProgress
+    const timeout = new Timeout({ phase: "total", local: true, ...(silent ? { silent } : {}) })
+    return Effect.fail(local("limit/total", timeout, target.ref))
+  })
 
 const deliver = (
   run: CallRun,

@@ -57,8 +57,8 @@ export interface Service {
 
 /** An attempt in flight. */
 export interface Flight {
-  /** It made progress: it counts as a success again, for as long as when it began. */
-  readonly progressUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => void
+  /** It made progress at `now` (monotonic milliseconds): it counts as a success again, as long as when it began. */
+  readonly progressUnsafe: (now: number) => void
   /** It ended. The first call counts; later ones do nothing. */
   readonly endUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, hasSucceeded: boolean) => void
 }
@@ -113,11 +113,11 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
       let index = Budget.flightAt(rule, nowOf(fiber))
       state = Budget.began(state, index)
       return {
-        progressUnsafe: (of) => {
-          const now = Budget.flightAt(rule, nowOf(of))
-          if (!isOpen || now === index) return
-          state = Budget.began(Budget.left(state, index), now)
-          index = now
+        progressUnsafe: (now) => {
+          const at = Budget.flightAt(rule, now)
+          if (!isOpen || at <= index) return
+          state = Budget.began(Budget.left(state, index), at)
+          index = at
         },
         endUnsafe: (of, hasSucceeded) => {
           if (!isOpen) return

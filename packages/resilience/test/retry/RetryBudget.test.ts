@@ -206,14 +206,14 @@ describe("paid by successes", () => {
         Effect.gen(function* () {
           const flight = budget.beginUnsafe(fiber)
           yield* TestClock.adjust("9 seconds")
-          flight.progressUnsafe(fiber)
+          flight.progressUnsafe(9_000)
           yield* TestClock.adjust("9 seconds")
           assert.isTrue(budget.availableUnsafe(fiber))
           flight.endUnsafe(fiber, false)
           assert.isFalse(budget.availableUnsafe(fiber))
           // It has ended: nothing that it says later counts.
           flight.endUnsafe(fiber, true)
-          flight.progressUnsafe(fiber)
+          flight.progressUnsafe(18_000)
           assert.isFalse(budget.availableUnsafe(fiber))
         })
       )
