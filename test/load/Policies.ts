@@ -1,5 +1,6 @@
 /** The policies of the simulation by name: what `Failover.layer` gets beside its chain. */
-import { Failover, Presets, RecoveryPolicy } from "@outlast/agent"
+import { Presets, RecoveryPolicy } from "@outlast/agent"
+import type { Failover } from "@outlast/agent"
 
 export type Options = Failover.Options<string>
 

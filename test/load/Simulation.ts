@@ -39,10 +39,23 @@ export type Observer = (drawn: DrawKey, fate: Fate) => void
 /** A run that has not ended by then hangs: a day. */
 const until = 86_400_000
 
-export const simulate = (simulation: Simulation, observer?: Observer): Report => {
-  const { world } = simulation
+export const simulate = (simulation: Simulation, observer?: Observer): Report =>
+  report(logOf(simulation, observer), disturbanceEnd(simulation))
+
+/** When the last outage of the world ends, or the last phase with more calls than the next; `undefined` without. */
+export const disturbanceEnd = ({
+  world,
+  arrivals
+}: Pick<Simulation, "world" | "arrivals">): number | undefined => {
   const ends = (world.main.outages ?? []).flatMap(({ to }) => (to === undefined ? [] : [to]))
-  return report(logOf(simulation, observer), ends.length === 0 ? undefined : Math.max(...ends))
+  const phases = arrivals._tag === "Rate" ? arrivals.phases : []
+  let end = 0
+  for (const [i, { perSecond, seconds }] of phases.entries()) {
+    end += seconds * 1_000
+    const next = phases[i + 1]
+    if (next !== undefined && next.perSecond < perSecond) ends.push(end)
+  }
+  return ends.length === 0 ? undefined : Math.max(...ends)
 }
 
 /** What happened, call by call. */

@@ -28,7 +28,11 @@ const columns: ReadonlyArray<Column> = [
   { head: "longest call", cell: range(({ longest }) => longest, seconds) },
   { head: "peak/s", cell: range(({ peak }) => peak, String) },
   { head: "stall", cell: range(({ stall }) => stall, seconds) },
-  { head: "recovery", cell: range(({ recovery }) => recovery, seconds) }
+  { head: "recovery", cell: range(({ recovery }) => recovery, seconds) },
+  { head: "failed first", cell: range(({ failedFirst }) => failedFirst, String) },
+  { head: "circuits opened", cell: range(({ opened }) => opened, String) },
+  { head: "closed", cell: range(({ closed }) => closed, String) },
+  { head: "failures to open", cell: range(({ failuresToOpen }) => failuresToOpen, String) }
 ]
 
 /** From the lowest to the highest of all seeds. */
@@ -48,10 +52,16 @@ export function seconds(millis: number): string {
   return millis === Infinity ? "never" : `${(millis / 1_000).toFixed(millis < 10_000 ? 1 : 0)} s`
 }
 
-export const cells = (lines: ReadonlyArray<Line>): ReadonlyArray<ReadonlyArray<string>> => [
-  ["", ...columns.map(({ head }) => head)],
-  ...lines.map(({ name, reports }) => [name, ...columns.map(({ cell }) => cell(reports))])
-]
+/** The rows of a table, its head first. A column that says nothing in any line is left out. */
+export const cells = (lines: ReadonlyArray<Line>): ReadonlyArray<ReadonlyArray<string>> => {
+  const filled = columns
+    .map(({ head, cell }) => [head, ...lines.map(({ reports }) => cell(reports))])
+    .filter(([, ...cells]) => cells.some((cell) => cell !== "-" && cell !== "0"))
+  return ["", ...lines.map(({ name }) => name)].map((name, i) => [
+    name,
+    ...filled.map((column) => column[i] ?? "")
+  ])
+}
 
 /** Columns in line, for a terminal. */
 export const plain = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
