@@ -170,9 +170,23 @@ const policyOf = async (text: string): Promise<Options> => {
     throw new UsageError(
       `--policy "${text}": export a RecoveryPolicy or the options of Failover.layer as default.`
     )
-  // The module is the user's: `Failover.make` checks the values.
-  return ("rows" in exported ? { policy: exported } : exported) as Options
+  // The module is the user's: the trial run shows whether it is what it claims to be.
+  const options = ("rows" in exported ? { policy: exported } : exported) as Options
+  try {
+    simulate({ ...trial, policy: options })
+  } catch (problem) {
+    throw new UsageError(`--policy "${text}" cannot be used: ${String(problem)}`)
+  }
+  return options
 }
+
+/** One call of each end shows whether a policy can be used at all. */
+const trial = {
+  world: worlds["flaky-50"],
+  chain: Chains.chains["both-bad"],
+  arrivals: { _tag: "AtOnce", calls: 20 },
+  seed: 1
+} as const
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null

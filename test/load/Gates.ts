@@ -75,7 +75,7 @@ const flaky: ReadonlyArray<readonly [WorldName, number]> = [
   ["flaky-50", 0.95]
 ]
 
-/** Requests of the calls that began in the outage, above what each gate allows per call. */
+/** The calls that began in the outage, and their requests. */
 const requestsInOutage = (
   { log }: Measured,
   from: number

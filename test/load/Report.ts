@@ -47,11 +47,14 @@ export interface Report {
   readonly closed: number
   /** Failed requests before a circuit first opened; `undefined` when none did. */
   readonly failuresToOpen: number | undefined
-  /** From the end of the outage until 95 % of new calls succeed; `undefined` without an outage, Infinity for never. */
+  /**
+   * From the end of the outage or surge until 95 % of new calls succeed, Infinity for never; `undefined` without one, or
+   * when no call began after it.
+   */
   readonly recovery: number | undefined
 }
 
-/** `outageEnd`: when the last outage of the world ends, if one does. */
+/** `outageEnd`: when the last outage or surge ends, if one does. */
 export const report = ({ calls, circuits, requests }: Log, outageEnd?: number): Report => {
   const answered = calls.filter((call) => call.answered)
   const waits = answered.map(({ end = 0, start, last }) => end - start - last).sort((a, b) => a - b)
@@ -115,9 +118,9 @@ const window = 10_000
 const enough = 0.95
 
 /** The first second after the outage from which on each window of ten seconds has enough answered calls. */
-const recoveryOf = (calls: ReadonlyArray<CallLog>, outageEnd: number): number => {
+const recoveryOf = (calls: ReadonlyArray<CallLog>, outageEnd: number): number | undefined => {
   const last = largest(calls.map(({ start }) => start))
-  if (last < outageEnd) return Infinity
+  if (last < outageEnd) return undefined
   // Windows that the calls fill; the last one may be shorter if all are.
   const lastWindow = Math.max(outageEnd, last - window)
   let recovered = Infinity

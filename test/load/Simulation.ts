@@ -4,7 +4,7 @@
  * Everything is drawn from the seed. The fate of an attempt depends on its call, its target and its number there
  * (`Draw`), the jitter of the policy on a seeded `Random`.
  */
-import { Clock, Context, Effect, Exit, Fiber, Random, Redacted, Scope, Stream } from "effect"
+import { Cause, Clock, Context, Effect, Exit, Fiber, Random, Redacted, Scope, Stream } from "effect"
 import { Prompt } from "effect/ai"
 import type { Response } from "effect/ai"
 import { Classifier, Failover, KeySource } from "@outlast/agent"
@@ -39,6 +39,7 @@ export type Observer = (drawn: DrawKey, fate: Fate) => void
 /** A run that has not ended by then hangs: a day. */
 const until = 86_400_000
 
+/** Throws what is wrong with the policy. */
 export const simulate = (simulation: Simulation, observer?: Observer): Report =>
   report(logOf(simulation, observer), disturbanceEnd(simulation))
 
@@ -122,8 +123,7 @@ export const logOf = (simulation: Simulation, observer: Observer = () => {}): Lo
   }
   const observed = Effect.provideService(program, ResilienceEvents.ResilienceEvents, events)
   const exit = VirtualTime.run(Random.withSeed(observed, `load-${seed}`), { until })
-  if (exit !== undefined && Exit.isFailure(exit))
-    throw new Error(`The simulation failed: ${String(exit.cause)}`)
+  if (exit !== undefined && Exit.isFailure(exit)) throw Cause.squash(exit.cause)
   return { calls, requests, circuits }
 }
 
