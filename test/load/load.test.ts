@@ -1,6 +1,7 @@
 /** The simulation itself: on worlds whose outcome is known, and that it draws the same fates for every policy. */
+import { readFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit } from "effect"
+import { Effect, Exit, Schema } from "effect"
 import * as Arrivals from "./Arrivals.ts"
 import * as Chains from "./Chains.ts"
 import * as Command from "./Command.ts"
@@ -16,6 +17,7 @@ import type { Simulation } from "./Simulation.ts"
 import { logOf, simulate } from "./Simulation.ts"
 import * as VirtualTime from "./VirtualTime.ts"
 import type { WorldName } from "./Worlds.ts"
+import { World } from "./World.ts"
 import { worlds } from "./Worlds.ts"
 
 const of = (
@@ -178,11 +180,17 @@ describe("virtual time", () => {
     const exit = VirtualTime.run(
       Effect.forEach(
         names,
-        ([name, at]) => Effect.andThen(Effect.sleep(at), Effect.sync(() => order.push(name))),
+        ([name, at]) =>
+          Effect.andThen(
+            Effect.sleep(at),
+            Effect.sync(() => order.push(name))
+          ),
         { concurrency: "unbounded", discard: true }
       )
     )
-    const expected = [5, 86_400_000].flatMap((end) => names.flatMap(([name, at]) => (at === end ? [name] : [])))
+    const expected = [5, 86_400_000].flatMap((end) =>
+      names.flatMap(([name, at]) => (at === end ? [name] : []))
+    )
     assert.deepStrictEqual([exit && Exit.isSuccess(exit), order], [true, expected])
   })
 
@@ -257,6 +265,15 @@ describe("the command", () => {
       assert.deepStrictEqual(await ran(...args), { code: 2, printed: "", problem })
     })
   }
+
+  it("reads the world of the documentation", () => {
+    const text = readFileSync(new URL("../../docs/load.md", import.meta.url), "utf8")
+    const [, example = ""] = /```json\n([\s\S]*?)```/.exec(text) ?? []
+    const world = Schema.decodeUnknownSync(Schema.fromJsonString(World), { onExcessProperty: "error" })(
+      example
+    )
+    assert.strictEqual(world.other?.answer, 5_000)
+  })
 
   it("explains a file that is no world", async () => {
     const { code, problem } = await ran("--world", "package.json")
