@@ -13,11 +13,7 @@ const main: Entry = { role: "main", keys: 1 }
 const other: Entry = { role: "other", keys: 1 }
 
 /** `count` vendors of which only the last is another one. */
-const lastOf = (count: number): Chain => [
-  main,
-  ...Array.from({ length: count - 2 }, () => main),
-  other
-]
+const lastOf = (count: number): Chain => [main, ...Array.from({ length: count - 2 }, () => main), other]
 
 export const chains = {
   "one-target": [main],

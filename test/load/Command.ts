@@ -30,6 +30,7 @@ Without --world, --chain and --arrivals: all named situations.
   --stream              calls stream their answers. Default: whole answers
   --seeds N             from 1 to N. Default 5
   --gates               what the policy must hold, with pass or fail
+  --only TEXT           only gates, or named situations, with this text in their name
   --json, --markdown    instead of a plain table
   --help`
 
@@ -52,7 +53,7 @@ export const run = async (args: ReadonlyArray<string>, { out, error }: Output): 
     const policy = await policyOf(options.policy)
     const seeds = seedsOf(options.seeds)
     if (options.gates) {
-      const verdicts = Gates.check(policy, seeds)
+      const verdicts = Gates.check(policy, seeds, named(Gates.gates, options.only))
       out(options.json ? JSON.stringify(verdicts, undefined, 2) : shown(Gates.cells(verdicts), options))
       return verdicts.every(({ pass }) => pass) ? 0 : 1
     }
@@ -80,6 +81,7 @@ const parsed = (args: ReadonlyArray<string>) => {
         seeds: { type: "string", default: "5" },
         stream: { type: "boolean", default: false },
         gates: { type: "boolean", default: false },
+        only: { type: "string", default: "" },
         json: { type: "boolean", default: false },
         markdown: { type: "boolean", default: false },
         help: { type: "boolean", default: false }
@@ -100,7 +102,7 @@ const linesOf = async (
 ): Promise<ReadonlyArray<Table.Line>> => {
   const { world, chain, arrivals } = options
   if (world === undefined && chain === undefined && arrivals === undefined && !options.stream) {
-    return situations.flatMap((situation) => {
+    return named(situations, options.only).flatMap((situation) => {
       const named = situation.policies?.map((name) => [`${situation.name}, ${name}`, policies[name]] as const)
       return (named ?? [[situation.name, policy] as const]).map(([name, policy]) => ({
         name,
@@ -120,6 +122,15 @@ const linesOf = async (
       )
     }))
   )
+}
+
+const named = <A extends { readonly name: string }>(
+  all: ReadonlyArray<A>,
+  only: string
+): ReadonlyArray<A> => {
+  const chosen = all.filter(({ name }) => name.includes(only))
+  if (chosen.length > 0) return chosen
+  throw new UsageError(`--only "${only}" is in none of these: ${all.map(({ name }) => name).join("; ")}.`)
 }
 
 const chainOf = (text: string): Chains.Chain => {

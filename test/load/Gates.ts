@@ -68,11 +68,13 @@ const everywhere = (world: WorldName, of: ReadonlyArray<ChainName> = flakyChains
 const ratio = (n: number): string => n.toFixed(3)
 const goodput = ({ report }: Measured): number => report.goodput
 
-const flaky: ReadonlyArray<readonly [WorldName, number]> = [
-  ["flaky-10", 0.97],
-  ["flaky-30", 0.97],
-  ["flaky-40", 0.97],
-  ["flaky-50", 0.95]
+/** A partly healthy world, the share of the unprotected goodput that is wanted, and where. */
+const flaky: ReadonlyArray<readonly [WorldName, number, Gate["situations"]]> = [
+  ["flaky-10", 0.97, everywhere("flaky-10")],
+  ["flaky-30", 0.97, everywhere("flaky-30")],
+  ["flaky-40", 0.97, everywhere("flaky-40")],
+  ["flaky-50", 0.95, everywhere("flaky-50")],
+  ["overloaded-10", 0.97, [{ world: "overloaded-10", chain: "both-bad", arrivals: "2500 by 64" }]]
 ]
 
 /** The calls that began in the outage, and their requests. */
@@ -91,17 +93,17 @@ const recoveries: Gate["situations"] = (["one-target", "three-keys", "both-bad"]
 )
 
 export const gates: ReadonlyArray<Gate> = [
-  ...flaky.map(([world]): Gate => ({
+  ...flaky.map(([world, , situations]): Gate => ({
     name: `${world}: as good as without any retry`,
-    situations: everywhere(world),
+    situations,
     unit: "answered / answered with one attempt",
     measure: ({ report, under }) => report.goodput / under("no-retry").goodput,
     limit: { atLeast: 1 },
     shown: ratio
   })),
-  ...flaky.map(([world, share]): Gate => ({
+  ...flaky.map(([world, share, situations]): Gate => ({
     name: `${world}: as good as without circuits and budget`,
-    situations: everywhere(world),
+    situations,
     unit: "answered / answered without circuits and budget",
     measure: ({ report, under }) => report.goodput / under("unprotected").goodput,
     limit: { atLeast: share },
@@ -185,7 +187,11 @@ export const gates: ReadonlyArray<Gate> = [
     ] satisfies ReadonlyArray<readonly [string, string, Gate["measure"], Gate["limit"], Gate["shown"]]>
   ).map(([name, unit, measure, limit, shown]): Gate => ({
     name: `burst into a rate limit: ${name}`,
-    situations: [{ world: "limit-20", chain: "one-target", arrivals: "60 at once" }],
+    situations: (["limit-20", "limit-20-late"] as const).map((world) => ({
+      world,
+      chain: "one-target",
+      arrivals: "60 at once"
+    })),
     unit,
     measure,
     limit,

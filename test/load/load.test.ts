@@ -259,6 +259,10 @@ describe("the command", () => {
       ["--arrivals", "often"],
       '--arrivals "often": write it like "4/s for 150s", "60 at once" or "2500 by 64".'
     ],
+    [
+      ["--gates", "--only", "nothing"],
+      `--only "nothing" is in none of these: ${Gates.gates.map(({ name }) => name).join("; ")}.`
+    ],
     [["--seeds", "0"], '--seeds "0": a whole number from 1 to 9999.']
   ] as const) {
     it(`explains ${args.join(" ")}, and ends with 2`, async () => {
