@@ -128,7 +128,7 @@ export const gates: ReadonlyArray<Gate> = [
       return requests - 1.7 * calls
     },
     limit: { atMost: 25 },
-    shown: String
+    shown: (n) => n.toFixed(1)
   })),
   {
     name: "few requests in a total outage, after a minute of successes",
