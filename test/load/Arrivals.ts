@@ -1,0 +1,49 @@
+/** When calls begin. Each pattern has a text: `4/s for 150s`, `60 at once`, `2500 by 64`. */
+
+/** Calls at a steady rate. */
+export interface Phase {
+  readonly perSecond: number
+  readonly seconds: number
+}
+
+export type Arrivals =
+  | { readonly _tag: "Rate"; readonly phases: ReadonlyArray<Phase> }
+  | { readonly _tag: "AtOnce"; readonly calls: number }
+  /** So many calls are under way at any time, each followed by the next one. */
+  | { readonly _tag: "Together"; readonly calls: number; readonly together: number }
+
+/** The patterns of the table. */
+export const patterns: ReadonlyArray<string> = [
+  "1/s for 120s",
+  "4/s for 150s",
+  "20/s for 60s",
+  "60 at once",
+  "200 at once",
+  "2500 by 64"
+]
+
+/** The pattern of a text; `undefined` for text that is none. Phases follow each other: `4/s for 60s, 12/s for 10s`. */
+export const parse = (text: string): Arrivals | undefined => {
+  const [, calls, together] = /^\s*([1-9]\d{0,5}) (?:at once|by ([1-9]\d{0,3}))\s*$/.exec(text) ?? []
+  if (together !== undefined) return { _tag: "Together", calls: Number(calls), together: Number(together) }
+  if (calls !== undefined) return { _tag: "AtOnce", calls: Number(calls) }
+  const phases: Array<Phase> = []
+  for (const part of text.split(",")) {
+    const [, perSecond, seconds] = /^\s*(\d{1,4}(?:\.\d+)?)\/s for ([1-9]\d{0,4})s\s*$/.exec(part) ?? []
+    if (perSecond === undefined || Number(perSecond) === 0) return undefined
+    phases.push({ perSecond: Number(perSecond), seconds: Number(seconds) })
+  }
+  return { _tag: "Rate", phases }
+}
+
+/** When each call begins, in milliseconds. */
+export const times = (phases: ReadonlyArray<Phase>): ReadonlyArray<number> => {
+  let begin = 0
+  return phases.flatMap(({ perSecond, seconds }) => {
+    const from = begin
+    begin += seconds * 1_000
+    return Array.from({ length: Math.floor(perSecond * seconds) }, (_, i) =>
+      Math.floor(from + (i * 1_000) / perSecond)
+    )
+  })
+}

@@ -1,0 +1,354 @@
+/**
+ * What the rules of a chain must hold under load, as data. `npm run simulate -- --gates` checks a policy against them
+ * and prints the worst case of each.
+ *
+ * A gate compares with two baselines at the same fates: one attempt per call (`no-retry`), and the policy itself
+ * without circuits and budget.
+ */
+import { Duration } from "effect"
+import { RecoveryPolicy } from "@outlast/agent"
+import * as Arrivals from "./Arrivals.ts"
+import type { ChainName } from "./Chains.ts"
+import { chains } from "./Chains.ts"
+import type { Options } from "./Policies.ts"
+import { policies, unprotected } from "./Policies.ts"
+import type { Log, Report } from "./Report.ts"
+import { peakOf, report } from "./Report.ts"
+import type { Simulation } from "./Simulation.ts"
+import { disturbanceEnd, logOf } from "./Simulation.ts"
+import type { Situation } from "./Situations.ts"
+import { surge } from "./Situations.ts"
+import { seconds } from "./Table.ts"
+import type { WorldName } from "./Worlds.ts"
+import { worlds } from "./Worlds.ts"
+
+/** One simulation of a gate, and what it compares with. */
+interface Measured {
+  readonly log: Log
+  readonly report: Report
+  readonly options: Options
+  /** The report of the same calls under another policy. */
+  readonly under: (other: "no-retry" | "unprotected") => Report
+}
+
+export interface Gate {
+  readonly name: string
+  readonly situations: ReadonlyArray<Omit<Situation, "name">>
+  /** What is measured, for people. */
+  readonly unit: string
+  readonly measure: (measured: Measured) => number
+  readonly limit:
+    | { readonly atLeast: number | ((options: Options) => number) }
+    | { readonly atMost: number | ((options: Options) => number) }
+  readonly shown: (n: number) => string
+}
+
+export interface Verdict {
+  readonly gate: string
+  readonly pass: boolean
+  readonly wanted: string
+  /** The worst of all situations and seeds. */
+  readonly worst: string
+  readonly where: string
+  readonly failed: number
+  readonly of: number
+}
+
+// -----------------------------------------------------------------------------
+// The gates
+// -----------------------------------------------------------------------------
+
+/** Fewer calls than the table's, so that twenty seeds take minutes. */
+const patterns = ["1/s for 120s", "4/s for 150s", "20/s for 30s", "60 at once", "200 at once", "640 by 64"]
+const flakyChains: ReadonlyArray<ChainName> = ["one-target", "three-keys", "both-bad", "one-bad"]
+
+const everywhere = (world: WorldName, of: ReadonlyArray<ChainName> = flakyChains): Gate["situations"] =>
+  of.flatMap((chain) => patterns.map((arrivals) => ({ world, chain, arrivals })))
+
+const ratio = (n: number): string => n.toFixed(3)
+const goodput = ({ report }: Measured): number => report.goodput
+
+/** A partly healthy world, the share of the unprotected goodput that is wanted, and where. */
+const flaky: ReadonlyArray<readonly [WorldName, number, Gate["situations"]]> = [
+  ["flaky-10", 0.97, everywhere("flaky-10")],
+  ["flaky-30", 0.97, everywhere("flaky-30")],
+  ["flaky-40", 0.97, everywhere("flaky-40")],
+  ["flaky-50", 0.95, everywhere("flaky-50")],
+  ["overloaded-10", 0.97, [{ world: "overloaded-10", chain: "both-bad", arrivals: "2500 by 64" }]]
+]
+
+/** The calls that began in the outage, and their requests. */
+const requestsInOutage = (
+  { log }: Measured,
+  from: number
+): { readonly calls: number; readonly requests: number } => {
+  const calls = log.calls.filter(({ start }) => start >= from)
+  return { calls: calls.length, requests: calls.reduce((sum, call) => sum + call.requests, 0) }
+}
+
+const outageRates = ["1/s", "4/s", "20/s"]
+
+const recoveries: Gate["situations"] = (["one-target", "three-keys", "both-bad"] as const).flatMap((chain) =>
+  outageRates.map((rate) => ({ world: "outage", chain, arrivals: `${rate} for 240s` }) as const)
+)
+
+export const gates: ReadonlyArray<Gate> = [
+  ...flaky.map(([world, , situations]): Gate => ({
+    name: `${world}: as good as without any retry`,
+    situations,
+    unit: "answered / answered with one attempt",
+    measure: ({ report, under }) => report.goodput / under("no-retry").goodput,
+    limit: { atLeast: 1 },
+    shown: ratio
+  })),
+  ...flaky.map(([world, share, situations]): Gate => ({
+    name: `${world}: as good as without circuits and budget`,
+    situations,
+    unit: "answered / answered without circuits and budget",
+    measure: ({ report, under }) => report.goodput / under("unprotected").goodput,
+    limit: { atLeast: share },
+    shown: ratio
+  })),
+  {
+    name: "one of two vendors is bad",
+    situations: (["flaky-30", "flaky-50", "down", "down-503", "down-reset"] as const).flatMap((world) =>
+      everywhere(world, ["one-bad"])
+    ),
+    unit: "answered / calls",
+    measure: goodput,
+    limit: { atLeast: 0.999 },
+    shown: ratio
+  },
+  ...(["down", "down-503", "down-reset"] as const).map((world): Gate => ({
+    name: `${world}: few requests in a total outage, cold`,
+    situations: outageRates.map((rate) => ({ world, chain: "one-target", arrivals: `${rate} for 60s` })),
+    unit: "requests - 1.7 × calls",
+    measure: (measured) => {
+      const { calls, requests } = requestsInOutage(measured, 0)
+      return requests - 1.7 * calls
+    },
+    limit: { atMost: 25 },
+    shown: (n) => n.toFixed(1)
+  })),
+  {
+    name: "few requests in a total outage, after a minute of successes",
+    situations: outageRates.map((rate) => ({
+      world: "down-later",
+      chain: "one-target",
+      arrivals: `${rate} for 120s`
+    })),
+    unit: "requests - 1.7 × calls",
+    measure: (measured) => {
+      const { calls, requests } = requestsInOutage(measured, 60_000)
+      return requests - 1.7 * calls
+    },
+    limit: { atMost: 25 },
+    shown: (n) => n.toFixed(1)
+  },
+  {
+    name: "few requests of a burst into a total outage",
+    situations: (["down", "down-503", "down-reset"] as const).flatMap((world) =>
+      ["60 at once", "200 at once"].map((arrivals) => ({ world, chain: "one-target", arrivals }) as const)
+    ),
+    unit: "requests / calls",
+    measure: ({ report }) => report.requestsPerCall,
+    limit: { atMost: 2.6 },
+    shown: (n) => n.toFixed(2)
+  },
+  {
+    name: "soon back after an outage of 60 s",
+    situations: recoveries,
+    unit: "until 95 % of new calls succeed",
+    measure: ({ report }) => report.recovery ?? Infinity,
+    limit: { atMost: 15_000 },
+    shown: seconds
+  },
+  {
+    name: "a server that sheds recovers from a surge",
+    situations: [{ world: "shedding", chain: "one-target", arrivals: surge }],
+    unit: "until 95 % of new calls succeed",
+    measure: ({ report }) => report.recovery ?? Infinity,
+    limit: { atMost: 30_000 },
+    shown: seconds
+  },
+  {
+    name: "no herd after an outage of a server that sheds",
+    situations: [{ world: "shedding-outage", chain: "one-target", arrivals: "16/s for 240s" }],
+    unit: "most requests in a second after the outage",
+    measure: ({ log }) => peakOf(log.requests.filter((at) => at >= 120_000)),
+    limit: { atMost: 40 },
+    shown: String
+  },
+  ...(
+    [
+      ["all calls are answered", "answered", ({ report }) => report.answered, { atLeast: 60 }, String],
+      ["no call takes longer", "longest call", ({ report }) => report.longest, { atMost: 6_000 }, seconds],
+      ["few requests", "most of a call", ({ report }) => report.maxRequestsPerCall, { atMost: 3 }, String]
+    ] satisfies ReadonlyArray<readonly [string, string, Gate["measure"], Gate["limit"], Gate["shown"]]>
+  ).map(([name, unit, measure, limit, shown]): Gate => ({
+    name: `burst into a rate limit: ${name}`,
+    situations: (["limit-20", "limit-20-late"] as const).map((world) => ({
+      world,
+      chain: "one-target",
+      arrivals: "60 at once"
+    })),
+    unit,
+    measure,
+    limit,
+    shown
+  })),
+  {
+    name: "a vendor that hangs is avoided from the second call on",
+    situations: (["whole", "stream"] as const).map((answers) => ({
+      world: "hanging",
+      chain: "one-bad",
+      arrivals: "6 by 1",
+      answers
+    })),
+    unit: "longest wait",
+    measure: ({ log }) =>
+      Math.max(...log.calls.slice(1).map(({ start, end = Infinity, last }) => end - start - last)),
+    limit: { atMost: 2_000 },
+    shown: seconds
+  },
+  {
+    name: "a health check that hangs: the call is answered",
+    situations: (["one-target", "one-bad"] as const).map((chain) => ({
+      world: "health-check-hangs",
+      chain,
+      arrivals: "1 at once"
+    })),
+    unit: "answered",
+    measure: ({ report }) => report.answered,
+    limit: { atLeast: 1 },
+    shown: String
+  },
+  {
+    name: "a health check that hangs: within the deadline",
+    situations: (["one-target", "one-bad", "last-of-31"] as const).map((chain) => ({
+      world: "health-check-hangs",
+      chain,
+      arrivals: "1 at once"
+    })),
+    unit: "longest call",
+    measure: ({ report }) => report.longest,
+    limit: { atMost: ({ policy = RecoveryPolicy.interactive }) => Duration.toMillis(policy.deadline) },
+    shown: seconds
+  },
+  {
+    name: "two calls at once: the presets open at the fifth failure",
+    situations: [
+      { world: "down", chain: "one-target", arrivals: "2 at once", policies: ["nexo", "decision037"] }
+    ],
+    unit: "failed requests before the circuit opened",
+    measure: ({ report }) => report.failuresToOpen ?? Infinity,
+    limit: { atMost: 5 },
+    shown: (n) => (n === Infinity ? "never opened" : String(n))
+  },
+  {
+    name: "a circuit that slow calls opened stays open while probes are slow",
+    situations: [
+      { world: "slow", chain: "one-target", arrivals: "1/s for 600s", policies: ["slow-circuits"] }
+    ],
+    unit: "times closed",
+    measure: ({ report }) => report.closed,
+    limit: { atMost: 0 },
+    shown: String
+  }
+]
+
+// -----------------------------------------------------------------------------
+// The runner
+// -----------------------------------------------------------------------------
+
+/** A situation as a simulation, without what differs from run to run. */
+export const simulationOf = ({
+  world,
+  chain,
+  arrivals,
+  answers
+}: Omit<Situation, "name">): Omit<Simulation, "policy" | "seed"> => {
+  const parsed = Arrivals.parse(arrivals)
+  if (parsed === undefined) throw new Error(`No pattern of arrivals: "${arrivals}".`)
+  return { world: worlds[world], chain: chains[chain], arrivals: parsed, answers }
+}
+
+/** Each gate with its worst case. */
+export const check = (
+  options: Options,
+  seeds: ReadonlyArray<number>,
+  of: ReadonlyArray<Gate> = gates
+): ReadonlyArray<Verdict> => {
+  // Several gates look at the same runs.
+  const logs = new Map<string, { readonly log: Log; readonly report: Report }>()
+  const run = (simulation: Simulation, name: string) => {
+    const known = logs.get(name)
+    if (known !== undefined) return known
+    const log = logOf(simulation)
+    const made = { log, report: report(log, disturbanceEnd(simulation)) }
+    logs.set(name, made)
+    return made
+  }
+  const measuredOf = (
+    situation: Omit<Situation, "name">,
+    policy: string,
+    own: Options,
+    seed: number
+  ): Measured => {
+    const where = whereOf(situation, seed)
+    const simulation = { ...simulationOf(situation), seed }
+    return {
+      ...run({ ...simulation, policy: own }, `${where} ${policy}`),
+      options: own,
+      under: (other) => {
+        const policy = other === "no-retry" ? policies["no-retry"] : unprotected(own)
+        return run({ ...simulation, policy }, `${where} ${other}`).report
+      }
+    }
+  }
+  return of.map((gate): Verdict => {
+    const isMost = "atMost" in gate.limit
+    const limit = "atMost" in gate.limit ? gate.limit.atMost : gate.limit.atLeast
+    const bound = typeof limit === "function" ? limit(options) : limit
+    const results = gate.situations.flatMap((situation) =>
+      seeds.flatMap((seed) =>
+        (situation.policies ?? [undefined]).map((name) => {
+          const measured = measuredOf(
+            situation,
+            name ?? "",
+            name === undefined ? options : policies[name],
+            seed
+          )
+          const suffix = name === undefined ? "" : `, ${name}`
+          return { value: gate.measure(measured), where: `${whereOf(situation, seed)}${suffix}` }
+        })
+      )
+    )
+    const isFailed = (value: number) => (isMost ? value > bound : value < bound)
+    const worst = results.reduce((a, b) => ((isMost ? b.value > a.value : b.value < a.value) ? b : a))
+    return {
+      gate: gate.name,
+      pass: !results.some(({ value }) => isFailed(value)),
+      wanted: `${gate.unit} ${isMost ? "≤" : "≥"} ${gate.shown(bound)}`,
+      worst: gate.shown(worst.value),
+      where: worst.where,
+      failed: results.filter(({ value }) => isFailed(value)).length,
+      of: results.length
+    }
+  })
+}
+
+const whereOf = ({ world, chain, arrivals, answers }: Omit<Situation, "name">, seed: number): string =>
+  [world, chain, arrivals, ...(answers === undefined ? [] : [answers]), `seed ${seed}`].join(", ")
+
+export const cells = (verdicts: ReadonlyArray<Verdict>): ReadonlyArray<ReadonlyArray<string>> => [
+  ["", "gate", "wanted", "worst", "failed", "where"],
+  ...verdicts.map(({ gate, pass, wanted, worst, failed, of, where }) => [
+    pass ? "pass" : "FAIL",
+    gate,
+    wanted,
+    worst,
+    `${failed} of ${of}`,
+    where
+  ])
+]

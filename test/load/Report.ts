@@ -1,0 +1,137 @@
+/** What a run has shown: pure functions over its log. All times are milliseconds. */
+
+export interface CallLog {
+  readonly number: number
+  readonly start: number
+  /** `undefined`: still under way when nothing moved any more. */
+  end: number | undefined
+  answered: boolean
+  requests: number
+  /** How long the last attempt took: of an answered call the one that answered. */
+  last: number
+}
+
+export interface Log {
+  readonly calls: ReadonlyArray<CallLog>
+  /** When each request was sent. Sorted. */
+  readonly requests: ReadonlyArray<number>
+  /** When each circuit opened and closed. */
+  readonly circuits: ReadonlyArray<{ readonly at: number; readonly to: string; readonly failures: number }>
+}
+
+export interface Report {
+  readonly calls: number
+  readonly answered: number
+  /** Calls that neither failed nor were answered. */
+  readonly unfinished: number
+  /** Answered calls per call. */
+  readonly goodput: number
+  readonly requests: number
+  readonly requestsPerCall: number
+  readonly maxRequestsPerCall: number
+  /** Of answered calls: from the call to its answer, without the attempt that answered. */
+  readonly waitP50: number
+  readonly waitP99: number
+  /** The longest call, answered or failed. */
+  readonly longest: number
+  /** Most requests within one second. */
+  readonly peak: number
+  /** Longest time in which calls were under way and none was answered. */
+  readonly stall: number
+  /** From the start to the last end of a call. */
+  readonly elapsed: number
+  /** Failed calls before the first answered one, in the order in which they began. */
+  readonly failedFirst: number
+  /** Openings and closings of all circuits. */
+  readonly opened: number
+  readonly closed: number
+  /** Failed requests before a circuit first opened; `undefined` when none did. */
+  readonly failuresToOpen: number | undefined
+  /**
+   * From the end of the outage or surge until 95 % of new calls succeed, Infinity for never; `undefined` without one, or
+   * when no call began after it.
+   */
+  readonly recovery: number | undefined
+}
+
+/** `outageEnd`: when the last outage or surge ends, if one does. */
+export const report = ({ calls, circuits, requests }: Log, outageEnd?: number): Report => {
+  const answered = calls.filter((call) => call.answered)
+  const waits = answered.map(({ end = 0, start, last }) => end - start - last).sort((a, b) => a - b)
+  const firstAnswered = calls.findIndex((call) => call.answered)
+  const ends = calls.map(({ end = 0 }) => end)
+  return {
+    calls: calls.length,
+    answered: answered.length,
+    unfinished: calls.filter(({ end }) => end === undefined).length,
+    goodput: answered.length / calls.length,
+    requests: requests.length,
+    requestsPerCall: requests.length / calls.length,
+    maxRequestsPerCall: largest(calls.map((call) => call.requests)),
+    waitP50: quantile(waits, 0.5),
+    waitP99: quantile(waits, 0.99),
+    longest: largest(calls.map(({ start, end = Infinity }) => end - start)),
+    peak: peakOf(requests),
+    stall: stallOf(calls),
+    elapsed: largest(ends),
+    failedFirst: firstAnswered === -1 ? calls.length : firstAnswered,
+    opened: circuits.filter(({ to }) => to === "open").length,
+    closed: circuits.filter(({ to }) => to === "closed").length,
+    failuresToOpen: circuits.find(({ to }) => to === "open")?.failures,
+    recovery: outageEnd === undefined ? undefined : recoveryOf(calls, outageEnd)
+  }
+}
+
+/** Not `Math.max(...)`, whose arguments overflow the stack. */
+const largest = (numbers: ReadonlyArray<number>): number => numbers.reduce((a, b) => Math.max(a, b), 0)
+
+/** Of sorted numbers. 0 for none. */
+const quantile = (sorted: ReadonlyArray<number>, share: number): number =>
+  sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0
+
+/** The most of these times within one second. */
+export const peakOf = (times: ReadonlyArray<number>): number => {
+  let from = 0
+  return times.reduce((most, at, to) => {
+    while ((times[from] ?? at) <= at - 1_000) from++
+    return Math.max(most, to - from + 1)
+  }, 0)
+}
+
+const stallOf = (calls: ReadonlyArray<CallLog>): number => {
+  type Change = { readonly at: number; readonly underWay: -1 | 1; readonly isAnswer: boolean }
+  const changes = calls.flatMap(({ start, end, answered }): ReadonlyArray<Change> => [
+    { at: start, underWay: 1, isAnswer: false },
+    ...(end === undefined ? [] : [{ at: end, underWay: -1, isAnswer: answered } as const])
+  ])
+  let [longest, since, underWay] = [0, 0, 0]
+  for (const { at, underWay: change, isAnswer } of changes.sort((a, b) => a.at - b.at)) {
+    if (underWay === 0) since = at
+    else longest = Math.max(longest, at - since)
+    if (isAnswer) since = at
+    underWay += change
+  }
+  return longest
+}
+
+const window = 10_000
+const enough = 0.95
+
+/** The first second after the outage from which on each window of ten seconds has enough answered calls. */
+const recoveryOf = (calls: ReadonlyArray<CallLog>, outageEnd: number): number | undefined => {
+  const last = largest(calls.map(({ start }) => start))
+  if (last < outageEnd) return undefined
+  // Windows that the calls fill; the last one may be shorter if all are.
+  const lastWindow = Math.max(outageEnd, last - window)
+  let recovered = Infinity
+  for (
+    let at = outageEnd + Math.floor((lastWindow - outageEnd) / 1_000) * 1_000;
+    at >= outageEnd;
+    at -= 1_000
+  ) {
+    const begun = calls.filter(({ start }) => start >= at && start < at + window)
+    if (begun.filter(({ answered }) => answered).length < enough * begun.length) return recovered
+    recovered = at - outageEnd
+  }
+  return recovered
+}

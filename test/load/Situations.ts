@@ -1,0 +1,85 @@
+/** Named situations: the table that `npm run simulate` prints for a policy. */
+import type { ChainName } from "./Chains.ts"
+import type { PolicyName } from "./Policies.ts"
+import type { WorldName } from "./Worlds.ts"
+
+export interface Situation {
+  readonly name: string
+  readonly world: WorldName
+  readonly chain: ChainName
+  readonly arrivals: string
+  readonly answers?: "whole" | "stream"
+  /** Which policies the situation is about. Default: the one that the table is for. */
+  readonly policies?: ReadonlyArray<PolicyName>
+}
+
+const flaky = (chain: ChainName): Situation => ({
+  name: `30 % fail, ${chain}`,
+  world: "flaky-30",
+  chain,
+  arrivals: "4/s for 150s"
+})
+
+const hanging = (answers: "whole" | "stream"): Situation => ({
+  name: `first vendor hangs, ${answers}`,
+  world: "hanging",
+  chain: "one-bad",
+  arrivals: "6 by 1",
+  answers
+})
+
+/** Calls at 0.8 of the capacity of `shedding`, for ten seconds at three times its capacity. */
+export const surge = "16/s for 60s, 60/s for 10s, 16/s for 120s"
+
+export const situations: ReadonlyArray<Situation> = [
+  flaky("one-target"),
+  flaky("three-keys"),
+  flaky("both-bad"),
+  flaky("one-bad"),
+  {
+    name: "10 % overloaded, 64 calls at once",
+    world: "overloaded-10",
+    chain: "both-bad",
+    arrivals: "2500 by 64"
+  },
+  { name: "burst into a rate limit", world: "limit-20", chain: "one-target", arrivals: "60 at once" },
+  {
+    name: "the same, closed for a second",
+    world: "limit-20-late",
+    chain: "one-target",
+    arrivals: "60 at once"
+  },
+  hanging("whole"),
+  hanging("stream"),
+  { name: "health check hangs", world: "health-check-hangs", chain: "one-target", arrivals: "1 at once" },
+  {
+    name: "two calls, five failures",
+    world: "down",
+    chain: "one-target",
+    arrivals: "2 at once",
+    policies: ["nexo", "decision037"]
+  },
+  {
+    name: "slow server, slow probes",
+    world: "slow",
+    chain: "one-target",
+    arrivals: "1/s for 600s",
+    policies: ["slow-circuits"]
+  },
+  { name: "30 limited, one good", world: "limited", chain: "last-of-31", arrivals: "100 by 1" },
+  { name: "100 limited, one good", world: "limited", chain: "last-of-101", arrivals: "100 by 1" },
+  { name: "down, cold", world: "down", chain: "one-target", arrivals: "4/s for 60s" },
+  { name: "down after a minute", world: "down-later", chain: "one-target", arrivals: "4/s for 120s" },
+  { name: "down, burst", world: "down", chain: "one-target", arrivals: "200 at once" },
+  { name: "outage of a minute", world: "outage", chain: "one-target", arrivals: "4/s for 240s" },
+  { name: "hangs for a minute", world: "outage-hang", chain: "one-target", arrivals: "4/s for 240s" },
+  { name: "surge at a server that sheds", world: "shedding", chain: "one-target", arrivals: surge },
+  {
+    name: "outage at a server that sheds",
+    world: "shedding-outage",
+    chain: "one-target",
+    arrivals: "16/s for 240s"
+  },
+  { name: "surge at a server that queues", world: "queueing", chain: "one-target", arrivals: surge },
+  { name: "mixed failures", world: "mixed", chain: "one-bad", arrivals: "4/s for 150s" }
+]

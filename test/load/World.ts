@@ -1,0 +1,114 @@
+/**
+ * What the servers behind a chain do, as data: a world is JSON, and `npm run simulate -- --world FILE.json` reads one.
+ * All times are milliseconds, all shares from 0 to 1.
+ */
+import { Schema } from "effect"
+
+const atLeast = (minimum: number) => Schema.Finite.check(Schema.isGreaterThanOrEqualTo(minimum))
+const Millis = atLeast(0)
+const Share = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))
+const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
+
+/** A fixed time, a uniform one, or one with a long tail (log-normal). */
+export const Spread = Schema.Union([
+  Millis,
+  Schema.Struct({ from: Millis, to: Millis }),
+  Schema.Struct({ median: atLeast(1), p99: atLeast(1) })
+])
+export type Spread = typeof Spread.Type
+
+/** An answer of the server that is none. */
+export const Failing = Schema.Struct({
+  /** An HTTP status, or a connection that breaks. */
+  status: Schema.Union([
+    Schema.Int.check(Schema.isBetween({ minimum: 400, maximum: 599 })),
+    Schema.Literal("reset")
+  ]),
+  /** The header `retry-after`. Default: none. */
+  retryAfter: Schema.optionalKey(Millis)
+})
+export type Failing = typeof Failing.Type
+
+export const Server = Schema.Struct({
+  /** How long an answer takes. */
+  answer: Spread,
+  /** The part of that time until the first token of a stream. Default 0.2. */
+  firstToken: Schema.optionalKey(Share),
+  /** Requests that fail by chance. Default: none. */
+  fails: Schema.optionalKey(
+    Schema.Struct({
+      share: Share,
+      /** How long a failure takes. */
+      after: Spread,
+      /** One of these, each as likely as the others. */
+      as: Schema.NonEmptyArray(Failing)
+    })
+  ),
+  /** The share of requests that are accepted and never answered. Default 0. */
+  hangs: Schema.optionalKey(Share),
+  /** In these times every request fails at once, or hangs. Default: none. */
+  outages: Schema.optionalKey(
+    Schema.Array(
+      Schema.Struct({
+        from: Millis,
+        /** Default: never over. */
+        to: Schema.optionalKey(Millis),
+        as: Schema.Union([Failing, Schema.Literal("hang")]),
+        /** How long a failure takes. Default 50. */
+        after: Schema.optionalKey(Spread)
+      })
+    )
+  ),
+  /** What is above is answered with 429: a bucket of `requests`, refilled evenly in `per`. Default: no limit. */
+  limit: Schema.optionalKey(
+    Schema.Struct({
+      requests: Count,
+      per: atLeast(1),
+      /** Who has a bucket. Default `key`. */
+      scope: Schema.optionalKey(Schema.Literals(["key", "vendor"])),
+      /** The header `retry-after`. Default: the time until the next request is accepted, in whole seconds. */
+      retryAfter: Schema.optionalKey(Millis)
+    })
+  ),
+  /**
+   * Requests that are worked on at the same time. What exceeds it is shed at once, or waits. A request whose caller has
+   * gone is worked on until its end. Default: any number.
+   */
+  capacity: Schema.optionalKey(
+    Schema.Struct({
+      slots: Count,
+      /** Requests that wait longer than this are shed. Default 0: no request waits. */
+      queue: Schema.optionalKey(Millis),
+      as: Failing
+    })
+  ),
+  /** These keys of the vendor, counted from 1, are refused with 401. Default: none. */
+  deadKeys: Schema.optionalKey(Schema.Array(Count))
+})
+export type Server = typeof Server.Type
+
+export const World = Schema.Struct({
+  about: Schema.optionalKey(Schema.String),
+  /** The server that this world is about. */
+  main: Server,
+  /** The server of another vendor. Default: one that answers every request as fast as `main` does. */
+  other: Schema.optionalKey(Server),
+  /** Whether the program asks a health check before each attempt that never returns. Default `false`. */
+  healthCheckHangs: Schema.optionalKey(Schema.Boolean)
+})
+export type World = typeof World.Type
+
+/** The server of an entry of a chain. */
+export const serverOf = (world: World, role: "main" | "other"): Server =>
+  role === "main" ? world.main : (world.other ?? { answer: world.main.answer })
+
+/** The time for a draw in [0, 1). */
+export const spread = (time: Spread, draw: number): number => {
+  if (typeof time === "number") return time
+  if ("from" in time) return time.from + (time.to - time.from) * draw
+  const sigma = Math.log(time.p99 / time.median) / quantile(0.99)
+  return time.median * Math.exp(sigma * quantile(Math.min(Math.max(draw, 0.001), 0.999)))
+}
+
+/** The quantile of a logistic distribution, which is close to a normal one and has a formula. */
+const quantile = (p: number): number => Math.log(p / (1 - p)) / 1.702

@@ -1,0 +1,101 @@
+/** Worlds by name: `--world` takes one of them, or a file with one. */
+import type { Failing, Server, World } from "./World.ts"
+
+/** How long an answer takes where it does not matter. */
+const answer = 3_000
+
+const flaky = (share: number, status: Failing["status"] = 500): Server => ({
+  answer,
+  fails: { share, after: 50, as: [{ status }] }
+})
+
+const minute = 60_000
+
+/** Twenty requests a second, if they come evenly. */
+const shedding: Server = {
+  answer: { from: 500, to: 1_500 },
+  capacity: { slots: 20, as: { status: 503 } }
+}
+
+export const worlds = {
+  healthy: { about: "Every request is answered after 3 s.", main: { answer } },
+  "flaky-5": { about: "5 % of the requests fail with 500 after 50 ms.", main: flaky(0.05) },
+  "flaky-10": { about: "10 % of the requests fail with 500 after 50 ms.", main: flaky(0.1) },
+  "flaky-20": { about: "20 % of the requests fail with 500 after 50 ms.", main: flaky(0.2) },
+  "flaky-30": { about: "30 % of the requests fail with 500 after 50 ms.", main: flaky(0.3) },
+  "flaky-40": { about: "40 % of the requests fail with 500 after 50 ms.", main: flaky(0.4) },
+  "flaky-50": { about: "50 % of the requests fail with 500 after 50 ms.", main: flaky(0.5) },
+  "overloaded-10": { about: "10 % of the requests fail with 503.", main: flaky(0.1, 503) },
+  "slow-to-fail": {
+    about: "20 % of the requests fail with 502 after 1 to 30 s.",
+    main: { answer, fails: { share: 0.2, after: { from: 1_000, to: 30_000 }, as: [{ status: 502 }] } }
+  },
+  mixed: {
+    about: "15 % of the requests fail: 500, 503, 529, 429 or a broken connection.",
+    main: {
+      answer: { median: 3_000, p99: 30_000 },
+      fails: {
+        share: 0.15,
+        after: { from: 50, to: 2_000 },
+        as: [
+          { status: 500 },
+          { status: 503 },
+          { status: 529 },
+          { status: 429, retryAfter: 2_000 },
+          { status: "reset" }
+        ]
+      }
+    }
+  },
+  down: { about: "Every request fails with 500 after 50 ms.", main: flaky(1) },
+  "down-503": { about: "Every request fails with 503 after 50 ms.", main: flaky(1, 503) },
+  "down-reset": { about: "Every connection breaks after 50 ms.", main: flaky(1, "reset") },
+  "down-later": {
+    about: "Every request fails with 500 after the first minute.",
+    main: { answer, outages: [{ from: minute, as: { status: 500 } }] }
+  },
+  outage: {
+    about: "Every request fails with 500 in the second minute.",
+    main: { answer, outages: [{ from: minute, to: 2 * minute, as: { status: 500 } }] }
+  },
+  "outage-hang": {
+    about: "No request of the second minute is ever answered.",
+    main: { answer, outages: [{ from: minute, to: 2 * minute, as: "hang" }] }
+  },
+  hanging: { about: "No request is ever answered.", main: { answer, hangs: 1 } },
+  "limit-20": {
+    about: "20 requests a second are accepted, the others get 429 with retry-after: 1.",
+    main: { answer: 1_000, limit: { requests: 20, per: 1_000, retryAfter: 1_000 } }
+  },
+  "limit-20-late": {
+    about: "429 with retry-after: 1 for a second, from then on 20 requests a second are accepted.",
+    main: {
+      answer: 1_000,
+      outages: [{ from: 0, to: 1_000, as: { status: 429, retryAfter: 1_000 } }],
+      limit: { requests: 20, per: 1_000, retryAfter: 1_000 }
+    }
+  },
+  limited: {
+    about: "Every request gets 429 with retry-after: 30.",
+    main: { answer, fails: { share: 1, after: 50, as: [{ status: 429, retryAfter: 30_000 }] } }
+  },
+  "limited-silent": { about: "Every request gets 429 without retry-after.", main: flaky(1, 429) },
+  "dead-keys": { about: "The first two keys are refused with 401.", main: { answer, deadKeys: [1, 2] } },
+  slow: { about: "Every answer takes 20 s.", main: { answer: 20_000 } },
+  shedding: { about: "20 requests at a time, 0.5 to 1.5 s each. The others get 503.", main: shedding },
+  "shedding-outage": {
+    about: "The server of `shedding`, down in the second minute.",
+    main: { ...shedding, outages: [{ from: minute, to: 2 * minute, as: { status: 503 } }] }
+  },
+  queueing: {
+    about: "20 requests at a time, 0.5 to 1.5 s each. The others wait up to 30 s, then get 503.",
+    main: { answer: { from: 500, to: 1_500 }, capacity: { slots: 20, queue: 30_000, as: { status: 503 } } }
+  },
+  "health-check-hangs": {
+    about: "Every request would be answered, but the health check before it never returns.",
+    main: { answer },
+    healthCheckHangs: true
+  }
+} satisfies Readonly<Record<string, World>>
+
+export type WorldName = keyof typeof worlds
