@@ -2,8 +2,8 @@
  * Runs an Effect in virtual time, to its end and synchronously: a heap of sleeps, and a clock that jumps to the next one
  * when every fiber waits. A run takes as long as its fibers compute, however long they sleep.
  *
- * TestClock does the same for tests, but finds a sleep again by searching all of them, and gives up its turn to the
- * event loop at each step: ten thousand calls take minutes.
+ * TestClock serves tests, which move its time by hand. It keeps sleeps in a sorted array that it searches, and returns to
+ * the event loop between steps. This one advances by itself.
  *
  * **Limits.** A program that waits for anything but Effects (a promise, a socket) never continues.
  */
