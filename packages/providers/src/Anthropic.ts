@@ -28,8 +28,9 @@ export const defaults = {
 export type Options = VendorOptions<AnthropicLanguageModelOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
-  const baseURL = Endpoint.normalize("Anthropic baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const baseURL = Endpoint.normalize("Anthropic.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
   return Target.make(
+    "Anthropic.model",
     {
       ...options,
       provider: "anthropic",

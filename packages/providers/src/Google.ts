@@ -25,8 +25,9 @@ export const defaults = {
 export type Options = VendorOptions<GoogleLanguageModelOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
-  const baseURL = Endpoint.normalize("Google baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const baseURL = Endpoint.normalize("Google.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
   return Target.make(
+    "Google.model",
     {
       ...options,
       provider: "google",

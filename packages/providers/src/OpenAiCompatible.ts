@@ -39,9 +39,10 @@ export interface Options extends VendorOptions<Schema.JsonObject> {
 }
 
 export const model = (options: Options): TargetSpec => {
-  const baseURL = Endpoint.normalize("OpenAiCompatible baseUrl", options.baseUrl)
+  const baseURL = Endpoint.normalize("OpenAiCompatible.model", "baseUrl", options.baseUrl)
   const structuredOutputs = options.structuredOutputs ?? defaults.structuredOutputs
   return Target.make(
+    "OpenAiCompatible.model",
     {
       ...options,
       provider: options.name,

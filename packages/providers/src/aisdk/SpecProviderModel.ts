@@ -15,6 +15,7 @@ import type { Response } from "effect/ai"
 import type { NonEmptyReadonlyArray } from "effect/Array"
 import * as Answer from "./Answer.ts"
 import * as Connection from "./Connection.ts"
+import { ofHeaders } from "./Secrets.ts"
 import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
 import * as Prompts from "./SpecPrompt.ts"
@@ -184,13 +185,8 @@ const secretsOf = (
   key: string | undefined,
   headers: Readonly<Record<string, string>>
 ): Secrets => ({
-  // Headers may carry the key of a gateway, behind a scheme or not; what is shorter is a flag or a number.
-  values: [
-    ...(key === undefined ? [] : [key]),
-    ...Object.values(headers)
-      .flatMap((value) => [value, ...value.split(/\s+/)])
-      .filter((value) => value.length >= 8)
-  ],
+  // Headers may carry the key of a gateway.
+  values: [...(key === undefined ? [] : [key]), ...ofHeaders(headers)],
   prompt: Prompts.texts(request.prompt)
 })
 
