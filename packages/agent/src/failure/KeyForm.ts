@@ -84,7 +84,7 @@ const isNoName = (found: string): boolean => {
 
 /** A part of a name as nobody writes one: `OAUTH2` and `prodKey2024` are written. */
 const isRandomPart = (part: string): boolean =>
-  part.length >= 32 ||
+  part.length >= 44 ||
   (part.length >= 8 && turns(part) >= 3) ||
   (part.length >= 20 && /[a-z]/.test(part) && /[A-Z]/.test(part) && /[0-9][A-Za-z]/.test(part)) ||
   (part.length >= 24 && /[0-9]/.test(part)) ||
@@ -99,7 +99,7 @@ export const isKey = (text: string): boolean => wholeKey.test(text)
 const wholeKey = new RegExp(
   `^(?:${[
     "(?:sk|rk|csk|pcsk|nvapi|glpat|github_pat|xox[a-z]|xapp)[-_][A-Za-z0-9_-]{8,}",
-    "(?:gsk|gh[oprsu]|hf|r8|fw|tgp_v1)_[A-Za-z0-9_-]{8,}",
+    "(?:gsk|gh[oprsu]|npm|hf|r8|fw|tgp_v1)_[A-Za-z0-9_-]{8,}",
     "(?:xai|pplx)-[A-Za-z0-9]{20,}",
     String.raw`ya29\.[\w.-]{6,}`,
     String.raw`AQ\.[\w-]{20,}`,

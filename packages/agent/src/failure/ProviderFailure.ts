@@ -48,11 +48,14 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
     return `${where}${whatHappened(this)}${wait}.${said} ${whatToDo(this)}`
   }
 
-  /** The same failure as it was seen at `target`, with what is secret taken out of the provider's sentence. */
+  /** The same failure as it was seen at `target`, with what is secret taken out of what the provider said. */
   at(target: TargetRef, secrets: Redaction.Secrets): ProviderFailure {
+    const { matched, requestId } = this.evidence
+    const clean = (text: string | undefined) =>
+      text === undefined ? undefined : Redaction.scrub(text, maxDetail, { values: secrets.values ?? [] })
     return new ProviderFailure({
       reason: this.reason,
-      evidence: this.evidence,
+      evidence: { ...this.evidence, matched: clean(matched), requestId: clean(requestId) },
       retryAfter: this.retryAfter,
       detail: Redaction.scrub(this.detail, maxDetail, secrets),
       target
