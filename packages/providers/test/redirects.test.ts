@@ -195,7 +195,7 @@ describe("an address that", () => {
 
   it.effect("has credentials at the same origin is followed without them", () =>
     Effect.gen(function* () {
-      const server = yield* Support.serve((response, { url }, n) =>
+      const server = yield* Support.serve((response, { url }) =>
         url === "/there"
           ? Support.json(response, {}, 529)
           : response

@@ -68,19 +68,20 @@ export const make = (options: Options): ProviderModel => {
 
   const generateText = (request: ProviderRequest) =>
     attempt(request).pipe(
-      Effect.flatMap(({ thrown, prepare }) =>
-        Connection.within(request.limits?.connect, {
-          try: async (signal) => {
-            const { client, call } = prepare(signal)
-            const result = await client.doGenerate(call)
-            hear(request, result.response?.headers)
-            return Answer.whole(result, request.responseFormat.type === "json")
-          },
-          catch: thrown
-        })
-      ),
-      Effect.flatMap((answer) =>
-        answer instanceof ProviderFailure ? Effect.fail(answer) : Effect.succeed(answer)
+      Effect.flatMap(({ failureOf, thrown, prepare }) =>
+        Effect.flatMap(
+          Connection.within(request.limits?.connect, {
+            try: async (signal) => {
+              const { client, call } = prepare(signal)
+              const result = await client.doGenerate(call)
+              hear(request, result.response?.headers)
+              return Answer.whole(result, request.responseFormat.type === "json")
+            },
+            catch: thrown
+          }),
+          (answer) =>
+            answer instanceof ProviderFailure ? Effect.fail(failureOf(answer)) : Effect.succeed(answer)
+        )
       )
     )
 
@@ -152,7 +153,7 @@ const decode = (
           // Behind a finish nothing is read: this end came without one.
           if (done) return Effect.fail(cut(Failures.cut()))
           const read = reader.read(value)
-          if (read instanceof ProviderFailure) return Effect.fail(cut(read))
+          if (read instanceof ProviderFailure) return Effect.fail(failureOf(cut(read)))
           return read === undefined ? pull : Effect.succeed([read])
         })
       })
