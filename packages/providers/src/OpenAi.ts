@@ -57,6 +57,7 @@ export const chatModel = (modelId: string, options: ChatOptions = {}): TargetSpe
 
 const setup = (module: string, modelId: string, options: VendorOptions<object>) => {
   const baseURL = Endpoint.normalize(module, "baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const sending = fetched(module, options)
   return {
     common: {
       ...options,
@@ -65,7 +66,6 @@ const setup = (module: string, modelId: string, options: VendorOptions<object>) 
       endpoint: baseURL,
       keys: options.keys ?? defaults.keys
     },
-    client: (key: string | undefined) =>
-      createOpenAI({ ...keyed(key, "Authorization"), baseURL, ...fetched(options) })
+    client: (key: string | undefined) => createOpenAI({ ...keyed(key, "Authorization"), baseURL, ...sending })
   }
 }

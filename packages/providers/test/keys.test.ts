@@ -256,6 +256,11 @@ describe.each(Object.entries(constructors))("%s", (module, make) => {
     for (const key of [...plantedKeys, ` ${planted}\n`]) refused("model", key)
   })
 
+  it("refuses a fetch that is no function", () => {
+    // A client of one's own has its own.
+    if (module !== "AiSdk.model") refused("fetch", "m", { fetch: planted })
+  })
+
   it("refuses headers that cannot be sent, without quoting them", () => {
     for (const headers of [planted, [planted], null, { [planted]: "x" }, { "a b": planted }]) {
       refused("headers", "m", { headers })

@@ -4,7 +4,7 @@
 import type { Schema } from "effect"
 import * as Fetch from "./Fetch.ts"
 import type { Namespaced } from "./Spec.ts"
-import { isSendable } from "./Secrets.ts"
+import { isSendable, refused } from "./Secrets.ts"
 import * as Failures from "./SpecError.ts"
 import type { CommonOptions } from "./Target.ts"
 
@@ -38,6 +38,18 @@ export const sendable = (key: string): string => {
   return key
 }
 
-export const fetched = (options: { readonly fetch?: typeof globalThis.fetch | undefined }) => ({
-  fetch: Fetch.make(options.fetch)
-})
+/** The part of a client's settings that sends. Throws an `InvalidOption` for what is no function. */
+export const fetched = (
+  module: string,
+  { fetch }: { readonly fetch?: typeof globalThis.fetch | undefined }
+) => {
+  if (fetch !== undefined && typeof fetch !== "function") {
+    throw refused(
+      module,
+      "fetch",
+      "a function (url, init) => Promise<Response>",
+      "Leave it out for the global one"
+    )
+  }
+  return { fetch: Fetch.make(fetch) }
+}
