@@ -10,7 +10,7 @@
 
 /** Keys with a prefix of their vendor. Lower-case names may begin in the same way: `hf_token`. */
 const prefixed = [
-  "(?:sk|pk|rk|csk|gsk|pcsk|xai|nvapi|glpat|github_pat|gh[oprsu]|xox[a-z]|xapp|npm|whsec|tvly|lsv2|vck)[-_][A-Za-z0-9*_-]{6,}",
+  "(?:sk|pk|rk|csk|gsk|pcsk|xai|nvapi|glpat|github_pat|gh[oprsu]|xox[a-z]|xapp|whsec|tvly|lsv2|vck)[-_][A-Za-z0-9*_-]{6,}",
   // These begin words of libraries and models, too.
   "(?:hf|r8|fw|pplx|tgp_v1)[-_][A-Za-z0-9*]{8,}"
 ].join("|")
@@ -19,6 +19,7 @@ const prefixed = [
 const certain = [
   String.raw`ya29\.[\w.-]{6,}`,
   String.raw`1//0[\w-]{10,}`,
+  "npm_[A-Za-z0-9]{30,}",
   String.raw`AQ\.[\w-]{20,}`,
   "(?:AKIA|ASIA)[A-Z0-9*]{12,}",
   "ABSK[A-Za-z0-9+/]{20,}={0,2}",
