@@ -28,8 +28,10 @@ export const defaults = {
 export type Options = VendorOptions<AnthropicLanguageModelOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
-  const baseURL = Endpoint.normalize("Anthropic baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const baseURL = Endpoint.normalize("Anthropic.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const sending = fetched("Anthropic.model", options)
   return Target.make(
+    "Anthropic.model",
     {
       ...options,
       provider: "anthropic",
@@ -37,7 +39,7 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
       endpoint: baseURL,
       keys: options.keys ?? defaults.keys,
       providerOptions: namespaced("anthropic", options.providerOptions),
-      create: (key) => createAnthropic({ ...keyed(key, "x-api-key"), baseURL, ...fetched(options) })(modelId)
+      create: (key) => createAnthropic({ ...keyed(key, "x-api-key"), baseURL, ...sending })(modelId)
     },
     { toolFiles: "result", fit: thinkingOff },
     Dialects.anthropic

@@ -25,8 +25,10 @@ export const defaults = {
 export type Options = VendorOptions<GoogleLanguageModelOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
-  const baseURL = Endpoint.normalize("Google baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const baseURL = Endpoint.normalize("Google.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const sending = fetched("Google.model", options)
   return Target.make(
+    "Google.model",
     {
       ...options,
       provider: "google",
@@ -34,8 +36,7 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
       endpoint: baseURL,
       keys: options.keys ?? defaults.keys,
       providerOptions: namespaced("google", options.providerOptions),
-      create: (key) =>
-        createGoogle({ ...keyed(key, "x-goog-api-key"), baseURL, ...fetched(options) })(modelId)
+      create: (key) => createGoogle({ ...keyed(key, "x-goog-api-key"), baseURL, ...sending })(modelId)
     },
     { toolFiles: "result" },
     Dialects.google

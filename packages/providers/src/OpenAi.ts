@@ -27,9 +27,10 @@ export type Options = VendorOptions<OpenAILanguageModelResponsesOptions>
 export type ChatOptions = VendorOptions<OpenAILanguageModelChatOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
-  const { common, client } = setup(modelId, options)
+  const { common, client } = setup("OpenAi.model", modelId, options)
   const providerOptions = { store: defaults.store, ...options.providerOptions }
   return Target.make(
+    "OpenAi.model",
     {
       ...common,
       providerOptions: namespaced("openai", providerOptions),
@@ -41,8 +42,9 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
 }
 
 export const chatModel = (modelId: string, options: ChatOptions = {}): TargetSpec => {
-  const { common, client } = setup(modelId, options)
+  const { common, client } = setup("OpenAi.chatModel", modelId, options)
   return Target.make(
+    "OpenAi.chatModel",
     {
       ...common,
       providerOptions: namespaced("openai", options.providerOptions),
@@ -53,8 +55,9 @@ export const chatModel = (modelId: string, options: ChatOptions = {}): TargetSpe
   )
 }
 
-const setup = (modelId: string, options: VendorOptions<object>) => {
-  const baseURL = Endpoint.normalize("OpenAi baseUrl", options.baseUrl ?? defaults.baseUrl)
+const setup = (module: string, modelId: string, options: VendorOptions<object>) => {
+  const baseURL = Endpoint.normalize(module, "baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const sending = fetched(module, options)
   return {
     common: {
       ...options,
@@ -63,7 +66,6 @@ const setup = (modelId: string, options: VendorOptions<object>) => {
       endpoint: baseURL,
       keys: options.keys ?? defaults.keys
     },
-    client: (key: string | undefined) =>
-      createOpenAI({ ...keyed(key, "Authorization"), baseURL, ...fetched(options) })
+    client: (key: string | undefined) => createOpenAI({ ...keyed(key, "Authorization"), baseURL, ...sending })
   }
 }

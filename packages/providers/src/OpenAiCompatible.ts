@@ -39,9 +39,11 @@ export interface Options extends VendorOptions<Schema.JsonObject> {
 }
 
 export const model = (options: Options): TargetSpec => {
-  const baseURL = Endpoint.normalize("OpenAiCompatible baseUrl", options.baseUrl)
+  const baseURL = Endpoint.normalize("OpenAiCompatible.model", "baseUrl", options.baseUrl)
   const structuredOutputs = options.structuredOutputs ?? defaults.structuredOutputs
+  const sending = fetched("OpenAiCompatible.model", options)
   return Target.make(
+    "OpenAiCompatible.model",
     {
       ...options,
       provider: options.name,
@@ -55,7 +57,7 @@ export const model = (options: Options): TargetSpec => {
           includeUsage: options.streamUsage ?? defaults.streamUsage,
           supportsStructuredOutputs: structuredOutputs,
           ...(key === undefined ? undefined : { apiKey: sendable(key) }),
-          ...fetched(options)
+          ...sending
         })(options.model)
     },
     {

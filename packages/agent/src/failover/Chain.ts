@@ -23,8 +23,7 @@ import type { TargetDead } from "./FailoverEvent.ts"
 import type * as CallLimiter from "../limiter/CallLimiter.ts"
 import type { ChainStore } from "./ChainStore.ts"
 import * as ChainSync from "./ChainSync.ts"
-import type { KeySource } from "./KeySource.ts"
-import { KeyError } from "./KeySource.ts"
+import * as KeySource from "./KeySource.ts"
 import * as LiveKey from "./LiveKey.ts"
 import type { Order } from "./Order.ts"
 import { wantsFacts } from "./Order.ts"
@@ -116,7 +115,7 @@ export const build = <E, R>(
     return { ...settings, targets: [first, ...rest], dead, memory, calls: MutableRef.make(0) }
   })
 
-const noKey: KeySource = { name: "", load: Effect.succeed(Redacted.make("")) }
+const noKey: KeySource.KeySource = { name: "", load: Effect.succeed(Redacted.make("")) }
 
 const buildSpec = <E, R>(
   spec: TargetSpec<E, R>,
@@ -126,6 +125,8 @@ const buildSpec = <E, R>(
   Effect.gen(function* () {
     const names = new Set<string>()
     const keyed: Array<{ readonly ref: TargetRef; readonly key: Key | ProviderFailure }> = []
+    // A target may be written by hand, and a name is shown.
+    spec.keys.forEach((key, i) => KeySource.checked("Failover.layer", `keys[${i}]`, key))
     for (const source of spec.keys.length === 0 ? [noKey] : spec.keys) {
       const ref = refOf(spec, unused(source.name, names), ids)
       keyed.push({ ref, key: yield* loadKey(source, ref, loaded) })
@@ -169,17 +170,17 @@ const unused = (name: string, taken: Set<string>): string => {
 type Key = { readonly _tag: "Key"; readonly key: LiveKey.LiveKey }
 
 /** What came of each source. Entries that have the same one share its key, and so its refreshes. */
-type Loaded = Map<KeySource, LiveKey.LiveKey | Config.ConfigError | KeyError>
+type Loaded = Map<KeySource.KeySource, LiveKey.LiveKey | Config.ConfigError | KeySource.KeyError>
 
 const loadKey = (
-  source: KeySource,
+  source: KeySource.KeySource,
   ref: TargetRef,
   loaded: Loaded
 ): Effect.Effect<Key | ProviderFailure, never, Scope.Scope> =>
   Effect.gen(function* () {
     const found = loaded.get(source) ?? (yield* Effect.catch(LiveKey.make(source), Effect.succeed))
     loaded.set(source, found)
-    if (found instanceof KeyError)
+    if (found instanceof KeySource.KeyError)
       return local(unloadedKey, new Auth({ permanent: false }), ref, found.message)
     const isThere = "current" in found && (Redacted.value(found.current) !== "" || source === noKey)
     return isThere ? { _tag: "Key", key: found } : local(missingKey, new Auth({ permanent: false }), ref)

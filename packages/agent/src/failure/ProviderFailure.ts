@@ -48,11 +48,14 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
     return `${where}${whatHappened(this)}${wait}.${said} ${whatToDo(this)}`
   }
 
-  /** The same failure as it was seen at `target`, with what is secret taken out of the provider's sentence. */
+  /** The same failure as it was seen at `target`, with what is secret taken out of what the provider said. */
   at(target: TargetRef, secrets: Redaction.Secrets): ProviderFailure {
+    const { matched, requestId } = this.evidence
+    const clean = (text: string | undefined) =>
+      text === undefined ? undefined : Redaction.scrub(text, maxDetail, { values: secrets.values ?? [] })
     return new ProviderFailure({
       reason: this.reason,
-      evidence: this.evidence,
+      evidence: { ...this.evidence, matched: clean(matched), requestId: clean(requestId) },
       retryAfter: this.retryAfter,
       detail: Redaction.scrub(this.detail, maxDetail, secrets),
       target
@@ -77,6 +80,17 @@ export const unloadedKey = "key/not-loaded"
 
 /** The rule of an object that the output limit cut: half of one is worth nothing. */
 export const cutObject = "answer/cut"
+
+/**
+ * The rules of a redirect that was not followed. `matched` is the origin that it leads to, or what is
+ * wrong with it.
+ */
+export const redirect = {
+  /** To another scheme, host or port. */
+  origin: "redirect/origin",
+  /** It would repeat the request as a GET, has no end, or cannot be read. */
+  refused: "redirect/refused"
+} as const
 
 /** A wait for people: whole seconds, and milliseconds only below one; never less than it is. */
 export const waitInWords = (wait: Duration.Duration): string => {
@@ -111,6 +125,10 @@ export const whatHappened = (failure: ProviderFailure): string => {
     case "Network":
       return `the connection failed or broke${matched(failure)}`
     case "PermanentNetwork":
+      if (failure.evidence.rule === redirect.origin)
+        return `the endpoint redirects to another origin${matched(failure)}, where nothing was sent`
+      if (failure.evidence.rule === redirect.refused)
+        return `the endpoint answered with a redirect that cannot be followed${matched(failure)}`
       return `the connection cannot work as configured${matched(failure)}`
     case "ContextOverflow":
       return reason.limit === undefined || reason.requested === undefined
@@ -155,6 +173,10 @@ export const whatToDo = (failure: ProviderFailure): string => {
     case "Network":
       return `Check that ${endpoint} can be reached, or add a target at another endpoint.`
     case "PermanentNetwork":
+      if (failure.evidence.rule === redirect.origin)
+        return `If you trust that origin with the key and the prompt, make it the base URL.`
+      if (failure.evidence.rule === redirect.refused)
+        return `Check the base URL: scheme, host, path and trailing slash.`
       return `Check the address, scheme and certificates of ${endpoint}.`
     case "ContextOverflow":
       return `Shorten the conversation, or add a target with a larger window.`
