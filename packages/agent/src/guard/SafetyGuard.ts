@@ -55,8 +55,12 @@ import * as ToolNature from "./loops/ToolNature.ts"
 // -----------------------------------------------------------------------------
 
 export interface Options extends Limits.Limits {
-  /** What counts as a loop. Default: `LoopDetector.defaults`; `false`: nothing does. */
-  readonly loops?: LoopInput | false | undefined
+  /**
+   * What loops lead to. Default `"strict"`: identical calls with identical outcomes, and cycles of them, are blocked and
+   * stopped; the model is told of other evidence. `"soft"`: that blocks, too, at twice its count. `"tell"`: nothing is
+   * blocked. `false`: no loop is looked for. An object sets the counts, and `mode` one of these words.
+   */
+  readonly loops?: LoopDetector.Mode | LoopInput | false | undefined
   /** Asked before each tool call; it may ask a person, and the wait is not active time. Default: all are allowed. */
   readonly permit?: Settings["permit"]
   /**
