@@ -153,7 +153,7 @@ const maxDetail = 1_000
 /** Running again, after the host has given more. */
 export const resumed = (state: GuardState): GuardState => ({ ...state, stopped: undefined })
 
-export const counts = (state: GuardState, elapsed: number): Counts => ({
+export const counts = (state: GuardState, elapsed: number, totalElapsed: number): Counts => ({
   events: state.events,
   toolCalls: state.toolCalls,
   turns: state.turns,
@@ -161,6 +161,7 @@ export const counts = (state: GuardState, elapsed: number): Counts => ({
   costUsd: state.costUsd,
   subagents: state.subagents,
   elapsed,
+  totalElapsed,
   files: state.files.total,
   lastFiles: state.files.last
 })

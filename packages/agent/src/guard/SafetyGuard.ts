@@ -2,7 +2,7 @@
  * Layer 3: hard limits around a program that nothing inside the program can change, skip or swallow.
  *
  * `run(limits)(program)` counts what the program's agents do, turns, tool calls, events of the transcript, tokens,
- * money, active time, and watches for loops. Every call of a model and of a tool asks first. The one that would go over
+ * money, time, and watches for loops. Every call of a model and of a tool asks first. The one that would go over
  * never resumes: the program is interrupted, its finalizers run, and at this boundary, only here, the run fails with
  * {@link SafetyStop}. It is in no error channel inside, so that no retry, no `catchCause` and no layer ever sees it.
  *
@@ -27,8 +27,7 @@
  * )
  * ```
  */
-import { Clock, Context, Data, Effect, Layer, Stream } from "effect"
-import type { Duration } from "effect"
+import { Clock, Context, Data, Duration, Effect, Layer, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Tool, Toolkit } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
@@ -47,7 +46,7 @@ import type { Input as LoopInput } from "./loops/LoopOptions.ts"
 import * as Path from "./Path.ts"
 import type { SafetyStop } from "./SafetyStop.ts"
 import type { Counts, Texts } from "./StopReason.ts"
-import { withOwn } from "./StopReason.ts"
+import { textChecks, withOwn } from "./StopReason.ts"
 import * as ToolNature from "./loops/ToolNature.ts"
 
 // -----------------------------------------------------------------------------
@@ -225,16 +224,30 @@ const here = Effect.flatMap(current, (branch) =>
 )
 
 const settingsOf = (options: Options): Settings => {
-  const { loops, permit, fileOf = editedFiles, extensions = defaults.extensions } = options
+  Check.fields<Options>(module, options, checks)
+  const { loops, permit, fileOf = editedFiles, texts, extensions, grace, ...limits } = options
   return {
-    bounds: Limits.make(options),
+    bounds: Limits.make(limits),
     loops: loops === false ? undefined : LoopDetector.make(loops),
     permit,
     fileOf,
-    texts: withOwn(options.texts),
-    extensions: Check.integer(module, "extensions", extensions, { min: 0, max: 1_000 }),
-    grace: Check.millis(module, "grace", options.grace ?? defaults.grace, { max: "1 hour" })
+    texts: withOwn(texts),
+    extensions: extensions ?? defaults.extensions,
+    grace: Duration.toMillis(grace ?? defaults.grace)
   }
+}
+
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  ...Limits.checks,
+  // `LoopDetector.make` checks them.
+  loops: is.anything,
+  permit: is.fn('(call) => Effect<"allow" | { refuse: string }>'),
+  fileOf: is.fn("(call) => string | string[] | undefined"),
+  texts: is.object(textChecks),
+  extensions: is.integer({ min: 0, max: 1_000 }),
+  grace: is.duration({ max: "1 hour" })
 }
 
 /** By the name of the tool and what it brings: what else a model may put beside that makes no other call of it. */

@@ -22,7 +22,7 @@ export class SafetyStop extends Data.TaggedError("SafetyStop")<{
   readonly reason: StopReason
   /** In the unit of the reason: a count, milliseconds, tokens, US dollars. None for loops. */
   readonly limit: number | undefined
-  /** The tool or the file that it is about, where it is about one. */
+  /** What it is about, where it is about one thing: the tool, the file, or the time (`active`, `total`). */
   readonly subject: string | undefined
   /** What the run had taken. */
   readonly counts: Counts

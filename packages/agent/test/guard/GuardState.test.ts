@@ -173,7 +173,7 @@ describe("GuardState", () => {
   )
 
   it("the reasons are a closed set, and each has its sentence", () => {
-    const counts = GuardState.counts(GuardState.initial, 443_000)
+    const counts = GuardState.counts(GuardState.initial, 443_000, 443_000)
     for (const reason of StopReason.reasons) {
       const said = StopReason.texts.stopped({ reason, limit: 1_234, subject: "it", counts })
       assert.match(
