@@ -13,6 +13,7 @@ import { Prompt } from "effect/ai"
 import * as Redaction from "../failure/Redaction.ts"
 import { Transcript } from "../loop/Transcript.ts"
 import { Activity, Stopwatch } from "./ActiveTime.ts"
+import type { BlockedCall } from "./BlockedCalls.ts"
 import type { GuardedConversation } from "./GuardedConversation.ts"
 import type { GuardState, Step } from "./GuardState.ts"
 import * as State from "./GuardState.ts"
@@ -95,6 +96,11 @@ export class Guard {
 
   get counts(): Counts {
     return State.counts(this.#state, this.#watch.elapsed, this.#total.elapsed)
+  }
+
+  /** The last calls that were not run, oldest first. */
+  get blocked(): ReadonlyArray<BlockedCall> {
+    return this.#state.blocked.last
   }
 
   // ---------------------------------------------------------------------------
@@ -256,7 +262,8 @@ export class Guard {
     const { counts } = this
     const facts = { ...tripped, counts }
     const transcript = this.top?.transcript(texts) ?? new Transcript(Prompt.empty)
-    return new SafetyStop({ reason, limit, subject, counts, transcript, message: texts.stopped(facts) })
+    const message = texts.stopped(facts)
+    return new SafetyStop({ reason, limit, subject, counts, blocked: this.blocked, transcript, message })
   }
 
   /** The time that is up, if one is. */

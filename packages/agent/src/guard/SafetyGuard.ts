@@ -32,6 +32,7 @@ import { LanguageModel } from "effect/ai"
 import type { Tool, Toolkit } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
+import type { BlockedCall } from "./BlockedCalls.ts"
 import * as Boundary from "./Boundary.ts"
 import { branchOf, current } from "./Branch.ts"
 import * as FileEdit from "./loops/FileEdit.ts"
@@ -77,11 +78,13 @@ export interface Options extends Limits.Limits {
 
 export const defaults = { ...Limits.defaults, extensions: 10, grace: "10 seconds" } as const
 
-export type { Permission }
+export type { BlockedCall, Permission }
 
 /** What has been taken, and of what. */
 export interface Report {
   readonly counts: Counts
+  /** Calls that were not run, by loops or without permission: the last 100, oldest first. */
+  readonly blocked: ReadonlyArray<BlockedCall>
   readonly limits: Limits.Bounds
 }
 
@@ -197,7 +200,11 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
 const module = "SafetyGuard"
 
 const hostOf = (guard: Guard): Host => {
-  const report = Effect.sync((): Report => ({ counts: guard.counts, limits: guard.bounds }))
+  const report = Effect.sync((): Report => ({
+    counts: guard.counts,
+    blocked: guard.blocked,
+    limits: guard.bounds
+  }))
   const service = Context.make(SafetyGuard, { report })
   return {
     run: (program) => Boundary.run(guard, service, program),

@@ -16,6 +16,7 @@
  */
 import { Data } from "effect"
 import type { Transcript } from "../loop/Transcript.ts"
+import type { BlockedCall } from "./BlockedCalls.ts"
 import type { Counts, StopReason } from "./StopReason.ts"
 
 export class SafetyStop extends Data.TaggedError("SafetyStop")<{
@@ -26,6 +27,8 @@ export class SafetyStop extends Data.TaggedError("SafetyStop")<{
   readonly subject: string | undefined
   /** What the run had taken. */
   readonly counts: Counts
+  /** Calls that were not run, by loops or without permission: the last 100, oldest first. */
+  readonly blocked: ReadonlyArray<BlockedCall>
   /**
    * The conversation, legal as a prompt: every tool call in it has its result. Of several at once it is the one that
    * began last; those of sub-agents are not in it. One that has asked for nothing has not begun.

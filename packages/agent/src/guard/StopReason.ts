@@ -58,6 +58,8 @@ export interface Counts {
   /** US dollars, of answers with a known price. */
   readonly costUsd: number
   readonly subagents: number
+  /** Calls of tools that were blocked or not permitted. */
+  readonly blocked: number
   /** Active time in milliseconds. */
   readonly elapsed: number
   /** All time since the start of the run, in milliseconds. */

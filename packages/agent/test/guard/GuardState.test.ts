@@ -38,7 +38,7 @@ const step = (
     case "event":
       return GuardState.admitEvent(bounds, state)
     case "denial":
-      return GuardState.admitDenial(bounds, state)
+      return GuardState.admitDenial(bounds, state, { tool: "a", turn: 1, pattern: "identical", message: "" })
     case "agent":
       return GuardState.admitAgent(bounds, state, command)
     case "spend":
