@@ -9,9 +9,9 @@ export interface BlockedCall {
   readonly tool: string
   /** The turn of the agent that asked for it, from 1. */
   readonly turn: number
-  /** What was seen; `permission`: the host's hook refused it. */
+  /** The pattern of the loop; `permission`: the host's hook refused the call. */
   readonly pattern: Pattern | "permission"
-  /** What the model was told, cut after {@link maxMessage} characters. */
+  /** The text that the model read, cut after {@link maxMessage} characters. */
   readonly message: string
 }
 

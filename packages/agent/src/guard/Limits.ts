@@ -83,7 +83,7 @@ export const defaults = {
   subagents: { depth: 3, breadth: 8, total: 32 }
 } as const satisfies Limits
 
-/** The limits with the defaults. Throws an `InvalidOption` (a `RangeError`) for an unknown field and for what is no limit. */
+/** The limits with the defaults. Throws an `InvalidOption` (a `RangeError`) for an unknown or invalid field. */
 export const make = (limits: Limits = {}): Bounds => {
   Check.fields<Limits>(module, limits, checks)
   const { events, toolCalls, turns, tokens, money, tools, fileEdits } = { ...defaults, ...given(limits) }
@@ -109,7 +109,7 @@ export const make = (limits: Limits = {}): Bounds => {
 export interface Extension {
   readonly events?: number | undefined
   readonly toolCalls?: number | undefined
-  /** Of active time, total time, or both. A duration is active time. */
+  /** Adds to active time, total time, or both. A duration is active time. */
   readonly time?: Duration.Input | ExtendedTimes | undefined
   readonly turns?: number | undefined
   readonly tokens?: number | undefined
@@ -184,13 +184,13 @@ const isAmount = (n: unknown): boolean => typeof n === "number" && Number.isFini
 /** A `Map` would be taken for a record without names. */
 const byTool = (item: Check.Check): Check.Check => is.record(item, "a record of numbers")
 
-/** What is said of times, if it is not one duration. */
+/** True for `{ active, total }`, false for a duration in any form. */
 const isTimes = (time: unknown): time is Times =>
   Object.prototype.toString.call(time) === "[object Object]" &&
   !Duration.isDuration(time) &&
   Object.keys(Object(time)).every((key) => !durationUnits.has(key))
 
-/** Of `Duration.Input` as an object. */
+/** Fields of a `Duration.Input` that is an object. */
 const durationUnits: ReadonlySet<string> = new Set(
   "weeks days hours minutes seconds milliseconds microseconds nanoseconds".split(" ")
 )
@@ -200,7 +200,7 @@ const timeOr =
   (module, field, value) =>
     (isTimes(value) ? times : duration)(module, field, value)
 
-/** Of each limit; also for options that have others beside them. */
+/** One check for each limit. `SafetyGuard` adds those of its other options. */
 export const checks: Check.Checks<Limits> = {
   events: is.falseOr(count),
   toolCalls: count,
@@ -248,9 +248,9 @@ const inRange = (field: NumericBound, sum: number): number => {
   return sum
 }
 
-/** What an object says, without its fields that are `undefined`: those are not given. */
+/** The fields of an object that are not `undefined`. */
 type Given<O> = { readonly [K in keyof O]?: Exclude<O[K], undefined> }
 
 const given = <O extends object>(options: O): Given<O> =>
-  // The fields are those of `O`, of which some are left out.
+  // Some fields of `O` are left out; the others have their types.
   Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Given<O>

@@ -1,5 +1,5 @@
 /**
- * Whether a result that has a word for an error in its first line is an error message, or a text about errors.
+ * Tells an error message from a text about errors, by the first line of a result.
  *
  * `cat: a.txt: Permission denied` and `error: no such branch` are messages; `import { ParseError } from "./errors"` is
  * none. Pure.
