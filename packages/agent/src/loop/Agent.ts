@@ -48,6 +48,7 @@ import * as Surface from "../failover/Surface.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import * as ActiveTime from "../guard/ActiveTime.ts"
+import * as BlockedCalls from "../guard/BlockedCalls.ts"
 import { current } from "../guard/Branch.ts"
 import * as GuardedModel from "../guard/GuardedModel.ts"
 import * as Requirements from "../guard/Requirements.ts"
@@ -251,6 +252,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     let prompt = Prompt.make(options.prompt)
     let tally: Tally = emptyTally
     let toolCalls = 0
+    let blocked = BlockedCalls.none
     let answeredLast: string | undefined
     const compacting = yield* Compacting.open(
       options.compaction,
@@ -325,6 +327,9 @@ const loop = <Tools extends Record<string, Tool.Any>>(
         whole: complete.has(finish),
         messages: before.content,
         settings: bounds,
+        blocked: (call) => {
+          blocked = BlockedCalls.add(blocked, { turn, ...call })
+        },
         finished: (result, elapsed) =>
           Effect.andThen(
             publish({ _tag: "ToolFinished", turn, tool: result.name, isFailure: result.isFailure, elapsed }),
@@ -361,6 +366,8 @@ const loop = <Tools extends Record<string, Tool.Any>>(
           text: textOf(parts),
           finishReason: finish,
           toolCalls,
+          blockedCalls: blocked.count,
+          blocked: blocked.last,
           ...so,
           transcript: new Transcript(prompt)
         }
