@@ -42,7 +42,7 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
 }) {
   override get message(): string {
     const where = this.target === undefined ? "" : `${this.target.id}: `
-    const wait = this.retryAfter === undefined ? "" : `, come back in ${waitInWords(this.retryAfter)}`
+    const wait = this.retryAfter === undefined ? "" : `, retry after ${waitInWords(this.retryAfter)}`
     const detail = this.detail.slice(0, maxDetail)
     const said = detail === "" ? "" : ` The provider said: "${detail}".`
     return `${where}${whatHappened(this)}${wait}.${said} ${whatToDo(this)}`

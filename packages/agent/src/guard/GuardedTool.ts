@@ -10,7 +10,7 @@
 import { Cause, Clock, Context, Effect, Exit, Predicate, Stream } from "effect"
 import type { Scope } from "effect"
 import type { Tool, Toolkit } from "effect/ai"
-import { ResilienceEvents } from "@outlast/resilience"
+import { ResilienceEvents, Warnings } from "@outlast/resilience"
 import { whilePulled } from "./ActiveTime.ts"
 import type { Activity } from "./ActiveTime.ts"
 import type { Admission, AnyFiber, Branch, Warning } from "./Branch.ts"
@@ -19,6 +19,7 @@ import { kindOf } from "./Guard.ts"
 import type { Permission } from "./Guard.ts"
 import type { Call, Result } from "./GuardedConversation.ts"
 import type { GuardBlocked, GuardNudged } from "./GuardEvent.ts"
+import { blockedText } from "./GuardEvent.ts"
 import { held } from "./Held.ts"
 
 /** How a call is run, and how it is refused. */
@@ -201,7 +202,7 @@ const permission = (branch: Branch, call: Call, denied: Denied): Effect.Effect<A
       const message = texts.refused({ tool: call.name, why: answer.value.refuse })
       if (!branch.deny(call, denied(message))) return stopped()
       branch.observe(call, { encoded: message, isFailure: true })
-      yield* publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, pattern: "permission" })
+      yield* publishBlocked(call.name, "permission")
       return { _tag: "Refused", message }
     }
     return allowed
@@ -273,7 +274,16 @@ const begin = (branch: Branch, call: Call, fiber: AnyFiber, denied: Denied): Beg
 }
 
 const blocked = (call: Call, { warning }: Blocking): Effect.Effect<void> =>
-  publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, pattern: warning.evidence.pattern })
+  publishBlocked(call.name, warning.evidence.pattern)
+
+const publishBlocked = (tool: string, pattern: GuardBlocked["pattern"]): Effect.Effect<void> =>
+  Effect.andThen(
+    Warnings.write({
+      level: "Warn",
+      text: `Guard: ${blockedText({ tool, pattern })}. The model is told why.`
+    }),
+    publish<GuardBlocked>({ _tag: "GuardBlocked", tool, pattern })
+  )
 
 type Blocking = Extract<Admission, { readonly _tag: "Block" }>
 

@@ -190,7 +190,7 @@ describe("waits and switches", () => {
         )
       )
       assert.deepStrictEqual(
-        messages.map((message) => /come back in ([^.]*)\./.exec(message)?.[1]),
+        messages.map((message) => /retry after ([^.]*)\./.exec(message)?.[1]),
         ["5m", "13s", "5m", "0", "250ms"]
       )
     })
