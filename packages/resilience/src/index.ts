@@ -6,6 +6,7 @@
  */
 export { InvalidOption } from "./Options.ts"
 export { MissingService } from "./MissingService.ts"
+export * as ErrorText from "./ErrorText.ts"
 export * as Refusal from "./Refusal.ts"
 export * as AttemptLimits from "./retry/AttemptLimits.ts"
 export * as Backoff from "./retry/Backoff.ts"

@@ -8,7 +8,7 @@ import { Cause, Clock, Effect, MutableRef, Redacted, Schema } from "effect"
 import type { Config, Scope } from "effect"
 import type { Prompt } from "effect/ai"
 import type { RetryBudget } from "@outlast/resilience"
-import { ResilienceEvents, Warnings } from "@outlast/resilience"
+import { ErrorText, ResilienceEvents, Warnings } from "@outlast/resilience"
 import { TargetOut } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import { Auth } from "../failure/FailoverReason.ts"
@@ -82,6 +82,8 @@ export class ChainError extends Schema.TaggedError<ChainError>("@outlast/agent/f
   }
 }
 
+ErrorText.printedOnce(ChainError)
+
 /** At least one entry. */
 export type Specs<E = unknown, R = unknown> = readonly [TargetSpec<E, R>, ...Array<TargetSpec<E, R>>]
 
@@ -107,7 +109,7 @@ export const build = <E, R>(
     const dead = built.flatMap((result) => ("dead" in result ? [result.dead] : []))
     for (const out of dead) yield* publishDead(out)
     const [first, ...rest] = built.flatMap((result) => ("live" in result ? [result.live] : []))
-    if (first === undefined) return yield* new ChainError({ targets: dead })
+    if (first === undefined) return yield* ErrorText.brief(new ChainError({ targets: dead }), "targets")
     yield* warn(built)
     const memory = new ChainMemory(first.ref, wantsFacts(settings.order))
     const { store } = settings

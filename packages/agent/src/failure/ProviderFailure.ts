@@ -6,6 +6,7 @@
  * {@link maxDetail} characters and cleaned by `Redaction.scrub`.
  */
 import { Duration, Schema } from "effect"
+import { ErrorText } from "@outlast/resilience"
 import { FailoverReason } from "./FailoverReason.ts"
 import * as Redaction from "./Redaction.ts"
 import { TargetRef } from "./TargetRef.ts"
@@ -59,6 +60,8 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
     })
   }
 }
+
+ErrorText.printedOnce(ProviderFailure)
 
 /** A failure that Outlast itself found: a limit of ours, a cut stream, a missing key. */
 export const local = (

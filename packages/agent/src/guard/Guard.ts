@@ -8,6 +8,7 @@
  * **Composition.** A guard stands in a tree with others: `Branch` asks all of those above it. `GuardState` decides.
  */
 import { Deferred, Effect, Exit } from "effect"
+import { ErrorText } from "@outlast/resilience"
 import type { Clock, Fiber } from "effect"
 import { Prompt } from "effect/ai"
 import * as Redaction from "../failure/Redaction.ts"
@@ -245,7 +246,15 @@ export class Guard {
     const { counts } = this
     const facts = { ...tripped, counts }
     const transcript = this.top?.transcript(texts) ?? new Transcript(Prompt.empty)
-    return new SafetyStop({ reason, limit, subject, counts, transcript, message: texts.stopped(facts) })
+    const stop = new SafetyStop({
+      reason,
+      limit,
+      subject,
+      counts,
+      transcript,
+      message: texts.stopped(facts)
+    })
+    return ErrorText.brief(stop, "transcript", "counts")
   }
 
   #timeout(): Tripped {
