@@ -87,7 +87,7 @@ const outcomeOf = (outcome: FakeProvider.Outcome): string => {
       }
     }
     case "no-answer":
-      return "500, the plan has no answer"
+      return "400, the plan has no answer"
     case "refused":
       return `${outcome.status} ${outcome.message}`
   }
