@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { Agent, Failover, KeySource } from "@outlast/agent"
 import { Anthropic } from "@outlast/providers"
-import { FakeProvider, FaultPlan, ScriptedModel } from "@outlast/testing"
+import type { FaultPlan } from "@outlast/testing"
+import { FakeProvider, ScriptedModel } from "@outlast/testing"
 
 const plan: FaultPlan.FaultPlan = {
   faults: [{ fault: { type: "status", status: 503 } }],
