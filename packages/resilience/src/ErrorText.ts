@@ -68,9 +68,11 @@ export const inner = <E extends Error>(error: E): E => {
   return error
 }
 
-/** Frames of Effect and of Node say nothing about the program. */
+/** Frames of Effect, Node and built-in functions say nothing about the program. */
 const framesOf = ({ stack }: Error): ReadonlyArray<string> =>
   (stack ?? "")
     .split("\n")
-    .filter((line) => /^\s+at /.test(line) && !/node:|\/effect\/(?:dist|src)\/|~effect\//.test(line))
+    .filter(
+      (line) => /^\s+at /.test(line) && !/node:|<anonymous>|\/effect\/(?:dist|src)\/|~effect\//.test(line)
+    )
     .slice(0, frames)

@@ -30,7 +30,7 @@ export const failureOf = (error: unknown): Option.Option<CallFailure> =>
   error instanceof CallFailed ? Option.some(error.failure) : Option.none()
 
 /** Properties that repeat what the message says. */
-const hidden = ["module", "method", "reason", "cause", "failure", "~effect/ai/AiError"]
+const hidden = ["_tag", "module", "method", "reason", "cause", "failure", "~effect/ai/AiError"]
 
 export const fromFailure = (method: string, failure: CallFailure): CallFailed =>
   // The reason is the cause of the error, and would be printed as well.
