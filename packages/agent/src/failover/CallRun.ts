@@ -9,10 +9,9 @@
 import { Cause, Clock, Duration, Effect, MutableRef, Random } from "effect"
 import type { Context, Fiber } from "effect"
 import type { LanguageModel, Response } from "effect/ai"
-import { Deadline, ResilienceEvents } from "@outlast/resilience"
+import { Deadline, ResilienceEvents, Warnings } from "@outlast/resilience"
 import * as Provenance from "../conversation/Provenance.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
-import { needsPerson } from "../failure/CallFailure.ts"
 import { RateLimit } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local } from "../failure/ProviderFailure.ts"
@@ -78,6 +77,8 @@ export class CallRun {
   /** The next attempt's token of the retry budget has been taken. */
   #paid = false
   #ended = false
+  /** The target that this call's line about a refused key has named. */
+  #named: string | undefined
 
   constructor(
     chain: Chain,
@@ -170,7 +171,7 @@ export class CallRun {
     const { action, opened } = this.#decide(event, now)
     // Most programs listen to nothing: then a call costs no events.
     if (action._tag === "Attempt" && this.#isSilent) return this.#carryOut(action)
-    const told = this.#publish(eventOf(action, this.#numbers(), now))
+    const told = warned(this.#refused(event, action), this.#publish(eventOf(action, this.#numbers(), now)))
     return opened === undefined
       ? Effect.andThen(told, this.#carryOut(action))
       : this.#publishCooldown(opened, now).pipe(Effect.andThen(told), Effect.andThen(this.#carryOut(action)))
@@ -184,7 +185,7 @@ export class CallRun {
     switch (action._tag) {
       case "GiveUp":
         this.#ended = true
-        return Effect.fail(action.failure)
+        return warned(this.chain.memory.log.gaveUp(action.failure), Effect.fail(action.failure))
       case "Deliver":
         return Effect.undefined
       case "Wait":
@@ -428,11 +429,13 @@ export class CallRun {
     const isNews =
       attempt.startedAt >= this.chain.memory.servingSince &&
       (this.chain.order === Order.inOrder || this.#state.ledger.switches > 0)
-    const news = isNews ? this.#announce(ref, this.#state.lastFailure?.reason._tag) : Effect.void
-    if (this.#isSilent) return Effect.succeed(costUsd)
+    const news = isNews ? this.#announce(ref, this.#state.lastFailure) : undefined
+    if (this.#isSilent) {
+      return news === undefined ? Effect.succeed(costUsd) : Effect.as(news, costUsd)
+    }
     const elapsed = this.now() - attempt.startedAt
     const told = this.#publish({ _tag: "CallSucceeded", ...this.#numbers(), target: ref, elapsed, costUsd })
-    return Effect.as(Effect.andThen(news, told), costUsd)
+    return Effect.as(news === undefined ? told : Effect.andThen(news, told), costUsd)
   }
 
   /** Gives back what the call holds, and reports that nobody wants its answer any more if it has not ended. */
@@ -448,13 +451,8 @@ export class CallRun {
     const attempt = Effect.succeed(this.#attempt(action))
     if (!("from" in action) || action.from.id === action.target.id) return attempt
     const { from, target, failure } = action
-    const told = isChange(from, target) ? this.#announce(target, failure?.reason._tag) : Effect.void
-    // It does not pass by itself, and nobody may be listening to events.
-    const isForPerson = failure !== undefined && needsPerson.has(failure.reason._tag)
-    return Effect.andThen(
-      isForPerson ? Effect.andThen(Effect.logError(failure.message), told) : told,
-      attempt
-    )
+    const news = isChange(from, target) ? this.#announce(target, failure) : undefined
+    return news === undefined ? attempt : Effect.andThen(news, attempt)
   }
 
   #attempt(action: Sending): Attempt {
@@ -555,17 +553,35 @@ export class CallRun {
   }
 
   /** One notice for each change of the model that answers, whichever call finds it. */
-  #announce(target: TargetRef, reason: FailoverReasonTag | undefined): Effect.Effect<void> {
-    const from = this.chain.memory.serving
-    if (!isChange(from, target)) return Effect.void
+  #announce(target: TargetRef, failure: ProviderFailure | undefined): Effect.Effect<void> | undefined {
+    const { log, serving: from } = this.chain.memory
+    if (!isChange(from, target)) return undefined
     this.chain.memory.serving = target
     this.chain.memory.servingSince = this.now()
     const isBack = !isChange(target, this.chain.targets[0].ref)
-    const change = { from, target, reason: isBack ? undefined : reason }
+    const change = { from, target, reason: isBack ? undefined : failure?.reason._tag }
     const { returned, switched } = this.chain.policy.notices
     const message = isBack ? returned(change) : switched(change)
     this.notices.push({ type: "notice", ...change, message })
-    return this.#publish({ _tag: "ModelChanged", ...this.#numbers(), ...change, message })
+    const isNamed = target.id === this.#named
+    const line = isNamed
+      ? undefined
+      : isBack
+        ? log.returned(from, target)
+        : log.switched(from, target, failure)
+    return warned(line, this.#publish({ _tag: "ModelChanged", ...this.#numbers(), ...change, message }))
+  }
+
+  /** The line about a target that only a person can bring back, once the call leaves it. */
+  #refused(event: Event, action: Action): Warnings.Line | undefined {
+    const hasFailed = event._tag === "Failed" || event._tag === "KeyAsked"
+    const failure = this.#state.lastFailure
+    if (!hasFailed || failure === undefined) return undefined
+    if (!("from" in action) && action._tag !== "Wait") return undefined
+    const next = "from" in action ? action.target : undefined
+    const line = this.chain.memory.log.refused(failure, next)
+    if (line !== undefined) this.#named = next?.id
+    return line
   }
 
   #publishCooldown({ scope, target, until, failure }: Cooldown, now: number): Effect.Effect<void> {
@@ -582,5 +598,8 @@ export class CallRun {
   }
 }
 
-type FailoverReasonTag = ProviderFailure["reason"]["_tag"]
+/** The effect, after the line where there is one. */
+const warned = <A, E>(line: Warnings.Line | undefined, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  line === undefined ? effect : Effect.andThen(Warnings.write(line), effect)
+
 type Started = Extract<Event, { readonly _tag: "Started" }>

@@ -8,7 +8,7 @@ import { Cause, Clock, Effect, MutableRef, Redacted, Schema } from "effect"
 import type { Config, Scope } from "effect"
 import type { Prompt } from "effect/ai"
 import type { RetryBudget } from "@outlast/resilience"
-import { ResilienceEvents } from "@outlast/resilience"
+import { ErrorText, ResilienceEvents, Warnings } from "@outlast/resilience"
 import { TargetOut } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import { Auth } from "../failure/FailoverReason.ts"
@@ -16,7 +16,9 @@ import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local, missingKey, unloadedKey, whatHappened, whatToDo } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import { idOf } from "../failure/TargetRef.ts"
+import * as Builds from "./Builds.ts"
 import type { TargetView } from "./CallState.ts"
+import * as ChainLog from "./ChainLog.ts"
 import { ChainMemory } from "./ChainMemory.ts"
 import type { Admission } from "./Permits.ts"
 import type { TargetDead } from "./FailoverEvent.ts"
@@ -79,6 +81,8 @@ export class ChainError extends Schema.TaggedError<ChainError>("@outlast/agent/f
   }
 }
 
+ErrorText.printedOnce(ChainError)
+
 /** At least one entry. */
 export type Specs<E = unknown, R = unknown> = readonly [TargetSpec<E, R>, ...Array<TargetSpec<E, R>>]
 
@@ -104,7 +108,8 @@ export const build = <E, R>(
     const dead = built.flatMap((result) => ("dead" in result ? [result.dead] : []))
     for (const out of dead) yield* publishDead(out)
     const [first, ...rest] = built.flatMap((result) => ("live" in result ? [result.live] : []))
-    if (first === undefined) return yield* new ChainError({ targets: dead })
+    if (first === undefined) return yield* ErrorText.brief(new ChainError({ targets: dead }), "targets")
+    yield* warn(built)
     const memory = new ChainMemory(first.ref, wantsFacts(settings.order))
     const { store } = settings
     if (store !== undefined) {
@@ -194,6 +199,19 @@ const builtOr = <A, E, R, B>(
   Effect.catchCause(build, (cause) =>
     Cause.hasInterrupts(cause) ? Effect.interrupt : orElse(Cause.squash(cause))
   )
+
+/** The lines about targets that are dead, once for builds in a row, and about a chain that is built too often. */
+const warn = (built: ReadonlyArray<Built>): Effect.Effect<void> =>
+  Effect.clockWith((clock) => {
+    const refs = built.map((result) => ("live" in result ? result.live.ref : result.dead.target))
+    const { isFirst, line } = Builds.count(clock, refs)
+    const lines = isFirst
+      ? built.flatMap((result) => ("dead" in result ? [ChainLog.dead(result.dead.failure)] : []))
+      : []
+    const told = Effect.forEach(lines, Warnings.write, { discard: true })
+    // Not an event, so it is said wherever events are printed, too.
+    return line === undefined ? told : Effect.andThen(told, Warnings.log(line))
+  })
 
 const publishDead = ({ target, failure }: TargetOut): Effect.Effect<void> =>
   Effect.flatMap(Clock.currentTimeMillis, (at) => {

@@ -10,6 +10,7 @@ import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import type { Streak } from "./CallState.ts"
 import type { Cooldown, Cooldowns } from "./Cooldown.ts"
+import { ChainLog } from "./ChainLog.ts"
 import type { ChainSync } from "./ChainSync.ts"
 import { none } from "./ChainSync.ts"
 import * as Cool from "./Cooldown.ts"
@@ -27,6 +28,8 @@ export class ChainMemory {
   facts: OrderFacts | undefined
   /** Hears of every change of the cooldowns. */
   sync: ChainSync = none
+  /** What Effect's log has been told. */
+  readonly log = new ChainLog()
   /** By target id: failures since its last success. */
   readonly streaks = new Map<string, Streak>()
   /** Who answers, as far as users have been told. */
@@ -71,6 +74,7 @@ export class ChainMemory {
   /** An attempt that began at `startedAt`, in monotonic milliseconds, was answered. */
   succeeded(target: TargetRef, startedAt: number, answer: Answer): void {
     if (this.streaks.size > 0) this.streaks.delete(target.id)
+    this.log.answered(target.id)
     if (MutableRef.get(this.cooldowns).size > 0) {
       this.change((cooldowns) => Cool.clear(cooldowns, target, startedAt), startedAt)
     }

@@ -4,6 +4,7 @@
  */
 import { Duration } from "effect"
 import type { TargetOut } from "../failure/CallFailure.ts"
+import { ErrorText } from "@outlast/resilience"
 import { AllTargetsOut } from "../failure/CallFailure.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
@@ -165,9 +166,10 @@ export const allOut = (
     if (rowOf(policy, failure).worthWaiting) back = Math.min(back, wait)
     return [{ target: ref, failure, availableIn: Duration.millis(wait) }]
   })
-  return new AllTargetsOut({
+  const failure = new AllTargetsOut({
     targets: [...outs, ...dead],
     attempts: state.ledger.attempts,
     ...(back === Infinity ? {} : { soonest: Duration.millis(back) })
   })
+  return ErrorText.brief(failure, "targets", "soonest")
 }

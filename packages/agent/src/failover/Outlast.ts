@@ -1,6 +1,6 @@
 /**
- * What a user asks of a call: why it failed, who answered and what it cost; and a stream that says more than
- * `LanguageModel.streamText` can.
+ * What a user asks of a call: why it failed, who answered and what it cost; a log of every attempt
+ * ({@link layerLog}); and a stream that says more than `LanguageModel.streamText` can.
  *
  * {@link streamText} takes the same options over the same layer. Beside the parts of the answer it has two of its own:
  * a `Notice` when another model answers than before, and a `Rewind` when the text so far is void and the answer begins
@@ -21,12 +21,14 @@
  * )
  * ```
  */
-import { Effect, Option, Stream } from "effect"
+import { Effect, Layer, Option, Stream } from "effect"
 import { AiError, LanguageModel } from "effect/ai"
 import type { Response, Tool } from "effect/ai"
+import { ResilienceEvents, Warnings } from "@outlast/resilience"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import { failureOf } from "./CallFailed.ts"
+import * as EventLine from "./EventLine.ts"
 import type { Notice } from "./Notice.ts"
 import type { MidStream } from "./RecoveryPolicy.ts"
 import type { Rewind } from "./Surface.ts"
@@ -71,6 +73,32 @@ export const streamText: {
 } = ({ midStream, ...options }: LanguageModel.GenerateTextOptions<{}> & StreamOptions): never =>
   // The overloads state the types that the options imply; here they are erased.
   open(LanguageModel.streamText(options as WithoutToolkit), midStream) as never
+
+/**
+ * Writes one line for each event to Effect's log: attempts, failures, waits, cooldowns, switches, answers. Failures are
+ * warnings, or errors where only a person can help; everything else has the level Info.
+ *
+ * Put it under the chain and the program. It takes the events of the surrounding `ResilienceEvents` layer, or makes
+ * one. The warnings that are written without any layer are off then: the lines of the events say the same.
+ *
+ * **Example** (A log of every attempt)
+ *
+ * ```ts
+ * const runtime = ManagedRuntime.make(Model.pipe(Layer.provideMerge(Outlast.layerLog())))
+ * // → anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY
+ * // ✗ RateLimit (HTTP 429), retry after 3.0 s
+ * ```
+ */
+export const layerLog = (): Layer.Layer<never> =>
+  Layer.merge(
+    ResilienceEvents.layerTap(
+      Effect.succeed((event) => {
+        const line = EventLine.of(event)
+        return line === undefined ? Effect.void : Warnings.log(line)
+      })
+    ),
+    Warnings.layerOff
+  )
 
 const open = <A extends { readonly type: string }, E, R>(
   stream: Stream.Stream<A, E, R>,

@@ -6,6 +6,7 @@
  * {@link maxDetail} characters and cleaned by `Redaction.scrub`.
  */
 import { Duration, Schema } from "effect"
+import { ErrorText } from "@outlast/resilience"
 import { FailoverReason } from "./FailoverReason.ts"
 import * as Redaction from "./Redaction.ts"
 import { TargetRef } from "./TargetRef.ts"
@@ -42,7 +43,7 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
 }) {
   override get message(): string {
     const where = this.target === undefined ? "" : `${this.target.id}: `
-    const wait = this.retryAfter === undefined ? "" : `, come back in ${waitInWords(this.retryAfter)}`
+    const wait = this.retryAfter === undefined ? "" : `, retry after ${waitInWords(this.retryAfter)}`
     const detail = this.detail.slice(0, maxDetail)
     const said = detail === "" ? "" : ` The provider said: "${detail}".`
     return `${where}${whatHappened(this)}${wait}.${said} ${whatToDo(this)}`
@@ -62,6 +63,8 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
     })
   }
 }
+
+ErrorText.printedOnce(ProviderFailure)
 
 /** A failure that Outlast itself found: a limit of ours, a cut stream, a missing key. */
 export const local = (

@@ -8,6 +8,7 @@
  * **Composition.** A guard stands in a tree with others: `Branch` asks all of those above it. `GuardState` decides.
  */
 import { Deferred, Effect, Exit } from "effect"
+import { ErrorText } from "@outlast/resilience"
 import type { Clock, Fiber } from "effect"
 import { Prompt } from "effect/ai"
 import * as Redaction from "../failure/Redaction.ts"
@@ -263,7 +264,9 @@ export class Guard {
     const facts = { ...tripped, counts }
     const transcript = this.top?.transcript(texts) ?? new Transcript(Prompt.empty)
     const message = texts.stopped(facts)
-    return new SafetyStop({ reason, limit, subject, counts, blocked: this.blocked, transcript, message })
+    const { blocked } = this
+    const stop = new SafetyStop({ reason, limit, subject, counts, blocked, transcript, message })
+    return ErrorText.brief(stop, "transcript", "counts", "blocked")
   }
 
   /** The time that is up, if one is. */

@@ -67,3 +67,9 @@ export type GuardEvent =
   | GuardBlocked
   | ToolSkipped
   | InboundDropped
+
+/** What happened to a call that was not run, in words. */
+export const blockedText = ({ tool, pattern }: Pick<GuardBlocked, "tool" | "pattern">): string =>
+  pattern === "permission"
+    ? `the tool call ${tool} was refused by the permission hook`
+    : `the tool call ${tool} was blocked by the guard (${pattern})`

@@ -10,7 +10,7 @@
 import { Cause, Clock, Context, Effect, Exit, Predicate, Stream } from "effect"
 import type { Scope } from "effect"
 import type { Tool, Toolkit } from "effect/ai"
-import { ResilienceEvents } from "@outlast/resilience"
+import { ResilienceEvents, Warnings } from "@outlast/resilience"
 import { whilePulled } from "./ActiveTime.ts"
 import type { Activity } from "./ActiveTime.ts"
 import type { Admission, AnyFiber, Branch, Refusal, Warning } from "./Branch.ts"
@@ -19,6 +19,7 @@ import { kindOf } from "./Guard.ts"
 import type { Permission } from "./Guard.ts"
 import type { Call, Result } from "./GuardedConversation.ts"
 import type { GuardBlocked, GuardNudged } from "./GuardEvent.ts"
+import { blockedText } from "./GuardEvent.ts"
 import { held } from "./Held.ts"
 
 /** How a call is run, and how it is refused. */
@@ -275,8 +276,13 @@ const begin = (branch: Branch, call: Call, fiber: AnyFiber, denied: Denied): Beg
   }
 }
 
-const blocked = (call: Call, refusal: Refusal): Effect.Effect<void> =>
-  publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, ...refusal })
+const blocked = (call: Call, refusal: Refusal): Effect.Effect<void> => {
+  const event = { tool: call.name, ...refusal }
+  return Effect.andThen(
+    Warnings.write({ level: "Warn", text: `Guard: ${blockedText(event)}. The model is told why.` }),
+    publish<GuardBlocked>({ _tag: "GuardBlocked", ...event })
+  )
+}
 
 const refusalOf = ({ warning }: Extract<Admission, { readonly _tag: "Block" }>): Refusal => ({
   pattern: warning.evidence.pattern,

@@ -15,6 +15,7 @@
  * ```
  */
 import { Data } from "effect"
+import { ErrorText } from "@outlast/resilience"
 import type { Transcript } from "../loop/Transcript.ts"
 import type { BlockedCall } from "./BlockedCalls.ts"
 import type { Counts, StopReason } from "./StopReason.ts"
@@ -38,4 +39,12 @@ export class SafetyStop extends Data.TaggedError("SafetyStop")<{
 }> {
   /** Never: what is repeated is stopped again. */
   readonly isRetryable = false
+
+  /** What loggers print: without the conversation. */
+  override toJSON(): unknown {
+    const { _tag, message, reason, limit, subject, counts } = this
+    return { _tag, message, reason, limit, subject, counts }
+  }
 }
+
+ErrorText.printedOnce(SafetyStop)

@@ -36,7 +36,7 @@
 import { Cause, Clock, Duration, Effect, Option, Queue, Stream } from "effect"
 import { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import type { AiError, Response, Tool } from "effect/ai"
-import { ResilienceEvents } from "@outlast/resilience"
+import { ErrorText, ResilienceEvents } from "@outlast/resilience"
 import type { CannotFit, ContextExhausted } from "../compaction/CompactionError.ts"
 import { answeredBy } from "../failover/Answered.ts"
 import { failureOf } from "../failover/CallFailed.ts"
@@ -275,7 +275,13 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     const failed = (turn: number, prompt: Prompt.Prompt) => (reason: Reason) =>
       Effect.andThen(
         moved(turn, isTooLong(reason) ? "context_exhausted" : "model_failed"),
-        Effect.fail(new AgentFailed({ reason, turn, transcript: new Transcript(prompt) }))
+        Effect.fail(
+          ErrorText.brief(
+            new AgentFailed({ reason, turn, transcript: new Transcript(prompt) }),
+            "reason",
+            "transcript"
+          )
+        )
       )
     /** What `made` makes of a prompt goes on, and the run says so where it is another one. */
     const replaced = <P extends Prompt.Prompt | undefined>(

@@ -2,6 +2,7 @@
  * The error of a call that a circuit did not let through. Nothing was sent, so nothing was paid.
  */
 import { Data, Duration } from "effect"
+import * as ErrorText from "../ErrorText.ts"
 import * as Refusal from "../Refusal.ts"
 
 /** Why: the circuit is open, is testing with other calls, is held open by hand, or its store cannot be asked. */
@@ -32,3 +33,5 @@ export class CircuitRefused extends Data.TaggedError("CircuitRefused")<{
     }
   }
 }
+
+ErrorText.printedOnce(CircuitRefused)

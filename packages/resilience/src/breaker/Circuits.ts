@@ -7,8 +7,10 @@
 import type { Cause, Fiber, Scope } from "effect"
 import { Clock, Effect, Queue, Random, Stream } from "effect"
 import { ResilienceEvents } from "../telemetry/ResilienceEvents.ts"
+import * as Warnings from "../telemetry/Warnings.ts"
 import * as Counts from "./CircuitCounts.ts"
 import type { CircuitEvent, CircuitTransition } from "./CircuitEvent.ts"
+import * as Opening from "./CircuitOpening.ts"
 import * as State from "./CircuitState.ts"
 
 /** A circuit's place. Only {@link Circuits} changes `state` and `known`. */
@@ -166,7 +168,13 @@ const publisher: Effect.Effect<Circuits["publish"], never, Scope.Scope> = Effect
     if (isMany && many >= capacity / 2) return
     if (isMany) many++
     const events = fiber.getRef(ResilienceEvents)
-    const publish = Effect.suspend(() => events.publish(event))
+    const line = Opening.lineOf(event)
+    const told = Effect.suspend(() => events.publish(event))
+    // With the loggers of the call.
+    const publish =
+      line === undefined
+        ? told
+        : Effect.andThen(Effect.provideContext(Warnings.write(line), fiber.context), told)
     Queue.offerUnsafe(queue, { isMany, publish })
   }
 })

@@ -38,6 +38,7 @@ import { Cause, Clock, Data, Duration, Effect, Exit, Option, Random, Stream } fr
 import * as CircuitBreaker from "../breaker/CircuitBreaker.ts"
 import { CircuitRefused } from "../breaker/CircuitRefused.ts"
 import * as Check from "../Options.ts"
+import * as ErrorText from "../ErrorText.ts"
 import * as Refusal from "../Refusal.ts"
 import * as ResilienceEvents from "../telemetry/ResilienceEvents.ts"
 import * as AttemptLimits from "./AttemptLimits.ts"
@@ -177,6 +178,8 @@ export class RetryFailed<E> extends Data.TaggedError("RetryFailed")<{
     return `Gave up after ${attempts}: ${late ? `${why.refused} before the deadline` : why[this.stopped]}.`
   }
 }
+
+ErrorText.printedOnce(RetryFailed, { withCause: true })
 
 const why: Readonly<Record<Stopped, string>> = {
   "not-retryable": "the failure does not pass by itself",
