@@ -94,23 +94,30 @@ const outcomeOf = (outcome: FakeProvider.Outcome): string => {
 
 const seconds = (millis: number): string => `${(millis / 1_000).toFixed(millis < 10_000 ? 1 : 0)} s`
 
+const waitsFor: Readonly<Record<FailoverEvent.WaitReason, string>> = {
+  backoff: "before the same target is asked again",
+  cooldown: "because all targets are out",
+  circuit: "for a circuit to let a probe through",
+  limit: "for a turn within the known limits",
+  health: "for a health check",
+  key: "for a key to be refreshed"
+}
+
 /** One line for an event; `undefined` for what the timeline leaves out. */
 export const eventLine = (event: FailoverEvent.FailoverEvent): string | undefined => {
   switch (event._tag) {
     case "AttemptStarted":
-      return event.attempt === 1
-        ? `→ ${event.target.id}`
-        : `→ the same again${event.delay === 0 ? "" : ` in ${seconds(event.delay)}`}`
+      return `→ ${event.target.id}${event.after === undefined ? "" : ` (attempt ${event.attempt})`}`
     case "TargetSwitched":
-      return `→ ${event.target.id} instead`
+      return `  ${event.target.id} instead`
     case "AnswerContinued":
-      return `→ ${event.target.id} goes on with the sentence${event.delay === 0 ? "" : ` in ${seconds(event.delay)}`}`
+      return `  ${event.target.id} goes on with the sentence`
     case "SeamRepaired":
       return `  ${event.removed} repeated characters taken out`
     case "SeamUnsure":
       return `  ${event.kept} characters may be a repetition: kept`
     case "CallWaiting":
-      return `… all targets are out, waiting ${seconds(event.delay)}`
+      return `… waiting${event.delay === undefined ? "" : ` ${seconds(event.delay)}`} ${waitsFor[event.reason]}`
     case "AttemptFailed": {
       const wait = event.retryAfter === undefined ? "" : `, come back in ${seconds(event.retryAfter)}`
       return `✗ ${event.reason}${event.status === undefined ? "" : ` (HTTP ${event.status})`}${wait}`
