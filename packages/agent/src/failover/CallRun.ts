@@ -11,6 +11,7 @@ import type { LanguageModel, Response } from "effect/ai"
 import { Deadline, ResilienceEvents } from "@outlast/resilience"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import { needsPerson } from "../failure/CallFailure.ts"
+import type { ReasonTag } from "../failure/FailoverReason.ts"
 import { RateLimit } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { knownLimit, local } from "../failure/ProviderFailure.ts"
@@ -18,7 +19,7 @@ import * as ActiveTime from "../guard/ActiveTime.ts"
 import type * as CallLimiter from "../limiter/CallLimiter.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import type { Verdict } from "../recovery/Seam.ts"
-import type { NoTime } from "./ActionEvent.ts"
+import type { NoTime, Numbers } from "./ActionEvent.ts"
 import { eventOf } from "./ActionEvent.ts"
 import { costOf } from "./Answered.ts"
 import type { Attempt } from "./Attempt.ts"
@@ -81,7 +82,7 @@ export class CallRun {
   #ended = false
   readonly #waits: Waits.Waits
   /** The reason of the first failure. */
-  #firstFailure: FailoverReasonTag | undefined
+  #firstFailure: ReasonTag | undefined
 
   constructor(
     chain: Chain,
@@ -211,9 +212,7 @@ export class CallRun {
         return action.delay === 0
           ? this.#enter(action)
           : Effect.flatMap(this.#foreseen(action.target), (refused) =>
-              refused === undefined
-                ? Effect.flatMap(this.#delay(action), () => this.#afterDelay(action))
-                : this.advance(refused)
+              refused === undefined ? this.#delayed(action) : this.advance(refused)
             )
     }
   }
@@ -224,15 +223,14 @@ export class CallRun {
     return this.#waits.unlessReady({ reason: "key", target, by: key.name }, key.renew(this.#keyVersion))
   }
 
-  #delay({ target, delay }: Sending): Effect.Effect<void> {
+  /** The attempt after its delay, unless another call has found meanwhile that its target is out. */
+  #delayed(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
+    const { target, delay, probe } = action
     const sleep = ActiveTime.parked(Effect.sleep(Duration.millis(delay)))
-    return this.#waits.during({ reason: "backoff", target, delay }, sleep)
-  }
-
-  /** The attempt, unless another call has found meanwhile that its target is out. */
-  #afterDelay(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
-    const out = Cool.outOf(MutableRef.get(this.chain.memory.cooldowns), action.target, this.now())
-    return out === undefined || action.probe ? this.#enter(action) : this.advance({ _tag: "TakenAway" })
+    return Effect.flatMap(this.#waits.during({ reason: "backoff", target, delay }, sleep), () => {
+      const out = Cool.outOf(MutableRef.get(this.chain.memory.cooldowns), target, this.now())
+      return out === undefined || probe ? this.#enter(action) : this.advance({ _tag: "TakenAway" })
+    })
   }
 
   /** The attempt, if the circuits of its target let it through. */
@@ -573,7 +571,7 @@ export class CallRun {
   }
 
   /** One notice for each change of the model that answers, whichever call finds it. */
-  #announce(target: TargetRef, reason: FailoverReasonTag | undefined): Effect.Effect<void> {
+  #announce(target: TargetRef, reason: ReasonTag | undefined): Effect.Effect<void> {
     const from = this.chain.memory.serving
     if (!isChange(from, target)) return Effect.void
     this.chain.memory.serving = target
@@ -591,7 +589,7 @@ export class CallRun {
     return this.#publish({ _tag: "CooldownOpened", scope, target, reason: failure.reason._tag, length })
   }
 
-  #numbers(): { readonly call: number; readonly attempt: number } {
+  #numbers(): Numbers {
     return { call: this.#call, attempt: this.#state.ledger.attempts }
   }
 
@@ -600,5 +598,4 @@ export class CallRun {
   }
 }
 
-type FailoverReasonTag = ProviderFailure["reason"]["_tag"]
 type Started = Extract<Event, { readonly _tag: "Started" }>
