@@ -238,12 +238,11 @@ export class CallRun {
     const { admission } = this.chain
     if (admission === undefined || this.#permit !== undefined) return this.#take(action)
     const { check } = admission
+    if (check === undefined) return this.#admit(action, admission)
     const { target } = action
-    return check === undefined
-      ? this.#admit(action, admission)
-      : Effect.flatMap(this.#waits.unlessReady({ reason: "health", target }, check(target)), (refused) =>
-          refused === undefined ? this.#admit(action, admission) : this.advance(this.#refusal(refused))
-        )
+    return Effect.flatMap(this.#waits.unlessReady({ reason: "health", target }, check(target)), (refused) =>
+      refused === undefined ? this.#admit(action, admission) : this.advance(this.#refusal(refused))
+    )
   }
 
   #admit(action: Sending, admission: Permits.Admission): Effect.Effect<Attempt | undefined, CallFailure> {
