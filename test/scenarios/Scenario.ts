@@ -269,7 +269,7 @@ const lineOf = (event: ResilienceEvents.ResilienceEvent): ReadonlyArray<string> 
 }
 
 /** Fields of events that both runs can know. */
-const unknown = new Set(["message", "rule", "status", "costUsd"])
+const unknown = new Set(["message", "rule", "status", "costUsd", "inputTokens", "outputTokens"])
 const known = (field: string, value: unknown) => (unknown.has(field) ? undefined : value)
 
 /** The first request of a process compiles the parser of the HTTP client: that is no I/O, and could not be seen. */

@@ -1,6 +1,5 @@
 /**
- * Carries out what `CallState` decides for one call: opens cooldowns, asks circuits, sleeps, publishes one event an
- * action.
+ * Carries out what `CallState` decides for one call: opens cooldowns, asks circuits, waits, and publishes what happens.
  *
  * Text and streams share it: {@link CallRun.advance} feeds the machine an event and returns with the next attempt to
  * make, with `undefined` when the answer that was cut is to be delivered as it is, or fails with what the call fails
@@ -10,24 +9,26 @@ import { Cause, Clock, Duration, Effect, MutableRef, Random } from "effect"
 import type { Context, Fiber } from "effect"
 import type { LanguageModel, Response } from "effect/ai"
 import { Deadline, ResilienceEvents, Warnings } from "@outlast/resilience"
-import * as Provenance from "../conversation/Provenance.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
+import type { ReasonTag } from "../failure/FailoverReason.ts"
 import { RateLimit } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import { local } from "../failure/ProviderFailure.ts"
+import { knownLimit, local } from "../failure/ProviderFailure.ts"
 import * as ActiveTime from "../guard/ActiveTime.ts"
 import type * as CallLimiter from "../limiter/CallLimiter.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import type { Verdict } from "../recovery/Seam.ts"
-import type { NoTime } from "./ActionEvent.ts"
+import type { NoTime, Numbers } from "./ActionEvent.ts"
 import { eventOf } from "./ActionEvent.ts"
 import { costOf } from "./Answered.ts"
 import type { Attempt } from "./Attempt.ts"
+import { attemptOf } from "./Attempt.ts"
 import type { AttemptRequest } from "./AttemptRequest.ts"
 import { requestOf } from "./AttemptRequest.ts"
 import type { Action, CallState, Commit, Cut, Event, Spent } from "./CallState.ts"
 import * as Call from "./CallState.ts"
 import type { Chain, Target } from "./Chain.ts"
+import * as Choice from "./Choice.ts"
 import * as Conversation from "./Conversation.ts"
 import * as ConversationKey from "./ConversationKey.ts"
 import type { Cooldown } from "./Cooldown.ts"
@@ -44,6 +45,7 @@ import type { Sending } from "./Sending.ts"
 import { isSending, staysAt } from "./Sending.ts"
 import type { Surface } from "./Surface.ts"
 import { timed } from "./Timed.ts"
+import * as Waits from "./Waits.ts"
 
 type Usage = Response.FinishPartEncoded["usage"]
 
@@ -79,6 +81,9 @@ export class CallRun {
   #ended = false
   /** The target that this call's line about a refused key has named. */
   #named: string | undefined
+  readonly #waits: Waits.Waits
+  /** The reason of the first failure. */
+  #firstFailure: ReasonTag | undefined
 
   constructor(
     chain: Chain,
@@ -93,6 +98,12 @@ export class CallRun {
     this.#clock = fiber.getRef(Clock.Clock)
     this.#random = fiber.getRef(Random.Random)
     this.#events = fiber.getRef(ResilienceEvents.ResilienceEvents)
+    this.#waits = this.#isSilent
+      ? Waits.none
+      : Waits.make(
+          (event) => this.#publish({ ...event, ...this.#numbers() }),
+          () => this.now()
+        )
     const deadline = fiber.getRef(Deadline.Deadline)
     this.#deadline = deadline === undefined ? Infinity : Number(deadline) / 1_000_000
     this.#options = options
@@ -169,14 +180,17 @@ export class CallRun {
   #advance(event: Event): Effect.Effect<Attempt | undefined, CallFailure> {
     const now = this.now()
     const { action, opened } = this.#decide(event, now)
-    // Most programs listen to nothing: then a call costs no events.
-    if (action._tag === "Attempt" && this.#isSilent) return this.#carryOut(action)
-    const told = warned(this.#refused(event, action), this.#publish(eventOf(action, this.#numbers(), now)))
-    return opened === undefined
-      ? Effect.andThen(told, this.#carryOut(action))
-      : this.#publishCooldown(opened, now).pipe(Effect.andThen(told), Effect.andThen(this.#carryOut(action)))
+    // Before the action is carried out, which looks at what this line has named.
+    const line = this.#refused(event, action)
+    // What is sent is told of when it is sent.
+    const told = isSending(action) ? undefined : eventOf(action, this.#numbers())
+    const carriedOut = this.#carryOut(action)
+    const next = told === undefined ? carriedOut : Effect.andThen(this.#publish(told), carriedOut)
+    const all = warned(line, next)
+    return opened === undefined ? all : Effect.andThen(this.#publishCooldown(opened, now), all)
   }
 
+  /** Nothing listens to events. Most programs do not, and then a call costs none. */
   get #isSilent(): boolean {
     return this.#events === ResilienceEvents.nowhere
   }
@@ -189,39 +203,53 @@ export class CallRun {
       case "Deliver":
         return Effect.undefined
       case "Wait":
-        return Effect.suspend(() =>
-          ActiveTime.parked(Effect.sleep(Duration.millis(Math.max(0, action.until - this.now()))))
-        ).pipe(Effect.andThen(this.advance({ _tag: "Woke" })))
+        return Effect.suspend(() => {
+          const delay = Math.max(0, action.until - this.now())
+          const sleep = ActiveTime.parked(Effect.sleep(Duration.millis(delay)))
+          return this.#waits.during(Waits.untilBack(action.soonest, delay), sleep)
+        }).pipe(Effect.andThen(this.advance({ _tag: "Woke" })))
       case "Compact":
         return this.#compact(action.failure)
       case "RenewKey":
-        return Effect.flatMap(
-          this.#targetOf(action.target).key?.renew?.(this.#keyVersion) ?? Effect.succeed(false),
-          (renewed) => this.advance({ _tag: "KeyAsked", renewed })
-        )
+        return Effect.flatMap(this.#renewed(action), (renewed) => this.advance({ _tag: "KeyAsked", renewed }))
       default:
         return action.delay === 0
           ? this.#enter(action)
           : Effect.flatMap(this.#foreseen(action.target), (refused) =>
-              refused === undefined
-                ? Effect.flatMap(ActiveTime.parked(Effect.sleep(Duration.millis(action.delay))), () =>
-                    this.#afterDelay(action)
-                  )
-                : this.advance(refused)
+              refused === undefined ? this.#delayed(action) : this.advance(refused)
             )
     }
   }
 
-  /** The attempt, unless another call has found meanwhile that its target is out. */
-  #afterDelay(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
-    const out = Cool.outOf(MutableRef.get(this.chain.memory.cooldowns), action.target, this.now())
-    return out === undefined || action.probe ? this.#enter(action) : this.advance({ _tag: "TakenAway" })
+  #renewed({ target }: { readonly target: TargetRef }): Effect.Effect<boolean> {
+    const { key } = this.#targetOf(target)
+    if (key?.renew === undefined) return Effect.succeed(false)
+    return this.#waits.unlessReady({ reason: "key", target, by: key.name }, key.renew(this.#keyVersion))
+  }
+
+  /** The attempt after its delay, unless another call has found meanwhile that its target is out. */
+  #delayed(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
+    const { target, delay, probe } = action
+    const sleep = ActiveTime.parked(Effect.sleep(Duration.millis(delay)))
+    return Effect.flatMap(this.#waits.during({ reason: "backoff", target, delay }, sleep), () => {
+      const out = Cool.outOf(MutableRef.get(this.chain.memory.cooldowns), target, this.now())
+      return out === undefined || probe ? this.#enter(action) : this.advance({ _tag: "TakenAway" })
+    })
   }
 
   /** The attempt, if the circuits of its target let it through. */
   #enter(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
     const { admission } = this.chain
     if (admission === undefined || this.#permit !== undefined) return this.#take(action)
+    const { check } = admission
+    if (check === undefined) return this.#admit(action, admission)
+    const { target } = action
+    return Effect.flatMap(this.#waits.unlessReady({ reason: "health", target }, check(target)), (refused) =>
+      refused === undefined ? this.#admit(action, admission) : this.advance(this.#refusal(refused))
+    )
+  }
+
+  #admit(action: Sending, admission: Permits.Admission): Effect.Effect<Attempt | undefined, CallFailure> {
     const { target } = action
     const permit = admission.enterUnsafe(target, this, this.#fiber)
     if (permit !== undefined) {
@@ -238,22 +266,32 @@ export class CallRun {
   #take(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
     const { limiter, countsTokens } = this.chain
     const { target } = action
-    const ready = this.#targetOf(target).key?.ready
+    const { info, key } = this.#targetOf(target)
+    const ready = key?.ready
     const isFree = limiter === undefined || limiter.isFreeUnsafe(target)
     if (isFree && ready === undefined) return this.#begin(action)
     const made = Effect.suspend(() => this.#begin(action))
-    const attempt = ready === undefined ? made : Effect.andThen(ready, made)
+    const attempt =
+      ready === undefined
+        ? made
+        : Effect.andThen(this.#waits.unlessReady({ reason: "key", target, by: key?.name }, ready), made)
     if (isFree) return attempt
-    const { info } = this.#targetOf(target)
     const outputTokens = countsTokens ? (OutputLimit.within(this.#state.outputLimit, info) ?? 0) : 0
     const tokens = countsTokens ? Conversation.estimate(this.#options.prompt) + outputTokens : 0
-    const request = { target, tokens, outputTokens, maxWait: this.#patience(target) }
+    const now = this.now()
+    const { policy, memory } = this.chain
+    const cooldowns = MutableRef.get(memory.cooldowns)
+    const view = { now, cooldowns, targets: this.#targets, deadline: this.#deadline }
+    const maxWait = Choice.queueTime(policy, this.#state, view, target)
+    const acquired = this.#waits.inQueue(target, (onWait) =>
+      ActiveTime.parked(limiter.acquire({ target, tokens, outputTokens, maxWait, onWait }))
+    )
     return Effect.uninterruptibleMask((restore) =>
       // Its wait can be interrupted all the same; what it has granted cannot get lost here.
-      Effect.matchEffect(ActiveTime.parked(limiter.acquire(request)), {
+      Effect.matchEffect(acquired, {
         onFailure: ({ wait }) => {
           this.#settle(undefined, true)
-          const failure = local("limit/known", new RateLimit(), target)
+          const failure = local(knownLimit, new RateLimit(), target)
           return restore(this.advance(this.#refusal({ wait, failure })))
         },
         onSuccess: (place) => {
@@ -264,31 +302,13 @@ export class CallRun {
     )
   }
 
-  /** Milliseconds in the queue of a target: who would have to come back to it anyway keeps the place. */
-  #patience(target: TargetRef): number {
-    const { policy, memory } = this.chain
-    const cooldowns = MutableRef.get(memory.cooldowns)
-    const now = this.now()
-    const isElsewhere = this.#targets.some(
-      ({ ref }) => ref.id !== target.id && Cool.outOf(cooldowns, ref, now) === undefined
-    )
-    if (isElsewhere || policy.whenAllOut === "fail") return Duration.toMillis(policy.shortWait)
-    const left = Math.min(Duration.toMillis(policy.deadline) - this.#state.ledger.spent, this.#deadline - now)
-    return Math.max(0, Math.min(Duration.toMillis(policy.maxWait), left))
-  }
-
   /** Gives back the place among the calls of the target. */
   #leave(usage: Usage | undefined): void {
     const place = this.#place
     if (place === undefined) return
     this.#place = undefined
-    const told =
-      usage === undefined
-        ? place.release
-        : Effect.andThen(
-            place.settle({ inputTokens: usage.inputTokens.total, outputTokens: usage.outputTokens.total }),
-            place.release
-          )
+    const used = usage && { inputTokens: usage.inputTokens.total, outputTokens: usage.outputTokens.total }
+    const told = used === undefined ? place.release : Effect.andThen(place.settle(used), place.release)
     // Ends at once but for a store in the network, which nobody waits for.
     Effect.runForkWith(this.#fiber.context)(told)
   }
@@ -335,6 +355,7 @@ export class CallRun {
     return Effect.suspend(() => {
       const { reason, evidence, retryAfter } = failure
       const { ref } = attempt.target
+      this.#firstFailure ??= reason._tag
       const spent = this.#spent(attempt, usage)
       const facts = { probedAt: this.#probedAt, conversation: this.#conversation, now: this.now() }
       this.chain.memory.failed(ref, failure, facts)
@@ -433,8 +454,17 @@ export class CallRun {
     if (this.#isSilent) {
       return news === undefined ? Effect.succeed(costUsd) : Effect.as(news, costUsd)
     }
-    const elapsed = this.now() - attempt.startedAt
-    const told = this.#publish({ _tag: "CallSucceeded", ...this.#numbers(), target: ref, elapsed, costUsd })
+    const told = this.#publish({
+      _tag: "CallSucceeded",
+      ...this.#numbers(),
+      target: ref,
+      elapsed: this.now() - attempt.startedAt,
+      waited: this.#waits.total(),
+      recoveredFrom: this.#firstFailure,
+      costUsd,
+      inputTokens: usage?.inputTokens.total,
+      outputTokens: usage?.outputTokens.total
+    })
     return Effect.as(news === undefined ? told : Effect.andThen(news, told), costUsd)
   }
 
@@ -449,10 +479,25 @@ export class CallRun {
   /** The attempt, now that nothing keeps it away: who answers from here on is news. */
   #begin(action: Sending): Effect.Effect<Attempt> {
     const attempt = Effect.succeed(this.#attempt(action))
-    if (!("from" in action) || action.from.id === action.target.id) return attempt
+    const told = action._tag === "Attempt" ? undefined : eventOf(action, this.#numbers())
+    const begun = this.#isSilent ? attempt : Effect.andThen(this.#sent(action), attempt)
+    return told === undefined
+      ? begun
+      : this.#publish(told).pipe(Effect.andThen(this.#moved(action)), Effect.andThen(begun))
+  }
+
+  /** Tells of the attempt that is sent. */
+  #sent({ target }: Sending): Effect.Effect<void> {
+    const waited = this.#waits.take()
+    const after = Call.wasCut(this.#state) ? undefined : this.#state.lastFailure?.reason._tag
+    return this.#publish({ _tag: "AttemptStarted", ...this.#numbers(), target, waited, after })
+  }
+
+  /** Another target than before is asked. */
+  #moved(action: Sending): Effect.Effect<void> {
+    if (!("from" in action) || action.from.id === action.target.id) return Effect.void
     const { from, target, failure } = action
-    const news = isChange(from, target) ? this.#announce(target, failure) : undefined
-    return news === undefined ? attempt : Effect.andThen(news, attempt)
+    return (isChange(from, target) ? this.#announce(target, failure) : undefined) ?? Effect.void
   }
 
   #attempt(action: Sending): Attempt {
@@ -460,33 +505,8 @@ export class CallRun {
     this.firstTokenAt = undefined
     const target = this.#targetOf(action.target)
     this.#keyVersion = target.key?.version ?? 0
-    const { ref, info } = target
-    const nudge = "nudge" in action ? action.nudge : undefined
-    const isBound = info.capabilities?.bindsThinking === true && (nudge !== undefined || !this.#isAsHad)
-    const { ledger, lastFailure, outputLimit } = this.#state
-    if (ledger.attempts === 1) this.chain.budget?.depositUnsafe(this.#fiber)
-    const switched = ledger.switches > 0 ? lastFailure?.reason._tag : undefined
-    const answered = {
-      target: ref.id,
-      provider: ref.provider,
-      model: ref.model,
-      attempts: ledger.attempts,
-      ...(switched === undefined ? {} : { switched })
-    }
-    return {
-      target,
-      answered,
-      maker: isBound ? Provenance.apart(ref) : Provenance.of(ref),
-      startedAt: this.now(),
-      continues: !Call.isContinuing(this.#state)
-        ? undefined
-        : Call.wasCut(this.#state)
-          ? "cut"
-          : "interrupted",
-      rewind: "rewind" in action && action.rewind,
-      nudge,
-      outputLimit
-    }
+    if (this.#state.ledger.attempts === 1) this.chain.budget?.depositUnsafe(this.#fiber)
+    return attemptOf(action, target, this.#state, { isAsHad: this.#isAsHad, now: this.now() })
   }
 
   /** The machine chooses among the targets of the snapshot, which are these. */
@@ -589,7 +609,7 @@ export class CallRun {
     return this.#publish({ _tag: "CooldownOpened", scope, target, reason: failure.reason._tag, length })
   }
 
-  #numbers(): { readonly call: number; readonly attempt: number } {
+  #numbers(): Numbers {
     return { call: this.#call, attempt: this.#state.ledger.attempts }
   }
 

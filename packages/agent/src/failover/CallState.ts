@@ -511,7 +511,7 @@ const waitOrGiveUp = (
         phase: "waiting",
         ledger: { ...ledger, waits: ledger.waits + (soonest.refused ? 0 : 1), spent: ledger.spent + sleep }
       }
-      return [{ _tag: "Wait", until: snapshot.now + sleep, cooldown }, next]
+      return [{ _tag: "Wait", until: snapshot.now + sleep, cooldown, soonest }, next]
     }
   }
   return giveUp(state, Choice.allOut(policy, state, snapshot), cooldown)

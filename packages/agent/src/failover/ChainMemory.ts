@@ -32,6 +32,8 @@ export class ChainMemory {
   readonly log = new ChainLog()
   /** By target id: failures since its last success. */
   readonly streaks = new Map<string, Streak>()
+  /** By target id: when it last answered, in monotonic milliseconds, written at most once a second. */
+  readonly answeredAt = new Map<string, number>()
   /** Who answers, as far as users have been told. */
   serving: TargetRef
   /** Since when, in monotonic milliseconds: the success of an attempt that began before is no news. */
@@ -80,6 +82,8 @@ export class ChainMemory {
     }
     if (this.facts !== undefined) this.facts = Facts.answered(this.facts, answer)
     Health.succeed(this.health, target.provider, answer.now)
+    const before = this.answeredAt.get(target.id)
+    if (before === undefined || answer.now - before >= 1_000) this.answeredAt.set(target.id, answer.now)
   }
 
   /** A probe that began at `probedAt` was not sent, or nobody waits for it any more. */

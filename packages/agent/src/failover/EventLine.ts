@@ -9,7 +9,7 @@ import type { CircuitEvent, ResilienceEvents, Warnings } from "@outlast/resilien
 import { needsPerson } from "../failure/CallFailure.ts"
 import type { GuardEvent } from "../guard/GuardEvent.ts"
 import { blockedText } from "../guard/GuardEvent.ts"
-import type { FailoverEvent } from "./FailoverEvent.ts"
+import type { FailoverEvent, WaitReason } from "./FailoverEvent.ts"
 
 /** The line, or `undefined` for an event that repeats what another one says. */
 export const of = (event: ResilienceEvents.ResilienceEvent): Warnings.Line | undefined => {
@@ -24,15 +24,16 @@ const textOf = (event: ResilienceEvents.ResilienceEvent): string | undefined => 
   const known = event as Known
   switch (known._tag) {
     case "AttemptStarted":
-      return `→ ${known.target.id}${known.attempt > 1 ? `, attempt ${known.attempt}` : ""}${inTime(known.delay)}`
+      return `→ ${known.target.id}${known.after === undefined ? "" : `, attempt ${known.attempt}`}`
     case "TargetSwitched":
-      return `→ ${known.target.id} instead`
+      // The attempt that follows names the target.
+      return undefined
     case "AnswerContinued":
-      return `→ ${known.target.id} continues the answer${inTime(known.delay)}`
+      return `  ${known.target.id} continues the answer`
     case "OutputLimitRaised":
     case "OutputLimitLowered": {
       const change = known._tag === "OutputLimitRaised" ? "raised" : "lowered"
-      return `→ ${known.target.id}, output limit ${change} to ${known.limit} tokens`
+      return `  ${known.target.id}: output limit ${change} to ${known.limit} tokens`
     }
     case "CallCompacting":
       return `… the conversation does not fit ${known.target.id}: compacting`
@@ -47,7 +48,10 @@ const textOf = (event: ResilienceEvents.ResilienceEvent): string | undefined => 
     case "SeamUnsure":
       return `  ${known.kept} characters may be a repetition: kept`
     case "CallWaiting":
-      return `… all targets are out, waiting ${seconds(known.delay)}`
+      return `… waiting${known.delay === undefined ? "" : ` ${seconds(known.delay)}`} ${waitsFor[known.reason]}`
+    case "CallWaited":
+      // The line of its beginning says what it waits for.
+      return undefined
     case "AttemptFailed": {
       const status = known.status === undefined ? "" : ` (HTTP ${known.status})`
       const wait = known.retryAfter === undefined ? "" : `, retry after ${seconds(known.retryAfter)}`
@@ -124,6 +128,13 @@ const stringAt = (event: object, name: string): string | undefined => {
   return Predicate.hasProperty(found, "id") && typeof found.id === "string" ? found.id : undefined
 }
 
-const inTime = (delay: number): string => (delay === 0 ? "" : ` in ${seconds(delay)}`)
+const waitsFor: Readonly<Record<WaitReason, string>> = {
+  backoff: "before the same target is asked again",
+  cooldown: "because all targets are out",
+  circuit: "for a circuit to let a probe through",
+  limit: "for a turn within the known limits",
+  health: "for a health check",
+  key: "for a key to be refreshed"
+}
 
 const seconds = (millis: number): string => `${(millis / 1_000).toFixed(millis < 10_000 ? 1 : 0)} s`

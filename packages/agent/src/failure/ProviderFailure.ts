@@ -31,6 +31,17 @@ export const Evidence = Schema.Struct({
 })
 export type Evidence = typeof Evidence.Type
 
+/** The circuit that did not let an attempt through. */
+export const CircuitOut = Schema.Struct({
+  /** The circuit's name, for example the base URL of the endpoint. */
+  circuit: Schema.String,
+  /** `store`: its store cannot be asked, and it refuses calls then. */
+  reason: Schema.Literals(["open", "half-open", "isolated", "store"]),
+  /** The last failure that the circuit counted, in a few words, for example `HTTP 529`. */
+  lastFailure: Schema.optional(Schema.String)
+})
+export type CircuitOut = typeof CircuitOut.Type
+
 export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
   "@outlast/agent/failure/ProviderFailure"
 )("ProviderFailure", {
@@ -39,7 +50,9 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
   /** How long the provider asked to wait. Never negative; zero means now. */
   retryAfter: Schema.optional(Schema.Duration),
   target: Schema.optional(TargetRef),
-  detail: Schema.String
+  detail: Schema.String,
+  /** Only where a circuit refused the attempt: nothing was sent then, and `reason` is that of the last failure. */
+  circuit: Schema.optional(CircuitOut)
 }) {
   override get message(): string {
     const where = this.target === undefined ? "" : `${this.target.id}: `
@@ -59,7 +72,20 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
       evidence: { ...this.evidence, matched: clean(matched), requestId: clean(requestId) },
       retryAfter: this.retryAfter,
       detail: Redaction.scrub(this.detail, maxDetail, secrets),
-      target
+      target,
+      circuit: this.circuit
+    })
+  }
+
+  /** The same failure as the reason why a circuit refuses an attempt at `target` now. */
+  refusedBy(circuit: CircuitOut, target: TargetRef): ProviderFailure {
+    return new ProviderFailure({
+      reason: this.reason,
+      evidence: { ...this.evidence, rule: `circuit/${circuit.reason}`, signal: "local" },
+      retryAfter: this.retryAfter,
+      detail: this.detail,
+      target,
+      circuit
     })
   }
 }
@@ -80,6 +106,9 @@ export const missingKey = "key/missing"
 
 /** The rule of a key whose function gave none. */
 export const unloadedKey = "key/not-loaded"
+
+/** The rule of a call that limits which are known would make wait too long. */
+export const knownLimit = "limit/known"
 
 /** The rule of an object that the output limit cut: half of one is worth nothing. */
 export const cutObject = "answer/cut"
@@ -102,8 +131,27 @@ export const waitInWords = (wait: Duration.Duration): string => {
   return Duration.format(Duration.millis(Math.ceil(millis / unit) * unit))
 }
 
+/** The shortest form, behind the words "last failure": `HTTP 529`, `no first token within our limit`. */
+export const briefly = (failure: ProviderFailure): string =>
+  failure.evidence.status === undefined ? whatHappened(failure) : `HTTP ${failure.evidence.status}`
+
+const circuitIs = {
+  open: "is open",
+  "half-open": "is half-open, and its probes are under way",
+  isolated: "is held open by hand",
+  store: "cannot ask its store"
+} as const
+
+const refusal = ({ circuit, reason, lastFailure }: CircuitOut, target: TargetRef | undefined): string => {
+  const endpoint = target?.endpoint ?? ""
+  const at = endpoint === "" || circuit.includes(endpoint) ? "" : ` of ${endpoint}`
+  const after = lastFailure === undefined ? "" : ` (last failure: ${lastFailure})`
+  return `circuit \`${circuit}\`${at} ${circuitIs[reason]}${after}`
+}
+
 /** One clause in plain words. */
 export const whatHappened = (failure: ProviderFailure): string => {
+  if (failure.circuit !== undefined) return refusal(failure.circuit, failure.target)
   const status = failure.evidence.status === undefined ? "" : ` (HTTP ${failure.evidence.status})`
   const reason = failure.reason
   switch (reason._tag) {
@@ -116,7 +164,9 @@ export const whatHappened = (failure: ProviderFailure): string => {
     case "Billing":
       return `the account has no money or quota left${status}`
     case "RateLimit":
-      return `rate limited${status}`
+      return failure.evidence.rule === knownLimit
+        ? "the known limits of the key allow no call yet"
+        : `rate limited${status}`
     case "Overloaded":
       return `the provider is overloaded${status}`
     case "ServerError":
@@ -159,6 +209,11 @@ export const whatToDo = (failure: ProviderFailure): string => {
   const model = failure.target === undefined ? "the name of the model" : `the name ${failure.target.model}`
   const endpoint =
     failure.target === undefined || failure.target.endpoint === "" ? "the endpoint" : failure.target.endpoint
+  if (failure.circuit !== undefined) {
+    return failure.circuit.reason === "isolated"
+      ? `Release it, or add a target at another endpoint.`
+      : `Add another target, or wait.`
+  }
   switch (failure.reason._tag) {
     case "Auth":
       if (failure.evidence.rule === unloadedKey)

@@ -28,7 +28,7 @@ import { fromFailure } from "../failover/CallFailed.ts"
 import type { CallFailed } from "../failover/CallFailed.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import { ServerError, Timeout } from "../failure/FailoverReason.ts"
-import { local, ProviderFailure } from "../failure/ProviderFailure.ts"
+import { briefly, local, ProviderFailure } from "../failure/ProviderFailure.ts"
 import * as Passing from "./Passing.ts"
 import type { RetryPolicy } from "./Toolkit.ts"
 
@@ -192,5 +192,7 @@ const forCircuit: CircuitBreaker.Classify = (exit) => {
   const failure = exit.cause.reasons.find(Cause.isFailReason)?.error
   if (!(failure instanceof ProviderFailure)) return outcome
   const passes = Passing.verdict(failure).retry && failure.reason._tag !== "RateLimit"
-  return passes ? { counts: "failure", retryAfter: failure.retryAfter } : { counts: "ignored" }
+  return passes
+    ? { counts: "failure", retryAfter: failure.retryAfter, what: briefly(failure) }
+    : { counts: "ignored" }
 }

@@ -49,13 +49,14 @@ describe("Outlast.layerLog", () => {
           "Info: → anthropic/m1#KEY_A",
           "Warn: ✗ RateLimit (HTTP 429), retry after 3.0 s",
           "Info:   key+model of anthropic/m1#KEY_A is out for 3.0 s",
-          "Info: → anthropic/m1#KEY_B instead",
+          "Info: → anthropic/m1#KEY_B, attempt 2",
           "Error: ✗ Auth (HTTP 401)",
           "Info:   key of anthropic/m1#KEY_B is out for 600 s",
-          "Info: → openai/m2#KEY_C instead",
           "Warn:   Switched to m2: m1 refused the key.",
+          "Info: → openai/m2#KEY_C, attempt 3",
           "Warn: ✗ ServerError (HTTP 500)",
-          "Info: → openai/m2#KEY_C, attempt 4 in 1.0 s",
+          "Info: … waiting 1.0 s before the same target is asked again",
+          "Info: → openai/m2#KEY_C, attempt 4",
           "Info: ✓ m2"
         ])
       })

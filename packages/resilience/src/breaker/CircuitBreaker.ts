@@ -28,6 +28,7 @@ import type { Scope } from "effect"
 import { Cause, Context, Duration, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
 import * as Check from "../Options.ts"
 import * as Refusal from "../Refusal.ts"
+import { numberOf, textOf } from "../telemetry/Fields.ts"
 import * as Counts from "./CircuitCounts.ts"
 import type { CircuitTransition } from "./CircuitEvent.ts"
 import type { CircuitPolicy } from "./CircuitPolicy.ts"
@@ -40,10 +41,16 @@ import * as State from "./CircuitState.ts"
 import type { CircuitStore } from "./CircuitStore.ts"
 import { memory } from "./CircuitStore.ts"
 
-/** How a call ended, for its circuit. `retryAfter`: how long the server wants to be left alone. */
-export type Outcome =
-  | { readonly counts: "success" | "ignored" }
-  | { readonly counts: "failure"; readonly retryAfter?: Duration.Input | undefined }
+/** How a call ended, for its circuit. */
+export type Outcome = { readonly counts: "success" | "ignored" } | ({ readonly counts: "failure" } & Failure)
+
+/** What a circuit takes in of a failure. */
+export interface Failure {
+  /** How long the server wants to be left alone. */
+  readonly retryAfter?: Duration.Input | undefined
+  /** What happened, in a few words without secrets, for refusals and status pages. Default: what `describe` says. */
+  readonly what?: string | undefined
+}
 
 /** Decides what an exit counts as. Never asked about an interruption; if it throws, the call counts as nothing. */
 export type Classify = (exit: Exit.Exit<unknown, unknown>) => Outcome
@@ -64,7 +71,7 @@ export type Names = string | ReadonlyArray<string>
 /** The right to make one call. The first of its functions that runs counts; later ones do nothing. */
 export interface Permit {
   readonly succeed: Effect.Effect<void>
-  readonly fail: (options?: { readonly retryAfter?: Duration.Input | undefined }) => Effect.Effect<void>
+  readonly fail: (failure?: Failure) => Effect.Effect<void>
   /** The call said nothing about the circuit. Runs by itself when the scope ends first. */
   readonly ignore: Effect.Effect<void>
 }
@@ -83,6 +90,8 @@ export interface Status {
   readonly failures: number
   /** Openings in a row. */
   readonly openings: number
+  /** The last failure that this process counted since the circuit was closed, in a few words. */
+  readonly lastFailure: string | undefined
 }
 
 export interface Service {
@@ -132,7 +141,15 @@ export interface Options extends Policy.Options {
   readonly idleAfter?: Duration.Input | undefined
   /** Where circuits live. Default `CircuitStore.memory`: in this process. */
   readonly store?: CircuitStore | undefined
+  /**
+   * What a counted error or defect is called in refusals, in a few words without secrets; `undefined`: nothing is said
+   * of it. Default {@link describe}.
+   */
+  readonly describe?: Describe | undefined
 }
+
+/** Names an error or a defect. If it throws, nothing is said. */
+export type Describe = (error: unknown) => string | undefined
 
 export const defaults = { ...Policy.defaults, maxCircuits: 10_000, idleAfter: "10 minutes" } as const
 
@@ -150,6 +167,23 @@ export const classify: Classify = (exit) => {
 }
 
 /**
+ * The tag or the name of an error, with its HTTP status where it has one: `HttpError (HTTP 503)`. Its message may hold
+ * secrets and is never read.
+ */
+export const describe: Describe = (error) => {
+  const isName = (text: string | undefined): boolean =>
+    text !== undefined && /^[A-Za-z][\w/@.-]{0,99}$/.test(text)
+  const called = [textOf(error, "_tag"), textOf(error, "name")].find(isName)
+  const status = numberOf(error, "status")
+  const isStatus = Number.isInteger(status) && status !== undefined && status >= 100 && status < 600
+  const http = isStatus ? `HTTP ${status}` : undefined
+  return called !== undefined && http !== undefined ? `${called} (${http})` : (called ?? http)
+}
+
+/** Longest {@link Status.lastFailure}, in characters. */
+const maxWords = 200
+
+/**
  * A breaker for the enclosing scope. Throws an `InvalidOption`, a `RangeError`, for an option out of its range.
  */
 export const make = (options: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
@@ -161,7 +195,14 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
       options.maxCircuits ?? defaults.maxCircuits
     )
     const idle = Check.millis("CircuitBreaker", "idleAfter", options.idleAfter ?? defaults.idleAfter)
-    return build(policy, limit, idle, options.store ?? memory)
+    Check.check(
+      options.describe === undefined || typeof options.describe === "function",
+      "CircuitBreaker",
+      "describe",
+      options.describe,
+      "a function"
+    )
+    return build(policy, limit, idle, options.store ?? memory, options.describe ?? describe)
   })
 
 /** The layer of {@link make}. */
@@ -206,7 +247,8 @@ const build = (
   policy: CircuitPolicy,
   limit: number,
   idle: number,
-  store: CircuitStore
+  store: CircuitStore,
+  describe: Describe
 ): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function* () {
     const circuits = yield* Circuits.make(limit, idle)
@@ -253,7 +295,8 @@ const build = (
     ): Effect.Effect<never, CircuitRefused> => {
       circuits.publish({ _tag: "CircuitRefusal", at: wallTime(fiber), circuit, reason, retryAfter }, fiber)
       const wait = retryAfter === undefined ? undefined : Duration.millis(retryAfter)
-      return Effect.fail(new CircuitRefused({ circuit, reason, retryAfter: wait }))
+      const lastFailure = circuits.lastFailure(circuit)
+      return Effect.fail(new CircuitRefused({ circuit, reason, retryAfter: wait, lastFailure }))
     }
 
     const admitOne = (
@@ -314,6 +357,7 @@ const build = (
           ? { outcome: "ignored" }
           : { outcome: outcome.counts, retryAfter, took, call, concurrent }
       if (outcome.counts === "failure") {
+        if (grant.generation === cell.state.generation) cell.lastFailure = outcome.what?.slice(0, maxWords)
         circuits.publish({ _tag: "CircuitFailure", at: wallTime(fiber), circuit, retryAfter }, fiber)
       }
       if (outcome.counts !== "ignored" && grant.holder !== undefined && took >= policy.probeLimit) {
@@ -374,7 +418,7 @@ const build = (
     ): Effect.Effect<A, E | CircuitRefused, R> =>
       Effect.uninterruptibleMask((restore) =>
         Effect.flatMap(admit(names, call, restore), (shares) =>
-          Effect.onExit(restore(self), (exit) => end(shares, outcomeOf(judge, exit), restore))
+          Effect.onExit(restore(self), (exit) => end(shares, outcomeOf(judge, describe, exit), restore))
         )
       )
 
@@ -385,7 +429,7 @@ const build = (
         const { state } = cell
         const moves = state.phase === "closed" && !Counts.unmoved(policy, state.counts)
         if (judge === undefined && exit._tag === "Success" && !moves) return undefined
-        const outcome = outcomeOf(judge ?? classify, exit)
+        const outcome = outcomeOf(judge ?? classify, describe, exit)
         const fiber = Fiber.getCurrent()
         if (outcome.counts === "ignored" || fiber === undefined) return undefined
         if (outcome.counts === "success" && !moves) return undefined
@@ -471,7 +515,7 @@ const build = (
             )
           const permit: Permit = {
             succeed: settle(succeeded),
-            fail: (options) => settle({ counts: "failure", retryAfter: options?.retryAfter }),
+            fail: (failure) => settle({ counts: "failure", ...failure }),
             ignore: settle(ignored)
           }
           return Effect.as(
@@ -487,7 +531,7 @@ const build = (
         Stream.unwrap(
           Effect.map(acquire(names, { call }), (permit) => {
             const settle = (exit: Exit.Exit<unknown, unknown>): Effect.Effect<void> => {
-              const outcome = outcomeOf(judge, exit)
+              const outcome = outcomeOf(judge, describe, exit)
               return outcome.counts === "failure"
                 ? permit.fail(outcome)
                 : outcome.counts === "success"
@@ -510,7 +554,8 @@ const build = (
         retryAfter:
           state.phase === "open" && phase === "open" ? Duration.millis(state.until - now) : undefined,
         failures: state.phase === "closed" ? state.counts.streak.length : 0,
-        openings: state.openings
+        openings: state.openings,
+        lastFailure: circuits.lastFailure(circuit)
       }
     }
 
@@ -572,12 +617,24 @@ const hintOf = (retryAfter: Duration.Input | undefined): number | undefined =>
     : Option.getOrUndefined(Option.map(Duration.fromInput(retryAfter), Duration.toMillis))
 
 /** Interruption alone is nothing, whatever the classifier would say. */
-const outcomeOf = (judge: Classify, exit: Exit.Exit<unknown, unknown>): Outcome => {
+const outcomeOf = (judge: Classify, describe: Describe, exit: Exit.Exit<unknown, unknown>): Outcome => {
   if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)) return ignored
   try {
     // Written in JavaScript, it may have forgotten to answer.
-    return (judge(exit) as Outcome | undefined) ?? ignored
+    const outcome = (judge(exit) as Outcome | undefined) ?? ignored
+    if (outcome.counts !== "failure" || outcome.what !== undefined || Exit.isSuccess(exit)) return outcome
+    return { ...outcome, what: wordsFor(describe, Cause.squash(exit.cause)) }
   } catch {
     return ignored
+  }
+}
+
+const wordsFor = (describe: Describe, error: unknown): string | undefined => {
+  try {
+    // Written in JavaScript, it may give anything.
+    const words: unknown = describe(error)
+    return typeof words === "string" ? words : undefined
+  } catch {
+    return undefined
   }
 }

@@ -21,6 +21,8 @@ export interface Cell {
   known: boolean
   /** Attempts with a call of theirs that are under way. */
   running: number
+  /** The last failure that was counted since the circuit was closed, in words. */
+  lastFailure: string | undefined
 }
 
 export interface Circuits {
@@ -28,6 +30,7 @@ export interface Circuits {
   readonly of: (circuit: string, fiber: AnyFiber) => Cell
   /** The circuit's state; reading makes nothing. */
   readonly read: (circuit: string) => State.CircuitState
+  readonly lastFailure: (circuit: string) => string | undefined
   readonly all: () => ReadonlyArray<Cell>
   /** The one place where a circuit changes. Says whether it did. */
   readonly move: (cell: Cell, after: State.CircuitState, fiber: AnyFiber) => boolean
@@ -111,11 +114,12 @@ export const make = (limit: number, idle: number): Effect.Effect<Circuits, never
         const cell = cells.get(circuit)
         if (cell !== undefined) return cell
         if (cells.size >= sweepAt) sweep(monotonic(fiber))
-        const made: Cell = { circuit, state: State.initial, known: true, running: 0 }
+        const made: Cell = { circuit, state: State.initial, known: true, running: 0, lastFailure: undefined }
         cells.set(circuit, made)
         return made
       },
       read: (circuit) => cells.get(circuit)?.state ?? State.initial,
+      lastFailure: (circuit) => cells.get(circuit)?.lastFailure,
       all: () => [...cells.values()],
       move: (cell, after, fiber) => {
         const before = cell.state
@@ -127,6 +131,7 @@ export const make = (limit: number, idle: number): Effect.Effect<Circuits, never
           cells.set(cell.circuit, cell)
         }
         cell.state = after
+        if (after.phase === "closed" && after.generation !== before.generation) cell.lastFailure = undefined
         announce(cell.circuit, before, after, fiber)
         return true
       },
