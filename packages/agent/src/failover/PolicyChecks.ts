@@ -28,15 +28,6 @@ const module = "RecoveryPolicy"
 
 export const midStream: Options.Check = is.oneOf("continue", "fail", "restart")
 
-const isBackoff = (value: unknown): boolean =>
-  Kind.isObject(value) && (value["_tag"] === "Exponential" || value["_tag"] === "Sequence")
-
-const backoff: Options.Check = (module, field, value) => {
-  Kind.where(isBackoff, "a Backoff, for example Backoff.exponential()")(module, field, value)
-  // It has the tag of one; the rest is checked here.
-  Kind.nested((spec, owner) => Backoff.validate(spec as Backoff.Backoff, owner))(module, field, value)
-}
-
 const initial: Options.Check = (module, field, value) => {
   if (value !== "forever") Kind.duration()(module, field, value)
 }
@@ -67,7 +58,7 @@ const row = Kind.object<Row>("a row, for example { ...RecoveryPolicy.base, attem
   repeatsBeforeEquivalent: required(Kind.countOrNone),
   switchAfter: Kind.count,
   to: required(to),
-  backoff: required(backoff),
+  backoff: required(Kind.backoff),
   retryAfter: required(is.oneOf(...Backoff.hints)),
   cooldown,
   circuit: is.oneOf("endpoint", "model"),

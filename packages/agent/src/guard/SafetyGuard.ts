@@ -222,8 +222,13 @@ const here = Effect.flatMap(current, (branch) =>
 
 const settingsOf = (options: Options): Settings => {
   const { loops, permit, fileOf = editedFiles, extensions = defaults.extensions } = options
+  const limits = Limits.make(options)
+  const asks = Check.is.fn("(call) => Effect<Permission>")
+  const names = Check.is.fn("(call) => the file that it edits, several or none")
+  if (permit !== undefined) asks(module, "permit", permit)
+  names(module, "fileOf", fileOf)
   return {
-    bounds: Limits.make(options),
+    bounds: limits,
     loops: loops === false ? undefined : LoopDetector.make(loops),
     permit,
     fileOf,

@@ -5,7 +5,7 @@
  * function, a permission hook) broke, and a guard that cannot judge lets nothing through.
  */
 import { Duration } from "effect"
-import * as Check from "@outlast/resilience/Options"
+import * as Kind from "../options/Kind.ts"
 
 export type StopReason =
   | "max_events"
@@ -100,13 +100,7 @@ export const texts: Texts = {
 /** With the host's texts. Throws an `InvalidOption` (a `RangeError`) for what is no text. */
 export const withOwn = (own: Partial<Texts> = {}): Texts => {
   const { stopped, interrupted, notRun, refused } = texts
-  valid("texts", own, Object.prototype.toString.call(own) === "[object Object]", "a record of texts")
-  for (const name of ["stopped", "refused"] as const) {
-    valid(`texts.${name}`, own[name], isOneOf(own[name], "function"), "a function that gives a text")
-  }
-  for (const name of ["interrupted", "notRun"] as const) {
-    valid(`texts.${name}`, own[name], isOneOf(own[name], "string"), "a text")
-  }
+  isTexts("SafetyGuard", "texts", own)
   return {
     stopped: saying(own.stopped, stopped),
     interrupted: own.interrupted ?? interrupted,
@@ -115,11 +109,16 @@ export const withOwn = (own: Partial<Texts> = {}): Texts => {
   }
 }
 
-const valid = (field: string, value: unknown, holds: boolean, allowed: string): void =>
-  Check.check(holds, "SafetyGuard", field, value, allowed)
+const isFunction = Kind.where((value) => typeof value === "function", "a function that gives a text")
 
-const isOneOf = (value: unknown, type: "function" | "string"): boolean =>
-  value === undefined || typeof value === type
+const isText = Kind.where((value) => typeof value === "string", "a text")
+
+const isTexts = Kind.object<Partial<Texts>>("a record of texts", {
+  stopped: isFunction,
+  interrupted: isText,
+  notRun: isText,
+  refused: isFunction
+})
 
 /** A text of the host's that fails is no reason to say nothing. */
 const saying =

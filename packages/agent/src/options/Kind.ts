@@ -6,7 +6,7 @@
  */
 import { Context, Duration, Effect, Layer, Stream } from "effect"
 import { Prompt, Tool } from "effect/ai"
-import { InvalidOption } from "@outlast/resilience"
+import { Backoff, InvalidOption } from "@outlast/resilience"
 import * as Options from "@outlast/resilience/Options"
 import type { Check } from "@outlast/resilience/Options"
 
@@ -146,6 +146,22 @@ export const finiteDuration =
 
 /** A duration that is not zero. */
 export const positiveDuration: Check = duration({ min: "1 millis" })
+
+const isBackoff = (value: unknown): boolean =>
+  isObject(value) && (value["_tag"] === "Exponential" || value["_tag"] === "Sequence")
+
+export const backoff: Check = (module, field, value) => {
+  where(isBackoff, "a Backoff, for example Backoff.exponential()")(module, field, value)
+  // It has the tag of one; the rest is checked here.
+  const spec = value as Backoff.Backoff
+  if (spec._tag === "Exponential") {
+    duration()(module, `${field}.initial`, spec.initial)
+    duration()(module, `${field}.cap`, spec.cap)
+  } else {
+    is.list(duration(), "a list of at least one duration")(module, `${field}.delays`, spec.delays)
+  }
+  nested((_, owner) => Backoff.validate(spec, owner))(module, field, spec)
+}
 
 /** A sum of money. */
 export const dollars: Check = where((value) => typeof value === "number" && value > 0, "above 0 US dollars")

@@ -69,8 +69,12 @@ export const nudge = ({ inWords, attempt }: NudgeContext): string =>
     ? `Something outside of our conversation went wrong for a moment: ${inWords}. Carry on from where you were and finish your answer.`
     : `It went wrong again: ${inWords}. Give your final answer now, from what you have found out so far.`
 
-/** The policy with so many retries of a stream, where the document has 2. */
+/**
+ * The policy with so many retries of a stream, where the document has 2. Throws an `InvalidOption` (a `RangeError`) for a
+ * number that is not whole, or below 0.
+ */
 export const withRetries = (maxRetries: number): RecoveryPolicy<Class> => {
+  Check.integer("Codebuddy", "maxRetries", maxRetries, { min: 0 })
   const transient: Row = {
     ...base,
     attempts: 1 + maxRetries,
@@ -125,21 +129,22 @@ export interface GuardSettings {
   readonly maxDurationMinutes?: number | undefined
 }
 
-/** Its guard with other settings. Throws an `InvalidOption` (a `RangeError`) for a number out of its range. */
-export const withSettings = ({
-  maxEventCount = 2_000,
-  maxToolInvocations = 400,
-  maxDurationMinutes = 10
-}: GuardSettings) =>
-  ({
-    events: Check.integer("Codebuddy", "maxEventCount", maxEventCount, { min: 500, max: 10_000 }),
-    toolCalls: Check.integer("Codebuddy", "maxToolInvocations", maxToolInvocations, { min: 50, max: 2_000 }),
-    time: Duration.minutes(
-      Check.number("Codebuddy", "maxDurationMinutes", maxDurationMinutes, { min: 1, max: 60 })
-    ),
+/** Its guard with other settings. Throws an `InvalidOption` (a `RangeError`) for a setting that is unknown or out of its range. */
+export const withSettings = (settings: GuardSettings) => {
+  Check.fields<GuardSettings>("Codebuddy", settings, {
+    maxEventCount: Check.is.integer({ min: 500, max: 10_000 }),
+    maxToolInvocations: Check.is.integer({ min: 50, max: 2_000 }),
+    maxDurationMinutes: Check.is.number({ min: 1, max: 60 })
+  })
+  const { maxEventCount = 2_000, maxToolInvocations = 400, maxDurationMinutes = 10 } = settings
+  return {
+    events: maxEventCount,
+    toolCalls: maxToolInvocations,
+    time: Duration.minutes(maxDurationMinutes),
     tools: { edit_file: 8, delete_file: 3, run_command: 10, run_terminal_command: 100, web_search: 8 },
     fileEdits: 4
-  }) satisfies Limits
+  } satisfies Limits
+}
 
 /** The limits of its guard. */
 export const limits = withSettings({})

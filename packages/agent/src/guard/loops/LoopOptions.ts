@@ -5,6 +5,7 @@
  * Counts are of what has already happened: with `block: 3` the fourth identical call does not run.
  */
 import * as Check from "@outlast/resilience/Options"
+import * as Kind from "../../options/Kind.ts"
 import * as LoopVerdict from "./LoopVerdict.ts"
 import type { ToolNature } from "./ToolNature.ts"
 
@@ -95,12 +96,44 @@ type Ladders = {
  */
 export type Input = Partial<Ladders> & Partial<Omit<LoopOptions, keyof Ladders>>
 
-/** The options with the defaults. Throws an `InvalidOption` for a number that nobody could have meant. */
+const { is } = Check
+
+/** Their order is checked where both numbers are known: {@link ladderOf}. */
+const ladder = Kind.object<Partial<Ladder>>("{ nudge, block }", {
+  nudge: is.number({ min: 1 }),
+  block: is.number({ min: 1 })
+})
+
+const natures: ReadonlyArray<ToolNature> = ["read", "act", "poke", "thought", "pause", "advance"]
+
+const tool = Kind.object<ToolOptions>("options such as { nature, same, identity }", {
+  nature: is.oneOf(...natures),
+  same: ladder,
+  identity: is.fn("(arguments) => what makes two calls the same")
+})
+
+const checks: Check.Checks<Input> = {
+  acts: ladder,
+  reads: ladder,
+  waits: ladder,
+  cycle: ladder,
+  failures: ladder,
+  findings: ladder,
+  checks: ladder,
+  edits: ladder,
+  stale: ladder,
+  refusals: is.integer({ min: 1 }),
+  text: ladder,
+  rows: is.integer({ min: 1, max: 4_096 }),
+  wording: is.fn("(step, finding) => text"),
+  tools: is.record(tool, "options by the name of a tool")
+}
+
+/** The options with the defaults. Throws an `InvalidOption` for an option that is unknown or not allowed. */
 export const make = (input: Input = {}): LoopOptions => {
+  Check.fields(module, input, checks)
   const ladder = (name: keyof Ladders): Ladder => ladderOf(name, defaults[name], input[name])
   const { refusals = defaults.refusals, rows = defaults.rows, tools = defaults.tools } = input
-  Check.integer(module, "refusals", refusals, { min: 1 })
-  Check.integer(module, "rows", rows, { min: 1, max: 4_096 })
   Check.check((rows & (rows - 1)) === 0, module, "rows", rows, "a power of two")
   for (const [name, { same }] of Object.entries(tools)) ladderOf(`tools.${name}.same`, defaults.waits, same)
   return {
