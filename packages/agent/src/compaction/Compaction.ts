@@ -159,14 +159,18 @@ const module = "Compaction"
 
 const { is } = Check
 
+const policyNoun = "a policy, for example { ...CompactionPolicy.defaults, act: 0.8 }"
+
+const policy: Check.Check = (module, field, value) => {
+  Kind.plain(policyNoun)(module, field, value)
+  // One that is not even begun needs another to spread.
+  Check.check(Kind.isObject(value) && "tiers" in value, module, field, value, policyNoun)
+  // Its own checks see to it that it is one.
+  Policies.validate(value as CompactionPolicy)
+}
+
 const checks: Check.Checks<Options> = {
-  policy: Kind.plain(
-    "a policy, for example { ...CompactionPolicy.defaults, act: 0.8 }",
-    (_module, _field, value) => {
-      // Its own checks see to it that it is one.
-      Policies.validate(value as CompactionPolicy)
-    }
-  ),
+  policy,
   summariser: Kind.object("options such as { model }", Summarisers.checks),
   prepare: is.flag,
   store: isStore,
@@ -444,7 +448,7 @@ const serviceOf = (parts: Parts): Service => {
 /** The room that there is, as far as refusals have shown. Dies with an `InvalidOption` for a wrong request. */
 const roomOf = (prompt: Prompt.Prompt, request: Request): Effect.Effect<Room> =>
   Effect.suspend(() => {
-    Kind.where(Prompt.isPrompt, "a Prompt, as Prompt.make gives it")(module, "prompt", prompt)
+    Kind.madePrompt(module, "prompt", prompt)
     Check.fields(module, request, requestChecks)
     const { model } = request
     return model === undefined

@@ -153,10 +153,12 @@ const countOrNone = required(Kind.countOrNone)
 
 /** One of two: by messages, or by tokens. */
 const tail: Check.Check = (module, field, value) => {
-  Kind.plain("{ messages } or { tokens }")(module, field, value)
-  const isByTokens = Kind.isObject(value) && "tokens" in value
-  const checks = isByTokens ? { tokens: count } : { messages: count }
-  is.object<Check.Checks<object>>(checks)(module, field, value)
+  const noun = "{ messages } or { tokens }"
+  Kind.object<{ readonly messages?: number; readonly tokens?: number }>(noun, {
+    messages: Kind.count,
+    tokens: Kind.count
+  })(module, field, value)
+  Check.check(Kind.isObject(value) && "messages" in value !== "tokens" in value, module, field, value, noun)
 }
 
 const checks: Check.Checks<CompactionPolicy> = {
@@ -166,7 +168,7 @@ const checks: Check.Checks<CompactionPolicy> = {
   downTo: share,
   maxResult: share,
   tail: required(tail),
-  tiers: required(is.list(is.oneOf(...defaults.tiers), "a list of tiers")),
+  tiers: required(Kind.list(is.oneOf(...defaults.tiers), "a list of tiers")),
   minMessages: countOrNone,
   large: countOrNone,
   chunks: required(

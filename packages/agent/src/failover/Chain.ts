@@ -92,16 +92,17 @@ export type Services<S extends Specs> = S[number] extends infer Spec
     : never
   : never
 
-const target: Check.Check = (module, field, value) => {
-  const isTarget = (value: unknown): boolean =>
+/** Throws an `InvalidOption` (a `RangeError`) for a value that is no target. */
+export const isTarget: Check.Check = (module, field, value) => {
+  const hasParts = (value: unknown): boolean =>
     Kind.isObject(value) && "provider" in value && "build" in value && "keys" in value
-  Kind.where(isTarget, targetNoun)(module, field, value)
+  Kind.where(hasParts, targetNoun)(module, field, value)
   // The check before has seen that it has the fields of one.
   const { provider, model, endpoint, keys, build } = value as TargetSpec<unknown, unknown>
   Kind.name(module, `${field}.provider`, provider)
   Kind.name(module, `${field}.model`, model)
   Check.check(typeof endpoint === "string", module, `${field}.endpoint`, endpoint, "a base URL, or empty")
-  Check.is.list(source, "a list of KeySources")(module, `${field}.keys`, keys)
+  Kind.list(source, "a list of KeySources")(module, `${field}.keys`, keys)
   Check.is.effect(module, `${field}.build`, build)
 }
 
@@ -111,7 +112,7 @@ const source = Kind.having('a KeySource, for example KeySource.env("ANTHROPIC_AP
 
 /** Throws an `InvalidOption` (a `RangeError`) for a value that is no list of targets, and for an empty one. */
 export const validate = (module: string, field: string, specs: unknown): void => {
-  Check.is.list(target, `a list of targets, for example [Anthropic.model("…")]`)(module, field, specs)
+  Kind.list(isTarget, `a list of targets, for example [Anthropic.model("…")]`)(module, field, specs)
   if (Array.isArray(specs) && specs.length > 0) return
   const message = `${module}: the ${field} is empty. Add a target, for example Anthropic.model("…").`
   throw new InvalidOption(module, field, undefined, "a list of at least one target", message)

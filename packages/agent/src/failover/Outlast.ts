@@ -73,6 +73,7 @@ export const streamText: {
     LanguageModel.ExtractServices<O> | LanguageModel.LanguageModel
   >
 } = (all: LanguageModel.GenerateTextOptions<{}> & StreamOptions): never => {
+  Kind.carrier("options such as { prompt, midStream }")("Outlast.streamText", "options", all)
   Options.fields("Outlast.streamText", all, checks)
   const { midStream, ...options } = all
   // The overloads state the types that the options imply; here they are erased.

@@ -67,6 +67,11 @@ const row = Kind.object<Row>("a row, for example { ...RecoveryPolicy.base, attem
   midStream
 })
 
+/** One that is not given is missing only if `classOf` gives its class. */
+const isRow: Options.Check = (module, field, value) => {
+  if (value !== undefined) row(module, field, value)
+}
+
 const probe = Kind.object<ProbeRule>("false, or { share, atMost }", {
   share: required(is.share),
   atMost: required(Kind.duration())
@@ -103,7 +108,7 @@ const retryBudget = Kind.plain(
 
 const checks: Options.Checks<RecoveryPolicy<string>> = {
   classOf: required(is.fn("(failure) => class")),
-  rows: required(is.record(row, "an object with a row for each class")),
+  rows: required(is.record(isRow, "an object with a row for each class")),
   maxAttempts: required(Kind.count),
   deadline: required(Kind.duration()),
   maxWait: required(Kind.duration()),
@@ -201,7 +206,8 @@ const sampled = (
 /** Throws an `InvalidOption` (a `RangeError`) that names the field. */
 export const validate = (policy: RecoveryPolicy<string>): void => {
   Options.fields(module, policy, checks)
-  for (const [name, { cooldown }] of Object.entries(policy.rows)) {
+  for (const [name, row] of Object.entries<Row | undefined>(policy.rows)) {
+    const cooldown = row?.cooldown
     if (cooldown === undefined || cooldown.initial === "forever") continue
     is.duration({ min: cooldown.initial, max: "Infinity" })(module, `rows.${name}.cooldown.cap`, cooldown.cap)
   }
@@ -213,4 +219,4 @@ export const validate = (policy: RecoveryPolicy<string>): void => {
 
 /** A class that has a row. */
 export const isClass = (policy: RecoveryPolicy<string>, of: unknown): of is string =>
-  typeof of === "string" && Object.hasOwn(policy.rows, of)
+  typeof of === "string" && Object.hasOwn(policy.rows, of) && policy.rows[of] !== undefined

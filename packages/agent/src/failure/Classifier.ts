@@ -19,7 +19,6 @@
  */
 import type { Duration } from "effect"
 import { Context, Effect, Layer } from "effect"
-import * as Check from "@outlast/resilience/Options"
 import * as Kind from "../options/Kind.ts"
 import { defaultRules } from "./DefaultRules.ts"
 import type { Chain } from "./ErrorFacts.ts"
@@ -64,7 +63,7 @@ export const layerWith = (rules: ReadonlyArray<Rule>): Layer.Layer<never> => {
   )
 }
 
-const areRules = Check.is.list(
+const areRules = Kind.list(
   Kind.having("a rule, for example Rule.code({ … })", "id", "match"),
   "a list of rules"
 )

@@ -113,14 +113,14 @@ const statusChecks: Options.Checks<StatusOptions> = {
 
 const codeChecks: Options.Checks<CodeOptions> = {
   ...common,
-  codes: is.required(is.list(texts, "a list of codes")),
+  codes: is.required(Kind.list(texts, "a list of codes")),
   inText: is.flag,
   signal: Kind.name
 }
 
 const textChecks: Options.Checks<TextOptions> = {
   ...common,
-  phrases: is.required(is.list(texts, "a list of phrases")),
+  phrases: is.required(Kind.list(texts, "a list of phrases")),
   also: is.list(texts, "a list of phrases"),
   unless: is.list(texts, "a list of phrases")
 }

@@ -38,10 +38,7 @@ export const isEmpty = (event: InboundEvent): boolean => {
   return text.trim() === "" && media.length === 0
 }
 
-const isEvent = Kind.where(
-  (value) => Kind.isObject(value) && !Array.isArray(value),
-  "an object with text or media"
-)
+const isEvent = Kind.carrier("an object with text or media")
 
 /** A gate that counts. */
 export const make: Effect.Effect<Inbound> = Effect.sync(() => {

@@ -43,7 +43,7 @@ export class Requires extends Context.Service<Requires, Requirements>()(
 ) {}
 
 const checks: Check.Checks<Requirements> = {
-  env: Check.is.list(Kind.name, "a list of names of variables"),
+  env: Kind.list(Kind.name, "a list of names of variables"),
   check: Check.is.effect
 }
 

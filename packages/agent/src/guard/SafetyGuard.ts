@@ -44,6 +44,7 @@ import type { GuardExtended } from "./GuardEvent.ts"
 import * as Limits from "./Limits.ts"
 import * as LoopDetector from "./LoopDetector.ts"
 import type { Input as LoopInput } from "./loops/LoopOptions.ts"
+import * as Kind from "../options/Kind.ts"
 import * as Path from "./Path.ts"
 import type { SafetyStop } from "./SafetyStop.ts"
 import type { Counts, Texts } from "./StopReason.ts"
@@ -229,13 +230,20 @@ const settingsOf = (options: Options): Settings => {
   names(module, "fileOf", fileOf)
   return {
     bounds: limits,
-    loops: loops === false ? undefined : LoopDetector.make(loops),
+    loops: loopsOf(loops),
     permit,
     fileOf,
     texts: withOwn(options.texts),
     extensions: Check.integer(module, "extensions", extensions, { min: 0, max: 1_000 }),
     grace: Check.millis(module, "grace", options.grace ?? defaults.grace, { max: "1 hour" })
   }
+}
+
+const loopsOf = (loops: Options["loops"]): Settings["loops"] => {
+  if (loops === false) return undefined
+  if (loops !== undefined)
+    Kind.plain("false, or options such as { acts: { block: 3 } }")(module, "loops", loops)
+  return LoopDetector.make(loops)
 }
 
 /** By the name of the tool and what it brings: what else a model may put beside that makes no other call of it. */

@@ -124,7 +124,7 @@ export interface Options {
 
 const { is } = Check
 
-const limits = Kind.object("limits, for example { requestsPerMinute: 50 }", Limit.checks)
+const limits = Kind.object("limits of a provider/model, for example { requestsPerMinute: 50 }", Limit.checks)
 
 const checks: Check.Checks<Options> = {
   limits: (module, field, value) => {

@@ -439,6 +439,7 @@ const toFailure = (error: AiError.AiError, prompt: Prompt.Prompt): Effect.Effect
   })
 
 const boundsOf = <Tools extends Record<string, Tool.Any>>(options: Options<Tools>): Bounds & Settings => {
+  Kind.carrier("options such as { prompt, toolkit }")("Agent", "options", options)
   Check.fields<Options<Tools>>("Agent", options, checks)
   const {
     maxTurns = defaults.maxTurns,

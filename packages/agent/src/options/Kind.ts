@@ -70,6 +70,30 @@ export const where =
     if (!holds(value)) throw wrong(module, field, value, noun)
   }
 
+/** As {@link where}, for what may hold a prompt: a text is not shown. */
+const unshown =
+  (holds: (value: unknown) => boolean, noun: string): Check =>
+  (module, field, value) => {
+    if (typeof value !== "string") where(holds, noun)(module, field, value)
+    else if (!holds(value)) {
+      throw new InvalidOption(
+        module,
+        field,
+        undefined,
+        noun,
+        `${module}: ${field} must be ${noun}, got a text`
+      )
+    }
+  }
+
+/** A list. `item` checks each element. */
+export const list =
+  (item: Check, noun: string): Check =>
+  (module, field, value) => {
+    where(Array.isArray, noun)(module, field, value)
+    is.list(item)(module, field, value)
+  }
+
 /** A service or another object with these members. `noun` says what it is and how to get one. */
 export const having = (noun: string, ...members: ReadonlyArray<string>): Check =>
   where((value) => has(value, ...members) && nameOf(value) === undefined, noun)
@@ -158,7 +182,7 @@ export const backoff: Check = (module, field, value) => {
     duration()(module, `${field}.initial`, spec.initial)
     duration()(module, `${field}.cap`, spec.cap)
   } else {
-    is.list(duration(), "a list of at least one duration")(module, `${field}.delays`, spec.delays)
+    list(duration(), "a list of at least one duration")(module, `${field}.delays`, spec.delays)
   }
   nested((_, owner) => Backoff.validate(spec, owner))(module, field, spec)
 }
@@ -174,7 +198,7 @@ export const countOrNone: Check = is.integer({ min: 0 })
 
 export const name: Check = where(isText, "a text that is not empty")
 
-export const names: Check = is.list(name, "a list of texts")
+export const names: Check = list(name, "a list of texts")
 
 export const languageModel: Check = where(
   isModel,
@@ -185,12 +209,19 @@ export const layer = (noun: string): Check => where(Layer.isLayer, noun)
 
 export const toolkit: Check = where(isToolkit, "a Toolkit, for example Toolkit.make(tool)")
 
-export const tools: Check = is.list(where(isTool, "a tool, as Tool.make gives it"), "a list of tools")
+export const tools: Check = list(where(isTool, "a tool, as Tool.make gives it"), "a list of tools")
 
 const isIterable = (value: unknown): boolean =>
   isObject(value) && Symbol.iterator in value && nameOf(value) === undefined
 
-export const prompt: Check = where(
+export const prompt: Check = unshown(
   (value) => typeof value === "string" || Prompt.isPrompt(value) || isIterable(value),
   "a text, a Prompt or a list of messages"
 )
+
+/** What the functions take that make no prompt of a text by themselves. */
+export const madePrompt: Check = unshown(Prompt.isPrompt, "a Prompt, as Prompt.make gives it")
+
+/** An object that has a prompt or a message in it, whatever else. */
+export const carrier = (noun: string): Check =>
+  unshown((value) => isObject(value) && !Array.isArray(value) && nameOf(value) === undefined, noun)

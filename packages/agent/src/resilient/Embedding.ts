@@ -34,7 +34,7 @@ import { local, ProviderFailure } from "../failure/ProviderFailure.ts"
 import * as Passing from "./Passing.ts"
 import * as Kind from "../options/Kind.ts"
 import type { RetryPolicy } from "./Toolkit.ts"
-import { circuitBreaker, retryChecks } from "./Toolkit.ts"
+import { circuit, circuitBreaker, retryChecks } from "./Toolkit.ts"
 
 /** See `Retry.Options` for what is not described here. Classes are the tags of reasons. */
 export interface Policy extends RetryPolicy {
@@ -52,7 +52,7 @@ const checks: Check.Checks<Policy> = {
   ...retryChecks,
   provider: Kind.name,
   timeout: Kind.orFalse(Kind.positiveDuration),
-  circuit: Kind.orFalse(Kind.name)
+  circuit
 }
 
 const isModel = Kind.having(
@@ -119,7 +119,11 @@ export const layerEmbedding = (
   Layer.effect(
     EmbeddingModel.EmbeddingModel,
     Effect.flatMap(
-      MissingService.get(EmbeddingModel.EmbeddingModel, "EmbeddingModel", "that of your provider"),
+      MissingService.get(
+        EmbeddingModel.EmbeddingModel,
+        "EmbeddingModel",
+        "the layer of your provider's embedding model"
+      ),
       (model) => embedding(model, policy)
     )
   )

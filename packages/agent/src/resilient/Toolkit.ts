@@ -128,11 +128,16 @@ export interface Policy<Tools extends Record<string, Tool.Any>> extends Omit<Too
 
 const retry = Kind.orFalse(Kind.object("false, or a policy such as { attempts: 3 }", retryChecks))
 
+/** The name of one. */
+export const circuit = Kind.orFalse(
+  Kind.where((value) => typeof value === "string" && value !== "", "false, or the name of a circuit")
+)
+
 const classifies = is.fn("(error) => verdict, for example Retry.again()")
 
 const toolChecks: Check.Checks<RepeatableToolPolicy> = {
   timeout: Kind.orFalse(Kind.positiveDuration),
-  circuit: Kind.orFalse(Kind.name),
+  circuit,
   classify: classifies,
   retry
 }
@@ -161,7 +166,7 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
   self: Toolkit.Toolkit<Tools>,
   policy: Policy<Tools> = {}
 ): Layer.Layer<Tool.HandlersFor<Tools>, never, Tool.HandlersFor<Tools> | CircuitBreaker.CircuitBreaker> => {
-  Kind.toolkit("Resilient.toolkit", "self", self)
+  Kind.toolkit("Resilient.toolkit", "toolkit", self)
   Check.fields<Policy<Tools>>("Resilient.toolkit", policy, checks)
   const own: Readonly<Record<string, RepeatableToolPolicy<never> | undefined>> = policy.tools ?? {}
   for (const name of Object.keys(own)) {
