@@ -22,10 +22,10 @@
 import { Context, Duration, Effect, Layer, Option, Schema, Stream } from "effect"
 import { LanguageModel, Response, Toolkit } from "effect/ai"
 import type { AiError, Tool } from "effect/ai"
+import * as Check from "@outlast/resilience/Options"
 import * as Classifier from "../failure/Classifier.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { failureOf } from "./CallFailed.ts"
-import * as Check from "@outlast/resilience/Options"
 import * as Kind from "../options/Kind.ts"
 import type { ModelInfo } from "./ModelInfo.ts"
 import { checks as infoChecks } from "./ModelInfo.ts"
@@ -88,6 +88,16 @@ export const fromLanguageModel = (
   info: ModelInfo = {},
   provider?: string,
   withOutputLimit: WithOutputLimit = () => Context.empty()
+): ProviderModel => {
+  Kind.languageModel("ProviderModel.fromLanguageModel", "model", model)
+  return hooksOf(model, info, provider, withOutputLimit)
+}
+
+const hooksOf = (
+  model: LanguageModel.LanguageModel,
+  info: ModelInfo,
+  provider: string | undefined,
+  withOutputLimit: WithOutputLimit
 ): ProviderModel => ({
   info,
   generateText: (request) => {

@@ -32,6 +32,7 @@ import type { Duration } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Tool, Toolkit } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
+import * as MissingService from "@outlast/resilience/MissingService"
 import * as Check from "@outlast/resilience/Options"
 import * as Boundary from "./Boundary.ts"
 import { branchOf, current } from "./Branch.ts"
@@ -173,7 +174,11 @@ export const layerModel: Layer.Layer<
 > = Layer.effect(
   LanguageModel.LanguageModel,
   Effect.gen(function* () {
-    const model = yield* LanguageModel.LanguageModel
+    const model = yield* MissingService.get(
+      LanguageModel.LanguageModel,
+      "LanguageModel",
+      "the layer that SafetyGuard.layerModel guards"
+    )
     return GuardedModel.bound(model, yield* here)
   })
 )
@@ -217,7 +222,7 @@ const hostOf = (guard: Guard): Host => {
 /** Where a layer or a toolkit is made that says that it wants a guard. */
 const here = Effect.flatMap(current, (branch) =>
   branch === undefined
-    ? Effect.die(new Error("SafetyGuard: made outside of a guarded run. Provide it inside of `run`."))
+    ? Effect.die(new MissingService.MissingService("SafetyGuard", "this inside of SafetyGuard.run({ … })"))
     : Effect.succeed(branch)
 )
 

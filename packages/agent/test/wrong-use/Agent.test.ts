@@ -502,6 +502,21 @@ describe("an inbound event", () => {
   ])
 })
 
+describe("a guarded model", () => {
+  refuses([
+    [
+      "stands outside of the guarded run",
+      () => Layer.provide(untyped(SafetyGuard.layerModel), model),
+      "MissingService: SafetyGuard is not provided. Provide this inside of SafetyGuard.run({ … })."
+    ],
+    [
+      "has no model below it",
+      () => SafetyGuard.layerModel,
+      "MissingService: LanguageModel is not provided. Provide the layer that SafetyGuard.layerModel guards."
+    ]
+  ])
+})
+
 describe("a guard", () => {
   const run = (options: object) => () => SafetyGuard.run(untyped(options))
   refuses([

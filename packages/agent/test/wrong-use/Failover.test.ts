@@ -119,6 +119,16 @@ describe("a chain", () => {
   ])
 })
 
+describe("a foreign model", () => {
+  refuses([
+    [
+      "is a Layer",
+      () => ForeignModel.fromLanguageModel(untyped(Layer.empty)),
+      "InvalidOption: ProviderModel.fromLanguageModel: model must be a LanguageModel, as `yield* LanguageModel.LanguageModel` gives it, got a Layer"
+    ]
+  ])
+})
+
 describe("an option of Failover", () => {
   refuses([
     [
