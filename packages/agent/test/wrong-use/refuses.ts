@@ -4,8 +4,7 @@ import { Cause, Effect, Exit, Layer, Stream } from "effect"
 
 export type Row = readonly [title: string, use: () => unknown, message: string]
 
-/** A program without types may pass anything. */
-// oxlint-disable-next-line typescript/no-explicit-any -- The types are what a JavaScript program does not have.
+/** A JavaScript program may pass anything: it has no types. */
 export const untyped = (value: unknown): any => value
 
 const runOf = (used: unknown): Effect.Effect<unknown, unknown> => {
