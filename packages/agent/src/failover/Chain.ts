@@ -8,7 +8,8 @@ import { Cause, Clock, Effect, MutableRef, Redacted, Schema } from "effect"
 import type { Config, Scope } from "effect"
 import type { Prompt } from "effect/ai"
 import type { RetryBudget } from "@outlast/resilience"
-import { ErrorText, ResilienceEvents, Warnings } from "@outlast/resilience"
+import { ErrorText, InvalidOption, ResilienceEvents, Warnings } from "@outlast/resilience"
+import * as Check from "@outlast/resilience/Options"
 import { TargetOut } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import { Auth } from "../failure/FailoverReason.ts"
@@ -27,6 +28,7 @@ import type { ChainStore } from "./ChainStore.ts"
 import * as ChainSync from "./ChainSync.ts"
 import * as KeySource from "./KeySource.ts"
 import * as LiveKey from "./LiveKey.ts"
+import * as Kind from "../options/Kind.ts"
 import type { Order } from "./Order.ts"
 import { wantsFacts } from "./Order.ts"
 import type { ProviderModel, TargetSpec } from "./ProviderModel.ts"
@@ -92,6 +94,32 @@ export type Services<S extends Specs> = S[number] extends infer Spec
     ? Exclude<R, Scope.Scope>
     : never
   : never
+
+/** Throws an `InvalidOption` (a `RangeError`) for a value that is no target. */
+export const isTarget: Check.Check = (module, field, value) => {
+  const hasParts = (value: unknown): boolean =>
+    Kind.isObject(value) && "provider" in value && "build" in value && "keys" in value
+  Kind.where(hasParts, targetNoun)(module, field, value)
+  // The check before has seen that it has the fields of one.
+  const { provider, model, endpoint, keys, build } = value as TargetSpec<unknown, unknown>
+  Kind.name(module, `${field}.provider`, provider)
+  Kind.name(module, `${field}.model`, model)
+  Check.check(typeof endpoint === "string", module, `${field}.endpoint`, endpoint, "a base URL, or empty")
+  Kind.list(source, "a list of KeySources")(module, `${field}.keys`, keys)
+  Check.is.effect(module, `${field}.build`, build)
+}
+
+const targetNoun = 'a target, for example Anthropic.model("…")'
+
+const source = Kind.having('a KeySource, for example KeySource.env("ANTHROPIC_API_KEY")', "name", "load")
+
+/** Throws an `InvalidOption` (a `RangeError`) for a value that is no list of targets, and for an empty one. */
+export const validate = (module: string, field: string, specs: unknown): void => {
+  Kind.list(isTarget, `a list of targets, for example [Anthropic.model("…")]`)(module, field, specs)
+  if (Array.isArray(specs) && specs.length > 0) return
+  const message = `${module}: the ${field} is empty. Add a target, for example Anthropic.model("…").`
+  throw new InvalidOption(module, field, undefined, "a list of at least one target", message)
+}
 
 type Built = { readonly live: Target } | { readonly dead: TargetOut }
 

@@ -31,6 +31,7 @@ import { Clock, Context, Data, Duration, Effect, Layer, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Tool, Toolkit } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
+import * as MissingService from "@outlast/resilience/MissingService"
 import * as Check from "@outlast/resilience/Options"
 import type { BlockedCall } from "./BlockedCalls.ts"
 import * as Boundary from "./Boundary.ts"
@@ -178,7 +179,11 @@ export const layerModel: Layer.Layer<
 > = Layer.effect(
   LanguageModel.LanguageModel,
   Effect.gen(function* () {
-    const model = yield* LanguageModel.LanguageModel
+    const model = yield* MissingService.get(
+      LanguageModel.LanguageModel,
+      "LanguageModel",
+      "the layer that SafetyGuard.layerModel guards"
+    )
     return GuardedModel.bound(model, yield* here)
   })
 )
@@ -226,7 +231,7 @@ const hostOf = (guard: Guard): Host => {
 /** Where a layer or a toolkit is made that says that it wants a guard. */
 const here = Effect.flatMap(current, (branch) =>
   branch === undefined
-    ? Effect.die(new Error("SafetyGuard: made outside of a guarded run. Provide it inside of `run`."))
+    ? Effect.die(new MissingService.MissingService("SafetyGuard", "this inside of SafetyGuard.run({ … })"))
     : Effect.succeed(branch)
 )
 
@@ -248,8 +253,13 @@ const { is } = Check
 
 const checks: Check.Checks<Options> = {
   ...Limits.checks,
-  // `LoopDetector.make` checks them.
-  loops: is.anything,
+  // `LoopDetector.make` checks the fields.
+  loops: is.falseOr(
+    is.either(
+      is.oneOf("strict", "soft", "tell"),
+      is.record(is.anything, '"strict", "soft", "tell", or options such as { acts: { block: 3 } }')
+    )
+  ),
   permit: is.fn('(call) => Effect<"allow" | { refuse: string }>'),
   fileOf: is.fn("(call) => string | string[] | undefined"),
   texts: is.object(textChecks),

@@ -29,7 +29,10 @@
  */
 import type { Fiber, Scope } from "effect"
 import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer } from "effect"
+import * as MissingService from "@outlast/resilience/MissingService"
+import * as Check from "@outlast/resilience/Options"
 import type { TargetRef } from "../failure/TargetRef.ts"
+import * as Kind from "../options/Kind.ts"
 import type { Asking, Grant, Limits, LimitState, Rule, Step, Verdict } from "./LimitState.ts"
 import * as Known from "./KnownLimits.ts"
 import * as Limit from "./LimitState.ts"
@@ -142,6 +145,29 @@ export interface Options {
   readonly store?: LimitStore | undefined
 }
 
+const { is } = Check
+
+const limits = Kind.object("limits of a provider/model, for example { requestsPerMinute: 50 }", Limit.checks)
+
+const checks: Check.Checks<Options> = {
+  limits: (module, field, value) => {
+    if (typeof value !== "function")
+      is.record(limits, "limits by provider/model, or a function")(module, field, value)
+  },
+  store: Kind.having("a LimitStore, as LimitStore.make gives it", "take")
+}
+
+const tokens = Kind.where((value) => typeof value === "number", "a number of tokens")
+
+const requestChecks: Check.Checks<Request> = {
+  target: is.required(Kind.having("the TargetRef of a target", "id", "provider", "model", "endpoint", "key")),
+  tokens: is.required(tokens),
+  outputTokens: tokens,
+  priority: is.oneOf("interactive", "background"),
+  maxWait: is.required(Kind.duration()),
+  onWait: is.fn("(waiting) => Effect<void>")
+}
+
 /** Keys and models whose limits are kept at the same time; beyond that those that nobody uses are forgotten. */
 export const maxLanes = 1_000
 
@@ -166,9 +192,11 @@ interface Lane {
 /**
  * A limiter of its own. When its scope ends, those who wait are refused.
  *
- * Throws an `InvalidOption` (a `RangeError`) for a limit below 1; those of a function are a defect of the call.
+ * Throws an `InvalidOption` (a `RangeError`) for an option or a limit that is unknown or not allowed; the limits of a
+ * function, and a wrong {@link Request}, are a defect of the call.
  */
 export const make = (options: Options = {}): Effect.Effect<Service, never, Scope.Scope> => {
+  Check.fields("CallLimiter", options, checks)
   const { limits, store } = options
   const ruleOf = ruleBy(limits)
   return Effect.gen(function* () {
@@ -351,6 +379,7 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
     return {
       acquire: (request) =>
         Effect.withFiber((fiber) => {
+          Check.fields("CallLimiter", request, requestChecks)
           const { target, tokens, outputTokens = 0 } = request
           if (isFree(target)) return Effect.succeed(free)
           const { name, rule } = describe(target)
@@ -358,7 +387,7 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
           const output = Math.min(counted(outputTokens), counted(tokens))
           const asking: Asking = {
             id: ++ids,
-            priority: request.priority ?? fiber.getRef(Priority),
+            priority: request.priority ?? priorityOf(fiber),
             input: counted(tokens) - output,
             output,
             deadline: now() + Duration.toMillis(Duration.fromInputUnsafe(request.maxWait))
@@ -420,7 +449,7 @@ export const withPermit = <A, E, R>(
   request: Request,
   call: (permit: Permit) => Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | LimitTooFar, R | CallLimiter> =>
-  Effect.flatMap(CallLimiter, ({ acquire }) =>
+  Effect.flatMap(MissingService.get(CallLimiter, "CallLimiter", "CallLimiter.layer()"), ({ acquire }) =>
     Effect.uninterruptibleMask((restore) =>
       Effect.flatMap(acquire(request), (permit) =>
         Effect.ensuring(restore(Effect.suspend(() => call(permit))), permit.release)
@@ -433,6 +462,9 @@ export const withPermit = <A, E, R>(
 // -----------------------------------------------------------------------------
 
 const free: Permit = { settle: () => Effect.void, release: Effect.void }
+
+const priorityOf = (fiber: Fiber.Fiber<unknown, unknown>): Priority =>
+  Check.oneOf("CallLimiter", "priority", fiber.getRef(Priority), ["interactive", "background"])
 
 const unlimited = Limit.rule()
 

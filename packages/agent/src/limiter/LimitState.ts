@@ -105,15 +105,21 @@ export const initial: LimitState = {
   passed: 0
 }
 
-/** Throws an `InvalidOption` (a `RangeError`) for a limit below 1. */
-export const rule = ({ concurrency, requestsPerMinute, tokensPerMinute }: Limits = {}): Rule => ({
-  concurrency: limitOf("concurrency", concurrency),
-  requests: limitOf("requestsPerMinute", requestsPerMinute),
-  tokens: limitOf("tokensPerMinute", tokensPerMinute)
-})
+const limit = Options.is.integer({ min: 1 })
 
-const limitOf = (field: string, limit: number | undefined): number =>
-  limit === undefined ? Infinity : Options.positiveInteger("CallLimiter", field, limit)
+/** The checks of the fields of {@link Limits}. */
+export const checks: Options.Checks<Limits> = {
+  concurrency: limit,
+  requestsPerMinute: limit,
+  tokensPerMinute: limit
+}
+
+/** Throws an `InvalidOption` (a `RangeError`) for a limit below 1 and for an unknown one. */
+export const rule = (limits: Limits = {}): Rule => {
+  Options.fields("CallLimiter", limits, checks)
+  const { concurrency = Infinity, requestsPerMinute = Infinity, tokensPerMinute = Infinity } = limits
+  return { concurrency, requests: requestsPerMinute, tokens: tokensPerMinute }
+}
 
 // -----------------------------------------------------------------------------
 // The machine

@@ -73,8 +73,12 @@ export const nudge = ({ inWords, attempt }: NudgeContext): string =>
     ? `Something outside of our conversation went wrong for a moment: ${inWords}. Carry on from where you were and finish your answer.`
     : `It went wrong again: ${inWords}. Give your final answer now, from what you have found out so far.`
 
-/** The policy with so many retries of a stream, where the document has 2. */
+/**
+ * The policy with so many retries of a stream, where the document has 2. Throws an `InvalidOption` (a `RangeError`) for a
+ * number that is not whole, or below 0.
+ */
 export const withRetries = (maxRetries: number): RecoveryPolicy<Class> => {
+  Check.integer("Codebuddy", "maxRetries", maxRetries, { min: 0 })
   const transient: Row = {
     ...base,
     attempts: 1 + maxRetries,
