@@ -258,7 +258,7 @@ describe("fields", () => {
     [{ must: "x", effect: () => 1 }, "Thing: effect must be an Effect, got a function"],
     [
       { must: "x", service: { now: 1 } },
-      "Thing: service must be a clock, for example Clock.layer(), got an object"
+      'Thing: service must be a clock, for example Clock.layer(), got {"now":1}'
     ],
     [{ must: "x", items: "a" }, `Thing: items must be a list, got "a"`],
     [{ must: "x", items: ["a", ""] }, `Thing: items[1] must be a text that is not empty, got ""`],
