@@ -18,6 +18,8 @@
  * ```
  */
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as Check from "@outlast/resilience/Options"
+import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import type { Options } from "./aisdk/Target.ts"
 import * as Target from "./aisdk/Target.ts"
 
@@ -25,4 +27,26 @@ export type { CallSettings, Namespaced, SpecModel } from "./aisdk/Spec.ts"
 export type { CommonOptions, Options } from "./aisdk/Target.ts"
 
 /** One model at one endpoint. Without `keys` it needs none. */
-export const model = (options: Options): TargetSpec => Target.make(options, { toolFiles: "result" })
+export const model = (options: Options): TargetSpec => {
+  Check.check(!isModel(options), module, "options", options, `${example}, and the model comes from create`)
+  OptionChecks.options(module, options, checks, example)
+  return Target.make(options, { toolFiles: "result" })
+}
+
+const module = "AiSdk.model"
+const example = "{ provider, model, create: (key) => model }"
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  ...OptionChecks.common,
+  provider: is.required(is.text),
+  model: is.required(OptionChecks.model),
+  // `Target` checks it.
+  endpoint: is.string,
+  providerOptions: is.record(is.record()),
+  create: is.required(is.fn("(key) => model"))
+}
+
+/** A model of the AI SDK in place of the options: an easy mistake. */
+const isModel = (options: object): boolean =>
+  typeof options === "object" && options !== null && "doGenerate" in options

@@ -402,7 +402,9 @@ const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   isObject(value) &&
   // A literal, which most are, costs no more than this.
   (Object.getPrototypeOf(value) === Object.prototype ||
-    (Object.prototype.toString.call(value) === "[object Object]" && !Effect.isEffect(value)))
+    (Object.prototype.toString.call(value) === "[object Object]" &&
+      !Effect.isEffect(value) &&
+      !Layer.isLayer(value)))
 
 /** A text that is as long as a key, or has a part with digits that is. */
 const mayBeKey = (value: unknown): boolean =>
@@ -416,6 +418,7 @@ const show = (value: unknown): string => {
   if (Array.isArray(value)) return value.length === 0 ? "an empty list" : `a list of ${value.length}`
   if (typeof value === "function") return "a function"
   if (Effect.isEffect(value)) return "an Effect"
+  if (Layer.isLayer(value)) return "a Layer"
   if (isObject(value)) return `${constructorOf(value)}`
   if (typeof value === "string") return mayBeKey(value) ? "a text that is not shown" : JSON.stringify(value)
   return typeof value === "bigint" ? `${value}n` : String(value)
