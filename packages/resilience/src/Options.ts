@@ -352,7 +352,7 @@ export const is = {
     (module, field, value) => {
       if (!isRecord(value)) throw new InvalidOption(module, field, value, noun)
       for (const [name, element] of Object.entries(value)) {
-        if (element !== undefined) item(module, `${field}.${mayBeKey(name) ? "…" : name}`, element)
+        if (element !== undefined) item(module, `${field}.${looksLikeKey(name) ? "…" : name}`, element)
       }
     },
   /** An object with these fields and no other. */
@@ -383,6 +383,18 @@ export const is = {
         second(module, field, value)
       }
     },
+  /** What `check` allows. A refusal does not show the value, which may be a key. */
+  secret:
+    (check: Check): Check =>
+    (module, field, value) => {
+      try {
+        check(module, field, value)
+      } catch (error) {
+        if (!(error instanceof InvalidOption)) throw error
+        const message = error.message.replace(/, got .*$/s, "")
+        throw new InvalidOption(module, error.field, undefined, error.allowed, message)
+      }
+    },
   /** The field must be given. */
   required: (required: Check): Required => ({ required }),
   /** Any value: something else checks it. */
@@ -410,6 +422,9 @@ const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
 const mayBeKey = (value: unknown): boolean =>
   typeof value === "string" &&
   (value.length > 60 || /(?=[\w-]*\d)[\w-]{12,}/.test(value) || /^(?:sk|pk)-/.test(value))
+
+/** Names of models have digits, too: only what no name looks like. */
+const looksLikeKey = (name: string): boolean => name.length > 60 || /^(?:sk|pk)-|\w{20,}/.test(name)
 
 const show = (value: unknown): string => {
   if (Duration.isDuration(value)) return Duration.format(value)
