@@ -141,11 +141,10 @@ const toldOverHttp = <A, E>(scenario: Scenario<A, E>) =>
     const plan = yield* started(scenario.plan)
     const servers = yield* eachPlace(scenario.chain, () => FakeProvider.make({ plan: plan.runner }))
     const [first, ...rest] = servers
-    const spec = (server: FakeProvider.FakeProvider, place: Place) =>
-      clients[place.wire](models[place.wire], {
-        ...setup(place),
-        baseUrl: server.baseUrl(providers[place.wire])
-      })
+    const spec = (server: FakeProvider.FakeProvider, place: Place) => {
+      const { model, keys, info } = setup(place)
+      return clients[place.wire](model, { keys, info, baseUrl: server.baseUrl(providers[place.wire]) })
+    }
     const story = yield* told(
       scenario,
       [spec(first, scenario.chain[0]), ...rest.map((server, i) => spec(server, scenario.chain[i + 1]!))],

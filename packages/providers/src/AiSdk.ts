@@ -21,7 +21,9 @@
  * ```
  */
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as Check from "@outlast/resilience/Options"
 import * as Fetch from "./aisdk/Fetch.ts"
+import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import type { Options } from "./aisdk/Target.ts"
 import * as Target from "./aisdk/Target.ts"
 
@@ -29,11 +31,32 @@ export type { CallSettings, Namespaced, SpecModel } from "./aisdk/Spec.ts"
 export type { CommonOptions, Options } from "./aisdk/Target.ts"
 
 /** One model at one endpoint. Without `keys` it needs none. */
-export const model = (options: Options): TargetSpec =>
-  Target.make("AiSdk.model", options, { toolFiles: "result" })
+export const model = (options: Options): TargetSpec => {
+  Check.check(!isModel(options), module, "options", options, `${example}, and the model comes from create`)
+  OptionChecks.options(module, options, checks, example)
+  return Target.make(module, options, { toolFiles: "result" })
+}
 
 /**
  * The `fetch` of the other constructors, for clients of your own: it follows no redirect to another origin. It fails
  * with a `ProviderFailure` of reason `PermanentNetwork` then, and nothing is sent there.
  */
 export const fetch: typeof globalThis.fetch = Fetch.make()
+
+const module = "AiSdk.model"
+const example = "{ provider, model, create: (key) => model }"
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  ...OptionChecks.common,
+  provider: is.required(is.text),
+  model: is.required(OptionChecks.model),
+  // `Target` checks it.
+  endpoint: is.string,
+  providerOptions: is.record(is.record()),
+  create: is.required(is.fn("(key) => model"))
+}
+
+/** A model of the AI SDK in place of the options: an easy mistake. */
+const isModel = (options: object): boolean =>
+  typeof options === "object" && options !== null && "doGenerate" in options

@@ -12,6 +12,7 @@
 import type { AnthropicLanguageModelOptions } from "@ai-sdk/anthropic"
 import { createAnthropic } from "@ai-sdk/anthropic"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import { thinkingOff } from "./aisdk/Thinking.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
@@ -28,6 +29,7 @@ export const defaults = {
 export type Options = VendorOptions<AnthropicLanguageModelOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
+  OptionChecks.forVendor("Anthropic.model", modelId, options)
   const baseURL = Endpoint.normalize("Anthropic.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
   const sending = fetched("Anthropic.model", options)
   return Target.make(

@@ -10,6 +10,7 @@
 import type { GoogleLanguageModelOptions } from "@ai-sdk/google"
 import { createGoogle } from "@ai-sdk/google"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
@@ -25,6 +26,7 @@ export const defaults = {
 export type Options = VendorOptions<GoogleLanguageModelOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
+  OptionChecks.forVendor("Google.model", modelId, options)
   const baseURL = Endpoint.normalize("Google.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
   const sending = fetched("Google.model", options)
   return Target.make(

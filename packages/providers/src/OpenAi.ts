@@ -10,6 +10,7 @@
 import type { OpenAILanguageModelChatOptions, OpenAILanguageModelResponsesOptions } from "@ai-sdk/openai"
 import { createOpenAI } from "@ai-sdk/openai"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
@@ -27,6 +28,7 @@ export type Options = VendorOptions<OpenAILanguageModelResponsesOptions>
 export type ChatOptions = VendorOptions<OpenAILanguageModelChatOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
+  OptionChecks.forVendor("OpenAi.model", modelId, options)
   const { common, client } = setup("OpenAi.model", modelId, options)
   const providerOptions = { store: defaults.store, ...options.providerOptions }
   return Target.make(
@@ -42,6 +44,7 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
 }
 
 export const chatModel = (modelId: string, options: ChatOptions = {}): TargetSpec => {
+  OptionChecks.forVendor("OpenAi.chatModel", modelId, options)
   const { common, client } = setup("OpenAi.chatModel", modelId, options)
   return Target.make(
     "OpenAi.chatModel",

@@ -12,7 +12,9 @@
  */
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as Check from "@outlast/resilience/Options"
 import type { Schema } from "effect"
+import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, namespaced, sendable } from "./aisdk/Vendor.ts"
@@ -39,6 +41,12 @@ export interface Options extends VendorOptions<Schema.JsonObject> {
 }
 
 export const model = (options: Options): TargetSpec => {
+  OptionChecks.options(
+    module,
+    options,
+    checks,
+    `{ name: "ollama", baseUrl: "http://…/v1", model: "qwen3:8b" }`
+  )
   const baseURL = Endpoint.normalize("OpenAiCompatible.model", "baseUrl", options.baseUrl)
   const structuredOutputs = options.structuredOutputs ?? defaults.structuredOutputs
   const sending = fetched("OpenAiCompatible.model", options)
@@ -70,3 +78,16 @@ export const model = (options: Options): TargetSpec => {
 }
 
 const namespace = "openaiCompatible"
+
+const module = "OpenAiCompatible.model"
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  ...OptionChecks.vendor,
+  name: is.required(is.text),
+  // `Endpoint.normalize` checks it.
+  baseUrl: is.required(is.anything),
+  model: is.required(OptionChecks.model),
+  structuredOutputs: is.flag,
+  streamUsage: is.flag
+}

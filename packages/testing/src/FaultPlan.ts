@@ -26,7 +26,7 @@
  * }
  * ```
  */
-import { Effect, Hash, Ref, Schema } from "effect"
+import { Effect, Hash, Predicate, Ref, Schema } from "effect"
 import * as Answer_ from "./plan/Answer.ts"
 import * as Conversation_ from "./plan/Conversation.ts"
 
@@ -388,14 +388,27 @@ export interface Runner {
   readonly next: (request: Request) => Effect.Effect<Reply>
 }
 
-/** Starts a plan; one in progress is taken as it is. */
-export const start = (plan: FaultPlan | Runner): Effect.Effect<Runner> =>
-  "next" in plan
-    ? Effect.succeed(plan)
-    : Effect.map(Ref.make({ state: initial, number: 1 }), (ref) => ({
-        next: (request) =>
-          Ref.modify(ref, ({ state, number }) => {
-            const [reply, after] = next(plan, state, { ...request, number })
-            return [reply, { state: after, number: number + 1 }]
-          })
-      }))
+/** Starts a plan; one in progress is taken as it is. Dies with a {@link FaultPlanError} that names what is wrong. */
+export const start = (plan: FaultPlan | Runner): Effect.Effect<Runner> => {
+  if (typeof plan === "object" && plan !== null && "next" in plan) return Effect.succeed(plan)
+  return Effect.andThen(
+    check(plan),
+    Effect.map(Ref.make({ state: initial, number: 1 }), (ref): Runner => ({
+      next: (request) =>
+        Ref.modify(ref, ({ state, number }) => {
+          const [reply, after] = next(plan, state, { ...request, number })
+          return [reply, { state: after, number: number + 1 }]
+        })
+    }))
+  )
+}
+
+/** Plans that are written in code are wrong as easily as files. */
+const check = (plan: unknown): Effect.Effect<void> => {
+  if (Effect.isEffect(plan)) {
+    return Effect.die(new FaultPlanError({ problems: "It is an Effect: yield it, and give what it gives." }))
+  }
+  const hasFunction = Predicate.hasProperty(plan, "answers") && typeof plan.answers === "function"
+  const data = hasFunction ? Object.assign({}, plan, { answers: [] }) : plan
+  return Effect.asVoid(Effect.orDie(decode(data)))
+}

@@ -7,6 +7,7 @@
 import * as Classifier from "@outlast/agent/failure/Classifier"
 import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import type { Secrets } from "@outlast/agent/failure/Redaction"
+import { is } from "@outlast/resilience/Options"
 import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
 import type { ProviderModel, ProviderRequest } from "@outlast/agent/failover/ProviderModel"
 import type { Pull } from "effect"
@@ -175,6 +176,7 @@ const clients = (create: Options["create"]): Options["create"] => {
     const kept = made.get(key)
     if (kept !== undefined) return kept
     const client = create(key)
+    is.having("a model of the AI SDK", "doGenerate", "doStream")("AiSdk.model", "create(key)", client)
     if (made.size >= maxClients) made.delete(made.keys().next().value)
     made.set(key, client)
     return client

@@ -26,6 +26,7 @@
  */
 import type { Scope } from "effect"
 import { Cause, Context, Duration, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
+import * as MissingService from "../MissingService.ts"
 import * as Check from "../Options.ts"
 import * as Refusal from "../Refusal.ts"
 import { numberOf, textOf } from "../telemetry/Fields.ts"
@@ -188,22 +189,47 @@ const maxWords = 200
  */
 export const make = (options: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.suspend(() => {
-    const policy = Policy.make(options)
-    const limit = Check.positiveInteger(
-      "CircuitBreaker",
-      "maxCircuits",
-      options.maxCircuits ?? defaults.maxCircuits
-    )
-    const idle = Check.millis("CircuitBreaker", "idleAfter", options.idleAfter ?? defaults.idleAfter)
-    Check.check(
-      options.describe === undefined || typeof options.describe === "function",
-      "CircuitBreaker",
-      "describe",
-      options.describe,
-      "a function"
-    )
-    return build(policy, limit, idle, options.store ?? memory, options.describe ?? describe)
+    Check.fields(module, options, checks)
+    const {
+      maxCircuits = defaults.maxCircuits,
+      idleAfter = defaults.idleAfter,
+      store = memory,
+      describe: words = describe,
+      ...policy
+    } = options
+    return build(Policy.make(policy), maxCircuits, Duration.toMillis(idleAfter), store, words)
   })
+
+const module = "CircuitBreaker"
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  ...Policy.checks,
+  maxCircuits: is.integer({ min: 1 }),
+  idleAfter: is.duration(),
+  store: is.having("a CircuitStore, for example RedisCircuitStore.make({ redis })", "attach"),
+  describe: is.fn("(error) => string")
+}
+
+const callChecks: Check.Checks<CallOptions> = { classify: is.fn("(exit) => Outcome"), call: is.anything }
+
+/** The check of an option that takes {@link Names}. */
+export const isNames: Check.Check = (module, field, value) => {
+  const isName = (name: unknown): boolean => typeof name === "string"
+  const holds = isName(value) || (Array.isArray(value) && value.every(isName))
+  Check.check(holds, module, field, value, "the name of a circuit, or a list of names")
+}
+
+const isStream: Check.Check = (module, field, value) =>
+  Check.check(Stream.isStream(value), module, field, value, "a Stream")
+
+const noOptions: CallOptions = {}
+
+/** What is checked when a guard is made. The usual one, with one name and no options, costs two comparisons. */
+const checkGuard = (names: Names, options: CallOptions): void => {
+  if (typeof names !== "string") isNames(module, "names", names)
+  if (options !== noOptions) Check.fields(module, options, callChecks)
+}
 
 /** The layer of {@link make}. */
 export const layer = (options?: Options): Layer.Layer<CircuitBreaker> =>
@@ -213,13 +239,19 @@ export const layer = (options?: Options): Layer.Layer<CircuitBreaker> =>
 export const execute =
   (names: Names, options?: CallOptions) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R | CircuitBreaker> =>
-    Effect.flatMap(CircuitBreaker, (breaker) => breaker.execute(names, options)(self))
+    MissingService.use(CircuitBreaker, module, provider, (breaker) => breaker.execute(names, options)(self))
 
 /** Guards a stream with the {@link CircuitBreaker} of its environment. */
 export const executeStream =
   (names: Names, options?: CallOptions) =>
   <A, E, R>(self: Stream.Stream<A, E, R>): Stream.Stream<A, E | CircuitRefused, R | CircuitBreaker> =>
-    Stream.unwrap(Effect.map(CircuitBreaker, (breaker) => breaker.executeStream(names, options)(self)))
+    Stream.unwrap(
+      Effect.map(MissingService.get(CircuitBreaker, module, provider), (breaker) =>
+        breaker.executeStream(names, options)(self)
+      )
+    )
+
+const provider = "CircuitBreaker.layer()"
 
 const keep: Restore = (effect) => effect
 
@@ -446,6 +478,7 @@ const build = (
     const executeOne =
       (name: string, options: CallOptions) =>
       <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
+        Check.effect(module, "effect", self)
         // The same for each run of this effect, until the circuit has changed.
         let cell: Cell | undefined
         let generation = -1
@@ -468,8 +501,9 @@ const build = (
     /** As {@link executeOne}, for an attempt of a call: others see that it is under way. */
     const executeAttempt =
       (name: string, options: CallOptions) =>
-      <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> =>
-        Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
+      <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
+        Check.effect(module, "effect", self)
+        return Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
           const cell = circuits.of(name, fiber)
           const { state } = cell
           if (!admits(state)) return guarded(name, options, self)
@@ -486,6 +520,7 @@ const build = (
             return end(exit)
           })
         })
+      }
 
     const enterUnsafe: Service["enterUnsafe"] = (name, entering, call) => {
       if (timesCalls) return undefined
@@ -501,8 +536,10 @@ const build = (
       }
     }
 
-    const acquire: Service["acquire"] = (names, { call } = {}) =>
-      Effect.uninterruptibleMask((restore) =>
+    const acquire: Service["acquire"] = (names, options = noOptions) => {
+      checkGuard(names, options)
+      const { call } = options
+      return Effect.uninterruptibleMask((restore) =>
         Effect.flatMap(admit(names, call, restore), (shares) => {
           let open = true
           const settle = (outcome: Outcome): Effect.Effect<void> =>
@@ -524,11 +561,14 @@ const build = (
           )
         })
       )
+    }
 
-    const executeStream: Service["executeStream"] =
-      (names, { classify: judge = classify, call } = {}) =>
-      (self) =>
-        Stream.unwrap(
+    const executeStream: Service["executeStream"] = (names, options = noOptions) => {
+      checkGuard(names, options)
+      const { classify: judge = classify, call } = options
+      return (self) => {
+        isStream(module, "stream", self)
+        return Stream.unwrap(
           Effect.map(acquire(names, { call }), (permit) => {
             const settle = (exit: Exit.Exit<unknown, unknown>): Effect.Effect<void> => {
               const outcome = outcomeOf(judge, describe, exit)
@@ -544,6 +584,8 @@ const build = (
             )
           })
         )
+      }
+    }
 
     const statusOf = (circuit: string, state: State.CircuitState, now: number): Status => {
       const phase = State.phaseAt(state, now)
@@ -564,14 +606,18 @@ const build = (
       next: (state: State.CircuitState, now: number, draw: number) => State.CircuitState
     ) =>
       Effect.withFiber((fiber) => {
+        is.string(module, "name", name)
         const cell = circuits.of(name, fiber)
         decide(cell, next(cell.state, monotonic(fiber), draw(fiber)), fiber, true)
         return Effect.void
       })
 
     return {
-      execute: (names, options = {}) => {
-        if (typeof names !== "string" || timesCalls) return (self) => guarded(names, options, self)
+      execute: (names, options = noOptions) => {
+        checkGuard(names, options)
+        if (typeof names !== "string" || timesCalls) {
+          return (self) => guarded(names, options, Check.effect(module, "effect", self))
+        }
         return options.call === undefined ? executeOne(names, options) : executeAttempt(names, options)
       },
       executeStream,
@@ -589,8 +635,7 @@ const build = (
         }),
       trip: (name, length) =>
         Effect.suspend(() => {
-          const fixed =
-            length === undefined ? undefined : Check.millis("CircuitBreaker", "trip.length", length)
+          const fixed = length === undefined ? undefined : Check.millis(module, "trip.length", length)
           return byHand(name, (state, now, chance) => State.trip(policy, state, now, chance, fixed))
         }),
       reset: (name) => byHand(name, State.reset),

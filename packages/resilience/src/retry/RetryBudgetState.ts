@@ -13,7 +13,7 @@
  * Times are monotonic milliseconds. `RetryBudget` is the service around it. It does not know which call a retry
  * belongs to, and it never makes anybody wait.
  */
-import type { Duration } from "effect"
+import { Duration } from "effect"
 import * as Options from "../Options.ts"
 
 // -----------------------------------------------------------------------------
@@ -88,14 +88,24 @@ export const initial: State = {
 // -----------------------------------------------------------------------------
 
 /** Defaults: see {@link defaults}. Throws an `InvalidOption` (a `RangeError`) for a number out of range. */
-export const rule = (options: RetryBudgetOptions = {}): Rule => ({
-  ratio: Options.share("RetryBudget", "ratio", options.ratio ?? defaults.ratio),
-  burst: Options.integer("RetryBudget", "burst", options.burst ?? defaults.burst, { min: 0 }),
-  refillEvery: Options.millis("RetryBudget", "refillEvery", options.refillEvery ?? defaults.refillEvery, {
-    min: "1 millis"
-  }),
-  window: Options.millis("RetryBudget", "window", options.window ?? defaults.window, { min: "1 second" })
-})
+export const rule = (options: RetryBudgetOptions = {}): Rule => {
+  Options.fields("RetryBudget", options, checks)
+  return {
+    ratio: options.ratio ?? defaults.ratio,
+    burst: options.burst ?? defaults.burst,
+    refillEvery: Duration.toMillis(options.refillEvery ?? defaults.refillEvery),
+    window: Duration.toMillis(options.window ?? defaults.window)
+  }
+}
+
+const { is } = Options
+
+const checks: Options.Checks<RetryBudgetOptions> = {
+  ratio: is.share,
+  burst: is.integer({ min: 0 }),
+  refillEvery: is.duration({ min: "1 millis" }),
+  window: is.duration({ min: "1 second" })
+}
 
 // -----------------------------------------------------------------------------
 // The machine

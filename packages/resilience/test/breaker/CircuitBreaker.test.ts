@@ -383,7 +383,7 @@ describe("options", () => {
     [
       { trip: { consecutive: false } },
       "trip",
-      { consecutive: false },
+      undefined,
       "a policy that can open the circuit: consecutive, rate or both"
     ],
     [{ trip: { rate: { window: -1 } } }, "trip.rate.window", -1, "a finite duration of at least 1ms"],
@@ -394,13 +394,23 @@ describe("options", () => {
       "a finite duration of at least 1ms"
     ],
     [{ trip: { rate: { minimumCalls: 0 } } }, "trip.rate.minimumCalls", 0, "an integer of at least 1"],
-    [{ trip: { rate: { failures: 0 } } }, "trip.rate.failures", 0, "a share above 0, at most 1"],
-    [{ trip: { rate: { failures: 1.01 } } }, "trip.rate.failures", 1.01, "a share above 0, at most 1"],
+    [
+      { trip: { rate: { failures: 0 } } },
+      "trip.rate.failures",
+      0,
+      "false, or a finite number above 0 and at most 1"
+    ],
+    [
+      { trip: { rate: { failures: 1.01 } } },
+      "trip.rate.failures",
+      1.01,
+      "false, or a finite number above 0 and at most 1"
+    ],
     [
       { trip: { rate: { failures: Number.NaN } } },
       "trip.rate.failures",
       Number.NaN,
-      "a share above 0, at most 1"
+      "false, or a finite number above 0 and at most 1"
     ],
     [
       { trip: { rate: { failures: false } } },
@@ -408,7 +418,12 @@ describe("options", () => {
       false,
       "a share from 0 to 1 unless trip.rate.slow is set"
     ],
-    [{ trip: { rate: { slow: 0, slowerThan: 1 } } }, "trip.rate.slow", 0, "a share above 0, at most 1"],
+    [
+      { trip: { rate: { slow: 0, slowerThan: 1 } } },
+      "trip.rate.slow",
+      0,
+      "a finite number above 0 and at most 1"
+    ],
     [
       { trip: { rate: { slow: 0.5 } } },
       "trip.rate.slowerThan",
