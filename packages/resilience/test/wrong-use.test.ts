@@ -124,7 +124,7 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
   // CircuitBreaker
   [
     () => layered(CircuitBreaker.layer(untyped({ failures: 3 }))),
-    `CircuitBreaker: "failures" is not an option. Options: trip, halfOpen, open, maxRetryAfter, maxCircuits, idleAfter, store`
+    `CircuitBreaker: "failures" is not an option. Options: trip, halfOpen, open, maxRetryAfter, maxCircuits, idleAfter, store, describe`
   ],
   [
     () => layered(CircuitBreaker.layer({ trip: json(`{ "consecutive": 5 }`) })),

@@ -365,7 +365,7 @@ describe("a policy", () => {
     [
       "is out of JSON, which has no functions",
       () => RecoveryPolicy.validate(JSON.parse(JSON.stringify(interactive))),
-      "InvalidOption: RecoveryPolicy: classOf is missing"
+      'InvalidOption: RecoveryPolicy: rows.RateLimit.backoff.initial must be a duration, for example "5 seconds", got an object'
     ],
     [
       "is out of JSON, which has no durations",
