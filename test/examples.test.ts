@@ -10,16 +10,17 @@ const folder = fileURLToPath(new URL("../examples/", import.meta.url))
 
 const says: Readonly<Record<string, RegExp>> = {
   "failover.ts":
-    /^\[[^\n]*\] ERROR [^\n]*#revoked: the key was refused[^\n]*\nThe Nile\.\nopenai\/gpt-4\.1#good answered in attempt 3, for \$0\.0000\d\d\n$/,
+    /^\[[^\n]*\] ERROR [^\n]*#revoked: the key was refused[^\n]*\n\[[^\n]*\] WARN [^\n]*Switched from [^\n]*\nThe Nile\.\nopenai\/gpt-4\.1#good answered in attempt 3, for \$0\.0000\d\d\n$/,
   "agent.ts": /AttemptFailed\n[\s\S]*In Lisbon it is ten past nine\.\n2 turns, 1 tool call, \$0\.000\d+\n$/,
   "virtual-time.ts": /^Here I am again\. The requests were sent at 0 and 40s\.\n$/,
-  "own-policy.ts": /^No target is left after 2 attempts\.\n[\s\S]*\nattempts: 2\n$/,
+  "own-policy.ts":
+    /^\[[^\n]*\] WARN [^\n]*A call failed\. [^\n]*\nNo target is left after 2 attempts\.\n[\s\S]*\nattempts: 2\n$/,
   "permissions.ts":
-    /^read notes\.txt\nasked: may it run "git push"\? yes\nran git push\nWhat I may do is done\.\nran touch a\nran touch b\nForced stop: reached maximum of 2 calls of run_command\.[^\n]*\n$/,
+    /^read notes\.txt\n(\[[^\n]*\] WARN [^\n]*refused by the permission hook[^\n]*\n){2}asked: may it run "git push"\? yes\nran git push\nWhat I may do is done\.\nran touch a\nran touch b\nForced stop: reached maximum of 2 calls of run_command\.[^\n]*\n$/,
   "compaction.ts":
     /^( {2}(strip|chunks): \d+ tokens become \d+\n){3,}It rains on every page\.\n121 turns, made to fit \d times, with \d calls for summaries\nThe model was told the task in 121 calls of 121\n$/,
   "restart.ts":
-    /^Taken back: "The Nile flows north,"\nSwitched to gpt-4\.1: claude-sonnet-4-5 cannot be reached\.\nThe Nile ends in the Mediterranean Sea\.\n$/,
+    /^\[[^\n]*\] WARN [^\n]*Switched from [^\n]*\nTaken back: "The Nile flows north,"\nSwitched to gpt-4\.1: claude-sonnet-4-5 cannot be reached\.\nThe Nile ends in the Mediterranean Sea\.\n$/,
   "targets.ts":
     /^first life\n\[[^\n]*\] ERROR [^\n]*#FIRST: the account has no money[^\n]*\n  FIRST: cooling, [^\n]*; back in 30 min\n  SECOND: ready\nsecond life\n  FIRST: cooling, [^\n]*; back in 30 min\n  SECOND: ready\nafter the reset\n  FIRST: ready\n  SECOND: ready\nasked: FIRST, SECOND, SECOND, FIRST\n$/,
   "ai-sdk.ts":

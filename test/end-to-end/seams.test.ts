@@ -127,6 +127,7 @@ describe("a cut answer whose continuation repeats itself", () => {
           "CooldownOpened",
           "AnswerContinued",
           "ModelChanged",
+          "AttemptStarted",
           `SeamRepaired ${remark.length + 40}`,
           "CallSucceeded"
         ]

@@ -141,11 +141,10 @@ const toldOverHttp = <A, E>(scenario: Scenario<A, E>) =>
     const plan = yield* started(scenario.plan)
     const servers = yield* eachPlace(scenario.chain, () => FakeProvider.make({ plan: plan.runner }))
     const [first, ...rest] = servers
-    const spec = (server: FakeProvider.FakeProvider, place: Place) =>
-      clients[place.wire](models[place.wire], {
-        ...setup(place),
-        baseUrl: server.baseUrl(providers[place.wire])
-      })
+    const spec = (server: FakeProvider.FakeProvider, place: Place) => {
+      const { model, keys, info } = setup(place)
+      return clients[place.wire](model, { keys, info, baseUrl: server.baseUrl(providers[place.wire]) })
+    }
     const story = yield* told(
       scenario,
       [spec(first, scenario.chain[0]), ...rest.map((server, i) => spec(server, scenario.chain[i + 1]!))],
@@ -269,7 +268,7 @@ const lineOf = (event: ResilienceEvents.ResilienceEvent): ReadonlyArray<string> 
 }
 
 /** Fields of events that both runs can know. */
-const unknown = new Set(["message", "rule", "status", "costUsd"])
+const unknown = new Set(["message", "rule", "status", "costUsd", "inputTokens", "outputTokens"])
 const known = (field: string, value: unknown) => (unknown.has(field) ? undefined : value)
 
 /** The first request of a process compiles the parser of the HTTP client: that is no I/O, and could not be seen. */

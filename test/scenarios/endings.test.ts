@@ -134,7 +134,7 @@ describe("a conversation that does not fit", () => {
         result: { failed: "ContextOverflow" },
         took: 0,
         asked: ["A"],
-        lines: ["AttemptStarted A", "AttemptFailed A ContextOverflow", "CallGaveUp"]
+        lines: ["AttemptStarted A", "AttemptFailed A ContextOverflow", "CallGaveUp ContextOverflow"]
       }
     })
   }

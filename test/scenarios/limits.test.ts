@@ -92,9 +92,11 @@ describe("a storm of 429s that name the wait", () => {
         lines: [
           "AttemptStarted A",
           "AttemptFailed A RateLimit",
-          `AttemptStarted A +${wait}`,
+          `CallWaiting A backoff +${wait}`,
+          "AttemptStarted A",
           "AttemptFailed A RateLimit",
-          `AttemptStarted A +${wait}`,
+          `CallWaiting A backoff +${wait}`,
+          "AttemptStarted A",
           "CallSucceeded A"
         ]
       }
@@ -140,8 +142,10 @@ describe("keys", () => {
           "AttemptStarted A",
           "AttemptFailed A Auth",
           "TargetSwitched B Auth",
+          "AttemptStarted B",
           "AttemptFailed B RateLimit",
-          "AttemptStarted B +20000",
+          "CallWaiting B backoff +20000",
+          "AttemptStarted B",
           "CallSucceeded B"
         ]
       }
@@ -196,8 +200,9 @@ describe("keys", () => {
         "AttemptStarted A",
         "AttemptFailed A Billing",
         "TargetSwitched B Billing",
+        "AttemptStarted B",
         "AttemptFailed B Billing",
-        "CallGaveUp"
+        "CallGaveUp AllTargetsOut"
       ]
     }
   })

@@ -20,9 +20,11 @@ describe("an overload", () => {
         lines: [
           "AttemptStarted A",
           "AttemptFailed A Overloaded",
-          "AttemptStarted A +1000",
+          "CallWaiting A backoff +1000",
+          "AttemptStarted A",
           "AttemptFailed A Overloaded",
-          "AttemptStarted A +2000",
+          "CallWaiting A backoff +2000",
+          "AttemptStarted A",
           "CallSucceeded A"
         ]
       }
@@ -40,11 +42,14 @@ describe("an overload", () => {
         lines: [
           "AttemptStarted A",
           "AttemptFailed A Overloaded",
-          "AttemptStarted A +1000",
+          "CallWaiting A backoff +1000",
+          "AttemptStarted A",
           "AttemptFailed A Overloaded",
-          "AttemptStarted A +2000",
+          "CallWaiting A backoff +2000",
+          "AttemptStarted A",
           "AttemptFailed A Overloaded",
           "TargetSwitched B Overloaded",
+          "AttemptStarted B",
           "CallSucceeded B"
         ]
       }

@@ -30,6 +30,7 @@ describe("a stream that is silent", () => {
             "AttemptStarted A",
             "AttemptFailed A Timeout",
             "TargetSwitched B Timeout",
+            "AttemptStarted B",
             "CallSucceeded B"
           ]
         }
@@ -50,7 +51,9 @@ describe("a stream that is silent", () => {
           lines: [
             "AttemptStarted A",
             "AttemptFailed A Timeout",
-            "AnswerContinued A Timeout +1000",
+            "CallWaiting A backoff +1000",
+            "AnswerContinued A Timeout",
+            "AttemptStarted A",
             "CallSucceeded A"
           ]
         }
@@ -76,7 +79,13 @@ describe("a stream that is cut", () => {
         expect: {
           result: said,
           asked: ["A", "A"],
-          lines: ["AttemptStarted A", "AttemptFailed A Network", "AttemptStarted A +1000", "CallSucceeded A"]
+          lines: [
+            "AttemptStarted A",
+            "AttemptFailed A Network",
+            "CallWaiting A backoff +1000",
+            "AttemptStarted A",
+            "CallSucceeded A"
+          ]
         }
       })
       tells(`inside of the text, ${how}: ${wire} (BerriAI/litellm#29808, #32835)`, {
@@ -89,7 +98,9 @@ describe("a stream that is cut", () => {
           lines: [
             "AttemptStarted A",
             "AttemptFailed A Network",
-            "AnswerContinued A Network +1000",
+            "CallWaiting A backoff +1000",
+            "AnswerContinued A Network",
+            "AttemptStarted A",
             "CallSucceeded A"
           ]
         }
@@ -104,7 +115,13 @@ describe("a stream that is cut", () => {
         expect: {
           result: said,
           asked: ["A", "A"],
-          lines: ["AttemptStarted A", "AttemptFailed A Network", "AttemptStarted A +1000", "CallSucceeded A"]
+          lines: [
+            "AttemptStarted A",
+            "AttemptFailed A Network",
+            "CallWaiting A backoff +1000",
+            "AttemptStarted A",
+            "CallSucceeded A"
+          ]
         }
       })
       tells(`inside of a tool call, ${how}: ${wire} (crewAIInc/crewAI#5802)`, {
@@ -130,7 +147,7 @@ describe("a stream that is cut", () => {
         expect: {
           result: { failed: "Network" },
           asked: ["A"],
-          lines: ["AttemptStarted A", "AttemptFailed A Network", "CallGaveUp"]
+          lines: ["AttemptStarted A", "AttemptFailed A Network", "CallGaveUp Network"]
         }
       }
     )
@@ -162,7 +179,9 @@ describe("an error in the middle of a 200", () => {
         lines: [
           "AttemptStarted A",
           "AttemptFailed A Overloaded",
-          "AnswerContinued A Overloaded +1000",
+          "CallWaiting A backoff +1000",
+          "AnswerContinued A Overloaded",
+          "AttemptStarted A",
           "CallSucceeded A"
         ]
       }
@@ -181,7 +200,13 @@ describe("an error in the middle of a 200", () => {
       expect: {
         result: said,
         took: 3_000,
-        lines: ["AttemptStarted A", "AttemptFailed A RateLimit", "AttemptStarted A +3000", "CallSucceeded A"]
+        lines: [
+          "AttemptStarted A",
+          "AttemptFailed A RateLimit",
+          "CallWaiting A backoff +3000",
+          "AttemptStarted A",
+          "CallSucceeded A"
+        ]
       }
     })
   }

@@ -13,13 +13,19 @@ const presenter: CliOutput.Presenter = {
     const command = event.commandPath.join(" ")
     return Console.error(
       [
-        ...event.errors.map((error) => `${command}: ${CliError.getUserMessage(error) ?? error.message}`),
+        ...event.errors.map(
+          (error) => `${command}: ${said(CliError.getUserMessage(error) ?? error.message)}`
+        ),
         `Usage: ${event.helpDoc.usage}`,
         `See ${command} --help.`
       ].join("\n")
     )
   }
 }
+
+/** The words of a person for those of a schema. */
+const said = (message: string): string =>
+  message.replace("Expected a string representing a finite number", "Expected a number")
 
 /** Every mistake in the arguments ends with the exit code of {@link UsageError}. */
 const asUsageError = <E>(error: E): E | UsageError =>

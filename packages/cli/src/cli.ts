@@ -19,6 +19,12 @@ class Unsuccessful extends Data.TaggedError("Unsuccessful")<{}> {
   override readonly [Runtime.errorReported] = false
 }
 
+// A shell makes an empty text of a variable that is not set.
+const isGiven = (text: string): boolean => text !== ""
+const empty = () => "Expected a text that is not empty"
+const text = (name: string) => Flag.String(name).pipe(Flag.filter(isGiven, empty))
+const file = Argument.String("file").pipe(Argument.filter(isGiven, empty))
+
 const demo = Command.make(
   "demo",
   {
@@ -26,7 +32,7 @@ const demo = Command.make(
       Flag.withDescription("Print the summary of the second run as one JSON object on the last line"),
       Flag.withDefault(false)
     ),
-    plan: Flag.String("plan").pipe(
+    plan: text("plan").pipe(
       Flag.withDescription('A JSON file with the faults: { "faults": [...] }'),
       Flag.optional
     ),
@@ -35,7 +41,7 @@ const demo = Command.make(
       Flag.withDescription("Do the job with a real provider; its key must be in the environment"),
       Flag.optional
     ),
-    model: Flag.String("model").pipe(
+    model: text("model").pipe(
       Flag.withDescription("The model of --provider, if not the usual one"),
       Flag.optional
     )
@@ -59,7 +65,7 @@ const demo = Command.make(
 const classify = Command.make(
   "classify",
   {
-    file: Argument.String("file").pipe(
+    file: file.pipe(
       Argument.withDescription("JSON lines, one error each; standard input when absent or -"),
       Argument.optional
     ),
@@ -92,7 +98,7 @@ const classify = Command.make(
 const explain = Command.make(
   "explain",
   {
-    error: Flag.String("error").pipe(
+    error: text("error").pipe(
       Flag.withDescription(
         "A JSON file with the error, or - for standard input, which is also read when no part of it is given"
       ),
@@ -101,7 +107,7 @@ const explain = Command.make(
     status: Flag.Int("status").pipe(Flag.withDescription("Its HTTP status"), Flag.optional),
     code: Flag.String("code").pipe(Flag.withDescription("Its error code or errno"), Flag.optional),
     message: Flag.String("message").pipe(Flag.withDescription("Its message"), Flag.optional),
-    provider: Flag.String("provider").pipe(Flag.withDescription("Who said it"), Flag.optional),
+    provider: text("provider").pipe(Flag.withDescription("Who said it"), Flag.optional),
     header: Flag.String("header").pipe(
       Flag.withDescription('A response header, "name: value"; may be repeated'),
       Flag.atLeast(0)
@@ -133,11 +139,11 @@ const explain = Command.make(
 const guard = Command.make(
   "guard",
   {
-    files: Argument.String("file").pipe(
+    files: file.pipe(
       Argument.withDescription("Traces: JSON lines, one tool call each; - is standard input"),
       Argument.atLeast(0)
     ),
-    score: Flag.String("score").pipe(
+    score: text("score").pipe(
       Flag.withDescription("A directory of traces with labels.json: print precision, recall and lateness"),
       Flag.optional
     ),
@@ -162,7 +168,7 @@ const guard = Command.make(
 const doctor = Command.make(
   "doctor",
   {
-    files: Argument.String("file").pipe(
+    files: file.pipe(
       Argument.withDescription(
         'Modules (.ts, .js, .mjs) that export toolkits, tools or extensions, which are loaded, and JSON manifests: { "name", "requires": { "env": [...] } }'
       ),
@@ -194,12 +200,12 @@ const exit = Effect.callback<never>(() => {
 const compact = Command.make(
   "compact",
   {
-    file: Argument.String("file").pipe(
+    file: file.pipe(
       Argument.withDescription(
         "The transcript: the JSON body of a request of Anthropic Messages, OpenAI Chat Completions or Gemini, or a prompt of effect/ai; - is standard input"
       )
     ),
-    out: Flag.String("out").pipe(
+    out: text("out").pipe(
       Flag.withDescription("Write the compacted transcript here, in the same format; may be the same file"),
       Flag.optional
     ),

@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Result } from "effect"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
+import { LoopDetector } from "@outlast/agent"
 import * as Judge from "outlast/guard/Judge"
 import * as Trace from "outlast/guard/Trace"
 import * as TraceScore from "outlast/guard/TraceScore"
@@ -171,10 +172,21 @@ describe("outlast guard --score", { timeout: 60_000 }, () => {
 })
 
 describe("the labelled traces", () => {
-  const judge = async (name: string): Promise<Judge.Judged> => {
+  const callsOf = async (name: string) => {
     const lines = (await readFile(join(traces, name), "utf8")).trim().split("\n")
-    const calls = lines.map((line, index) => Result.getOrThrow(Trace.parse(line, index)))
-    return calls.reduce(Judge.next, Judge.start).judged
+    return lines.map((line, index) => Result.getOrThrow(Trace.parse(line, index)))
+  }
+  const judge = async (name: string): Promise<Judge.Judged> =>
+    (await callsOf(name)).reduce(Judge.next, Judge.start).judged
+  /** Whether the model hears of a loop at all. */
+  const isTold = async (name: string): Promise<boolean> => {
+    const detector = LoopDetector.make()
+    let state = LoopDetector.initial(detector)
+    for (const call of await callsOf(name)) {
+      if (LoopDetector.before(detector, state, call)._tag !== "Ok") return true
+      state = LoopDetector.observe(detector, state, call)
+    }
+    return false
   }
 
   it("are judged as the project promises, half loops and half honest work", async () => {
@@ -189,8 +201,16 @@ describe("the labelled traces", () => {
     assert.approximately(loops / labels.length, 0.5, 0.05)
     const pairs = await Promise.all(labels.map(async (label) => [label, await judge(label.file)] as const))
     const { precision, recall, lateness } = TraceScore.of(pairs)
-    assert.isAtLeast(precision, 0.98)
-    assert.isAtLeast(recall, 0.95)
+    // By strict evidence alone; of other evidence the model is told.
+    assert.isAtLeast(precision, 0.99)
+    assert.isAtLeast(recall, 0.65)
     assert.isAtMost(lateness.median ?? Infinity, 2)
+  })
+
+  it("tell the model of nearly every loop", async () => {
+    const labels = Result.getOrThrow(TraceScore.labels(await readFile(join(traces, "labels.json"), "utf8")))
+    const loops = labels.filter(({ label }) => label === "stop")
+    const told = await Promise.all(loops.map(({ file }) => isTold(file)))
+    assert.isAtLeast(told.filter(Boolean).length / loops.length, 0.95)
   })
 })

@@ -6,6 +6,9 @@
  * nothing at this level; a provider package that sends several requests for one call (Gemini's long decodes)
  * does that inside one attempt.
  *
+ * **Redirects.** A client of your own has its own `fetch`, and by default that follows redirects to any host, with the
+ * prompt and most headers that carry keys. Give it {@link fetch}, as in the example.
+ *
  * **Example** (A model on Amazon Bedrock)
  *
  * ```ts
@@ -13,11 +16,14 @@
  *   provider: "bedrock",
  *   model: "anthropic.claude-sonnet-4-5-20250929-v1:0",
  *   keys: ["AWS_BEARER_TOKEN_BEDROCK"],
- *   create: (key) => createAmazonBedrock({ apiKey: key })("anthropic.claude-sonnet-4-5-20250929-v1:0")
+ *   create: (key) => createAmazonBedrock({ apiKey: key, fetch: AiSdk.fetch })("anthropic.claude-sonnet-4-5-20250929-v1:0")
  * })
  * ```
  */
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as Check from "@outlast/resilience/Options"
+import * as Fetch from "./aisdk/Fetch.ts"
+import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import type { Options } from "./aisdk/Target.ts"
 import * as Target from "./aisdk/Target.ts"
 
@@ -25,4 +31,32 @@ export type { CallSettings, Namespaced, SpecModel } from "./aisdk/Spec.ts"
 export type { CommonOptions, Options } from "./aisdk/Target.ts"
 
 /** One model at one endpoint. Without `keys` it needs none. */
-export const model = (options: Options): TargetSpec => Target.make(options, { toolFiles: "result" })
+export const model = (options: Options): TargetSpec => {
+  Check.check(!isModel(options), module, "options", options, `${example}, and the model comes from create`)
+  OptionChecks.options(module, options, checks, example)
+  return Target.make(module, options, { toolFiles: "result" })
+}
+
+/**
+ * The `fetch` of the other constructors, for clients of your own: it follows no redirect to another origin. It fails
+ * with a `ProviderFailure` of reason `PermanentNetwork` then, and nothing is sent there.
+ */
+export const fetch: typeof globalThis.fetch = Fetch.make()
+
+const module = "AiSdk.model"
+const example = "{ provider, model, create: (key) => model }"
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  ...OptionChecks.common,
+  provider: is.required(is.text),
+  model: is.required(OptionChecks.model),
+  // `Target` checks it.
+  endpoint: is.string,
+  providerOptions: is.record(is.record()),
+  create: is.required(is.fn("(key) => model"))
+}
+
+/** A model of the AI SDK in place of the options: an easy mistake. */
+const isModel = (options: object): boolean =>
+  typeof options === "object" && options !== null && "doGenerate" in options

@@ -12,6 +12,7 @@
 import type { AnthropicLanguageModelOptions } from "@ai-sdk/anthropic"
 import { createAnthropic } from "@ai-sdk/anthropic"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import { thinkingOff } from "./aisdk/Thinking.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
@@ -28,8 +29,11 @@ export const defaults = {
 export type Options = VendorOptions<AnthropicLanguageModelOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
-  const baseURL = Endpoint.normalize("Anthropic baseUrl", options.baseUrl ?? defaults.baseUrl)
+  OptionChecks.forVendor("Anthropic.model", modelId, options)
+  const baseURL = Endpoint.normalize("Anthropic.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const sending = fetched("Anthropic.model", options)
   return Target.make(
+    "Anthropic.model",
     {
       ...options,
       provider: "anthropic",
@@ -37,7 +41,7 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
       endpoint: baseURL,
       keys: options.keys ?? defaults.keys,
       providerOptions: namespaced("anthropic", options.providerOptions),
-      create: (key) => createAnthropic({ ...keyed(key, "x-api-key"), baseURL, ...fetched(options) })(modelId)
+      create: (key) => createAnthropic({ ...keyed(key, "x-api-key"), baseURL, ...sending })(modelId)
     },
     { toolFiles: "result", fit: thinkingOff },
     Dialects.anthropic

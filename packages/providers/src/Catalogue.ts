@@ -10,12 +10,15 @@
  */
 import type { Capabilities, ModelInfo } from "@outlast/agent/failover/ModelInfo"
 import * as ContextWindows from "@outlast/agent/compaction/ContextWindows"
+import * as Check from "@outlast/resilience/Options"
 import type { Layer } from "effect"
+import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import { anthropic } from "./catalogue/anthropic.ts"
 import { google } from "./catalogue/google.ts"
 import { openai } from "./catalogue/openai.ts"
 import { others } from "./catalogue/others.ts"
 import type * as Encoding from "./counting/Encoding.ts"
+import { names as encodingNames } from "./counting/Encoding.ts"
 import type { ImageRule } from "./counting/ImageRule.ts"
 
 /** The day on which the entries were collected. */
@@ -45,11 +48,36 @@ export interface CatalogueEntry extends ModelInfo {
 
 export type Catalogue = ReadonlyArray<CatalogueEntry>
 
+const { is } = Check
+
+const isEntries = is.list(
+  is.object<CatalogueEntry>({
+    ...OptionChecks.modelInfo,
+    provider: is.required(is.text),
+    model: is.required(is.text),
+    capabilities: is.required(OptionChecks.capabilities),
+    counting: is.object<Counting>({
+      encoding: is.oneOf(...encodingNames),
+      image: is.having("an ImageRule", "by"),
+      page: is.integer({ min: 0 })
+    }),
+    source: is.required(is.text)
+  }),
+  "a list of entries"
+)
+
+/** The check of an option that is a {@link Catalogue}. */
+export const isCatalogue: Check.Check = (module, field, value) => {
+  if (value !== entries) isEntries(module, field, value)
+}
+
 /** The entries that ship. */
 export const entries: Catalogue = [...anthropic, ...openai, ...google, ...others]
 
 /** The catalogue with more entries; of two for the same model the new one stands. */
 export const extend = (more: Catalogue, catalogue: Catalogue = entries): Catalogue => {
+  isCatalogue("Catalogue.extend", "more", more)
+  isCatalogue("Catalogue.extend", "catalogue", catalogue)
   const replaced = new Set(more.map(nameOf))
   return [...more, ...catalogue.filter((entry) => !replaced.has(nameOf(entry)))]
 }
@@ -96,6 +124,10 @@ export const layerWindows = (
     readonly catalogue?: Catalogue | undefined
   } = {}
 ): Layer.Layer<never> => {
+  Check.fields("Catalogue.layerWindows", options, {
+    windows: is.record(is.integer({ min: 1 })),
+    catalogue: isCatalogue
+  })
   const own = new Map(Object.entries(options.windows ?? {}))
   return ContextWindows.layer((model) => own.get(model) ?? find(model, options.catalogue)?.contextWindow)
 }

@@ -1,15 +1,27 @@
 /**
  * The base URL of an endpoint in the one spelling that targets, circuits and clients share.
  */
+import { isKey } from "@outlast/agent/failure/KeyForm"
+import { InvalidOption } from "@outlast/resilience/Options"
 
-/** The URL without trailing slashes. Throws when it is no base URL: not http(s), or with more than a path. */
-export const normalize = (field: string, baseUrl: string): string => {
+/**
+ * The URL without trailing slashes. Throws an `InvalidOption` when it is no base URL: not http(s), with more than a
+ * path, or with a key in its path. The value is not quoted: a wrong one may hold a key, and endpoints are shown.
+ */
+export const normalize = (module: string, field: string, baseUrl: string): string => {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
   const plain =
     url !== undefined &&
     (url.protocol === "https:" || url.protocol === "http:") &&
-    `${url.username}${url.password}${url.search}${url.hash}` === ""
-  // The value is not quoted: a wrong one may hold a key.
-  if (!plain) throw new RangeError(`${field} must be an http(s) URL without credentials, query and fragment`)
+    `${url.username}${url.password}${url.search}${url.hash}` === "" &&
+    !hasKey(url)
+  if (!plain) {
+    const allowed = "an http(s) URL without credentials, query and fragment"
+    throw new InvalidOption(module, field, undefined, allowed, `${module}: ${field} must be ${allowed}`)
+  }
   return url.href.replace(/\/+$/, "")
 }
+
+/** Hexadecimal parts are ids of accounts at gateways. */
+const hasKey = ({ hostname, pathname }: URL): boolean =>
+  [...hostname.split("."), ...pathname.split("/")].some((part) => isKey(part) && !/^[0-9a-f]+$/.test(part))

@@ -10,6 +10,7 @@
 import type { GoogleLanguageModelOptions } from "@ai-sdk/google"
 import { createGoogle } from "@ai-sdk/google"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
@@ -25,8 +26,11 @@ export const defaults = {
 export type Options = VendorOptions<GoogleLanguageModelOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
-  const baseURL = Endpoint.normalize("Google baseUrl", options.baseUrl ?? defaults.baseUrl)
+  OptionChecks.forVendor("Google.model", modelId, options)
+  const baseURL = Endpoint.normalize("Google.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const sending = fetched("Google.model", options)
   return Target.make(
+    "Google.model",
     {
       ...options,
       provider: "google",
@@ -34,8 +38,7 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
       endpoint: baseURL,
       keys: options.keys ?? defaults.keys,
       providerOptions: namespaced("google", options.providerOptions),
-      create: (key) =>
-        createGoogle({ ...keyed(key, "x-goog-api-key"), baseURL, ...fetched(options) })(modelId)
+      create: (key) => createGoogle({ ...keyed(key, "x-goog-api-key"), baseURL, ...sending })(modelId)
     },
     { toolFiles: "result" },
     Dialects.google

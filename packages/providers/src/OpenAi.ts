@@ -10,6 +10,7 @@
 import type { OpenAILanguageModelChatOptions, OpenAILanguageModelResponsesOptions } from "@ai-sdk/openai"
 import { createOpenAI } from "@ai-sdk/openai"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
@@ -27,9 +28,11 @@ export type Options = VendorOptions<OpenAILanguageModelResponsesOptions>
 export type ChatOptions = VendorOptions<OpenAILanguageModelChatOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
-  const { common, client } = setup(modelId, options)
+  OptionChecks.forVendor("OpenAi.model", modelId, options)
+  const { common, client } = setup("OpenAi.model", modelId, options)
   const providerOptions = { store: defaults.store, ...options.providerOptions }
   return Target.make(
+    "OpenAi.model",
     {
       ...common,
       providerOptions: namespaced("openai", providerOptions),
@@ -41,8 +44,10 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
 }
 
 export const chatModel = (modelId: string, options: ChatOptions = {}): TargetSpec => {
-  const { common, client } = setup(modelId, options)
+  OptionChecks.forVendor("OpenAi.chatModel", modelId, options)
+  const { common, client } = setup("OpenAi.chatModel", modelId, options)
   return Target.make(
+    "OpenAi.chatModel",
     {
       ...common,
       providerOptions: namespaced("openai", options.providerOptions),
@@ -53,8 +58,9 @@ export const chatModel = (modelId: string, options: ChatOptions = {}): TargetSpe
   )
 }
 
-const setup = (modelId: string, options: VendorOptions<object>) => {
-  const baseURL = Endpoint.normalize("OpenAi baseUrl", options.baseUrl ?? defaults.baseUrl)
+const setup = (module: string, modelId: string, options: VendorOptions<object>) => {
+  const baseURL = Endpoint.normalize(module, "baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const sending = fetched(module, options)
   return {
     common: {
       ...options,
@@ -63,7 +69,6 @@ const setup = (modelId: string, options: VendorOptions<object>) => {
       endpoint: baseURL,
       keys: options.keys ?? defaults.keys
     },
-    client: (key: string | undefined) =>
-      createOpenAI({ ...keyed(key, "Authorization"), baseURL, ...fetched(options) })
+    client: (key: string | undefined) => createOpenAI({ ...keyed(key, "Authorization"), baseURL, ...sending })
   }
 }

@@ -12,7 +12,9 @@
  */
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as Check from "@outlast/resilience/Options"
 import type { Schema } from "effect"
+import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, namespaced, sendable } from "./aisdk/Vendor.ts"
@@ -39,9 +41,17 @@ export interface Options extends VendorOptions<Schema.JsonObject> {
 }
 
 export const model = (options: Options): TargetSpec => {
-  const baseURL = Endpoint.normalize("OpenAiCompatible baseUrl", options.baseUrl)
+  OptionChecks.options(
+    module,
+    options,
+    checks,
+    `{ name: "ollama", baseUrl: "http://…/v1", model: "qwen3:8b" }`
+  )
+  const baseURL = Endpoint.normalize("OpenAiCompatible.model", "baseUrl", options.baseUrl)
   const structuredOutputs = options.structuredOutputs ?? defaults.structuredOutputs
+  const sending = fetched("OpenAiCompatible.model", options)
   return Target.make(
+    "OpenAiCompatible.model",
     {
       ...options,
       provider: options.name,
@@ -55,7 +65,7 @@ export const model = (options: Options): TargetSpec => {
           includeUsage: options.streamUsage ?? defaults.streamUsage,
           supportsStructuredOutputs: structuredOutputs,
           ...(key === undefined ? undefined : { apiKey: sendable(key) }),
-          ...fetched(options)
+          ...sending
         })(options.model)
     },
     {
@@ -68,3 +78,16 @@ export const model = (options: Options): TargetSpec => {
 }
 
 const namespace = "openaiCompatible"
+
+const module = "OpenAiCompatible.model"
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  ...OptionChecks.vendor,
+  name: is.required(is.text),
+  // `Endpoint.normalize` checks it.
+  baseUrl: is.required(is.anything),
+  model: is.required(OptionChecks.model),
+  structuredOutputs: is.flag,
+  streamUsage: is.flag
+}

@@ -14,9 +14,10 @@
  * ```
  */
 import * as TokenCounter from "@outlast/agent/compaction/TokenCounter"
+import * as Check from "@outlast/resilience/Options"
 import { Effect, Layer } from "effect"
 import type { Catalogue, Counting } from "./Catalogue.ts"
-import { entries, find } from "./Catalogue.ts"
+import { entries, find, isCatalogue } from "./Catalogue.ts"
 import type { Count, Name } from "./counting/Encoding.ts"
 import * as Encoding from "./counting/Encoding.ts"
 import * as ImageRule from "./counting/ImageRule.ts"
@@ -36,11 +37,10 @@ export const encodings = Encoding.names
  */
 const overhead = 3
 
-export const make = ({
-  catalogue = entries,
-  encodings = Encoding.names
-}: Options = {}): Effect.Effect<TokenCounter.Service> =>
-  Effect.gen(function* () {
+export const make = (options: Options = {}): Effect.Effect<TokenCounter.Service> => {
+  Check.fields("Tokenizers", options, checks)
+  const { catalogue = entries, encodings = Encoding.names } = options
+  return Effect.gen(function* () {
     const counts = new Map<Name, Count>()
     for (const name of encodings) counts.set(name, yield* Encoding.load(name))
     // As many as the catalogue has rules.
@@ -61,6 +61,12 @@ export const make = ({
       }
     }
   })
+}
+
+const checks: Check.Checks<Options> = {
+  catalogue: isCatalogue,
+  encodings: Check.is.list(Check.is.oneOf(...Encoding.names))
+}
 
 /** The layer of {@link make}. */
 export const layer = (options: Options = {}): Layer.Layer<never> =>

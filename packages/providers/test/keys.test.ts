@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import { KeySource } from "@outlast/agent"
 import { AiSdk, Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
+import { InvalidOption } from "@outlast/resilience/Options"
 import { Cause, ConfigProvider, Effect, Redacted } from "effect"
 import { inspect } from "node:util"
 import * as Support from "./support.ts"
@@ -190,6 +192,128 @@ describe.each(vendors)("the key of $name", ({ header, prefix, variable, target }
       assert.throws(() => target(wrong), RangeError, /baseUrl must be an http/)
     }
   })
+})
+
+/** So that no scanner takes a made-up key of these tests for a real one. */
+const planted = ["sk-ant-", "api03-planted0123456789abcdef"].join("")
+const plantedKeys = [
+  planted,
+  ["gsk_", "a1B2c3D4e5F6g7H8i9J0k1L2"].join(""),
+  ["hf_", "abcdefghijklmnopqrstuvwxyz"].join(""),
+  ["AIza", "SyA1234567890abcdef"].join(""),
+  "a1b2c3d4e5f60718".repeat(2)
+]
+
+// Options of a program in JavaScript, or with a cast.
+type Untyped = (key: unknown, options?: Readonly<Record<string, unknown>>) => unknown
+const create = () => assert.fail("No client is made.")
+const constructors: Readonly<Record<string, Untyped>> = {
+  "Anthropic.model": (model, options) => Anthropic.model(model as string, options as object),
+  "OpenAi.model": (model, options) => OpenAi.model(model as string, options as object),
+  "OpenAi.chatModel": (model, options) => OpenAi.chatModel(model as string, options as object),
+  "Google.model": (model, options) => Google.model(model as string, options as object),
+  "OpenAiCompatible.model": (model, options) =>
+    OpenAiCompatible.model({ name: "p", baseUrl: "http://localhost", ...options, model: model as string }),
+  "AiSdk.model": (model, options) =>
+    AiSdk.model({ provider: "p", create, ...options, model: model as string })
+}
+
+describe.each(Object.entries(constructors))("%s", (module, make) => {
+  const refused = (field: string, model: unknown, options?: Readonly<Record<string, unknown>>) => {
+    try {
+      make(model, options)
+    } catch (error) {
+      assert.instanceOf(error, InvalidOption)
+      assert.include(error.message, `${module}: ${field} must be`)
+      const all = inspect(error, { depth: 10, showHidden: true }) + String(error) + JSON.stringify(error)
+      for (const key of plantedKeys) assert.notInclude(all, key)
+      return error.message
+    }
+    return assert.fail(`${module} took ${field}.`)
+  }
+
+  it("refuses a key where its name belongs, without quoting it", () => {
+    for (const key of plantedKeys) {
+      const message = refused("keys[1]", "m", { keys: ["ANTHROPIC_API_KEY", key] })
+      assert.include(message, 'keys: ["ANTHROPIC_API_KEY"]')
+      assert.include(message, 'KeySource.value("name", Redacted.make(key))')
+      refused("keys", "m", { keys: key })
+      refused("keys[0].name", "m", { keys: [{ name: key, load: Effect.succeed(Redacted.make(key)) }] })
+      refused("keys[0]", "m", { keys: [Redacted.make(key)] })
+      refused("keys[0]", "m", { keys: [{ name: "K", value: key }] })
+    }
+  })
+
+  it("refuses keys that are no list of names and sources", () => {
+    for (const keys of ["K", [], {}, 1, true]) refused("keys", "m", { keys })
+    for (const key of [undefined, null, 1, "", " K", "MY-KEY", {}, () => planted]) {
+      refused("keys[0]", "m", { keys: [key] })
+    }
+    make("m", { keys: ["K", KeySource.value(Redacted.make(planted))] })
+  })
+
+  it("refuses a key where the name of a model belongs, without quoting it", () => {
+    for (const key of [...plantedKeys, ` ${planted}\n`]) refused("model", key)
+  })
+
+  it("refuses a fetch that is no function", () => {
+    // A client of one's own has its own.
+    if (module !== "AiSdk.model") refused("fetch", "m", { fetch: planted })
+  })
+
+  it("refuses headers that cannot be sent, without quoting them", () => {
+    for (const headers of [planted, [planted], null, { [planted]: "x" }, { "a b": planted }]) {
+      refused("headers", "m", { headers })
+    }
+    for (const value of [`${planted}\nx`, `${planted}\u200bx`, 1, null, undefined, [planted]]) {
+      refused("headers.authorization", "m", { headers: { authorization: value } })
+    }
+  })
+})
+
+it("a base URL with a key in it is refused without quoting it", () => {
+  for (const baseUrl of [
+    `https://${planted}@host/v1`,
+    `https://user:${planted}@host/v1`,
+    `https://host/v1?key=${planted}`,
+    `https://host/${planted}/v1`,
+    `https://host/v1#${planted}`,
+    `${planted}://host`,
+    planted
+  ]) {
+    try {
+      Anthropic.model("m", { baseUrl })
+      assert.fail("It was taken.")
+    } catch (error) {
+      assert.instanceOf(error, InvalidOption)
+      assert.notInclude(inspect(error, { depth: 10, showHidden: true }), planted)
+    }
+  }
+})
+
+describe("the headers of the user", () => {
+  const headers: ReadonlyArray<readonly [header: Record<string, string>, said: string]> = [
+    [{ authorization: "Bearer hunter2" }, "hunter2"],
+    [{ "X-Api-Key": "hunter2" }, "hunter2"],
+    [{ authorization: `Basic ${btoa("bob:hunter2")}` }, "hunter2"],
+    [{ cookie: "sid=hunter2" }, "sid=hunter2"],
+    [{ "x-team": "gateway-hunter2" }, "gateway-hunter2"]
+  ]
+  for (const [header, said] of headers) {
+    it.effect(`are in no failure: ${Object.keys(header).join()} ${said}`, () =>
+      Effect.gen(function* () {
+        const body = { error: { message: `You said ${said} and that is wrong`, type: "x", code: said } }
+        const server = yield* Support.serve((response) => {
+          response.setHeader("x-request-id", said)
+          Support.json(response, body, 401)
+        })
+        const spec = Anthropic.model("m", { baseUrl: `${server.url}/v1`, headers: header })
+        const failure = yield* Effect.flip(Support.generate(spec))
+        assert.include(failure.message, "You said [redacted] and that is wrong")
+        assert.notInclude(inspect(failure, { depth: 10, showHidden: true }), "hunter2")
+      })
+    )
+  }
 })
 
 describe("any other client", () => {

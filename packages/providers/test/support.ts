@@ -76,6 +76,7 @@ export const text = (parts: ReadonlyArray<Response.StreamPartEncoded>): string =
   parts.map((part) => (part.type === "text-delta" ? part.delta : "")).join("")
 
 export interface Hit {
+  readonly method: string
   readonly url: string
   readonly headers: IncomingHttpHeaders
   /** Names and values in turn, as they came. */
@@ -101,7 +102,8 @@ export const serve = (
         incoming.on("data", (chunk) => (body += chunk))
         incoming.on("end", () => {
           const { url = "", headers, rawHeaders } = incoming
-          const hit = { url, headers, rawHeaders, body: JSON.parse(body) }
+          const { method = "" } = incoming
+          const hit = { method, url, headers, rawHeaders, body: body === "" ? undefined : JSON.parse(body) }
           hits.push(hit)
           answer(response, hit, hits.length - 1)
         })

@@ -27,9 +27,20 @@ export class MissingService extends Error {
   }
 }
 
+/**
+ * What `f` makes of the service, in one step: for accessors on the path of each call. Dies as {@link get} does.
+ */
+export const use = <I, S, A, E, R>(
+  key: Context.Key<I, S>,
+  name: string,
+  layer: string,
+  f: (service: S) => Effect.Effect<A, E, R>
+): Effect.Effect<A, E, I | R> =>
+  Effect.withFiber((fiber) => {
+    const found = Context.getOrUndefined(fiber.context, key)
+    return found === undefined ? Effect.die(new MissingService(name, layer)) : f(found)
+  })
+
 /** The service. Dies with a {@link MissingService} that names `layer` where it is not provided. */
 export const get = <I, S>(key: Context.Key<I, S>, name: string, layer: string): Effect.Effect<S, never, I> =>
-  Effect.contextWith((context: Context.Context<I>) => {
-    const found = Context.getOrUndefined(context, key)
-    return found === undefined ? Effect.die(new MissingService(name, layer)) : Effect.succeed(found)
-  })
+  use(key, name, layer, Effect.succeed)

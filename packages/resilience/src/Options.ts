@@ -21,7 +21,7 @@
  * // InvalidOption: RetryBudget: "ratios" is not an option. Options: ratio
  * ```
  */
-import { Duration, Effect, Formatter, Option } from "effect"
+import { Duration, Effect, Formatter, Layer, Option } from "effect"
 
 /** A field that is not allowed to have its value, or that the module does not know. */
 export class InvalidOption extends RangeError {
@@ -39,7 +39,7 @@ export class InvalidOption extends RangeError {
     super(message ?? `${module}: ${field} must be ${allowed}, got ${show(value)}`)
     this.module = module
     this.field = field
-    this.value = mayBeKey(value) || isObject(value) ? undefined : value
+    this.value = Duration.isDuration(value) || !(mayBeKey(value) || isObject(value)) ? value : undefined
     this.allowed = allowed
   }
 }
@@ -55,10 +55,12 @@ export const check = (
   if (!holds) throw new InvalidOption(module, field, value, allowed)
 }
 
-/** Both ends belong to the range. */
+/** `min` and `max` belong to the range. */
 export interface NumberRange {
   /** Default: no lower end. */
   readonly min?: number | undefined
+  /** A lower end that does not belong to the range: 0 for a number that must not be 0. Instead of `min`. */
+  readonly above?: number | undefined
   /** Default: no upper end, but finite. */
   readonly max?: number | undefined
 }
@@ -100,6 +102,12 @@ export const flag = (module: string, field: string, value: boolean): boolean => 
   return value
 }
 
+/** An Effect: what a combinator wraps may also be the function or the promise that was meant to become one. */
+export const effect = <E>(module: string, field: string, value: E): E => {
+  check(Effect.isEffect(value), module, field, value, "an Effect")
+  return value
+}
+
 /** Both ends belong to the range. */
 export interface DurationRange {
   /** Default: 0. */
@@ -119,8 +127,23 @@ export const duration = (
   input: Duration.Input,
   range: DurationRange = {}
 ): Duration.Duration => {
-  const min = range.min === undefined ? Duration.zero : Duration.fromInputUnsafe(range.min)
-  const max = range.max === undefined ? undefined : Duration.fromInputUnsafe(range.max)
+  const [min, max] = endsOf(range)
+  return durationIn(module, field, input, min, max)
+}
+
+type Ends = readonly [min: Duration.Duration, max: Duration.Duration | undefined]
+
+const endsOf = ({ min, max }: DurationRange): Ends => [
+  min === undefined ? Duration.zero : Duration.fromInputUnsafe(min),
+  max === undefined ? undefined : Duration.fromInputUnsafe(max)
+]
+
+const durationIn = (
+  module: string,
+  field: string,
+  input: Duration.Input,
+  ...[min, max]: Ends
+): Duration.Duration => {
   const parsed = Duration.isDuration(input)
     ? input
     : hasNaN(input)
@@ -157,9 +180,14 @@ const inRange = (
   n: number,
   isKind: boolean,
   noun: string,
-  { min, max }: NumberRange
+  { min, above, max }: NumberRange
 ): number => {
-  if (isKind && n >= (min ?? -Infinity) && n <= (max ?? Infinity)) return n
+  const isAbove = above === undefined || n > above
+  if (isKind && isAbove && n >= (min ?? -Infinity) && n <= (max ?? Infinity)) return n
+  if (above !== undefined) {
+    const most = max === undefined ? "" : ` and at most ${max}`
+    throw new InvalidOption(module, field, n, `${noun} above ${above}${most}`)
+  }
   const lower = min === undefined ? "" : max === undefined ? ` of at least ${min}` : ` from ${min}`
   const upper = max === undefined ? "" : min === undefined ? ` of at most ${max}` : ` to ${max}`
   throw new InvalidOption(module, field, n, `${noun}${lower}${upper}`)
@@ -174,7 +202,7 @@ const hasNaN = (input: Duration.Input): boolean =>
 // All fields of an object
 // -----------------------------------------------------------------------------
 
-/** Throws an {@link InvalidOption} unless the value of `field` is allowed. Never called for `undefined`. */
+/** Throws an {@link InvalidOption} unless the value of `field` is allowed. Not called for a field that is `undefined`. */
 export type Check = (module: string, field: string, value: unknown) => void
 
 /** One check for each field of `O`. */
@@ -194,23 +222,43 @@ export const fields = <O extends object>(module: string, options: O, checks: Che
 
 const fieldsAt = <O extends object>(module: string, path: string, options: O, checks: Checks<O>): void => {
   if (!isRecord(options)) throw new InvalidOption(module, path || "options", options, "an object")
-  const at = (name: string): string => (path === "" ? name : `${path}.${name}`)
-  const known = Object.keys(checks)
-  for (const name of Object.keys(options)) {
-    if (!known.includes(name)) throw unknownField(module, at(name), known)
+  const table = tableOf(checks)
+  // Only what is given costs time: some options are written for each call.
+  for (const name in options) {
+    const field = path === "" ? name : `${path}.${name}`
+    const check = table.checks.get(name)
+    if (check === undefined) throw unknownField(module, field, [...table.checks.keys()])
+    const value: unknown = options[name]
+    if (value !== undefined) check(module, field, value)
   }
-  for (const name of known) {
-    // The keys are those of `O`.
-    const check = checks[name as keyof O]
-    const value: unknown = options[name as keyof O]
-    if (typeof check === "function") {
-      if (value !== undefined) check(module, at(name), value)
-    } else if (value === undefined) {
-      throw new InvalidOption(module, at(name), value, "given", `${module}: ${at(name)} is missing`)
-    } else {
-      check.required(module, at(name), value)
-    }
+  for (const name of table.required) {
+    // The names are those of `O`.
+    if (options[name as keyof O] !== undefined) continue
+    const field = path === "" ? name : `${path}.${name}`
+    throw new InvalidOption(module, field, undefined, "given", `${module}: ${field} is missing`)
   }
+}
+
+/** Checks in the form that is quick to ask. */
+interface Table {
+  readonly checks: ReadonlyMap<string, Check>
+  readonly required: ReadonlyArray<string>
+}
+
+const tables = new WeakMap<object, Table>()
+
+const tableOf = <O>(checks: Checks<O>): Table => {
+  const known = tables.get(checks)
+  if (known !== undefined) return known
+  const entries = Object.entries<Check | Required>(checks)
+  const table: Table = {
+    checks: new Map(
+      entries.map(([name, check]) => [name, typeof check === "function" ? check : check.required])
+    ),
+    required: entries.flatMap(([name, check]) => (typeof check === "function" ? [] : [name]))
+  }
+  tables.set(checks, table)
+  return table
 }
 
 const unknownField = (module: string, field: string, known: ReadonlyArray<string>): InvalidOption => {
@@ -247,10 +295,10 @@ export const is = {
       void integer(module, field, value as number, range),
   /** A number from 0 to 1. */
   share: ((module, field, value) => void share(module, field, value as number)) as Check,
-  duration:
-    (range?: DurationRange): Check =>
-    (module, field, value) =>
-      void duration(module, field, value as Duration.Input, range),
+  duration: (range: DurationRange = {}): Check => {
+    const [min, max] = endsOf(range)
+    return (module, field, value) => void durationIn(module, field, value as Duration.Input, min, max)
+  },
   flag: ((module, field, value) => void flag(module, field, value as boolean)) as Check,
   oneOf:
     (...words: ReadonlyArray<string>): Check =>
@@ -270,8 +318,15 @@ export const is = {
     (example: string): Check =>
     (module, field, value) =>
       check(typeof value === "function", module, field, value, `a function ${example}`),
-  effect: ((module, field, value) =>
-    check(Effect.isEffect(value), module, field, value, "an Effect")) as Check,
+  /** A string, also an empty one. */
+  string: ((module, field, value) =>
+    check(typeof value === "string", module, field, value, "a string")) as Check,
+  effect: ((module, field, value) => void effect(module, field, value)) as Check,
+  /** A Layer, of which `example` shows how to get one. */
+  layer:
+    (example: string): Check =>
+    (module, field, value) =>
+      check(Layer.isLayer(value), module, field, value, `a Layer, for example ${example}`),
   /** A service or another object with these members. `noun` says what it is and how to get one. */
   having:
     (noun: string, ...members: ReadonlyArray<string>): Check =>
@@ -291,12 +346,14 @@ export const is = {
       const elements: ReadonlyArray<unknown> = Array.isArray(value) ? value : []
       elements.forEach((element, index) => item(module, `${field}[${index}]`, element))
     },
-  /** A plain object whose fields may have any name. `item` checks each value. */
+  /** A plain object whose fields may have any name. `item` checks each value that is not `undefined`. */
   record:
     (item: Check = anything, noun = "an object"): Check =>
     (module, field, value) => {
       if (!isRecord(value)) throw new InvalidOption(module, field, value, noun)
-      for (const [name, element] of Object.entries(value)) item(module, `${field}.${name}`, element)
+      for (const [name, element] of Object.entries(value)) {
+        if (element !== undefined) item(module, `${field}.${looksLikeKey(name) ? "…" : name}`, element)
+      }
     },
   /** An object with these fields and no other. */
   object:
@@ -326,6 +383,18 @@ export const is = {
         second(module, field, value)
       }
     },
+  /** What `check` allows. A refusal does not show the value, which may be a key. */
+  secret:
+    (check: Check): Check =>
+    (module, field, value) => {
+      try {
+        check(module, field, value)
+      } catch (error) {
+        if (!(error instanceof InvalidOption)) throw error
+        const message = error.message.replace(/, got .*$/s, "")
+        throw new InvalidOption(module, error.field, undefined, error.allowed, message)
+      }
+    },
   /** The field must be given. */
   required: (required: Check): Required => ({ required }),
   /** Any value: something else checks it. */
@@ -342,12 +411,20 @@ const isObject = (value: unknown): value is object => typeof value === "object" 
 
 /** An object as a literal or as JSON: no array, no Map, no Effect. */
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  Object.prototype.toString.call(value) === "[object Object]" && !Effect.isEffect(value)
+  isObject(value) &&
+  // A literal, which most are, costs no more than this.
+  (Object.getPrototypeOf(value) === Object.prototype ||
+    (Object.prototype.toString.call(value) === "[object Object]" &&
+      !Effect.isEffect(value) &&
+      !Layer.isLayer(value)))
 
 /** A text that is as long as a key, or has a part with digits that is. */
 const mayBeKey = (value: unknown): boolean =>
   typeof value === "string" &&
   (value.length > 60 || /(?=[\w-]*\d)[\w-]{12,}/.test(value) || /^(?:sk|pk)-/.test(value))
+
+/** Names of models have digits, too: only what no name looks like. */
+const looksLikeKey = (name: string): boolean => name.length > 60 || /^(?:sk|pk)-|\w{20,}/.test(name)
 
 const show = (value: unknown): string => {
   if (Duration.isDuration(value)) return Duration.format(value)
@@ -356,6 +433,7 @@ const show = (value: unknown): string => {
   if (Array.isArray(value)) return value.length === 0 ? "an empty list" : `a list of ${value.length}`
   if (typeof value === "function") return "a function"
   if (Effect.isEffect(value)) return "an Effect"
+  if (Layer.isLayer(value)) return "a Layer"
   if (isObject(value)) return `${constructorOf(value)}`
   if (typeof value === "string") return mayBeKey(value) ? "a text that is not shown" : JSON.stringify(value)
   return typeof value === "bigint" ? `${value}n` : String(value)

@@ -6,6 +6,7 @@
  */
 export { InvalidOption } from "./Options.ts"
 export { MissingService } from "./MissingService.ts"
+export * as ErrorText from "./ErrorText.ts"
 export * as Refusal from "./Refusal.ts"
 export * as AttemptLimits from "./retry/AttemptLimits.ts"
 export * as Backoff from "./retry/Backoff.ts"
@@ -29,3 +30,4 @@ export * as Alerts from "./telemetry/Alerts.ts"
 export * as AlertWindow from "./telemetry/AlertWindow.ts"
 export * as Metrics from "./telemetry/Metrics.ts"
 export * as ResilienceEvents from "./telemetry/ResilienceEvents.ts"
+export * as Warnings from "./telemetry/Warnings.ts"

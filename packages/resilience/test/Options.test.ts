@@ -1,4 +1,4 @@
-import { Duration, Effect } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import { assert, describe, it } from "vitest"
 import * as Options from "@outlast/resilience/Options"
 
@@ -285,13 +285,52 @@ describe("fields", () => {
       { must: "x", mode: key },
       { must: "x", size: [key] },
       { must: "x", size: { key } },
-      { must: "x", named: { a: key } }
+      { must: "x", named: { a: key } },
+      { must: "x", named: { [key]: 10 } }
     ]) {
       assert.notInclude(shown(options), "9f8e7d6c")
     }
     assert.strictEqual(
       given({ must: "x", size: key }),
       "Thing: size must be an integer of at least 1, got a text that is not shown"
+    )
+  })
+
+  it("shows no value of a secret, and says what it must be", () => {
+    const checks = { must: is.required(is.secret(is.list(is.text, "a list of keys"))) }
+    const error = refusal(() => Options.fields("Thing", { must: "hunter2" }, checks))
+    assert.strictEqual(error.message, "Thing: must must be a list of keys")
+    assert.isUndefined(error.value)
+    Options.fields("Thing", { must: ["hunter2"] }, checks)
+  })
+
+  it("checks layers, strings and numbers above an end", () => {
+    const checks = { layer: is.layer("A.layer()"), string: is.string, share: is.number({ above: 0, max: 1 }) }
+    Options.fields("Thing", { layer: Layer.empty, string: "", share: 1 }, checks)
+    const given = (options: object) =>
+      // What JavaScript may bring.
+      refusal(() => Options.fields("Thing", options as { layer?: never }, checks as never)).message
+    assert.strictEqual(
+      given({ layer: Effect.void }),
+      "Thing: layer must be a Layer, for example A.layer(), got an Effect"
+    )
+    assert.strictEqual(given({ string: 1 }), "Thing: string must be a string, got 1")
+    assert.strictEqual(
+      given({ share: 0 }),
+      "Thing: share must be a finite number above 0 and at most 1, got 0"
+    )
+    assert.strictEqual(given(Layer.empty), "Thing: options must be an object, got a Layer")
+    assert.strictEqual(
+      refusal(() => Options.number("Thing", "field", 0, { above: 0 })).allowed,
+      "a finite number above 0"
+    )
+  })
+
+  it("leaves out what is undefined in a record, and knows no field of Object", () => {
+    Options.fields("Thing", { named: { a: undefined } }, { named: is.record(is.share) })
+    assert.strictEqual(
+      given({ must: "x", constructor: 1 }).split(".")[0],
+      `Thing: "constructor" is not an option`
     )
   })
 

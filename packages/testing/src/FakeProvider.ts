@@ -26,6 +26,7 @@ import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { Cause, Clock, Effect, Exit, FiberSet, Predicate, PubSub, Stream } from "effect"
 import type { Schema, Scope } from "effect"
+import * as Check from "@outlast/resilience/Options"
 import type { Fault, Reply } from "./FaultPlan.ts"
 import * as FaultPlan from "./FaultPlan.ts"
 import { anthropic } from "./server/anthropic.ts"
@@ -108,8 +109,28 @@ export interface FakeProvider {
   readonly kill: Effect.Effect<void>
 }
 
-export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope.Scope> =>
-  Effect.gen(function* () {
+const { is } = Check
+
+/** One list for each provider. */
+const lists = is.object<NonNullable<Options["models"]>>({
+  anthropic: is.list(is.text),
+  openai: is.list(is.text),
+  google: is.list(is.text)
+})
+
+const checks: Check.Checks<Options> = {
+  // `FaultPlan.start` checks it.
+  plan: is.required(is.anything),
+  strict: is.flag,
+  keys: is.secret(lists),
+  models: lists,
+  organisation: is.fn("(key) => string"),
+  windows: is.record(is.integer({ min: 1 }))
+}
+
+export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope.Scope> => {
+  Check.fields("FakeProvider", options, checks)
+  return Effect.gen(function* () {
     const runner = yield* FaultPlan.start(options.plan)
     // Written in place: a copy for each request would cost the square of their number.
     const requests: Array<RecordedRequest> = []
@@ -215,12 +236,18 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     return {
       url,
-      baseUrl: (provider) => `${url}${bases[provider]}`,
+      baseUrl: (provider) => {
+        Check.oneOf("FakeProvider.baseUrl", "provider", provider, providers)
+        return `${url}${bases[provider]}`
+      },
       requests: Effect.sync(() => requests.slice()),
       arrivals: Stream.fromPubSub(arrivals),
       kill
     }
   })
+}
+
+const providers: ReadonlyArray<Provider> = ["anthropic", "openai", "google"]
 
 const bases: Readonly<Record<Provider, string>> = {
   anthropic: anthropic.base,

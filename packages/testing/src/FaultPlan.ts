@@ -26,7 +26,7 @@
  * }
  * ```
  */
-import { Effect, Hash, Ref, Schema } from "effect"
+import { Effect, Hash, Predicate, Ref, Schema } from "effect"
 import * as Answer_ from "./plan/Answer.ts"
 import * as Conversation_ from "./plan/Conversation.ts"
 
@@ -171,6 +171,8 @@ export interface Request {
   readonly maxOutputTokens: number | undefined
   /** The estimated size of the input, reported where the answer says nothing. */
   readonly inputTokens: number
+  /** Which request of the plan this is, from 1. {@link start} counts. */
+  readonly number?: number | undefined
 }
 
 interface ReplyBase {
@@ -280,12 +282,20 @@ const reply = (plan: FaultPlan, fault: Fault | undefined, request: Request): Rep
         return { ...respond, status: statusOf(fault.error.type, request), error: fault.error }
   }
   if (due.answer === undefined) {
-    const has =
-      typeof plan.answers === "function" ? "its function gave none" : `it has ${plan.answers.length}`
-    const message = `The fault plan has no answer for turn ${due.turn} (counted from 0; ${has}).`
-    return { ...respond, fault: undefined, status: 500, error: { type: "api_error", message } }
+    // Not a 500: a chain would repeat the request, and its last error would not say why.
+    const error = { type: "invalid_request_error", message: ranOut(plan, due.turn, request) }
+    return { ...respond, fault: undefined, status: 400, error }
   }
   return speech(remainder(due.answer, due.said), again(fault, due.said), base, request)
+}
+
+/** How long the plan is, what was asked of it, and what to do. */
+const ranOut = ({ answers }: FaultPlan, turn: number, { number }: Request): string => {
+  const asked = `${number === undefined ? "this request" : `request ${number}`} asks for answer ${turn + 1}`
+  if (typeof answers === "function")
+    return `The fault plan has no answer: ${asked}, and its function gave none. Let it answer every turn.`
+  const has = answers.length === 1 ? "1 answer" : `${answers.length} answers`
+  return `The fault plan has run out: it has ${has}, and ${asked}. Add a step to its answers, or give a function in their place.`
 }
 
 /** Of an answer that was begun, what is left to say; its reasoning is over. */
@@ -378,10 +388,27 @@ export interface Runner {
   readonly next: (request: Request) => Effect.Effect<Reply>
 }
 
-/** Starts a plan; one in progress is taken as it is. */
-export const start = (plan: FaultPlan | Runner): Effect.Effect<Runner> =>
-  "next" in plan
-    ? Effect.succeed(plan)
-    : Effect.map(Ref.make(initial), (state) => ({
-        next: (request) => Ref.modify(state, (current) => next(plan, current, request))
-      }))
+/** Starts a plan; one in progress is taken as it is. Dies with a {@link FaultPlanError} that names what is wrong. */
+export const start = (plan: FaultPlan | Runner): Effect.Effect<Runner> => {
+  if (typeof plan === "object" && plan !== null && "next" in plan) return Effect.succeed(plan)
+  return Effect.andThen(
+    check(plan),
+    Effect.map(Ref.make({ state: initial, number: 1 }), (ref): Runner => ({
+      next: (request) =>
+        Ref.modify(ref, ({ state, number }) => {
+          const [reply, after] = next(plan, state, { ...request, number })
+          return [reply, { state: after, number: number + 1 }]
+        })
+    }))
+  )
+}
+
+/** Plans that are written in code are wrong as easily as files. */
+const check = (plan: unknown): Effect.Effect<void> => {
+  if (Effect.isEffect(plan)) {
+    return Effect.die(new FaultPlanError({ problems: "It is an Effect: yield it, and give what it gives." }))
+  }
+  const hasFunction = Predicate.hasProperty(plan, "answers") && typeof plan.answers === "function"
+  const data = hasFunction ? Object.assign({}, plan, { answers: [] }) : plan
+  return Effect.asVoid(Effect.orDie(decode(data)))
+}

@@ -26,6 +26,7 @@ import type { Prompt, Response } from "effect/ai"
 import type { KeySource } from "@outlast/agent/failover/KeySource"
 import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
 import type { ProviderModel, ProviderRequest, TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import * as Check from "@outlast/resilience/Options"
 import * as Classifier from "@outlast/agent/failure/Classifier"
 import { Network } from "@outlast/agent/failure/FailoverReason"
 import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
@@ -70,8 +71,21 @@ export interface ScriptedModel extends TargetSpec {
   readonly requests: Effect.Effect<ReadonlyArray<ScriptedRequest>>
 }
 
-export const make = (options: Options): Effect.Effect<ScriptedModel> =>
-  Effect.gen(function* () {
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  provider: is.required(is.text),
+  model: is.required(is.text),
+  // `FaultPlan.start` checks it.
+  plan: is.required(is.anything),
+  keys: is.secret(is.list(is.having(`a KeySource, for example KeySource.env("NAME")`, "name", "load"))),
+  info: is.record(),
+  endpoint: is.string
+}
+
+export const make = (options: Options): Effect.Effect<ScriptedModel> => {
+  Check.fields("ScriptedModel", options, checks)
+  return Effect.gen(function* () {
     const runner = yield* FaultPlan.start(options.plan)
     const requests = yield* Ref.make<ReadonlyArray<ScriptedRequest>>([])
     const { provider, model } = options
@@ -125,6 +139,7 @@ export const make = (options: Options): Effect.Effect<ScriptedModel> =>
       requests: Ref.get(requests)
     }
   })
+}
 
 /** A sleep of nothing would still give up its turn. */
 const wait = (millis: number) => (millis > 0 ? Effect.sleep(millis) : Effect.void)

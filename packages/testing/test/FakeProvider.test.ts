@@ -199,8 +199,8 @@ for (const provider of apis) {
       Effect.gen(function* () {
         const server = yield* FakeProvider.make({ plan: { answers: [] } })
         const { status, body } = yield* post(server, provider, hello[provider])
-        assert.strictEqual(status, 500)
-        assert.match(body.error.message, /no answer for turn 0/)
+        assert.strictEqual(status, 400)
+        assert.match(body.error.message, /it has 0 answers, and request 1 asks for answer 1\./)
         assert.deepStrictEqual((yield* server.requests)[0]?.outcome, { type: "no-answer", turn: 0 })
       }).pipe(Effect.scoped)
     )

@@ -122,10 +122,10 @@ describe("an answer", () => {
   it("that is missing is an error that says so", () => {
     const messages = [1, 2, 3].flatMap((n) => [user("a"), said(`x${n}`)])
     const [reply] = run(plan, [{ messages }])
-    assert.strictEqual(reply?.type === "respond" ? reply.status : 0, 500)
+    assert.strictEqual(reply?.type === "respond" ? reply.status : 0, 400)
     assert.match(
       reply?.type === "respond" ? (reply.error?.message ?? "") : "",
-      /no answer for turn 3 .*it has 3/
+      /has run out: it has 3 answers, and this request asks for answer 4\. Add a step/
     )
   })
   it("can come from a function, which sees the conversation up to the turn", () => {

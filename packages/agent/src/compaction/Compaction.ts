@@ -40,6 +40,7 @@ import type { Scope } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import type { Chat, Tool } from "effect/ai"
 import { Deadline, ResilienceEvents } from "@outlast/resilience"
+import * as MissingService from "@outlast/resilience/MissingService"
 import * as Check from "@outlast/resilience/Options"
 import { failureOf } from "../failover/CallFailed.ts"
 import type { Compact } from "../failover/Chain.ts"
@@ -64,6 +65,8 @@ import * as Fitting from "./Fitting.ts"
 import * as Identifiers from "./Identifiers.ts"
 import * as Layout from "./Layout.ts"
 import type { RecallStore } from "./RecallStore.ts"
+import { check as isStore } from "./RecallStore.ts"
+import * as Kind from "../options/Kind.ts"
 import * as Summarisers from "./Summariser.ts"
 import type { Meter } from "./TokenCounter.ts"
 import { TokenCounter } from "./TokenCounter.ts"
@@ -152,6 +155,39 @@ export class Compaction extends Context.Service<Compaction, Service>()(
 // Constructors
 // -----------------------------------------------------------------------------
 
+const module = "Compaction"
+
+const { is } = Check
+
+const policyNoun = "a policy, for example { ...CompactionPolicy.defaults, act: 0.8 }"
+
+const policy: Check.Check = (module, field, value) => {
+  Kind.plain(policyNoun)(module, field, value)
+  // One that is not even begun needs another to spread.
+  Check.check(Kind.isObject(value) && "tiers" in value, module, field, value, policyNoun)
+  // Its own checks see to it that it is one.
+  Policies.validate(value as CompactionPolicy)
+}
+
+const checks: Check.Checks<Options> = {
+  policy,
+  summariser: Kind.object("options such as { model }", Summarisers.checks),
+  prepare: is.flag,
+  store: isStore,
+  maxConversations: Kind.count
+}
+
+const requestChecks: Check.Checks<Request> = {
+  window: is.required(Kind.count),
+  outputLimit: is.number({ min: 0 }),
+  tools: Kind.tools,
+  model: Kind.name,
+  bindsThinking: is.flag,
+  pinned: is.fn("(message) => boolean"),
+  required: Kind.names,
+  conversation: Kind.name
+}
+
 /**
  * A service with a memory of its own. What it prepares in the background ends with the scope.
  *
@@ -159,15 +195,9 @@ export class Compaction extends Context.Service<Compaction, Service>()(
  */
 export const make = (options: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.suspend(() => {
-    const policy = Policies.validate(options.policy ?? Policies.defaults)
-    const summariser = options.summariser === undefined ? undefined : Summarisers.validate(options.summariser)
-    const max = Check.positiveInteger(
-      "Compaction",
-      "maxConversations",
-      options.maxConversations ?? defaults.maxConversations
-    )
-    const prepare = Check.flag("Compaction", "prepare", options.prepare ?? false)
-    const { store } = options
+    Check.fields(module, options, checks)
+    const { policy = Policies.defaults, summariser, prepare = false, store } = options
+    const max = options.maxConversations ?? defaults.maxConversations
     return Effect.map(FiberMap.make<string>(), (fibers) =>
       serviceOf({
         policy,
@@ -185,6 +215,8 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
 export const layer = (options: Options = {}): Layer.Layer<Compaction> =>
   Layer.effect(Compaction, make(options))
 
+const asking = MissingService.get(LanguageModel.LanguageModel, "LanguageModel", "Failover.layer([...])")
+
 /** {@link layer}; the model around it summarises. */
 export const layerModel = (
   options: Omit<Options, "summariser"> & {
@@ -193,9 +225,7 @@ export const layerModel = (
 ): Layer.Layer<Compaction, never, LanguageModel.LanguageModel> =>
   Layer.effect(
     Compaction,
-    Effect.flatMap(LanguageModel.LanguageModel, (model) =>
-      make({ ...options, summariser: { ...options.summariser, model } })
-    )
+    Effect.flatMap(asking, (model) => make({ ...options, summariser: { ...options.summariser, model } }))
   )
 
 interface Parts {
@@ -361,7 +391,7 @@ const serviceOf = (parts: Parts): Service => {
     policy,
     fit: (prompt, request) =>
       Effect.gen(function* () {
-        const bounds = Window.boundsOf(policy, yield* roomOf(request))
+        const bounds = Window.boundsOf(policy, yield* roomOf(prompt, request))
         const known = yield* open(prompt, request, bounds)
         const { conversation, raw } = known
         conversation.thrash = Thrash.turn(conversation.thrash)
@@ -385,7 +415,7 @@ const serviceOf = (parts: Parts): Service => {
       Effect.gen(function* () {
         const raw = (yield* TokenCounter).for(request.model)
         const asked = measurable(prompt, request, raw)
-        const room = yield* roomOf(request)
+        const room = yield* roomOf(prompt, request)
         const { tokens } = calibrations.measure(asked, room.window)
         const { bounds, real } = Window.refused(policy, room, overflow, tokens)
         const { limit, requested, output = 0 } = overflow
@@ -398,7 +428,7 @@ const serviceOf = (parts: Parts): Service => {
       }),
     admit: (prompt, request) =>
       Effect.gen(function* () {
-        const { window } = Window.boundsOf(policy, yield* roomOf(request))
+        const { window } = Window.boundsOf(policy, yield* roomOf(prompt, request))
         const meter = calibrations.meter(request.model, (yield* TokenCounter).for(request.model), window)
         const cuts: Array<Cut> = []
         const options = { wording: policy.wording, stored: store !== undefined }
@@ -415,14 +445,19 @@ const serviceOf = (parts: Parts): Service => {
   }
 }
 
-/** The room that there is, as far as refusals have shown. */
-const roomOf = (request: Request): Effect.Effect<Room> =>
-  request.model === undefined
-    ? Effect.succeed(request)
-    : Effect.map(
-        Effect.flatMap(ContextWindows, ({ learned }) => learned(request.model ?? "")),
-        (limit) => Window.within(request, limit)
-      )
+/** The room that there is, as far as refusals have shown. Dies with an `InvalidOption` for a wrong request. */
+const roomOf = (prompt: Prompt.Prompt, request: Request): Effect.Effect<Room> =>
+  Effect.suspend(() => {
+    Kind.madePrompt(module, "prompt", prompt)
+    Check.fields(module, request, requestChecks)
+    const { model } = request
+    return model === undefined
+      ? Effect.succeed(request)
+      : Effect.map(
+          Effect.flatMap(ContextWindows, ({ learned }) => learned(model)),
+          (limit) => Window.within(request, limit)
+        )
+  })
 
 const measurable = (
   prompt: Prompt.Prompt,
@@ -457,12 +492,14 @@ const publish = (event: WithoutTime<CompactionEvent>): Effect.Effect<void> =>
 // Combinators
 // -----------------------------------------------------------------------------
 
+const around = MissingService.get(Compaction, "Compaction", "Compaction.layer()")
+
 /** {@link Service.fit} of the surrounding layer. */
 export const fit = (
   prompt: Prompt.Prompt,
   request: Request
 ): Effect.Effect<Fitted, CannotFit | ContextExhausted, Compaction> =>
-  Effect.flatMap(Compaction, (compaction) => compaction.fit(prompt, request))
+  Effect.flatMap(around, (compaction) => compaction.fit(prompt, request))
 
 /** Makes the history of a chat fit: the next message is sent with it. A history that grew meanwhile is left alone. */
 export const chat = (
@@ -506,7 +543,7 @@ export const call = <A, E, R>(
   R | Compaction
 > =>
   Effect.gen(function* () {
-    const compaction = yield* Compaction
+    const compaction = yield* around
     const again = (
       prompt: Prompt.Prompt,
       left: number

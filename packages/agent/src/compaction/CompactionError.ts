@@ -2,6 +2,7 @@
  * How compaction fails. The conversation is as it was: whoever asked has it still.
  */
 import { Data } from "effect"
+import { ErrorText } from "@outlast/resilience"
 import type { Tried, Uncuttable } from "./Report.ts"
 
 const count = (n: number): string => n.toLocaleString("en-US")
@@ -41,6 +42,8 @@ export class CannotFit extends Data.TaggedError("CannotFit")<{
   }
 }
 
+ErrorText.printedOnce(CannotFit)
+
 /** Compaction was tried again and again, and the window is full again. */
 export class ContextExhausted extends Data.TaggedError("ContextExhausted")<{
   /** Compactions that freed too little, in a row; or the window that was full again soon after each. */
@@ -61,3 +64,5 @@ export class ContextExhausted extends Data.TaggedError("ContextExhausted")<{
     return `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}. ${why} One more would not help: begin a new conversation with what matters, make results of tools smaller, unpin messages, or take a model with a larger window.`
   }
 }
+
+ErrorText.printedOnce(ContextExhausted)

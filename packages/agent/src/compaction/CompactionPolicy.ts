@@ -12,7 +12,8 @@
  */
 import * as Check from "@outlast/resilience/Options"
 import type { CompactionWording } from "./CompactionWording.ts"
-import { defaults as wording } from "./CompactionWording.ts"
+import { checks as wordingChecks, defaults as wording } from "./CompactionWording.ts"
+import * as Kind from "../options/Kind.ts"
 
 /**
  * What is done, from the cheapest on:
@@ -104,7 +105,10 @@ export const defaults: CompactionPolicy = {
 }
 
 /** The newest tokens are protected instead of the newest messages; OpenClaw keeps 20,000. */
-export const tokenTail = (tokens: number): CompactionPolicy => ({ ...defaults, tail: { tokens } })
+export const tokenTail = (tokens: number): CompactionPolicy => {
+  Check.positiveInteger("CompactionPolicy", "tail.tokens", tokens)
+  return { ...defaults, tail: { tokens } }
+}
 
 /**
  * CodeBuddy's layer 4: tool results, chunks, the oldest half, plain text; warns at 80 %, acts at 90 %.
@@ -140,33 +144,71 @@ export const s11: CompactionPolicy = {
   wording: { ...wording, plain: () => "[Reactive compact] The conversation before this was trimmed." }
 }
 
-/** Throws an `InvalidOption` (a `RangeError`) for a number out of its range. */
+const { is } = Check
+const { required } = is
+
+const share = required(is.number({ min: 0.01, max: 1 }))
+const count = required(Kind.count)
+const countOrNone = required(Kind.countOrNone)
+
+/** One of two: by messages, or by tokens. */
+const tail: Check.Check = (module, field, value) => {
+  const noun = "{ messages } or { tokens }"
+  Kind.object<{ readonly messages?: number; readonly tokens?: number }>(noun, {
+    messages: Kind.count,
+    tokens: Kind.count
+  })(module, field, value)
+  Check.check(Kind.isObject(value) && "messages" in value !== "tokens" in value, module, field, value, noun)
+}
+
+const checks: Check.Checks<CompactionPolicy> = {
+  warn: share,
+  act: share,
+  reserve: required(is.number({ min: 0, max: 0.9 })),
+  downTo: share,
+  maxResult: share,
+  tail: required(tail),
+  tiers: required(Kind.list(is.oneOf(...defaults.tiers), "a list of tiers")),
+  minMessages: countOrNone,
+  large: countOrNone,
+  chunks: required(
+    Kind.object<CompactionPolicy["chunks"]>("{ maxTokens, overlap, concurrency }", {
+      maxTokens: required(is.integer({ min: 100 })),
+      overlap: required(is.number({ min: 0, max: 0.5 })),
+      concurrency: count
+    })
+  ),
+  messages: required(
+    Kind.object<CompactionPolicy["messages"]>("{ maxCharacters, omitAbove }", {
+      maxCharacters: required(is.integer({ min: 100 })),
+      omitAbove: share
+    })
+  ),
+  plain: required(
+    Kind.object<CompactionPolicy["plain"]>("{ requests, characters, earlier, fill }", {
+      requests: countOrNone,
+      characters: countOrNone,
+      earlier: countOrNone,
+      fill: required(is.flag)
+    })
+  ),
+  thrash: required(
+    Kind.object<CompactionPolicy["thrash"]>("{ poorGain, poorGains, refillTurns, refills }", {
+      poorGain: required(is.share),
+      poorGains: count,
+      refillTurns: count,
+      refills: count
+    })
+  ),
+  maxReactive: countOrNone,
+  wording: required(Kind.object("a wording, for example CompactionWording.defaults", wordingChecks))
+}
+
+/** Throws an `InvalidOption` (a `RangeError`) for a field that is missing, unknown or not allowed. */
 export const validate = (policy: CompactionPolicy): CompactionPolicy => {
   const module = "CompactionPolicy"
-  const { tail, chunks, messages, plain, thrash } = policy
-  for (const field of ["warn", "act", "downTo", "maxResult"] as const) {
-    Check.number(module, field, policy[field], { min: 0.01, max: 1 })
-  }
-  Check.check(policy.downTo <= policy.act, module, "downTo", policy.downTo, `at most act (${policy.act})`)
-  Check.number(module, "reserve", policy.reserve, { min: 0, max: 0.9 })
-  if ("messages" in tail) Check.integer(module, "tail.messages", tail.messages, { min: 1 })
-  else Check.integer(module, "tail.tokens", tail.tokens, { min: 1 })
-  for (const tier of policy.tiers) Check.oneOf(module, "tiers", tier, defaults.tiers)
-  Check.integer(module, "minMessages", policy.minMessages, { min: 0 })
-  Check.integer(module, "large", policy.large, { min: 0 })
-  Check.integer(module, "chunks.maxTokens", chunks.maxTokens, { min: 100 })
-  Check.number(module, "chunks.overlap", chunks.overlap, { min: 0, max: 0.5 })
-  Check.positiveInteger(module, "chunks.concurrency", chunks.concurrency)
-  Check.integer(module, "messages.maxCharacters", messages.maxCharacters, { min: 100 })
-  Check.number(module, "messages.omitAbove", messages.omitAbove, { min: 0.01, max: 1 })
-  for (const field of ["requests", "characters", "earlier"] as const) {
-    Check.integer(module, `plain.${field}`, plain[field], { min: 0 })
-  }
-  Check.flag(module, "plain.fill", plain.fill)
-  Check.share(module, "thrash.poorGain", thrash.poorGain)
-  for (const field of ["poorGains", "refillTurns", "refills"] as const) {
-    Check.positiveInteger(module, `thrash.${field}`, thrash[field])
-  }
-  Check.integer(module, "maxReactive", policy.maxReactive, { min: 0 })
+  Check.fields(module, policy, checks)
+  const { act, downTo } = policy
+  Check.check(downTo <= act, module, "downTo", downTo, `at most act (${act})`)
   return policy
 }

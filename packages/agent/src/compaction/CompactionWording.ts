@@ -2,6 +2,10 @@
  * What compaction says, to the model of the conversation and to the one that summarises. All of it can be replaced, in
  * any language: `CompactionPolicy.wording`.
  */
+import * as Options from "@outlast/resilience/Options"
+import * as Kind from "../options/Kind.ts"
+
+const { is } = Options
 
 /** Something that was cut. */
 export interface CutAway {
@@ -106,4 +110,21 @@ Under Identifiers stand paths, ids, URLs, versions, numbers and error texts, exa
       .map(({ id, context }) => `- ${id} (from: ${context})`)
       .join("\n")}`,
   omitted: ({ role, tokens }) => `[A large message of the ${role} left out: about ${count(tokens)} tokens.]`
+}
+
+const text = is.required(is.fn("that gives a text"))
+
+/** The checks of its fields. */
+export const checks: Options.Checks<CompactionWording> = {
+  result: text,
+  argument: text,
+  middle: text,
+  summary: text,
+  plain: text,
+  gap: is.required(Kind.name),
+  instructions: text,
+  summarise: text,
+  merge: text,
+  missing: text,
+  omitted: text
 }

@@ -18,6 +18,7 @@
  * ```
  */
 import { Context, Effect, Layer } from "effect"
+import * as Options from "@outlast/resilience/Options"
 
 // -----------------------------------------------------------------------------
 // Service
@@ -51,8 +52,10 @@ export const isWindow = (limit: number): boolean => Number.isSafeInteger(limit) 
 // -----------------------------------------------------------------------------
 
 /** Learned limits over a table; `undefined` of it: not known. */
-export const make = (known: (model: string) => number | undefined): Effect.Effect<Service> =>
-  Effect.sync(() => serviceOf(known))
+export const make = (known: (model: string) => number | undefined): Effect.Effect<Service> => {
+  Options.is.fn("(model) => tokens, or undefined where it is not known")("ContextWindows", "known", known)
+  return Effect.sync(() => serviceOf(known))
+}
 
 /** The layer of {@link make}. */
 export const layer = (known: (model: string) => number | undefined): Layer.Layer<never> =>

@@ -18,7 +18,9 @@ import { Effect, Option, Schema } from "effect"
 import type { Layer } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as Check from "@outlast/resilience/Options"
+import * as Kind from "../options/Kind.ts"
 import type { RecallStore } from "./RecallStore.ts"
+import { check as isStore } from "./RecallStore.ts"
 
 export const tool = Tool.make("recall", {
   description:
@@ -51,17 +53,24 @@ export const defaults = {
   }
 } as const
 
-/** The handler over a store. Throws an `InvalidOption` (a `RangeError`) for pieces of less than 1 character. */
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  maxCharacters: Kind.count,
+  wording: Kind.object<Wording>("a wording, { unknown, more }", {
+    unknown: is.required(is.fn("(id) => text")),
+    more: is.required(is.fn("(piece) => text"))
+  })
+}
+
+/** The handler over a store. Throws an `InvalidOption` (a `RangeError`) for what is no store, and for a wrong option. */
 export const layer = (
   store: RecallStore,
   options: Options = {}
 ): Layer.Layer<Tool.HandlersFor<typeof toolkit.tools>> => {
-  const length = Check.positiveInteger(
-    "Recall",
-    "maxCharacters",
-    options.maxCharacters ?? defaults.maxCharacters
-  )
-  const wording = options.wording ?? defaults.wording
+  isStore("Recall", "store", store)
+  Check.fields("Recall", options, checks)
+  const { maxCharacters: length = defaults.maxCharacters, wording = defaults.wording } = options
   return toolkit.toLayer({
     recall: ({ id, from = 0 }) =>
       Effect.map(

@@ -6,6 +6,7 @@
  */
 import { Effect, Option } from "effect"
 import * as Check from "@outlast/resilience/Options"
+import * as Kind from "../options/Kind.ts"
 
 export interface RecallStore {
   readonly put: (id: string, text: string) => Effect.Effect<void>
@@ -21,14 +22,13 @@ export interface MemoryOptions {
 
 export const defaults = { maxTexts: 1_000, maxCharacters: 50_000_000 } as const
 
-/** A store in memory. Throws an `InvalidOption` (a `RangeError`) for a bound below 1. */
+/** A store, for the options that take one. */
+export const check: Check.Check = Kind.having("a RecallStore, for example RecallStore.memory()", "put", "get")
+
+/** A store in memory. Throws an `InvalidOption` (a `RangeError`) for an unknown option and a bound below 1. */
 export const memory = (options: MemoryOptions = {}): RecallStore => {
-  const maxTexts = Check.positiveInteger("RecallStore", "maxTexts", options.maxTexts ?? defaults.maxTexts)
-  const maxCharacters = Check.positiveInteger(
-    "RecallStore",
-    "maxCharacters",
-    options.maxCharacters ?? defaults.maxCharacters
-  )
+  Check.fields<MemoryOptions>("RecallStore", options, { maxTexts: Kind.count, maxCharacters: Kind.count })
+  const { maxTexts = defaults.maxTexts, maxCharacters = defaults.maxCharacters } = options
   // A map goes through its entries in the order in which they came.
   const texts = new Map<string, string>()
   let characters = 0

@@ -17,6 +17,7 @@ import { answeredBy } from "../failover/Answered.ts"
 import { OutputLimit } from "../failover/OutputLimit.ts"
 import { branchOf } from "../guard/Branch.ts"
 import * as Chunks from "./Chunks.ts"
+import * as Kind from "../options/Kind.ts"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
 import * as Identifiers from "./Identifiers.ts"
 import type { Meter } from "./TokenCounter.ts"
@@ -45,15 +46,17 @@ export interface Options {
 
 export const defaults = { outputLimit: 4_096, deadline: "2 minutes" } as const
 
-/** Throws an `InvalidOption` (a `RangeError`) for a number out of its range. */
-export const validate = (options: Options): Options => {
-  const module = "Summariser"
-  if (options.window !== undefined) Check.positiveInteger(module, "window", options.window)
-  if (options.outputLimit !== undefined) Check.positiveInteger(module, "outputLimit", options.outputLimit)
-  Check.duration(module, "deadline", options.deadline ?? defaults.deadline)
-  if (options.maxTokens !== undefined) Check.positiveInteger(module, "maxTokens", options.maxTokens)
-  if (options.maxCost !== undefined) Check.number(module, "maxCost", options.maxCost, { min: 0 })
-  return options
+const { is } = Check
+
+/** The checks of its fields. */
+export const checks: Check.Checks<Options> = {
+  model: is.required(Kind.languageModel),
+  name: Kind.name,
+  window: Kind.count,
+  outputLimit: Kind.count,
+  deadline: Kind.finiteDuration(),
+  maxTokens: Kind.count,
+  maxCost: is.number({ min: 0 })
 }
 
 // -----------------------------------------------------------------------------

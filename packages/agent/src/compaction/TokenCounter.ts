@@ -118,14 +118,27 @@ export const fileTokens = ({ mediaType, data }: Prompt.FilePart, rules: FileRule
 // Constructors
 // -----------------------------------------------------------------------------
 
-/** A counter by these rules, the same for every model. Throws an `InvalidOption` for an overhead below 0. */
+const { is } = Check
+
+const checks: Check.Checks<Rules> = {
+  text: is.fn("(text) => tokens"),
+  json: is.fn("(text) => tokens"),
+  file: is.fn("(file) => tokens"),
+  overhead: is.number({ min: 0 })
+}
+
+/**
+ * A counter by these rules, the same for every model. Throws an `InvalidOption` (a `RangeError`) for a rule that is
+ * unknown or not allowed.
+ */
 export const make = (rules: Rules = {}): Service => {
+  Check.fields("TokenCounter", rules, checks)
   const {
     text = estimated(proseCharacters),
     json = estimated(jsonCharacters),
-    file = (file) => fileTokens(file)
+    file = (file) => fileTokens(file),
+    overhead = 4
   } = rules
-  const overhead = Check.number("TokenCounter", "overhead", rules.overhead ?? 4, { min: 0 })
   const known = new WeakMap<Prompt.Message, number>()
   const schemas = new WeakMap<Tool.Any, number>()
 

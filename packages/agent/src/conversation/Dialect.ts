@@ -10,6 +10,12 @@
  * OpenAiCompatible.model({ name: "local", baseUrl, model: "mine", info: { dialect } })
  * ```
  */
+import * as Options from "@outlast/resilience/Options"
+import * as Kind from "../options/Kind.ts"
+
+const { is } = Options
+const { required } = is
+
 export interface Dialect {
   /** The namespaces of part options from which the target reads what it has signed, encrypted or stored. */
   readonly namespaces: ReadonlyArray<string>
@@ -60,4 +66,27 @@ export const defaults: Dialect = {
   files: undefined,
   linkedFiles: undefined,
   assistantFiles: false
+}
+
+const pattern = Kind.where((value) => value instanceof RegExp, "a RegExp")
+
+/** The checks of its fields. */
+export const checks: Options.Checks<Dialect> = {
+  namespaces: required(Kind.names),
+  bound: required(is.oneOf("model", "target")),
+  plainThinking: required(is.flag),
+  callId: required(pattern),
+  uniqueCallIds: required(is.flag),
+  toolName: required(pattern),
+  system: required(is.oneOf("anywhere", "between", "leading")),
+  ending: required(is.oneOf("any", "prefill", "user")),
+  callsFollowUser: required(is.flag),
+  unsignedCall: Kind.object("{ namespace, field, value }", {
+    namespace: required(Kind.name),
+    field: required(Kind.name),
+    value: required(Kind.name)
+  }),
+  files: Kind.names,
+  linkedFiles: Kind.names,
+  assistantFiles: required(is.flag)
 }

@@ -1,6 +1,11 @@
 /**
  * What the model reads in place of something that cannot be sent to it. All of it can be replaced, in any language.
  */
+import * as Options from "@outlast/resilience/Options"
+import * as Kind from "../options/Kind.ts"
+
+const { is } = Options
+
 export interface Wording {
   /** The result of a call that has none. */
   readonly unanswered: string
@@ -30,4 +35,14 @@ export const defaults: Wording = {
   system: (text) => `<system>\n${text}\n</system>`,
   goOn: "Go on.",
   beginning: "The beginning of this conversation is left out."
+}
+
+/** The checks of its fields. */
+export const checks: Options.Checks<Wording> = {
+  unanswered: is.required(Kind.name),
+  file: is.required(is.fn("(file) => text")),
+  providerTool: is.required(is.fn("(use) => text")),
+  system: is.required(is.fn("(text) => text")),
+  goOn: is.required(Kind.name),
+  beginning: is.required(Kind.name)
 }

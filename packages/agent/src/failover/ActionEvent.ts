@@ -1,4 +1,4 @@
-/** The one event that each action of `CallState` leaves. Pure. */
+/** The event that an action of `CallState` leaves by itself, beside `AttemptStarted` and the waits. Pure. */
 import type { Action } from "./CallState.ts"
 import type { FailoverEvent } from "./FailoverEvent.ts"
 
@@ -11,18 +11,19 @@ export interface Numbers {
   readonly attempt: number
 }
 
-/** `now` is in monotonic milliseconds. */
-export const eventOf = (action: Action, numbers: Numbers, now: number): NoTime<FailoverEvent> => {
+/** `undefined`: nothing but an attempt or a wait. */
+export const eventOf = (action: Action, numbers: Numbers): NoTime<FailoverEvent> | undefined => {
   switch (action._tag) {
     case "Attempt":
-      return { _tag: "AttemptStarted", ...numbers, target: action.target, delay: action.delay }
+    case "Wait":
+      return undefined
     case "Switch": {
       const { from, target, failure } = action
       return { _tag: "TargetSwitched", ...numbers, from, target, reason: failure.reason._tag }
     }
     case "Continue": {
-      const { from, target, delay, failure } = action
-      return { _tag: "AnswerContinued", ...numbers, from, target, delay, reason: failure?.reason._tag }
+      const { from, target, failure } = action
+      return { _tag: "AnswerContinued", ...numbers, from, target, reason: failure?.reason._tag }
     }
     case "RaiseOutputLimit":
       return { _tag: "OutputLimitRaised", ...numbers, target: action.target, limit: action.limit }
@@ -32,11 +33,12 @@ export const eventOf = (action: Action, numbers: Numbers, now: number): NoTime<F
       return { _tag: "CallCompacting", ...numbers, target: action.target }
     case "RenewKey":
       return { _tag: "KeyRenewing", ...numbers, target: action.target }
-    case "Wait":
-      return { _tag: "CallWaiting", ...numbers, delay: action.until - now }
     case "Deliver":
       return { _tag: "CutAnswerDelivered", ...numbers }
-    case "GiveUp":
-      return { _tag: "CallGaveUp", ...numbers, message: action.failure.message }
+    case "GiveUp": {
+      const { failure } = action
+      const reason = failure._tag === "AllTargetsOut" ? failure._tag : failure.reason._tag
+      return { _tag: "CallGaveUp", ...numbers, reason, message: failure.message }
+    }
   }
 }

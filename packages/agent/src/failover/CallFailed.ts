@@ -7,6 +7,7 @@
  */
 import { Option } from "effect"
 import { AiError } from "effect/ai"
+import { ErrorText } from "@outlast/resilience"
 import { CallFailure } from "../failure/CallFailure.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 
@@ -22,12 +23,21 @@ export class CallFailed extends AiError.AiError.extend<CallFailed>("@outlast/age
   }
 }
 
+ErrorText.printedOnce(CallFailed)
+
 /** The failure behind an error of a model call that went through Outlast. */
 export const failureOf = (error: unknown): Option.Option<CallFailure> =>
   error instanceof CallFailed ? Option.some(error.failure) : Option.none()
 
+/** Properties that repeat what the message says. */
+const hidden = ["_tag", "module", "method", "reason", "cause", "failure", "~effect/ai/AiError"]
+
 export const fromFailure = (method: string, failure: CallFailure): CallFailed =>
-  new CallFailed({ module: "Outlast", method, reason: reasonOf(failure), failure })
+  // The reason is the cause of the error, and would be printed as well.
+  ErrorText.brief(
+    new CallFailed({ module: "Outlast", method, reason: ErrorText.inner(reasonOf(failure)), failure }),
+    ...hidden
+  )
 
 const reasonOf = (failure: CallFailure): AiError.AiErrorReason => {
   if (failure._tag === "ProviderFailure") return nearest(failure)

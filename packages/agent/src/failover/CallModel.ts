@@ -81,6 +81,8 @@ export type Event =
       readonly failure: ProviderFailure
       /** The delay before the attempt has been waited; else it was foreseen. */
       readonly waited: boolean
+      /** Milliseconds that asking took: a health check. Default 0. */
+      readonly took?: number | undefined
       /** An open circuit refused it: where the call has nowhere else to go, it may pass as a last resort. */
       readonly byCircuit: boolean
     }
@@ -91,6 +93,13 @@ export type Event =
 // -----------------------------------------------------------------------------
 // Actions
 // -----------------------------------------------------------------------------
+
+/** The target that is back first, of those that are worth waiting for. */
+export interface Soonest extends Out {
+  readonly target: TargetRef
+  /** It is a circuit or a limit of ours that keeps it. */
+  readonly refused: boolean
+}
 
 /** What the actions have in common that send something. */
 export interface Sent {
@@ -147,8 +156,13 @@ export type Action =
     }
   /** Ask for the key of `target` anew, then `KeyAsked`. */
   | { readonly _tag: "RenewKey"; readonly target: TargetRef; readonly cooldown: undefined }
-  /** All targets are out: sleep, then `Woke`. */
-  | { readonly _tag: "Wait"; readonly until: number; readonly cooldown: Cooldown | undefined }
+  /** All targets are out: sleep, then `Woke`. `soonest` is what is waited for. */
+  | {
+      readonly _tag: "Wait"
+      readonly until: number
+      readonly cooldown: Cooldown | undefined
+      readonly soonest: Soonest
+    }
   /** The answer stays cut: it is delivered as it is. */
   | { readonly _tag: "Deliver"; readonly cooldown: Cooldown | undefined }
   | { readonly _tag: "GiveUp"; readonly failure: CallFailure; readonly cooldown: Cooldown | undefined }

@@ -1,6 +1,5 @@
 /**
- * Carries out what `CallState` decides for one call: opens cooldowns, asks circuits, sleeps, publishes one event an
- * action.
+ * Carries out what `CallState` decides for one call: opens cooldowns, asks circuits, waits, and publishes what happens.
  *
  * Text and streams share it: {@link CallRun.advance} feeds the machine an event and returns with the next attempt to
  * make, with `undefined` when the answer that was cut is to be delivered as it is, or fails with what the call fails
@@ -10,26 +9,27 @@ import { Cause, Clock, Duration, Effect, MutableRef, Random } from "effect"
 import type { Context, Fiber } from "effect"
 import type { LanguageModel, Response } from "effect/ai"
 import type { RetryBudget } from "@outlast/resilience"
-import { Deadline, ResilienceEvents } from "@outlast/resilience"
-import * as Provenance from "../conversation/Provenance.ts"
+import { Deadline, ResilienceEvents, Warnings } from "@outlast/resilience"
 import type { CallFailure } from "../failure/CallFailure.ts"
-import { needsPerson } from "../failure/CallFailure.ts"
+import type { ReasonTag } from "../failure/FailoverReason.ts"
 import { RateLimit } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import { local } from "../failure/ProviderFailure.ts"
+import { knownLimit, local } from "../failure/ProviderFailure.ts"
 import * as ActiveTime from "../guard/ActiveTime.ts"
 import type * as CallLimiter from "../limiter/CallLimiter.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import type { Verdict } from "../recovery/Seam.ts"
-import type { NoTime } from "./ActionEvent.ts"
+import type { NoTime, Numbers } from "./ActionEvent.ts"
 import { eventOf } from "./ActionEvent.ts"
 import { costOf } from "./Answered.ts"
 import type { Attempt } from "./Attempt.ts"
+import { attemptOf } from "./Attempt.ts"
 import type { AttemptRequest } from "./AttemptRequest.ts"
 import { requestOf } from "./AttemptRequest.ts"
 import type { Action, CallState, Commit, Cut, Event, Spent } from "./CallState.ts"
 import * as Call from "./CallState.ts"
 import type { Chain, Target } from "./Chain.ts"
+import * as Choice from "./Choice.ts"
 import * as Conversation from "./Conversation.ts"
 import * as ConversationKey from "./ConversationKey.ts"
 import type { Cooldown } from "./Cooldown.ts"
@@ -46,6 +46,7 @@ import type { Sending } from "./Sending.ts"
 import { isSending, staysAt } from "./Sending.ts"
 import type { Surface } from "./Surface.ts"
 import { timed } from "./Timed.ts"
+import * as Waits from "./Waits.ts"
 
 type Usage = Response.FinishPartEncoded["usage"]
 
@@ -81,6 +82,11 @@ export class CallRun {
   /** The next attempt's token of the retry budget has been taken. */
   #paid = false
   #ended = false
+  /** The target that this call's line about a refused key has named. */
+  #named: string | undefined
+  readonly #waits: Waits.Waits
+  /** The reason of the first failure. */
+  #firstFailure: ReasonTag | undefined
 
   constructor(
     chain: Chain,
@@ -95,6 +101,12 @@ export class CallRun {
     this.#clock = fiber.getRef(Clock.Clock)
     this.#random = fiber.getRef(Random.Random)
     this.#events = fiber.getRef(ResilienceEvents.ResilienceEvents)
+    this.#waits = this.#isSilent
+      ? Waits.none
+      : Waits.make(
+          (event) => this.#publish({ ...event, ...this.#numbers() }),
+          () => this.now()
+        )
     const deadline = fiber.getRef(Deadline.Deadline)
     this.#deadline = deadline === undefined ? Infinity : Number(deadline) / 1_000_000
     this.#options = options
@@ -174,14 +186,17 @@ export class CallRun {
   #advance(event: Event): Effect.Effect<Attempt | undefined, CallFailure> {
     const now = this.now()
     const { action, opened } = this.#decide(event, now)
-    // Most programs listen to nothing: then a call costs no events.
-    if (action._tag === "Attempt" && this.#isSilent) return this.#carryOut(action)
-    const told = this.#publish(eventOf(action, this.#numbers(), now))
-    return opened === undefined
-      ? Effect.andThen(told, this.#carryOut(action))
-      : this.#publishCooldown(opened, now).pipe(Effect.andThen(told), Effect.andThen(this.#carryOut(action)))
+    // Before the action is carried out, which looks at what this line has named.
+    const line = this.#refused(event, action)
+    // What is sent is told of when it is sent.
+    const told = isSending(action) ? undefined : eventOf(action, this.#numbers())
+    const carriedOut = this.#carryOut(action)
+    const next = told === undefined ? carriedOut : Effect.andThen(this.#publish(told), carriedOut)
+    const all = warned(line, next)
+    return opened === undefined ? all : Effect.andThen(this.#publishCooldown(opened, now), all)
   }
 
+  /** Nothing listens to events. Most programs do not, and then a call costs none. */
   get #isSilent(): boolean {
     return this.#events === ResilienceEvents.nowhere
   }
@@ -190,43 +205,68 @@ export class CallRun {
     switch (action._tag) {
       case "GiveUp":
         this.#ended = true
-        return Effect.fail(action.failure)
+        return warned(this.chain.memory.log.gaveUp(action.failure), Effect.fail(action.failure))
       case "Deliver":
         return Effect.undefined
       case "Wait":
-        return Effect.suspend(() =>
-          ActiveTime.parked(Effect.sleep(Duration.millis(Math.max(0, action.until - this.now()))))
-        ).pipe(Effect.andThen(this.advance({ _tag: "Woke" })))
+        return Effect.suspend(() => {
+          const delay = Math.max(0, action.until - this.now())
+          const sleep = ActiveTime.parked(Effect.sleep(Duration.millis(delay)))
+          return this.#waits.during(Waits.untilBack(action.soonest, delay), sleep)
+        }).pipe(Effect.andThen(this.advance({ _tag: "Woke" })))
       case "Compact":
         return this.#compact(action.failure)
       case "RenewKey":
-        return Effect.flatMap(
-          this.#targetOf(action.target).key?.renew?.(this.#keyVersion) ?? Effect.succeed(false),
-          (renewed) => this.advance({ _tag: "KeyAsked", renewed })
-        )
+        return Effect.flatMap(this.#renewed(action), (renewed) => this.advance({ _tag: "KeyAsked", renewed }))
       default:
         return action.delay === 0
           ? this.#enter(action)
           : Effect.flatMap(this.#foreseen(action.target), (refused) =>
-              refused === undefined
-                ? Effect.flatMap(ActiveTime.parked(Effect.sleep(Duration.millis(action.delay))), () =>
-                    this.#afterDelay(action)
-                  )
-                : this.advance(refused)
+              refused === undefined ? this.#delayed(action) : this.advance(refused)
             )
     }
   }
 
-  /** The attempt, unless another call has found meanwhile that its target is out. */
-  #afterDelay(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
-    const out = Cool.outOf(MutableRef.get(this.chain.memory.cooldowns), action.target, this.now())
-    return out === undefined || action.probe ? this.#enter(action) : this.advance({ _tag: "TakenAway" })
+  #renewed({ target }: { readonly target: TargetRef }): Effect.Effect<boolean> {
+    const { key } = this.#targetOf(target)
+    if (key?.renew === undefined) return Effect.succeed(false)
+    return this.#waits.unlessReady({ reason: "key", target, by: key.name }, key.renew(this.#keyVersion))
+  }
+
+  /** The attempt after its delay, unless another call has found meanwhile that its target is out. */
+  #delayed(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
+    const { target, delay, probe } = action
+    const sleep = ActiveTime.parked(Effect.sleep(Duration.millis(delay)))
+    return Effect.flatMap(this.#waits.during({ reason: "backoff", target, delay }, sleep), () => {
+      const out = Cool.outOf(MutableRef.get(this.chain.memory.cooldowns), target, this.now())
+      return out === undefined || probe ? this.#enter(action) : this.advance({ _tag: "TakenAway" })
+    })
   }
 
   /** The attempt, if the circuits of its target let it through. */
   #enter(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
     const { admission } = this.chain
     if (admission === undefined || this.#permit !== undefined) return this.#take(action)
+    const { check } = admission
+    if (check === undefined) return this.#admit(action, admission)
+    const { target } = action
+    const { policy } = this.chain
+    const left = Math.min(
+      Duration.toMillis(policy.deadline) - this.#state.ledger.spent,
+      this.#deadline - this.now()
+    )
+    const limit = Duration.min(policy.limits.connect, Duration.millis(Math.max(0, left)))
+    const from = this.now()
+    return Effect.flatMap(
+      this.#waits.unlessReady({ reason: "health", target }, check(target, limit)),
+      (refused) =>
+        refused === undefined
+          ? this.#admit(action, admission)
+          : this.advance({ ...this.#refusal(refused), took: this.now() - from })
+    )
+  }
+
+  #admit(action: Sending, admission: Permits.Admission): Effect.Effect<Attempt | undefined, CallFailure> {
     const { target, lastResort } = action
     const waited = this.#state.refused.has(target.id)
     const permit = waited ? undefined : admission.enterUnsafe(target, this, this.#fiber)
@@ -244,22 +284,32 @@ export class CallRun {
   #take(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
     const { limiter, countsTokens } = this.chain
     const { target } = action
-    const ready = this.#targetOf(target).key?.ready
+    const { info, key } = this.#targetOf(target)
+    const ready = key?.ready
     const isFree = limiter === undefined || limiter.isFreeUnsafe(target)
     if (isFree && ready === undefined) return this.#begin(action)
     const made = Effect.suspend(() => this.#begin(action))
-    const attempt = ready === undefined ? made : Effect.andThen(ready, made)
+    const attempt =
+      ready === undefined
+        ? made
+        : Effect.andThen(this.#waits.unlessReady({ reason: "key", target, by: key?.name }, ready), made)
     if (isFree) return attempt
-    const { info } = this.#targetOf(target)
     const outputTokens = countsTokens ? (OutputLimit.within(this.#state.outputLimit, info) ?? 0) : 0
     const tokens = countsTokens ? Conversation.estimate(this.#options.prompt) + outputTokens : 0
-    const request = { target, tokens, outputTokens, maxWait: this.#patience(target) }
+    const now = this.now()
+    const { policy, memory } = this.chain
+    const cooldowns = MutableRef.get(memory.cooldowns)
+    const view = { now, cooldowns, targets: this.#targets, deadline: this.#deadline }
+    const maxWait = Choice.queueTime(policy, this.#state, view, target)
+    const acquired = this.#waits.inQueue(target, (onWait) =>
+      ActiveTime.parked(limiter.acquire({ target, tokens, outputTokens, maxWait, onWait }))
+    )
     return Effect.uninterruptibleMask((restore) =>
       // Its wait can be interrupted all the same; what it has granted cannot get lost here.
-      Effect.matchEffect(ActiveTime.parked(limiter.acquire(request)), {
+      Effect.matchEffect(acquired, {
         onFailure: ({ wait }) => {
           this.#settle(undefined, true)
-          const failure = local("limit/known", new RateLimit(), target)
+          const failure = local(knownLimit, new RateLimit(), target)
           return restore(this.advance(this.#refusal({ wait, failure, byCircuit: false })))
         },
         onSuccess: (place) => {
@@ -270,31 +320,13 @@ export class CallRun {
     )
   }
 
-  /** Milliseconds in the queue of a target: who would have to come back to it anyway keeps the place. */
-  #patience(target: TargetRef): number {
-    const { policy, memory } = this.chain
-    const cooldowns = MutableRef.get(memory.cooldowns)
-    const now = this.now()
-    const isElsewhere = this.#targets.some(
-      ({ ref }) => ref.id !== target.id && Cool.outOf(cooldowns, ref, now) === undefined
-    )
-    if (isElsewhere || policy.whenAllOut === "fail") return Duration.toMillis(policy.shortWait)
-    const left = Math.min(Duration.toMillis(policy.deadline) - this.#state.ledger.spent, this.#deadline - now)
-    return Math.max(0, Math.min(Duration.toMillis(policy.maxWait), left))
-  }
-
   /** Gives back the place among the calls of the target. */
   #leave(usage: Usage | undefined): void {
     const place = this.#place
     if (place === undefined) return
     this.#place = undefined
-    const told =
-      usage === undefined
-        ? place.release
-        : Effect.andThen(
-            place.settle({ inputTokens: usage.inputTokens.total, outputTokens: usage.outputTokens.total }),
-            place.release
-          )
+    const used = usage && { inputTokens: usage.inputTokens.total, outputTokens: usage.outputTokens.total }
+    const told = used === undefined ? place.release : Effect.andThen(place.settle(used), place.release)
     // Ends at once but for a store in the network, which nobody waits for.
     Effect.runForkWith(this.#fiber.context)(told)
   }
@@ -309,9 +341,9 @@ export class CallRun {
         )
   }
 
-  #refusal({ wait, failure, byCircuit }: Permits.Refused, waited = true): Event {
+  #refusal({ wait, failure, byCircuit }: Permits.Refused, waited = true) {
     this.#endProbe()
-    return { _tag: "PermitRefused", until: this.now() + wait, failure, waited, byCircuit }
+    return { _tag: "PermitRefused", until: this.now() + wait, failure, waited, byCircuit } as const
   }
 
   #compact(failure: ProviderFailure): Effect.Effect<Attempt | undefined, CallFailure> {
@@ -341,6 +373,7 @@ export class CallRun {
     return Effect.suspend(() => {
       const { reason, evidence, retryAfter } = failure
       const { ref } = attempt.target
+      this.#firstFailure ??= reason._tag
       const spent = this.#spent(attempt, usage)
       const facts = { probedAt: this.#probedAt, conversation: this.#conversation, now: this.now() }
       this.chain.memory.failed(ref, failure, facts)
@@ -472,11 +505,22 @@ export class CallRun {
     const isNews =
       attempt.startedAt >= this.chain.memory.servingSince &&
       (this.chain.order === Order.inOrder || this.#state.ledger.switches > 0)
-    const news = isNews ? this.#announce(ref, this.#state.lastFailure?.reason._tag) : Effect.void
-    if (this.#isSilent) return Effect.succeed(costUsd)
-    const elapsed = this.now() - attempt.startedAt
-    const told = this.#publish({ _tag: "CallSucceeded", ...this.#numbers(), target: ref, elapsed, costUsd })
-    return Effect.as(Effect.andThen(news, told), costUsd)
+    const news = isNews ? this.#announce(ref, this.#state.lastFailure) : undefined
+    if (this.#isSilent) {
+      return news === undefined ? Effect.succeed(costUsd) : Effect.as(news, costUsd)
+    }
+    const told = this.#publish({
+      _tag: "CallSucceeded",
+      ...this.#numbers(),
+      target: ref,
+      elapsed: this.now() - attempt.startedAt,
+      waited: this.#waits.total(),
+      recoveredFrom: this.#firstFailure,
+      costUsd,
+      inputTokens: usage?.inputTokens.total,
+      outputTokens: usage?.outputTokens.total
+    })
+    return Effect.as(news === undefined ? told : Effect.andThen(news, told), costUsd)
   }
 
   /** Gives back what the call holds, and reports that nobody wants its answer any more if it has not ended. */
@@ -491,15 +535,25 @@ export class CallRun {
   /** The attempt, now that nothing keeps it away: who answers from here on is news. */
   #begin(action: Sending): Effect.Effect<Attempt> {
     const attempt = Effect.succeed(this.#attempt(action))
-    if (!("from" in action) || action.from.id === action.target.id) return attempt
+    const told = action._tag === "Attempt" ? undefined : eventOf(action, this.#numbers())
+    const begun = this.#isSilent ? attempt : Effect.andThen(this.#sent(action), attempt)
+    return told === undefined
+      ? begun
+      : this.#publish(told).pipe(Effect.andThen(this.#moved(action)), Effect.andThen(begun))
+  }
+
+  /** Tells of the attempt that is sent. */
+  #sent({ target }: Sending): Effect.Effect<void> {
+    const waited = this.#waits.take()
+    const after = Call.wasCut(this.#state) ? undefined : this.#state.lastFailure?.reason._tag
+    return this.#publish({ _tag: "AttemptStarted", ...this.#numbers(), target, waited, after })
+  }
+
+  /** Another target than before is asked. */
+  #moved(action: Sending): Effect.Effect<void> {
+    if (!("from" in action) || action.from.id === action.target.id) return Effect.void
     const { from, target, failure } = action
-    const told = isChange(from, target) ? this.#announce(target, failure?.reason._tag) : Effect.void
-    // It does not pass by itself, and nobody may be listening to events.
-    const isForPerson = failure !== undefined && needsPerson.has(failure.reason._tag)
-    return Effect.andThen(
-      isForPerson ? Effect.andThen(Effect.logError(failure.message), told) : told,
-      attempt
-    )
+    return (isChange(from, target) ? this.#announce(target, failure) : undefined) ?? Effect.void
   }
 
   #attempt(action: Sending): Attempt {
@@ -507,37 +561,18 @@ export class CallRun {
     this.firstTokenAt = undefined
     const target = this.#targetOf(action.target)
     this.#keyVersion = target.key?.version ?? 0
-    const { ref, info } = target
-    const nudge = "nudge" in action ? action.nudge : undefined
-    const isBound = info.capabilities?.bindsThinking === true && (nudge !== undefined || !this.#isAsHad)
-    const { ledger, lastFailure, outputLimit } = this.#state
     const { budget, memory } = this.chain
-    if (ledger.attempts === 1) budget?.depositUnsafe(this.#fiber)
-    const startedAt = this.now()
-    this.#flying = { target: ref, startedAt, hasProgress: false, budget: budget?.beginUnsafe(this.#fiber) }
+    if (this.#state.ledger.attempts === 1) budget?.depositUnsafe(this.#fiber)
+    const now = this.now()
+    const { ref } = target
+    this.#flying = {
+      target: ref,
+      startedAt: now,
+      hasProgress: false,
+      budget: budget?.beginUnsafe(this.#fiber)
+    }
     memory.flying.add(this.#flying)
-    const switched = ledger.switches > 0 ? lastFailure?.reason._tag : undefined
-    const answered = {
-      target: ref.id,
-      provider: ref.provider,
-      model: ref.model,
-      attempts: ledger.attempts,
-      ...(switched === undefined ? {} : { switched })
-    }
-    return {
-      target,
-      answered,
-      maker: isBound ? Provenance.apart(ref) : Provenance.of(ref),
-      startedAt,
-      continues: !Call.isContinuing(this.#state)
-        ? undefined
-        : Call.wasCut(this.#state)
-          ? "cut"
-          : "interrupted",
-      rewind: "rewind" in action && action.rewind,
-      nudge,
-      outputLimit
-    }
+    return attemptOf(action, target, this.#state, { isAsHad: this.#isAsHad, now })
   }
 
   /** The machine chooses among the targets of the snapshot, which are these. */
@@ -603,17 +638,35 @@ export class CallRun {
   }
 
   /** One notice for each change of the model that answers, whichever call finds it. */
-  #announce(target: TargetRef, reason: FailoverReasonTag | undefined): Effect.Effect<void> {
-    const from = this.chain.memory.serving
-    if (!isChange(from, target)) return Effect.void
+  #announce(target: TargetRef, failure: ProviderFailure | undefined): Effect.Effect<void> | undefined {
+    const { log, serving: from } = this.chain.memory
+    if (!isChange(from, target)) return undefined
     this.chain.memory.serving = target
     this.chain.memory.servingSince = this.now()
     const isBack = !isChange(target, this.chain.targets[0].ref)
-    const change = { from, target, reason: isBack ? undefined : reason }
+    const change = { from, target, reason: isBack ? undefined : failure?.reason._tag }
     const { returned, switched } = this.chain.policy.notices
     const message = isBack ? returned(change) : switched(change)
     this.notices.push({ type: "notice", ...change, message })
-    return this.#publish({ _tag: "ModelChanged", ...this.#numbers(), ...change, message })
+    const isNamed = target.id === this.#named
+    const line = isNamed
+      ? undefined
+      : isBack
+        ? log.returned(from, target)
+        : log.switched(from, target, failure)
+    return warned(line, this.#publish({ _tag: "ModelChanged", ...this.#numbers(), ...change, message }))
+  }
+
+  /** The line about a target that only a person can bring back, once the call leaves it. */
+  #refused(event: Event, action: Action): Warnings.Line | undefined {
+    const hasFailed = event._tag === "Failed" || event._tag === "KeyAsked"
+    const failure = this.#state.lastFailure
+    if (!hasFailed || failure === undefined) return undefined
+    if (!("from" in action) && action._tag !== "Wait") return undefined
+    const next = "from" in action ? action.target : undefined
+    const line = this.chain.memory.log.refused(failure, next)
+    if (line !== undefined) this.#named = next?.id
+    return line
   }
 
   #publishCooldown({ scope, target, until, failure }: Cooldown, now: number): Effect.Effect<void> {
@@ -621,7 +674,7 @@ export class CallRun {
     return this.#publish({ _tag: "CooldownOpened", scope, target, reason: failure.reason._tag, length })
   }
 
-  #numbers(): { readonly call: number; readonly attempt: number } {
+  #numbers(): Numbers {
     return { call: this.#call, attempt: this.#state.ledger.attempts }
   }
 
@@ -638,5 +691,8 @@ interface Departed {
   readonly budget: RetryBudget.Flight | undefined
 }
 
-type FailoverReasonTag = ProviderFailure["reason"]["_tag"]
+/** The effect, after the line where there is one. */
+const warned = <A, E>(line: Warnings.Line | undefined, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  line === undefined ? effect : Effect.andThen(Warnings.write(line), effect)
+
 type Started = Extract<Event, { readonly _tag: "Started" }>

@@ -123,7 +123,7 @@ const nowhere = local("call/out-of-order", new Format({ side: "request" }), unde
 const onRefusal = (
   policy: Policy,
   state: CallState,
-  { until, failure, waited, byCircuit }: Event & { readonly _tag: "PermitRefused" },
+  { until, failure, waited, took = 0, byCircuit }: Event & { readonly _tag: "PermitRefused" },
   snapshot: Snapshot,
   draw: number
 ): Step => {
@@ -131,7 +131,9 @@ const onRefusal = (
   const later = Math.max(until, snapshot.now + 1)
   const mayResort = byCircuit && !state.lastResort
   const refused = new Map(state.refused).set(state.target?.id ?? "", { until: later, failure, mayResort })
-  return choose(policy, { ...unsent(state, waited), refused }, snapshot, draw)
+  const back = unsent(state, waited)
+  const ledger = { ...back.ledger, spent: back.ledger.spent + took }
+  return choose(policy, { ...back, ledger, refused }, snapshot, draw)
 }
 
 const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): CallState => {
@@ -534,7 +536,7 @@ const waitOrGiveUp = (
         phase: "waiting",
         ledger: { ...ledger, waits: ledger.waits + (soonest.refused ? 0 : 1), spent: ledger.spent + sleep }
       }
-      return [{ _tag: "Wait", until: snapshot.now + sleep, cooldown }, next]
+      return [{ _tag: "Wait", until: snapshot.now + sleep, cooldown, soonest }, next]
     }
   }
   return giveUp(state, Choice.allOut(policy, state, snapshot), cooldown)

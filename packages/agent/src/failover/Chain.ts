@@ -8,7 +8,8 @@ import { Cause, Clock, Effect, MutableRef, Redacted, Schema } from "effect"
 import type { Config, Scope } from "effect"
 import type { Prompt } from "effect/ai"
 import type { RetryBudget } from "@outlast/resilience"
-import { ResilienceEvents } from "@outlast/resilience"
+import { ErrorText, InvalidOption, ResilienceEvents, Warnings } from "@outlast/resilience"
+import * as Check from "@outlast/resilience/Options"
 import { TargetOut } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import { Auth } from "../failure/FailoverReason.ts"
@@ -16,16 +17,18 @@ import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local, missingKey, unloadedKey, whatHappened, whatToDo } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import { idOf } from "../failure/TargetRef.ts"
+import * as Builds from "./Builds.ts"
 import type { TargetView } from "./CallState.ts"
+import * as ChainLog from "./ChainLog.ts"
 import { ChainMemory } from "./ChainMemory.ts"
 import type { Admission } from "./Permits.ts"
 import type { TargetDead } from "./FailoverEvent.ts"
 import type * as CallLimiter from "../limiter/CallLimiter.ts"
 import type { ChainStore } from "./ChainStore.ts"
 import * as ChainSync from "./ChainSync.ts"
-import type { KeySource } from "./KeySource.ts"
-import { KeyError } from "./KeySource.ts"
+import * as KeySource from "./KeySource.ts"
 import * as LiveKey from "./LiveKey.ts"
+import * as Kind from "../options/Kind.ts"
 import type { Order } from "./Order.ts"
 import { wantsFacts } from "./Order.ts"
 import type { ProviderModel, TargetSpec } from "./ProviderModel.ts"
@@ -80,6 +83,8 @@ export class ChainError extends Schema.TaggedError<ChainError>("@outlast/agent/f
   }
 }
 
+ErrorText.printedOnce(ChainError)
+
 /** At least one entry. */
 export type Specs<E = unknown, R = unknown> = readonly [TargetSpec<E, R>, ...Array<TargetSpec<E, R>>]
 
@@ -89,6 +94,32 @@ export type Services<S extends Specs> = S[number] extends infer Spec
     ? Exclude<R, Scope.Scope>
     : never
   : never
+
+/** Throws an `InvalidOption` (a `RangeError`) for a value that is no target. */
+export const isTarget: Check.Check = (module, field, value) => {
+  const hasParts = (value: unknown): boolean =>
+    Kind.isObject(value) && "provider" in value && "build" in value && "keys" in value
+  Kind.where(hasParts, targetNoun)(module, field, value)
+  // The check before has seen that it has the fields of one.
+  const { provider, model, endpoint, keys, build } = value as TargetSpec<unknown, unknown>
+  Kind.name(module, `${field}.provider`, provider)
+  Kind.name(module, `${field}.model`, model)
+  Check.check(typeof endpoint === "string", module, `${field}.endpoint`, endpoint, "a base URL, or empty")
+  Kind.list(source, "a list of KeySources")(module, `${field}.keys`, keys)
+  Check.is.effect(module, `${field}.build`, build)
+}
+
+const targetNoun = 'a target, for example Anthropic.model("…")'
+
+const source = Kind.having('a KeySource, for example KeySource.env("ANTHROPIC_API_KEY")', "name", "load")
+
+/** Throws an `InvalidOption` (a `RangeError`) for a value that is no list of targets, and for an empty one. */
+export const validate = (module: string, field: string, specs: unknown): void => {
+  Kind.list(isTarget, `a list of targets, for example [Anthropic.model("…")]`)(module, field, specs)
+  if (Array.isArray(specs) && specs.length > 0) return
+  const message = `${module}: the ${field} is empty. Add a target, for example Anthropic.model("…").`
+  throw new InvalidOption(module, field, undefined, "a list of at least one target", message)
+}
 
 type Built = { readonly live: Target } | { readonly dead: TargetOut }
 
@@ -105,7 +136,8 @@ export const build = <E, R>(
     const dead = built.flatMap((result) => ("dead" in result ? [result.dead] : []))
     for (const out of dead) yield* publishDead(out)
     const [first, ...rest] = built.flatMap((result) => ("live" in result ? [result.live] : []))
-    if (first === undefined) return yield* new ChainError({ targets: dead })
+    if (first === undefined) return yield* ErrorText.brief(new ChainError({ targets: dead }), "targets")
+    yield* warn(built)
     const memory = new ChainMemory(first.ref, wantsFacts(settings.order))
     const { store } = settings
     if (store !== undefined) {
@@ -116,7 +148,7 @@ export const build = <E, R>(
     return { ...settings, targets: [first, ...rest], dead, memory, calls: MutableRef.make(0) }
   })
 
-const noKey: KeySource = { name: "", load: Effect.succeed(Redacted.make("")) }
+const noKey: KeySource.KeySource = { name: "", load: Effect.succeed(Redacted.make("")) }
 
 const buildSpec = <E, R>(
   spec: TargetSpec<E, R>,
@@ -126,6 +158,8 @@ const buildSpec = <E, R>(
   Effect.gen(function* () {
     const names = new Set<string>()
     const keyed: Array<{ readonly ref: TargetRef; readonly key: Key | ProviderFailure }> = []
+    // A target may be written by hand, and a name is shown.
+    spec.keys.forEach((key, i) => KeySource.checked("Failover.layer", `keys[${i}]`, key))
     for (const source of spec.keys.length === 0 ? [noKey] : spec.keys) {
       const ref = refOf(spec, unused(source.name, names), ids)
       keyed.push({ ref, key: yield* loadKey(source, ref, loaded) })
@@ -169,17 +203,17 @@ const unused = (name: string, taken: Set<string>): string => {
 type Key = { readonly _tag: "Key"; readonly key: LiveKey.LiveKey }
 
 /** What came of each source. Entries that have the same one share its key, and so its refreshes. */
-type Loaded = Map<KeySource, LiveKey.LiveKey | Config.ConfigError | KeyError>
+type Loaded = Map<KeySource.KeySource, LiveKey.LiveKey | Config.ConfigError | KeySource.KeyError>
 
 const loadKey = (
-  source: KeySource,
+  source: KeySource.KeySource,
   ref: TargetRef,
   loaded: Loaded
 ): Effect.Effect<Key | ProviderFailure, never, Scope.Scope> =>
   Effect.gen(function* () {
     const found = loaded.get(source) ?? (yield* Effect.catch(LiveKey.make(source), Effect.succeed))
     loaded.set(source, found)
-    if (found instanceof KeyError)
+    if (found instanceof KeySource.KeyError)
       return local(unloadedKey, new Auth({ permanent: false }), ref, found.message)
     const isThere = "current" in found && (Redacted.value(found.current) !== "" || source === noKey)
     return isThere ? { _tag: "Key", key: found } : local(missingKey, new Auth({ permanent: false }), ref)
@@ -193,6 +227,19 @@ const builtOr = <A, E, R, B>(
   Effect.catchCause(build, (cause) =>
     Cause.hasInterrupts(cause) ? Effect.interrupt : orElse(Cause.squash(cause))
   )
+
+/** The lines about targets that are dead, once for builds in a row, and about a chain that is built too often. */
+const warn = (built: ReadonlyArray<Built>): Effect.Effect<void> =>
+  Effect.clockWith((clock) => {
+    const refs = built.map((result) => ("live" in result ? result.live.ref : result.dead.target))
+    const { isFirst, line } = Builds.count(clock, refs)
+    const lines = isFirst
+      ? built.flatMap((result) => ("dead" in result ? [ChainLog.dead(result.dead.failure)] : []))
+      : []
+    const told = Effect.forEach(lines, Warnings.write, { discard: true })
+    // Not an event, so it is said wherever events are printed, too.
+    return line === undefined ? told : Effect.andThen(told, Warnings.log(line))
+  })
 
 const publishDead = ({ target, failure }: TargetOut): Effect.Effect<void> =>
   Effect.flatMap(Clock.currentTimeMillis, (at) => {

@@ -10,6 +10,7 @@ import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import type { Streak } from "./CallState.ts"
 import type { Cooldown, Cooldowns } from "./Cooldown.ts"
+import { ChainLog } from "./ChainLog.ts"
 import type { ChainSync } from "./ChainSync.ts"
 import { none } from "./ChainSync.ts"
 import * as Cool from "./Cooldown.ts"
@@ -30,6 +31,8 @@ export class ChainMemory {
   facts: OrderFacts | undefined
   /** Hears of every change of the cooldowns. */
   sync: ChainSync = none
+  /** What Effect's log has been told. */
+  readonly log = new ChainLog()
   /** By target id: failures since its last success. */
   readonly streaks = new Map<string, Streak>()
   /** Attempts in flight, of all calls. */
@@ -37,6 +40,8 @@ export class ChainMemory {
   /** By target id: when something came from it last, in monotonic milliseconds. */
   readonly #progress = new Map<string, number>()
   #doubts: Doubts = Evidence.none
+  /** By target id: when it last answered, in monotonic milliseconds, written at most once a second. */
+  readonly answeredAt = new Map<string, number>()
   /** Who answers, as far as users have been told. */
   serving: TargetRef
   /** Since when, in monotonic milliseconds: the success of an attempt that began before is no news. */
@@ -101,11 +106,14 @@ export class ChainMemory {
     this.#doubts = Evidence.succeeded(this.#doubts, target, startedAt)
     this.#progress.set(target.id, answer.now)
     if (this.streaks.size > 0) this.streaks.delete(target.id)
+    this.log.answered(target.id)
     if (MutableRef.get(this.cooldowns).size > 0) {
       this.change((cooldowns) => Cool.clear(cooldowns, target, startedAt), startedAt)
     }
     if (this.facts !== undefined) this.facts = Facts.answered(this.facts, answer)
     Health.succeed(this.health, target.provider, answer.now)
+    const before = this.answeredAt.get(target.id)
+    if (before === undefined || answer.now - before >= 1_000) this.answeredAt.set(target.id, answer.now)
   }
 
   /** A probe that began at `probedAt` was not sent, or nobody waits for it any more. */

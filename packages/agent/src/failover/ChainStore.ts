@@ -13,6 +13,7 @@
  */
 import { Data, Effect, Stream } from "effect"
 import type { Scope } from "effect"
+import * as Kind from "../options/Kind.ts"
 import * as Redaction from "../failure/Redaction.ts"
 
 /** A store could not be asked. It reaches no call: `ChainSync` reports it as an event. */
@@ -52,6 +53,9 @@ export interface ChainStore {
   /** A connection for as long as the scope. After a failure it is closed, and another one opened. */
   readonly open: Effect.Effect<Connection, ChainStoreError, Scope.Scope>
 }
+
+/** A store, for the options that take one. */
+export const check = Kind.having("a ChainStore, for example ChainStore.memory()", "open")
 
 /** In the memory of this process: what one layer learns, the others that have the same store know within a second. */
 export const memory = (): ChainStore => {

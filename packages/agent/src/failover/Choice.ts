@@ -4,10 +4,11 @@
  */
 import { Duration } from "effect"
 import type { TargetOut } from "../failure/CallFailure.ts"
+import { ErrorText } from "@outlast/resilience"
 import { AllTargetsOut } from "../failure/CallFailure.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
-import type { CallState, Failed, Snapshot, TargetView } from "./CallModel.ts"
+import type { CallState, Failed, Snapshot, Soonest, TargetView } from "./CallModel.ts"
 import type { Cooldown, Cooldowns, Out } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import type { RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
@@ -112,12 +113,6 @@ export const cooldownFor = (
 }
 
 /** The target that is back first, of those that are worth waiting for. */
-export interface Soonest extends Out {
-  readonly target: TargetRef
-  /** It is a circuit or a limit of ours that keeps it. */
-  readonly refused: boolean
-}
-
 export const soonest = (
   policy: Policy,
   state: CallState,
@@ -157,6 +152,21 @@ export const lastResort = (
         )
       })?.ref
 
+/** Milliseconds in the queue of a target's limits: who would have to come back to it anyway keeps the place. */
+export const queueTime = (
+  policy: Policy,
+  { ledger }: CallState,
+  { now, deadline, targets, cooldowns }: Pick<Snapshot, "now" | "deadline" | "targets" | "cooldowns">,
+  target: TargetRef
+): number => {
+  const isElsewhere = targets.some(
+    ({ ref }) => ref.id !== target.id && Cool.outOf(cooldowns, ref, now) === undefined
+  )
+  if (isElsewhere || policy.whenAllOut === "fail") return Duration.toMillis(policy.shortWait)
+  const left = Math.min(Duration.toMillis(policy.deadline) - ledger.spent, deadline - now)
+  return Math.max(0, Math.min(Duration.toMillis(policy.maxWait), left))
+}
+
 /** What keeps a target from this call for longest. */
 const outOf = (
   { refused }: CallState,
@@ -185,9 +195,10 @@ export const allOut = (
     if (rowOf(policy, failure).worthWaiting) back = Math.min(back, wait)
     return [{ target: ref, failure, availableIn: Duration.millis(wait) }]
   })
-  return new AllTargetsOut({
+  const failure = new AllTargetsOut({
     targets: [...outs, ...dead],
     attempts: state.ledger.attempts,
     ...(back === Infinity ? {} : { soonest: Duration.millis(back) })
   })
+  return ErrorText.brief(failure, "targets", "soonest")
 }

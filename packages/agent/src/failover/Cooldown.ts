@@ -92,6 +92,10 @@ const entriesOf = (cooldowns: Cooldowns, target: TargetRef): ReadonlyArray<Entry
 // Reading
 // -----------------------------------------------------------------------------
 
+/** The open cooldowns that cover a target. */
+export const openOf = (cooldowns: Cooldowns, target: TargetRef, now: number): ReadonlyArray<Entry> =>
+  entriesOf(cooldowns, target).filter(({ until }) => until > now)
+
 /** What keeps a target out at `now`: of several the one that lasts longest. */
 export interface Out {
   readonly until: number
@@ -187,7 +191,7 @@ export const mayProbe = (
   now: number,
   margin: (length: number) => number
 ): boolean => {
-  const opened = entriesOf(cooldowns, target).filter(({ until }) => until > now)
+  const opened = openOf(cooldowns, target, now)
   return (
     opened.length > 0 &&
     opened.every(

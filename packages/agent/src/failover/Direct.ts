@@ -23,6 +23,7 @@ export const layer = <E, R>(
   Layer.effect(
     LanguageModel.LanguageModel,
     Effect.gen(function* () {
+      Chain.isTarget("Direct", "target", spec)
       const {
         targets: [target]
       } = yield* Chain.build([spec], {

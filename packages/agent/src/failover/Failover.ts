@@ -21,6 +21,7 @@ import { Context, Effect, Layer, Stream } from "effect"
 import type { Scope } from "effect"
 import { LanguageModel } from "effect/ai"
 import { CircuitBreaker, RetryBudget } from "@outlast/resilience"
+import * as Check from "@outlast/resilience/Options"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import type { CallFailed } from "./CallFailed.ts"
@@ -29,15 +30,18 @@ import type { ChainError, Services, Specs } from "./Chain.ts"
 import * as Chain from "./Chain.ts"
 import * as CallLimiter from "../limiter/CallLimiter.ts"
 import type { ChainStore } from "./ChainStore.ts"
+import { check as isStore } from "./ChainStore.ts"
+import * as Kind from "../options/Kind.ts"
 import * as Order from "./Order.ts"
 import * as Permits from "./Permits.ts"
 import type { DefaultClass, RecoveryPolicy } from "./RecoveryPolicy.ts"
 import { interactive, validate } from "./RecoveryPolicy.ts"
 import * as GuardedModel from "../guard/GuardedModel.ts"
 import { streamText } from "./StreamCall.ts"
-import { timed } from "./Timed.ts"
 import { make as makeTargets, Targets } from "./Targets.ts"
 import { generateText } from "./TextCall.ts"
+
+const { is } = Check
 
 export interface Options<Class extends string> {
   /** What to do when a call fails. Default: `RecoveryPolicy.interactive`. */
@@ -49,8 +53,9 @@ export interface Options<Class extends string> {
   /** A retry budget that others use, too. Default: one of this chain's own, as `policy.retryBudget` says. */
   readonly retryBudget?: RetryBudget.Service | undefined
   /**
-   * Asked before each attempt; a target that is not healthy is not asked, nor one of which nobody says so within
-   * `limits.connect`. Default: all are.
+   * Asked before each attempt; a target that is not healthy is not asked. A check that fails, or does not answer within
+   * `limits.connect` or the rest of the deadline, counts as healthy: what watches a provider must not take it down.
+   * Default: all are healthy.
    */
   readonly isHealthy?: ((target: TargetRef) => Effect.Effect<boolean>) | undefined
   /** In which order a call tries the targets. Default: `Order.inOrder`. */
@@ -66,7 +71,37 @@ export interface Options<Class extends string> {
   readonly compact?: Chain.Compact | undefined
 }
 
-/** A model over a chain of at least one entry. Fails only when no target can be built. */
+/** One that is not even begun, such as `{ maxAttempts: 3 }`, needs the others' fields, and so another one to spread. */
+const policyNoun = "a policy, for example { ...Policy.interactive, maxAttempts: 3 }"
+
+const policy: Check.Check = (module, field, value) => {
+  Kind.plain(policyNoun)(module, field, value)
+  const isBegun = Kind.isObject(value) && ("rows" in value || "classOf" in value)
+  Check.check(isBegun, module, field, value, policyNoun)
+  // Its own checks see to it that it is one.
+  validate(value as RecoveryPolicy<string>)
+}
+
+const checks: Check.Checks<Options<string>> = {
+  policy,
+  breaker: Kind.having("a circuit breaker, as CircuitBreaker.make gives it", "execute", "acquire"),
+  circuitsOf: is.fn("(target) => { endpoint, model }"),
+  retryBudget: Kind.having("a retry budget, as RetryBudget.make gives it", "withdraw", "depositUnsafe"),
+  isHealthy: is.fn("(target) => Effect<boolean>"),
+  order: Order.check,
+  store: isStore,
+  limiter: Kind.orFalse(
+    Kind.having("false, or a limiter, as CallLimiter.make gives it", "acquire", "isFreeUnsafe", "learnUnsafe")
+  ),
+  compact: is.fn("(prompt, failure) => Effect<Prompt>, for example Compaction.reactive(compaction, request)")
+}
+
+/**
+ * A model over a chain of at least one entry. Fails only when no target can be built.
+ *
+ * Dies with an `InvalidOption` (a `RangeError`) for an empty chain, an entry that is no target, and an option that is
+ * unknown or not allowed.
+ */
 export const make = <const S extends Specs, Class extends string = DefaultClass>(
   chain: S,
   options: Options<Class> = {}
@@ -82,8 +117,8 @@ export type Provided = LanguageModel.LanguageModel | Targets
 /**
  * The layer of {@link make}: put it where one provider's layer stood. `Targets` beside the model is for operators.
  *
- * Errors: `ChainError` when no target can be built, for example because no key is set. A policy with a number
- * out of its range is a defect, a `RangeError` that names it.
+ * Errors: `ChainError` when no target can be built, for example because no key is set. Wrong options and an empty chain
+ * are defects, as in {@link make}.
  */
 export const layer = <const S extends Specs, Class extends string = DefaultClass>(
   chain: S,
@@ -97,8 +132,9 @@ const makeContext = <const S extends Specs, Class extends string>(
   options: Options<Class>
 ): Effect.Effect<Context.Context<Provided>, ChainError, Services<S> | Scope.Scope> =>
   Effect.gen(function* () {
+    Chain.validate("Failover", "chain", chain)
+    Check.fields("Failover", options, checks)
     const policy: RecoveryPolicy<string> = options.policy ?? interactive
-    validate(policy)
     const built = yield* Chain.build(chain, yield* settingsOf(policy, options))
     const boundary = makeBoundary()
     const model = yield* LanguageModel.make({
@@ -119,9 +155,6 @@ const makeContext = <const S extends Specs, Class extends string>(
     // `Specs` leaves the entries' services open; `Services` names them.
   }) as Effect.Effect<Context.Context<Provided>, ChainError, Services<S> | Scope.Scope>
 
-/** A check without an answer. */
-const silent = () => Effect.succeed(false)
-
 const settingsOf = <Class extends string>(
   policy: RecoveryPolicy<string>,
   options: Options<Class>
@@ -135,7 +168,7 @@ const settingsOf = <Class extends string>(
     const admission = Permits.make({
       breaker,
       circuitsOf: options.circuitsOf ?? Permits.circuitsOf,
-      isHealthy: isHealthy && ((target) => timed(isHealthy(target), policy.limits.connect, silent))
+      isHealthy
     })
     const limiter = options.limiter === false ? undefined : (options.limiter ?? (yield* CallLimiter.make()))
     const { compact, order = Order.inOrder, store } = options

@@ -1,9 +1,13 @@
 /**
  * What happens to calls and targets: this package's part of the resilience events.
  *
- * Every action of `CallState` leaves exactly one of `AttemptStarted`, `TargetSwitched`, `AnswerContinued`,
- * `OutputLimitRaised`, `OutputLimitLowered`, `CallCompacting`, `KeyRenewing`, `CallWaiting`, `CutAnswerDelivered` and
- * `CallGaveUp`. Durations are milliseconds. No event has a key or a prompt in it.
+ * **When.** An attempt leaves `AttemptStarted` when its request is sent: behind every wait, and behind `TargetSwitched`,
+ * `AnswerContinued`, `OutputLimitRaised` or `OutputLimitLowered`, which say what is different about it. So each attempt
+ * has one `AttemptStarted`, and nothing is told of an attempt that was not sent. A wait on our side leaves `CallWaiting`
+ * when it begins and `CallWaited` when it ends. Other actions leave one of `CallCompacting`, `KeyRenewing`,
+ * `CutAnswerDelivered` and `CallGaveUp`. A call ends with one of `CallSucceeded`, `CallGaveUp` and `CallAbandoned`.
+ *
+ * Durations are milliseconds. No event has a key or a prompt in it. `FailoverMetrics` counts them.
  */
 import type { ReasonTag } from "../failure/FailoverReason.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
@@ -21,11 +25,14 @@ interface OfCall {
   readonly attempt: number
 }
 
-/** A request is sent after `delay`, unless another call finds meanwhile that the target is out. */
+/** A request is sent: nothing keeps it away any more. One for each attempt. */
 export interface AttemptStarted extends OfCall {
   readonly _tag: "AttemptStarted"
   readonly target: TargetRef
-  readonly delay: number
+  /** How long the call waited on our side since its last attempt, or since it began. */
+  readonly waited: number
+  /** The failure that made another attempt necessary; `undefined` for the first, and behind a cut answer. */
+  readonly after: ReasonTag | undefined
 }
 
 /** A request is sent to another target. */
@@ -41,7 +48,6 @@ export interface AnswerContinued extends OfCall {
   readonly _tag: "AnswerContinued"
   readonly from: TargetRef
   readonly target: TargetRef
-  readonly delay: number
   /** `undefined`: the output limit cut the answer. */
   readonly reason: ReasonTag | undefined
 }
@@ -105,14 +111,42 @@ export interface SeamUnsure extends OfCall {
   readonly doubt: Doubt
 }
 
-/** All targets are out; the call sleeps. */
-export interface CallWaiting extends OfCall {
+/**
+ * Why a call waits on our side:
+ *
+ * - `backoff`: before it asks the same target again, as the policy or the server says
+ * - `cooldown`: all targets are out, until the first is back
+ * - `circuit`: until a circuit lets a probe through
+ * - `limit`: for its turn within limits that are known
+ * - `health`: for the health check of a target, or until it is asked again
+ * - `key`: for a key that is refreshed
+ */
+export type WaitReason = "backoff" | "cooldown" | "circuit" | "limit" | "health" | "key"
+
+interface OfWait extends OfCall {
+  readonly reason: WaitReason
+  /** The target that is to be asked behind it. */
+  readonly target: TargetRef
+}
+
+/** The call waits on our side. A check or a refresh that ends at once is no wait. */
+export interface CallWaiting extends OfWait {
   readonly _tag: "CallWaiting"
-  readonly delay: number
+  /** How long, as far as that is known. */
+  readonly delay: number | undefined
+  /** The circuit, the kind of limit (`requests`), or the key that it waits for. */
+  readonly by: string | undefined
+}
+
+/** The wait that `CallWaiting` told of is over, also where the call was interrupted. */
+export interface CallWaited extends OfWait {
+  readonly _tag: "CallWaited"
+  readonly elapsed: number
 }
 
 export interface CallGaveUp extends OfCall {
   readonly _tag: "CallGaveUp"
+  readonly reason: ReasonTag | "AllTargetsOut"
   /** The failure's own message: what happened and what to do. */
   readonly message: string
 }
@@ -133,11 +167,20 @@ export interface AttemptFailed extends OfCall {
   readonly elapsed: number
 }
 
+/** The call is answered: `attempt` is how many attempts it took. */
 export interface CallSucceeded extends OfCall {
   readonly _tag: "CallSucceeded"
   readonly target: TargetRef
+  /** Of the last attempt. */
   readonly elapsed: number
+  /** How long the whole call waited on our side. */
+  readonly waited: number
+  /** The reason of its first failure, if it had one: the call has recovered from it. */
+  readonly recoveredFrom: ReasonTag | undefined
   readonly costUsd: number | undefined
+  /** Tokens of the last attempt, as far as the provider named them. */
+  readonly inputTokens: number | undefined
+  readonly outputTokens: number | undefined
 }
 
 export interface CooldownOpened {
@@ -173,6 +216,7 @@ export type FailoverEvent =
   | SeamRepaired
   | SeamUnsure
   | CallWaiting
+  | CallWaited
   | CallGaveUp
   | CallAbandoned
   | AttemptFailed

@@ -22,10 +22,13 @@
 import { Context, Duration, Effect, Layer, Option, Schema, Stream } from "effect"
 import { LanguageModel, Response, Toolkit } from "effect/ai"
 import type { AiError, Tool } from "effect/ai"
+import * as Check from "@outlast/resilience/Options"
 import * as Classifier from "../failure/Classifier.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { failureOf } from "./CallFailed.ts"
+import * as Kind from "../options/Kind.ts"
 import type { ModelInfo } from "./ModelInfo.ts"
+import { checks as infoChecks } from "./ModelInfo.ts"
 import type { ProviderModel, ProviderRequest, TargetSpec } from "./ProviderModel.ts"
 
 /**
@@ -34,8 +37,32 @@ import type { ProviderModel, ProviderRequest, TargetSpec } from "./ProviderModel
  */
 export type WithOutputLimit = (tokens: number) => Context.Context<never>
 
-/** The layer's model as an entry of a chain, without keys of ours: the layer has its own. */
-export const target = <E, R>(options: {
+/**
+ * The layer's model as an entry of a chain, without keys of ours: the layer has its own.
+ *
+ * Throws an `InvalidOption` (a `RangeError`) for an option that is missing, unknown or not allowed.
+ */
+export const target = <E, R>(options: Options<E, R>): TargetSpec<E, R> => {
+  Check.fields("ForeignModel", options, checks)
+  return {
+    provider: options.provider,
+    model: options.model,
+    endpoint: "",
+    keys: [],
+    build: Effect.gen(function* () {
+      const scope = yield* Effect.scope
+      const context = yield* Layer.buildWithScope(options.layer, scope)
+      return fromLanguageModel(
+        Context.get(context, LanguageModel.LanguageModel),
+        options.info,
+        options.provider,
+        options.withOutputLimit
+      )
+    })
+  }
+}
+
+export interface Options<E, R> {
   readonly provider: string
   readonly model: string
   readonly layer: Layer.Layer<LanguageModel.LanguageModel, E, R>
@@ -43,22 +70,17 @@ export const target = <E, R>(options: {
   readonly info?: ModelInfo | undefined
   /** Default: the layer is told nothing, and an answer is as long as the layer lets it be. */
   readonly withOutputLimit?: WithOutputLimit | undefined
-}): TargetSpec<E, R> => ({
-  provider: options.provider,
-  model: options.model,
-  endpoint: "",
-  keys: [],
-  build: Effect.gen(function* () {
-    const scope = yield* Effect.scope
-    const context = yield* Layer.buildWithScope(options.layer, scope)
-    return fromLanguageModel(
-      Context.get(context, LanguageModel.LanguageModel),
-      options.info,
-      options.provider,
-      options.withOutputLimit
-    )
-  })
-})
+}
+
+const { is } = Check
+
+const checks: Check.Checks<Options<unknown, unknown>> = {
+  provider: is.required(Kind.name),
+  model: is.required(Kind.name),
+  layer: is.required(Kind.layer("a Layer of a LanguageModel")),
+  info: Kind.object("what is known of the model, for example { contextWindow: 200_000 }", infoChecks),
+  withOutputLimit: is.fn("(tokens) => Context")
+}
 
 /** The two hooks over a model. `provider` tells sentences apart that mean different things at different providers. */
 export const fromLanguageModel = (
@@ -66,6 +88,16 @@ export const fromLanguageModel = (
   info: ModelInfo = {},
   provider?: string,
   withOutputLimit: WithOutputLimit = () => Context.empty()
+): ProviderModel => {
+  Kind.languageModel("ProviderModel.fromLanguageModel", "model", model)
+  return hooksOf(model, info, provider, withOutputLimit)
+}
+
+const hooksOf = (
+  model: LanguageModel.LanguageModel,
+  info: ModelInfo,
+  provider: string | undefined,
+  withOutputLimit: WithOutputLimit
 ): ProviderModel => ({
   info,
   generateText: (request) => {

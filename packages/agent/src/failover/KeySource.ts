@@ -9,6 +9,9 @@
  *
  * A source is a recipe. What a chain holds of it while it runs is a `LiveKey`.
  *
+ * Names are shown in events and errors, so a key where its name belongs throws an `InvalidOption` that does not quote
+ * it. A name that looks like a key is refused, too.
+ *
  * **Example** (An OAuth token that is refreshed a minute before it expires)
  *
  * ```ts
@@ -23,7 +26,8 @@
 import type { Duration } from "effect"
 import { Cause, Config, Effect, Redacted, Schema } from "effect"
 import * as Options from "@outlast/resilience/Options"
-import { property } from "../failure/Looking.ts"
+import { mayBeKey } from "../failure/KeyForm.ts"
+import { holds, property } from "../failure/Looking.ts"
 import { timed } from "./Timed.ts"
 
 // -----------------------------------------------------------------------------
@@ -40,7 +44,7 @@ export class KeyError extends Schema.TaggedError<KeyError>("@outlast/agent/failo
    * - `empty`: it gave an empty value
    */
   why: Schema.Literals(["failed", "timeout", "empty"]),
-  /** The tag or the class of what the function failed with, where it has one: `RequestError`. */
+  /** The tag or the class of what the function failed with, where it has one (`RequestError`), or what was wrong. */
   error: Schema.optionalKey(Schema.String)
 }) {
   override get message(): string {
@@ -90,20 +94,34 @@ export interface KeySource {
 // Constructors
 // -----------------------------------------------------------------------------
 
-/** A key in the configuration, by default an environment variable. Read once, when the layer is built. */
-export const env = (name: string): KeySource => config(name, Config.Redacted(name))
+/**
+ * A key in the configuration, by default an environment variable. Read once, when the layer is built.
+ *
+ * Throws an `InvalidOption` unless `name` is the name of a variable (`[A-Za-z_][A-Za-z0-9_]*`).
+ */
+export const env = (name: string): KeySource => {
+  const known = variable("KeySource.env", "name", name)
+  return { name: known, load: Config.Redacted(known) }
+}
 
 /** A key anywhere in the configuration. Read once, when the layer is built. */
-export const config = (name: string, key: Config.Config<Redacted.Redacted>): KeySource => ({
-  name,
-  load: key
-})
+export const config = (name: string, key: Config.Config<Redacted.Redacted>): KeySource => {
+  const known = label("KeySource.config", "name", name)
+  if (!Config.isConfig(key)) throw refused("KeySource.config", "key", "a Config", 'Config.Redacted("NAME")')
+  return { name: known, load: key }
+}
 
-/** A key that is already there. */
-export const value = (name: string, key: Redacted.Redacted): KeySource => ({
-  name,
-  load: Effect.succeed(key)
-})
+/** A key that is already there. Default of the name: `key`. */
+export const value: {
+  (key: Redacted.Redacted): KeySource
+  (name: string, key: Redacted.Redacted): KeySource
+} = (...args: readonly [Redacted.Redacted] | readonly [string, Redacted.Redacted]): KeySource => {
+  const [name, key] = args.length === 1 ? [defaults.name, args[0]] : args
+  if (!Redacted.isRedacted(key)) throw refused("KeySource.value", "key", "a Redacted", "Redacted.make(key)")
+  const known = label("KeySource.value", "name", name)
+  // A variable that is not set, for example.
+  return { name: known, load: Effect.succeed(textOf(key) === undefined ? Redacted.make("") : key) }
+}
 
 /** How {@link refreshing} gets a key. */
 export interface RefreshingOptions {
@@ -119,15 +137,16 @@ export interface RefreshingOptions {
   readonly margin?: Duration.Input | undefined
 }
 
-export const defaults = { timeout: "30 seconds", margin: "1 minute" } as const
+export const defaults = { name: "key", timeout: "30 seconds", margin: "1 minute" } as const
 
 /**
  * A key that a function gives, for example an OAuth access token. It is refreshed before it expires, where `load`
  * says when that is, and once when the provider refuses it.
  *
- * Throws an `InvalidOption` (a `RangeError`) for a duration out of range.
+ * Throws an `InvalidOption` (a `RangeError`) for a duration out of range and for a name that may be a key.
  */
 export const refreshing = (name: string, options: RefreshingOptions): KeySource => {
+  label("KeySource.refreshing", "name", name)
   const timeout = Options.duration("KeySource.refreshing", "timeout", options.timeout ?? defaults.timeout, {
     min: "1 millis"
   })
@@ -135,14 +154,27 @@ export const refreshing = (name: string, options: RefreshingOptions): KeySource 
   const attempt = Effect.matchCauseEffect(options.load, {
     // A defect is a failure like any other, and so is an interruption that is none of ours.
     onFailure: (cause) => Effect.fail(new KeyError({ key: name, why: "failed", ...errorOf(cause) })),
-    onSuccess: (token) =>
-      isEmpty(token.value) ? Effect.fail(new KeyError({ key: name, why: "empty" })) : Effect.succeed(token)
+    onSuccess: (token) => {
+      const value: unknown = property(token, "value")
+      const text = Redacted.isRedacted(value) ? textOf(value) : undefined
+      if (text === undefined)
+        return Effect.fail(new KeyError({ key: name, why: "failed", error: "its value is not a Redacted" }))
+      return text === "" ? Effect.fail(new KeyError({ key: name, why: "empty" })) : Effect.succeed(token)
+    }
   })
   const load = timed(attempt, timeout, () => Effect.fail(new KeyError({ key: name, why: "timeout" })))
   return { name, load: Effect.map(load, (token) => token.value), refresh: { load, margin } }
 }
 
-const isEmpty = (key: Redacted.Redacted): boolean => Redacted.value(key) === ""
+/** What a key says, unless it was wiped or is no text. */
+const textOf = (key: Redacted.Redacted<unknown>): string | undefined => {
+  try {
+    const text = Redacted.value(key)
+    return typeof text === "string" ? text : undefined
+  } catch {
+    return undefined
+  }
+}
 
 /** A name, if it is one: whatever else stands in an error may be a secret. */
 const errorOf = (cause: Cause.Cause<unknown>): { readonly error?: string } => {
@@ -152,3 +184,54 @@ const errorOf = (cause: Cause.Cause<unknown>): { readonly error?: string } => {
   }
   return {}
 }
+
+// -----------------------------------------------------------------------------
+// Names
+// -----------------------------------------------------------------------------
+
+/** The sources of an option `keys`. Throws an `InvalidOption` for what is none, without quoting it. */
+export const fromOption = (module: string, keys: unknown): ReadonlyArray<KeySource> => {
+  if (!Array.isArray(keys)) throw refused(module, "keys", "a list", keysExample)
+  if (keys.length === 0)
+    throw refused(module, "keys", "a list with at least one key", `${keysExample}, or leave it out`)
+  return Array.from(keys, (key: unknown, i) => {
+    const field = `keys[${i}]`
+    if (typeof key !== "string") return checked(module, field, key)
+    return env(variable(module, field, key))
+  })
+}
+
+/** A source that may be written by hand. Throws an `InvalidOption` for what is none, and for a name that may be a key. */
+export const checked = (module: string, field: string, key: unknown): KeySource => {
+  if (!isSource(key)) throw refused(module, field, "the name of a variable or a KeySource", keyExample)
+  label(module, `${field}.name`, key.name)
+  return key
+}
+
+const isSource = (key: unknown): key is KeySource =>
+  typeof property(key, "name") === "string" && holds(Effect.isEffect, property(key, "load"))
+
+const variable = (module: string, field: string, name: unknown): string => {
+  if (typeof name === "string" && /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && !mayBeKey(name)) return name
+  throw refused(module, field, "the name of an environment variable, not a key", keyExample)
+}
+
+/** The name of a source that is not a variable: it may have dots, dashes and blanks. */
+const label = (module: string, field: string, name: unknown): string => {
+  if (typeof name === "string" && /^[\p{L}\p{N}_][\p{L}\p{N} _.:/@~-]*$/u.test(name) && !mayBeKey(name))
+    return name
+  throw refused(module, field, "a short name, not a key", '"ANTHROPIC_API_KEY"')
+}
+
+const keysExample = 'keys: ["ANTHROPIC_API_KEY"]'
+const keyExample = `${keysExample}, or KeySource.value("name", Redacted.make(key)) for a key that the program has`
+
+/** It does not show the value, which may be a key. */
+const refused = (module: string, field: string, allowed: string, instead: string): Options.InvalidOption =>
+  new Options.InvalidOption(
+    module,
+    field,
+    undefined,
+    allowed,
+    `${module}: ${field} must be ${allowed}. Write ${instead}.`
+  )

@@ -19,6 +19,7 @@
 import { Context, Effect, Layer, Semaphore, Stream } from "effect"
 import { KeyValueStore } from "effect/persistence"
 import * as Check from "@outlast/resilience/Options"
+import * as Kind from "../options/Kind.ts"
 import type { ChainStore, Connection } from "./ChainStore.ts"
 import { ChainStoreError } from "./ChainStore.ts"
 
@@ -34,9 +35,15 @@ export const defaults = { prefix: "outlast:chain:" } as const
 /** So often a record that is empty is read again, before it is taken for what it is. */
 const mostReads = 20
 
-/** Throws an `InvalidOption`, a `RangeError`, for an empty prefix. */
-export const make = <E>({ keyValueStore, prefix = defaults.prefix }: Options<E>): ChainStore => {
-  Check.check(prefix !== "", "KeyValueChainStore", "prefix", prefix, "a text that is not empty")
+const checks: Check.Checks<Options<unknown>> = {
+  keyValueStore: Check.is.required(Kind.layer("a Layer of a KeyValueStore")),
+  prefix: Kind.name
+}
+
+/** Throws an `InvalidOption` (a `RangeError`) for what is no Layer, an empty prefix and an unknown option. */
+export const make = <E>(options: Options<E>): ChainStore => {
+  Check.fields("KeyValueChainStore", options, checks)
+  const { keyValueStore, prefix = defaults.prefix } = options
   // Of the store and not of a connection: several layers may have opened it.
   const oneAtATime = Semaphore.makeUnsafe(1)
   return {

@@ -4,7 +4,12 @@
  * Every field is optional: an unknown model works, without cost and without a limit of ours.
  */
 
+import * as Options from "@outlast/resilience/Options"
 import type { Dialect } from "../conversation/Dialect.ts"
+import { checks as dialect } from "../conversation/Dialect.ts"
+import * as Kind from "../options/Kind.ts"
+
+const { is } = Options
 
 /** US dollars per million tokens. */
 export interface Price {
@@ -48,4 +53,41 @@ export interface ModelInfo {
   readonly capabilities?: Capabilities | undefined
   /** What it takes of a conversation. Default: only what every known model takes. */
   readonly dialect?: Dialect | undefined
+}
+
+// -----------------------------------------------------------------------------
+// Checks
+// -----------------------------------------------------------------------------
+
+const price = is.number({ min: 0 })
+
+const prices: Options.Checks<Price> = {
+  input: is.required(price),
+  output: is.required(price),
+  cacheRead: price,
+  cacheWrite: price
+}
+
+const thinking = is.oneOf("enabled", "adaptive", "between_tools", "disabled")
+
+const capabilities: Options.Checks<Capabilities> = {
+  tools: is.flag,
+  images: is.flag,
+  prefill: is.flag,
+  systemMessages: is.flag,
+  forcedTools: is.flag,
+  sampling: is.flag,
+  thinking: is.list(thinking),
+  bindsThinking: is.flag,
+  bindsAccount: is.flag
+}
+
+/** The checks of the fields of {@link ModelInfo}. */
+export const checks: Options.Checks<ModelInfo> = {
+  contextWindow: Kind.count,
+  maxOutputTokens: Kind.count,
+  price: Kind.object("prices, { input, output } in US dollars per million tokens", prices),
+  reasoning: is.flag,
+  capabilities: Kind.object("an object of capabilities", capabilities),
+  dialect: Kind.object("a dialect, for example Dialect.defaults", dialect)
 }

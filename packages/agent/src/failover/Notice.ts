@@ -2,8 +2,11 @@
  * What a user is told when another model answers than before: one notice for each change, and one when the first
  * model of the chain is back. The texts can be replaced, in any language.
  */
+import * as Options from "@outlast/resilience/Options"
 import type { ReasonTag } from "../failure/FailoverReason.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
+
+const { is } = Options
 
 export interface Change {
   /** Who answered before. */
@@ -28,6 +31,12 @@ export const defaults: Notices = {
   switched: ({ from, target, reason }) =>
     `Switched to ${target.model}${reason === undefined ? "" : `: ${from.model} ${causes[reason]}`}.`,
   returned: ({ target }) => `Back to ${target.model}.`
+}
+
+/** The checks of the fields of {@link Notices}. */
+export const checks: Options.Checks<Notices> = {
+  switched: is.required(is.fn("(change) => text")),
+  returned: is.required(is.fn("(change) => text"))
 }
 
 /** Whether the user notices: another key or endpoint of the same model is none of his business. */

@@ -22,9 +22,10 @@
  * const order = Order.withAffinity(Order.roundRobin, { timeToLive: "5 minutes" })
  * ```
  */
-import type { Duration } from "effect"
+import { Duration } from "effect"
 import * as Options from "@outlast/resilience/Options"
 import type { TargetRef } from "../failure/TargetRef.ts"
+import * as Kind from "../options/Kind.ts"
 import type { ModelInfo, Price } from "./ModelInfo.ts"
 import type { Latency, OrderFacts } from "./OrderFacts.ts"
 import { warmTarget } from "./OrderFacts.ts"
@@ -90,6 +91,16 @@ export const minSamples = 3
 // Constructors
 // -----------------------------------------------------------------------------
 
+const { is } = Options
+
+const tags: ReadonlyArray<unknown> = ["InOrder", "Sticky", "RoundRobin", "Cheapest", "Fastest"]
+
+/** An order, for the options that take one. */
+export const check: Options.Check = Kind.where(
+  (value) => Kind.isObject(value) && Kind.isObject(value["by"]) && tags.includes(value["by"]["_tag"]),
+  "an order, for example Order.roundRobin or Order.cheapest()"
+)
+
 const order = (by: By): Order => ({ by, affinity: undefined })
 
 /** As the chain was written down: the first target is the primary one. The default. */
@@ -111,8 +122,14 @@ export const roundRobin: Order = order({ _tag: "RoundRobin" })
  * Throws an `InvalidOption` (a `RangeError`) for a negative share.
  */
 export const cheapest = (mix: Partial<Mix> = {}): Order => {
-  const full = { ...defaults.mix, ...mix }
-  for (const [field, n] of Object.entries(full)) Options.number("Order.cheapest", field, n, { min: 0 })
+  const share = is.number({ min: 0 })
+  Options.fields<Partial<Mix>>("Order.cheapest", mix, { input: share, output: share, cacheRead: share })
+  const { input, output, cacheRead } = defaults.mix
+  const full = {
+    input: mix.input ?? input,
+    output: mix.output ?? output,
+    cacheRead: mix.cacheRead ?? cacheRead
+  }
   return order({ _tag: "Cheapest", mix: full })
 }
 
@@ -131,14 +148,17 @@ export interface FastestOptions {
  *
  * Throws an `InvalidOption` (a `RangeError`) for an option out of range.
  */
-export const fastest = (options: FastestOptions = {}): Order =>
-  order({
-    _tag: "Fastest",
-    exploration: Options.share("Order.fastest", "exploration", options.exploration ?? defaults.exploration),
-    forgetAfter: Options.millis("Order.fastest", "forgetAfter", options.forgetAfter ?? defaults.forgetAfter, {
-      min: "1 second"
-    })
+export const fastest = (options: FastestOptions = {}): Order => {
+  Options.fields<FastestOptions>("Order.fastest", options, {
+    exploration: is.share,
+    forgetAfter: Kind.finiteDuration({ min: "1 second" })
   })
+  return order({
+    _tag: "Fastest",
+    exploration: options.exploration ?? defaults.exploration,
+    forgetAfter: Duration.toMillis(options.forgetAfter ?? defaults.forgetAfter)
+  })
+}
 
 /** How long a conversation prefers the target of its last answer. */
 export interface AffinityOptions {
@@ -153,10 +173,11 @@ export interface AffinityOptions {
  *
  * Throws an `InvalidOption` (a `RangeError`) for a time that is negative, infinite or none.
  */
-export const withAffinity = ({ by }: Order, options: AffinityOptions = {}): Order => ({
-  by,
-  affinity: Options.millis("Order.withAffinity", "timeToLive", options.timeToLive ?? defaults.timeToLive)
-})
+export const withAffinity = (order: Order, options: AffinityOptions = {}): Order => {
+  check("Order.withAffinity", "order", order)
+  Options.fields<AffinityOptions>("Order.withAffinity", options, { timeToLive: Kind.finiteDuration() })
+  return { by: order.by, affinity: Duration.toMillis(options.timeToLive ?? defaults.timeToLive) }
+}
 
 /** Whether {@link arrange} reads facts: for others nobody has to collect them. */
 export const wantsFacts = ({ by, affinity }: Order): boolean =>

@@ -1,6 +1,6 @@
 /**
- * What a user asks of a call: why it failed, who answered and what it cost; and a stream that says more than
- * `LanguageModel.streamText` can.
+ * What a user asks of a call: why it failed, who answered and what it cost; a log of every attempt
+ * ({@link layerLog}); and a stream that says more than `LanguageModel.streamText` can.
  *
  * {@link streamText} takes the same options over the same layer. Beside the parts of the answer it has two of its own:
  * a `Notice` when another model answers than before, and a `Rewind` when the text so far is void and the answer begins
@@ -21,13 +21,18 @@
  * )
  * ```
  */
-import { Effect, Option, Stream } from "effect"
+import { Effect, Layer, Option, Stream } from "effect"
 import { AiError, LanguageModel } from "effect/ai"
 import type { Response, Tool } from "effect/ai"
+import { ResilienceEvents, Warnings } from "@outlast/resilience"
+import * as Options from "@outlast/resilience/Options"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
+import * as Kind from "../options/Kind.ts"
 import { failureOf } from "./CallFailed.ts"
+import * as EventLine from "./EventLine.ts"
 import type { Notice } from "./Notice.ts"
+import { midStream } from "./PolicyChecks.ts"
 import type { MidStream } from "./RecoveryPolicy.ts"
 import type { Rewind } from "./Surface.ts"
 import * as Surface from "./Surface.ts"
@@ -51,26 +56,70 @@ type WithToolkit<Tools extends Record<string, Tool.Any>> = LanguageModel.Generat
 /**
  * `LanguageModel.streamText` with notices, rewinds and typed failures: see the header.
  *
- * Errors: `CallFailure` when all recovery has failed, and what the tools of the toolkit declare.
+ * Errors: `CallFailure` when all recovery has failed, and what the tools of the toolkit declare. Throws an
+ * `InvalidOption` (a `RangeError`) for an unknown option, and for a `midStream` that does not exist.
  */
 export const streamText: {
-  <Options extends WithoutToolkit>(
-    options: Options & StreamOptions
+  <O extends WithoutToolkit>(
+    options: O & StreamOptions
   ): Stream.Stream<
     Response.StreamPart<{}> | Notice | Rewind,
-    Failing<LanguageModel.ExtractError<Options>>,
-    LanguageModel.ExtractServices<Options> | LanguageModel.LanguageModel
+    Failing<LanguageModel.ExtractError<O>>,
+    LanguageModel.ExtractServices<O> | LanguageModel.LanguageModel
   >
-  <Tools extends Record<string, Tool.Any>, Options extends WithToolkit<Tools>>(
-    options: Options & WithToolkit<Tools> & StreamOptions
+  <Tools extends Record<string, Tool.Any>, O extends WithToolkit<Tools>>(
+    options: O & WithToolkit<Tools> & StreamOptions
   ): Stream.Stream<
-    Response.StreamPart<Tools, LanguageModel.ExtractToolParametersMode<Options>> | Notice | Rewind,
-    Failing<LanguageModel.ExtractError<Options>>,
-    LanguageModel.ExtractServices<Options> | LanguageModel.LanguageModel
+    Response.StreamPart<Tools, LanguageModel.ExtractToolParametersMode<O>> | Notice | Rewind,
+    Failing<LanguageModel.ExtractError<O>>,
+    LanguageModel.ExtractServices<O> | LanguageModel.LanguageModel
   >
-} = ({ midStream, ...options }: LanguageModel.GenerateTextOptions<{}> & StreamOptions): never =>
+} = (all: LanguageModel.GenerateTextOptions<{}> & StreamOptions): never => {
+  Kind.carrier("options such as { prompt, midStream }")("Outlast.streamText", "options", all)
+  Options.fields("Outlast.streamText", all, checks)
+  const { midStream, ...options } = all
   // The overloads state the types that the options imply; here they are erased.
-  open(LanguageModel.streamText(options as WithoutToolkit), midStream) as never
+  return open(LanguageModel.streamText(options as WithoutToolkit), midStream) as never
+}
+
+const { is } = Options
+
+/** Those of effect/ai are checked there. */
+const checks: Options.Checks<LanguageModel.GenerateTextOptions<{}> & StreamOptions> = {
+  prompt: is.required(Kind.prompt),
+  toolkit: is.anything,
+  toolChoice: is.anything,
+  concurrency: is.anything,
+  disableToolCallResolution: is.anything,
+  toolCallValidation: is.anything,
+  midStream
+}
+
+/**
+ * Writes one line for each event to Effect's log: attempts, failures, waits, cooldowns, switches, answers. Failures are
+ * warnings, or errors where only a person can help; everything else has the level Info.
+ *
+ * Put it under the chain and the program. It takes the events of the surrounding `ResilienceEvents` layer, or makes
+ * one. The warnings that are written without any layer are off then: the lines of the events say the same.
+ *
+ * **Example** (A log of every attempt)
+ *
+ * ```ts
+ * const runtime = ManagedRuntime.make(Model.pipe(Layer.provideMerge(Outlast.layerLog())))
+ * // → anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY
+ * // ✗ RateLimit (HTTP 429), retry after 3.0 s
+ * ```
+ */
+export const layerLog = (): Layer.Layer<never> =>
+  Layer.merge(
+    ResilienceEvents.layerTap(
+      Effect.succeed((event) => {
+        const line = EventLine.of(event)
+        return line === undefined ? Effect.void : Warnings.log(line)
+      })
+    ),
+    Warnings.layerOff
+  )
 
 const open = <A extends { readonly type: string }, E, R>(
   stream: Stream.Stream<A, E, R>,

@@ -17,6 +17,7 @@
 import { Context } from "effect"
 import * as Options from "@outlast/resilience/Options"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import * as Kind from "../options/Kind.ts"
 import type { ModelInfo } from "./ModelInfo.ts"
 
 /** Tokens. */
@@ -40,11 +41,19 @@ export const range = (limit: number | Range | undefined, start: number | undefin
   if (typeof limit === "number") {
     return { start: Options.integer("OutputLimit", "start", limit, { min: 1 }), max: Infinity }
   }
-  const max = limit.max === Infinity ? Infinity : Options.integer("OutputLimit", "max", limit.max, { min: 1 })
+  Kind.object("a number of tokens, or { start, max }", checks)("OutputLimit", "limit", limit)
+  const { max } = limit
   const begun = limit.start ?? start
   if (begun === undefined) return max === Infinity ? unlimited : { start: max, max }
   // No answer may be longer than `max`, and so not the first one.
-  return { start: Math.min(Options.integer("OutputLimit", "start", begun, { min: 1 }), max), max }
+  return { start: Math.min(begun, max), max }
+}
+
+const checks: Options.Checks<Range> = {
+  start: Kind.count,
+  max: Options.is.required((module, field, value) => {
+    if (value !== Infinity) Kind.count(module, field, value)
+  })
 }
 
 const unlimited: Range = { start: undefined, max: Infinity }

@@ -5,13 +5,13 @@
  * While both are closed a permit costs neither an Effect nor a scope. A health check of the user's own is asked before.
  */
 import type { Fiber } from "effect"
-import { Duration, Effect, Exit, Scope } from "effect"
-import type { CircuitBreaker } from "@outlast/resilience"
-import { CircuitRefused } from "@outlast/resilience"
+import { Cause, Duration, Effect, Exit, Scope } from "effect"
+import type { CircuitBreaker, CircuitRefused } from "@outlast/resilience"
 import { Network, ServerError } from "../failure/FailoverReason.ts"
-import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import { local } from "../failure/ProviderFailure.ts"
+import type { CircuitOut, ProviderFailure } from "../failure/ProviderFailure.ts"
+import { briefly, local } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
+import { timed } from "./Timed.ts"
 
 /** The circuits that an attempt at a target needs. */
 export interface Circuits {
@@ -59,6 +59,10 @@ export interface Options {
 }
 
 export interface Admission {
+  /** Asks the user's own health check, where there is one. */
+  readonly check:
+    | ((target: TargetRef, limit: Duration.Duration) => Effect.Effect<Refused | undefined>)
+    | undefined
   /** The permit, if it can be had without waiting for anything. */
   readonly enterUnsafe: (target: TargetRef, call: unknown, fiber: AnyFiber) => Permit | undefined
   /** Hands the permit to `granted`, or says why there is none. */
@@ -67,8 +71,18 @@ export interface Admission {
     options: Omit<CircuitBreaker.CallOptions, "classify">,
     granted: (permit: Permit) => void
   ) => Effect.Effect<Refused | undefined>
-  /** Whether an attempt would be refused now. */
+  /** Whether an attempt would be refused now: of several circuits by the one that does so for longest. */
   readonly foresee: (target: TargetRef) => Effect.Effect<Refused | undefined>
+  /** The circuits of a target that are not closed. */
+  readonly circuits: (target: TargetRef) => Effect.Effect<ReadonlyArray<CircuitBreaker.Status>>
+  /** Closes the circuits of these targets. An isolated one stays isolated. */
+  readonly close: (targets: ReadonlyArray<TargetRef>) => Effect.Effect<Closed>
+}
+
+/** The names of circuits that an operator closed, and of those that stay as they are because they are isolated. */
+export interface Closed {
+  readonly closed: ReadonlyArray<string>
+  readonly isolated: ReadonlyArray<string>
 }
 
 type AnyFiber = Fiber.Fiber<unknown, unknown>
@@ -78,6 +92,15 @@ const ignored: CircuitBreaker.Outcome = { counts: "ignored" }
 
 /** When nobody knows when a circuit lets the next call through, it is asked again after so many milliseconds. */
 export const askAgain = 1_000
+
+/** A check that fails or dies is no verdict. */
+const answerOf = (isHealthy: NonNullable<Options["isHealthy"]>, target: TargetRef): Effect.Effect<boolean> =>
+  Effect.suspend(() => isHealthy(target)).pipe(
+    Effect.catchCause((cause) => (Cause.hasInterrupts(cause) ? Effect.interrupt : Effect.succeed(true)))
+  )
+
+/** A check without an answer. */
+const unsure = () => Effect.succeed(true)
 
 /** `undefined` where nothing is to be asked. */
 export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | undefined => {
@@ -95,40 +118,20 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
     if (failure === undefined) return succeeded
     if (ended.circuit !== of) return ignored
     causes.set(circuit, failure)
-    return { counts: "failure", retryAfter: failure.retryAfter }
+    return { counts: "failure", retryAfter: failure.retryAfter, what: briefly(failure) }
   }
 
-  const refused = (target: TargetRef, error: CircuitRefused.CircuitRefused): Refused => {
-    const cause = causes.get(error.circuit)
+  const refused = (target: TargetRef, { circuit, reason, retryAfter, lastFailure }: Refusing): Refused => {
     const wait =
-      error.reason === "isolated"
-        ? Infinity
-        : error.retryAfter === undefined
-          ? askAgain
-          : Duration.toMillis(error.retryAfter)
-    const failure =
-      cause === undefined
-        ? local("circuit/open", new ServerError(), target, error.message)
-        : cause.at(target, { values: [], prompt: [] })
-    return { wait, failure, byCircuit: error.reason !== "isolated" }
+      reason === "isolated" ? Infinity : retryAfter === undefined ? askAgain : Duration.toMillis(retryAfter)
+    const by: CircuitOut = { circuit, reason, lastFailure }
+    // What another process or another chain has counted is not known here.
+    const cause = causes.get(circuit) ?? local("circuit/open", new ServerError(), target)
+    return { wait, failure: cause.refusedBy(by, target), byCircuit: reason !== "isolated" }
   }
-
-  const checked = (target: TargetRef): Effect.Effect<Refused | undefined> =>
-    isHealthy === undefined
-      ? Effect.undefined
-      : Effect.map(isHealthy(target), (healthy) =>
-          healthy
-            ? undefined
-            : {
-                wait: askAgain,
-                failure: local("preflight/unhealthy", new Network(), target),
-                byCircuit: false
-              }
-        )
 
   const enter: Admission["enter"] = (target, options, granted) =>
-    Effect.flatMap(checked(target), (unhealthy) => {
-      if (unhealthy !== undefined) return Effect.succeed(unhealthy)
+    Effect.suspend(() => {
       if (breaker === undefined) return Effect.undefined
       const { endpoint, model } = circuitsOf(target)
       return Effect.uninterruptibleMask((restore) =>
@@ -160,9 +163,36 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
       )
     })
 
+  /** The circuits of a target that are not closed, and whether each would let the next call through. */
+  const notClosed = (breaker: CircuitBreaker.Service, target: TargetRef) => {
+    const { endpoint, model } = circuitsOf(target)
+    const names = [...new Set([endpoint, model])]
+    return Effect.map(
+      Effect.forEach(names, (name) => Effect.zip(breaker.state(name), breaker.available(name))),
+      (all) =>
+        all.flatMap(([status, isAvailable]) => {
+          const { phase } = status
+          return phase === "closed" ? [] : [{ status, phase, isAvailable }]
+        })
+    )
+  }
+
   return {
+    check:
+      isHealthy === undefined
+        ? undefined
+        : (target, limit) =>
+            Effect.map(timed(answerOf(isHealthy, target), limit, unsure), (healthy) =>
+              healthy
+                ? undefined
+                : {
+                    wait: askAgain,
+                    failure: local("preflight/unhealthy", new Network(), target),
+                    byCircuit: false
+                  }
+            ),
     enterUnsafe: (target, call, fiber) => {
-      if (breaker === undefined || isHealthy !== undefined) return undefined
+      if (breaker === undefined) return undefined
       const { endpoint, model } = circuitsOf(target)
       const leaveEndpoint = breaker.enterUnsafe(endpoint, fiber, call)
       if (leaveEndpoint === undefined) return undefined
@@ -179,23 +209,38 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
       }
     },
     enter,
-    foresee: (target) => {
-      if (breaker === undefined) return Effect.undefined
-      const { endpoint, model } = circuitsOf(target)
-      return Effect.flatMap(breaker.available([endpoint, model]), (available) =>
-        available
-          ? Effect.undefined
-          : Effect.map(
-              Effect.all([breaker.state(endpoint), breaker.state(model)]),
-              (states): Refused | undefined => {
-                const shut = states.find(({ phase }) => phase !== "closed")
-                if (shut === undefined) return undefined
-                const { circuit, phase, retryAfter } = shut
-                const reason = phase === "closed" ? "open" : phase
-                return refused(target, new CircuitRefused.CircuitRefused({ circuit, reason, retryAfter }))
-              }
-            )
-      )
-    }
+    foresee: (target) =>
+      breaker === undefined
+        ? Effect.undefined
+        : Effect.map(notClosed(breaker, target), (all) =>
+            all
+              .filter(({ isAvailable }) => !isAvailable)
+              .map(({ status, phase }) => refused(target, { ...status, reason: phase }))
+              .reduce<Refused | undefined>(
+                (longest, one) => (longest === undefined || one.wait > longest.wait ? one : longest),
+                undefined
+              )
+          ),
+    circuits: (target) =>
+      breaker === undefined
+        ? Effect.succeed([])
+        : Effect.map(notClosed(breaker, target), (all) => all.map(({ status }) => status)),
+    close: (targets) =>
+      Effect.gen(function* () {
+        if (breaker === undefined) return { closed: [], isolated: [] }
+        const names = new Set(targets.map(circuitsOf).flatMap(({ endpoint, model }) => [endpoint, model]))
+        const known = (yield* breaker.list).filter(({ circuit }) => names.has(circuit))
+        // Closed ones forget what they have counted, too.
+        for (const { circuit } of known) yield* breaker.reset(circuit)
+        const namesOf = (isMeant: (phase: CircuitBreaker.Status["phase"]) => boolean) =>
+          known.flatMap(({ circuit, phase }) => (isMeant(phase) ? [circuit] : []))
+        return {
+          closed: namesOf((phase) => phase === "open" || phase === "half-open"),
+          isolated: namesOf((phase) => phase === "isolated")
+        }
+      })
   }
 }
+
+/** What a circuit says when it refuses. */
+type Refusing = Pick<CircuitRefused.CircuitRefused, "circuit" | "reason" | "retryAfter" | "lastFailure">

@@ -1,8 +1,10 @@
 /**
  * How each provider is doing, derived from its last failures and successes and from what is out. Pure.
  *
- * **States.** `healthy`; `degraded` after any failure since the last success; `down` after three in a row, or while
- * all of its targets are out. It is for people and dashboards: what a call is sent to depends on cooldowns alone.
+ * **States.** `healthy`; `degraded` after any failure since the last success, or while all of its targets cool; `down`
+ * after three failures in a row, or when all of its keys are dead: not set, or out until they are reset. So one failure
+ * of an only key degrades a provider, although nothing can be sent to it for a while. It is for people and dashboards:
+ * what a call is sent to depends on cooldowns and circuits.
  *
  * **What it does not count** is what says nothing about the provider: a call that was cancelled, a request that is
  * malformed or larger than the window, content that was refused.
@@ -145,8 +147,8 @@ export const healthOf = (
       ...own.map((target) => Cool.outOf(cooldowns, target, now)?.until ?? -Infinity)
     )
     const isOut = back !== -Infinity
-    const status =
-      isOut || record.errorCount >= downAfter ? "down" : record.errorCount > 0 ? "degraded" : "healthy"
+    const isDown = back === Infinity || record.errorCount >= downAfter
+    const status = isDown ? "down" : isOut || record.errorCount > 0 ? "degraded" : "healthy"
     return { provider, status, ...record, cooldownUntil: isOut ? back : undefined }
   })
 }

@@ -6,7 +6,7 @@
  * known system.
  */
 import { Duration } from "effect"
-import { Backoff, InvalidOption } from "@outlast/resilience"
+import { Backoff } from "@outlast/resilience"
 import type { CircuitBreaker, RetryBudgetState } from "@outlast/resilience"
 import type { Wording } from "../conversation/Wording.ts"
 import type { ReasonTag } from "../failure/FailoverReason.ts"
@@ -17,6 +17,7 @@ import type { Nudge, Nudges } from "../recovery/Nudge.ts"
 import * as Nudging from "../recovery/Nudge.ts"
 import type { Notices } from "./Notice.ts"
 import * as Notice from "./Notice.ts"
+import * as PolicyChecks from "./PolicyChecks.ts"
 
 // -----------------------------------------------------------------------------
 // Model
@@ -396,43 +397,15 @@ export const withoutJitter = <Class extends string>(
   ) as { [C in Class]: Row }
 })
 
-/** The row for a failure. */
-export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failure: ProviderFailure): Row =>
-  policy.rows[policy.classOf(failure)]
-
-/** Throws a `RangeError` for a number that no call could live with. */
-export const validate = (policy: RecoveryPolicy<string>): void => {
-  const check = (holds: boolean, field: string, wanted: string, got: unknown): void => {
-    if (!holds) throw new InvalidOption("RecoveryPolicy", field, got, wanted)
-  }
-  const count = (field: string, n: number, min = 1): void =>
-    check(Number.isInteger(n) && n >= min, field, `an integer of at least ${min}`, n)
-  const share = (field: string, x: number): void => check(x >= 0 && x <= 1, field, "from 0 to 1", x)
-  count("maxAttempts", policy.maxAttempts)
-  count("maxCompactions", policy.maxCompactions, 0)
-  share("retryAfterJitter", policy.retryAfterJitter)
-  check(policy.maxCost === undefined || policy.maxCost > 0, "maxCost", "above 0 US dollars", policy.maxCost)
-  if (policy.probe !== false) share("probe.share", policy.probe.share)
-  const { slow, ...times } = policy.limits
-  for (const [name, limit] of Object.entries<Duration.Duration>(times)) {
-    check(Duration.isPositive(limit), `limits.${name}`, "above 0", Duration.format(limit))
-  }
-  if (slow !== undefined) {
-    check(
-      slow.charactersPerSecond > 0,
-      "limits.slow.charactersPerSecond",
-      "above 0",
-      slow.charactersPerSecond
-    )
-    check(Duration.isPositive(slow.over), "limits.slow.over", "above 0", Duration.format(slow.over))
-  }
-  if (policy.truncation !== false) Ladder.validate(policy.truncation)
-  for (const [name, row] of Object.entries(policy.rows)) {
-    count(`rows.${name}.attempts`, row.attempts)
-    count(`rows.${name}.switchAfter`, row.switchAfter ?? 1)
-    count(`rows.${name}.repeatsBeforeEquivalent`, row.repeatsBeforeEquivalent, 0)
-    const factor = row.cooldown?.factor ?? 1
-    check(factor >= 1, `rows.${name}.cooldown.factor`, "at least 1", factor)
-    Backoff.validate(row.backoff, `RecoveryPolicy: rows.${name}.backoff`)
-  }
+/** The row for a failure. Throws an `InvalidOption` for a class without one, which {@link validate} could not foresee. */
+export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failure: ProviderFailure): Row => {
+  const of = policy.classOf(failure)
+  if (PolicyChecks.isClass(policy, of)) return policy.rows[of]
+  throw PolicyChecks.missingRow(of, failure)
 }
+
+/**
+ * Throws an `InvalidOption` (a `RangeError`) that names the field: a value that is not allowed, a field that is missing or
+ * unknown, a class of `classOf` without a row.
+ */
+export const validate = (policy: RecoveryPolicy<string>): void => PolicyChecks.validate(policy)

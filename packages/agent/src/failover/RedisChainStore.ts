@@ -17,6 +17,7 @@
 import { Context, Effect, Layer, Stream } from "effect"
 import { Redis } from "effect/persistence"
 import * as Check from "@outlast/resilience/Options"
+import * as Kind from "../options/Kind.ts"
 import type { ChainStore, Connection } from "./ChainStore.ts"
 import { ChainStoreError } from "./ChainStore.ts"
 
@@ -29,9 +30,15 @@ export interface Options<E> {
 
 export const defaults = { prefix: "outlast:chain" } as const
 
-/** Throws an `InvalidOption`, a `RangeError`, for an empty prefix. */
-export const make = <E>({ redis, prefix = defaults.prefix }: Options<E>): ChainStore => {
-  Check.check(prefix !== "", "RedisChainStore", "prefix", prefix, "a text that is not empty")
+const checks: Check.Checks<Options<unknown>> = {
+  redis: Check.is.required(Kind.layer("a Layer of Redis, for example NodeRedis.layer({ url })")),
+  prefix: Kind.name
+}
+
+/** Throws an `InvalidOption` (a `RangeError`) for what is no Layer, an empty prefix and an unknown option. */
+export const make = <E>(options: Options<E>): ChainStore => {
+  Check.fields("RedisChainStore", options, checks)
+  const { redis, prefix = defaults.prefix } = options
   return {
     open: Layer.build(redis).pipe(
       Effect.mapError((cause) => new ChainStoreError({ operation: "open", cause })),

@@ -1,18 +1,22 @@
 /**
- * What an operator sees of a chain and can do: which targets are ready, which are out, for how long and why; how the
- * providers are doing; and bring back what is out.
+ * What an operator sees of a chain and can do: which targets are ready, and what keeps the others out, for how long and
+ * why; how the providers are doing; and bring back what is out.
  *
  * It is read from the same state that calls go by, at the moment of asking. A reset reaches the other processes that
- * share the chain's store, too.
+ * share the chain's store or its circuits, too.
+ *
+ * **States of a target.** `ready`: a call may be sent to it. `cooling`: a cooldown covers it. `open`: one of its circuits
+ * lets no call through. `dead`: only a person can bring it back. Of several the one that lasts longest. A target whose
+ * known limits are used up stays `ready`, and its `limits` say how long a call would wait.
  *
  * **What it does not do.** It takes no target out: failures do. A target that could not be built stays dead until the
- * layer is built again.
+ * layer is built again. An isolated circuit stays isolated until it is released where it was isolated.
  *
  * **Example** (After the key was topped up)
  *
  * ```ts
  * const targets = yield* Targets.Targets
- * const lifted = yield* targets.reset({ key: "ANTHROPIC_API_KEY" })
+ * const { cooldowns } = yield* targets.reset({ key: "ANTHROPIC_API_KEY" })
  * ```
  */
 import { Clock, Context, Duration, Effect, MutableRef } from "effect"
@@ -20,12 +24,15 @@ import type { TargetOut } from "../failure/CallFailure.ts"
 import type { ReasonTag } from "../failure/FailoverReason.ts"
 import { whatHappened } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
+import type * as CallLimiter from "../limiter/CallLimiter.ts"
 import type { ChainSync } from "./ChainSync.ts"
-import type { Cooldowns, Entry } from "./Cooldown.ts"
+import type { Cooldowns, Entry, Out } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import type { ModelInfo } from "./ModelInfo.ts"
+import type { Admission } from "./Permits.ts"
 import type { ProviderHealth, ProviderRecords } from "./ProviderHealth.ts"
 import * as Health from "./ProviderHealth.ts"
+import type { Scope } from "./RecoveryPolicy.ts"
 
 // -----------------------------------------------------------------------------
 // Model
@@ -35,21 +42,61 @@ export interface TargetStatus {
   readonly target: TargetRef
   /** What is known of its model; nothing of one that could not be built. */
   readonly info: ModelInfo
-  readonly state: "ready" | "cooling" | "dead"
+  readonly state: "ready" | "cooling" | "open" | "dead"
   /** How long it is still out. Absent when it is ready, and when only a person can bring it back. */
   readonly availableIn: Duration.Duration | undefined
+  /** Of the failure that took it out. */
   readonly reason: ReasonTag | undefined
   /** What happened, in words, without secrets. */
   readonly message: string | undefined
+  /** When it last answered, in Unix milliseconds, to the second. Absent when it has not since the layer was built. */
+  readonly lastSuccessAt: number | undefined
+  /** All cooldowns that cover it. */
+  readonly cooldowns: ReadonlyArray<CooldownStatus>
+  /** Those of its circuits that are not closed. */
+  readonly circuits: ReadonlyArray<CircuitStatus>
+  /** The limits of its key and model, as far as they are known. */
+  readonly limits: ReadonlyArray<CallLimiter.LimitStatus>
+}
+
+export interface CooldownStatus {
+  /** What it covers beside this target: the key, the key with this model, the model, the endpoint. */
+  readonly scope: Scope
+  /** Absent: until it is reset. */
+  readonly availableIn: Duration.Duration | undefined
+  readonly reason: ReasonTag
+  readonly message: string
+}
+
+export interface CircuitStatus {
+  /** Its name: the endpoint, or the model at the endpoint. */
+  readonly circuit: string
+  readonly phase: "open" | "half-open" | "isolated"
+  /** Until it lets a probe through. Absent when it is half-open, and when it is held open by hand. */
+  readonly availableIn: Duration.Duration | undefined
+  /** The last failure that it counted, in a few words. */
+  readonly lastFailure: string | undefined
 }
 
 /** What to reset; of several fields all must hold, and none is everything. */
 export interface Which {
   /** The id of a target: whatever keeps it out. */
   readonly target?: string | undefined
-  /** The name of a key: what holds for the key, with one model or with all. */
+  /** The name of a key: what holds for the key, with one model or with all. A circuit never does. */
   readonly key?: string | undefined
   readonly provider?: string | undefined
+}
+
+/** What a reset has lifted. */
+export interface Lifted {
+  /** Cooldowns that were open. */
+  readonly cooldowns: number
+  /** The names of circuits that were open or half-open, and are closed now. */
+  readonly circuits: ReadonlyArray<string>
+  /** Targets for which limits that the provider had named are forgotten. Limits of your own stay. */
+  readonly limits: number
+  /** The names of circuits that are held open by hand, and stay so: the program that isolated them releases them. */
+  readonly isolated: ReadonlyArray<string>
 }
 
 // -----------------------------------------------------------------------------
@@ -64,10 +111,10 @@ export interface Service {
   /** Times in it are Unix milliseconds. */
   readonly providers: Effect.Effect<ReadonlyArray<ProviderHealth>>
   /**
-   * Ends cooldowns and forgets their streaks, the failures in a row of the targets that it names, and those of their
-   * providers. Gives how many were open.
+   * Ends cooldowns and forgets their streaks, closes circuits, and forgets limits that providers have named and failures
+   * in a row, all of the targets that it names. Gives what it has lifted.
    */
-  readonly reset: (which?: Which) => Effect.Effect<number>
+  readonly reset: (which?: Which) => Effect.Effect<Lifted>
 }
 
 export class Targets extends Context.Service<Targets, Service>()("@outlast/agent/failover/Targets") {}
@@ -81,27 +128,56 @@ export interface Options {
   readonly health: MutableRef.MutableRef<ProviderRecords>
   /** Failures in a row by target id. */
   readonly streaks: Pick<Map<string, unknown>, "delete">
+  /** When each target last answered, by its id, in monotonic milliseconds. */
+  readonly answeredAt: ReadonlyMap<string, number>
+  /** `undefined`: no circuits. */
+  readonly admission: Pick<Admission, "foresee" | "circuits" | "close"> | undefined
+  /** `undefined`: no limits are known. */
+  readonly limiter: Pick<CallLimiter.Service, "limits" | "forget"> | undefined
   readonly sync: ChainSync
   readonly compacts: boolean
 }
 
-export const make = ({ targets, dead, cooldowns, health, streaks, sync, compacts }: Options): Service => {
+export const make = (options: Options): Service => {
+  const { targets, dead, cooldowns, health, streaks, answeredAt, admission, limiter, sync, compacts } =
+    options
   const refs = targets.map(({ ref }) => ref)
   const now = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1_000_000)
+  /** What turns monotonic milliseconds into those of Unix. */
+  const shiftAt = (at: number) => Effect.map(Clock.currentTimeMillis, (unix) => unix - at)
 
-  const statusOf = ({ ref: target, info }: Options["targets"][number], at: number): TargetStatus => {
-    const known = MutableRef.get(cooldowns)
-    const { _tag: state } = Cool.stateOf(known, target, at)
-    const out = Cool.outOf(known, target, at)
-    return {
-      target,
-      info,
-      state,
-      availableIn: out === undefined || state === "dead" ? undefined : Duration.millis(out.until - at),
-      reason: out?.failure.reason._tag,
-      message: out === undefined ? undefined : whatHappened(out.failure)
-    }
-  }
+  const statusOf = ({ ref: target, info }: Options["targets"][number], at: number, shift: number) =>
+    Effect.gen(function* () {
+      const refused = yield* admission?.foresee(target) ?? Effect.undefined
+      const circuits = yield* admission?.circuits(target) ?? Effect.succeed([])
+      const limits = yield* limiter?.limits(target) ?? Effect.succeed([])
+      const known = MutableRef.get(cooldowns)
+      const cooling = Cool.outOf(known, target, at)
+      const circuit: Out | undefined = refused && { until: at + refused.wait, failure: refused.failure }
+      const isOpen = circuit !== undefined && circuit.until > (cooling?.until ?? at)
+      const out = isOpen ? circuit : cooling
+      const answered = answeredAt.get(target.id)
+      const status: TargetStatus = {
+        target,
+        info,
+        state: isOpen ? "open" : Cool.stateOf(known, target, at)._tag,
+        availableIn: leftOf(out?.until ?? Infinity, at),
+        reason: out?.failure.reason._tag,
+        message: out && whatHappened(out.failure),
+        lastSuccessAt: answered === undefined ? undefined : answered + shift,
+        cooldowns: Cool.openOf(known, target, at).map(({ scope, until, failure }) => ({
+          scope,
+          availableIn: leftOf(until, at),
+          reason: failure.reason._tag,
+          message: whatHappened(failure)
+        })),
+        circuits: circuits.flatMap(({ circuit, phase, retryAfter, lastFailure }) =>
+          phase === "closed" ? [] : [{ circuit, phase, availableIn: retryAfter, lastFailure }]
+        ),
+        limits
+      }
+      return status
+    })
 
   const unbuilt = dead.map(({ target, failure }): TargetStatus => ({
     target,
@@ -109,7 +185,11 @@ export const make = ({ targets, dead, cooldowns, health, streaks, sync, compacts
     state: "dead",
     availableIn: undefined,
     reason: failure.reason._tag,
-    message: whatHappened(failure)
+    message: whatHappened(failure),
+    lastSuccessAt: undefined,
+    cooldowns: [],
+    circuits: [],
+    limits: []
   }))
 
   const matches = (which: Which, { scope, target }: Pick<Entry, "scope" | "target">): boolean =>
@@ -120,10 +200,15 @@ export const make = ({ targets, dead, cooldowns, health, streaks, sync, compacts
 
   return {
     compacts,
-    list: Effect.map(now, (at) => [...targets.map((target) => statusOf(target, at)), ...unbuilt]),
+    list: Effect.gen(function* () {
+      const at = yield* now
+      const shift = yield* shiftAt(at)
+      const built = yield* Effect.forEach(targets, (target) => statusOf(target, at, shift))
+      return [...built, ...unbuilt]
+    }),
     providers: Effect.gen(function* () {
       const at = yield* now
-      const shift = (yield* Clock.currentTimeMillis) - at
+      const shift = yield* shiftAt(at)
       const toUnix = (time: number | undefined) => (time === undefined ? undefined : time + shift)
       const derived = Health.healthOf(
         MutableRef.get(health),
@@ -139,7 +224,8 @@ export const make = ({ targets, dead, cooldowns, health, streaks, sync, compacts
       }))
     }),
     reset: (which = {}) =>
-      Effect.map(now, (at) => {
+      Effect.gen(function* () {
+        const at = yield* now
         const before = MutableRef.get(cooldowns)
         const lifted = [...before.values()].filter((entry) => matches(which, entry))
         const after = Cool.reset(before, (entry) => lifted.includes(entry))
@@ -155,7 +241,20 @@ export const make = ({ targets, dead, cooldowns, health, streaks, sync, compacts
         MutableRef.update(health, (records) =>
           meant.reduce((all, { provider }) => Health.reset(all, provider), records)
         )
-        return lifted.filter(({ until }) => until > at).length
+        // A circuit is about an endpoint and its models, whatever the key.
+        const closed =
+          which.key === undefined ? yield* admission?.close(meant) ?? Effect.undefined : undefined
+        const forgotten = limiter === undefined ? [] : yield* Effect.forEach(meant, limiter.forget)
+        return {
+          cooldowns: lifted.filter(({ until }) => until > at).length,
+          circuits: closed?.closed ?? [],
+          limits: forgotten.filter((wasKnown) => wasKnown).length,
+          isolated: closed?.isolated ?? []
+        }
       })
   }
 }
+
+/** How long something lasts that has an end. */
+const leftOf = (until: number, at: number): Duration.Duration | undefined =>
+  until === Infinity ? undefined : Duration.millis(until - at)

@@ -2,6 +2,7 @@
  * How a call fails when all recovery has failed: one failure that stops it, or all targets out.
  */
 import { Schema } from "effect"
+import { ErrorText } from "@outlast/resilience"
 import type { ReasonTag } from "./FailoverReason.ts"
 import { ProviderFailure, waitInWords, whatHappened, whatToDo } from "./ProviderFailure.ts"
 import { TargetRef } from "./TargetRef.ts"
@@ -50,6 +51,8 @@ export class AllTargetsOut extends Schema.TaggedError<AllTargetsOut>("@outlast/a
     return [`No target is left after ${attempts}.${next}`, ...lines].join("\n")
   }
 }
+
+ErrorText.printedOnce(AllTargetsOut)
 
 /** What a call can fail with. */
 export const CallFailure = Schema.Union([ProviderFailure, AllTargetsOut])

@@ -19,6 +19,7 @@
  */
 import type { Duration } from "effect"
 import { Context, Effect, Layer } from "effect"
+import * as Kind from "../options/Kind.ts"
 import { defaultRules } from "./DefaultRules.ts"
 import type { Chain } from "./ErrorFacts.ts"
 import * as Facts from "./ErrorFacts.ts"
@@ -51,12 +52,21 @@ export const layer: Layer.Layer<never> = Layer.succeed(Rules, defaultRules)
  * Two of these merged side by side (`Layer.mergeAll`) do not add up: each extends the table that it finds, and one
  * of them is lost. Give all rules to one layer, or provide one layer to the other:
  * `Layer.provide(layerWith(first), layerWith(general))`.
+ *
+ * Throws an `InvalidOption` (a `RangeError`) for what is no list of rules.
  */
-export const layerWith = (rules: ReadonlyArray<Rule>): Layer.Layer<never> =>
-  Layer.effect(
+export const layerWith = (rules: ReadonlyArray<Rule>): Layer.Layer<never> => {
+  areRules("Classifier.layerWith", "rules", rules)
+  return Layer.effect(
     Rules,
     Effect.map(Rules, (table) => [...rules, ...table])
   )
+}
+
+const areRules = Kind.list(
+  Kind.having("a rule, for example Rule.code({ … })", "id", "match"),
+  "a list of rules"
+)
 
 export interface Classified {
   readonly reason: FailoverReason

@@ -6,6 +6,7 @@
  * {@link maxDetail} characters and cleaned by `Redaction.scrub`.
  */
 import { Duration, Schema } from "effect"
+import { ErrorText } from "@outlast/resilience"
 import { FailoverReason } from "./FailoverReason.ts"
 import * as Redaction from "./Redaction.ts"
 import { TargetRef } from "./TargetRef.ts"
@@ -30,6 +31,17 @@ export const Evidence = Schema.Struct({
 })
 export type Evidence = typeof Evidence.Type
 
+/** The circuit that did not let an attempt through. */
+export const CircuitOut = Schema.Struct({
+  /** The circuit's name, for example the base URL of the endpoint. */
+  circuit: Schema.String,
+  /** `store`: its store cannot be asked, and it refuses calls then. */
+  reason: Schema.Literals(["open", "half-open", "isolated", "recovering", "store"]),
+  /** The last failure that the circuit counted, in a few words, for example `HTTP 529`. */
+  lastFailure: Schema.optional(Schema.String)
+})
+export type CircuitOut = typeof CircuitOut.Type
+
 export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
   "@outlast/agent/failure/ProviderFailure"
 )("ProviderFailure", {
@@ -38,27 +50,47 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
   /** How long the provider asked to wait. Never negative; zero means now. */
   retryAfter: Schema.optional(Schema.Duration),
   target: Schema.optional(TargetRef),
-  detail: Schema.String
+  detail: Schema.String,
+  /** Only where a circuit refused the attempt: nothing was sent then, and `reason` is that of the last failure. */
+  circuit: Schema.optional(CircuitOut)
 }) {
   override get message(): string {
     const where = this.target === undefined ? "" : `${this.target.id}: `
-    const wait = this.retryAfter === undefined ? "" : `, come back in ${waitInWords(this.retryAfter)}`
+    const wait = this.retryAfter === undefined ? "" : `, retry after ${waitInWords(this.retryAfter)}`
     const detail = this.detail.slice(0, maxDetail)
     const said = detail === "" ? "" : ` The provider said: "${detail}".`
     return `${where}${whatHappened(this)}${wait}.${said} ${whatToDo(this)}`
   }
 
-  /** The same failure as it was seen at `target`, with what is secret taken out of the provider's sentence. */
+  /** The same failure as it was seen at `target`, with what is secret taken out of what the provider said. */
   at(target: TargetRef, secrets: Redaction.Secrets): ProviderFailure {
+    const { matched, requestId } = this.evidence
+    const clean = (text: string | undefined) =>
+      text === undefined ? undefined : Redaction.scrub(text, maxDetail, { values: secrets.values ?? [] })
     return new ProviderFailure({
       reason: this.reason,
-      evidence: this.evidence,
+      evidence: { ...this.evidence, matched: clean(matched), requestId: clean(requestId) },
       retryAfter: this.retryAfter,
       detail: Redaction.scrub(this.detail, maxDetail, secrets),
-      target
+      target,
+      circuit: this.circuit
+    })
+  }
+
+  /** The same failure as the reason why a circuit refuses an attempt at `target` now. */
+  refusedBy(circuit: CircuitOut, target: TargetRef): ProviderFailure {
+    return new ProviderFailure({
+      reason: this.reason,
+      evidence: { ...this.evidence, rule: `circuit/${circuit.reason}`, signal: "local" },
+      retryAfter: this.retryAfter,
+      detail: this.detail,
+      target,
+      circuit
     })
   }
 }
+
+ErrorText.printedOnce(ProviderFailure)
 
 /** A failure that Outlast itself found: a limit of ours, a cut stream, a missing key. */
 export const local = (
@@ -75,8 +107,22 @@ export const missingKey = "key/missing"
 /** The rule of a key whose function gave none. */
 export const unloadedKey = "key/not-loaded"
 
+/** The rule of a call that limits which are known would make wait too long. */
+export const knownLimit = "limit/known"
+
 /** The rule of an object that the output limit cut: half of one is worth nothing. */
 export const cutObject = "answer/cut"
+
+/**
+ * The rules of a redirect that was not followed. `matched` is the origin that it leads to, or what is
+ * wrong with it.
+ */
+export const redirect = {
+  /** To another scheme, host or port. */
+  origin: "redirect/origin",
+  /** It would repeat the request as a GET, has no end, or cannot be read. */
+  refused: "redirect/refused"
+} as const
 
 /** A wait for people: whole seconds, and milliseconds only below one; never less than it is. */
 export const waitInWords = (wait: Duration.Duration): string => {
@@ -85,8 +131,28 @@ export const waitInWords = (wait: Duration.Duration): string => {
   return Duration.format(Duration.millis(Math.ceil(millis / unit) * unit))
 }
 
+/** The shortest form, behind the words "last failure": `HTTP 529`, `no first token within our limit`. */
+export const briefly = (failure: ProviderFailure): string =>
+  failure.evidence.status === undefined ? whatHappened(failure) : `HTTP ${failure.evidence.status}`
+
+const circuitIs = {
+  open: "is open",
+  "half-open": "is half-open, and its probes are under way",
+  recovering: "has just closed, and lets calls that waited through gradually",
+  isolated: "is held open by hand",
+  store: "cannot ask its store"
+} as const
+
+const refusal = ({ circuit, reason, lastFailure }: CircuitOut, target: TargetRef | undefined): string => {
+  const endpoint = target?.endpoint ?? ""
+  const at = endpoint === "" || circuit.includes(endpoint) ? "" : ` of ${endpoint}`
+  const after = lastFailure === undefined ? "" : ` (last failure: ${lastFailure})`
+  return `circuit \`${circuit}\`${at} ${circuitIs[reason]}${after}`
+}
+
 /** One clause in plain words. */
 export const whatHappened = (failure: ProviderFailure): string => {
+  if (failure.circuit !== undefined) return refusal(failure.circuit, failure.target)
   const status = failure.evidence.status === undefined ? "" : ` (HTTP ${failure.evidence.status})`
   const reason = failure.reason
   switch (reason._tag) {
@@ -99,7 +165,9 @@ export const whatHappened = (failure: ProviderFailure): string => {
     case "Billing":
       return `the account has no money or quota left${status}`
     case "RateLimit":
-      return `rate limited${status}`
+      return failure.evidence.rule === knownLimit
+        ? "the known limits of the key allow no call yet"
+        : `rate limited${status}`
     case "Overloaded":
       return `the provider is overloaded${status}`
     case "ServerError":
@@ -111,6 +179,10 @@ export const whatHappened = (failure: ProviderFailure): string => {
     case "Network":
       return `the connection failed or broke${matched(failure)}`
     case "PermanentNetwork":
+      if (failure.evidence.rule === redirect.origin)
+        return `the endpoint redirects to another origin${matched(failure)}, where nothing was sent`
+      if (failure.evidence.rule === redirect.refused)
+        return `the endpoint answered with a redirect that cannot be followed${matched(failure)}`
       return `the connection cannot work as configured${matched(failure)}`
     case "ContextOverflow":
       return reason.limit === undefined || reason.requested === undefined
@@ -138,6 +210,11 @@ export const whatToDo = (failure: ProviderFailure): string => {
   const model = failure.target === undefined ? "the name of the model" : `the name ${failure.target.model}`
   const endpoint =
     failure.target === undefined || failure.target.endpoint === "" ? "the endpoint" : failure.target.endpoint
+  if (failure.circuit !== undefined) {
+    return failure.circuit.reason === "isolated"
+      ? `Release it, or add a target at another endpoint.`
+      : `Add another target, or wait.`
+  }
   switch (failure.reason._tag) {
     case "Auth":
       if (failure.evidence.rule === unloadedKey)
@@ -155,6 +232,10 @@ export const whatToDo = (failure: ProviderFailure): string => {
     case "Network":
       return `Check that ${endpoint} can be reached, or add a target at another endpoint.`
     case "PermanentNetwork":
+      if (failure.evidence.rule === redirect.origin)
+        return `If you trust that origin with the key and the prompt, make it the base URL.`
+      if (failure.evidence.rule === redirect.refused)
+        return `Check the base URL: scheme, host, path and trailing slash.`
       return `Check the address, scheme and certificates of ${endpoint}.`
     case "ContextOverflow":
       return `Shorten the conversation, or add a target with a larger window.`

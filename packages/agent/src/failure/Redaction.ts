@@ -10,33 +10,12 @@
  */
 
 import * as Escapes from "./Escapes.ts"
+import * as KeyForm from "./KeyForm.ts"
 
 /** What stands in place of what was taken out. */
 export const mask = "[redacted]"
 
-// All forms are read in time that grows with the text only: what follows an unbounded run is optional.
-
-/** Keys and tokens that show by their prefix what they are, JWTs, Basic credentials, long hexadecimal strings. */
-const tokens = new RegExp(
-  `(?<![A-Za-z0-9])(?:${[
-    "(?:sk|pk|rk|csk|gsk|xai|nvapi|glpat|github_pat|gh[oprsu]|xox[a-z])[-_][A-Za-z0-9*_-]{6,}",
-    // These begin words of libraries and models, too.
-    "(?:hf|r8|fw|pplx|tgp_v1)[-_][A-Za-z0-9*]{8,}",
-    "key[-_](?=[a-z_-]{0,64}[A-Z0-9*])[A-Za-z0-9*_-]{6,}",
-    String.raw`ya29\.[\w-]{6,}`,
-    "(?:AKIA|ASIA)[A-Z0-9*]{12,}",
-    String.raw`AIza[\w-]{10,}`,
-    String.raw`eyJ[\w-]{10,}(?:\.[\w-]+){0,2}`,
-    // Base64 has capitals or digits beyond its first letter; "Basic Authentication" has none.
-    "[Bb](?:asic|ASIC) {1,4}(?=.[a-z]{0,64}[A-Z0-9+/=])[A-Za-z0-9+/]{8,}={0,2}",
-    String.raw`bce-v3/[A-Za-z0-9*-]{6,}(?:/[A-Za-z0-9*]{6,})?`,
-    "ALTAK-[A-Za-z0-9*]{8,}",
-    String.raw`GOCSPX-[\w-]{8,}`,
-    // Zhipu's keys have a second half behind a dot.
-    String.raw`[0-9a-fA-F]{32,}(?:\.[A-Za-z0-9]{6,})?(?![A-Za-z0-9])`
-  ].join("|")})`,
-  "g"
-)
+// As in `KeyForm`, what follows an unbounded run is optional: the time grows with the text only.
 
 /** Names of headers, fields and parameters that hold a secret. */
 const names = [
@@ -47,6 +26,8 @@ const names = [
   "passw(?:or)?d|passphrase",
   "secret",
   "[?&](?:key|sig|signature)",
+  // AWS: in a header, and in a URL that was signed.
+  "(?<![a-z0-9])(?:x-amz-)?(?:signature|credential)(?==)",
   "(?<![a-z0-9_-])token(?==)"
 ].join("|")
 
@@ -84,19 +65,10 @@ const otherSchemes =
 
 /**
  * What may be a key behind a word for one: `"token": "…"`, "Incorrect API key … was given", "无效的令牌 …". It is
- * taken out only if it looks like one ({@link isRandom}): "invalid token count" is prose.
+ * taken out only if it looks like one (`KeyForm.isRandom`): "invalid token count" is prose.
  */
 const worded =
   /((?:keys?|tokens?|secrets?|credentials?|signature|password|令牌|密钥|秘钥|密码)(?:[ \t]{1,4}(?:is|was|of|id|provided|given|supplied|value))?["'”’]?[\s:：=>(（<[【「“‘"'`]{0,8})(?<![a-z0-9])([a-z0-9_*+/=~.-]{8,})/gi
-
-/** Whether a word is made by chance: digits among letters of both cases, a UUID, letters and digits in turn. */
-const isRandom = (word: string): boolean => {
-  const head = word.slice(0, 200)
-  if (/^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/i.test(head)) return true
-  if ((head.match(/[a-z](?=[0-9])|[0-9](?=[a-z])/gi)?.length ?? 0) >= 3) return true
-  const run = /[a-z0-9]{20,}/i.exec(head)?.[0] ?? ""
-  return /[a-z]/.test(run) && /[A-Z]/.test(run) && (/[0-9]/.test(run) || /[A-Z]{2}[a-z]{1,2}[A-Z]/.test(run))
-}
 
 /** Who asks, in a URL. */
 const userInfo = /(:\/\/)[^\s/?#"'<>]+@/g
@@ -128,7 +100,8 @@ export const scrub = (text: string, limit: number, secrets: Secrets = {}): strin
   if (plain !== clean) clean = maskSecrets(plain, secrets)
   // Cut only then, or half a secret would stay at the edge.
   if (clean.length > limit * 2) clean = clean.slice(0, limit * 2)
-  clean = maskEchoes(clean, secrets.prompt ?? [])
+  // A server may quote a part of a key.
+  clean = maskEchoes(clean, [...(secrets.prompt ?? []), ...(secrets.values ?? [])])
     .replace(/\s+/g, " ")
     .trim()
   return clean.length > limit ? `${clean.slice(0, limit - 1)}…` : clean
@@ -136,8 +109,10 @@ export const scrub = (text: string, limit: number, secrets: Secrets = {}): strin
 
 const maskSecrets = (text: string, { values = [] }: Secrets): string => {
   let clean = text
-  for (const value of values) {
-    if (value !== "") clean = clean.replaceAll(value, mask)
+  // The longest first: one may contain another. Hosts and some servers change the case.
+  for (const value of values.toSorted((a, b) => b.length - a.length)) {
+    if (value === "") continue
+    clean = value.length < echo ? clean.replaceAll(value, mask) : clean.replace(inAnyCase(value), mask)
   }
   return clean
     .replace(pem, mask)
@@ -147,9 +122,14 @@ const maskSecrets = (text: string, { values = [] }: Secrets): string => {
     )
     .replace(fields, `$1$2${mask}`)
     .replace(userInfo, `$1${mask}@`)
-    .replace(tokens, mask)
-    .replace(worded, (all: string, lead: string, word: string) => (isRandom(word) ? `${lead}${mask}` : all))
+    .replace(KeyForm.inText, mask)
+    .replace(worded, (all: string, lead: string, word: string) =>
+      KeyForm.isRandom(word) ? `${lead}${mask}` : all
+    )
 }
+
+const inAnyCase = (value: string): RegExp =>
+  new RegExp(value.replace(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`), "gi")
 
 /** Undoes the escapes of JSON strings and of URLs, where there are any. */
 const unescape = (text: string): string => {

@@ -13,8 +13,13 @@
  * Effect.provide(program, Classifier.layerWith([seats]))
  * ```
  */
+import { Schema } from "effect"
+import { InvalidOption } from "@outlast/resilience"
+import * as Options from "@outlast/resilience/Options"
+import * as Kind from "../options/Kind.ts"
 import type { ErrorFacts } from "./ErrorFacts.ts"
 import type { FailoverReason } from "./FailoverReason.ts"
+import { reasonTags } from "./FailoverReason.ts"
 import { hasWord, isEmpty, oneOf, phrase, wordsOf } from "./Phrase.ts"
 import type { Evidence } from "./ProviderFailure.ts"
 
@@ -54,8 +59,9 @@ export interface Part {
 }
 
 /**
- * What all builders take. They throw a `RangeError` that names the rule and the field for an option that cannot be
- * meant: an id or a list without anything in it, a code that is empty, a phrase that every text has.
+ * What all builders take. They throw an `InvalidOption` (a `RangeError`) that names the rule and the field for an option
+ * that cannot be meant: of another kind or unknown, an id or a list without anything in it, a code that is empty, a
+ * phrase that every text has.
  */
 export interface Common {
   readonly id: string
@@ -68,36 +74,85 @@ export interface Common {
   readonly when?: ((facts: ErrorFacts, provider: string) => boolean) | undefined
 }
 
+const { is } = Options
+
+/** A class is a function, too, and gives no reason when it is called. */
+const isReason = (value: unknown): boolean =>
+  (typeof value === "function" && !Schema.isSchema(value)) ||
+  (Kind.isObject(value) && reasonTags.some((tag) => tag === value["_tag"]))
+
+const texts = Kind.where((value) => typeof value === "string", "a text")
+
+const statuses: Options.Check = (module, field, value) => {
+  if (typeof value !== "function") {
+    is.list(is.integer({ min: 100, max: 599 }), "a list of HTTP statuses, or a function")(
+      module,
+      field,
+      value
+    )
+  }
+}
+
+const common: Options.Checks<Common> = {
+  id: is.required(Kind.where((value) => typeof value === "string", "a text, group/name")),
+  why: is.required(Kind.where((value) => typeof value === "string", "a text")),
+  reason: is.required(
+    Kind.where(
+      isReason,
+      "a FailoverReason, for example new FailoverReason.Overloaded(), or a function (facts) => reason"
+    )
+  ),
+  providers: is.list(texts),
+  when: is.fn("(facts, provider) => boolean")
+}
+
+const statusChecks: Options.Checks<StatusOptions> = {
+  ...common,
+  statuses: is.required(statuses)
+}
+
+const codeChecks: Options.Checks<CodeOptions> = {
+  ...common,
+  codes: is.required(Kind.list(texts, "a list of codes")),
+  inText: is.flag,
+  signal: Kind.name
+}
+
+const textChecks: Options.Checks<TextOptions> = {
+  ...common,
+  phrases: is.required(Kind.list(texts, "a list of phrases")),
+  also: is.list(texts, "a list of phrases"),
+  unless: is.list(texts, "a list of phrases")
+}
+
+type StatusOptions = Common & { readonly statuses: ReadonlyArray<number> | ((status: number) => boolean) }
+
 /** A rule on the HTTP status: what a body inside says counts more than what is around it. */
-export const status = (
-  options: Common & { readonly statuses: ReadonlyArray<number> | ((status: number) => boolean) }
-): Rule => {
+export const status = (options: StatusOptions): Rule => {
+  Options.fields("Rule", options, statusChecks)
   const { statuses } = options
   const known = typeof statuses === "function" ? allStatuses.filter(statuses) : statuses
   check(options.id, "statuses", known)
-  return rule(
-    options,
-    "status",
-    ({ said, status }) => {
-      const decisive = said ?? status
-      return decisive !== undefined && known.includes(decisive) ? String(decisive) : undefined
-    },
-    known.map(String)
-  )
+  const find = ({ said, status }: ErrorFacts): string | undefined => {
+    const decisive = said ?? status
+    return decisive !== undefined && known.includes(decisive) ? String(decisive) : undefined
+  }
+  return ofParts(options, "status", [{ find, anchors: known.map(String) }])
 }
 
 const allStatuses = Array.from({ length: 500 }, (_, i) => 100 + i)
 
+type CodeOptions = Common & {
+  readonly codes: ReadonlyArray<string>
+  /** Such a code is found as a word in a sentence, too. For codes that are no word of any language. */
+  readonly inText?: boolean | undefined
+  /** The signal that the evidence names. Default `code`. */
+  readonly signal?: Evidence["signal"] | undefined
+}
+
 /** A rule on codes and types of bodies, errno and names of errors; the case of letters does not matter. */
-export const code = (
-  options: Common & {
-    readonly codes: ReadonlyArray<string>
-    /** Such a code is found as a word in a sentence, too. For codes that are no word of any language. */
-    readonly inText?: boolean | undefined
-    /** The signal that the evidence names. Default `code`. */
-    readonly signal?: Evidence["signal"] | undefined
-  }
-): Rule => {
+export const code = (options: CodeOptions): Rule => {
+  Options.fields("Rule", options, codeChecks)
   check(options.id, "codes", options.codes, (code) => (code.trim() === "" ? "is empty" : undefined))
   const known = new Map(options.codes.map((code) => [code.toLowerCase(), code]))
   const inCodes = (facts: ErrorFacts): string | undefined => {
@@ -118,17 +173,18 @@ export const code = (
   ])
 }
 
+type TextOptions = Common & {
+  /** One of these must be there. */
+  readonly phrases: ReadonlyArray<string>
+  /** And one of these. */
+  readonly also?: ReadonlyArray<string> | undefined
+  /** And none of these. */
+  readonly unless?: ReadonlyArray<string> | undefined
+}
+
 /** A rule on the words of a message; see `Phrase` for how phrases are written. */
-export const text = (
-  options: Common & {
-    /** One of these must be there. */
-    readonly phrases: ReadonlyArray<string>
-    /** And one of these. */
-    readonly also?: ReadonlyArray<string> | undefined
-    /** And none of these. */
-    readonly unless?: ReadonlyArray<string> | undefined
-  }
-): Rule => {
+export const text = (options: TextOptions): Rule => {
+  Options.fields("Rule", options, textChecks)
   for (const field of ["phrases", "also", "unless"] as const) {
     check(options.id, field, options[field], wrongWith)
   }
@@ -165,14 +221,21 @@ const check = <A>(
   wrong?: (item: A) => string | undefined
 ): void => {
   if (list === undefined) return
-  if (list.length === 0) throw new RangeError(`Rule "${id}": ${field} is an empty list`)
+  if (list.length === 0) throw invalid(field, list, `Rule "${id}": ${field} is an empty list`)
   list.forEach((item, i) => {
     const problem = wrong?.(item)
     if (problem !== undefined) {
-      throw new RangeError(`Rule "${id}": ${field}[${i}] (${JSON.stringify(item)}) ${problem}`)
+      throw invalid(
+        `${field}[${i}]`,
+        item,
+        `Rule "${id}": ${field}[${i}] (${JSON.stringify(item)}) ${problem}`
+      )
     }
   })
 }
+
+const invalid = (field: string, value: unknown, message: string): InvalidOption =>
+  new InvalidOption("Rule", field, value, "one that can match, and does not match everything", message)
 
 /** A rule of any other kind: `find` gives the value that decided. */
 export const rule = (
@@ -180,7 +243,11 @@ export const rule = (
   signal: Evidence["signal"],
   find: Finding["find"],
   anchors?: Finding["anchors"]
-): Rule => ofParts(options, signal, [{ find, anchors }])
+): Rule => {
+  Options.fields("Rule", options, common)
+  is.fn("(facts) => the value that decided")("Rule", "find", find)
+  return ofParts(options, signal, [{ find, anchors }])
+}
 
 interface Finding {
   readonly find: (facts: ErrorFacts) => string | undefined
@@ -193,7 +260,7 @@ const ofParts = (
   signal: Evidence["signal"],
   findings: ReadonlyArray<Finding>
 ): Rule => {
-  if (id.trim() === "") throw new RangeError(`Rule: id is empty (why: "${why}")`)
+  if (id.trim() === "") throw invalid("id", id, `Rule: id is empty (why: "${why}")`)
   check(id, "providers", providers, (name) => (name.trim() === "" ? "is empty" : undefined))
   const names = providers?.map((name) => name.toLowerCase())
   const parts = findings.map(({ find, anchors, phrase }): Part => ({

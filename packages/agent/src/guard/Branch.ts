@@ -13,6 +13,7 @@ import type { Fiber } from "effect"
 import type { Prompt, Response } from "effect/ai"
 import { answeredBy } from "../failover/Answered.ts"
 import { ActiveTime, Activity } from "./ActiveTime.ts"
+import type { BlockedCall } from "./BlockedCalls.ts"
 import { kindOf } from "./Guard.ts"
 import type { Guard } from "./Guard.ts"
 import { GuardedConversation } from "./GuardedConversation.ts"
@@ -61,6 +62,9 @@ export const current: Effect.Effect<Branch | undefined> = Effect.withFiber((fibe
 )
 
 export type Warning = Exclude<LoopDetector.Verdict, { readonly _tag: "Ok" }>
+
+/** Why a call is not run; the message is for the model. */
+export type Refusal = Pick<BlockedCall, "pattern" | "message">
 
 export type Admission =
   | { readonly _tag: "Run"; readonly warning: Warning | undefined }
@@ -437,8 +441,9 @@ export class Branch {
   }
 
   /** A call is not run, and its result says why. False when the guard has stopped at that. */
-  deny(call: Call, result: Result): boolean {
-    if (!this.#admit(State.admitDenial)) return false
+  deny(call: Call, why: Refusal, result: Result): boolean {
+    const blocked: BlockedCall = { tool: call.name, turn: this.#turn, ...why }
+    if (!this.#admit((bounds, state) => State.admitDenial(bounds, state, blocked))) return false
     this.called(call)(result)
     return true
   }

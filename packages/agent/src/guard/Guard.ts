@@ -8,11 +8,13 @@
  * **Composition.** A guard stands in a tree with others: `Branch` asks all of those above it. `GuardState` decides.
  */
 import { Deferred, Effect, Exit } from "effect"
+import { ErrorText } from "@outlast/resilience"
 import type { Clock, Fiber } from "effect"
 import { Prompt } from "effect/ai"
 import * as Redaction from "../failure/Redaction.ts"
 import { Transcript } from "../loop/Transcript.ts"
 import { Activity, Stopwatch } from "./ActiveTime.ts"
+import type { BlockedCall } from "./BlockedCalls.ts"
 import type { GuardedConversation } from "./GuardedConversation.ts"
 import type { GuardState, Step } from "./GuardState.ts"
 import * as State from "./GuardState.ts"
@@ -63,14 +65,17 @@ export class Guard {
   readonly #pending = new Set<object>()
   #quiet = Deferred.makeUnsafe<void>()
   #closed = Deferred.makeUnsafe<void>()
+  /** Active time. */
   readonly #watch: Stopwatch
+  /** All time in which a program runs under it. */
+  readonly #total: Stopwatch
 
   constructor(settings: Settings, clock: Clock.Clock) {
     this.settings = settings
     this.#bounds = settings.bounds
-    this.#watch = new Stopwatch(clock, () => {
-      Deferred.doneUnsafe(this.#resumed, Exit.void)
-    })
+    const resumed = () => void Deferred.doneUnsafe(this.#resumed, Exit.void)
+    this.#watch = new Stopwatch(clock, resumed)
+    this.#total = new Stopwatch(clock, resumed)
     this.activity = new Activity([], this.#watch)
   }
 
@@ -91,7 +96,12 @@ export class Guard {
   }
 
   get counts(): Counts {
-    return State.counts(this.#state, this.#watch.elapsed)
+    return State.counts(this.#state, this.#watch.elapsed, this.#total.elapsed)
+  }
+
+  /** The last calls that were not run, oldest first. */
+  get blocked(): ReadonlyArray<BlockedCall> {
+    return this.#state.blocked.last
   }
 
   // ---------------------------------------------------------------------------
@@ -100,10 +110,8 @@ export class Guard {
 
   /** What a step would come to. Commit it before anything else happens. */
   consider(step: (bounds: Bounds, state: GuardState) => Step): Step {
-    if (this.#watch.elapsed >= this.#bounds.time) {
-      const tripped = this.#timeout()
-      return [tripped, this.#state]
-    }
+    const over = this.#timeout()
+    if (over !== undefined) return [over, this.#state]
     return step(this.#bounds, this.#state)
   }
 
@@ -115,11 +123,12 @@ export class Guard {
     this.#state = State.spent(this.#state, { tokens, costUsd })
   }
 
-  /** Stops it, and its clock; the first stop counts. */
+  /** Stops it, and its clocks; the first stop counts. */
   trip(tripped: Tripped): void {
     if (this.#state.stopped !== undefined) return
     this.#state = State.stop(this.#state, tripped)
     this.#watch.halt()
+    this.#total.halt()
     Deferred.doneUnsafe(this.#stop, Exit.void)
     this.#settle()
   }
@@ -173,13 +182,16 @@ export class Guard {
 
   /** A program begins to run under it. */
   open(): void {
-    if (this.#runs++ === 0) this.#closed = Deferred.makeUnsafe<void>()
+    if (this.#runs++ > 0) return
+    this.#closed = Deferred.makeUnsafe<void>()
+    this.#total.start()
   }
 
   /** A program has ended. With the last one everything ends that was left running behind it. */
   close(): void {
     this.#runs--
     if (this.#runs > 0) return
+    this.#total.pause()
     this.interrupt()
     Deferred.doneUnsafe(this.#closed, Exit.void)
   }
@@ -199,15 +211,20 @@ export class Guard {
 
   /** Stops it when its time is up; never ends otherwise. */
   readonly watch: Effect.Effect<void> = Effect.suspend(() => {
-    const left = this.#bounds.time - this.#watch.elapsed
-    if (left <= 0) return Effect.sync(() => this.trip(this.#timeout()))
-    if (this.#watch.isPaused) {
-      // Programs that run at the same time wait for the same.
-      if (Deferred.isDoneUnsafe(this.#resumed)) this.#resumed = Deferred.makeUnsafe<void>()
-      return Effect.flatMap(Deferred.await(this.#resumed), () => this.watch)
-    }
+    const over = this.#timeout()
+    if (over !== undefined) return Effect.sync(() => this.trip(over))
+    const { time, totalTime } = this.#bounds
+    const total = this.#total.isPaused ? Infinity : totalTime - this.#total.elapsed
+    const active = this.#watch.isPaused ? Infinity : time - this.#watch.elapsed
+    const left = Math.min(total, active)
+    const woken = left === Infinity ? Effect.never : Effect.sleep(Math.ceil(left))
+    // A clock that goes on may be the next to run out. Programs that run at the same time wait for the same.
+    if (Deferred.isDoneUnsafe(this.#resumed)) this.#resumed = Deferred.makeUnsafe<void>()
     // It may have been parked meanwhile: then there is more left.
-    return Effect.flatMap(Effect.sleep(Math.ceil(left)), () => this.watch)
+    return Effect.flatMap(
+      this.#watch.isPaused ? Effect.raceFirst(woken, Deferred.await(this.#resumed)) : woken,
+      () => this.watch
+    )
   })
 
   // ---------------------------------------------------------------------------
@@ -221,6 +238,7 @@ export class Guard {
     if (this.#state.stopped !== undefined && this.#runs === 0) {
       this.#state = State.resumed(this.#state)
       this.#watch.release()
+      this.#total.release()
       this.#stop = Deferred.makeUnsafe<void>()
       this.#quiet = Deferred.makeUnsafe<void>()
       this.#told = false
@@ -240,16 +258,26 @@ export class Guard {
   /** The error that it leaves with. */
   stop(): SafetyStop {
     const { texts } = this.settings
-    const tripped = this.#state.stopped ?? this.#timeout()
+    const tripped = this.#state.stopped ?? this.#outOf("active")
     const { reason, limit, subject } = tripped
     const { counts } = this
     const facts = { ...tripped, counts }
     const transcript = this.top?.transcript(texts) ?? new Transcript(Prompt.empty)
-    return new SafetyStop({ reason, limit, subject, counts, transcript, message: texts.stopped(facts) })
+    const message = texts.stopped(facts)
+    const { blocked } = this
+    const stop = new SafetyStop({ reason, limit, subject, counts, blocked, transcript, message })
+    return ErrorText.brief(stop, "transcript", "counts", "blocked")
   }
 
-  #timeout(): Tripped {
-    return { reason: "timeout", limit: this.#bounds.time }
+  /** The time that is up, if one is. */
+  #timeout(): Tripped | undefined {
+    if (this.#total.elapsed >= this.#bounds.totalTime) return this.#outOf("total")
+    return this.#watch.elapsed >= this.#bounds.time ? this.#outOf("active") : undefined
+  }
+
+  #outOf(subject: "active" | "total"): Tripped {
+    const { time, totalTime } = this.#bounds
+    return { reason: "timeout", limit: subject === "total" ? totalTime : time, subject }
   }
 }
 

@@ -33,13 +33,15 @@ export interface GuardNudged {
   readonly count: number
 }
 
-/** A call was not run, and the model is told why. */
+/** A call was not run, and the model is told why; once for each call. */
 export interface GuardBlocked {
   readonly _tag: "GuardBlocked"
   readonly at: number
   readonly tool: string
   /** `permission`: the host's hook refused it. */
   readonly pattern: Pattern | "permission"
+  /** What was seen. The words of a permission hook are not in it: they may have arguments. */
+  readonly message: string
 }
 
 /** A tool whose needs are not met was not offered. */
@@ -65,3 +67,9 @@ export type GuardEvent =
   | GuardBlocked
   | ToolSkipped
   | InboundDropped
+
+/** What happened to a call that was not run, in words. */
+export const blockedText = ({ tool, pattern }: Pick<GuardBlocked, "tool" | "pattern">): string =>
+  pattern === "permission"
+    ? `the tool call ${tool} was refused by the permission hook`
+    : `the tool call ${tool} was blocked by the guard (${pattern})`

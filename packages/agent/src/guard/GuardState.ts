@@ -10,6 +10,8 @@
  *
  * **What it does not do.** It knows no time, which `ActiveTime` measures, and no loops, which are `LoopDetector`'s.
  */
+import type { BlockedCall } from "./BlockedCalls.ts"
+import * as BlockedCalls from "./BlockedCalls.ts"
 import * as FileCounts from "./FileCounts.ts"
 import type { Bounds } from "./Limits.ts"
 import type { Counts, Tripped } from "./StopReason.ts"
@@ -24,6 +26,7 @@ export interface GuardState {
   /** Calls of the tools that have a limit. */
   readonly tools: ReadonlyMap<string, number>
   readonly files: FileCounts.FileCounts
+  readonly blocked: BlockedCalls.BlockedCalls
   readonly stopped: Tripped | undefined
 }
 
@@ -39,6 +42,7 @@ export const initial: GuardState = {
   subagents: 0,
   tools: new Map(),
   files: FileCounts.none,
+  blocked: BlockedCalls.none,
   stopped: undefined
 }
 
@@ -83,10 +87,11 @@ export const admitTool = (
 }
 
 /** A call of a tool that is not run, and the result that says why: two events, and no call. */
-export const admitDenial = (bounds: Bounds, state: GuardState): Step => {
+export const admitDenial = (bounds: Bounds, state: GuardState, call: BlockedCall): Step => {
   if (state.stopped !== undefined) return [state.stopped, state]
   if (state.events + 2 > bounds.events) return over({ reason: "max_events", limit: bounds.events }, state)
-  return [undefined, { ...state, events: state.events + 2 }]
+  const blocked = BlockedCalls.add(state.blocked, call)
+  return [undefined, { ...state, events: state.events + 2, blocked }]
 }
 
 /** One more event of the transcript. */
@@ -153,14 +158,16 @@ const maxDetail = 1_000
 /** Running again, after the host has given more. */
 export const resumed = (state: GuardState): GuardState => ({ ...state, stopped: undefined })
 
-export const counts = (state: GuardState, elapsed: number): Counts => ({
+export const counts = (state: GuardState, elapsed: number, totalElapsed: number): Counts => ({
   events: state.events,
   toolCalls: state.toolCalls,
   turns: state.turns,
   tokens: state.tokens,
   costUsd: state.costUsd,
   subagents: state.subagents,
+  blocked: state.blocked.count,
   elapsed,
+  totalElapsed,
   files: state.files.total,
   lastFiles: state.files.last
 })

@@ -10,21 +10,24 @@
 import { Cause, Clock, Context, Effect, Exit, Predicate, Stream } from "effect"
 import type { Scope } from "effect"
 import type { Tool, Toolkit } from "effect/ai"
-import { ResilienceEvents } from "@outlast/resilience"
+import { ResilienceEvents, Warnings } from "@outlast/resilience"
 import { whilePulled } from "./ActiveTime.ts"
 import type { Activity } from "./ActiveTime.ts"
-import type { Admission, AnyFiber, Branch, Warning } from "./Branch.ts"
+import type { Admission, AnyFiber, Branch, Refusal, Warning } from "./Branch.ts"
 import { branchOf, place } from "./Branch.ts"
 import { kindOf } from "./Guard.ts"
 import type { Permission } from "./Guard.ts"
 import type { Call, Result } from "./GuardedConversation.ts"
 import type { GuardBlocked, GuardNudged } from "./GuardEvent.ts"
+import { blockedText } from "./GuardEvent.ts"
 import { held } from "./Held.ts"
 
 /** How a call is run, and how it is refused. */
 export interface Handling<A, E, R> {
   readonly run: Effect.Effect<A, E, R>
   readonly refused: (message: string) => A
+  /** Hears once of a call that is not run. */
+  readonly blocked: (refusal: Refusal) => void
   readonly resultOf: (value: A) => Result
 }
 
@@ -34,10 +37,14 @@ export const run = <A, E, R>(call: Call, handling: Handling<A, E, R>): Effect.Ef
     const branch = branchOf(fiber)
     if (branch === undefined) return handling.run
     const denied: Denied = (message) => handling.resultOf(handling.refused(message))
+    const notRun = (refusal: Refusal) => {
+      handling.blocked(refusal)
+      return handling.refused(refusal.message)
+    }
     const permitted = Effect.uninterruptibleMask((restore) => {
       const begun = begin(branch, call, fiber, denied)
       if (begun._tag === "Held") return held(branch, fiber, restore, begun.tripped)
-      if (begun._tag === "Blocked") return Effect.as(begun.told, handling.refused(begun.message))
+      if (begun._tag === "Blocked") return Effect.as(begun.told, notRun(begun.refusal))
       return Effect.onExit(
         restore(Effect.andThen(begun.told, Effect.provideContext(handling.run, begun.context))),
         (exit) =>
@@ -50,7 +57,7 @@ export const run = <A, E, R>(call: Call, handling: Handling<A, E, R>): Effect.Ef
     return Effect.flatMap(permission(branch, call, denied), (answer) => {
       if (answer._tag === "Permitted") return permitted
       return answer._tag === "Refused"
-        ? Effect.succeed(handling.refused(answer.message))
+        ? Effect.sync(() => notRun(answer.refusal))
         : Effect.uninterruptibleMask((restore) => held(branch, fiber, restore, answer.tripped))
     })
   })
@@ -94,13 +101,13 @@ const handled = (
       if (branch === undefined) return Effect.succeed(plain)
       return Effect.flatMap(permission(branch, call, denied), (answer) =>
         answer._tag === "Refused"
-          ? Effect.succeed(Stream.succeed(denial(answer.message)))
+          ? Effect.succeed(Stream.succeed(denial(answer.refusal.message)))
           : Effect.uninterruptibleMask((restore) => {
               if (answer._tag === "Held") return held(branch, fiber, restore, answer.tripped)
               const begun = begin(branch, call, fiber, denied)
               if (begun._tag === "Held") return held(branch, fiber, restore, begun.tripped)
               if (begun._tag === "Blocked")
-                return Effect.as(begun.told, Stream.succeed(denial(begun.message)))
+                return Effect.as(begun.told, Stream.succeed(denial(begun.refusal.message)))
               let last: Result | undefined
               const watched = plain.pipe(
                 Stream.tap((result) =>
@@ -154,11 +161,7 @@ interface Held {
   readonly tripped: boolean
 }
 
-type Answer =
-  | { readonly _tag: "Permitted" }
-  /** Why, in words for the model. */
-  | { readonly _tag: "Refused"; readonly message: string }
-  | Held
+type Answer = { readonly _tag: "Permitted" } | { readonly _tag: "Refused"; readonly refusal: Refusal } | Held
 
 const allowed: Answer = { _tag: "Permitted" }
 
@@ -173,10 +176,10 @@ const permission = (branch: Branch, call: Call, denied: Denied): Effect.Effect<A
     const judged = branch.judge(call)
     if (judged._tag === "Stopped") return stopped()
     if (judged._tag === "Block") {
-      const { message } = judged.warning
-      if (!branch.deny(call, denied(message))) return stopped()
-      yield* blocked(call, judged)
-      return { _tag: "Refused", message }
+      const refusal = refusalOf(judged)
+      if (!branch.deny(call, refusal, denied(refusal.message))) return stopped()
+      yield* blocked(call, refusal)
+      return { _tag: "Refused", refusal }
     }
     for (const guard of guards) {
       const { permit, texts } = guard.settings
@@ -199,10 +202,11 @@ const permission = (branch: Branch, call: Call, denied: Denied): Effect.Effect<A
       if (answer === undefined) return stopped()
       if (answer.value === "allow") continue
       const message = texts.refused({ tool: call.name, why: answer.value.refuse })
-      if (!branch.deny(call, denied(message))) return stopped()
+      const refusal: Refusal = { pattern: "permission", message }
+      if (!branch.deny(call, refusal, denied(message))) return stopped()
       branch.observe(call, { encoded: message, isFailure: true })
-      yield* publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, pattern: "permission" })
-      return { _tag: "Refused", message }
+      yield* blocked(call, { ...refusal, message: `${call.name} was not permitted.` })
+      return { _tag: "Refused", refusal }
     }
     return allowed
   })
@@ -232,7 +236,7 @@ const apart = <A>(branch: Branch, hook: Effect.Effect<A>): Effect.Effect<A> =>
 
 type Begun =
   | Held
-  | { readonly _tag: "Blocked"; readonly message: string; readonly told: Effect.Effect<void> }
+  | { readonly _tag: "Blocked"; readonly refusal: Refusal; readonly told: Effect.Effect<void> }
   | {
       readonly _tag: "Running"
       readonly activity: Activity
@@ -247,9 +251,9 @@ const begin = (branch: Branch, call: Call, fiber: AnyFiber, denied: Denied): Beg
   const admission = branch.admit(call)
   if (admission._tag === "Stopped") return { _tag: "Held", tripped: wasOpen }
   if (admission._tag === "Block") {
-    const { message } = admission.warning
-    return branch.deny(call, denied(message))
-      ? { _tag: "Blocked", message, told: blocked(call, admission) }
+    const refusal = refusalOf(admission)
+    return branch.deny(call, refusal, denied(refusal.message))
+      ? { _tag: "Blocked", refusal, told: blocked(call, refusal) }
       : { _tag: "Held", tripped: wasOpen }
   }
   const inner = branch.tool(fiber)
@@ -272,10 +276,18 @@ const begin = (branch: Branch, call: Call, fiber: AnyFiber, denied: Denied): Beg
   }
 }
 
-const blocked = (call: Call, { warning }: Blocking): Effect.Effect<void> =>
-  publish<GuardBlocked>({ _tag: "GuardBlocked", tool: call.name, pattern: warning.evidence.pattern })
+const blocked = (call: Call, refusal: Refusal): Effect.Effect<void> => {
+  const event = { tool: call.name, ...refusal }
+  return Effect.andThen(
+    Warnings.write({ level: "Warn", text: `Guard: ${blockedText(event)}. The model is told why.` }),
+    publish<GuardBlocked>({ _tag: "GuardBlocked", ...event })
+  )
+}
 
-type Blocking = Extract<Admission, { readonly _tag: "Block" }>
+const refusalOf = ({ warning }: Extract<Admission, { readonly _tag: "Block" }>): Refusal => ({
+  pattern: warning.evidence.pattern,
+  message: warning.message
+})
 
 const nudged = ({ evidence: { tool, pattern, count } }: Warning): Effect.Effect<void> =>
   publish<GuardNudged>({ _tag: "GuardNudged", tool, pattern, count })

@@ -10,6 +10,8 @@
  */
 import { Clock, Effect, MutableRef } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
+import * as Check from "@outlast/resilience/Options"
+import * as Kind from "../options/Kind.ts"
 import type { InboundDropped } from "./GuardEvent.ts"
 
 export interface InboundEvent {
@@ -23,9 +25,20 @@ export interface Inbound {
   readonly counts: Effect.Effect<{ readonly accepted: number; readonly dropped: number }>
 }
 
-/** It has neither text nor media; blanks are no text. */
-export const isEmpty = ({ text, media }: InboundEvent): boolean =>
-  (text ?? "").trim() === "" && (media ?? []).length === 0
+/**
+ * It has neither text nor media; blanks are no text. An event may have other fields, too. Throws an `InvalidOption` (a
+ * `RangeError`) for what is no event: it would count as empty.
+ */
+export const isEmpty = (event: InboundEvent): boolean => {
+  isEvent("Inbound", "event", event)
+  const text = event.text ?? ""
+  const media = event.media ?? []
+  Check.check(typeof text === "string", "Inbound", "event.text", text, "a text")
+  Check.is.list()("Inbound", "event.media", media)
+  return text.trim() === "" && media.length === 0
+}
+
+const isEvent = Kind.carrier("an object with text or media")
 
 /** A gate that counts. */
 export const make: Effect.Effect<Inbound> = Effect.sync(() => {

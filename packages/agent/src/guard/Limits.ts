@@ -2,7 +2,7 @@
  * What a run may take: numbers that nothing inside the run can change. Checked when they are made.
  *
  * A limit is the number that is allowed: with `toolCalls: 400` the 401st call does not run. `toolCalls`, `turns` and
- * `time` always have a number, so that every run ends; the others may be `false`, for none.
+ * active time always have a number, so that every run ends; the others may be `false`, for none.
  *
  * **Example** (The defaults, but for two)
  *
@@ -10,7 +10,7 @@
  * SafetyGuard.run({ time: "10 minutes", tools: { delete_file: 3 } })(program)
  * ```
  */
-import type { Duration } from "effect"
+import { Duration } from "effect"
 import * as Check from "@outlast/resilience/Options"
 
 export interface Limits {
@@ -21,8 +21,8 @@ export interface Limits {
   readonly events?: number | false | undefined
   /** Tool calls. Default 400, at most 1,000,000. */
   readonly toolCalls?: number | undefined
-  /** Active time: waits for a cooldown, between attempts and for a person do not count. Default 60 minutes, at most 30 days. */
-  readonly time?: Duration.Input | undefined
+  /** Active time, total time, or both. A duration is active time. */
+  readonly time?: Duration.Input | Times | undefined
   /** Calls of models. Default 400, at most 1,000,000. */
   readonly turns?: number | undefined
   /** Tokens in and out, as providers report them. Default: none. */
@@ -35,6 +35,13 @@ export interface Limits {
   readonly fileEdits?: number | false | undefined
   /** Agents that agents run. */
   readonly subagents?: Subagents | undefined
+}
+
+export interface Times {
+  /** Waits for a cooldown, between attempts and for a person do not count. Default 60 minutes, at most 30 days. */
+  readonly active?: Duration.Input | undefined
+  /** All time from the start of the run, whatever it waits for. Default: none. At most 30 days. */
+  readonly total?: Duration.Input | false | undefined
 }
 
 export interface Subagents {
@@ -50,8 +57,10 @@ export interface Subagents {
 export interface Bounds {
   readonly events: number
   readonly toolCalls: number
-  /** Milliseconds. */
+  /** Milliseconds of active time. */
   readonly time: number
+  /** Milliseconds from the start of the run. */
+  readonly totalTime: number
   readonly turns: number
   readonly tokens: number
   readonly money: number
@@ -65,7 +74,7 @@ export interface Bounds {
 export const defaults = {
   events: false,
   toolCalls: 400,
-  time: "60 minutes",
+  time: { active: "60 minutes", total: false },
   turns: 400,
   tokens: false,
   money: false,
@@ -74,25 +83,25 @@ export const defaults = {
   subagents: { depth: 3, breadth: 8, total: 32 }
 } as const satisfies Limits
 
-/** The limits with the defaults. Throws an `InvalidOption` (a `RangeError`) for what is no limit, or out of its range. */
+/** The limits with the defaults. Throws an `InvalidOption` (a `RangeError`) for an unknown or invalid field. */
 export const make = (limits: Limits = {}): Bounds => {
-  const { subagents = {}, fileEdits = defaults.fileEdits } = limits
-  const tools: Readonly<Record<string, number>> = limits.tools ?? defaults.tools
-  record("tools", tools)
-  record("subagents", subagents)
-  const { depth, breadth, total } = { ...defaults.subagents, ...defined(subagents) }
+  Check.fields<Limits>(module, limits, checks)
+  const { events, toolCalls, turns, tokens, money, tools, fileEdits } = { ...defaults, ...given(limits) }
+  const { active, total } = { ...defaults.time, ...timesOf(limits.time) }
+  const { depth, breadth, total: subagents } = { ...defaults.subagents, ...given(limits.subagents ?? {}) }
   return {
-    events: limitOf("events", limits.events ?? defaults.events),
-    toolCalls: countOf("toolCalls", limits.toolCalls ?? defaults.toolCalls),
-    time: Check.millis(module, "time", limits.time ?? defaults.time, { min: 1, max: maxTime }),
-    turns: countOf("turns", limits.turns ?? defaults.turns),
-    tokens: amountOf("tokens", limits.tokens ?? defaults.tokens),
-    money: amountOf("money", limits.money ?? defaults.money),
-    tools: new Map(Object.entries(tools).map(([name, n]) => [name, countOf(`tools.${name}`, n, 0)])),
-    fileEdits: limitOf("fileEdits", fileEdits),
-    depth: countOf("subagents.depth", depth, 0),
-    breadth: countOf("subagents.breadth", breadth),
-    subagents: countOf("subagents.total", total, 0)
+    events: limitOf(events),
+    toolCalls,
+    time: Duration.toMillis(active),
+    totalTime: total === false ? Infinity : Duration.toMillis(total),
+    turns,
+    tokens: limitOf(tokens),
+    money: limitOf(money),
+    tools: new Map(Object.entries(tools)),
+    fileEdits: limitOf(fileEdits),
+    depth,
+    breadth,
+    subagents
   }
 }
 
@@ -100,7 +109,8 @@ export const make = (limits: Limits = {}): Bounds => {
 export interface Extension {
   readonly events?: number | undefined
   readonly toolCalls?: number | undefined
-  readonly time?: Duration.Input | undefined
+  /** Adds to active time, total time, or both. A duration is active time. */
+  readonly time?: Duration.Input | ExtendedTimes | undefined
   readonly turns?: number | undefined
   readonly tokens?: number | undefined
   readonly money?: number | undefined
@@ -110,29 +120,39 @@ export interface Extension {
   readonly subagents?: number | undefined
 }
 
+export interface ExtendedTimes {
+  readonly active?: Duration.Input | undefined
+  readonly total?: Duration.Input | undefined
+}
+
 /** The bounds, wider. Throws an `InvalidOption` for what is no addition, and for a sum out of the range. */
 export const extended = (bounds: Bounds, by: Extension): Bounds => {
-  const plus = (field: NumericBound, added: number | undefined): number => {
+  Check.fields<{ readonly extend: Extension }>(module, { extend: by }, { extend: is.required(additions) })
+  const plus = (field: NumericBound, added = 0): number => {
     const limit = bounds[field]
-    if (added === undefined) return limit
-    const sum = limit + Check.number(module, `extend.${field}`, added, { min: 0 })
     // No limit stays none.
-    return limit === Infinity ? limit : inRange(field, sum)
+    if (limit === Infinity || added === 0) return limit
+    return inRange(field, limit + added)
   }
-  record("extend.tools", by.tools ?? {})
+  const longer = (field: "time" | "totalTime", added: Duration.Input = 0): number => {
+    const limit = bounds[field]
+    if (limit === Infinity) return limit
+    const sum = limit + Duration.toMillis(added)
+    return Check.millis(module, field === "time" ? "time" : "time.total", sum, { max: maxTime })
+  }
   const tools = new Map(bounds.tools)
   for (const [name, added] of Object.entries(by.tools ?? {})) {
     const limit = tools.get(name)
     // A tool without a limit keeps none.
     if (limit !== undefined) tools.set(name, countOf(`tools.${name}`, limit + added, limit))
   }
-  const time = by.time === undefined ? undefined : Check.millis(module, "extend.time", by.time)
+  const { active, total } = timesOf(by.time)
   return {
     ...bounds,
     events: plus("events", by.events),
     toolCalls: plus("toolCalls", by.toolCalls),
-    time:
-      time === undefined ? bounds.time : Check.millis(module, "time", bounds.time + time, { max: maxTime }),
+    time: longer("time", active),
+    totalTime: longer("totalTime", total === false ? undefined : total),
     turns: plus("turns", by.turns),
     tokens: plus("tokens", by.tokens),
     money: plus("money", by.money),
@@ -142,39 +162,95 @@ export const extended = (bounds: Bounds, by: Extension): Bounds => {
   }
 }
 
+// -----------------------------------------------------------------------------
+// Checks
+// -----------------------------------------------------------------------------
+
 const module = "SafetyGuard"
 const maxTime = "30 days"
 const maxCount = 1_000_000
 
-type NumericBound = Exclude<keyof Bounds, "tools" | "time" | "depth" | "breadth">
+const { is } = Check
+
+const count = is.integer({ min: 1, max: maxCount })
+const countOrNone = is.integer({ min: 0, max: maxCount })
+const time = is.duration({ min: 1, max: maxTime })
+
+const amount: Check.Check = (module, field, n) =>
+  Check.check(isAmount(n), module, field, n, "a finite number above 0")
+
+const isAmount = (n: unknown): boolean => typeof n === "number" && Number.isFinite(n) && n > 0
+
+/** A `Map` would be taken for a record without names. */
+const byTool = (item: Check.Check): Check.Check => is.record(item, "a record of numbers")
+
+/** True for `{ active, total }`, false for a duration in any form. */
+const isTimes = (time: unknown): time is Times =>
+  Object.prototype.toString.call(time) === "[object Object]" &&
+  !Duration.isDuration(time) &&
+  Object.keys(Object(time)).every((key) => !durationUnits.has(key))
+
+/** Fields of a `Duration.Input` that is an object. */
+const durationUnits: ReadonlySet<string> = new Set(
+  "weeks days hours minutes seconds milliseconds microseconds nanoseconds".split(" ")
+)
+
+const timeOr =
+  (times: Check.Check, duration: Check.Check): Check.Check =>
+  (module, field, value) =>
+    (isTimes(value) ? times : duration)(module, field, value)
+
+/** One check for each limit. `SafetyGuard` adds those of its other options. */
+export const checks: Check.Checks<Limits> = {
+  events: is.falseOr(count),
+  toolCalls: count,
+  time: timeOr(is.object<Times>({ active: time, total: is.falseOr(time) }), time),
+  turns: count,
+  tokens: is.falseOr(amount),
+  money: is.falseOr(amount),
+  tools: byTool(countOrNone),
+  fileEdits: is.falseOr(count),
+  subagents: is.object<Subagents>({ depth: countOrNone, breadth: count, total: countOrNone })
+}
+
+const more = is.number({ min: 0 })
+const longer = is.duration()
+
+const additions: Check.Check = is.object<Extension>({
+  events: more,
+  toolCalls: more,
+  time: timeOr(is.object<ExtendedTimes>({ active: longer, total: longer }), longer),
+  turns: more,
+  tokens: more,
+  money: more,
+  tools: byTool(more),
+  fileEdits: more,
+  subagents: more
+})
+
+// -----------------------------------------------------------------------------
+// Internal
+// -----------------------------------------------------------------------------
+
+type NumericBound = Exclude<keyof Bounds, "tools" | "time" | "totalTime" | "depth" | "breadth">
+
+const timesOf = (time: Duration.Input | Times | undefined): Given<Times> =>
+  time === undefined ? {} : isTimes(time) ? given(time) : { active: time }
+
+const limitOf = (n: number | false): number => (n === false ? Infinity : n)
 
 const countOf = (field: string, n: number, min = 1): number =>
   Check.integer(module, field, n, { min, max: maxCount })
 
-const limitOf = (field: string, n: number | false): number => (n === false ? Infinity : countOf(field, n))
-
-const amountOf = (field: string, n: number | false): number => {
-  if (n === false) return Infinity
-  Check.check(Number.isFinite(n) && n > 0, module, field, n, "a finite number above 0, or false")
-  return n
+const inRange = (field: NumericBound, sum: number): number => {
+  if (field !== "tokens" && field !== "money") return countOf(field, sum)
+  amount(module, field, sum)
+  return sum
 }
 
-const inRange = (field: NumericBound, sum: number): number =>
-  field === "tokens" || field === "money" ? amountOf(field, sum) : countOf(field, sum)
+/** The fields of an object that are not `undefined`. */
+type Given<O> = { readonly [K in keyof O]?: Exclude<O[K], undefined> }
 
-/** From a program without types: what is looked up by name. A `Map` would be taken for one without names. */
-const record = (field: string, value: unknown): void =>
-  Check.check(
-    Object.prototype.toString.call(value) === "[object Object]",
-    module,
-    field,
-    value,
-    "a record of numbers"
-  )
-
-/** An option that is given as `undefined` is not given. */
-const defined = (subagents: Subagents): { depth?: number; breadth?: number; total?: number } => ({
-  ...(subagents.depth === undefined ? {} : { depth: subagents.depth }),
-  ...(subagents.breadth === undefined ? {} : { breadth: subagents.breadth }),
-  ...(subagents.total === undefined ? {} : { total: subagents.total })
-})
+const given = <O extends object>(options: O): Given<O> =>
+  // Some fields of `O` are left out; the others have their types.
+  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Given<O>

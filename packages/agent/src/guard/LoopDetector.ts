@@ -4,7 +4,8 @@
  * **What it counts.** An outcome is _known_ when the same call brought it before, volatile parts aside, and _new_
  * otherwise. A run that brings something new is left alone, however often it calls the same tool. What it counts is
  *
- * - the same call with a known outcome, nothing new in between (`identical`; `poll` where it waits for something);
+ * - the same call with a known outcome, nothing new in between (`identical`; `poll` where it waits for something), and
+ *   the same failure of the same call, nothing done in between;
  * - rounds of the same outcomes, A-B-A-B and longer (`cycle`);
  * - the same failure with other arguments (`same_failure`), the same finding (`same_finding`);
  * - a check that fails as before, whatever is changed (`unchanged_check`);
@@ -14,6 +15,9 @@
  * **Ladder.** `before` says what to do with a call: `Ok`, `Nudge` (run it, and tell the model), `Block` (do not run it,
  * tell the model why) or `Stop` (it has been told often enough). `observe` takes in what a call brought, `refused`
  * that it was not run. Equal calls of one turn count once.
+ *
+ * **Strict and soft.** Only strict evidence blocks and stops by default: `identical`, `poll`, `cycle` of the same calls,
+ * `text`. All other evidence is soft: the model is told. The option `mode` changes that.
  *
  * **Composition.** Pure: a state goes in, a state comes out, and its size is bounded. `SafetyGuard` asks it before a
  * tool runs; `outlast guard` replays traces with it.
@@ -34,7 +38,7 @@ import * as Cycle from "./loops/Cycle.ts"
 import type { KnownEdit } from "./loops/FileEdit.ts"
 import * as FileEdit from "./loops/FileEdit.ts"
 import * as Identity from "./loops/Identity.ts"
-import type { Input, Ladder, LoopOptions, ToolOptions } from "./loops/LoopOptions.ts"
+import type { Input, Ladder, LoopOptions, Mode, ToolOptions } from "./loops/LoopOptions.ts"
 import * as Ladders from "./loops/LoopOptions.ts"
 import * as LoopState from "./loops/LoopState.ts"
 import type { Finding, Pattern, Verdict } from "./loops/LoopVerdict.ts"
@@ -44,7 +48,7 @@ import * as TextLoop from "./loops/TextLoop.ts"
 import type { ToolNature } from "./loops/ToolNature.ts"
 import * as Nature from "./loops/ToolNature.ts"
 
-export type { Input as Options, Ladder, ToolOptions } from "./loops/LoopOptions.ts"
+export type { Input as Options, Ladder, Mode, ToolOptions } from "./loops/LoopOptions.ts"
 export type { Finding, Kind, Pattern, Step, Verdict, Wording } from "./loops/LoopVerdict.ts"
 export type { State } from "./loops/LoopState.ts"
 
@@ -76,8 +80,8 @@ export const defaults: LoopOptions = Ladders.defaults
 /** What the model is told of a finding, in English. */
 export const wording: LoopVerdict.Wording = LoopVerdict.wording
 
-/** Throws an `InvalidOption` for a number that nobody could have meant. */
-export const make = (input: Input = {}): LoopDetector => {
+/** Throws an `InvalidOption` for an unknown field and for a value that is not allowed. */
+export const make = (input: Input | Mode = {}): LoopDetector => {
   const options = Ladders.make(input)
   return { options, tools: new Map(Object.entries(options.tools)) }
 }
@@ -87,6 +91,7 @@ export const initial = ({ options: { rows } }: LoopDetector): LoopState.State =>
 /** What to do with a call, on the assumption that it will bring what it brought before. */
 export const before = (detector: LoopDetector, state: LoopState.State, call: Call): Verdict => {
   const { options } = detector
+  const { mode } = options
   const nature = natureOf(detector, call)
   lastOf = detector
   lastArguments = call.arguments
@@ -105,66 +110,83 @@ export const before = (detector: LoopDetector, state: LoopState.State, call: Cal
   if (seen !== undefined) {
     if (seen.news === state.news && seen.stirs === state.stirs) {
       const pattern = seen.waiting ? "poll" : "identical"
-      worst = worse(worst, pattern, seen.same, ladderOf(detector, tool, seen))
+      const ladder = ladderOf(detector, tool, seen)
+      worst = worse(worst, mode, pattern, Math.min(seen.same, seen.exact), ladder)
+      worst = worse(worst, mode, pattern, seen.same, ladder, { isStrict: false })
     }
-    worst = worse(worst, "unchanged_check", seen.unchanged, options.checks)
+    if (!hasOwn)
+      worst = worse(worst, mode, "identical", seen.failures, seen.waiting ? options.waits : options.failures)
+    worst = worse(worst, mode, "unchanged_check", seen.unchanged, options.checks)
   }
   if (nature === "thought" && !hasOwn) {
-    worst = worse(worst, "stale", state.thoughts, options.stale)
+    worst = worse(worst, mode, "stale", state.thoughts, options.stale)
   }
   // What asks for the next thing may bring it.
   if (subject !== "next" && subject !== "other") {
     const recurs = seen !== undefined || (row !== undefined && row.times > 0)
     if (nature !== "thought" && !hasOwn && recurs) {
-      worst = worse(worst, "stale", state.stale, options.stale)
+      worst = worse(worst, mode, "stale", state.stale, options.stale)
     }
-    const round = Cycle.goingOn(state.cycle, toolId, options.cycle.nudge)
-    // Two rounds of two are too few to stop at.
+    const round = Cycle.goingOn(state.cycle, toolId, expected.id, options.cycle.nudge)
     if (round !== undefined) {
-      const { period, rounds, waiting } = round
+      const { period, rounds, exact, waiting } = round
       const ladder = waiting ? options.waits : options.cycle
-      const isLong = (rounds - 1) * period >= minCycle
-      worst = worse(worst, "cycle", rounds, isLong ? ladder : { nudge: ladder.nudge, block: Infinity }, {
-        period
-      })
+      // Two rounds of two are too few to stop at.
+      const from = { ...ladder, block: Math.max(ladder.block, minCycle / period + 1) }
+      worst = worse(worst, mode, "cycle", exact, from, { period, isStrict: true })
+      worst = worse(worst, mode, "cycle", rounds, from, { period })
     }
   }
   if (!hasOwn) {
     if (row !== undefined) {
-      worst = worse(worst, "same_finding", row.times, options.findings)
+      worst = worse(worst, mode, "same_finding", row.times, options.findings)
     }
-    worst = worse(worst, "same_failure", LoopState.troubled(state, expected), options.failures)
+    worst = worse(worst, mode, "same_failure", LoopState.troubled(state, expected), options.failures)
   }
   const mayEdit = nature === "act" && state.fruitless >= options.edits.nudge
   const path = mayEdit ? FileEdit.pathOf(call.arguments) : undefined
   const file = path === undefined ? undefined : Memory.get(state.files, FileEdit.idOf(path))
-  if (file !== undefined) worst = worse(worst, "edits", file.fruitless, options.edits, { path })
+  if (file !== undefined) worst = worse(worst, mode, "edits", file.fruitless, options.edits, { path })
   if (worst === undefined) return LoopVerdict.ok
-  const { pattern, count, place, isBlocked } = worst
+  const { finding, isBlocked } = worst
   // Of the refusals of this turn the model has not heard yet.
   const isTold = state.refusals >= options.refusals && state.refusedIn !== call.turn
   const step = !isBlocked ? "Nudge" : isTold ? "Stop" : "Block"
-  return LoopVerdict.make(step, { pattern, tool, count, ...place }, options.wording)
+  return LoopVerdict.make(step, { tool, ...finding }, options.wording)
 }
 
-/** The first that was found; but what blocks comes before what does not. */
 interface Found {
-  readonly pattern: Pattern
-  readonly count: number
-  readonly place: Pick<Finding, "period" | "path"> | undefined
+  readonly finding: Omit<Finding, "tool">
   readonly isBlocked: boolean
 }
 
+interface More extends Pick<Finding, "period" | "path"> {
+  /** Default: as the pattern is. */
+  readonly isStrict?: boolean
+}
+
+/**
+ * The first that was found; but what blocks comes before what does not. What may not block is told again at multiples of
+ * the count that would.
+ */
 const worse = (
   before: Found | undefined,
+  mode: Mode,
   pattern: Pattern,
   count: number,
   { nudge, block }: Ladder,
-  place?: Found["place"]
+  { isStrict = LoopVerdict.strict.has(pattern), ...place }: More = {}
 ): Found | undefined => {
-  const isBlocked = count >= block
-  const isWorse = before === undefined ? count >= nudge : isBlocked && !before.isBlocked
-  return isWorse ? { pattern, count, place, isBlocked } : before
+  const isBlocked = count >= blockOf(mode, isStrict, block)
+  const isTold = count >= nudge && (count < block || count % block < 1)
+  const isWorse = before === undefined ? isBlocked || isTold : isBlocked && !before.isBlocked
+  return isWorse ? { finding: { pattern, count, ...place }, isBlocked } : before
+}
+
+/** The count from which evidence blocks: the only place that knows what a mode means. */
+const blockOf = (mode: Mode, isStrict: boolean, block: number): number => {
+  if (mode === "tell") return Infinity
+  return isStrict ? block : mode === "soft" ? 2 * block : Infinity
 }
 
 /** Equal outcomes that make a cycle, at least. */
@@ -199,10 +221,11 @@ export const observe = (
 
 /** What the state is after a call was not run. */
 export const refused = (detector: LoopDetector, state: LoopState.State, call: Call): LoopState.State => {
-  const { failures, findings } = detector.options
+  const { mode, failures, findings } = detector.options
   lastOf = lastArguments = lastNature = undefined
   const expected = LoopState.expectedAgain(state, call.tool, identified(detector, call))
-  return LoopState.refused(state, call.turn, expected, { findings: findings.block, failures: failures.block })
+  const soft = (ladder: Ladder): number => blockOf(mode, false, ladder.block)
+  return LoopState.refused(state, call.turn, expected, { findings: soft(findings), failures: soft(failures) })
 }
 
 /** What to do about an answer, of which this is the text so far. It may be asked as it grows. */
@@ -211,7 +234,8 @@ export const text = ({ options }: LoopDetector, answer: string): Verdict => {
   const found = TextLoop.at(answer, nudge)
   if (found === undefined) return LoopVerdict.ok
   const finding: Finding = { pattern: "text", tool: undefined, count: found.times }
-  return LoopVerdict.make(found.times >= block ? "Stop" : "Nudge", finding, options.wording)
+  const isOver = found.times >= blockOf(options.mode, true, block)
+  return LoopVerdict.make(isOver ? "Stop" : "Nudge", finding, options.wording)
 }
 
 /** What the host says of a tool: mostly nothing of any. */

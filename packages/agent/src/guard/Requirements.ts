@@ -20,6 +20,8 @@ import { Cause, Clock, Config, Context, Effect, Option } from "effect"
 import { Toolkit } from "effect/ai"
 import type { Tool } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
+import * as Check from "@outlast/resilience/Options"
+import * as Kind from "../options/Kind.ts"
 import * as Redaction from "../failure/Redaction.ts"
 import type { ToolSkipped } from "./GuardEvent.ts"
 
@@ -40,14 +42,23 @@ export class Requires extends Context.Service<Requires, Requirements>()(
   "@outlast/agent/guard/Requirements/Requires"
 ) {}
 
-/** Says what a tool needs. */
-export const requires = <T extends Tool.Any>(tool: T, needs: Requirements): T =>
-  // The annotated tool is of the same type.
-  tool.annotate(Requires, needs) as unknown as T
+const checks: Check.Checks<Requirements> = {
+  env: Kind.list(Kind.name, "a list of names of variables"),
+  check: Check.is.effect
+}
 
-/** Why it cannot be offered; none if it can. */
-export const unmet = ({ env = [], check }: Requirements): Effect.Effect<Option.Option<string>> =>
+/** Says what a tool needs. Throws an `InvalidOption` (a `RangeError`) for a need that is unknown or not allowed. */
+export const requires = <T extends Tool.Any>(tool: T, needs: Requirements): T => {
+  Check.fields("Requirements", needs, checks)
+  // The annotated tool is of the same type.
+  return tool.annotate(Requires, needs) as unknown as T
+}
+
+/** Why it cannot be offered; none if it can. Dies with an `InvalidOption` as {@link requires} throws it. */
+export const unmet = (needs: Requirements): Effect.Effect<Option.Option<string>> =>
   Effect.gen(function* () {
+    Check.fields("Requirements", needs, checks)
+    const { env = [], check } = needs
     const missing: Array<string> = []
     const values: Array<string> = []
     for (const name of env) {

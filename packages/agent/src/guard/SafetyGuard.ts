@@ -2,7 +2,7 @@
  * Layer 3: hard limits around a program that nothing inside the program can change, skip or swallow.
  *
  * `run(limits)(program)` counts what the program's agents do, turns, tool calls, events of the transcript, tokens,
- * money, active time, and watches for loops. Every call of a model and of a tool asks first. The one that would go over
+ * money, time, and watches for loops. Every call of a model and of a tool asks first. The one that would go over
  * never resumes: the program is interrupted, its finalizers run, and at this boundary, only here, the run fails with
  * {@link SafetyStop}. It is in no error channel inside, so that no retry, no `catchCause` and no layer ever sees it.
  *
@@ -27,12 +27,13 @@
  * )
  * ```
  */
-import { Clock, Context, Data, Effect, Layer, Stream } from "effect"
-import type { Duration } from "effect"
+import { Clock, Context, Data, Duration, Effect, Layer, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Tool, Toolkit } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
+import * as MissingService from "@outlast/resilience/MissingService"
 import * as Check from "@outlast/resilience/Options"
+import type { BlockedCall } from "./BlockedCalls.ts"
 import * as Boundary from "./Boundary.ts"
 import { branchOf, current } from "./Branch.ts"
 import * as FileEdit from "./loops/FileEdit.ts"
@@ -47,7 +48,7 @@ import type { Input as LoopInput } from "./loops/LoopOptions.ts"
 import * as Path from "./Path.ts"
 import type { SafetyStop } from "./SafetyStop.ts"
 import type { Counts, Texts } from "./StopReason.ts"
-import { withOwn } from "./StopReason.ts"
+import { textChecks, withOwn } from "./StopReason.ts"
 import * as ToolNature from "./loops/ToolNature.ts"
 
 // -----------------------------------------------------------------------------
@@ -55,8 +56,12 @@ import * as ToolNature from "./loops/ToolNature.ts"
 // -----------------------------------------------------------------------------
 
 export interface Options extends Limits.Limits {
-  /** What counts as a loop. Default: `LoopDetector.defaults`; `false`: nothing does. */
-  readonly loops?: LoopInput | false | undefined
+  /**
+   * What loops lead to. Default `"strict"`: identical calls with identical outcomes, and cycles of them, are blocked and
+   * stopped; the model is told of other evidence. `"soft"`: that blocks, too, at twice its count. `"tell"`: nothing is
+   * blocked. `false`: no loop is looked for. An object sets the counts, and `mode` one of these words.
+   */
+  readonly loops?: LoopDetector.Mode | LoopInput | false | undefined
   /** Asked before each tool call; it may ask a person, and the wait is not active time. Default: all are allowed. */
   readonly permit?: Settings["permit"]
   /**
@@ -74,11 +79,13 @@ export interface Options extends Limits.Limits {
 
 export const defaults = { ...Limits.defaults, extensions: 10, grace: "10 seconds" } as const
 
-export type { Permission }
+export type { BlockedCall, Permission }
 
 /** What has been taken, and of what. */
 export interface Report {
   readonly counts: Counts
+  /** Calls that were not run, by loops or without permission: the last 100, oldest first. */
+  readonly blocked: ReadonlyArray<BlockedCall>
   readonly limits: Limits.Bounds
 }
 
@@ -172,7 +179,11 @@ export const layerModel: Layer.Layer<
 > = Layer.effect(
   LanguageModel.LanguageModel,
   Effect.gen(function* () {
-    const model = yield* LanguageModel.LanguageModel
+    const model = yield* MissingService.get(
+      LanguageModel.LanguageModel,
+      "LanguageModel",
+      "the layer that SafetyGuard.layerModel guards"
+    )
     return GuardedModel.bound(model, yield* here)
   })
 )
@@ -194,7 +205,11 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
 const module = "SafetyGuard"
 
 const hostOf = (guard: Guard): Host => {
-  const report = Effect.sync((): Report => ({ counts: guard.counts, limits: guard.bounds }))
+  const report = Effect.sync((): Report => ({
+    counts: guard.counts,
+    blocked: guard.blocked,
+    limits: guard.bounds
+  }))
   const service = Context.make(SafetyGuard, { report })
   return {
     run: (program) => Boundary.run(guard, service, program),
@@ -216,21 +231,40 @@ const hostOf = (guard: Guard): Host => {
 /** Where a layer or a toolkit is made that says that it wants a guard. */
 const here = Effect.flatMap(current, (branch) =>
   branch === undefined
-    ? Effect.die(new Error("SafetyGuard: made outside of a guarded run. Provide it inside of `run`."))
+    ? Effect.die(new MissingService.MissingService("SafetyGuard", "this inside of SafetyGuard.run({ … })"))
     : Effect.succeed(branch)
 )
 
 const settingsOf = (options: Options): Settings => {
-  const { loops, permit, fileOf = editedFiles, extensions = defaults.extensions } = options
+  Check.fields<Options>(module, options, checks)
+  const { loops, permit, fileOf = editedFiles, texts, extensions, grace, ...limits } = options
   return {
-    bounds: Limits.make(options),
+    bounds: Limits.make(limits),
     loops: loops === false ? undefined : LoopDetector.make(loops),
     permit,
     fileOf,
-    texts: withOwn(options.texts),
-    extensions: Check.integer(module, "extensions", extensions, { min: 0, max: 1_000 }),
-    grace: Check.millis(module, "grace", options.grace ?? defaults.grace, { max: "1 hour" })
+    texts: withOwn(texts),
+    extensions: extensions ?? defaults.extensions,
+    grace: Duration.toMillis(grace ?? defaults.grace)
   }
+}
+
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  ...Limits.checks,
+  // `LoopDetector.make` checks the fields.
+  loops: is.falseOr(
+    is.either(
+      is.oneOf("strict", "soft", "tell"),
+      is.record(is.anything, '"strict", "soft", "tell", or options such as { acts: { block: 3 } }')
+    )
+  ),
+  permit: is.fn('(call) => Effect<"allow" | { refuse: string }>'),
+  fileOf: is.fn("(call) => string | string[] | undefined"),
+  texts: is.object(textChecks),
+  extensions: is.integer({ min: 0, max: 1_000 }),
+  grace: is.duration({ max: "1 hour" })
 }
 
 /** By the name of the tool and what it brings: what else a model may put beside that makes no other call of it. */

@@ -15,17 +15,21 @@
  * ```
  */
 import { Data } from "effect"
+import { ErrorText } from "@outlast/resilience"
 import type { Transcript } from "../loop/Transcript.ts"
+import type { BlockedCall } from "./BlockedCalls.ts"
 import type { Counts, StopReason } from "./StopReason.ts"
 
 export class SafetyStop extends Data.TaggedError("SafetyStop")<{
   readonly reason: StopReason
   /** In the unit of the reason: a count, milliseconds, tokens, US dollars. None for loops. */
   readonly limit: number | undefined
-  /** The tool or the file that it is about, where it is about one. */
+  /** What it is about, where it is about one thing: the tool, the file, or the time (`active`, `total`). */
   readonly subject: string | undefined
   /** What the run had taken. */
   readonly counts: Counts
+  /** Calls that were not run, by loops or without permission: the last 100, oldest first. */
+  readonly blocked: ReadonlyArray<BlockedCall>
   /**
    * The conversation, legal as a prompt: every tool call in it has its result. Of several at once it is the one that
    * began last; those of sub-agents are not in it. One that has asked for nothing has not begun.
@@ -35,4 +39,12 @@ export class SafetyStop extends Data.TaggedError("SafetyStop")<{
 }> {
   /** Never: what is repeated is stopped again. */
   readonly isRetryable = false
+
+  /** What loggers print: without the conversation. */
+  override toJSON(): unknown {
+    const { _tag, message, reason, limit, subject, counts } = this
+    return { _tag, message, reason, limit, subject, counts }
+  }
 }
+
+ErrorText.printedOnce(SafetyStop)

@@ -43,7 +43,7 @@ export interface Tripped {
   readonly reason: StopReason
   /** The limit, in the unit of the reason: a count, milliseconds, tokens, US dollars. None for loops. */
   readonly limit?: number | undefined
-  /** The tool or the file that it is about, where it is about one. */
+  /** What it is about, where it is about one thing: the tool, the file, or the time (`active`, `total`). */
   readonly subject?: string | undefined
   /** What happened, in words, where the numbers do not say it. */
   readonly detail?: string | undefined
@@ -58,8 +58,12 @@ export interface Counts {
   /** US dollars, of answers with a known price. */
   readonly costUsd: number
   readonly subagents: number
+  /** Calls of tools that were blocked or not permitted. */
+  readonly blocked: number
   /** Active time in milliseconds. */
   readonly elapsed: number
+  /** All time since the start of the run, in milliseconds. */
+  readonly totalElapsed: number
   /** Files edited, and the names of the last of them, oldest first. */
   readonly files: number
   readonly lastFiles: ReadonlyArray<string>
@@ -97,29 +101,21 @@ export const texts: Texts = {
   refused: ({ why }) => `This call was not permitted: ${why}`
 }
 
-/** With the host's texts. Throws an `InvalidOption` (a `RangeError`) for what is no text. */
-export const withOwn = (own: Partial<Texts> = {}): Texts => {
-  const { stopped, interrupted, notRun, refused } = texts
-  valid("texts", own, Object.prototype.toString.call(own) === "[object Object]", "a record of texts")
-  for (const name of ["stopped", "refused"] as const) {
-    valid(`texts.${name}`, own[name], isOneOf(own[name], "function"), "a function that gives a text")
-  }
-  for (const name of ["interrupted", "notRun"] as const) {
-    valid(`texts.${name}`, own[name], isOneOf(own[name], "string"), "a text")
-  }
-  return {
-    stopped: saying(own.stopped, stopped),
-    interrupted: own.interrupted ?? interrupted,
-    notRun: own.notRun ?? notRun,
-    refused: saying(own.refused, refused)
-  }
+/** Of the texts that a host may give. */
+export const textChecks: Check.Checks<Partial<Texts>> = {
+  stopped: Check.is.fn("(facts) => string"),
+  interrupted: Check.is.text,
+  notRun: Check.is.text,
+  refused: Check.is.fn("(call) => string")
 }
 
-const valid = (field: string, value: unknown, holds: boolean, allowed: string): void =>
-  Check.check(holds, "SafetyGuard", field, value, allowed)
-
-const isOneOf = (value: unknown, type: "function" | "string"): boolean =>
-  value === undefined || typeof value === type
+/** With the host's texts. */
+export const withOwn = (own: Partial<Texts> = {}): Texts => ({
+  stopped: saying(own.stopped, texts.stopped),
+  interrupted: own.interrupted ?? texts.interrupted,
+  notRun: own.notRun ?? texts.notRun,
+  refused: saying(own.refused, texts.refused)
+})
 
 /** A text of the host's that fails is no reason to say nothing. */
 const saying =
@@ -142,7 +138,7 @@ const whatHappened = ({ reason, limit = 0, subject = "a tool", detail }: StopFac
     case "tool_limit":
       return `reached maximum of ${count(limit)} calls of ${subject}.`
     case "timeout":
-      return `reached maximum of ${time(limit)} of active time.`
+      return `reached maximum of ${time(limit)} of ${subject} time.`
     case "money":
       return `reached maximum of $${limit}.`
     case "tokens":
@@ -160,8 +156,14 @@ const whatHappened = ({ reason, limit = 0, subject = "a tool", detail }: StopFac
   }
 }
 
-const numbers = ({ events, toolCalls, elapsed }: Counts): string =>
-  `Events processed: ${count(events)} | Tool calls: ${count(toolCalls)} | Elapsed: ${time(elapsed)}.`
+const numbers = ({ events, toolCalls, ...times }: Counts): string =>
+  `Events processed: ${count(events)} | Tool calls: ${count(toolCalls)} | Elapsed: ${elapsedOf(times)}.`
+
+/** All time, and beside it the active time where that is another. */
+const elapsedOf = ({ elapsed, totalElapsed }: Pick<Counts, "elapsed" | "totalElapsed">): string => {
+  const [active, total] = [time(elapsed), time(totalElapsed)]
+  return active === total ? total : `${total} (active: ${active})`
+}
 
 const filesOf = ({ files, lastFiles }: Counts): ReadonlyArray<string> => {
   if (files === 0) return []

@@ -29,8 +29,12 @@
  */
 import type { Fiber, Scope } from "effect"
 import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer } from "effect"
+import * as MissingService from "@outlast/resilience/MissingService"
+import * as Check from "@outlast/resilience/Options"
 import type { TargetRef } from "../failure/TargetRef.ts"
+import * as Kind from "../options/Kind.ts"
 import type { Asking, Grant, Limits, LimitState, Rule, Step, Verdict } from "./LimitState.ts"
+import * as Known from "./KnownLimits.ts"
 import * as Limit from "./LimitState.ts"
 import type { LimitStore } from "./LimitStore.ts"
 import { Priority } from "./Priority.ts"
@@ -74,6 +78,24 @@ export interface Request {
   readonly priority?: Priority | undefined
   /** How long it may wait for a permit. 0: not at all. */
   readonly maxWait: Duration.Input
+  /** Run when the call has to wait, before it does. */
+  readonly onWait?: ((waiting: Waiting) => Effect.Effect<void>) | undefined
+}
+
+/** What a call waits for. */
+export interface Waiting {
+  /** The limit that takes longest. */
+  readonly limit: Limit.LimitStatus["kind"]
+  /** Milliseconds at least, as far as that is known: not where it depends on other calls. */
+  readonly delay: number | undefined
+}
+
+/** One limit of a key and model. Durations are from now. */
+export interface LimitStatus extends Pick<Limit.LimitStatus, "kind" | "source" | "limit" | "remaining"> {
+  /** Until all of it is there again, if nothing else is used; `undefined`: when calls have ended. */
+  readonly resetsIn: Duration.Duration | undefined
+  /** How long a call would wait for it now; `undefined`: not at all; infinite: until another call has ended. */
+  readonly wait: Duration.Duration | undefined
 }
 
 /** The right to make one call. */
@@ -99,6 +121,10 @@ export interface Service {
   readonly learn: (target: TargetRef, headers: unknown) => Effect.Effect<void>
   /** {@link learn} without an Effect. */
   readonly learnUnsafe: (target: TargetRef, headers: unknown) => void
+  /** The limits that hold for the target now: set by the user, or named by its provider. */
+  readonly limits: (target: TargetRef) => Effect.Effect<ReadonlyArray<LimitStatus>>
+  /** Forgets what providers have said of the target's key and model. Gives whether there was something. */
+  readonly forget: (target: TargetRef) => Effect.Effect<boolean>
 }
 
 export class CallLimiter extends Context.Service<CallLimiter, Service>()(
@@ -117,6 +143,29 @@ export interface Options {
   readonly limits?: Readonly<Record<string, Limits>> | ((target: TargetRef) => Limits | undefined) | undefined
   /** Where several processes keep limits of a minute together. Default: each keeps them for itself. */
   readonly store?: LimitStore | undefined
+}
+
+const { is } = Check
+
+const limits = Kind.object("limits of a provider/model, for example { requestsPerMinute: 50 }", Limit.checks)
+
+const checks: Check.Checks<Options> = {
+  limits: (module, field, value) => {
+    if (typeof value !== "function")
+      is.record(limits, "limits by provider/model, or a function")(module, field, value)
+  },
+  store: Kind.having("a LimitStore, as LimitStore.make gives it", "take")
+}
+
+const tokens = Kind.where((value) => typeof value === "number", "a number of tokens")
+
+const requestChecks: Check.Checks<Request> = {
+  target: is.required(Kind.having("the TargetRef of a target", "id", "provider", "model", "endpoint", "key")),
+  tokens: is.required(tokens),
+  outputTokens: tokens,
+  priority: is.oneOf("interactive", "background"),
+  maxWait: is.required(Kind.duration()),
+  onWait: is.fn("(waiting) => Effect<void>")
 }
 
 /** Keys and models whose limits are kept at the same time; beyond that those that nobody uses are forgotten. */
@@ -143,9 +192,11 @@ interface Lane {
 /**
  * A limiter of its own. When its scope ends, those who wait are refused.
  *
- * Throws an `InvalidOption` (a `RangeError`) for a limit below 1; those of a function are a defect of the call.
+ * Throws an `InvalidOption` (a `RangeError`) for an option or a limit that is unknown or not allowed; the limits of a
+ * function, and a wrong {@link Request}, are a defect of the call.
  */
 export const make = (options: Options = {}): Effect.Effect<Service, never, Scope.Scope> => {
+  Check.fields("CallLimiter", options, checks)
   const { limits, store } = options
   const ruleOf = ruleBy(limits)
   return Effect.gen(function* () {
@@ -219,14 +270,19 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
     )
 
     /** The grant of this process. */
-    const granted = (lane: Lane, target: TargetRef, asking: Asking): Effect.Effect<Grant, LimitTooFar> => {
+    const granted = (
+      lane: Lane,
+      { target, onWait }: Request,
+      asking: Asking
+    ): Effect.Effect<Grant, LimitTooFar> => {
       const own: Waiter = { verdict: undefined, tell: undefined }
       lane.waiters.set(asking.id, own)
       apply(lane, Limit.ask(lane.rule, lane.state, asking, now()))
       if (own.verdict !== undefined) return grantOf(own.verdict, target)
       const told = Deferred.makeUnsafe<Verdict>()
       own.tell = (verdict) => Deferred.doneUnsafe(told, Exit.succeed(verdict))
-      return Effect.interruptible(Deferred.await(told)).pipe(
+      const wait = Effect.interruptible(Deferred.await(told))
+      return (onWait === undefined ? wait : Effect.andThen(onWait(waitingOf(lane, asking)), wait)).pipe(
         Effect.onInterrupt(() =>
           Effect.sync(() => {
             lane.waiters.delete(asking.id)
@@ -241,6 +297,12 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
       )
     }
 
+    const waitingOf = ({ rule, state }: Lane, asking: Asking): Waiting => {
+      const at = now()
+      const { kind, until } = Limit.waitOf(rule, state, asking, at)
+      return { limit: kind, delay: until === undefined ? undefined : Math.max(0, until - at) }
+    }
+
     const grantOf = (verdict: Verdict, target: TargetRef): Effect.Effect<Grant, LimitTooFar> =>
       verdict._tag === "Granted" ? Effect.succeed(verdict.grant) : tooFar(target, verdict.until)
 
@@ -253,7 +315,7 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
     const reserved = (
       store: LimitStore,
       lane: Lane,
-      target: TargetRef,
+      { target, onWait }: Request,
       grant: Grant,
       deadline: number
     ): Effect.Effect<void, LimitTooFar> => {
@@ -266,7 +328,11 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
         if (until > deadline) return Effect.andThen(giveBack, tooFar(target, until))
         // Whoever comes later would get a later place: here it can still be ordered by priority.
         apply(lane, [[], Limit.hold(lane.state, until)])
-        return Effect.onInterrupt(Effect.interruptible(Effect.sleep(delay)), () => giveBack)
+        const told = onWait?.({ limit: "shared", delay }) ?? Effect.void
+        return Effect.onInterrupt(
+          Effect.andThen(told, Effect.interruptible(Effect.sleep(delay))),
+          () => giveBack
+        )
       }).pipe(
         Effect.onExit((exit) =>
           Effect.sync(() => {
@@ -313,6 +379,7 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
     return {
       acquire: (request) =>
         Effect.withFiber((fiber) => {
+          Check.fields("CallLimiter", request, requestChecks)
           const { target, tokens, outputTokens = 0 } = request
           if (isFree(target)) return Effect.succeed(free)
           const { name, rule } = describe(target)
@@ -320,22 +387,47 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
           const output = Math.min(counted(outputTokens), counted(tokens))
           const asking: Asking = {
             id: ++ids,
-            priority: request.priority ?? fiber.getRef(Priority),
+            priority: request.priority ?? priorityOf(fiber),
             input: counted(tokens) - output,
             output,
             deadline: now() + Duration.toMillis(Duration.fromInputUnsafe(request.maxWait))
           }
           return Effect.uninterruptible(
-            Effect.flatMap(granted(lane, target, asking), (grant) =>
+            Effect.flatMap(granted(lane, request, asking), (grant) =>
               store === undefined
                 ? Effect.succeed(permitOf(lane, grant))
-                : Effect.as(reserved(store, lane, target, grant, asking.deadline), permitOf(lane, grant))
+                : Effect.as(reserved(store, lane, request, grant, asking.deadline), permitOf(lane, grant))
             )
           )
         }),
       isFreeUnsafe: isFree,
       learn: (target, headers) => Effect.sync(() => learn(target, headers)),
-      learnUnsafe: learn
+      learnUnsafe: learn,
+      limits: (target) =>
+        Effect.sync(() => {
+          const { name, rule } = describe(target)
+          const at = now()
+          const from = (time: number) => Duration.millis(time - at)
+          return Limit.limitsAt(rule, lanes.get(name)?.state ?? Limit.initial, at).map(
+            ({ kind, source, limit, remaining, resetsAt, freeAt }) => ({
+              kind,
+              source,
+              limit,
+              remaining,
+              resetsIn: resetsAt === undefined ? undefined : from(resetsAt),
+              wait: freeAt > at ? from(freeAt) : undefined
+            })
+          )
+        }),
+      forget: (target) =>
+        Effect.sync(() => {
+          const { name, rule } = describe(target)
+          const lane = lanes.get(name)
+          if (lane === undefined) return false
+          const wasKnown = !Known.isOver(lane.state.known, now())
+          apply(lane, Limit.forget(rule, lane.state, now()))
+          return wasKnown
+        })
     }
   })
 }
@@ -357,7 +449,7 @@ export const withPermit = <A, E, R>(
   request: Request,
   call: (permit: Permit) => Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | LimitTooFar, R | CallLimiter> =>
-  Effect.flatMap(CallLimiter, ({ acquire }) =>
+  Effect.flatMap(MissingService.get(CallLimiter, "CallLimiter", "CallLimiter.layer()"), ({ acquire }) =>
     Effect.uninterruptibleMask((restore) =>
       Effect.flatMap(acquire(request), (permit) =>
         Effect.ensuring(restore(Effect.suspend(() => call(permit))), permit.release)
@@ -370,6 +462,9 @@ export const withPermit = <A, E, R>(
 // -----------------------------------------------------------------------------
 
 const free: Permit = { settle: () => Effect.void, release: Effect.void }
+
+const priorityOf = (fiber: Fiber.Fiber<unknown, unknown>): Priority =>
+  Check.oneOf("CallLimiter", "priority", fiber.getRef(Priority), ["interactive", "background"])
 
 const unlimited = Limit.rule()
 

@@ -76,6 +76,15 @@ export const freeAt = (known: KnownLimits, amount: Amount, now: number): number 
   return latest
 }
 
+/** What is left at `now`, as far as it fills evenly; never below 0. */
+export const leftAt = ({ limit, remaining, at, fullAt, used }: Known, now: number): number => {
+  const filled = limit === undefined ? 0 : ((limit - remaining) * (now - at)) / (fullAt - at)
+  return Math.max(0, Math.floor(Math.min(limit ?? Infinity, remaining + filled - used)))
+}
+
+/** When one more call or token is left: `now` or later. */
+export const nextAt = (known: Known, now: number): number => Math.max(now, freeOf(known, 1))
+
 /** Whether nothing that is known still holds. */
 export const isOver = (known: KnownLimits, now: number): boolean =>
   kinds.every((kind) => (known[kind]?.fullAt ?? now) <= now)

@@ -105,15 +105,21 @@ export const initial: LimitState = {
   passed: 0
 }
 
-/** Throws an `InvalidOption` (a `RangeError`) for a limit below 1. */
-export const rule = ({ concurrency, requestsPerMinute, tokensPerMinute }: Limits = {}): Rule => ({
-  concurrency: limitOf("concurrency", concurrency),
-  requests: limitOf("requestsPerMinute", requestsPerMinute),
-  tokens: limitOf("tokensPerMinute", tokensPerMinute)
-})
+const limit = Options.is.integer({ min: 1 })
 
-const limitOf = (field: string, limit: number | undefined): number =>
-  limit === undefined ? Infinity : Options.positiveInteger("CallLimiter", field, limit)
+/** The checks of the fields of {@link Limits}. */
+export const checks: Options.Checks<Limits> = {
+  concurrency: limit,
+  requestsPerMinute: limit,
+  tokensPerMinute: limit
+}
+
+/** Throws an `InvalidOption` (a `RangeError`) for a limit below 1 and for an unknown one. */
+export const rule = (limits: Limits = {}): Rule => {
+  Options.fields("CallLimiter", limits, checks)
+  const { concurrency = Infinity, requestsPerMinute = Infinity, tokensPerMinute = Infinity } = limits
+  return { concurrency, requests: requestsPerMinute, tokens: tokensPerMinute }
+}
 
 // -----------------------------------------------------------------------------
 // The machine
@@ -230,6 +236,99 @@ export const isIdle = (state: LimitState, now: number): boolean =>
 
 /** Whether nobody calls or waits. */
 export const isUnused = (state: LimitState): boolean => state.running === 0 && !hasWaiters(state)
+
+// -----------------------------------------------------------------------------
+// Reading
+// -----------------------------------------------------------------------------
+
+/**
+ * One limit as it is now.
+ *
+ * `concurrency`, `requests` and `tokens` of the user's own {@link Limits}; the same kinds, and those of input and output,
+ * where a provider has named them. `shared` is what other processes have used up.
+ */
+export interface LimitStatus {
+  readonly kind: "concurrency" | Known.Kind | "shared"
+  readonly source: "user" | "provider"
+  /** `undefined`: not said. */
+  readonly limit: number | undefined
+  readonly remaining: number
+  /** When all of it is there again, if nothing else is used; `undefined`: when calls have ended. */
+  readonly resetsAt: number | undefined
+  /** When it lets the next call through: `now`, or later; Infinity: when another has ended. */
+  readonly freeAt: number
+}
+
+/** All limits of a key and model that hold at `now`. */
+export const limitsAt = (rule: Rule, state: LimitState, now: number): ReadonlyArray<LimitStatus> => {
+  const { concurrency } = rule
+  const places = concurrency - state.running
+  const own = (kind: "requests" | "tokens", window: MinuteWindow): ReadonlyArray<LimitStatus> => {
+    const limit = rule[kind]
+    if (limit === Infinity) return []
+    const remaining = Math.max(0, limit - Window.used(window, now))
+    const resetsAt = Window.freeAt(window, limit, limit, now)
+    return [
+      { kind, source: "user", limit, remaining, resetsAt, freeAt: Window.freeAt(window, limit, 1, now) }
+    ]
+  }
+  return [
+    ...(concurrency === Infinity
+      ? []
+      : [
+          {
+            kind: "concurrency" as const,
+            source: "user" as const,
+            limit: concurrency,
+            remaining: Math.max(0, places),
+            resetsAt: undefined,
+            freeAt: places > 0 ? now : Infinity
+          }
+        ]),
+    ...own("requests", state.requests),
+    ...own("tokens", state.tokens),
+    ...Known.kinds.flatMap((kind): ReadonlyArray<LimitStatus> => {
+      const known = state.known[kind]
+      if (known === undefined || known.fullAt <= now) return []
+      const { limit, fullAt } = known
+      const remaining = Known.leftAt(known, now)
+      return [
+        { kind, source: "provider", limit, remaining, resetsAt: fullAt, freeAt: Known.nextAt(known, now) }
+      ]
+    }),
+    ...(state.heldUntil > now
+      ? [
+          {
+            kind: "shared" as const,
+            source: "user" as const,
+            limit: undefined,
+            remaining: 0,
+            resetsAt: state.heldUntil,
+            freeAt: state.heldUntil
+          }
+        ]
+      : [])
+  ]
+}
+
+/** Which limit a call has to wait for, and until when as far as that is known. */
+export const waitOf = (
+  rule: Rule,
+  state: LimitState,
+  asking: Asking,
+  now: number
+): { readonly kind: LimitStatus["kind"]; readonly until: number | undefined } => {
+  const last = limitsAt(rule, state, now).reduce<LimitStatus | undefined>(
+    (last, one) => (last === undefined || one.freeAt > last.freeAt ? one : last),
+    undefined
+  )
+  const until = state.running >= rule.concurrency ? undefined : soonest(rule, state, asking, now)
+  return { kind: last?.kind ?? "shared", until: until === Infinity ? undefined : until }
+}
+
+/** What providers have said is forgotten, and so what it makes calls wait for. */
+export const forget = (rule: Rule, state: LimitState, now: number): Step =>
+  tick(rule, { ...state, known: Known.empty }, now)
 
 // -----------------------------------------------------------------------------
 // Internal

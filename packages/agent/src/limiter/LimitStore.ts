@@ -30,7 +30,9 @@
 import { Clock, Duration, Effect } from "effect"
 import { RateLimiter } from "effect/persistence"
 import { ResilienceEvents } from "@outlast/resilience"
+import * as MissingService from "@outlast/resilience/MissingService"
 import * as Options from "@outlast/resilience/Options"
+import * as Kind from "../options/Kind.ts"
 import * as Redaction from "../failure/Redaction.ts"
 import type { LimiterEvent } from "./LimiterEvent.ts"
 
@@ -52,16 +54,17 @@ export const defaults = { timeout: "1 second" } as const
 /** Milliseconds for which a store that was lost is not asked. */
 export const pause = 5_000
 
+const around = MissingService.get(RateLimiter.RateLimiter, "RateLimiter", "RateLimiter.layer")
+
 /**
  * A store over the `RateLimiter` of the context. Throws an `InvalidOption` (a `RangeError`) for a timeout out of range.
  */
 export const make = (
   options: StoreOptions = {}
 ): Effect.Effect<LimitStore, never, RateLimiter.RateLimiter> => {
-  const timeout = Options.duration("LimitStore", "timeout", options.timeout ?? defaults.timeout, {
-    min: "1 millis"
-  })
-  return Effect.map(RateLimiter.RateLimiter, (limiter) => {
+  Options.fields<StoreOptions>("LimitStore", options, { timeout: Kind.finiteDuration({ min: "1 millis" }) })
+  const timeout = Duration.fromInputUnsafe(options.timeout ?? defaults.timeout)
+  return Effect.map(around, (limiter) => {
     let lostUntil: number | undefined
 
     const lost = (message: string): Effect.Effect<number> =>

@@ -36,7 +36,9 @@
 import { Cause, Clock, Duration, Effect, Option, Queue, Stream } from "effect"
 import { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import type { AiError, Response, Tool } from "effect/ai"
-import { ResilienceEvents } from "@outlast/resilience"
+import { ErrorText, ResilienceEvents } from "@outlast/resilience"
+import * as MissingService from "@outlast/resilience/MissingService"
+import * as Check from "@outlast/resilience/Options"
 import type { CannotFit, ContextExhausted } from "../compaction/CompactionError.ts"
 import { answeredBy } from "../failover/Answered.ts"
 import { failureOf } from "../failover/CallFailed.ts"
@@ -48,10 +50,12 @@ import * as Surface from "../failover/Surface.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import * as ActiveTime from "../guard/ActiveTime.ts"
+import * as BlockedCalls from "../guard/BlockedCalls.ts"
 import { current } from "../guard/Branch.ts"
 import * as GuardedModel from "../guard/GuardedModel.ts"
 import * as Requirements from "../guard/Requirements.ts"
 import * as Subagent from "../guard/Subagent.ts"
+import * as Kind from "../options/Kind.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
 import { AgentFailed, isTooLong, leaving } from "./AgentFailed.ts"
 import type { Reason } from "./AgentFailed.ts"
@@ -122,7 +126,7 @@ export type Services<Tools extends Record<string, Tool.Any>> =
  * Errors: `AgentFailed` with the transcript, and the call's failure when the model cannot be reached any more, or
  * `CannotFit` or `ContextExhausted` when the conversation cannot be made to fit; failures that a tool declares with
  * `failureMode: "error"`, with the transcript in their cause (`AgentFailed.transcriptOf`), as defects have it. Throws
- * a `RangeError` for a limit that is no limit, or a window that is none.
+ * an `InvalidOption` (a `RangeError`) for an option that is unknown or not allowed.
  */
 export const run = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>
@@ -227,7 +231,12 @@ const loop = <Tools extends Record<string, Tool.Any>>(
 
   const running = Effect.gen(function* () {
     const clock = yield* Clock.Clock
-    const model = GuardedModel.ambient(yield* LanguageModel.LanguageModel)
+    const own = yield* MissingService.get(
+      LanguageModel.LanguageModel,
+      "LanguageModel",
+      "Failover.layer([...])"
+    )
+    const model = GuardedModel.ambient(own)
     const branch = yield* current
     /** What an interruption was for. */
     const aborted = (turn: number, transition: Transition) =>
@@ -251,12 +260,13 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     let prompt = Prompt.make(options.prompt)
     let tally: Tally = emptyTally
     let toolCalls = 0
+    let blocked = BlockedCalls.none
     let answeredLast: string | undefined
     const compacting = yield* Compacting.open(
       options.compaction,
       Object.values(kit.handlers.tools),
       prompt,
-      yield* LanguageModel.LanguageModel
+      own
     )
 
     let isSaid = false
@@ -273,7 +283,13 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     const failed = (turn: number, prompt: Prompt.Prompt) => (reason: Reason) =>
       Effect.andThen(
         moved(turn, isTooLong(reason) ? "context_exhausted" : "model_failed"),
-        Effect.fail(new AgentFailed({ reason, turn, transcript: new Transcript(prompt) }))
+        Effect.fail(
+          ErrorText.brief(
+            new AgentFailed({ reason, turn, transcript: new Transcript(prompt) }),
+            "reason",
+            "transcript"
+          )
+        )
       )
     /** What `made` makes of a prompt goes on, and the run says so where it is another one. */
     const replaced = <P extends Prompt.Prompt | undefined>(
@@ -325,6 +341,9 @@ const loop = <Tools extends Record<string, Tool.Any>>(
         whole: complete.has(finish),
         messages: before.content,
         settings: bounds,
+        blocked: (call) => {
+          blocked = BlockedCalls.add(blocked, { turn, ...call })
+        },
         finished: (result, elapsed) =>
           Effect.andThen(
             publish({ _tag: "ToolFinished", turn, tool: result.name, isFailure: result.isFailure, elapsed }),
@@ -361,6 +380,8 @@ const loop = <Tools extends Record<string, Tool.Any>>(
           text: textOf(parts),
           finishReason: finish,
           toolCalls,
+          blockedCalls: blocked.count,
+          blocked: blocked.last,
           ...so,
           transcript: new Transcript(prompt)
         }
@@ -431,20 +452,27 @@ const toFailure = (error: AiError.AiError, prompt: Prompt.Prompt): Effect.Effect
   })
 
 const boundsOf = <Tools extends Record<string, Tool.Any>>(options: Options<Tools>): Bounds & Settings => {
-  const maxTurns = atLeastOne("maxTurns", options.maxTurns ?? defaults.maxTurns)
-  const concurrency = atLeastOne("toolConcurrency", options.toolConcurrency ?? defaults.toolConcurrency)
-  Compacting.validate(options.compaction)
+  Kind.carrier("options such as { prompt, toolkit }")("Agent", "options", options)
+  Check.fields<Options<Tools>>("Agent", options, checks)
+  const {
+    maxTurns = defaults.maxTurns,
+    maxCost,
+    toolConcurrency: concurrency = defaults.toolConcurrency
+  } = options
   const timeout = Duration.fromInputUnsafe(options.toolTimeout ?? defaults.toolTimeout)
-  if (!Duration.isPositive(timeout)) {
-    throw new RangeError(`Agent: toolTimeout must be above 0, got ${String(options.toolTimeout)}`)
-  }
-  if (options.maxCost !== undefined && !(options.maxCost > 0)) {
-    throw new RangeError(`Agent: maxCost must be above 0 US dollars, got ${options.maxCost}`)
-  }
-  return { maxTurns, maxCost: options.maxCost, timeout, concurrency, approve: options.approve }
+  return { maxTurns, maxCost, timeout, concurrency, approve: options.approve }
 }
 
-const atLeastOne = (field: string, value: number): number => {
-  if (Number.isInteger(value) && value >= 1) return value
-  throw new RangeError(`Agent: ${field} must be an integer of at least 1, got ${value}`)
+const { is } = Check
+
+const checks: Check.Checks<Options<{}>> = {
+  prompt: is.required(Kind.prompt),
+  toolkit: Kind.toolkit,
+  maxTurns: Kind.count,
+  maxCost: Kind.dollars,
+  toolTimeout: Kind.positiveDuration,
+  toolConcurrency: Kind.count,
+  midStream: is.oneOf("continue", "fail", "restart"),
+  approve: is.fn("(call) => Effect<boolean>"),
+  compaction: Kind.orFalse(Kind.object("false, or options such as { window: 200_000 }", Compacting.checks))
 }

@@ -18,6 +18,7 @@
  * ```
  */
 import { Cause, Context, Data, Option } from "effect"
+import { ErrorText } from "@outlast/resilience"
 import type { CannotFit, ContextExhausted } from "../compaction/CompactionError.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import { overflowOf } from "./Compacting.ts"
@@ -40,7 +41,15 @@ export class AgentFailed extends Data.TaggedError("AgentFailed")<{
     const next = isTooLong(this.reason) ? "." : "; run again with it as the prompt to go on."
     return `The run failed in turn ${this.turn}. ${this.reason.message}\nThe conversation so far is in \`transcript\`${next}`
   }
+
+  /** What loggers print: without the conversation. */
+  override toJSON(): unknown {
+    const { _tag, message, reason, turn } = this
+    return { _tag, message, reason, turn }
+  }
 }
+
+ErrorText.printedOnce(AgentFailed)
 
 /** Where a run that a tool or a defect ended left its conversation. */
 class Left extends Context.Service<Left, Transcript>()("@outlast/agent/loop/AgentFailed/Left") {}

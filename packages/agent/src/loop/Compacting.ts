@@ -23,6 +23,7 @@ import { answeredBy } from "../failover/Answered.ts"
 import * as ConversationKey from "../failover/ConversationKey.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import type { ContextOverflow } from "../failure/FailoverReason.ts"
+import * as Kind from "../options/Kind.ts"
 import type { NextModel } from "./NextModel.ts"
 import * as NextModels from "./NextModel.ts"
 
@@ -40,10 +41,14 @@ export interface Options {
   readonly summarise?: boolean | undefined
 }
 
-/** Throws an `InvalidOption` (a `RangeError`) for a window that cannot be. */
-export const validate = (options: Options | false | undefined): void => {
-  if (options === undefined || options === false || options.window === undefined) return
-  Check.positiveInteger("Agent", "compaction.window", options.window)
+const { is } = Check
+
+/** The checks of its fields. */
+export const checks: Check.Checks<Options> = {
+  window: Kind.count,
+  pinned: is.fn("(message) => boolean"),
+  required: Kind.names,
+  summarise: is.flag
 }
 
 /** What a run has taken to fit. */

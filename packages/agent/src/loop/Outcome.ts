@@ -3,6 +3,7 @@
  */
 import { Option } from "effect"
 import type { Response } from "effect/ai"
+import type { BlockedCall } from "../guard/BlockedCalls.ts"
 import { answeredBy } from "../failover/Answered.ts"
 import type { Compactions } from "./Compacting.ts"
 import type { Transcript } from "./Transcript.ts"
@@ -40,6 +41,9 @@ export interface Outcome {
   readonly finishReason: Response.FinishReason
   readonly turns: number
   readonly toolCalls: number
+  /** Calls of tools that a guard did not let run: how many, and the last 100 of them, oldest first. */
+  readonly blockedCalls: number
+  readonly blocked: ReadonlyArray<BlockedCall>
   /** In the order in which they first answered. */
   readonly models: ReadonlyArray<ModelShare>
   /** Of all turns, without summaries. */

@@ -10,6 +10,7 @@ import { Clock, Duration, Effect, Option, Schema, Stream, Tracer } from "effect"
 import { AiError, Response } from "effect/ai"
 import type { Prompt, Tool, Toolkit } from "effect/ai"
 import * as ActiveTime from "../guard/ActiveTime.ts"
+import type { BlockedCall } from "../guard/BlockedCalls.ts"
 import * as GuardedTool from "../guard/GuardedTool.ts"
 
 export type Kit = Toolkit.WithHandler<Record<string, Tool.Any>>
@@ -35,6 +36,8 @@ export interface Running {
   /** The conversation before the answer. */
   readonly messages: ReadonlyArray<Prompt.Message>
   readonly settings: Settings
+  /** Hears of every call that the guard does not let run. */
+  readonly blocked: (call: Omit<BlockedCall, "turn">) => void
   /** Hears of every result as it comes, with the milliseconds that it took. */
   readonly finished: (result: Result, elapsed: number) => Effect.Effect<void>
 }
@@ -56,6 +59,7 @@ export const runCalls = <E, R>(
         ? GuardedTool.run(call, {
             run: runCall<E, R>(running.kit, call, running.messages, running.settings),
             refused: (message) => refused(call, "execution-denied", message),
+            blocked: (refusal) => running.blocked({ tool: call.name, ...refusal }),
             resultOf: ({ encodedResult, isFailure }) => ({ encoded: encodedResult, isFailure })
           })
         : Effect.succeed(refused(call, "execution-interrupted", "The answer was cut: the call was not run."))

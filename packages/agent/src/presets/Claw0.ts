@@ -22,6 +22,7 @@
  * {@link runCap} is its limit of turns.
  */
 import { Duration } from "effect"
+import * as Options from "@outlast/resilience/Options"
 import type { RecoveryPolicy, Row } from "../failover/RecoveryPolicy.ts"
 import { base, interactive, steady } from "../failover/RecoveryPolicy.ts"
 import type { Truncation } from "../recovery/Truncation.ts"
@@ -36,7 +37,8 @@ export type Class = Claw0Class | "cancelled"
 export const truncation: Truncation = { ...ladder, start: 8_096, raises: 0, continuations: 0 }
 
 /** How often one run may ask the model, with so many keys: `min(max(24 + 8·N, 32), 160)`. For `Agent`'s `maxTurns`. */
-export const runCap = (keys: number): number => Math.min(Math.max(24 + 8 * keys, 32), 160)
+export const runCap = (keys: number): number =>
+  Math.min(Math.max(24 + 8 * Options.integer("Claw0", "keys", keys, { min: 0 }), 32), 160)
 
 const next: Row = { ...base, then: "move" }
 

@@ -26,6 +26,10 @@
  * caps count names whatever the calls bring, and tools that only read have none. Beside them the loop detector watches,
  * as everywhere; `loops: false` leaves it out.
  *
+ * The document has no limit on turns. A guard has one always: here it is above the limit on events, of which each turn
+ * has one at least, so that tool calls and events are what a run is stopped for. (`Agent.run` has a `maxTurns` of its own,
+ * 50.) Its time limit is absolute: waits for a cooldown and for a person count.
+ *
  * **Example** (Its guard, with a cap of one's own)
  *
  * ```ts
@@ -69,8 +73,12 @@ export const nudge = ({ inWords, attempt }: NudgeContext): string =>
     ? `Something outside of our conversation went wrong for a moment: ${inWords}. Carry on from where you were and finish your answer.`
     : `It went wrong again: ${inWords}. Give your final answer now, from what you have found out so far.`
 
-/** The policy with so many retries of a stream, where the document has 2. */
+/**
+ * The policy with so many retries of a stream, where the document has 2. Throws an `InvalidOption` (a `RangeError`) for a
+ * number that is not whole, or below 0.
+ */
 export const withRetries = (maxRetries: number): RecoveryPolicy<Class> => {
+  Check.integer("Codebuddy", "maxRetries", maxRetries, { min: 0 })
   const transient: Row = {
     ...base,
     attempts: 1 + maxRetries,
@@ -126,20 +134,24 @@ export interface GuardSettings {
 }
 
 /** Its guard with other settings. Throws an `InvalidOption` (a `RangeError`) for a number out of its range. */
-export const withSettings = ({
-  maxEventCount = 2_000,
-  maxToolInvocations = 400,
-  maxDurationMinutes = 10
-}: GuardSettings) =>
-  ({
-    events: Check.integer("Codebuddy", "maxEventCount", maxEventCount, { min: 500, max: 10_000 }),
-    toolCalls: Check.integer("Codebuddy", "maxToolInvocations", maxToolInvocations, { min: 50, max: 2_000 }),
-    time: Duration.minutes(
-      Check.number("Codebuddy", "maxDurationMinutes", maxDurationMinutes, { min: 1, max: 60 })
-    ),
+export const withSettings = (settings: GuardSettings) => {
+  Check.fields("Codebuddy", settings, settingChecks)
+  const { maxEventCount = 2_000, maxToolInvocations = 400, maxDurationMinutes = 10 } = settings
+  return {
+    events: maxEventCount,
+    turns: maxEventCount + 1,
+    toolCalls: maxToolInvocations,
+    time: { total: Duration.minutes(maxDurationMinutes) },
     tools: { edit_file: 8, delete_file: 3, run_command: 10, run_terminal_command: 100, web_search: 8 },
     fileEdits: 4
-  }) satisfies Limits
+  } satisfies Limits
+}
+
+const settingChecks: Check.Checks<GuardSettings> = {
+  maxEventCount: Check.is.integer({ min: 500, max: 10_000 }),
+  maxToolInvocations: Check.is.integer({ min: 50, max: 2_000 }),
+  maxDurationMinutes: Check.is.number({ min: 1, max: 60 })
+}
 
 /** The limits of its guard. */
 export const limits = withSettings({})

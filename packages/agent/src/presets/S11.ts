@@ -29,6 +29,7 @@ import { Config, Duration, Option } from "effect"
 import type { Change, Notices } from "../failover/Notice.ts"
 import { defaults as notices } from "../failover/Notice.ts"
 import type { RecoveryPolicy, Row } from "../failover/RecoveryPolicy.ts"
+import * as Kind from "../options/Kind.ts"
 import { base, interactive } from "../failover/RecoveryPolicy.ts"
 import type { Truncation } from "../recovery/Truncation.ts"
 import * as Backoffs from "./Backoffs.ts"
@@ -97,7 +98,10 @@ const switchingTo = (to: Row["to"]): RecoveryPolicy<Class> => ({
 export const policy: RecoveryPolicy<Class> = switchingTo("other-model")
 
 /** The fallback models are these, by the names that they have in the chain; none: it goes on retrying. */
-export const withFallback = (...models: ReadonlyArray<string>): RecoveryPolicy<Class> => switchingTo(models)
+export const withFallback = (...models: ReadonlyArray<string>): RecoveryPolicy<Class> => {
+  Kind.names("S11", "models", models)
+  return switchingTo(models)
+}
 
 /** {@link withFallback} with what FALLBACK_MODEL_ID says, if it is set. */
 export const fromConfig: Config.Config<RecoveryPolicy<Class>> = Config.map(

@@ -8,6 +8,7 @@
  * It does not hold the systems' pattern lists (what they would have said about a given text), nor what they do
  * about a class: that is a `RecoveryPolicy`.
  */
+import * as Options from "@outlast/resilience/Options"
 import type { FailoverReason, ReasonTag } from "../failure/FailoverReason.ts"
 
 type Table<Class> = { readonly [Tag in ReasonTag]: Class }
@@ -77,8 +78,12 @@ export const codebuddyRecovery = (
     /** The error came from the safety guard. Default `false`. */
     readonly fromSafetyGuard?: boolean | undefined
   } = {}
-): CodebuddyRecovery =>
-  options.fromSafetyGuard !== true && codebuddyTransient.has(reason._tag) ? "transient" : "permanent"
+): CodebuddyRecovery => {
+  Options.fields<typeof options>("Vocabulary.codebuddyRecovery", options, {
+    fromSafetyGuard: Options.is.flag
+  })
+  return options.fromSafetyGuard !== true && codebuddyTransient.has(reason._tag) ? "transient" : "permanent"
+}
 
 /** DECISION_037. */
 export type Decision037Class =

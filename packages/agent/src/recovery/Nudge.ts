@@ -4,9 +4,13 @@
  * A text is fixed, so that nothing of an error reaches the model. A function may say what happened in our own words;
  * the provider's sentence is never among them.
  */
+import * as Options from "@outlast/resilience/Options"
 import type { ReasonTag } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local, whatHappened } from "../failure/ProviderFailure.ts"
+import * as Kind from "../options/Kind.ts"
+
+const { is } = Options
 
 export interface NudgeContext {
   /** Why the attempt before did not end well; `undefined` for an answer that the output limit cut. */
@@ -34,6 +38,19 @@ export const defaults: Nudges = {
   cut: "Your answer reached the output limit. Go on exactly where it stops, in the same language and form. Repeat nothing, explain nothing.",
   cutInToolCall:
     "Your answer reached the output limit inside a tool call, which was not run. Go on, and make that call again with shorter arguments, or in several calls."
+}
+
+/** A text, or a function that gives one. */
+export const check: Options.Check = Kind.where(
+  (value) => typeof value === "function" || (typeof value === "string" && value.trim() !== ""),
+  "a text, or a function (context) => text"
+)
+
+/** The checks of the fields of {@link Nudges}. */
+export const checks: Options.Checks<Nudges> = {
+  interrupted: is.required(check),
+  cut: is.required(check),
+  cutInToolCall: is.required(check)
 }
 
 /** The text of a nudge. */

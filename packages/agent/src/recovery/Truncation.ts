@@ -6,7 +6,10 @@
  *
  * **What it does not do.** It sends nothing and joins nothing: `CallState` asks it, `Seam` joins the texts.
  */
-import { InvalidOption } from "@outlast/resilience"
+import * as Options from "@outlast/resilience/Options"
+import * as Kind from "../options/Kind.ts"
+
+const { is } = Options
 
 export interface Truncation {
   /** The limit that calls begin with which set none (`OutputLimit`), in tokens; `undefined`: the provider's own. */
@@ -72,17 +75,12 @@ export const climb = (rule: Truncation, rungs: Rungs, room: Room): Rung => {
     : { _tag: "Stop" }
 }
 
-/** Throws an `InvalidOption` (a `RangeError`) for a number that makes no sense. */
-export const validate = (rule: Truncation): void => {
-  const count = (field: keyof Truncation, min: number): void => {
-    const value = rule[field]
-    if (value === undefined || (Number.isInteger(value) && value >= min)) return
-    throw new InvalidOption("RecoveryPolicy", `truncation.${field}`, value, `an integer of at least ${min}`)
-  }
-  count("start", 1)
-  count("raiseTo", 1)
-  count("raises", 0)
-  count("continuations", 0)
-  count("poorGains", 1)
-  count("minGain", 0)
+/** The checks of its fields: `RecoveryPolicy.validate` makes them. */
+export const checks: Options.Checks<Truncation> = {
+  start: Kind.count,
+  raiseTo: is.required(Kind.count),
+  raises: is.required(Kind.countOrNone),
+  continuations: is.required(Kind.countOrNone),
+  poorGains: is.required(Kind.count),
+  minGain: is.required(Kind.countOrNone)
 }

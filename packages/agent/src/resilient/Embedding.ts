@@ -24,13 +24,17 @@ import { Cause, Deferred, Duration, Effect, Exit, Layer, RequestResolver } from 
 import type { AiError } from "effect/ai"
 import { EmbeddingModel } from "effect/ai"
 import { CircuitBreaker, Retry } from "@outlast/resilience"
+import * as MissingService from "@outlast/resilience/MissingService"
+import * as Check from "@outlast/resilience/Options"
 import { fromFailure } from "../failover/CallFailed.ts"
 import type { CallFailed } from "../failover/CallFailed.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import { ServerError, Timeout } from "../failure/FailoverReason.ts"
-import { local, ProviderFailure } from "../failure/ProviderFailure.ts"
+import { briefly, local, ProviderFailure } from "../failure/ProviderFailure.ts"
 import * as Passing from "./Passing.ts"
+import * as Kind from "../options/Kind.ts"
 import type { RetryPolicy } from "./Toolkit.ts"
+import { circuit, circuitBreaker, retryChecks } from "./Toolkit.ts"
 
 /** See `Retry.Options` for what is not described here. Classes are the tags of reasons. */
 export interface Policy extends RetryPolicy {
@@ -44,13 +48,29 @@ export interface Policy extends RetryPolicy {
 
 export const defaults = { provider: "default", timeout: "1 minute" } as const
 
-/** A model around a model. Throws a `RangeError` for an option out of its range. */
+const checks: Check.Checks<Policy> = {
+  ...retryChecks,
+  provider: Kind.name,
+  timeout: Kind.orFalse(Kind.positiveDuration),
+  circuit
+}
+
+const isModel = Kind.having(
+  "an EmbeddingModel, as EmbeddingModel.make gives it",
+  "embed",
+  "embedMany",
+  "resolver"
+)
+
+/** A model around a model. Throws an `InvalidOption` (a `RangeError`) for an option that is unknown or not allowed. */
 export const embedding = (
   model: EmbeddingModel.EmbeddingModel,
   policy: Policy = {}
 ): Effect.Effect<EmbeddingModel.EmbeddingModel, never, CircuitBreaker.CircuitBreaker> => {
+  Check.fields("Resilient.embedding", policy, checks)
+  isModel("Resilient.embedding", "model", model)
   const guard = guardOf(policy)
-  return Effect.map(CircuitBreaker.CircuitBreaker, (breaker) => {
+  return Effect.map(circuitBreaker, (breaker) => {
     const resilient = <A>(
       method: string,
       inputs: ReadonlyArray<string>,
@@ -98,7 +118,14 @@ export const layerEmbedding = (
 > =>
   Layer.effect(
     EmbeddingModel.EmbeddingModel,
-    Effect.flatMap(EmbeddingModel.EmbeddingModel, (model) => embedding(model, policy))
+    Effect.flatMap(
+      MissingService.get(
+        EmbeddingModel.EmbeddingModel,
+        "EmbeddingModel",
+        "the layer of your provider's embedding model"
+      ),
+      (model) => embedding(model, policy)
+    )
   )
 
 // -----------------------------------------------------------------------------
@@ -138,9 +165,6 @@ const guardOf = (policy: Policy) => {
   const { circuit, provider, timeout = defaults.timeout, ...retry } = policy
   const name = `embedding/${provider ?? defaults.provider}`
   const limit = timeout === false ? undefined : Duration.fromInputUnsafe(timeout)
-  if (limit !== undefined && !Duration.isPositive(limit)) {
-    throw new RangeError(`Resilient.embedding: timeout must be above 0, got ${String(timeout)}`)
-  }
   const retried = Retry.with({
     ...retry,
     name,
@@ -192,5 +216,7 @@ const forCircuit: CircuitBreaker.Classify = (exit) => {
   const failure = exit.cause.reasons.find(Cause.isFailReason)?.error
   if (!(failure instanceof ProviderFailure)) return outcome
   const passes = Passing.verdict(failure).retry && failure.reason._tag !== "RateLimit"
-  return passes ? { counts: "failure", retryAfter: failure.retryAfter } : { counts: "ignored" }
+  return passes
+    ? { counts: "failure", retryAfter: failure.retryAfter, what: briefly(failure) }
+    : { counts: "ignored" }
 }

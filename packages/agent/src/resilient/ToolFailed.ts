@@ -6,6 +6,7 @@
  */
 import { Duration, Schema } from "effect"
 import { AiError } from "effect/ai"
+import { ErrorText } from "@outlast/resilience"
 
 const id = (name: string) => `@outlast/agent/resilient/${name}`
 
@@ -50,10 +51,12 @@ export class ToolFailed extends AiError.AiError.extend<ToolFailed>(id("ToolFaile
   }
 }
 
+ErrorText.printedOnce(ToolFailed)
+
 export const fromFailure = (failure: Failure): ToolFailed =>
   new ToolFailed({
     module: "Resilient",
     method: `${failure.tool}.handle`,
-    reason: new AiError.UnknownError({ description: failure.message }),
+    reason: ErrorText.inner(new AiError.UnknownError({ description: failure.message })),
     failure
   })

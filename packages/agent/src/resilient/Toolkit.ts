@@ -35,8 +35,11 @@
 import { Clock, Context, Duration, Effect, Layer, Predicate } from "effect"
 import { AiError, Tool } from "effect/ai"
 import type { Toolkit } from "effect/ai"
-import { CircuitBreaker, ResilienceEvents, Retry } from "@outlast/resilience"
+import { Backoff, CircuitBreaker, InvalidOption, ResilienceEvents, Retry } from "@outlast/resilience"
+import * as MissingService from "@outlast/resilience/MissingService"
+import * as Check from "@outlast/resilience/Options"
 import * as Classifier from "../failure/Classifier.ts"
+import * as Kind from "../options/Kind.ts"
 import * as Passing from "./Passing.ts"
 import type { ToolTimeout } from "./ToolEvent.ts"
 import { fromFailure, ToolRefused, ToolTimedOut } from "./ToolFailed.ts"
@@ -44,6 +47,8 @@ import { fromFailure, ToolRefused, ToolTimedOut } from "./ToolFailed.ts"
 // -----------------------------------------------------------------------------
 // Declarations
 // -----------------------------------------------------------------------------
+
+const { is } = Check
 
 declare const repeatable: unique symbol
 
@@ -79,6 +84,16 @@ export interface RetryPolicy extends Pick<
   "attempts" | "attemptsPerClass" | "backoff" | "retryAfter" | "maxRetryAfter" | "deadline"
 > {}
 
+/** The checks of the fields of {@link RetryPolicy}. */
+export const retryChecks: Check.Checks<RetryPolicy> = {
+  attempts: Kind.count,
+  attemptsPerClass: is.record(Kind.count, "attempts by class, for example { RateLimit: 5 }"),
+  backoff: Kind.backoff,
+  retryAfter: is.oneOf(...Backoff.hints),
+  maxRetryAfter: Kind.finiteDuration({ max: Backoff.maxDuration }),
+  deadline: Kind.finiteDuration()
+}
+
 export interface ToolPolicy<E = unknown> {
   /** Of one attempt; the handler is interrupted. Default 1 minute; `false`: none. */
   readonly timeout?: Duration.Input | false | undefined
@@ -111,6 +126,30 @@ export interface Policy<Tools extends Record<string, Tool.Any>> extends Omit<Too
     | undefined
 }
 
+const retry = Kind.orFalse(Kind.object("false, or a policy such as { attempts: 3 }", retryChecks))
+
+/** The name of one. */
+export const circuit = Kind.orFalse(
+  Kind.where((value) => typeof value === "string" && value !== "", "false, or the name of a circuit")
+)
+
+const classifies = is.fn("(error) => verdict, for example Retry.again()")
+
+const toolChecks: Check.Checks<RepeatableToolPolicy> = {
+  timeout: Kind.orFalse(Kind.positiveDuration),
+  circuit,
+  classify: classifies,
+  retry
+}
+
+const checks: Check.Checks<Policy<{}>> = {
+  timeout: Kind.orFalse(Kind.positiveDuration),
+  classify: classifies,
+  retry,
+  circuits: is.flag,
+  tools: is.record(Kind.object("options of one tool", toolChecks), "options by the name of a tool")
+}
+
 export const defaults = { timeout: "1 minute", retry: { attempts: 3 }, circuits: true } as const
 
 // -----------------------------------------------------------------------------
@@ -120,17 +159,22 @@ export const defaults = { timeout: "1 minute", retry: { attempts: 3 }, circuits:
 /**
  * The handlers of a toolkit, made resilient: provide the plain ones to it.
  *
- * Throws a `RangeError` for an option out of its range, for a tool that the toolkit does not have, and for `retry` of a
+ * Throws an `InvalidOption` (a `RangeError`) for an option that is unknown or not allowed, for a tool that the toolkit does not have, and for `retry` of a
  * tool that does not say that it may be called again.
  */
 export const toolkit = <Tools extends Record<string, Tool.Any>>(
   self: Toolkit.Toolkit<Tools>,
   policy: Policy<Tools> = {}
 ): Layer.Layer<Tool.HandlersFor<Tools>, never, Tool.HandlersFor<Tools> | CircuitBreaker.CircuitBreaker> => {
+  Kind.toolkit("Resilient.toolkit", "toolkit", self)
+  Check.fields<Policy<Tools>>("Resilient.toolkit", policy, checks)
   const own: Readonly<Record<string, RepeatableToolPolicy<never> | undefined>> = policy.tools ?? {}
   for (const name of Object.keys(own)) {
     if (!Object.hasOwn(self.tools, name)) {
-      throw new RangeError(`Resilient.toolkit: tools.${name} is no tool of the toolkit`)
+      throw invalid(
+        `tools.${name}`,
+        `is no tool of the toolkit. Tools: ${Object.keys(self.tools).join(", ")}`
+      )
     }
   }
   const guards = Object.values<Tool.Any>(self.tools).map(
@@ -140,7 +184,7 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
   return Layer.effectContext(
     Effect.gen(function* () {
       const around = yield* Effect.context<Tool.HandlersFor<Tools> | CircuitBreaker.CircuitBreaker>()
-      const breaker = Context.get(around, CircuitBreaker.CircuitBreaker)
+      const breaker = yield* circuitBreaker
       const rules = yield* Classifier.Rules
       const wrapped = new Map<string, unknown>()
       for (const [tool, guard] of guards) {
@@ -170,6 +214,13 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
 // Internal
 // -----------------------------------------------------------------------------
 
+/** The one of the environment. */
+export const circuitBreaker = MissingService.get(
+  CircuitBreaker.CircuitBreaker,
+  "CircuitBreaker",
+  "CircuitBreaker.layer()"
+)
+
 /** What effect/ai keeps of a handler. */
 interface AnyHandler {
   readonly handler: (params: unknown, context: unknown) => Effect.Effect<unknown, unknown>
@@ -186,13 +237,15 @@ const guardOf = (
   own: RepeatableToolPolicy | undefined = {}
 ): Guard => {
   const name = `tool/${tool.name}`
-  const limit = limitOf(tool.name, own.timeout ?? all.timeout ?? defaults.timeout)
+  const timeout = own.timeout ?? all.timeout ?? defaults.timeout
+  const limit = timeout === false ? undefined : Duration.fromInputUnsafe(timeout)
   const circuit = own.circuit ?? ((all.circuits ?? defaults.circuits) ? name : false)
   const judge = own.classify ?? all.classify
   const mayRepeat = isRepeatable(tool)
   if (own.retry !== undefined && own.retry !== false && !mayRepeat) {
-    throw new RangeError(
-      `Resilient.toolkit: tools.${tool.name}.retry needs a tool that is annotated as Tool.Readonly or Tool.Idempotent`
+    throw invalid(
+      `tools.${tool.name}.retry`,
+      "needs a tool that is annotated as Tool.Readonly or Tool.Idempotent"
     )
   }
   const retry = own.retry ?? all.retry ?? defaults.retry
@@ -224,12 +277,8 @@ const isRefusal = (
 ): failure is { readonly circuit: string; readonly retryAfter: Duration.Duration | undefined } =>
   Predicate.isTagged(failure, "CircuitRefused")
 
-const limitOf = (tool: string, timeout: Duration.Input | false): Duration.Duration | undefined => {
-  if (timeout === false) return undefined
-  const limit = Duration.fromInputUnsafe(timeout)
-  if (Duration.isPositive(limit)) return limit
-  throw new RangeError(`Resilient.toolkit: timeout of ${tool} must be above 0, got ${String(timeout)}`)
-}
+const invalid = (field: string, problem: string): InvalidOption =>
+  new InvalidOption("Resilient.toolkit", field, undefined, "", `Resilient.toolkit: ${field} ${problem}`)
 
 const timed = (
   tool: string,

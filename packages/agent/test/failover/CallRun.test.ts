@@ -112,7 +112,7 @@ describe("a wait that the server names", () => {
   it.effect("that another call has got meanwhile keeps a delayed repeat from being sent", () =>
     Effect.gen(function* () {
       const target = yield* model("m", [{ fault: status(500) }, { fault: rateLimited(10) }])
-      const { layer, tags } = recording()
+      const { layer, of } = recording()
       yield* inTime(
         Effect.gen(function* () {
           const calls = [yield* askAt(0), yield* askAt(500)]
@@ -120,7 +120,7 @@ describe("a wait that the server names", () => {
         }).pipe(over([target]), Effect.provide(layer))
       )
       assert.deepStrictEqual(yield* times(target), [0, 500, 10_500, 10_500])
-      assert.strictEqual(tags().filter((tag) => tag === "CallWaiting").length, 1)
+      assert.strictEqual(of("CallWaiting").filter(({ reason }) => reason === "cooldown").length, 1)
     })
   )
 

@@ -1,10 +1,13 @@
 import { NodeServices } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
+import { Failover, FailoverReason } from "@outlast/agent"
 import * as ChainStore from "@outlast/agent/failover/ChainStore"
 import * as KeyValueChainStore from "@outlast/agent/failover/KeyValueChainStore"
 import { InvalidOption } from "@outlast/resilience"
 import { Context, Effect, FileSystem, Layer } from "effect"
 import { KeyValueStore } from "effect/persistence"
+import { LanguageModel } from "effect/ai"
+import { answer, failure, key, played } from "../support.ts"
 import { contract } from "./ChainStoreContract.ts"
 import * as SqliteNode from "./SqliteNode.ts"
 
@@ -101,3 +104,27 @@ describe("KeyValueChainStore", () => {
     assert.throws(() => KeyValueChainStore.make({ keyValueStore, prefix: "" }), InvalidOption)
   })
 })
+
+it.live("the files of a store hold no key, only its name", () =>
+  Effect.gen(function* () {
+    const path = yield* directory
+    const files = KeyValueStore.layerFileSystem(path).pipe(Layer.provide(NodeServices.layer))
+    const store = KeyValueChainStore.make({ keyValueStore: files })
+    const refused = Effect.fail(failure(new FailoverReason.Auth({ permanent: true })))
+    const first = played({ model: "m1", keys: [key("KEY_A")], answers: [refused] })
+    const second = played({ model: "m2", keys: [key("KEY_B")], answers: [answer("hello")] })
+    const fs = yield* FileSystem.FileSystem
+    const read = Effect.gen(function* () {
+      const names = yield* fs.readDirectory(path)
+      const texts = yield* Effect.forEach(names, (name) => fs.readFileString(`${path}/${name}`))
+      return [...names, ...texts].join("\n")
+    })
+    const written = Effect.filterOrFail(read, (said) => said.includes("{")).pipe(Effect.eventually)
+    const said = yield* LanguageModel.generateText({ prompt: "x" }).pipe(
+      Effect.andThen(written),
+      Effect.provide(Failover.layer([first, second], { store }))
+    )
+    assert.include(said, "KEY_A")
+    assert.notInclude(said, "secret-of")
+  }).pipe(Effect.provide(NodeServices.layer))
+)

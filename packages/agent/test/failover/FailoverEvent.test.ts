@@ -1,4 +1,4 @@
-/** Every action of a call leaves exactly one event. */
+/** What a call tells of itself: its attempts when they are sent, its waits, its end. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -40,24 +40,27 @@ const eventsOf = <A, E>(effect: Effect.Effect<A, E, LanguageModel.LanguageModel>
       const { _tag } = event
       switch (_tag) {
         case "AttemptStarted":
-          return `${_tag} ${event.attempt} ${event.target.id} +${event.delay}`
+          return `${_tag} ${event.attempt} ${event.target.id} +${event.waited}${event.after === undefined ? "" : ` after ${event.after}`}`
         case "AttemptFailed":
           return `${_tag} ${event.attempt} ${event.target.id} ${event.reason}`
         case "TargetSwitched":
           return `${_tag} ${event.attempt} ${event.from.id} -> ${event.target.id} ${event.reason}`
         case "AnswerContinued":
-          return `${_tag} ${event.attempt} ${event.from.id} -> ${event.target.id} +${event.delay} ${event.reason}`
+          return `${_tag} ${event.attempt} ${event.from.id} -> ${event.target.id} ${event.reason}`
         case "SeamRepaired":
           return `${_tag} ${event.attempt} ${event.target.id} ${event.removed}`
         case "SeamUnsure":
           return `${_tag} ${event.attempt} ${event.target.id} ${event.doubt} ${event.kept}`
         case "CallWaiting":
-          return `${_tag} ${event.attempt} ${event.delay}`
+          return `${_tag} ${event.attempt} ${event.target.id} ${event.reason} ${event.delay}`
+        case "CallWaited":
+          return `${_tag} ${event.attempt} ${event.target.id} ${event.reason} ${event.elapsed}`
         case "CallSucceeded":
           return `${_tag} ${event.attempt} ${event.target.id} ${event.elapsed}`
         case "CooldownOpened":
           return `${_tag} ${event.scope} ${event.reason} ${event.length}`
         case "CallGaveUp":
+          return `${_tag} ${event.attempt} ${event.reason}`
         case "CallAbandoned":
           return `${_tag} ${event.attempt}`
         case "ModelChanged":
@@ -78,7 +81,7 @@ const eventsOf = <A, E>(effect: Effect.Effect<A, E, LanguageModel.LanguageModel>
 
 const failing = Effect.fail(serverError)
 
-describe("one event for every action", () => {
+describe("the events of a call", () => {
   it.effect("repeats, then a switch", () =>
     Effect.gen(function* () {
       const chain: Chain = [
@@ -88,13 +91,18 @@ describe("one event for every action", () => {
       assert.deepStrictEqual(yield* eventsOf(ask, chain), [
         "AttemptStarted 1 vendor/m +0",
         "AttemptFailed 1 vendor/m ServerError",
-        "AttemptStarted 2 vendor/m +1000",
+        "CallWaiting 2 vendor/m backoff 1000",
+        "CallWaited 2 vendor/m backoff 1000",
+        "AttemptStarted 2 vendor/m +1000 after ServerError",
         "AttemptFailed 2 vendor/m ServerError",
-        "AttemptStarted 3 vendor/m +2000",
+        "CallWaiting 3 vendor/m backoff 2000",
+        "CallWaited 3 vendor/m backoff 2000",
+        "AttemptStarted 3 vendor/m +2000 after ServerError",
         "AttemptFailed 3 vendor/m ServerError",
         "CooldownOpened model ServerError 30000",
         "TargetSwitched 4 vendor/m -> vendor/m2 ServerError",
         "ModelChanged vendor/m2 Switched to m2: m failed.",
+        "AttemptStarted 4 vendor/m2 +0 after ServerError",
         "CallSucceeded 4 vendor/m2 5"
       ])
     })
@@ -107,7 +115,10 @@ describe("one event for every action", () => {
       assert.deepStrictEqual(yield* eventsOf(Stream.runDrain(asked), here), [
         "AttemptStarted 1 vendor/m +0",
         "AttemptFailed 1 vendor/m Network",
-        "AnswerContinued 2 vendor/m -> vendor/m +1000 Network",
+        "CallWaiting 2 vendor/m backoff 1000",
+        "CallWaited 2 vendor/m backoff 1000",
+        "AnswerContinued 2 vendor/m -> vendor/m Network",
+        "AttemptStarted 2 vendor/m +1000 after Network",
         "CallSucceeded 2 vendor/m 0"
       ])
       const there: Chain = [
@@ -121,7 +132,8 @@ describe("one event for every action", () => {
         "AttemptStarted 1 vendor/m#A +0",
         "AttemptFailed 1 vendor/m#A Billing",
         "CooldownOpened key Billing 1800000",
-        "AnswerContinued 2 vendor/m#A -> vendor/m#B +0 Billing",
+        "AnswerContinued 2 vendor/m#A -> vendor/m#B Billing",
+        "AttemptStarted 2 vendor/m#B +0 after Billing",
         "CallSucceeded 2 vendor/m#B 0"
       ])
     })
@@ -155,9 +167,12 @@ describe("one event for every action", () => {
         "AttemptFailed 1 vendor/m#A RateLimit",
         "CooldownOpened key+model RateLimit 30000",
         "TargetSwitched 2 vendor/m#A -> vendor/m#B RateLimit",
+        "AttemptStarted 2 vendor/m#B +0 after RateLimit",
         "AttemptFailed 2 vendor/m#B RateLimit",
         "CooldownOpened key+model RateLimit 20000",
-        "AttemptStarted 3 vendor/m#B +20000",
+        "CallWaiting 3 vendor/m#B backoff 20000",
+        "CallWaited 3 vendor/m#B backoff 20000",
+        "AttemptStarted 3 vendor/m#B +20000 after RateLimit",
         "CallSucceeded 3 vendor/m#B 0"
       ])
       // Another call finds all of them out.
@@ -168,10 +183,13 @@ describe("one event for every action", () => {
         "AttemptStarted 1 vendor/m#A +0",
         "AttemptFailed 1 vendor/m#A RateLimit",
         "CooldownOpened key+model RateLimit 30000",
-        "AttemptStarted 2 vendor/m#A +30000",
-        "CallWaiting 0 30000",
+        "CallWaiting 2 vendor/m#A backoff 30000",
+        "CallWaiting 0 vendor/m#A cooldown 30000",
+        "CallWaited 2 vendor/m#A backoff 30000",
+        "AttemptStarted 2 vendor/m#A +30000 after RateLimit",
         "CallSucceeded 2 vendor/m#A 0",
-        "AttemptStarted 1 vendor/m#A +0",
+        "CallWaited 0 vendor/m#A cooldown 30000",
+        "AttemptStarted 1 vendor/m#A +30000",
         "CallSucceeded 1 vendor/m#A 0"
       ])
     })
@@ -183,7 +201,7 @@ describe("one event for every action", () => {
       const expected = [
         "AttemptStarted 1 vendor/m +0",
         "AttemptFailed 1 vendor/m ContentPolicy",
-        "CallGaveUp 1"
+        "CallGaveUp 1 ContentPolicy"
       ]
       assert.deepStrictEqual(yield* eventsOf(ask, [played({ answers: [stops] })]), expected)
       const stream = played({ streams: [Stream.fromEffect(Effect.andThen(stops, Effect.never))] })
@@ -236,7 +254,8 @@ describe("a call is abandoned", () => {
       for (const call of [ask, Stream.runDrain(asked)]) {
         const both = Effect.all([Effect.exit(call), call], { concurrency: 2 })
         const tags = yield* interrupted(both, [played(out)])
-        assert.deepStrictEqual(tags.slice(-3), ["CallWaiting", "CallAbandoned", "CallAbandoned"])
+        const ended = ["CallWaited", "CallAbandoned"]
+        assert.deepStrictEqual(tags.slice(-5), ["CallWaiting", ...ended, ...ended])
       }
     })
   )
@@ -265,7 +284,7 @@ describe("a call is abandoned", () => {
       assert.deepStrictEqual(yield* eventsOf(Stream.runDrain(asked), [target]), [
         "AttemptStarted 1 vendor/m +0",
         "AttemptFailed 1 vendor/m Network",
-        "CallGaveUp 1"
+        "CallGaveUp 1 Network"
       ])
     })
   )

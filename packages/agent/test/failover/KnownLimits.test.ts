@@ -23,7 +23,9 @@ const slow = () => {
       ),
     isFreeUnsafe: () => false,
     learn: () => Effect.void,
-    learnUnsafe: () => {}
+    learnUnsafe: () => {},
+    limits: () => Effect.succeed([]),
+    forget: () => Effect.succeed(false)
   }
   return { limiter, asked, held: () => held }
 }

@@ -54,15 +54,18 @@ describe("the health of a provider", () => {
     }
   })
 
-  it("is down while all of its targets are out, until the first is back", () => {
+  it("is degraded, not down, while all of its targets cool, until the first is back", () => {
     const out = (target: typeof one, until: number, before = Cooldown.empty) =>
       Cooldown.open(before, { scope: "key", target, until, failure }, 0)
     const both = out(two, 50, out(one, 100))
     assert.strictEqual(health(Health.empty, out(one, 100)).status, "healthy")
-    assert.deepInclude(health(Health.empty, both), { status: "down", cooldownUntil: 50 })
+    assert.deepInclude(health(Health.empty, both), { status: "degraded", cooldownUntil: 50 })
     assert.deepInclude(health(Health.empty, both, 50), { status: "healthy", cooldownUntil: undefined })
+    assert.strictEqual(health(failing(1), out(two, 50, out(one, 100))).status, "degraded")
+    assert.strictEqual(health(failing(3), out(two, 50, out(one, 100))).status, "down")
     const dead = out(two, Infinity, out(one, Infinity))
-    assert.strictEqual(health(Health.empty, dead).cooldownUntil, Infinity)
+    assert.deepInclude(health(Health.empty, dead), { status: "down", cooldownUntil: Infinity })
+    assert.strictEqual(health(Health.empty, out(two, 50, out(one, Infinity))).status, "degraded")
   })
 
   it("is down if none of its targets could be built", () => {

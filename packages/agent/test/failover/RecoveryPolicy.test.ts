@@ -68,7 +68,7 @@ it.effect("a number out of its range is a RangeError that names the field", () =
     assert.throws(
       () => RecoveryPolicy.validate(steep),
       RangeError,
-      "RecoveryPolicy: rows.Overloaded.backoff: factor must be"
+      "RecoveryPolicy: rows.Overloaded.backoff.factor must be"
     )
   })
 )

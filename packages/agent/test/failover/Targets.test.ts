@@ -33,6 +33,9 @@ const chain = Effect.gen(function* () {
     cooldowns,
     health,
     streaks: new Map(),
+    answeredAt: new Map([[b.id, 990_000]]),
+    admission: undefined,
+    limiter: undefined,
     sync: ChainSync.none,
     compacts: false
   })
@@ -63,7 +66,18 @@ describe("what an operator sees", () => {
           state: "cooling",
           availableIn: Duration.seconds(50),
           reason: "RateLimit",
-          message: "rate limited (HTTP 429)"
+          message: "rate limited (HTTP 429)",
+          lastSuccessAt: undefined,
+          cooldowns: [
+            {
+              scope: "key",
+              availableIn: Duration.seconds(50),
+              reason: "RateLimit",
+              message: "rate limited (HTTP 429)"
+            }
+          ],
+          circuits: [],
+          limits: []
         },
         {
           target: b,
@@ -71,7 +85,11 @@ describe("what an operator sees", () => {
           state: "ready",
           availableIn: undefined,
           reason: undefined,
-          message: undefined
+          message: undefined,
+          lastSuccessAt: 990_000,
+          cooldowns: [],
+          circuits: [],
+          limits: []
         },
         {
           target: other,
@@ -79,7 +97,18 @@ describe("what an operator sees", () => {
           state: "dead",
           availableIn: undefined,
           reason: "Auth",
-          message: "the key was refused (HTTP 429)"
+          message: "the key was refused (HTTP 429)",
+          lastSuccessAt: undefined,
+          cooldowns: [
+            {
+              scope: "key",
+              availableIn: undefined,
+              reason: "Auth",
+              message: "the key was refused (HTTP 429)"
+            }
+          ],
+          circuits: [],
+          limits: []
         },
         {
           target: unbuilt,
@@ -87,7 +116,11 @@ describe("what an operator sees", () => {
           state: "dead",
           availableIn: undefined,
           reason: "Auth",
-          message: "the key was refused (HTTP 429)"
+          message: "the key was refused (HTTP 429)",
+          lastSuccessAt: undefined,
+          cooldowns: [],
+          circuits: [],
+          limits: []
         }
       ])
     })
@@ -120,7 +153,7 @@ describe("what an operator sees", () => {
       out("model", a, minute)
       MutableRef.update(health, (all) => Health.succeeded(all, "other", now - 500))
       const [vendor, second, third] = yield* targets.providers
-      assert.deepInclude(vendor, { provider: "vendor", status: "down", errorCount: 1 })
+      assert.deepInclude(vendor, { provider: "vendor", status: "degraded", errorCount: 1 })
       assert.strictEqual(vendor?.cooldownUntil, now + minute)
       assert.deepInclude(second, { status: "healthy", lastSuccessAt: now - 500 })
       assert.deepInclude(third, { provider: "third", status: "down" })
@@ -142,18 +175,18 @@ describe("a reset", () => {
   it.effect("of a target ends whatever keeps it out", () =>
     Effect.gen(function* () {
       const { targets, states } = yield* all
-      assert.strictEqual(yield* targets.reset({ target: a.id }), 2)
+      assert.strictEqual((yield* targets.reset({ target: a.id })).cooldowns, 2)
       assert.strictEqual(yield* states, "ready cooling dead dead")
-      assert.strictEqual(yield* targets.reset({ target: "none" }), 0)
+      assert.strictEqual((yield* targets.reset({ target: "none" })).cooldowns, 0)
     })
   )
 
   it.effect("of a key ends what holds for the key, and not what holds for its model", () =>
     Effect.gen(function* () {
       const { targets, states } = yield* all
-      assert.strictEqual(yield* targets.reset({ key: "KEY" }), 1)
+      assert.strictEqual((yield* targets.reset({ key: "KEY" })).cooldowns, 1)
       assert.strictEqual(yield* states, "cooling cooling ready dead")
-      assert.strictEqual(yield* targets.reset({ key: a.key }), 1)
+      assert.strictEqual((yield* targets.reset({ key: a.key })).cooldowns, 1)
       assert.strictEqual(yield* states, "cooling cooling ready dead")
     })
   )
@@ -161,7 +194,7 @@ describe("a reset", () => {
   it.effect("of a provider ends all of its cooldowns and forgets its failures, and nobody else's", () =>
     Effect.gen(function* () {
       const { targets, states } = yield* all
-      assert.strictEqual(yield* targets.reset({ provider: "vendor" }), 3)
+      assert.strictEqual((yield* targets.reset({ provider: "vendor" })).cooldowns, 3)
       assert.strictEqual(yield* states, "ready ready dead dead")
       const counts = (yield* targets.providers).map(({ errorCount }) => errorCount)
       assert.deepStrictEqual(counts, [0, 1, 0])
@@ -171,10 +204,10 @@ describe("a reset", () => {
   it.effect("of several fields means what all of them name; of none, everything", () =>
     Effect.gen(function* () {
       const { targets, states } = yield* all
-      assert.strictEqual(yield* targets.reset({ provider: "other", key: a.key }), 0)
-      assert.strictEqual(yield* targets.reset(), 4)
+      assert.strictEqual((yield* targets.reset({ provider: "other", key: a.key })).cooldowns, 0)
+      assert.strictEqual((yield* targets.reset()).cooldowns, 4)
       assert.strictEqual(yield* states, "ready ready ready dead")
-      assert.strictEqual(yield* targets.reset(), 0)
+      assert.strictEqual((yield* targets.reset()).cooldowns, 0)
     })
   )
 
@@ -182,7 +215,7 @@ describe("a reset", () => {
     Effect.gen(function* () {
       const { targets } = yield* all
       yield* TestClock.adjust(minute)
-      assert.strictEqual(yield* targets.reset(), 1)
+      assert.strictEqual((yield* targets.reset()).cooldowns, 1)
     })
   )
 
@@ -204,10 +237,13 @@ describe("a reset", () => {
         cooldowns,
         health,
         streaks: new Map(),
+        answeredAt: new Map(),
+        admission: undefined,
+        limiter: undefined,
         sync,
         compacts: false
       })
-      assert.strictEqual(yield* targets.reset({ key: a.key }), 1)
+      assert.strictEqual((yield* targets.reset({ key: a.key })).cooldowns, 1)
       yield* pass(store, 1_000)
       assert.isUndefined(one.left(a))
     })

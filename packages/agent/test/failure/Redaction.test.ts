@@ -142,6 +142,8 @@ describe("prose is left as it is", () => {
     "risk-based, task-oriented, sk-learn, scikit-learn-compatible, ask-somebody-else",
     "key-value, key_not_found, key-management",
     "hf_hub_download failed",
+    "npm_config_registry, npm-install",
+    "the signature of the method, Signature: a string",
     "model pplx-70b-online is not known",
     "https://host/v1?alt=sse&x=a@b.c",
     "https://host:443/v1/models",

@@ -38,7 +38,7 @@ const step = (
     case "event":
       return GuardState.admitEvent(bounds, state)
     case "denial":
-      return GuardState.admitDenial(bounds, state)
+      return GuardState.admitDenial(bounds, state, { tool: "a", turn: 1, pattern: "identical", message: "" })
     case "agent":
       return GuardState.admitAgent(bounds, state, command)
     case "spend":
@@ -173,7 +173,7 @@ describe("GuardState", () => {
   )
 
   it("the reasons are a closed set, and each has its sentence", () => {
-    const counts = GuardState.counts(GuardState.initial, 443_000)
+    const counts = GuardState.counts(GuardState.initial, 443_000, 443_000)
     for (const reason of StopReason.reasons) {
       const said = StopReason.texts.stopped({ reason, limit: 1_234, subject: "it", counts })
       assert.match(

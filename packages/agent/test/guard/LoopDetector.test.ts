@@ -6,8 +6,11 @@ import * as Memory from "@outlast/agent/guard/loops/Memory"
 import { InvalidOption } from "@outlast/resilience/Options"
 import { Predicate } from "effect"
 import * as fc from "fast-check"
+import { soft } from "./loops/support.ts"
 
 const detector = LoopDetector.make()
+/** Soft evidence blocks as well, at the counts that are the defaults. */
+const softly = LoopDetector.make(soft)
 
 type Step = Omit<LoopDetector.Observation, "turn"> & { readonly turn?: number }
 
@@ -82,13 +85,14 @@ describe("the ladder", () => {
 
   it("gives a tool that failed in the same way one more chance after a refusal", () => {
     const { state, at } = run(
-      times(9, (i) => ran("bash", { command: `make t${i}` }, "make: no such target", true))
+      times(9, (i) => ran("bash", { command: `make t${i}` }, "make: no such target", true)),
+      softly
     )
     assert.strictEqual(at, 6)
     const other = { turn: 9, tool: "bash", arguments: { command: "ls" } }
-    assert.strictEqual(LoopDetector.before(detector, state, other)._tag, "Block")
-    const refused = LoopDetector.refused(detector, state, other)
-    assert.strictEqual(LoopDetector.before(detector, refused, other)._tag, "Nudge")
+    assert.strictEqual(LoopDetector.before(softly, state, other)._tag, "Block")
+    const refused = LoopDetector.refused(softly, state, other)
+    assert.notStrictEqual(LoopDetector.before(softly, refused, other)._tag, "Block")
   })
 
   it("says what it saw, and holds no argument and no result", () => {
@@ -100,6 +104,78 @@ describe("the ladder", () => {
     assert.strictEqual(last.kind, "tool_loop")
     assert.match(last.message, /^login was called with the same arguments 3 times/)
     assert.deepStrictEqual(last.evidence, { pattern: "identical", tool: "login", count: 3 })
+  })
+})
+
+describe("modes", () => {
+  const failing = times(30, (i) =>
+    ran("edit", { path: "a", old: `try ${i}`, new: "x" }, "not found in a", true)
+  )
+  const withMode = (mode: LoopDetector.Mode) => LoopDetector.make(mode)
+
+  it("by default soft evidence only tells the model: soon, and again at multiples of the count", () => {
+    const found = run(
+      failing,
+      LoopDetector.make({ stale: { nudge: 90 }, edits: { nudge: 90 }, findings: { nudge: 90 } })
+    )
+    assert.isUndefined(found.at)
+    const told = tags(found).flatMap((tag, i) => (tag === "Nudge" ? [i] : []))
+    assert.deepStrictEqual(told, [4, 5, 6, 12, 18, 24])
+  })
+
+  it("`soft` lets soft evidence block at twice its count", () => {
+    assert.strictEqual(run(failing, withMode("soft")).at, 12)
+  })
+
+  it("`tell` blocks nothing, not even equal calls, cycles and answers that repeat themselves", () => {
+    const tell = withMode("tell")
+    const cycle = times(60, (i) => ran("act", { n: i % 2 }, "ok"))
+    for (const steps of [failing, cycle, times(60, () => write), times(60, () => grep)]) {
+      const found = run(steps, tell)
+      assert.isUndefined(found.at)
+      assert.include(tags(found), "Nudge")
+    }
+    assert.strictEqual(LoopDetector.text(tell, "I will try again, and again. ".repeat(90))._tag, "Nudge")
+  })
+
+  it("the same failure of the same call blocks, though other things are read in between", () => {
+    const steps = times(40, (i) =>
+      i % 2
+        ? ran("run_tests", {}, "1 failed: expected 2, got 3", true)
+        : ran("read_file", { path: `${i}` }, `the content of file ${i} and ${"x".repeat(i)}`)
+    )
+    const found = run(steps)
+    assert.deepStrictEqual([found.at, patternOf(found)], [13, "identical"])
+  })
+
+  it("the same failure of the same call only tells where something is done in between", () => {
+    const steps = times(40, (i) =>
+      i % 2
+        ? ran("run_tests", {}, "1 failed: expected 2, got 3", true)
+        : ran("edit", { path: `${i}`, old: `o${i}`, new: `n${i}` }, "ok")
+    )
+    assert.isUndefined(run(steps).at)
+  })
+
+  it("a cycle of other calls with the same outcomes only tells", () => {
+    const lap = (i: number) => [
+      ran("frobnicate", { about: `thing ${i}` }, "state unchanged for this one here"),
+      ran("twiddle", { about: `thing ${i}` }, "state unchanged for that one there")
+    ]
+    assert.isUndefined(run(Array.from({ length: 15 }, (_, i) => lap(i)).flat()).at)
+  })
+
+  it("refuses another mode, and unknown fields", () => {
+    for (const bad of [
+      "loud",
+      { mode: "loud" },
+      { blocks: 3 },
+      { acts: { at: 3 } },
+      { tools: { x: { kind: 1 } } }
+    ]) {
+      // From a program without types.
+      assert.throws(() => LoopDetector.make(bad as unknown as LoopDetector.Mode), InvalidOption)
+    }
   })
 })
 
@@ -162,9 +238,12 @@ describe("the same call", () => {
     assert.strictEqual(run(pausing).at, 17)
   })
 
-  it("flips between two results and gets nowhere", () => {
+  it("flips between two results and gets nowhere: the model is told, as the outcomes differ", () => {
     const steps = times(20, (i) => ran("get_power", { lamp: 1 }, { on: i % 2 === 0 }))
-    assert.strictEqual(run(steps).at, 9)
+    const found = run(steps)
+    assert.isUndefined(found.at)
+    assert.strictEqual(tags(found)[9], "Nudge")
+    assert.isDefined(run(steps, softly).at)
   })
 
   it("may go on by itself: a queue, a page, a debugger's step", () => {
@@ -253,12 +332,28 @@ describe("a run that repeats itself", () => {
         (honest, round) => {
           const begin = times(honest, (i) => ran("read_file", { path: `f${i}` }, `content of file ${i}`))
           const steps = [...begin, ...Array.from({ length: 40 }, () => round).flat()]
-          const { at } = run(steps)
+          const { at } = run(steps, softly)
           assert.isDefined(at)
           // Seven rounds of what waits; a round that is longer than the longest cycle is stale before that.
           assert.isAtMost(at ?? Infinity, honest + 8 * round.length + 8)
         }
       )
+    )
+  })
+
+  it("is stopped by strict evidence alone where each call of its round has one outcome", () => {
+    const round = fc.uniqueArray(step, {
+      minLength: 1,
+      maxLength: 20,
+      selector: (call) => `${call.tool} ${call.arguments.n}`
+    })
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 40 }), round, (honest, round) => {
+        const begin = times(honest, (i) => ran("read_file", { path: `f${i}` }, `content of file ${i}`))
+        const { at } = run([...begin, ...Array.from({ length: 40 }, () => round).flat()])
+        assert.isDefined(at)
+        assert.isAtMost(at ?? Infinity, honest + 9 * round.length + 8)
+      })
     )
   })
 
@@ -268,12 +363,12 @@ describe("a run that repeats itself", () => {
       [2, 6],
       [3, 8],
       [4, 10],
-      [12, 24]
+      [12, 30]
     ] as const) {
       assert.strictEqual(cycleOf(period).at, at, `period ${period}`)
     }
     assert.strictEqual(patternOf(cycleOf(2)), "cycle")
-    assert.strictEqual(patternOf(cycleOf(12)), "stale")
+    assert.strictEqual(patternOf(cycleOf(12)), "cycle")
   })
 
   it("waits for something longer than for anything else", () => {
@@ -285,20 +380,22 @@ describe("a run that repeats itself", () => {
     const steps = times(20, (i) =>
       ran("edit", { path: "a", old: `try ${i}`, new: "x" }, `try ${i} not found in a`, true)
     )
-    const found = run(steps)
+    const found = run(steps, softly)
     assert.strictEqual(found.at, 6)
     assert.strictEqual(patternOf(found), "same_failure")
   })
 
   it("finds nothing, whatever it asks", () => {
     const found = run(
-      times(20, (i) => ran("web_search", { query: `q ${i} x${i}` }, `No results for q ${i} x${i}`))
+      times(20, (i) => ran("web_search", { query: `q ${i} x${i}` }, `No results for q ${i} x${i}`)),
+      softly
     )
     assert.strictEqual(found.at, 6)
     assert.strictEqual(patternOf(found), "same_finding")
     const words = ["avbrudd", "linje", "kunde", "faktura", "mangler"]
     const ord = (i: number) => `${words[i % 5]} ${words[(i + 1 + Math.floor(i / 5)) % 5]}`
-    assert.isDefined(run(times(20, (i) => ran("sok", { ord: ord(i) }, { treff: [], antall: 0 }))).at)
+    const searches = times(20, (i) => ran("sok", { ord: ord(i) }, { treff: [], antall: 0 }))
+    assert.isDefined(run(searches, softly).at)
   })
 
   it("changes a file and fails as before", () => {
@@ -307,7 +404,8 @@ describe("a run that repeats itself", () => {
         i % 2
           ? ran("run_tests", {}, `1 failed (${i} ms): expected 2, got 3`, true)
           : ran("edit", { path: "a", old: `o${i}`, new: `n${i}` }, "ok")
-      )
+      ),
+      softly
     )
     assert.strictEqual(found.at, 10)
     assert.strictEqual(patternOf(found), "edits")
@@ -317,7 +415,8 @@ describe("a run that repeats itself", () => {
     const found = run(
       times(40, (i) =>
         i % 2 ? ran("deploy", {}, "no image", true) : ran("set_variable", { name: "A", value: `v${i}` }, "ok")
-      )
+      ),
+      softly
     )
     assert.strictEqual(found.at, 11)
     assert.strictEqual(patternOf(found), "unchanged_check")
@@ -346,29 +445,34 @@ describe("what a result is about", () => {
       (i: number) => `src/a.ts(${40 + (i % 4)},${i})`,
       (i: number) => `File "a.py", line ${40 + (i % 4)}, in f`
     ]) {
-      assert.isDefined(run(build(at)).at, at(0))
+      assert.isDefined(run(build(at), softly).at, at(0))
     }
   })
 
   it("one further down is another failure", () => {
-    assert.isUndefined(run(build((i) => `src/a.ts:${40 + i * 10}:5`)).at)
+    assert.isUndefined(
+      run(
+        build((i) => `src/a.ts:${40 + i * 10}:5`),
+        softly
+      ).at
+    )
   })
 
   it("files that are gone through, one by one, with nothing found in any", () => {
     const grep = (i: number) => ran("grep", { pattern: "TODO", path: `src/${i}.ts` }, "")
-    assert.isUndefined(run(times(20, grep)).at)
+    assert.isUndefined(run(times(20, grep), softly).at)
     // The same files over again are nothing new.
     const guess = (i: number) => ran("grep", { pattern: `idea ${i}`, path: `src/${i % 2}.ts` }, "")
-    assert.isDefined(run(times(20, guess)).at)
+    assert.isDefined(run(times(20, guess), softly).at)
   })
 
   it("a field that says that it was not done is a failure", () => {
     const lock = (acquired: boolean) =>
       times(12, (i) => ran("lock", { owner: `agent ${i}` }, { acquired, holder: "ci" }))
-    assert.isDefined(run(lock(false)).at)
-    assert.isUndefined(run(lock(true)).at)
+    assert.isDefined(run(lock(false), softly).at)
+    assert.isUndefined(run(lock(true), softly).at)
     const down = times(12, (i) => ran("check_host", { host: `web-${i}` }, { host: `web-${i}`, ok: false }))
-    assert.isUndefined(run(down).at)
+    assert.isUndefined(run(down, softly).at)
   })
 
   it("a digest stands for a content; an id stands for nothing", () => {
@@ -414,7 +518,10 @@ describe("edits that go back", () => {
       (i: number) => ({ file_path: "a", content: i % 2 ? "on" : "off" }),
       (i: number) => ({ command: "str_replace", path: "a", old_str: toggle(i).old, new_str: toggle(i).new })
     ]) {
-      const found = run(times(20, (i) => ran("change", { ...args(i), note: i }, "ok")))
+      const found = run(
+        times(20, (i) => ran("change", { ...args(i), note: i }, "ok")),
+        softly
+      )
       assert.strictEqual(patternOf(found), "edits")
       assert.isAtMost(found.at ?? Infinity, 5)
     }
@@ -554,17 +661,17 @@ describe("options", () => {
     )
     assert.strictEqual(
       first(
-        { failures: same },
+        { failures: same, mode: "soft" },
         times(5, (i) => ran("f", { i }, "broken", true))
       ),
-      1
+      2
     )
     assert.strictEqual(
       first(
-        { findings: same },
+        { findings: same, mode: "soft" },
         times(5, (i) => ran("search", { q: `a${i}` }, []))
       ),
-      1
+      3
     )
     assert.strictEqual(
       first(
@@ -575,15 +682,15 @@ describe("options", () => {
     )
     assert.strictEqual(
       first(
-        { stale: { nudge: 3, block: 3 } },
+        { stale: { nudge: 2, block: 2 }, mode: "soft" },
         times(90, (i) => ran("act", { n: i % 20 }, "ok"))
       ),
-      23
+      24
     )
     const checked = times(20, (i) => (i % 2 ? ran("test", {}, "bad", true) : ran("set", { i }, "ok")))
-    assert.strictEqual(first({ checks: { nudge: 1, block: 1 } }, checked), 5)
+    assert.strictEqual(first({ checks: { nudge: 1, block: 1 }, mode: "soft" }, checked), 7)
     const edits = times(20, (i) => ran("edit", { path: "a", old: `${i}`, new: `${i + 1}` }, "ok"))
-    assert.strictEqual(first({ edits: { nudge: 2, block: 2 } }, edits), 3)
+    assert.strictEqual(first({ edits: { nudge: 1, block: 1 }, mode: "soft" }, edits), 3)
     const impatient = LoopDetector.make({ text: { nudge: 2, block: 2 } })
     assert.strictEqual(LoopDetector.text(impatient, "the same old words again, ".repeat(2))._tag, "Stop")
     let state = run(times(9, () => write)).state

@@ -61,6 +61,25 @@ describe("permit", () => {
   )
 })
 
+describe("the log", () => {
+  it.effect("has one line for a tool call that the hook refuses, without any layer", () =>
+    Effect.gen(function* () {
+      const logged: Array<string> = []
+      const logging = Logger.layer([
+        Logger.make(({ logLevel, message }) => void logged.push(`${logLevel}: ${String(message)}`))
+      ])
+      yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ permit: () => Effect.succeed({ refuse: "not this" }) }),
+        Effect.provide([tools().layer, over(yield* model({ answers: [looking("a"), { text: "ok" }] }))]),
+        Effect.provide(logging)
+      )
+      assert.deepStrictEqual(logged, [
+        "Warn: Guard: the tool call look_up was refused by the permission hook. The model is told why."
+      ])
+    })
+  )
+})
+
 describe("the text of a refusal", () => {
   it.effect("is the guard's own where the host's fails or gives none", () =>
     Effect.gen(function* () {

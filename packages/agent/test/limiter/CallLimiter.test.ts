@@ -97,7 +97,11 @@ describe("limits that are set", () => {
   )
 
   it("below 1 are refused", () => {
-    assert.throws(() => limited({ concurrency: 0 }), InvalidOption, "CallLimiter: concurrency")
+    assert.throws(
+      () => limited({ concurrency: 0 }),
+      InvalidOption,
+      "CallLimiter: limits.vendor/m.concurrency"
+    )
   })
 })
 

@@ -1,9 +1,19 @@
 /** CodeBuddy, as its document has it. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Option, Stream } from "effect"
-import { LanguageModel } from "effect/ai"
+import { Effect, Fiber, Option, Schema, Stream } from "effect"
+import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { FailoverReason, Limits, Outlast, Presets } from "@outlast/agent"
+import {
+  ActiveTime,
+  Agent,
+  FailoverReason,
+  Failover,
+  Limits,
+  Outlast,
+  Presets,
+  SafetyGuard
+} from "@outlast/agent"
+import { ScriptedModel } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
 import {
   failure,
@@ -25,7 +35,7 @@ describe("its guard", () => {
     assert.deepInclude(Limits.make(limits), {
       events: 2_000,
       toolCalls: 400,
-      time: 600_000,
+      totalTime: 600_000,
       fileEdits: 4,
       tools: new Map([
         ["edit_file", 8],
@@ -39,11 +49,60 @@ describe("its guard", () => {
 
   it("takes settings in the ranges of the document", () => {
     const own = withSettings({ maxEventCount: 500, maxToolInvocations: 2_000, maxDurationMinutes: 60 })
-    assert.deepInclude(Limits.make(own), { events: 500, toolCalls: 2_000, time: 3_600_000 })
+    assert.deepInclude(Limits.make(own), { events: 500, toolCalls: 2_000, totalTime: 3_600_000 })
     assert.throws(() => withSettings({ maxEventCount: 499 }), /maxEventCount/)
     assert.throws(() => withSettings({ maxToolInvocations: 2_001 }), /maxToolInvocations/)
     assert.throws(() => withSettings({ maxDurationMinutes: 0.5 }), /maxDurationMinutes/)
+    assert.throws(() => withSettings({ maxMinutes: 5 } as {}), /"maxMinutes" is not an option/)
   })
+
+  const Kit = Toolkit.make(
+    Tool.make("look_up", { parameters: Schema.Struct({ q: Schema.String }), success: Schema.String })
+  )
+  const looks = Kit.toLayer({ look_up: ({ q }) => Effect.succeed(`what is known of ${q}`) })
+  /** Asks for something new in every turn, for ever. */
+  const asking = Effect.map(
+    ScriptedModel.make({
+      provider: "anthropic",
+      model: "m",
+      plan: {
+        answers: ({ turn }) => ({
+          toolCalls: [
+            { name: "look_up", params: { q: [...`${turn}`].map((n) => "abcdefghij"[+n]).join(" ") } }
+          ]
+        })
+      }
+    }),
+    (target) => Failover.layer([target])
+  )
+
+  it.effect("stops at 400 tool invocations, with the sentence of the document", () =>
+    Effect.gen(function* () {
+      const stop = yield* Agent.run({ prompt: "x", toolkit: Kit, maxTurns: 10_000 }).pipe(
+        SafetyGuard.run(limits),
+        Effect.flip,
+        Effect.provide([looks, yield* asking])
+      )
+      assert.deepInclude(stop, { _tag: "SafetyStop", reason: "max_tool_calls", limit: 400 })
+      assert.include(
+        stop.message,
+        "Forced stop: reached maximum of 400 tool invocations. Events processed: 800 | Tool calls: 400 | Elapsed: 0s. Please review the work completed so far."
+      )
+    })
+  )
+
+  it.effect("stops after ten minutes, whatever it waits for", () =>
+    Effect.gen(function* () {
+      const waiting = Effect.andThen(ActiveTime.parked(Effect.sleep("1804 seconds")), Effect.succeed("done"))
+      const fiber = yield* Effect.forkChild(Effect.flip(SafetyGuard.run(limits)(waiting)))
+      yield* TestClock.adjust("10 minutes")
+      const stop = fiber.pollUnsafe()
+      assert.isDefined(stop)
+      const { reason, message } = yield* Fiber.join(fiber)
+      assert.strictEqual(reason, "timeout")
+      assert.include(message, "Forced stop: reached maximum of 10m of total time.")
+    })
+  )
 })
 
 describe("a typical failure scenario", () => {

@@ -110,8 +110,8 @@ describe("a nudge", () => {
       assert.strictEqual(response.text, "One, two.")
       assert.strictEqual(saidTo(second), policy.nudges.cut)
       assert.deepStrictEqual(
-        of("AnswerContinued").map(({ reason }) => reason),
-        [undefined, undefined]
+        of("AnswerContinued").map(({ target, reason }) => [target.model, reason]),
+        [["m2", undefined]]
       )
     })
   )

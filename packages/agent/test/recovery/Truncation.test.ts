@@ -3,9 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Schema, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Response } from "effect/ai"
-import { Agent, Failover, FailoverReason, Outlast, OutputLimit } from "@outlast/agent"
-import type { RecoveryPolicy } from "@outlast/agent"
-import { climb, defaults, ground, validate } from "@outlast/agent/recovery/Truncation"
+import { Agent, Failover, FailoverReason, Outlast, OutputLimit, RecoveryPolicy } from "@outlast/agent"
+import { climb, defaults, ground } from "@outlast/agent/recovery/Truncation"
 import { ScriptedModel } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
 import type { Chain, Part } from "../support.ts"
@@ -82,6 +81,8 @@ describe("the ladder", () => {
   })
 
   it("numbers that make no sense are refused by name", () => {
+    const validate = (truncation: typeof defaults) =>
+      RecoveryPolicy.validate({ ...RecoveryPolicy.interactive, truncation })
     for (const field of ["start", "raiseTo", "raises", "continuations", "poorGains", "minGain"] as const)
       assert.throws(() => validate({ ...defaults, [field]: -1 }), RangeError, `truncation.${field}`)
     assert.throws(() => validate({ ...defaults, poorGains: 0 }), RangeError, "truncation.poorGains")

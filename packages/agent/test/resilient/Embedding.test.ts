@@ -262,7 +262,11 @@ describe("Resilient.embedding", () => {
 
   it("refuses options out of their range where they are written", () => {
     const model = {} as EmbeddingModel.EmbeddingModel
-    assert.throws(() => Resilient.embedding(model, { timeout: 0 }), RangeError, "timeout must be above 0")
+    assert.throws(
+      () => Resilient.embedding(model, { timeout: 0 }),
+      RangeError,
+      "Resilient.embedding: timeout must be a duration of at least 1ms"
+    )
     assert.throws(() => Resilient.embedding(model, { attempts: 0 }), RangeError, "attempts")
   })
 })

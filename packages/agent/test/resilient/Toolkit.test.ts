@@ -430,7 +430,11 @@ it.effect("an agent goes on with what it is told of a tool", () =>
 )
 
 it("options out of their range are refused where they are written", () => {
-  assert.throws(() => Resilient.toolkit(Kit, { timeout: 0 }), RangeError, "timeout of look must be above 0")
+  assert.throws(
+    () => Resilient.toolkit(Kit, { timeout: 0 }),
+    RangeError,
+    "Resilient.toolkit: timeout must be a duration of at least 1ms"
+  )
   assert.throws(() => Resilient.toolkit(Kit, { retry: { attempts: 0 } }), RangeError, "attempts")
   assert.throws(
     () => Resilient.toolkit(Kit, { tools: { fly: {} } } as {}),

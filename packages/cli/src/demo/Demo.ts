@@ -2,13 +2,14 @@
  * `outlast demo`: the same program, with the same faults, first without Outlast and then with it.
  */
 import { Console, Data, Effect, FileSystem, Logger, Option, Redacted, Ref, Stream } from "effect"
-import type { Duration, Layer, PlatformError } from "effect"
+import type { Duration, Layer } from "effect"
 import type { LanguageModel } from "effect/ai"
 import { Direct, Failover, KeySource } from "@outlast/agent"
 import type { Chain, FailoverEvent, ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi } from "@outlast/providers"
 import { ResilienceEvents } from "@outlast/resilience"
 import { FakeProvider, FaultPlan } from "@outlast/testing"
+import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
 import { fixTheTest } from "./Program.ts"
 import * as Project from "./Project.ts"
@@ -198,12 +199,7 @@ const readPlan = (file: string): Effect.Effect<FaultPlan.FaultPlan, UsageError, 
     const fs = yield* FileSystem.FileSystem
     const text = yield* fs
       .readFileString(file)
-      .pipe(
-        Effect.mapError(
-          (error: PlatformError.PlatformError) =>
-            new UsageError({ message: `The plan ${file} cannot be read: ${error.message}` })
-        )
-      )
+      .pipe(Effect.mapError((error) => unreadable(`The plan ${file}`, error)))
     const json = yield* Effect.try({
       try: (): unknown => JSON.parse(text),
       catch: (error) => new UsageError({ message: `The plan ${file} is not JSON: ${String(error)}` })

@@ -17,7 +17,7 @@ export interface Summary {
   readonly attempts: number
   /** Times that a call went on at another target. */
   readonly switches: number
-  /** Times that a call slept before it went on. */
+  /** Times that a call waited on our side before it went on. */
   readonly waits: number
   readonly waitedSeconds: number
   readonly toolCalls: number
@@ -48,18 +48,19 @@ export const make = (
   for (const event of events) {
     switch (event._tag) {
       case "AttemptStarted":
+        add(event.target.id, { attempts: 1 })
+        break
       case "AnswerContinued":
       case "TargetSwitched":
-        add(event.target.id, { attempts: 1 })
-        if (event._tag !== "AttemptStarted" && event.from.id !== event.target.id) switches++
+        if (event.from.id !== event.target.id) switches++
+        break
+      case "CallWaited":
+        waits++
+        waited += event.elapsed
         break
       case "CallSucceeded":
         add(event.target.id, { answers: 1, costUsd: event.costUsd ?? 0 })
         break
-    }
-    if ("delay" in event && event.delay > 0) {
-      waits++
-      waited += event.delay
     }
   }
   const rows = [...targets.values()]

@@ -3,6 +3,7 @@
  */
 import { Clock, Console, Effect, Ref } from "effect"
 import type { FailoverEvent } from "@outlast/agent"
+import { EventLine } from "@outlast/agent"
 import type { FakeProvider } from "@outlast/testing"
 
 /** ANSI colours, or none. */
@@ -48,7 +49,7 @@ export const make = (paint: Paint): Effect.Effect<Timeline> =>
       agent,
       server: (request) => print("", `│ ${requestLine(request)}`, plain),
       event: (event) => {
-        const line = eventLine(event)
+        const line = EventLine.of(event)
         if (line === undefined) return Effect.void
         const colour =
           event._tag === "AttemptFailed" || event._tag === "CallGaveUp"
@@ -56,7 +57,7 @@ export const make = (paint: Paint): Effect.Effect<Timeline> =>
             : event._tag === "CallSucceeded"
               ? paint.good
               : plain
-        return agent(line, colour)
+        return agent(line.text, colour)
       }
     }
   })
@@ -86,41 +87,8 @@ const outcomeOf = (outcome: FakeProvider.Outcome): string => {
       }
     }
     case "no-answer":
-      return "500, the plan has no answer"
+      return "400, the plan has no answer"
     case "refused":
       return `${outcome.status} ${outcome.message}`
-  }
-}
-
-const seconds = (millis: number): string => `${(millis / 1_000).toFixed(millis < 10_000 ? 1 : 0)} s`
-
-/** One line for an event; `undefined` for what the timeline leaves out. */
-export const eventLine = (event: FailoverEvent.FailoverEvent): string | undefined => {
-  switch (event._tag) {
-    case "AttemptStarted":
-      return event.attempt === 1
-        ? `→ ${event.target.id}`
-        : `→ the same again${event.delay === 0 ? "" : ` in ${seconds(event.delay)}`}`
-    case "TargetSwitched":
-      return `→ ${event.target.id} instead`
-    case "AnswerContinued":
-      return `→ ${event.target.id} goes on with the sentence${event.delay === 0 ? "" : ` in ${seconds(event.delay)}`}`
-    case "SeamRepaired":
-      return `  ${event.removed} repeated characters taken out`
-    case "SeamUnsure":
-      return `  ${event.kept} characters may be a repetition: kept`
-    case "CallWaiting":
-      return `… all targets are out, waiting ${seconds(event.delay)}`
-    case "AttemptFailed": {
-      const wait = event.retryAfter === undefined ? "" : `, come back in ${seconds(event.retryAfter)}`
-      return `✗ ${event.reason}${event.status === undefined ? "" : ` (HTTP ${event.status})`}${wait}`
-    }
-    case "CooldownOpened":
-      return `  ${event.scope} of ${event.target.id} is out${event.length === undefined ? "" : ` for ${seconds(event.length)}`}`
-    case "CallSucceeded":
-      return `✓ ${event.target.model}${event.costUsd === undefined ? "" : `, $${event.costUsd.toFixed(4)}`}`
-    case "CallGaveUp":
-    case "TargetDead":
-      return event.message
   }
 }

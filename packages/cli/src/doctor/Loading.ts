@@ -30,6 +30,7 @@ export const load = (
       )
     }
     if (!/\.[cm]?[jt]s$/.test(file)) {
+      if (!(yield* Effect.orElseSucceed(fs.exists(file), () => true))) return failed("There is no such file.")
       return failed("It is neither a module (.ts, .js, .mjs) nor a manifest (.json). Name one of those.")
     }
     return yield* loadModule(pathToFileURL(path.resolve(file)).href, secrets)

@@ -9,6 +9,7 @@ import * as Classifier from "@outlast/agent/failure/Classifier"
 import type { FailoverReason } from "@outlast/agent/failure/FailoverReason"
 import { Auth, Format, Network } from "@outlast/agent/failure/FailoverReason"
 import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import * as Redaction from "@outlast/agent/failure/Redaction"
 import { Predicate } from "effect"
 
 const local = (rule: string, matched: string | undefined, reason: FailoverReason, detail: string) =>
@@ -69,9 +70,20 @@ const clientErrors: Readonly<Record<string, readonly [FailoverReason, string]>> 
 /** What Anthropic's client throws when a stream begins with an event that it cannot read. It has no name. */
 const unknownFirstEvent = "Expected a normalized Anthropic stream error"
 
+/** Takes secrets out of what matched: reasons of ends and names of tools are the provider's own words. */
+const clean = (failure: ProviderFailure, secrets: Classifier.Options["secrets"]): ProviderFailure => {
+  const { evidence } = failure
+  if (evidence.matched === undefined) return failure
+  const matched = Redaction.scrub(evidence.matched, maxMatched, secrets)
+  if (matched === evidence.matched) return failure
+  return new ProviderFailure({ ...failure, evidence: { ...evidence, matched } })
+}
+
+const maxMatched = 120
+
 /** The failure behind anything that a client threw, or put into a stream as an error. */
 export const failureOf = (error: unknown, options: Classifier.Options): ProviderFailure => {
-  if (error instanceof ProviderFailure) return error
+  if (error instanceof ProviderFailure) return clean(error, options.secrets)
   const name = Predicate.hasProperty(error, "name") && typeof error.name === "string" ? error.name : ""
   // The OpenAI-compatible client reports the end of a cut stream this way: there are no data to blame.
   if (

@@ -7,6 +7,7 @@
 import * as Classifier from "@outlast/agent/failure/Classifier"
 import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import type { Secrets } from "@outlast/agent/failure/Redaction"
+import { is } from "@outlast/resilience/Options"
 import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
 import type { ProviderModel, ProviderRequest } from "@outlast/agent/failover/ProviderModel"
 import type { Pull } from "effect"
@@ -15,6 +16,7 @@ import type { Response } from "effect/ai"
 import type { NonEmptyReadonlyArray } from "effect/Array"
 import * as Answer from "./Answer.ts"
 import * as Connection from "./Connection.ts"
+import { ofHeaders } from "./Secrets.ts"
 import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
 import * as Prompts from "./SpecPrompt.ts"
@@ -67,19 +69,20 @@ export const make = (options: Options): ProviderModel => {
 
   const generateText = (request: ProviderRequest) =>
     attempt(request).pipe(
-      Effect.flatMap(({ thrown, prepare }) =>
-        Connection.within(request.limits?.connect, {
-          try: async (signal) => {
-            const { client, call } = prepare(signal)
-            const result = await client.doGenerate(call)
-            hear(request, result.response?.headers)
-            return Answer.whole(result, request.responseFormat.type === "json")
-          },
-          catch: thrown
-        })
-      ),
-      Effect.flatMap((answer) =>
-        answer instanceof ProviderFailure ? Effect.fail(answer) : Effect.succeed(answer)
+      Effect.flatMap(({ failureOf, thrown, prepare }) =>
+        Effect.flatMap(
+          Connection.within(request.limits?.connect, {
+            try: async (signal) => {
+              const { client, call } = prepare(signal)
+              const result = await client.doGenerate(call)
+              hear(request, result.response?.headers)
+              return Answer.whole(result, request.responseFormat.type === "json")
+            },
+            catch: thrown
+          }),
+          (answer) =>
+            answer instanceof ProviderFailure ? Effect.fail(failureOf(answer)) : Effect.succeed(answer)
+        )
       )
     )
 
@@ -151,7 +154,7 @@ const decode = (
           // Behind a finish nothing is read: this end came without one.
           if (done) return Effect.fail(cut(Failures.cut()))
           const read = reader.read(value)
-          if (read instanceof ProviderFailure) return Effect.fail(cut(read))
+          if (read instanceof ProviderFailure) return Effect.fail(failureOf(cut(read)))
           return read === undefined ? pull : Effect.succeed([read])
         })
       })
@@ -173,6 +176,7 @@ const clients = (create: Options["create"]): Options["create"] => {
     const kept = made.get(key)
     if (kept !== undefined) return kept
     const client = create(key)
+    is.having("a model of the AI SDK", "doGenerate", "doStream")("AiSdk.model", "create(key)", client)
     if (made.size >= maxClients) made.delete(made.keys().next().value)
     made.set(key, client)
     return client
@@ -184,13 +188,8 @@ const secretsOf = (
   key: string | undefined,
   headers: Readonly<Record<string, string>>
 ): Secrets => ({
-  // Headers may carry the key of a gateway, behind a scheme or not; what is shorter is a flag or a number.
-  values: [
-    ...(key === undefined ? [] : [key]),
-    ...Object.values(headers)
-      .flatMap((value) => [value, ...value.split(/\s+/)])
-      .filter((value) => value.length >= 8)
-  ],
+  // Headers may carry the key of a gateway.
+  values: [...(key === undefined ? [] : [key]), ...ofHeaders(headers)],
   prompt: Prompts.texts(request.prompt)
 })
 

@@ -2,7 +2,7 @@
  * A `TargetSpec` over AI SDK models: what `AiSdk.model` and the modules of the vendors make.
  */
 import type { KeySource } from "@outlast/agent/failover/KeySource"
-import { env } from "@outlast/agent/failover/KeySource"
+import { fromOption } from "@outlast/agent/failover/KeySource"
 import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
 import { Effect } from "effect"
@@ -10,14 +10,18 @@ import * as Catalogue from "../Catalogue.ts"
 import * as Endpoint from "../Endpoint.ts"
 import type { CallSettings, Namespaced, SpecModel } from "./Spec.ts"
 import type { DialectOf } from "../Dialects.ts"
+import * as Secrets from "./Secrets.ts"
 import type { WireFormat } from "./SpecProviderModel.ts"
 import * as SpecProviderModel from "./SpecProviderModel.ts"
 
 /** What the constructors of this package have in common. */
 export interface CommonOptions {
-  /** Names of configuration values (environment variables, by default) or sources, in the order of their use. */
+  /**
+   * Names of configuration values (environment variables, by default) or sources, in the order of their use. Never the
+   * keys themselves: anything else throws an `InvalidOption` that does not quote it.
+   */
   readonly keys?: ReadonlyArray<string | KeySource> | undefined
-  /** Sent with every request, over the client's own. */
+  /** Sent with every request, over the client's own. Taken for secrets: they stand in no failure. */
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** Known better than the catalogue: what is given here replaces it, field by field. */
   readonly info?: ModelInfo | undefined
@@ -41,24 +45,35 @@ export interface Options extends CommonOptions {
 }
 
 /**
- * A target in a wire format. `dialectOf` is what the format takes of a conversation; without it, only what all take.
+ * A target in a wire format. `module` is named in errors about options. `dialectOf` is what the format takes of a conversation; without it, only what all take.
  */
-export const make = (options: Options, format: WireFormat, dialectOf?: DialectOf): TargetSpec => ({
-  provider: options.provider,
-  model: options.model,
-  endpoint: options.endpoint ? Endpoint.normalize("endpoint", options.endpoint) : "",
-  keys: (options.keys ?? []).map((key) => (typeof key === "string" ? env(key) : key)),
-  build: Effect.sync(() =>
-    SpecProviderModel.make({
-      info: infoOf(options, dialectOf),
-      format,
-      settings: options.settings ?? {},
-      headers: options.headers ?? {},
-      providerOptions: options.providerOptions ?? {},
-      create: options.create
-    })
-  )
-})
+export const make = (
+  module: string,
+  options: Options,
+  format: WireFormat,
+  dialectOf?: DialectOf
+): TargetSpec => {
+  const { keys, headers = {}, endpoint } = options
+  Secrets.checkName(module, "model", options.model)
+  Secrets.checkName(module, "provider", options.provider)
+  Secrets.checkHeaders(module, headers)
+  return {
+    provider: options.provider,
+    model: options.model,
+    endpoint: endpoint ? Endpoint.normalize(module, "endpoint", endpoint) : "",
+    keys: keys === undefined ? [] : fromOption(module, keys),
+    build: Effect.sync(() =>
+      SpecProviderModel.make({
+        info: infoOf(options, dialectOf),
+        format,
+        settings: options.settings ?? {},
+        headers,
+        providerOptions: options.providerOptions ?? {},
+        create: options.create
+      })
+    )
+  }
+}
 
 const infoOf = ({ provider, model, info: known }: Options, dialectOf: DialectOf | undefined): ModelInfo => {
   const info = { ...Catalogue.infoOf(provider, model), ...known }

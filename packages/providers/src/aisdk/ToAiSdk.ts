@@ -31,8 +31,8 @@ import type {
   LanguageModelV4StreamResult
 } from "@ai-sdk/provider"
 import { OutputLimit } from "@outlast/agent/failover/OutputLimit"
-import type { Layer } from "effect"
-import { Effect, Exit, Fiber, Latch, ManagedRuntime, Option, Stream } from "effect"
+import * as Check from "@outlast/resilience/Options"
+import { Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Stream } from "effect"
 import type { AiError, Response } from "effect/ai"
 import { LanguageModel, Telemetry } from "effect/ai"
 import * as ServedAnswer from "./ServedAnswer.ts"
@@ -64,6 +64,9 @@ export const toAiSdk = <E>(
     | ManagedRuntime.ManagedRuntime<LanguageModel.LanguageModel, E>,
   options: Options = {}
 ): ServedModel => {
+  const isSource = ManagedRuntime.isManagedRuntime(source) || Layer.isLayer(source)
+  Check.check(isSource, module, "source", source, sources)
+  Check.fields(module, options, checks)
   const { runtime, dispose } =
     "disposeEffect" in source ? { runtime: () => source, dispose: async () => {} } : builtFrom(source)
   return {
@@ -78,6 +81,10 @@ export const toAiSdk = <E>(
     [Symbol.asyncDispose]: dispose
   }
 }
+
+const module = "toAiSdk"
+const sources = "a Layer or a ManagedRuntime of a LanguageModel, for example Failover.layer([target])"
+const checks: Check.Checks<Options> = { provider: Check.is.text, modelId: Check.is.text }
 
 type Runtime = ManagedRuntime.ManagedRuntime<LanguageModel.LanguageModel, unknown>
 type Parts = ReadonlyArray<Response.AnyPart>

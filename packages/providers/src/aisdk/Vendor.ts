@@ -2,7 +2,9 @@
  * What the modules of the vendors share.
  */
 import type { Schema } from "effect"
+import * as Fetch from "./Fetch.ts"
 import type { Namespaced } from "./Spec.ts"
+import { isSendable, refused } from "./Secrets.ts"
 import * as Failures from "./SpecError.ts"
 import type { CommonOptions } from "./Target.ts"
 
@@ -11,7 +13,7 @@ export interface VendorOptions<ProviderOptions> extends CommonOptions {
   readonly baseUrl?: string | undefined
   /** What the client package takes for a call, without its namespace. */
   readonly providerOptions?: ProviderOptions | undefined
-  /** Sends the requests. Default: the global `fetch`. */
+  /** Sends the requests. Default: the global `fetch`. Redirects to another origin are not followed: see `Fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined
 }
 
@@ -32,12 +34,22 @@ export const keyed = (key: string | undefined, header: string) =>
 
 /** The key; throws the failure of the attempt when no header can carry it. */
 export const sendable = (key: string): string => {
-  if (notSendable.test(key)) throw Failures.keyNotSendable()
+  if (!isSendable(key)) throw Failures.keyNotSendable()
   return key
 }
 
-// A line break inside, or a character beyond Latin-1. White space at the ends is not sent.
-const notSendable = /\S[\r\n]+\S|[^\t\r\n\x20-\x7e\x80-\xff]/
-
-export const fetched = (options: { readonly fetch?: typeof globalThis.fetch | undefined }) =>
-  options.fetch === undefined ? undefined : { fetch: options.fetch }
+/** The part of a client's settings that sends. Throws an `InvalidOption` for what is no function. */
+export const fetched = (
+  module: string,
+  { fetch }: { readonly fetch?: typeof globalThis.fetch | undefined }
+) => {
+  if (fetch !== undefined && typeof fetch !== "function") {
+    throw refused(
+      module,
+      "fetch",
+      "a function (url, init) => Promise<Response>",
+      "Leave it out for the global one"
+    )
+  }
+  return { fetch: Fetch.make(fetch) }
+}

@@ -26,8 +26,10 @@
  */
 import type { Scope } from "effect"
 import { Cause, Context, Duration, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
+import * as MissingService from "../MissingService.ts"
 import * as Check from "../Options.ts"
 import * as Refusal from "../Refusal.ts"
+import { numberOf, textOf } from "../telemetry/Fields.ts"
 import type { CircuitTransition } from "./CircuitEvent.ts"
 import type { CircuitPolicy } from "./CircuitPolicy.ts"
 import * as Policy from "./CircuitPolicy.ts"
@@ -39,10 +41,16 @@ import * as State from "./CircuitState.ts"
 import type { CircuitStore } from "./CircuitStore.ts"
 import { memory } from "./CircuitStore.ts"
 
-/** How a call ended, for its circuit. `retryAfter`: how long the server wants to be left alone. */
-export type Outcome =
-  | { readonly counts: "success" | "ignored" }
-  | { readonly counts: "failure"; readonly retryAfter?: Duration.Input | undefined }
+/** How a call ended, for its circuit. */
+export type Outcome = { readonly counts: "success" | "ignored" } | ({ readonly counts: "failure" } & Failure)
+
+/** What a circuit takes in of a failure. */
+export interface Failure {
+  /** How long the server wants to be left alone. */
+  readonly retryAfter?: Duration.Input | undefined
+  /** What happened, in a few words without secrets, for refusals and status pages. Default: what `describe` says. */
+  readonly what?: string | undefined
+}
 
 /** Decides what an exit counts as. Never asked about an interruption; if it throws, the call counts as nothing. */
 export type Classify = (exit: Exit.Exit<unknown, unknown>) => Outcome
@@ -73,7 +81,7 @@ export type Names = string | ReadonlyArray<string>
 /** The right to make one call. The first of its functions that runs counts; later ones do nothing. */
 export interface Permit {
   readonly succeed: Effect.Effect<void>
-  readonly fail: (options?: { readonly retryAfter?: Duration.Input | undefined }) => Effect.Effect<void>
+  readonly fail: (failure?: Failure) => Effect.Effect<void>
   /** The call said nothing about the circuit. Runs by itself when the scope ends first. */
   readonly ignore: Effect.Effect<void>
 }
@@ -92,6 +100,8 @@ export interface Status {
   readonly failures: number
   /** Openings in a row. */
   readonly openings: number
+  /** The last failure that this process counted since the circuit was closed, in a few words. */
+  readonly lastFailure: string | undefined
 }
 
 export interface Service {
@@ -141,7 +151,15 @@ export interface Options extends Policy.Options {
   readonly idleAfter?: Duration.Input | undefined
   /** Where circuits live. Default `CircuitStore.memory`: in this process. */
   readonly store?: CircuitStore | undefined
+  /**
+   * What a counted error or defect is called in refusals, in a few words without secrets; `undefined`: nothing is said
+   * of it. Default {@link describe}.
+   */
+  readonly describe?: Describe | undefined
 }
+
+/** Names an error or a defect. If it throws, nothing is said. */
+export type Describe = (error: unknown) => string | undefined
 
 export const defaults = { ...Policy.defaults, maxCircuits: 10_000, idleAfter: "10 minutes" } as const
 
@@ -159,19 +177,73 @@ export const classify: Classify = (exit) => {
 }
 
 /**
+ * The tag or the name of an error, with its HTTP status where it has one: `HttpError (HTTP 503)`. Its message may hold
+ * secrets and is never read.
+ */
+export const describe: Describe = (error) => {
+  const isName = (text: string | undefined): boolean =>
+    text !== undefined && /^[A-Za-z][\w/@.-]{0,99}$/.test(text)
+  const called = [textOf(error, "_tag"), textOf(error, "name")].find(isName)
+  const status = numberOf(error, "status")
+  const isStatus = Number.isInteger(status) && status !== undefined && status >= 100 && status < 600
+  const http = isStatus ? `HTTP ${status}` : undefined
+  return called !== undefined && http !== undefined ? `${called} (${http})` : (called ?? http)
+}
+
+/** Longest {@link Status.lastFailure}, in characters. */
+const maxWords = 200
+
+/**
  * A breaker for the enclosing scope. Throws an `InvalidOption`, a `RangeError`, for an option out of its range.
  */
 export const make = (options: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.suspend(() => {
-    const policy = Policy.make(options)
-    const limit = Check.positiveInteger(
-      "CircuitBreaker",
-      "maxCircuits",
-      options.maxCircuits ?? defaults.maxCircuits
-    )
-    const idle = Check.millis("CircuitBreaker", "idleAfter", options.idleAfter ?? defaults.idleAfter)
-    return build(policy, limit, idle, options.store ?? memory)
+    Check.fields(module, options, checks)
+    const {
+      maxCircuits = defaults.maxCircuits,
+      idleAfter = defaults.idleAfter,
+      store = memory,
+      describe: words = describe,
+      ...policy
+    } = options
+    return build(Policy.make(policy), maxCircuits, Duration.toMillis(idleAfter), store, words)
   })
+
+const module = "CircuitBreaker"
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  ...Policy.checks,
+  maxCircuits: is.integer({ min: 1 }),
+  idleAfter: is.duration(),
+  store: is.having("a CircuitStore, for example RedisCircuitStore.make({ redis })", "attach"),
+  describe: is.fn("(error) => string")
+}
+
+const callChecks: Check.Checks<CallOptions> = {
+  classify: is.fn("(exit) => Outcome"),
+  call: is.anything,
+  lastResort: is.flag,
+  waited: is.flag
+}
+
+/** The check of an option that takes {@link Names}. */
+export const isNames: Check.Check = (module, field, value) => {
+  const isName = (name: unknown): boolean => typeof name === "string"
+  const holds = isName(value) || (Array.isArray(value) && value.every(isName))
+  Check.check(holds, module, field, value, "the name of a circuit, or a list of names")
+}
+
+const isStream: Check.Check = (module, field, value) =>
+  Check.check(Stream.isStream(value), module, field, value, "a Stream")
+
+const noOptions: CallOptions = {}
+
+/** What is checked when a guard is made. The usual one, with one name and no options, costs two comparisons. */
+const checkGuard = (names: Names, options: CallOptions): void => {
+  if (typeof names !== "string") isNames(module, "names", names)
+  if (options !== noOptions) Check.fields(module, options, callChecks)
+}
 
 /** The layer of {@link make}. */
 export const layer = (options?: Options): Layer.Layer<CircuitBreaker> =>
@@ -181,13 +253,19 @@ export const layer = (options?: Options): Layer.Layer<CircuitBreaker> =>
 export const execute =
   (names: Names, options?: CallOptions) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R | CircuitBreaker> =>
-    Effect.flatMap(CircuitBreaker, (breaker) => breaker.execute(names, options)(self))
+    MissingService.use(CircuitBreaker, module, provider, (breaker) => breaker.execute(names, options)(self))
 
 /** Guards a stream with the {@link CircuitBreaker} of its environment. */
 export const executeStream =
   (names: Names, options?: CallOptions) =>
   <A, E, R>(self: Stream.Stream<A, E, R>): Stream.Stream<A, E | CircuitRefused, R | CircuitBreaker> =>
-    Stream.unwrap(Effect.map(CircuitBreaker, (breaker) => breaker.executeStream(names, options)(self)))
+    Stream.unwrap(
+      Effect.map(MissingService.get(CircuitBreaker, module, provider), (breaker) =>
+        breaker.executeStream(names, options)(self)
+      )
+    )
+
+const provider = "CircuitBreaker.layer()"
 
 const keep: Restore = (effect) => effect
 
@@ -217,7 +295,8 @@ const build = (
   policy: CircuitPolicy,
   limit: number,
   idle: number,
-  store: CircuitStore
+  store: CircuitStore,
+  describe: Describe
 ): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function* () {
     const circuits = yield* Circuits.make(limit, idle)
@@ -264,7 +343,8 @@ const build = (
     ): Effect.Effect<never, CircuitRefused> => {
       circuits.publish({ _tag: "CircuitRefusal", at: wallTime(fiber), circuit, reason, retryAfter }, fiber)
       const wait = retryAfter === undefined ? undefined : Duration.millis(retryAfter)
-      return Effect.fail(new CircuitRefused({ circuit, reason, retryAfter: wait }))
+      const lastFailure = circuits.lastFailure(circuit)
+      return Effect.fail(new CircuitRefused({ circuit, reason, retryAfter: wait, lastFailure }))
     }
 
     const admitOne = (
@@ -326,6 +406,7 @@ const build = (
           ? { outcome: "ignored" }
           : { outcome: outcome.counts, retryAfter, took, call, inFlight }
       if (outcome.counts === "failure") {
+        if (grant.generation === cell.state.generation) cell.lastFailure = outcome.what?.slice(0, maxWords)
         circuits.publish({ _tag: "CircuitFailure", at: wallTime(fiber), circuit, retryAfter }, fiber)
       }
       if (outcome.counts !== "ignored" && grant.holder !== undefined && took >= policy.probeLimit) {
@@ -388,7 +469,7 @@ const build = (
     ): Effect.Effect<A, E | CircuitRefused, R> =>
       Effect.uninterruptibleMask((restore) =>
         Effect.flatMap(admit(names, options, restore), (shares) =>
-          Effect.onExit(restore(self), (exit) => end(shares, outcomeOf(judge, exit), restore))
+          Effect.onExit(restore(self), (exit) => end(shares, outcomeOf(judge, describe, exit), restore))
         )
       )
 
@@ -399,7 +480,7 @@ const build = (
         const { state } = cell
         const moves = state.phase === "closed" && !State.unmoved(policy, state)
         if (judge === undefined && exit._tag === "Success" && !moves) return undefined
-        const outcome = outcomeOf(judge ?? classify, exit)
+        const outcome = outcomeOf(judge ?? classify, describe, exit)
         const fiber = Fiber.getCurrent()
         if (outcome.counts === "ignored" || fiber === undefined) return undefined
         if (outcome.counts === "success" && !moves) return undefined
@@ -416,6 +497,7 @@ const build = (
     const executeOne =
       (name: string, options: CallOptions) =>
       <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
+        Check.effect(module, "effect", self)
         // The same for each run of this effect, until the circuit has changed.
         let cell: Cell | undefined
         let generation = -1
@@ -438,8 +520,9 @@ const build = (
     /** As {@link executeOne}, for an attempt of a call: others see that it is under way. */
     const executeAttempt =
       (name: string, options: CallOptions) =>
-      <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> =>
-        Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
+      <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
+        Check.effect(module, "effect", self)
+        return Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
           const cell = circuits.of(name, fiber)
           const { state } = cell
           if (!admits(state) || (options.waited === true && state.recovery !== undefined)) {
@@ -458,6 +541,7 @@ const build = (
             return end(exit)
           })
         })
+      }
 
     const enterUnsafe: Service["enterUnsafe"] = (name, entering, call) => {
       if (timesCalls) return undefined
@@ -473,8 +557,9 @@ const build = (
       }
     }
 
-    const acquire: Service["acquire"] = (names, options = {}) =>
-      Effect.uninterruptibleMask((restore) =>
+    const acquire: Service["acquire"] = (names, options = noOptions) => {
+      checkGuard(names, options)
+      return Effect.uninterruptibleMask((restore) =>
         Effect.flatMap(admit(names, options, restore), (shares) => {
           let open = true
           const settle = (outcome: Outcome): Effect.Effect<void> =>
@@ -487,7 +572,7 @@ const build = (
             )
           const permit: Permit = {
             succeed: settle(succeeded),
-            fail: (options) => settle({ counts: "failure", retryAfter: options?.retryAfter }),
+            fail: (failure) => settle({ counts: "failure", ...failure }),
             ignore: settle(ignored)
           }
           return Effect.as(
@@ -496,14 +581,17 @@ const build = (
           )
         })
       )
+    }
 
-    const executeStream: Service["executeStream"] =
-      (names, { classify: judge = classify, ...options } = {}) =>
-      (self) =>
-        Stream.unwrap(
-          Effect.map(acquire(names, options), (permit) => {
+    const executeStream: Service["executeStream"] = (names, options = noOptions) => {
+      checkGuard(names, options)
+      const { classify: judge = classify, ...rest } = options
+      return (self) => {
+        isStream(module, "stream", self)
+        return Stream.unwrap(
+          Effect.map(acquire(names, rest), (permit) => {
             const settle = (exit: Exit.Exit<unknown, unknown>): Effect.Effect<void> => {
-              const outcome = outcomeOf(judge, exit)
+              const outcome = outcomeOf(judge, describe, exit)
               return outcome.counts === "failure"
                 ? permit.fail(outcome)
                 : outcome.counts === "success"
@@ -516,6 +604,8 @@ const build = (
             )
           })
         )
+      }
+    }
 
     const statusOf = (circuit: string, state: State.CircuitState, now: number): Status => {
       const phase = State.phaseAt(state, now)
@@ -526,7 +616,8 @@ const build = (
         retryAfter:
           state.phase === "open" && phase === "open" ? Duration.millis(state.until - now) : undefined,
         failures: state.phase === "closed" ? state.counts.streak.length : 0,
-        openings: state.openings
+        openings: state.openings,
+        lastFailure: circuits.lastFailure(circuit)
       }
     }
 
@@ -535,14 +626,18 @@ const build = (
       next: (state: State.CircuitState, now: number, draw: number) => State.CircuitState
     ) =>
       Effect.withFiber((fiber) => {
+        is.string(module, "name", name)
         const cell = circuits.of(name, fiber)
         decide(cell, next(cell.state, monotonic(fiber), draw(fiber)), fiber, true)
         return Effect.void
       })
 
     return {
-      execute: (names, options = {}) => {
-        if (typeof names !== "string" || timesCalls) return (self) => guarded(names, options, self)
+      execute: (names, options = noOptions) => {
+        checkGuard(names, options)
+        if (typeof names !== "string" || timesCalls) {
+          return (self) => guarded(names, options, Check.effect(module, "effect", self))
+        }
         // A rate counts calls that are in flight, and a call that waited may have to wait on.
         const isPlain = options.call === undefined && policy.rate === undefined && options.waited !== true
         return isPlain ? executeOne(names, options) : executeAttempt(names, options)
@@ -562,8 +657,7 @@ const build = (
         }),
       trip: (name, length) =>
         Effect.suspend(() => {
-          const fixed =
-            length === undefined ? undefined : Check.millis("CircuitBreaker", "trip.length", length)
+          const fixed = length === undefined ? undefined : Check.millis(module, "trip.length", length)
           return byHand(name, (state, now, chance) => State.trip(policy, state, now, chance, fixed))
         }),
       reset: (name) => byHand(name, State.reset),
@@ -590,12 +684,24 @@ const hintOf = (retryAfter: Duration.Input | undefined): number | undefined =>
     : Option.getOrUndefined(Option.map(Duration.fromInput(retryAfter), Duration.toMillis))
 
 /** Interruption alone is nothing, whatever the classifier would say. */
-const outcomeOf = (judge: Classify, exit: Exit.Exit<unknown, unknown>): Outcome => {
+const outcomeOf = (judge: Classify, describe: Describe, exit: Exit.Exit<unknown, unknown>): Outcome => {
   if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)) return ignored
   try {
     // Written in JavaScript, it may have forgotten to answer.
-    return (judge(exit) as Outcome | undefined) ?? ignored
+    const outcome = (judge(exit) as Outcome | undefined) ?? ignored
+    if (outcome.counts !== "failure" || outcome.what !== undefined || Exit.isSuccess(exit)) return outcome
+    return { ...outcome, what: wordsFor(describe, Cause.squash(exit.cause)) }
   } catch {
     return ignored
+  }
+}
+
+const wordsFor = (describe: Describe, error: unknown): string | undefined => {
+  try {
+    // Written in JavaScript, it may give anything.
+    const words: unknown = describe(error)
+    return typeof words === "string" ? words : undefined
+  } catch {
+    return undefined
   }
 }

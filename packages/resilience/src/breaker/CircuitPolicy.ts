@@ -3,7 +3,7 @@
  *
  * Times are milliseconds here; users write `Duration.Input` in {@link Options}.
  */
-import type { Duration } from "effect"
+import { Duration } from "effect"
 import * as Check from "../Options.ts"
 import * as Backoff from "../retry/Backoff.ts"
 
@@ -104,9 +104,11 @@ export const defaults = {
 } as const
 
 /** Throws an `InvalidOption` (a `RangeError`) that names the field, its value and what is allowed. */
-export const make = ({ trip = {}, halfOpen = {}, open, maxRetryAfter }: Options = {}): CircuitPolicy => {
-  const successes = positive("halfOpen.successes", halfOpen.successes ?? defaults.halfOpen.successes)
-  const permits = positive("halfOpen.permits", halfOpen.permits ?? defaults.halfOpen.permits)
+export const make = (options: Options = {}): CircuitPolicy => {
+  Check.fields(module, options, checks)
+  const { trip = {}, halfOpen = {}, open, maxRetryAfter } = options
+  const successes = halfOpen.successes ?? defaults.halfOpen.successes
+  const permits = halfOpen.permits ?? defaults.halfOpen.permits
   const { consecutive, rate } = trip
   Check.check(
     consecutive !== false || rate !== undefined,
@@ -115,24 +117,14 @@ export const make = ({ trip = {}, halfOpen = {}, open, maxRetryAfter }: Options 
     trip,
     "a policy that can open the circuit: consecutive, rate or both"
   )
-  if (open !== undefined) Backoff.validate(open, "CircuitBreaker: open")
   return {
     consecutive:
       consecutive === false
         ? undefined
         : {
-            failures: positive(
-              "trip.consecutive.failures",
-              consecutive?.failures ?? defaults.consecutive.failures
-            ),
-            within:
-              consecutive?.within === undefined
-                ? Infinity
-                : atLeastOneMilli("trip.consecutive.within", consecutive.within),
-            distinctCalls: positive(
-              "trip.consecutive.distinctCalls",
-              consecutive?.distinctCalls ?? defaults.consecutive.distinctCalls
-            )
+            failures: consecutive?.failures ?? defaults.consecutive.failures,
+            within: Duration.toMillis(consecutive?.within ?? Duration.infinity),
+            distinctCalls: consecutive?.distinctCalls ?? defaults.consecutive.distinctCalls
           },
     rate: rate === undefined ? undefined : ratePolicy(rate),
     permits,
@@ -140,13 +132,47 @@ export const make = ({ trip = {}, halfOpen = {}, open, maxRetryAfter }: Options 
     outOf: Check.integer(module, "halfOpen.outOf", halfOpen.outOf ?? Math.max(successes, permits), {
       min: successes
     }),
-    probeLimit: atLeastOneMilli("halfOpen.probeLimit", halfOpen.probeLimit ?? defaults.halfOpen.probeLimit),
+    probeLimit: Duration.toMillis(halfOpen.probeLimit ?? defaults.halfOpen.probeLimit),
     open: open ?? defaults.open,
-    maxRetryAfter: Check.millis(module, "maxRetryAfter", maxRetryAfter ?? defaults.maxRetryAfter)
+    maxRetryAfter: Duration.toMillis(maxRetryAfter ?? defaults.maxRetryAfter)
   }
 }
 
 const module = "CircuitBreaker"
+const { is } = Check
+const positive = is.integer({ min: 1 })
+const atLeastOneMilli = is.duration({ min: "1 milli" })
+/** A rate of 0 would open the circuit with the first call. */
+const positiveShare = is.number({ above: 0, max: 1 })
+
+/** The checks of {@link Options}. */
+export const checks: Check.Checks<Options> = {
+  trip: is.object<TripOptions>({
+    consecutive: is.falseOr(
+      is.object<Exclude<TripOptions["consecutive"], false | undefined>>({
+        failures: positive,
+        within: atLeastOneMilli,
+        distinctCalls: is.integer({ min: 1 })
+      })
+    ),
+    rate: is.object<NonNullable<TripOptions["rate"]>>({
+      window: atLeastOneMilli,
+      minimumCalls: positive,
+      failures: is.falseOr(positiveShare),
+      slow: positiveShare,
+      slowerThan: is.duration()
+    })
+  }),
+  halfOpen: is.object<HalfOpenOptions>({
+    permits: positive,
+    successes: positive,
+    // `make` knows its least.
+    outOf: positive,
+    probeLimit: atLeastOneMilli
+  }),
+  open: Backoff.isBackoff,
+  maxRetryAfter: is.duration()
+}
 
 const ratePolicy = (rate: NonNullable<TripOptions["rate"]>): RatePolicy => {
   const { failures = defaults.rate.failures, slow, slowerThan } = rate
@@ -165,21 +191,10 @@ const ratePolicy = (rate: NonNullable<TripOptions["rate"]>): RatePolicy => {
     "set together with trip.rate.slow"
   )
   return {
-    window: atLeastOneMilli("trip.rate.window", rate.window ?? defaults.rate.window),
-    minimumCalls: positive("trip.rate.minimumCalls", rate.minimumCalls ?? defaults.rate.minimumCalls),
-    failures: failures === false ? Infinity : positiveShare("trip.rate.failures", failures),
-    slow: slow === undefined ? Infinity : positiveShare("trip.rate.slow", slow),
-    slowerThan: slowerThan === undefined ? Infinity : Check.millis(module, "trip.rate.slowerThan", slowerThan)
+    window: Duration.toMillis(rate.window ?? defaults.rate.window),
+    minimumCalls: rate.minimumCalls ?? defaults.rate.minimumCalls,
+    failures: failures === false ? Infinity : failures,
+    slow: slow ?? Infinity,
+    slowerThan: Duration.toMillis(slowerThan ?? Duration.infinity)
   }
 }
-
-const positive = (field: string, value: number): number => Check.positiveInteger(module, field, value)
-
-/** A rate of 0 would open the circuit with the first call. */
-const positiveShare = (field: string, value: number): number => {
-  Check.check(value > 0 && value <= 1, module, field, value, "a share above 0, at most 1")
-  return value
-}
-
-const atLeastOneMilli = (field: string, value: Duration.Input): number =>
-  Check.millis(module, field, value, { min: "1 milli" })

@@ -7,8 +7,10 @@
 import type { Cause, Fiber, Scope } from "effect"
 import { Clock, Effect, Queue, Random, Stream } from "effect"
 import { ResilienceEvents } from "../telemetry/ResilienceEvents.ts"
+import * as Warnings from "../telemetry/Warnings.ts"
 import * as Counts from "./CircuitCounts.ts"
 import type { CircuitEvent, CircuitTransition } from "./CircuitEvent.ts"
+import * as Opening from "./CircuitOpening.ts"
 import * as State from "./CircuitState.ts"
 
 /** A circuit's place. Only {@link Circuits} changes `state` and `known`. */
@@ -19,6 +21,8 @@ export interface Cell {
   known: boolean
   /** Attempts with a call of theirs that are under way. */
   running: number
+  /** The last failure that was counted since the circuit was closed, in words. */
+  lastFailure: string | undefined
 }
 
 export interface Circuits {
@@ -26,6 +30,7 @@ export interface Circuits {
   readonly of: (circuit: string, fiber: AnyFiber) => Cell
   /** The circuit's state; reading makes nothing. */
   readonly read: (circuit: string) => State.CircuitState
+  readonly lastFailure: (circuit: string) => string | undefined
   readonly all: () => ReadonlyArray<Cell>
   /** The one place where a circuit changes. Says whether it did. */
   readonly move: (cell: Cell, after: State.CircuitState, fiber: AnyFiber) => boolean
@@ -109,11 +114,12 @@ export const make = (limit: number, idle: number): Effect.Effect<Circuits, never
         const cell = cells.get(circuit)
         if (cell !== undefined) return cell
         if (cells.size >= sweepAt) sweep(monotonic(fiber))
-        const made: Cell = { circuit, state: State.initial, known: true, running: 0 }
+        const made: Cell = { circuit, state: State.initial, known: true, running: 0, lastFailure: undefined }
         cells.set(circuit, made)
         return made
       },
       read: (circuit) => cells.get(circuit)?.state ?? State.initial,
+      lastFailure: (circuit) => cells.get(circuit)?.lastFailure,
       all: () => [...cells.values()],
       move: (cell, after, fiber) => {
         const before = cell.state
@@ -125,6 +131,7 @@ export const make = (limit: number, idle: number): Effect.Effect<Circuits, never
           cells.set(cell.circuit, cell)
         }
         cell.state = after
+        if (after.phase === "closed" && after.generation !== before.generation) cell.lastFailure = undefined
         announce(cell.circuit, before, after, fiber)
         return true
       },
@@ -166,7 +173,13 @@ const publisher: Effect.Effect<Circuits["publish"], never, Scope.Scope> = Effect
     if (isMany && many >= capacity / 2) return
     if (isMany) many++
     const events = fiber.getRef(ResilienceEvents)
-    const publish = Effect.suspend(() => events.publish(event))
+    const line = Opening.lineOf(event)
+    const told = Effect.suspend(() => events.publish(event))
+    // With the loggers of the call.
+    const publish =
+      line === undefined
+        ? told
+        : Effect.andThen(Effect.provideContext(Warnings.write(line), fiber.context), told)
     Queue.offerUnsafe(queue, { isMany, publish })
   }
 })

@@ -23,8 +23,21 @@
  * })
  * ```
  */
-import type { Duration, Scope } from "effect"
-import { Cause, Clock, Context, Data, Deferred, Effect, Exit, Fiber, Layer, Queue, Semaphore } from "effect"
+import type { Scope } from "effect"
+import {
+  Cause,
+  Clock,
+  Context,
+  Data,
+  Deferred,
+  Duration,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  Queue,
+  Semaphore
+} from "effect"
 import { Redis } from "effect/persistence"
 import * as Check from "../Options.ts"
 import * as Backoff from "../retry/Backoff.ts"
@@ -74,22 +87,28 @@ const patience = 10
 
 /** Throws an `InvalidOption`, a `RangeError`, for an option out of its range. */
 export const make = <E>(options: Options<E>): CircuitStore => {
+  Check.fields(module, options, checks)
   const settings: Settings = {
     prefix: options.prefix ?? defaults.prefix,
-    onStoreError: Check.oneOf(module, "onStoreError", options.onStoreError ?? defaults.onStoreError, [
-      "allow",
-      "fail"
-    ]),
-    timeout: Check.duration(module, "timeout", options.timeout ?? defaults.timeout, { min: "1 milli" }),
-    syncEvery: Check.duration(module, "syncEvery", options.syncEvery ?? defaults.syncEvery, {
-      min: "1 milli"
-    }),
+    onStoreError: options.onStoreError ?? defaults.onStoreError,
+    timeout: Duration.fromInputUnsafe(options.timeout ?? defaults.timeout),
+    syncEvery: Duration.fromInputUnsafe(options.syncEvery ?? defaults.syncEvery),
     now: options.now
   }
   return { attach: (breaker) => attach(options.redis, settings, breaker) }
 }
 
 const module = "RedisCircuitStore"
+const { is } = Check
+
+const checks: Check.Checks<Options<unknown>> = {
+  redis: is.required(is.layer("NodeRedis.layer({ url })")),
+  prefix: is.string,
+  onStoreError: is.oneOf("allow", "fail"),
+  timeout: is.duration({ min: "1 milli" }),
+  syncEvery: is.duration({ min: "1 milli" }),
+  now: is.effect
+}
 
 interface Settings {
   readonly prefix: string

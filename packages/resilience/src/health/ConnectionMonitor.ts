@@ -176,19 +176,42 @@ export const defaults = {
   idleFor: "1 hour"
 } as const satisfies Options
 
+const module = "ConnectionMonitor"
+const { is } = Check
+const interval = is.duration({ min: "1 millis", max: Duration.infinity })
+const atLeastOneMilli = is.duration({ min: "1 millis" })
+
+const checks: Check.Checks<Options> = {
+  // `HealthWindow.spec` checks its fields.
+  window: is.anything,
+  interval,
+  timeout: atLeastOneMilli,
+  cooldown: atLeastOneMilli,
+  maxIdle: is.integer({ min: 1 }),
+  idleFor: atLeastOneMilli,
+  counts: is.fn("(cause) => boolean")
+}
+
+const registrationChecks: Check.Checks<Registration> = {
+  ping: is.effect,
+  probe: is.effect,
+  interval,
+  timeout: atLeastOneMilli
+}
+
 export const make = (options: Options = {}): Effect.Effect<Service> =>
   Effect.sync(() => {
-    const module = "ConnectionMonitor"
-    const interval = intervalOf(options.interval ?? defaults.interval)
-    const timeout = timeoutOf(options.timeout ?? defaults.timeout)
+    Check.fields(module, options, checks)
+    const interval = Duration.toMillis(options.interval ?? defaults.interval)
+    const timeout = Duration.fromInputUnsafe(options.timeout ?? defaults.timeout)
     const spec: Connection.Spec = {
       window: HealthWindow.spec(options.window),
-      cooldown: Check.millis(module, "cooldown", options.cooldown ?? defaults.cooldown, { min: "1 millis" }),
+      cooldown: Duration.toMillis(options.cooldown ?? defaults.cooldown),
       interval
     }
     const connections = new Connections(
-      Check.positiveInteger(module, "maxIdle", options.maxIdle ?? defaults.maxIdle),
-      Check.millis(module, "idleFor", options.idleFor ?? defaults.idleFor, { min: "1 millis" })
+      options.maxIdle ?? defaults.maxIdle,
+      Duration.toMillis(options.idleFor ?? defaults.idleFor)
     )
     const counts = options.counts ?? (() => true)
 
@@ -433,12 +456,14 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
 
     return {
       register: Effect.fnUntraced(function* <E, R>(name: string, registration: Registration<E, R>) {
+        is.text(module, "name", name)
+        Check.fields<object>(module, registration, registrationChecks)
         const clock = yield* Clock.Clock
         const context = yield* Effect.context<R>()
-        const limit = registration.timeout === undefined ? timeout : timeoutOf(registration.timeout)
+        const limit = Duration.fromInputUnsafe(registration.timeout ?? timeout)
         const own: Connection.Spec = {
           ...spec,
-          interval: registration.interval === undefined ? interval : intervalOf(registration.interval)
+          interval: Duration.toMillis(registration.interval ?? interval)
         }
         const token = {}
         // One question at a time, whoever asks.
@@ -469,26 +494,28 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
         }
       }),
       record: (names, outcome, latency) =>
-        Effect.flatMap(Clock.Clock, (clock) =>
-          recordAll(
+        Effect.flatMap(Clock.Clock, (clock) => {
+          Check.oneOf(module, "outcome", outcome, ["success", "failure"])
+          return recordAll(
             listOf(names).map((name) => ({ name })),
             outcome === "failure" ? { _tag: "Failed" } : { _tag: "Succeeded", latency: latencyOf(latency) },
             undefined,
             clock
           )
-        ),
+        }),
       check: (names) =>
         Effect.flatMap(Clock.Clock, (clock) => {
           const admission = admit(listOf(names), clock)
           return "holders" in admission ? admission.told : Effect.fail(admission)
         }),
-      guard:
-        (names) =>
-        <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+      guard: (names) => {
+        const all = listOf(names)
+        return <A, E, R>(effect: Effect.Effect<A, E, R>) => {
+          Check.effect(module, "effect", effect)
           // From the permit to its end nothing may come between.
-          Effect.uninterruptibleMask((restore) =>
+          return Effect.uninterruptibleMask((restore) =>
             Effect.flatMap(Clock.Clock, (clock): Effect.Effect<A, E | NotHealthy, R> => {
-              const admission = admit(listOf(names), clock)
+              const admission = admit(all, clock)
               if (!("holders" in admission)) return Effect.fail(admission)
               const { holders, told } = admission
               let startedAt = 0
@@ -500,7 +527,9 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
                 recordExit(holders, exit, startedAt, clock)
               )
             })
-          ),
+          )
+        }
+      },
       ask: (name) =>
         Effect.flatMap(Clock.Clock, (clock) =>
           Effect.andThen(connections.find(name, monotonic(clock))?.ask ?? Effect.void, status(name))
@@ -547,15 +576,18 @@ interface Granted {
 const latencyOf = (input: Duration.Input | undefined): number | undefined => {
   if (input === undefined) return undefined
   try {
-    return Check.millis("ConnectionMonitor", "latency", input)
+    return Check.millis(module, "latency", input)
   } catch {
     return undefined
   }
 }
 
 /** Each name once. */
-const listOf = (names: Names): ReadonlyArray<string> =>
-  typeof names === "string" ? [names] : [...new Set(names)]
+const listOf = (names: Names): ReadonlyArray<string> => {
+  if (typeof names === "string") return [names]
+  is.list(is.string, "the name of a connection, or a list of names")(module, "names", names)
+  return [...new Set(names)]
+}
 
 const monotonic = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
 
@@ -563,9 +595,3 @@ type NoTime<E> = E extends ConnectionEvent ? Omit<E, "at"> : never
 
 const publish = (clock: Clock.Clock, event: NoTime<ConnectionEvent>): Effect.Effect<void> =>
   ResilienceEvents.publish({ ...event, at: clock.currentTimeMillisUnsafe() })
-
-const intervalOf = (input: Duration.Input): number =>
-  Check.millis("ConnectionMonitor", "interval", input, { min: "1 millis", max: Duration.infinity })
-
-const timeoutOf = (input: Duration.Input): Duration.Duration =>
-  Check.duration("ConnectionMonitor", "timeout", input, { min: "1 millis" })

@@ -136,24 +136,28 @@ export const maxSize = 1_000
 /** Checks and completes options. Throws a `RangeError` that names the field. */
 export const spec = (options: Options = {}): Spec => {
   const module = "HealthWindow"
-  const size = Check.integer(module, "size", options.size ?? defaults.size, { min: 1, max: maxSize })
+  Check.fields(module, options, checks)
+  const size = options.size ?? defaults.size
   // A small window is judged by what fits in it.
   const minimum = options.minimum ?? Math.min(defaults.minimum, size)
-  const unhealthyAt = options.unhealthyAt ?? defaults.unhealthyAt
-  Check.check(
-    unhealthyAt > 0 && unhealthyAt <= 1,
-    module,
-    "unhealthyAt",
-    unhealthyAt,
-    "a number above 0 and at most 1"
-  )
   return {
-    span: Check.duration(module, "span", options.span ?? defaults.span, { min: "1 millis" }),
+    span: Duration.fromInputUnsafe(options.span ?? defaults.span),
     size,
     minimum: Check.integer(module, "minimum", minimum, { min: 1, max: size }),
-    unhealthyAt,
-    recovery: Check.positiveInteger(module, "recovery", options.recovery ?? defaults.recovery)
+    unhealthyAt: options.unhealthyAt ?? defaults.unhealthyAt,
+    recovery: options.recovery ?? defaults.recovery
   }
+}
+
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  span: is.duration({ min: "1 millis" }),
+  size: is.integer({ min: 1, max: maxSize }),
+  // `spec` knows its most.
+  minimum: is.anything,
+  unhealthyAt: is.number({ above: 0, max: 1 }),
+  recovery: is.integer({ min: 1 })
 }
 
 export const empty: HealthWindow = {

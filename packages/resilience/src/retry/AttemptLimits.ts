@@ -30,12 +30,16 @@ export interface AttemptLimits {
 
 /** Throws an `InvalidOption` (a `RangeError`) for a limit that is not an integer of at least 1. */
 export const make = (limits: AttemptLimits): AttemptLimits => {
-  for (const [name, limit] of Object.entries(limits.perClass)) {
-    if (limit !== undefined) Options.positiveInteger("AttemptLimits", `perClass.${name}`, limit)
-  }
-  if (limits.unlisted !== undefined) Options.positiveInteger("AttemptLimits", "unlisted", limits.unlisted)
-  if (limits.pooled !== undefined) Options.positiveInteger("AttemptLimits", "pooled", limits.pooled)
+  Options.fields("AttemptLimits", limits, checks)
   return limits
+}
+
+const { is } = Options
+
+const checks: Options.Checks<AttemptLimits> = {
+  perClass: is.required(is.record(is.integer({ min: 1 }))),
+  unlisted: is.integer({ min: 1 }),
+  pooled: is.integer({ min: 1 })
 }
 
 /** Failed attempts of one call. */

@@ -84,6 +84,10 @@ export const defaults = { initial: "1 second", factor: 2, cap: "30 seconds", jit
 /** No delay and no cap of a specification is longer: a year, which nobody means. */
 export const maxDuration: Duration.Duration = Duration.days(365)
 
+const module = "Backoff"
+const { is } = Options
+const delayCheck = is.duration({ max: maxDuration })
+
 // -----------------------------------------------------------------------------
 // Constructors
 // -----------------------------------------------------------------------------
@@ -101,11 +105,12 @@ export const exponential = (
     readonly jitter?: Jitter | undefined
   } = {}
 ): Exponential => {
+  Options.fields(module, options, exponentialChecks)
   const spec: Exponential = {
     _tag: "Exponential",
-    initial: read("initial", options.initial ?? defaults.initial),
+    initial: Duration.fromInputUnsafe(options.initial ?? defaults.initial),
     factor: options.factor ?? defaults.factor,
-    cap: read("cap", options.cap ?? defaults.cap),
+    cap: Duration.fromInputUnsafe(options.cap ?? defaults.cap),
     jitter: options.jitter ?? defaults.jitter
   }
   validate(spec)
@@ -121,10 +126,12 @@ export const sequence = (
   delays: readonly [Duration.Input, ...Array<Duration.Input>],
   options: { readonly jitter?: SequenceJitter | undefined } = {}
 ): Sequence => {
+  delayList(module, "delays", delays)
+  Options.fields(module, options, { jitter: is.anything })
   const [first, ...rest] = delays
   const spec: Sequence = {
     _tag: "Sequence",
-    delays: [read("delays[0]", first), ...rest.map((input, index) => read(`delays[${index + 1}]`, input))],
+    delays: [Duration.fromInputUnsafe(first), ...rest.map((input) => Duration.fromInputUnsafe(input))],
     jitter: options.jitter ?? 0
   }
   validate(spec)
@@ -148,18 +155,26 @@ export const validate = (spec: Backoff, owner = "Backoff"): void => {
   if (valid.has(spec)) return
   switch (spec?._tag) {
     case "Exponential":
-      read("initial", spec.initial, owner)
+      Options.fields<Exponential>(owner, spec, {
+        _tag: is.anything,
+        initial: is.required(exponentialChecks.initial),
+        factor: is.required(exponentialChecks.factor),
+        cap: is.required(exponentialChecks.cap),
+        jitter: exponentialChecks.jitter
+      })
       Options.duration(owner, "cap", spec.cap, { min: spec.initial, max: maxDuration })
-      Options.number(owner, "factor", spec.factor, { min: 1 })
       break
     case "Sequence":
-      Options.check(spec.delays.length > 0, owner, "delays", spec.delays, "a list of at least one duration")
-      spec.delays.forEach((delay, index) => read(`delays[${index}]`, delay, owner))
+      Options.fields<Sequence>(owner, spec, {
+        _tag: is.anything,
+        delays: is.required(delayList),
+        jitter: is.anything
+      })
       break
     default: {
       // A field of another module's is named as that module calls it.
       const [module = owner, field = "spec"] = owner.split(": ")
-      throw new Options.InvalidOption(module, field, spec, "a Backoff")
+      throw new Options.InvalidOption(module, field, spec, "a Backoff, for example Backoff.exponential()")
     }
   }
   validateJitter(spec, owner)
@@ -168,6 +183,20 @@ export const validate = (spec: Backoff, owner = "Backoff"): void => {
 }
 
 const valid = new WeakSet<Backoff>()
+
+const exponentialChecks = {
+  initial: delayCheck,
+  factor: is.number({ min: 1 }),
+  cap: delayCheck,
+  // `validateJitter` checks it, and knows which words there are.
+  jitter: is.anything
+} as const
+
+const delayList: Options.Check = (module, field, value) => {
+  const isFilled = Array.isArray(value) && value.length > 0
+  Options.check(isFilled, module, field, value, "a list of at least one duration")
+  is.list(delayCheck)(module, field, value)
+}
 
 const validateJitter = ({ _tag, jitter }: Backoff, owner: string): void => {
   if (typeof jitter === "number") {
@@ -191,8 +220,13 @@ const validateJitter = ({ _tag, jitter }: Backoff, owner: string): void => {
   }
 }
 
-const read = (field: string, input: Duration.Input, owner = "Backoff"): Duration.Duration =>
-  Options.duration(owner, field, input, { max: maxDuration })
+/** The check of an option that is a {@link Backoff}. */
+export const isBackoff: Options.Check = (module, field, value) => {
+  // `validate` finds out whether it is one.
+  const spec = value as Backoff
+  // Stryker disable next-line ConditionalExpression: it saves the name of the owner and changes nothing.
+  if (!valid.has(spec)) validate(spec, `${module}: ${field}`)
+}
 
 // -----------------------------------------------------------------------------
 // The formula
@@ -269,8 +303,9 @@ const spreadOf = (jitter: Exclude<Jitter, "decorrelated">): Spread => {
  * The formula as a `Schedule` that never ends and gives out its delays, one draw of `Random` for each. Every retry
  * that runs it counts from 1.
  */
-export const schedule = (spec: Backoff): Schedule.Schedule<Duration.Duration> =>
-  Schedule.fromStepWithMetadata(
+export const schedule = (spec: Backoff): Schedule.Schedule<Duration.Duration> => {
+  validate(spec)
+  return Schedule.fromStepWithMetadata(
     Effect.sync(() => {
       let previous: number | undefined
       return ({ attempt }: Schedule.InputMetadata<unknown>) =>
@@ -281,6 +316,7 @@ export const schedule = (spec: Backoff): Schedule.Schedule<Duration.Duration> =>
         })
     })
   )
+}
 
 // -----------------------------------------------------------------------------
 // What the server said
@@ -320,15 +356,21 @@ export const hintRule = (
     readonly maxRetryAfter?: Duration.Input | undefined
     readonly retryAfterJitter?: number | undefined
   } = {}
-): HintRule => ({
-  retryAfter: Options.oneOf("Backoff", "retryAfter", options.retryAfter ?? hintDefaults.retryAfter, hints),
-  maxRetryAfter: read("maxRetryAfter", options.maxRetryAfter ?? hintDefaults.maxRetryAfter),
-  retryAfterJitter: Options.share(
-    "Backoff",
-    "retryAfterJitter",
-    options.retryAfterJitter ?? hintDefaults.retryAfterJitter
-  )
-})
+): HintRule => {
+  Options.fields(module, options, hintChecks)
+  return {
+    retryAfter: options.retryAfter ?? hintDefaults.retryAfter,
+    maxRetryAfter: Duration.fromInputUnsafe(options.maxRetryAfter ?? hintDefaults.maxRetryAfter),
+    retryAfterJitter: options.retryAfterJitter ?? hintDefaults.retryAfterJitter
+  }
+}
+
+/** The checks of what {@link hintRule} takes. */
+export const hintChecks = {
+  retryAfter: is.oneOf(...hints),
+  maxRetryAfter: delayCheck,
+  retryAfterJitter: is.share
+} as const
 
 /** Sleep this long, in milliseconds. */
 export interface Wait {

@@ -56,6 +56,7 @@ export const within: {
   <A, E, R>(self: Effect.Effect<A, E, R>, duration: Duration.Input): Effect.Effect<A, E, R>
 } = dual(2, <A, E, R>(self: Effect.Effect<A, E, R>, duration: Duration.Input): Effect.Effect<A, E, R> => {
   const length = Duration.toNanosUnsafe(Options.duration("Deadline", "within", duration))
+  Options.effect("Deadline", "effect", self)
   return Effect.withFiber((fiber) => {
     const outer = fiber.getRef(Deadline)
     const own = fiber.getRef(Clock.Clock).monotonicTimeNanosUnsafe() + length
@@ -88,8 +89,9 @@ export const fits = (duration: Duration.Input): Effect.Effect<boolean> => {
  * Interrupts an effect at the deadline and fails with {@link DeadlineExceeded}; what starts at the deadline or after it
  * is not run at all. Without a deadline the effect is left alone.
  */
-export const enforce = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | DeadlineExceeded, R> =>
-  Effect.flatMap(
+export const enforce = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | DeadlineExceeded, R> => {
+  Options.effect("Deadline", "effect", self)
+  return Effect.flatMap(
     remaining,
     Option.match({
       onNone: (): Effect.Effect<A, E | DeadlineExceeded, R> => self,
@@ -102,3 +104,4 @@ export const enforce = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A,
             })
     })
   )
+}

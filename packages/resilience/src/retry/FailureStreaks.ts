@@ -27,10 +27,10 @@ export interface FailureStreaks {
 export const defaultCapacity = 1_000
 
 /** No failures. Throws an `InvalidOption` (a `RangeError`) for a capacity that is not an integer of at least 1. */
-export const make = (options: { readonly capacity?: number | undefined } = {}): FailureStreaks => ({
-  capacity: Options.positiveInteger("FailureStreaks", "capacity", options.capacity ?? defaultCapacity),
-  counts: new Map()
-})
+export const make = (options: { readonly capacity?: number | undefined } = {}): FailureStreaks => {
+  Options.fields("FailureStreaks", options, { capacity: Options.is.integer({ min: 1 }) })
+  return { capacity: options.capacity ?? defaultCapacity, counts: new Map() }
+}
 
 /** Failures of a name since its last success. */
 export const of = ({ counts }: FailureStreaks, name: string): number => counts.get(name) ?? 0

@@ -37,7 +37,9 @@
 import { Cause, Clock, Data, Duration, Effect, Exit, Option, Random, Stream } from "effect"
 import * as CircuitBreaker from "../breaker/CircuitBreaker.ts"
 import { CircuitRefused } from "../breaker/CircuitRefused.ts"
+import * as MissingService from "../MissingService.ts"
 import * as Check from "../Options.ts"
+import * as ErrorText from "../ErrorText.ts"
 import * as Refusal from "../Refusal.ts"
 import * as ResilienceEvents from "../telemetry/ResilienceEvents.ts"
 import * as AttemptLimits from "./AttemptLimits.ts"
@@ -179,6 +181,8 @@ export class RetryFailed<E> extends Data.TaggedError("RetryFailed")<{
   }
 }
 
+ErrorText.printedOnce(RetryFailed, { withCause: true })
+
 const why: Readonly<Record<Stopped, string>> = {
   "not-retryable": "the failure does not pass by itself",
   attempts: "no more are allowed",
@@ -314,8 +318,10 @@ const retryEffect = ((
   second?: Options<unknown>
 ) => {
   if (Effect.isEffect(first)) return call(read(second), first)
+  if (second !== undefined) Check.effect(module, "effect", first)
   const settings = read(first)
-  return (self: Effect.Effect<unknown, unknown, unknown>) => call(settings, self)
+  return (self: Effect.Effect<unknown, unknown, unknown>) =>
+    call(settings, Check.effect(module, "effect", self))
 }) as With
 
 /**
@@ -328,8 +334,12 @@ export const withStream = ((
   second?: Options<unknown>
 ) => {
   if (Stream.isStream(first)) return streamCall(read(second), first)
+  if (second !== undefined) isStream(module, "stream", first)
   const settings = read(first)
-  return (self: Stream.Stream<unknown, unknown, unknown>) => streamCall(settings, self)
+  return (self: Stream.Stream<unknown, unknown, unknown>) => {
+    isStream(module, "stream", self)
+    return streamCall(settings, self)
+  }
 }) as WithStream
 
 export { retryEffect as with }
@@ -355,25 +365,43 @@ const unsaid = {
   hint: Backoff.hintRule()
 }
 
+const { is } = Check
+
+const isStream: Check.Check = (module, field, value) =>
+  Check.check(Stream.isStream(value), module, field, value, "a Stream")
+
+const checks: Check.Checks<Options<unknown>> = {
+  classify: is.fn("(error) => Verdict"),
+  attempts: is.integer({ min: 1 }),
+  attemptsPerClass: is.record(is.integer({ min: 1 })),
+  attemptPools: is.oneOf("own", "pooled"),
+  backoff: Backoff.isBackoff,
+  ...Backoff.hintChecks,
+  // `read` checks it: reading it twice would cost more than all other checks.
+  deadline: is.anything,
+  budget: is.flag,
+  breaker: is.object<Breaker>({
+    circuit: is.required(CircuitBreaker.isNames),
+    classify: is.fn("(exit) => Outcome"),
+    whenRefused: is.oneOf("fail", "wait")
+  }),
+  name: is.string
+}
+
 const read = (options: Options<unknown> = {}): Settings => {
+  Check.fields(module, options, checks)
   // The overloads see to it that without `classify` every error says so itself.
   const judge = options.classify ?? (classify as (error: unknown) => Verdict)
   const { backoff = unsaid.backoff, breaker, budget = defaults.budget, deadline, name } = options
-  Check.check(typeof judge === "function", module, "classify", judge, "a function")
-  Check.check(name === undefined || typeof name === "string", module, "name", name, "a string")
-  Backoff.validate(backoff, "Retry: backoff")
   return {
     classify: judge,
     limits: limitsOf(options),
     backoff,
     hint: hintOf(options),
     deadline: deadline === undefined ? undefined : Check.duration(module, "deadline", deadline),
-    budget: Check.flag(module, "budget", budget),
+    budget,
     breaker: breaker && { circuit: breaker.circuit, classify: breaker.classify ?? forCircuit(judge) },
-    whenRefused: Check.oneOf(module, "breaker.whenRefused", breaker?.whenRefused ?? defaults.whenRefused, [
-      "fail",
-      "wait"
-    ]),
+    whenRefused: breaker?.whenRefused ?? defaults.whenRefused,
     name
   }
 }
@@ -383,13 +411,11 @@ const limitsOf = ({
   attemptsPerClass,
   attemptPools
 }: Options<unknown>): AttemptLimits.AttemptLimits => {
-  const pools = Check.oneOf(module, "attemptPools", attemptPools ?? defaults.attemptPools, ["own", "pooled"])
+  const pools = attemptPools ?? defaults.attemptPools
   if (attempts === undefined && attemptsPerClass === undefined && pools === "pooled") return unsaid.limits
-  const unlisted = Check.positiveInteger(module, "attempts", attempts ?? defaults.attempts)
+  const unlisted = attempts ?? defaults.attempts
   const perClass = attemptsPerClass ?? {}
-  const own = Object.entries(perClass).flatMap(([name, limit]) =>
-    limit === undefined ? [] : [Check.positiveInteger(module, `attemptsPerClass.${name}`, limit)]
-  )
+  const own = Object.values(perClass).flatMap((limit) => (limit === undefined ? [] : [limit]))
   return {
     perClass,
     unlisted,
@@ -400,13 +426,7 @@ const limitsOf = ({
 const hintOf = ({ retryAfter, maxRetryAfter, retryAfterJitter }: Options<unknown>): Backoff.HintRule => {
   const { hint } = unsaid
   if (retryAfter === undefined && maxRetryAfter === undefined && retryAfterJitter === undefined) return hint
-  return {
-    retryAfter: Check.oneOf(module, "retryAfter", retryAfter ?? hint.retryAfter, Backoff.hints),
-    maxRetryAfter: Check.duration(module, "maxRetryAfter", maxRetryAfter ?? hint.maxRetryAfter, {
-      max: Backoff.maxDuration
-    }),
-    retryAfterJitter: Check.share(module, "retryAfterJitter", retryAfterJitter ?? hint.retryAfterJitter)
-  }
+  return Backoff.hintRule({ retryAfter, maxRetryAfter, retryAfterJitter })
 }
 
 /** What would fail again says nothing about who is called; what passes does, and when it wants to be asked again. */
@@ -490,7 +510,7 @@ const next = (
         )
       )
     if (decision.stopped !== undefined) return yield* fail(decision.stopped)
-    if (settings.budget && refused === undefined && !(yield* (yield* RetryBudget).withdraw)) {
+    if (settings.budget && refused === undefined && !(yield* (yield* retryBudget).withdraw)) {
       return yield* fail("budget")
     }
     const { wait: delay, class: of } = decision
@@ -517,7 +537,9 @@ const publish = ({ name }: Settings, event: Unstamped<RetryEvent>): Effect.Effec
 const succeeded = (settings: Settings, { failed }: Ledger): Effect.Effect<void> =>
   failed.total === 0 ? Effect.void : publish(settings, { _tag: "RetrySucceeded", attempts: failed.total + 1 })
 
-const pay = Effect.flatMap(RetryBudget, ({ deposit }) => deposit)
+const retryBudget = MissingService.get(RetryBudget, "RetryBudget", "RetryBudget.layer()")
+
+const pay = Effect.flatMap(retryBudget, ({ deposit }) => deposit)
 
 /** `RetryBudget.track` for a stream: it succeeds when it reaches its end. */
 const tracked = (self: Stream.Stream<unknown, unknown, unknown>) =>

@@ -120,14 +120,7 @@ export const initial: State = {
 
 /** Defaults: see {@link defaults}. Throws an `InvalidOption` (a `RangeError`) for an option that is not allowed. */
 export const rule = (options: RetryBudgetOptions = {}): Rule => {
-  Options.fields("RetryBudget", options, {
-    paidBy: Options.is.oneOf("calls", "successes"),
-    ratio: Options.is.share,
-    burst: Options.is.integer({ min: 0 }),
-    refillEvery: Options.is.duration({ min: "1 millis" }),
-    window: Options.is.duration({ min: "1 second" }),
-    inFlight: Options.is.duration()
-  })
+  Options.fields("RetryBudget", options, checks)
   const { paidBy = "calls" } = options
   const usual = paidBy === "calls" ? defaults : defaultsOfSuccesses
   const millis = (field: "refillEvery" | "window" | "inFlight"): number =>
@@ -140,6 +133,17 @@ export const rule = (options: RetryBudgetOptions = {}): Rule => {
     window: millis("window"),
     inFlight: paidBy === "calls" ? 0 : millis("inFlight")
   }
+}
+
+const { is } = Options
+
+const checks: Options.Checks<RetryBudgetOptions> = {
+  paidBy: is.oneOf("calls", "successes"),
+  ratio: is.share,
+  burst: is.integer({ min: 0 }),
+  refillEvery: is.duration({ min: "1 millis" }),
+  window: is.duration({ min: "1 second" }),
+  inFlight: is.duration()
 }
 
 // -----------------------------------------------------------------------------

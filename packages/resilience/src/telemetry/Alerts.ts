@@ -140,8 +140,9 @@ export const layer = <R = never>(
 ): Layer.Layer<never, never, Exclude<R, Scope.Scope>> =>
   ResilienceEvents.layerTap(
     Effect.gen(function* () {
+      Check.fields<Options<R>>("Alerts", options, checks)
       const spec = specOf(options)
-      const keys = new Keys(spec, maxKeysOf(options))
+      const keys = new Keys(spec, options.maxKeys ?? defaults.maxKeys)
       const { isFailure: counts = isFailure, keyOf: key = keyOf, onAlert } = options
       const events = yield* ResilienceEvents.ResilienceEvents
       const wake = Latch.makeUnsafe(false)
@@ -267,18 +268,28 @@ const told = <R>(
     return (alert) => Effect.asVoid(Queue.offer(waiting, alert))
   })
 
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  failures: is.integer({ min: 1 }),
+  window: is.duration({ min: "1 millis" }),
+  // `specOf` knows its most.
+  clearBelow: is.anything,
+  maxKeys: is.integer({ min: 1 }),
+  isFailure: is.fn("(event) => boolean"),
+  keyOf: is.fn("(event) => string"),
+  onAlert: is.fn("(alert) => Effect<void>")
+}
+
 const specOf = (options: Omit<Options, "onAlert">): Spec => {
-  const failures = Check.positiveInteger("Alerts", "failures", options.failures ?? defaults.failures)
+  const failures = options.failures ?? defaults.failures
   return {
     failures,
-    window: Check.millis("Alerts", "window", options.window ?? defaults.window, { min: "1 millis" }),
+    window: Duration.toMillis(options.window ?? defaults.window),
     clearBelow: Check.positiveInteger("Alerts", "clearBelow", options.clearBelow ?? failures, {
       max: failures
     })
   }
 }
-
-const maxKeysOf = (options: Omit<Options, "onAlert">): number =>
-  Check.positiveInteger("Alerts", "maxKeys", options.maxKeys ?? defaults.maxKeys)
 
 const monotonic = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000

@@ -151,6 +151,10 @@ export const attemptsOf = (event: ResilienceEvent): number | undefined => {
 export const layer = (options: Options = {}): Layer.Layer<never> =>
   ResilienceEvents.layerTap(
     Effect.sync(() => {
+      Check.fields("Metrics", options, {
+        maxLabels: Check.is.integer({ min: 1 }),
+        attemptsOf: Check.is.fn("(event) => number | undefined")
+      })
       const max = options.maxLabels ?? defaultMaxLabels
       const reader = new Reader(max, options.attemptsOf ?? attemptsOf)
       return (event) => reader.read(event)

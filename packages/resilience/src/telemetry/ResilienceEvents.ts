@@ -105,11 +105,8 @@ export const make = (
   options: { readonly capacity?: number | undefined } = {}
 ): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.suspend(() => {
-    const capacity = Options.positiveInteger(
-      "ResilienceEvents",
-      "capacity",
-      options.capacity ?? defaultCapacity
-    )
+    Options.fields(module, options, { capacity: Options.is.integer({ min: 1 }) })
+    const { capacity = defaultCapacity } = options
     return Effect.map(
       Effect.acquireRelease(PubSub.sliding<ResilienceEvent>(capacity), PubSub.shutdown),
       (hub): Service => {
@@ -124,6 +121,7 @@ export const make = (
             ),
           stream: Stream.fromPubSub(hub),
           tap: (handler) => {
+            isHandler(module, "handler", handler)
             // The same function may be handed in twice; each registration is its own.
             const own: Handler = (event) => handler(event)
             return Effect.acquireRelease(
@@ -150,11 +148,13 @@ export const layer = (options: { readonly capacity?: number | undefined } = {}):
   Layer.effect(ResilienceEvents, make(options))
 
 /** Hands every event to `handler`, in order, in the fiber that publishes it: keep it short. */
-export const layerHandler = (handler: Handler): Layer.Layer<never> =>
-  Layer.effect(
+export const layerHandler = (handler: Handler): Layer.Layer<never> => {
+  isHandler(module, "handler", handler)
+  return Layer.effect(
     ResilienceEvents,
     Effect.tap(make(), (events) => events.tap(handler))
   )
+}
 
 /**
  * What {@link layerHandler} does, for the events of the surrounding layer; where there is none it makes one.
@@ -164,8 +164,9 @@ export const layerHandler = (handler: Handler): Layer.Layer<never> =>
  */
 export const layerTap = <E, R>(
   handler: Effect.Effect<Handler, E, R>
-): Layer.Layer<never, E, Exclude<R, Scope.Scope>> =>
-  Layer.effect(
+): Layer.Layer<never, E, Exclude<R, Scope.Scope>> => {
+  Options.effect(module, "handler", handler)
+  return Layer.effect(
     ResilienceEvents,
     Effect.gen(function* () {
       const outer = yield* ResilienceEvents
@@ -175,10 +176,14 @@ export const layerTap = <E, R>(
       return events
     })
   )
+}
 
 // -----------------------------------------------------------------------------
 // Internal
 // -----------------------------------------------------------------------------
+
+const module = "ResilienceEvents"
+const isHandler = Options.is.fn("(event) => Effect<void>")
 
 /** A handler must not change what the caller sees, and neither must a logger that reports it. */
 const harmless = (handler: Handler, event: ResilienceEvent): Effect.Effect<void> =>

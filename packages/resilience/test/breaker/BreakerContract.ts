@@ -296,7 +296,10 @@ export const contract = (
           [error.circuit, error.reason, error.isRetryable, error.retryAfter],
           ["a", "open", true, Duration.millis(6_544)]
         )
-        assert.strictEqual(error.message, 'Circuit "a" is open: the next call is let through in 6s 544ms.')
+        assert.strictEqual(
+          error.message,
+          "Circuit `a` is open for another 6.6 s (last failure: ServerDown). Wait, or call something else."
+        )
         const status = yield* breaker.state("a")
         assert.deepStrictEqual(status.retryAfter, Duration.millis(6_544))
       })
@@ -340,7 +343,7 @@ export const contract = (
             assert.deepStrictEqual([error.reason, error.retryAfter], ["half-open", undefined])
             assert.strictEqual(
               error.message,
-              'Circuit "a" is half-open: its probes are under way. Try again when they have ended.'
+              "Circuit `a` is half-open: its probes are under way (last failure: ServerDown). Try again when they have ended."
             )
             for (const call of running) yield* call.succeed
             yield* expectPhase(breaker, permits === 3 ? "closed" : "half-open")
@@ -701,7 +704,10 @@ export const contract = (
         yield* pass("1 second")
         const error = yield* refusal(breaker, "a")
         assert.deepStrictEqual([error.reason, error.retryAfter], ["isolated", undefined])
-        assert.strictEqual(error.message, 'Circuit "a" is held open by hand, until it is released.')
+        assert.strictEqual(
+          error.message,
+          "Circuit `a` is held open by hand (last failure: ServerDown). Release it, or call something else."
+        )
         yield* Scope.close(first, Exit.void)
         yield* expectPhase(breaker, "isolated")
         yield* breaker.reset("a")
@@ -807,7 +813,8 @@ export const contract = (
           generation: 0,
           retryAfter: undefined,
           failures: 0,
-          openings: 0
+          openings: 0,
+          lastFailure: undefined
         })
         yield* fails(breaker, "a")
         assert.strictEqual((yield* breaker.state("a")).failures, 1)
@@ -819,7 +826,8 @@ export const contract = (
           phase: "open",
           retryAfter: Duration.seconds(10),
           failures: 0,
-          openings: 1
+          openings: 1,
+          lastFailure: "ServerDown"
         })
         yield* works(breaker, "b")
         const names = (yield* breaker.list).map(({ circuit }) => circuit)

@@ -256,23 +256,101 @@ describe("what an exit counts as", () => {
 })
 
 describe("the refusal", () => {
-  const refused = (reason: CircuitRefused["reason"], retryAfter?: Duration.Duration) =>
-    new CircuitRefused({ circuit: "api", reason, retryAfter })
+  const refused = (reason: CircuitRefused["reason"], retryAfter?: Duration.Duration, lastFailure?: string) =>
+    new CircuitRefused({ circuit: "api", reason, retryAfter, lastFailure })
 
   it("says what to do, for each reason", () => {
     assert.strictEqual(
-      refused("open", Duration.seconds(3)).message,
-      'Circuit "api" is open: the next call is let through in 3s.'
+      refused("open", Duration.millis(3_750), "HTTP 529").message,
+      "Circuit `api` is open for another 3.8 s (last failure: HTTP 529). Wait, or call something else."
     )
-    assert.strictEqual(refused("open").message, 'Circuit "api" is open.')
+    assert.strictEqual(refused("open").message, "Circuit `api` is open. Wait, or call something else.")
+    assert.strictEqual(
+      refused("half-open", undefined, "Timeout").message,
+      "Circuit `api` is half-open: its probes are under way (last failure: Timeout). Try again when they have ended."
+    )
+    assert.strictEqual(
+      refused("isolated").message,
+      "Circuit `api` is held open by hand. Release it, or call something else."
+    )
     assert.strictEqual(
       refused("store").message,
-      'Circuit "api" cannot ask its store, and is set to refuse calls then (onStoreError: "fail").'
+      'Circuit `api` cannot ask its store, and is set to refuse calls then (onStoreError: "fail").'
     )
     assert.strictEqual(refused("isolated")._tag, "CircuitRefused")
     assert.isTrue(Refusal.isRefusal(refused("half-open")))
     assert.isTrue(refused("half-open").isRetryable)
   })
+})
+
+describe("the last failure of a circuit", () => {
+  const secret = "sk-live-0123456789"
+  class ServerDown extends Data.TaggedError("ServerDown")<{
+    readonly message: string
+    readonly status?: number
+  }> {}
+  const trip = { consecutive: { failures: 1 } } as const
+
+  /** What a refusal and the list say after one call that ended so. */
+  const after = (call: Effect.Effect<unknown, unknown>, options: CircuitBreaker.Options = {}) =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make({ trip, ...options })
+      yield* Effect.exit(breaker.execute("a")(call))
+      const refused = yield* Effect.flip(breaker.execute("a")(Effect.die("ran")))
+      const [listed] = yield* breaker.list
+      assert.instanceOf(refused, CircuitRefused)
+      assert.strictEqual(listed?.lastFailure, refused.lastFailure)
+      assert.notInclude(`${refused.message} ${JSON.stringify(listed)}`, secret)
+      return refused.lastFailure
+    })
+
+  it.effect("is the tag or the name of an error and its HTTP status, and never its message", () =>
+    Effect.gen(function* () {
+      assert.strictEqual(yield* after(Effect.fail(new ServerDown({ message: secret }))), "ServerDown")
+      assert.strictEqual(
+        yield* after(Effect.fail(new ServerDown({ message: secret, status: 529 }))),
+        "ServerDown (HTTP 529)"
+      )
+      assert.strictEqual(yield* after(Effect.fail({ status: 503, body: secret })), "HTTP 503")
+      assert.strictEqual(yield* after(Effect.die(new TypeError(secret))), "TypeError")
+      assert.isUndefined(yield* after(Effect.fail(secret)))
+      assert.isUndefined(yield* after(Effect.fail({ _tag: `no name: ${secret}` })))
+    })
+  )
+
+  it.effect("is what `describe` says, in at most 200 characters", () =>
+    Effect.gen(function* () {
+      const failing = Effect.fail(new ServerDown({ message: "x".repeat(300) }))
+      const describe = (error: unknown) => (error instanceof ServerDown ? error.message : undefined)
+      assert.strictEqual((yield* after(failing, { describe }))?.length, 200)
+      const broken = () => {
+        throw new Error(secret)
+      }
+      assert.isUndefined(yield* after(failing, { describe: broken }))
+      assert.throws(
+        () => Effect.runSync(Effect.scoped(CircuitBreaker.make({ describe: "x" as never }))),
+        "describe"
+      )
+    })
+  )
+
+  it.effect("is what the owner of a permit says, and is forgotten when the circuit closes", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make({ trip: { consecutive: { failures: 2 } } })
+      const fiber = yield* Effect.fiber
+      breaker.enterUnsafe("a", fiber, undefined)?.({ counts: "failure", what: "HTTP 529" }, fiber)
+      assert.strictEqual((yield* breaker.state("a")).lastFailure, "HTTP 529")
+      yield* Effect.scoped(
+        Effect.flatMap(breaker.acquire("a"), (permit) => permit.fail({ what: "first token timeout" }))
+      )
+      assert.strictEqual(
+        (yield* Effect.flip(Effect.scoped(breaker.acquire("a")))).lastFailure,
+        "first token timeout"
+      )
+      yield* breaker.reset("a")
+      assert.isUndefined((yield* breaker.state("a")).lastFailure)
+    })
+  )
 })
 
 describe("options", () => {
@@ -305,7 +383,7 @@ describe("options", () => {
     [
       { trip: { consecutive: false } },
       "trip",
-      { consecutive: false },
+      undefined,
       "a policy that can open the circuit: consecutive, rate or both"
     ],
     [{ trip: { rate: { window: -1 } } }, "trip.rate.window", -1, "a finite duration of at least 1ms"],
@@ -316,13 +394,23 @@ describe("options", () => {
       "a finite duration of at least 1ms"
     ],
     [{ trip: { rate: { minimumCalls: 0 } } }, "trip.rate.minimumCalls", 0, "an integer of at least 1"],
-    [{ trip: { rate: { failures: 0 } } }, "trip.rate.failures", 0, "a share above 0, at most 1"],
-    [{ trip: { rate: { failures: 1.01 } } }, "trip.rate.failures", 1.01, "a share above 0, at most 1"],
+    [
+      { trip: { rate: { failures: 0 } } },
+      "trip.rate.failures",
+      0,
+      "false, or a finite number above 0 and at most 1"
+    ],
+    [
+      { trip: { rate: { failures: 1.01 } } },
+      "trip.rate.failures",
+      1.01,
+      "false, or a finite number above 0 and at most 1"
+    ],
     [
       { trip: { rate: { failures: Number.NaN } } },
       "trip.rate.failures",
       Number.NaN,
-      "a share above 0, at most 1"
+      "false, or a finite number above 0 and at most 1"
     ],
     [
       { trip: { rate: { failures: false } } },
@@ -330,7 +418,12 @@ describe("options", () => {
       false,
       "a share from 0 to 1 unless trip.rate.slow is set"
     ],
-    [{ trip: { rate: { slow: 0, slowerThan: 1 } } }, "trip.rate.slow", 0, "a share above 0, at most 1"],
+    [
+      { trip: { rate: { slow: 0, slowerThan: 1 } } },
+      "trip.rate.slow",
+      0,
+      "a finite number above 0 and at most 1"
+    ],
     [
       { trip: { rate: { slow: 0.5 } } },
       "trip.rate.slowerThan",

@@ -125,7 +125,7 @@ describe("HealthWindow", () => {
       [{ size: 0 }, /HealthWindow: size must be an integer from 1 to 1000, got 0/],
       [{ size: 1_001 }, /size/],
       [{ minimum: 21 }, /HealthWindow: minimum must be an integer from 1 to 20, got 21/],
-      [{ unhealthyAt: 0 }, /HealthWindow: unhealthyAt must be a number above 0 and at most 1, got 0/],
+      [{ unhealthyAt: 0 }, /HealthWindow: unhealthyAt must be a finite number above 0 and at most 1, got 0/],
       [{ unhealthyAt: Number.NaN }, /unhealthyAt/],
       [{ recovery: 0 }, /recovery/],
       [{ span: 0 }, /HealthWindow: span must be a finite duration of at least 1ms/],

@@ -321,7 +321,7 @@ describe("validate", () => {
       () => Backoff.sequence([1, 2, Infinity])
     ],
     [
-      "Backoff: delays must be a list of at least one duration, got []",
+      "Backoff: delays must be a list of at least one duration, got an empty list",
       // What a caller without types may hand over.
       () =>
         Backoff.validate({ _tag: "Sequence", delays: [] as unknown as Backoff.Sequence["delays"], jitter: 0 })

@@ -409,14 +409,17 @@ describe("options out of their range are refused when it is made", () => {
       { breaker: { circuit: "a", whenRefused: "retry" } },
       'Retry: breaker.whenRefused must be "fail" or "wait", got "retry"'
     ],
-    [{ classify: "always" }, 'Retry: classify must be a function, got "always"'],
+    [{ classify: "always" }, 'Retry: classify must be a function (error) => Verdict, got "always"'],
     [{ budget: "yes" }, 'Retry: budget must be true or false, got "yes"'],
     [{ name: 7 }, "Retry: name must be a string, got 7"],
     [
       { backoff: { ...exact, jitter: "some" } },
       'Retry: backoff: jitter must be a number from 0 to 1, "full" or "equal" or "decorrelated", or { below, above }, got "some"'
     ],
-    [{ backoff: "exponential" }, 'Retry: backoff must be a Backoff, got "exponential"']
+    [
+      { backoff: "exponential" },
+      'Retry: backoff must be a Backoff, for example Backoff.exponential(), got "exponential"'
+    ]
   ]
   for (const [options, message] of unknown) {
     it(message, () => {

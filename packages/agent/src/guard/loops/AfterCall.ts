@@ -233,7 +233,13 @@ const seenAfter = (state: State, call: Call, gain: Gain.Gain, trouble: number): 
     lively: earlier !== undefined && (earlier.lively || gain.isNew || gain.tries),
     progress: gain.progress,
     same: isSame ? earlier.same + (result.taken ? 0.25 : gain.moved ? 0.5 : 1) : 1,
+    exact: isSame && earlier.said === result.hash ? earlier.exact + 1 : 1,
     unchanged: unchangedAfter(state, call, gain),
+    failures: !gain.fails
+      ? 0
+      : earlier?.said === result.hash && isUntouched(state, earlier)
+        ? earlier.failures + 1
+        : 1,
     recoveries:
       (earlier?.recoveries ?? 0) +
       (gain.recovers && earlier !== undefined && isUntouched(state, earlier) ? 1 : 0),

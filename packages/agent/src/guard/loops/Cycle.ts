@@ -39,8 +39,9 @@ interface Table {
 /** The longest period that is seen. */
 export const longest = 16
 
-/** Items of a table: a full one is left for another with the last of them. */
+/** Items of a table: a full one is left for another with the last of them, enough for three laps of any period. */
 const most = 256
+const kept = 3 * longest
 
 const noRuns: ReadonlyArray<number> = new Array<number>(longest - 1).fill(0)
 
@@ -53,9 +54,9 @@ export const add = (cycle: Cycle, item: Item): Cycle => {
   const { table, count, runs } = cycle
   const after = runsAfter(table.outcomes, count, runs, item.outcome)
   // Another cycle has gone on with it, or it is full.
-  const kept = table.last !== count || count >= most ? copied(cycle) : table
-  enter(kept, item)
-  return { table: kept, count: kept.last, runs: after }
+  const own = table.last !== count || count >= most ? copied(cycle) : table
+  enter(own, item)
+  return { table: own, count: own.last, runs: after }
 }
 
 const enter = (table: Table, item: Item): void => {
@@ -65,7 +66,7 @@ const enter = (table: Table, item: Item): void => {
 
 const copied = (cycle: Cycle): Table => {
   const table = tableOf()
-  for (const item of lastOf(cycle, longest)) enter(table, item)
+  for (const item of lastOf(cycle, kept)) enter(table, item)
   return table
 }
 
@@ -94,14 +95,20 @@ export interface Round {
   readonly period: number
   /** How often it was gone through, in parts too. */
   readonly rounds: number
+  /** The same of laps of the same calls with, to the word, the same outcomes; 0 where this call is another. */
+  readonly exact: number
   /** Something in it waits for something else: each time with the same answer, not with one that goes to and fro. */
   readonly waiting: boolean
 }
 
-/** The shortest cycle that a call of this tool would go on with, of those gone through at least `least` times. */
-export const goingOn = (cycle: Cycle, tool: number, least: number): Round | undefined => {
+/**
+ * The shortest cycle that this call of this tool would go on with, of those gone through at least `least` times. One of
+ * the same calls comes before one of the same outcomes.
+ */
+export const goingOn = (cycle: Cycle, tool: number, call: number, least: number): Round | undefined => {
   const { table, count, runs } = cycle
   if (runs === noRuns) return undefined
+  let found: Round | undefined
   for (let i = 0; i < runs.length; i++) {
     const run = runs[i] ?? 0
     const period = i + 2
@@ -112,9 +119,32 @@ export const goingOn = (cycle: Cycle, tool: number, least: number): Round | unde
     const [first] = round
     if (round.every(({ call }) => call === first?.call)) continue
     if (round.every(({ outcome }) => outcome === first?.outcome)) continue
-    return { period, rounds, waiting: round.some((item) => item.waiting && !alternates(round, item)) }
+    const exact = exactRounds(table.items, count, period, run, call)
+    if (found !== undefined && exact < least) continue
+    const waiting = round.some((item) => item.waiting && !alternates(round, item))
+    found = { period, rounds, exact, waiting }
+    if (exact >= least) return found
   }
-  return undefined
+  return found
+}
+
+/** Of `run` items that had the same outcome as those a period before, the last that were the same to the word. */
+const exactRounds = (
+  items: ReadonlyArray<Item | undefined>,
+  count: number,
+  period: number,
+  run: number,
+  call: number
+): number => {
+  if (items[count - period]?.call !== call) return 0
+  let same = 0
+  while (same < run) {
+    const item = items[count - 1 - same]
+    const before = items[count - 1 - same - period]
+    if (item === undefined || item.call !== before?.call || item.said !== before.said) break
+    same++
+  }
+  return same / period + 1
 }
 
 /** What goes on comes to an end, and not back to where it was. */

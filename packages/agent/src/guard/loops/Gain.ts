@@ -50,7 +50,9 @@ export interface Earlier {
 
 export interface Gain {
   readonly failed: boolean
-  /** It failed, or its result tells of an error. */
+  /** The tool says that the call failed: it failed, has a field for an error, or begins with the words of one. */
+  readonly fails: boolean
+  /** It failed, or its result tells of an error. What is read may be about errors: there the tool has to say so. */
   readonly troubled: boolean
   readonly waiting: boolean
   /** To the word it was met before. */
@@ -99,6 +101,10 @@ export const minAnswer = 3
 const findsNothing = ({ troubled, negative, words, numbersInAll }: OfResult): boolean =>
   !troubled && (negative || words <= numbersInAll)
 
+/** A long result is about its first line only where that is a message: `error: …`. */
+const isErrorPhrase = ({ phrase, words }: OfResult): boolean =>
+  phrase === "message" || (phrase === "short" && words < content)
+
 export const of = (ended: Ended): Gain => {
   const { nature, evaluates, subject, edit, result, earlier } = ended
   const isThought = nature === "thought"
@@ -106,9 +112,13 @@ export const of = (ended: Ended): Gain => {
   // Of a tool that looks, a no is what it found.
   const failed =
     (ended.failed && !(ended.searches && findsNothing(result))) || (result.undone && nature !== "read")
-  // What an edit shows of a file may speak of errors.
+  const fails = failed || result.hasError || (result.beginsTroubled && isErrorPhrase(result))
+  // What an edit shows of a file may speak of errors, and so may a file that is read.
   const troubled =
-    failed || (result.troubled && !(edit !== undefined && result.words >= content && !result.beginsTroubled))
+    fails ||
+    (result.troubled &&
+      nature !== "read" &&
+      !(edit !== undefined && result.words >= content && !result.beginsTroubled))
   const isUnseen = !WordSet.has(ended.known, result.hash)
   // Of a long result not every word is remembered: but when it was met as a whole, they all were.
   const freshWords = isUnseen ? result.freshWords : 0
@@ -215,6 +225,7 @@ export const of = (ended: Ended): Gain => {
   const tries = !isNew && !isThought && (hasDetails || isTried)
   return {
     failed,
+    fails,
     troubled,
     waiting: result.waiting || ended.paused,
     isKnown: !isUnseen,

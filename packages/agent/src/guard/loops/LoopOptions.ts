@@ -8,10 +8,23 @@ import * as Check from "@outlast/resilience/Options"
 import * as LoopVerdict from "./LoopVerdict.ts"
 import type { ToolNature } from "./ToolNature.ts"
 
+/**
+ * What evidence may do.
+ *
+ * - `strict`: strict evidence blocks and stops, soft evidence only tells the model. Strict is the same call with the same
+ *   outcome (`identical`, `poll`), whole laps of the same calls (`cycle`), and an answer that repeats itself (`text`).
+ * - `soft`: soft evidence blocks, too, at twice its count.
+ * - `tell`: all evidence only tells the model.
+ */
+export type Mode = "strict" | "soft" | "tell"
+
 export interface Ladder {
-  /** From this count the model is told. At most `block`; equal to it: never told. */
+  /** From this count the model is told. At most `block`; equal to it: not told before. */
   readonly nudge: number
-  /** From this count the call does not run. */
+  /**
+   * From this count the call does not run. Where the {@link Mode} lets the evidence only tell, the model is told again
+   * at this count and its multiples.
+   */
   readonly block: number
 }
 
@@ -30,6 +43,7 @@ export interface ToolOptions {
 }
 
 export interface LoopOptions {
+  readonly mode: Mode
   /** Times that the same call of a tool that acts had a known outcome, nothing new in between. */
   readonly acts: Ladder
   /** The same of a tool that only reads, and of a call that failed for now: refused, timed out. */
@@ -38,7 +52,10 @@ export interface LoopOptions {
   readonly waits: Ladder
   /** Rounds of a cycle of two to sixteen calls. One that waits is due the rounds of `waits`. */
   readonly cycle: Ladder
-  /** Times that a tool failed with the same words, whatever its arguments. */
+  /**
+   * Times that a tool failed with the same words, whatever its arguments: soft evidence. Times that one call failed so,
+   * with nothing done in between: strict evidence, of the pattern `identical`.
+   */
   readonly failures: Ladder
   /** Times that a tool found the same nothing, or the same, with other arguments. */
   readonly findings: Ladder
@@ -68,6 +85,7 @@ export interface LoopOptions {
 
 /** OpenRouter's guard blocks at 3 and stops at 6, OpenHands' at 4 equal results, 3 equal errors and 6 alternations. */
 export const defaults: LoopOptions = {
+  mode: "strict",
   acts: { nudge: 2, block: 3 },
   reads: { nudge: 3, block: 5 },
   waits: { nudge: 5, block: 8 },
@@ -95,15 +113,16 @@ type Ladders = {
  */
 export type Input = Partial<Ladders> & Partial<Omit<LoopOptions, keyof Ladders>>
 
-/** The options with the defaults. Throws an `InvalidOption` for a number that nobody could have meant. */
-export const make = (input: Input = {}): LoopOptions => {
+/** The options with the defaults. Throws an `InvalidOption` for an unknown field and for a value that is not allowed. */
+export const make = (given: Input | Mode = {}): LoopOptions => {
+  const input: Input = typeof given === "string" ? { mode: given } : given
+  Check.fields<Input>(module, input, checks)
   const ladder = (name: keyof Ladders): Ladder => ladderOf(name, defaults[name], input[name])
   const { refusals = defaults.refusals, rows = defaults.rows, tools = defaults.tools } = input
-  Check.integer(module, "refusals", refusals, { min: 1 })
-  Check.integer(module, "rows", rows, { min: 1, max: 4_096 })
   Check.check((rows & (rows - 1)) === 0, module, "rows", rows, "a power of two")
   for (const [name, { same }] of Object.entries(tools)) ladderOf(`tools.${name}.same`, defaults.waits, same)
   return {
+    mode: input.mode ?? defaults.mode,
     acts: ladder("acts"),
     reads: ladder("reads"),
     waits: ladder("waits"),
@@ -123,12 +142,42 @@ export const make = (input: Input = {}): LoopOptions => {
 
 const module = "LoopDetector"
 
+const { is } = Check
+
+const ladderCheck = is.object<Partial<Ladder>>({
+  nudge: is.number({ min: 1 }),
+  block: is.number({ min: 1 })
+})
+
+const checks: Check.Checks<Input> = {
+  mode: is.oneOf("strict", "soft", "tell"),
+  acts: ladderCheck,
+  reads: ladderCheck,
+  waits: ladderCheck,
+  cycle: ladderCheck,
+  failures: ladderCheck,
+  findings: ladderCheck,
+  checks: ladderCheck,
+  edits: ladderCheck,
+  stale: ladderCheck,
+  refusals: is.integer({ min: 1 }),
+  text: ladderCheck,
+  rows: is.integer({ min: 1, max: 4_096 }),
+  wording: is.fn("(step, evidence) => string"),
+  tools: is.record(
+    is.object<ToolOptions>({
+      nature: is.oneOf("read", "act", "poke", "thought", "pause", "advance"),
+      same: ladderCheck,
+      identity: is.fn("(args) => unknown")
+    }),
+    "a record of options by the tool's name"
+  )
+}
+
 /** What is not given gives way to what is. Whether it is accepted depends on nothing else than what is given. */
 export const ladderOf = (name: string, usual: Ladder, given: Partial<Ladder> = {}): Ladder => {
   const { nudge, block } = given
-  if (block !== undefined) Check.number(module, `${name}.block`, block, { min: 1 })
   if (nudge !== undefined) {
-    Check.number(module, `${name}.nudge`, nudge, { min: 1 })
     const most = block ?? nudge
     Check.check(nudge <= most, module, `${name}.nudge`, nudge, `at most ${name}.block, which is ${most}`)
   }

@@ -39,8 +39,12 @@ export interface Seen {
   readonly progress: Progress.Progress
   /** Times in a row that it brought nothing new, and nothing new came between, the first included. */
   readonly same: number
+  /** Of these the last that had, to the word, the same outcome. */
+  readonly exact: number
   /** Times that it said the same although something was done about it. */
   readonly unchanged: number
+  /** Times in a row that it failed, as the tool says of itself, with the same words and nothing done in between. */
+  readonly failures: number
   /** Times that it went well again, with nothing done about it. */
   readonly recoveries: number
   /** Calls of its tool until then. */

@@ -54,6 +54,12 @@ const kinds: Readonly<Record<Pattern, Kind>> = {
   text: "no_progress"
 }
 
+/**
+ * The evidence that is strict: the same call with the same outcome, again and again. A cycle is strict where its laps
+ * are of the same calls. All other evidence is soft.
+ */
+export const strict: ReadonlySet<Pattern> = new Set<Pattern>(["identical", "poll", "text"])
+
 /** What is done about a finding. */
 export type Step = "Nudge" | "Block" | "Stop"
 

@@ -6,6 +6,7 @@
  */
 import * as ArgumentScan from "./ArgumentScan.ts"
 import type { OfArguments } from "./ArgumentScan.ts"
+import * as ErrorPhrase from "./ErrorPhrase.ts"
 import type { Field } from "./Field.ts"
 import { none } from "./Field.ts"
 import * as Hash from "./Hash.ts"
@@ -123,6 +124,10 @@ export interface OfResult {
   readonly trouble: number
   /** Its first line does. */
   readonly beginsTroubled: boolean
+  /** What the word for an error in its first line makes of it; `undefined`: there is none. */
+  readonly phrase: ErrorPhrase.Phrase | undefined
+  /** A field of it is for errors, and has one. */
+  readonly hasError: boolean
   /** A field of it says that it was not done: `"success": false`. */
   readonly undone: boolean
   /** It tells how many things were taken out of the way: the same call takes others. */
@@ -198,6 +203,8 @@ class ResultScan extends Scan implements OfResult {
   troubled = false
   trouble = 0
   beginsTroubled = false
+  phrase: ErrorPhrase.Phrase | undefined
+  hasError = false
   /** A line of it has ended. */
   begun = false
   undone = false
@@ -236,11 +243,13 @@ class ResultScan extends Scan implements OfResult {
       this.isTroubled =
       this.troubled =
       this.beginsTroubled =
+      this.hasError =
       this.undone =
       this.taken =
       this.begun =
         false
     this.waiting = this.waitingIfShort = this.negative = false
+    this.phrase = undefined
     this.met = typeof value === "string" && value.length < few.characters ? this.metOfFew : this.metOfMany
     WordTable.empty(this.met)
     // Mostly its arguments were read last.
@@ -280,7 +289,10 @@ class ResultScan extends Scan implements OfResult {
     if (key.isRate) this.rates++
     if (key.isTaken && typeof value === "number" && value > 1) this.taken = true
     // A field named error that holds something tells of one.
-    if (key.isTrouble && isSomething(value) && this.listed === 0) this.fails()
+    if (key.isTrouble && isSomething(value) && this.listed === 0) {
+      this.hasError = true
+      this.fails()
+    }
     const isExit =
       key.isExit || (name === "code" && (isOwn.call(record, "stderr") || isOwn.call(record, "stdout")))
     if ((key.isSuccess && value === false) || (isExit && typeof value === "number" && value !== 0))
@@ -375,7 +387,10 @@ class ResultScan extends Scan implements OfResult {
         this.mayFail = false
       }
       // What is echoed says nothing of the result.
-      if (meaning !== 0 && !isEcho) this.meant(meaning, previous)
+      if (meaning !== 0 && !isEcho) {
+        this.meant(meaning, previous)
+        if (this.mayFail && !this.begun) this.phrase ??= ErrorPhrase.of(text, start, at)
+      }
       previous = meaning
       if (digits > 0) {
         this.figure(text, start, at, digits, lowered, isEcho)

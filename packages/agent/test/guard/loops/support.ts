@@ -132,7 +132,17 @@ const wordOf = (n: number): string => {
 export const words = (from: number, count: number): string =>
   Array.from({ length: count }, (_, i) => wordOf(from + i) + (i % 12 === 11 ? "\n" : "")).join(" ")
 
-const detector = LoopDetector.make()
+/** Soft evidence blocks at twice its count: here at the counts that are the defaults. */
+export const soft = {
+  mode: "soft",
+  failures: { block: 3 },
+  findings: { block: 3 },
+  checks: { block: 2 },
+  edits: { block: 2 },
+  stale: { block: 6 }
+} as const satisfies LoopDetector.Options
+
+const detector = LoopDetector.make(soft)
 
 /** `turn`: default one of its own. */
 type Step = Omit<LoopDetector.Observation, "turn"> & { readonly turn?: number }
@@ -145,12 +155,12 @@ export const ran = (tool: string, args: unknown, result: unknown, failed = false
 })
 
 /** Index of the first call that would not have run. */
-const stoppedAt = (steps: ReadonlyArray<Step>): number | undefined => {
-  let state = LoopDetector.initial(detector)
+const stoppedAt = (steps: ReadonlyArray<Step>, of = detector): number | undefined => {
+  let state = LoopDetector.initial(of)
   for (const [turn, step] of steps.entries()) {
-    const { _tag } = LoopDetector.before(detector, state, { turn, ...step })
+    const { _tag } = LoopDetector.before(of, state, { turn, ...step })
     if (_tag === "Block" || _tag === "Stop") return turn
-    state = LoopDetector.observe(detector, state, { turn, ...step })
+    state = LoopDetector.observe(of, state, { turn, ...step })
   }
   return undefined
 }
@@ -162,4 +172,5 @@ export const isStopped = (steps: ReadonlyArray<Step>, by: number) => {
   assert.isDefined(at)
   assert.isAtMost(at ?? Infinity, by)
 }
-export const runsOn = (steps: ReadonlyArray<Step>) => assert.isUndefined(stoppedAt(steps))
+export const runsOn = (steps: ReadonlyArray<Step>, of?: LoopDetector.LoopDetector) =>
+  assert.isUndefined(stoppedAt(steps, of))

@@ -1,0 +1,224 @@
+/**
+ * What a `RecoveryPolicy` must be: a check for each field, and a row for each class that its `classOf` gives.
+ *
+ * `classOf` is a function, so that no type and no check sees all its classes. It is asked for one failure of each reason;
+ * a class that none of these has is found when it comes up ({@link missingRow}).
+ */
+import type { CircuitBreaker, RetryBudgetState } from "@outlast/resilience"
+import { Backoff, CircuitPolicy, InvalidOption, RetryBudgetState as Budget } from "@outlast/resilience"
+import * as Options from "@outlast/resilience/Options"
+import * as Wording from "../conversation/Wording.ts"
+import * as R from "../failure/FailoverReason.ts"
+import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import { local } from "../failure/ProviderFailure.ts"
+import * as Kind from "../options/Kind.ts"
+import * as Nudge from "../recovery/Nudge.ts"
+import * as Truncation from "../recovery/Truncation.ts"
+import * as Notice from "./Notice.ts"
+import type { CooldownRule, Limits, ProbeRule, RecoveryPolicy, Row, SlowStream } from "./RecoveryPolicy.ts"
+
+const { is } = Options
+const { required } = is
+
+const module = "RecoveryPolicy"
+
+// -----------------------------------------------------------------------------
+// Fields
+// -----------------------------------------------------------------------------
+
+export const midStream: Options.Check = is.oneOf("continue", "fail", "restart")
+
+const initial: Options.Check = (module, field, value) => {
+  if (value !== "forever") Kind.duration()(module, field, value)
+}
+
+const to: Options.Check = (module, field, value) => {
+  if (Array.isArray(value)) Kind.names(module, field, value)
+  else {
+    const isWord = value === "next" || value === "other-model"
+    Options.check(isWord, module, field, value, '"next" or "other-model" or a list of models')
+  }
+}
+
+const cooldown = Kind.object<CooldownRule>(
+  'a cooldown, for example RecoveryPolicy.steady("model", "1 minute")',
+  {
+    scope: required(is.oneOf("key", "key+model", "model", "endpoint")),
+    initial: required(initial),
+    factor: required(is.number({ min: 1 })),
+    cap: required(Kind.duration()),
+    retryAfter: required(is.oneOf("minimum", "not-before", "ignored")),
+    proof: is.oneOf("one-call", "several-calls")
+  }
+)
+
+const row = Kind.object<Row>("a row, for example { ...RecoveryPolicy.base, attempts: 3 }", {
+  then: required(is.oneOf("retry", "move", "grow", "stop")),
+  attempts: required(Kind.count),
+  pool: required(is.oneOf("shared", "own")),
+  repeatsBeforeEquivalent: required(Kind.countOrNone),
+  switchAfter: Kind.count,
+  to: required(to),
+  backoff: required(Kind.backoff),
+  retryAfter: required(is.oneOf(...Backoff.hints)),
+  cooldown,
+  circuit: is.oneOf("endpoint", "model"),
+  worthWaiting: required(is.flag),
+  nudge: Nudge.check,
+  midStream
+})
+
+/** One that is not given is missing only if `classOf` gives its class. */
+const isRow: Options.Check = (module, field, value) => {
+  if (value !== undefined) row(module, field, value)
+}
+
+const probe = Kind.object<ProbeRule>("false, or { share, atMost }", {
+  share: required(is.share),
+  atMost: required(Kind.duration())
+})
+
+const slow = Kind.object<SlowStream>("{ charactersPerSecond, over }", {
+  charactersPerSecond: required(Kind.where((n) => typeof n === "number" && n > 0, "a number above 0")),
+  over: required(Kind.positiveDuration)
+})
+
+const limits = Kind.object<Limits>("time limits, for example { ...Policy.interactive.limits, idle }", {
+  connect: required(Kind.positiveDuration),
+  firstToken: required(Kind.positiveDuration),
+  firstTokenReasoning: required(Kind.positiveDuration),
+  idle: required(Kind.positiveDuration),
+  idleReasoning: required(Kind.positiveDuration),
+  total: required(Kind.positiveDuration),
+  slow
+})
+
+/** The circuits' own module checks them, once more, where they are made. */
+const circuits = Kind.plain(
+  "false, or options of CircuitBreaker.make",
+  Kind.nested((options) => {
+    const { trip, halfOpen, open, maxRetryAfter } = options as CircuitBreaker.Options
+    CircuitPolicy.make({ trip, halfOpen, open, maxRetryAfter })
+  })
+)
+
+const retryBudget = Kind.plain(
+  "false, or options of RetryBudget.make",
+  Kind.nested((options) => void Budget.rule(options as RetryBudgetState.RetryBudgetOptions))
+)
+
+const checks: Options.Checks<RecoveryPolicy<string>> = {
+  classOf: required(is.fn("(failure) => class")),
+  rows: required(is.record(isRow, "an object with a row for each class")),
+  maxAttempts: required(Kind.count),
+  deadline: required(Kind.duration()),
+  maxWait: required(Kind.duration()),
+  patience: required(Kind.duration()),
+  shortWait: required(Kind.duration()),
+  retryAfterJitter: required(is.share),
+  maxCost: Kind.dollars,
+  counters: required(is.oneOf("call", "target")),
+  maxCompactions: required(Kind.countOrNone),
+  circuits: required(Kind.orFalse(circuits)),
+  breaker: required(is.oneOf("inside", "outside")),
+  probe: required(Kind.orFalse(probe)),
+  retryBudget: required(Kind.orFalse(retryBudget)),
+  whenAllOut: required(is.oneOf("wait", "probe", "fail")),
+  lastResort: required(is.flag),
+  midStream: required(midStream),
+  truncation: required(
+    Kind.orFalse(Kind.object("false, or a truncation, for example Truncation.defaults", Truncation.checks))
+  ),
+  nudges: required(Kind.object("nudges, for example Nudge.defaults", Nudge.checks)),
+  notices: required(Kind.object("notices, for example Notice.defaults", Notice.checks)),
+  wording: Kind.object("a wording, for example Wording.defaults", Wording.checks),
+  limits: required(limits)
+}
+
+// -----------------------------------------------------------------------------
+// Classes
+// -----------------------------------------------------------------------------
+
+/** One failure of each reason, and of each kind of those that have several. */
+const samples: ReadonlyArray<ProviderFailure> = [
+  new R.Auth({ permanent: false }),
+  new R.Auth({ permanent: true }),
+  new R.Billing(),
+  new R.RateLimit(),
+  new R.RateLimit({ liftable: false }),
+  new R.Overloaded(),
+  new R.ServerError(),
+  ...(["connect", "first-token", "idle", "total"] as const).flatMap((phase) => [
+    new R.Timeout({ phase, local: false }),
+    new R.Timeout({ phase, local: true })
+  ]),
+  new R.Network(),
+  new R.PermanentNetwork(),
+  new R.ContextOverflow({}),
+  new R.ModelNotFound(),
+  new R.Format({ side: "request" }),
+  new R.Format({ side: "response" }),
+  new R.ContentPolicy(),
+  new R.Cancelled(),
+  new R.Unknown()
+].map((reason) =>
+  local("policy/sample", reason, {
+    id: "provider/model",
+    provider: "provider",
+    model: "model",
+    endpoint: "",
+    key: ""
+  })
+)
+
+/** The error for a class without a row. */
+export const missingRow = (of: unknown, { reason: { _tag: reason } }: ProviderFailure): InvalidOption =>
+  typeof of === "string"
+    ? new InvalidOption(
+        module,
+        `rows.${of}`,
+        undefined,
+        "a row",
+        `${module}: rows.${of} is missing (classOf gives "${of}" for ${reason})`
+      )
+    : new InvalidOption(
+        module,
+        "classOf",
+        undefined,
+        "a class",
+        `${module}: classOf must give the name of a row, and gives ${String(of)} for ${reason}`
+      )
+
+/** A `classOf` that wants to know more than a sample says is asked when there is more. */
+const sampled = (
+  policy: RecoveryPolicy<string>,
+  failure: ProviderFailure
+): { readonly of: unknown } | undefined => {
+  try {
+    return { of: policy.classOf(failure) }
+  } catch {
+    return undefined
+  }
+}
+
+// -----------------------------------------------------------------------------
+// All of it
+// -----------------------------------------------------------------------------
+
+/** Throws an `InvalidOption` (a `RangeError`) that names the field. */
+export const validate = (policy: RecoveryPolicy<string>): void => {
+  Options.fields(module, policy, checks)
+  for (const [name, row] of Object.entries<Row | undefined>(policy.rows)) {
+    const cooldown = row?.cooldown
+    if (cooldown === undefined || cooldown.initial === "forever") continue
+    is.duration({ min: cooldown.initial, max: "Infinity" })(module, `rows.${name}.cooldown.cap`, cooldown.cap)
+  }
+  for (const failure of samples) {
+    const found = sampled(policy, failure)
+    if (found !== undefined && !isClass(policy, found.of)) throw missingRow(found.of, failure)
+  }
+}
+
+/** A class that has a row. */
+export const isClass = (policy: RecoveryPolicy<string>, of: unknown): of is string =>
+  typeof of === "string" && Object.hasOwn(policy.rows, of) && policy.rows[of] !== undefined

@@ -1,0 +1,227 @@
+/**
+ * The checks for `Options.fields` that several modules of the agent have in common: values of effect/ai, and of Outlast
+ * itself. A value of another kind is named by what it is, so that "got a Layer" stands where a service belongs.
+ *
+ * A message never shows what an object holds.
+ */
+import { Context, Duration, Effect, Layer, Stream } from "effect"
+import { Prompt, Tool } from "effect/ai"
+import { Backoff, InvalidOption } from "@outlast/resilience"
+import * as Options from "@outlast/resilience/Options"
+import type { Check } from "@outlast/resilience/Options"
+
+const { is } = Options
+
+// -----------------------------------------------------------------------------
+// What a value is
+// -----------------------------------------------------------------------------
+
+/** A value whose members can be looked at. */
+export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null
+
+/** A string with more than blanks. */
+const isText = (value: unknown): boolean => typeof value === "string" && value.trim() !== ""
+
+const has = (value: unknown, ...members: ReadonlyArray<string>): boolean =>
+  (isObject(value) || typeof value === "function") && members.every((member) => member in value)
+
+const isModel = (value: unknown): boolean => has(value, "generateText", "generateObject", "streamText")
+
+const isToolkit = (value: unknown): boolean => has(value, "tools", "toLayer")
+
+const isTool = (value: unknown): boolean =>
+  Tool.isUserDefined(value) || Tool.isProviderDefined(value) || Tool.isDynamic(value)
+
+/** The kind of a value that is easily taken for another; `undefined` where its own text says enough. */
+const nameOf = (value: unknown): string | undefined => {
+  if (Context.isKey(value)) return `the service key ${value.key.split("/").at(-1) ?? ""}`
+  if (Layer.isLayer(value)) return "a Layer"
+  if (isModel(value)) return "a LanguageModel"
+  if (isToolkit(value)) return "a Toolkit"
+  if (Stream.isStream(value)) return "a Stream"
+  if (isTool(value)) return "a tool"
+  if (Effect.isEffect(value)) return "an Effect"
+  if (has(value, "provider", "model", "keys", "build")) return "a target"
+  if (has(value, "info", "generateText", "streamText")) return "a ProviderModel"
+  return undefined
+}
+
+/** The error for a value of the wrong kind. */
+export const wrong = (module: string, field: string, value: unknown, allowed: string): InvalidOption => {
+  const name = nameOf(value)
+  return new InvalidOption(
+    module,
+    field,
+    value,
+    allowed,
+    name === undefined ? undefined : `${module}: ${field} must be ${allowed}, got ${name}`
+  )
+}
+
+// -----------------------------------------------------------------------------
+// Checks
+// -----------------------------------------------------------------------------
+
+/** A value for which `holds`. */
+export const where =
+  (holds: (value: unknown) => boolean, noun: string): Check =>
+  (module, field, value) => {
+    if (!holds(value)) throw wrong(module, field, value, noun)
+  }
+
+/** As {@link where}, for what may hold a prompt: a text is not shown. */
+const unshown =
+  (holds: (value: unknown) => boolean, noun: string): Check =>
+  (module, field, value) => {
+    if (typeof value !== "string") where(holds, noun)(module, field, value)
+    else if (!holds(value)) {
+      throw new InvalidOption(
+        module,
+        field,
+        undefined,
+        noun,
+        `${module}: ${field} must be ${noun}, got a text`
+      )
+    }
+  }
+
+/** A list. `item` checks each element. */
+export const list =
+  (item: Check, noun: string): Check =>
+  (module, field, value) => {
+    where(Array.isArray, noun)(module, field, value)
+    is.list(item)(module, field, value)
+  }
+
+/** A service or another object with these members. `noun` says what it is and how to get one. */
+export const having = (noun: string, ...members: ReadonlyArray<string>): Check =>
+  where((value) => has(value, ...members) && nameOf(value) === undefined, noun)
+
+/** `false`, for none, or what `other` allows. `other` says so in its words. */
+export const orFalse =
+  (other: Check): Check =>
+  (module, field, value) => {
+    if (value !== false) other(module, field, value)
+  }
+
+/** A plain object: no list, Layer, model or Effect. `then` checks it further. */
+export const plain =
+  (noun: string, then: Check = is.anything): Check =>
+  (module, field, value) => {
+    if (Object.prototype.toString.call(value) !== "[object Object]" || nameOf(value) !== undefined) {
+      throw wrong(module, field, value, noun)
+    }
+    then(module, field, value)
+  }
+
+/** An object with these fields and no other. `noun` says what it is. */
+export const object = <O extends object>(noun: string, checks: Options.Checks<O>): Check =>
+  plain(noun, is.object<O>(checks))
+
+/** What another module's `validate` accepts. The fields that it names stand below this one. */
+export const nested =
+  (validate: (value: unknown, module: string) => void): Check =>
+  (module, field, value) => {
+    try {
+      validate(value, module)
+    } catch (error) {
+      if (!(error instanceof InvalidOption)) throw error
+      const said = error.message.slice(error.message.indexOf(": ") + 2)
+      // An unknown field is quoted, the path of another is not.
+      const message = `${module}: ${field}${said.startsWith('"') ? ": " : "."}${said}`
+      throw new InvalidOption(module, `${field}.${error.field}`, error.value, error.allowed, message)
+    }
+  }
+
+const units: ReadonlyArray<string> = [
+  "weeks",
+  "days",
+  "hours",
+  "minutes",
+  "seconds",
+  "milliseconds",
+  "microseconds",
+  "nanoseconds"
+]
+
+/** A `Duration` reads an object without a known unit as zero; here it is refused, as is a Duration that was JSON. */
+const isDuration = (value: unknown): boolean =>
+  isObject(value) && !Array.isArray(value) && !Duration.isDuration(value)
+    ? Object.keys(value).length > 0 && Object.keys(value).every((unit) => units.includes(unit))
+    : // What is no input at all gives none.
+      Duration.fromInput(value as Duration.Input)._tag === "Some"
+
+/** A duration within the range, by default from zero on; an infinite one is allowed. */
+export const duration =
+  (range: Options.DurationRange = {}): Check =>
+  (module, field, value) => {
+    if (!isDuration(value)) throw wrong(module, field, value, `a duration, for example "5 seconds"`)
+    is.duration({ max: Duration.infinity, ...range })(module, field, value)
+  }
+
+/** A duration within the range that ends. */
+export const finiteDuration =
+  (range: Options.DurationRange = {}): Check =>
+  (module, field, value) => {
+    duration()(module, field, value)
+    is.duration(range)(module, field, value)
+  }
+
+/** A duration that is not zero. */
+export const positiveDuration: Check = duration({ min: "1 millis" })
+
+const isBackoff = (value: unknown): boolean =>
+  isObject(value) && (value["_tag"] === "Exponential" || value["_tag"] === "Sequence")
+
+export const backoff: Check = (module, field, value) => {
+  where(isBackoff, "a Backoff, for example Backoff.exponential()")(module, field, value)
+  // It has the tag of one; the rest is checked here.
+  const spec = value as Backoff.Backoff
+  if (spec._tag === "Exponential") {
+    duration()(module, `${field}.initial`, spec.initial)
+    duration()(module, `${field}.cap`, spec.cap)
+  } else {
+    list(duration(), "a list of at least one duration")(module, `${field}.delays`, spec.delays)
+  }
+  nested((_, owner) => Backoff.validate(spec, owner))(module, field, spec)
+}
+
+/** A sum of money. */
+export const dollars: Check = where((value) => typeof value === "number" && value > 0, "above 0 US dollars")
+
+/** Tokens, calls or another amount of which there is at least one. */
+export const count: Check = is.integer({ min: 1 })
+
+/** As {@link count}, and 0. */
+export const countOrNone: Check = is.integer({ min: 0 })
+
+export const name: Check = where(isText, "a text that is not empty")
+
+export const names: Check = list(name, "a list of texts")
+
+export const languageModel: Check = where(
+  isModel,
+  "a LanguageModel, as `yield* LanguageModel.LanguageModel` gives it"
+)
+
+export const layer = (noun: string): Check => where(Layer.isLayer, noun)
+
+export const toolkit: Check = where(isToolkit, "a Toolkit, for example Toolkit.make(tool)")
+
+export const tools: Check = list(where(isTool, "a tool, as Tool.make gives it"), "a list of tools")
+
+const isIterable = (value: unknown): boolean =>
+  isObject(value) && Symbol.iterator in value && nameOf(value) === undefined
+
+export const prompt: Check = unshown(
+  (value) => typeof value === "string" || Prompt.isPrompt(value) || isIterable(value),
+  "a text, a Prompt or a list of messages"
+)
+
+/** What the functions take that make no prompt of a text by themselves. */
+export const madePrompt: Check = unshown(Prompt.isPrompt, "a Prompt, as Prompt.make gives it")
+
+/** An object that has a prompt or a message in it, whatever else. */
+export const carrier = (noun: string): Check =>
+  unshown((value) => isObject(value) && !Array.isArray(value) && nameOf(value) === undefined, noun)

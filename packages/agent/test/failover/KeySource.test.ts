@@ -1,0 +1,119 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Failover, KeySource } from "@outlast/agent"
+import { InvalidOption } from "@outlast/resilience/Options"
+import { Cause, Config, Effect, Exit, Redacted } from "effect"
+import { LanguageModel } from "effect/ai"
+import { inspect } from "node:util"
+import { answer, played } from "../support.ts"
+
+/** So that no scanner takes a made-up key of these tests for a real one. */
+const secret = ["sk-ant-", "api03-planted0123456789"].join("")
+const hex = "a1b2c3d4e5f60718".repeat(2)
+
+const keys: ReadonlyArray<string> = [
+  secret,
+  ["gsk_", "a1B2c3D4e5F6g7H8i9J0"].join(""),
+  ["hf_", "abcdefghijklmnopqrstuvwxyz"].join(""),
+  ["AIza", "SyA1234567890abcdef"].join(""),
+  hex
+]
+
+/** The error of what throws, without `planted` in it, however it is printed. */
+const refused = (run: () => unknown, planted: string): InvalidOption => {
+  try {
+    run()
+  } catch (error) {
+    assert.instanceOf(error, InvalidOption)
+    const all = inspect(error, { depth: 10, showHidden: true }) + String(error) + JSON.stringify(error)
+    assert.notInclude(all, planted.slice(0, 12))
+    return error
+  }
+  return assert.fail("It was not refused.")
+}
+
+// A program in JavaScript, or with a cast.
+const untyped = KeySource as unknown as Record<
+  "env" | "config" | "value" | "refreshing",
+  (...args: ReadonlyArray<unknown>) => KeySource.KeySource
+>
+
+describe("a key where a name belongs", () => {
+  const load = Effect.succeed({ value: Redacted.make("token") })
+  const redacted = Redacted.make("hunter2hunter2")
+  for (const planted of keys) {
+    it(`is refused without quoting it: ${planted.slice(0, 6)}…`, () => {
+      refused(() => KeySource.env(planted), planted)
+      refused(() => KeySource.config(planted, Config.Redacted("A")), planted)
+      refused(() => KeySource.value(planted, redacted), planted)
+      refused(() => KeySource.refreshing(planted, { load }), planted)
+      refused(() => untyped.value(planted), planted)
+      refused(() => untyped.value("NAME", planted), planted)
+      refused(() => untyped.config("NAME", planted), planted)
+    })
+  }
+
+  it("is told what to write instead", () => {
+    const { message } = refused(() => KeySource.env(secret), secret)
+    assert.include(message, "KeySource.env")
+    assert.include(message, 'keys: ["ANTHROPIC_API_KEY"]')
+    assert.include(message, 'KeySource.value("name", Redacted.make(key))')
+  })
+
+  it("is refused in every other form that is no name", () => {
+    for (const wrong of ["", " A", "A B", "A-B", "1A", "A\n", "ключ", undefined, 1, null, ["A"]]) {
+      refused(() => untyped.env(wrong), "planted")
+    }
+    for (const wrong of ["", " ", "a=b", "a\nb", "x".repeat(65), undefined, {}]) {
+      refused(() => untyped.value(wrong, redacted), "planted")
+    }
+  })
+
+  it.effect("in a target that is written by hand ends the layer without quoting it", () =>
+    Effect.gen(function* () {
+      const byHand = { name: secret, load: Effect.succeed(Redacted.make("x")) }
+      for (const key of [byHand, secret as unknown as KeySource.KeySource]) {
+        const target = { ...played({ answers: [answer("hello")] }), keys: [key] }
+        const program = LanguageModel.generateText({ prompt: "x" })
+        const exit = yield* Effect.exit(Effect.provide(program, Failover.layer([target])))
+        assert.isTrue(Exit.isFailure(exit))
+        const cause = Exit.isFailure(exit) ? exit.cause : Cause.empty
+        assert.instanceOf(Cause.squash(cause), InvalidOption)
+        assert.notInclude(Cause.pretty(cause) + inspect(cause, { depth: 10 }), secret)
+      }
+    })
+  )
+})
+
+describe("KeySource.value", () => {
+  it.effect("takes a Redacted alone, or with a name", () =>
+    Effect.gen(function* () {
+      const key = Redacted.make("hunter2")
+      assert.strictEqual(KeySource.value(key).name, KeySource.defaults.name)
+      assert.strictEqual(KeySource.value("mine", key).name, "mine")
+      assert.strictEqual(Redacted.value(yield* KeySource.value(key).load), "hunter2")
+    })
+  )
+
+  it.effect("is a missing key when the Redacted has no text", () =>
+    Effect.gen(function* () {
+      // `Redacted.make(process.env.KEY!)`, of a variable that is not set.
+      const notSet = Redacted.make(undefined as unknown as string)
+      assert.strictEqual(Redacted.value(yield* KeySource.value(notSet).load), "")
+    })
+  )
+})
+
+it.effect("a refreshed key that is no Redacted is refused without quoting it", () =>
+  Effect.gen(function* () {
+    for (const token of [{ value: secret }, secret, undefined, {}]) {
+      // A function in JavaScript, or with a cast.
+      const load = Effect.succeed(token as unknown as KeySource.Token)
+      const exit = yield* Effect.exit(KeySource.refreshing("OAUTH", { load }).load)
+      const cause = Exit.isFailure(exit) ? exit.cause : assert.fail("It was taken.")
+      const error = Cause.squash(cause)
+      assert.instanceOf(error, KeySource.KeyError)
+      assert.include(String(error), "not a Redacted")
+      assert.notInclude(inspect(cause, { depth: 10 }) + Cause.pretty(cause), secret)
+    }
+  })
+)

@@ -1,0 +1,120 @@
+/**
+ * A `fetch` that follows redirects within the same origin only.
+ *
+ * The `fetch` of a runtime follows them anywhere, with the whole prompt and with every header but `authorization`:
+ * `x-api-key` and `x-goog-api-key` would reach any host that a server or a proxy names. Here a redirect to another
+ * scheme, host or port is a `PermanentNetwork` failure that names the origin, and nothing is sent there.
+ *
+ * - A redirect within the origin is followed, at most {@link maxRedirects} times. 307 and 308 keep method and body.
+ * - 301, 302 and 303 would repeat a POST as a GET without its body. They are followed for GET and HEAD only.
+ * - A caller that sets `redirect` to `manual` or `error` handles redirects itself and gets what it asked for.
+ *
+ * **Limits.** A `fetch` of one's own is told `redirect: "manual"`. One that ignores this has sent its request before it
+ * can be seen: its answer is refused then.
+ */
+import { PermanentNetwork } from "@outlast/agent/failure/FailoverReason"
+import { ProviderFailure, redirect } from "@outlast/agent/failure/ProviderFailure"
+import * as Redaction from "@outlast/agent/failure/Redaction"
+
+type Fetch = typeof globalThis.fetch
+
+export const maxRedirects = 5
+
+/** Sends with `send`. Default: the global `fetch`, looked up for each request. */
+export const make =
+  (send: Fetch = (input, init) => globalThis.fetch(input, init)): Fetch =>
+  async (input, init) => {
+    const own = init?.redirect ?? (input instanceof Request ? input.redirect : "follow")
+    if (own !== "follow") return send(input, init)
+    const request = requestOf(input, init)
+    let url = request.url
+    for (let followed = 0; ; followed++) {
+      const response = await send(followed === 0 ? input : url, {
+        ...(followed === 0 ? init : request.init),
+        redirect: "manual"
+      })
+      if (response.redirected && originOf(response.url) !== url.origin) {
+        throw refuse(response, request, redirect.origin, shown(response.url))
+      }
+      // What a browser gives in place of a redirect.
+      if (response.type === "opaqueredirect") throw refuse(response, request, redirect.refused, "unreadable")
+      const location = statuses.has(response.status) ? response.headers.get("location") : null
+      if (location === null) return response
+      const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined
+      if (next?.origin !== url.origin) throw refuse(response, request, redirect.origin, shown(next?.href))
+      if (!request.isRead && !keepsBody.has(response.status)) {
+        throw refuse(response, request, redirect.refused, `HTTP ${response.status} to a ${request.method}`)
+      }
+      if (followed === maxRedirects)
+        throw refuse(response, request, redirect.refused, `more than ${maxRedirects}`)
+      if (!request.canRepeat) throw refuse(response, request, redirect.refused, "the body is a stream")
+      discard(response)
+      // A URL with credentials cannot be fetched, and the error would quote them.
+      next.username = ""
+      next.password = ""
+      url = next
+    }
+  }
+
+const statuses: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+const keepsBody: ReadonlySet<number> = new Set([307, 308])
+
+interface Sent {
+  readonly url: URL
+  readonly method: string
+  /** GET or HEAD. */
+  readonly isRead: boolean
+  readonly canRepeat: boolean
+  /** What a repetition at another URL sends. */
+  readonly init: RequestInit
+}
+
+const requestOf = (input: Parameters<Fetch>[0], init: RequestInit | undefined): Sent => {
+  const request = input instanceof Request ? input : undefined
+  const method = (init?.method ?? request?.method ?? "GET").toUpperCase()
+  const body = init?.body ?? request?.body ?? undefined
+  return {
+    url: new URL(request?.url ?? String(input)),
+    method,
+    isRead: method === "GET" || method === "HEAD",
+    canRepeat: !(body instanceof ReadableStream),
+    init:
+      request === undefined
+        ? { ...init }
+        : { method, headers: request.headers, signal: request.signal, ...init }
+  }
+}
+
+const originOf = (url: string): string => (URL.canParse(url) ? new URL(url).origin : "null")
+
+/** The origin alone: path, query and credentials of a redirect may hold what was sent. */
+const shown = (url: string | undefined): string => {
+  const origin = url === undefined ? "null" : originOf(url)
+  return /^https?:/.test(origin) ? origin : "no http address"
+}
+
+const refuse = (response: Response, request: Sent, rule: string, matched: string): ProviderFailure => {
+  discard(response)
+  // A host name may hold what was sent, too, in lower case.
+  const values = Array.from(new Headers(request.init.headers).values()).flatMap((value) =>
+    [value, ...value.split(/\s+/)].filter((part) => part.length >= 8)
+  )
+  return new ProviderFailure({
+    reason: new PermanentNetwork(),
+    evidence: {
+      rule,
+      signal: "local",
+      matched: Redaction.scrub(matched, 120, {
+        values: [...values, ...values.map((value) => value.toLowerCase())]
+      }),
+      depth: 0,
+      status: response.status === 0 ? undefined : response.status
+    },
+    detail: ""
+  })
+}
+
+/** Frees the connection. Nobody waits for it. */
+const discard = (response: Response): void => {
+  response.body?.cancel().catch(() => {})
+}

@@ -1,0 +1,110 @@
+/**
+ * Checks the options of the constructors of this package, where they are called. Internal.
+ *
+ * `Endpoint` and `Target` check what may hold a secret: base URLs, keys and headers.
+ */
+import type { Capabilities, ModelInfo, Price } from "@outlast/agent/failover/ModelInfo"
+import type { Check, Checks } from "@outlast/resilience/Options"
+import * as Options from "@outlast/resilience/Options"
+import type { CallSettings } from "./Spec.ts"
+import type { CommonOptions } from "./Target.ts"
+import type { VendorOptions } from "./Vendor.ts"
+
+const { is } = Options
+
+const count = is.integer({ min: 1 })
+const price = is.number({ min: 0 })
+
+/** The check of {@link Capabilities}. */
+export const capabilities = is.object<Capabilities>({
+  tools: is.flag,
+  images: is.flag,
+  prefill: is.flag,
+  systemMessages: is.flag,
+  forcedTools: is.flag,
+  sampling: is.flag,
+  thinking: is.list(is.oneOf("enabled", "adaptive", "between_tools", "disabled")),
+  bindsThinking: is.flag,
+  bindsAccount: is.flag
+})
+
+/** The checks of {@link ModelInfo}. */
+export const modelInfo: Checks<ModelInfo> = {
+  contextWindow: count,
+  maxOutputTokens: count,
+  price: is.object<Price>({
+    input: is.required(price),
+    output: is.required(price),
+    cacheRead: price,
+    cacheWrite: price
+  }),
+  reasoning: is.flag,
+  capabilities,
+  dialect: is.record()
+}
+
+const settings: Checks<CallSettings> = {
+  temperature: is.number({ min: 0 }),
+  topP: is.share,
+  topK: is.integer(),
+  presencePenalty: is.number(),
+  frequencyPenalty: is.number(),
+  stopSequences: is.list(is.text),
+  seed: is.integer(),
+  reasoning: is.oneOf("provider-default", "none", "minimal", "low", "medium", "high", "xhigh", "max")
+}
+
+/** The checks of what all constructors have in common. */
+export const common: Checks<CommonOptions> = {
+  // `Target` checks both.
+  keys: is.anything,
+  headers: is.anything,
+  // An entry of the catalogue is one, too.
+  info: is.object<ModelInfo & { provider: string; model: string; counting: object; source: string }>({
+    ...modelInfo,
+    provider: is.string,
+    model: is.string,
+    counting: is.record(),
+    source: is.string
+  }),
+  settings: is.object(settings)
+}
+
+/** The checks of what the modules of the vendors take. */
+export const vendor: Checks<VendorOptions<object>> = {
+  ...common,
+  // `Endpoint.normalize` checks it.
+  baseUrl: is.anything,
+  providerOptions: is.record(),
+  // `Vendor.fetched` checks it.
+  fetch: is.anything
+}
+
+/** The check of the name of a model. */
+export const model: Check = (module, field, value) =>
+  Options.check(typeof value === "string" && value.trim() !== "", module, field, value, "the name of a model")
+
+/**
+ * {@link Options.fields}, with an `example` for options that are no object. A text in their place is not shown: it may
+ * be a key.
+ */
+export const options = <O extends object>(
+  module: string,
+  given: O,
+  checks: Checks<O>,
+  example: string
+): void => {
+  if (typeof given === "string" || Array.isArray(given)) {
+    const got = typeof given === "string" ? "a text" : "a list"
+    const allowed = `an object, for example ${example}`
+    const message = `${module}: options must be ${allowed}, got ${got}`
+    throw new Options.InvalidOption(module, "options", undefined, allowed, message)
+  }
+  Options.fields(module, given, checks)
+}
+
+/** Checks the arguments of a vendor's constructor. */
+export const forVendor = (module: string, modelId: string, given: VendorOptions<object>): void => {
+  model(module, "model", modelId)
+  options(module, given, vendor, `{ keys: ["NAME_OF_A_VARIABLE"] }`)
+}

@@ -1,0 +1,71 @@
+/**
+ * What of a target may be secret: its keys and headers, and names where a key may stand by mistake.
+ *
+ * Names, models and endpoints are shown in events and errors. A key in their place throws an `InvalidOption` that does
+ * not quote it. Headers are sent and never shown: what a server echoes of them is taken out of failures.
+ */
+import { isKey } from "@outlast/agent/failure/KeyForm"
+import { InvalidOption } from "@outlast/resilience/Options"
+
+export type Headers = Readonly<Record<string, string>>
+
+/** True for what a header can carry: no line break inside, and no character beyond Latin-1. */
+export const isSendable = (value: string): boolean => !notSendable.test(value)
+
+// White space at the ends is not sent.
+const notSendable = /\S[\r\n]+\S|[^\t\r\n\x20-\x7e\x80-\xff]/
+
+/** Throws an `InvalidOption` for a name that is the key of a vendor. */
+export const checkName = (module: string, field: string, name: unknown): void => {
+  if (typeof name === "string" && isKey(name.trim())) {
+    throw refused(module, field, "a name, not a key", 'Give keys by name: keys: ["ANTHROPIC_API_KEY"]')
+  }
+}
+
+/** Throws an `InvalidOption` unless all are texts that can be sent. It shows no value. */
+export const checkHeaders = (module: string, headers: unknown): void => {
+  if (typeof headers !== "object" || headers === null || Array.isArray(headers)) {
+    throw refused(module, "headers", "an object of texts", 'Write headers: { "x-team": "search" }')
+  }
+  for (const [name, value] of Object.entries(headers)) {
+    if (isKey(name) || !/^[\w!#$%&'*+.^`|~-]{1,128}$/.test(name)) {
+      throw refused(module, "headers", "an object of texts by their names", "Check the names")
+    }
+    if (typeof value !== "string" || !isSendable(value)) {
+      throw refused(
+        module,
+        `headers.${name}`,
+        "a text without line breaks that a header can carry",
+        "Check its value"
+      )
+    }
+  }
+}
+
+/** It does not show the value, which may be a key. */
+export const refused = (module: string, field: string, allowed: string, advice: string): InvalidOption =>
+  new InvalidOption(module, field, undefined, allowed, `${module}: ${field} must be ${allowed}. ${advice}.`)
+
+/**
+ * The secrets of headers: each value, its words, and what Basic credentials say. Of a header that is no credential
+ * (`x-team: search`), values below {@link shortest} characters are flags or numbers.
+ */
+export const ofHeaders = (headers: Headers): ReadonlyArray<string> =>
+  Object.entries(headers).flatMap(([name, value]) => {
+    const least = credential.test(name) ? shortestCredential : shortest
+    return [value, ...value.split(/\s+/), ...basic(value)].filter(
+      (part) => part.length >= least && !scheme.test(part)
+    )
+  })
+
+const shortest = 8
+const shortestCredential = 4
+const credential = /auth|key|token|secret|passw|cookie|credential|signature/i
+const scheme = /^(?:bearer|basic|token|digest|negotiate|oauth|api-?key)$/i
+
+const basic = (value: string): ReadonlyArray<string> => {
+  const [, encoded] = /^basic\s+([A-Za-z0-9+/=_-]+)\s*$/i.exec(value) ?? []
+  if (encoded === undefined) return []
+  const plain = Buffer.from(encoded, "base64").toString("utf8")
+  return [plain, ...plain.split(":").slice(1)]
+}

@@ -1,0 +1,214 @@
+/**
+ * What a program is told that uses this package in a wrong way, at the line of its mistake.
+ *
+ * Keys have tests of their own.
+ */
+import { Effect, Layer } from "effect"
+import { assert, it } from "vitest"
+import {
+  AiSdk,
+  Anthropic,
+  Catalogue,
+  Google,
+  OpenAi,
+  OpenAiCompatible,
+  toAiSdk,
+  Tokenizers
+} from "@outlast/providers"
+import { generate } from "./support.ts"
+
+/** What plain JavaScript may hand over, whatever the types say. */
+const untyped = (value: unknown): never => value as never
+/** Options from a file. */
+const json = (text: string): never => untyped(JSON.parse(text))
+
+const name = "claude-sonnet-4-5"
+const vendorOptions = "Options: keys, headers, info, settings, baseUrl, providerOptions, fetch"
+const create = () => untyped({})
+const key = "sk-ant-api03-9f8e7d6c5b4a39281706"
+
+const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
+  // The name of the model
+  [
+    () => Anthropic.model(untyped(undefined)),
+    "Anthropic.model: model must be the name of a model, got undefined"
+  ],
+  [() => Anthropic.model(""), `Anthropic.model: model must be the name of a model, got ""`],
+  [
+    () => Anthropic.model(untyped({ model: name })),
+    "Anthropic.model: model must be the name of a model, got an object"
+  ],
+  [
+    () => Google.model(untyped(["gemini-2.5-pro"])),
+    "Google.model: model must be the name of a model, got a list of 1"
+  ],
+  [() => OpenAi.chatModel(untyped(5)), "OpenAi.chatModel: model must be the name of a model, got 5"],
+  // The options
+  [
+    () => Anthropic.model(name, untyped(key)),
+    `Anthropic.model: options must be an object, for example { keys: ["NAME_OF_A_VARIABLE"] }, got a text`
+  ],
+  [
+    () => OpenAi.model("gpt-5.1", untyped(["OPENAI_API_KEY"])),
+    `OpenAi.model: options must be an object, for example { keys: ["NAME_OF_A_VARIABLE"] }, got a list`
+  ],
+  [() => OpenAi.model("gpt-5.1", untyped(null)), "OpenAi.model: options must be an object, got null"],
+  [
+    () => OpenAi.model("gpt-5.1", untyped({ apiKey: key })),
+    `OpenAi.model: "apiKey" is not an option. ${vendorOptions}`
+  ],
+  [
+    () => OpenAi.model("gpt-5.1", untyped({ temperature: 0 })),
+    `OpenAi.model: "temperature" is not an option. ${vendorOptions}`
+  ],
+  [
+    () => Anthropic.model(name, { settings: json(`{ "temperature": "0.2" }`) }),
+    `Anthropic.model: settings.temperature must be a finite number of at least 0, got "0.2"`
+  ],
+  [
+    () => Anthropic.model(name, { settings: { topP: 2 } }),
+    "Anthropic.model: settings.topP must be a finite number from 0 to 1, got 2"
+  ],
+  [
+    () => Anthropic.model(name, { settings: untyped({ maxTokens: 100 }) }),
+    `Anthropic.model: "settings.maxTokens" is not an option. Options: temperature, topP, topK, presencePenalty, frequencyPenalty, stopSequences, seed, reasoning`
+  ],
+  [
+    () => Google.model("gemini-2.5-pro", { settings: { reasoning: untyped("hard") } }),
+    `Google.model: settings.reasoning must be "provider-default" or "none" or "minimal" or "low" or "medium" or "high" or "xhigh" or "max", got "hard"`
+  ],
+  [
+    () => Google.model("gemini-2.5-pro", { settings: { stopSequences: untyped("END") } }),
+    `Google.model: settings.stopSequences must be a list, got "END"`
+  ],
+  [
+    () => OpenAi.model("gpt-5.1", { info: json(`{ "contextWindow": "128k" }`) }),
+    `OpenAi.model: info.contextWindow must be an integer of at least 1, got "128k"`
+  ],
+  [
+    () => OpenAi.model("gpt-5.1", { info: json(`{ "price": { "input": 1.25 } }`) }),
+    "OpenAi.model: info.price.output is missing"
+  ],
+  [
+    () => OpenAi.model("gpt-5.1", { info: untyped({ window: 1 }) }),
+    `OpenAi.model: "info.window" is not an option. Options: contextWindow, maxOutputTokens, price, reasoning, capabilities, dialect, provider, model, counting, source`
+  ],
+  [
+    () => OpenAi.model("gpt-5.1", { info: { capabilities: untyped(["images"]) } }),
+    "OpenAi.model: info.capabilities must be an object, got a list of 1"
+  ],
+  [
+    () => OpenAi.model("gpt-5.1", { providerOptions: untyped("low") }),
+    `OpenAi.model: providerOptions must be an object, got "low"`
+  ],
+  // OpenAiCompatible
+  [
+    () => OpenAiCompatible.model(untyped("qwen")),
+    `OpenAiCompatible.model: options must be an object, for example { name: "ollama", baseUrl: "http://…/v1", model: "qwen3:8b" }, got a text`
+  ],
+  [
+    () => OpenAiCompatible.model(json(`{ "baseUrl": "http://localhost:11434/v1", "model": "qwen3:8b" }`)),
+    "OpenAiCompatible.model: name is missing"
+  ],
+  [
+    () => OpenAiCompatible.model(untyped({ name: "ollama", model: "qwen3:8b" })),
+    "OpenAiCompatible.model: baseUrl is missing"
+  ],
+  [
+    () =>
+      OpenAiCompatible.model(
+        untyped({ name: "ollama", baseUrl: "http://localhost/v1", model: "m", stream: true })
+      ),
+    `OpenAiCompatible.model: "stream" is not an option. Options: keys, headers, info, settings, baseUrl, providerOptions, fetch, name, model, structuredOutputs, streamUsage`
+  ],
+  [
+    () =>
+      OpenAiCompatible.model({
+        name: "ollama",
+        baseUrl: "http://localhost/v1",
+        model: "m",
+        streamUsage: untyped("no")
+      }),
+    `OpenAiCompatible.model: streamUsage must be true or false, got "no"`
+  ],
+  // AiSdk
+  [
+    () => AiSdk.model(untyped({ specificationVersion: "v4", doGenerate: create, doStream: create })),
+    "AiSdk.model: options must be { provider, model, create: (key) => model }, and the model comes from create, got an object"
+  ],
+  [() => AiSdk.model(untyped({ provider: "bedrock", model: "m" })), "AiSdk.model: create is missing"],
+  [
+    () => AiSdk.model({ provider: "bedrock", model: "m", create: untyped({ doGenerate: create }) }),
+    "AiSdk.model: create must be a function (key) => model, got an object"
+  ],
+  [
+    () => AiSdk.model({ provider: "bedrock", model: "m", providerOptions: untyped({ bedrock: 1 }), create }),
+    "AiSdk.model: providerOptions.bedrock must be an object, got 1"
+  ],
+  // toAiSdk
+  [
+    () => toAiSdk(untyped("claude")),
+    `toAiSdk: source must be a Layer or a ManagedRuntime of a LanguageModel, for example Failover.layer([target]), got "claude"`
+  ],
+  [
+    () => toAiSdk(untyped([Anthropic.model(name)])),
+    "toAiSdk: source must be a Layer or a ManagedRuntime of a LanguageModel, for example Failover.layer([target]), got a list of 1"
+  ],
+  [
+    () => toAiSdk(untyped(Effect.void)),
+    "toAiSdk: source must be a Layer or a ManagedRuntime of a LanguageModel, for example Failover.layer([target]), got an Effect"
+  ],
+  [
+    () => toAiSdk(untyped(Layer.empty), untyped({ model: "chain" })),
+    `toAiSdk: "model" is not an option. Options: provider, modelId`
+  ],
+  // Catalogue and tokenizers
+  [
+    () => Catalogue.extend(json(`[{ "provider": "house", "model": "m", "capabilities": {} }]`)),
+    "Catalogue.extend: more[0].source is missing"
+  ],
+  [
+    () => Catalogue.extend(untyped({ provider: "house" })),
+    "Catalogue.extend: more must be a list of entries, got an object"
+  ],
+  [
+    () => Catalogue.layerWindows({ windows: json(`{ "house-model": "32k" }`) }),
+    `Catalogue.layerWindows: windows.house-model must be an integer of at least 1, got "32k"`
+  ],
+  [
+    () => Tokenizers.layer({ encodings: untyped("o200k_base") }),
+    `Tokenizers: encodings must be a list, got "o200k_base"`
+  ],
+  [
+    () => Tokenizers.make({ encodings: json(`["gpt2"]`) }),
+    `Tokenizers: encodings[0] must be "o200k_base" or "cl100k_base", got "gpt2"`
+  ]
+]
+
+it.each(rows.map(([wrong, message]) => ({ wrong, message })))(
+  "is refused: $message",
+  ({ wrong, message }) => {
+    try {
+      wrong()
+    } catch (error) {
+      assert.strictEqual(error instanceof Error ? error.message : error, message)
+      assert.notInclude(`${String(error)} ${JSON.stringify(error)}`, "9f8e7d6c")
+      return
+    }
+    assert.fail("was accepted")
+  }
+)
+
+it("accepts the entries that ship, and one of them as info", () => {
+  assert.isNotEmpty(Catalogue.extend(Catalogue.entries.slice()))
+  for (const info of Catalogue.entries) OpenAi.model("gpt-5.1", { info })
+})
+
+it("names what create gave in place of a model", async () => {
+  const spec = AiSdk.model({ provider: "acme", model: "m", create: () => untyped(Promise.resolve()) })
+  const failure = await Effect.runPromise(Effect.flip(generate(spec)))
+  assert.include(
+    failure.detail,
+    "AiSdk.model: create(key) must be a model of the AI SDK, got an instance of Promise"
+  )
+})

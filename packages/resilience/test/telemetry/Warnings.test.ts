@@ -1,0 +1,73 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Logger } from "effect"
+import { TestClock } from "effect/testing"
+import { Backoff, CircuitBreaker, ResilienceEvents, Warnings } from "@outlast/resilience"
+
+const recording = () => {
+  const lines: Array<string> = []
+  const logger = Logger.make(({ logLevel, message }) => lines.push(`${logLevel}: ${String(message)}`))
+  return { lines, layer: Logger.layer([logger]) }
+}
+
+const options: CircuitBreaker.Options = {
+  trip: { consecutive: { failures: 1 } },
+  halfOpen: { successes: 1 },
+  open: Backoff.exponential({ initial: "10 seconds", jitter: 0 })
+}
+
+const opened = (calls: number) =>
+  Effect.gen(function* () {
+    const breaker = yield* CircuitBreaker.CircuitBreaker
+    const failing = Effect.exit(breaker.execute("https://api.example.com")(Effect.fail("down")))
+    for (let call = 0; call < calls; call++) yield* failing
+    yield* TestClock.adjust("11 seconds")
+    yield* failing
+    yield* Effect.yieldNow
+  })
+
+describe("warnings of circuits", () => {
+  it.effect("an opening circuit writes one line to the log without any layer", () =>
+    Effect.gen(function* () {
+      const log = recording()
+      yield* opened(5).pipe(Effect.provide(CircuitBreaker.layer(options)), Effect.provide(log.layer))
+      assert.lengthOf(log.lines, 1)
+      assert.match(
+        log.lines[0] ?? "",
+        /^Warn: Circuit "https:\/\/api\.example\.com" opened because consecutive calls failed\. Its calls are refused for 10\.0 s/
+      )
+    })
+  )
+
+  it.effect("the line also appears where events are published", () =>
+    Effect.gen(function* () {
+      const log = recording()
+      yield* opened(1).pipe(
+        Effect.provide(CircuitBreaker.layer(options).pipe(Layer.provideMerge(ResilienceEvents.layer()))),
+        Effect.provide(log.layer)
+      )
+      assert.lengthOf(log.lines, 1)
+    })
+  )
+
+  it.effect("Warnings.layerOff silences them", () =>
+    Effect.gen(function* () {
+      const log = recording()
+      yield* opened(1).pipe(
+        Effect.provide(CircuitBreaker.layer(options)),
+        Effect.provide([log.layer, Warnings.layerOff])
+      )
+      assert.deepStrictEqual(log.lines, [])
+    })
+  )
+
+  it.effect("a logger that throws does not change the result of the call", () =>
+    Effect.gen(function* () {
+      const broken = Logger.layer([
+        Logger.make(() => {
+          throw new Error("broken logger")
+        })
+      ])
+      yield* opened(1).pipe(Effect.provide(CircuitBreaker.layer(options)), Effect.provide(broken))
+    })
+  )
+})
