@@ -9,7 +9,7 @@ import { Prompt } from "effect/ai"
 import type { Response } from "effect/ai"
 import { Classifier, Failover, KeySource } from "@outlast/agent"
 import type { ProviderFailure, ProviderModel } from "@outlast/agent"
-import { ResilienceEvents } from "@outlast/resilience"
+import { ResilienceEvents, Warnings } from "@outlast/resilience"
 import type { Arrivals } from "./Arrivals.ts"
 import { times } from "./Arrivals.ts"
 import type { Chain, Entry } from "./Chains.ts"
@@ -121,7 +121,10 @@ export const logOf = (simulation: Simulation, observer: Observer = () => {}): Lo
           circuits.push({ at: event.at, to: String(event.to), failures })
       })
   }
-  const observed = Effect.provideService(program, ResilienceEvents.ResilienceEvents, events)
+  const observed = program.pipe(
+    Effect.provideService(ResilienceEvents.ResilienceEvents, events),
+    Effect.provideService(Warnings.Warnings, false)
+  )
   const exit = VirtualTime.run(Random.withSeed(observed, `load-${seed}`), { until })
   if (exit !== undefined && Exit.isFailure(exit)) throw Cause.squash(exit.cause)
   return { calls, requests, circuits }
