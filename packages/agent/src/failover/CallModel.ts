@@ -232,6 +232,7 @@ export interface Tries {
 export interface Refused extends Out {
   /** Its circuit may let this call pass as a last resort. */
   readonly mayResort: boolean
+  readonly byCircuit: boolean
 }
 
 export interface CallState {

@@ -36,6 +36,7 @@ import * as Cool from "./Cooldown.ts"
 import * as OutputLimit from "./OutputLimit.ts"
 import type { MidStream, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
 import { rowOf } from "./RecoveryPolicy.ts"
+import type { Sending } from "./Sending.ts"
 import { begun, sent, unsent } from "./Sending.ts"
 
 export * from "./CallModel.ts"
@@ -89,7 +90,7 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
     const [first] = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
     return first === undefined
       ? waitOrGiveUp(policy, state, snapshot, undefined, draw)
-      : send(policy, state, first.ref, 0, undefined, snapshot)
+      : sendAfterWait(policy, state, first.ref, snapshot)
   }
   // An attempt that was not sent gives no time back for another one where the call has been already.
   const late = state.phase === "attempting" && isLate(policy, state, snapshot)
@@ -100,8 +101,20 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
   const target = ready.find(({ ref }) => isAffordable(state, snapshot, ref))
   return target === undefined
     ? giveUp(state, state.lastFailure ?? Choice.allOut(policy, state, snapshot), undefined)
-    : send(policy, state, target.ref, 0, undefined, snapshot)
+    : sendAfterWait(policy, state, target.ref, snapshot)
 }
+
+/** A target whose circuit refused this call, which has waited since, is asked as the last resort that it is. */
+const sendAfterWait = (policy: Policy, state: CallState, target: TargetRef, snapshot: Snapshot): Step => {
+  const isLast = state.phase === "waiting" && Choice.isRefusedByCircuit(policy, state, target)
+  const [action, next] = send(policy, state, target, 0, undefined, snapshot)
+  return isLast ? asLastResort(action, next) : [action, next]
+}
+
+const asLastResort = (action: Sending, next: CallState): Step => [
+  { ...action, lastResort: true },
+  { ...next, lastResort: true }
+]
 
 /** The attempt after a mended failure, where that happened, unless mending has used up the time or the budget. */
 const again = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
@@ -130,7 +143,12 @@ const onRefusal = (
   // A refusal takes time, so that a call which is refused for ever comes to its deadline.
   const later = Math.max(until, snapshot.now + 1)
   const mayResort = byCircuit && !state.lastResort
-  const refused = new Map(state.refused).set(state.target?.id ?? "", { until: later, failure, mayResort })
+  const refused = new Map(state.refused).set(state.target?.id ?? "", {
+    until: later,
+    failure,
+    mayResort,
+    byCircuit
+  })
   const back = unsent(state, waited)
   const ledger = { ...back.ledger, spent: back.ledger.spent + took }
   return choose(policy, { ...back, ledger, refused }, snapshot, draw)
@@ -501,11 +519,7 @@ const waitOrGiveUp = (
   const left = timeLeft(policy, state, snapshot)
   const resort = Choice.lastResort(policy, state, snapshot)
   if (resort !== undefined && left > 0 && isAffordable(state, snapshot, resort) && !mustEnd(policy, state)) {
-    const [action, next] = send(policy, state, resort, 0, cooldown, snapshot)
-    return [
-      { ...action, lastResort: true },
-      { ...next, lastResort: true }
-    ]
+    return asLastResort(...send(policy, state, resort, 0, cooldown, snapshot))
   }
   if (
     soonest !== undefined &&

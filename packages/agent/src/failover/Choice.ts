@@ -133,6 +133,10 @@ export const soonest = (
   return first
 }
 
+/** The circuit of a target has refused this call, which may pass it as a last resort. */
+export const isRefusedByCircuit = (policy: Policy, { refused }: CallState, target: TargetRef): boolean =>
+  policy.lastResort && policy.whenAllOut !== "fail" && refused.get(target.id)?.byCircuit === true
+
 /** A target whose circuit may let the call pass although it is open, where no other target can be asked now. */
 export const lastResort = (
   policy: Policy,

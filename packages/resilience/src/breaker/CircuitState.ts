@@ -110,6 +110,8 @@ export interface Grant {
   readonly holder: string | undefined
   /** It passed as a last resort: no store is asked. Default false. */
   readonly lastResort?: boolean | undefined
+  /** It had waited for the circuit to close. Default false. */
+  readonly waited?: boolean | undefined
 }
 
 /** Why a call was not let through. `recovering`: closed, but others that waited go first. */
@@ -197,7 +199,11 @@ export const admit = (
   if (refused !== undefined || state.phase === "isolated") {
     return [{ granted: false, refusal: refused ?? isolatedRefusal }, state]
   }
-  if (state.phase === "closed") return [granted(state.generation, undefined), released(state, now, request)]
+  if (state.phase === "closed") {
+    const after = released(state, now, request)
+    const grant: Grant = { generation: state.generation, holder: undefined }
+    return [{ granted: true, grant: after === state ? grant : { ...grant, waited: true } }, after]
+  }
   const lease: Lease = { holder, until: now + policy.probeLimit }
   // The circuit itself refuses: only a last resort passes.
   const isLast = refusal(policy, state, now, {}) !== undefined
@@ -223,7 +229,7 @@ export const settle = (
   draw: number
 ): CircuitState => {
   if (grant.generation !== state.generation) return state
-  if (state.phase === "closed") return settleCall(policy, state, ended, now, draw)
+  if (state.phase === "closed") return settleCall(policy, state, grant, ended, now, draw)
   if (state.phase === "isolated") return state
   const probe = judgedAsProbe(policy, state, ended)
   if (state.phase === "open") return settleLastResort(policy, state, grant, probe, now)
@@ -312,7 +318,7 @@ const refusal = (
 ): Refusal | undefined => {
   switch (state.phase) {
     case "closed":
-      return waited && isRecovering(state, now) && waitsFor(state.recovery)
+      return waited && isRecovering(state, now) && waitsFor(state, now)
         ? { reason: "recovering", retryAfter: undefined }
         : undefined
     case "isolated":
@@ -338,8 +344,9 @@ const isolatedRefusal: Refusal = { reason: "isolated", retryAfter: undefined }
 const isRecovering = (state: Closed, now: number): state is Closed & { readonly recovery: Recovery } =>
   state.recovery !== undefined && now < state.since + recoveryTime
 
-/** Whether a call that waited must wait on. */
-const waitsFor = ({ released, successes }: Recovery): boolean => released >= releasedAtOnce + successes
+/** Whether a call that waited must wait on. Time releases calls, too: those that were let through may all have failed. */
+const waitsFor = ({ since, recovery }: Closed & { readonly recovery: Recovery }, now: number): boolean =>
+  recovery.released >= releasedAtOnce + recovery.successes + Math.floor((now - since) / lastResortEvery)
 
 /** The state with a call that was let through, if it had waited. */
 const released = (state: Closed, now: number, { waited = false }: Request): Closed =>
@@ -365,6 +372,7 @@ const probing = (state: Open | HalfOpen, now: number): HalfOpen =>
 const settleCall = (
   policy: CircuitPolicy,
   state: Closed,
+  { waited = false }: Grant,
   ended: Ended,
   now: number,
   draw: number
@@ -375,7 +383,7 @@ const settleCall = (
   const { took, call, inFlight } = ended
   const counts = Counts.add(policy, state.counts, { failed, took, call, inFlight }, now)
   const next: Closed = {
-    ...recovered(state, failed, now),
+    ...recovered(state, waited && !failed, now),
     counts,
     notBefore: notBefore(policy, state, ended, now)
   }
@@ -384,11 +392,11 @@ const settleCall = (
 }
 
 /** The state with one more success of the recovery, or without one that is over. */
-const recovered = (state: Closed, failed: boolean, now: number): Closed => {
+const recovered = (state: Closed, isSuccess: boolean, now: number): Closed => {
   if (state.recovery === undefined) return state
   if (!isRecovering(state, now)) return { ...state, recovery: undefined }
   const { successes } = state.recovery
-  return failed ? state : { ...state, recovery: { ...state.recovery, successes: successes + 1 } }
+  return isSuccess ? { ...state, recovery: { ...state.recovery, successes: successes + 1 } } : state
 }
 
 const settleLastResort = (

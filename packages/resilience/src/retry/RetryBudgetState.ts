@@ -56,7 +56,7 @@ export const defaults = {
 /** Paid by successes: one retry for each of the last 20 seconds, with the same reserve. `docs/load.md` explains them. */
 export const defaultsOfSuccesses = {
   ...defaults,
-  ratio: 1,
+  ratio: 1.25,
   window: "20 seconds",
   inFlight: "10 seconds"
 } as const
@@ -139,7 +139,7 @@ const { is } = Options
 
 const checks: Options.Checks<RetryBudgetOptions> = {
   paidBy: is.oneOf("calls", "successes"),
-  ratio: is.share,
+  ratio: is.number({ min: 0, max: 10 }),
   burst: is.integer({ min: 0 }),
   refillEvery: is.duration({ min: "1 millis" }),
   window: is.duration({ min: "1 second" }),
