@@ -15,9 +15,9 @@
  * {@link lastResortEvery}. Its outcome is a probe's: two successes among the last three close the circuit. Its failure
  * does not lengthen the opening. So a circuit never turns a service that sometimes answers into an outage.
  *
- * **Recovery.** When probes have closed a circuit, calls that were refused before are let through gradually: three, and
- * one more for each success. Calls that arrive later pass. Otherwise all who waited would come at once, and a service
- * that has just recovered would fail again.
+ * **Recovery.** When probes have closed a circuit, calls that were refused before are let through gradually: three, one
+ * more for each of them that succeeds, and one more each second. Calls that arrive later pass. If all waiting calls came
+ * at once, a service that has just recovered would fail again.
  *
  * Each change of phase makes a new **generation**; an outcome counts only in the generation that admitted its
  * call. Functions take the state and monotonic milliseconds and give a decision with the next state; the state
@@ -139,8 +139,8 @@ export const enough = 2
 /** Calls that waited and are let through at once when a circuit closes. */
 export const releasedAtOnce = 3
 
-/** Milliseconds after which a closed circuit lets all calls through that waited. */
-export const recoveryTime = 60_000
+/** Milliseconds after which a closed circuit lets all calls through that waited: longer than most calls wait. */
+export const recoveryTime = 600_000
 
 export type Admission =
   | { readonly granted: true; readonly grant: Grant }

@@ -822,10 +822,31 @@ describe("recovery", () => {
       granted: false,
       refusal: { reason: "recovering", retryAfter: undefined }
     })
-    state = ran(state, success, 11_400)
-    assert.isTrue(waits(state, 11_500).isGranted)
-    assert.isFalse(waits(waits(state, 11_500).state, 11_500).isGranted)
-    assert.isFalse(waits(ran(waits(state, 11_500).state, failure, 11_600), 11_600).isGranted)
+    // The success of a call that had not waited releases none.
+    assert.isFalse(waits(ran(state, success, 11_400), 11_500).isGranted)
+    const grant: CircuitState.Grant = { generation: state.generation, holder: undefined, waited: true }
+    const ended = (outcome: CircuitState.Ended) =>
+      CircuitState.settle(policy, state, grant, outcome, 11_400, 0)
+    assert.isFalse(waits(ended(failure), 11_500).isGranted)
+    assert.isTrue(waits(ended(success), 11_500).isGranted)
+    assert.isFalse(waits(waits(ended(success), 11_500).state, 11_500).isGranted)
+  })
+
+  it("says of a call that waited that it did", () => {
+    const { admission } = waits(closedAgain, 11_300)
+    assert.deepStrictEqual(admission, {
+      granted: true,
+      grant: { generation: 3, holder: undefined, waited: true }
+    })
+  })
+
+  it("lets one more through each second, for those that were let through may all have failed", () => {
+    let state: State = closedAgain
+    for (let n = 0; n < 3; n++) state = waits(state, 11_300).state
+    assert.isFalse(waits(state, 12_199).isGranted)
+    state = waits(state, 12_200).state
+    assert.isFalse(waits(state, 13_199).isGranted)
+    assert.isTrue(waits(state, 13_200).isGranted)
   })
 
   it("lets all other calls through", () => {
@@ -834,12 +855,12 @@ describe("recovery", () => {
     assert.strictEqual(state, closedAgain)
   })
 
-  it("is over after a minute, and is not when the circuit was closed by hand", () => {
+  it("is over after ten minutes, and is not when the circuit was closed by hand", () => {
     let state: State = closedAgain
-    for (let n = 0; n < 4; n++) state = waits(state, 11_300).state
-    assert.isFalse(waits(state, 71_199).isGranted)
-    assert.isTrue(waits(state, 71_200).isGranted)
-    const { recovery, ...rest } = ran(state, success, 71_200) as CircuitState.Closed
+    for (let n = 0; n < 700; n++) state = waits(state, 611_199).state
+    assert.isFalse(waits(state, 611_199).isGranted)
+    assert.isTrue(waits(state, 611_200).isGranted)
+    const { recovery, ...rest } = ran(state, success, 611_200) as CircuitState.Closed
     assert.isUndefined(recovery)
     assert.strictEqual(rest.phase, "closed")
     assert.notProperty(CircuitState.reset(opened, 2_000), "recovery")
