@@ -3,9 +3,11 @@
  * worlds with numbers; each test here is named after what went wrong in one of them.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Exit, Random, Stream } from "effect"
+import { Clock, Duration, Effect, Exit, Random, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
+import type { ProviderModel } from "@outlast/agent"
 import { Failover, FailoverReason, Presets, RecoveryPolicy } from "@outlast/agent"
+import type { CircuitEvent } from "@outlast/resilience"
 import { CircuitBreaker, ResilienceEvents, RetryBudget } from "@outlast/resilience"
 import type { Chain, Played } from "../support.ts"
 import {
@@ -76,16 +78,14 @@ const flaky = (
 
 const at = (endpoint: string, target: Played): Played => ({ ...target, endpoint })
 
-/** The phases that circuits came to, in order. */
-const circuitsOf = () => {
-  const phases: Array<string> = []
-  const layer = ResilienceEvents.layerHandler((event) =>
+/** Tells of each phase that a circuit comes to. */
+const watching = (changed: (to: string) => void) =>
+  ResilienceEvents.layerHandler((event) =>
     Effect.sync(() => {
-      if (event._tag === "CircuitTransition") phases.push(event.to)
+      // The tag says which event it is.
+      if (event._tag === "CircuitTransition") changed((event as CircuitEvent.CircuitTransition).to)
     })
   )
-  return { phases, layer }
-}
 
 describe("a target of which some requests fail", () => {
   it.effect("with fast failures and slow answers gets at least what one attempt per call would give", () =>
@@ -167,6 +167,26 @@ describe("a vendor that is silent", () => {
     })
   )
 
+  it.effect("is not asked by the second stream, although it sent headers", () =>
+    Effect.gen(function* () {
+      const silent = played({})
+      const hangs = {
+        ...silent,
+        build: Effect.map(silent.build, (model) => ({
+          ...model,
+          streamText: (request: ProviderModel.ProviderRequest) => {
+            request.heard?.({})
+            requests++
+            return Stream.never
+          }
+        }))
+      }
+      let requests = 0
+      yield* simulated(Effect.andThen(read, read).pipe(over([hangs, second()])))
+      assert.strictEqual(requests, 1)
+    })
+  )
+
   it.effect("is not asked by the second call for a whole answer, where headers are reported", () =>
     Effect.gen(function* () {
       const silent = played({ answers: [Effect.never] })
@@ -216,11 +236,9 @@ describe("a circuit", () => {
         failing
       )
       const target = at("https://one", played({ answers: [Effect.delay(counted, 50)] }))
-      const watch = ResilienceEvents.layerHandler((event) =>
-        Effect.sync(() => {
-          if (event._tag === "CircuitTransition" && event.to === "open") opened ??= failures
-        })
-      )
+      const watch = watching((to) => {
+        if (to === "open") opened ??= failures
+      })
       yield* simulated(
         calls(2).pipe(Effect.provide(Failover.layer([target], options)), Effect.provide(watch))
       )
@@ -247,11 +265,11 @@ describe("a circuit", () => {
     Effect.gen(function* () {
       const target = at("https://one", played({ answers: [Effect.delay(hello, "20 seconds")] }))
       const rate = { minimumCalls: 10, failures: false, slow: 0.5, slowerThan: "10 seconds" } as const
-      const { phases, layer } = circuitsOf()
+      const phases: Array<string> = []
       yield* simulated(
         calls(200, 1_000).pipe(
           over([target], { circuits: { trip: { consecutive: false, rate } } }),
-          Effect.provide(layer)
+          Effect.provide(watching((to) => phases.push(to)))
         )
       )
       assert.include(phases, "open")
@@ -376,6 +394,18 @@ describe("the cooldown of a model", () => {
       const three = ask(1).pipe(Effect.andThen(ask(2)), Effect.andThen(ask(3)))
       const answers = [fails, fails, fails, hello, fails]
       assert.deepStrictEqual(yield* opened(answers, three), { scopes: [], requests: 7 })
+    })
+  )
+
+  it.effect("that did not open keeps the call itself from another key there, if it can go elsewhere", () =>
+    Effect.gen(function* () {
+      const broken = Effect.fail(failure(new FailoverReason.Network()))
+      const first = at("https://one", played({ keys: [key("A"), key("B")], answers: [broken] }))
+      const second = at("https://two", played({ model: "m2", answers: [hello] }))
+      const { took } = yield* simulated(timed(ask()).pipe(over([first, second])))
+      const keys = first.requests.map(({ request }) => request.key && Redacted.value(request.key))
+      assert.deepStrictEqual(keys, ["secret-of-A", "secret-of-A", "secret-of-A"])
+      assert.deepStrictEqual([took, second.requests.length], [3_000, 1])
     })
   )
 
