@@ -30,9 +30,15 @@ describe("random commands, against a model written from the documentation", () =
     gotEverywhere(await runModel(pureMachine, { commands: 20_000 }), 20_000)
   })
 
+  it("the pure machine, with calls that waited or have nowhere else to go", async () => {
+    const tally = await runModel(pureMachine, { commands: 40_000, requests: true })
+    gotEverywhere(tally, 40_000)
+  })
+
   it("the service, in virtual time", async () => {
     const memory = serviceOver({ layer: CircuitBreaker.layer })
     gotEverywhere(await runModel(memory, { commands: 10_000 }), 10_000)
+    gotEverywhere(await runModel(memory, { commands: 10_000, requests: true }), 10_000)
   })
 })
 
