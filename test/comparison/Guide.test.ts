@@ -170,15 +170,24 @@ describe("docs/breaker.md", () => {
       CircuitBreaker.defaults
     const format = (time: Duration.Duration) => Duration.format(time)
     const rows: ReadonlyArray<readonly [string, string | number, string]> = [
+      ["trip.consecutive.failures", consecutive.failures, "so many in a row"],
       [
-        "trip.consecutive.failures",
-        consecutive.failures,
-        `so many in a row; of at least ${CircuitPolicy.defaults.consecutive.distinctCalls} calls where several share the circuit`
+        "trip.consecutive.distinctCalls",
+        CircuitPolicy.defaults.consecutive.distinctCalls,
+        "calls that must have failed, where several share the circuit"
       ],
       ["trip.consecutive.within", "however long ago", "failures that are older do not count"],
-      ["trip.rate", "off", "a share of the calls of the last while; set it, even to `{}`, to turn it on"],
+      [
+        "trip.rate",
+        "off",
+        "a share of the calls of the last while, those in flight included; set it, even to `{}`, to turn it on"
+      ],
       ["trip.rate.window", rate.window, "older calls do not count"],
-      ["trip.rate.minimumCalls", rate.minimumCalls, "below that the rates say nothing"],
+      [
+        "trip.rate.minimumCalls",
+        rate.minimumCalls,
+        "below that, calls in flight included, the rates say nothing"
+      ],
       [
         "trip.rate.failures",
         rate.failures,

@@ -124,7 +124,6 @@ describe("a cut answer whose continuation repeats itself", () => {
         events: [
           "AttemptStarted",
           "AttemptFailed",
-          "CooldownOpened",
           "AnswerContinued",
           "ModelChanged",
           "AttemptStarted",

@@ -105,6 +105,9 @@ describe("a page in place of an answer", () => {
   }
 })
 
+/** Two calls that A fails, three times each, in three seconds each: it cools for 30 seconds. */
+const cooled = ["A", "A", "A", "B", "A", "A", "A", "B"]
+
 describe("a primary that comes and goes", () => {
   const after = (millis: number) => Effect.andThen(Effect.sleep(millis), say)
   tells(
@@ -113,42 +116,43 @@ describe("a primary that comes and goes", () => {
       chain: [place("anthropic", "A"), place("openai", "B")],
       plan: {
         faults: [
-          { when: key("A"), times: 3, fault: status(500) },
-          { when: key("A"), skip: 1, times: 3, fault: status(500) }
+          { when: key("A"), times: 6, fault: status(500) },
+          { when: key("A"), skip: 1, times: 6, fault: status(500) }
         ],
         answers
       },
-      program: Effect.all([say, say, after(31_000), say, say, after(31_000)]),
+      program: Effect.all([say, say, say, after(31_000), say, say, say, after(31_000)]),
       expect: {
-        result: [said, said, said, said, said, said],
-        // It fails three times and is left alone; it is back, and fails again. Its second cooldown is as long.
-        asked: ["A", "A", "A", "B", "B", "A", "A", "A", "A", "B", "B", "A"]
+        result: [said, said, said, said, said, said, said, said],
+        // It fails three times in each of two calls and is left alone; it is back, and fails again. Its second cooldown
+        // is as long.
+        asked: [...cooled, "B", "A", ...cooled, "B", "A"]
       }
     }
   )
 })
 
 describe("near the end of a cooldown", () => {
-  // Three failures in three seconds, then thirty seconds of cooldown: its last quarter begins at 25.5 s.
+  // Two calls in six seconds, then thirty seconds of cooldown: its last quarter begins at 28.5 s.
   const at = (millis: number) => Effect.andThen(Effect.sleep(millis), say)
   const chain = [place("anthropic", "A"), place("openai", "B")] as const
   tells("nobody is sent to the target before its last quarter", {
     chain,
-    plan: { faults: [{ when: key("A"), times: 3, fault: status(500) }], answers },
-    program: Effect.all([say, at(22_000)]),
-    expect: { result: [said, said], asked: ["A", "A", "A", "B", "B"] }
+    plan: { faults: [{ when: key("A"), times: 6, fault: status(500) }], answers },
+    program: Effect.all([say, say, at(22_000)]),
+    expect: { result: [said, said, said], asked: [...cooled, "B"] }
   })
   tells("a probe finds out that it is back", {
     chain,
-    plan: { faults: [{ when: key("A"), times: 3, fault: status(500) }], answers },
-    program: Effect.all([say, at(25_000), say]),
-    expect: { result: [said, said, said], asked: ["A", "A", "A", "B", "A", "A"] }
+    plan: { faults: [{ when: key("A"), times: 6, fault: status(500) }], answers },
+    program: Effect.all([say, say, at(25_000), say]),
+    expect: { result: [said, said, said, said], asked: [...cooled, "A", "A"] }
   })
   tells("a probe that fails costs one attempt, and lengthens nothing", {
     chain,
-    plan: { faults: [{ when: key("A"), times: 4, fault: status(500) }], answers },
-    program: Effect.all([say, at(25_000), at(6_000)]),
-    expect: { result: [said, said, said], asked: ["A", "A", "A", "B", "A", "B", "A"] }
+    plan: { faults: [{ when: key("A"), times: 7, fault: status(500) }], answers },
+    program: Effect.all([say, say, at(25_000), at(6_000)]),
+    expect: { result: [said, said, said, said], asked: [...cooled, "A", "B", "A"] }
   })
 })
 

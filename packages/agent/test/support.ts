@@ -12,6 +12,25 @@ import type { FaultPlan } from "@outlast/testing"
 
 export const key = (name: string) => KeySource.value(name, Redacted.make(`secret-of-${name}`))
 export const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
+
+/** Circuits that open at five consecutive failures, and that no call passes as a last resort. */
+export const consecutive = {
+  circuits: { trip: { consecutive: { failures: 5 } } },
+  lastResort: false
+} as const satisfies Partial<RecoveryPolicy.RecoveryPolicy>
+
+/** The policy with cooldowns that the failures of one call open. */
+export const provenByOneCall = (policy: RecoveryPolicy.RecoveryPolicy): RecoveryPolicy.RecoveryPolicy => ({
+  ...policy,
+  // Object.entries forgets the key type; the keys are those of `rows`.
+  rows: Object.fromEntries(
+    Object.entries<RecoveryPolicy.Row>(policy.rows).map(([name, row]) => [
+      name,
+      { ...row, cooldown: row.cooldown && { ...row.cooldown, proof: "one-call" } }
+    ])
+  ) as RecoveryPolicy.RecoveryPolicy["rows"]
+})
+
 export type Chain = readonly [ProviderModel.TargetSpec, ...Array<ProviderModel.TargetSpec>]
 
 export const rateLimited = (seconds: number): FaultPlan.Fault => ({

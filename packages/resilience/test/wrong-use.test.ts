@@ -111,7 +111,7 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
   ],
   [
     () => RetryBudget.make(untyped({ refill: "6 seconds" })),
-    `RetryBudget: "refill" is not an option. Options: ratio, burst, refillEvery, window`
+    `RetryBudget: "refill" is not an option. Options: paidBy, ratio, burst, refillEvery, window, inFlight`
   ],
   [
     () => Deadline.within("1 minute")(untyped(() => Effect.void)),

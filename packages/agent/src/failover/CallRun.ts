@@ -167,7 +167,7 @@ export class CallRun {
       wording: policy.wording,
       limits: policy.limits,
       heard: (headers) => {
-        this.#heard()
+        if (this.#flying !== undefined) this.#flying.isHeard = true
         limiter?.learnUnsafe(target.ref, headers)
       }
     })
@@ -429,19 +429,14 @@ export class CallRun {
     if (flying === undefined) return
     flying.budget?.progressUnsafe(now)
     if (flying.hasProgress) return
+    flying.hasProgress = true
     this.firstTokenAt = now
-    this.#heard()
+    this.chain.memory.progressed(flying.target, now)
   }
 
-  /** Whether anything has come of the current attempt, its headers included. */
-  get hasProgress(): boolean {
-    return this.#flying?.hasProgress === true
-  }
-
-  #heard(): void {
-    if (this.#flying === undefined || this.#flying.hasProgress) return
-    this.#flying.hasProgress = true
-    this.chain.memory.progressed(this.#flying.target, this.now())
+  /** Whether the headers of the current attempt's response have come. */
+  get isHeard(): boolean {
+    return this.#flying?.isHeard === true
   }
 
   /** The current attempt failed, or was given up without a failure. Whether that proves that its scope is out. */
@@ -569,6 +564,7 @@ export class CallRun {
       target: ref,
       startedAt: now,
       hasProgress: false,
+      isHeard: false,
       budget: budget?.beginUnsafe(this.#fiber)
     }
     memory.flying.add(this.#flying)
@@ -688,6 +684,7 @@ interface Departed {
   readonly target: TargetRef
   readonly startedAt: number
   hasProgress: boolean
+  isHeard: boolean
   readonly budget: RetryBudget.Flight | undefined
 }
 

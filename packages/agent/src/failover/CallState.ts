@@ -225,15 +225,20 @@ const onFailure = (
     if (mending !== undefined) return mending
   }
 
-  const after =
-    leaving === undefined ? snapshot.cooldowns : Cool.open(snapshot.cooldowns, leaving, snapshot.now)
-  const others = Choice.ready(policy, state, snapshot, after).filter(
-    ({ ref }) =>
-      ref.id !== here.id &&
-      Choice.matches(row.to, here, ref) &&
-      (!late || !state.tries.has(ref.id)) &&
-      isAffordable(state, snapshot, ref)
-  )
+  const opened = (cooldown: Cooldown | undefined) =>
+    cooldown === undefined ? snapshot.cooldowns : Cool.open(snapshot.cooldowns, cooldown, snapshot.now)
+  const othersAt = (cooldowns: Cool.Cooldowns) =>
+    Choice.ready(policy, state, snapshot, cooldowns).filter(
+      ({ ref }) =>
+        ref.id !== here.id &&
+        Choice.matches(row.to, here, ref) &&
+        (!late || !state.tries.has(ref.id)) &&
+        isAffordable(state, snapshot, ref)
+    )
+  const after = opened(leaving)
+  // What proves too little for other calls is enough for this one to ask elsewhere first, where there is anything else.
+  const elsewhere = othersAt(opened(Choice.cooldownFor(row, { ...event, isProven: true }, here, snapshot)))
+  const others = elsewhere.length > 0 ? elsewhere : othersAt(after)
   const wait = repeatDelay(policy, row, state, failure, snapshot, draw)
   const repeat = wait !== undefined && isAffordable(state, snapshot, here, wait) ? wait : undefined
   // A wait that the server named holds for all calls, even while this one stays.

@@ -37,7 +37,7 @@ export class ChainMemory {
   readonly streaks = new Map<string, Streak>()
   /** Attempts in flight, of all calls. */
   readonly flying = new Set<Flying>()
-  /** By target id: when something came from it last, in monotonic milliseconds. */
+  /** By target id: when content came from it last, in monotonic milliseconds. */
   readonly #progress = new Map<string, number>()
   #doubts: Doubts = Evidence.none
   /** By target id: when it last answered, in monotonic milliseconds, written at most once a second. */
@@ -96,7 +96,7 @@ export class ChainMemory {
     )
   }
 
-  /** Something came from a target. */
+  /** Content came from a target. */
   progressed(target: TargetRef, now: number): void {
     this.#progress.set(target.id, now)
   }

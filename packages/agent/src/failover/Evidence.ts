@@ -6,7 +6,8 @@
  * concurrency the circuits judge, which know shares.
  *
  * One failure is proof where silence is what failed: a limit for the connection, for the first token, or for an answer of
- * which nothing came, while no other attempt there made progress.
+ * which nothing came, while no other attempt there made progress. Headers alone are no progress of a stream: some providers
+ * send them before they are ready to answer. They are progress of a whole answer, of which nothing else can be seen.
  *
  * **State.** By scope (`Cooldown.idOf`), since when it fails and which calls. Bounded: a chain has finitely many scopes,
  * and of each at most {@link enough} calls are remembered. Times are monotonic milliseconds.
@@ -35,8 +36,10 @@ export const none: Doubts = new Map()
 export interface Flying {
   readonly target: TargetRef
   readonly startedAt: number
-  /** Something has come of it. */
+  /** Content has come of it. */
   readonly hasProgress: boolean
+  /** The headers of its response have come. */
+  readonly isHeard: boolean
 }
 
 /** An attempt of the call `call`, begun at `startedAt`, failed. */
@@ -95,6 +98,8 @@ export const isSilence = (
     reason.phase === "first-token" ||
     (reason.phase === "total" && reason.silent)
   if (isSilent !== true) return false
-  for (const attempt of flying) if (attempt.target.id === target.id && attempt.hasProgress) return false
+  for (const { target: at, hasProgress, isHeard } of flying) {
+    if (at.id === target.id && (hasProgress || (isHeard && reason.phase === "total"))) return false
+  }
   return true
 }

@@ -117,7 +117,7 @@ const answerOf = (
 ): Effect.Effect<Parts, ProviderFailure, IdGenerator.IdGenerator> =>
   timed(AttemptRequest.generateText(target, request), run.chain.policy.limits.total, () => {
     // Only a model that hands on headers shows that nothing came.
-    const silent = target.model.reportsHeaders === true && !run.hasProgress
+    const silent = target.model.reportsHeaders === true && !run.isHeard
     const timeout = new Timeout({ phase: "total", local: true, ...(silent ? { silent } : {}) })
     return Effect.fail(local("limit/total", timeout, target.ref))
   })

@@ -14,6 +14,7 @@ import {
   limited,
   played,
   policy,
+  provenByOneCall,
   recording,
   say,
   serverError,
@@ -28,14 +29,18 @@ const asked = LanguageModel.streamText({
   toolCallValidation: "deferred"
 })
 
-const over = (chain: Chain) => Effect.provide(Failover.layer(chain, { policy }))
+const over = (chain: Chain, of = policy) => Effect.provide(Failover.layer(chain, { policy: of }))
 const silent: Stream.Stream<Part> = Stream.never
 
 /** The events of an effect over a chain, in short. */
-const eventsOf = <A, E>(effect: Effect.Effect<A, E, LanguageModel.LanguageModel>, chain: Chain) =>
+const eventsOf = <A, E>(
+  effect: Effect.Effect<A, E, LanguageModel.LanguageModel>,
+  chain: Chain,
+  of?: typeof policy
+) =>
   Effect.gen(function* () {
     const { events, layer } = recording()
-    yield* inTime(Effect.exit(effect.pipe(over(chain)))).pipe(Effect.provide(layer))
+    yield* inTime(Effect.exit(effect.pipe(over(chain, of)))).pipe(Effect.provide(layer))
     return events.map((event) => {
       const { _tag } = event
       switch (_tag) {
@@ -88,7 +93,7 @@ describe("the events of a call", () => {
         played({ answers: [failing] }),
         played({ model: "m2", answers: [Effect.delay(answer("hello"), 5)] })
       ]
-      assert.deepStrictEqual(yield* eventsOf(ask, chain), [
+      assert.deepStrictEqual(yield* eventsOf(ask, chain, provenByOneCall(policy)), [
         "AttemptStarted 1 vendor/m +0",
         "AttemptFailed 1 vendor/m ServerError",
         "CallWaiting 2 vendor/m backoff 1000",

@@ -4,7 +4,7 @@ import { LanguageModel } from "effect/ai"
 import { Failover, FailoverMetrics, FailoverReason, KeySource } from "@outlast/agent"
 import { Metrics, ResilienceEvents } from "@outlast/resilience"
 import type { Chain } from "../support.ts"
-import { answer, failure, inTime, limited, played, policy, serverError } from "../support.ts"
+import { answer, failure, inTime, limited, played, policy, provenByOneCall, serverError } from "../support.ts"
 
 const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
 const secret = "sk-live-0123456789"
@@ -19,7 +19,7 @@ const measured = (chain: Chain, program: Effect.Effect<unknown, unknown, Languag
     )
     yield* inTime(
       program.pipe(
-        Effect.provide(Failover.layer(chain, { policy: { ...policy, circuits: false } })),
+        Effect.provide(Failover.layer(chain, { policy: { ...provenByOneCall(policy), circuits: false } })),
         Effect.provide(telemetry)
       )
     )

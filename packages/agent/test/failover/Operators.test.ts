@@ -9,6 +9,7 @@ import { CircuitBreaker } from "@outlast/resilience"
 import type { Chain } from "../support.ts"
 import {
   answer,
+  consecutive,
   failure,
   failureOf,
   inTime,
@@ -42,9 +43,9 @@ const only = Effect.gen(function* () {
   return first ?? assert.fail("no target")
 })
 
-/** Five failures in a row, of one call. */
+/** Five failures in a row, of one call, which open the circuit. */
 const opening = { ...policy.rows, ServerError: { ...policy.rows.ServerError, attempts: 5 } }
-const withoutBudget = { rows: opening, retryBudget: false } as const
+const withoutBudget = { ...consecutive, rows: opening, retryBudget: false } as const
 
 describe("an open circuit", () => {
   it.effect("is listed with its name, its time and its last failure, and a reset closes it", () =>
@@ -237,11 +238,12 @@ describe("a wait on our side", () => {
   const told = (
     chain: Chain,
     program: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel>,
-    options?: Options
+    options?: Options,
+    changes?: Partial<RecoveryPolicy.RecoveryPolicy>
   ) =>
     Effect.gen(function* () {
       const { events, layer } = recording()
-      yield* inTime(Effect.exit(program).pipe(over(chain, options), Effect.provide(layer)))
+      yield* inTime(Effect.exit(program).pipe(over(chain, options, changes), Effect.provide(layer)))
       return events.flatMap((event) => {
         switch (event._tag) {
           case "CallWaiting":
@@ -296,7 +298,12 @@ describe("a wait on our side", () => {
       const breaker = yield* CircuitBreaker.make()
       yield* breaker.trip("https://one", "20 seconds")
       assert.deepStrictEqual(
-        yield* told([at("https://one", { answers: [answer("hello")] })], ask, { breaker }),
+        yield* told(
+          [at("https://one", { answers: [answer("hello")] })],
+          ask,
+          { breaker },
+          { lastResort: false }
+        ),
         [
           "0 waits for circuit https://one 20000",
           "20000 waited for circuit 20000",
@@ -371,7 +378,7 @@ describe("a wait on our side", () => {
         const breaker = yield* CircuitBreaker.make()
         yield* breaker.trip("https://one", "20 seconds")
         const call = ask.pipe(
-          over([at("https://one", { answers: [answer("no")] })], { breaker }),
+          over([at("https://one", { answers: [answer("no")] })], { breaker }, { lastResort: false }),
           Effect.provide(layer)
         )
         const fiber = yield* Effect.forkChild(call)

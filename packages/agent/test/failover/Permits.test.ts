@@ -9,6 +9,7 @@ import { CircuitBreaker, Deadline, RetryBudget } from "@outlast/resilience"
 import type { Chain, Played } from "../support.ts"
 import {
   answer,
+  consecutive,
   failure,
   failureOf,
   finish,
@@ -37,8 +38,9 @@ const fails = Effect.fail(serverError)
 const overloaded = failure(new FailoverReason.Overloaded())
 const timesEach = (n: number, effect: typeof fails) => Array.from({ length: n }, () => effect)
 
-/** Each failure moves on at once, and cools nothing. */
+/** Each failure moves on at once and cools nothing; five in a row open a circuit. */
 const brisk: Partial<RecoveryPolicy.RecoveryPolicy> = {
+  ...consecutive,
   patience: Duration.zero,
   retryBudget: false,
   rows: {
@@ -166,10 +168,12 @@ describe("the circuit of an endpoint", () => {
       const breaker = yield* CircuitBreaker.make()
       const target = { ...played({ answers: [answer("hello")] }), endpoint: "https://one" }
       yield* breaker.trip("https://one", "20 seconds")
-      const { took } = yield* inTime(timed(ask).pipe(over([target], {}, { breaker })))
+      const { took } = yield* inTime(timed(ask).pipe(over([target], { lastResort: false }, { breaker })))
       assert.strictEqual(took, 20_000)
       yield* breaker.trip("https://one", "10 minutes")
-      const late = yield* inTime(timed(failureOf(ask)).pipe(over([target], {}, { breaker })))
+      const late = yield* inTime(
+        timed(failureOf(ask)).pipe(over([target], { lastResort: false }, { breaker }))
+      )
       assert.deepStrictEqual([late.took, late.value._tag, target.requests.length], [0, "AllTargetsOut", 1])
     })
   )
@@ -194,7 +198,9 @@ describe("the circuit of an endpoint", () => {
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()
       const target = { ...played({ answers: [fails, answer("hello")] }), endpoint: "https://one" }
-      const fiber = yield* Effect.forkChild(timed(ask).pipe(over([target], {}, { breaker })))
+      const fiber = yield* Effect.forkChild(
+        timed(ask).pipe(over([target], { lastResort: false }, { breaker }))
+      )
       yield* TestClock.adjust("500 millis")
       yield* breaker.trip("https://one", "30 seconds")
       yield* TestClock.adjust("1 hour")
@@ -311,7 +317,7 @@ describe("a health check", () => {
     })
   )
 
-  it.effect("that does not answer in the time of a connection is a bad one", () =>
+  it.effect("that does not answer in the time of a connection is no verdict", () =>
     Effect.gen(function* () {
       const first = played({ answers: [answer("no")] })
       const second = played({ model: "m2", answers: [answer("hello")] })
@@ -319,7 +325,16 @@ describe("a health check", () => {
         model === "m" ? Effect.never : Effect.succeed(true)
       const { took } = yield* inTime(timed(ask).pipe(over([first, second], {}, { isHealthy })))
       assert.strictEqual(took, 10_000)
-      assert.deepStrictEqual(counts(first, second), [0, 1])
+      assert.deepStrictEqual(counts(first, second), [1, 0])
+    })
+  )
+
+  it.effect("that dies is no verdict", () =>
+    Effect.gen(function* () {
+      const first = played({ answers: [answer("hello")] })
+      const isHealthy: Options["isHealthy"] = () => Effect.die("bug")
+      const { took } = yield* inTime(timed(ask).pipe(over([first], {}, { isHealthy })))
+      assert.deepStrictEqual([took, counts(first)], [0, [1]])
     })
   )
 
@@ -337,18 +352,34 @@ describe("a health check", () => {
 })
 
 describe("the retry budget", () => {
-  it.effect("keeps a storm of retries within a fifth of the calls and the reserve", () =>
+  /** The requests that 200 calls at once send to a target that always fails. */
+  const storm = (changes: Partial<RecoveryPolicy.RecoveryPolicy>) =>
     Effect.gen(function* () {
       const target = played({ answers: [fails] })
       const rows = { ...policy.rows, ServerError: { ...policy.rows.ServerError, attempts: 10 } }
       yield* inTime(
         Effect.forEach(Array.from({ length: 200 }), () => Effect.exit(ask), {
           concurrency: "unbounded"
-        }).pipe(over([target], { circuits: false, rows, deadline: Duration.seconds(20) }))
+        }).pipe(over([target], { circuits: false, rows, deadline: Duration.seconds(20), ...changes }))
       )
+      return target.requests.length
+    })
+
+  it.effect("paid by calls keeps a storm of retries within a fifth of the calls and the reserve", () =>
+    Effect.gen(function* () {
+      const requests = yield* storm({ retryBudget: { paidBy: "calls" } })
       // 200 first attempts, 40 of the share, 10 of the reserve and what is refilled of it in 20 s.
-      assert.isAtLeast(target.requests.length, 250)
-      assert.isAtMost(target.requests.length, 254)
+      assert.isAtLeast(requests, 250)
+      assert.isAtMost(requests, 254)
+    })
+  )
+
+  it.effect("paid by successes keeps a storm of retries within the reserve where nothing succeeds", () =>
+    Effect.gen(function* () {
+      const requests = yield* storm({})
+      // 200 first attempts, 10 of the reserve and what is refilled of it in 20 s.
+      assert.isAtLeast(requests, 210)
+      assert.isAtMost(requests, 214)
     })
   )
 
@@ -527,39 +558,46 @@ describe("what others found meanwhile", () => {
 })
 
 describe("fifty calls when a provider dies", () => {
-  it.effect(
-    "in flight make at most 2.1 attempts each, and later ones 1.05, with one probe at a time (safe-client-gateway PR #3442)",
-    () =>
-      Effect.gen(function* () {
-        let open = 0
-        let most = 0
-        const dying = Effect.acquireUseRelease(
-          Effect.sync(() => (most = Math.max(most, ++open))),
-          () => Effect.delay(fails, 300),
-          () => Effect.sync(() => --open)
-        )
-        const first = { ...played({ answers: [dying] }), endpoint: "https://one" }
-        const second = {
-          ...played({ model: "m2", answers: [Effect.delay(answer("hello"), 300)] }),
-          endpoint: "https://two"
-        }
-        const fifty = Effect.forEach(Array.from({ length: 50 }), () => ask, { concurrency: "unbounded" })
-        yield* inTime(
-          Effect.gen(function* () {
+  /** The most attempts at the dead provider at once, after its circuit has opened. */
+  const mostProbes = (changes: Partial<RecoveryPolicy.RecoveryPolicy>) =>
+    Effect.gen(function* () {
+      let open = 0
+      let most = 0
+      const dying = Effect.acquireUseRelease(
+        Effect.sync(() => (most = Math.max(most, ++open))),
+        () => Effect.delay(fails, 300),
+        () => Effect.sync(() => --open)
+      )
+      const first = { ...played({ answers: [dying] }), endpoint: "https://one" }
+      const second = {
+        ...played({ model: "m2", answers: [Effect.delay(answer("hello"), 300)] }),
+        endpoint: "https://two"
+      }
+      const fifty = Effect.forEach(Array.from({ length: 50 }), () => ask, { concurrency: "unbounded" })
+      yield* inTime(
+        Effect.gen(function* () {
+          yield* fifty
+          assert.isAtMost(first.requests.length + second.requests.length, 105)
+          const before = first.requests.length + second.requests.length
+          most = 0
+          for (let n = 0; n < 20; n++) {
+            yield* Effect.sleep("10 seconds")
             yield* fifty
-            assert.isAtMost(first.requests.length + second.requests.length, 105)
-            const before = first.requests.length + second.requests.length
-            most = 0
-            for (let n = 0; n < 20; n++) {
-              yield* Effect.sleep("10 seconds")
-              yield* fifty
-            }
-            const later = first.requests.length + second.requests.length - before
-            assert.isAtMost(later, 1_050)
-            assert.isAtMost(most, 1)
-          }).pipe(over([first, second]))
-        )
-      })
+          }
+          const later = first.requests.length + second.requests.length - before
+          assert.isAtMost(later, 1_050)
+        }).pipe(over([first, second], changes))
+      )
+      return most
+    })
+
+  it.effect(
+    "in flight make at most 2.1 attempts each, and later ones 1.05, with three probes at a time (safe-client-gateway PR #3442)",
+    () => Effect.map(mostProbes({}), (most) => assert.isAtMost(most, 3))
+  )
+
+  it.effect("probe one at a time where the circuit has one permit", () =>
+    Effect.map(mostProbes(consecutive), (most) => assert.isAtMost(most, 1))
   )
 })
 

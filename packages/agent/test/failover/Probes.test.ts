@@ -4,7 +4,7 @@ import { Duration, Effect, Fiber, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Failover } from "@outlast/agent"
-import { finish, played, policy, say, serverError, text, timesOf } from "../support.ts"
+import { finish, played, policy, provenByOneCall, say, serverError, text, timesOf } from "../support.ts"
 
 it.effect("a probe that ends late says nothing about a cooldown that opened since", () =>
   Effect.gen(function* () {
@@ -15,7 +15,7 @@ it.effect("a probe that ends late says nothing about a cooldown that opened sinc
     })
     const second = played({ model: "second", streams: [say(...text.block("hello"), finish())] })
     const impatient = {
-      ...policy,
+      ...provenByOneCall(policy),
       circuits: false as const,
       retryBudget: false as const,
       patience: Duration.seconds(1)

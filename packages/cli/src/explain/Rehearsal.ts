@@ -115,12 +115,15 @@ export const run = <Class extends string>(
 const whyOf = <Class extends string>(
   policy: RecoveryPolicy.RecoveryPolicy<Class>,
   failure: CallFailure.CallFailure,
-  { ledger: { attempts } }: CallState.CallState
+  { ledger: { attempts, sweeps } }: CallState.CallState
 ): string => {
   if (failure._tag === "AllTargetsOut") return "no target is left"
   const { then, to } = RecoveryPolicy.rowOf(policy, failure)
   if (then === "stop") return "it would fail everywhere"
-  if (attempts >= policy.maxAttempts) return `the ${attempts} attempts of a call are used up`
+  if (attempts - sweeps >= policy.maxAttempts) {
+    const uncounted = sweeps === 0 ? "" : ` (first attempts after a refusal do not count: ${sweeps})`
+    return `the ${policy.maxAttempts} attempts of a call are used up${uncounted}`
+  }
   return then === "grow"
     ? to === "next"
       ? "no target has a larger window"

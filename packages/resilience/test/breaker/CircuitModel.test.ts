@@ -30,9 +30,15 @@ describe("random commands, against a model written from the documentation", () =
     gotEverywhere(await runModel(pureMachine, { commands: 20_000 }), 20_000)
   })
 
+  it("the pure machine, with calls that waited or have nowhere else to go", async () => {
+    const tally = await runModel(pureMachine, { commands: 40_000, requests: true })
+    gotEverywhere(tally, 40_000)
+  })
+
   it("the service, in virtual time", async () => {
     const memory = serviceOver({ layer: CircuitBreaker.layer })
     gotEverywhere(await runModel(memory, { commands: 10_000 }), 10_000)
+    gotEverywhere(await runModel(memory, { commands: 10_000, requests: true }), 10_000)
   })
 })
 
@@ -65,9 +71,10 @@ const event = fc.record({
     "isolate",
     "release"
   ),
-  after: fc.oneof(fc.constantFrom(0, 0, 1, 15, 20, 40, 80), fc.nat(200)),
+  after: fc.oneof(fc.constantFrom(0, 0, 1, 15, 20, 40, 80, 1_000), fc.nat(200)),
   draw: fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
   which: fc.nat(20),
+  request: fc.record({ lastResort: fc.boolean(), waited: fc.boolean() }),
   length: fc.option(fc.nat(100), { nil: undefined }),
   ended: fc.oneof(
     fc.constant<CircuitState.Ended>({ outcome: "ignored" }),
@@ -98,6 +105,10 @@ const sound = (policy: CircuitPolicy.CircuitPolicy, state: CircuitState.CircuitS
     case "closed":
       assert.isAtMost(state.counts.streak.length, policy.consecutive?.failures ?? 0)
       assert.isAtMost(state.counts.slices.length, CircuitCounts.slices)
+      if (state.recovery !== undefined) {
+        const { released, successes } = state.recovery
+        assert.isAtMost(released, CircuitState.releasedAtOnce + successes)
+      }
       break
     case "open": {
       const longest = Math.max(Backoff.max(policy.open), policy.maxRetryAfter)
@@ -107,12 +118,17 @@ const sound = (policy: CircuitPolicy.CircuitPolicy, state: CircuitState.CircuitS
       if (state.cause !== "tripped") assert.isAtMost(state.lasted, longest + rounding)
       if (state.cause !== "tripped") assert.isAtLeast(state.until, state.notBefore)
       assert.isAtLeast(state.openings, 1)
+      assert.isAtMost(state.lastResort?.outcomes.length ?? 0, CircuitState.judged)
+      assert.isBelow(state.lastResort?.outcomes.filter(Boolean).length ?? 0, CircuitState.enough)
       break
     }
     case "half-open": {
+      // Last resorts pass beside the probes: one a second, each with a lease.
       const live = state.leases.filter(({ until }) => now < until)
-      assert.isAtMost(live.length, policy.permits)
-      assert.isAtMost(live.length + state.successes + state.failures, policy.outOf)
+      const beside =
+        state.lastResortAt === undefined ? 0 : Math.ceil(policy.probeLimit / CircuitState.lastResortEvery)
+      assert.isAtMost(live.length, policy.permits + beside)
+      assert.isAtMost(live.length + state.successes + state.failures, policy.outOf + beside)
       assert.isBelow(state.successes, policy.successes)
       assert.isAtMost(state.failures, policy.outOf - policy.successes)
       assert.lengthOf(new Set(state.leases.map(({ holder }) => holder)), state.leases.length)
@@ -132,9 +148,41 @@ const sound = (policy: CircuitPolicy.CircuitPolicy, state: CircuitState.CircuitS
       assert.isFalse(CircuitState.available(policy, state, now + retryAfter / 2))
     }
   }
+  for (const lastResort of [false, true]) {
+    for (const waited of [false, true])
+      soundFor(policy, state, now, { lastResort, waited }, admission.granted)
+  }
   if (CircuitState.isForgettable(state, now, 100)) {
     assert.isTrue(CircuitState.isForgettable(state, now + 1_000, 100))
     assert.isFalse(state.phase === "isolated" || reasonOf(admission) === "open")
+  }
+}
+
+/** What must hold for a call that says something of itself; `plain` is whether a call that says nothing passes. */
+const soundFor = (
+  policy: CircuitPolicy.CircuitPolicy,
+  state: CircuitState.CircuitState,
+  now: number,
+  request: CircuitState.Request,
+  plain: boolean
+): void => {
+  const [admission, next] = CircuitState.admit(policy, state, "looks", now, request)
+  assert.strictEqual(CircuitState.available(policy, state, now, request), admission.granted)
+  if (!admission.granted) assert.strictEqual(next, state)
+  if (state.phase === "isolated") assert.isFalse(admission.granted)
+  // A call that has nowhere else to go passes wherever another one does, and a call that waited nowhere else.
+  if (plain && request.waited !== true) assert.isTrue(admission.granted)
+  if (!plain && request.lastResort !== true) assert.isFalse(admission.granted)
+  if (plain && !admission.granted) {
+    assert.strictEqual(reasonOf(admission), "recovering")
+    assert.strictEqual(state.phase, "closed")
+    assert.isBelow(now, state.since + CircuitState.recoveryTime)
+  }
+  if (!plain && admission.granted) {
+    assert.isTrue(admission.grant.lastResort === true)
+    const again = CircuitState.admit(policy, next, "looks again", now, request)[0]
+    assert.isFalse(again.granted, "one last resort a second")
+    assert.strictEqual(next.generation, state.generation)
   }
 }
 
@@ -150,12 +198,12 @@ describe("whatever happens", () => {
         let holders = 0
         const grants: Array<CircuitState.Grant> = []
         const holds: Array<string> = []
-        for (const { what, after, draw, which, length, ended } of events) {
+        for (const { what, after, draw, which, length, ended, request } of events) {
           now += after
           const before = frozen(state)
           switch (what) {
             case "admit": {
-              const [admission, next] = CircuitState.admit(policy, state, `${++holders}`, now)
+              const [admission, next] = CircuitState.admit(policy, state, `${++holders}`, now, request)
               if (admission.granted) grants.push(admission.grant)
               state = next
               break

@@ -42,7 +42,8 @@ interface Real {
     permit: number,
     names: ReadonlyArray<string>,
     call: string | undefined,
-    via: Via
+    via: Via,
+    request: CircuitState.Request
   ) => Promise<RefusedWith | undefined>
   readonly end: (permit: number, ending: Ending, retryAfter: number | undefined) => Promise<void>
   readonly advance: (millis: number) => Promise<void>
@@ -85,13 +86,13 @@ export const pureMachine: MakeReal = async (options) => {
     if (after.phase !== before.phase || again) transitions.push(`${name}:${before.phase}>${after.phase}`)
   }
   return {
-    start: async (permit, names, call) => {
+    start: async (permit, names, call, _via, request) => {
       for (const name of names) {
-        const [admission] = CircuitState.admit(policy, of(name), "nobody", now)
+        const [admission] = CircuitState.admit(policy, of(name), "nobody", now, request)
         if (!admission.granted) return { circuit: name, ...admission.refusal }
       }
       const grants = names.map((name) => {
-        const [admission, after] = CircuitState.admit(policy, of(name), `permit ${permit}`, now)
+        const [admission, after] = CircuitState.admit(policy, of(name), `permit ${permit}`, now, request)
         if (!admission.granted) throw new Error("refused after all")
         running.set(name, (running.get(name) ?? 0) + 1)
         move(name, after)
@@ -237,7 +238,11 @@ export const serviceOver =
             ? Exit.die("a defect")
             : Exit.fail(new Full())
 
-    const acquired = (permit: number, names: CircuitBreaker.Names, options: { readonly call: unknown }) =>
+    const acquired = (
+      permit: number,
+      names: CircuitBreaker.Names,
+      options: { readonly call: unknown } & CircuitState.Request
+    ) =>
       Effect.gen(function* () {
         const scope = yield* Scope.make()
         const got = yield* Effect.exit(Scope.provide(breaker.acquire(names, options), scope))
@@ -261,20 +266,21 @@ export const serviceOver =
       })
 
     return {
-      start: (permit, names, call, via) => {
+      start: (permit, names, call, via, request) => {
         const [only] = names
+        const options = { call, ...request }
         const asked = names.length === 1 && only !== undefined ? only : names
         switch (via) {
           case "execute":
-            return run(underWay(permit, breaker.execute(asked, { call })))
+            return run(underWay(permit, breaker.execute(asked, options)))
           case "stream":
             return run(
               underWay(permit, (body) =>
-                Stream.runDrain(breaker.executeStream(asked, { call })(Stream.fromEffect(body)))
+                Stream.runDrain(breaker.executeStream(asked, options)(Stream.fromEffect(body)))
               )
             )
           case "acquire":
-            return run(acquired(permit, asked, { call }))
+            return run(acquired(permit, asked, options))
         }
       },
       end: (permit, ending, retryAfter) => run(permits.get(permit)?.(ending, retryAfter) ?? Effect.void),
@@ -323,9 +329,27 @@ interface Ended {
 
 /** From one change of phase to the next. */
 type Period =
-  | { readonly kind: "closed"; readonly since: number; readonly history: Array<Ended> }
-  | { readonly kind: "open"; readonly until: number; readonly slow: boolean }
-  | { readonly kind: "half-open"; readonly probes: Array<Probe>; readonly slow: boolean }
+  | {
+      readonly kind: "closed"
+      readonly since: number
+      readonly history: Array<Ended>
+      /** After probes closed it: calls that waited and passed, and calls that succeeded. */
+      readonly recovery?: { passed: number; succeeded: number }
+    }
+  | {
+      readonly kind: "open"
+      readonly until: number
+      readonly slow: boolean
+      /** The last resorts, in their order; how they ended, in that order. */
+      readonly resorts: Array<Probe & { readonly at: number }>
+      readonly outcomes: Array<boolean>
+    }
+  | {
+      readonly kind: "half-open"
+      readonly probes: Array<Probe>
+      readonly slow: boolean
+      lastResortAt: number
+    }
   | { readonly kind: "isolated"; readonly holds: Set<number> }
 
 interface Probe {
@@ -360,26 +384,61 @@ class ModelCircuit {
     if (from !== period.kind || period.kind === "open") this.log.push(`${this.name}:${from}>${period.kind}`)
   }
 
-  refuses(now: number): RefusedWith | undefined {
+  /** For a minute after probes closed it. */
+  isRecovering(now: number): boolean {
+    const { period } = this
+    return period.kind === "closed" && period.recovery !== undefined && now < period.since + 60_000
+  }
+
+  refuses(
+    now: number,
+    { lastResort = false, waited = false }: CircuitState.Request = {}
+  ): RefusedWith | undefined {
     const { period, rules, name: circuit } = this
     if (period.kind === "isolated") return { circuit, reason: "isolated", retryAfter: undefined }
     if (period.kind === "open" && now < period.until) {
-      return { circuit, reason: "open", retryAfter: period.until - now }
+      const next = lastResort ? (period.resorts.at(-1)?.at ?? -Infinity) + 1_000 : Infinity
+      if (now >= next) return undefined
+      return { circuit, reason: "open", retryAfter: Math.min(period.until, next) - now }
+    }
+    if (period.kind === "closed") {
+      const { passed = 0, succeeded = 0 } = period.recovery ?? {}
+      const waits = waited && this.isRecovering(now) && passed >= 3 + succeeded
+      return waits ? { circuit, reason: "recovering", retryAfter: undefined } : undefined
     }
     if (period.kind !== "half-open") return undefined
     const probing = period.probes.filter(({ verdict, lapses }) => verdict === "under way" && now < lapses)
     const decided = period.probes.filter(({ verdict }) => verdict === "won" || verdict === "lost")
     const isFull = probing.length >= rules.permits || probing.length + decided.length >= rules.outOf
-    return isFull ? { circuit, reason: "half-open", retryAfter: undefined } : undefined
+    if (!isFull) return undefined
+    if (!lastResort) return { circuit, reason: "half-open", retryAfter: undefined }
+    const next = period.lastResortAt + 1_000
+    return now >= next ? undefined : { circuit, reason: "half-open", retryAfter: next - now }
   }
 
-  enter(permit: number, now: number): Period {
+  enter(permit: number, now: number, { waited = false }: CircuitState.Request): Period {
+    const isLast = this.refuses(now) !== undefined
     this.underWay.add(permit)
-    if (this.period.kind === "open") this.become({ kind: "half-open", probes: [], slow: this.period.slow })
-    if (this.period.kind === "half-open") {
-      this.period.probes.push({ permit, lapses: now + this.rules.probeLimit, verdict: "under way" })
+    const probe: Probe = { permit, lapses: now + this.rules.probeLimit, verdict: "under way" }
+    if (this.period.kind === "open") {
+      if (isLast) {
+        this.period.resorts.push({ ...probe, at: now })
+        return this.period
+      }
+      this.become({ kind: "half-open", probes: [], slow: this.period.slow, lastResortAt: -Infinity })
     }
+    if (this.period.kind === "half-open") {
+      this.period.probes.push(probe)
+      if (isLast) this.period.lastResortAt = now
+    }
+    if (this.period.kind === "closed" && this.period.recovery !== undefined && waited)
+      this.period.recovery.passed++
     return this.period
+  }
+
+  /** Closed by probes: calls that waited are let through gradually. */
+  recover(now: number): void {
+    this.become({ kind: "closed", since: now, history: [], recovery: { passed: 0, succeeded: 0 } })
   }
 
   leave(permit: ModelPermit, ending: Ending, retryAfter: number | undefined, now: number): void {
@@ -393,18 +452,26 @@ class ModelCircuit {
       if (ending !== "failure" || retryAfter === undefined) return
       this.serverSays = Math.max(this.serverSays, now + Math.min(retryAfter, this.rules.maxRetryAfter))
     }
-    if (period.kind === "half-open") {
+    const tooSlow =
+      "slow" in period && period.slow && now - permit.started > (this.rules.rate?.slowerThan ?? Infinity)
+    if (period.kind === "open") {
+      const resort = period.resorts.find((resort) => resort.permit === permit.id)
+      if (resort === undefined || now >= resort.lapses || !counts) return
+      hear()
+      period.outcomes.push(!failed && !tooSlow)
+      if (period.outcomes.slice(-3).filter(Boolean).length === 2) this.recover(now)
+    } else if (period.kind === "half-open") {
       const probe = period.probes.find((probe) => probe.permit === permit.id)
       if (probe === undefined || now >= probe.lapses) return
-      const tooSlow = period.slow && now - permit.started > (this.rules.rate?.slowerThan ?? Infinity)
       probe.verdict = counts ? (failed || tooSlow ? "lost" : "won") : "void"
       hear()
       const won = period.probes.filter(({ verdict }) => verdict === "won").length
       const lost = period.probes.filter(({ verdict }) => verdict === "lost").length
-      if (won === this.rules.successes) this.become({ kind: "closed", since: now, history: [] })
+      if (won === this.rules.successes) this.recover(now)
       else if (this.rules.outOf - lost < this.rules.successes) this.open(now, period.slow)
     } else if (period.kind === "closed" && counts) {
       hear()
+      if (period.recovery !== undefined && this.isRecovering(now) && !failed) period.recovery.succeeded++
       const call = permit.call ?? permit
       period.history.push({ at: now, failed, took: now - permit.started, call, amongOthers })
       const why = this.mustOpen(period.history, now)
@@ -449,7 +516,7 @@ class ModelCircuit {
     const wait = Math.min(rules.cap, rules.initial * 2 ** (this.openings - 1))
     const until = length === undefined ? Math.max(now + wait, this.serverSays) : now + length
     this.lastOpening = until - now
-    this.become({ kind: "open", until, slow })
+    this.become({ kind: "open", until, slow, resorts: [], outcomes: [] })
   }
 
   forget(now: number): void {
@@ -483,7 +550,7 @@ class ModelCircuit {
   ends(): ReadonlyArray<number> {
     const { period } = this
     return period.kind === "open"
-      ? [period.until]
+      ? [period.until, ...period.resorts.flatMap(({ at, lapses }) => [at + 1_000, lapses])]
       : period.kind === "half-open"
         ? period.probes.map(({ lapses }) => lapses)
         : period.kind === "closed"
@@ -663,16 +730,16 @@ const agree = async (model: Model, real: Real): Promise<void> => {
   )
 }
 
-const start = (asked: ReadonlyArray<string>, who: string, via: Via): Command =>
-  command(`start(${asked.join("+")}, ${who}, ${via})`, async (model, real) => {
+const start = (asked: ReadonlyArray<string>, who: string, via: Via, request: CircuitState.Request): Command =>
+  command(`start(${asked.join("+")}, ${who}, ${via}, ${JSON.stringify(request)})`, async (model, real) => {
     const id = ++model.permits
     const call = model.rules.named ? who : undefined
     const expected = asked
-      .map((name) => model.of(name).refuses(model.now))
+      .map((name) => model.of(name).refuses(model.now, request))
       .find((refusal) => refusal !== undefined)
-    assert.deepStrictEqual(await real.start(id, asked, call, via), expected)
+    assert.deepStrictEqual(await real.start(id, asked, call, via, request), expected)
     if (expected !== undefined) return
-    const periods = new Map(asked.map((name) => [name, model.of(name).enter(id, model.now)]))
+    const periods = new Map(asked.map((name) => [name, model.of(name).enter(id, model.now, request)]))
     model.running.push({ id, call, started: model.now, names: asked, periods })
   })
 
@@ -711,6 +778,17 @@ const trip = (name: string, length: number | undefined): Command =>
     if (circuit.period.kind !== "isolated") circuit.open(model.now, false, length)
   })
 
+/** Last resorts at an open circuit, one a second: chance alone seldom gets so far. */
+const resorts = (name: string, endings: ReadonlyArray<Ending>): Command =>
+  command(`resorts(${name}, ${endings.join(", ")})`, async (model, real) => {
+    await trip(name, 10_000).run(model, real)
+    for (const ending of endings) {
+      await start([name], "x", "acquire", { lastResort: true }).run(model, real)
+      if (model.running.length > 0) await end(model.running.length - 1, ending, undefined).run(model, real)
+      await advance(1_000).run(model, real)
+    }
+  })
+
 const reset = (name: string): Command =>
   command(`reset(${name})`, async (model, real) => {
     await real.reset(name)
@@ -739,16 +817,17 @@ const release = (which: number): Command =>
   )
 
 /** What a policy is about comes often, and what somebody does by hand seldom. */
-const anyCommands = (maxCommands: number): fc.Arbitrary<Iterable<Command>> => {
+const anyCommands = (maxCommands: number, requests: boolean): fc.Arbitrary<Iterable<Command>> => {
   const name = fc.constantFrom(...names)
   const which = fc.nat(5)
   const started = fc
     .tuple(
       fc.constantFrom(["a"], ["a"], ["a"], ["b"], ["a", "b"]),
       fc.constantFrom("x", "y", "z"),
-      fc.constantFrom<Via>("execute", "execute", "acquire", "stream")
+      fc.constantFrom<Via>("execute", "execute", "acquire", "stream"),
+      requests ? fc.record({ lastResort: fc.boolean(), waited: fc.boolean() }) : fc.constant({})
     )
-    .map(([asked, who, via]) => start(asked, who, via))
+    .map(([asked, who, via, request]) => start(asked, who, via, request))
   const ended = fc
     .tuple(
       which,
@@ -766,18 +845,27 @@ const anyCommands = (maxCommands: number): fc.Arbitrary<Iterable<Command>> => {
     )
     .map(([which, ending, retryAfter]) => end(which, ending, retryAfter))
   const moved = fc.oneof(
-    fc.constantFrom(1, 5, 10, 50, 100).map(advance),
+    fc.constantFrom(1, 5, 10, 50, 100, ...(requests ? [1_000] : [])).map(advance),
     fc.tuple(which, fc.constantFrom(0, 0, 1)).map(([which, before]) => toTheEnd(which, before))
   )
   const byHand = fc.oneof(
-    fc.tuple(name, fc.constantFrom(undefined, 0, 7, 500)).map(([name, length]) => trip(name, length)),
+    fc
+      .tuple(name, fc.constantFrom(undefined, 0, 7, 500, ...(requests ? [10_000, 10_000] : [])))
+      .map(([name, length]) => trip(name, length)),
     name.map(reset),
     name.map(isolate),
     which.map(release),
     which.map(release)
   )
+  const resorted = fc
+    .tuple(
+      name,
+      fc.array(fc.constantFrom<Ending>("success", "failure", "refusal"), { minLength: 2, maxLength: 5 })
+    )
+    .map(([name, endings]) => resorts(name, endings))
   // The weights: fc.commands draws evenly from its list.
-  return fc.commands([started, started, started, ended, ended, ended, ended, moved, moved, byHand], {
+  const usual = [started, started, started, ended, ended, ended, ended, moved, moved, byHand]
+  return fc.commands(requests ? [...usual, resorted] : usual, {
     maxCommands,
     size: "max"
   })
@@ -799,25 +887,34 @@ export interface Tally {
  */
 export const runModel = async (
   make: MakeReal,
-  options: { readonly commands: number; readonly seed?: number | undefined }
+  options: {
+    readonly commands: number
+    readonly seed?: number | undefined
+    /** Calls say that they waited, or that they have nowhere else to go. Default `false`. */
+    readonly requests?: boolean | undefined
+  }
 ): Promise<Tally> => {
   const transitions = new Map<string, number>()
   let commands = 0
-  const property = fc.asyncProperty(anyRules, anyCommands(60), async (rules, commandsOfRun) => {
-    const real = await make(optionsOf(rules))
-    const model = new Model(rules)
-    try {
-      await fc.asyncModelRun(() => ({ model, real }), commandsOfRun)
-      assert.deepStrictEqual(await real.transitions(), model.log)
-    } finally {
-      await real.close()
+  const property = fc.asyncProperty(
+    anyRules,
+    anyCommands(60, options.requests === true),
+    async (rules, commandsOfRun) => {
+      const real = await make(optionsOf(rules))
+      const model = new Model(rules)
+      try {
+        await fc.asyncModelRun(() => ({ model, real }), commandsOfRun)
+        assert.deepStrictEqual(await real.transitions(), model.log)
+      } finally {
+        await real.close()
+      }
+      commands += model.commands
+      for (const line of model.log) {
+        const change = line.slice(line.indexOf(":") + 1)
+        transitions.set(change, (transitions.get(change) ?? 0) + 1)
+      }
     }
-    commands += model.commands
-    for (const line of model.log) {
-      const change = line.slice(line.indexOf(":") + 1)
-      transitions.set(change, (transitions.get(change) ?? 0) + 1)
-    }
-  })
+  )
   for (let round = 0; commands < options.commands; round++) {
     await fc.assert(property, {
       numRuns: 50,

@@ -1,0 +1,436 @@
+/**
+ * What a chain does under partial failure, outages and concurrency. The simulation (`npm run simulate`) shows the same
+ * worlds with numbers; each test here is named after what went wrong in one of them.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Duration, Effect, Exit, Random, Redacted, Stream } from "effect"
+import { LanguageModel } from "effect/ai"
+import type { ProviderModel } from "@outlast/agent"
+import { Failover, FailoverReason, Presets, RecoveryPolicy } from "@outlast/agent"
+import type { CircuitEvent } from "@outlast/resilience"
+import { CircuitBreaker, ResilienceEvents, RetryBudget } from "@outlast/resilience"
+import type { Chain, Played } from "../support.ts"
+import {
+  answer,
+  failure,
+  failureOf,
+  finish,
+  inTime,
+  key,
+  limited,
+  played,
+  policy,
+  recording,
+  say,
+  serverError,
+  text,
+  timed,
+  timesOf
+} from "../support.ts"
+
+type Options = Failover.Options<RecoveryPolicy.DefaultClass>
+
+/** Each call has a prompt of its own, by which a server knows it. */
+const ask = (call = 0) => LanguageModel.generateText({ prompt: `question ${call}` })
+const read = Stream.runDrain(LanguageModel.streamText({ prompt: "question" }))
+
+const over = (chain: Chain, changes: Partial<RecoveryPolicy.RecoveryPolicy> = {}, options: Options = {}) =>
+  Effect.provide(Failover.layer(chain, { policy: { ...policy, ...changes }, ...options }))
+
+/** In virtual time, with the same numbers for what is drawn by chance. */
+const simulated = <A, E, R>(effect: Effect.Effect<A, E, R>) => inTime(Random.withSeed(effect, "under load"))
+
+/** Calls, of which one begins every `every` milliseconds: how each ended, and how long it took. */
+const calls = (count: number, every = 0, concurrency: number | "unbounded" = "unbounded") =>
+  Effect.forEach(
+    Array.from({ length: count }, (_, n) => n),
+    (n) => Effect.delay(timed(Effect.exit(ask(n))), n * every),
+    { concurrency }
+  )
+
+type Called = Effect.Success<ReturnType<typeof calls>>
+const answered = (all: Called) => all.filter(({ value }) => Exit.isSuccess(value)).length
+const longest = (all: Called) => Math.max(...all.map(({ took }) => took))
+
+/** The same numbers in [0, 1) each time. */
+const numbers = (seed: number) => {
+  let last = seed
+  return () => (last = (last * 48_271) % 2_147_483_647) / 2_147_483_647
+}
+
+const fails = Effect.fail(serverError)
+const overloaded = Effect.fail(failure(new FailoverReason.Overloaded()))
+const hello = answer("hello")
+
+/** A share of the requests fails after 50 ms, the others are answered after 3 s. Says which request it is about. */
+const flaky = (
+  share: number,
+  failing: typeof fails,
+  seed: number,
+  options: { readonly model?: string } = {}
+) => {
+  const draw = numbers(seed)
+  const reply = Effect.suspend(() =>
+    draw() < share ? Effect.delay(failing, 50) : Effect.delay(hello, "3 seconds")
+  )
+  return { ...played({ ...options, answers: [reply] }), endpoint: `https://${options.model ?? "m"}` }
+}
+
+const at = (endpoint: string, target: Played): Played => ({ ...target, endpoint })
+
+/** Tells of each phase that a circuit comes to. */
+const watching = (changed: (to: string) => void) =>
+  ResilienceEvents.layerHandler((event) =>
+    Effect.sync(() => {
+      // The tag says which event it is.
+      if (event._tag === "CircuitTransition") changed((event as CircuitEvent.CircuitTransition).to)
+    })
+  )
+
+describe("a target of which some requests fail", () => {
+  it.effect("with fast failures and slow answers gets at least what one attempt per call would give", () =>
+    Effect.gen(function* () {
+      const seed = 95_028
+      const target = flaky(0.3, fails, seed)
+      const draw = numbers(seed)
+      const once = Array.from({ length: 120 }, draw).filter((n) => n >= 0.3).length
+      const all = yield* simulated(calls(120, 250).pipe(over([target])))
+      assert.isAtLeast(answered(all), once)
+      assert.isAtLeast(answered(all), 114)
+    })
+  )
+
+  it.effect("twice does not put both targets out for 64 concurrent calls", () =>
+    Effect.gen(function* () {
+      const chain: Chain = [flaky(0.1, overloaded, 1), flaky(0.1, overloaded, 2, { model: "m2" })]
+      const { value: all, took } = yield* simulated(timed(calls(640, 0, 64)).pipe(over(chain)))
+      assert.strictEqual(answered(all), 640)
+      // Ten waves of three seconds, and what the retries take.
+      assert.isAtMost(took, 45_000)
+      assert.isAtMost(longest(all), 15_000)
+    })
+  )
+})
+
+describe("a rate limit that 60 calls run into at once", () => {
+  /** 20 requests a second are accepted from `since` on, the others are told to come again in a second. */
+  const limitedTo20 = (since: number) => {
+    let tokens = 20
+    let last = since
+    return at(
+      "https://one",
+      played({
+        answers: [
+          Effect.flatMap(Clock.currentTimeMillis, (now) => {
+            tokens = Math.min(20, tokens + (Math.max(0, now - last) * 20) / 1_000)
+            last = Math.max(last, now)
+            if (now < since || tokens < 1) return Effect.delay(Effect.fail(limited(1)), 50)
+            tokens--
+            return Effect.delay(hello, "1 second")
+          })
+        ]
+      })
+    )
+  }
+
+  for (const since of [0, 1_000]) {
+    it.effect(`answers all of them, if it accepts requests after ${since} ms`, () =>
+      Effect.gen(function* () {
+        const target = limitedTo20(since)
+        // With jitter: that is what spreads the calls.
+        const all = yield* simulated(
+          calls(60).pipe(Effect.provide(Failover.layer([target], { policy: RecoveryPolicy.interactive })))
+        )
+        assert.strictEqual(answered(all), 60)
+        assert.isAtMost(longest(all), 6_000)
+        const perCall = Map.groupBy(target.requests, ({ request }) => JSON.stringify(request.prompt))
+        assert.isAtMost(Math.max(...[...perCall.values()].map(({ length }) => length)), 3)
+      })
+    )
+  }
+})
+
+describe("a vendor that is silent", () => {
+  const second = () =>
+    played({ model: "m2", answers: [hello], streams: [say(...text.block("hello"), finish())] })
+
+  it.effect("is not asked by the second stream", () =>
+    Effect.gen(function* () {
+      const hangs = played({ streams: [Stream.never] })
+      const took = yield* simulated(
+        Effect.andThen(
+          read,
+          Effect.map(timed(read), ({ took }) => took)
+        ).pipe(over([hangs, second()]))
+      )
+      assert.deepStrictEqual([timesOf(hangs), took], [[0], 0])
+    })
+  )
+
+  it.effect("is not asked by the second stream, although it sent headers", () =>
+    Effect.gen(function* () {
+      const silent = played({})
+      const hangs = {
+        ...silent,
+        build: Effect.map(silent.build, (model) => ({
+          ...model,
+          streamText: (request: ProviderModel.ProviderRequest) => {
+            request.heard?.({})
+            requests++
+            return Stream.never
+          }
+        }))
+      }
+      let requests = 0
+      yield* simulated(Effect.andThen(read, read).pipe(over([hangs, second()])))
+      assert.strictEqual(requests, 1)
+    })
+  )
+
+  it.effect("is not asked by the second call for a whole answer, where headers are reported", () =>
+    Effect.gen(function* () {
+      const silent = played({ answers: [Effect.never] })
+      const hangs = {
+        ...silent,
+        build: Effect.map(silent.build, (model) => ({ ...model, reportsHeaders: true }))
+      }
+      const took = yield* simulated(
+        Effect.andThen(
+          ask(),
+          Effect.map(timed(ask()), ({ took }) => took)
+        ).pipe(over([hangs, second()]))
+      )
+      assert.deepStrictEqual([timesOf(silent), took], [[0], 0])
+    })
+  )
+})
+
+describe("a health check", () => {
+  it.effect("that never returns does not keep a call from its answer", () =>
+    Effect.gen(function* () {
+      const target = played({ answers: [hello] })
+      const { took } = yield* simulated(
+        timed(ask()).pipe(over([target], {}, { isHealthy: () => Effect.never }))
+      )
+      assert.isAtMost(took, Duration.toMillis(policy.deadline))
+      assert.lengthOf(target.requests, 1)
+    })
+  )
+
+  it.effect("that dies does not keep a call from its answer", () =>
+    Effect.gen(function* () {
+      const target = played({ answers: [hello] })
+      yield* simulated(ask().pipe(over([target], {}, { isHealthy: () => Effect.die("bug") })))
+      assert.lengthOf(target.requests, 1)
+    })
+  )
+})
+
+describe("a circuit", () => {
+  const failuresToOpen = <Class extends string>(options: Failover.Options<Class>, failing: typeof fails) =>
+    Effect.gen(function* () {
+      let failures = 0
+      let opened: number | undefined
+      const counted = Effect.andThen(
+        Effect.sync(() => failures++),
+        failing
+      )
+      const target = at("https://one", played({ answers: [Effect.delay(counted, 50)] }))
+      const watch = watching((to) => {
+        if (to === "open") opened ??= failures
+      })
+      yield* simulated(
+        calls(2).pipe(Effect.provide(Failover.layer([target], options)), Effect.provide(watch))
+      )
+      return opened
+    })
+
+  it.effect("of the preset nexo opens at the fifth consecutive failure of two concurrent calls", () =>
+    Effect.gen(function* () {
+      const { policy, circuitsOf } = Presets.nexo
+      assert.strictEqual(yield* failuresToOpen({ policy, circuitsOf }, fails), 5)
+    })
+  )
+
+  it.effect("of the preset decision037 opens at the fifth consecutive failure of two concurrent calls", () =>
+    Effect.gen(function* () {
+      const { policy } = Presets.decision037
+      // What its document has the circuit count.
+      const rateLimited = Effect.fail(failure(new FailoverReason.RateLimit()))
+      assert.strictEqual(yield* failuresToOpen({ policy }, rateLimited), 5)
+    })
+  )
+
+  it.effect("that slow answers opened stays open while probes are slow", () =>
+    Effect.gen(function* () {
+      const target = at("https://one", played({ answers: [Effect.delay(hello, "20 seconds")] }))
+      const rate = { minimumCalls: 10, failures: false, slow: 0.5, slowerThan: "10 seconds" } as const
+      const phases: Array<string> = []
+      yield* simulated(
+        calls(200, 1_000).pipe(
+          over([target], { circuits: { trip: { consecutive: false, rate } } }),
+          Effect.provide(watching((to) => phases.push(to)))
+        )
+      )
+      assert.include(phases, "open")
+      assert.notInclude(phases, "closed")
+    })
+  )
+
+  it.effect("that leaves no other target passes one attempt per second, and two successes close it", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      const target = at("https://one", played({ answers: [fails, hello] }))
+      yield* breaker.trip("https://one", "10 minutes")
+      const all = yield* simulated(calls(3).pipe(over([target], {}, { breaker })))
+      assert.strictEqual(answered(all), 3)
+      assert.deepStrictEqual(timesOf(target), [0, 1_000, 2_000, 2_000])
+      assert.strictEqual((yield* breaker.state("https://one")).phase, "closed")
+    })
+  )
+
+  it.effect("is passed by no call that has another target, nor where the policy has no last resort", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      const target = at("https://one", played({ answers: [hello] }))
+      const other = at("https://two", played({ model: "m2", answers: [hello] }))
+      yield* breaker.trip("https://one", "10 minutes")
+      yield* simulated(ask().pipe(over([target, other], {}, { breaker })))
+      yield* breaker.trip("https://one", "10 minutes")
+      const failed = yield* simulated(
+        failureOf(ask()).pipe(over([target], { lastResort: false }, { breaker }))
+      )
+      assert.deepStrictEqual([target.requests.length, other.requests.length], [0, 1])
+      assert.strictEqual(failed._tag, "AllTargetsOut")
+    })
+  )
+
+  it.effect("that closes lets the calls that waited through gradually", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make(RecoveryPolicy.circuits)
+      const target = at("https://one", played({ answers: [Effect.delay(hello, 400)] }))
+      yield* breaker.trip("https://one", "5 seconds")
+      const late = Effect.delay(ask(), 6_500)
+      const [all] = yield* simulated(
+        Effect.all([calls(30), late], { concurrency: "unbounded" }).pipe(
+          over([target], { lastResort: false }, { breaker })
+        )
+      )
+      assert.strictEqual(answered(all), 30)
+      const perTime = Map.groupBy(timesOf(target), (time) => time)
+      // Three probes; three that waited, and then one more for each success. The call that comes later passes.
+      const released = [7, 8, 9, 10, 11, 12].map((second) => [second * 1_000, 4])
+      assert.deepStrictEqual(
+        [...perTime].map(([time, { length }]) => [time, length]),
+        [[5_000, 3], [6_000, 3], [6_500, 1], ...released]
+      )
+    })
+  )
+})
+
+describe("a chain of 100 targets", () => {
+  it.effect("whose first 99 are rate limited answers the first call", () =>
+    Effect.gen(function* () {
+      const [first, ...rest] = Array.from({ length: 99 }, (_, n) =>
+        played({ model: `m${n}`, answers: [Effect.fail(limited(60))] })
+      )
+      const last = played({ model: "last", answers: [hello] })
+      if (first === undefined) return assert.fail()
+      const { took } = yield* simulated(timed(ask()).pipe(over([first, ...rest, last])))
+      assert.strictEqual(took, 0)
+      assert.deepStrictEqual(
+        [first, ...rest, last].map(({ requests }) => requests.length),
+        Array.from({ length: 100 }, () => 1)
+      )
+    })
+  )
+
+  it.effect("whose first 99 keys are refused answers the first call", () =>
+    Effect.gen(function* () {
+      const refused = Effect.fail(failure(new FailoverReason.Auth({ permanent: false })))
+      const target = played({
+        keys: Array.from({ length: 100 }, (_, n) => key(`KEY_${n}`)),
+        answers: [...Array.from({ length: 99 }, () => refused), hello]
+      })
+      const { took } = yield* simulated(timed(ask()).pipe(over([target])))
+      assert.deepStrictEqual([took, target.requests.length], [0, 100])
+    })
+  )
+})
+
+describe("the cooldown of a model", () => {
+  /** The cooldowns that `program` opens over a model with these answers and another one that is well. */
+  const opened = (
+    answers: ReadonlyArray<typeof hello>,
+    program: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel>
+  ) =>
+    Effect.gen(function* () {
+      const { layer, of } = recording()
+      const first = played({ answers })
+      const second = played({ model: "m2", answers: [hello] })
+      yield* simulated(program.pipe(over([first, second], { circuits: false }), Effect.provide(layer)))
+      return { scopes: of("CooldownOpened").map(({ scope }) => scope), requests: first.requests.length }
+    })
+
+  it.effect("does not open by the three failures of one call", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* opened([fails, fails, fails, hello], Effect.andThen(ask(1), ask(2))), {
+        scopes: [],
+        requests: 4
+      })
+    })
+  )
+
+  it.effect("opens by the failures of two calls", () =>
+    Effect.gen(function* () {
+      const three = ask(1).pipe(Effect.andThen(ask(2)), Effect.andThen(ask(3)))
+      // Three requests of the first call and three of the second, none of the third.
+      assert.deepStrictEqual(yield* opened([fails], three), { scopes: ["model"], requests: 6 })
+    })
+  )
+
+  it.effect("does not open by the failures of two calls with a success between", () =>
+    Effect.gen(function* () {
+      const three = ask(1).pipe(Effect.andThen(ask(2)), Effect.andThen(ask(3)))
+      const answers = [fails, fails, fails, hello, fails]
+      assert.deepStrictEqual(yield* opened(answers, three), { scopes: [], requests: 7 })
+    })
+  )
+
+  it.effect("that did not open keeps the call itself from another key there, if it can go elsewhere", () =>
+    Effect.gen(function* () {
+      const broken = Effect.fail(failure(new FailoverReason.Network()))
+      const first = at("https://one", played({ keys: [key("A"), key("B")], answers: [broken] }))
+      const second = at("https://two", played({ model: "m2", answers: [hello] }))
+      const { took } = yield* simulated(timed(ask()).pipe(over([first, second])))
+      const keys = first.requests.map(({ request }) => request.key && Redacted.value(request.key))
+      assert.deepStrictEqual(keys, ["secret-of-A", "secret-of-A", "secret-of-A"])
+      assert.deepStrictEqual([took, second.requests.length], [3_000, 1])
+    })
+  )
+
+  it.effect("does not open by the failures of two calls while a later attempt is in flight", () =>
+    Effect.gen(function* () {
+      const inFlight = (length: Duration.Input) =>
+        opened(
+          [fails, fails, fails, Effect.delay(hello, length), fails],
+          Effect.all([ask(1), Effect.delay(ask(2), "5 seconds"), Effect.delay(ask(3), "6 seconds")], {
+            concurrency: "unbounded"
+          })
+        )
+      assert.deepStrictEqual(yield* inFlight("1 minute"), { scopes: [], requests: 7 })
+    })
+  )
+})
+
+describe("the retry budget", () => {
+  it.effect("is not charged for waits that the server named", () =>
+    Effect.gen(function* () {
+      const retryBudget = yield* RetryBudget.make({ ratio: 0, burst: 1, refillEvery: "1 day" })
+      const target = played({ answers: [Effect.fail(limited(2)), Effect.fail(limited(2)), hello] })
+      yield* simulated(ask().pipe(over([target], {}, { retryBudget })))
+      assert.deepStrictEqual(timesOf(target), [0, 2_000, 4_000])
+      assert.isTrue(yield* retryBudget.withdraw)
+    })
+  )
+})
