@@ -119,7 +119,8 @@ export interface DurationRange {
 /**
  * A duration within the range.
  *
- * `Duration` reads NaN as zero; here it is refused like every other input that is no duration.
+ * `Duration` reads NaN and an object without a known unit (`{ secs: 5 }`) as zero. Both are refused here, like every
+ * other input that is no duration.
  */
 export const duration = (
   module: string,
@@ -144,11 +145,7 @@ const durationIn = (
   input: Duration.Input,
   ...[min, max]: Ends
 ): Duration.Duration => {
-  const parsed = Duration.isDuration(input)
-    ? input
-    : hasNaN(input)
-      ? undefined
-      : Option.getOrUndefined(Duration.fromInput(input))
+  const parsed = parseDuration(input)
   if (
     parsed !== undefined &&
     Duration.isGreaterThanOrEqualTo(parsed, min) &&
@@ -165,6 +162,35 @@ const durationIn = (
         : `a duration of at least ${least}`
   throw new InvalidOption(module, field, input, allowed)
 }
+
+const units: ReadonlySet<string> = new Set([
+  "weeks",
+  "days",
+  "hours",
+  "minutes",
+  "seconds",
+  "milliseconds",
+  "microseconds",
+  "nanoseconds"
+])
+
+const parseDuration = (input: unknown): Duration.Duration | undefined => {
+  if (Duration.isDuration(input)) return input
+  const hasNaN =
+    typeof input === "number"
+      ? Number.isNaN(input)
+      : isObject(input) && Object.values(input).some((part) => Number.isNaN(part))
+  // A `Duration` that went through JSON has fields of its own, and no unit.
+  const hasUnits =
+    !isObject(input) ||
+    Array.isArray(input) ||
+    (Object.keys(input).length > 0 && Object.keys(input).every((unit) => units.has(unit)))
+  // `fromInput` gives none for what is no input at all.
+  return hasNaN || !hasUnits ? undefined : Option.getOrUndefined(Duration.fromInput(input as Duration.Input))
+}
+
+/** True for an input that {@link duration} can read, whatever its range. */
+export const isDuration = (input: unknown): boolean => parseDuration(input) !== undefined
 
 /** What {@link duration} checks, in milliseconds. */
 export const millis = (
@@ -192,11 +218,6 @@ const inRange = (
   const upper = max === undefined ? "" : min === undefined ? ` of at most ${max}` : ` to ${max}`
   throw new InvalidOption(module, field, n, `${noun}${lower}${upper}`)
 }
-
-const hasNaN = (input: Duration.Input): boolean =>
-  typeof input === "number"
-    ? Number.isNaN(input)
-    : typeof input === "object" && input !== null && Object.values(input).some(Number.isNaN)
 
 // -----------------------------------------------------------------------------
 // All fields of an object

@@ -134,39 +134,20 @@ export const nested =
     }
   }
 
-const units: ReadonlyArray<string> = [
-  "weeks",
-  "days",
-  "hours",
-  "minutes",
-  "seconds",
-  "milliseconds",
-  "microseconds",
-  "nanoseconds"
-]
-
-/** A `Duration` reads an object without a known unit as zero; here it is refused, as is a Duration that was JSON. */
-const isDuration = (value: unknown): boolean =>
-  isObject(value) && !Array.isArray(value) && !Duration.isDuration(value)
-    ? Object.keys(value).length > 0 && Object.keys(value).every((unit) => units.includes(unit))
-    : // What is no input at all gives none.
-      Duration.fromInput(value as Duration.Input)._tag === "Some"
+const durationWithin = (range: Options.DurationRange): Check => {
+  const within = is.duration(range)
+  return (module, field, value) => {
+    if (!Options.isDuration(value)) throw wrong(module, field, value, `a duration, for example "5 seconds"`)
+    within(module, field, value)
+  }
+}
 
 /** A duration within the range, by default from zero on; an infinite one is allowed. */
-export const duration =
-  (range: Options.DurationRange = {}): Check =>
-  (module, field, value) => {
-    if (!isDuration(value)) throw wrong(module, field, value, `a duration, for example "5 seconds"`)
-    is.duration({ max: Duration.infinity, ...range })(module, field, value)
-  }
+export const duration = (range: Options.DurationRange = {}): Check =>
+  durationWithin({ max: Duration.infinity, ...range })
 
 /** A duration within the range that ends. */
-export const finiteDuration =
-  (range: Options.DurationRange = {}): Check =>
-  (module, field, value) => {
-    duration()(module, field, value)
-    is.duration(range)(module, field, value)
-  }
+export const finiteDuration = (range: Options.DurationRange = {}): Check => durationWithin(range)
 
 /** A duration that is not zero. */
 export const positiveDuration: Check = duration({ min: "1 millis" })
