@@ -32,7 +32,7 @@ export class InvalidOption extends RangeError {
   readonly field: string
   /** The value; `undefined` where it may be a secret. */
   readonly value: unknown
-  /** What the field accepts, in words. */
+  /** A description of the allowed values. */
   readonly allowed: string
 
   constructor(module: string, field: string, value: unknown, allowed: string, message?: string) {
@@ -334,7 +334,7 @@ export const is = {
       value,
       "a text that is not empty"
     )) as Check,
-  /** A function, of which `example` shows the form: `(target) => Effect<boolean>`. */
+  /** A function. `example` shows its form: `(target) => Effect<boolean>`. */
   fn:
     (example: string): Check =>
     (module, field, value) =>
@@ -343,7 +343,7 @@ export const is = {
   string: ((module, field, value) =>
     check(typeof value === "string", module, field, value, "a string")) as Check,
   effect: ((module, field, value) => void effect(module, field, value)) as Check,
-  /** A Layer, of which `example` shows how to get one. */
+  /** A Layer. `example` shows how to get one. */
   layer:
     (example: string): Check =>
     (module, field, value) =>
@@ -393,7 +393,7 @@ export const is = {
         throw new InvalidOption(module, field, value, `false, or ${error.allowed}`)
       }
     },
-  /** What the first check allows, or else the second, whose words a refusal takes. */
+  /** A value that one of the two checks allows. A refusal has the message of the second. */
   either:
     (first: Check, second: Check): Check =>
     (module, field, value) => {
@@ -404,7 +404,7 @@ export const is = {
         second(module, field, value)
       }
     },
-  /** What `check` allows. A refusal does not show the value, which may be a key. */
+  /** Runs `check`. A refusal does not show the value, which may be a key. */
   secret:
     (check: Check): Check =>
     (module, field, value) => {
@@ -425,7 +425,7 @@ export const is = {
 const anything: Check = is.anything
 
 // -----------------------------------------------------------------------------
-// What a message shows
+// Values in messages
 // -----------------------------------------------------------------------------
 
 const isObject = (value: unknown): value is object => typeof value === "object" && value !== null

@@ -13,7 +13,7 @@ import { waitInWords, whatHappened, whatToDo } from "../failure/ProviderFailure.
 import type { TargetRef } from "../failure/TargetRef.ts"
 
 export class ChainLog {
-  /** By target id: the reason that only a person can remove. */
+  /** Target id → the reason that only a person can remove. */
   readonly #refused = new Map<string, ReasonTag>()
   /** The kind of the last failed call; `undefined` once a target has answered. */
   #kind: string | undefined

@@ -174,7 +174,7 @@ export const refreshing = (name: string, options: RefreshingOptions): KeySource 
   return { name, load: Effect.map(load, (token) => token.value), refresh: { load, margin } }
 }
 
-/** What a key says, unless it was wiped or is no text. */
+/** The text of a key; `undefined` if it was wiped or is not a string. */
 const textOf = (key: Redacted.Redacted<unknown>): string | undefined => {
   try {
     const text = Redacted.value(key)
@@ -234,7 +234,7 @@ const label = (module: string, field: string, name: unknown): string => {
 const keysExample = 'keys: ["ANTHROPIC_API_KEY"]'
 const keyExample = `${keysExample}, or KeySource.value("name", Redacted.make(key)) for a key that the program has`
 
-/** It does not show the value, which may be a key. */
+/** Does not show the value, which may be a key. */
 const refused = (module: string, field: string, allowed: string, instead: string): Options.InvalidOption =>
   new Options.InvalidOption(
     module,

@@ -13,7 +13,7 @@ import type { Check } from "@outlast/resilience/Options"
 const { is } = Options
 
 // -----------------------------------------------------------------------------
-// What a value is
+// Kinds of values
 // -----------------------------------------------------------------------------
 
 /** A value whose members can be looked at. */
@@ -119,7 +119,7 @@ export const plain =
 export const object = <O extends object>(noun: string, checks: Options.Checks<O>): Check =>
   plain(noun, is.object<O>(checks))
 
-/** What another module's `validate` accepts. The fields that it names stand below this one. */
+/** Runs another module's `validate`. The fields that its error names get the path of this field in front. */
 export const nested =
   (validate: (value: unknown, module: string) => void): Check =>
   (module, field, value) => {
@@ -157,7 +157,7 @@ const isBackoff = (value: unknown): boolean =>
 
 export const backoff: Check = (module, field, value) => {
   where(isBackoff, "a Backoff, for example Backoff.exponential()")(module, field, value)
-  // It has the tag of one; the rest is checked here.
+  // `isBackoff` has seen the tag; the other fields are checked here.
   const spec = value as Backoff.Backoff
   if (spec._tag === "Exponential") {
     duration()(module, `${field}.initial`, spec.initial)
@@ -171,10 +171,10 @@ export const backoff: Check = (module, field, value) => {
 /** A sum of money. */
 export const dollars: Check = where((value) => typeof value === "number" && value > 0, "above 0 US dollars")
 
-/** Tokens, calls or another amount of which there is at least one. */
+/** An amount of at least 1: tokens, calls. */
 export const count: Check = is.integer({ min: 1 })
 
-/** As {@link count}, and 0. */
+/** An amount that may be 0. */
 export const countOrNone: Check = is.integer({ min: 0 })
 
 export const name: Check = where(isText, "a text that is not empty")
@@ -200,7 +200,7 @@ export const prompt: Check = unshown(
   "a text, a Prompt or a list of messages"
 )
 
-/** What the functions take that make no prompt of a text by themselves. */
+/** For functions that do not turn a text into a prompt. */
 export const madePrompt: Check = unshown(Prompt.isPrompt, "a Prompt, as Prompt.make gives it")
 
 /** An object that has a prompt or a message in it, whatever else. */
