@@ -171,6 +171,18 @@ describe("lines in the log without any layer", () => {
     })
   )
 
+  it("a target that answered and is refused again has another line", () => {
+    const target = { id: "a/m#K", provider: "a", model: "m", endpoint: "", key: "K" }
+    const refused = ProviderFailure.local("test", new FailoverReason.Auth({ permanent: true }), target)
+    const log = new ChainLog()
+    assert.isDefined(log.refused(refused, undefined))
+    assert.isUndefined(log.refused(refused, undefined))
+    log.answered("a/other#K")
+    assert.isUndefined(log.refused(refused, undefined))
+    log.answered("a/m#K")
+    assert.isDefined(log.refused(refused, undefined))
+  })
+
   it("the line about an open circuit leaves out what the provider said before", () => {
     const target = { id: "a/m#K", provider: "a", model: "m", endpoint: "https://a", key: "K" }
     const failure = new ProviderFailure.ProviderFailure({
