@@ -9,10 +9,10 @@
  * It is not complete and it ages: `extend` adds and replaces entries, and every target takes `info`.
  */
 import type { Capabilities, ModelInfo } from "@outlast/agent/failover/ModelInfo"
+import { capabilities, checks as modelInfo } from "@outlast/agent/failover/ModelInfo"
 import * as ContextWindows from "@outlast/agent/compaction/ContextWindows"
 import * as Check from "@outlast/resilience/Options"
 import type { Layer } from "effect"
-import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import { anthropic } from "./catalogue/anthropic.ts"
 import { google } from "./catalogue/google.ts"
 import { openai } from "./catalogue/openai.ts"
@@ -52,10 +52,10 @@ const { is } = Check
 
 const isEntries = is.list(
   is.object<CatalogueEntry>({
-    ...OptionChecks.modelInfo,
+    ...modelInfo,
     provider: is.required(is.text),
     model: is.required(is.text),
-    capabilities: is.required(OptionChecks.capabilities),
+    capabilities: is.required(capabilities),
     counting: is.object<Counting>({
       encoding: is.oneOf(...encodingNames),
       image: is.having("an ImageRule", "by"),

@@ -6,17 +6,18 @@ import { InvalidOption } from "@outlast/resilience/Options"
 
 /**
  * The URL without trailing slashes. Throws an `InvalidOption` when it is no base URL: not http(s), with more than a
- * path, or with a key in its path. The value is not quoted: a wrong one may hold a key, and endpoints are shown.
+ * path, or with a key in its host or path. The value is not quoted: a wrong one may hold a key, and endpoints are shown.
  */
 export const normalize = (module: string, field: string, baseUrl: string): string => {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
-  const plain =
+  const isPlain =
     url !== undefined &&
     (url.protocol === "https:" || url.protocol === "http:") &&
-    `${url.username}${url.password}${url.search}${url.hash}` === "" &&
-    !hasKey(url)
-  if (!plain) {
-    const allowed = "an http(s) URL without credentials, query and fragment"
+    `${url.username}${url.password}${url.search}${url.hash}` === ""
+  if (!isPlain || hasKey(url)) {
+    const allowed = isPlain
+      ? "an http(s) URL without a key in its host or path"
+      : "an http(s) URL without credentials, query and fragment"
     throw new InvalidOption(module, field, undefined, allowed, `${module}: ${field} must be ${allowed}`)
   }
   return url.href.replace(/\/+$/, "")

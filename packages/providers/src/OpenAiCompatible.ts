@@ -47,11 +47,11 @@ export const model = (options: Options): TargetSpec => {
     checks,
     `{ name: "ollama", baseUrl: "http://…/v1", model: "qwen3:8b" }`
   )
-  const baseURL = Endpoint.normalize("OpenAiCompatible.model", "baseUrl", options.baseUrl)
+  const baseURL = Endpoint.normalize(module, "baseUrl", options.baseUrl)
   const structuredOutputs = options.structuredOutputs ?? defaults.structuredOutputs
-  const sending = fetched("OpenAiCompatible.model", options)
+  const sending = fetched(module, options)
   return Target.make(
-    "OpenAiCompatible.model",
+    module,
     {
       ...options,
       provider: options.name,

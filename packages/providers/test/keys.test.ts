@@ -289,6 +289,8 @@ it("a base URL with a key in it is refused without quoting it", () => {
       assert.notInclude(inspect(error, { depth: 10, showHidden: true }), planted)
     }
   }
+  const inPath = () => Anthropic.model("m", { baseUrl: `https://host/${planted}/v1` })
+  assert.throws(inPath, "baseUrl must be an http(s) URL without a key in its host or path")
 })
 
 describe("the headers of the user", () => {

@@ -95,7 +95,7 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
   ],
   [
     () => OpenAi.model("gpt-5.1", { info: { capabilities: untyped(["images"]) } }),
-    "OpenAi.model: info.capabilities must be an object, got a list of 1"
+    "OpenAi.model: info.capabilities must be an object of capabilities, got a list of 1"
   ],
   [
     () => OpenAi.model("gpt-5.1", { providerOptions: untyped("low") }),

@@ -28,7 +28,7 @@ export class MissingService extends Error {
 }
 
 /**
- * What `f` makes of the service, in one step: for accessors on the path of each call. Dies as {@link get} does.
+ * Runs `f` with the service, in one step: for accessors on the path of each call. Dies as {@link get} does.
  */
 export const use = <I, S, A, E, R>(
   key: Context.Key<I, S>,

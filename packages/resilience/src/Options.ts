@@ -32,7 +32,7 @@ export class InvalidOption extends RangeError {
   readonly field: string
   /** The value; `undefined` where it may be a secret. */
   readonly value: unknown
-  /** What the field accepts, in words. */
+  /** A description of the allowed values. */
   readonly allowed: string
 
   constructor(module: string, field: string, value: unknown, allowed: string, message?: string) {
@@ -119,7 +119,8 @@ export interface DurationRange {
 /**
  * A duration within the range.
  *
- * `Duration` reads NaN as zero; here it is refused like every other input that is no duration.
+ * `Duration` reads NaN and an object without a known unit (`{ secs: 5 }`) as zero. Both are refused here, like every
+ * other input that is no duration.
  */
 export const duration = (
   module: string,
@@ -144,11 +145,7 @@ const durationIn = (
   input: Duration.Input,
   ...[min, max]: Ends
 ): Duration.Duration => {
-  const parsed = Duration.isDuration(input)
-    ? input
-    : hasNaN(input)
-      ? undefined
-      : Option.getOrUndefined(Duration.fromInput(input))
+  const parsed = parseDuration(input)
   if (
     parsed !== undefined &&
     Duration.isGreaterThanOrEqualTo(parsed, min) &&
@@ -165,6 +162,35 @@ const durationIn = (
         : `a duration of at least ${least}`
   throw new InvalidOption(module, field, input, allowed)
 }
+
+const units: ReadonlySet<string> = new Set([
+  "weeks",
+  "days",
+  "hours",
+  "minutes",
+  "seconds",
+  "milliseconds",
+  "microseconds",
+  "nanoseconds"
+])
+
+const parseDuration = (input: unknown): Duration.Duration | undefined => {
+  if (Duration.isDuration(input)) return input
+  const hasNaN =
+    typeof input === "number"
+      ? Number.isNaN(input)
+      : isObject(input) && Object.values(input).some((part) => Number.isNaN(part))
+  // A `Duration` that went through JSON has fields of its own, and no unit.
+  const hasUnits =
+    !isObject(input) ||
+    Array.isArray(input) ||
+    (Object.keys(input).length > 0 && Object.keys(input).every((unit) => units.has(unit)))
+  // `fromInput` gives none for what is no input at all.
+  return hasNaN || !hasUnits ? undefined : Option.getOrUndefined(Duration.fromInput(input as Duration.Input))
+}
+
+/** True for an input that {@link duration} can read, whatever its range. */
+export const isDuration = (input: unknown): boolean => parseDuration(input) !== undefined
 
 /** What {@link duration} checks, in milliseconds. */
 export const millis = (
@@ -192,11 +218,6 @@ const inRange = (
   const upper = max === undefined ? "" : min === undefined ? ` of at most ${max}` : ` to ${max}`
   throw new InvalidOption(module, field, n, `${noun}${lower}${upper}`)
 }
-
-const hasNaN = (input: Duration.Input): boolean =>
-  typeof input === "number"
-    ? Number.isNaN(input)
-    : typeof input === "object" && input !== null && Object.values(input).some(Number.isNaN)
 
 // -----------------------------------------------------------------------------
 // All fields of an object
@@ -313,7 +334,7 @@ export const is = {
       value,
       "a text that is not empty"
     )) as Check,
-  /** A function, of which `example` shows the form: `(target) => Effect<boolean>`. */
+  /** A function. `example` shows its form: `(target) => Effect<boolean>`. */
   fn:
     (example: string): Check =>
     (module, field, value) =>
@@ -322,7 +343,7 @@ export const is = {
   string: ((module, field, value) =>
     check(typeof value === "string", module, field, value, "a string")) as Check,
   effect: ((module, field, value) => void effect(module, field, value)) as Check,
-  /** A Layer, of which `example` shows how to get one. */
+  /** A Layer. `example` shows how to get one. */
   layer:
     (example: string): Check =>
     (module, field, value) =>
@@ -372,7 +393,7 @@ export const is = {
         throw new InvalidOption(module, field, value, `false, or ${error.allowed}`)
       }
     },
-  /** What the first check allows, or else the second, whose words a refusal takes. */
+  /** A value that one of the two checks allows. A refusal has the message of the second. */
   either:
     (first: Check, second: Check): Check =>
     (module, field, value) => {
@@ -383,7 +404,7 @@ export const is = {
         second(module, field, value)
       }
     },
-  /** What `check` allows. A refusal does not show the value, which may be a key. */
+  /** Runs `check`. A refusal does not show the value, which may be a key. */
   secret:
     (check: Check): Check =>
     (module, field, value) => {
@@ -404,7 +425,7 @@ export const is = {
 const anything: Check = is.anything
 
 // -----------------------------------------------------------------------------
-// What a message shows
+// Values in messages
 // -----------------------------------------------------------------------------
 
 const isObject = (value: unknown): value is object => typeof value === "object" && value !== null

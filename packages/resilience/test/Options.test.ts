@@ -147,6 +147,14 @@ describe("a duration", () => {
     }
   })
 
+  it("has a known unit: Duration reads an object without one as zero", () => {
+    for (const input of [{ secs: 5 }, {}, JSON.parse(JSON.stringify(Duration.seconds(3)))]) {
+      assert.throws(() => Options.duration("Thing", "field", input), Options.InvalidOption, "finite duration")
+      assert.isFalse(Options.isDuration(input))
+    }
+    assert.strictEqual(Options.millis("Thing", "field", { minutes: 1, seconds: 5 }), 65_000)
+  })
+
   it("is within both ends", () => {
     const range = { min: "1 second", max: "1 minute" } as const
     for (const input of ["1 second", "30 seconds", "1 minute"] as const) {

@@ -107,7 +107,7 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
   ],
   [
     () => RetryBudget.layer(json(`{ "ratio": "20%" }`)),
-    `RetryBudget: ratio must be a finite number from 0 to 1, got "20%"`
+    `RetryBudget: ratio must be a finite number from 0 to 10, got "20%"`
   ],
   [
     () => RetryBudget.make(untyped({ refill: "6 seconds" })),

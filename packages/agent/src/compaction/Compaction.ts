@@ -163,9 +163,9 @@ const policyNoun = "a policy, for example { ...CompactionPolicy.defaults, act: 0
 
 const policy: Check.Check = (module, field, value) => {
   Kind.plain(policyNoun)(module, field, value)
-  // One that is not even begun needs another to spread.
+  // A policy with a few fields only needs another one to spread.
   Check.check(Kind.isObject(value) && "tiers" in value, module, field, value, policyNoun)
-  // Its own checks see to it that it is one.
+  // `validate` checks every field.
   Policies.validate(value as CompactionPolicy)
 }
 

@@ -21,14 +21,14 @@ export const window = 60_000
 export const maxChains = 100
 
 interface Builds {
-  /** Of the last builds, in monotonic milliseconds. */
+  /** Times of the last builds, in monotonic milliseconds. */
   readonly at: ReadonlyArray<number>
   readonly isWarned: boolean
 }
 
 const known = new WeakMap<Clock.Clock, Map<string, Builds>>()
 
-/** Counts a build. `isFirst`: no other within the window. `line`: this one makes too many, said once for each chain. */
+/** Counts a build. `isFirst`: no other within the window. `line`: the warning, once for each chain. */
 export const count = (
   clock: Clock.Clock,
   targets: ReadonlyArray<TargetRef>

@@ -186,9 +186,9 @@ export class CallRun {
   #advance(event: Event): Effect.Effect<Attempt | undefined, CallFailure> {
     const now = this.now()
     const { action, opened } = this.#decide(event, now)
-    // Before the action is carried out, which looks at what this line has named.
+    // First: carrying out the action reads `#named`, so that no second line names the same target.
     const line = this.#refused(event, action)
-    // What is sent is told of when it is sent.
+    // `#begin` publishes the event of an attempt when the attempt is sent.
     const told = isSending(action) ? undefined : eventOf(action, this.#numbers())
     const carriedOut = this.#carryOut(action)
     const next = told === undefined ? carriedOut : Effect.andThen(this.#publish(told), carriedOut)
@@ -196,7 +196,7 @@ export class CallRun {
     return opened === undefined ? all : Effect.andThen(this.#publishCooldown(opened, now), all)
   }
 
-  /** Nothing listens to events. Most programs do not, and then a call costs none. */
+  /** True when nothing listens to events, as in most programs. Then a successful call publishes none. */
   get #isSilent(): boolean {
     return this.#events === ResilienceEvents.nowhere
   }
@@ -537,14 +537,14 @@ export class CallRun {
       : this.#publish(told).pipe(Effect.andThen(this.#moved(action)), Effect.andThen(begun))
   }
 
-  /** Tells of the attempt that is sent. */
+  /** Publishes that the attempt is sent. */
   #sent({ target }: Sending): Effect.Effect<void> {
     const waited = this.#waits.take()
     const after = Call.wasCut(this.#state) ? undefined : this.#state.lastFailure?.reason._tag
     return this.#publish({ _tag: "AttemptStarted", ...this.#numbers(), target, waited, after })
   }
 
-  /** Another target than before is asked. */
+  /** Announces the change of model when an attempt goes to another target than the last one. */
   #moved(action: Sending): Effect.Effect<void> {
     if (!("from" in action) || action.from.id === action.target.id) return Effect.void
     const { from, target, failure } = action
@@ -653,7 +653,7 @@ export class CallRun {
     return warned(line, this.#publish({ _tag: "ModelChanged", ...this.#numbers(), ...change, message }))
   }
 
-  /** The line about a target that only a person can bring back, once the call leaves it. */
+  /** The log line about a target that only a person can bring back, written when the call leaves it. */
   #refused(event: Event, action: Action): Warnings.Line | undefined {
     const hasFailed = event._tag === "Failed" || event._tag === "KeyAsked"
     const failure = this.#state.lastFailure

@@ -95,7 +95,7 @@ export type Services<S extends Specs> = S[number] extends infer Spec
     : never
   : never
 
-/** Throws an `InvalidOption` (a `RangeError`) for a value that is no target. */
+/** Throws an `InvalidOption` (a `RangeError`) unless the value is a target. */
 export const isTarget: Check.Check = (module, field, value) => {
   const hasParts = (value: unknown): boolean =>
     Kind.isObject(value) && "provider" in value && "build" in value && "keys" in value
@@ -113,7 +113,7 @@ const targetNoun = 'a target, for example Anthropic.model("…")'
 
 const source = Kind.having('a KeySource, for example KeySource.env("ANTHROPIC_API_KEY")', "name", "load")
 
-/** Throws an `InvalidOption` (a `RangeError`) for a value that is no list of targets, and for an empty one. */
+/** Throws an `InvalidOption` (a `RangeError`) unless the value is a list of at least one target. */
 export const validate = (module: string, field: string, specs: unknown): void => {
   Kind.list(isTarget, `a list of targets, for example [Anthropic.model("…")]`)(module, field, specs)
   if (Array.isArray(specs) && specs.length > 0) return
@@ -237,7 +237,7 @@ const warn = (built: ReadonlyArray<Built>): Effect.Effect<void> =>
       ? built.flatMap((result) => ("dead" in result ? [ChainLog.dead(result.dead.failure)] : []))
       : []
     const told = Effect.forEach(lines, Warnings.write, { discard: true })
-    // Not an event, so it is said wherever events are printed, too.
+    // There is no event for it, so the line is also written where `Warnings` are off.
     return line === undefined ? told : Effect.andThen(told, Warnings.log(line))
   })
 

@@ -13,7 +13,7 @@ import { waitInWords, whatHappened, whatToDo } from "../failure/ProviderFailure.
 import type { TargetRef } from "../failure/TargetRef.ts"
 
 export class ChainLog {
-  /** By target id: the reason that only a person can remove. */
+  /** Target id → the reason that only a person can remove. */
   readonly #refused = new Map<string, ReasonTag>()
   /** The kind of the last failed call; `undefined` once a target has answered. */
   #kind: string | undefined
@@ -89,8 +89,10 @@ const described = (failure: CallFailure): string => {
 
 /** One line: target, reason and advice. The provider's own sentence is left out: it may quote the request. */
 const about = (failure: ProviderFailure): string => {
-  const { target, evidence, detail } = failure
+  const { target, evidence, circuit, detail } = failure
   const where = target === undefined ? "" : `${target.id}: `
-  const ours = evidence.signal === "local" && detail !== "" ? ` ${detail}` : ""
+  // A refusal of a circuit is local, but has the sentence of the failure that the circuit counted last.
+  const isOurs = evidence.signal === "local" && circuit === undefined && detail !== ""
+  const ours = isOurs ? ` ${detail}` : ""
   return `${where}${whatHappened(failure)}.${ours} ${whatToDo(failure)}`.replaceAll(/\s+/g, " ")
 }

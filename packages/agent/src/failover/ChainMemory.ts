@@ -31,7 +31,7 @@ export class ChainMemory {
   facts: OrderFacts | undefined
   /** Hears of every change of the cooldowns. */
   sync: ChainSync = none
-  /** What Effect's log has been told. */
+  /** Decides which changes are written to Effect's log. */
   readonly log = new ChainLog()
   /** By target id: failures since its last success. */
   readonly streaks = new Map<string, Streak>()
@@ -40,7 +40,7 @@ export class ChainMemory {
   /** By target id: when content came from it last, in monotonic milliseconds. */
   readonly #progress = new Map<string, number>()
   #doubts: Doubts = Evidence.none
-  /** By target id: when it last answered, in monotonic milliseconds, written at most once a second. */
+  /** Target id → time of its last answer, in monotonic milliseconds. Updated at most once a second. */
   readonly answeredAt = new Map<string, number>()
   /** Who answers, as far as users have been told. */
   serving: TargetRef

@@ -119,7 +119,7 @@ const unknown = (event: ResilienceEvents.ResilienceEvent): string => {
   return `  ${words}${about === undefined ? "" : `: ${about}`}${time}`
 }
 
-/** What an event may be about, in the order in which one is taken. */
+/** Fields that name the subject of an event; the first that is there is used. */
 const subjects = ["message", "target", "circuit", "tool", "key", "connection", "name"] as const
 
 const stringAt = (event: object, name: string): string | undefined => {

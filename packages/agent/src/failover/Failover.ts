@@ -71,14 +71,14 @@ export interface Options<Class extends string> {
   readonly compact?: Chain.Compact | undefined
 }
 
-/** One that is not even begun, such as `{ maxAttempts: 3 }`, needs the others' fields, and so another one to spread. */
+/** Also for a policy with a few fields only, such as `{ maxAttempts: 3 }`: the others come from a policy to spread. */
 const policyNoun = "a policy, for example { ...Policy.interactive, maxAttempts: 3 }"
 
 const policy: Check.Check = (module, field, value) => {
   Kind.plain(policyNoun)(module, field, value)
   const isBegun = Kind.isObject(value) && ("rows" in value || "classOf" in value)
   Check.check(isBegun, module, field, value, policyNoun)
-  // Its own checks see to it that it is one.
+  // `validate` checks every field.
   validate(value as RecoveryPolicy<string>)
 }
 

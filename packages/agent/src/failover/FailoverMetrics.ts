@@ -39,6 +39,7 @@
 import { Effect, Metric } from "effect"
 import type { Layer } from "effect"
 import { Metrics, ResilienceEvents } from "@outlast/resilience"
+import * as Check from "@outlast/resilience/Options"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import type { FailoverEvent } from "./FailoverEvent.ts"
 
@@ -88,15 +89,18 @@ export interface Options {
   readonly maxLabels?: number | undefined
 }
 
-/** Keeps the metrics of the surrounding events. Throws an `InvalidOption` for an option outside its range. */
-export const layer = ({ maxLabels }: Options = {}): Layer.Layer<never> =>
-  ResilienceEvents.layerTap(
+/** Keeps the metrics of the surrounding events. Throws an `InvalidOption` (a `RangeError`) for a wrong option. */
+export const layer = (options: Options = {}): Layer.Layer<never> => {
+  Check.fields("FailoverMetrics", options, { maxLabels: Check.is.integer({ min: 1 }) })
+  const { maxLabels } = options
+  return ResilienceEvents.layerTap(
     Effect.sync(() => {
       const read = readerOf(Metrics.bounded(maxLabels), Metrics.bounded(maxLabels))
       // The stream of events is open: those of other packages have other tags.
       return (event) => read(event as FailoverEvent)
     })
   )
+}
 
 // -----------------------------------------------------------------------------
 // Internal
@@ -147,7 +151,7 @@ const readerOf = (provider: Bounded, model: Bounded): ((event: FailoverEvent) =>
         return Effect.all(
           [
             ended(recoveredFrom === undefined ? "answered" : "recovered", attempt),
-            // What nobody knows adds nothing.
+            // An unknown amount adds nothing.
             add(cost, labels, costUsd ?? 0),
             add(tokens, { ...labels, kind: "input" }, inputTokens ?? 0),
             add(tokens, { ...labels, kind: "output" }, outputTokens ?? 0)

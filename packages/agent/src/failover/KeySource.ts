@@ -23,11 +23,11 @@
  * })
  * ```
  */
-import type { Duration } from "effect"
-import { Cause, Config, Effect, Redacted, Schema } from "effect"
+import { Cause, Config, Duration, Effect, Redacted, Schema } from "effect"
 import * as Options from "@outlast/resilience/Options"
 import { mayBeKey } from "../failure/KeyForm.ts"
 import { holds, property } from "../failure/Looking.ts"
+import * as Kind from "../options/Kind.ts"
 import { timed } from "./Timed.ts"
 
 // -----------------------------------------------------------------------------
@@ -139,18 +139,26 @@ export interface RefreshingOptions {
 
 export const defaults = { name: "key", timeout: "30 seconds", margin: "1 minute" } as const
 
+const { is } = Options
+
+const refreshingChecks: Options.Checks<RefreshingOptions> = {
+  load: is.required(is.effect),
+  timeout: Kind.finiteDuration({ min: "1 millis" }),
+  margin: Kind.finiteDuration()
+}
+
 /**
  * A key that a function gives, for example an OAuth access token. It is refreshed before it expires, where `load`
  * says when that is, and once when the provider refuses it.
  *
- * Throws an `InvalidOption` (a `RangeError`) for a duration out of range and for a name that may be a key.
+ * Throws an `InvalidOption` (a `RangeError`) for an option that is missing, unknown or not allowed, and for a name that
+ * may be a key.
  */
 export const refreshing = (name: string, options: RefreshingOptions): KeySource => {
   label("KeySource.refreshing", "name", name)
-  const timeout = Options.duration("KeySource.refreshing", "timeout", options.timeout ?? defaults.timeout, {
-    min: "1 millis"
-  })
-  const margin = Options.millis("KeySource.refreshing", "margin", options.margin ?? defaults.margin)
+  Options.fields("KeySource.refreshing", options, refreshingChecks)
+  const timeout = Duration.fromInputUnsafe(options.timeout ?? defaults.timeout)
+  const margin = Duration.toMillis(options.margin ?? defaults.margin)
   const attempt = Effect.matchCauseEffect(options.load, {
     // A defect is a failure like any other, and so is an interruption that is none of ours.
     onFailure: (cause) => Effect.fail(new KeyError({ key: name, why: "failed", ...errorOf(cause) })),
@@ -166,7 +174,7 @@ export const refreshing = (name: string, options: RefreshingOptions): KeySource 
   return { name, load: Effect.map(load, (token) => token.value), refresh: { load, margin } }
 }
 
-/** What a key says, unless it was wiped or is no text. */
+/** The text of a key; `undefined` if it was wiped or is not a string. */
 const textOf = (key: Redacted.Redacted<unknown>): string | undefined => {
   try {
     const text = Redacted.value(key)
@@ -226,7 +234,7 @@ const label = (module: string, field: string, name: unknown): string => {
 const keysExample = 'keys: ["ANTHROPIC_API_KEY"]'
 const keyExample = `${keysExample}, or KeySource.value("name", Redacted.make(key)) for a key that the program has`
 
-/** It does not show the value, which may be a key. */
+/** Does not show the value, which may be a key. */
 const refused = (module: string, field: string, allowed: string, instead: string): Options.InvalidOption =>
   new Options.InvalidOption(
     module,

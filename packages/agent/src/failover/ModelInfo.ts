@@ -70,7 +70,8 @@ const prices: Options.Checks<Price> = {
 
 const thinking = is.oneOf("enabled", "adaptive", "between_tools", "disabled")
 
-const capabilities: Options.Checks<Capabilities> = {
+/** The check of {@link Capabilities}. */
+export const capabilities: Options.Check = Kind.object<Capabilities>("an object of capabilities", {
   tools: is.flag,
   images: is.flag,
   prefill: is.flag,
@@ -80,7 +81,7 @@ const capabilities: Options.Checks<Capabilities> = {
   thinking: is.list(thinking),
   bindsThinking: is.flag,
   bindsAccount: is.flag
-}
+})
 
 /** The checks of the fields of {@link ModelInfo}. */
 export const checks: Options.Checks<ModelInfo> = {
@@ -88,6 +89,6 @@ export const checks: Options.Checks<ModelInfo> = {
   maxOutputTokens: Kind.count,
   price: Kind.object("prices, { input, output } in US dollars per million tokens", prices),
   reasoning: is.flag,
-  capabilities: Kind.object("an object of capabilities", capabilities),
+  capabilities,
   dialect: Kind.object("a dialect, for example Dialect.defaults", dialect)
 }

@@ -84,7 +84,7 @@ export const streamText: {
 
 const { is } = Options
 
-/** Those of effect/ai are checked there. */
+/** effect/ai checks its own options. */
 const checks: Options.Checks<LanguageModel.GenerateTextOptions<{}> & StreamOptions> = {
   prompt: is.required(Kind.prompt),
   toolkit: is.anything,

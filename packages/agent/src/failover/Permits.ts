@@ -71,7 +71,7 @@ export interface Admission {
     options: Omit<CircuitBreaker.CallOptions, "classify">,
     granted: (permit: Permit) => void
   ) => Effect.Effect<Refused | undefined>
-  /** Whether an attempt would be refused now: of several circuits by the one that does so for longest. */
+  /** The refusal that an attempt would get now; of several circuits that of the one that refuses longest. */
   readonly foresee: (target: TargetRef) => Effect.Effect<Refused | undefined>
   /** The circuits of a target that are not closed. */
   readonly circuits: (target: TargetRef) => Effect.Effect<ReadonlyArray<CircuitBreaker.Status>>
@@ -125,7 +125,7 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
     const wait =
       reason === "isolated" ? Infinity : retryAfter === undefined ? askAgain : Duration.toMillis(retryAfter)
     const by: CircuitOut = { circuit, reason, lastFailure }
-    // What another process or another chain has counted is not known here.
+    // A failure that another process or another chain counted is not known here.
     const cause = causes.get(circuit) ?? local("circuit/open", new ServerError(), target)
     return { wait, failure: cause.refusedBy(by, target), byCircuit: reason !== "isolated" }
   }
@@ -242,5 +242,5 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
   }
 }
 
-/** What a circuit says when it refuses. */
+/** The fields of a refusal that are read here. */
 type Refusing = Pick<CircuitRefused.CircuitRefused, "circuit" | "reason" | "retryAfter" | "lastFailure">

@@ -1,8 +1,8 @@
 /**
- * What a `RecoveryPolicy` must be: a check for each field, and a row for each class that its `classOf` gives.
+ * Validates a `RecoveryPolicy`: a check for each field, and a row for each class that its `classOf` returns.
  *
- * `classOf` is a function, so that no type and no check sees all its classes. It is asked for one failure of each reason;
- * a class that none of these has is found when it comes up ({@link missingRow}).
+ * `classOf` is a function, so no type and no check knows all of its classes. It is called with one failure of each
+ * reason; a missing row of any other class is found when such a failure occurs ({@link missingRow}).
  */
 import type { CircuitBreaker, RetryBudgetState } from "@outlast/resilience"
 import { Backoff, CircuitPolicy, InvalidOption, RetryBudgetState as Budget } from "@outlast/resilience"
@@ -68,7 +68,7 @@ const row = Kind.object<Row>("a row, for example { ...RecoveryPolicy.base, attem
   midStream
 })
 
-/** One that is not given is missing only if `classOf` gives its class. */
+/** A row may be `undefined`: it is missing only if `classOf` returns its class. */
 const isRow: Options.Check = (module, field, value) => {
   if (value !== undefined) row(module, field, value)
 }
@@ -93,7 +93,7 @@ const limits = Kind.object<Limits>("time limits, for example { ...Policy.interac
   slow
 })
 
-/** The circuits' own module checks them, once more, where they are made. */
+/** Checked again by `CircuitBreaker.make`, which names another module. */
 const circuits = Kind.plain(
   "false, or options of CircuitBreaker.make",
   Kind.nested((options) => {
@@ -189,7 +189,7 @@ export const missingRow = (of: unknown, { reason: { _tag: reason } }: ProviderFa
         `${module}: classOf must give the name of a row, and gives ${String(of)} for ${reason}`
       )
 
-/** A `classOf` that wants to know more than a sample says is asked when there is more. */
+/** `undefined` where `classOf` throws: a sample may lack what it reads. */
 const sampled = (
   policy: RecoveryPolicy<string>,
   failure: ProviderFailure
@@ -219,6 +219,6 @@ export const validate = (policy: RecoveryPolicy<string>): void => {
   }
 }
 
-/** A class that has a row. */
+/** True for a class that has a row. */
 export const isClass = (policy: RecoveryPolicy<string>, of: unknown): of is string =>
   typeof of === "string" && Object.hasOwn(policy.rows, of) && policy.rows[of] !== undefined

@@ -45,7 +45,7 @@ export interface TargetStatus {
   readonly state: "ready" | "cooling" | "open" | "dead"
   /** How long it is still out. Absent when it is ready, and when only a person can bring it back. */
   readonly availableIn: Duration.Duration | undefined
-  /** Of the failure that took it out. */
+  /** The reason of the failure that took it out. */
   readonly reason: ReasonTag | undefined
   /** What happened, in words, without secrets. */
   readonly message: string | undefined
@@ -53,14 +53,14 @@ export interface TargetStatus {
   readonly lastSuccessAt: number | undefined
   /** All cooldowns that cover it. */
   readonly cooldowns: ReadonlyArray<CooldownStatus>
-  /** Those of its circuits that are not closed. */
+  /** Its circuits that are not closed. */
   readonly circuits: ReadonlyArray<CircuitStatus>
   /** The limits of its key and model, as far as they are known. */
   readonly limits: ReadonlyArray<CallLimiter.LimitStatus>
 }
 
 export interface CooldownStatus {
-  /** What it covers beside this target: the key, the key with this model, the model, the endpoint. */
+  /** The cooldown covers the key, the key with this model, the model, or the endpoint. */
   readonly scope: Scope
   /** Absent: until it is reset. */
   readonly availableIn: Duration.Duration | undefined
@@ -69,7 +69,7 @@ export interface CooldownStatus {
 }
 
 export interface CircuitStatus {
-  /** Its name: the endpoint, or the model at the endpoint. */
+  /** The name: the endpoint, or the model at the endpoint. */
   readonly circuit: string
   readonly phase: "open" | "half-open" | "isolated"
   /** Until it lets a probe through. Absent when it is half-open, and when it is held open by hand. */
@@ -87,7 +87,7 @@ export interface Which {
   readonly provider?: string | undefined
 }
 
-/** What a reset has lifted. */
+/** The result of a reset. */
 export interface Lifted {
   /** Cooldowns that were open. */
   readonly cooldowns: number
@@ -112,7 +112,7 @@ export interface Service {
   readonly providers: Effect.Effect<ReadonlyArray<ProviderHealth>>
   /**
    * Ends cooldowns and forgets their streaks, closes circuits, and forgets limits that providers have named and failures
-   * in a row, all of the targets that it names. Gives what it has lifted.
+   * in a row, of the targets that `which` names. Returns what it has lifted.
    */
   readonly reset: (which?: Which) => Effect.Effect<Lifted>
 }
@@ -143,7 +143,7 @@ export const make = (options: Options): Service => {
     options
   const refs = targets.map(({ ref }) => ref)
   const now = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1_000_000)
-  /** What turns monotonic milliseconds into those of Unix. */
+  /** Add it to monotonic milliseconds to get Unix milliseconds. */
   const shiftAt = (at: number) => Effect.map(Clock.currentTimeMillis, (unix) => unix - at)
 
   const statusOf = ({ ref: target, info }: Options["targets"][number], at: number, shift: number) =>

@@ -1,7 +1,8 @@
 /**
- * The waits of one call on our side: tells of each when it begins and when it ends, and adds them up.
+ * The waits of one call inside the client (backoff, cooldown, circuit, limit, health check, key). Publishes when each
+ * begins and ends, and adds them up.
  *
- * A call whose events nobody reads has {@link none}, with which a wait costs nothing more.
+ * A call without listeners has {@link none}, which adds no cost to a wait.
  */
 import { Effect, Fiber } from "effect"
 import { knownLimit } from "../failure/ProviderFailure.ts"
@@ -19,11 +20,11 @@ export interface Wait {
 }
 
 export interface Waits {
-  /** An effect that is waited for in any case. */
+  /** Reports the whole run of the effect as a wait. */
   readonly during: <A, E, R>(wait: Wait, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** An effect that may end at once, and then is not waited for. */
+  /** Reports a wait only if the effect does not end at once. */
   readonly unlessReady: <A, E, R>(wait: Wait, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** A question to a limiter, which says by itself whether the call has to wait. */
+  /** Asks a limiter, which reports by `onWait` that the call has to wait. */
   readonly inQueue: <A, E>(
     target: TargetRef,
     ask: (onWait: CallLimiter.Request["onWait"]) => Effect.Effect<A, E>
@@ -83,7 +84,7 @@ export const make = (
       ),
     inQueue: (target, ask) =>
       Effect.suspend(() => {
-        // In one queue after the other, where processes share their limits.
+        // Up to two waits, one after the other: in the queue of this process, then for the shared limits.
         const waits: Array<{ readonly wait: Wait; readonly since: number }> = []
         const over = Effect.suspend(() => {
           const last = waits.pop()
@@ -110,7 +111,7 @@ export const make = (
   }
 }
 
-/** What a call waits for while all targets are out. */
+/** The wait of a call while all targets are out. */
 export const untilBack = ({ target, failure, refused }: Soonest, delay: number): Wait => {
   if (!refused) return { reason: "cooldown", target, delay }
   const { circuit, evidence } = failure

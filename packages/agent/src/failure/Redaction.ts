@@ -5,8 +5,8 @@
  * escapes of JSON or of a URL. Known secrets are replaced wherever they stand, and so are strings in the form of a
  * key, values that stand behind the name of a secret (`x-api-key: …`, `?key=…`, `"password": "…"`), who asks in a
  * URL, and what also stands in the prompt: {@link echo} bytes in a row, blanks not counted, or a whole text that is
- * shorter. A value behind a mere "key" or "token" counts if it looks as if it were made by chance. What a rule matched stands in the evidence; a sentence that is masked by mistake loses nothing
- * but its wording.
+ * shorter. A value behind a mere "key" or "token" is taken out if it looks random. What a rule matched stands in the
+ * evidence; a sentence that is masked by mistake loses nothing but its wording.
  */
 
 import * as Escapes from "./Escapes.ts"

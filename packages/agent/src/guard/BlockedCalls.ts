@@ -23,8 +23,9 @@ export interface BlockedCalls {
 
 export const most = 100
 
-/** Characters. A model may name a tool that does not exist, at any length. */
-const maxTool = 200
+/** Characters of a tool's name. A model may call a tool that does not exist, by a name of any length. */
+export const maxTool = 200
+/** Characters of a message. */
 export const maxMessage = 1_000
 
 export const none: BlockedCalls = { count: 0, last: [] }

@@ -1,4 +1,5 @@
 /** What a guard publishes: plain data, with names of tools and files but no arguments, results or texts. */
+import { maxTool } from "./BlockedCalls.ts"
 import type { Pattern } from "./LoopDetector.ts"
 import type { Extension } from "./Limits.ts"
 import type { Counts, StopReason } from "./StopReason.ts"
@@ -33,14 +34,14 @@ export interface GuardNudged {
   readonly count: number
 }
 
-/** A call was not run, and the model is told why; once for each call. */
+/** A call was not run; the model reads why. One event for each call. */
 export interface GuardBlocked {
   readonly _tag: "GuardBlocked"
   readonly at: number
   readonly tool: string
   /** `permission`: the host's hook refused it. */
   readonly pattern: Pattern | "permission"
-  /** What was seen. The words of a permission hook are not in it: they may have arguments. */
+  /** The text that the model read. A permission hook may repeat arguments: its reason is left out. */
   readonly message: string
 }
 
@@ -68,8 +69,10 @@ export type GuardEvent =
   | ToolSkipped
   | InboundDropped
 
-/** What happened to a call that was not run, in words. */
-export const blockedText = ({ tool, pattern }: Pick<GuardBlocked, "tool" | "pattern">): string =>
-  pattern === "permission"
-    ? `the tool call ${tool} was refused by the permission hook`
-    : `the tool call ${tool} was blocked by the guard (${pattern})`
+/** Describes a call that was not run, in one line. The name is the model's: it may be of any length, in several lines. */
+export const blockedText = ({ tool, pattern }: Pick<GuardBlocked, "tool" | "pattern">): string => {
+  const name = tool.slice(0, maxTool).replaceAll(/\s+/g, " ")
+  return pattern === "permission"
+    ? `the tool call ${name} was refused by the permission hook`
+    : `the tool call ${name} was blocked by the guard (${pattern})`
+}

@@ -26,8 +26,8 @@ export interface Inbound {
 }
 
 /**
- * It has neither text nor media; blanks are no text. An event may have other fields, too. Throws an `InvalidOption` (a
- * `RangeError`) for what is no event: it would count as empty.
+ * True for an event with neither text nor media; white space is not text. Other fields are ignored. Throws an
+ * `InvalidOption` (a `RangeError`) for a value that is not an event, which would otherwise count as empty.
  */
 export const isEmpty = (event: InboundEvent): boolean => {
   isEvent("Inbound", "event", event)

@@ -184,16 +184,9 @@ const isAmount = (n: unknown): boolean => typeof n === "number" && Number.isFini
 /** A `Map` would be taken for a record without names. */
 const byTool = (item: Check.Check): Check.Check => is.record(item, "a record of numbers")
 
-/** True for `{ active, total }`, false for a duration in any form. */
+/** True for `{ active, total }`, and for an object that is no duration in any form. */
 const isTimes = (time: unknown): time is Times =>
-  Object.prototype.toString.call(time) === "[object Object]" &&
-  !Duration.isDuration(time) &&
-  Object.keys(Object(time)).every((key) => !durationUnits.has(key))
-
-/** Fields of a `Duration.Input` that is an object. */
-const durationUnits: ReadonlySet<string> = new Set(
-  "weeks days hours minutes seconds milliseconds microseconds nanoseconds".split(" ")
-)
+  Object.prototype.toString.call(time) === "[object Object]" && !Check.isDuration(time)
 
 const timeOr =
   (times: Check.Check, duration: Check.Check): Check.Check =>

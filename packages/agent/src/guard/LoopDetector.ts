@@ -166,8 +166,8 @@ interface More extends Pick<Finding, "period" | "path"> {
 }
 
 /**
- * The first that was found; but what blocks comes before what does not. What may not block is told again at multiples of
- * the count that would.
+ * Returns the finding that was there first, unless the new one blocks and the first does not. Evidence that may not block
+ * nudges again at multiples of the count that would block.
  */
 const worse = (
   before: Found | undefined,
@@ -183,7 +183,7 @@ const worse = (
   return isWorse ? { finding: { pattern, count, ...place }, isBlocked } : before
 }
 
-/** The count from which evidence blocks: the only place that knows what a mode means. */
+/** The count from which evidence blocks. The only place that gives the modes their meaning. */
 const blockOf = (mode: Mode, isStrict: boolean, block: number): number => {
   if (mode === "tell") return Infinity
   return isStrict ? block : mode === "soft" ? 2 * block : Infinity

@@ -57,9 +57,9 @@ import * as ToolNature from "./loops/ToolNature.ts"
 
 export interface Options extends Limits.Limits {
   /**
-   * What loops lead to. Default `"strict"`: identical calls with identical outcomes, and cycles of them, are blocked and
-   * stopped; the model is told of other evidence. `"soft"`: that blocks, too, at twice its count. `"tell"`: nothing is
-   * blocked. `false`: no loop is looked for. An object sets the counts, and `mode` one of these words.
+   * The effect of loops. Default `"strict"`: identical calls with identical outcomes, and cycles of them, are blocked and
+   * stopped; other evidence nudges the model. `"soft"`: other evidence also blocks, at twice its count. `"tell"`: nothing
+   * is blocked. `false`: loops are not looked for. An object sets the counts, and its `mode` is one of these words.
    */
   readonly loops?: LoopDetector.Mode | LoopInput | false | undefined
   /** Asked before each tool call; it may ask a person, and the wait is not active time. Default: all are allowed. */

@@ -24,7 +24,7 @@ export class SafetyStop extends Data.TaggedError("SafetyStop")<{
   readonly reason: StopReason
   /** In the unit of the reason: a count, milliseconds, tokens, US dollars. None for loops. */
   readonly limit: number | undefined
-  /** What it is about, where it is about one thing: the tool, the file, or the time (`active`, `total`). */
+  /** The tool, the file or the time (`active`, `total`) whose limit was reached; `undefined` for other limits. */
   readonly subject: string | undefined
   /** What the run had taken. */
   readonly counts: Counts
@@ -40,7 +40,7 @@ export class SafetyStop extends Data.TaggedError("SafetyStop")<{
   /** Never: what is repeated is stopped again. */
   readonly isRetryable = false
 
-  /** What loggers print: without the conversation. */
+  /** For loggers: leaves out the conversation. */
   override toJSON(): unknown {
     const { _tag, message, reason, limit, subject, counts } = this
     return { _tag, message, reason, limit, subject, counts }

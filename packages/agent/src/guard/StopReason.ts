@@ -43,7 +43,7 @@ export interface Tripped {
   readonly reason: StopReason
   /** The limit, in the unit of the reason: a count, milliseconds, tokens, US dollars. None for loops. */
   readonly limit?: number | undefined
-  /** What it is about, where it is about one thing: the tool, the file, or the time (`active`, `total`). */
+  /** The tool, the file or the time (`active`, `total`) whose limit was reached; `undefined` for other limits. */
   readonly subject?: string | undefined
   /** What happened, in words, where the numbers do not say it. */
   readonly detail?: string | undefined
@@ -101,7 +101,7 @@ export const texts: Texts = {
   refused: ({ why }) => `This call was not permitted: ${why}`
 }
 
-/** Of the texts that a host may give. */
+/** The checks of the texts that a host may give. */
 export const textChecks: Check.Checks<Partial<Texts>> = {
   stopped: Check.is.fn("(facts) => string"),
   interrupted: Check.is.text,
@@ -159,7 +159,7 @@ const whatHappened = ({ reason, limit = 0, subject = "a tool", detail }: StopFac
 const numbers = ({ events, toolCalls, ...times }: Counts): string =>
   `Events processed: ${count(events)} | Tool calls: ${count(toolCalls)} | Elapsed: ${elapsedOf(times)}.`
 
-/** All time, and beside it the active time where that is another. */
+/** Total time, followed by the active time where the two differ. */
 const elapsedOf = ({ elapsed, totalElapsed }: Pick<Counts, "elapsed" | "totalElapsed">): string => {
   const [active, total] = [time(elapsed), time(totalElapsed)]
   return active === total ? total : `${total} (active: ${active})`

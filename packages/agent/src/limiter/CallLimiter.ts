@@ -82,7 +82,7 @@ export interface Request {
   readonly onWait?: ((waiting: Waiting) => Effect.Effect<void>) | undefined
 }
 
-/** What a call waits for. */
+/** The wait of a call. */
 export interface Waiting {
   /** The limit that takes longest. */
   readonly limit: Limit.LimitStatus["kind"]
@@ -283,7 +283,8 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
       own.tell = (verdict) => Deferred.doneUnsafe(told, Exit.succeed(verdict))
       const wait = Effect.interruptible(Deferred.await(told))
       return (onWait === undefined ? wait : Effect.andThen(onWait(waitingOf(lane, asking)), wait)).pipe(
-        Effect.onInterrupt(() =>
+        // Interrupted, or `onWait` died.
+        Effect.onError(() =>
           Effect.sync(() => {
             lane.waiters.delete(asking.id)
             if (own.verdict === undefined) {
@@ -329,10 +330,7 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
         // Whoever comes later would get a later place: here it can still be ordered by priority.
         apply(lane, [[], Limit.hold(lane.state, until)])
         const told = onWait?.({ limit: "shared", delay }) ?? Effect.void
-        return Effect.onInterrupt(
-          Effect.andThen(told, Effect.interruptible(Effect.sleep(delay))),
-          () => giveBack
-        )
+        return Effect.onError(Effect.andThen(told, Effect.interruptible(Effect.sleep(delay))), () => giveBack)
       }).pipe(
         Effect.onExit((exit) =>
           Effect.sync(() => {

@@ -76,7 +76,7 @@ export const freeAt = (known: KnownLimits, amount: Amount, now: number): number 
   return latest
 }
 
-/** What is left at `now`, as far as it fills evenly; never below 0. */
+/** The amount left at `now`, assuming that it refills evenly; never below 0. */
 export const leftAt = ({ limit, remaining, at, fullAt, used }: Known, now: number): number => {
   const filled = limit === undefined ? 0 : ((limit - remaining) * (now - at)) / (fullAt - at)
   return Math.max(0, Math.floor(Math.min(limit ?? Infinity, remaining + filled - used)))

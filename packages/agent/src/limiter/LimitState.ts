@@ -326,7 +326,7 @@ export const waitOf = (
   return { kind: last?.kind ?? "shared", until: until === Infinity ? undefined : until }
 }
 
-/** What providers have said is forgotten, and so what it makes calls wait for. */
+/** Forgets the limits that providers named, and grants the calls that waited for them. */
 export const forget = (rule: Rule, state: LimitState, now: number): Step =>
   tick(rule, { ...state, known: Known.empty }, now)
 

@@ -42,7 +42,7 @@ export class AgentFailed extends Data.TaggedError("AgentFailed")<{
     return `The run failed in turn ${this.turn}. ${this.reason.message}\nThe conversation so far is in \`transcript\`${next}`
   }
 
-  /** What loggers print: without the conversation. */
+  /** For loggers: leaves out the conversation. */
   override toJSON(): unknown {
     const { _tag, message, reason, turn } = this
     return { _tag, message, reason, turn }

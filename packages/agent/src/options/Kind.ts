@@ -13,7 +13,7 @@ import type { Check } from "@outlast/resilience/Options"
 const { is } = Options
 
 // -----------------------------------------------------------------------------
-// What a value is
+// Kinds of values
 // -----------------------------------------------------------------------------
 
 /** A value whose members can be looked at. */
@@ -119,7 +119,7 @@ export const plain =
 export const object = <O extends object>(noun: string, checks: Options.Checks<O>): Check =>
   plain(noun, is.object<O>(checks))
 
-/** What another module's `validate` accepts. The fields that it names stand below this one. */
+/** Runs another module's `validate`. The fields that its error names get the path of this field in front. */
 export const nested =
   (validate: (value: unknown, module: string) => void): Check =>
   (module, field, value) => {
@@ -134,39 +134,20 @@ export const nested =
     }
   }
 
-const units: ReadonlyArray<string> = [
-  "weeks",
-  "days",
-  "hours",
-  "minutes",
-  "seconds",
-  "milliseconds",
-  "microseconds",
-  "nanoseconds"
-]
-
-/** A `Duration` reads an object without a known unit as zero; here it is refused, as is a Duration that was JSON. */
-const isDuration = (value: unknown): boolean =>
-  isObject(value) && !Array.isArray(value) && !Duration.isDuration(value)
-    ? Object.keys(value).length > 0 && Object.keys(value).every((unit) => units.includes(unit))
-    : // What is no input at all gives none.
-      Duration.fromInput(value as Duration.Input)._tag === "Some"
+const durationWithin = (range: Options.DurationRange): Check => {
+  const within = is.duration(range)
+  return (module, field, value) => {
+    if (!Options.isDuration(value)) throw wrong(module, field, value, `a duration, for example "5 seconds"`)
+    within(module, field, value)
+  }
+}
 
 /** A duration within the range, by default from zero on; an infinite one is allowed. */
-export const duration =
-  (range: Options.DurationRange = {}): Check =>
-  (module, field, value) => {
-    if (!isDuration(value)) throw wrong(module, field, value, `a duration, for example "5 seconds"`)
-    is.duration({ max: Duration.infinity, ...range })(module, field, value)
-  }
+export const duration = (range: Options.DurationRange = {}): Check =>
+  durationWithin({ max: Duration.infinity, ...range })
 
 /** A duration within the range that ends. */
-export const finiteDuration =
-  (range: Options.DurationRange = {}): Check =>
-  (module, field, value) => {
-    duration()(module, field, value)
-    is.duration(range)(module, field, value)
-  }
+export const finiteDuration = (range: Options.DurationRange = {}): Check => durationWithin(range)
 
 /** A duration that is not zero. */
 export const positiveDuration: Check = duration({ min: "1 millis" })
@@ -176,7 +157,7 @@ const isBackoff = (value: unknown): boolean =>
 
 export const backoff: Check = (module, field, value) => {
   where(isBackoff, "a Backoff, for example Backoff.exponential()")(module, field, value)
-  // It has the tag of one; the rest is checked here.
+  // `isBackoff` has seen the tag; the other fields are checked here.
   const spec = value as Backoff.Backoff
   if (spec._tag === "Exponential") {
     duration()(module, `${field}.initial`, spec.initial)
@@ -190,10 +171,10 @@ export const backoff: Check = (module, field, value) => {
 /** A sum of money. */
 export const dollars: Check = where((value) => typeof value === "number" && value > 0, "above 0 US dollars")
 
-/** Tokens, calls or another amount of which there is at least one. */
+/** An amount of at least 1: tokens, calls. */
 export const count: Check = is.integer({ min: 1 })
 
-/** As {@link count}, and 0. */
+/** An amount that may be 0. */
 export const countOrNone: Check = is.integer({ min: 0 })
 
 export const name: Check = where(isText, "a text that is not empty")
@@ -219,7 +200,7 @@ export const prompt: Check = unshown(
   "a text, a Prompt or a list of messages"
 )
 
-/** What the functions take that make no prompt of a text by themselves. */
+/** For functions that do not turn a text into a prompt. */
 export const madePrompt: Check = unshown(Prompt.isPrompt, "a Prompt, as Prompt.make gives it")
 
 /** An object that has a prompt or a message in it, whatever else. */

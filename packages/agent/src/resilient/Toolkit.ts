@@ -159,8 +159,8 @@ export const defaults = { timeout: "1 minute", retry: { attempts: 3 }, circuits:
 /**
  * The handlers of a toolkit, made resilient: provide the plain ones to it.
  *
- * Throws an `InvalidOption` (a `RangeError`) for an option that is unknown or not allowed, for a tool that the toolkit does not have, and for `retry` of a
- * tool that does not say that it may be called again.
+ * Throws an `InvalidOption` (a `RangeError`) for an option that is unknown or not allowed, for a tool that the toolkit
+ * does not have, and for `retry` of a tool that is not annotated as safe to call again.
  */
 export const toolkit = <Tools extends Record<string, Tool.Any>>(
   self: Toolkit.Toolkit<Tools>,

@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Logger, References } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Failover, KeySource } from "@outlast/agent"
+import { Failover, FailoverReason, KeySource, ProviderFailure } from "@outlast/agent"
+import { ChainLog } from "@outlast/agent/failover/ChainLog"
 import { ResilienceEvents, Warnings } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
 import { ScriptedModel } from "@outlast/testing"
@@ -169,6 +170,31 @@ describe("lines in the log without any layer", () => {
         assert.notInclude(log.lines[0], hidden)
     })
   )
+
+  it("a target that answered and is refused again has another line", () => {
+    const target = { id: "a/m#K", provider: "a", model: "m", endpoint: "", key: "K" }
+    const refused = ProviderFailure.local("test", new FailoverReason.Auth({ permanent: true }), target)
+    const log = new ChainLog()
+    assert.isDefined(log.refused(refused, undefined))
+    assert.isUndefined(log.refused(refused, undefined))
+    log.answered("a/other#K")
+    assert.isUndefined(log.refused(refused, undefined))
+    log.answered("a/m#K")
+    assert.isDefined(log.refused(refused, undefined))
+  })
+
+  it("the line about an open circuit leaves out what the provider said before", () => {
+    const target = { id: "a/m#K", provider: "a", model: "m", endpoint: "https://a", key: "K" }
+    const failure = new ProviderFailure.ProviderFailure({
+      reason: new FailoverReason.ServerError(),
+      evidence: { rule: "test", signal: "status", depth: 0, status: 500 },
+      detail: "the shard of customer 17 is down"
+    }).refusedBy({ circuit: "https://a", reason: "open", lastFailure: "HTTP 500" }, target)
+    assert.strictEqual(
+      new ChainLog().gaveUp(failure)?.text,
+      "A call failed. a/m#K: circuit `https://a` is open (last failure: HTTP 500). Add another target, or wait."
+    )
+  })
 })
 
 describe("a chain that is built again and again", () => {

@@ -113,6 +113,41 @@ describe("the events of a call", () => {
     })
   )
 
+  it.effect("an answer names the first failure of its call and all its waits", () =>
+    Effect.gen(function* () {
+      const { events, layer } = recording()
+      const chain: Chain = [played({ answers: [Effect.fail(limited(2)), failing, answer("hello")] })]
+      yield* inTime(ask.pipe(over(chain), Effect.provide(layer)))
+      const last = events.at(-1)
+      if (last?._tag !== "CallSucceeded") return assert.fail(last?._tag)
+      const waits = events.flatMap((event) => (event._tag === "CallWaited" ? [event.elapsed] : []))
+      assert.lengthOf(waits, 2)
+      assert.deepInclude(last, {
+        attempt: 3,
+        recoveredFrom: "RateLimit",
+        waited: waits.reduce((sum, wait) => sum + wait, 0)
+      })
+    })
+  )
+
+  it.effect("an attempt that continues a cut answer comes after no failure", () =>
+    Effect.gen(function* () {
+      const cut = say(...text.block("hel"), finish("length", 600))
+      const chain: Chain = [
+        played({ streams: [Stream.fail(serverError), cut, say(...text.block("p!"), finish())] })
+      ]
+      const events = yield* eventsOf(Stream.runDrain(asked), chain)
+      assert.deepStrictEqual(
+        events.filter((event) => event?.startsWith("AttemptStarted")),
+        [
+          "AttemptStarted 1 vendor/m +0",
+          "AttemptStarted 2 vendor/m +1000 after ServerError",
+          "AttemptStarted 3 vendor/m +0"
+        ]
+      )
+    })
+  )
+
   it.effect("an answer that is continued here, and one that is continued elsewhere", () =>
     Effect.gen(function* () {
       const cut = say(text.start(), text.delta("hel"))

@@ -121,8 +121,9 @@ describe("the metrics of calls", () => {
     })
   )
 
-  it("refuse a number of labels below 1", () => {
-    const layer = FailoverMetrics.layer({ maxLabels: 0 })
-    assert.throws(() => Effect.runSync(Effect.scoped(Layer.build(layer))), "maxLabels")
+  it("refuse a number of labels below 1 and an unknown option", () => {
+    assert.throws(() => FailoverMetrics.layer({ maxLabels: 0 }), "maxLabels must be an integer of at least 1")
+    const untyped = { maxLabel: 10 } as FailoverMetrics.Options
+    assert.throws(() => FailoverMetrics.layer(untyped), '"maxLabel" is not an option. Options: maxLabels')
   })
 })

@@ -345,6 +345,10 @@ describe("errors", () => {
     const load = Effect.succeed(token("v1"))
     assert.throws(() => KeySource.refreshing("K", { load, timeout: 0 }), InvalidOption, "timeout")
     assert.throws(() => KeySource.refreshing("K", { load, margin: "-1 second" }), InvalidOption, "margin")
+    const untyped = KeySource.refreshing as (name: string, options: unknown) => unknown
+    assert.throws(() => untyped("K", { load: () => token("v1") }), InvalidOption, "load must be an Effect")
+    assert.throws(() => untyped("K", { margin: 1 }), InvalidOption, "load is missing")
+    assert.throws(() => untyped("K", { load, ttl: 1 }), InvalidOption, '"ttl" is not an option')
   })
 })
 

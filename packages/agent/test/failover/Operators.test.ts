@@ -164,6 +164,21 @@ describe("an open circuit", () => {
     })
   )
 
+  it.effect("that closes before a cooldown ends leaves its target cooling", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      const target = at("https://one", { answers: [Effect.fail(limited(600))] })
+      yield* Effect.gen(function* () {
+        yield* Effect.exit(ask)
+        yield* breaker.trip("https://one", "20 seconds")
+        const { state, reason, availableIn, circuits } = yield* only
+        assert.deepStrictEqual([state, reason], ["cooling", "RateLimit"])
+        assert.deepStrictEqual(availableIn, Duration.minutes(10))
+        assert.lengthOf(circuits, 1)
+      }).pipe(over([target], { breaker }, { whenAllOut: "fail" }))
+    })
+  )
+
   it.effect("of a half-open phase that has room leaves its target ready", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()

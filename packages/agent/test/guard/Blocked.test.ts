@@ -4,6 +4,7 @@ import { Effect, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Agent, SafetyGuard } from "@outlast/agent"
 import * as BlockedCalls from "@outlast/agent/guard/BlockedCalls"
+import { blockedText } from "@outlast/agent/guard/GuardEvent"
 import { Kit, looking, model, over, recording, stopOf, tools } from "./support.ts"
 
 /** Finds the same every time. */
@@ -121,6 +122,13 @@ describe("a stop", () => {
       assert.deepInclude(stop.blocked[0], { tool: "look_up", turn: 2, pattern: "identical" })
     })
   )
+})
+
+it("the line about one is a single line, whatever name the model calls", () => {
+  const line = blockedText({ tool: `a\nERROR forged ${"x".repeat(9_000)}`, pattern: "identical" })
+  assert.isTrue(line.startsWith("the tool call a ERROR forged xxx"))
+  assert.notInclude(line, "\n")
+  assert.isBelow(line.length, 300)
 })
 
 it("at most the last hundred are listed, and their texts are bounded", () => {

@@ -315,6 +315,16 @@ describe("an interrupted call", () => {
     })
   )
 
+  it.effect("whose onWait dies leaves the queue, and gives back what it was granted meanwhile", () =>
+    Effect.gen(function* () {
+      const limiter = yield* limited({ concurrency: 1 })
+      const first = yield* limiter.acquire(ask())
+      const dying = ask({ onWait: () => Effect.andThen(first.release, Effect.die("a bug")) })
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(limiter.acquire(dying))))
+      yield* limiter.acquire(ask({ maxWait: 0 }))
+    })
+  )
+
   it.effect("releases the permit that it holds, as a failed and a dying one does", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ concurrency: 1 })

@@ -9,8 +9,8 @@
  * - 301, 302 and 303 would repeat a POST as a GET without its body. They are followed for GET and HEAD only.
  * - A caller that sets `redirect` to `manual` or `error` handles redirects itself and gets what it asked for.
  *
- * **Limits.** A `fetch` of one's own is told `redirect: "manual"`. One that ignores this has sent its request before it
- * can be seen: its answer is refused then.
+ * **Limits.** A custom `fetch` gets `redirect: "manual"`. One that ignores this has already followed the redirect; its
+ * answer is refused.
  */
 import { PermanentNetwork } from "@outlast/agent/failure/FailoverReason"
 import { ProviderFailure, redirect } from "@outlast/agent/failure/ProviderFailure"
@@ -36,7 +36,7 @@ export const make =
       if (response.redirected && originOf(response.url) !== url.origin) {
         throw refuse(response, request, redirect.origin, shown(response.url))
       }
-      // What a browser gives in place of a redirect.
+      // A browser returns this in place of a redirect.
       if (response.type === "opaqueredirect") throw refuse(response, request, redirect.refused, "unreadable")
       const location = statuses.has(response.status) ? response.headers.get("location") : null
       if (location === null) return response
@@ -65,7 +65,7 @@ interface Sent {
   /** GET or HEAD. */
   readonly isRead: boolean
   readonly canRepeat: boolean
-  /** What a repetition at another URL sends. */
+  /** For a repetition at another URL. */
   readonly init: RequestInit
 }
 
@@ -114,7 +114,7 @@ const refuse = (response: Response, request: Sent, rule: string, matched: string
   })
 }
 
-/** Frees the connection. Nobody waits for it. */
+/** Frees the connection, without waiting for it. */
 const discard = (response: Response): void => {
   response.body?.cancel().catch(() => {})
 }

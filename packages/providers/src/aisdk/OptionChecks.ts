@@ -3,7 +3,8 @@
  *
  * `Endpoint` and `Target` check what may hold a secret: base URLs, keys and headers.
  */
-import type { Capabilities, ModelInfo, Price } from "@outlast/agent/failover/ModelInfo"
+import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
+import { checks as modelInfo } from "@outlast/agent/failover/ModelInfo"
 import type { Check, Checks } from "@outlast/resilience/Options"
 import * as Options from "@outlast/resilience/Options"
 import type { CallSettings } from "./Spec.ts"
@@ -11,37 +12,6 @@ import type { CommonOptions } from "./Target.ts"
 import type { VendorOptions } from "./Vendor.ts"
 
 const { is } = Options
-
-const count = is.integer({ min: 1 })
-const price = is.number({ min: 0 })
-
-/** The check of {@link Capabilities}. */
-export const capabilities = is.object<Capabilities>({
-  tools: is.flag,
-  images: is.flag,
-  prefill: is.flag,
-  systemMessages: is.flag,
-  forcedTools: is.flag,
-  sampling: is.flag,
-  thinking: is.list(is.oneOf("enabled", "adaptive", "between_tools", "disabled")),
-  bindsThinking: is.flag,
-  bindsAccount: is.flag
-})
-
-/** The checks of {@link ModelInfo}. */
-export const modelInfo: Checks<ModelInfo> = {
-  contextWindow: count,
-  maxOutputTokens: count,
-  price: is.object<Price>({
-    input: is.required(price),
-    output: is.required(price),
-    cacheRead: price,
-    cacheWrite: price
-  }),
-  reasoning: is.flag,
-  capabilities,
-  dialect: is.record()
-}
 
 const settings: Checks<CallSettings> = {
   temperature: is.number({ min: 0 }),

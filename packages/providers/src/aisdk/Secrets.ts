@@ -1,5 +1,5 @@
 /**
- * What of a target may be secret: its keys and headers, and names where a key may stand by mistake.
+ * Secrets of a target: its keys and headers, and names where a key may stand by mistake.
  *
  * Names, models and endpoints are shown in events and errors. A key in their place throws an `InvalidOption` that does
  * not quote it. Headers are sent and never shown: what a server echoes of them is taken out of failures.
@@ -22,7 +22,7 @@ export const checkName = (module: string, field: string, name: unknown): void =>
   }
 }
 
-/** Throws an `InvalidOption` unless all are texts that can be sent. It shows no value. */
+/** Throws an `InvalidOption` that shows no value, unless all headers are texts that can be sent. */
 export const checkHeaders = (module: string, headers: unknown): void => {
   if (typeof headers !== "object" || headers === null || Array.isArray(headers)) {
     throw refused(module, "headers", "an object of texts", 'Write headers: { "x-team": "search" }')
@@ -42,7 +42,7 @@ export const checkHeaders = (module: string, headers: unknown): void => {
   }
 }
 
-/** It does not show the value, which may be a key. */
+/** Does not show the value, which may be a key. */
 export const refused = (module: string, field: string, allowed: string, advice: string): InvalidOption =>
   new InvalidOption(module, field, undefined, allowed, `${module}: ${field} must be ${allowed}. ${advice}.`)
 

@@ -48,12 +48,20 @@ const maxClients = 32
 
 export const make = (options: Options): ProviderModel => {
   const clientOf = clients(options.create)
+  // Headers may carry the key of a gateway.
+  const headerSecrets = ofHeaders(options.headers)
   const attempt = Effect.fnUntraced(function* (request: ProviderRequest) {
     const rules = yield* Classifier.Rules
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
-    const secrets = secretsOf(request, key, options.headers)
     let provider: string | undefined
-    const failureOf = (error: unknown) => Failures.failureOf(error, { secrets, rules, provider })
+    const failureOf = (error: unknown) => {
+      // Only a failure costs a walk through the prompt.
+      const secrets: Secrets = {
+        values: [...(key === undefined ? [] : [key]), ...headerSecrets],
+        prompt: Prompts.texts(request.prompt)
+      }
+      return Failures.failureOf(error, { secrets, rules, provider })
+    }
     const thrown = (error: unknown) => {
       // A failure has headers, too: often the ones that matter.
       if (Predicate.hasProperty(error, "responseHeaders")) hear(request, error.responseHeaders)
@@ -115,13 +123,13 @@ export const make = (options: Options): ProviderModel => {
   return { info: options.info, generateText, streamText }
 }
 
-/** Whoever reads the headers, the attempt is not his. */
+/** Hands the headers to the limiter. Whatever it does with them, the attempt goes on. */
 const hear = ({ heard }: ProviderRequest, headers: unknown): void => {
   if (heard === undefined || headers === undefined) return
   try {
     heard(headers)
   } catch {
-    // What he makes of them is his matter.
+    // Limits are not learned from headers that cannot be read.
   }
 }
 
@@ -182,16 +190,6 @@ const clients = (create: Options["create"]): Options["create"] => {
     return client
   }
 }
-
-const secretsOf = (
-  request: ProviderRequest,
-  key: string | undefined,
-  headers: Readonly<Record<string, string>>
-): Secrets => ({
-  // Headers may carry the key of a gateway.
-  values: [...(key === undefined ? [] : [key]), ...ofHeaders(headers)],
-  prompt: Prompts.texts(request.prompt)
-})
 
 const callOptions = (
   request: ProviderRequest,

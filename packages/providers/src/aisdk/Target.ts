@@ -45,7 +45,8 @@ export interface Options extends CommonOptions {
 }
 
 /**
- * A target in a wire format. `module` is named in errors about options. `dialectOf` is what the format takes of a conversation; without it, only what all take.
+ * A target in a wire format. Errors about options name `module`. `dialectOf` is what the format takes of a conversation;
+ * without it, only what all formats take.
  */
 export const make = (
   module: string,

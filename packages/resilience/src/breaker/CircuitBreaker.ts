@@ -44,11 +44,11 @@ import { memory } from "./CircuitStore.ts"
 /** How a call ended, for its circuit. */
 export type Outcome = { readonly counts: "success" | "ignored" } | ({ readonly counts: "failure" } & Failure)
 
-/** What a circuit takes in of a failure. */
+/** A failure as a circuit counts it. */
 export interface Failure {
   /** How long the server wants to be left alone. */
   readonly retryAfter?: Duration.Input | undefined
-  /** What happened, in a few words without secrets, for refusals and status pages. Default: what `describe` says. */
+  /** A few words without secrets, for refusals and status pages. Default: the result of `describe`. */
   readonly what?: string | undefined
 }
 
@@ -152,8 +152,8 @@ export interface Options extends Policy.Options {
   /** Where circuits live. Default `CircuitStore.memory`: in this process. */
   readonly store?: CircuitStore | undefined
   /**
-   * What a counted error or defect is called in refusals, in a few words without secrets; `undefined`: nothing is said
-   * of it. Default {@link describe}.
+   * Names a counted error or defect in refusals, in a few words without secrets; `undefined` leaves it out. Default
+   * {@link describe}.
    */
   readonly describe?: Describe | undefined
 }
@@ -239,7 +239,7 @@ const isStream: Check.Check = (module, field, value) =>
 
 const noOptions: CallOptions = {}
 
-/** What is checked when a guard is made. The usual one, with one name and no options, costs two comparisons. */
+/** Checks the arguments of a guard. The usual guard, with one name and no options, costs two comparisons. */
 const checkGuard = (names: Names, options: CallOptions): void => {
   if (typeof names !== "string") isNames(module, "names", names)
   if (options !== noOptions) Check.fields(module, options, callChecks)

@@ -1,6 +1,5 @@
 /**
- * What a program sees without any layer: one line in Effect's log for each change that matters, such as a circuit that
- * opens.
+ * Lines in Effect's log that need no layer: one for each change that matters, such as a circuit that opens.
  *
  * The lines go through `Effect.logWarning` and `Effect.logError`, so the program's loggers and minimum level apply.
  * They are one line each, without keys, prompts and bodies. {@link Warnings} turns them off for programs that print the

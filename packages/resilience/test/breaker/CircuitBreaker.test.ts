@@ -318,6 +318,19 @@ describe("the last failure of a circuit", () => {
     })
   )
 
+  it.effect("is not one of a call that began before the circuit opened", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make({ trip })
+      const late = Effect.delay(Effect.fail({ status: 500 }), "1 second")
+      const fiber = yield* Effect.forkChild(Effect.exit(breaker.execute("a")(late)))
+      yield* TestClock.adjust(0)
+      yield* Effect.exit(breaker.execute("a")(Effect.fail({ status: 529 })))
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.join(fiber)
+      assert.strictEqual((yield* breaker.state("a")).lastFailure, "HTTP 529")
+    })
+  )
+
   it.effect("is what `describe` says, in at most 200 characters", () =>
     Effect.gen(function* () {
       const failing = Effect.fail(new ServerDown({ message: "x".repeat(300) }))

@@ -333,8 +333,8 @@ type Period =
       readonly kind: "closed"
       readonly since: number
       readonly history: Array<Ended>
-      /** After probes closed it: calls that waited and passed, and calls that succeeded. */
-      readonly recovery?: { passed: number; succeeded: number }
+      /** After probes closed it: the permits of calls that waited and passed, and how many of these succeeded. */
+      readonly recovery?: { readonly passed: Set<number>; succeeded: number }
     }
   | {
       readonly kind: "open"
@@ -387,7 +387,7 @@ class ModelCircuit {
   /** For a minute after probes closed it. */
   isRecovering(now: number): boolean {
     const { period } = this
-    return period.kind === "closed" && period.recovery !== undefined && now < period.since + 60_000
+    return period.kind === "closed" && period.recovery !== undefined && now < period.since + 600_000
   }
 
   refuses(
@@ -402,8 +402,9 @@ class ModelCircuit {
       return { circuit, reason: "open", retryAfter: Math.min(period.until, next) - now }
     }
     if (period.kind === "closed") {
-      const { passed = 0, succeeded = 0 } = period.recovery ?? {}
-      const waits = waited && this.isRecovering(now) && passed >= 3 + succeeded
+      const { passed, succeeded = 0 } = period.recovery ?? {}
+      const allowed = 3 + succeeded + Math.floor((now - period.since) / 1_000)
+      const waits = waited && this.isRecovering(now) && (passed?.size ?? 0) >= allowed
       return waits ? { circuit, reason: "recovering", retryAfter: undefined } : undefined
     }
     if (period.kind !== "half-open") return undefined
@@ -432,13 +433,13 @@ class ModelCircuit {
       if (isLast) this.period.lastResortAt = now
     }
     if (this.period.kind === "closed" && this.period.recovery !== undefined && waited)
-      this.period.recovery.passed++
+      this.period.recovery.passed.add(permit)
     return this.period
   }
 
   /** Closed by probes: calls that waited are let through gradually. */
   recover(now: number): void {
-    this.become({ kind: "closed", since: now, history: [], recovery: { passed: 0, succeeded: 0 } })
+    this.become({ kind: "closed", since: now, history: [], recovery: { passed: new Set(), succeeded: 0 } })
   }
 
   leave(permit: ModelPermit, ending: Ending, retryAfter: number | undefined, now: number): void {
@@ -471,7 +472,9 @@ class ModelCircuit {
       else if (this.rules.outOf - lost < this.rules.successes) this.open(now, period.slow)
     } else if (period.kind === "closed" && counts) {
       hear()
-      if (period.recovery !== undefined && this.isRecovering(now) && !failed) period.recovery.succeeded++
+      const hadWaited = period.recovery?.passed.has(permit.id) === true
+      if (period.recovery !== undefined && hadWaited && this.isRecovering(now) && !failed)
+        period.recovery.succeeded++
       const call = permit.call ?? permit
       period.history.push({ at: now, failed, took: now - permit.started, call, amongOthers })
       const why = this.mustOpen(period.history, now)

@@ -157,7 +157,7 @@ it.effect("without an Effect it is the same budget", () =>
 )
 
 it("refuses numbers out of range when it is made, not when it runs", () => {
-  assert.throws(() => RetryBudget.make({ ratio: 2 }), RangeError, "RetryBudget: ratio must be")
+  assert.throws(() => RetryBudget.make({ ratio: 11 }), RangeError, "RetryBudget: ratio must be")
   assert.throws(() => RetryBudget.layer({ window: -1 }), RangeError, "RetryBudget: window must be")
   assert.isTrue(Layer.isLayer(RetryBudget.layer()))
 })

@@ -226,8 +226,8 @@ it("29 for every order of calls and retries, no window has more retries than its
 
 it("refuses numbers out of range", () => {
   const cases: ReadonlyArray<readonly [string, Budget.RetryBudgetOptions]> = [
-    ["ratio must be a finite number from 0 to 1, got 1.1", { ratio: 1.1 }],
-    ["ratio must be a finite number from 0 to 1, got -0.1", { ratio: -0.1 }],
+    ["ratio must be a finite number from 0 to 10, got 10.1", { ratio: 10.1 }],
+    ["ratio must be a finite number from 0 to 10, got -0.1", { ratio: -0.1 }],
     ["burst must be an integer of at least 0, got -1", { burst: -1 }],
     ["burst must be an integer of at least 0, got 1.5", { burst: 1.5 }],
     ["refillEvery must be a finite duration of at least 1ms, got 0", { refillEvery: 0 }],
@@ -248,12 +248,12 @@ it("refuses numbers out of range", () => {
 })
 
 describe("paid by successes", () => {
-  const bySuccesses = Budget.rule({ paidBy: "successes", burst: 0 })
+  const bySuccesses = Budget.rule({ paidBy: "successes", ratio: 1, burst: 0 })
 
-  it("its defaults are one retry for each success of 20 seconds, and the same reserve", () => {
+  it("its defaults are five retries for four successes of 20 seconds, and the same reserve", () => {
     assert.deepStrictEqual(Budget.rule({ paidBy: "successes" }), {
       paidBy: "successes",
-      ratio: 1,
+      ratio: 1.25,
       burst: 10,
       refillEvery: 6_000,
       window: 20_000,

@@ -49,6 +49,18 @@ describe("warnings of circuits", () => {
     })
   )
 
+  it.effect("a line goes to the loggers of the call that opened the circuit, not to those of the layer", () =>
+    Effect.gen(function* () {
+      const [ofLayer, ofCall] = [recording(), recording()]
+      const breaker = yield* CircuitBreaker.make(options).pipe(Effect.provide(ofLayer.layer))
+      yield* opened(1).pipe(
+        Effect.provideService(CircuitBreaker.CircuitBreaker, breaker),
+        Effect.provide(ofCall.layer)
+      )
+      assert.deepStrictEqual([ofLayer.lines.length, ofCall.lines.length], [0, 1])
+    })
+  )
+
   it.effect("Warnings.layerOff silences them", () =>
     Effect.gen(function* () {
       const log = recording()
