@@ -318,8 +318,9 @@ describe("a circuit", () => {
       )
       assert.strictEqual(answered(all), 30)
       const perTime = Map.groupBy(timesOf(target), (time) => time)
-      // Three probes; three that waited, and then one more for each success. The call that comes later passes.
-      const released = [7, 8, 9, 10, 11, 12].map((second) => [second * 1_000, 4])
+      // Three probes; three that waited, and then one for each of them that succeeded, and one more each second. The call
+      // that comes later passes.
+      const released = [4, 5, 6, 7, 2].map((count, n) => [7_000 + n * 1_000, count])
       assert.deepStrictEqual(
         [...perTime].map(([time, { length }]) => [time, length]),
         [[5_000, 3], [6_000, 3], [6_500, 1], ...released]
