@@ -238,7 +238,9 @@ export const gates: ReadonlyArray<Gate> = [
   {
     name: "two calls at once: the presets open at the fifth failure",
     situations: [
-      { world: "down", chain: "one-target", arrivals: "2 at once", policies: ["nexo", "decision037"] }
+      { world: "down", chain: "one-target", arrivals: "2 at once", policies: ["nexo"] },
+      // Of the failures of a provider its circuit counts rate limits alone.
+      { world: "limited-silent", chain: "one-target", arrivals: "2 at once", policies: ["decision037"] }
     ],
     unit: "failed requests before the circuit opened",
     measure: ({ report }) => report.failuresToOpen ?? Infinity,

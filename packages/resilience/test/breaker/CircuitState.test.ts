@@ -728,11 +728,30 @@ describe("slow probes", () => {
   it("fail where slowness opened the circuit, and open it again", () => {
     const bySlowness = ran(closed, took(51), 0, slow)
     assert.strictEqual(open(bySlowness).cause, "slow-rate")
-    const again = ran(ran(bySlowness, took(51), 10_000, slow), took(60), 10_100, slow)
+    const once = ran(bySlowness, took(51), 10_000, slow)
+    assert.deepInclude(halfOpen(once), { successes: 0, failures: 1 })
+    const again = ran(once, took(60), 10_100, slow)
     // What opened it first is remembered: the next probes are judged by their time, too.
     assert.strictEqual(open(again).cause, "slow-rate")
     assert.strictEqual(again.openings, 2)
     assert.strictEqual(ran(bySlowness, took(50), 10_000, slow).phase, "closed")
+  })
+
+  it("are judged as failures with all that is known of them, and nothing else is", () => {
+    const bySlowness = ran(closed, took(51), 0, slow)
+    const judged = (ended: CircuitState.Ended, state: State = bySlowness, p = slow) =>
+      CircuitState.judgedAsProbe(p, state, ended)
+    const long: CircuitState.Ended = { outcome: "success", took: 51, call: "x", inFlight: 1 }
+    assert.deepStrictEqual(judged(long), { ...long, outcome: "failure" })
+    assert.deepStrictEqual(judged(long, admitted(bySlowness, "p", 10_000, slow).state), {
+      ...long,
+      outcome: "failure"
+    })
+    assert.strictEqual(judged(long, closed), long)
+    assert.strictEqual(judged(long, bySlowness, policy), long)
+    for (const ended of [took(50), success, ignored, after(5), { ...after(5), took: 51 }]) {
+      assert.strictEqual(judged(ended), ended)
+    }
   })
 
   it("are as good as fast ones where failures opened the circuit", () => {
@@ -781,6 +800,43 @@ describe("a last resort", () => {
     assert.strictEqual(tried(between, success, 4_000).phase, "closed")
     const forgotten = tried(tried(between, failure, 4_000), success, 5_000)
     assert.strictEqual(forgotten.phase, "open")
+  })
+
+  it("holds a lease of its own until it ends", () => {
+    const first = passed(opened, "a", 2_000)
+    const both = passed(first.state, "b", 3_000)
+    const leases = [
+      { holder: "a", until: 62_000 },
+      { holder: "b", until: 63_000 }
+    ]
+    const settled = (ended: CircuitState.Ended, grant = both.grant) =>
+      open(CircuitState.settle(policy, both.state, grant, ended, 4_000, 0)).lastResort
+    assert.deepStrictEqual(open(first.state).lastResort, {
+      at: 2_000,
+      leases: leases.slice(0, 1),
+      outcomes: []
+    })
+    assert.deepStrictEqual(open(both.state).lastResort, { at: 3_000, leases, outcomes: [] })
+    assert.deepStrictEqual(settled(success), { at: 3_000, leases: leases.slice(0, 1), outcomes: [true] })
+    assert.deepStrictEqual(settled(failure, first.grant), {
+      at: 3_000,
+      leases: leases.slice(1),
+      outcomes: [false]
+    })
+    assert.deepStrictEqual(settled(ignored), { at: 3_000, leases: leases.slice(0, 1), outcomes: [] })
+  })
+
+  it("that no lease knows changes nothing", () => {
+    const grant = { generation: opened.generation, holder: "nobody" }
+    assert.strictEqual(CircuitState.settle(policy, opened, grant, success, 2_000, 0), opened)
+    const { state } = passed(opened, "a", 2_000)
+    assert.strictEqual(CircuitState.settle(policy, state, grant, success, 2_000, 0), state)
+  })
+
+  it("closes the circuit gradually", () => {
+    const { phase, ...rest } = tried(tried(opened, success, 2_000), success, 3_000)
+    assert.strictEqual(phase, "closed")
+    assert.deepInclude(rest, { recovery: { released: 0, successes: 0 } })
   })
 
   it("never lengthens an opening by its failure, nor counts when it said nothing or came late", () => {
@@ -847,6 +903,12 @@ describe("recovery", () => {
     state = waits(state, 12_200).state
     assert.isFalse(waits(state, 13_199).isGranted)
     assert.isTrue(waits(state, 13_200).isGranted)
+  })
+
+  it("lets calls that waited through a circuit that was never open", () => {
+    const { isGranted, state } = waits(closed, 100)
+    assert.isTrue(isGranted)
+    assert.strictEqual(state, closed)
   })
 
   it("lets all other calls through", () => {
