@@ -40,7 +40,8 @@ export const modelInfo: Checks<ModelInfo> = {
   }),
   reasoning: is.flag,
   capabilities,
-  dialect: is.record()
+  dialect: is.record(),
+  wholeAnswers: is.oneOf("stream", "request")
 }
 
 const settings: Checks<CallSettings> = {
