@@ -33,67 +33,81 @@ const Weather = Toolkit.make(
 )
 const weather = Weather.toLayer({ weather: () => Effect.succeed("sunny") })
 
-const answers: FaultPlan.FaultPlan["answers"] = [
+const call: FaultPlan.FaultPlan["answers"] = [
   {
     reasoning: "Where is it warm?",
     text: "I look it up.",
-    toolCalls: [{ id: "call_1", name: "weather", params: { city: "Oslo" } }]
-  },
-  { text: '{"city":"Oslo"}' }
+    toolCalls: [{ id: "call_1", name: "weather", params: { city: "Oslo" } }],
+    // Streams of Anthropic ask for tools a little differently, which the fake server would count.
+    usage: { input: 40, output: 10 }
+  }
 ]
+const askCall = LanguageModel.generateText({ prompt: "Where is it warm?", toolkit: Weather }).pipe(
+  Effect.provide(weather)
+)
 
-const ask = Effect.gen(function* () {
-  const first = yield* LanguageModel.generateText({ prompt: "Where is it warm?", toolkit: Weather })
-  const second = yield* LanguageModel.generateObject({
-    prompt: [
-      { role: "user", content: "Where is it warm?" },
-      { role: "assistant", content: [{ type: "text", text: first.text }] },
-      { role: "user", content: "As an object, please." }
-    ],
-    schema: Schema.Struct({ city: Schema.String })
-  })
-  return [first, second] as const
-}).pipe(Effect.provide(weather))
+const object: FaultPlan.FaultPlan["answers"] = [{ text: '{"city":"Oslo"}' }]
+const askObject = LanguageModel.generateObject({
+  prompt: "Where is it warm?",
+  schema: Schema.Struct({ city: Schema.String })
+})
 
-/** What differs from response to response: when it was made, and ids that the server or the client invents. */
-const invented = /"(?:id|itemId|timestamp|messageId|chunkId)":"[^"]*",?/g
+/** What servers and clients make up for each response. */
+const invented = new Set([
+  "id",
+  "itemId",
+  "responseId",
+  "timestamp",
+  "signature",
+  "thoughtSignature",
+  "endpoint"
+])
 
-const said = (server: FakeProvider.FakeProvider, spec: ProviderModel.TargetSpec) =>
-  Effect.gen(function* () {
-    const [first, second] = yield* ask.pipe(Effect.provide(Failover.layer([spec])))
-    const [request] = yield* server.requests
-    return {
-      streaming: request?.streaming,
-      content: [first.content, second.content].map((content) =>
-        content.map((part) => JSON.stringify(part).replaceAll(invented, ""))
-      ),
-      text: first.text,
-      usage: [first.usage, second.usage],
-      value: second.value
-    }
-  })
+/** The part as plain data, with a dot for what is made up. */
+const plain = (part: unknown): unknown =>
+  JSON.parse(JSON.stringify(part), (field, value: unknown) => (invented.has(field) ? "." : value))
 
-const inBoth = (target: (server: FakeProvider.FakeProvider, info?: Info) => ProviderModel.TargetSpec) =>
-  Effect.gen(function* () {
-    const servers = [
-      yield* FakeProvider.make({ plan: { answers } }),
-      yield* FakeProvider.make({ plan: { answers } })
-    ] as const
-    const streamed = yield* said(servers[0], target(servers[0], { wholeAnswers: "stream" }))
-    const requested = yield* said(servers[1], target(servers[1], { wholeAnswers: "request" }))
-    return { streamed, requested }
-  })
+type Targets = (server: FakeProvider.FakeProvider, info?: Info) => ProviderModel.TargetSpec
+
+/** The parts of an answer, streamed inside and asked for with a request. */
+const inBoth = <E>(
+  target: Targets,
+  answers: FaultPlan.FaultPlan["answers"],
+  ask: Effect.Effect<
+    Pick<LanguageModel.GenerateTextResponse<{}>, "text" | "usage"> & {
+      readonly content: ReadonlyArray<unknown>
+    },
+    E,
+    LanguageModel.LanguageModel
+  >
+) =>
+  Effect.forEach(["stream", "request"] as const, (wholeAnswers) =>
+    Effect.gen(function* () {
+      const server = yield* FakeProvider.make({ plan: { answers } })
+      const answer = yield* ask.pipe(Effect.provide(Failover.layer([target(server, { wholeAnswers })])))
+      const [request] = yield* server.requests
+      assert.strictEqual(request?.streaming, wholeAnswers === "stream")
+      const parts = answer.content.map(plain)
+      return { parts, text: answer.text, usage: answer.usage }
+    })
+  )
 
 describe("a whole answer that is streamed inside", () => {
   for (const [name, target] of Object.entries({ ...vendors, compatible })) {
     it.effect(`says and costs what the answer to a request does: ${name}`, () =>
       Effect.gen(function* () {
-        const { streamed, requested } = yield* inBoth(target)
-        assert.deepStrictEqual([streamed.streaming, requested.streaming], [true, false])
-        assert.deepStrictEqual({ ...streamed, streaming: false }, requested)
-        assert.strictEqual(streamed.text, "I look it up.")
-        assert.deepStrictEqual(streamed.value, { city: "Oslo" })
-        assert.isAbove(streamed.usage[0]?.outputTokens.total ?? 0, 0)
+        const [streamed, requested] = yield* inBoth(target, call, askCall)
+        assert.deepStrictEqual(streamed, requested)
+        assert.strictEqual(streamed?.text, "I look it up.")
+        assert.isAbove(streamed?.usage.outputTokens.total ?? 0, 0)
+      })
+    )
+
+    it.effect(`is the object that the answer to a request is: ${name}`, () =>
+      Effect.gen(function* () {
+        const [streamed, requested] = yield* inBoth(target, object, askObject)
+        assert.deepStrictEqual(streamed, requested)
+        assert.strictEqual(streamed?.text, '{"city":"Oslo"}')
       })
     )
   }
