@@ -101,9 +101,16 @@ export const make = (options: Options): ProviderModel => {
       Effect.gen(function* () {
         const { failureOf, handedOn, prepare, sent } = yield* attempt(request)
         // Not the signal of the effect that opens the stream: this one must live as long as the stream.
-        const controller = yield* Effect.acquireRelease(
-          Effect.sync(() => new AbortController()),
-          (controller) => Effect.sync(() => controller.abort())
+        const controller = new AbortController()
+        const reader = Answer.reader(failureOf, request.responseFormat.type === "json")
+        let opened: Source | undefined
+        const abort = Effect.sync(() => {
+          if (opened !== undefined) cancel(opened)
+          controller.abort()
+        })
+        // A body that ends by itself leaves its connection for the next request.
+        yield* Effect.addFinalizer(() =>
+          opened === undefined || !reader.finished() ? abort : Effect.forkDetach(rest(opened, abort))
         )
         const { source, contentType } = yield* sent(async () => {
           const { client, call } = prepare(controller.signal)
@@ -114,8 +121,7 @@ export const make = (options: Options): ProviderModel => {
           if (controller.signal.aborted) cancel(source)
           return { source, contentType: contentTypeOf(response?.headers) }
         })
-        yield* Effect.addFinalizer(() => Effect.sync(() => cancel(source)))
-        const reader = Answer.reader(failureOf, request.responseFormat.type === "json")
+        opened = source
         return decode(source, reader, failureOf, contentType)
       })
     )
@@ -139,6 +145,18 @@ type Source = ReadableStreamDefaultReader<Spec.StreamPart>
 const cancel = (source: Source): void => {
   source.cancel().catch(() => {})
 }
+
+/** Milliseconds that a body has to end behind the finish of its answer. */
+const restWithin = 1_000
+
+/** Reads to the end of the body, for a moment. */
+const rest = (source: Source, abort: Effect.Effect<void>): Effect.Effect<void> =>
+  Effect.tryPromise(() => source.read()).pipe(
+    Effect.repeat({ until: ({ done }) => done }),
+    Effect.timeout(restWithin),
+    Effect.ignore,
+    Effect.andThen(abort)
+  )
 
 /** The parts as they come. */
 const decode = (
