@@ -83,7 +83,12 @@ const setup = ({ wire, keys, info }: Place) => ({
   model: models[wire],
   keys: keys.map((name) => KeySource.value(name, Redacted.make(valueOf(name)))),
   // Models that think get longer limits; here all have the same.
-  info: { ...Catalogue.infoOf(providers[wire], models[wire]), reasoning: false, ...info }
+  info: {
+    ...Catalogue.infoOf(providers[wire], models[wire]),
+    reasoning: false,
+    wholeAnswers: "stream" as const,
+    ...info
+  }
 })
 
 // -----------------------------------------------------------------------------

@@ -21,8 +21,6 @@ describe("a finish that lies about a cut tool call", () => {
         ["whole", agent],
         ["streamed", streamingAgent]
       ] as const) {
-        // Not to be seen there: see below.
-        if (wire === "anthropic" && how === "whole") continue
         tells(`with ${reason}: the tool runs once, ${how}: ${wire} (vllm#58228, hermes-agent#7693)`, {
           chain: [place(wire, "A")],
           plan,
@@ -34,13 +32,16 @@ describe("a finish that lies about a cut tool call", () => {
   }
 
   // In memory the cut can be seen.
-  tells("in a whole answer of Anthropic, which has no arguments then: the tool does not run", {
-    memory: false,
-    chain: [place("anthropic", "A")],
-    plan: { faults: [{ fault: { type: "finish", reason: "stop", after: inArguments } }], answers: payment },
-    program: agent,
-    expect: { result: { ...paidOnce, paid: [] } }
-  })
+  tells(
+    "in a whole answer of Anthropic that is not streamed, which has no arguments then: the tool does not run",
+    {
+      memory: false,
+      chain: [{ ...place("anthropic", "A"), info: { wholeAnswers: "request" } }],
+      plan: { faults: [{ fault: { type: "finish", reason: "stop", after: inArguments } }], answers: payment },
+      program: agent,
+      expect: { result: { ...paidOnce, paid: [] } }
+    }
+  )
 })
 
 describe("an answer that is cut by its output limit", () => {

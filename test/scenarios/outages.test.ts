@@ -1,6 +1,7 @@
 /** Providers that fail: overloads, errors, a primary that comes and goes, all of them at once. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import type { FaultPlan } from "@outlast/testing"
 import { overloaded, say, status } from "./programs.ts"
 import { inMemory, key, overHttp, place, tells, wires } from "./Scenario.ts"
 
@@ -80,11 +81,28 @@ describe("a broken connection", () => {
 
 describe("a whole answer that does not come", () => {
   for (const wire of wires) {
-    tells(`is waited for ten minutes, and another model is still asked: ${wire}`, {
-      chain: [place(wire, "A"), place(wire === "openai" ? "anthropic" : "openai", "B")],
-      plan: { faults: [{ when: key("A"), times: "always", fault: { type: "stall" } }], answers },
+    const chain = [place(wire, "A"), place(wire === "openai" ? "anthropic" : "openai", "B")] as const
+    const plan: FaultPlan.FaultPlan = {
+      faults: [{ when: key("A"), times: "always", fault: { type: "stall" } }],
+      answers
+    }
+    tells(`is waited for as long as for a first token, and another model is asked: ${wire}`, {
+      chain,
+      plan,
+      program: Effect.all([say, say]),
+      expect: { result: [said, said], took: 60_000, asked: ["A", "B", "B"] }
+    })
+    tells(`is waited for ten minutes if it is asked for with a request: ${wire}`, {
+      chain: [{ ...chain[0], info: { wholeAnswers: "request" } }, chain[1]],
+      plan,
       program: say,
       expect: { result: said, took: 600_000, asked: ["A", "B"] }
+    })
+    tells(`is left when it stops for as long as between tokens: ${wire}`, {
+      chain,
+      plan: { faults: [{ when: key("A"), fault: { type: "stall", after: 2 } }], answers },
+      program: say,
+      expect: { result: said, took: 60_000, asked: ["A", "B"] }
     })
   }
 })

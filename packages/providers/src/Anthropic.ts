@@ -43,7 +43,7 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
       providerOptions: namespaced("anthropic", options.providerOptions),
       create: (key) => createAnthropic({ ...keyed(key, "x-api-key"), baseURL, ...sending })(modelId)
     },
-    { toolFiles: "result", fit: thinkingOff },
+    { toolFiles: "result", fit: thinkingOff, wholeAnswers: "stream" },
     Dialects.anthropic
   )
 }

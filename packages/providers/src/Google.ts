@@ -40,7 +40,7 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
       providerOptions: namespaced("google", options.providerOptions),
       create: (key) => createGoogle({ ...keyed(key, "x-goog-api-key"), baseURL, ...sending })(modelId)
     },
-    { toolFiles: "result" },
+    { toolFiles: "result", wholeAnswers: "stream" },
     Dialects.google
   )
 }

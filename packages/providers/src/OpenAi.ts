@@ -38,7 +38,7 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
       providerOptions: namespaced("openai", providerOptions),
       create: (key) => client(key).responses(modelId)
     },
-    { toolFiles: "result", strictSchemas: "openai" },
+    { toolFiles: "result", strictSchemas: "openai", wholeAnswers: "stream" },
     Dialects.responses
   )
 }
@@ -53,7 +53,7 @@ export const chatModel = (modelId: string, options: ChatOptions = {}): TargetSpe
       providerOptions: namespaced("openai", options.providerOptions),
       create: (key) => client(key).chat(modelId)
     },
-    { toolFiles: "user-message", strictSchemas: "openai" },
+    { toolFiles: "user-message", strictSchemas: "openai", wholeAnswers: "stream" },
     Dialects.chat
   )
 }

@@ -91,7 +91,7 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
   ],
   [
     () => OpenAi.model("gpt-5.1", { info: untyped({ window: 1 }) }),
-    `OpenAi.model: "info.window" is not an option. Options: contextWindow, maxOutputTokens, price, reasoning, capabilities, dialect, provider, model, counting, source`
+    `OpenAi.model: "info.window" is not an option. Options: contextWindow, maxOutputTokens, price, reasoning, capabilities, dialect, wholeAnswers, provider, model, counting, source`
   ],
   [
     () => OpenAi.model("gpt-5.1", { info: { capabilities: untyped(["images"]) } }),

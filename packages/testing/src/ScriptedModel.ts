@@ -135,7 +135,7 @@ export const make = (options: Options): Effect.Effect<ScriptedModel> => {
       model,
       endpoint: options.endpoint ?? "",
       keys: options.keys ?? [],
-      build: Effect.succeed({ info: options.info ?? {}, generateText, streamText }),
+      build: Effect.succeed({ info: options.info ?? {}, reportsHeaders: true, generateText, streamText }),
       requests: Ref.get(requests)
     }
   })

@@ -54,9 +54,11 @@ export class CallRun {
   readonly chain: Chain
   /** Changes of model that the consumer has not been told of yet. */
   notices: Array<Notice> = []
-  /** When the current attempt sent its first token, in monotonic milliseconds; streams say so. */
+  /** When the current attempt sent its first token, in monotonic milliseconds; only streams tell. */
   firstTokenAt: number | undefined
   readonly #call: number
+  /** The program reads a stream. */
+  readonly #streams: boolean
   readonly #fiber: Fiber.Fiber<unknown, unknown>
   readonly #clock: Clock.Clock
   readonly #random: Context.Service.Shape<typeof Random.Random>
@@ -97,6 +99,7 @@ export class CallRun {
   ) {
     this.chain = chain
     this.#call = MutableRef.incrementAndGet(chain.calls)
+    this.#streams = streams
     this.#fiber = fiber
     this.#clock = fiber.getRef(Clock.Clock)
     this.#random = fiber.getRef(Random.Random)
@@ -462,7 +465,9 @@ export class CallRun {
       target: target.ref.id,
       conversation: this.#conversation,
       elapsed: now - startedAt,
-      firstToken: this.firstTokenAt === undefined ? undefined : this.firstTokenAt - startedAt,
+      // Whoever waits for a whole answer compares targets by whole answers.
+      firstToken:
+        !this.#streams || this.firstTokenAt === undefined ? undefined : this.firstTokenAt - startedAt,
       now
     })
     this.#probedAt = undefined

@@ -35,6 +35,8 @@ export class ChainMemory {
   readonly log = new ChainLog()
   /** By target id: failures since its last success. */
   readonly streaks = new Map<string, Streak>()
+  /** The ids of targets that refused to stream. They get requests. */
+  readonly refusesStreams = new Set<string>()
   /** Attempts in flight, of all calls. */
   readonly flying = new Set<Flying>()
   /** By target id: when content came from it last, in monotonic milliseconds. */

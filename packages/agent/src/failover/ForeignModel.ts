@@ -3,7 +3,8 @@
  *
  * It costs a second pass of effect/ai over every call (about twice as much as a `ProviderModel`), and what it
  * cannot know: a key per attempt, and time limits that the layer sets itself. It knows an output limit only if
- * `withOutputLimit` says how its vendor is told. Its tools never run inside it; its calls come back unchecked.
+ * `withOutputLimit` says how its vendor is told. It is always asked for whole answers with a request: only that takes
+ * the schema of an object. Its tools never run inside it; its calls come back unchecked.
  *
  * **Example** (A vendor's own layer behind ours)
  *
@@ -44,6 +45,8 @@ export type WithOutputLimit = (tokens: number) => Context.Context<never>
  */
 export const target = <E, R>(options: Options<E, R>): TargetSpec<E, R> => {
   Check.fields("ForeignModel", options, checks)
+  const { wholeAnswers } = options.info ?? {}
+  Check.check(wholeAnswers !== "stream", "ForeignModel", "info.wholeAnswers", wholeAnswers, '"request"')
   return {
     provider: options.provider,
     model: options.model,
@@ -99,7 +102,7 @@ const hooksOf = (
   provider: string | undefined,
   withOutputLimit: WithOutputLimit
 ): ProviderModel => ({
-  info,
+  info: { ...info, wholeAnswers: "request" },
   generateText: (request) => {
     const { responseFormat } = request
     const response: Effect.Effect<{ readonly content: ReadonlyArray<Response.AnyPart> }, AiError.AiError> =

@@ -42,6 +42,9 @@ export interface Capabilities {
   readonly bindsAccount?: boolean | undefined
 }
 
+/** How a whole answer is asked for: as a stream that is folded, or with one request. */
+export type WholeAnswers = "stream" | "request"
+
 export interface ModelInfo {
   /** Input and output together, in tokens. */
   readonly contextWindow?: number | undefined
@@ -53,6 +56,12 @@ export interface ModelInfo {
   readonly capabilities?: Capabilities | undefined
   /** What it takes of a conversation. Default: only what every known model takes. */
   readonly dialect?: Dialect | undefined
+  /**
+   * How a whole answer is asked for. With `"stream"` the limits for the first token and between tokens hold for it, too;
+   * with `"request"` only the total limit does. A stream must report its usage. Default `"request"`; `Anthropic.model`,
+   * `OpenAi.model`, `OpenAi.chatModel` and `Google.model` set `"stream"`.
+   */
+  readonly wholeAnswers?: WholeAnswers | undefined
 }
 
 // -----------------------------------------------------------------------------
@@ -90,5 +99,6 @@ export const checks: Options.Checks<ModelInfo> = {
   price: Kind.object("prices, { input, output } in US dollars per million tokens", prices),
   reasoning: is.flag,
   capabilities,
-  dialect: Kind.object("a dialect, for example Dialect.defaults", dialect)
+  dialect: Kind.object("a dialect, for example Dialect.defaults", dialect),
+  wholeAnswers: is.oneOf("stream", "request")
 }

@@ -40,7 +40,7 @@ export interface RequestLimits {
 
 export interface ProviderModel {
   readonly info: ModelInfo
-  /** It hands the headers of every response to `heard`: without them, nothing has come. Default false. */
+  /** Hands the headers of every response to `heard` when they come: without them, nothing has come. Default false. */
   readonly reportsHeaders?: boolean | undefined
   readonly generateText: (
     request: ProviderRequest

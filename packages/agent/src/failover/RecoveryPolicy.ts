@@ -178,7 +178,7 @@ export interface Limits {
   readonly firstTokenReasoning: Duration.Duration
   readonly idle: Duration.Duration
   readonly idleReasoning: Duration.Duration
-  /** The whole of an answer that is not streamed. */
+  /** A whole answer, however it is asked for. What the program reads as a stream has no such limit. */
   readonly total: Duration.Duration
   /** A stream that is slower is given up; `undefined`: however slow. */
   readonly slow: SlowStream | undefined

@@ -1,6 +1,9 @@
 /**
  * One call for a whole answer, text or object: attempts until one is complete.
  *
+ * A target is asked with a request, or with a stream that is folded (`StreamedAnswer`), as `ModelInfo.wholeAnswers`
+ * says.
+ *
  * An answer that the output limit cut may be repeated or continued (`Truncation`); its parts are joined to one
  * answer. A tool call in a cut answer is never handed on.
  */
@@ -8,7 +11,7 @@ import { Effect } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import * as Provenance from "../conversation/Provenance.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
-import { Format, ServerError, Timeout } from "../failure/FailoverReason.ts"
+import { Format, ServerError } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local } from "../failure/ProviderFailure.ts"
 import { isCallOfProgram, Kept } from "../recovery/Kept.ts"
@@ -17,7 +20,9 @@ import * as AttemptRequest from "./AttemptRequest.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { Commit } from "./CallState.ts"
 import { CallRun } from "./CallRun.ts"
-import type { Chain } from "./Chain.ts"
+import type { Chain, Target } from "./Chain.ts"
+import type { WholeAnswers } from "./ModelInfo.ts"
+import { Override, overTotal, StreamedAnswer } from "./StreamedAnswer.ts"
 import { closed } from "./Surface.ts"
 import { either, next, timed } from "./Timed.ts"
 import type { Usage } from "./Usage.ts"
@@ -31,11 +36,15 @@ type Called<A> = Effect.Effect<A, CallFailure, IdGenerator.IdGenerator>
 export const generateText = (chain: Chain, options: LanguageModel.ProviderOptions): Called<Parts> =>
   Effect.withFiber((fiber) => {
     const run = new CallRun(chain, options, closed, false, fiber)
+    const override = fiber.getRef(Override)
     const kept = new Kept()
     /** Whose answer was kept last. */
     let keptFrom: Attempt | undefined
     const attempted = (attempt: Attempt): Called<Parts> => {
       const made = run.request(attempt, kept.text)
+      const { target } = attempt
+      const requested = () => requestedFrom(run, target, made)
+      const streamed = streamsWhole(run, target, override) ? new StreamedAnswer(run, target, made) : undefined
       const failed = (failure: ProviderFailure, commit: Commit, usage?: Usage): Called<Parts> => {
         if (usage !== undefined) kept.forget(usage)
         return Effect.flatMap(
@@ -53,12 +62,16 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
           case "error":
             return failed(local("answer/finish-error", new ServerError(), ref), commitOf(parts), finish.usage)
           case "length":
-            return cut(attempt, { parts, finish })
+            return cut(attempt, { parts, finish }, streamed?.lacksCall === true)
           default:
             return complete(attempt, { parts, finish })
         }
       }
-      return either(answerOf(run, attempt, made), (failure) => failed(failure, "nothing"), answered)
+      return either(
+        streamed === undefined ? requested() : streamed.ask(requested),
+        (failure) => failed(failure, streamed?.commit ?? "nothing", streamed?.usage),
+        answered
+      )
     }
     const complete = (attempt: Attempt, { parts, finish }: Answer): Called<Parts> => {
       if (kept.isEmpty) return deliver(run, attempt, parts, finish, finish.usage)
@@ -69,8 +82,8 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
         deliver(run, attempt, [...joined.parts, whole], whole, finish.usage)
       )
     }
-    const cut = (attempt: Attempt, { parts, finish }: Answer): Called<Parts> => {
-      const inToolCall = parts.some(isCallOfProgram)
+    const cut = (attempt: Attempt, { parts, finish }: Answer, lacksCall: boolean): Called<Parts> => {
+      const inToolCall = lacksCall || parts.some(isCallOfProgram)
       const characters = parts.reduce((sum, part) => sum + (part.type === "text" ? part.text.length : 0), 0)
       const report = { commit: commitOf(parts), usage: finish.usage, inToolCall, characters }
       return Effect.flatMap(run.cut(attempt, report), (after) => {
@@ -110,17 +123,18 @@ interface Answer {
 const commitOf = (parts: Parts): Commit =>
   parts.some((part) => part.type === "tool-call" && part.providerExecuted === true) ? "tool" : "nothing"
 
-const answerOf = (
+const streamsWhole = (run: CallRun, { ref, info }: Target, override: WholeAnswers | undefined): boolean =>
+  (override ?? info.wholeAnswers) === "stream" && !run.chain.memory.refusesStreams.has(ref.id)
+
+const requestedFrom = (
   run: CallRun,
-  { target }: Attempt,
+  target: Target,
   request: AttemptRequest.AttemptRequest
 ): Effect.Effect<Parts, ProviderFailure, IdGenerator.IdGenerator> =>
-  timed(AttemptRequest.generateText(target, request), run.chain.policy.limits.total, () => {
+  timed(AttemptRequest.generateText(target, request), run.chain.policy.limits.total, () =>
     // Only a model that hands on headers shows that nothing came.
-    const silent = target.model.reportsHeaders === true && !run.isHeard
-    const timeout = new Timeout({ phase: "total", local: true, ...(silent ? { silent } : {}) })
-    return Effect.fail(local("limit/total", timeout, target.ref))
-  })
+    overTotal(run, target, target.model.reportsHeaders === true)
+  )
 
 const deliver = (
   run: CallRun,

@@ -12,6 +12,12 @@ export const timed = <A, E, R, E2>(
   effect: Effect.Effect<A, E, R>,
   limit: Duration.Duration,
   orElse: () => Effect.Effect<A, E2>
+): Effect.Effect<A, E | E2, R> => raced(effect, () => Effect.flatMap(Effect.sleep(limit), orElse))
+
+/** `effect`, or how `late` ends if it ends before, when `effect` has been interrupted. */
+export const raced = <A, E, R, E2>(
+  effect: Effect.Effect<A, E, R>,
+  late: () => Effect.Effect<A, E2>
 ): Effect.Effect<A, E | E2, R> =>
   // What is there already needs no limit.
   Exit.isExit(effect)
@@ -23,8 +29,7 @@ export const timed = <A, E, R, E2>(
           const fiber = Effect.runForkWith(parent.context)(effect as Effect.Effect<A, E>)
           const exit = fiber.pollUnsafe()
           if (exit !== undefined) return exit
-          const late = Effect.flatMap(Effect.sleep(limit), orElse)
-          return restore(Effect.raceFirst(Fiber.join(fiber), late)).pipe(
+          return restore(Effect.raceFirst(Fiber.join(fiber), late())).pipe(
             Effect.ensuring(Fiber.interrupt(fiber))
           )
         })

@@ -84,13 +84,44 @@ describe("fastest", () => {
     })
   )
 
+  const streamed = (model: string, first: number, rest: number) =>
+    played({
+      model,
+      info: { wholeAnswers: "stream" },
+      streams: [say(first, text.start(), text.delta("hello"), rest, text.end(), finish())]
+    })
+
+  it.effect("whole answers that are streamed inside are measured to their end, too", () =>
+    Effect.gen(function* () {
+      const late = streamed("late", 20, 0)
+      const early = streamed("early", 10, 100)
+      const asked = yield* Effect.replicateEffect(ask(), 7).pipe(inOrderOf([early, late], order), inTime)
+      assert.deepStrictEqual(asked, ["early", "early", "early", "late", "late", "late", "late"])
+    })
+  )
+
+  it.effect("streams are measured to their first token where headers come before", () =>
+    Effect.gen(function* () {
+      const heard = (target: ReturnType<typeof streamed>) => ({
+        ...target,
+        build: Effect.map(target.build, (model) => ({
+          ...model,
+          streamText: (request: Parameters<typeof model.streamText>[0]) =>
+            Stream.suspend(() => {
+              request.heard?.({})
+              return model.streamText(request)
+            })
+        }))
+      })
+      const chain = [heard(streamed("late", 20, 0)), heard(streamed("early", 10, 100))] as const
+      const call = Effect.map(Stream.runCollect(LanguageModel.streamText({ prompt: "?" })), modelOf)
+      const asked = yield* Effect.replicateEffect(call, 7).pipe(inOrderOf(chain, order), inTime)
+      assert.deepStrictEqual(asked.slice(3), ["early", "early", "early", "early"])
+    })
+  )
+
   it.effect("streams are measured to their first token", () =>
     Effect.gen(function* () {
-      const streamed = (model: string, first: number, rest: number) =>
-        played({
-          model,
-          streams: [say(first, text.start(), text.delta("hello"), rest, text.end(), finish())]
-        })
       const late = streamed("late", 20, 0)
       const early = streamed("early", 10, 100)
       const call = Effect.map(Stream.runCollect(LanguageModel.streamText({ prompt: "?" })), modelOf)

@@ -10,6 +10,7 @@
  * else the answer fails.
  */
 import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import { Predicate } from "effect"
 import type { Response } from "effect/ai"
 import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
@@ -68,8 +69,10 @@ export interface Reader {
   readonly said: () => boolean
 }
 
-export const reader = (failureOf: FailureOf): Reader => {
+/** `json`: an object was asked for. */
+export const reader = (failureOf: FailureOf, json = false): Reader => {
   const end = new Ending()
+  const drafts = new Set<string>()
   let finished = false
   const read: Reader["read"] = (part) => {
     switch (part.type) {
@@ -83,6 +86,7 @@ export const reader = (failureOf: FailureOf): Reader => {
         return finish
       }
       default:
+        if (json && isDraft(part, drafts)) return undefined
         end.saw(part)
         return streamPart(part, end)
     }
@@ -92,6 +96,16 @@ export const reader = (failureOf: FailureOf): Reader => {
     finished: () => finished,
     said: () => end.said
   }
+}
+
+/** Responses marks texts beside an object as commentary: whole answers leave them out, too. */
+const isDraft = (part: Spec.StreamPart, drafts: Set<string>): boolean => {
+  if (part.type === "text-start") {
+    const { openai } = part.providerMetadata ?? {}
+    if (Predicate.hasProperty(openai, "phase") && openai.phase === "commentary") drafts.add(part.id)
+  }
+  const isText = part.type === "text-start" || part.type === "text-delta" || part.type === "text-end"
+  return isText && drafts.has(part.id)
 }
 
 /** Clients of others keep to their interface or not: what does not is a failure, not a defect. */

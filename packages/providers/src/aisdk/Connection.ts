@@ -1,5 +1,5 @@
 /**
- * The time limit for a connection.
+ * The time limit for a connection, and the moment when a response begins to come.
  *
  * Clients of providers take no such limit and `fetch` has no option for it, but Node tells over diagnostics channels
  * what becomes of each request (`undici:*`; the `undici` package uses the same). A request is ours when it is made
@@ -7,6 +7,7 @@
  *
  * - The time runs from the making of the first request until its headers are written to a socket, a new or a used one.
  * - From then on there is no limit here, for further requests of the same call neither.
+ * - Headers of a response are handed on when they come, before the body.
  * - What says nothing over the channels (another runtime, a `fetch` that is not undici's) is never limited.
  *
  * **Example** (Ten seconds)
@@ -26,28 +27,32 @@ import { subscribe } from "node:diagnostics_channel"
 interface Call<A> {
   readonly try: (signal: AbortSignal) => Promise<A>
   readonly catch: (error: unknown) => ProviderFailure
+  /** Gets the headers of each response of the call, names in lower case. Default: they are not read. */
+  readonly onHeaders?: ((headers: Readonly<Record<string, string>>) => void) | undefined
 }
 
-/** The call, or a `Timeout` in phase `connect`. It is interrupted then, and its signal aborted. */
+/** The call, or a `Timeout` in phase `connect`. It is interrupted then, and its signal aborted. Default: no limit. */
 export const within = <A>(
   limit: Duration.Duration | undefined,
   call: Call<A>
 ): Effect.Effect<A, ProviderFailure> => {
-  if (limit === undefined) return Effect.tryPromise(call)
+  const { onHeaders } = call
+  if (limit === undefined && onHeaders === undefined) return Effect.tryPromise(call)
   return Effect.suspend(() => {
     listen()
-    const connection: Connection = { begun: Latch.makeUnsafe(), stands: Latch.makeUnsafe() }
+    const connection: Connection = { begun: Latch.makeUnsafe(), stands: Latch.makeUnsafe(), onHeaders }
     const called = Effect.tryPromise({
       try: (signal) => connecting.run(connection, () => call.try(signal)),
       catch: call.catch
     })
-    return Effect.raceFirst(called, late(connection, limit))
+    return limit === undefined ? called : Effect.raceFirst(called, late(connection, limit))
   })
 }
 
 interface Connection {
   readonly begun: Latch.Latch
   readonly stands: Latch.Latch
+  readonly onHeaders: Call<unknown>["onHeaders"]
 }
 
 /** Fails when it takes too long, and never ends otherwise. */
@@ -87,6 +92,22 @@ const listen = (): void => {
     const request = requestOf(message)
     if (request !== undefined) connections.get(request)?.stands.openUnsafe()
   })
+  subscribe("undici:request:headers", (message) => {
+    const request = requestOf(message)
+    const connection = request === undefined ? undefined : connections.get(request)
+    connection?.onHeaders?.(headersOf(message))
+  })
+}
+
+/** undici has names and values in turn, as it read them. */
+const headersOf = (message: unknown): Readonly<Record<string, string>> => {
+  const { response } = message as { readonly response?: { readonly headers?: unknown } } // as undici documents it
+  const headers: Record<string, string> = {}
+  if (!Array.isArray(response?.headers)) return headers
+  for (let i = 0; i + 1 < response.headers.length; i += 2) {
+    headers[String(response.headers[i]).toLowerCase()] = String(response.headers[i + 1])
+  }
+  return headers
 }
 
 const requestOf = (message: unknown): object | undefined => {

@@ -8,7 +8,7 @@ import * as Classifier from "@outlast/agent/failure/Classifier"
 import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import type { Secrets } from "@outlast/agent/failure/Redaction"
 import { is } from "@outlast/resilience/Options"
-import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
+import type { ModelInfo, WholeAnswers } from "@outlast/agent/failover/ModelInfo"
 import type { ProviderModel, ProviderRequest } from "@outlast/agent/failover/ProviderModel"
 import type { Pull } from "effect"
 import { Cause, Effect, Predicate, Redacted, Stream } from "effect"
@@ -30,6 +30,8 @@ export interface WireFormat {
   readonly strictSchemas?: string | undefined
   /** The endpoint knows JSON but no schemas: the schema is written into the prompt. Default `false`. */
   readonly schemaInPrompt?: boolean | undefined
+  /** Streams report usage, so whole answers may be asked for as streams. Default: `"request"`. */
+  readonly wholeAnswers?: WholeAnswers | undefined
   /** What must change for the model with this prompt: the last word on a call. */
   readonly fit?: ((call: Spec.CallOptions, info: ModelInfo) => Spec.CallOptions) | undefined
 }
@@ -62,9 +64,18 @@ export const make = (options: Options): ProviderModel => {
       }
       return Failures.failureOf(error, { secrets, rules, provider })
     }
+    let isHeard = false
+    const onHeaders = (headers: unknown) => {
+      isHeard = true
+      hear(request, headers)
+    }
+    /** What the client hands on, with the answer: for those whose `fetch` tells nothing before. */
+    const handedOn = (headers: unknown) => {
+      if (!isHeard) hear(request, headers)
+    }
     const thrown = (error: unknown) => {
       // A failure has headers, too: often the ones that matter.
-      if (Predicate.hasProperty(error, "responseHeaders")) hear(request, error.responseHeaders)
+      if (Predicate.hasProperty(error, "responseHeaders")) handedOn(error.responseHeaders)
       return failureOf(error)
     }
     const prepare = (signal: AbortSignal) => {
@@ -72,21 +83,20 @@ export const make = (options: Options): ProviderModel => {
       provider = client.provider
       return { client, call: callOptions(request, client, signal, options) }
     }
-    return { failureOf, thrown, prepare }
+    const sent = <A>(call: (signal: AbortSignal) => Promise<A>) =>
+      Connection.within(request.limits?.connect, { try: call, catch: thrown, onHeaders })
+    return { failureOf, handedOn, prepare, sent }
   })
 
   const generateText = (request: ProviderRequest) =>
     attempt(request).pipe(
-      Effect.flatMap(({ failureOf, thrown, prepare }) =>
+      Effect.flatMap(({ failureOf, handedOn, prepare, sent }) =>
         Effect.flatMap(
-          Connection.within(request.limits?.connect, {
-            try: async (signal) => {
-              const { client, call } = prepare(signal)
-              const result = await client.doGenerate(call)
-              hear(request, result.response?.headers)
-              return Answer.whole(result, request.responseFormat.type === "json")
-            },
-            catch: thrown
+          sent(async (signal) => {
+            const { client, call } = prepare(signal)
+            const result = await client.doGenerate(call)
+            handedOn(result.response?.headers)
+            return Answer.whole(result, request.responseFormat.type === "json")
           }),
           (answer) =>
             answer instanceof ProviderFailure ? Effect.fail(failureOf(answer)) : Effect.succeed(answer)
@@ -97,30 +107,34 @@ export const make = (options: Options): ProviderModel => {
   const streamText = (request: ProviderRequest) =>
     Stream.unwrap(
       Effect.gen(function* () {
-        const { failureOf, thrown, prepare } = yield* attempt(request)
+        const { failureOf, handedOn, prepare, sent } = yield* attempt(request)
         // Not the signal of the effect that opens the stream: this one must live as long as the stream.
-        const controller = yield* Effect.acquireRelease(
-          Effect.sync(() => new AbortController()),
-          (controller) => Effect.sync(() => controller.abort())
-        )
-        const { source, contentType } = yield* Connection.within(request.limits?.connect, {
-          try: async () => {
-            const { client, call } = prepare(controller.signal)
-            const { stream, response } = await client.doStream(call)
-            hear(request, response?.headers)
-            const source = stream.getReader()
-            // A client that does not heed the signal answers nobody: its stream would stay open.
-            if (controller.signal.aborted) cancel(source)
-            return { source, contentType: contentTypeOf(response?.headers) }
-          },
-          catch: thrown
+        const controller = new AbortController()
+        const reader = Answer.reader(failureOf, request.responseFormat.type === "json")
+        let opened: Source | undefined
+        const abort = Effect.sync(() => {
+          if (opened !== undefined) cancel(opened)
+          controller.abort()
         })
-        yield* Effect.addFinalizer(() => Effect.sync(() => cancel(source)))
-        return decode(source, failureOf, contentType)
+        // A body that ends by itself leaves its connection for the next request.
+        yield* Effect.addFinalizer(() =>
+          opened === undefined || !reader.finished() ? abort : Effect.forkDetach(rest(opened, abort))
+        )
+        const { source, contentType } = yield* sent(async () => {
+          const { client, call } = prepare(controller.signal)
+          const { stream, response } = await client.doStream(call)
+          handedOn(response?.headers)
+          const source = stream.getReader()
+          // A client that does not heed the signal answers nobody: its stream would stay open.
+          if (controller.signal.aborted) cancel(source)
+          return { source, contentType: contentTypeOf(response?.headers) }
+        })
+        opened = source
+        return decode(source, reader, failureOf, contentType)
       })
     )
 
-  return { info: options.info, generateText, streamText }
+  return { info: options.info, reportsHeaders: true, generateText, streamText }
 }
 
 /** Hands the headers to the limiter. Whatever it does with them, the attempt goes on. */
@@ -140,16 +154,28 @@ const cancel = (source: Source): void => {
   source.cancel().catch(() => {})
 }
 
+/** Milliseconds that a body has to end behind the finish of its answer. */
+const restWithin = 1_000
+
+/** Reads to the end of the body, for a moment. */
+const rest = (source: Source, abort: Effect.Effect<void>): Effect.Effect<void> =>
+  Effect.tryPromise(() => source.read()).pipe(
+    Effect.repeat({ until: ({ done }) => done }),
+    Effect.timeout(restWithin),
+    Effect.ignore,
+    Effect.andThen(abort)
+  )
+
 /** The parts as they come. */
 const decode = (
   source: Source,
+  reader: Answer.Reader,
   failureOf: (error: unknown) => ProviderFailure,
   contentType: string | undefined
 ): Stream.Stream<Response.StreamPartEncoded, ProviderFailure> =>
   Stream.fromPull(
     Effect.sync(() => {
       type Pulled = Pull.Pull<NonEmptyReadonlyArray<Response.StreamPartEncoded>, ProviderFailure>
-      const reader = Answer.reader(failureOf)
       // The clients take a page or an error body for a stream that was cut before its first event.
       const cut = (cause: ProviderFailure): ProviderFailure =>
         cause.evidence.rule === "stream/cut" && !reader.said() && isOther(contentType)

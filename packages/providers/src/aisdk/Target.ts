@@ -65,7 +65,7 @@ export const make = (
     keys: keys === undefined ? [] : fromOption(module, keys),
     build: Effect.sync(() =>
       SpecProviderModel.make({
-        info: infoOf(options, dialectOf),
+        info: infoOf(options, format, dialectOf),
         format,
         settings: options.settings ?? {},
         headers,
@@ -76,7 +76,15 @@ export const make = (
   }
 }
 
-const infoOf = ({ provider, model, info: known }: Options, dialectOf: DialectOf | undefined): ModelInfo => {
+const infoOf = (
+  { provider, model, info: known }: Options,
+  format: WireFormat,
+  dialectOf: DialectOf | undefined
+): ModelInfo => {
   const info = { ...Catalogue.infoOf(provider, model), ...known }
-  return { ...info, dialect: info.dialect ?? dialectOf?.(model, info.capabilities ?? {}) }
+  return {
+    ...info,
+    dialect: info.dialect ?? dialectOf?.(model, info.capabilities ?? {}),
+    wholeAnswers: info.wholeAnswers ?? format.wholeAnswers
+  }
 }

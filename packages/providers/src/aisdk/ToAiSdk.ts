@@ -31,6 +31,7 @@ import type {
   LanguageModelV4StreamResult
 } from "@ai-sdk/provider"
 import { OutputLimit } from "@outlast/agent/failover/OutputLimit"
+import { Override } from "@outlast/agent/failover/StreamedAnswer"
 import * as Check from "@outlast/resilience/Options"
 import { Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Stream } from "effect"
 import type { AiError, Response } from "effect/ai"
@@ -247,6 +248,9 @@ const served = <A>(
 ): Effect.Effect<A, APICallError, LanguageModel.LanguageModel> => {
   const failing = Effect.catch(self, (error) =>
     Effect.flatMap(ServedError.ofCall(error, call.prompt), (failed) => Effect.fail(failed))
+  ).pipe(
+    // The AI SDK has asked for this form itself.
+    Effect.provideService(Override, "request")
   )
   return maxOutputTokens === undefined
     ? failing
