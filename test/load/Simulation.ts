@@ -228,7 +228,8 @@ const specOf = (
       KeySource.value(keyName(i + 1), Redacted.make(keyName(i + 1)))
     ),
     build: Effect.succeed<ProviderModel.ProviderModel>({
-      info: {},
+      // As the constructors of the vendors.
+      info: { wholeAnswers: "stream" },
       generateText: (request) =>
         Effect.flatMap(fateOf(request), (fate) => {
           if (fate._tag === "Hang") return Effect.never

@@ -278,9 +278,9 @@ describe("a policy", () => {
       "InvalidOption: RecoveryPolicy: circuits.trip.consecutive.failures must be an integer of at least 1, got 0"
     ],
     [
-      "has more than a whole budget",
-      withPolicy({ retryBudget: { ratio: 2 } }),
-      "InvalidOption: RecoveryPolicy: retryBudget.ratio must be a finite number from 0 to 1, got 2"
+      "has a budget in percent",
+      withPolicy({ retryBudget: { ratio: 20 } }),
+      "InvalidOption: RecoveryPolicy: retryBudget.ratio must be a finite number from 0 to 10, got 20"
     ],
     [
       "has a truncation without continuations",
