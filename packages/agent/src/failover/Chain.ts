@@ -102,8 +102,8 @@ export const isTarget: Check.Check = (module, field, value) => {
   Kind.where(hasParts, targetNoun)(module, field, value)
   // The check before has seen that it has the fields of one.
   const { provider, model, endpoint, keys, build } = value as TargetSpec<unknown, unknown>
-  Kind.name(module, `${field}.provider`, provider)
-  Kind.name(module, `${field}.model`, model)
+  Kind.publicName(module, `${field}.provider`, provider)
+  Kind.publicName(module, `${field}.model`, model)
   Check.check(typeof endpoint === "string", module, `${field}.endpoint`, endpoint, "a base URL, or empty")
   Kind.list(source, "a list of KeySources")(module, `${field}.keys`, keys)
   Check.is.effect(module, `${field}.build`, build)

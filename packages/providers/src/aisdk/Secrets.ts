@@ -4,7 +4,7 @@
  * Names, models and endpoints are shown in events and errors. A key in their place throws an `InvalidOption` that does
  * not quote it. Headers are sent and never shown: what a server echoes of them is taken out of failures.
  */
-import { isKey } from "@outlast/agent/failure/KeyForm"
+import { holdsKey, isKey } from "@outlast/agent/failure/KeyForm"
 import { InvalidOption } from "@outlast/resilience/Options"
 
 export type Headers = Readonly<Record<string, string>>
@@ -15,9 +15,9 @@ export const isSendable = (value: string): boolean => !notSendable.test(value)
 // White space at the ends is not sent.
 const notSendable = /\S[\r\n]+\S|[^\t\r\n\x20-\x7e\x80-\xff]/
 
-/** Throws an `InvalidOption` for a name that is the key of a vendor. */
+/** Throws an `InvalidOption` for a name that is, or has in it, the key of a vendor. */
 export const checkName = (module: string, field: string, name: unknown): void => {
-  if (typeof name === "string" && isKey(name.trim())) {
+  if (typeof name === "string" && (isKey(name.trim()) || holdsKey(name))) {
     throw refused(module, field, "a name, not a key", 'Give keys by name: keys: ["ANTHROPIC_API_KEY"]')
   }
 }
@@ -28,7 +28,7 @@ export const checkHeaders = (module: string, headers: unknown): void => {
     throw refused(module, "headers", "an object of texts", 'Write headers: { "x-team": "search" }')
   }
   for (const [name, value] of Object.entries(headers)) {
-    if (isKey(name) || !/^[\w!#$%&'*+.^`|~-]{1,128}$/.test(name)) {
+    if (isKey(name) || holdsKey(name) || !/^[\w!#$%&'*+.^`|~-]{1,128}$/.test(name)) {
       throw refused(module, "headers", "an object of texts by their names", "Check the names")
     }
     if (typeof value !== "string" || !isSendable(value)) {
