@@ -23,6 +23,19 @@ export const normalize = (module: string, field: string, baseUrl: string): strin
   return url.href.replace(/\/+$/, "")
 }
 
+/** As {@link normalize}, for a client that appends a path: throws an `InvalidOption` for a URL that ends with such a path. */
+export const base = (module: string, field: string, baseUrl: string): string => {
+  const url = normalize(module, field, baseUrl)
+  const [, path] = appended.exec(url) ?? []
+  if (path === undefined) return url
+  const allowed = `the base URL, without "${path}"`
+  const message = `${module}: ${field} must be ${allowed}. The client appends it.`
+  throw new InvalidOption(module, field, undefined, allowed, message)
+}
+
+const appended =
+  /(\/(?:chat\/completions|completions|messages|responses|embeddings|models\/[^/]+:(?:generate|streamGenerate)Content))$/i
+
 /**
  * True when a key stands anywhere in the text of a URL, also behind escapes and in the case in which it was written: a
  * `URL` has its host in lower case. Hexadecimal parts are ids of accounts at gateways.

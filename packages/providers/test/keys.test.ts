@@ -357,6 +357,18 @@ describe("the headers of the user", () => {
   }
 })
 
+it.effect("a Headers instance is sent, and its values are in no failure", () =>
+  Effect.gen(function* () {
+    const body = { error: { message: "You said gateway-hunter2 and that is wrong", type: "x" } }
+    const server = yield* Support.serve((response) => Support.json(response, body, 401))
+    const headers = new Headers({ "X-Team": "gateway-hunter2" })
+    const spec = Anthropic.model("m", { baseUrl: `${server.url}/v1`, headers })
+    const failure = yield* Effect.flip(Support.generate(spec))
+    assert.strictEqual(server.hits[0]?.headers["x-team"], "gateway-hunter2")
+    assert.include(failure.message, "You said [redacted] and that is wrong")
+  })
+)
+
 describe("any other client", () => {
   it.effect("is made once per key, and at most 32 are kept", () =>
     Effect.gen(function* () {

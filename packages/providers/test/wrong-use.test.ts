@@ -101,6 +101,43 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
     () => OpenAi.model("gpt-5.1", { providerOptions: untyped("low") }),
     `OpenAi.model: providerOptions must be an object, got "low"`
   ],
+  [
+    () =>
+      Anthropic.model(name, { providerOptions: untyped({ anthropic: { thinking: { type: "enabled" } } }) }),
+    "Anthropic.model: providerOptions.anthropic must be left out: options have no namespace here. Write providerOptions: { thinking: … } without the namespace."
+  ],
+  [
+    () => OpenAi.model("gpt-5.1", { providerOptions: untyped({ openai: { reasoningEffort: "low" } }) }),
+    "OpenAi.model: providerOptions.openai must be left out: options have no namespace here. Write providerOptions: { reasoningEffort: … } without the namespace."
+  ],
+  [
+    () => OpenAi.chatModel("gpt-5.1", { providerOptions: untyped({ azure: {} }) }),
+    "OpenAi.chatModel: providerOptions.azure must be left out: options have no namespace here. Write providerOptions: { option: … } without the namespace."
+  ],
+  [
+    () => Google.model("gemini-2.5-pro", { providerOptions: untyped({ google: { [key]: 1, seed: 1 } }) }),
+    "Google.model: providerOptions.google must be left out: options have no namespace here. Write providerOptions: { seed: … } without the namespace."
+  ],
+  [
+    () => Anthropic.model(name, { baseUrl: "https://proxy/v1/messages" }),
+    `Anthropic.model: baseUrl must be the base URL, without "/messages". The client appends it.`
+  ],
+  [
+    () => OpenAi.model("gpt-5.1", { baseUrl: "https://proxy/v1/responses/" }),
+    `OpenAi.model: baseUrl must be the base URL, without "/responses". The client appends it.`
+  ],
+  [
+    () => OpenAiCompatible.model({ name: "p", baseUrl: "https://proxy/v1/chat/completions", model: "m" }),
+    `OpenAiCompatible.model: baseUrl must be the base URL, without "/chat/completions". The client appends it.`
+  ],
+  [
+    () => Anthropic.model(name, { headers: untyped(new Map([["x-key", key]])) }),
+    "Anthropic.model: headers must be an object of texts or a Headers. Write headers: Object.fromEntries(map)."
+  ],
+  [
+    () => Anthropic.model(name, { headers: untyped(new URLSearchParams({ key })) }),
+    `Anthropic.model: headers must be an object of texts or a Headers. Write headers: { "x-team": "search" }.`
+  ],
   // OpenAiCompatible
   [
     () => OpenAiCompatible.model(untyped("qwen")),

@@ -22,25 +22,45 @@ export const checkName = (module: string, field: string, name: unknown): void =>
   }
 }
 
-/** Throws an `InvalidOption` that shows no value, unless all headers are texts that can be sent. */
-export const checkHeaders = (module: string, headers: unknown): void => {
-  if (typeof headers !== "object" || headers === null || Array.isArray(headers)) {
-    throw refused(module, "headers", "an object of texts", 'Write headers: { "x-team": "search" }')
+/**
+ * The headers as an object. Throws an `InvalidOption` that shows no value, unless all are texts that can be sent. An
+ * instance without fields of its own, such as a `Map`, is refused: nothing of it would be sent.
+ */
+export const headersOf = (module: string, given: unknown): Headers => {
+  const headers = given instanceof globalThis.Headers ? Object.fromEntries(given) : given
+  if (!isFields(headers)) {
+    throw refused(
+      module,
+      "headers",
+      "an object of texts or a Headers",
+      headers instanceof Map
+        ? "Write headers: Object.fromEntries(map)"
+        : 'Write headers: { "x-team": "search" }'
+    )
   }
-  for (const [name, value] of Object.entries(headers)) {
-    if (isKey(name) || holdsKey(name) || !/^[\w!#$%&'*+.^`|~-]{1,128}$/.test(name)) {
-      throw refused(module, "headers", "an object of texts by their names", "Check the names")
-    }
-    if (typeof value !== "string" || !isSendable(value)) {
-      throw refused(
-        module,
-        `headers.${name}`,
-        "a text without line breaks that a header can carry",
-        "Check its value"
-      )
-    }
-  }
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => {
+      if (isKey(name) || holdsKey(name) || !/^[\w!#$%&'*+.^`|~-]{1,128}$/.test(name)) {
+        throw refused(module, "headers", "an object of texts by their names", "Check the names")
+      }
+      if (typeof value !== "string" || !isSendable(value)) {
+        throw refused(
+          module,
+          `headers.${name}`,
+          "a text without line breaks that a header can carry",
+          "Check its value"
+        )
+      }
+      return [name, value]
+    })
+  )
 }
+
+const isFields = (value: unknown): value is object =>
+  typeof value === "object" &&
+  value !== null &&
+  Object.prototype.toString.call(value) === "[object Object]" &&
+  (Object.keys(value).length > 0 || [Object.prototype, null].includes(Object.getPrototypeOf(value)))
 
 /** Does not show the value, which may be a key. */
 export const refused = (module: string, field: string, allowed: string, advice: string): InvalidOption =>
