@@ -4,7 +4,9 @@
  * Keys have tests of their own.
  */
 import { Effect, Layer } from "effect"
-import { assert, it } from "vitest"
+import { LanguageModel } from "effect/ai"
+import { assert, describe, it } from "vitest"
+import { Failover } from "@outlast/agent"
 import {
   AiSdk,
   Anthropic,
@@ -15,7 +17,7 @@ import {
   toAiSdk,
   Tokenizers
 } from "@outlast/providers"
-import { generate } from "./support.ts"
+import { collect, generate } from "./support.ts"
 
 /** What plain JavaScript may hand over, whatever the types say. */
 const untyped = (value: unknown): never => value as never
@@ -241,11 +243,43 @@ it("accepts the entries that ship, and one of them as info", () => {
   for (const info of Catalogue.entries) OpenAi.model("gpt-5.1", { info })
 })
 
-it("names what create gave in place of a model", async () => {
-  const spec = AiSdk.model({ provider: "acme", model: "m", create: () => untyped(Promise.resolve()) })
-  const failure = await Effect.runPromise(Effect.flip(generate(spec)))
-  assert.include(
-    failure.detail,
-    "AiSdk.model: create(key) must be a model of the AI SDK, got an instance of Promise"
-  )
+describe("a create that makes no model fails without a retry and says why", () => {
+  const throwing = () => {
+    throw new Error(`no region, and the key was ${key}`)
+  }
+  const model = "AiSdk.model: create(key) must be a model of the AI SDK, not a promise or a provider, got"
+  const made: ReadonlyArray<readonly [create: () => unknown, message: string]> = [
+    [throwing, "no region, and the key was [redacted]"],
+    [() => undefined, `${model} undefined`],
+    [() => Promise.resolve({}), `${model} an instance of Promise`],
+    [() => Promise.reject(new Error("never seen")), `${model} an instance of Promise`],
+    [() => () => ({}), `${model} a function`],
+    [() => ({ modelId: "m" }), `${model} an object`],
+    [
+      () => ({ specificationVersion: "v2", doGenerate: throwing, doStream: throwing }),
+      `AiSdk.model: create(key).specificationVersion must be "v3" or "v4", got "v2"`
+    ]
+  ]
+  it.each(made.map(([create, message]) => ({ create, message })))("$message", async ({ create, message }) => {
+    let calls = 0
+    const spec = AiSdk.model({
+      provider: "acme",
+      model: "m",
+      create: () => {
+        calls++
+        return untyped(create())
+      }
+    })
+    const failure = await Effect.runPromise(Effect.flip(generate(spec)))
+    assert.strictEqual(failure.reason._tag, "ModelNotFound")
+    assert.include(failure.message, `its client could not be made (${message}). Check the function create`)
+    const streamed = await Effect.runPromise(collect(spec))
+    assert.strictEqual(streamed.failure?.evidence.matched, message)
+
+    calls = 0
+    const call = LanguageModel.generateText({ prompt: "hello" })
+    const error = await Effect.runPromise(Effect.flip(Effect.provide(call, Failover.layer([spec]))))
+    assert.include(error.message, message)
+    assert.strictEqual(calls, 1)
+  })
 })

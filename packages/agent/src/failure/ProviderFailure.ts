@@ -101,6 +101,9 @@ export const local = (
 ): ProviderFailure =>
   new ProviderFailure({ reason, evidence: { rule, signal: "local", depth: 0 }, target, detail })
 
+/** The rule of failures whose client could not be made; what matched is the error. */
+export const notCreated = "client/create"
+
 /** The rule of a key that is not configured. */
 export const missingKey = "key/missing"
 
@@ -188,6 +191,7 @@ export const whatHappened = (failure: ProviderFailure): string => {
         ? `the conversation is larger than the model's window${status}`
         : `the conversation (${reason.requested} tokens) is larger than the window (${reason.limit} tokens)`
     case "ModelNotFound":
+      if (failure.evidence.rule === notCreated) return `its client could not be made${matched(failure)}`
       return `the model is not available here${status}`
     case "Format":
       if (failure.evidence.rule === cutObject) return "the output limit cut the object"
@@ -239,6 +243,7 @@ export const whatToDo = (failure: ProviderFailure): string => {
     case "ContextOverflow":
       return `Shorten the conversation, or add a target with a larger window.`
     case "ModelNotFound":
+      if (failure.evidence.rule === notCreated) return `Check the function create of the target.`
       return `Check ${model} and whether the account of ${key} may use it.`
     case "Format":
       if (failure.evidence.rule === cutObject) return `Raise the output limit, or ask for less.`
