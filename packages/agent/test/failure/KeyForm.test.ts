@@ -180,6 +180,28 @@ describe("a known secret", () => {
     }
   })
 
+  it("is masked in Base64, alone or behind other bytes", () => {
+    // With bytes that differ in the form for URLs.
+    for (const known of [secret, `${secret}?>~`, `${secret}~~`, `${secret}ÿ~~`]) {
+      for (const text of [
+        known,
+        `u:${known}`,
+        `me:${known}`,
+        `you:${known}`,
+        `${known}:x`,
+        `user:${known}:more`
+      ]) {
+        for (const encoding of ["base64", "base64url"] as const) {
+          const encoded = Buffer.from(text).toString(encoding)
+          const clean = Redaction.scrub(`we got ${encoded} here`, 300, { values: [known] })
+          assert.notInclude(clean, encoded.slice(8, 16), text)
+          assert.notInclude(clean, encoded.slice(-10), text)
+          assert.match(clean, /^we got .*\[redacted\] here$/)
+        }
+      }
+    }
+  })
+
   it("is in no evidence of a failure at its target", () => {
     const failure = new ProviderFailure.ProviderFailure({
       reason: new FailoverReason.Network(),
