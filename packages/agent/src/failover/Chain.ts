@@ -215,7 +215,7 @@ const loadKey = (
     loaded.set(source, found)
     if (found instanceof KeySource.KeyError)
       return local(unloadedKey, new Auth({ permanent: false }), ref, found.message)
-    const isThere = "current" in found && (Redacted.value(found.current) !== "" || source === noKey)
+    const isThere = "current" in found && (Redacted.value(found.current).trim() !== "" || source === noKey)
     return isThere ? { _tag: "Key", key: found } : local(missingKey, new Auth({ permanent: false }), ref)
   })
 
