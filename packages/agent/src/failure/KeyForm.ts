@@ -134,6 +134,6 @@ const innerKey = new RegExp(
     String.raw`(?<![A-Za-z0-9])(?:ya29\.[\w.-]{10}|AQ\.[\w-]{20})`,
     "(?:AKIA|ASIA)[A-Z0-9]{12}",
     "ABSK[A-Za-z0-9+/=]{20}",
-    "[Bb]earer[ :=]+(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_.-]{8}"
+    "[Bb]earer[ :=] {0,4}[A-Za-z0-9_.-]{8}"
   ].join("|")
 )

@@ -244,6 +244,7 @@ describe("a megabyte of what a key begins with", () => {
       assert.isAtMost(Redaction.scrub(text, 1_000, { values: ["aB3aB3aB3aB3aB3aB3x"] }).length, 1_001)
       assert.isTrue(KeyForm.mayBeKey(text))
       KeyForm.isKey(text)
+      KeyForm.holdsKey(text)
     })
   }
 })

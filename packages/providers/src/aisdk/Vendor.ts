@@ -45,8 +45,20 @@ export const namespaced = (
 
 /** Of the AI SDK's packages. */
 const namespaces = [
-  ...["anthropic", "openai", "google", "azure", "bedrock", "vertex", "openaiCompatible", "openai-compatible"],
-  ...["xai", "groq", "mistral", "deepseek", "openrouter", "gateway"]
+  "anthropic",
+  "openai",
+  "google",
+  "azure",
+  "bedrock",
+  "vertex",
+  "openaiCompatible",
+  "openai-compatible",
+  "xai",
+  "groq",
+  "mistral",
+  "deepseek",
+  "openrouter",
+  "gateway"
 ]
 
 /**
