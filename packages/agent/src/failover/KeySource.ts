@@ -142,7 +142,10 @@ export const defaults = { name: "key", timeout: "30 seconds", margin: "1 minute"
 const { is } = Options
 
 const refreshingChecks: Options.Checks<RefreshingOptions> = {
-  load: is.required(is.secret(is.effect)),
+  load: is.required((module, field, value) =>
+    // A text may be the key.
+    (typeof value === "string" ? is.secret(is.effect) : is.effect)(module, field, value)
+  ),
   timeout: Kind.finiteDuration({ min: "1 millis" }),
   margin: Kind.finiteDuration()
 }

@@ -162,7 +162,7 @@ export const whatHappened = (failure: ProviderFailure): string => {
       return failure.evidence.rule === missingKey
         ? "the key is not set"
         : failure.evidence.rule === unloadedKey
-          ? "the key could not be loaded"
+          ? `the key could not be loaded${matched(failure)}`
           : `the key was refused${status}`
     case "Billing":
       return `the account has no money or quota left${status}`

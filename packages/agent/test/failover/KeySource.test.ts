@@ -136,6 +136,10 @@ it("wrong options of a refreshed key are refused without quoting them", () => {
     assert.include(error.message, "KeySource.refreshing: ")
     assert.strictEqual(error.field, field)
   }
+  assert.include(
+    refused(() => untyped.refreshing("O", { load: () => "hunter2" }), "hunter2").message,
+    "got a function"
+  )
 })
 
 it.effect("a refreshed key whose expiresAt is no time in milliseconds fails", () =>
@@ -155,6 +159,12 @@ it.effect("a refreshed key whose expiresAt is no time in milliseconds fails", ()
       error.message,
       "The key OAUTH could not be refreshed (its expiresAt is in seconds, not in milliseconds)."
     )
+    const inSeconds = Effect.succeed({ value: Redacted.make("token"), expiresAt: 1_760_003_600 })
+    const keys = [KeySource.refreshing("OAUTH", { load: inSeconds })]
+    const target = { ...played({ answers: [answer("hello")] }), keys }
+    const program = LanguageModel.generateText({ prompt: "x" })
+    const failed = yield* Effect.flip(Effect.provide(program, Failover.layer([target])))
+    assert.include(failed.message, "the key could not be loaded (its expiresAt is in seconds")
     for (const right of [1_760_003_600_000, Infinity, Number.NaN, undefined]) yield* loaded(right)
   })
 )
