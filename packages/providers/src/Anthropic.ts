@@ -30,7 +30,7 @@ export type Options = VendorOptions<AnthropicLanguageModelOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
   OptionChecks.forVendor("Anthropic.model", modelId, options)
-  const baseURL = Endpoint.normalize("Anthropic.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const baseURL = Endpoint.base("Anthropic.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
   const sending = fetched("Anthropic.model", options)
   return Target.make(
     "Anthropic.model",
@@ -40,7 +40,7 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
       model: modelId,
       endpoint: baseURL,
       keys: options.keys ?? defaults.keys,
-      providerOptions: namespaced("anthropic", options.providerOptions),
+      providerOptions: namespaced("Anthropic.model", "anthropic", options.providerOptions),
       create: (key) => createAnthropic({ ...keyed(key, "x-api-key"), baseURL, ...sending })(modelId)
     },
     { toolFiles: "result", fit: thinkingOff, wholeAnswers: "stream" },

@@ -27,7 +27,7 @@ export type Options = VendorOptions<GoogleLanguageModelOptions>
 
 export const model = (modelId: string, options: Options = {}): TargetSpec => {
   OptionChecks.forVendor("Google.model", modelId, options)
-  const baseURL = Endpoint.normalize("Google.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const baseURL = Endpoint.base("Google.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
   const sending = fetched("Google.model", options)
   return Target.make(
     "Google.model",
@@ -37,7 +37,7 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
       model: modelId,
       endpoint: baseURL,
       keys: options.keys ?? defaults.keys,
-      providerOptions: namespaced("google", options.providerOptions),
+      providerOptions: namespaced("Google.model", "google", options.providerOptions),
       create: (key) => createGoogle({ ...keyed(key, "x-goog-api-key"), baseURL, ...sending })(modelId)
     },
     { toolFiles: "result", wholeAnswers: "stream" },

@@ -35,7 +35,7 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
     "OpenAi.model",
     {
       ...common,
-      providerOptions: namespaced("openai", providerOptions),
+      providerOptions: namespaced("OpenAi.model", "openai", providerOptions),
       create: (key) => client(key).responses(modelId)
     },
     { toolFiles: "result", strictSchemas: "openai", wholeAnswers: "stream" },
@@ -50,7 +50,7 @@ export const chatModel = (modelId: string, options: ChatOptions = {}): TargetSpe
     "OpenAi.chatModel",
     {
       ...common,
-      providerOptions: namespaced("openai", options.providerOptions),
+      providerOptions: namespaced("OpenAi.chatModel", "openai", options.providerOptions),
       create: (key) => client(key).chat(modelId)
     },
     { toolFiles: "user-message", strictSchemas: "openai", wholeAnswers: "stream" },
@@ -59,7 +59,7 @@ export const chatModel = (modelId: string, options: ChatOptions = {}): TargetSpe
 }
 
 const setup = (module: string, modelId: string, options: VendorOptions<object>) => {
-  const baseURL = Endpoint.normalize(module, "baseUrl", options.baseUrl ?? defaults.baseUrl)
+  const baseURL = Endpoint.base(module, "baseUrl", options.baseUrl ?? defaults.baseUrl)
   const sending = fetched(module, options)
   return {
     common: {

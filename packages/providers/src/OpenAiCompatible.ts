@@ -47,7 +47,7 @@ export const model = (options: Options): TargetSpec => {
     checks,
     `{ name: "ollama", baseUrl: "http://…/v1", model: "qwen3:8b" }`
   )
-  const baseURL = Endpoint.normalize(module, "baseUrl", options.baseUrl)
+  const baseURL = Endpoint.base(module, "baseUrl", options.baseUrl)
   const structuredOutputs = options.structuredOutputs ?? defaults.structuredOutputs
   const sending = fetched(module, options)
   return Target.make(
@@ -56,7 +56,10 @@ export const model = (options: Options): TargetSpec => {
       ...options,
       provider: options.name,
       endpoint: baseURL,
-      providerOptions: namespaced(namespace, options.providerOptions),
+      providerOptions: namespaced(module, namespace, options.providerOptions, [
+        namespace,
+        "openai-compatible"
+      ]),
       create: (key) =>
         createOpenAICompatible({
           // One name for all: the client reads options, and writes metadata, under it.
@@ -85,7 +88,7 @@ const { is } = Check
 const checks: Check.Checks<Options> = {
   ...OptionChecks.vendor,
   name: is.required(is.text),
-  // `Endpoint.normalize` checks it.
+  // `Endpoint.base` checks it.
   baseUrl: is.required(is.anything),
   model: is.required(OptionChecks.model),
   structuredOutputs: is.flag,

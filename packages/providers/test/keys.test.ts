@@ -271,6 +271,37 @@ describe.each(Object.entries(constructors))("%s", (module, make) => {
   })
 })
 
+it("a name with a key anywhere in it is refused without quoting it", () => {
+  const baseUrl = "http://localhost/v1"
+  for (const make of [
+    () => OpenAiCompatible.model({ name: `Bearer ${planted}`, baseUrl, model: "m" }),
+    () => OpenAiCompatible.model({ name: `key ${planted}`, baseUrl, model: "m" }),
+    () => OpenAiCompatible.model({ name: "p", baseUrl, model: `gpt:${planted}` }),
+    () => AiSdk.model({ provider: `acme:${planted}`, model: "m", create })
+  ]) {
+    try {
+      make()
+      assert.fail("It was taken.")
+    } catch (error) {
+      assert.instanceOf(error, InvalidOption)
+      assert.notInclude(inspect(error, { depth: 10, showHidden: true }), planted)
+    }
+  }
+  const fineTuned = "ft:gpt-4o:acme::7c9e6679-7425-40de-944b-e07fc1f90ae7"
+  assert.strictEqual(OpenAiCompatible.model({ name: "p", baseUrl, model: fineTuned }).model, fineTuned)
+})
+
+it("a base URL with an id in it is taken", () => {
+  for (const baseUrl of [
+    "https://gateway.ai.cloudflare.com/v1/0123456789abcdef0123456789abcdef/gateway/openai",
+    "https://host/projects/7c9e6679-7425-40de-944b-e07fc1f90ae7/v1",
+    "https://task-management.example.com/keys/v1",
+    "https://host/key-management/tokens"
+  ]) {
+    assert.strictEqual(Anthropic.model("m", { baseUrl }).endpoint, baseUrl)
+  }
+})
+
 it("a base URL with a key in it is refused without quoting it", () => {
   for (const baseUrl of [
     `https://${planted}@host/v1`,
@@ -278,6 +309,14 @@ it("a base URL with a key in it is refused without quoting it", () => {
     `https://host/v1?key=${planted}`,
     `https://host/${planted}/v1`,
     `https://host/v1#${planted}`,
+    `https://host/v1/key=${planted}`,
+    `https://host/v1;key=${planted}`,
+    `https://host/v1/token%3D${planted}`,
+    `https://host/v1/token%253D${planted}`,
+    `https://host/v1/${planted.replaceAll("-", "%2D")}`,
+    `https://host/bot${planted}/v1`,
+    `https://bot${plantedKeys[3]}.host/v1`,
+    "https://host/v1/key=planted0123",
     `${planted}://host`,
     planted
   ]) {
@@ -317,6 +356,18 @@ describe("the headers of the user", () => {
     )
   }
 })
+
+it.effect("a Headers instance is sent, and its values are in no failure", () =>
+  Effect.gen(function* () {
+    const body = { error: { message: "You said gateway-hunter2 and that is wrong", type: "x" } }
+    const server = yield* Support.serve((response) => Support.json(response, body, 401))
+    const headers = new Headers({ "X-Team": "gateway-hunter2" })
+    const spec = Anthropic.model("m", { baseUrl: `${server.url}/v1`, headers })
+    const failure = yield* Effect.flip(Support.generate(spec))
+    assert.strictEqual(server.hits[0]?.headers["x-team"], "gateway-hunter2")
+    assert.include(failure.message, "You said [redacted] and that is wrong")
+  })
+)
 
 describe("any other client", () => {
   it.effect("is made once per key, and at most 32 are kept", () =>

@@ -23,6 +23,7 @@ import {
 import type { Scope } from "effect"
 import { Duration, Effect, Layer, ManagedRuntime, Option, Record, Redacted, Stream } from "effect"
 import { AiError, LanguageModel } from "effect/ai"
+import { inspect } from "node:util"
 import { beforeAll } from "vitest"
 import type * as Spec from "../src/aisdk/Spec.ts"
 import * as Client from "./client.ts"
@@ -735,6 +736,11 @@ describe("failures", () => {
         const all = JSON.stringify(error) + String(error) + String(error.cause) + JSON.stringify(error.cause)
         assert.notInclude(all, "0123456789abcdef")
         assert.notInclude(all, "secret prompt")
+        for (const customInspect of [true, false]) {
+          const printed = inspect(error, { customInspect })
+          assert.isAtMost(printed.split("\n").length, 18, printed)
+          assert.notInclude(printed, "requestBodyValues")
+        }
         // The AI SDK's own `maxRetries` is 2.
         assert.lengthOf(yield* server.requests, 2)
       })

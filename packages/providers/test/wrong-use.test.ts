@@ -4,7 +4,10 @@
  * Keys have tests of their own.
  */
 import { Effect, Layer } from "effect"
-import { assert, it } from "vitest"
+import { LanguageModel } from "effect/ai"
+import { assert, describe, it } from "vitest"
+import { Failover } from "@outlast/agent"
+import { Warnings } from "@outlast/resilience"
 import {
   AiSdk,
   Anthropic,
@@ -15,7 +18,7 @@ import {
   toAiSdk,
   Tokenizers
 } from "@outlast/providers"
-import { generate } from "./support.ts"
+import { collect, generate } from "./support.ts"
 
 /** What plain JavaScript may hand over, whatever the types say. */
 const untyped = (value: unknown): never => value as never
@@ -100,6 +103,43 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
   [
     () => OpenAi.model("gpt-5.1", { providerOptions: untyped("low") }),
     `OpenAi.model: providerOptions must be an object, got "low"`
+  ],
+  [
+    () =>
+      Anthropic.model(name, { providerOptions: untyped({ anthropic: { thinking: { type: "enabled" } } }) }),
+    "Anthropic.model: providerOptions.anthropic must be left out: options have no namespace here. Write providerOptions: { thinking: … } without the namespace."
+  ],
+  [
+    () => OpenAi.model("gpt-5.1", { providerOptions: untyped({ openai: { reasoningEffort: "low" } }) }),
+    "OpenAi.model: providerOptions.openai must be left out: options have no namespace here. Write providerOptions: { reasoningEffort: … } without the namespace."
+  ],
+  [
+    () => OpenAi.chatModel("gpt-5.1", { providerOptions: untyped({ azure: {} }) }),
+    "OpenAi.chatModel: providerOptions.azure must be left out: options have no namespace here. Write providerOptions: { option: … } without the namespace."
+  ],
+  [
+    () => Google.model("gemini-2.5-pro", { providerOptions: untyped({ google: { [key]: 1, seed: 1 } }) }),
+    "Google.model: providerOptions.google must be left out: options have no namespace here. Write providerOptions: { seed: … } without the namespace."
+  ],
+  [
+    () => Anthropic.model(name, { baseUrl: "https://proxy/v1/messages" }),
+    `Anthropic.model: baseUrl must be the base URL, without "/messages". The client appends it.`
+  ],
+  [
+    () => OpenAi.model("gpt-5.1", { baseUrl: "https://proxy/v1/responses/" }),
+    `OpenAi.model: baseUrl must be the base URL, without "/responses". The client appends it.`
+  ],
+  [
+    () => OpenAiCompatible.model({ name: "p", baseUrl: "https://proxy/v1/chat/completions", model: "m" }),
+    `OpenAiCompatible.model: baseUrl must be the base URL, without "/chat/completions". The client appends it.`
+  ],
+  [
+    () => Anthropic.model(name, { headers: untyped(new Map([["x-key", key]])) }),
+    "Anthropic.model: headers must be an object of texts or a Headers. Write headers: Object.fromEntries(map)."
+  ],
+  [
+    () => Anthropic.model(name, { headers: untyped(new URLSearchParams({ key })) }),
+    `Anthropic.model: headers must be an object of texts or a Headers. Write headers: { "x-team": "search" }.`
   ],
   // OpenAiCompatible
   [
@@ -204,11 +244,46 @@ it("accepts the entries that ship, and one of them as info", () => {
   for (const info of Catalogue.entries) OpenAi.model("gpt-5.1", { info })
 })
 
-it("names what create gave in place of a model", async () => {
-  const spec = AiSdk.model({ provider: "acme", model: "m", create: () => untyped(Promise.resolve()) })
-  const failure = await Effect.runPromise(Effect.flip(generate(spec)))
-  assert.include(
-    failure.detail,
-    "AiSdk.model: create(key) must be a model of the AI SDK, got an instance of Promise"
-  )
+describe("a create that makes no model fails without a retry and says why", () => {
+  const throwing = () => {
+    throw new Error(`no region, and the key was ${key}`)
+  }
+  const model = "AiSdk.model: create(key) must be a model of the AI SDK, not a promise or a provider, got"
+  const made: ReadonlyArray<readonly [create: () => unknown, message: string]> = [
+    [throwing, "no region, and the key was [redacted]"],
+    [() => undefined, `${model} undefined`],
+    [() => Promise.resolve({}), `${model} an instance of Promise`],
+    [() => Promise.reject(new Error("never seen")), `${model} an instance of Promise`],
+    [() => () => ({}), `${model} a function`],
+    [() => ({ modelId: "m" }), `${model} an object`],
+    [
+      () => ({ specificationVersion: "v2", doGenerate: throwing, doStream: throwing }),
+      `AiSdk.model: create(key).specificationVersion must be "v3" or "v4", got "v2"`
+    ]
+  ]
+  it.each(made.map(([create, message]) => ({ create, message })))("$message", async ({ create, message }) => {
+    let calls = 0
+    const spec = AiSdk.model({
+      provider: "acme",
+      // Of its own: a chain that is built more often is warned of.
+      model: message.slice(-8),
+      create: () => {
+        calls++
+        return untyped(create())
+      }
+    })
+    const failure = await Effect.runPromise(Effect.flip(generate(spec)))
+    assert.strictEqual(failure.reason._tag, "ModelNotFound")
+    assert.include(failure.message, `its client could not be made (${message}). Check the function create`)
+    const streamed = await Effect.runPromise(collect(spec))
+    assert.strictEqual(streamed.failure?.evidence.matched, message)
+
+    calls = 0
+    const call = LanguageModel.generateText({ prompt: "hello" })
+    const error = await Effect.runPromise(
+      Effect.flip(call.pipe(Effect.provide([Failover.layer([spec]), Warnings.layerOff])))
+    )
+    assert.include(error.message, message)
+    assert.strictEqual(calls, 1)
+  })
 })

@@ -48,7 +48,7 @@ const headerOf = ({ name, message }: Error): string => `${name.slice(name.lastIn
  * Shortens what Node prints of an error that is never caught, where it asks no class: the stack gets as short as in
  * {@link of}, and the named properties are not enumerable any more. Reading them stays as it is.
  */
-export const brief = <E extends Error>(error: E, ...hidden: ReadonlyArray<string>): E => {
+export const brief = <E extends Error>(error: E, ...hidden: ReadonlyArray<PropertyKey>): E => {
   const stack = [`${error.name}: ${error.message}`, ...framesOf(error)].join("\n")
   Object.defineProperty(error, "stack", { configurable: true, writable: true, value: stack })
   for (const name of hidden) {
@@ -68,11 +68,19 @@ export const inner = <E extends Error>(error: E): E => {
   return error
 }
 
-/** Frames of Effect, Node and built-in functions say nothing about the program. */
-const framesOf = ({ stack }: Error): ReadonlyArray<string> =>
-  (stack ?? "")
+/**
+ * The first frames of the program. Frames of Effect, Node and built-in functions say nothing about it; those of Outlast
+ * stand only where there are no others.
+ */
+const framesOf = ({ stack }: Error): ReadonlyArray<string> => {
+  const known = (stack ?? "")
     .split("\n")
     .filter(
       (line) => /^\s+at /.test(line) && !/node:|<anonymous>|\/effect\/(?:dist|src)\/|~effect\//.test(line)
     )
-    .slice(0, frames)
+  const outside = known.filter((line) => !outlast.test(line))
+  return (outside.length > 0 ? outside : known).slice(0, frames)
+}
+
+/** Files of these packages, installed or in their repository. */
+const outlast = /[\\/](?:@outlast|packages)[\\/](?:resilience|agent|providers|testing)[\\/](?:src|dist)[\\/]/

@@ -22,6 +22,7 @@
  * ```
  */
 import { Duration, Effect, Formatter, Layer, Option } from "effect"
+import * as ErrorText from "./ErrorText.ts"
 
 /** A field that is not allowed to have its value, or that the module does not know. */
 export class InvalidOption extends RangeError {
@@ -41,6 +42,8 @@ export class InvalidOption extends RangeError {
     this.field = field
     this.value = Duration.isDuration(value) || !(mayBeKey(value) || isObject(value)) ? value : undefined
     this.allowed = allowed
+    // The message says all of it. The first lines of the stack are the caller's.
+    ErrorText.brief(this, "module", "field", "value", "allowed")
   }
 }
 

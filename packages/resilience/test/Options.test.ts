@@ -1,4 +1,5 @@
 import { Duration, Effect, Layer } from "effect"
+import { inspect } from "node:util"
 import { assert, describe, it } from "vitest"
 import * as Options from "@outlast/resilience/Options"
 
@@ -351,4 +352,17 @@ describe("fields", () => {
       `Thing: must must be a finite duration of at least 0, got "x"`
     )
   })
+})
+
+it("an InvalidOption is printed as its message and at most four lines, those of the program first", () => {
+  const error = refusal(() =>
+    Options.fields("RetryBudget", {}, { ratio: Options.is.required(Options.is.share) })
+  )
+  for (const customInspect of [true, false]) {
+    const [message, first, ...rest] = inspect(error, { customInspect }).split("\n")
+    assert.strictEqual(message, "InvalidOption: RetryBudget: ratio is missing")
+    assert.include(first, "Options.test.ts")
+    assert.isAtMost(rest.length, 3)
+  }
+  assert.strictEqual(error.field, "ratio")
 })

@@ -13,8 +13,14 @@ import * as Check from "@outlast/resilience/Options"
 import { TargetOut } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import { Auth } from "../failure/FailoverReason.ts"
-import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import { local, missingKey, unloadedKey, whatHappened, whatToDo } from "../failure/ProviderFailure.ts"
+import {
+  local,
+  missingKey,
+  ProviderFailure,
+  unloadedKey,
+  whatHappened,
+  whatToDo
+} from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import { idOf } from "../failure/TargetRef.ts"
 import * as Builds from "./Builds.ts"
@@ -102,8 +108,8 @@ export const isTarget: Check.Check = (module, field, value) => {
   Kind.where(hasParts, targetNoun)(module, field, value)
   // The check before has seen that it has the fields of one.
   const { provider, model, endpoint, keys, build } = value as TargetSpec<unknown, unknown>
-  Kind.name(module, `${field}.provider`, provider)
-  Kind.name(module, `${field}.model`, model)
+  Kind.publicName(module, `${field}.provider`, provider)
+  Kind.publicName(module, `${field}.model`, model)
   Check.check(typeof endpoint === "string", module, `${field}.endpoint`, endpoint, "a base URL, or empty")
   Kind.list(source, "a list of KeySources")(module, `${field}.keys`, keys)
   Check.is.effect(module, `${field}.build`, build)
@@ -214,8 +220,19 @@ const loadKey = (
     const found = loaded.get(source) ?? (yield* Effect.catch(LiveKey.make(source), Effect.succeed))
     loaded.set(source, found)
     if (found instanceof KeySource.KeyError)
-      return local(unloadedKey, new Auth({ permanent: false }), ref, found.message)
-    const isThere = "current" in found && (Redacted.value(found.current) !== "" || source === noKey)
+      return new ProviderFailure({
+        reason: new Auth({ permanent: false }),
+        evidence: {
+          rule: unloadedKey,
+          signal: "local",
+          // The class of every error says nothing.
+          matched: found.error === "Error" ? undefined : found.error,
+          depth: 0
+        },
+        target: ref,
+        detail: found.message
+      })
+    const isThere = "current" in found && (Redacted.value(found.current).trim() !== "" || source === noKey)
     return isThere ? { _tag: "Key", key: found } : local(missingKey, new Auth({ permanent: false }), ref)
   })
 

@@ -78,8 +78,8 @@ export interface Options<E, R> {
 const { is } = Check
 
 const checks: Check.Checks<Options<unknown, unknown>> = {
-  provider: is.required(Kind.name),
-  model: is.required(Kind.name),
+  provider: is.required(Kind.publicName),
+  model: is.required(Kind.publicName),
   layer: is.required(Kind.layer("a Layer of a LanguageModel")),
   info: Kind.object("what is known of the model, for example { contextWindow: 200_000 }", infoChecks),
   withOutputLimit: is.fn("(tokens) => Context")

@@ -23,7 +23,7 @@
  * })
  * ```
  */
-import { Cause, Config, Duration, Effect, Redacted, Schema } from "effect"
+import { Cause, Clock, Config, Duration, Effect, Redacted, Schema } from "effect"
 import * as Options from "@outlast/resilience/Options"
 import { mayBeKey } from "../failure/KeyForm.ts"
 import { holds, property } from "../failure/Looking.ts"
@@ -69,7 +69,7 @@ export class KeyError extends Schema.TaggedError<KeyError>("@outlast/agent/failo
 /** A key and how long it holds. */
 export interface Token {
   readonly value: Redacted.Redacted
-  /** Unix time in milliseconds; absent for a key that does not expire. */
+  /** Unix time in milliseconds; absent, or `NaN`, for a key that does not expire. */
   readonly expiresAt?: number | undefined
 }
 
@@ -142,7 +142,10 @@ export const defaults = { name: "key", timeout: "30 seconds", margin: "1 minute"
 const { is } = Options
 
 const refreshingChecks: Options.Checks<RefreshingOptions> = {
-  load: is.required(is.effect),
+  load: is.required((module, field, value) =>
+    // A text may be the key.
+    (typeof value === "string" ? is.secret(is.effect) : is.effect)(module, field, value)
+  ),
   timeout: Kind.finiteDuration({ min: "1 millis" }),
   margin: Kind.finiteDuration()
 }
@@ -156,6 +159,8 @@ const refreshingChecks: Options.Checks<RefreshingOptions> = {
  */
 export const refreshing = (name: string, options: RefreshingOptions): KeySource => {
   label("KeySource.refreshing", "name", name)
+  if (typeof options !== "object" || options === null)
+    throw refused("KeySource.refreshing", "options", "an object", "KeySource.refreshing(name, { load })")
   Options.fields("KeySource.refreshing", options, refreshingChecks)
   const timeout = Duration.fromInputUnsafe(options.timeout ?? defaults.timeout)
   const margin = Duration.toMillis(options.margin ?? defaults.margin)
@@ -167,12 +172,31 @@ export const refreshing = (name: string, options: RefreshingOptions): KeySource 
       const text = Redacted.isRedacted(value) ? textOf(value) : undefined
       if (text === undefined)
         return Effect.fail(new KeyError({ key: name, why: "failed", error: "its value is not a Redacted" }))
-      return text === "" ? Effect.fail(new KeyError({ key: name, why: "empty" })) : Effect.succeed(token)
+      if (text.trim() === "") return Effect.fail(new KeyError({ key: name, why: "empty" }))
+      return Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        const error = wrongExpiry(property(token, "expiresAt"), now)
+        return error === undefined
+          ? Effect.succeed(token)
+          : Effect.fail(new KeyError({ key: name, why: "failed", error }))
+      })
     }
   })
   const load = timed(attempt, timeout, () => Effect.fail(new KeyError({ key: name, why: "timeout" })))
   return { name, load: Effect.map(load, (token) => token.value), refresh: { load, margin } }
 }
+
+/** What is wrong with the time of a token. A small number is a time in seconds, unless the clock itself is near 0. */
+const wrongExpiry = (expiresAt: unknown, now: number): string | undefined => {
+  if (expiresAt === undefined) return undefined
+  // `expires_at * 1_000` of a token without `expires_at` is NaN, which is a number here: such a key does not expire.
+  if (typeof expiresAt !== "number") return "its expiresAt is not a number"
+  return expiresAt < inSeconds && now > inSeconds
+    ? "its expiresAt is in seconds, not in milliseconds"
+    : undefined
+}
+
+/** 1973 in milliseconds, the year 5138 in seconds. */
+const inSeconds = 1e11
 
 /** The text of a key; `undefined` if it was wiped or is not a string. */
 const textOf = (key: Redacted.Redacted<unknown>): string | undefined => {
@@ -204,6 +228,12 @@ export const fromOption = (module: string, keys: unknown): ReadonlyArray<KeySour
     throw refused(module, "keys", "a list with at least one key", `${keysExample}, or leave it out`)
   return Array.from(keys, (key: unknown, i) => {
     const field = `keys[${i}]`
+    const first = keys.indexOf(key)
+    if (first >= 0 && first < i) {
+      const named = typeof key === "string" ? variable(module, field, key) : checked(module, field, key).name
+      const message = `${module}: ${field} names the key ${named} twice: it is keys[${first}] already. Name each key once.`
+      throw new Options.InvalidOption(module, field, undefined, "another key", message)
+    }
     if (typeof key !== "string") return checked(module, field, key)
     return env(variable(module, field, key))
   })

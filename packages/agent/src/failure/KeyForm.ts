@@ -1,7 +1,8 @@
 /**
  * The forms of keys: how the keys of vendors begin, and which words look as if they were made by chance.
  *
- * `Redaction` masks such words in a sentence. {@link mayBeKey} and {@link isKey} refuse a key where a name belongs.
+ * `Redaction` masks such words in a sentence. {@link mayBeKey}, {@link isKey} and {@link holdsKey} refuse a key where a
+ * name belongs.
  * The names of many variables and many real keys have the same alphabet (`gsk_…`, `hf_…`, 32 hexadecimal digits), so
  * the alphabet alone decides nothing.
  *
@@ -111,4 +112,28 @@ const wholeKey = new RegExp(
     "[0-9a-f]{32}",
     "(?=[A-Za-z]*[0-9])[A-Za-z0-9]{32,}"
   ].join("|")})$`
+)
+
+/**
+ * True for a text with the key of a vendor anywhere in it: `Bearer sk-ant-…`, `gpt:sk-…`, `bot<key>`. Ids that were made
+ * by chance are no keys here: names of fine-tuned models and accounts in URLs have them.
+ */
+export const holdsKey = (text: string): boolean => innerKey.test(text)
+
+/** Longer than in {@link wholeKey}, and with a word made by chance: `sk-learn-classifier-v2` is a name. */
+const byChance =
+  "(?=[A-Za-z0-9_-]{16})(?=[A-Za-z0-9_-]{0,64}?(?:[A-Za-z0-9]{16}|(?=[A-Za-z]{0,8}[0-9])[A-Za-z0-9]{8}))"
+
+const innerKey = new RegExp(
+  [
+    `(?<![A-Za-z0-9])(?:sk|rk|csk|pcsk|gsk|hf|r8|fw|tgp_v1|xai|pplx|glpat|xox[a-z]|xapp)[-_]${byChance}`,
+    // Other letters may stand in front of these, as in `bot<key>`.
+    `(?:sk-(?:ant|proj|svcacct|admin|or)|gsk|npm|nvapi|gh[oprsu]|github_pat|xai|pplx|hf)[-_]${byChance}`,
+    String.raw`eyJ[\w-]{16}`,
+    String.raw`AIza[\w-]{16}`,
+    String.raw`(?<![A-Za-z0-9])(?:ya29\.[\w.-]{10}|AQ\.[\w-]{20})`,
+    "(?:AKIA|ASIA)[A-Z0-9]{12}",
+    "ABSK[A-Za-z0-9+/=]{20}",
+    "[Bb]earer[ :=] {0,4}[A-Za-z0-9_.-]{8}"
+  ].join("|")
 )

@@ -101,6 +101,9 @@ export const local = (
 ): ProviderFailure =>
   new ProviderFailure({ reason, evidence: { rule, signal: "local", depth: 0 }, target, detail })
 
+/** The rule of failures whose client could not be made; what matched is the error. */
+export const notCreated = "client/create"
+
 /** The rule of a key that is not configured. */
 export const missingKey = "key/missing"
 
@@ -160,7 +163,7 @@ export const whatHappened = (failure: ProviderFailure): string => {
       return failure.evidence.rule === missingKey
         ? "the key is not set"
         : failure.evidence.rule === unloadedKey
-          ? "the key could not be loaded"
+          ? `the key could not be loaded${matched(failure)}`
           : `the key was refused${status}`
     case "Billing":
       return `the account has no money or quota left${status}`
@@ -189,6 +192,7 @@ export const whatHappened = (failure: ProviderFailure): string => {
         ? `the conversation is larger than the model's window${status}`
         : `the conversation (${reason.requested} tokens) is larger than the window (${reason.limit} tokens)`
     case "ModelNotFound":
+      if (failure.evidence.rule === notCreated) return `its client could not be made${matched(failure)}`
       return `the model is not available here${status}`
     case "Format":
       if (failure.evidence.rule === cutObject) return "the output limit cut the object"
@@ -240,6 +244,7 @@ export const whatToDo = (failure: ProviderFailure): string => {
     case "ContextOverflow":
       return `Shorten the conversation, or add a target with a larger window.`
     case "ModelNotFound":
+      if (failure.evidence.rule === notCreated) return `Check the function create of the target.`
       return `Check ${model} and whether the account of ${key} may use it.`
     case "Format":
       if (failure.evidence.rule === cutObject) return `Raise the output limit, or ask for less.`

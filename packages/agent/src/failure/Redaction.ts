@@ -2,13 +2,15 @@
  * Takes secrets and prompts out of a sentence before an error may carry it.
  *
  * Providers echo what they were sent: a wrong key in a 401, a piece of the prompt in a 400, plain or in the
- * escapes of JSON or of a URL. Known secrets are replaced wherever they stand, and so are strings in the form of a
- * key, values that stand behind the name of a secret (`x-api-key: …`, `?key=…`, `"password": "…"`), who asks in a
- * URL, and what also stands in the prompt: {@link echo} bytes in a row, blanks not counted, or a whole text that is
- * shorter. A value behind a mere "key" or "token" is taken out if it looks random. What a rule matched stands in the
- * evidence; a sentence that is masked by mistake loses nothing but its wording.
+ * escapes of JSON or of a URL. Known secrets are replaced wherever they stand, also in Base64, and so are strings in
+ * the form of a key, values that stand behind the name of a secret (`x-api-key: …`, `?key=…`, `"password": "…"`), who
+ * asks in a URL, and what also stands in the prompt, in any case of its letters: {@link echo} bytes in a row, blanks
+ * not counted, or a whole text that is shorter. A value behind a mere "key" or "token" is taken out if it looks
+ * random. What a rule matched stands in the evidence; a sentence that is masked by mistake loses nothing but its
+ * wording.
  */
 
+import { Base64 } from "effect/encoding"
 import * as Escapes from "./Escapes.ts"
 import * as KeyForm from "./KeyForm.ts"
 
@@ -113,6 +115,7 @@ const maskSecrets = (text: string, { values = [] }: Secrets): string => {
   for (const value of values.toSorted((a, b) => b.length - a.length)) {
     if (value === "") continue
     clean = value.length < echo ? clean.replaceAll(value, mask) : clean.replace(inAnyCase(value), mask)
+    if (value.length >= shortestEncoded) clean = clean.replace(inBase64(value), mask)
   }
   return clean
     .replace(pem, mask)
@@ -131,6 +134,22 @@ const maskSecrets = (text: string, { values = [] }: Secrets): string => {
 const inAnyCase = (value: string): RegExp =>
   new RegExp(value.replace(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`), "gi")
 
+/** Shorter values are not searched in Base64, in characters. */
+const shortestEncoded = 8
+
+/** The value in Base64, also for URLs, alone or behind other bytes: as the password of Basic credentials, for example. */
+const inBase64 = (value: string): RegExp => {
+  const forms = ["", " ", "  "].map((before) => {
+    const encoded = Base64.encode(before + value)
+    // Its first and last character have bits of what stands beside it.
+    const own = encoded
+      .replace(/=+$/, "")
+      .slice(Math.ceil((before.length * 4) / 3), encoded.endsWith("=") ? -1 : undefined)
+    return own.replaceAll("+", "[+-]").replaceAll("/", "[/_]")
+  })
+  return new RegExp(`(?:${forms.join("|")})[A-Za-z0-9+/_-]*={0,2}`, "g")
+}
+
 /** Undoes the escapes of JSON strings and of URLs, where there are any. */
 const unescape = (text: string): string => {
   const plain = Escapes.undo(text)
@@ -147,7 +166,8 @@ const decode = (escaped: string): string => {
 
 const maskEchoes = (text: string, prompt: ReadonlyArray<string>): string => {
   if (prompt.length === 0) return text
-  const { chars, places } = compactWithPlaces(text)
+  const { chars: written, places } = compactWithPlaces(text)
+  const chars = folded(written)
   if (chars.length < tooShort) return text
   const echoed = new Uint8Array(text.length)
   const found = (from: number, to: number) => echoed.fill(1, places[from], (places[to - 1] ?? 0) + 1)
@@ -156,7 +176,7 @@ const maskEchoes = (text: string, prompt: ReadonlyArray<string>): string => {
   let left = maxPrompt
   for (let i = prompt.length - 1; i >= 0 && left > 0; i--) {
     const part = (prompt[i] ?? "").trim()
-    const whole = part.length > left ? part.slice(0, left) : part
+    const whole = folded(part.length > left ? part.slice(0, left) : part)
     left -= part.length
     if (whole.length <= 4 * echo) {
       const short = compact(whole)
@@ -272,6 +292,11 @@ const windowFrom = (chars: string, from: number): number | undefined => {
 }
 
 const bytesOf = (code: number): number => (code < 0x80 ? 1 : code < 0x800 ? 2 : 3)
+
+/** The text in lower case, of the same length: what is found in it stands at the same place in the text. */
+const folded = (text: string): string =>
+  // The lower case of the first is longer, and that of a sigma depends on what stands beside it.
+  text.replaceAll("İ", "i").toLowerCase().replaceAll("ς", "σ")
 
 const compact = (text: string): string => text.replace(/\s+/g, "")
 

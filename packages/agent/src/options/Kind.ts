@@ -9,6 +9,7 @@ import { Prompt, Tool } from "effect/ai"
 import { Backoff, InvalidOption } from "@outlast/resilience"
 import * as Options from "@outlast/resilience/Options"
 import type { Check } from "@outlast/resilience/Options"
+import { holdsKey, isKey } from "../failure/KeyForm.ts"
 
 const { is } = Options
 
@@ -178,6 +179,14 @@ export const count: Check = is.integer({ min: 1 })
 export const countOrNone: Check = is.integer({ min: 0 })
 
 export const name: Check = where(isText, "a text that is not empty")
+
+/** A name that is shown, of a provider or a model: a key in its place is refused, and not shown. */
+export const publicName: Check = (module, field, value) => {
+  name(module, field, value)
+  if (typeof value !== "string" || !(isKey(value.trim()) || holdsKey(value))) return
+  const allowed = "a name, not a key"
+  throw new InvalidOption(module, field, undefined, allowed, `${module}: ${field} must be ${allowed}`)
+}
 
 export const names: Check = list(name, "a list of texts")
 

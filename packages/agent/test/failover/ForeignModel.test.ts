@@ -4,6 +4,8 @@ import { AiError, LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Response } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Failover, ForeignModel, Outlast, OutputLimit, RecoveryPolicy } from "@outlast/agent"
+import { InvalidOption } from "@outlast/resilience/Options"
+import { inspect } from "node:util"
 
 const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
 const usage = {
@@ -152,3 +154,24 @@ it.effect("is told the output limit of the call, in text and stream, where it sa
     assert.deepStrictEqual(limits, [50, 50, 1_000, 1_000, 1_000, 1_000])
   })
 )
+
+it("a key in place of a name is refused without quoting it", () => {
+  // So that no scanner takes it for a real one.
+  const key = ["sk-ant-", "api03-planted0123456789abcdef"].join("")
+  const layer = Layer.empty as unknown as Layer.Layer<LanguageModel.LanguageModel>
+  for (const name of [key, `Bearer ${key}`, `gpt:${key}`]) {
+    for (const [field, names] of [
+      ["provider", { provider: name, model: "m" }],
+      ["model", { provider: "p", model: name }]
+    ] as const) {
+      try {
+        ForeignModel.target({ ...names, layer })
+        assert.fail("It was taken.")
+      } catch (error) {
+        assert.instanceOf(error, InvalidOption)
+        assert.strictEqual(error.message, `ForeignModel: ${field} must be a name, not a key`)
+        assert.notInclude(inspect(error, { showHidden: true }), key)
+      }
+    }
+  }
+})

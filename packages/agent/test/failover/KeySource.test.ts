@@ -3,6 +3,7 @@ import { Failover, KeySource } from "@outlast/agent"
 import { InvalidOption } from "@outlast/resilience/Options"
 import { Cause, Config, Effect, Exit, Redacted } from "effect"
 import { LanguageModel } from "effect/ai"
+import { TestClock } from "effect/testing"
 import { inspect } from "node:util"
 import { answer, played } from "../support.ts"
 
@@ -117,3 +118,79 @@ it.effect("a refreshed key that is no Redacted is refused without quoting it", (
     }
   })
 )
+
+it("wrong options of a refreshed key are refused without quoting them", () => {
+  const load = Effect.succeed({ value: Redacted.make("token") })
+  for (const [options, field] of [
+    [undefined, "options"],
+    [null, "options"],
+    ["hunter2", "options"],
+    [[load], "options"],
+    [{}, "load"],
+    [{ load: "hunter2" }, "load"],
+    [{ load: async () => "hunter2" }, "load"],
+    [{ load: Promise.resolve("hunter2") }, "load"],
+    [{ load, margn: "1 minute" }, "margn"]
+  ] as const) {
+    const error = refused(() => untyped.refreshing("OAUTH", options), "hunter2")
+    assert.include(error.message, "KeySource.refreshing: ")
+    assert.strictEqual(error.field, field)
+  }
+  assert.include(
+    refused(() => untyped.refreshing("O", { load: () => "hunter2" }), "hunter2").message,
+    "got a function"
+  )
+})
+
+it.effect("a refreshed key whose expiresAt is no time in milliseconds fails", () =>
+  Effect.gen(function* () {
+    const loaded = (expiresAt: unknown) => {
+      const load = Effect.succeed({ value: Redacted.make("token"), expiresAt: expiresAt as number })
+      return KeySource.refreshing("OAUTH", { load }).load
+    }
+    for (const wrong of ["2026-01-01T00:00:00Z", new Date(0), null]) {
+      assert.include(String(yield* Effect.flip(loaded(wrong))), "(its expiresAt is not a number)")
+    }
+    // The clock of a test begins at 0.
+    yield* loaded(60_000)
+    yield* TestClock.setTime(1_760_000_000_000)
+    const error = yield* Effect.flip(loaded(1_760_003_600))
+    assert.include(
+      error.message,
+      "The key OAUTH could not be refreshed (its expiresAt is in seconds, not in milliseconds)."
+    )
+    const inSeconds = Effect.succeed({ value: Redacted.make("token"), expiresAt: 1_760_003_600 })
+    const keys = [KeySource.refreshing("OAUTH", { load: inSeconds })]
+    const target = { ...played({ answers: [answer("hello")] }), keys }
+    const program = LanguageModel.generateText({ prompt: "x" })
+    const failed = yield* Effect.flip(Effect.provide(program, Failover.layer([target])))
+    assert.include(failed.message, "the key could not be loaded (its expiresAt is in seconds")
+    for (const right of [1_760_003_600_000, Infinity, Number.NaN, undefined]) yield* loaded(right)
+  })
+)
+
+it.effect("a key of blanks is a key that is not set", () =>
+  Effect.gen(function* () {
+    const blank = Redacted.make(" \n")
+    const load = Effect.succeed({ value: blank })
+    const error = yield* Effect.flip(KeySource.refreshing("OAUTH", { load }).load)
+    assert.include(String(error), "empty")
+    const target = { ...played({ answers: [answer("hello")] }), keys: [KeySource.value("BLANK", blank)] }
+    const program = LanguageModel.generateText({ prompt: "x" })
+    const failed = yield* Effect.flip(Effect.provide(program, Failover.layer([target])))
+    assert.include(failed.message, "the key is not set. Set BLANK")
+  })
+)
+
+it("a key that is named twice in one target is refused", () => {
+  const token = KeySource.value("TOKEN", Redacted.make("x"))
+  const other = KeySource.value("TOKEN", Redacted.make("y"))
+  const message = (keys: ReadonlyArray<unknown>) =>
+    refused(() => KeySource.fromOption("M", keys), "x-x-x").message
+  assert.strictEqual(
+    message(["A", "B", "A"]),
+    "M: keys[2] names the key A twice: it is keys[0] already. Name each key once."
+  )
+  assert.include(message([token, token]), "names the key TOKEN twice")
+  assert.lengthOf(KeySource.fromOption("M", [token, other]), 2)
+})

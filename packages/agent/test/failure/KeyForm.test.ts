@@ -45,11 +45,19 @@ const keys: Readonly<Record<string, string>> = {
   JWT: key("eyJ", "hbGciOiJIUzI1NiJ9", ".eyJ", "zdWIiOiIxMjM0NTY3ODkwIn0", ".dozjgNryP4J3jVmNHl0w5N_XgL0")
 }
 
+/** Known only as a whole: inside of a name they could be a word or an id. */
+const inOnly = new Set(["Anthropic, made up", "Azure OpenAI"])
+
 describe("the key of a vendor", () => {
   for (const [vendor, secret] of Object.entries(keys)) {
     it(`of ${vendor} is no name, and is masked in a sentence that nobody warned of`, () => {
       assert.isTrue(KeyForm.mayBeKey(secret), "as a name")
       assert.isTrue(KeyForm.isKey(secret), "as a model")
+      if (!inOnly.has(vendor)) {
+        for (const name of [`Bearer ${secret}`, `gpt:${secret}`, `key=${secret}`, `a/${secret}/v1`]) {
+          assert.isTrue(KeyForm.holdsKey(name), name)
+        }
+      }
       for (const said of [`got ${secret} from you`, `"${secret}"`, `x=${secret}&y=1`, `(${secret})`]) {
         assert.notInclude(Redaction.scrub(said, 500), secret.slice(0, 12))
       }
@@ -145,9 +153,15 @@ it("the name of a model is no key", () => {
     "xai-grok-4-fast-reasoning",
     "hf:mistralai/Mistral-7B",
     "qwen3:8b",
-    "o3"
+    "o3",
+    "owner/sk-learn-classifier-v2",
+    "task-management-model-2025",
+    "ft:gpt-4o:7c9e6679-7425-40de-944b-e07fc1f90ae7",
+    "disk-3f9a7c1e5b2d8f604a6e0c9b7d135f82",
+    "Bearer-of-news 7b"
   ]) {
     assert.isFalse(KeyForm.isKey(model), model)
+    assert.isFalse(KeyForm.holdsKey(model), model)
   }
 })
 
@@ -163,6 +177,28 @@ describe("a known secret", () => {
     ]) {
       const clean = Redaction.scrub(said, 300, { values: ["opaque", secret] })
       assert.notMatch(clean, /opaque|with\+odd/i)
+    }
+  })
+
+  it("is masked in Base64, alone or behind other bytes", () => {
+    // With bytes that differ in the form for URLs.
+    for (const known of [secret, `${secret}?>~`, `${secret}~~`, `${secret}ÿ~~`]) {
+      for (const text of [
+        known,
+        `u:${known}`,
+        `me:${known}`,
+        `you:${known}`,
+        `${known}:x`,
+        `user:${known}:more`
+      ]) {
+        for (const encoding of ["base64", "base64url"] as const) {
+          const encoded = Buffer.from(text).toString(encoding)
+          const clean = Redaction.scrub(`we got ${encoded} here`, 300, { values: [known] })
+          assert.notInclude(clean, encoded.slice(8, 16), text)
+          assert.notInclude(clean, encoded.slice(-10), text)
+          assert.match(clean, /^we got .*\[redacted\] here$/)
+        }
+      }
     }
   })
 
@@ -208,6 +244,7 @@ describe("a megabyte of what a key begins with", () => {
       assert.isAtMost(Redaction.scrub(text, 1_000, { values: ["aB3aB3aB3aB3aB3aB3x"] }).length, 1_001)
       assert.isTrue(KeyForm.mayBeKey(text))
       KeyForm.isKey(text)
+      KeyForm.holdsKey(text)
     })
   }
 })

@@ -193,3 +193,18 @@ describe("a megabyte of what a secret begins with", () => {
     })
   }
 })
+
+it("an echo of the prompt in another case is masked", () => {
+  const prompt =
+    "Zebrafish quantum accordion prophecy. Ο ΔΡΟΜΟΣ ΑΝΟΙΓΕΙ ΞΑΝΑ. İstanbul'da güzel bir gün daha."
+  for (const echo of [
+    "ZEBRAFISH QUANTUM ACCORDION",
+    "zebrafish quantum accordion",
+    "Ο ΔΡΟΜΟΣ ΑΝΟΙΓΕΙ ΞΑΝΑ",
+    "ο δρομος ανοιγει ξανα",
+    "Güzel BIR gün daha"
+  ]) {
+    const said = Redaction.scrub(`cannot do ${echo}; sorry`, 1_000, { prompt: [prompt] })
+    assert.strictEqual(said, "cannot do [redacted]; sorry")
+  }
+})

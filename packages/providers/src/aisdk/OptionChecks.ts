@@ -43,7 +43,7 @@ export const common: Checks<CommonOptions> = {
 /** The checks of what the modules of the vendors take. */
 export const vendor: Checks<VendorOptions<object>> = {
   ...common,
-  // `Endpoint.normalize` checks it.
+  // `Endpoint.base` checks it.
   baseUrl: is.anything,
   providerOptions: is.record(),
   // `Vendor.fetched` checks it.

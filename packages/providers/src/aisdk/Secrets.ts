@@ -4,7 +4,7 @@
  * Names, models and endpoints are shown in events and errors. A key in their place throws an `InvalidOption` that does
  * not quote it. Headers are sent and never shown: what a server echoes of them is taken out of failures.
  */
-import { isKey } from "@outlast/agent/failure/KeyForm"
+import { holdsKey, isKey } from "@outlast/agent/failure/KeyForm"
 import { InvalidOption } from "@outlast/resilience/Options"
 
 export type Headers = Readonly<Record<string, string>>
@@ -15,32 +15,52 @@ export const isSendable = (value: string): boolean => !notSendable.test(value)
 // White space at the ends is not sent.
 const notSendable = /\S[\r\n]+\S|[^\t\r\n\x20-\x7e\x80-\xff]/
 
-/** Throws an `InvalidOption` for a name that is the key of a vendor. */
+/** Throws an `InvalidOption` for a name that is, or has in it, the key of a vendor. */
 export const checkName = (module: string, field: string, name: unknown): void => {
-  if (typeof name === "string" && isKey(name.trim())) {
+  if (typeof name === "string" && (isKey(name.trim()) || holdsKey(name))) {
     throw refused(module, field, "a name, not a key", 'Give keys by name: keys: ["ANTHROPIC_API_KEY"]')
   }
 }
 
-/** Throws an `InvalidOption` that shows no value, unless all headers are texts that can be sent. */
-export const checkHeaders = (module: string, headers: unknown): void => {
-  if (typeof headers !== "object" || headers === null || Array.isArray(headers)) {
-    throw refused(module, "headers", "an object of texts", 'Write headers: { "x-team": "search" }')
+/**
+ * The headers as an object. Throws an `InvalidOption` that shows no value, unless all are texts that can be sent. An
+ * instance without fields of its own, such as a `Map`, is refused: nothing of it would be sent.
+ */
+export const headersOf = (module: string, given: unknown): Headers => {
+  const headers = given instanceof globalThis.Headers ? Object.fromEntries(given) : given
+  if (!isFields(headers)) {
+    throw refused(
+      module,
+      "headers",
+      "an object of texts or a Headers",
+      headers instanceof Map
+        ? "Write headers: Object.fromEntries(map)"
+        : 'Write headers: { "x-team": "search" }'
+    )
   }
-  for (const [name, value] of Object.entries(headers)) {
-    if (isKey(name) || !/^[\w!#$%&'*+.^`|~-]{1,128}$/.test(name)) {
-      throw refused(module, "headers", "an object of texts by their names", "Check the names")
-    }
-    if (typeof value !== "string" || !isSendable(value)) {
-      throw refused(
-        module,
-        `headers.${name}`,
-        "a text without line breaks that a header can carry",
-        "Check its value"
-      )
-    }
-  }
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => {
+      if (isKey(name) || holdsKey(name) || !/^[\w!#$%&'*+.^`|~-]{1,128}$/.test(name)) {
+        throw refused(module, "headers", "an object of texts by their names", "Check the names")
+      }
+      if (typeof value !== "string" || !isSendable(value)) {
+        throw refused(
+          module,
+          `headers.${name}`,
+          "a text without line breaks that a header can carry",
+          "Check its value"
+        )
+      }
+      return [name, value]
+    })
+  )
 }
+
+const isFields = (value: unknown): value is object =>
+  typeof value === "object" &&
+  value !== null &&
+  Object.prototype.toString.call(value) === "[object Object]" &&
+  (Object.keys(value).length > 0 || [Object.prototype, null].includes(Object.getPrototypeOf(value)))
 
 /** Does not show the value, which may be a key. */
 export const refused = (module: string, field: string, allowed: string, advice: string): InvalidOption =>

@@ -12,6 +12,7 @@ import * as Classifier from "@outlast/agent/failure/Classifier"
 import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import { failureOf } from "@outlast/agent/failover/CallFailed"
 import { ChainError } from "@outlast/agent/failover/Chain"
+import * as ErrorText from "@outlast/resilience/ErrorText"
 import { Cause, Duration, Effect, Option } from "effect"
 import type { AiError, Prompt } from "effect/ai"
 import * as Prompts from "./SpecPrompt.ts"
@@ -39,7 +40,7 @@ const apiError = (failure: CallFailure, cause: AiError.AiError | undefined): API
   const told = toldBy(failure)
   const statusCode = told?.evidence.status
   const wait = failure._tag === "AllTargetsOut" ? failure.soonest : failure.retryAfter
-  return new APICallError({
+  const error = new APICallError({
     message: failure.message,
     url: told?.target?.endpoint ?? "",
     requestBodyValues: {},
@@ -48,8 +49,14 @@ const apiError = (failure: CallFailure, cause: AiError.AiError | undefined): API
     ...(wait === undefined
       ? undefined
       : { responseHeaders: { "retry-after": String(Math.ceil(Duration.toSeconds(wait))) } }),
-    ...(cause === undefined ? undefined : { cause })
+    // It has the same message.
+    ...(cause === undefined ? undefined : { cause: ErrorText.inner(cause) })
   })
+  // Empty fields and the marks of the AI SDK are read as before, and not printed.
+  return ErrorText.brief(
+    error,
+    ...Reflect.ownKeys(error).filter((field) => field !== "statusCode" && field !== "url")
+  )
 }
 
 /** Of all targets that are out, the one that is back first speaks, or else the first of the chain. */

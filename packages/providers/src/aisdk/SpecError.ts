@@ -7,8 +7,8 @@
  */
 import * as Classifier from "@outlast/agent/failure/Classifier"
 import type { FailoverReason } from "@outlast/agent/failure/FailoverReason"
-import { Auth, Format, Network } from "@outlast/agent/failure/FailoverReason"
-import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import { Auth, Format, ModelNotFound, Network } from "@outlast/agent/failure/FailoverReason"
+import { notCreated, ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import * as Redaction from "@outlast/agent/failure/Redaction"
 import { Predicate } from "effect"
 
@@ -55,6 +55,23 @@ export const nothing = (raw: string | undefined): ProviderFailure =>
 export const unreadable = (): ProviderFailure =>
   local("client/unreadable", undefined, response, "The client's answer cannot be understood.")
 
+/** A client that `create` did not make. Repeating cannot help, and another target may work. */
+export const noClient = (error: unknown): ProviderFailure => {
+  if (error instanceof ProviderFailure) return error
+  const said = Predicate.hasProperty(error, "message") ? error.message : error
+  const matched = typeof said === "string" && said !== "" ? said : undefined
+  return clientError(error) ?? local(notCreated, matched, new ModelNotFound(), "")
+}
+
+/** The failure behind an error that the client made itself, if it is known by its name. */
+const clientError = (error: unknown): ProviderFailure | undefined => {
+  const known = clientErrors[nameOf(error)]
+  return known === undefined ? undefined : local("client/error", nameOf(error), ...known)
+}
+
+const nameOf = (error: unknown): string =>
+  Predicate.hasProperty(error, "name") && typeof error.name === "string" ? error.name : ""
+
 const clientErrors: Readonly<Record<string, readonly [FailoverReason, string]>> = {
   AI_UnsupportedFunctionalityError: [request, "The client cannot send this request to the provider."],
   AI_InvalidPromptError: [request, "The client cannot send this prompt."],
@@ -79,12 +96,12 @@ const clean = (failure: ProviderFailure, secrets: Classifier.Options["secrets"])
   return new ProviderFailure({ ...failure, evidence: { ...evidence, matched } })
 }
 
-const maxMatched = 120
+const maxMatched = 240
 
 /** The failure behind anything that a client threw, or put into a stream as an error. */
 export const failureOf = (error: unknown, options: Classifier.Options): ProviderFailure => {
   if (error instanceof ProviderFailure) return clean(error, options.secrets)
-  const name = Predicate.hasProperty(error, "name") && typeof error.name === "string" ? error.name : ""
+  const name = nameOf(error)
   // The OpenAI-compatible client reports the end of a cut stream this way: there are no data to blame.
   if (
     name === "AI_InvalidResponseDataError" &&
@@ -96,9 +113,7 @@ export const failureOf = (error: unknown, options: Classifier.Options): Provider
   if (name === "Error" && Predicate.hasProperty(error, "message") && error.message === unknownFirstEvent) {
     return unreadable()
   }
-  const known = clientErrors[name]
-  if (known !== undefined) return local("client/error", name, ...known)
-  return Classifier.failureOf(asSaid(error), options)
+  return clientError(error) ?? Classifier.failureOf(asSaid(error), options)
 }
 
 /** The error as the provider said it, where the client put a form of its own around it. */

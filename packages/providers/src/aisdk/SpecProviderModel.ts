@@ -7,6 +7,7 @@
 import * as Classifier from "@outlast/agent/failure/Classifier"
 import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import type { Secrets } from "@outlast/agent/failure/Redaction"
+import type { Check } from "@outlast/resilience/Options"
 import { is } from "@outlast/resilience/Options"
 import type { ModelInfo, WholeAnswers } from "@outlast/agent/failover/ModelInfo"
 import type { ProviderModel, ProviderRequest } from "@outlast/agent/failover/ProviderModel"
@@ -209,12 +210,36 @@ const clients = (create: Options["create"]): Options["create"] => {
   return (key) => {
     const kept = made.get(key)
     if (kept !== undefined) return kept
-    const client = create(key)
-    is.having("a model of the AI SDK", "doGenerate", "doStream")("AiSdk.model", "create(key)", client)
+    const client = created(create, key)
     if (made.size >= maxClients) made.delete(made.keys().next().value)
     made.set(key, client)
     return client
   }
+}
+
+/** Throws a `ProviderFailure` for a `create` that throws, or that gives no model. */
+const created = (create: Options["create"], key: string | undefined): Spec.SpecModel => {
+  let client: unknown
+  try {
+    client = create(key)
+    isModel("AiSdk.model", "create(key)", client)
+    // The check above has seen it.
+    return client as Spec.SpecModel
+  } catch (error) {
+    // Without it the failure of a promise in place of a model ends the process.
+    if (Predicate.isPromiseLike(client)) client.then(undefined, () => {})
+    throw Failures.noClient(error)
+  }
+}
+
+const isModel: Check = (module, field, value) => {
+  is.having("a model of the AI SDK, not a promise or a provider", "doGenerate", "doStream")(
+    module,
+    field,
+    value
+  )
+  const { specificationVersion } = value as Partial<Spec.SpecModel>
+  is.oneOf("v3", "v4")(module, `${field}.specificationVersion`, specificationVersion)
 }
 
 const callOptions = (

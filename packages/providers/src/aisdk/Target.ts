@@ -22,7 +22,7 @@ export interface CommonOptions {
    */
   readonly keys?: ReadonlyArray<string | KeySource> | undefined
   /** Sent with every request, over the client's own. Taken for secrets: they stand in no failure. */
-  readonly headers?: Readonly<Record<string, string>> | undefined
+  readonly headers?: Readonly<Record<string, string>> | Headers | undefined
   /** Known better than the catalogue: what is given here replaces it, field by field. */
   readonly info?: ModelInfo | undefined
   /** Sampling and thinking. Default: the provider's. */
@@ -54,10 +54,10 @@ export const make = (
   format: WireFormat,
   dialectOf?: DialectOf
 ): TargetSpec => {
-  const { keys, headers = {}, endpoint } = options
+  const { keys, endpoint } = options
   Secrets.checkName(module, "model", options.model)
   Secrets.checkName(module, "provider", options.provider)
-  Secrets.checkHeaders(module, headers)
+  const headers = Secrets.headersOf(module, options.headers === undefined ? {} : options.headers)
   return {
     provider: options.provider,
     model: options.model,

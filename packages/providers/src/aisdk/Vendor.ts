@@ -1,6 +1,7 @@
 /**
  * What the modules of the vendors share.
  */
+import { Predicate } from "effect"
 import type { Schema } from "effect"
 import * as Fetch from "./Fetch.ts"
 import type { Namespaced } from "./Spec.ts"
@@ -17,10 +18,48 @@ export interface VendorOptions<ProviderOptions> extends CommonOptions {
   readonly fetch?: typeof globalThis.fetch | undefined
 }
 
-/** Options of one vendor under its name. */
-export const namespaced = (name: string, options: object | undefined): Namespaced =>
+/**
+ * Options of one vendor under its name. Throws an `InvalidOption` where they have a namespace already, as in a call of
+ * the AI SDK: no client would read them. `names` are the namespaces that are known not to be options.
+ */
+export const namespaced = (
+  module: string,
+  name: string,
+  options: object | undefined,
+  names: ReadonlyArray<string> = namespaces
+): Namespaced => {
+  if (options === undefined) return {}
+  for (const [namespace, inner] of Object.entries(options)) {
+    if (!names.includes(namespace) || !Predicate.isObject(inner)) continue
+    const field = Object.keys(inner).find((key) => /^[A-Za-z_]{1,30}$/.test(key)) ?? "option"
+    throw refused(
+      module,
+      `providerOptions.${namespace}`,
+      "left out: options have no namespace here",
+      `Write providerOptions: { ${field}: … } without the namespace`
+    )
+  }
   // The clients type these options as interfaces of their own; they are JSON all the same.
-  options === undefined ? {} : { [name]: options as Schema.JsonObject }
+  return { [name]: options as Schema.JsonObject }
+}
+
+/** Of the AI SDK's packages. */
+const namespaces = [
+  "anthropic",
+  "openai",
+  "google",
+  "azure",
+  "bedrock",
+  "vertex",
+  "openaiCompatible",
+  "openai-compatible",
+  "xai",
+  "groq",
+  "mistral",
+  "deepseek",
+  "openrouter",
+  "gateway"
+]
 
 /**
  * The part of a client's settings that carries the key. A client without a key would look for one in the
