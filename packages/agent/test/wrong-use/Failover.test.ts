@@ -5,6 +5,7 @@ import {
   CallLimiter,
   ChainStore,
   Classifier,
+  Compaction,
   Direct,
   Failover,
   FailoverReason,
@@ -18,7 +19,7 @@ import {
 import * as KeyValueChainStore from "@outlast/agent/failover/KeyValueChainStore"
 import * as RedisChainStore from "@outlast/agent/failover/RedisChainStore"
 import { Backoff, CircuitBreaker } from "@outlast/resilience"
-import { answer, inTime, played, serverError, timesOf } from "../support.ts"
+import { answer, failure, inTime, played, serverError, timesOf } from "../support.ts"
 import { refuses, untyped } from "./refuses.ts"
 
 const { interactive } = RecoveryPolicy
@@ -30,6 +31,43 @@ const withPolicy = (changes: object) => withOptions({ policy: { ...interactive, 
 const withRow = (changes: object) =>
   withPolicy({ rows: { ...rows, RateLimit: { ...rows.RateLimit, ...changes } } })
 const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
+const asked = (options: object) => () => ask.pipe(Effect.provide(withOptions(options)()))
+
+describe("a function of the options returns", () => {
+  const isHealthy = "InvalidOption: Failover: isHealthy must return an Effect<boolean>, got"
+  refuses([
+    ["a promise for isHealthy", asked({ isHealthy: async () => true }), `${isHealthy} a promise`],
+    ["a boolean for isHealthy", asked({ isHealthy: () => true }), `${isHealthy} true`],
+    ["no boolean for isHealthy", asked({ isHealthy: () => Effect.succeed("no") }), `${isHealthy} "no"`],
+    [
+      "a text for circuitsOf",
+      asked({ circuitsOf: () => "api" }),
+      'InvalidOption: Failover: circuitsOf must return { endpoint, model }, two names of circuits, got "api"'
+    ],
+    [
+      "a function for compact",
+      () =>
+        ask.pipe(
+          Effect.provide(
+            Failover.layer(
+              [played({ answers: [Effect.fail(failure(new FailoverReason.ContextOverflow({})))] })],
+              { compact: untyped(Compaction.reactive) }
+            )
+          )
+        ),
+      "InvalidOption: Failover: compact must return an Effect<Prompt>, for example by Compaction.reactive(compaction, request), got a function"
+    ]
+  ])
+
+  it.effect("false for isHealthy: the failure says that the health check has refused", () =>
+    Effect.gen(function* () {
+      const error = yield* inTime(Effect.flip(asked({ isHealthy: () => Effect.succeed(false) })()))
+      assert.include(error.message, "the health check says that it is not healthy")
+      assert.include(error.message, "`isHealthy`")
+      assert.notInclude(error.message, "connection")
+    })
+  )
+})
 
 describe("a chain", () => {
   refuses([
