@@ -35,6 +35,7 @@ import * as Kind from "../options/Kind.ts"
 import * as Order from "./Order.ts"
 import * as Permits from "./Permits.ts"
 import type { DefaultClass, RecoveryPolicy } from "./RecoveryPolicy.ts"
+import { validateModels } from "./PolicyChecks.ts"
 import { interactive, validate } from "./RecoveryPolicy.ts"
 import * as GuardedModel from "../guard/GuardedModel.ts"
 import { streamText } from "./StreamCall.ts"
@@ -135,6 +136,10 @@ const makeContext = <const S extends Specs, Class extends string>(
     Chain.validate("Failover", "chain", chain)
     Check.fields("Failover", options, checks)
     const policy: RecoveryPolicy<string> = options.policy ?? interactive
+    validateModels(
+      policy,
+      chain.map(({ model }) => model)
+    )
     const built = yield* Chain.build(chain, yield* settingsOf(policy, options))
     const boundary = makeBoundary()
     const model = yield* LanguageModel.make({

@@ -193,11 +193,18 @@ const timeOr =
   (module, field, value) =>
     (isTimes(value) ? times : duration)(module, field, value)
 
+/** `{}` sets no limit where one was meant. */
+const times: Check.Check = (module, field, value) => {
+  const isEmpty = isTimes(value) && Object.keys(value).length === 0
+  Check.check(!isEmpty, module, field, value, "a duration, or { active, total }")
+  is.object<Times>({ active: time, total: is.falseOr(time) })(module, field, value)
+}
+
 /** One check for each limit. `SafetyGuard` adds those of its other options. */
 export const checks: Check.Checks<Limits> = {
   events: is.falseOr(count),
   toolCalls: count,
-  time: timeOr(is.object<Times>({ active: time, total: is.falseOr(time) }), time),
+  time: timeOr(times, time),
   turns: count,
   tokens: is.falseOr(amount),
   money: is.falseOr(amount),

@@ -565,6 +565,26 @@ describe("a guard", () => {
   const run = (options: object) => () => SafetyGuard.run(untyped(options))
   refuses([
     [
+      "runs a promise",
+      () => SafetyGuard.run()(untyped(Promise.resolve())),
+      "InvalidOption: SafetyGuard: program must be an Effect, got a promise"
+    ],
+    [
+      "of the host runs a promise",
+      () => Effect.flatMap(SafetyGuard.make(), (host) => host.run(untyped(Promise.resolve()))),
+      "InvalidOption: SafetyGuard: program must be an Effect, got a promise"
+    ],
+    [
+      "runs an Effect as a stream",
+      () => SafetyGuard.runStream()(untyped(Effect.void)),
+      "InvalidOption: SafetyGuard: program must be a Stream, got an Effect"
+    ],
+    [
+      "has times without a time",
+      run({ time: {} }),
+      "InvalidOption: SafetyGuard: time must be a duration, or { active, total }, got an object"
+    ],
+    [
       "has a loop detector that is on",
       run({ loops: true }),
       `InvalidOption: SafetyGuard: loops must be false, or "strict", "soft", "tell", or options such as { acts: { block: 3 } }, got true`

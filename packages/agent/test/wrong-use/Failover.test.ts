@@ -30,6 +30,8 @@ const withOptions = (options: object) => () => Failover.layer([target()], untype
 const withPolicy = (changes: object) => withOptions({ policy: { ...interactive, ...changes } })
 const withRow = (changes: object) =>
   withPolicy({ rows: { ...rows, RateLimit: { ...rows.RateLimit, ...changes } } })
+const classes =
+  "Auth, AuthPermanent, Billing, RateLimit, RateLimitTooLarge, Overloaded, ServerError, TimeoutConnect, Timeout, TimeoutLocal, Network, PermanentNetwork, ContextOverflow, ModelNotFound, FormatRequest, FormatResponse, ContentPolicy, Cancelled, Unknown"
 const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
 const asked = (options: object) => () => ask.pipe(Effect.provide(withOptions(options)()))
 
@@ -291,6 +293,31 @@ describe("a policy", () => {
       "InvalidOption: RecoveryPolicy: maxCost must be above 0 US dollars, got null"
     ],
     [
+      "has a row of a class that there is not",
+      withPolicy({ rows: { ...rows, RateLimits: rows.RateLimit } }),
+      `InvalidOption: RecoveryPolicy: rows.RateLimits is of no class that classOf gives. Classes: ${classes}`
+    ],
+    [
+      "leads to a model that the chain does not have",
+      withRow({ to: ["m", "gpt-9"] }),
+      'InvalidOption: RecoveryPolicy: rows.RateLimit.to[1] must be "m", got "gpt-9"'
+    ],
+    [
+      "is missing where it is made exact",
+      () => RecoveryPolicy.withoutJitter(untyped(undefined)),
+      "InvalidOption: RecoveryPolicy.withoutJitter: policy must be a policy, for example Policy.interactive, got undefined"
+    ],
+    [
+      "has a steady cooldown of an unknown scope",
+      () => RecoveryPolicy.steady(untyped("provider"), "1 minute"),
+      'InvalidOption: RecoveryPolicy.steady: scope must be "key" or "key+model" or "model" or "endpoint", got "provider"'
+    ],
+    [
+      "has a steady cooldown of no duration",
+      () => RecoveryPolicy.steady("key", untyped("1m")),
+      'InvalidOption: RecoveryPolicy.steady: length must be a duration, for example "5 seconds", got "1m"'
+    ],
+    [
       "has a limit of zero",
       withPolicy({ limits: { ...interactive.limits, idle: 0 } }),
       "InvalidOption: RecoveryPolicy: limits.idle must be a duration of at least 1ms, got 0"
@@ -367,7 +394,7 @@ describe("a policy", () => {
     ],
     [
       "has a misspelt scope",
-      withRow({ cooldown: RecoveryPolicy.steady(untyped("modle"), "1 minute") }),
+      withRow({ cooldown: { ...RecoveryPolicy.steady("model", "1 minute"), scope: "modle" } }),
       'InvalidOption: RecoveryPolicy: rows.RateLimit.cooldown.scope must be "key" or "key+model" or "model" or "endpoint", got "modle"'
     ],
     [
