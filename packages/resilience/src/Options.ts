@@ -339,6 +339,19 @@ export const is = {
     const [min, max] = endsOf(range)
     return (module, field, value) => void durationIn(module, field, value as Duration.Input, min, max)
   },
+  /**
+   * Runs `check` on a duration that is seconds at least in all sensible programs. A number below 1,000 is refused: it is
+   * milliseconds, and seconds were meant.
+   */
+  seconds:
+    (check: Check): Check =>
+    (module, field, value) => {
+      if (typeof value === "number" && value > 0 && value < 1_000) {
+        const allowed = `a duration with its unit, such as "${value} seconds" (a number is milliseconds)`
+        throw new InvalidOption(module, field, value, allowed)
+      }
+      check(module, field, value)
+    },
   flag: ((module, field, value) => void flag(module, field, value as boolean)) as Check,
   oneOf:
     (...words: ReadonlyArray<string>): Check =>

@@ -112,7 +112,7 @@ const checks: Options.Checks<RecoveryPolicy<string>> = {
   classOf: required(is.fn("(failure) => class")),
   rows: required(is.record(isRow, "an object with a row for each class")),
   maxAttempts: required(Kind.count),
-  deadline: required(Kind.duration()),
+  deadline: required(is.seconds(Kind.duration())),
   maxWait: required(Kind.duration()),
   patience: required(Kind.duration()),
   shortWait: required(Kind.duration()),

@@ -21,7 +21,7 @@ export interface Limits {
   readonly events?: number | false | undefined
   /** Tool calls. Default 400, at most 1,000,000. */
   readonly toolCalls?: number | undefined
-  /** Active time, total time, or both. A duration is active time. */
+  /** Active time, total time, or both. A duration is active time, and a number is milliseconds. `{}`: the defaults. */
   readonly time?: Duration.Input | Times | undefined
   /** Calls of models. Default 400, at most 1,000,000. */
   readonly turns?: number | undefined
@@ -193,18 +193,11 @@ const timeOr =
   (module, field, value) =>
     (isTimes(value) ? times : duration)(module, field, value)
 
-/** `{}` sets no limit where one was meant. */
-const times: Check.Check = (module, field, value) => {
-  const isEmpty = isTimes(value) && Object.keys(value).length === 0
-  Check.check(!isEmpty, module, field, value, "a duration, or { active, total }")
-  is.object<Times>({ active: time, total: is.falseOr(time) })(module, field, value)
-}
-
 /** One check for each limit. `SafetyGuard` adds those of its other options. */
 export const checks: Check.Checks<Limits> = {
   events: is.falseOr(count),
   toolCalls: count,
-  time: timeOr(times, time),
+  time: timeOr(is.object<Times>({ active: time, total: is.falseOr(time) }), time),
   turns: count,
   tokens: is.falseOr(amount),
   money: is.falseOr(amount),

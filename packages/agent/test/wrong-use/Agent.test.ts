@@ -580,11 +580,6 @@ describe("a guard", () => {
       "InvalidOption: SafetyGuard: program must be a Stream, got an Effect"
     ],
     [
-      "has times without a time",
-      run({ time: {} }),
-      "InvalidOption: SafetyGuard: time must be a duration, or { active, total }, got an object"
-    ],
-    [
       "has a loop detector that is on",
       run({ loops: true }),
       `InvalidOption: SafetyGuard: loops must be false, or "strict", "soft", "tell", or options such as { acts: { block: 3 } }, got true`

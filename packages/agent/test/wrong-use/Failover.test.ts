@@ -293,6 +293,11 @@ describe("a policy", () => {
       "InvalidOption: RecoveryPolicy: maxCost must be above 0 US dollars, got null"
     ],
     [
+      "has a deadline in seconds",
+      withPolicy({ deadline: 120 }),
+      'InvalidOption: RecoveryPolicy: deadline must be a duration with its unit, such as "120 seconds" (a number is milliseconds), got 120'
+    ],
+    [
       "has a row of a class that there is not",
       withPolicy({ rows: { ...rows, RateLimits: rows.RateLimit } }),
       `InvalidOption: RecoveryPolicy: rows.RateLimits is of no class that classOf gives. Classes: ${classes}`
