@@ -9,7 +9,7 @@ import { Duration, Effect, Exit, Scope } from "effect"
 import type { CircuitBreaker, CircuitRefused } from "@outlast/resilience"
 import { Network, ServerError } from "../failure/FailoverReason.ts"
 import type { CircuitOut, ProviderFailure } from "../failure/ProviderFailure.ts"
-import { briefly, local } from "../failure/ProviderFailure.ts"
+import { briefly, local, unhealthy } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 
 /** The circuits that an attempt at a target needs. */
@@ -169,9 +169,7 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
         ? undefined
         : (target) =>
             Effect.map(isHealthy(target), (healthy) =>
-              healthy
-                ? undefined
-                : { wait: askAgain, failure: local("preflight/unhealthy", new Network(), target) }
+              healthy ? undefined : { wait: askAgain, failure: local(unhealthy, new Network(), target) }
             ),
     enterUnsafe: (target, call, fiber) => {
       if (breaker === undefined) return undefined
