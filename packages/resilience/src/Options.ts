@@ -111,6 +111,25 @@ export const effect = <E>(module: string, field: string, value: E): E => {
   return value
 }
 
+/**
+ * The error for what a function of the caller has returned. `noun` says what it must return.
+ *
+ * **Example** (What the error says)
+ *
+ * ```ts
+ * Options.wrongReturn("Failover", "isHealthy", Promise.resolve(true), "an Effect<boolean>")
+ * // InvalidOption: Failover: isHealthy must return an Effect<boolean>, got a promise
+ * ```
+ */
+export const wrongReturn = (module: string, field: string, value: unknown, noun: string): InvalidOption =>
+  new InvalidOption(module, field, value, noun, `${module}: ${field} must return ${noun}, got ${show(value)}`)
+
+/** The Effect that a function of the caller has returned. Throws a {@link wrongReturn} for anything else. */
+export const returned = <E>(module: string, field: string, value: E, noun: string): E => {
+  if (Effect.isEffect(value)) return value
+  throw wrongReturn(module, field, value, noun)
+}
+
 /** Both ends belong to the range. */
 export interface DurationRange {
   /** Default: 0. */
@@ -323,6 +342,19 @@ export const is = {
     const [min, max] = endsOf(range)
     return (module, field, value) => void durationIn(module, field, value as Duration.Input, min, max)
   },
+  /**
+   * Runs `check` on a duration that is seconds at least in all sensible programs. A number below 1,000 is refused: it is
+   * milliseconds, and seconds were meant.
+   */
+  seconds:
+    (check: Check): Check =>
+    (module, field, value) => {
+      if (typeof value === "number" && value > 0 && value < 1_000) {
+        const allowed = `a duration with its unit, such as "${value} seconds" (a number is milliseconds)`
+        throw new InvalidOption(module, field, value, allowed)
+      }
+      check(module, field, value)
+    },
   flag: ((module, field, value) => void flag(module, field, value as boolean)) as Check,
   oneOf:
     (...words: ReadonlyArray<string>): Check =>
@@ -458,6 +490,7 @@ const show = (value: unknown): string => {
   if (typeof value === "function") return "a function"
   if (Effect.isEffect(value)) return "an Effect"
   if (Layer.isLayer(value)) return "a Layer"
+  if (value instanceof Promise) return "a promise"
   if (isObject(value)) return `${constructorOf(value)}`
   if (typeof value === "string") return mayBeKey(value) ? "a text that is not shown" : JSON.stringify(value)
   return typeof value === "bigint" ? `${value}n` : String(value)

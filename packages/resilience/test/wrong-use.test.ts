@@ -75,7 +75,7 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
   ],
   [
     () => Retry.with(untyped(Promise.resolve()), { classify }),
-    "Retry: effect must be an Effect, got an instance of Promise"
+    "Retry: effect must be an Effect, got a promise"
   ],
   [() => Retry.withStream({ classify })(untyped([1, 2])), "Retry: stream must be a Stream, got [1,2]"],
   // Backoff and what counts attempts
@@ -117,10 +117,7 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
     () => Deadline.within("1 minute")(untyped(() => Effect.void)),
     "Deadline: effect must be an Effect, got a function"
   ],
-  [
-    () => Deadline.enforce(untyped(Promise.resolve())),
-    "Deadline: effect must be an Effect, got an instance of Promise"
-  ],
+  [() => Deadline.enforce(untyped(Promise.resolve())), "Deadline: effect must be an Effect, got a promise"],
   // CircuitBreaker
   [
     () => layered(CircuitBreaker.layer(untyped({ failures: 3 }))),
@@ -155,12 +152,16 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
     "CircuitBreaker: names must be the name of a circuit, or a list of names, got undefined"
   ],
   [
+    () => guardedBy((service) => service.execute("")),
+    'CircuitBreaker: names must be the name of a circuit, or a list of names, got ""'
+  ],
+  [
     () => guardedBy((service) => service.execute("api", untyped(classify))),
     "CircuitBreaker: options must be an object, got a function"
   ],
   [
     () => guardedBy((service) => service.execute("api")(untyped(Promise.resolve()))),
-    "CircuitBreaker: effect must be an Effect, got an instance of Promise"
+    "CircuitBreaker: effect must be an Effect, got a promise"
   ],
   [
     () => guardedBy((service) => service.executeStream("api")(untyped(Effect.void))),

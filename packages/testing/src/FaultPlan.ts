@@ -99,9 +99,19 @@ export const Fault = Schema.Union([
 ]).annotate({ expected: "a fault: status, reset, cut, stall, stream-error, slow, garbage, finish or repeat" })
 export type Fault = typeof Fault.Type
 
+/** A name that differs from one of ours only in case would never match. */
+const Provider = Schema.String.check(
+  Schema.makeFilter((name: string) => {
+    const ours = name.toLowerCase()
+    return (
+      !["anthropic", "openai", "google"].includes(ours) || name === ours || `the provider is called "${ours}"`
+    )
+  })
+)
+
 /** Which requests a step is for. What is absent matches all. */
 export const When = Schema.Struct({
-  provider: Schema.optionalKey(Schema.String),
+  provider: Schema.optionalKey(Provider),
   model: Schema.optionalKey(Schema.String),
   /** The value of the key, not its name. */
   key: Schema.optionalKey(Schema.String),

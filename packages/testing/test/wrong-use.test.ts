@@ -22,6 +22,10 @@ const notAPlan = (problems: string) => `This is not a fault plan.\n${problems}`
 const rows: ReadonlyArray<readonly [wrong: Effect.Effect<unknown, unknown>, message: string]> = [
   // Plans, from code and from JSON
   [started(undefined), notAPlan("Expected object")],
+  [
+    started({ faults: [{ when: { provider: "Anthropic" }, fault: { type: "reset" } }], answers: [] }),
+    notAPlan(`the provider is called "anthropic"\n  at ["faults"][0]["when"]["provider"]`)
+  ],
   [started({}), notAPlan(`Missing key\n  at ["answers"]`)],
   [started({ answers: "hello" }), notAPlan(`Expected array\n  at ["answers"]`)],
   [started(FaultPlan.start(plan)), notAPlan("It is an Effect: yield it, and give what it gives.")],

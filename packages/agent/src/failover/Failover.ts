@@ -35,6 +35,7 @@ import * as Kind from "../options/Kind.ts"
 import * as Order from "./Order.ts"
 import * as Permits from "./Permits.ts"
 import type { DefaultClass, RecoveryPolicy } from "./RecoveryPolicy.ts"
+import { validateModels } from "./PolicyChecks.ts"
 import { interactive, validate } from "./RecoveryPolicy.ts"
 import * as GuardedModel from "../guard/GuardedModel.ts"
 import { streamText } from "./StreamCall.ts"
@@ -135,6 +136,10 @@ const makeContext = <const S extends Specs, Class extends string>(
     Chain.validate("Failover", "chain", chain)
     Check.fields("Failover", options, checks)
     const policy: RecoveryPolicy<string> = options.policy ?? interactive
+    validateModels(
+      policy,
+      chain.map(({ model }) => model)
+    )
     const built = yield* Chain.build(chain, yield* settingsOf(policy, options))
     const boundary = makeBoundary()
     const model = yield* LanguageModel.make({
@@ -155,26 +160,49 @@ const makeContext = <const S extends Specs, Class extends string>(
     // `Specs` leaves the entries' services open; `Services` names them.
   }) as Effect.Effect<Context.Context<Provided>, ChainError, Services<S> | Scope.Scope>
 
+// A program without types may return anything from its functions. Each is told what it must return.
+
+const isCircuits = (value: Permits.Circuits): Permits.Circuits => {
+  const given: unknown = value
+  const isGiven =
+    Kind.isObject(given) && typeof given["endpoint"] === "string" && typeof given["model"] === "string"
+  if (isGiven) return value
+  throw Check.wrongReturn("Failover", "circuitsOf", value, "{ endpoint, model }, two names of circuits")
+}
+
+const healthOf = (value: Effect.Effect<boolean>): Effect.Effect<boolean> =>
+  Effect.map(Check.returned("Failover", "isHealthy", value, healthNoun), (healthy) => {
+    if (typeof healthy === "boolean") return healthy
+    throw Check.wrongReturn("Failover", "isHealthy", healthy, healthNoun)
+  })
+
+const healthNoun = "an Effect<boolean>"
+
+const compactNoun = "an Effect<Prompt>, for example by Compaction.reactive(compaction, request)"
+
 const settingsOf = <Class extends string>(
   policy: RecoveryPolicy<string>,
   options: Options<Class>
 ): Effect.Effect<Chain.Settings, never, Scope.Scope> =>
   Effect.gen(function* () {
     const { circuits, retryBudget } = policy
-    const { isHealthy } = options
+    const { circuitsOf, isHealthy } = options
     const breaker = options.breaker ?? (circuits === false ? undefined : yield* CircuitBreaker.make(circuits))
     const budget =
       options.retryBudget ?? (retryBudget === false ? undefined : yield* RetryBudget.make(retryBudget))
     const admission = Permits.make({
       breaker,
-      circuitsOf: options.circuitsOf ?? Permits.circuitsOf,
-      isHealthy
+      circuitsOf: circuitsOf === undefined ? Permits.circuitsOf : (target) => isCircuits(circuitsOf(target)),
+      isHealthy: isHealthy && ((target) => healthOf(isHealthy(target)))
     })
     const limiter = options.limiter === false ? undefined : (options.limiter ?? (yield* CallLimiter.make()))
     const { compact, order = Order.inOrder, store } = options
     // One that only learns is asked for calls, not for tokens.
     const countsTokens = options.limiter !== undefined && options.limiter !== false
-    return { policy, admission, budget, limiter, countsTokens, compact, order, store }
+    const checked: Chain.Compact | undefined =
+      compact &&
+      ((prompt, failure) => Check.returned("Failover", "compact", compact(prompt, failure), compactNoun))
+    return { policy, admission, budget, limiter, countsTokens, compact: checked, order, store }
   })
 
 /**

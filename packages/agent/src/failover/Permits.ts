@@ -7,9 +7,10 @@
 import type { Fiber } from "effect"
 import { Cause, Duration, Effect, Exit, Scope } from "effect"
 import type { CircuitBreaker, CircuitRefused } from "@outlast/resilience"
+import { InvalidOption } from "@outlast/resilience"
 import { Network, ServerError } from "../failure/FailoverReason.ts"
 import type { CircuitOut, ProviderFailure } from "../failure/ProviderFailure.ts"
-import { briefly, local } from "../failure/ProviderFailure.ts"
+import { briefly, local, unhealthy } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import { timed } from "./Timed.ts"
 
@@ -93,10 +94,14 @@ const ignored: CircuitBreaker.Outcome = { counts: "ignored" }
 /** When nobody knows when a circuit lets the next call through, it is asked again after so many milliseconds. */
 export const askAgain = 1_000
 
-/** A check that fails or dies is no verdict. */
+/** A check that fails or dies is no verdict. One that returns no Effect is a mistake in the program. */
 const answerOf = (isHealthy: NonNullable<Options["isHealthy"]>, target: TargetRef): Effect.Effect<boolean> =>
   Effect.suspend(() => isHealthy(target)).pipe(
-    Effect.catchCause((cause) => (Cause.hasInterrupts(cause) ? Effect.interrupt : Effect.succeed(true)))
+    Effect.catchCause((cause) => {
+      if (Cause.hasInterrupts(cause)) return Effect.interrupt
+      const error = Cause.squash(cause)
+      return error instanceof InvalidOption ? Effect.die(error) : Effect.succeed(true)
+    })
   )
 
 /** A check without an answer. */
@@ -187,7 +192,7 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
                 ? undefined
                 : {
                     wait: askAgain,
-                    failure: local("preflight/unhealthy", new Network(), target),
+                    failure: local(unhealthy, new Network(), target),
                     byCircuit: false
                   }
             ),

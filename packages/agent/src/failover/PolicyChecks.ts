@@ -40,10 +40,12 @@ const to: Options.Check = (module, field, value) => {
   }
 }
 
+export const scope: Options.Check = is.oneOf("key", "key+model", "model", "endpoint")
+
 const cooldown = Kind.object<CooldownRule>(
   'a cooldown, for example RecoveryPolicy.steady("model", "1 minute")',
   {
-    scope: required(is.oneOf("key", "key+model", "model", "endpoint")),
+    scope: required(scope),
     initial: required(initial),
     factor: required(is.number({ min: 1 })),
     cap: required(Kind.duration()),
@@ -111,7 +113,7 @@ const checks: Options.Checks<RecoveryPolicy<string>> = {
   classOf: required(is.fn("(failure) => class")),
   rows: required(is.record(isRow, "an object with a row for each class")),
   maxAttempts: required(Kind.count),
-  deadline: required(Kind.duration()),
+  deadline: required(is.seconds(Kind.duration())),
   maxWait: required(Kind.duration()),
   patience: required(Kind.duration()),
   shortWait: required(Kind.duration()),
@@ -205,17 +207,37 @@ const sampled = (
 // All of it
 // -----------------------------------------------------------------------------
 
-/** Throws an `InvalidOption` (a `RangeError`) that names the field. */
-export const validate = (policy: RecoveryPolicy<string>): void => {
+/**
+ * Throws an `InvalidOption` (a `RangeError`) that names the field. With `knowsAll`, the samples show every class of its
+ * `classOf`, so a row of another class is refused: it would never be used.
+ */
+export const validate = (policy: RecoveryPolicy<string>, knowsAll: boolean): void => {
   Options.fields(module, policy, checks)
   for (const [name, row] of Object.entries<Row | undefined>(policy.rows)) {
     const cooldown = row?.cooldown
     if (cooldown === undefined || cooldown.initial === "forever") continue
     is.duration({ min: cooldown.initial, max: "Infinity" })(module, `rows.${name}.cooldown.cap`, cooldown.cap)
   }
+  const classes = new Set<unknown>()
   for (const failure of samples) {
     const found = sampled(policy, failure)
     if (found !== undefined && !isClass(policy, found.of)) throw missingRow(found.of, failure)
+    classes.add(found?.of)
+  }
+  const unused = Object.keys(policy.rows).find((name) => !classes.has(name))
+  if (!knowsAll || unused === undefined) return
+  const field = `rows.${unused}`
+  const allowed = [...classes].join(", ")
+  const message = `${module}: ${field} is of no class that classOf gives. Classes: ${allowed}`
+  throw new InvalidOption(module, field, undefined, allowed, message)
+}
+
+/** Throws an `InvalidOption` for a row that leads to a model that the chain does not have. */
+export const validateModels = (policy: RecoveryPolicy<string>, models: ReadonlyArray<string>): void => {
+  for (const [name, row] of Object.entries<Row | undefined>(policy.rows)) {
+    if (row === undefined || typeof row.to === "string") continue
+    const known = [...new Set(models)]
+    row.to.forEach((model, i) => Options.oneOf(module, `rows.${name}.to[${i}]`, model, known))
   }
 }
 

@@ -8,6 +8,7 @@
 import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"
 import type { CircuitBreaker, RetryBudgetState } from "@outlast/resilience"
+import * as Kind from "../options/Kind.ts"
 import type { Wording } from "../conversation/Wording.ts"
 import type { ReasonTag } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
@@ -248,13 +249,12 @@ export const base: Row = {
 }
 
 /** A cooldown that never grows, whatever the server says about waiting. For policies of your own. */
-export const steady = (scope: Scope, length: Duration.Input): CooldownRule => ({
-  scope,
-  initial: Duration.fromInputUnsafe(length),
-  factor: 1,
-  cap: Duration.fromInputUnsafe(length),
-  retryAfter: "ignored"
-})
+export const steady = (scope: Scope, length: Duration.Input): CooldownRule => {
+  PolicyChecks.scope("RecoveryPolicy.steady", "scope", scope)
+  Kind.duration()("RecoveryPolicy.steady", "length", length)
+  const initial = Duration.fromInputUnsafe(length)
+  return { scope, initial, factor: 1, cap: initial, retryAfter: "ignored" }
+}
 
 const stop: Row = { ...base, then: "stop" }
 
@@ -383,19 +383,20 @@ export const background: RecoveryPolicy = {
 }
 
 /** The same policy with every wait exact: for tests of what a policy does. */
-export const withoutJitter = <Class extends string>(
-  policy: RecoveryPolicy<Class>
-): RecoveryPolicy<Class> => ({
-  ...policy,
-  retryAfterJitter: 0,
-  // Object.entries forgets the key type; the keys are those of `rows`.
-  rows: Object.fromEntries(
-    Object.entries<Row>(policy.rows).map(([name, row]) => [
-      name,
-      { ...row, backoff: { ...row.backoff, jitter: 0 } }
-    ])
-  ) as { [C in Class]: Row }
-})
+export const withoutJitter = <Class extends string>(policy: RecoveryPolicy<Class>): RecoveryPolicy<Class> => {
+  Kind.plain("a policy, for example Policy.interactive")("RecoveryPolicy.withoutJitter", "policy", policy)
+  return {
+    ...policy,
+    retryAfterJitter: 0,
+    // Object.entries forgets the key type; the keys are those of `rows`.
+    rows: Object.fromEntries(
+      Object.entries<Row>(policy.rows).map(([name, row]) => [
+        name,
+        { ...row, backoff: { ...row.backoff, jitter: 0 } }
+      ])
+    ) as { [C in Class]: Row }
+  }
+}
 
 /** The row for a failure. Throws an `InvalidOption` for a class without one, which {@link validate} could not foresee. */
 export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failure: ProviderFailure): Row => {
@@ -406,6 +407,8 @@ export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failu
 
 /**
  * Throws an `InvalidOption` (a `RangeError`) that names the field: a value that is not allowed, a field that is missing or
- * unknown, a class of `classOf` without a row.
+ * unknown, a class of `classOf` without a row. With the `classOf` of the default policies, also a row of a class that
+ * it does not give.
  */
-export const validate = (policy: RecoveryPolicy<string>): void => PolicyChecks.validate(policy)
+export const validate = (policy: RecoveryPolicy<string>): void =>
+  PolicyChecks.validate(policy, policy.classOf === classOf)

@@ -20,6 +20,7 @@
  * ```
  */
 import { Clock, Context, Duration, Effect, MutableRef } from "effect"
+import * as Check from "@outlast/resilience/Options"
 import type { TargetOut } from "../failure/CallFailure.ts"
 import type { ReasonTag } from "../failure/FailoverReason.ts"
 import { whatHappened } from "../failure/ProviderFailure.ts"
@@ -78,7 +79,7 @@ export interface CircuitStatus {
   readonly lastFailure: string | undefined
 }
 
-/** What to reset; of several fields all must hold, and none is everything. */
+/** What to reset; of several fields all must hold, and none is everything. A name that the chain does not have is refused. */
 export interface Which {
   /** The id of a target: whatever keeps it out. */
   readonly target?: string | undefined
@@ -113,6 +114,8 @@ export interface Service {
   /**
    * Ends cooldowns and forgets their streaks, closes circuits, and forgets limits that providers have named and failures
    * in a row, of the targets that `which` names. Returns what it has lifted.
+   *
+   * Dies with an `InvalidOption` for an unknown field, and for a target, key or provider that the chain does not have.
    */
   readonly reset: (which?: Which) => Effect.Effect<Lifted>
 }
@@ -198,6 +201,22 @@ export const make = (options: Options): Service => {
     (which.target === undefined ||
       refs.some((ref) => ref.id === which.target && Cool.covers(scope, target, ref)))
 
+  /** Cooldowns also come from the store, where a chain with other targets may have left them. */
+  const namesBy = (name: (target: TargetRef) => string): ReadonlySet<string> =>
+    new Set(
+      [
+        ...refs,
+        ...dead.map(({ target }) => target),
+        ...[...MutableRef.get(cooldowns).values()].map(({ target }) => target)
+      ].map(name)
+    )
+
+  const checks: Check.Checks<Which> = {
+    target: oneOf(() => namesBy(({ id }) => id)),
+    key: oneOf(() => namesBy(({ key }) => key)),
+    provider: oneOf(() => namesBy(({ provider }) => provider))
+  }
+
   return {
     compacts,
     list: Effect.gen(function* () {
@@ -225,6 +244,7 @@ export const make = (options: Options): Service => {
     }),
     reset: (which = {}) =>
       Effect.gen(function* () {
+        Check.fields("Targets.reset", which, checks)
         const at = yield* now
         const before = MutableRef.get(cooldowns)
         const lifted = [...before.values()].filter((entry) => matches(which, entry))
@@ -258,3 +278,10 @@ export const make = (options: Options): Service => {
 /** How long something lasts that has an end. */
 const leftOf = (until: number, at: number): Duration.Duration | undefined =>
   until === Infinity ? undefined : Duration.millis(until - at)
+
+/** One of the names, which are read when the check runs. */
+const oneOf =
+  (names: () => ReadonlySet<string>): Check.Check =>
+  (module, field, value) =>
+    // `oneOf` finds out whether it is a string.
+    void Check.oneOf(module, field, value as string, [...names()])

@@ -110,6 +110,9 @@ export const missingKey = "key/missing"
 /** The rule of a key whose function gave none. */
 export const unloadedKey = "key/not-loaded"
 
+/** The rule of a target that the caller's own health check has refused. */
+export const unhealthy = "preflight/unhealthy"
+
 /** The rule of a call that limits which are known would make wait too long. */
 export const knownLimit = "limit/known"
 
@@ -180,7 +183,9 @@ export const whatHappened = (failure: ProviderFailure): string => {
         ? `no ${waitedFor[reason.phase]} within our limit`
         : `the provider timed out${status}`
     case "Network":
-      return `the connection failed or broke${matched(failure)}`
+      return failure.evidence.rule === unhealthy
+        ? "the health check says that it is not healthy"
+        : `the connection failed or broke${matched(failure)}`
     case "PermanentNetwork":
       if (failure.evidence.rule === redirect.origin)
         return `the endpoint redirects to another origin${matched(failure)}, where nothing was sent`
@@ -234,6 +239,8 @@ export const whatToDo = (failure: ProviderFailure): string => {
     case "Timeout":
       return `Try again, raise the time limit, or add another target to the chain.`
     case "Network":
+      if (failure.evidence.rule === unhealthy)
+        return `Wait until \`isHealthy\` succeeds with true for it, or add another target to the chain.`
       return `Check that ${endpoint} can be reached, or add a target at another endpoint.`
     case "PermanentNetwork":
       if (failure.evidence.rule === redirect.origin)

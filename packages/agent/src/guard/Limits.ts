@@ -21,7 +21,7 @@ export interface Limits {
   readonly events?: number | false | undefined
   /** Tool calls. Default 400, at most 1,000,000. */
   readonly toolCalls?: number | undefined
-  /** Active time, total time, or both. A duration is active time. */
+  /** Active time, total time, or both. A duration is active time, and a number is milliseconds. `{}`: the defaults. */
   readonly time?: Duration.Input | Times | undefined
   /** Calls of models. Default 400, at most 1,000,000. */
   readonly turns?: number | undefined

@@ -154,7 +154,10 @@ export const run = (
   program: Effect.Effect<A, E, R>
 ) => Effect.Effect<A, E | SafetyStop, Exclude<R, SafetyGuard>>) => {
   const made = make(options)
-  return (program) => Effect.flatMap(made, (host) => host.run(program))
+  return (program) => {
+    Check.effect(module, "program", program)
+    return Effect.flatMap(made, (host) => host.run(program))
+  }
 }
 
 /** {@link run} for a stream. */
@@ -164,7 +167,10 @@ export const runStream = (
   program: Stream.Stream<A, E, R>
 ) => Stream.Stream<A, E | SafetyStop, Exclude<R, SafetyGuard>>) => {
   const made = make(options)
-  return (program) => Stream.unwrap(Effect.map(made, (host) => host.runStream(program)))
+  return (program) => {
+    isStream(module, "program", program)
+    return Stream.unwrap(Effect.map(made, (host) => host.runStream(program)))
+  }
 }
 
 // -----------------------------------------------------------------------------
@@ -212,8 +218,11 @@ const hostOf = (guard: Guard): Host => {
   }))
   const service = Context.make(SafetyGuard, { report })
   return {
-    run: (program) => Boundary.run(guard, service, program),
-    runStream: (program) => Boundary.runStream(guard, service, program, bufferSize),
+    run: (program) => Boundary.run(guard, service, Check.effect(module, "program", program)),
+    runStream: (program) => {
+      isStream(module, "program", program)
+      return Boundary.runStream(guard, service, program, bufferSize)
+    },
     report,
     extend: (by) =>
       Effect.flatMap(guard.settled, () => {
@@ -250,6 +259,9 @@ const settingsOf = (options: Options): Settings => {
 }
 
 const { is } = Check
+
+const isStream: Check.Check = (module, field, value) =>
+  Check.check(Stream.isStream(value), module, field, value, "a Stream")
 
 const checks: Check.Checks<Options> = {
   ...Limits.checks,

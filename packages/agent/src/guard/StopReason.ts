@@ -138,7 +138,7 @@ const whatHappened = ({ reason, limit = 0, subject = "a tool", detail }: StopFac
     case "tool_limit":
       return `reached maximum of ${count(limit)} calls of ${subject}.`
     case "timeout":
-      return `reached maximum of ${time(limit)} of ${subject} time.`
+      return `reached maximum of ${timeLimit(limit)} of ${subject} time.`
     case "money":
       return `reached maximum of $${limit}.`
     case "tokens":
@@ -193,3 +193,6 @@ const count = (n: number): string => n.toLocaleString("en-US")
 /** Whole seconds. */
 const time = (millis: number): string =>
   millis < 1_000 ? "0s" : Duration.format(Duration.seconds(Math.floor(millis / 1_000)))
+
+/** A limit below one second is shown in milliseconds. */
+const timeLimit = (millis: number): string => (millis < 1_000 ? `${millis}ms` : time(millis))

@@ -59,6 +59,7 @@ import * as Kind from "../options/Kind.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
 import { AgentFailed, isTooLong, leaving } from "./AgentFailed.ts"
 import type { Reason } from "./AgentFailed.ts"
+import * as Handlers from "./Handlers.ts"
 import * as Compacting from "./Compacting.ts"
 import type { Outcome, Tally } from "./Outcome.ts"
 import { count, emptyTally, totals } from "./Outcome.ts"
@@ -427,9 +428,10 @@ const handlersOf = <Tools extends Record<string, Tool.Any>>(
     ? Effect.map(Toolkit.empty, (kit) => ({ offered: kit, handlers: kit as unknown as Kit }))
     : Effect.gen(function* () {
         // What it needs and does not have can only fail.
-        const kit = yield* Requirements.isAnnotated(toolkit)
+        const met = Requirements.isAnnotated(toolkit)
           ? (yield* Requirements.offered(toolkit)).toolkit
           : toolkit
+        const kit = yield* Effect.updateContext(met, Handlers.checked<Tools, Tool.HandlersFor<Tools>>(met))
         return { offered: kit as unknown as Toolkit.WithHandler<{}>, handlers: kit as unknown as Kit }
       })
 

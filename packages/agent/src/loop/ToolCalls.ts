@@ -9,6 +9,7 @@ import type { Cause } from "effect"
 import { Clock, Duration, Effect, Option, Schema, Stream, Tracer } from "effect"
 import { AiError, Response } from "effect/ai"
 import type { Prompt, Tool, Toolkit } from "effect/ai"
+import * as Check from "@outlast/resilience/Options"
 import * as ActiveTime from "../guard/ActiveTime.ts"
 import type { BlockedCall } from "../guard/BlockedCalls.ts"
 import * as GuardedTool from "../guard/GuardedTool.ts"
@@ -88,9 +89,7 @@ const runCall = <E, R>(
   Effect.gen(function* () {
     const tool = Object.hasOwn(kit.tools, call.name) ? kit.tools[call.name] : undefined
     if (tool !== undefined && (yield* needsApproval(tool, call, messages))) {
-      const approved = yield* ActiveTime.parked(
-        settings.approve?.({ tool: call.name, params: call.params }) ?? Effect.succeed(false)
-      )
+      const approved = yield* ActiveTime.parked(asked(settings, call))
       if (!approved) return refused(call, "execution-denied", "This call was not approved.")
     }
     const last = yield* handle(kit, call).pipe(
@@ -102,6 +101,12 @@ const runCall = <E, R>(
     return last
     // The kit's own types are erased here; `Agent.run` states them.
   }) as Effect.Effect<Result, E, R>
+
+const asked = ({ approve }: Settings, call: Call): Effect.Effect<boolean> => {
+  if (approve === undefined) return Effect.succeed(false)
+  const answer = approve({ tool: call.name, params: call.params })
+  return Check.returned("Agent", "approve", answer, "an Effect<boolean>")
+}
 
 /** A result without running anything. */
 const refused = (call: Call, type: string, reason: string): Result => {

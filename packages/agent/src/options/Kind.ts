@@ -204,10 +204,33 @@ export const tools: Check = list(where(isTool, "a tool, as Tool.make gives it"),
 const isIterable = (value: unknown): boolean =>
   isObject(value) && Symbol.iterator in value && nameOf(value) === undefined
 
-export const prompt: Check = unshown(
+const isPrompt = unshown(
   (value) => typeof value === "string" || Prompt.isPrompt(value) || isIterable(value),
   "a text, a Prompt or a list of messages"
 )
+
+const role = is.oneOf("system", "user", "assistant", "tool")
+
+const content = unshown(
+  (value) => typeof value === "string" || isIterable(value),
+  "a text or a list of parts"
+)
+
+const messageKind = unshown(isObject, 'a message, for example { role: "user", content }')
+
+/** The parts of a message are left to effect/ai. */
+const message: Check = (module, field, value) => {
+  messageKind(module, field, value)
+  if (!isObject(value)) return
+  role(module, `${field}.role`, value["role"])
+  content(module, `${field}.content`, value["content"])
+}
+
+/** The messages of a list are looked at, too; another iterable may be read only once. */
+export const prompt: Check = (module, field, value) => {
+  isPrompt(module, field, value)
+  if (Array.isArray(value)) is.list(message)(module, field, value)
+}
 
 /** For functions that do not turn a text into a prompt. */
 export const madePrompt: Check = unshown(Prompt.isPrompt, "a Prompt, as Prompt.make gives it")

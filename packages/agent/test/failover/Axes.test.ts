@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { LanguageModel } from "effect/ai"
-import { Failover, FailoverReason, Targets } from "@outlast/agent"
+import { Failover, FailoverReason, KeySource, Targets } from "@outlast/agent"
 import type { RecoveryPolicy } from "@outlast/agent"
 import type { Chain } from "../support.ts"
 import {
@@ -81,8 +81,10 @@ describe("when to switch, and where to", () => {
     Effect.gen(function* () {
       const first = played({ answers: [overloaded] })
       const second = played({ model: "m2", answers: [answer("no")] })
+      // Its key is not set.
+      const third = played({ model: "m9", keys: [KeySource.env("KEY_THAT_IS_NOT_SET")] })
       const failed = yield* inTime(
-        failureOf(ask).pipe(over([first, second], withRow("Overloaded", { to: ["m9"] })))
+        failureOf(ask).pipe(over([first, second, third], withRow("Overloaded", { to: ["m9"] })))
       )
       assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "Overloaded")
       assert.strictEqual(second.requests.length, 0)

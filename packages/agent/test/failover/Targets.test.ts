@@ -6,7 +6,7 @@ import * as Cooldown from "@outlast/agent/failover/Cooldown"
 import * as Failover from "@outlast/agent/failover/Failover"
 import * as Health from "@outlast/agent/failover/ProviderHealth"
 import * as Targets from "@outlast/agent/failover/Targets"
-import { Duration, Effect, MutableRef } from "effect"
+import { Cause, Duration, Effect, Exit, MutableRef } from "effect"
 import type { Prompt } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { played, policy } from "../support.ts"
@@ -177,7 +177,6 @@ describe("a reset", () => {
       const { targets, states } = yield* all
       assert.strictEqual((yield* targets.reset({ target: a.id })).cooldowns, 2)
       assert.strictEqual(yield* states, "ready cooling dead dead")
-      assert.strictEqual((yield* targets.reset({ target: "none" })).cooldowns, 0)
     })
   )
 
@@ -208,6 +207,31 @@ describe("a reset", () => {
       assert.strictEqual((yield* targets.reset()).cooldowns, 4)
       assert.strictEqual(yield* states, "ready ready ready dead")
       assert.strictEqual((yield* targets.reset()).cooldowns, 0)
+    })
+  )
+
+  it.effect("refuses a filter that names nothing of the chain, and lifts nothing", () =>
+    Effect.gen(function* () {
+      const { targets, states } = yield* all
+      const said = (which: unknown) =>
+        // As a program without types writes it.
+        Effect.map(Effect.exit(targets.reset(which as Targets.Which)), (exit) =>
+          Exit.isSuccess(exit) ? "it was accepted" : String(Cause.squash(exit.cause))
+        )
+      const refused = (rest: string) => `InvalidOption: Targets.reset: ${rest}`
+      const unknown = refused('"foo" is not an option. Options: target, key, provider')
+      assert.strictEqual(yield* said({ foo: 1 }), unknown)
+      assert.strictEqual(yield* said("vendor"), refused('options must be an object, got "vendor"'))
+      assert.strictEqual(yield* said(null), refused("options must be an object, got null"))
+      assert.strictEqual(
+        yield* said({ provider: "vendr" }),
+        refused('provider must be "vendor" or "other" or "third", got "vendr"')
+      )
+      assert.match(yield* said({ target: "none" }), /target must be "vendor\/.* or .*, got "none"$/)
+      assert.match(yield* said({ key: "NONE" }), /key must be .*"MISSING", got "NONE"$/)
+      // A key in the place of its name is not shown.
+      assert.match(yield* said({ key: "sk-ant-0123456789" }), /got a text that is not shown$/)
+      assert.strictEqual(yield* states, "cooling cooling dead dead")
     })
   )
 

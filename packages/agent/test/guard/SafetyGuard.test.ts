@@ -235,6 +235,15 @@ describe("time", () => {
     })
   )
 
+  it.effect("shows a limit below one second in milliseconds", () =>
+    Effect.gen(function* () {
+      const run = Effect.never.pipe(SafetyGuard.run({ time: { total: "600 millis" } }), stopOf)
+      const fiber = yield* Effect.forkChild(run)
+      yield* TestClock.adjust("1 second")
+      assert.include((yield* Fiber.join(fiber)).message, "reached maximum of 600ms of total time. ")
+    })
+  )
+
   it.effect("waits for a cooldown do not count", () =>
     Effect.gen(function* () {
       const { layer } = tools()

@@ -1,5 +1,5 @@
 import { describe } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Schema } from "effect"
 import { LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
 import type { EmbeddingModel } from "effect/ai"
 import {
@@ -21,11 +21,19 @@ import {
   TokenCounter
 } from "@outlast/agent"
 import * as LimitStore from "@outlast/agent/limiter/LimitStore"
-import { answer, played } from "../support.ts"
+import { answer, finish, played, toolCall } from "../support.ts"
 import { refuses, untyped } from "./refuses.ts"
 
 const target = { id: "vendor/m", provider: "vendor", model: "m", endpoint: "", key: "" }
 const model = Failover.layer([played({ answers: [answer("hello")] })])
+
+const Kit = Toolkit.make(Tool.make("look", { success: Schema.String }))
+const Asking = Toolkit.make(Tool.make("pay", { success: Schema.String, needsApproval: true }))
+/** A model that calls a tool. */
+const calling = (tool: string) =>
+  Failover.layer([
+    played({ answers: [Effect.succeed([toolCall("1", { name: tool }), finish("tool-calls")])] })
+  ])
 
 describe("a run", () => {
   const run = (options: object) => () => Agent.run(untyped({ prompt: "x", ...options }))
@@ -34,6 +42,42 @@ describe("a run", () => {
       "has no options",
       () => Agent.run(untyped("Fix the test.")),
       "InvalidOption: Agent: options must be options such as { prompt, toolkit }, got a text"
+    ],
+    [
+      "has a message of an unknown role",
+      run({ prompt: [{ role: "bot", content: "x" }] }),
+      'InvalidOption: Agent: prompt[0].role must be "system" or "user" or "assistant" or "tool", got "bot"'
+    ],
+    [
+      "has a message with parts in place of a content",
+      run({ prompt: [{ role: "user", parts: [{ type: "text", text: "x" }] }] }),
+      "InvalidOption: Agent: prompt[0].content must be a text or a list of parts, got undefined"
+    ],
+    [
+      "has a text among its messages",
+      run({ prompt: ["Fix the test."] }),
+      'InvalidOption: Agent: prompt[0] must be a message, for example { role: "user", content }, got a text'
+    ],
+    [
+      "has a toolkit without handlers",
+      () => Agent.run({ prompt: "x", toolkit: Kit }).pipe(Effect.provide(model)),
+      'MissingService: The handler of look is not provided. Provide toolkit.toLayer({ "look": (params) => Effect }).'
+    ],
+    [
+      "has a handler that returns a promise",
+      () =>
+        Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+          Effect.provide([calling("look"), Kit.toLayer(untyped({ look: async () => "seen" }))])
+        ),
+      "InvalidOption: Agent: the handler of look must return an Effect, got a promise"
+    ],
+    [
+      "has an approve that returns a promise",
+      () =>
+        Agent.run({ prompt: "x", toolkit: Asking, approve: untyped(async () => true) }).pipe(
+          Effect.provide([calling("pay"), Asking.toLayer({ pay: () => Effect.succeed("paid") })])
+        ),
+      "InvalidOption: Agent: approve must return an Effect<boolean>, got a promise"
     ],
     ["has no prompt", run({ prompt: undefined }), "InvalidOption: Agent: prompt is missing"],
     [
@@ -520,6 +564,21 @@ describe("a guarded model", () => {
 describe("a guard", () => {
   const run = (options: object) => () => SafetyGuard.run(untyped(options))
   refuses([
+    [
+      "runs a promise",
+      () => SafetyGuard.run()(untyped(Promise.resolve())),
+      "InvalidOption: SafetyGuard: program must be an Effect, got a promise"
+    ],
+    [
+      "of the host runs a promise",
+      () => Effect.flatMap(SafetyGuard.make(), (host) => host.run(untyped(Promise.resolve()))),
+      "InvalidOption: SafetyGuard: program must be an Effect, got a promise"
+    ],
+    [
+      "runs an Effect as a stream",
+      () => SafetyGuard.runStream()(untyped(Effect.void)),
+      "InvalidOption: SafetyGuard: program must be a Stream, got an Effect"
+    ],
     [
       "has a loop detector that is on",
       run({ loops: true }),

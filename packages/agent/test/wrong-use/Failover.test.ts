@@ -5,6 +5,7 @@ import {
   CallLimiter,
   ChainStore,
   Classifier,
+  Compaction,
   Direct,
   Failover,
   FailoverReason,
@@ -18,7 +19,7 @@ import {
 import * as KeyValueChainStore from "@outlast/agent/failover/KeyValueChainStore"
 import * as RedisChainStore from "@outlast/agent/failover/RedisChainStore"
 import { Backoff, CircuitBreaker } from "@outlast/resilience"
-import { answer, inTime, played, serverError, timesOf } from "../support.ts"
+import { answer, failure, inTime, played, serverError, timesOf } from "../support.ts"
 import { refuses, untyped } from "./refuses.ts"
 
 const { interactive } = RecoveryPolicy
@@ -29,7 +30,46 @@ const withOptions = (options: object) => () => Failover.layer([target()], untype
 const withPolicy = (changes: object) => withOptions({ policy: { ...interactive, ...changes } })
 const withRow = (changes: object) =>
   withPolicy({ rows: { ...rows, RateLimit: { ...rows.RateLimit, ...changes } } })
+const classes =
+  "Auth, AuthPermanent, Billing, RateLimit, RateLimitTooLarge, Overloaded, ServerError, TimeoutConnect, Timeout, TimeoutLocal, Network, PermanentNetwork, ContextOverflow, ModelNotFound, FormatRequest, FormatResponse, ContentPolicy, Cancelled, Unknown"
 const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
+const asked = (options: object) => () => ask.pipe(Effect.provide(withOptions(options)()))
+
+describe("a function of the options returns", () => {
+  const isHealthy = "InvalidOption: Failover: isHealthy must return an Effect<boolean>, got"
+  refuses([
+    ["a promise for isHealthy", asked({ isHealthy: async () => true }), `${isHealthy} a promise`],
+    ["a boolean for isHealthy", asked({ isHealthy: () => true }), `${isHealthy} true`],
+    ["no boolean for isHealthy", asked({ isHealthy: () => Effect.succeed("no") }), `${isHealthy} "no"`],
+    [
+      "a text for circuitsOf",
+      asked({ circuitsOf: () => "api" }),
+      'InvalidOption: Failover: circuitsOf must return { endpoint, model }, two names of circuits, got "api"'
+    ],
+    [
+      "a function for compact",
+      () =>
+        ask.pipe(
+          Effect.provide(
+            Failover.layer(
+              [played({ answers: [Effect.fail(failure(new FailoverReason.ContextOverflow({})))] })],
+              { compact: untyped(Compaction.reactive) }
+            )
+          )
+        ),
+      "InvalidOption: Failover: compact must return an Effect<Prompt>, for example by Compaction.reactive(compaction, request), got a function"
+    ]
+  ])
+
+  it.effect("false for isHealthy: the failure says that the health check has refused", () =>
+    Effect.gen(function* () {
+      const error = yield* inTime(Effect.flip(asked({ isHealthy: () => Effect.succeed(false) })()))
+      assert.include(error.message, "the health check says that it is not healthy")
+      assert.include(error.message, "`isHealthy`")
+      assert.notInclude(error.message, "connection")
+    })
+  )
+})
 
 describe("a chain", () => {
   refuses([
@@ -253,6 +293,36 @@ describe("a policy", () => {
       "InvalidOption: RecoveryPolicy: maxCost must be above 0 US dollars, got null"
     ],
     [
+      "has a deadline in seconds",
+      withPolicy({ deadline: 120 }),
+      'InvalidOption: RecoveryPolicy: deadline must be a duration with its unit, such as "120 seconds" (a number is milliseconds), got 120'
+    ],
+    [
+      "has a row of a class that there is not",
+      withPolicy({ rows: { ...rows, RateLimits: rows.RateLimit } }),
+      `InvalidOption: RecoveryPolicy: rows.RateLimits is of no class that classOf gives. Classes: ${classes}`
+    ],
+    [
+      "leads to a model that the chain does not have",
+      withRow({ to: ["m", "gpt-9"] }),
+      'InvalidOption: RecoveryPolicy: rows.RateLimit.to[1] must be "m", got "gpt-9"'
+    ],
+    [
+      "is missing where it is made exact",
+      () => RecoveryPolicy.withoutJitter(untyped(undefined)),
+      "InvalidOption: RecoveryPolicy.withoutJitter: policy must be a policy, for example Policy.interactive, got undefined"
+    ],
+    [
+      "has a steady cooldown of an unknown scope",
+      () => RecoveryPolicy.steady(untyped("provider"), "1 minute"),
+      'InvalidOption: RecoveryPolicy.steady: scope must be "key" or "key+model" or "model" or "endpoint", got "provider"'
+    ],
+    [
+      "has a steady cooldown of no duration",
+      () => RecoveryPolicy.steady("key", untyped("1m")),
+      'InvalidOption: RecoveryPolicy.steady: length must be a duration, for example "5 seconds", got "1m"'
+    ],
+    [
       "has a limit of zero",
       withPolicy({ limits: { ...interactive.limits, idle: 0 } }),
       "InvalidOption: RecoveryPolicy: limits.idle must be a duration of at least 1ms, got 0"
@@ -329,7 +399,7 @@ describe("a policy", () => {
     ],
     [
       "has a misspelt scope",
-      withRow({ cooldown: RecoveryPolicy.steady(untyped("modle"), "1 minute") }),
+      withRow({ cooldown: { ...RecoveryPolicy.steady("model", "1 minute"), scope: "modle" } }),
       'InvalidOption: RecoveryPolicy: rows.RateLimit.cooldown.scope must be "key" or "key+model" or "model" or "endpoint", got "modle"'
     ],
     [

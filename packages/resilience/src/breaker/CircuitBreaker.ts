@@ -229,7 +229,7 @@ const callChecks: Check.Checks<CallOptions> = {
 
 /** The check of an option that takes {@link Names}. */
 export const isNames: Check.Check = (module, field, value) => {
-  const isName = (name: unknown): boolean => typeof name === "string"
+  const isName = (name: unknown): boolean => typeof name === "string" && name !== ""
   const holds = isName(value) || (Array.isArray(value) && value.every(isName))
   Check.check(holds, module, field, value, "the name of a circuit, or a list of names")
 }
@@ -241,7 +241,7 @@ const noOptions: CallOptions = {}
 
 /** Checks the arguments of a guard. The usual guard, with one name and no options, costs two comparisons. */
 const checkGuard = (names: Names, options: CallOptions): void => {
-  if (typeof names !== "string") isNames(module, "names", names)
+  if (typeof names !== "string" || names === "") isNames(module, "names", names)
   if (options !== noOptions) Check.fields(module, options, callChecks)
 }
 
@@ -687,14 +687,18 @@ const hintOf = (retryAfter: Duration.Input | undefined): number | undefined =>
 const outcomeOf = (judge: Classify, describe: Describe, exit: Exit.Exit<unknown, unknown>): Outcome => {
   if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)) return ignored
   try {
-    // Written in JavaScript, it may have forgotten to answer.
-    const outcome = (judge(exit) as Outcome | undefined) ?? ignored
+    const outcome = judge(exit)
+    // Written in JavaScript, it may return anything, or nothing.
+    if (!isOutcome(outcome)) return ignored
     if (outcome.counts !== "failure" || outcome.what !== undefined || Exit.isSuccess(exit)) return outcome
     return { ...outcome, what: wordsFor(describe, Cause.squash(exit.cause)) }
   } catch {
     return ignored
   }
 }
+
+const isOutcome = (value: unknown): value is Outcome =>
+  typeof value === "object" && value !== null && "counts" in value && typeof value.counts === "string"
 
 const wordsFor = (describe: Describe, error: unknown): string | undefined => {
   try {

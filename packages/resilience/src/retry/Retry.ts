@@ -7,7 +7,8 @@
  * **What happens after a failure.** It is classified. Unless it does not pass by itself, its attempts are used up, the
  * wait is longer than allowed or than what is left of the deadline, or the budget is empty, the call waits and is made
  * again. Otherwise it fails with {@link RetryFailed}, which has the last failure, the attempts, and why they ended.
- * Defects and interruptions leave as they came, at once. If `classify` throws, the failure leaves with that defect.
+ * Defects and interruptions leave as they came, at once. If `classify` throws, the failure leaves with that defect. If it
+ * returns no verdict, the call dies with an `InvalidOption`, whose `cause` is the failure.
  *
  * **When the circuit refuses**, nothing was called, so it is no attempt, and neither pays into the budget nor takes
  * from it. The call fails, or waits until the circuit lets it through (`whenRefused: "wait"`), for as long as the
@@ -63,7 +64,11 @@ export const stop: Verdict<never> = { retry: false }
 /** It may pass. */
 export const again = <const Class extends string = never>(
   options: { readonly class?: Class | undefined; readonly retryAfter?: Duration.Input | undefined } = {}
-): Verdict<Class> => ({ retry: true, ...options })
+): Verdict<Class> => {
+  const isGiven: boolean = typeof options === "object" && options !== null
+  Check.check(isGiven, "Retry.again", "options", options, "an object such as { class, retryAfter }")
+  return { retry: true, ...options }
+}
 
 /** An error that says for itself whether another attempt makes sense. */
 export interface SaysRetryable {
@@ -450,6 +455,12 @@ interface Call {
   paid: boolean
 }
 
+const verdictNoun = "a Verdict, for example Retry.again() or Retry.stop"
+
+/** A classifier without types may return anything. */
+const isVerdict = (value: unknown): value is Verdict =>
+  typeof value === "object" && value !== null && "retry" in value && typeof value.retry === "boolean"
+
 /** What `classify` says, or what it died of. */
 const judged = (
   { classify: judge }: Settings,
@@ -458,6 +469,7 @@ const judged = (
   try {
     const verdict = judge(error)
     // Read here, so that a verdict that is none is a defect of the classifier too.
+    if (!isVerdict(verdict)) throw Check.wrongReturn(module, "classify", verdict, verdictNoun)
     return verdict.retry ? verdict : stop
   } catch (defect) {
     return { retry: undefined, defect }
@@ -485,6 +497,11 @@ const next = (
   const { error } = failure
   const refused = !ran && error instanceof CircuitRefused ? error : undefined
   const verdict = refused === undefined ? judged(settings, error) : stop
+  if (verdict.retry === undefined && verdict.defect instanceof Check.InvalidOption) {
+    // A mistake in the program. Beside a failure it would not be seen.
+    verdict.defect.cause = error
+    return Effect.die(verdict.defect)
+  }
   if (verdict.retry === undefined) return broken(Cause.combine(cause, Cause.die(verdict.defect)))
   return Effect.gen(function* () {
     const left = Option.match(yield* Deadline.remaining, {

@@ -906,17 +906,20 @@ describe("behaviour 23: a store", () => {
     )
   )
 
-  it.effect("a classifier that does not answer counts as nothing", () =>
-    Effect.flatMap(CircuitBreaker.make(quick), (breaker) =>
-      Effect.gen(function* () {
-        // As a program in JavaScript may write it.
-        const classify = (() => undefined) as unknown as CircuitBreaker.Classify
-        assert.strictEqual(yield* breaker.execute("a", { classify })(Effect.succeed("fine")), "fine")
-        yield* Effect.exit(breaker.execute("a", { classify })(Effect.fail("no")))
-        assert.strictEqual(yield* Effect.map(breaker.state("a"), ({ phase }) => phase), "closed")
-      })
+  for (const outcome of [undefined, true, {}]) {
+    it.effect(`a classifier that returns ${JSON.stringify(outcome)} counts as nothing`, () =>
+      Effect.flatMap(CircuitBreaker.make(quick), (breaker) =>
+        Effect.gen(function* () {
+          // As a program in JavaScript may write it.
+          const classify = (() => outcome) as unknown as CircuitBreaker.Classify
+          assert.strictEqual(yield* breaker.execute("a", { classify })(Effect.succeed("fine")), "fine")
+          yield* Effect.exit(breaker.execute("a", { classify })(Effect.fail("no")))
+          yield* Effect.exit(breaker.execute("a", { classify })(Effect.fail("no")))
+          assert.strictEqual(yield* Effect.map(breaker.state("a"), ({ phase }) => phase), "closed")
+        })
+      )
     )
-  )
+  }
 
   it.effect("that takes its time can be left alone", () =>
     over({ admit: () => Effect.never, settle: () => Effect.never }, (breaker) =>

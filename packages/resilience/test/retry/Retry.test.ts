@@ -128,6 +128,39 @@ describe("attempts", () => {
     })
   )
 
+  for (const [verdict, shown] of [
+    [true, "true"],
+    [undefined, "undefined"],
+    [Promise.resolve(Retry.stop), "a promise"],
+    [Retry.again, "a function"],
+    [{}, "an object"]
+  ] as const) {
+    it.effect(`a classifier that returns ${shown} ends the call with an InvalidOption`, () =>
+      Effect.gen(function* () {
+        const { at, attempt } = scripted(Effect.fail(new Busy({ n: 503 })))
+        // As a program in JavaScript may write it.
+        const classify = (() => verdict) as unknown as () => Retry.Verdict
+        const { exit } = yield* settle(attempt.pipe(Retry.with({ classify })))
+        assert.strictEqual(at.length, 1)
+        if (!Exit.isFailure(exit)) return assert.fail("it succeeded")
+        const error = Cause.squash(exit.cause)
+        assert.strictEqual(
+          String(error),
+          `InvalidOption: Retry: classify must return a Verdict, for example Retry.again() or Retry.stop, got ${shown}`
+        )
+        assert.propertyVal((error as Error).cause, "n", 503)
+      })
+    )
+  }
+
+  it("again refuses options that are no object", () => {
+    assert.throws(
+      () => Retry.again(5 as never),
+      RangeError,
+      "Retry.again: options must be an object such as { class, retryAfter }, got 5"
+    )
+  })
+
   it.effect("the effect can come first", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(busy, Effect.succeed("fine"))
