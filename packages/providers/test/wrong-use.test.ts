@@ -252,8 +252,8 @@ describe("a create that makes no model fails without a retry and says why", () =
   const made: ReadonlyArray<readonly [create: () => unknown, message: string]> = [
     [throwing, "no region, and the key was [redacted]"],
     [() => undefined, `${model} undefined`],
-    [() => Promise.resolve({}), `${model} an instance of Promise`],
-    [() => Promise.reject(new Error("never seen")), `${model} an instance of Promise`],
+    [() => Promise.resolve({}), `${model} a promise`],
+    [() => Promise.reject(new Error("never seen")), `${model} a promise`],
     [() => () => ({}), `${model} a function`],
     [() => ({ modelId: "m" }), `${model} an object`],
     [
