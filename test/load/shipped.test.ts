@@ -1,0 +1,71 @@
+/**
+ * The shipped policies under load: the gates hold, and the table in docs/load.md is what the command prints.
+ *
+ * With one seed and without the situations that take long; `npm run simulate -- --gates --seeds 20` checks them all.
+ */
+import { readFileSync } from "node:fs"
+import { assert, describe, it } from "vitest"
+import { run } from "./Command.ts"
+
+/** The exit code of a command, and what it printed. */
+const ran = async (...args: ReadonlyArray<string>) => {
+  const lines: Array<string> = []
+  const collect = {
+    out: (text: string) => void lines.push(text),
+    error: (text: string) => void lines.push(text)
+  }
+  return { exitCode: await run(args, collect), output: lines.join("\n") }
+}
+
+/** The rows of a markdown table by their first cell; the cells of a row by the head of their column. */
+const rowsOf = (markdown: string): ReadonlyMap<string, ReadonlyMap<string, string>> => {
+  const [head = [], , ...rows] = markdown
+    .split("\n")
+    .filter((line) => line.startsWith("|"))
+    .map((line) =>
+      line
+        .split("|")
+        .slice(1, -1)
+        .map((cell) => cell.trim())
+    )
+  return new Map(
+    rows.map(([name = "", ...cells]) => [name, new Map(cells.map((cell, i) => [head[i + 1] ?? "", cell]))])
+  )
+}
+
+describe("a gate holds for the default policy", () => {
+  const names = [
+    "flaky-30: as good as without any retry",
+    "flaky-50: as good as without circuits and budget",
+    "burst into a rate limit",
+    "few requests of a burst into a total outage",
+    "a server that sheds recovers from a surge",
+    "no herd after an outage",
+    "a vendor that hangs",
+    "a health check that hangs",
+    "two calls at once",
+    "a circuit that slow calls opened"
+  ]
+  it.each(names)("%s", { timeout: 120_000 }, async (name) => {
+    const { exitCode, output } = await ran("--gates", "--seeds", "1", "--only", name)
+    assert.strictEqual(exitCode, 0, output)
+  })
+})
+
+describe("docs/load.md shows what the command prints", () => {
+  const page = readFileSync(new URL("../../docs/load.md", import.meta.url), "utf8")
+  const table = rowsOf(page.slice(page.indexOf("<!-- situations -->"), page.indexOf("<!-- /situations -->")))
+  const names = [
+    "30 % fail, one-target",
+    "30 % fail, both-bad",
+    "burst into a rate limit",
+    "first vendor hangs, whole",
+    "two calls, five failures, nexo",
+    "30 limited, one good"
+  ]
+  it.each(names)("%s", { timeout: 120_000 }, async (name) => {
+    const { output } = await ran("--markdown", "--only", name)
+    const printed = rowsOf(output).get(name) ?? assert.fail(output)
+    for (const [head, cell] of printed) assert.strictEqual(cell, table.get(name)?.get(head), head)
+  })
+})
