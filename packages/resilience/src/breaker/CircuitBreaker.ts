@@ -26,6 +26,7 @@
  */
 import type { Scope } from "effect"
 import { Cause, Context, Duration, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
+import type { Ref } from "effect"
 import * as MissingService from "../MissingService.ts"
 import * as Check from "../Options.ts"
 import * as Refusal from "../Refusal.ts"
@@ -126,6 +127,12 @@ export interface Service {
   readonly enterUnsafe: (name: string, fiber: AnyFiber, call: unknown) => Leave | undefined
   /** Reads the circuit; changes nothing, not even for one whose time is up. */
   readonly state: (name: string) => Effect.Effect<Status>
+  /**
+   * The `Ref` that holds the circuit's state in this process, made on first use. Read it with `Ref.get`. Change a circuit
+   * with `trip`, `reset` and `isolate`: a write to the `Ref` publishes no event and reaches no store. A circuit that was
+   * forgotten gets a new one.
+   */
+  readonly ref: (name: string) => Effect.Effect<Ref.Ref<State.CircuitState>>
   /** Whether the next call would be let through. */
   readonly available: (names: Names) => Effect.Effect<boolean>
   /** Forces the circuit open: for the policy's time, or for `length`. A negative one is an `InvalidOption`, a defect. */
@@ -647,6 +654,7 @@ const build = (
       enterUnsafe,
       state: (name) =>
         Effect.withFiber((fiber) => Effect.succeed(statusOf(name, circuits.read(name), monotonic(fiber)))),
+      ref: (name) => Effect.withFiber((fiber) => Effect.succeed(circuits.of(name, fiber).ref)),
       available: (names) =>
         Effect.withFiber((fiber) => {
           const now = monotonic(fiber)

@@ -5,7 +5,7 @@
  * State is read and written without a pause between, which in one process is as good as a lock.
  */
 import type { Cause, Fiber, Scope } from "effect"
-import { Clock, Effect, Queue, Random, Stream } from "effect"
+import { Clock, Effect, MutableRef, Queue, Random, Ref, Stream } from "effect"
 import { ResilienceEvents } from "../telemetry/ResilienceEvents.ts"
 import * as Warnings from "../telemetry/Warnings.ts"
 import * as Counts from "./CircuitCounts.ts"
@@ -13,16 +13,24 @@ import type { CircuitEvent, CircuitTransition } from "./CircuitEvent.ts"
 import * as Opening from "./CircuitOpening.ts"
 import * as State from "./CircuitState.ts"
 
-/** A circuit's place. Only {@link Circuits} changes `state` and `known`. */
-export interface Cell {
+/** One circuit in this process. Its state is an Effect `Ref`, changed in one synchronous step by `Circuits.move`. */
+export class Cell {
   readonly circuit: string
-  state: State.CircuitState
-  /** Whether this is still the place of that name. */
-  known: boolean
-  /** Attempts with a call of theirs that are under way. */
-  running: number
-  /** The last failure that was counted since the circuit was closed, in words. */
+  readonly ref: Ref.Ref<State.CircuitState> = Ref.makeUnsafe<State.CircuitState>(State.initial)
+  /** It was not forgotten. */
+  known = true
+  /** Calls that it let through and that have not ended. */
+  running = 0
+  /** What the last counted failure was, in a few words; none since it closed. */
   lastFailure: string | undefined
+
+  constructor(circuit: string) {
+    this.circuit = circuit
+  }
+
+  get state(): State.CircuitState {
+    return this.ref.ref.current
+  }
 }
 
 export interface Circuits {
@@ -114,7 +122,7 @@ export const make = (limit: number, idle: number): Effect.Effect<Circuits, never
         const cell = cells.get(circuit)
         if (cell !== undefined) return cell
         if (cells.size >= sweepAt) sweep(monotonic(fiber))
-        const made: Cell = { circuit, state: State.initial, known: true, running: 0, lastFailure: undefined }
+        const made = new Cell(circuit)
         cells.set(circuit, made)
         return made
       },
@@ -130,7 +138,8 @@ export const make = (limit: number, idle: number): Effect.Effect<Circuits, never
           cell.known = true
           cells.set(cell.circuit, cell)
         }
-        cell.state = after
+        // As atomic as `Ref.modify`, at the cost of one property.
+        MutableRef.set(cell.ref.ref, after)
         if (after.phase === "closed" && after.generation !== before.generation) cell.lastFailure = undefined
         announce(cell.circuit, before, after, fiber)
         return true

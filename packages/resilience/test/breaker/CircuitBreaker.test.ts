@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Data, Deferred, Duration, Effect, Exit, Fiber, Scheduler, Scope, Stream } from "effect"
+import { Cause, Data, Deferred, Duration, Effect, Exit, Fiber, Ref, Scheduler, Scope, Stream } from "effect"
 import { CircuitBreaker as EffectBreaker, RateLimiter } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import { Backoff, CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
@@ -983,3 +983,14 @@ describe("behaviour 23: a store", () => {
     )
   })
 })
+
+it.effect("the state of a circuit is a Ref that can be read, one for all calls", () =>
+  Effect.gen(function* () {
+    const breaker = yield* CircuitBreaker.make({ trip: { consecutive: { failures: 1 } } })
+    const ref = yield* breaker.ref("a")
+    assert.strictEqual((yield* Ref.get(ref)).phase, "closed")
+    yield* Effect.ignore(Effect.fail("no").pipe(breaker.execute("a")))
+    assert.strictEqual((yield* Ref.get(ref)).phase, "open")
+    assert.strictEqual(yield* breaker.ref("a"), ref)
+  })
+)
