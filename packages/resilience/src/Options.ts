@@ -42,8 +42,8 @@ export class InvalidOption extends RangeError {
     this.field = field
     this.value = Duration.isDuration(value) || !(mayBeKey(value) || isObject(value)) ? value : undefined
     this.allowed = allowed
-    // The message says all of it. The first lines of the stack are the caller's.
-    ErrorText.brief(this, "module", "field", "value", "allowed")
+    // The message says both. Loggers that write JSON keep the module and the field.
+    ErrorText.brief(this, "value", "allowed")
   }
 }
 
