@@ -5,11 +5,12 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
-import { Console, Duration, Effect, Exit, Fiber, Layer, Stream } from "effect"
+import { Console, Duration, Effect, Exit, Fiber, Layer, Ref, Stream } from "effect"
 import { Redis } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import { Backoff, CircuitBreaker, Metrics, ResilienceEvents } from "@outlast/resilience"
 import * as CircuitPolicy from "@outlast/resilience/breaker/CircuitPolicy"
+import * as CircuitState from "@outlast/resilience/breaker/CircuitState"
 import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
 import { tables } from "./tables.ts"
 
@@ -155,13 +156,25 @@ describe("docs/breaker.md", () => {
     })
   )
 
+  it.effect("keeps the pure machine in a Ref", () =>
+    Effect.gen(function* () {
+      const policy = CircuitPolicy.make()
+      const now = 0
+      const state = yield* Ref.make<CircuitState.CircuitState>(CircuitState.initial)
+      const admission = yield* Ref.modify(state, (current) =>
+        CircuitState.admit(policy, current, "call-1", now)
+      )
+      assert.isTrue(admission.granted)
+    })
+  )
+
   const file = fileURLToPath(new URL("../../docs/breaker.md", import.meta.url))
   const own = linesOf(readFileSync(new URL(import.meta.url), "utf8"))
 
   it("has the examples of this file", () => {
     const text = readFileSync(file, "utf8")
     const blocks = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map((match) => linesOf(match[1] ?? ""))
-    assert.lengthOf(blocks, 9)
+    assert.lengthOf(blocks, 10)
     for (const block of blocks) assert.include(own, block)
   })
 
