@@ -159,11 +159,9 @@ describe("docs/breaker.md", () => {
   it.effect("keeps the pure machine in a Ref", () =>
     Effect.gen(function* () {
       const policy = CircuitPolicy.make()
-      const now = 0
+      const time = 0
       const state = yield* Ref.make<CircuitState.CircuitState>(CircuitState.initial)
-      const admission = yield* Ref.modify(state, (current) =>
-        CircuitState.admit(policy, current, "call-1", now)
-      )
+      const admission = yield* Ref.modify(state, (now) => CircuitState.admit(policy, now, "call 1", time))
       assert.isTrue(admission.granted)
     })
   )
