@@ -159,9 +159,10 @@ describe("docs/breaker.md", () => {
   it.effect("keeps the pure machine in a Ref", () =>
     Effect.gen(function* () {
       const policy = CircuitPolicy.make()
-      const time = 0
+      const admit = (state: Ref.Ref<CircuitState.CircuitState>, call: string, now: number) =>
+        Ref.modify(state, (current) => CircuitState.admit(policy, current, call, now))
       const state = yield* Ref.make<CircuitState.CircuitState>(CircuitState.initial)
-      const admission = yield* Ref.modify(state, (now) => CircuitState.admit(policy, now, "call 1", time))
+      const admission = yield* admit(state, "call 1", 0)
       assert.isTrue(admission.granted)
     })
   )
