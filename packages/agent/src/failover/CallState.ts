@@ -479,11 +479,13 @@ const preferredToEquivalent = (
   failure: ProviderFailure,
   delay: number
 ): boolean => {
+  const tries = state.tries.get(state.target?.id ?? "")?.count ?? 0
   if (Choice.isNotBefore(row, failure)) {
+    // Once in a call: a short wait at each of many limited keys would use up its attempts.
+    if (state.ledger.switches > 0 || tries > 1) return false
     // What is really waited counts: the backoff may have grown beyond the wait that was named.
     return delay <= Backoff.lengthened(Duration.toMillis(policy.shortWait), policy.retryAfterJitter, 1)
   }
-  const tries = state.tries.get(state.target?.id ?? "")?.count ?? 0
   return tries <= row.repeatsBeforeEquivalent && delay <= Duration.toMillis(policy.patience)
 }
 

@@ -91,7 +91,7 @@ export const isNotBefore = (row: Row, { retryAfter }: ProviderFailure): boolean 
 /**
  * What leaving the target keeps from being chosen. Where that would be every target of the chain, as with a
  * single one, only waits that the server named are kept: the next call may as well try. A cooldown that wants the
- * failures of several calls needs them, unless the server named it.
+ * failures of several calls needs them, unless the server named it, and never takes the last target that is left.
  */
 export const cooldownFor = (
   { cooldown: rule }: Row,
@@ -105,7 +105,13 @@ export const cooldownFor = (
       ? undefined
       : Duration.toMillis(failure.retryAfter)
   const coversAll = targets.every(({ ref }) => Cool.covers(rule.scope, target, ref))
-  if (named === undefined && (coversAll || (rule.proof === "several-calls" && !isProven))) return undefined
+  if (named === undefined && coversAll) return undefined
+  if (named === undefined && rule.proof === "several-calls") {
+    const isLast = targets.every(
+      ({ ref }) => Cool.covers(rule.scope, target, ref) || Cool.outOf(cooldowns, ref, now) !== undefined
+    )
+    if (isLast || !isProven) return undefined
+  }
   const formula = coversAll ? 0 : Cool.length(rule, Cool.streakOf(cooldowns, rule.scope, target, now))
   const isNamed = named !== undefined && (rule.retryAfter === "not-before" || named >= formula)
   const length = isNamed ? named : formula

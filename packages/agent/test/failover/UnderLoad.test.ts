@@ -329,6 +329,22 @@ describe("a circuit", () => {
   )
 })
 
+describe("two vendors that are both down", () => {
+  it.effect("never both cool: the next calls after the outage are answered", () =>
+    Effect.gen(function* () {
+      const down = (n: number) => Array.from({ length: n }, () => overloaded)
+      const one = at("https://one", played({ model: "m1", answers: [...down(12), hello] }))
+      const two = at("https://two", played({ model: "m2", answers: [...down(12), hello] }))
+      const both = Effect.gen(function* () {
+        for (let n = 0; n < 6; n++) yield* Effect.exit(ask(n))
+        return yield* timed(ask(6))
+      })
+      const { took } = yield* simulated(both.pipe(over([one, two], { maxAttempts: 4 })))
+      assert.isAtMost(took, 10_000)
+    })
+  )
+})
+
 describe("a chain of 100 targets", () => {
   it.effect("whose first 99 are rate limited answers the first call", () =>
     Effect.gen(function* () {
@@ -343,6 +359,19 @@ describe("a chain of 100 targets", () => {
         [first, ...rest, last].map(({ requests }) => requests.length),
         Array.from({ length: 100 }, () => 1)
       )
+    })
+  )
+
+  it.effect("whose first 99 keys name a short wait answers the first call, after one such wait", () =>
+    Effect.gen(function* () {
+      const target = played({
+        keys: Array.from({ length: 100 }, (_, n) => key(`KEY_${n}`)),
+        answers: [...Array.from({ length: 100 }, () => Effect.fail(limited(1))), hello]
+      })
+      const { took } = yield* simulated(timed(ask()).pipe(over([target])))
+      // The first key twice, a second apart and a tenth for jitter; every other key once.
+      assert.isAtMost(took, 1_100)
+      assert.strictEqual(target.requests.length, 101)
     })
   )
 
