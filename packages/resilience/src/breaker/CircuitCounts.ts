@@ -159,12 +159,17 @@ const total = (
   known: ReadonlyArray<Slice>,
   rate: RatePolicy,
   now: number
-): { readonly calls: number; readonly failures: number; readonly slow: number } =>
-  known.filter(counts(rate, now)).reduce(
-    (sum, slice) => ({
-      calls: sum.calls + slice.calls,
-      failures: sum.failures + slice.failures,
-      slow: sum.slow + slice.slow
-    }),
-    { calls: 0, failures: 0, slow: 0 }
-  )
+): { readonly calls: number; readonly failures: number; readonly slow: number } => {
+  const isRecent = counts(rate, now)
+  let calls = 0
+  let failures = 0
+  let slow = 0
+  // A loop, because each outcome of a call counts them.
+  for (const slice of known) {
+    if (!isRecent(slice)) continue
+    calls += slice.calls
+    failures += slice.failures
+    slow += slice.slow
+  }
+  return { calls, failures, slow }
+}
