@@ -81,8 +81,7 @@ describe("waits and switches", () => {
         [
           [0, "secret-of-KEY_A"],
           [1_000, "secret-of-KEY_A"],
-          [3_000, "secret-of-KEY_A"],
-          [3_000, "secret-of-KEY_B"]
+          [1_000, "secret-of-KEY_B"]
         ]
       )
     })
