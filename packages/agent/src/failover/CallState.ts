@@ -87,7 +87,8 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
   // A call that has been nowhere yet may go to any target, and its first attempt is free.
   if (state.left === undefined) {
-    const [first] = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
+    const ready = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
+    const first = Choice.preferred(ready, snapshot, snapshot.cooldowns)
     return first === undefined
       ? waitOrGiveUp(policy, state, snapshot, undefined, draw)
       : sendAfterWait(policy, state, first.ref, snapshot)
@@ -98,7 +99,8 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
     ({ ref }) => Choice.mayGoTo(policy, state, ref) && (!late || !state.tries.has(ref.id))
   )
   if (ready.length === 0) return waitOrGiveUp(policy, state, snapshot, undefined, draw)
-  const target = ready.find(({ ref }) => isAffordable(state, snapshot, ref))
+  const affordable = ready.filter(({ ref }) => isAffordable(state, snapshot, ref))
+  const target = Choice.preferred(affordable, snapshot, snapshot.cooldowns)
   return target === undefined
     ? giveUp(state, state.lastFailure ?? Choice.allOut(policy, state, snapshot), undefined)
     : sendAfterWait(policy, state, target.ref, snapshot)
@@ -244,8 +246,9 @@ const onFailure = (
   // A wait that the server named holds for all calls, even while this one stays.
   const notBefore = Choice.isNotBefore(row, failure) ? leaving : undefined
 
-  const equivalent = others.find((target) => target.ref.model === here.model)
-  const other = equivalent ?? others[0]
+  const equivalents = others.filter((target) => target.ref.model === here.model)
+  const equivalent = Choice.preferred(equivalents, snapshot, after)
+  const other = equivalent ?? Choice.preferred(others, snapshot, after)
   if (other !== undefined) {
     const stays =
       repeat !== undefined &&

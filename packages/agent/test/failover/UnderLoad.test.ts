@@ -3,7 +3,7 @@
  * worlds with numbers; each test here is named after what went wrong in one of them.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Exit, Random, Redacted, Stream } from "effect"
+import { Clock, Duration, Effect, Exit, Fiber, Random, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { ProviderModel } from "@outlast/agent"
 import { Failover, FailoverReason, Presets, RecoveryPolicy } from "@outlast/agent"
@@ -203,6 +203,26 @@ describe("a vendor that is silent", () => {
       assert.deepStrictEqual([timesOf(silent), took], [[0], 0])
     })
   )
+
+  it.effect("is left by the first stream at the first limit for an equivalent target, without a repeat", () =>
+    Effect.gen(function* () {
+      const hangs = at("https://one", played({ streams: [Stream.never] }))
+      const well = at("https://two", played({ streams: [say(...text.block("hello"), finish())] }))
+      const { took } = yield* simulated(timed(read).pipe(over([hangs, well])))
+      assert.deepStrictEqual([timesOf(hangs), took], [[0], 60_000])
+    })
+  )
+
+  it.effect("and accepts no connection is left at the first limit for an equivalent target", () =>
+    Effect.gen(function* () {
+      const timeout = Effect.fail(failure(new FailoverReason.Timeout({ phase: "connect", local: true })))
+      const silent = at("https://one", played({ answers: [Effect.delay(timeout, "10 seconds")] }))
+      const { took } = yield* simulated(
+        timed(ask()).pipe(over([silent, at("https://two", played({ answers: [hello] }))]))
+      )
+      assert.deepStrictEqual([timesOf(silent), took], [[0], 10_000])
+    })
+  )
 })
 
 describe("a health check", () => {
@@ -222,6 +242,52 @@ describe("a health check", () => {
       const target = played({ answers: [hello] })
       yield* simulated(ask().pipe(over([target], {}, { isHealthy: () => Effect.die("bug") })))
       assert.lengthOf(target.requests, 1)
+    })
+  )
+
+  for (const [name, interrupted] of [
+    ["at once", Effect.interrupt],
+    ["after a second", Effect.delay(Effect.interrupt, "1 second")],
+    ["by its fiber", Effect.withFiber((fiber) => Effect.as(Fiber.interrupt(fiber), true))]
+  ] as const) {
+    it.effect(`that interrupts itself ${name} does not keep a call from its answer`, () =>
+      Effect.gen(function* () {
+        const target = played({ answers: [hello] })
+        yield* simulated(ask().pipe(over([target], {}, { isHealthy: () => interrupted })))
+        assert.lengthOf(target.requests, 1)
+      })
+    )
+  }
+
+  it.effect("that did not return is not asked again for a minute", () =>
+    Effect.gen(function* () {
+      const target = played({ answers: [hello] })
+      const asked: Array<number> = []
+      const isHealthy = () =>
+        Effect.flatMap(Clock.currentTimeMillis, (now) => {
+          asked.push(now)
+          return Effect.never
+        })
+      yield* simulated(
+        Effect.forEach([0, 0, 59_999, 1], (pause) => Effect.delay(ask(), pause)).pipe(
+          over([target], {}, { isHealthy })
+        )
+      )
+      assert.deepStrictEqual(asked, [0, 70_000])
+      assert.deepStrictEqual(timesOf(target), [10_000, 10_000, 69_999, 80_000])
+    })
+  )
+
+  it.effect("after which another call has found the target out sends nothing there", () =>
+    Effect.gen(function* () {
+      const refused = Effect.fail(failure(new FailoverReason.Auth({ permanent: false })))
+      const target = played({ answers: [Effect.delay(refused, 500)] })
+      const other = played({ model: "m2", answers: [hello] })
+      const isHealthy = ({ model }: { readonly model: string }) =>
+        model === "m2" ? Effect.succeed(true) : Effect.delay(Effect.succeed(true), checks++ * 1_000)
+      let checks = 0
+      const all = yield* simulated(calls(2).pipe(over([target, other], {}, { isHealthy })))
+      assert.deepStrictEqual([answered(all), target.requests.length], [2, 1])
     })
   )
 })
@@ -384,6 +450,47 @@ describe("a chain of 100 targets", () => {
       })
       const { took } = yield* simulated(timed(ask()).pipe(over([target])))
       assert.deepStrictEqual([took, target.requests.length], [0, 100])
+    })
+  )
+})
+
+describe("fifty calls at once at forty keys", () => {
+  /** What fifty calls need at a target of which only the last of so many keys works. */
+  const needed = (keys: number) =>
+    Effect.gen(function* () {
+      const refused = Effect.delay(Effect.fail(failure(new FailoverReason.Auth({ permanent: true }))), 50)
+      const names = Array.from({ length: keys }, (_, n) => `KEY_${n}`)
+      const asked: Array<string> = []
+      const target = played({ keys: names.map(key) })
+      const refusing = {
+        ...target,
+        build: Effect.map(target.build, (model) => ({
+          ...model,
+          generateText: (request: ProviderModel.ProviderRequest) => {
+            const by = request.key === undefined ? "" : Redacted.value(request.key)
+            asked.push(by)
+            return by === `secret-of-KEY_${keys - 1}` ? Effect.delay(hello, "1 second") : refused
+          }
+        }))
+      }
+      const all = yield* simulated(calls(50).pipe(over([refusing])))
+      return { answered: answered(all), requests: asked.length }
+    })
+
+  it.effect("of which only the last works take four requests each", () =>
+    Effect.gen(function* () {
+      const { answered, requests } = yield* needed(40)
+      assert.strictEqual(answered, 50)
+      assert.isAtMost(requests, 200)
+    })
+  )
+
+  it.effect("all begin at the first key, while no key was refused", () =>
+    Effect.gen(function* () {
+      const target = played({ keys: [key("A"), key("B")], answers: [Effect.delay(hello, "1 second")] })
+      yield* simulated(calls(50).pipe(over([target])))
+      const keys = new Set(target.requests.map(({ request }) => request.key && Redacted.value(request.key)))
+      assert.deepStrictEqual([...keys], ["secret-of-A"])
     })
   )
 })
