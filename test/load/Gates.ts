@@ -164,6 +164,18 @@ export const gates: ReadonlyArray<Gate> = [
     shown: seconds
   },
   {
+    name: "soon back after an outage of two vendors together",
+    situations: outageRates.map((rate) => ({
+      world: "outage-503",
+      chain: "both-bad",
+      arrivals: `${rate} for 240s`
+    })),
+    unit: "until 95 % of new calls succeed",
+    measure: ({ report }) => report.recovery ?? Infinity,
+    limit: { atMost: 15_000 },
+    shown: seconds
+  },
+  {
     name: "a server that sheds recovers from a surge",
     situations: [{ world: "shedding", chain: "one-target", arrivals: surge }],
     unit: "until 95 % of new calls succeed",

@@ -15,7 +15,7 @@
  * {@link lastResortEvery}. Its outcome is a probe's: two successes among the last three close the circuit. Its failure
  * does not lengthen the opening. So a circuit never turns a service that sometimes answers into an outage.
  *
- * **Recovery.** When probes have closed a circuit, calls that were refused before are let through gradually: three, one
+ * **Recovery.** When probes have closed a circuit, calls that were refused before are let through gradually: one, one
  * more for each of them that succeeds, and one more each second. Calls that arrive later pass. If all waiting calls came
  * at once, a service that has just recovered would fail again.
  *
@@ -137,7 +137,7 @@ export const judged = 3
 export const enough = 2
 
 /** Calls that waited and are let through at once when a circuit closes. */
-export const releasedAtOnce = 3
+export const releasedAtOnce = 1
 
 /** Milliseconds after which a closed circuit lets all calls through that waited: longer than most calls wait. */
 export const recoveryTime = 600_000
