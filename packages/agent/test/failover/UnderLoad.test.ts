@@ -384,12 +384,12 @@ describe("a circuit", () => {
       )
       assert.strictEqual(answered(all), 30)
       const perTime = Map.groupBy(timesOf(target), (time) => time)
-      // Three probes; one that waited, and then one for each of them that succeeded, and one more each second. The call
+      // Three probes; three that waited, and then one for each of them that succeeded, and one more after five seconds. The call
       // that comes later passes.
-      const released = [2, 3, 4, 5, 6, 6].map((count, n) => [7_000 + n * 1_000, count])
+      const released = [3, 3, 3, 3, 4, 4, 4].map((count, n) => [7_000 + n * 1_000, count])
       assert.deepStrictEqual(
         [...perTime].map(([time, { length }]) => [time, length]),
-        [[5_000, 3], [6_000, 1], [6_500, 1], ...released]
+        [[5_000, 3], [6_000, 3], [6_500, 1], ...released]
       )
     })
   )
@@ -454,43 +454,50 @@ describe("a chain of 100 targets", () => {
   )
 })
 
-describe("fifty calls at once at forty keys", () => {
-  /** What fifty calls need at a target of which only the last of so many keys works. */
-  const needed = (keys: number) =>
-    Effect.gen(function* () {
-      const refused = Effect.delay(Effect.fail(failure(new FailoverReason.Auth({ permanent: true }))), 50)
-      const names = Array.from({ length: keys }, (_, n) => `KEY_${n}`)
-      const asked: Array<string> = []
-      const target = played({ keys: names.map(key) })
-      const refusing = {
-        ...target,
-        build: Effect.map(target.build, (model) => ({
-          ...model,
-          generateText: (request: ProviderModel.ProviderRequest) => {
-            const by = request.key === undefined ? "" : Redacted.value(request.key)
-            asked.push(by)
-            return by === `secret-of-KEY_${keys - 1}` ? Effect.delay(hello, "1 second") : refused
-          }
-        }))
+describe("fifty calls at once at several keys", () => {
+  const refused = Effect.delay(Effect.fail(failure(new FailoverReason.Auth({ permanent: true }))), 50)
+
+  /** A target that refuses some of its keys, and the keys that it was asked with. */
+  const refusing = (keys: ReadonlyArray<string>, isRefused: (key: string) => boolean) => {
+    const asked: Array<string> = []
+    const target = played({ keys: keys.map(key) })
+    const build = Effect.map(target.build, (model) => ({
+      ...model,
+      generateText: ({ key }: ProviderModel.ProviderRequest) => {
+        const by = key === undefined ? "" : Redacted.value(key).replace("secret-of-", "")
+        asked.push(by)
+        return isRefused(by) ? refused : Effect.delay(hello, "1 second")
       }
-      const all = yield* simulated(calls(50).pipe(over([refusing])))
-      return { answered: answered(all), requests: asked.length }
-    })
+    }))
+    return { asked, target: { ...target, build } }
+  }
 
   it.effect("of which only the last works take four requests each", () =>
     Effect.gen(function* () {
-      const { answered, requests } = yield* needed(40)
-      assert.strictEqual(answered, 50)
-      assert.isAtMost(requests, 200)
+      const keys = Array.from({ length: 40 }, (_, n) => `KEY_${n}`)
+      const { asked, target } = refusing(keys, (key) => key !== "KEY_39")
+      const all = yield* simulated(calls(50).pipe(over([target])))
+      assert.strictEqual(answered(all), 50)
+      assert.isAtMost(asked.length, 200)
     })
   )
 
   it.effect("all begin at the first key, while no key was refused", () =>
     Effect.gen(function* () {
-      const target = played({ keys: [key("A"), key("B")], answers: [Effect.delay(hello, "1 second")] })
-      yield* simulated(calls(50).pipe(over([target])))
-      const keys = new Set(target.requests.map(({ request }) => request.key && Redacted.value(request.key)))
-      assert.deepStrictEqual([...keys], ["secret-of-A"])
+      const other = played({ model: "m2", keys: [key("O")], answers: [refused] })
+      const { asked, target } = refusing(["A", "B"], () => false)
+      // The refused key is another model's.
+      const all = Effect.andThen(Effect.exit(ask()), calls(50))
+      yield* simulated(all.pipe(over([other, target])))
+      assert.deepStrictEqual([...new Set(asked)], ["A"])
+    })
+  )
+
+  it.effect("all use the key that has answered", () =>
+    Effect.gen(function* () {
+      const { asked, target } = refusing(["A", "B", "C"], (key) => key === "A")
+      yield* simulated(Effect.andThen(ask(), calls(50)).pipe(over([target])))
+      assert.deepStrictEqual([asked[0], ...new Set(asked.slice(1))], ["A", "B"])
     })
   )
 })

@@ -867,9 +867,9 @@ describe("recovery", () => {
     return { isGranted: admission.granted, state: next, admission }
   }
 
-  it("lets one call through that waited, then one for each success", () => {
+  it("lets three calls through that waited, then one for each success", () => {
     let state: State = closedAgain
-    for (const isGranted of [true, false]) {
+    for (const isGranted of [true, true, true, false]) {
       const next = waits(state, 11_300)
       assert.strictEqual(next.isGranted, isGranted)
       state = next.state
@@ -896,13 +896,13 @@ describe("recovery", () => {
     })
   })
 
-  it("lets one more through each second, for those that were let through may all have failed", () => {
+  it("lets one more through every five seconds, for those that were let through may all have failed", () => {
     let state: State = closedAgain
-    state = waits(state, 11_300).state
-    assert.isFalse(waits(state, 12_199).isGranted)
-    state = waits(state, 12_200).state
-    assert.isFalse(waits(state, 13_199).isGranted)
-    assert.isTrue(waits(state, 13_200).isGranted)
+    for (let n = 0; n < 3; n++) state = waits(state, 11_300).state
+    assert.isFalse(waits(state, 16_199).isGranted)
+    state = waits(state, 16_200).state
+    assert.isFalse(waits(state, 21_199).isGranted)
+    assert.isTrue(waits(state, 21_200).isGranted)
   })
 
   it("lets calls that waited through a circuit that was never open", () => {
