@@ -189,6 +189,8 @@ export class CallRun {
   #advance(event: Event): Effect.Effect<Attempt | undefined, CallFailure> {
     const now = this.now()
     const { action, opened } = this.#decide(event, now)
+    // The usual beginning: nothing to log or to publish yet.
+    if (event === this.#started && opened === undefined && isSending(action)) return this.#carryOut(action)
     // First: carrying out the action reads `#named`, so that no second line names the same target.
     const line = this.#refused(event, action)
     // `#begin` publishes the event of an attempt when the attempt is sent.
@@ -448,7 +450,7 @@ export class CallRun {
     if (flying === undefined) return false
     this.#flying = undefined
     const { memory, policy } = this.chain
-    memory.flying.delete(flying)
+    memory.flying.delete(this.#call)
     flying.budget?.endUnsafe(this.#fiber, false)
     return (
       failure !== undefined && memory.proves(rowOf(policy, failure).cooldown, failure, flying, this.#call)
@@ -457,11 +459,13 @@ export class CallRun {
 
   /** The target of an attempt has shown that it works. */
   #answered({ target, startedAt }: Attempt): void {
-    this.#settle(undefined)
-    this.#flying?.budget?.endUnsafe(this.#fiber, true)
-    this.#landed(undefined)
     const now = this.now()
-    this.chain.memory.succeeded(target.ref, startedAt, {
+    this.#settle(undefined, false, now)
+    const { memory } = this.chain
+    memory.flying.delete(this.#call)
+    this.#flying?.budget?.endUnsafe(this.#fiber, true, now)
+    this.#flying = undefined
+    memory.succeeded(target.ref, startedAt, {
       target: target.ref.id,
       conversation: this.#conversation,
       elapsed: now - startedAt,
@@ -562,17 +566,17 @@ export class CallRun {
     const target = this.#targetOf(action.target)
     this.#keyVersion = target.key?.version ?? 0
     const { budget, memory } = this.chain
-    if (this.#state.ledger.attempts === 1) budget?.depositUnsafe(this.#fiber)
     const now = this.now()
+    if (this.#state.ledger.attempts === 1) budget?.depositUnsafe(this.#fiber, now)
     const { ref } = target
     this.#flying = {
       target: ref,
       startedAt: now,
       hasProgress: false,
       isHeard: false,
-      budget: budget?.beginUnsafe(this.#fiber)
+      budget: budget?.beginUnsafe(this.#fiber, now)
     }
-    memory.flying.add(this.#flying)
+    memory.flying.set(this.#call, this.#flying)
     return attemptOf(action, target, this.#state, { isAsHad: this.#isAsHad, now })
   }
 
@@ -630,12 +634,12 @@ export class CallRun {
   }
 
   /** Tells the circuits how the attempt ended: well without a failure; `silent`: they are told nothing. */
-  #settle(failure: ProviderFailure | undefined, silent = false): void {
+  #settle(failure: ProviderFailure | undefined, silent = false, now?: number): void {
     const permit = this.#permit
     if (permit === undefined) return
     this.#permit = undefined
     const circuit = failure === undefined ? undefined : rowOf(this.chain.policy, failure).circuit
-    permit.settle(silent ? undefined : { failure, circuit }, this.#fiber)
+    permit.settle(silent ? undefined : { failure, circuit }, this.#fiber, now ?? this.now())
   }
 
   /** One notice for each change of the model that answers, whichever call finds it. */
