@@ -158,6 +158,6 @@ const nextSlices = (
   }
   // Old slices go when a new one begins: most calls only replace the last.
   return isLast
-    ? known.with(-1, next)
+    ? known.with(known.length - 1, next)
     : [...known.filter((slice) => isWithin(slice, rate, now - rate.window)), next]
 }
