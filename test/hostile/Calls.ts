@@ -21,6 +21,8 @@ export const vendors = {
     OpenAiCompatible.model({ name: "local", model: "m", keys, baseUrl: `${url}/v1` })
 } as const
 
+export const millis = Duration.millis
+
 /** Limits and backoffs of a test in real time. */
 export const quick: RecoveryPolicy.RecoveryPolicy = {
   ...RecoveryPolicy.interactive,
@@ -141,6 +143,9 @@ export const aiSdkStream = (
     }
   })
 
-/** The reason of the failure, or of the first target if all are out. */
-export const reasonOf = ({ failure }: Seen): string | undefined =>
-  failure instanceof ProviderFailure ? failure.reason._tag : failure?.targets[0]?.failure.reason._tag
+/** The failure, or that of the first target if all are out. */
+const failureOf = ({ failure }: Seen): ProviderFailure | undefined =>
+  failure instanceof ProviderFailure ? failure : failure?.targets[0]?.failure
+
+export const reasonOf = (seen: Seen): string | undefined => failureOf(seen)?.reason._tag
+export const ruleOf = (seen: Seen): string => failureOf(seen)?.evidence.rule ?? ""

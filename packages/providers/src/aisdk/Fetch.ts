@@ -1,6 +1,6 @@
 /**
- * A `fetch` that follows redirects within the same origin only, and ends streams of events at their last event
- * (`StreamEnd`).
+ * A `fetch` that follows redirects within the same origin only, ends streams of events at their last event
+ * (`StreamEnd`), and repeats a request whose idle connection the server had closed (`StaleSocket`).
  *
  * The `fetch` of a runtime follows them anywhere, with the whole prompt and with every header but `authorization`:
  * `x-api-key` and `x-goog-api-key` would reach any host that a server or a proxy names. Here a redirect to another
@@ -16,6 +16,7 @@
 import { PermanentNetwork } from "@outlast/agent/failure/FailoverReason"
 import { ProviderFailure, redirect } from "@outlast/agent/failure/ProviderFailure"
 import * as Redaction from "@outlast/agent/failure/Redaction"
+import * as StaleSocket from "./StaleSocket.ts"
 import * as StreamEnd from "./StreamEnd.ts"
 
 type Fetch = typeof globalThis.fetch
@@ -23,12 +24,13 @@ type Fetch = typeof globalThis.fetch
 export const maxRedirects = 5
 
 /** Sends with `send`. Default: the global `fetch`, looked up for each request. */
-export const make =
-  (send: Fetch = (input, init) => globalThis.fetch(input, init)): Fetch =>
-  async (input, init) => {
-    const response = await followed(send, input, init)
+export const make = (send: Fetch = (input, init) => globalThis.fetch(input, init)): Fetch => {
+  const repeated = StaleSocket.repeated(send)
+  return async (input, init) => {
+    const response = await followed(repeated, input, init)
     return StreamEnd.ended(response, input instanceof Request ? input.url : String(input))
   }
+}
 
 const followed = async (
   send: Fetch,
