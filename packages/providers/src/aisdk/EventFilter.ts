@@ -37,7 +37,7 @@ export class EventFilter {
   #afterCr = false
   #isFirst = true
   #out: Array<Uint8Array> = []
-  #chunk: Buffer = this.#held
+  #chunk: Uint8Array = this.#held
   /** The run of events that passes as it is: where it begins and ends in the chunk. */
   #from = 0
   #to = 0
@@ -51,8 +51,8 @@ export class EventFilter {
   push(bytes: Uint8Array): ReadonlyArray<Uint8Array> {
     this.#out = []
     if (this.isEnded || bytes.length === 0) return this.#out
-    this.#chunk = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
-    const text = this.#chunk.toString("latin1")
+    this.#chunk = bytes
+    const text = latin1Slice.call(bytes, 0, bytes.length)
     // Where the event and the line under way begin in this chunk.
     let start = this.#afterCr && text.startsWith("\n") ? 1 : 0
     let line = start
@@ -84,7 +84,7 @@ export class EventFilter {
     }
     this.#flush()
     if (this.isEnded) this.#size = 0
-    else this.#hold(this.#chunk.subarray(start))
+    else if (start < text.length) this.#hold(this.#chunk.subarray(start))
     this.#inLine ||= text.length > line
     return this.#out
   }
@@ -141,11 +141,12 @@ export class EventFilter {
 
   /** Ends the run of events that passes. */
   #flush(): void {
-    if (this.#to > this.#from) this.#out.push(this.#chunk.subarray(this.#from, this.#to))
+    if (this.#to - this.#from === this.#chunk.length) this.#out.push(this.#chunk)
+    else if (this.#to > this.#from) this.#out.push(this.#chunk.subarray(this.#from, this.#to))
     this.#from = this.#to
   }
 
-  #hold(rest: Buffer): void {
+  #hold(rest: Uint8Array): void {
     const size = this.#size + rest.length
     if (size > this.#maxEvent) throw tooLarge(this.#maxEvent)
     if (size > this.#held.length) {
@@ -153,7 +154,7 @@ export class EventFilter {
       this.#held.copy(larger, 0, 0, this.#size)
       this.#held = larger
     }
-    rest.copy(this.#held, this.#size)
+    this.#held.set(rest, this.#size)
     this.#size = size
   }
 
@@ -169,6 +170,11 @@ export class EventFilter {
   #first(text: string, start: number): number | undefined {
     return this.#size > 0 ? this.#held[0] : text.charCodeAt(start)
   }
+}
+
+/** What `toString("latin1")` calls, without a `Buffer` around the bytes. Node has it, its types do not. */
+const { latin1Slice } = Buffer.prototype as unknown as {
+  readonly latin1Slice: (this: Uint8Array, start: number, end: number) => string
 }
 
 const colon = 58

@@ -95,7 +95,10 @@ const ofAnthropic: ReadonlySet<string> = new Set([
   "error"
 ])
 
+const mostOfAnthropic = `${typeStart}content_block_delta"`
+
 const anthropic = protocol((name, data) => {
+  if (data.startsWith(mostOfAnthropic)) return "pass"
   const type = typeOf(data)
   if (type === "message_stop") return "last"
   return type !== undefined && ofAnthropic.has(type) ? "pass" : unknown(name, data)
@@ -114,52 +117,68 @@ const responses = protocol((name, data) => {
   return endsOfResponses.has(type) ? "last" : "pass"
 })
 
-const gemini = protocol((name, data) => {
-  if (
-    !data.includes('"candidates"') &&
-    !data.includes('"usageMetadata"') &&
-    !data.includes('"promptFeedback"')
-  ) {
-    return unknown(name, data)
+/**
+ * Where a field stands, or -1. Quotes inside of texts are escaped, so a quote on both sides makes it a field. A search
+ * that begins with a quote would stop at every field: this one begins with the name.
+ */
+const indexOfField = (data: string, name: string, from = 0): number => {
+  for (let at = data.indexOf(name, from); at !== -1; at = data.indexOf(name, at + 1)) {
+    if (data.charCodeAt(at - 1) === quote && data.charCodeAt(at + name.length) === quote) return at
   }
-  const reason = valueAt(data, '"finishReason"')
-  // The client answers a continuation with a request of its own.
-  return reason === undefined || reason.startsWith('"CONTINUATION"') ? "pass" : "complete"
-})
+  return -1
+}
 
-/** The rest of the data at the value of a field, which must be a text with content. */
-const valueAt = (data: string, field: string): string | undefined => {
-  for (let at = data.indexOf(field); at !== -1; at = data.indexOf(field, at + field.length)) {
-    const value = /\s*:\s*("[^"]+")/y
-    value.lastIndex = at + field.length
-    const found = value.exec(data)?.[1]
-    if (found !== undefined) return found
+/** The text of a field, if it has content. */
+const textOf = (data: string, name: string, from: number): string | undefined => {
+  for (let at = indexOfField(data, name, from); at !== -1; at = indexOfField(data, name, at)) {
+    at = behindSpace(data, at + name.length + 1)
+    if (data.charCodeAt(at) !== colon) continue
+    at = behindSpace(data, at + 1)
+    if (data.charCodeAt(at) !== quote) continue
+    const end = data.indexOf('"', at + 1)
+    if (end > at + 1) return data.slice(at + 1, end)
   }
   return undefined
 }
 
+const colon = 58
+const quote = 34
+
+const behindSpace = (data: string, at: number): number => {
+  while (data.charCodeAt(at) <= 32) at++
+  return at
+}
+
+const gemini = protocol((name, data) => {
+  const at = indexOfField(data, "candidates")
+  if (at === -1) {
+    const isKnown = indexOfField(data, "usageMetadata") !== -1 || indexOfField(data, "promptFeedback") !== -1
+    return isKnown ? "pass" : unknown(name, data)
+  }
+  const reason = textOf(data, "finishReason", at)
+  // The client answers a continuation with a request of its own.
+  return reason === undefined || reason === "CONTINUATION" ? "pass" : "complete"
+})
+
 const chat = (): StreamProtocol => {
   let hasText = false
   let hasCall = false
-  let hasError = false
   let isFinished = false
   return protocol(
     (name, data) => {
-      hasError ||= error.test(data)
-      if (!data.includes('"choices"')) return unknown(name, data)
+      const at = indexOfField(data, "choices")
+      if (at === -1) return unknown(name, data)
       hasText ||= text.test(data)
-      hasCall ||= call.test(data)
-      if (valueAt(data, '"finish_reason"') === undefined) return "pass"
+      hasCall ||= data.includes("_call", at) && call.test(data)
+      if (textOf(data, "finish_reason", at) === undefined) return "pass"
       isFinished = true
       return "complete"
     },
-    () => (hasText && !hasCall && !hasError && !isFinished ? finishOfChat : undefined)
+    () => (hasText && !hasCall && !isFinished ? finishOfChat : undefined)
   )
 }
 
-/** Quotes inside of texts are escaped: these are fields. */
 const text = /"(?:content|refusal)"\s*:\s*(?:"[^"]|\[\s*\{)/
-const error = /"error"\s*:\s*[^\sn]/
 const call = /"(?:tool_calls"\s*:\s*\[\s*\{|function_call"\s*:\s*\{)/
 
 const finishOfChat = JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: unknownFinish }] })
