@@ -41,6 +41,7 @@ import * as Order from "./Order.ts"
 import * as Facts from "./OrderFacts.ts"
 import * as OutputLimit from "./OutputLimit.ts"
 import type * as Permits from "./Permits.ts"
+import type { MidStream } from "./RecoveryPolicy.ts"
 import { rowOf } from "./RecoveryPolicy.ts"
 import type { Sending } from "./Sending.ts"
 import { isSending, staysAt } from "./Sending.ts"
@@ -149,6 +150,11 @@ export class CallRun {
   /** The id of the target that stands first. */
   get requested(): string {
     return this.chain.targets[0].ref.id
+  }
+
+  /** What may become of text that was seen: see `CallState.midStreamAtMost`. */
+  get midStream(): MidStream {
+    return Call.midStreamAtMost(this.chain.policy, this.#started)
   }
 
   /** Monotonic milliseconds. */

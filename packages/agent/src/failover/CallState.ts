@@ -465,7 +465,20 @@ const isFree = (state: CallState, target: TargetRef | undefined, at: number): bo
   return isSweep(state, target) || at >= (state.tries.get(target.id)?.notBefore ?? Infinity)
 }
 
-const midStreamOf = (policy: Policy, row: Row | undefined, { call }: CallState): MidStream => {
+/**
+ * What may become of text that was seen, whatever failure comes: `restart` if any failure allows it, else `continue` if
+ * any does, else `fail`.
+ */
+export const midStreamAtMost = (policy: Policy, call: CallState["call"]): MidStream => {
+  let most = midStreamOf(policy, undefined, { call })
+  for (const name in policy.rows) {
+    const mode = midStreamOf(policy, policy.rows[name], { call })
+    if (mode === "restart" || (mode === "continue" && most === "fail")) most = mode
+  }
+  return most
+}
+
+const midStreamOf = (policy: Policy, row: Row | undefined, { call }: Pick<CallState, "call">): MidStream => {
   const wanted = row?.midStream ?? call.midStream ?? policy.midStream
   const possible = wanted === "restart" && !call.rewindable ? "continue" : wanted
   return possible === "continue" && call.structured ? "fail" : possible
