@@ -24,6 +24,7 @@ const files = ({ images }: Capabilities, others: ReadonlyArray<string>): Readonl
 /** Anthropic Messages. */
 export const anthropic: DialectOf = (_, capabilities) => ({
   ...defaults,
+  format: "anthropic-messages",
   namespaces: ["anthropic"],
   bound: capabilities.bindsAccount === true ? "target" : "model",
   callId: /^[a-zA-Z0-9_-]+$/,
@@ -47,6 +48,7 @@ const openai: Dialect = {
 /** OpenAI Chat Completions: reasoning is not sent, so that none is wrong. */
 export const chat: DialectOf = (_, capabilities) => ({
   ...openai,
+  format: "openai-chat",
   plainThinking: true,
   callId: /^.{1,40}$/s,
   files: files(capabilities, documents),
@@ -56,11 +58,15 @@ export const chat: DialectOf = (_, capabilities) => ({
 /** OpenAI Responses: reasoning and items are good in the organisation that they were made for. */
 export const responses: DialectOf = (_, capabilities) => ({
   ...openai,
+  format: "openai-responses",
   callId: /^.{1,64}$/s,
   files: files(capabilities, ["application/pdf"])
 })
 
-/** Chat Completions of anybody else. Some servers take back their own reasoning, as it is. */
+/**
+ * Chat Completions of anybody else. Some servers take back their own reasoning, as it is. Each provider refuses other
+ * things, so none shares a format with another.
+ */
 export const compatible: DialectOf = (_, capabilities) => ({
   ...openai,
   namespaces: ["openaiCompatible"],
@@ -75,6 +81,7 @@ export const compatible: DialectOf = (_, capabilities) => ({
 /** Gemini. From version 3 on, calls come back with a signature, or with the word that stands for a lost one. */
 export const google: DialectOf = (model) => ({
   ...defaults,
+  format: "gemini",
   namespaces: ["google"],
   callId: /^.+$/s,
   uniqueCallIds: false,

@@ -17,6 +17,11 @@ const { is } = Options
 const { required } = is
 
 export interface Dialect {
+  /**
+   * The name of the wire format, for example `anthropic-messages`. A request that one server refuses as malformed, others
+   * of the same format refuse, too. Default: each provider has its own.
+   */
+  readonly format?: string | undefined
   /** The namespaces of part options from which the target reads what it has signed, encrypted or stored. */
   readonly namespaces: ReadonlyArray<string>
   /**
@@ -72,6 +77,7 @@ const pattern = Kind.where((value) => value instanceof RegExp, "a RegExp")
 
 /** The checks of its fields. */
 export const checks: Options.Checks<Dialect> = {
+  format: Kind.name,
   namespaces: required(Kind.names),
   bound: required(is.oneOf("model", "target")),
   plainThinking: required(is.flag),
