@@ -7,8 +7,8 @@ import type { Dialect } from "@outlast/agent/conversation/Dialect"
 import { defaults } from "@outlast/agent/conversation/Dialect"
 import type { Capabilities } from "@outlast/agent/failover/ModelInfo"
 
-/** What a wire format takes, of a model with these capabilities. */
-export type DialectOf = (model: string, capabilities: Capabilities) => Dialect
+/** What a wire format takes, of a model with these capabilities, at a server with this base URL. */
+export type DialectOf = (model: string, capabilities: Capabilities, endpoint?: string) => Dialect
 
 const name64 = /^[a-zA-Z0-9_-]{1,64}$/
 
@@ -32,6 +32,7 @@ export const anthropic: DialectOf = (_, capabilities) => ({
   system: capabilities.systemMessages === true ? "between" : "leading",
   ending: capabilities.prefill === true ? "prefill" : "user",
   callsFollowUser: false,
+  alternates: false,
   files: files(capabilities, ["application/pdf", "text/plain"])
 })
 
@@ -42,14 +43,15 @@ const openai: Dialect = {
   toolName: name64,
   system: "anywhere",
   ending: "any",
-  callsFollowUser: false
+  callsFollowUser: false,
+  alternates: false
 }
 
 /** OpenAI Chat Completions: reasoning is not sent, so that none is wrong. */
 export const chat: DialectOf = (_, capabilities) => ({
   ...openai,
   format: "openai-chat",
-  plainThinking: true,
+  thinking: "plain",
   callId: /^.{1,40}$/s,
   files: files(capabilities, documents),
   linkedFiles: ["image/"]
@@ -64,19 +66,25 @@ export const responses: DialectOf = (_, capabilities) => ({
 })
 
 /**
- * Chat Completions of anybody else. Some servers take back their own reasoning, as it is. Each provider refuses other
- * things, so none shares a format with another.
+ * Chat Completions of anybody else. Each provider refuses other things, so none shares a format with another.
+ *
+ * Thinking goes into the field `reasoning_content`. Cerebras and Groq refuse a request with that field; DeepSeek, Kimi and
+ * Qwen refuse, while they think, a tool call without it. Chat templates of open models refuse late system messages and
+ * two messages of one role in a row.
  */
-export const compatible: DialectOf = (_, capabilities) => ({
+export const compatible: DialectOf = (model, capabilities, endpoint = "") => ({
   ...openai,
   namespaces: ["openaiCompatible"],
-  plainThinking: true,
+  thinking: refusesThinking.test(endpoint) ? "none" : wantsThinking.test(model) ? "required" : "plain",
   callId: defaults.callId,
-  // Chat templates of open models refuse a late system message.
   system: "leading",
+  alternates: true,
   files: files(capabilities, [...documents, "text/"]),
   linkedFiles: ["image/"]
 })
+
+const refusesThinking = /^https:\/\/api\.(?:cerebras|groq)\./
+const wantsThinking = /deepseek|kimi|qwen|qwq/i
 
 /** Gemini. From version 3 on, calls come back with a signature, or with the word that stands for a lost one. */
 export const google: DialectOf = (model) => ({
@@ -85,6 +93,7 @@ export const google: DialectOf = (model) => ({
   namespaces: ["google"],
   callId: /^.+$/s,
   uniqueCallIds: false,
+  alternates: false,
   toolName: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/,
   unsignedCall: signs.test(model)
     ? { namespace: "google", field: "thoughtSignature", value: "skip_thought_signature_validator" }

@@ -104,9 +104,13 @@ const assistantParts = (
   const last = fitted.findLastIndex(
     (part) => part.type !== "reasoning" && part.type !== "tool-approval-request"
   )
-  return last === fitted.length - 1
-    ? fitted
-    : fitted.filter((part, i) => i < last || part.type !== "reasoning")
+  const kept =
+    last === fitted.length - 1 ? fitted : fitted.filter((part, i) => i < last || part.type !== "reasoning")
+  const lacksThinking =
+    to.dialect.thinking === "required" &&
+    kept.some(isLocalCall) &&
+    !kept.some(({ type }) => type === "reasoning")
+  return lacksThinking ? [Prompt.makePart("reasoning", { text: to.wording.thinking }), ...kept] : kept
 }
 
 /** A call that the program answers. */
@@ -126,6 +130,7 @@ const isPartial = (options: Prompt.ProviderOptions): boolean => {
 
 /** Whether the target understands what the maker of the part has put into its options. */
 const isUnderstood = (part: AssistantPart, { ref, dialect }: Destination): boolean => {
+  if (part.type === "reasoning" && dialect.thinking === "none") return false
   const maker = Provenance.read(part.options)
   if (maker !== undefined) {
     return (
@@ -138,7 +143,7 @@ const isUnderstood = (part: AssistantPart, { ref, dialect }: Destination): boole
   const signers = signersOf(part, dialect)
   if (signers.length > 0) return signers.some((name) => dialect.namespaces.includes(name))
   return part.type === "reasoning"
-    ? dialect.plainThinking
+    ? dialect.thinking !== "own"
     : !("providerExecuted" in part && part.providerExecuted)
 }
 
