@@ -74,6 +74,10 @@ export const step = <Class extends string>(
       return event._tag === "Compacted" && event.freed > 0
         ? again(policy, { ...state, overflowed: undefined }, snapshot, draw)
         : mendedInVain(policy, { ...state, compactions: Infinity }, snapshot, draw)
+    case "MediaDropped":
+      return event.dropped > 0
+        ? again(policy, state, snapshot, draw)
+        : mendedInVain(policy, state, snapshot, draw)
     case "KeyAsked":
       return event.renewed
         ? again(policy, state, snapshot, draw)
@@ -209,7 +213,8 @@ const onFailure = (
   const { failure, commit } = event
   const row = rowOf(policy, failure)
   const here = state.target
-  if (here === undefined || row.then === "stop") return giveUp(state, failure, undefined)
+  const stops = row.then === "stop"
+  if (here === undefined || (stops && !isMediaRefused(failure))) return giveUp(state, failure, undefined)
   const leaving = Choice.cooldownFor(row, event, here, snapshot)
   const late = isLate(policy, state, snapshot)
   if (
@@ -225,6 +230,7 @@ const onFailure = (
     const mending = mend(policy, row, state, event, here, snapshot)
     if (mending !== undefined) return mending
   }
+  if (stops) return giveUp(state, failure, undefined)
 
   const opened = (cooldown: Cooldown | undefined) =>
     cooldown === undefined ? snapshot.cooldowns : Cool.open(snapshot.cooldowns, cooldown, snapshot.now)
@@ -303,6 +309,9 @@ const mend = (
   ) {
     return [{ _tag: "RenewKey", target: here, cooldown: undefined }, marked("key")]
   }
+  if (isMediaRefused(failure) && !state.mended.has(`media ${here.id}`)) {
+    return [{ _tag: "DropMedia", target: here, failure, cooldown: undefined }, marked("media")]
+  }
   if (row.then !== "grow") return undefined
   const limit = OutputLimit.lowered(failure)
   if (limit !== undefined && !state.mended.has(`limit ${here.id}`)) {
@@ -316,6 +325,9 @@ const mend = (
   }
   return undefined
 }
+
+const isMediaRefused = ({ reason }: ProviderFailure): boolean =>
+  reason._tag === "Format" && reason.media === true
 
 /** One more attempt at once where the call is. */
 const mendedAttempt = (target: TargetRef): Sent => ({

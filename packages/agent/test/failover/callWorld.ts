@@ -27,6 +27,7 @@ const reason: fc.Arbitrary<FailoverReason.FailoverReason> = fc.oneof(
   fc.boolean().map((local) => new FailoverReason.Timeout({ phase: "total", local })),
   fc.constantFrom("request" as const, "response" as const).map((side) => new FailoverReason.Format({ side })),
   overflow,
+  fc.constant(new FailoverReason.Format({ side: "request", media: true })),
   fc.constantFrom(
     new FailoverReason.Billing(),
     new FailoverReason.RateLimit(),
@@ -304,6 +305,9 @@ export const play = (
       case "Compact":
         event = turn.works ? { _tag: "Compacted", freed: 1_000 } : { _tag: "CompactionFailed" }
         books = { ...books, now: books.now + elapsed }
+        break
+      case "DropMedia":
+        event = { _tag: "MediaDropped", dropped: turn.works ? 1 : 0 }
         break
       case "RenewKey":
         event = { _tag: "KeyAsked", renewed: turn.works }
