@@ -174,6 +174,7 @@ export class CallRun {
     const plain = requestOf(this.#options, target, {
       outputLimit,
       wording: policy.wording,
+      refuses: this.chain.memory.refusedMedia.test(target.ref),
       limits: policy.limits,
       heard: (headers) => {
         if (this.#flying !== undefined) this.#flying.isHeard = true
@@ -227,6 +228,8 @@ export class CallRun {
         }).pipe(Effect.andThen(this.advance({ _tag: "Woke" })))
       case "Compact":
         return this.#compact(action.failure)
+      case "DropMedia":
+        return this.#dropMedia(action.target)
       case "RenewKey":
         return Effect.flatMap(this.#renewed(action), (renewed) => this.advance({ _tag: "KeyAsked", renewed }))
       default:
@@ -236,6 +239,15 @@ export class CallRun {
               refused === undefined ? this.#delayed(action) : this.advance(refused)
             )
     }
+  }
+
+  #dropMedia(target: TargetRef): Effect.Effect<Attempt | undefined, CallFailure> {
+    const { log, refusedMedia } = this.chain.memory
+    const dropped = refusedMedia.add(target, this.#options.prompt)
+    const next = this.advance({ _tag: "MediaDropped", dropped })
+    if (dropped === 0) return next
+    const told = this.#publish({ _tag: "MediaDropped", ...this.#numbers(), target, dropped })
+    return warned(log.droppedMedia(target, dropped), Effect.andThen(told, next))
   }
 
   #renewed({ target }: { readonly target: TargetRef }): Effect.Effect<boolean> {

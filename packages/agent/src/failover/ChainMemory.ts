@@ -20,6 +20,7 @@ import type { Answer, OrderFacts } from "./OrderFacts.ts"
 import * as Facts from "./OrderFacts.ts"
 import type { ProviderRecords } from "./ProviderHealth.ts"
 import * as Health from "./ProviderHealth.ts"
+import { RefusedMedia } from "./RefusedMedia.ts"
 import type { CooldownRule } from "./RecoveryPolicy.ts"
 import type { Sending } from "./Sending.ts"
 
@@ -37,6 +38,8 @@ export class ChainMemory {
   readonly streaks = new Map<string, Streak>()
   /** The ids of targets that refused to stream. They get requests. */
   readonly refusesStreams = new Set<string>()
+  /** Images and files that models refused. They get notes. */
+  readonly refusedMedia = new RefusedMedia()
   /** Attempts in flight, by the number of their call, which makes one at a time. */
   readonly flying = new Map<number, Flying>()
   /** By target id: when content came from it last, in monotonic milliseconds. */
