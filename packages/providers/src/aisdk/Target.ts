@@ -78,7 +78,7 @@ export const make = (
 }
 
 const infoOf = (
-  { provider, model, info: known, settings = {}, providerOptions = {} }: Options,
+  { provider, model, endpoint, info: known, settings = {}, providerOptions = {} }: Options,
   format: WireFormat,
   dialectOf: DialectOf | undefined
 ): ModelInfo => {
@@ -86,7 +86,7 @@ const infoOf = (
   return {
     ...info,
     reasoning: known?.reasoning ?? thinks(info, settings, providerOptions),
-    dialect: info.dialect ?? dialectOf?.(model, info.capabilities ?? {}),
+    dialect: info.dialect ?? dialectOf?.(model, info.capabilities ?? {}, endpoint),
     wholeAnswers: info.wholeAnswers ?? format.wholeAnswers
   }
 }
