@@ -206,7 +206,7 @@ export interface Snapshot {
   /** Targets that have answered, by id. */
   readonly answered: Pick<ReadonlyMap<string, unknown>, "has">
   /** Attempts in flight, of all calls. */
-  readonly flying: Iterable<{ readonly target: TargetRef }>
+  readonly flying: { readonly values: () => Iterable<{ readonly target: TargetRef }> }
 }
 
 export interface Streak {

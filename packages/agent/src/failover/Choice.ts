@@ -50,7 +50,8 @@ export const preferred = (
   const [first] = targets
   if (first === undefined || cooldowns.size === 0) return first
   const isAsked = ({ ref }: TargetView): boolean =>
-    !snapshot.answered.has(ref.id) && Iterable.some(snapshot.flying, ({ target }) => target.id === ref.id)
+    !snapshot.answered.has(ref.id) &&
+    Iterable.some(snapshot.flying.values(), ({ target }) => target.id === ref.id)
   if (!isAsked(first)) return first
   const isEquivalent = ({ ref }: TargetView): boolean => ref.model === first.ref.model
   const isDoubtful = snapshot.targets.some((target) => {
