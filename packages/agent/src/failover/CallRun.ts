@@ -408,15 +408,17 @@ export class CallRun {
       readonly usage: Usage
       readonly inToolCall: boolean
       readonly characters: number
+      readonly hasText: boolean
     }
   ): Effect.Effect<Attempt | undefined, CallFailure> {
     return Effect.suspend(() => {
-      const { commit, usage, inToolCall, characters } = answer
+      const { commit, usage, inToolCall, characters, hasText } = answer
       this.#answered(attempt)
       const event: Cut = {
         _tag: "Cut",
         commit,
         inToolCall,
+        hasText,
         gain: usage.outputTokens.total ?? Math.ceil(characters / Conversation.charactersPerToken),
         input: usage.inputTokens.total,
         limit: OutputLimit.within(attempt.outputLimit, attempt.target.info),

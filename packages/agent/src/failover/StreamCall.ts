@@ -91,7 +91,8 @@ export const streamText = <E>(
         const cut = ({ finish, inToolCall }: Cut): PullOf<E> => {
           author = opened.attempt
           const { commit, gained } = gate
-          const report = { commit, usage: finish.usage, inToolCall, characters: gained }
+          const hasText = commit === "text"
+          const report = { commit, usage: finish.usage, inToolCall, characters: gained, hasText }
           return opened.close.pipe(
             Effect.andThen(run.cut(opened.attempt, report)),
             Effect.mapError(toError),
