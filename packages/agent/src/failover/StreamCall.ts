@@ -60,7 +60,9 @@ export const streamText = <E>(
           if (gate.cut !== undefined) return cut(gate.cut)
           return gate.failed === undefined
             ? opened.pull(received, failed)
-            : Effect.flatMap(failureOf(gate.failed, opened.attempt.target.ref.provider), failed)
+            : gate.problem === undefined
+              ? Effect.flatMap(failureOf(gate.failed, opened.attempt.target.ref.provider), failed)
+              : failed(gate.problem)
         })
         const received = (out: ReadonlyArray<Part>): PullOf<E> => {
           const { seam } = gate
@@ -177,7 +179,7 @@ class Opened {
   ): Effect.Effect<Opened, never, IdGenerator.IdGenerator> =>
     Effect.suspend(() => {
       const request = run.request(attempt, gate.text)
-      gate.begin(attempt.answered, attempt.maker)
+      gate.begin(attempt.answered, attempt.maker, run.judge(attempt))
       const scope = Scope.forkUnsafe(parent)
       return Effect.map(
         reading(AttemptRequest.streamText(attempt.target, request), scope),

@@ -14,10 +14,12 @@
  */
 import type { Response } from "effect/ai"
 import * as Seam from "../recovery/Seam.ts"
+import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import type { Provenance } from "../conversation/Provenance.ts"
 import { sign } from "../conversation/Provenance.ts"
 import { namespace, written } from "./Answered.ts"
 import type { Unpriced } from "./Answered.ts"
+import type { AnswerEnd } from "./AnswerEnd.ts"
 import type { Commit } from "./CallState.ts"
 import { carrier } from "./Surface.ts"
 import { sum, unknown } from "./Usage.ts"
@@ -45,10 +47,14 @@ export class StreamGate {
   cut: Cut | undefined
   /** The part with which the current attempt ended as failed: it says so, or a tool call lacks its end. Nothing after it is read. */
   failed: Response.ErrorPartEncoded | Response.FinishPartEncoded | undefined
+  /** What {@link failed} means, where its finish is intact: the content was refused, or there is none. */
+  problem: ProviderFailure | undefined
   /** What was decided about the text of the current attempt, if it continues one. Reset it when it is reported. */
   seam: Seam.Verdict | undefined
 
   readonly #requested: string
+  /** Judges the current attempt. */
+  #end: AnswerEnd | undefined
   #answered: Unpriced | undefined
   /** Who makes the parts of the current attempt. */
   #maker: Provenance | undefined
@@ -87,8 +93,10 @@ export class StreamGate {
     this.#requested = requested
   }
 
-  /** Starts an attempt, made by `maker`. What was held of the one before is dropped. */
-  begin(answered: Omit<Unpriced, "requested">, maker: Provenance): void {
+  /** Starts an attempt, made by `maker` and judged by `end`. What was held of the one before is dropped. */
+  begin(answered: Omit<Unpriced, "requested">, maker: Provenance, end?: AnswerEnd): void {
+    this.#end = end
+    this.problem = undefined
     if (this.#shown) {
       this.#abandoned.push(...this.#endsOfThinking())
       this.#textsBefore = [...this.#texts.keys()]
@@ -196,6 +204,7 @@ export class StreamGate {
   }
 
   #read(part: Part, out: Array<Part>): void {
+    this.#end?.saw(part)
     if (part.type === "error" || (part.type === "finish" && part.reason === "error")) {
       this.failed = part
     } else if (part.type === "finish") {
@@ -281,6 +290,11 @@ export class StreamGate {
     const begun = this.#tail.filter((part) => part.type === "tool-params-start" && !isProviders(part))
     const made = this.#tail.filter((part) => part.type === "tool-call")
     if (begun.length > made.length && finish.reason !== "content-filter") {
+      this.failed = finish
+      return
+    }
+    this.problem = this.#end?.problem(finish)
+    if (this.problem !== undefined) {
       this.failed = finish
       return
     }

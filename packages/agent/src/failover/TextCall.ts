@@ -61,8 +61,14 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
             return failed(local("answer/finish-error", new ServerError(), ref), commitOf(parts), finish.usage)
           case "length":
             return cut(attempt, { parts, finish }, streamed?.lacksCall === true)
-          default:
-            return complete(attempt, { parts, finish })
+          default: {
+            const end = run.judge(attempt)
+            for (const part of parts) end.saw(part)
+            const problem = end.problem(finish)
+            return problem === undefined
+              ? complete(attempt, { parts, finish })
+              : failed(problem, commitOf(parts), finish.usage)
+          }
         }
       }
       return either(

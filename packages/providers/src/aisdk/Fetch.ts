@@ -1,5 +1,6 @@
 /**
- * A `fetch` that follows redirects within the same origin only.
+ * A `fetch` that follows redirects within the same origin only, and throws errors that come with a status of success
+ * (`DisguisedError`).
  *
  * The `fetch` of a runtime follows them anywhere, with the whole prompt and with every header but `authorization`:
  * `x-api-key` and `x-goog-api-key` would reach any host that a server or a proxy names. Here a redirect to another
@@ -15,14 +16,25 @@
 import { PermanentNetwork } from "@outlast/agent/failure/FailoverReason"
 import { ProviderFailure, redirect } from "@outlast/agent/failure/ProviderFailure"
 import * as Redaction from "@outlast/agent/failure/Redaction"
+import * as DisguisedError from "./DisguisedError.ts"
 
 type Fetch = typeof globalThis.fetch
 
 export const maxRedirects = 5
 
 /** Sends with `send`. Default: the global `fetch`, looked up for each request. */
-export const make =
-  (send: Fetch = (input, init) => globalThis.fetch(input, init)): Fetch =>
+export const make = (send: Fetch = (input, init) => globalThis.fetch(input, init)): Fetch => {
+  const sent = following(send)
+  return async (input, init) =>
+    DisguisedError.revealed(
+      await sent(input, init),
+      input instanceof Request ? input.url : String(input),
+      init
+    )
+}
+
+const following =
+  (send: Fetch): Fetch =>
   async (input, init) => {
     const own = init?.redirect ?? (input instanceof Request ? input.redirect : "follow")
     if (own !== "follow") return send(input, init)

@@ -136,7 +136,13 @@ export const finish = (end: {
 
 /** Anthropic pauses a loop of its own tools to be sent the message again; the client calls that a stop. */
 const reasonOf = ({ unified, raw }: Spec.FinishReason): Response.FinishReason =>
-  raw === "pause_turn" ? "pause" : (finishReasons[unified] ?? "unknown")
+  raw === "pause_turn" ? "pause" : isBlocked(raw) ? "content-filter" : (finishReasons[unified] ?? "unknown")
+
+/** Block reasons of Gemini that its client calls `other`. */
+const blocked: ReadonlySet<string> = new Set(["IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"])
+
+/** True for a finish that says that the content was refused, though the client calls it `other`. */
+export const isBlocked = (raw: string | undefined): boolean => raw !== undefined && blocked.has(raw)
 
 const finishReasons: Readonly<Record<string, Response.FinishReason>> = {
   stop: "stop",
