@@ -30,13 +30,14 @@ export const revealed = async (
   let text = ""
   let size = 0
   let isDone = false
-  while (!isDone && size <= maxStart && (isJson || firstEvent(text) === undefined)) {
+  while (!isDone && size <= maxStart) {
     const { done, value } = await reader.read()
     isDone = done
     if (value === undefined) continue
     chunks.push(value)
     size += value.length
     text += decoder.decode(value, { stream: true })
+    isDone ||= !isJson && firstEvent(text) !== undefined
   }
   const start = isJson ? text : (firstEvent(text) ?? text).replaceAll(/\r\n?/g, "\n")
   if (isJson ? isErrorBody(text) : partsOf(start).some(({ isError }) => isError)) {
