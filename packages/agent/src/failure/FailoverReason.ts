@@ -82,7 +82,9 @@ export class ModelNotFound extends Schema.TaggedClass<ModelNotFound>(id("ModelNo
 export class Format extends Schema.TaggedClass<Format>(id("Format"))("Format", {
   side: Schema.Literals(["request", "response"]),
   /** The request asked for a longer answer than the model gives: the most that it gives, in tokens. */
-  outputLimit: Schema.optional(Schema.Finite)
+  outputLimit: Schema.optional(Schema.Finite),
+  /** The provider refuses an image or a file of the request. */
+  media: Schema.optionalKey(Schema.Boolean)
 }) {}
 
 /** The provider refused the content of the request or of the answer. */
