@@ -37,7 +37,6 @@ export const anthropic: DialectOf = (_, capabilities) => ({
 const openai: Dialect = {
   ...defaults,
   namespaces: ["openai"],
-  uniqueCallIds: false,
   toolName: name64,
   system: "anywhere",
   ending: "any",
@@ -77,7 +76,6 @@ export const google: DialectOf = (model) => ({
   ...defaults,
   namespaces: ["google"],
   callId: /^.+$/s,
-  uniqueCallIds: false,
   toolName: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/,
   unsignedCall: signs.test(model)
     ? { namespace: "google", field: "thoughtSignature", value: "skip_thought_signature_validator" }
