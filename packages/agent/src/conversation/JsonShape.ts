@@ -3,7 +3,7 @@
  * items, values of `enum` and `const`, `anyOf`, `oneOf`, `allOf` and local references.
  *
  * It never rejects what a validator would accept: other keywords are ignored, and so are further properties, which many
- * programs drop. Pure, and linear in the value for schemas without alternatives.
+ * programs drop. Pure.
  *
  * **Example** (A missing property)
  *
@@ -21,26 +21,27 @@ export interface Misfit {
 
 /** The first place where `value` does not fit; `undefined` when it fits. */
 export const misfit = (schema: unknown, value: unknown): Misfit | undefined =>
-  check(schema, value, [], 0, schema)
+  check(schema, value, [], 0, { root: schema, checks: 0 })
 
 type Path = Misfit["path"]
 
-/** Levels of a value that are checked. */
-const maxLevels = 200
+/** Levels of schemas and values. References may lead in a circle, and an answer may nest without end. */
+const maxDepth = 200
 
-/** Schemas for one and the same value that are followed: references may lead in a circle. */
-const maxSteps = 12
+/** Schemas that are looked at for one value: alternatives may double with each level. */
+const maxChecks = 100_000
 
-const check = (
-  schema: unknown,
-  value: unknown,
-  path: Path,
-  steps: number,
-  root: unknown
-): Misfit | undefined => {
-  if (!Predicate.isObject(schema) || steps > maxSteps || path.length > maxLevels) return undefined
-  const same = (part: unknown) => check(part, value, path, steps + 1, root)
-  const inner = (of: unknown, item: unknown, key: string | number) => check(of, item, [...path, key], 0, root)
+interface Run {
+  readonly root: unknown
+  checks: number
+}
+
+const check = (schema: unknown, value: unknown, path: Path, depth: number, run: Run): Misfit | undefined => {
+  // What is too large to be checked may fit.
+  if (!Predicate.isObject(schema) || depth > maxDepth || run.checks++ > maxChecks) return undefined
+  const same = (part: unknown) => check(part, value, path, depth + 1, run)
+  const inner = (of: unknown, item: unknown, key: string | number) =>
+    check(of, item, [...path, key], depth + 1, run)
   const all = <A>(items: ReadonlyArray<A>, test: (item: A, i: number) => Misfit | undefined) => {
     for (const [i, item] of items.entries()) {
       const found = test(item, i)
@@ -49,7 +50,7 @@ const check = (
     return undefined
   }
   const allOf = [
-    ...(typeof schema["$ref"] === "string" ? [resolved(root, schema["$ref"])] : []),
+    ...(typeof schema["$ref"] === "string" ? [resolved(run.root, schema["$ref"])] : []),
     ...listOf(schema["allOf"])
   ]
   const found =

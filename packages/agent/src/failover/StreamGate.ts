@@ -7,6 +7,7 @@
  *   handler runs for an attempt that failed or was cut, and the order stays.
  * - Attempts that continue a shown text write on in the same text block, under the same id. What they repeat of
  *   it is taken out: their first text is held as long as `Seam` is undecided, and dropped if the attempt dies.
+ * - Of a text that is to be an object only the JSON is shown (`ObjectText`).
  * - Thinking of an attempt that failed is marked when it is closed, so that it is never sent. To be able to mark
  *   it, the end of every thinking block is held back until the answer is complete.
  *
@@ -14,6 +15,7 @@
  */
 import type { Response } from "effect/ai"
 import * as Seam from "../recovery/Seam.ts"
+import { ObjectText } from "../conversation/ObjectText.ts"
 import type { Provenance } from "../conversation/Provenance.ts"
 import { sign } from "../conversation/Provenance.ts"
 import { namespace, written } from "./Answered.ts"
@@ -49,6 +51,11 @@ export class StreamGate {
   seam: Seam.Verdict | undefined
 
   readonly #requested: string
+  readonly #structured: boolean
+  /** Of the current attempt, where an object was asked for. */
+  #object: ObjectText | undefined
+  /** The last text part that it has taken. */
+  #ofObject: Response.TextDeltaPartEncoded | undefined
   #answered: Unpriced | undefined
   /** Who makes the parts of the current attempt. */
   #maker: Provenance | undefined
@@ -82,9 +89,10 @@ export class StreamGate {
   /** What failed attempts are known to have taken. */
   #usage: Usage | undefined
 
-  /** `requested` is the id of the target that stands first. */
-  constructor(requested: string) {
+  /** `requested` is the id of the target that stands first; `structured`: an object was asked for. */
+  constructor(requested: string, structured = false) {
     this.#requested = requested
+    this.#structured = structured
   }
 
   /** Starts an attempt, made by `maker`. What was held of the one before is dropped. */
@@ -104,6 +112,8 @@ export class StreamGate {
     this.#ids = new Map()
     this.#seam = this.text.trim() === "" ? undefined : Seam.make(this.text)
     this.#atSeam = undefined
+    this.#object = this.#structured ? new ObjectText() : undefined
+    this.#ofObject = undefined
     this.seam = undefined
     if (this.failed?.type === "finish") this.#usage = sum(this.#usage, this.failed.usage)
     this.#attempt++
@@ -159,6 +169,19 @@ export class StreamGate {
     return [...out, this.priced(this.finish, costUsd)]
   }
 
+  /**
+   * The answer is complete, and not what was asked for: the attempt has failed. `isGiven`: the consumer has something of
+   * the call; otherwise nothing of it was ever shown.
+   */
+  refuse(isGiven: boolean): void {
+    this.failed = this.finish
+    this.finish = undefined
+    if (isGiven) return
+    this.rewind()
+    this.commit = "nothing"
+    this.#shown = false
+  }
+
   /** Characters of text that the current attempt has shown. */
   get gained(): number {
     return this.text.length - this.#before
@@ -203,6 +226,7 @@ export class StreamGate {
     } else if (this.#tail.length > 0 || isForProgram(part)) {
       // Nothing may overtake a call that is held, and the text before it is over.
       this.#endSeam(out)
+      this.#endObject(out)
       this.alive = true
       if (isProviders(part)) this.commit = "tool"
       this.#tail.push(isBlock(part) ? part : this.#signed(part))
@@ -212,7 +236,8 @@ export class StreamGate {
   #show(part: Exclude<Part, Response.ErrorPartEncoded | Response.FinishPartEncoded>, out: Array<Part>): void {
     switch (part.type) {
       case "text-delta": {
-        if (this.#seam === undefined) this.#showText(this.#renamed(part), out)
+        if (this.#object !== undefined) this.#showObject(this.#object, this.#renamed(part), out)
+        else if (this.#seam === undefined) this.#showText(this.#renamed(part), out)
         else this.#join(this.#seam, this.#renamed(part), out)
         return
       }
@@ -293,6 +318,7 @@ export class StreamGate {
       }
     }
     this.#endSeam(out)
+    this.#endObject(out)
     this.#content(out)
     for (const [id, end] of this.#thinking) out.push(end ?? { type: "reasoning-end", id })
     for (const [id, end] of this.#texts) out.push(end ?? { type: "text-end", id })
@@ -307,6 +333,22 @@ export class StreamGate {
       this.text += part.delta
       out.push(part)
     } else if (part.metadata !== undefined) this.#emit(part, out)
+  }
+
+  #showObject(object: ObjectText, part: Response.TextDeltaPartEncoded, out: Array<Part>): void {
+    if (part.delta !== "") this.alive = true
+    this.#ofObject = part
+    this.#showText({ ...part, delta: object.push(part.delta) }, out)
+  }
+
+  /** The object is over, or a call came in its place: what was held of its text is shown. */
+  #endObject(out: Array<Part>): void {
+    const rest = this.#object?.end() ?? ""
+    this.#object = undefined
+    if (this.#ofObject !== undefined && rest !== "") {
+      const { type, id } = this.#ofObject
+      this.#showText({ type, id, delta: rest }, out)
+    }
   }
 
   /** Text that continues what was shown: held, as long as it may be a repetition of it. */

@@ -80,7 +80,9 @@ export class ModelNotFound extends Schema.TaggedClass<ModelNotFound>(id("ModelNo
 
 /** The protocol was violated: by our request, or by the provider's response. */
 export class Format extends Schema.TaggedClass<Format>(id("Format"))("Format", {
-  side: Schema.Literals(["request", "response"])
+  side: Schema.Literals(["request", "response"]),
+  /** What is wrong with an answer that was to be an object, and where; nothing of the answer is in it. */
+  problem: Schema.optional(Schema.String)
 }) {}
 
 /** The provider refused the content of the request or of the answer. */

@@ -119,6 +119,11 @@ export const knownLimit = "limit/known"
 /** The rule of an object that the output limit cut: half of one is worth nothing. */
 export const cutObject = "answer/cut"
 
+/** The rule of an answer that is not the object that was asked for. */
+export const wrongObject = "answer/object"
+
+export const isWrongObject = ({ evidence }: ProviderFailure): boolean => evidence.rule === wrongObject
+
 /**
  * The rules of a redirect that was not followed. `matched` is the origin that it leads to, or what is
  * wrong with it.
@@ -201,6 +206,8 @@ export const whatHappened = (failure: ProviderFailure): string => {
       return `the model is not available here${status}`
     case "Format":
       if (failure.evidence.rule === cutObject) return "the output limit cut the object"
+      if (reason.problem !== undefined)
+        return `the answer is not the object that was asked for (${reason.problem})`
       return reason.side === "request"
         ? `the provider rejected the request as malformed${status}`
         : `the provider sent an answer that cannot be understood${status}`
@@ -255,6 +262,8 @@ export const whatToDo = (failure: ProviderFailure): string => {
       return `Check ${model} and whether the account of ${key} may use it.`
     case "Format":
       if (failure.evidence.rule === cutObject) return `Raise the output limit, or ask for less.`
+      if (failure.evidence.rule === wrongObject)
+        return `Make the schema simpler, or add a target that keeps to schemas.`
       return failure.reason.side === "request"
         ? `Repeating cannot help: correct the request.`
         : `Try again, or add another target to the chain.`
