@@ -8,7 +8,7 @@ import { Duration, Effect, Record, Redacted } from "effect"
 import type { RawServer } from "./RawServer.ts"
 
 /** The default policy, in a hurry. */
-export const hasty: Policy.RecoveryPolicy = {
+const hasty: Policy.RecoveryPolicy = {
   ...RecoveryPolicy.interactive,
   rows: Record.map(RecoveryPolicy.interactive.rows, (row) => ({
     ...row,

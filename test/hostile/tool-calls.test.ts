@@ -1,7 +1,7 @@
 /** Tool calls that a model got wrong, and ids that stand for two calls, over raw servers. */
 import { assert, describe, it } from "@effect/vitest"
-import type { LanguageModelV4ToolCall } from "@ai-sdk/provider"
 import { Agent } from "@outlast/agent"
+import type { ToolCallRepairFunction, ToolSet } from "ai"
 import { generateText, isStepCount, jsonSchema, streamText, tool } from "ai"
 import { Effect, Schema, Stream } from "effect"
 import { AiError, LanguageModel, Tool, Toolkit } from "effect/ai"
@@ -9,6 +9,9 @@ import { ResilienceEvents } from "@outlast/resilience"
 import type { ServerResponse } from "node:http"
 import * as Models from "./Models.ts"
 import * as Raw from "./RawServer.ts"
+
+/** What the AI SDK asks to repair. */
+type Repair = Parameters<ToolCallRepairFunction<ToolSet>>[0]
 
 interface Called {
   readonly id: string
@@ -194,7 +197,7 @@ describe("a tool call that the model got wrong", () => {
               prompt: "Go.",
               tools: { weather: weather(ran) },
               stopWhen: isStepCount(3),
-              repairToolCall: async ({ toolCall }: { readonly toolCall: LanguageModelV4ToolCall }) => {
+              repairToolCall: async ({ toolCall }: Repair) => {
                 raw.push(toolCall.input)
                 return { ...toolCall, toolName: "weather", input: '{"city":"Bergen"}' }
               }

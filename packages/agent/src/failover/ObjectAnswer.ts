@@ -8,7 +8,7 @@ import { Effect, Schema, SchemaAST } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Format } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import { local, wrongObject } from "../failure/ProviderFailure.ts"
+import { local, maxDetail, wrongObject } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 
 export type ObjectFormat = Extract<LanguageModel.ProviderOptions["responseFormat"], { readonly type: "json" }>
@@ -26,16 +26,13 @@ export const read = ({ schema }: ObjectFormat, text: string): Effect.Effect<unkn
   return "problem" in json
     ? Effect.fail(json.problem)
     : Effect.mapError(decoderOf(schema)(json.value), ({ message }) =>
-        message.replaceAll(/\s*\n\s*/g, " ").slice(0, maxProblem)
+        message.replaceAll(/\s*\n\s*/g, " ").slice(0, maxDetail)
       )
 }
 
 /** The failure of an attempt whose answer is not the object that was asked for. */
 export const failure = (problem: string, target: TargetRef | undefined): ProviderFailure =>
   local(wrongObject, new Format({ side: "response", problem }), target)
-
-/** Characters; a schema may have many fields. */
-const maxProblem = 500
 
 const parsed = (text: string): { readonly value: unknown } | { readonly problem: string } => {
   if (text.trim() === "") return { problem: "there is no text" }

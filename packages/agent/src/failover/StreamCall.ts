@@ -65,7 +65,7 @@ export const streamText = <E>(
         )
         /** Who made the last of what was shown. */
         let author = opened.attempt
-        /** The consumer has been given something. */
+        /** The consumer has been given something of the answer, and it was not taken back. */
         let isGiven = false
         /** The text of an answer that is not the object that was asked for, if that is what failed last. */
         let wrong: string | undefined
@@ -89,6 +89,7 @@ export const streamText = <E>(
               ? finished(out, gate.finish)
               : judged(format, out, gate.finish)
           }
+          if (isShown(out)) isGiven = true
           return shownOr(out)
         }
         const judged = (
@@ -143,17 +144,14 @@ export const streamText = <E>(
             )
           }
           const void_ = next.rewind ? gate.rewind() : []
+          if (next.rewind) isGiven = false
           const said = [...void_, ...news()]
           return Effect.flatMap(open(next), (begun) => {
             opened = begun
             return shownOr(said)
           })
         }
-        const shownOr = (out: ReadonlyArray<Part>): PullOf<E> => {
-          if (!isShown(out)) return pull
-          isGiven = true
-          return Effect.succeed(out)
-        }
+        const shownOr = (out: ReadonlyArray<Part>): PullOf<E> => (isShown(out) ? Effect.succeed(out) : pull)
         /** What the consumer has to be told, if he can be. */
         const news = (): ReadonlyArray<Part> => {
           if (run.notices.length === 0) return nothing

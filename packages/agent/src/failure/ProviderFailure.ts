@@ -7,7 +7,7 @@
  */
 import { Duration, Schema } from "effect"
 import { ErrorText } from "@outlast/resilience"
-import { FailoverReason } from "./FailoverReason.ts"
+import { FailoverReason, Format } from "./FailoverReason.ts"
 import * as Redaction from "./Redaction.ts"
 import { TargetRef } from "./TargetRef.ts"
 
@@ -67,8 +67,12 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
     const { matched, requestId } = this.evidence
     const clean = (text: string | undefined) =>
       text === undefined ? undefined : Redaction.scrub(text, maxDetail, { values: secrets.values ?? [] })
+    const { reason } = this
     return new ProviderFailure({
-      reason: this.reason,
+      reason:
+        reason._tag === "Format" && reason.problem !== undefined
+          ? new Format({ side: reason.side, problem: clean(reason.problem) })
+          : reason,
       evidence: { ...this.evidence, matched: clean(matched), requestId: clean(requestId) },
       retryAfter: this.retryAfter,
       detail: Redaction.scrub(this.detail, maxDetail, secrets),

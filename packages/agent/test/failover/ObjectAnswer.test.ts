@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Schema, Stream } from "effect"
 import type { Prompt } from "effect/ai"
 import { LanguageModel } from "effect/ai"
-import { Failover, ForeignModel, Outlast } from "@outlast/agent"
+import { Direct, Failover, ForeignModel, Outlast } from "@outlast/agent"
 import { answer, finish, inTime, key, played, policy, recording, say, serverError, text } from "../support.ts"
 
 const City = Schema.Struct({ name: Schema.String, people: Schema.Finite })
@@ -236,6 +236,33 @@ describe("an object that is streamed", () => {
         Stream.runCollect(stream).pipe(Effect.provide(Failover.layer([target], { policy })))
       )
       assert.deepStrictEqual(seen(parts), [whole, whole])
+    })
+  )
+
+  it.effect("comes over a target without recovery, too", () =>
+    Effect.gen(function* () {
+      const target = played({ streams: [say(...pieces(...deltas), text.end(), finish())] })
+      const parts = yield* inTime(Stream.runCollect(stream).pipe(Effect.provide(Direct.layer(target))))
+      assert.deepStrictEqual(seen(parts), [...partial, whole, whole])
+      assert.strictEqual(target.requests[0]?.request.responseFormat.type, "json")
+    })
+  )
+
+  it.effect("is asked for again, although the consumer has heard of another model", () =>
+    Effect.gen(function* () {
+      const broken = played({ model: "a", streams: [Stream.fail(serverError)] })
+      const second = played({
+        model: "b",
+        streams: [
+          say(text.start(), text.delta("Oslo."), text.end(), finish()),
+          say(...pieces(...deltas), text.end(), finish())
+        ]
+      })
+      const parts = yield* inTime(
+        Stream.runCollect(stream).pipe(Effect.provide(Failover.layer([broken, second], { policy })))
+      )
+      assert.isTrue(parts.some(({ type }) => type === "notice"))
+      assert.deepStrictEqual(seen(parts), [...partial, whole, whole])
     })
   )
 
