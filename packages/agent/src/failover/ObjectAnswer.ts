@@ -6,6 +6,7 @@
  */
 import { Effect, Schema, SchemaAST } from "effect"
 import { LanguageModel } from "effect/ai"
+import type { Response } from "effect/ai"
 import { Format } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local, maxDetail, wrongObject } from "../failure/ProviderFailure.ts"
@@ -19,6 +20,14 @@ export const formatOf = (schema: Schema.Top, name: string | undefined): ObjectFo
   objectName: name ?? SchemaAST.resolveIdentifier(schema.ast) ?? "object",
   schema
 })
+
+/** The answer ends with the object: calls of the program come before it, and a filter leaves none. */
+export const isDue = (
+  parts: ReadonlyArray<Response.AllPartsEncoded>,
+  { reason }: Response.FinishPartEncoded
+): boolean =>
+  reason !== "content-filter" &&
+  !parts.some((part) => part.type === "tool-call" && part.providerExecuted !== true)
 
 /** The object in `text`. Fails with what is wrong with it. */
 export const read = ({ schema }: ObjectFormat, text: string): Effect.Effect<unknown, string> => {

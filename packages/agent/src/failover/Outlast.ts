@@ -166,9 +166,9 @@ const checks: Options.Checks<AllOptions> = {
   concurrency: is.anything,
   disableToolCallResolution: is.anything,
   toolCallValidation: is.anything,
+  midStream,
   schema: Kind.where(Schema.isSchema, "a Schema, for example Schema.Struct({ name: Schema.String })"),
-  objectName: Kind.name,
-  midStream
+  objectName: Kind.name
 }
 
 /**

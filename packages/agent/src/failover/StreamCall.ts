@@ -18,7 +18,6 @@ import * as AttemptRequest from "./AttemptRequest.ts"
 import type { Attempt } from "./Attempt.ts"
 import { CallRun } from "./CallRun.ts"
 import type { Chain } from "./Chain.ts"
-import * as Fold from "./Fold.ts"
 import type { ObjectFormat } from "./ObjectAnswer.ts"
 import * as ObjectAnswer from "./ObjectAnswer.ts"
 import type { ProviderRequest } from "./ProviderModel.ts"
@@ -85,7 +84,7 @@ export const streamText = <E>(
         }
         const shown = (out: ReadonlyArray<Part>): PullOf<E> => {
           if (gate.finish !== undefined) {
-            return format === undefined || !isObject(out, gate.finish)
+            return format === undefined || !ObjectAnswer.isDue(out, gate.finish)
               ? finished(out, gate.finish)
               : judged(format, out, gate.finish)
           }
@@ -165,10 +164,6 @@ export const streamText = <E>(
   )
 
 const nothing: ReadonlyArray<Part> = []
-
-/** Calls of the program come before the object, and a filter leaves none. */
-const isObject = (out: ReadonlyArray<Part>, { reason }: Response.FinishPartEncoded): boolean =>
-  reason !== "content-filter" && !out.some((part) => part.type === "tool-call" && !Fold.isProviders(part))
 
 /** An attempt whose request is under way. */
 class Opened {

@@ -79,7 +79,7 @@ export const generateText = <E>(
           case "length":
             return cut(attempt, { parts, finish }, streamed?.lacksCall === true)
           default:
-            return responseFormat.type === "json" && isObject(parts, finish)
+            return responseFormat.type === "json" && ObjectAnswer.isDue(parts, finish)
               ? judged(responseFormat, parts, finish)
               : complete(attempt, { parts, finish })
         }
@@ -150,10 +150,6 @@ export const generateText = <E>(
     )
     return Effect.mapError(owned, (failure) => toError(failure, wrong))
   })
-
-/** Calls of the program come before the object, and a filter leaves none. */
-const isObject = (parts: Parts, { reason }: Response.FinishPartEncoded): boolean =>
-  reason !== "content-filter" && !parts.some(isCallOfProgram)
 
 /** The parts with one text, in the place of the first. */
 const withText = (parts: Parts, text: string): Parts => {
