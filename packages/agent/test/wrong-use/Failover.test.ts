@@ -550,7 +550,7 @@ describe("around a call", () => {
     [
       "the schema of a stream is JSON Schema",
       () => Outlast.streamText(untyped({ prompt: "x", schema: { type: "object" } })),
-      "InvalidOption: Outlast.streamText: schema must be a Schema, for example Schema.Struct({ name: Schema.String }), got an object with type"
+      "InvalidOption: Outlast.streamText: schema must be a Schema, for example Schema.Struct({ name: Schema.String }), got an object"
     ],
     [
       "a stream of an object has tools",
