@@ -56,7 +56,7 @@ export const streamText = <E>(
         const asked = format === undefined ? options : { ...options, responseFormat: format }
         const run = yield* CallRun.make(chain, asked, surface, true)
         yield* Scope.addFinalizer(scope, run.abandoned)
-        const gate = new StreamGate(run.requested, format !== undefined)
+        const gate = new StreamGate(run.requested, run.midStream, format !== undefined)
         const open = (attempt: Attempt) => Opened.make(run, gate, attempt, scope)
         let opened = yield* run.begin.pipe(
           Effect.mapError((failure) => toError(failure)),

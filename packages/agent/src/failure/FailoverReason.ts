@@ -82,7 +82,9 @@ export class ModelNotFound extends Schema.TaggedClass<ModelNotFound>(id("ModelNo
 export class Format extends Schema.TaggedClass<Format>(id("Format"))("Format", {
   side: Schema.Literals(["request", "response"]),
   /** What is wrong with an answer that was to be an object, and where; nothing of the answer is in it. */
-  problem: Schema.optional(Schema.String)
+  problem: Schema.optional(Schema.String),
+  /** The provider refuses an image or a file of the request. */
+  media: Schema.optionalKey(Schema.Boolean)
 }) {}
 
 /** The provider refused the content of the request or of the answer. */
