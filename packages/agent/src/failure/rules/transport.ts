@@ -38,6 +38,12 @@ export const timeLimits: ReadonlyArray<Rule.Rule> = [
     ],
     when: ({ said, status }) => (said ?? status) !== 429,
     reason: firstOrTotal
+  }),
+  Rule.text({
+    id: "transport/stalled",
+    why: "An answer began and then nothing came, which some call incomplete.",
+    phrases: ["(response|stream|generation|answer|connection) (has |)stalled"],
+    reason: timeout.idle
   })
 ]
 
@@ -54,6 +60,7 @@ export const unreachable: ReadonlyArray<Rule.Rule> = [
       "all connection attempts failed",
       "prematurely closed connection",
       "disconnected without sending a response",
+      "(do|upstream|making|sending) request (failed|to provider)",
       "connection reset"
     ],
     reason: network
@@ -169,7 +176,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
       "(unexpected|unknown|unhandled|internal) (server |api |)(error|exception) (occurred|has occurred)",
       "an error occurred while processing your request",
       "(runner|process|worker|engine|server|model) (process |)(has |is |)(unexpectedly |)(crashed|terminated|stopped|died|exited|dead)",
-      "(out of memory|cuda error|cudamalloc|segmentation fault|core dumped|unable to allocate|sigkill|oom|enginedeaderror|ggml_assert|panic: )",
+      "(out of memory|cuda error|cudamalloc|segmentation fault|core dumped|unable to allocate|sigkill|oom|enginedeaderror|asyncenginedeaderror|ggml_assert|panic: )",
       "(runner|process|worker|engine|server)…exit (status|code)",
       "(model runner|llama runner|llama-server)…(stopped|terminated|crashed|exited|failed|exit)",
       "error loading model",
