@@ -30,12 +30,14 @@ export const limits: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "limit/google-quota",
-    why: 'Google says "check your plan and billing" of quotas per minute and per day.',
+    why: 'Google and Alibaba say "check your plan and billing" of quotas per minute and per day.',
     phrases: ["exceeded your current quota", "quota exceeded for", "(quotaid|quotametric|quotafailure)"],
     when: ({ text, codes }, provider) =>
       google.some((name) => provider.includes(name)) ||
       codes.includes("resource_exhausted") ||
-      /ai\.google\.dev|googleapis\.com|google\.rpc|google\.api_core|gemini|resource_exhausted/.test(text),
+      /ai\.google\.dev|googleapis\.com|google\.rpc|google\.api_core|gemini|resource_exhausted|aliyun|alibaba|dashscope/.test(
+        text
+      ),
     reason: rateLimit
   }),
   Rule.text({

@@ -10,6 +10,7 @@ export const models: ReadonlyArray<Rule.Rule> = [
     why: "The sentence names a model, a deployment or an endpoint of it that is not there.",
     phrases: [
       "model…(does not exist|doesn't exist|not exist|not found|is not found|was not found|not available|unavailable in|no longer available|no longer supported|not recognized)",
+      "modelcode…does not exist",
       "model…is unknown",
       "(model|models)…(deprecated|decommissioned|retired|end of life|sunset|discontinued|shut down|been removed|deactivated)",
       "model…is not supported (by|in|on|for|with|when)",

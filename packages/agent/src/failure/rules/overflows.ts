@@ -29,6 +29,7 @@ export const overflows: ReadonlyArray<Rule.Rule> = [
       "too (long|large) (for|to send)…(model|context|window|capi)",
       "maximum (context|prompt|input) length",
       "(tokens|prompt_tokens|length|prompt|input|sequence|seq_len|input_len)…(max_seq_len|max_model_len|max_input_len|max_input_length|max_sequence_length|max_position_embeddings|max_num_tokens|max_input_tokens|max_total_tokens|n_ctx)",
+      "context shift is disabled",
       "(exceed|exceeds|exceeded|exceeding|over|above|larger than|longer than|greater than) (the |)(max_seq_len|max_model_len|max_input_len|max_input_length|max_sequence_length|max_position_embeddings|max_num_tokens|max_input_tokens|max_total_tokens|n_ctx)",
       "too many total text bytes",
       "context length is only",

@@ -62,6 +62,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "(validation|schema) (error|errors|failed)",
       "(do not|does not|doesn't|don't) (match|conform|comply)",
       "exceeds…maximum: ",
+      "(parameter|parameters|argument|arguments) (is|are) illegal",
       "image dimensions exceed*",
       "(invalid|unsupported)…(format|media_type|mime type|image type|file type)"
     ],

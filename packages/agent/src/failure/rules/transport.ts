@@ -34,7 +34,8 @@ export const timeLimits: ReadonlyArray<Rule.Rule> = [
     why: "A limit of time is what was exceeded, not one that is mentioned beside a limit of another kind.",
     phrases: [
       "(exceeded|exceeds|past|missed|hit) (deadline|time limit|timeout)",
-      "(exceeded|exceeds|past|missed|hit) (the |its |our |)* (deadline|time limit|timeout)"
+      "(exceeded|exceeds|past|missed|hit) (the |its |our |)* (deadline|time limit|timeout)",
+      "(killed|stopped) by timeout"
     ],
     when: ({ said, status }) => (said ?? status) !== 429,
     reason: firstOrTotal
