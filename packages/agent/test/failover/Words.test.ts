@@ -6,11 +6,12 @@ import * as Cooldown from "@outlast/agent/failover/Cooldown"
 import * as RecoveryPolicy from "@outlast/agent/failover/RecoveryPolicy"
 import type { TargetRef } from "@outlast/agent/failure/TargetRef"
 
-const target = (provider: string): TargetRef => ({
-  id: provider,
-  provider,
-  model: `model of ${provider}`,
-  endpoint: `https://${provider}.example`,
+/** Models of one wire format: a malformed request is malformed for both. */
+const target = (model: string): TargetRef => ({
+  id: model,
+  provider: "openai",
+  model,
+  endpoint: "https://api.openai.example",
   key: "KEY"
 })
 const [first, second] = [target("first"), target("second")]
