@@ -152,7 +152,7 @@ describe("outlast classify --score", { timeout: 60_000 }, () => {
     })
     assert.include(run.stdout, "Decisions: 66.7 % right beside another key and target, 33.3 % right alone.")
     assert.notMatch(run.stdout, /default:/)
-    assert.match(run.stdout, /said: format; does stop, alone stop, not compact \[/)
+    assert.match(run.stdout, /said: format; does target, alone stop, not compact \[/)
     assert.match(
       run.stdout,
       /reason: rate_limit, got auth; does key, alone stop, not repeat or key or target \[/

@@ -272,7 +272,8 @@ export interface GenerateResult extends WithMetadata {
   readonly structuredOutputText?: string | undefined
   readonly finishReason: FinishReason
   readonly usage: Usage
-  readonly response?: (ResponseMetadata & WithHeaders) | undefined
+  /** `body` is the parsed body of the response. */
+  readonly response?: (ResponseMetadata & WithHeaders & { readonly body?: unknown }) | undefined
 }
 
 export type StreamPart =
