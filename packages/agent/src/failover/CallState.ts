@@ -574,7 +574,7 @@ const repeatDelay = (
 ): number | undefined => {
   const { target } = state
   const { used, delay } = Choice.usedHere(policy, row, state, failure, snapshot)
-  if (row.then !== "retry" || used >= row.attempts) return undefined
+  if (row.then !== "retry" || used >= row.attempts || failure.evidence.shouldRetry === false) return undefined
   const rule: Backoff.HintRule = {
     retryAfter: row.retryAfter,
     maxRetryAfter: policy.maxWait,

@@ -26,6 +26,8 @@ export const Evidence = Schema.Struct({
   depth: Schema.Finite,
   /** The HTTP status, where one was seen. */
   status: Schema.optional(Schema.Finite),
+  /** False where the provider's `x-should-retry` said so: the same request is not repeated there. */
+  shouldRetry: Schema.optional(Schema.Boolean),
   /** The provider's request id, where it sent one. */
   requestId: Schema.optional(Schema.String)
 })
