@@ -26,6 +26,7 @@ export const anthropic: DialectOf = (_, capabilities) => ({
   ...defaults,
   namespaces: ["anthropic"],
   bound: capabilities.bindsAccount === true ? "target" : "model",
+  providerCalls: /^(?:srvtoolu|mcptoolu)_/,
   callId: /^[a-zA-Z0-9_-]+$/,
   toolName: name64,
   system: capabilities.systemMessages === true ? "between" : "leading",
@@ -57,6 +58,7 @@ export const chat: DialectOf = (_, capabilities) => ({
 export const responses: DialectOf = (_, capabilities) => ({
   ...openai,
   callId: /^.{1,64}$/s,
+  providerCalls: /^(?:ws|fs|ci|ig|cu|mcp|mcpr|apc|sh|tsc)_/,
   files: files(capabilities, ["application/pdf"])
 })
 
@@ -83,6 +85,19 @@ export const google: DialectOf = (model) => ({
     ? { namespace: "google", field: "thoughtSignature", value: "skip_thought_signature_validator" }
     : undefined,
   assistantFiles: true
+})
+
+/**
+ * A client of the program's own, of which only the name of its provider is known. The client leaves out, with a warning,
+ * what it cannot send.
+ */
+export const client = (provider: string): Dialect => ({
+  ...defaults,
+  namespaces: [
+    ...new Set([provider, provider.replace(/[-_.](\w)/g, (_, letter: string) => letter.toUpperCase())])
+  ],
+  plainThinking: true,
+  providerCalls: /^/
 })
 
 const signs = /gemini-(?:[3-9]|\d\d)/

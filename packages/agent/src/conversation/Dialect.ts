@@ -26,6 +26,11 @@ export interface Dialect {
   readonly bound: "model" | "target"
   /** Takes thinking without a signature. */
   readonly plainThinking: boolean
+  /**
+   * The ids of calls of tools that the target runs itself. They say whose a call is that comes from a history without
+   * anything else that tells. Default: none.
+   */
+  readonly providerCalls?: RegExp | undefined
   /** The ids of tool calls that it takes. What does not match becomes `call_` and 32 characters of `[a-zA-Z0-9_-]` at most. */
   readonly callId: RegExp
   /** An id stands for one call of the whole conversation. */
@@ -75,6 +80,7 @@ export const checks: Options.Checks<Dialect> = {
   namespaces: required(Kind.names),
   bound: required(is.oneOf("model", "target")),
   plainThinking: required(is.flag),
+  providerCalls: pattern,
   callId: required(pattern),
   uniqueCallIds: required(is.flag),
   toolName: required(pattern),

@@ -12,6 +12,7 @@
 import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import { Predicate } from "effect"
 import type { Response } from "effect/ai"
+import type { ClientCall } from "./ClientCall.ts"
 import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
 import * as Parts from "./SpecResponse.ts"
@@ -21,24 +22,62 @@ type FailureOf = (error: unknown) => ProviderFailure
 /** The parts of a whole answer, or why it is none. `json`: an object was asked for. */
 export const whole = (
   result: Spec.GenerateResult,
-  json: boolean
-): Array<Response.PartEncoded> | ProviderFailure => guarded(() => readWhole(result, json))
+  json: boolean,
+  client?: ClientCall
+): Array<Response.PartEncoded> | ProviderFailure => guarded(() => readWhole(result, json, client))
 
 const readWhole = (
   result: Spec.GenerateResult,
-  json: boolean
+  json: boolean,
+  client: ClientCall | undefined
 ): Array<Response.PartEncoded> | ProviderFailure => {
   const parts: Array<Response.PartEncoded> = []
   const end = new Ending()
   if (result.response !== undefined) parts.push(Parts.responseMetadata(result.response))
   for (const part of json ? structured(result) : result.content) {
     end.saw(part)
-    const encoded = contentPart(part, end)
+    const encoded = carried(part, contentPart(part, end), client)
     if (encoded !== undefined) parts.push(encoded)
   }
   const failure = end.judge(result.finishReason)
-  return failure ?? [...parts, Parts.finish(result)]
+  if (failure !== undefined) return failure
+  const finish = Parts.finish(result)
+  const { finishReason, usage } = result
+  return [
+    ...parts,
+    client === undefined ? finish : client.mark(finish, { type: "finish", finishReason, usage })
+  ]
 }
+
+type Part = Response.PartEncoded | Response.StreamPartEncoded
+
+/** The part as it travels to a call of the AI SDK: with its original, and also where effect/ai has no such part. */
+const carried = <P extends Part>(
+  part: Spec.Content | Spec.StreamPart,
+  encoded: P | undefined,
+  client: ClientCall | undefined
+): P | Response.ResponseMetadataPartEncoded | undefined => {
+  if (client === undefined) return encoded
+  if (part.type === "tool-result" && !client.isDeclared(part.toolName)) return client.carrier(part)
+  if (encoded !== undefined) return isPlain.has(part.type) ? encoded : client.mark(encoded, part)
+  return isCarried.has(part.type) ? client.carrier(part) : undefined
+}
+
+/** Parts of which effect/ai has all there is. */
+const isPlain = new Set([
+  "text-start",
+  "text-delta",
+  "reasoning",
+  "reasoning-start",
+  "reasoning-delta",
+  "reasoning-end",
+  "tool-input-delta",
+  "tool-input-end",
+  "response-metadata"
+])
+
+/** Parts without a counterpart that a call of the AI SDK gets all the same. */
+const isCarried = new Set(["custom", "reasoning-file", "raw", "file", "source"])
 
 const contentPart = (part: Spec.Content, end: Ending): Response.PartEncoded | undefined => {
   switch (part.type) {
@@ -70,7 +109,7 @@ export interface Reader {
 }
 
 /** `json`: an object was asked for. */
-export const reader = (failureOf: FailureOf, json = false): Reader => {
+export const reader = (failureOf: FailureOf, json = false, client?: ClientCall): Reader => {
   const end = new Ending()
   const drafts = new Set<string>()
   let finished = false
@@ -83,12 +122,13 @@ export const reader = (failureOf: FailureOf, json = false): Reader => {
         if (failure !== undefined) return failure
         const finish = Parts.finish(part)
         finished = true
-        return finish
+        return carried(part, finish, client)
       }
       default:
         if (json && isDraft(part, drafts)) return undefined
+        if (part.type === "stream-start") client?.start(part.warnings)
         end.saw(part)
-        return streamPart(part, end)
+        return carried(part, streamPart(part, end), client)
     }
   }
   return {
@@ -146,6 +186,8 @@ const streamPart = (
       return end.toolCall(part)
     case "response-metadata":
       return Parts.responseMetadata(part)
+    case "stream-start":
+      return undefined
     default:
       return Parts.commonPart(part)
   }

@@ -11,8 +11,11 @@
  * as `APICallError`s that are not retryable: the chain has one owner of every retry. Its `abortSignal` interrupts the
  * call: the request is aborted, and no attempt follows.
  *
- * **What it does not do.** Sampling, thinking, headers and provider options cannot be set for one call (there is a
- * warning): they are set on each target. An object that is streamed comes in one piece.
+ * **What a call sets.** Sampling, thinking, headers and provider options go to every target that takes them, over what
+ * is set there; warnings, response headers, and the raw reason and usage come back. Headers with keys are not sent
+ * (there is a warning): they belong to one target.
+ *
+ * **What it does not do.** An object that is streamed comes in one piece.
  *
  * **Example** (One line)
  *
@@ -36,6 +39,7 @@ import * as Check from "@outlast/resilience/Options"
 import { Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Stream } from "effect"
 import type { AiError, Response } from "effect/ai"
 import { LanguageModel, Telemetry } from "effect/ai"
+import * as ClientCall from "./ClientCall.ts"
 import * as ServedAnswer from "./ServedAnswer.ts"
 import * as ServedError from "./ServedError.ts"
 import * as ServedRequest from "./ServedRequest.ts"
@@ -127,7 +131,7 @@ const generate = async (
     served(request, answerOf(request)),
     signal === undefined ? {} : { signal }
   )
-  if (Exit.isSuccess(exit)) return ServedAnswer.whole(exit.value, request.warnings)
+  if (Exit.isSuccess(exit)) return ServedAnswer.whole(exit.value, request.warnings, request.client)
   throw signal?.aborted === true ? signal.reason : ServedError.ofCause(exit.cause)
 }
 
@@ -178,7 +182,12 @@ const stream = async (
     start(controller) {
       let begun = false
       const give = (parts: ReadonlyArray<LanguageModelV4StreamPart>) => {
-        if (!begun) controller.enqueue({ type: "stream-start", warnings: request.warnings })
+        if (!begun) {
+          const warnings = [...request.warnings, ...(request.client.answered.warnings ?? [])]
+          if (request.client.answered.isStarted === true || warnings.length > 0) {
+            controller.enqueue({ type: "stream-start", warnings })
+          }
+        }
         begun = true
         for (const part of parts) controller.enqueue(part)
         opened.resolve()
@@ -224,7 +233,12 @@ const stream = async (
     cancel: () => stop()
   })
   await opened.promise
-  return { stream: source }
+  const { request: sent, response } = request.client.answered
+  return {
+    stream: source,
+    ...(sent === undefined ? undefined : { request: sent }),
+    ...(response?.headers === undefined ? undefined : { response: { headers: response.headers } })
+  }
 }
 
 /** Gives what the answer consists of, as it comes. */
@@ -236,21 +250,22 @@ const streamed = (
     request,
     request.object === undefined
       ? Stream.runForEachArray(LanguageModel.streamText(request.call), (parts) =>
-          give(parts.flatMap(ServedAnswer.streamPart))
+          give(parts.flatMap((part) => ServedAnswer.streamPart(part, request.client)))
         )
-      : Effect.flatMap(answerOf(request), (parts) => give(ServedAnswer.pieces(parts)))
+      : Effect.flatMap(answerOf(request), (parts) => give(ServedAnswer.pieces(parts, request.client)))
   )
 
 /** With the limit of the request, and with its failures as errors of the AI SDK. */
 const served = <A>(
-  { call, maxOutputTokens }: ServedRequest.Request,
+  { call, client, maxOutputTokens }: ServedRequest.Request,
   self: Effect.Effect<A, AiError.AiError, LanguageModel.LanguageModel>
 ): Effect.Effect<A, APICallError, LanguageModel.LanguageModel> => {
   const failing = Effect.catch(self, (error) =>
     Effect.flatMap(ServedError.ofCall(error, call.prompt), (failed) => Effect.fail(failed))
   ).pipe(
     // The AI SDK has asked for this form itself.
-    Effect.provideService(Override, "request")
+    Effect.provideService(Override, "request"),
+    ClientCall.provided(client)
   )
   return maxOutputTokens === undefined
     ? failing
