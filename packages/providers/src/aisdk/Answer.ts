@@ -58,9 +58,28 @@ const carried = <P extends Part>(
   client: ClientCall | undefined
 ): P | Response.ResponseMetadataPartEncoded | undefined => {
   if (client === undefined) return encoded
-  if (part.type === "tool-result" && !client.isDeclared(part.toolName)) return client.carrier(part)
-  if (encoded !== undefined) return isPlain.has(part.type) ? encoded : client.mark(encoded, part)
-  return isCarried.has(part.type) ? client.carrier(part) : undefined
+  if (isCarried(part, client)) return client.carrier(part)
+  return encoded === undefined || isPlain.has(part.type) ? encoded : client.mark(encoded, part)
+}
+
+/**
+ * Parts that effect/ai does not have, or not as the client gives them: files in any form, and results of tools that
+ * were not offered.
+ */
+const isCarried = (part: Spec.Content | Spec.StreamPart, client: ClientCall): boolean => {
+  switch (part.type) {
+    case "custom":
+    case "reasoning-file":
+    case "file":
+    case "raw":
+      return true
+    case "source":
+      return part.sourceType === "url" && !URL.canParse(part.url)
+    case "tool-result":
+      return !client.isDeclared(part.toolName)
+    default:
+      return false
+  }
 }
 
 /** Parts of which effect/ai has all there is. */
@@ -75,9 +94,6 @@ const isPlain = new Set([
   "tool-input-end",
   "response-metadata"
 ])
-
-/** Parts without a counterpart that a call of the AI SDK gets all the same. */
-const isCarried = new Set(["custom", "reasoning-file", "raw", "file", "source"])
 
 const contentPart = (part: Spec.Content, end: Ending): Response.PartEncoded | undefined => {
   switch (part.type) {

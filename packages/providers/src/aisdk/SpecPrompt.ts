@@ -209,9 +209,10 @@ const toolMessages = (
   const files: Array<Spec.TextPart | Spec.FilePart> = []
   const content = messages.flatMap((message) =>
     message.content.flatMap((part): ReadonlyArray<Spec.ToolPart> => {
-      if (part.type === "tool-approval-response") return asked.has(part.approvalId) ? [approval(part)] : []
+      if (part.type === "tool-approval-response" && !asked.has(part.approvalId)) return []
       const given = asGiven(part, options)
-      if (given?.type === "tool-result") return [given]
+      if (given?.type === "tool-result" || given?.type === "tool-approval-response") return [given]
+      if (part.type === "tool-approval-response") return [approval(part)]
       if (options.toolFiles === "user-message") {
         const own = (part.modelOutput ?? []).filter((output) => output.type === "file")
         if (own.length > 0) files.push({ type: "text", text: `Files of tool result ${part.id}:` })

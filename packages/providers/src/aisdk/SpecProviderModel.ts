@@ -271,7 +271,10 @@ const callOptions = (
     toolFiles: wire.toolFiles
   })
   const call: Spec.CallOptions = {
-    ...settingsFor({ ...settings, ...settingsOf(ofCall) }, info, ofCall),
+    ...settings,
+    // With what is left out: `undefined` says so.
+    ...(asked === undefined ? undefined : { ...asked, ...defined(settings, asked) }),
+    ...withoutSampling(info, ofCall),
     prompt:
       format !== undefined && wire.schemaInPrompt === true
         ? [schemaMessage(format), ...prompt]
@@ -280,13 +283,12 @@ const callOptions = (
           : prompt,
     ...(request.maxOutputTokens === undefined ? undefined : { maxOutputTokens: request.maxOutputTokens }),
     ...(request.tools.length === 0
-      ? asked?.toolChoice && { toolChoice: asked.toolChoice }
+      ? undefined
       : {
           tools: request.tools.map((tool) => Tools.tool(tool, wire.asGiven)),
           toolChoice: toolChoiceFor(request, info)
         }),
     ...responseFormat(format, asked, wire),
-    ...(asked?.includeRawChunks === undefined ? undefined : { includeRawChunks: asked.includeRawChunks }),
     // A call that is aborted tells its client why.
     abortSignal: asked?.abortSignal === undefined ? signal : AbortSignal.any([asked.abortSignal, signal]),
     headers: ofCall === undefined ? headers : { ...headers, ...headersOf(ofCall) },
@@ -296,41 +298,21 @@ const callOptions = (
 }
 
 /** Clients know which of their models take no temperature; the catalogue knows more models. */
-const settingsFor = (
-  settings: Spec.CallSettings,
+const withoutSampling = (
   { capabilities }: ModelInfo,
   ofCall: ClientCall.ClientCall | undefined
-): Spec.CallSettings => {
-  if (capabilities?.sampling !== false) return settings
-  const { temperature: _t, topP: _p, topK: _k, ...rest } = settings
+): Spec.CallSettings | undefined => {
+  if (capabilities?.sampling !== false) return undefined
   const asked = sampling.filter((name) => ofCall?.options[name] !== undefined)
   ofCall?.warn(asked.map((feature) => ({ type: "unsupported", feature, details: "The model takes none." })))
-  return rest
+  return { temperature: undefined, topP: undefined, topK: undefined }
 }
 
 const sampling = ["temperature", "topP", "topK"] as const
 
-/** What a call of the AI SDK sets, over what is set for the target. */
-const settingsOf = (ofCall: ClientCall.ClientCall | undefined): Spec.CallSettings => {
-  if (ofCall === undefined) return {}
-  return Object.fromEntries(
-    settingNames.flatMap((name) => {
-      const value = ofCall.options[name]
-      return value === undefined ? [] : [[name, value]]
-    })
-  )
-}
-
-const settingNames = [
-  "temperature",
-  "topP",
-  "topK",
-  "presencePenalty",
-  "frequencyPenalty",
-  "stopSequences",
-  "seed",
-  "reasoning"
-] as const
+/** What is set for the target, where the call of the AI SDK sets nothing. */
+const defined = (settings: Spec.CallSettings, asked: Asked): Spec.CallSettings =>
+  Object.fromEntries(Object.entries(settings).filter(([name]) => Reflect.get(asked, name) === undefined))
 
 /** Keys belong to one target: the headers of a call go to all of them, and carry none. */
 const headersOf = ({ options }: ClientCall.ClientCall): Readonly<Record<string, string>> =>
