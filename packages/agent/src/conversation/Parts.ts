@@ -35,19 +35,33 @@ export const fit = (
   messages: ReadonlyArray<Prompt.Message>,
   to: Destination
 ): ReadonlyArray<Prompt.Message> => {
-  const own = providerCalls(messages, to)
+  const own = providerParts(messages, to)
   const fitted = mapped(messages, (message) => fitMessage(message, to, own))
   // Nothing but empty messages: they are the caller's own, and the provider may judge them.
   return fitted.some(({ role }) => role !== "system") ? fitted : messages
 }
 
-/** Ids of the calls of tools that the target has run itself. Their results may come in a later message. */
-const providerCalls = (messages: ReadonlyArray<Prompt.Message>, to: Destination): ReadonlySet<string> => {
-  const own = new Set<string>()
+/**
+ * The calls of tools that the target has run itself, and their results. A result may come in a later message, behind
+ * results of the program; behind one of the user it comes too late.
+ */
+const providerParts = (
+  messages: ReadonlyArray<Prompt.Message>,
+  to: Destination
+): ReadonlySet<AssistantPart> => {
+  const own = new Set<AssistantPart>()
+  const open = new Set<string>()
   for (const message of messages) {
+    if (message.role === "user" || message.role === "system") open.clear()
     if (message.role !== "assistant") continue
     for (const part of message.content) {
-      if (part.type === "tool-call" && part.providerExecuted && isUnderstood(part, to)) own.add(part.id)
+      if (part.type === "tool-call" && part.providerExecuted) {
+        if (!isUnderstood(part, to)) open.delete(part.id)
+        else {
+          own.add(part)
+          open.add(part.id)
+        }
+      } else if (part.type === "tool-result" && open.delete(part.id)) own.add(part)
     }
   }
   return own
@@ -56,7 +70,7 @@ const providerCalls = (messages: ReadonlyArray<Prompt.Message>, to: Destination)
 const fitMessage = (
   message: Prompt.Message,
   to: Destination,
-  own: ReadonlySet<string>
+  own: ReadonlySet<AssistantPart>
 ): ReadonlyArray<Prompt.Message> => {
   switch (message.role) {
     case "system":
@@ -91,7 +105,7 @@ type AssistantPart = Prompt.AssistantMessagePart
 const assistantParts = (
   parts: ReadonlyArray<AssistantPart>,
   to: Destination,
-  own: ReadonlySet<string>
+  own: ReadonlySet<AssistantPart>
 ): ReadonlyArray<AssistantPart> => {
   const firstCall = parts.find(isLocalCall)
   const fitted = mapped(parts, (part): ReadonlyArray<AssistantPart> => {
@@ -110,12 +124,11 @@ const assistantParts = (
             : inWords(part, to.wording)
         ]
       case "tool-call":
-        if (part.providerExecuted)
-          return [own.has(part.id) ? part : useInWords(part, resultOf(part, parts), to)]
+        if (part.providerExecuted) return [own.has(part) ? part : useInWords(part, resultOf(part, parts), to)]
         return [part === firstCall ? vouched(withoutForeign(part, to), to.dialect) : withoutForeign(part, to)]
       case "tool-result":
         // It stands in the words of its call.
-        return own.has(part.id) ? [part] : []
+        return own.has(part) ? [part] : []
       case "tool-approval-request":
         return [part]
     }

@@ -283,7 +283,7 @@ const outputPart = (part: Prompt.ToolModelOutputPart, options: Options): Spec.To
 
 /**
  * Ids of approvals that were asked for by the provider, for tools that it runs itself. A prompt of the AI SDK has the
- * answers only: they are the provider's as long as it has a call to run.
+ * answers only: they are the provider's if it has a call in the conversation.
  */
 const approvalsOfProvider = (prompt: Prompt.Prompt): ReadonlySet<string> => {
   const calls = new Set<string>()
@@ -299,7 +299,6 @@ const approvalsOfProvider = (prompt: Prompt.Prompt): ReadonlySet<string> => {
     if (message.role !== "assistant") continue
     for (const part of message.content) {
       if (part.type === "tool-call" && part.providerExecuted) calls.add(part.id)
-      if (part.type === "tool-result") calls.delete(part.id)
       if (part.type === "tool-approval-request" && calls.has(part.toolCallId)) asked.add(part.approvalId)
     }
   }
