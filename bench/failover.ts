@@ -2,7 +2,7 @@
  * What `Failover.layer` costs when nothing fails: the same model without I/O, raw and behind the failover; and whether
  * a call costs the same, in time and in memory, when a thousand are under way.
  */
-import { Deferred, Effect, Layer, ManagedRuntime, Redacted, Stream } from "effect"
+import { Deferred, Effect, Layer, Logger, ManagedRuntime, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Response } from "effect/ai"
 import { Failover, KeySource } from "@outlast/agent"
@@ -61,6 +61,10 @@ const stream = LanguageModel.streamText({ prompt: "What is the plan?" })
 
 type Model = Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError>
 
+/** A runtime without loggers: each table builds its chains anew, and the third build would be reported. */
+const runtimeOf = <E>(model: Layer.Layer<LanguageModel.LanguageModel, E>) =>
+  ManagedRuntime.make(Layer.provide(model, Logger.layer([])))
+
 const contendersOf = (hooks: Hooks) => {
   const raw: Model = Layer.effect(LanguageModel.LanguageModel, LanguageModel.make(hooks))
   const single: Model = Failover.layer([specOf(hooks, "a", [])])
@@ -87,7 +91,7 @@ const compare = async <A>(
   check: Effect.Effect<A, unknown, LanguageModel.LanguageModel>,
   options: { readonly calls: number; readonly unitsPerCall: number }
 ): Promise<void> => {
-  const runtimes = contendersOf(hooks).map(([name, layer]) => [name, ManagedRuntime.make(layer)] as const)
+  const runtimes = contendersOf(hooks).map(([name, layer]) => [name, runtimeOf(layer)] as const)
   const answers = await Promise.all(runtimes.map(([, runtime]) => runtime.runPromise(check)))
   if (new Set(answers).size !== 1) throw new Error(`The answers differ: ${answers.join(", ")}`)
   const contenders = runtimes.map(([name, runtime]): Contender => ({
@@ -117,7 +121,7 @@ const tenTargets = (
   const hooks: Hooks = { ...hooksOf(1), generateText: () => Effect.andThen(reply, hooksOf(1).generateText()) }
   const keys = ["KEY_1", "KEY_2"]
   const specs = ["b", "c", "d", "e"].map((model) => specOf(hooks, model, keys))
-  return ManagedRuntime.make(Failover.layer([specOf(hooks, "a", keys), ...specs]))
+  return runtimeOf(Failover.layer([specOf(hooks, "a", keys), ...specs]))
 }
 
 const atOnce = (count: number): Effect.Effect<void, unknown, LanguageModel.LanguageModel> =>

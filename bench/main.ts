@@ -6,6 +6,7 @@ import { failover } from "./failover.ts"
 import { guard } from "./guard.ts"
 import type { Report, Row } from "./measure.ts"
 import { machine, printed, rowsInto } from "./measure.ts"
+import { streamFilter } from "./streamFilter.ts"
 
 interface Bench {
   readonly what: string
@@ -17,13 +18,14 @@ const benches: Readonly<Record<string, Bench>> = {
   classifier: { what: "errors of the corpus, and hostile ones of up to 1 MB", run: classifier },
   compaction: { what: "tier 1 on 10,000 messages, beside LangChain and the AI SDK", run: compaction },
   failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover },
-  guard: { what: "the loop detector: asked before a tool call, told after it", run: guard }
+  guard: { what: "the loop detector: asked before a tool call, told after it", run: guard },
+  "stream-filter": { what: "a stream of events, as it is and ended at its last event", run: streamFilter }
 }
 
 const usage = [
   "Usage: npm run bench -- <name> [--json]",
   "",
-  ...Object.entries(benches).map(([name, { what }]) => `  ${name.padEnd(12)}${what}`),
+  ...Object.entries(benches).map(([name, { what }]) => `  ${name.padEnd(15)}${what}`),
   "",
   '--json prints one object: { "machine", "rows": [{ "name", "ns", "ratio", "spread" }] }'
 ].join("\n")

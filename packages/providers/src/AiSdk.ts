@@ -7,7 +7,8 @@
  * does that inside one attempt.
  *
  * **Redirects.** A client of your own has its own `fetch`, and by default that follows redirects to any host, with the
- * prompt and most headers that carry keys. Give it {@link fetch}, as in the example.
+ * prompt and most headers that carry keys. It also waits for the end of the connection behind the last event of a
+ * stream. Give it {@link fetch}, as in the example.
  *
  * **Example** (A model on Amazon Bedrock)
  *
@@ -41,8 +42,11 @@ export const model = (options: Options): TargetSpec => {
 }
 
 /**
- * The `fetch` of the other constructors, for clients of your own: it follows no redirect to another origin. It fails
- * with a `ProviderFailure` of reason `PermanentNetwork` then, and nothing is sent there.
+ * The `fetch` of the other constructors, for clients of your own.
+ *
+ * - It follows no redirect to another origin: it fails with a `ProviderFailure` of reason `PermanentNetwork`.
+ * - It ends a stream of events at its last event, and skips events that the client does not know.
+ * - It repeats a request once whose idle connection the server had closed.
  */
 export const fetch: typeof globalThis.fetch = Fetch.make()
 

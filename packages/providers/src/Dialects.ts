@@ -7,8 +7,8 @@ import type { Dialect } from "@outlast/agent/conversation/Dialect"
 import { defaults } from "@outlast/agent/conversation/Dialect"
 import type { Capabilities } from "@outlast/agent/failover/ModelInfo"
 
-/** What a wire format takes, of a model with these capabilities. */
-export type DialectOf = (model: string, capabilities: Capabilities) => Dialect
+/** What a wire format takes, of a model with these capabilities, at a server with this base URL. */
+export type DialectOf = (model: string, capabilities: Capabilities, endpoint?: string) => Dialect
 
 const name64 = /^[a-zA-Z0-9_-]{1,64}$/
 
@@ -24,6 +24,7 @@ const files = ({ images }: Capabilities, others: ReadonlyArray<string>): Readonl
 /** Anthropic Messages. */
 export const anthropic: DialectOf = (_, capabilities) => ({
   ...defaults,
+  format: "anthropic-messages",
   namespaces: ["anthropic"],
   bound: capabilities.bindsAccount === true ? "target" : "model",
   providerCalls: /^(?:srvtoolu|mcptoolu)_/,
@@ -32,6 +33,7 @@ export const anthropic: DialectOf = (_, capabilities) => ({
   system: capabilities.systemMessages === true ? "between" : "leading",
   ending: capabilities.prefill === true ? "prefill" : "user",
   callsFollowUser: false,
+  alternates: false,
   files: files(capabilities, ["application/pdf", "text/plain"])
 })
 
@@ -42,13 +44,15 @@ const openai: Dialect = {
   toolName: name64,
   system: "anywhere",
   ending: "any",
-  callsFollowUser: false
+  callsFollowUser: false,
+  alternates: false
 }
 
 /** OpenAI Chat Completions: reasoning is not sent, so that none is wrong. */
 export const chat: DialectOf = (_, capabilities) => ({
   ...openai,
-  plainThinking: true,
+  format: "openai-chat",
+  thinking: "plain",
   callId: /^.{1,40}$/s,
   files: files(capabilities, documents),
   linkedFiles: ["image/"]
@@ -57,29 +61,41 @@ export const chat: DialectOf = (_, capabilities) => ({
 /** OpenAI Responses: reasoning and items are good in the organisation that they were made for. */
 export const responses: DialectOf = (_, capabilities) => ({
   ...openai,
+  format: "openai-responses",
   callId: /^.{1,64}$/s,
   providerCalls: /^(?:ws|fs|ci|ig|cu|mcp|mcpr|apc|sh|tsc)_/,
   files: files(capabilities, ["application/pdf"])
 })
 
-/** Chat Completions of anybody else. Some servers take back their own reasoning, as it is. */
-export const compatible: DialectOf = (_, capabilities) => ({
+/**
+ * Chat Completions of anybody else. Each provider refuses other things, so none shares a format with another.
+ *
+ * Thinking goes into the field `reasoning_content`. Cerebras and Groq refuse a request with that field; DeepSeek, Kimi and
+ * Qwen refuse, while they think, a tool call without it. Chat templates of open models refuse late system messages and
+ * two messages of one role in a row.
+ */
+export const compatible: DialectOf = (model, capabilities, endpoint = "") => ({
   ...openai,
   namespaces: ["openaiCompatible"],
-  plainThinking: true,
+  thinking: refusesThinking.test(endpoint) ? "none" : wantsThinking.test(model) ? "required" : "plain",
   callId: defaults.callId,
-  // Chat templates of open models refuse a late system message.
   system: "leading",
+  alternates: true,
   files: files(capabilities, [...documents, "text/"]),
   linkedFiles: ["image/"]
 })
 
+const refusesThinking = /^https:\/\/api\.(?:cerebras|groq)\./
+const wantsThinking = /deepseek|kimi|qwen|qwq/i
+
 /** Gemini. From version 3 on, calls come back with a signature, or with the word that stands for a lost one. */
 export const google: DialectOf = (model) => ({
   ...defaults,
+  format: "gemini",
   namespaces: ["google"],
   callId: /^.+$/s,
   uniqueCallIds: false,
+  alternates: false,
   toolName: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/,
   unsignedCall: signs.test(model)
     ? { namespace: "google", field: "thoughtSignature", value: "skip_thought_signature_validator" }
@@ -96,7 +112,7 @@ export const client = (provider: string): Dialect => ({
   namespaces: [
     ...new Set([provider, provider.replace(/[-_.](\w)/g, (_, letter: string) => letter.toUpperCase())])
   ],
-  plainThinking: true,
+  thinking: "plain",
   providerCalls: /^/
 })
 

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { OpenAiCompatible } from "@outlast/providers"
+import { Dialects, OpenAiCompatible } from "@outlast/providers"
 import { Effect, Schema } from "effect"
 import type { Prompt } from "effect/ai"
 import { Tool } from "effect/ai"
@@ -50,6 +50,35 @@ describe("OpenAI-compatible servers", () => {
       assert.deepStrictEqual(server.hits[0]?.body.stream_options, { include_usage: true })
     })
   )
+
+  it.effect("get tools without the version of their schema (QwenLM/qwen-code#1186)", () =>
+    Effect.gen(function* () {
+      const server = yield* Support.serve((response) =>
+        Support.sse(response, [chunk({ content: "hi" }, "stop")])
+      )
+      const schema = {
+        $schema: "http://json-schema.org/draft-07/schema#",
+        type: "object",
+        properties: { city: { type: "string" } }
+      }
+      const tool = Tool.dynamic("weather", { parameters: schema as never })
+      yield* Support.collect(target(server), "hello", { tools: [tool] })
+      assert.deepStrictEqual(server.hits[0]?.body.tools[0].function.parameters, {
+        type: "object",
+        properties: { city: { type: "string" } }
+      })
+    })
+  )
+
+  it("refuse thinking, take it or want it, by server and model", () => {
+    const { compatible } = Dialects
+    const thinking = (model: string, endpoint: string) => compatible(model, {}, endpoint).thinking
+    assert.strictEqual(thinking("gpt-oss-120b", "https://api.cerebras.ai/v1"), "none")
+    assert.strictEqual(thinking("qwen/qwen3-32b", "https://api.groq.com/openai/v1"), "none")
+    assert.strictEqual(thinking("deepseek-v4-pro", "https://api.deepseek.com"), "required")
+    assert.strictEqual(thinking("moonshotai/kimi-k2.5", "https://openrouter.ai/api/v1"), "required")
+    assert.strictEqual(thinking("llama3", "http://localhost:11434/v1"), "plain")
+  })
 
   it.effect("are not asked for usage when told so", () =>
     Effect.gen(function* () {

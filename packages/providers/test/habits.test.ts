@@ -73,7 +73,7 @@ describe("the dialect of a target", () => {
         {
           ...Dialect.defaults,
           namespaces: ["acme-cloud", "acmeCloud"],
-          plainThinking: true,
+          thinking: "plain",
           providerCalls: /^/
         }
       )

@@ -28,6 +28,8 @@ export interface Destination {
   readonly wording: Wording
   /** Of the tools that are offered; `undefined` where they need no other. */
   readonly names: ToolNames | undefined
+  /** Images and files that the target has refused before. */
+  readonly refuses?: ((file: Prompt.FilePart) => boolean) | undefined
 }
 
 /** The messages with parts that the target takes. The same array where there is nothing to do. */
@@ -78,7 +80,7 @@ const fitMessage = (
     case "user": {
       const content = mapped(message.content, (part): ReadonlyArray<Prompt.UserMessagePart> => {
         if (part.type === "text") return says(part) ? [part] : []
-        return [isReadable(part, to.dialect) ? part : inWords(part, to.wording)]
+        return [isReadable(part, to) ? part : inWords(part, to.wording)]
       })
       return withContent(message, content)
     }
@@ -119,7 +121,7 @@ const assistantParts = (
       }
       case "file":
         return [
-          to.dialect.assistantFiles && isInline(part) && isReadable(part, to.dialect)
+          to.dialect.assistantFiles && isInline(part) && isReadable(part, to)
             ? withoutForeign(part, to)
             : inWords(part, to.wording)
         ]
@@ -136,9 +138,13 @@ const assistantParts = (
   const last = fitted.findLastIndex(
     (part) => part.type !== "reasoning" && part.type !== "tool-approval-request"
   )
-  return last === fitted.length - 1
-    ? fitted
-    : fitted.filter((part, i) => i < last || part.type !== "reasoning")
+  const kept =
+    last === fitted.length - 1 ? fitted : fitted.filter((part, i) => i < last || part.type !== "reasoning")
+  const lacksThinking =
+    to.dialect.thinking === "required" &&
+    kept.some(isLocalCall) &&
+    !kept.some(({ type }) => type === "reasoning")
+  return lacksThinking ? [Prompt.makePart("reasoning", { text: to.wording.thinking }), ...kept] : kept
 }
 
 /** A call that the program answers. */
@@ -158,6 +164,7 @@ const isPartial = (options: Prompt.ProviderOptions): boolean => {
 
 /** Whether the target understands what the maker of the part has put into its options. */
 const isUnderstood = (part: AssistantPart, { ref, dialect }: Destination): boolean => {
+  if (part.type === "reasoning" && dialect.thinking === "none") return false
   const maker = Provenance.read(part.options)
   if (maker !== undefined) {
     return (
@@ -169,7 +176,7 @@ const isUnderstood = (part: AssistantPart, { ref, dialect }: Destination): boole
   }
   const signers = signersOf(part, dialect)
   if (signers.length > 0) return signers.some((name) => dialect.namespaces.includes(name))
-  if (part.type === "reasoning") return dialect.plainThinking
+  if (part.type === "reasoning") return dialect.thinking !== "own"
   if (part.type !== "tool-call" || !part.providerExecuted) return true
   return dialect.providerCalls?.test(part.id) ?? false
 }
@@ -223,8 +230,8 @@ const vouched = (part: Prompt.ToolCallPart, { unsignedCall }: Dialect): Prompt.T
 // In words
 // -----------------------------------------------------------------------------
 
-const isReadable = (file: Prompt.FilePart, { files, linkedFiles }: Dialect): boolean =>
-  isOf(file, files) && (isInline(file) || isOf(file, linkedFiles))
+const isReadable = (file: Prompt.FilePart, { dialect, refuses }: Destination): boolean =>
+  isOf(file, dialect.files) && (isInline(file) || isOf(file, dialect.linkedFiles)) && refuses?.(file) !== true
 
 const isOf = ({ mediaType }: Prompt.FilePart, types: ReadonlyArray<string> | undefined): boolean =>
   types === undefined || types.some((type) => mediaType.startsWith(type))
@@ -241,7 +248,7 @@ const inWords = ({ mediaType, fileName }: Prompt.FilePart, { file }: Wording): P
 const toolResult = (part: Prompt.ToolResultPart, to: Destination): Prompt.ToolResultPart => {
   if (part.modelOutput === undefined) return part
   const modelOutput = mapped(part.modelOutput, (output) => [
-    output.type === "text" || isReadable(output, to.dialect) ? output : inWords(output, to.wording)
+    output.type === "text" || isReadable(output, to) ? output : inWords(output, to.wording)
   ])
   return modelOutput === part.modelOutput ? part : { ...part, modelOutput }
 }

@@ -31,6 +31,8 @@ export interface Options {
   readonly dialect?: Dialect | undefined
   /** Default: in English. */
   readonly wording?: Wording | undefined
+  /** Images and files that are said in words although the dialect takes their type. Default: none. */
+  readonly refuses?: ((file: Prompt.FilePart) => boolean) | undefined
   /** What the tools that are offered are called there. Default: as here, if the dialect takes it. */
   readonly names?: ToolNames | undefined
 }
@@ -40,7 +42,8 @@ export const adapt = (prompt: Prompt.Prompt, options: Options): Prompt.Prompt =>
     ref: options.ref,
     dialect: options.dialect ?? Dialects.defaults,
     wording: options.wording ?? Wordings.defaults,
-    names: options.names
+    names: options.names,
+    refuses: options.refuses
   }
   const prefilled = prompt.content.at(-1)?.role === "assistant"
   const messages = Roles.fit(Pairs.fit(Parts.fit(prompt.content, to), to), to, prefilled)

@@ -14,7 +14,7 @@ type Messages = ReadonlyArray<Prompt.Message>
  * caller has begun the answer.
  */
 export const fit = (messages: Messages, to: Destination, prefilled: boolean): Messages =>
-  ended(calling(systems(messages, to), to), to, prefilled)
+  ended(alternating(calling(systems(messages, to), to), to), to, prefilled)
 
 const user = (text: string): Prompt.UserMessage =>
   Prompt.makeMessage("user", { content: [Prompt.makePart("text", { text })] })
@@ -50,6 +50,38 @@ const calling = (messages: Messages, { dialect, wording }: Destination): Message
     out.splice(first, 0, user(wording.beginning))
   }
   return same(out, messages) ? messages : out
+}
+
+/** Messages of one role in a row as one, the user's first. Each result of a tool stays a message of its own. */
+const alternating = (messages: Messages, { dialect, wording }: Destination): Messages => {
+  if (!dialect.alternates) return messages
+  const first = messages.findIndex(({ role }) => role !== "system")
+  const opens = messages[first]?.role === "assistant"
+  if (!opens && !messages.some((message, i) => joined(messages[i - 1], message) !== undefined))
+    return messages
+  const out: Array<Prompt.Message> = []
+  messages.forEach((message, i) => {
+    if (opens && i === first) out.push(user(wording.beginning))
+    const both = joined(out.at(-1), message)
+    if (both === undefined) out.push(message)
+    else out[out.length - 1] = both
+  })
+  return out
+}
+
+/** Two messages of one role as one; `undefined` where they stay two. */
+const joined = (before: Prompt.Message | undefined, message: Prompt.Message): Prompt.Message | undefined => {
+  const options = { ...before?.options, ...message.options }
+  if (before?.role === "system" && message.role === "system") {
+    return { ...before, options, content: `${before.content}\n\n${message.content}` }
+  }
+  if (before?.role === "user" && message.role === "user") {
+    return { ...before, options, content: [...before.content, ...message.content] }
+  }
+  if (before?.role === "assistant" && message.role === "assistant") {
+    return { ...before, options, content: [...before.content, ...message.content] }
+  }
+  return undefined
 }
 
 const ended = (messages: Messages, to: Destination, prefilled: boolean): Messages => {

@@ -22,7 +22,9 @@ export interface Wording {
   readonly system: (text: string) => string
   /** What the user says behind an assistant's message that must not be the last. */
   readonly goOn: string
-  /** What the user says before a tool call that must not be the first. */
+  /** The thinking before a tool call of another model, where the target wants to read some. */
+  readonly thinking: string
+  /** What the user says before a message of the assistant that must not be the first. */
   readonly beginning: string
 }
 
@@ -34,6 +36,7 @@ export const defaults: Wording = {
     `[${name} was used with ${params}. ${result === undefined ? "It has no result." : `Its result: ${result}`}]`,
   system: (text) => `<system>\n${text}\n</system>`,
   goOn: "Go on.",
+  thinking: "The thinking before this tool call is not recorded.",
   beginning: "The beginning of this conversation is left out."
 }
 
@@ -44,5 +47,6 @@ export const checks: Options.Checks<Wording> = {
   providerTool: is.required(is.fn("(use) => text")),
   system: is.required(is.fn("(text) => text")),
   goOn: is.required(Kind.name),
+  thinking: is.required(Kind.name),
   beginning: is.required(Kind.name)
 }

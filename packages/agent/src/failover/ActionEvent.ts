@@ -16,6 +16,8 @@ export const eventOf = (action: Action, numbers: Numbers): NoTime<FailoverEvent>
   switch (action._tag) {
     case "Attempt":
     case "Wait":
+    // Its event tells how many there are.
+    case "DropMedia":
       return undefined
     case "Switch": {
       const { from, target, failure } = action

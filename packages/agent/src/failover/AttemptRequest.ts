@@ -28,14 +28,14 @@ export interface AttemptRequest extends ProviderRequest {
 export const requestOf = (
   options: LanguageModel.ProviderOptions,
   { ref, key, info, model }: Target,
-  { outputLimit, wording, limits, heard }: Asked
+  { outputLimit, wording, refuses, limits, heard }: Asked
 ): AttemptRequest => {
   const { prompt, tools, toolChoice } = options
   const dialect = model.info.dialect ?? Dialect.defaults
   const names = ToolNames.of(tools, dialect)
   return {
     ...options,
-    prompt: Conversation.strip(Portable.adapt(prompt, { ref, dialect, wording, names })),
+    prompt: Conversation.strip(Portable.adapt(prompt, { ref, dialect, wording, names, refuses })),
     tools: names === undefined ? tools : ToolNames.offered(tools, names),
     toolChoice: names === undefined ? toolChoice : ToolNames.chosen(toolChoice, names),
     names,
@@ -53,6 +53,8 @@ export interface Asked extends Pick<ProviderRequest, "limits" | "heard"> {
   /** Tokens; lowered to what the target can do. */
   readonly outputLimit: number | undefined
   readonly wording?: Wording | undefined
+  /** Whether the target has refused an image or a file; `undefined`: none. */
+  readonly refuses?: Portable.Options["refuses"]
 }
 
 /** The target's answer, its calls under the program's names. */

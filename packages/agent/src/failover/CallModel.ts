@@ -72,6 +72,8 @@ export type Event =
   /** The conversation is shorter by `freed` tokens, an estimate. */
   | { readonly _tag: "Compacted"; readonly freed: number }
   | { readonly _tag: "CompactionFailed" }
+  /** Images and files of the request that will be sent as a note from now on; 0: there are none. */
+  | { readonly _tag: "MediaDropped"; readonly dropped: number }
   /** The key has been asked for anew; `renewed`: there is another one. */
   | { readonly _tag: "KeyAsked"; readonly renewed: boolean }
   /** A circuit or a limit of ours did not let the attempt through: it was not sent. */
@@ -150,6 +152,13 @@ export type Action =
   /** Make the conversation shorter, then `Compacted` or `CompactionFailed`. */
   | {
       readonly _tag: "Compact"
+      readonly target: TargetRef
+      readonly failure: ProviderFailure
+      readonly cooldown: undefined
+    }
+  /** Put a note in the place of the images and files that `target` refuses, then `MediaDropped`. */
+  | {
+      readonly _tag: "DropMedia"
       readonly target: TargetRef
       readonly failure: ProviderFailure
       readonly cooldown: undefined
@@ -253,7 +262,10 @@ export interface CallState {
   readonly outputLimit: number | undefined
   readonly rungs: Rungs
   readonly compactions: number
-  /** Targets whose key has been asked for anew, whose output limit was lowered, that were asked while cooling. */
+  /**
+   * Targets whose key has been asked for anew, whose output limit was lowered, that got notes for images, that were asked
+   * while cooling.
+   */
   readonly mended: ReadonlySet<string>
   /** The failure that is being mended. */
   readonly pending: Failed | undefined

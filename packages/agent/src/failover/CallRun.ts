@@ -41,6 +41,7 @@ import * as Order from "./Order.ts"
 import * as Facts from "./OrderFacts.ts"
 import * as OutputLimit from "./OutputLimit.ts"
 import type * as Permits from "./Permits.ts"
+import type { MidStream } from "./RecoveryPolicy.ts"
 import { rowOf } from "./RecoveryPolicy.ts"
 import type { Sending } from "./Sending.ts"
 import { isSending, staysAt } from "./Sending.ts"
@@ -151,6 +152,11 @@ export class CallRun {
     return this.chain.targets[0].ref.id
   }
 
+  /** What may become of text that was seen: see `CallState.midStreamAtMost`. */
+  get midStream(): MidStream {
+    return Call.midStreamAtMost(this.chain.policy, this.#started)
+  }
+
   /** Monotonic milliseconds. */
   now(): number {
     return Number(this.#clock.monotonicTimeNanosUnsafe()) / 1_000_000
@@ -168,6 +174,7 @@ export class CallRun {
     const plain = requestOf(this.#options, target, {
       outputLimit,
       wording: policy.wording,
+      refuses: this.chain.memory.refusedMedia.test(target.ref),
       limits: policy.limits,
       heard: (headers) => {
         if (this.#flying !== undefined) this.#flying.isHeard = true
@@ -189,6 +196,8 @@ export class CallRun {
   #advance(event: Event): Effect.Effect<Attempt | undefined, CallFailure> {
     const now = this.now()
     const { action, opened } = this.#decide(event, now)
+    // The usual beginning: nothing to log or to publish yet.
+    if (event === this.#started && opened === undefined && isSending(action)) return this.#carryOut(action)
     // First: carrying out the action reads `#named`, so that no second line names the same target.
     const line = this.#refused(event, action)
     // `#begin` publishes the event of an attempt when the attempt is sent.
@@ -219,6 +228,8 @@ export class CallRun {
         }).pipe(Effect.andThen(this.advance({ _tag: "Woke" })))
       case "Compact":
         return this.#compact(action.failure)
+      case "DropMedia":
+        return this.#dropMedia(action.target)
       case "RenewKey":
         return Effect.flatMap(this.#renewed(action), (renewed) => this.advance({ _tag: "KeyAsked", renewed }))
       default:
@@ -228,6 +239,15 @@ export class CallRun {
               refused === undefined ? this.#delayed(action) : this.advance(refused)
             )
     }
+  }
+
+  #dropMedia(target: TargetRef): Effect.Effect<Attempt | undefined, CallFailure> {
+    const { log, refusedMedia } = this.chain.memory
+    const dropped = refusedMedia.add(target, this.#options.prompt)
+    const next = this.advance({ _tag: "MediaDropped", dropped })
+    if (dropped === 0) return next
+    const told = this.#publish({ _tag: "MediaDropped", ...this.#numbers(), target, dropped })
+    return warned(log.droppedMedia(target, dropped), Effect.andThen(told, next))
   }
 
   #renewed({ target }: { readonly target: TargetRef }): Effect.Effect<boolean> {
@@ -448,7 +468,7 @@ export class CallRun {
     if (flying === undefined) return false
     this.#flying = undefined
     const { memory, policy } = this.chain
-    memory.flying.delete(flying)
+    memory.flying.delete(this.#call)
     flying.budget?.endUnsafe(this.#fiber, false)
     return (
       failure !== undefined && memory.proves(rowOf(policy, failure).cooldown, failure, flying, this.#call)
@@ -457,11 +477,13 @@ export class CallRun {
 
   /** The target of an attempt has shown that it works. */
   #answered({ target, startedAt }: Attempt): void {
-    this.#settle(undefined)
-    this.#flying?.budget?.endUnsafe(this.#fiber, true)
-    this.#landed(undefined)
     const now = this.now()
-    this.chain.memory.succeeded(target.ref, startedAt, {
+    this.#settle(undefined, false, now)
+    const { memory } = this.chain
+    memory.flying.delete(this.#call)
+    this.#flying?.budget?.endUnsafe(this.#fiber, true, now)
+    this.#flying = undefined
+    memory.succeeded(target.ref, startedAt, {
       target: target.ref.id,
       conversation: this.#conversation,
       elapsed: now - startedAt,
@@ -562,17 +584,17 @@ export class CallRun {
     const target = this.#targetOf(action.target)
     this.#keyVersion = target.key?.version ?? 0
     const { budget, memory } = this.chain
-    if (this.#state.ledger.attempts === 1) budget?.depositUnsafe(this.#fiber)
     const now = this.now()
+    if (this.#state.ledger.attempts === 1) budget?.depositUnsafe(this.#fiber, now)
     const { ref } = target
     this.#flying = {
       target: ref,
       startedAt: now,
       hasProgress: false,
       isHeard: false,
-      budget: budget?.beginUnsafe(this.#fiber)
+      budget: budget?.beginUnsafe(this.#fiber, now)
     }
-    memory.flying.add(this.#flying)
+    memory.flying.set(this.#call, this.#flying)
     return attemptOf(action, target, this.#state, { isAsHad: this.#isAsHad, now })
   }
 
@@ -630,12 +652,12 @@ export class CallRun {
   }
 
   /** Tells the circuits how the attempt ended: well without a failure; `silent`: they are told nothing. */
-  #settle(failure: ProviderFailure | undefined, silent = false): void {
+  #settle(failure: ProviderFailure | undefined, silent = false, now?: number): void {
     const permit = this.#permit
     if (permit === undefined) return
     this.#permit = undefined
     const circuit = failure === undefined ? undefined : rowOf(this.chain.policy, failure).circuit
-    permit.settle(silent ? undefined : { failure, circuit }, this.#fiber)
+    permit.settle(silent ? undefined : { failure, circuit }, this.#fiber, now ?? this.now())
   }
 
   /** One notice for each change of the model that answers, whichever call finds it. */

@@ -74,6 +74,10 @@ export const step = <Class extends string>(
       return event._tag === "Compacted" && event.freed > 0
         ? again(policy, { ...state, overflowed: undefined }, snapshot, draw)
         : mendedInVain(policy, { ...state, compactions: Infinity }, snapshot, draw)
+    case "MediaDropped":
+      return event.dropped > 0
+        ? again(policy, state, snapshot, draw)
+        : mendedInVain(policy, state, snapshot, draw)
     case "KeyAsked":
       return event.renewed
         ? again(policy, state, snapshot, draw)
@@ -95,7 +99,7 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
   // An attempt that was not sent gives no time back for another one where the call has been already.
   const late = state.phase === "attempting" && isLate(policy, state, snapshot)
   const ready = Choice.ready(policy, state, snapshot, snapshot.cooldowns).filter(
-    ({ ref }) => Choice.mayGoTo(policy, state, ref) && (!late || !state.tries.has(ref.id))
+    (target) => Choice.mayGoTo(policy, state, target, snapshot) && (!late || !state.tries.has(target.ref.id))
   )
   if (ready.length === 0) return waitOrGiveUp(policy, state, snapshot, undefined, draw)
   const target = ready.find(({ ref }) => isAffordable(state, snapshot, ref))
@@ -209,14 +213,16 @@ const onFailure = (
   const { failure, commit } = event
   const row = rowOf(policy, failure)
   const here = state.target
-  if (here === undefined || row.then === "stop") return giveUp(state, failure, undefined)
+  const stops = row.then === "stop"
+  if (here === undefined || (stops && !isMediaRefused(failure))) return giveUp(state, failure, undefined)
   const leaving = Choice.cooldownFor(row, event, here, snapshot)
   const late = isLate(policy, state, snapshot)
   if (
     commit === "tool" ||
     (state.seen && midStreamOf(policy, row, state) === "fail") ||
     mustEnd(policy, state) ||
-    (late && !mayAskAnother(policy, state, event, snapshot))
+    (late && !mayAskAnother(policy, state, event, snapshot)) ||
+    Choice.failedTargets(state, policy.classOf(failure)) >= (row.targets ?? Infinity)
   ) {
     return giveUp(state, failure, leaving)
   }
@@ -224,16 +230,17 @@ const onFailure = (
     const mending = mend(policy, row, state, event, here, snapshot)
     if (mending !== undefined) return mending
   }
+  if (stops) return giveUp(state, failure, undefined)
 
   const opened = (cooldown: Cooldown | undefined) =>
     cooldown === undefined ? snapshot.cooldowns : Cool.open(snapshot.cooldowns, cooldown, snapshot.now)
   const othersAt = (cooldowns: Cool.Cooldowns) =>
     Choice.ready(policy, state, snapshot, cooldowns).filter(
-      ({ ref }) =>
-        ref.id !== here.id &&
-        Choice.matches(row.to, here, ref) &&
-        (!late || !state.tries.has(ref.id)) &&
-        isAffordable(state, snapshot, ref)
+      (target) =>
+        target.ref.id !== here.id &&
+        Choice.matches(row.to, here, target, snapshot) &&
+        (!late || !state.tries.has(target.ref.id)) &&
+        isAffordable(state, snapshot, target.ref)
     )
   const after = opened(leaving)
   // What proves too little for other calls is enough for this one to ask elsewhere first, where there is anything else.
@@ -262,12 +269,14 @@ const onFailure = (
       policy,
       state,
       { ...snapshot, cooldowns: after },
-      (target) => target.id !== here.id && Choice.mayGoTo(policy, state, target)
+      (target) => target.ref.id !== here.id && Choice.mayGoTo(policy, state, target, snapshot)
     )
     if (soonest === undefined || snapshot.now + repeat <= soonest.until) {
       return send(policy, state, here, repeat, notBefore, snapshot)
     }
   }
+  // Another server may take the request, but that is not worth a wait.
+  if (row.to === "other-dialect") return giveUp(state, failure, leaving)
   // Not the targets' failure, or nothing that may be tried again.
   const isOurs = row.then === "grow" || row.to !== "next" || !isAffordable(state, snapshot, undefined)
   const next = waitOrGiveUp(policy, state, { ...snapshot, cooldowns: after }, leaving, draw)
@@ -300,6 +309,9 @@ const mend = (
   ) {
     return [{ _tag: "RenewKey", target: here, cooldown: undefined }, marked("key")]
   }
+  if (isMediaRefused(failure) && !state.mended.has(`media ${here.id}`)) {
+    return [{ _tag: "DropMedia", target: here, failure, cooldown: undefined }, marked("media")]
+  }
   if (row.then !== "grow") return undefined
   const limit = OutputLimit.lowered(failure)
   if (limit !== undefined && !state.mended.has(`limit ${here.id}`)) {
@@ -313,6 +325,9 @@ const mend = (
   }
   return undefined
 }
+
+const isMediaRefused = ({ reason }: ProviderFailure): boolean =>
+  reason._tag === "Format" && reason.media === true
 
 /** One more attempt at once where the call is. */
 const mendedAttempt = (target: TargetRef): Sent => ({
@@ -465,7 +480,20 @@ const isFree = (state: CallState, target: TargetRef | undefined, at: number): bo
   return isSweep(state, target) || at >= (state.tries.get(target.id)?.notBefore ?? Infinity)
 }
 
-const midStreamOf = (policy: Policy, row: Row | undefined, { call }: CallState): MidStream => {
+/**
+ * What may become of text that was seen, whatever failure comes: `restart` if any failure allows it, else `continue` if
+ * any does, else `fail`.
+ */
+export const midStreamAtMost = (policy: Policy, call: CallState["call"]): MidStream => {
+  let most = midStreamOf(policy, undefined, { call })
+  for (const name in policy.rows) {
+    const mode = midStreamOf(policy, policy.rows[name], { call })
+    if (mode === "restart" || (mode === "continue" && most === "fail")) most = mode
+  }
+  return most
+}
+
+const midStreamOf = (policy: Policy, row: Row | undefined, { call }: Pick<CallState, "call">): MidStream => {
   const wanted = row?.midStream ?? call.midStream ?? policy.midStream
   const possible = wanted === "restart" && !call.rewindable ? "continue" : wanted
   return possible === "continue" && call.structured ? "fail" : possible
@@ -522,7 +550,9 @@ const waitOrGiveUp = (
   cooldown: Cooldown | undefined,
   draw: number
 ): Step => {
-  const soonest = Choice.soonest(policy, state, snapshot, (target) => Choice.mayGoTo(policy, state, target))
+  const soonest = Choice.soonest(policy, state, snapshot, (target) =>
+    Choice.mayGoTo(policy, state, target, snapshot)
+  )
   const left = timeLeft(policy, state, snapshot)
   const resort = Choice.lastResort(policy, state, snapshot)
   if (resort !== undefined && left > 0 && isAffordable(state, snapshot, resort) && !mustEnd(policy, state)) {

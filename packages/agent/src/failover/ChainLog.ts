@@ -42,6 +42,12 @@ export class ChainLog {
     return { level: "Warn", text: `Switched from ${from.id} back to ${target.id}, which answers again.` }
   }
 
+  /** Images and files are left out of the requests to a model from now on. */
+  droppedMedia(target: TargetRef, dropped: number): Warnings.Line {
+    const what = dropped === 1 ? "an image or file" : `${dropped} images or files`
+    return { level: "Warn", text: `${target.id} refuses ${what}. The model gets a note instead.` }
+  }
+
   /** A call failed. No line when the call before it failed in the same way. */
   gaveUp(failure: CallFailure): Warnings.Line | undefined {
     const kind = kindOf(failure)

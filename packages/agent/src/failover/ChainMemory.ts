@@ -20,6 +20,7 @@ import type { Answer, OrderFacts } from "./OrderFacts.ts"
 import * as Facts from "./OrderFacts.ts"
 import type { ProviderRecords } from "./ProviderHealth.ts"
 import * as Health from "./ProviderHealth.ts"
+import { RefusedMedia } from "./RefusedMedia.ts"
 import type { CooldownRule } from "./RecoveryPolicy.ts"
 import type { Sending } from "./Sending.ts"
 
@@ -37,8 +38,10 @@ export class ChainMemory {
   readonly streaks = new Map<string, Streak>()
   /** The ids of targets that refused to stream. They get requests. */
   readonly refusesStreams = new Set<string>()
-  /** Attempts in flight, of all calls. */
-  readonly flying = new Set<Flying>()
+  /** Images and files that models refused. They get notes. */
+  readonly refusedMedia = new RefusedMedia()
+  /** Attempts in flight, by the number of their call, which makes one at a time. */
+  readonly flying = new Map<number, Flying>()
   /** By target id: when content came from it last, in monotonic milliseconds. */
   readonly #progress = new Map<string, number>()
   #doubts: Doubts = Evidence.none
@@ -93,8 +96,8 @@ export class ChainMemory {
     const { target, startedAt } = attempt
     const hasProgressed = (this.#progress.get(target.id) ?? -Infinity) >= startedAt
     return (
-      Evidence.isProven(this.#doubts, rule.scope, target, this.flying) ||
-      Evidence.isSilence(failure, target, this.flying, hasProgressed)
+      Evidence.isProven(this.#doubts, rule.scope, target, this.flying.values()) ||
+      Evidence.isSilence(failure, target, this.flying.values(), hasProgressed)
     )
   }
 

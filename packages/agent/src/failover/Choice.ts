@@ -11,6 +11,7 @@ import type { TargetRef } from "../failure/TargetRef.ts"
 import type { CallState, Failed, Snapshot, Soonest, TargetView } from "./CallModel.ts"
 import type { Cooldown, Cooldowns, Out } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
+import type { ModelInfo } from "./ModelInfo.ts"
 import type { RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
 import { rowOf } from "./RecoveryPolicy.ts"
 
@@ -43,18 +44,38 @@ const isOut = ({ probe }: Policy, cooldowns: Cooldowns, target: TargetRef, now: 
       Math.min(Duration.toMillis(probe.atMost), probe.share * length)
     ))
 
-/** Whether a row's failures may be taken to `target`. */
-export const matches = (to: Row["to"], here: TargetRef, target: TargetRef): boolean => {
+/** Whether a row's failures at `here` may be taken to `target`. */
+export const matches = (
+  to: Row["to"],
+  here: TargetRef,
+  { ref, info }: TargetView,
+  snapshot: Snapshot
+): boolean => {
   if (to === "next") return true
-  return to === "other-model" ? target.model !== here.model : to.includes(target.model)
+  if (to === "other-model") return ref.model !== here.model
+  return to === "other-dialect"
+    ? formatOf(ref, info) !== formatOf(here, viewOf(snapshot, here.id)?.info)
+    : to.includes(ref.model)
 }
 
+const formatOf = ({ provider }: TargetRef, info: ModelInfo | undefined): string =>
+  info?.dialect?.format ?? provider
+
 /** Whether the failure that the call left a target for may be taken to `target`, or back to where it was. */
-export const mayGoTo = (policy: Policy, { left, lastFailure }: CallState, target: TargetRef): boolean =>
+export const mayGoTo = (
+  policy: Policy,
+  { left, lastFailure }: CallState,
+  target: TargetView,
+  snapshot: Snapshot
+): boolean =>
   left === undefined ||
   lastFailure === undefined ||
-  left.id === target.id ||
-  matches(rowOf(policy, lastFailure).to, left, target)
+  left.id === target.ref.id ||
+  matches(rowOf(policy, lastFailure).to, left, target, snapshot)
+
+/** Targets at which this call had a failure of the class. */
+export const failedTargets = ({ tries }: CallState, of: string): number =>
+  [...tries.values()].filter(({ classes }) => classes.has(of)).length
 
 /** The call has nothing to hope for from this target: its attempts are used up, or its window is too small. */
 const isExhausted = (policy: Policy, state: CallState, { ref, info }: TargetView): boolean => {
@@ -124,12 +145,12 @@ export const soonest = (
   state: CallState,
   { now, targets, cooldowns }: Snapshot,
   /** Whether the call may go there at all. */
-  isMeant: (target: TargetRef) => boolean
+  isMeant: (target: TargetView) => boolean
 ): Soonest | undefined => {
   let first: Soonest | undefined
   for (const target of targets) {
     const { ref } = target
-    if (!isMeant(ref) || isExhausted(policy, state, target)) continue
+    if (!isMeant(target) || isExhausted(policy, state, target)) continue
     const out = outOf(state, cooldowns, ref, now)
     if (out === undefined || out.until === Infinity || !rowOf(policy, out.failure).worthWaiting) continue
     if (out.until < (first?.until ?? Infinity)) {
@@ -144,21 +165,18 @@ export const isRefusedByCircuit = (policy: Policy, { refused }: CallState, targe
   policy.lastResort && policy.whenAllOut !== "fail" && refused.get(target.id)?.byCircuit === true
 
 /** A target whose circuit may let the call pass although it is open, where no other target can be asked now. */
-export const lastResort = (
-  policy: Policy,
-  state: CallState,
-  { now, targets, cooldowns }: Snapshot
-): TargetRef | undefined =>
+export const lastResort = (policy: Policy, state: CallState, snapshot: Snapshot): TargetRef | undefined =>
   !policy.lastResort || policy.whenAllOut === "fail" || state.refused.size === 0
     ? undefined
-    : targets.find((target) => {
+    : snapshot.targets.find((target) => {
+        const { now, cooldowns } = snapshot
         const refused = state.refused.get(target.ref.id)
         return (
           refused?.mayResort === true &&
           refused.until > now &&
           Cool.outOf(cooldowns, target.ref, now) === undefined &&
           !isExhausted(policy, state, target) &&
-          mayGoTo(policy, state, target.ref)
+          mayGoTo(policy, state, target, snapshot)
         )
       })?.ref
 

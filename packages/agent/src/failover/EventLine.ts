@@ -37,6 +37,8 @@ const textOf = (event: ResilienceEvents.ResilienceEvent): string | undefined => 
     }
     case "CallCompacting":
       return `… the conversation does not fit ${known.target.id}: compacting`
+    case "MediaDropped":
+      return `  ${known.target.id} refuses ${known.dropped === 1 ? "an image or file" : `${known.dropped} images or files`}: sent as a note`
     case "KeyRenewing":
       return `… refreshing the key of ${known.target.id}`
     case "CutAnswerDelivered":

@@ -4,7 +4,7 @@
  * **When.** An attempt leaves `AttemptStarted` when its request is sent: behind every wait, and behind `TargetSwitched`,
  * `AnswerContinued`, `OutputLimitRaised` or `OutputLimitLowered`, which say what is different about it. So each attempt
  * has one `AttemptStarted`, and nothing is told of an attempt that was not sent. A wait on our side leaves `CallWaiting`
- * when it begins and `CallWaited` when it ends. Other actions leave one of `CallCompacting`, `KeyRenewing`,
+ * when it begins and `CallWaited` when it ends. Other actions leave one of `CallCompacting`, `MediaDropped`, `KeyRenewing`,
  * `CutAnswerDelivered` and `CallGaveUp`. A call ends with one of `CallSucceeded`, `CallGaveUp` and `CallAbandoned`.
  *
  * Durations are milliseconds. No event has a key or a prompt in it. `FailoverMetrics` counts them.
@@ -70,6 +70,14 @@ export interface OutputLimitLowered extends OfCall {
 export interface CallCompacting extends OfCall {
   readonly _tag: "CallCompacting"
   readonly target: TargetRef
+}
+
+/** Images and files that the model of `target` refused are sent as a note, in this call and in later ones. */
+export interface MediaDropped extends OfCall {
+  readonly _tag: "MediaDropped"
+  readonly target: TargetRef
+  /** How many. */
+  readonly dropped: number
 }
 
 /** The key of `target` was refused and is asked for anew. */
@@ -210,6 +218,7 @@ export type FailoverEvent =
   | OutputLimitRaised
   | OutputLimitLowered
   | CallCompacting
+  | MediaDropped
   | KeyRenewing
   | CutAnswerDelivered
   | ModelChanged

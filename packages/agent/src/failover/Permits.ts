@@ -41,8 +41,8 @@ export interface Ended {
 }
 
 export interface Permit {
-  /** To be called once. `undefined`: the attempt says nothing. */
-  readonly settle: (ended: Ended | undefined, fiber: AnyFiber) => void
+  /** To be called once, at `now` in monotonic milliseconds. `undefined`: the attempt says nothing. */
+  readonly settle: (ended: Ended | undefined, fiber: AnyFiber, now: number) => void
 }
 
 /** Milliseconds until it is worth asking again, and why it was refused. */
@@ -207,9 +207,14 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
         return undefined
       }
       return {
-        settle: (ended, by) => {
-          leaveEndpoint(outcomeOf(endpoint, "endpoint", ended), by)
-          leaveModel(outcomeOf(model, "model", ended), by)
+        settle: (ended, by, now) => {
+          if (ended !== undefined && ended.failure === undefined) {
+            leaveEndpoint(succeeded, by, now)
+            leaveModel(succeeded, by, now)
+            return
+          }
+          leaveEndpoint(outcomeOf(endpoint, "endpoint", ended), by, now)
+          leaveModel(outcomeOf(model, "model", ended), by, now)
         }
       }
     },

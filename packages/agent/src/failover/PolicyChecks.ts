@@ -35,8 +35,9 @@ const initial: Options.Check = (module, field, value) => {
 const to: Options.Check = (module, field, value) => {
   if (Array.isArray(value)) Kind.names(module, field, value)
   else {
-    const isWord = value === "next" || value === "other-model"
-    Options.check(isWord, module, field, value, '"next" or "other-model" or a list of models')
+    const isWord = value === "next" || value === "other-model" || value === "other-dialect"
+    const kind = '"next" or "other-model" or "other-dialect" or a list of models'
+    Options.check(isWord, module, field, value, kind)
   }
 }
 
@@ -61,6 +62,7 @@ const row = Kind.object<Row>("a row, for example { ...RecoveryPolicy.base, attem
   repeatsBeforeEquivalent: required(Kind.countOrNone),
   switchAfter: Kind.count,
   to: required(to),
+  targets: Kind.count,
   backoff: required(Kind.backoff),
   retryAfter: required(is.oneOf(...Backoff.hints)),
   cooldown,

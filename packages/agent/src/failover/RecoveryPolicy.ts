@@ -95,8 +95,16 @@ export interface Row {
   readonly repeatsBeforeEquivalent: number
   /** After so many failures of this class in a row on the target it is left, if there is one to go to. */
   readonly switchAfter: number | undefined
-  /** Where to go when the target is left: any target, one of another model, or one of these models. */
-  readonly to: "next" | "other-model" | ReadonlyArray<string>
+  /**
+   * Where to go when the target is left:
+   * - `next`: any target
+   * - `other-model`: one of another model
+   * - `other-dialect`: one of another wire format (`Dialect.format`) that is ready; the call does not wait for one
+   * - a list: one of these models
+   */
+  readonly to: "next" | "other-model" | "other-dialect" | ReadonlyArray<string>
+  /** After a failure of this class at so many targets the call ends. Unlimited when `undefined`. */
+  readonly targets?: number | undefined
   readonly backoff: Backoff.Backoff
   /** How a wait that the server named counts for the delay before a repeat. */
   readonly retryAfter: Backoff.HintRule["retryAfter"]
@@ -318,7 +326,8 @@ const rows: { readonly [C in DefaultClass]: Row } = {
   ModelNotFound: { ...base, then: "move", cooldown: { ...cooldown("model", "1 hour"), proof: "one-call" } },
   ContextOverflow: { ...base, then: "grow" },
   FormatResponse: { ...base, attempts: 2 },
-  FormatRequest: stop,
+  // What one server calls malformed, one with another wire format may take.
+  FormatRequest: { ...base, then: "move", to: "other-dialect", targets: 2 },
   ContentPolicy: stop,
   Cancelled: stop,
   Unknown: { ...base, attempts: 2, cooldown: cooldown("model", "30 seconds", "30 seconds") }

@@ -49,7 +49,7 @@ export const streamText = <E>(
         const surface = yield* Surface.taken
         const run = yield* CallRun.make(chain, options, surface, true)
         yield* Scope.addFinalizer(scope, run.abandoned)
-        const gate = new StreamGate(run.requested)
+        const gate = new StreamGate(run.requested, run.midStream)
         const open = (attempt: Attempt) => Opened.make(run, gate, attempt, scope)
         let opened = yield* run.begin.pipe(Effect.mapError(toError), Effect.flatMap(open))
         /** Who made the last of what was shown. */

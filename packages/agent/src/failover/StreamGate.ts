@@ -7,8 +7,10 @@
  *   handler runs for an attempt that failed or was cut, and the order stays.
  * - Attempts that continue a shown text write on in the same text block, under the same id. What they repeat of
  *   it is taken out: their first text is held as long as `Seam` is undecided, and dropped if the attempt dies.
- * - Thinking of an attempt that failed is marked when it is closed, so that it is never sent. To be able to mark
- *   it, the end of every thinking block is held back until the answer is complete.
+ * - The end of a block passes at once, unless the attempt may still be replaced. The end of thinking is held until
+ *   text is seen, so that the thinking of an attempt that is replaced can be marked, and is never sent. The end of a
+ *   text is held until something else begins, so that a continuation can write on in the block. With `midStream:
+ *   "restart"` both are held until the answer is complete.
  *
  * One `StreamGate` serves one call; {@link StreamGate.begin} starts the next attempt.
  */
@@ -19,6 +21,7 @@ import { sign } from "../conversation/Provenance.ts"
 import { namespace, written } from "./Answered.ts"
 import type { Unpriced } from "./Answered.ts"
 import type { Commit } from "./CallState.ts"
+import type { MidStream } from "./RecoveryPolicy.ts"
 import { carrier } from "./Surface.ts"
 import { sum, unknown } from "./Usage.ts"
 
@@ -49,6 +52,7 @@ export class StreamGate {
   seam: Seam.Verdict | undefined
 
   readonly #requested: string
+  readonly #midStream: MidStream
   #answered: Unpriced | undefined
   /** Who makes the parts of the current attempt. */
   #maker: Provenance | undefined
@@ -69,7 +73,9 @@ export class StreamGate {
   #textsBefore: ReadonlyArray<string> = []
   /** The block that an earlier attempt left open, until the current one writes on in it. */
   #toContinue: string | undefined
-  /** Thinking blocks of the current attempt in their order, each with its end once that has come. */
+  /** The start of a text without content, behind thinking whose end is held: the order stays. */
+  #opening: Response.TextStartPartEncoded | undefined
+  /** Open thinking blocks of the current attempt in their order, each with its end once that has come. */
   #thinking = new Map<string, Response.ReasoningEndPartEncoded | undefined>()
   /** Ends, marked, of thinking that earlier attempts showed. */
   #abandoned: Array<Part> = []
@@ -82,13 +88,18 @@ export class StreamGate {
   /** What failed attempts are known to have taken. */
   #usage: Usage | undefined
 
-  /** `requested` is the id of the target that stands first. */
-  constructor(requested: string) {
+  /**
+   * `requested` is the id of the target that stands first. `midStream` is what may become of text that was seen; if
+   * that depends on the failure, `restart` stands for all and `continue` for `fail`.
+   */
+  constructor(requested: string, midStream: MidStream = "continue") {
     this.#requested = requested
+    this.#midStream = midStream
   }
 
   /** Starts an attempt, made by `maker`. What was held of the one before is dropped. */
   begin(answered: Omit<Unpriced, "requested">, maker: Provenance): void {
+    this.#dropOpening()
     if (this.#shown) {
       this.#abandoned.push(...this.#endsOfThinking())
       this.#textsBefore = [...this.#texts.keys()]
@@ -121,6 +132,7 @@ export class StreamGate {
    */
   rewind(): ReadonlyArray<Part> {
     const characters = this.text.length
+    this.#dropOpening()
     const ends = [...this.#texts].map(
       ([id, end]): Part => end ?? { type: "text-end", id, metadata: { [namespace]: { void: true } } }
     )
@@ -150,6 +162,7 @@ export class StreamGate {
     }
     this.#endSeam(out)
     this.#content(out)
+    this.#dropOpening()
     out.push(...this.#endsOfThinking())
     for (const [id, end] of this.#texts) out.push(end ?? asContinued({ type: "text-end", id }))
     const last = this.cut?.finish ?? (this.failed?.type === "finish" ? this.failed : undefined)
@@ -203,6 +216,7 @@ export class StreamGate {
     } else if (this.#tail.length > 0 || isForProgram(part)) {
       // Nothing may overtake a call that is held, and the text before it is over.
       this.#endSeam(out)
+      if (this.#midStream !== "restart") this.#endTexts(out)
       this.alive = true
       if (isProviders(part)) this.commit = "tool"
       this.#tail.push(isBlock(part) ? part : this.#signed(part))
@@ -226,12 +240,18 @@ export class StreamGate {
         this.#endTexts(out)
         const id = this.#claim(part.id)
         this.#texts.set(id, undefined)
-        this.#emit(this.#signed({ ...part, id }), out)
+        const start = this.#signed({ ...part, id })
+        if (this.#holdsThinking()) this.#opening = start
+        else this.#emit(start, out)
         return
       }
       case "text-end": {
-        const end = this.#renamed(part)
-        this.#texts.set(end.id, this.#textsBefore.includes(end.id) ? asContinued(end) : end)
+        const renamed = this.#renamed(part)
+        const end = this.#textsBefore.includes(renamed.id) ? asContinued(renamed) : renamed
+        this.#texts.set(end.id, end)
+        if (!this.#isSettled()) return
+        this.#endSeam(out)
+        this.#endTexts(out)
         return
       }
       case "reasoning-start": {
@@ -253,6 +273,7 @@ export class StreamGate {
       case "reasoning-end": {
         const end = this.#renamed(part)
         this.#thinking.set(end.id, end)
+        this.#endThinking(out)
         return
       }
       case "response-metadata":
@@ -266,6 +287,8 @@ export class StreamGate {
         this.#endSeam(out)
         this.#content(out)
         this.commit = "tool"
+        this.#endThinking(out)
+        this.#endTexts(out)
         out.push(this.#signed(part))
       }
     }
@@ -295,6 +318,7 @@ export class StreamGate {
     this.#endSeam(out)
     this.#content(out)
     for (const [id, end] of this.#thinking) out.push(end ?? { type: "reasoning-end", id })
+    this.#open(out)
     for (const [id, end] of this.#texts) out.push(end ?? { type: "text-end", id })
     this.finish = finish
   }
@@ -304,6 +328,8 @@ export class StreamGate {
     if (part.delta !== "") {
       this.#content(out)
       if (this.commit !== "tool") this.commit = "text"
+      if (this.#thinking.size > 0) this.#endThinking(out)
+      if (this.#opening !== undefined) this.#open(out)
       this.text += part.delta
       out.push(part)
     } else if (part.metadata !== undefined) this.#emit(part, out)
@@ -346,8 +372,40 @@ export class StreamGate {
     this.#preamble = []
   }
 
+  /** No other attempt follows, whatever happens to this one. */
+  #isSettled(): boolean {
+    return this.commit === "tool" || (this.commit === "text" && this.#midStream === "fail")
+  }
+
+  /** The end of a thinking block is held. */
+  #holdsThinking(): boolean {
+    for (const end of this.#thinking.values()) if (end !== undefined) return true
+    return false
+  }
+
+  /** Closes the thinking that has ended, unless the attempt may still be replaced. */
+  #endThinking(out: Array<Part>): void {
+    if (this.commit !== "tool" && (this.commit !== "text" || this.#midStream === "restart")) return
+    for (const [id, end] of this.#thinking) {
+      if (end === undefined) continue
+      out.push(end)
+      this.#thinking.delete(id)
+    }
+  }
+
+  #open(out: Array<Part>): void {
+    if (this.#opening !== undefined) this.#emit(this.#opening, out)
+    this.#opening = undefined
+  }
+
+  #dropOpening(): void {
+    if (this.#opening !== undefined) this.#texts.delete(this.#opening.id)
+    this.#opening = undefined
+  }
+
   /** Closes the blocks that have ended: something else begins. */
   #endTexts(out: Array<Part>): void {
+    this.#open(out)
     for (const [id, end] of this.#texts) {
       if (end === undefined) continue
       this.#emit(end, out)

@@ -1,7 +1,7 @@
 /**
  * The table that ships, in the order of how much a signal says.
  *
- * 1. what ended the attempt on our side;
+ * 1. what ended the attempt on our side, and images that the provider refuses;
  * 2. codes that mean one thing;
  * 3. sentences: they tell what a general code, a status or a wrapper's name leaves open;
  * 4. codes that stand for a family, and statuses that say what happened;
@@ -18,6 +18,7 @@ import { effectAi } from "./rules/effectAi.ts"
 import { grpcDecisive, grpcGeneral, grpcVague } from "./rules/grpc.ts"
 import { headers } from "./rules/headers.ts"
 import { limits, rates } from "./rules/limits.ts"
+import { media } from "./rules/media.ts"
 import { keys, models, shutDown } from "./rules/models.ts"
 import { names, requestNames, wrappers } from "./rules/names.ts"
 import { overflows } from "./rules/overflows.ts"
@@ -29,6 +30,7 @@ import { deadlines, timeLimits, transport, unreachable } from "./rules/transport
 
 export const defaultRules: ReadonlyArray<Rule> = [
   ...own,
+  ...media,
   ...codes,
   ...clientCodes,
   ...chineseCodes,

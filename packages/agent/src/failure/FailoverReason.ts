@@ -80,7 +80,9 @@ export class ModelNotFound extends Schema.TaggedClass<ModelNotFound>(id("ModelNo
 
 /** The protocol was violated: by our request, or by the provider's response. */
 export class Format extends Schema.TaggedClass<Format>(id("Format"))("Format", {
-  side: Schema.Literals(["request", "response"])
+  side: Schema.Literals(["request", "response"]),
+  /** The provider refuses an image or a file of the request. */
+  media: Schema.optionalKey(Schema.Boolean)
 }) {}
 
 /** The provider refused the content of the request or of the answer. */

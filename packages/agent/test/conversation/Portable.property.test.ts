@@ -17,6 +17,7 @@ const dialects: Readonly<Record<string, Dialect.Dialect>> = {
     toolName: name64,
     system: "between",
     callsFollowUser: false,
+    alternates: false,
     files: ["image/", "application/pdf"]
   },
   prefilling: {
@@ -29,7 +30,8 @@ const dialects: Readonly<Record<string, Dialect.Dialect>> = {
   },
   chat: {
     ...Dialect.defaults,
-    plainThinking: true,
+    thinking: "plain",
+    alternates: false,
     callId: /^.{1,40}$/s,
     uniqueCallIds: false,
     system: "anywhere",
@@ -45,8 +47,15 @@ const dialects: Readonly<Record<string, Dialect.Dialect>> = {
     uniqueCallIds: false,
     system: "anywhere",
     ending: "any",
+    callsFollowUser: false,
+    alternates: false
+  },
+  templates: {
+    ...Dialect.defaults,
+    thinking: "required",
     callsFollowUser: false
   },
+  unthinking: { ...Dialect.defaults, namespaces: ["messages"], thinking: "none" },
   contents: {
     ...Dialect.defaults,
     namespaces: ["contents"],

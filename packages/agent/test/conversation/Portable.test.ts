@@ -19,6 +19,7 @@ const lenient: Dialect.Dialect = {
   toolName: /^/,
   system: "anywhere",
   ending: "any",
+  alternates: false,
   callsFollowUser: false,
   assistantFiles: true
 }
@@ -113,8 +114,39 @@ describe("thinking", () => {
     assert.isTrue(kept(signed))
     assert.isFalse(kept({ other: { signature: "s" } }))
     assert.isFalse(kept({}))
-    assert.isTrue(kept({}, { plainThinking: true }))
-    assert.isFalse(kept({ other: { signature: "s" } }, { plainThinking: true }))
+    assert.isTrue(kept({}, { thinking: "plain" }))
+    assert.isFalse(kept({ other: { signature: "s" } }, { thinking: "plain" }))
+  })
+
+  it("is left out for a target that refuses all, its own too (QwenLM/qwen-code#11045)", () => {
+    assert.isFalse(kept(from({}, signed), { thinking: "none" }))
+    assert.isFalse(kept({}, { thinking: "none" }))
+  })
+
+  it("has a placeholder before a tool call, where the target wants some (earendil-works/pi#3636)", () => {
+    const foreign = assistant(
+      thought("t", from({ model: "other" }, signed)),
+      call("1", from({ model: "other" }))
+    )
+    const own = assistant(thought("u", from({}, signed)), call("2", from({})))
+    const prompt = [
+      user("x"),
+      foreign,
+      results(result("1")),
+      own,
+      results(result("2")),
+      assistant(text("a")),
+      user("y")
+    ]
+    const placeholder = "The thinking before this tool call is not recorded."
+    assert.deepStrictEqual(
+      adapt(prompt, { thinking: "required" }).content.flatMap((message) =>
+        message.role !== "assistant"
+          ? []
+          : [message.content.flatMap((part) => (part.type === "reasoning" ? [part.text] : []))]
+      ),
+      [[placeholder], ["u"], []]
+    )
   })
 
   it("goes with its message when nothing was said behind it", () => {
@@ -400,7 +432,8 @@ describe("roles", () => {
       [assistant(text("Good morning.")), user("x")]
     ]) {
       const made = Prompt.make(prompt)
-      assert.strictEqual(Portable.adapt(made, { ref, dialect: Dialect.defaults }), made)
+      const dialect = { ...Dialect.defaults, alternates: false }
+      assert.strictEqual(Portable.adapt(made, { ref, dialect }), made)
     }
   })
 
@@ -423,6 +456,32 @@ describe("roles", () => {
     // An answer that nobody asked to be continued is none that was begun.
     const silent = [...begun, user("")]
     assert.deepStrictEqual(shown(adapt(silent, { ending: "prefill" })).at(-1), "user: Go on.")
+  })
+
+  it("alternate where they must: messages of one role become one (vllm-project/vllm#6862)", () => {
+    const prompt = [
+      system("s"),
+      system("t"),
+      assistant(text("Good morning.")),
+      user("x"),
+      user("y"),
+      assistant(text("a")),
+      assistant(text("b"), call("1"), call("2")),
+      results(result("1")),
+      results(result("2")),
+      user("z")
+    ]
+    assert.deepStrictEqual(shown(adapt(prompt, { alternates: true })), [
+      "system: s\n\nt",
+      "user: The beginning of this conversation is left out.",
+      "assistant: Good morning.",
+      "user: x | y",
+      "assistant: a | b | look#1 | look#2",
+      "tool: #1=1",
+      "tool: #2=2",
+      "user: z"
+    ])
+    assert.deepStrictEqual(shown(adapt(prompt)), shown(Prompt.make(prompt)))
   })
 
   it("a call follows the user, where it must", () => {
@@ -461,8 +520,7 @@ it("a target of which nothing is known gets what all take", () => {
   assert.deepStrictEqual(
     shown(adapted).map((line) => line.replace(/call_ab_\w+/, "ID")),
     [
-      "user: x",
-      "user: <system>\ns\n</system>",
+      "user: x | <system>\ns\n</system>",
       "assistant: look#ID",
       "tool: #ID!There is no result: the tool was not run to its end."
     ]

@@ -84,8 +84,12 @@ export const problems = (
         break
       case "reasoning": {
         if (
-          !mine(part) &&
-          !(dialect.plainThinking && makerOf(part) === undefined && signers(part).length === 0)
+          (dialect.thinking === "none" || !mine(part)) &&
+          !(
+            (dialect.thinking === "plain" || dialect.thinking === "required") &&
+            makerOf(part) === undefined &&
+            signers(part).length === 0
+          )
         ) {
           found.push(`${at}: foreign thinking`)
         }
@@ -144,6 +148,19 @@ export const problems = (
   }
   if (dialect.callsFollowUser && body.join().includes("assistant,assistant")) found.push("two assistants")
   if (dialect.callsFollowUser && /^assistant,tool/.test(body.join())) found.push("a call first")
+  if (dialect.alternates) {
+    if (roles.some((role, i) => role !== "tool" && role === roles[i - 1])) found.push("a role twice in a row")
+    if (body[0] === "assistant") found.push("the assistant first")
+  }
+  if (dialect.thinking === "required") {
+    for (const message of prompt.content) {
+      if (message.role !== "assistant") continue
+      const types = message.content.map((part) =>
+        part.type === "tool-call" && part.providerExecuted ? "" : part.type
+      )
+      if (types.includes("tool-call") && !types.includes("reasoning")) found.push("a call without thinking")
+    }
+  }
   const last = prompt.content.at(-1)
   if (dialect.ending === "user" && last?.role === "assistant") {
     if (!last.content.some((part) => part.type === "tool-call" && part.providerExecuted))

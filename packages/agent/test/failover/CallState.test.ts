@@ -260,6 +260,8 @@ describe("for every policy and every sequence of events", () => {
     forAll(({ entries, policy, around }) => {
       const compacted = entries.filter(({ action }) => action._tag === "Compact")
       assert.isAtMost(compacted.length, around.canCompact ? policy.maxCompactions : 0)
+      const dropped = entries.flatMap(({ action }) => (action._tag === "DropMedia" ? [action.target.id] : []))
+      assert.strictEqual(new Set(dropped).size, dropped.length)
       const renewed = entries.flatMap(({ action }) => (action._tag === "RenewKey" ? [action.target.id] : []))
       assert.strictEqual(new Set(renewed).size, renewed.length)
     })
@@ -278,7 +280,11 @@ describe("for every policy and every sequence of events", () => {
         const { action, event, snapshot, before } = entry
         if (!isSending(action) || climbs(entry)) continue
         const { target, delay, probe } = action
-        const mends = event._tag === "Compacted" || event._tag === "KeyAsked" || "limit" in action
+        const mends =
+          event._tag === "Compacted" ||
+          event._tag === "KeyAsked" ||
+          event._tag === "MediaDropped" ||
+          "limit" in action
         const at = snapshot.now + delay
         const out = Cooldown.outOf(snapshot.cooldowns, target, at)
         const isOwn =
@@ -306,7 +312,9 @@ describe("for every policy and every sequence of events", () => {
         const { from, target, failure, cooldown } = action
         assert.notStrictEqual(from.id, target.id)
         const { to } = RecoveryPolicy.rowOf(policy, failure)
-        if (to === "other-model") assert.notStrictEqual(target.model, from.model)
+        // Without a dialect each provider has a wire format of its own.
+        if (to === "other-dialect") assert.notStrictEqual(target.provider, from.provider)
+        else if (to === "other-model") assert.notStrictEqual(target.model, from.model)
         else if (to !== "next") assert.include(to, target.model)
         // Where a server of all of them names no time at all, it is over at once.
         if (cooldown !== undefined && cooldown.until > books.now && policy.whenAllOut !== "probe") {

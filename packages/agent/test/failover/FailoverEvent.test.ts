@@ -73,6 +73,8 @@ const eventsOf = <A, E>(
         case "OutputLimitRaised":
         case "OutputLimitLowered":
           return `${_tag} ${event.attempt} ${event.target.id} ${event.limit}`
+        case "MediaDropped":
+          return `${_tag} ${event.attempt} ${event.target.id} ${event.dropped}`
         case "CallCompacting":
         case "KeyRenewing":
           return `${_tag} ${event.attempt} ${event.target.id}`

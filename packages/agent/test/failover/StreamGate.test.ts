@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { Prompt } from "effect/ai"
 import type { Response } from "effect/ai"
-import type { CallState } from "@outlast/agent"
+import type { CallState, RecoveryPolicy } from "@outlast/agent"
 import { StreamGate } from "@outlast/agent/failover/StreamGate"
 import type { Part } from "../support.ts"
 import { finish, keepAlive, text, thinking, toolCall } from "../support.ts"
@@ -10,8 +10,8 @@ import { finish, keepAlive, text, thinking, toolCall } from "../support.ts"
 const answered = { target: "vendor/m", provider: "vendor", model: "m", attempts: 1 }
 const maker = { provider: "vendor", model: "m", endpoint: "https://vendor.example", key: "KEY" }
 
-const opened = () => {
-  const gate = new StreamGate("vendor/m")
+const opened = (midStream?: RecoveryPolicy.MidStream) => {
+  const gate = new StreamGate("vendor/m", midStream)
   gate.begin(answered, maker)
   return gate
 }
@@ -91,13 +91,12 @@ describe("what may be seen of one attempt", () => {
     const gate = opened()
     const behind = [toolCall("1"), source, ...text.block("b", "1"), toolCall("2"), file]
     const before = gate.push([text.start(), text.delta("a"), text.end(), ...behind])
-    assert.deepStrictEqual(typesOf(before), ["text-start", "text-delta"])
+    assert.deepStrictEqual(typesOf(before), ["text-start", "text-delta", "text-end"])
     assert.deepStrictEqual([gate.text, gate.alive, gate.commit], ["a", true, "text"])
     const after = gate.push([finish("tool-calls")])
     assert.deepStrictEqual(typesOf(after), [
       "tool-call",
       "source",
-      "text-end",
       "text-start",
       "text-delta",
       "tool-call",
@@ -190,6 +189,117 @@ describe("what may be seen of one attempt", () => {
   })
 })
 
+describe("the end of a block", () => {
+  const thought = thinking.block("so", "s")
+
+  it("of thinking passes before the first text, which no other attempt replaces (vibest-dev/vibest#289)", () => {
+    const gate = opened()
+    assert.deepStrictEqual(typesOf(gate.push([...thought, text.start()])), [
+      "reasoning-start",
+      "reasoning-delta"
+    ])
+    assert.deepStrictEqual(typesOf(gate.push([text.delta("a")])), [
+      "reasoning-end",
+      "text-start",
+      "text-delta"
+    ])
+    assert.deepStrictEqual(typesOf(gate.push(thinking.block("more", "s", "r2"))), [
+      "reasoning-start",
+      "reasoning-delta",
+      "reasoning-end"
+    ])
+    assert.deepStrictEqual(typesOf(gate.push([text.delta("b"), finish()])), ["text-delta", "text-end"])
+  })
+
+  it("of thinking passes behind the text, too, if its own end comes late", () => {
+    const gate = opened()
+    gate.push([thinking.start(), thinking.delta("so"), text.start(), text.delta("a")])
+    assert.deepStrictEqual(typesOf(gate.push([thinking.end("s")])), ["reasoning-end"])
+  })
+
+  it("of thinking passes before a tool that the provider runs", () => {
+    const parts = opened().push([...thought, toolCall("1", { providerExecuted: true })])
+    assert.deepStrictEqual(typesOf(parts), [
+      "reasoning-start",
+      "reasoning-delta",
+      "reasoning-end",
+      "tool-call"
+    ])
+  })
+
+  it("of thinking is held while only a tool call follows: the attempt may be replaced", () => {
+    const gate = opened()
+    assert.deepStrictEqual(typesOf(gate.push([...thought, toolCall("1")])), [
+      "reasoning-start",
+      "reasoning-delta"
+    ])
+    assert.deepStrictEqual(typesOf(gate.push([finish("tool-calls")])), ["tool-call", "reasoning-end"])
+  })
+
+  it("of thinking that was seen is not marked when the text behind it is continued", () => {
+    const parts = seen([...thought, text.start(), text.delta("a")], [...text.block("b"), finish()])
+    assert.deepStrictEqual(endsOf(parts), [{ vendor: { signature: "s" } }])
+    assert.deepStrictEqual(typesOf(parts).slice(-4), ["text-start", "text-delta", "text-delta", "text-end"])
+  })
+
+  it("of a text without content leaves no trace of an attempt that is replaced", () => {
+    const parts = seen([...thought, text.start("1"), text.end("1")], [...text.block("b"), finish()])
+    assert.deepStrictEqual(typesOf(parts), [
+      "reasoning-start",
+      "reasoning-delta",
+      "reasoning-end",
+      "text-start",
+      "text-delta",
+      "text-end"
+    ])
+    assert.deepStrictEqual(endsOf(parts), [{ vendor: { signature: "s" }, outlast: { partial: true } }])
+  })
+
+  it("of a text is held as long as a continuation may write on in the block", () => {
+    const gate = opened()
+    assert.deepStrictEqual(typesOf(gate.push(text.block("a"))), ["text-start", "text-delta"])
+    assert.deepStrictEqual(typesOf(gate.push([toolCall("1")])), ["text-end"])
+  })
+
+  it("of a text passes at once when nothing continues it", () => {
+    assert.deepStrictEqual(typesOf(opened("fail").push(text.block("a"))), [
+      "text-start",
+      "text-delta",
+      "text-end"
+    ])
+    const behindTool = opened().push([toolCall("1", { providerExecuted: true }), ...text.block("a")])
+    assert.deepStrictEqual(typesOf(behindTool).slice(-1), ["text-end"])
+  })
+
+  it("is held until the finish where the answer may begin anew", () => {
+    const gate = opened("restart")
+    assert.deepStrictEqual(typesOf(gate.push([...thought, ...text.block("a"), toolCall("1")])), [
+      "reasoning-start",
+      "reasoning-delta",
+      "text-start",
+      "text-delta"
+    ])
+    assert.deepStrictEqual(typesOf(gate.push([finish("tool-calls")])), [
+      "tool-call",
+      "reasoning-end",
+      "text-end"
+    ])
+  })
+
+  it("of a text passes before a tool call; behind one that was cut, the continuation has a block of its own", () => {
+    const parts = seen([...text.block("a"), toolCall("1")], [...text.block("b"), finish()])
+    assert.deepStrictEqual(typesOf(parts), [
+      "text-start",
+      "text-delta",
+      "text-end",
+      "text-start",
+      "text-delta",
+      "text-end"
+    ])
+    assert.strictEqual(new Set(idsOf(parts, "text-start")).size, 2)
+  })
+})
+
 describe("what may be seen of several attempts", () => {
   it("an attempt that dies before its content leaves no trace", () => {
     const dead = [keepAlive, source, text.start(), text.delta(""), toolCall("1")]
@@ -220,8 +330,8 @@ describe("what may be seen of several attempts", () => {
       "text-delta",
       "reasoning-start",
       "reasoning-delta",
-      "text-delta",
       "reasoning-end",
+      "text-delta",
       "text-end"
     ])
   })
@@ -405,6 +515,9 @@ const attempt = fc
   .tuple(fc.array(block, { maxLength: 6 }), fc.nat(20))
   .map(([blocks, cut]) => blocks.flatMap((make, n) => make(n)).slice(0, cut))
 
+/** Those in which attempts follow on seen text. */
+const mode = fc.constantFrom("continue" as const, "restart" as const)
+
 const rank: Record<CallState.Commit, number> = { nothing: 0, reasoning: 1, text: 2, tool: 3 }
 
 describe("whatever a provider sends", () => {
@@ -428,8 +541,8 @@ describe("whatever a provider sends", () => {
 
   it("every block begins once, has its deltas inside, and ends once; no call for the program comes before the finish", () => {
     fc.assert(
-      fc.property(fc.array(attempt, { maxLength: 4 }), attempt, (failed, last) => {
-        const gate = new StreamGate("vendor/m")
+      fc.property(fc.array(attempt, { maxLength: 4 }), attempt, mode, (failed, last, midStream) => {
+        const gate = new StreamGate("vendor/m", midStream)
         const open = new Map<string, string>()
         const begun = new Set<string>()
         const read = (parts: ReadonlyArray<Part>, finished: boolean) => {

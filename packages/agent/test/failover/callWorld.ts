@@ -27,6 +27,7 @@ const reason: fc.Arbitrary<FailoverReason.FailoverReason> = fc.oneof(
   fc.boolean().map((local) => new FailoverReason.Timeout({ phase: "total", local })),
   fc.constantFrom("request" as const, "response" as const).map((side) => new FailoverReason.Format({ side })),
   overflow,
+  fc.constant(new FailoverReason.Format({ side: "request", media: true })),
   fc.constantFrom(
     new FailoverReason.Billing(),
     new FailoverReason.RateLimit(),
@@ -67,7 +68,8 @@ const rowChange = fc.record(
     pool: fc.constantFrom<RecoveryPolicy.Row["pool"]>("shared", "own"),
     repeatsBeforeEquivalent: fc.integer({ min: 0, max: 3 }),
     switchAfter: fc.integer({ min: 1, max: 3 }),
-    to: fc.constantFrom<RecoveryPolicy.Row["to"]>("next", "other-model", ["m2"]),
+    to: fc.constantFrom<RecoveryPolicy.Row["to"]>("next", "other-model", "other-dialect", ["m2"]),
+    targets: fc.integer({ min: 1, max: 3 }),
     retryAfter: fc.constantFrom<RecoveryPolicy.Row["retryAfter"]>("wins", "minimum", "ignored"),
     worthWaiting: fc.boolean(),
     nudge: fc.constant("Again, please."),
@@ -303,6 +305,9 @@ export const play = (
       case "Compact":
         event = turn.works ? { _tag: "Compacted", freed: 1_000 } : { _tag: "CompactionFailed" }
         books = { ...books, now: books.now + elapsed }
+        break
+      case "DropMedia":
+        event = { _tag: "MediaDropped", dropped: turn.works ? 1 : 0 }
         break
       case "RenewKey":
         event = { _tag: "KeyAsked", renewed: turn.works }

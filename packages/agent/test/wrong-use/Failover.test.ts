@@ -390,12 +390,12 @@ describe("a policy", () => {
     [
       "has an unknown field in a row",
       withRow({ retries: 3 }),
-      'InvalidOption: RecoveryPolicy: "rows.RateLimit.retries" is not an option. Options: then, attempts, pool, repeatsBeforeEquivalent, switchAfter, to, backoff, retryAfter, cooldown, circuit, worthWaiting, nudge, midStream'
+      'InvalidOption: RecoveryPolicy: "rows.RateLimit.retries" is not an option. Options: then, attempts, pool, repeatsBeforeEquivalent, switchAfter, to, targets, backoff, retryAfter, cooldown, circuit, worthWaiting, nudge, midStream'
     ],
     [
       "has an unknown target in a row",
       withRow({ to: "fallback" }),
-      'InvalidOption: RecoveryPolicy: rows.RateLimit.to must be "next" or "other-model" or a list of models, got "fallback"'
+      'InvalidOption: RecoveryPolicy: rows.RateLimit.to must be "next" or "other-model" or "other-dialect" or a list of models, got "fallback"'
     ],
     [
       "has a misspelt scope",

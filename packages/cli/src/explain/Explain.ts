@@ -183,13 +183,15 @@ const ruleLine = (preset: Preset, failure: ProviderFailure.ProviderFailure): str
       ? "another target"
       : to === "other-model"
         ? "another model"
-        : to.length === 0
-          ? undefined
-          : to.join(" or ")
+        : to === "other-dialect"
+          ? "a target of another wire format"
+          : to.length === 0
+            ? undefined
+            : to.join(" or ")
   const left = switchAfter === undefined ? "then" : `after ${switchAfter} in a row`
   const means = {
     retry: `up to ${attempts} attempts at one target${elsewhere === undefined ? ", nowhere else" : `, ${left} ${elsewhere}`}`,
-    move: "not repeated at the same target",
+    move: `not repeated at the same target${to === "other-dialect" ? `, but at ${elsewhere}` : ""}`,
     grow: "only a target with a larger window can help",
     stop: "it would fail everywhere, so nothing is repeated"
   }[then]

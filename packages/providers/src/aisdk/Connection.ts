@@ -110,7 +110,8 @@ const headersOf = (message: unknown): Readonly<Record<string, string>> => {
   return headers
 }
 
-const requestOf = (message: unknown): object | undefined => {
+/** The request that a message of a channel is about. */
+export const requestOf = (message: unknown): object | undefined => {
   const { request } = message as { readonly request?: unknown } // as undici documents it
   return typeof request === "object" && request !== null ? request : undefined
 }

@@ -1,5 +1,6 @@
 /**
- * A `fetch` that follows redirects within the same origin only.
+ * A `fetch` that follows redirects within the same origin only, ends streams of events at their last event
+ * (`StreamEnd`), and repeats a request whose idle connection the server had closed (`StaleSocket`).
  *
  * The `fetch` of a runtime follows them anywhere, with the whole prompt and with every header but `authorization`:
  * `x-api-key` and `x-goog-api-key` would reach any host that a server or a proxy names. Here a redirect to another
@@ -15,46 +16,58 @@
 import { PermanentNetwork } from "@outlast/agent/failure/FailoverReason"
 import { ProviderFailure, redirect } from "@outlast/agent/failure/ProviderFailure"
 import * as Redaction from "@outlast/agent/failure/Redaction"
+import * as StaleSocket from "./StaleSocket.ts"
+import * as StreamEnd from "./StreamEnd.ts"
 
 type Fetch = typeof globalThis.fetch
 
 export const maxRedirects = 5
 
 /** Sends with `send`. Default: the global `fetch`, looked up for each request. */
-export const make =
-  (send: Fetch = (input, init) => globalThis.fetch(input, init)): Fetch =>
-  async (input, init) => {
-    const own = init?.redirect ?? (input instanceof Request ? input.redirect : "follow")
-    if (own !== "follow") return send(input, init)
-    const request = requestOf(input, init)
-    let url = request.url
-    for (let followed = 0; ; followed++) {
-      const response = await send(followed === 0 ? input : url, {
-        ...(followed === 0 ? init : request.init),
-        redirect: "manual"
-      })
-      if (response.redirected && originOf(response.url) !== url.origin) {
-        throw refuse(response, request, redirect.origin, shown(response.url))
-      }
-      // A browser returns this in place of a redirect.
-      if (response.type === "opaqueredirect") throw refuse(response, request, redirect.refused, "unreadable")
-      const location = statuses.has(response.status) ? response.headers.get("location") : null
-      if (location === null) return response
-      const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined
-      if (next?.origin !== url.origin) throw refuse(response, request, redirect.origin, shown(next?.href))
-      if (!request.isRead && !keepsBody.has(response.status)) {
-        throw refuse(response, request, redirect.refused, `HTTP ${response.status} to a ${request.method}`)
-      }
-      if (followed === maxRedirects)
-        throw refuse(response, request, redirect.refused, `more than ${maxRedirects}`)
-      if (!request.canRepeat) throw refuse(response, request, redirect.refused, "the body is a stream")
-      discard(response)
-      // A URL with credentials cannot be fetched, and the error would quote them.
-      next.username = ""
-      next.password = ""
-      url = next
-    }
+export const make = (send: Fetch = (input, init) => globalThis.fetch(input, init)): Fetch => {
+  const repeated = StaleSocket.repeated(send)
+  return async (input, init) => {
+    const response = await followed(repeated, input, init)
+    return StreamEnd.ended(response, input instanceof Request ? input.url : String(input))
   }
+}
+
+const followed = async (
+  send: Fetch,
+  input: Parameters<Fetch>[0],
+  init: RequestInit | undefined
+): Promise<Response> => {
+  const own = init?.redirect ?? (input instanceof Request ? input.redirect : "follow")
+  if (own !== "follow") return send(input, init)
+  const request = requestOf(input, init)
+  let url = request.url
+  for (let followed = 0; ; followed++) {
+    const response = await send(followed === 0 ? input : url, {
+      ...(followed === 0 ? init : request.init),
+      redirect: "manual"
+    })
+    if (response.redirected && originOf(response.url) !== url.origin) {
+      throw refuse(response, request, redirect.origin, shown(response.url))
+    }
+    // A browser returns this in place of a redirect.
+    if (response.type === "opaqueredirect") throw refuse(response, request, redirect.refused, "unreadable")
+    const location = statuses.has(response.status) ? response.headers.get("location") : null
+    if (location === null) return response
+    const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined
+    if (next?.origin !== url.origin) throw refuse(response, request, redirect.origin, shown(next?.href))
+    if (!request.isRead && !keepsBody.has(response.status)) {
+      throw refuse(response, request, redirect.refused, `HTTP ${response.status} to a ${request.method}`)
+    }
+    if (followed === maxRedirects)
+      throw refuse(response, request, redirect.refused, `more than ${maxRedirects}`)
+    if (!request.canRepeat) throw refuse(response, request, redirect.refused, "the body is a stream")
+    discard(response)
+    // A URL with credentials cannot be fetched, and the error would quote them.
+    next.username = ""
+    next.password = ""
+    url = next
+  }
+}
 
 const statuses: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const keepsBody: ReadonlySet<number> = new Set([307, 308])

@@ -104,7 +104,8 @@ const maxMatched = 240
 
 /** The failure behind anything that a client threw, or put into a stream as an error. */
 export const failureOf = (error: unknown, options: Classifier.Options): ProviderFailure => {
-  if (error instanceof ProviderFailure) return clean(error, options.secrets)
+  const ours = ownFailure(error)
+  if (ours !== undefined) return clean(ours, options.secrets)
   const name = nameOf(error)
   // The OpenAI-compatible client reports the end of a cut stream this way: there are no data to blame.
   if (
@@ -119,6 +120,18 @@ export const failureOf = (error: unknown, options: Classifier.Options): Provider
   }
   return clientError(error) ?? Classifier.failureOf(asSaid(error), options)
 }
+
+/** The failure that `Fetch` threw, behind what clients put around it. */
+const ownFailure = (error: unknown): ProviderFailure | undefined => {
+  for (let at = error, depth = 0; depth < maxCauses; depth++) {
+    if (at instanceof ProviderFailure) return at
+    if (!Predicate.hasProperty(at, "cause")) return undefined
+    at = at.cause
+  }
+  return undefined
+}
+
+const maxCauses = 5
 
 /** The error as the provider said it, where the client put a form of its own around it. */
 const asSaid = (error: unknown): unknown => {

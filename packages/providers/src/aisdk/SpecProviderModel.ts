@@ -130,7 +130,7 @@ export const make = (options: Options): ProviderModel => {
           if (opened !== undefined) cancel(opened)
           controller.abort()
         })
-        // A body that ends by itself leaves its connection for the next request.
+        // A body that ends by itself leaves its connection for the next request: `StreamEnd` may still read it.
         yield* Effect.addFinalizer(() =>
           opened === undefined || !reader.finished() ? abort : Effect.forkDetach(rest(opened, abort))
         )
@@ -173,13 +173,12 @@ const cancel = (source: Source): void => {
 /** Milliseconds that a body has to end behind the finish of its answer. */
 const restWithin = 1_000
 
-/** Reads to the end of the body, for a moment. */
+/** Reads to the end of the body, for a moment; `abort` closes one that does not end. */
 const rest = (source: Source, abort: Effect.Effect<void>): Effect.Effect<void> =>
   Effect.tryPromise(() => source.read()).pipe(
     Effect.repeat({ until: ({ done }) => done }),
     Effect.timeout(restWithin),
-    Effect.ignore,
-    Effect.andThen(abort)
+    Effect.catch(() => abort)
   )
 
 /** The parts as they come. */

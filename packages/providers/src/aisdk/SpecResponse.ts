@@ -13,6 +13,7 @@ import type { Response } from "effect/ai"
 import { Predicate } from "effect"
 import type { Schema } from "effect"
 import type * as Spec from "./Spec.ts"
+import { unknownFinish } from "./StreamProtocol.ts"
 
 export type CommonPart =
   | Response.ToolCallPartEncoded
@@ -135,7 +136,11 @@ export const finish = (end: {
 
 /** Anthropic pauses a loop of its own tools to be sent the message again; the client calls that a stop. */
 const reasonOf = ({ unified, raw }: Spec.FinishReason): Response.FinishReason =>
-  raw === "pause_turn" ? "pause" : (finishReasons[unified] ?? "unknown")
+  raw === "pause_turn"
+    ? "pause"
+    : unified === "other" && raw === unknownFinish
+      ? "unknown"
+      : (finishReasons[unified] ?? "unknown")
 
 const finishReasons: Readonly<Record<string, Response.FinishReason>> = {
   stop: "stop",

@@ -46,7 +46,8 @@ const providerTool = (id: Spec.ProviderTool["id"], name: string, args: unknown):
 const functionTool = (self: Tool.Any): Spec.FunctionTool => {
   const description = Tool.getDescription(self)
   const strict = Tool.getStrictMode(self)
-  const schema = Tool.getJsonSchema(self)
+  // Gemini refuses a schema that names its version, and no provider reads it.
+  const { $schema: _, ...schema } = Tool.getJsonSchema(self)
   return {
     type: "function",
     name: self.name,

@@ -77,14 +77,14 @@ export const make = (
 }
 
 const infoOf = (
-  { provider, model, info: known }: Options,
+  { provider, model, endpoint, info: known }: Options,
   format: WireFormat,
   dialectOf: DialectOf | undefined
 ): ModelInfo => {
   const info = { ...Catalogue.infoOf(provider, model), ...known }
   return {
     ...info,
-    dialect: info.dialect ?? dialectOf?.(model, info.capabilities ?? {}),
+    dialect: info.dialect ?? dialectOf?.(model, info.capabilities ?? {}, endpoint),
     wholeAnswers: info.wholeAnswers ?? format.wholeAnswers
   }
 }

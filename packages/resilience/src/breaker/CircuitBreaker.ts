@@ -87,8 +87,11 @@ export interface Permit {
   readonly ignore: Effect.Effect<void>
 }
 
-/** How a call ended that {@link Service.enterUnsafe} let through. */
-export type Leave = (outcome: Outcome, fiber: AnyFiber) => void
+/**
+ * How a call ended that {@link Service.enterUnsafe} let through. `now` is in monotonic milliseconds, for a caller that
+ * has read the clock. Default: the clock of the fiber.
+ */
+export type Leave = (outcome: Outcome, fiber: AnyFiber, now?: number) => void
 
 /** A circuit as it is now. */
 export interface Status {
@@ -400,10 +403,10 @@ const build = (
       { cell, grant, started, call }: Share,
       outcome: Outcome,
       fiber: AnyFiber,
-      restore: Restore
+      restore: Restore,
+      now = monotonic(fiber)
     ): Effect.Effect<void> => {
       const { circuit } = cell
-      const now = monotonic(fiber)
       const took = now - started
       const retryAfter = outcome.counts === "failure" ? hintOf(outcome.retryAfter) : undefined
       cell.running--
@@ -556,11 +559,16 @@ const build = (
       if (!admits(cell.state)) return undefined
       const grant: State.Grant = { generation: cell.state.generation, holder: undefined }
       cell.running++
-      return (outcome, fiber) => {
+      return (outcome, fiber, now) => {
+        if (outcome.counts === "failure") {
+          endOne({ cell, grant, started: 0, call }, outcome, fiber, keep, now)
+          return
+        }
+        cell.running--
         const { state } = cell
-        const unmoved = state.phase !== "closed" || State.unmoved(policy, state)
-        if (outcome.counts === "ignored" || (outcome.counts === "success" && unmoved)) cell.running--
-        else endOne({ cell, grant, started: 0, call }, outcome, fiber, keep)
+        if (outcome.counts === "ignored" || state.phase !== "closed" || State.unmoved(policy, state)) return
+        const ended: State.Ended = { outcome: "success", inFlight: cell.running }
+        decide(cell, State.settle(policy, state, grant, ended, now ?? monotonic(fiber), draw(fiber)), fiber)
       }
     }
 

@@ -75,8 +75,17 @@ export const trip = (
 ): Trip | undefined => {
   if (consecutive !== undefined && isStreak(streak, consecutive, now)) return "consecutive"
   if (rate === undefined) return undefined
-  const { calls: ended, failures, slow } = total(slices, rate, now)
-  const calls = ended + inFlight
+  let calls = inFlight
+  let failures = 0
+  let slow = 0
+  const oldest = now - rate.window
+  // A loop, because each outcome of a call counts them.
+  for (const slice of slices) {
+    if (!isWithin(slice, rate, oldest)) continue
+    calls += slice.calls
+    failures += slice.failures
+    slow += slice.slow
+  }
   if (calls < rate.minimumCalls) return undefined
   if (failures / calls >= rate.failures) return "failure-rate"
   return slow / calls >= rate.slow ? "slow-rate" : undefined
@@ -129,10 +138,7 @@ const isTogether = (streak: ReadonlyArray<Failure>): boolean =>
 const width = ({ window }: RatePolicy): number => window / slices
 
 /** A slice counts while all of it lies within the window, so that nothing older ever does. */
-const counts = (rate: RatePolicy, now: number) => {
-  const oldest = now - rate.window
-  return ({ index }: Slice): boolean => index * width(rate) > oldest
-}
+const isWithin = ({ index }: Slice, rate: RatePolicy, oldest: number): boolean => index * width(rate) > oldest
 
 const nextSlices = (
   known: ReadonlyArray<Slice>,
@@ -143,33 +149,15 @@ const nextSlices = (
   const index = Math.floor(now / width(rate))
   const last = known.at(-1)
   const isLast = last?.index === index
-  // Old slices go when a new one begins: most calls only replace the last.
-  const before = isLast ? known.slice(0, -1) : known.filter(counts(rate, now))
-  before.push({
+  const next: Slice = {
     index,
     at: now,
     calls: (isLast ? last.calls : 0) + 1,
     failures: (isLast ? last.failures : 0) + (failed ? 1 : 0),
     slow: (isLast ? last.slow : 0) + (took > rate.slowerThan ? 1 : 0)
-  })
-  return before
-}
-
-const total = (
-  known: ReadonlyArray<Slice>,
-  rate: RatePolicy,
-  now: number
-): { readonly calls: number; readonly failures: number; readonly slow: number } => {
-  const isRecent = counts(rate, now)
-  let calls = 0
-  let failures = 0
-  let slow = 0
-  // A loop, because each outcome of a call counts them.
-  for (const slice of known) {
-    if (!isRecent(slice)) continue
-    calls += slice.calls
-    failures += slice.failures
-    slow += slice.slow
   }
-  return { calls, failures, slow }
+  // Old slices go when a new one begins: most calls only replace the last.
+  return isLast
+    ? known.with(known.length - 1, next)
+    : [...known.filter((slice) => isWithin(slice, rate, now - rate.window)), next]
 }

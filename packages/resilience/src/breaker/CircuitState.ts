@@ -385,11 +385,10 @@ const settleCall = (
   if (!failed && unmoved(policy, state)) return state
   const { took, call, inFlight } = ended
   const counts = Counts.add(policy, state.counts, { failed, took, call, inFlight }, now)
-  const next: Closed = {
-    ...recovered(state, waited && !failed, now),
-    counts,
-    notBefore: notBefore(policy, state, ended, now)
-  }
+  const kept = recovered(state, waited && !failed, now)
+  const next: Closed = failed
+    ? { ...kept, counts, notBefore: notBefore(policy, state, ended, now) }
+    : { ...kept, counts }
   const cause = Counts.trip(policy, counts, now, inFlight)
   return cause === undefined ? next : open(policy, next, cause, now, draw)
 }

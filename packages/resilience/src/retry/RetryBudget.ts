@@ -36,6 +36,7 @@ import * as Budget from "./RetryBudgetState.ts"
 // Service
 // -----------------------------------------------------------------------------
 
+/** `now` is in monotonic milliseconds, for a caller that has read the clock. Default: the clock of the fiber. */
 export interface Service {
   /** Counts a call. Once for each call, when its first attempt runs: what is refused before that pays for no retries. */
   readonly deposit: Effect.Effect<void>
@@ -44,13 +45,13 @@ export interface Service {
   /** Runs an attempt: it is in flight until it ends, and its success may pay for retries. */
   readonly track: <A, E, R>(attempt: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /** What {@link track} does, for code that knows better when an attempt begins and ends. */
-  readonly beginUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => Flight
+  readonly beginUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, now?: number) => Flight
   /** Whether {@link withdraw} would be granted now. For whoever decides and withdraws in one synchronous piece. */
   readonly availableUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
   /** {@link withdraw} without an Effect. */
   readonly withdrawUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
   /** {@link deposit} without an Effect. */
-  readonly depositUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => void
+  readonly depositUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, now?: number) => void
   /** Attempts for each call since this budget was made: 1 without retries. */
   readonly amplification: Effect.Effect<number>
 }
@@ -60,7 +61,7 @@ export interface Flight {
   /** It made progress at `now` (monotonic milliseconds): it counts as a success again, as long as when it began. */
   readonly progressUnsafe: (now: number) => void
   /** It ended. The first call counts; later ones do nothing. */
-  readonly endUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, hasSucceeded: boolean) => void
+  readonly endUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, hasSucceeded: boolean, now?: number) => void
 }
 
 export class RetryBudget extends Context.Service<RetryBudget, Service>()(
@@ -95,38 +96,48 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
   return Effect.sync(() => {
     // Changed in one synchronous piece, so that no fiber comes between reading and writing.
     let state = Budget.initial
-    const deposit: Service["depositUnsafe"] = (fiber) => {
-      state = Budget.deposit(rule, state, nowOf(fiber))
+    const flights: Budget.Flights = new Map()
+    const withdrawn = (now: number): readonly [boolean, Budget.State] =>
+      Budget.withdraw(rule, state, now, Budget.flyingAt(rule, flights, now))
+    const deposit: Service["depositUnsafe"] = (fiber, now = nowOf(fiber)) => {
+      state = Budget.deposit(rule, state, now)
       metrics.calls.updateUnsafe(1, fiber.context)
       metrics.attempts.updateUnsafe(1, fiber.context)
     }
     const withdraw: Service["withdrawUnsafe"] = (fiber) => {
-      const [granted, after] = Budget.withdraw(rule, state, nowOf(fiber))
+      const [granted, after] = withdrawn(nowOf(fiber))
       state = after
       const metric = granted ? metrics.attempts : metrics.refusals
       metric.updateUnsafe(1, fiber.context)
       return granted
     }
-    const beginUnsafe: Service["beginUnsafe"] = (fiber) => {
-      if (rule.paidBy === "calls") return unpaid
-      let isOpen = true
-      let index = Budget.flightAt(rule, nowOf(fiber))
-      state = Budget.began(state, index)
-      return {
-        progressUnsafe: (now) => {
-          const at = Budget.flightAt(rule, now)
-          if (!isOpen || at <= index) return
-          state = Budget.began(Budget.left(state, index), at)
-          index = at
-        },
-        endUnsafe: (of, hasSucceeded) => {
-          if (!isOpen) return
-          isOpen = false
-          state = Budget.left(state, index)
-          if (hasSucceeded) state = Budget.succeeded(rule, state, nowOf(of))
-        }
+    // A class, because an attempt that makes two closures costs more.
+    class Paying implements Flight {
+      /** Where it is counted; `undefined` once it has ended. */
+      #index: number | undefined
+
+      constructor(now: number) {
+        this.#index = Budget.flightAt(rule, now)
+        Budget.began(flights, this.#index)
+      }
+
+      progressUnsafe(now: number): void {
+        const at = Budget.flightAt(rule, now)
+        if (this.#index === undefined || at <= this.#index) return
+        Budget.left(flights, this.#index)
+        Budget.began(flights, at)
+        this.#index = at
+      }
+
+      endUnsafe(fiber: Fiber.Fiber<unknown, unknown>, hasSucceeded: boolean, now?: number): void {
+        if (this.#index === undefined) return
+        Budget.left(flights, this.#index)
+        this.#index = undefined
+        if (hasSucceeded) state = Budget.succeeded(rule, state, now ?? nowOf(fiber))
       }
     }
+    const beginUnsafe: Service["beginUnsafe"] = (fiber, now) =>
+      rule.paidBy === "calls" ? unpaid : new Paying(now ?? nowOf(fiber))
     return {
       beginUnsafe,
       track: (attempt) =>
@@ -143,7 +154,7 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
         return Effect.void
       }),
       withdraw: Effect.withFiber((fiber) => Effect.succeed(withdraw(fiber))),
-      availableUnsafe: (fiber) => Budget.withdraw(rule, state, nowOf(fiber))[0],
+      availableUnsafe: (fiber) => withdrawn(nowOf(fiber))[0],
       withdrawUnsafe: withdraw,
       depositUnsafe: deposit,
       amplification: Effect.sync(() => Budget.amplification(state))

@@ -6,8 +6,8 @@
  * attempt in flight counts as a success until it ends, at most for `inFlight` since it began or made progress. Then
  * retries are plentiful where they work, and dry up in an outage.
  *
- * **State.** What paid and the retries of the last `window`, in {@link slots} slots of time; the attempts in flight, in
- * as many slots; and when the reserve will be full again. A retry is allowed while the retries of the window are fewer
+ * **State.** What paid and the retries of the last `window`, in {@link slots} slots of time, and when the reserve will be
+ * full again. Attempts in flight are counted beside it, in as many slots ({@link Flights}). A retry is allowed while the retries of the window are fewer
  * than what it has paid for; beyond that it takes a token of the reserve, which holds `burst` and gets one back every
  * `refillEvery`.
  *
@@ -87,19 +87,17 @@ export interface Slot {
   readonly retries: number
 }
 
-/** Attempts in flight that began, or made progress, in one part of time: `floor(now · slots / inFlight)`. */
-export interface Flying {
-  readonly index: number
-  readonly count: number
-}
+/**
+ * Attempts in flight, by the part of time in which they began or made progress: `floor(now · slots / inFlight)`. Changed
+ * in place, because each attempt changes it twice. Holds at most {@link slots} counts, or one where they do not pay.
+ */
+export type Flights = Map<number, number>
 
 export interface State {
   /** The newest; it is all that most calls change. */
   readonly current: Slot
   /** Those before it, oldest first, at most {@link slots} − 1. */
   readonly past: ReadonlyArray<Slot>
-  /** Attempts in flight, oldest first, at most {@link slots}. */
-  readonly flying: ReadonlyArray<Flying>
   /** When the reserve is full again. */
   readonly fullAt: number
   /** Since the beginning. */
@@ -111,7 +109,6 @@ export interface State {
 export const initial: State = {
   current: { index: -Infinity, paid: 0, retries: 0 },
   past: [],
-  flying: [],
   fullAt: -Infinity,
   calls: 0,
   retries: 0
@@ -163,10 +160,15 @@ export const deposit = (rule: Rule, state: State, now: number): State =>
 export const succeeded = (rule: Rule, state: State, now: number): State =>
   rule.paidBy === "successes" ? count(at(rule, state, now), 1, 0) : state
 
-/** Whether there may be one more retry, which is counted if so. */
-export const withdraw = (rule: Rule, state: State, now: number): readonly [boolean, State] => {
+/** Whether there may be one more retry, which is counted if so. `flying`: attempts in flight that pay. */
+export const withdraw = (
+  rule: Rule,
+  state: State,
+  now: number,
+  flying: number = 0
+): readonly [boolean, State] => {
   const live = at(rule, state, now)
-  if (sum(live, "retries") + 1 <= rule.ratio * (sum(live, "paid") + flyingAt(rule, live, now))) {
+  if (sum(live, "retries") + 1 <= rule.ratio * (sum(live, "paid") + flying)) {
     return [true, count({ ...live, retries: state.retries + 1 }, 0, 1)]
   }
   const fullAt = Math.max(now, state.fullAt) + rule.refillEvery
@@ -188,24 +190,33 @@ export const flightAt = ({ inFlight }: Rule, now: number): number =>
   inFlight === 0 ? 0 : Math.floor((now * slots) / inFlight)
 
 /** Counts an attempt that began, or made progress, in this part of time. Forgets those that have been silent for too long. */
-export const began = (state: State, index: number): State => {
-  const known = state.flying.filter((slot) => slot.index > index - slots && slot.index !== index)
-  const before = state.flying.find((slot) => slot.index === index)?.count ?? 0
-  return { ...state, flying: [...known, { index, count: before + 1 }] }
+export const began = (flights: Flights, index: number): void => {
+  const count = flights.get(index)
+  if (count === undefined) forget(flights, index)
+  flights.set(index, (count ?? 0) + 1)
+}
+
+const forget = (flights: Flights, now: number): void => {
+  for (const index of flights.keys()) {
+    if (index <= now - slots) flights.delete(index)
+  }
 }
 
 /** Takes an attempt out that is counted in this part of time, because it ended or made progress. */
-export const left = (state: State, index: number): State => ({
-  ...state,
-  flying: state.flying.flatMap((slot) =>
-    slot.index !== index ? [slot] : slot.count > 1 ? [{ index, count: slot.count - 1 }] : []
-  )
-})
+export const left = (flights: Flights, index: number): void => {
+  const count = flights.get(index)
+  if (count !== undefined) flights.set(index, count - 1)
+}
 
-const flyingAt = (rule: Rule, { flying }: State, now: number): number => {
+/** Attempts in flight that pay for retries now. */
+export const flyingAt = (rule: Rule, flights: Flights, now: number): number => {
   if (rule.inFlight === 0) return 0
-  const index = flightAt(rule, now)
-  return flying.reduce((total, slot) => total + (slot.index > index - slots ? slot.count : 0), 0)
+  const oldest = flightAt(rule, now) - slots
+  let total = 0
+  for (const [index, count] of flights) {
+    if (index > oldest) total += count
+  }
+  return total
 }
 
 // -----------------------------------------------------------------------------

@@ -44,7 +44,6 @@ it("begins with nothing counted and a full reserve", () => {
   assert.deepStrictEqual(Budget.initial, {
     current: { index: -Infinity, paid: 0, retries: 0 },
     past: [],
-    flying: [],
     fullAt: -Infinity,
     calls: 0,
     retries: 0
@@ -262,13 +261,45 @@ describe("paid by successes", () => {
   })
 
   it("counts attempts in flight in slots, and forgets those that were silent for too long", () => {
-    const state = [0, 500, 1_000, 11_000].reduce(
-      (state, now) => Budget.began(state, Budget.flightAt(bySuccesses, now)),
-      Budget.initial
+    const flights: Budget.Flights = new Map()
+    const begin = (now: number) => Budget.began(flights, Budget.flightAt(bySuccesses, now))
+    const flyingAt = (now: number) => Budget.flyingAt(bySuccesses, flights, now)
+    for (const now of [0, 500, 1_000, 1_001]) begin(now)
+    assert.deepStrictEqual(
+      [...flights],
+      [
+        [0, 2],
+        [1, 2]
+      ]
     )
-    assert.deepStrictEqual(state.flying, [{ index: 11, count: 1 }])
-    const left = Budget.left(Budget.left(state, 11), 0)
-    assert.deepStrictEqual(left.flying, [])
+    assert.deepStrictEqual([9_999, 10_000, 10_999, 11_000].map(flyingAt), [4, 2, 2, 0])
+    begin(10_000)
+    assert.deepStrictEqual(
+      [...flights],
+      [
+        [1, 2],
+        [10, 1]
+      ]
+    )
+    begin(11_000)
+    assert.deepStrictEqual(
+      [...flights],
+      [
+        [10, 1],
+        [11, 1]
+      ]
+    )
+    // It was silent for too long before it ended.
+    Budget.left(flights, 0)
+    Budget.left(flights, 11)
+    assert.deepStrictEqual(
+      [...flights],
+      [
+        [10, 1],
+        [11, 0]
+      ]
+    )
+    assert.strictEqual(flyingAt(11_000), 1)
   })
 
   it("retries never exceed successes and attempts in flight", () =>
@@ -279,6 +310,7 @@ describe("paid by successes", () => {
         }),
         (events) => {
           let state = Budget.initial
+          const flights: Budget.Flights = new Map()
           let now = 0
           const running: Array<{ readonly index: number; readonly at: number }> = []
           const successes: Array<number> = []
@@ -287,16 +319,17 @@ describe("paid by successes", () => {
             now += pause
             if (event === "begin") {
               const index = Budget.flightAt(bySuccesses, now)
-              state = Budget.began(state, index)
+              Budget.began(flights, index)
               running.push({ index, at: now })
             } else if (event === "retry") {
-              const [granted, after] = Budget.withdraw(bySuccesses, state, now)
+              const flying = Budget.flyingAt(bySuccesses, flights, now)
+              const [granted, after] = Budget.withdraw(bySuccesses, state, now, flying)
               state = after
               if (granted) retries.push(now)
             } else {
               const one = running.shift()
               if (one === undefined) continue
-              state = Budget.left(state, one.index)
+              Budget.left(flights, one.index)
               if (event === "succeed") {
                 state = Budget.succeeded(bySuccesses, state, now)
                 successes.push(now)

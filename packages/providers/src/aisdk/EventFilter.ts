@@ -1,0 +1,229 @@
+/**
+ * The bytes of a stream of server-sent events up to its last event, without the events that no client knows: pure.
+ *
+ * Push the chunks in their order, then call `end` if the body ends before its last event. Joined, the output is the
+ * same for every division of the bytes into chunks. A run of events inside one chunk passes as a view of it, without a
+ * copy. Events that span chunks are copied, and so are those whose lines end in CR: they get LF.
+ *
+ * - Comments, blocks without data and a byte order mark are left out.
+ * - An event that the end of the body cuts is left out, unless its data is whole and only its blank line is missing.
+ * - Bytes are read as Latin-1, one character for each. No text is decoded.
+ *
+ * Limit: an event of more than `maxEvent` bytes fails, and no more than that is held.
+ */
+import { Format } from "@outlast/agent/failure/FailoverReason"
+import { local } from "@outlast/agent/failure/ProviderFailure"
+import type { StreamProtocol } from "./StreamProtocol.ts"
+
+/** Bytes. Images in one event take some 20 MB. */
+const defaultMaxEvent = 32 * 1024 * 1024
+
+export class EventFilter {
+  /** The answer is complete, and its last event may never come. */
+  isComplete = false
+  /** The last event has come: what follows is left out. */
+  isEnded = false
+
+  readonly #protocol: StreamProtocol
+  readonly #maxEvent: number
+  /** The first `#size` of these bytes: what earlier chunks brought of the event under way. */
+  #held = Buffer.alloc(0)
+  #size = 0
+  /** The event under way has a whole line. */
+  #hasLine = false
+  /** The line under way has a character. */
+  #inLine = false
+  /** The chunk before ended in CR: an LF belongs to it. */
+  #afterCr = false
+  #isFirst = true
+  #out: Array<Uint8Array> = []
+  #chunk: Uint8Array = this.#held
+  /** The run of events that passes as it is: where it begins and ends in the chunk. */
+  #from = 0
+  #to = 0
+
+  constructor(protocol: StreamProtocol, maxEvent: number = defaultMaxEvent) {
+    this.#protocol = protocol
+    this.#maxEvent = maxEvent
+  }
+
+  /** The bytes that pass. Throws a `ProviderFailure` for an event that is too large. */
+  push(bytes: Uint8Array): ReadonlyArray<Uint8Array> {
+    this.#out = []
+    if (this.isEnded || bytes.length === 0) return this.#out
+    this.#chunk = bytes
+    const text = latin1Slice.call(bytes, 0, bytes.length)
+    // Where the event and the line under way begin in this chunk.
+    let start = this.#afterCr && text.startsWith("\n") ? 1 : 0
+    let line = start
+    this.#afterCr = false
+    this.#from = this.#to = start
+    let lf = text.indexOf("\n", start)
+    let cr = text.indexOf("\r", start)
+    const hasCr = cr !== -1
+    while (lf !== -1 || cr !== -1) {
+      const isCr = cr !== -1 && (lf === -1 || cr < lf)
+      const end = isCr ? cr : lf
+      const next = isCr && lf === end + 1 ? end + 2 : end + 1
+      this.#afterCr = isCr && end + 1 === text.length
+      if (end === line && !this.#inLine) {
+        this.#event(text.slice(start, line), start, next, hasCr)
+        if (this.isEnded) break
+        start = next
+        this.#hasLine = false
+      } else if (!this.#hasLine && this.#first(text, start) === colon) {
+        // However many comments follow each other, none is held.
+        this.#size = 0
+        this.#isFirst = false
+        start = next
+      } else this.#hasLine = true
+      this.#inLine = false
+      line = next
+      if (lf !== -1 && lf < next) lf = text.indexOf("\n", next)
+      if (cr !== -1 && cr < next) cr = text.indexOf("\r", next)
+    }
+    this.#flush()
+    if (this.isEnded) this.#size = 0
+    else if (start < text.length) this.#hold(this.#chunk.subarray(start))
+    this.#inLine ||= text.length > line
+    return this.#out
+  }
+
+  /** The bytes that pass when the body ends without its last event. */
+  end(): ReadonlyArray<Uint8Array> {
+    this.#out = []
+    const rest = normalized(this.#taken(""))
+    const event = rest.endsWith("\n") ? rest : `${rest}\n`
+    const { data } = fieldsOf(event)
+    if (data === "[DONE]" || isJson(data)) this.#rewritten(event)
+    return this.#out
+  }
+
+  /** A blank line has ended an event. `text` is what the chunk has of it, from `start`; it ends before `next`. */
+  #event(text: string, start: number, next: number, hasCr: boolean): void {
+    if (this.#size + text.length > this.#maxEvent) throw tooLarge(this.#maxEvent)
+    const isInside = this.#size === 0
+    const event = this.#taken(text)
+    const hasMark = this.#isFirst && event.startsWith(byteOrderMark)
+    this.#isFirst = false
+    if (!isInside || hasCr || hasMark) {
+      this.#flush()
+      this.#rewritten(normalized(hasMark ? event.slice(byteOrderMark.length) : event))
+    } else if (this.#passes(event)) {
+      if (start !== this.#to) {
+        this.#flush()
+        this.#from = start
+      }
+      this.#to = next
+    }
+  }
+
+  #rewritten(event: string): void {
+    if (this.#passes(event)) this.#out.push(Buffer.from(`${event}\n`, "latin1"))
+  }
+
+  /** Reads an event whose lines end in LF. */
+  #passes(event: string): boolean {
+    const { name, data } = fieldsOf(event)
+    if (data === undefined) return false
+    const verdict = this.#protocol.judge(name, data)
+    if (verdict === "complete") this.isComplete = true
+    if (verdict === "last") {
+      this.isEnded = true
+      const missing = this.#protocol.missing()
+      if (missing !== undefined) {
+        this.#flush()
+        this.#out.push(Buffer.from(`data: ${missing}\n\n`))
+      }
+    }
+    return verdict !== "skip"
+  }
+
+  /** Ends the run of events that passes. */
+  #flush(): void {
+    if (this.#to - this.#from === this.#chunk.length) this.#out.push(this.#chunk)
+    else if (this.#to > this.#from) this.#out.push(this.#chunk.subarray(this.#from, this.#to))
+    this.#from = this.#to
+  }
+
+  #hold(rest: Uint8Array): void {
+    const size = this.#size + rest.length
+    if (size > this.#maxEvent) throw tooLarge(this.#maxEvent)
+    if (size > this.#held.length) {
+      const larger = Buffer.allocUnsafe(Math.max(size * 2, 1_024))
+      this.#held.copy(larger, 0, 0, this.#size)
+      this.#held = larger
+    }
+    this.#held.set(rest, this.#size)
+    this.#size = size
+  }
+
+  /** What was held, and `text`. Nothing is held then. */
+  #taken(text: string): string {
+    if (this.#size === 0) return text
+    const event = this.#held.toString("latin1", 0, this.#size) + text
+    this.#size = 0
+    return event
+  }
+
+  /** The first character of the event under way. */
+  #first(text: string, start: number): number | undefined {
+    return this.#size > 0 ? this.#held[0] : text.charCodeAt(start)
+  }
+}
+
+/** What `toString("latin1")` calls, without a `Buffer` around the bytes. Node has it, its types do not. */
+const { latin1Slice } = Buffer.prototype as unknown as {
+  readonly latin1Slice: (this: Uint8Array, start: number, end: number) => string
+}
+
+const colon = 58
+const byteOrderMark = "\u00ef\u00bb\u00bf"
+
+const tooLarge = (maxEvent: number) =>
+  local(
+    "stream/event-size",
+    new Format({ side: "response" }),
+    undefined,
+    `An event of the stream has more than ${maxEvent} bytes.`
+  )
+
+const normalized = (event: string): string =>
+  event.includes("\r") ? event.replaceAll(/\r\n?/g, "\n") : event
+
+interface Fields {
+  readonly name: string
+  /** None: the block is no event. */
+  readonly data: string | undefined
+}
+
+/** The fields of an event. Each of its lines ends in LF. */
+const fieldsOf = (event: string): Fields => {
+  let name = ""
+  let data: string | undefined
+  for (let at = 0; at < event.length;) {
+    const end = event.indexOf("\n", at)
+    if (event.startsWith("data", at)) {
+      const value = valueAt(event, at + 4, end)
+      if (value !== undefined) data = data === undefined ? value : `${data}\n${value}`
+    } else if (event.startsWith("event", at)) name = valueAt(event, at + 5, end) ?? name
+    at = end + 1
+  }
+  return { name, data }
+}
+
+/** The value of the field whose name ends at `at`; `undefined` if the name goes on. */
+const valueAt = (event: string, at: number, end: number): string | undefined => {
+  if (at === end) return ""
+  if (event.charCodeAt(at) !== colon) return undefined
+  return event.slice(event.startsWith(" ", at + 1) ? at + 2 : at + 1, end)
+}
+
+const isJson = (data: string | undefined): boolean => {
+  try {
+    JSON.parse(data ?? "")
+    return true
+  } catch {
+    return false
+  }
+}

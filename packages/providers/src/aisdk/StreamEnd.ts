@@ -1,0 +1,102 @@
+/**
+ * Ends a stream of events at its last event, whatever the server does with the connection.
+ *
+ * Servers and gateways exist that keep the connection open behind `[DONE]`. A client that waits for the end of the
+ * body would wait until a time limit ends a complete answer. Here the body ends with the last event of its protocol
+ * (`StreamProtocol`), or {@link restWithin} milliseconds behind a finish reason if nothing more comes.
+ *
+ * - A connection that the server ends in that time serves the next request. Otherwise it is closed.
+ * - Only a successful `text/event-stream` is read. Every other response is returned as it is.
+ * - Backpressure and cancellation reach the server as without it.
+ */
+import { EventFilter } from "./EventFilter.ts"
+import * as StreamProtocol from "./StreamProtocol.ts"
+
+/** Milliseconds that the server has to end the body behind a complete answer. */
+const restWithin = 1_000
+
+/** The response, whose body ends at its last event. `url` is that of the request. */
+export const ended = (response: Response, url: string): Response => {
+  const { body, headers, ok, status, statusText } = response
+  if (!ok || typeof body?.getReader !== "function" || !isEvents(headers)) return response
+  return new Response(filtered(body, new EventFilter(StreamProtocol.of(url))), {
+    headers,
+    status,
+    statusText
+  })
+}
+
+const isEvents = (headers: Headers): boolean =>
+  headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() === "text/event-stream"
+
+type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>
+type Read = Awaited<ReturnType<Reader["read"]>>
+type Controller = ReadableStreamDefaultController<Uint8Array>
+
+/** The body behind a filter. */
+export const filtered = (
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  filter: EventFilter
+): ReadableStream<Uint8Array> => {
+  const reader = body.getReader()
+  let controller: Controller
+  /** Hands on what has come, or reads on if nothing of it passes. Without `async`, which costs more for each event. */
+  const take = ({ done, value }: Read): Promise<void> | undefined => {
+    const out = done ? filter.end() : pushed(filter, value, reader)
+    for (const bytes of out) controller.enqueue(bytes)
+    if (done || filter.isEnded) {
+      controller.close()
+      if (!done) void rest(reader)
+    } else if (out.length === 0) return reader.read().then(take)
+    return undefined
+  }
+  const pull = (): Promise<void> => {
+    if (!filter.isComplete) return reader.read().then(take)
+    // Keep-alives behind a complete answer give it no more time.
+    return reader.read().then(take).finally(cancelLate(reader))
+  }
+  return new ReadableStream<Uint8Array>(
+    {
+      start: (own) => {
+        controller = own
+      },
+      pull,
+      cancel: (reason) => reader.cancel(reason)
+    },
+    { highWaterMark: 0 }
+  )
+}
+
+const pushed = (filter: EventFilter, bytes: Uint8Array, reader: Reader): ReadonlyArray<Uint8Array> => {
+  try {
+    return filter.push(bytes)
+  } catch (error) {
+    cancel(reader)
+    throw error
+  }
+}
+
+/** Closes the connection, without waiting for it. */
+const cancel = (reader: Reader): void => {
+  reader.cancel().catch(() => {})
+}
+
+/** Cancels the reader when the time of the server is over: a read that waits then ends. Returns what stops it. */
+const cancelLate = (reader: Reader): (() => void) => {
+  const late = AbortSignal.timeout(restWithin)
+  const onLate = () => cancel(reader)
+  late.addEventListener("abort", onLate)
+  return () => late.removeEventListener("abort", onLate)
+}
+
+/** Reads to the end of the body, and drops what comes. */
+const rest = async (reader: Reader): Promise<void> => {
+  const stop = cancelLate(reader)
+  try {
+    while (!(await reader.read()).done);
+  } catch {
+    // The answer is complete: how the connection ends is not part of it.
+  } finally {
+    stop()
+  }
+}

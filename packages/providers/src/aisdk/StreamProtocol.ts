@@ -1,0 +1,184 @@
+/**
+ * What the events of a provider's stream mean for its end: pure, one instance per stream.
+ *
+ * The protocol follows from the path of the request, which every client appends to its base URL. An event is judged
+ * by a few characters of its data. It is parsed only where they decide nothing, which is rare.
+ *
+ * - The last event ends the body: `[DONE]`, `message_stop`, `response.completed`, `.incomplete`, `.failed`.
+ * - A finish reason of Chat Completions or Gemini makes the answer complete. Usage may follow.
+ * - Events that the client does not know are skipped: each would be an error to it. Never skipped are events named
+ *   `error`, data with an error object, and data that is no whole JSON.
+ * - `[DONE]` without a finish reason: some servers of Chat Completions leave it out. An answer with text and without
+ *   tool calls gets the finish reason {@link unknownFinish}. With tool calls, or without text, it stays unfinished.
+ *
+ * Limits: streams at other paths pass as they are, up to `[DONE]`.
+ */
+
+/**
+ * - `last`: nothing follows.
+ * - `complete`: the answer is whole, and something may follow.
+ */
+export type Verdict = "pass" | "skip" | "complete" | "last"
+
+export interface StreamProtocol {
+  readonly judge: (name: string, data: string) => Verdict
+  /** Data of an event that belongs before the last one. */
+  readonly missing: () => string | undefined
+}
+
+/** The finish reason of an answer whose server gave none. */
+export const unknownFinish = "unknown"
+
+export const of = (url: string): StreamProtocol => {
+  const path = (URL.canParse(url) ? new URL(url).pathname : url).replace(/\/+$/, "")
+  if (path.endsWith("/chat/completions")) return chat()
+  if (path.endsWith("/messages") || path.endsWith(":streamRawPredict")) return anthropic
+  if (path.endsWith("/responses")) return responses
+  return path.endsWith(":streamGenerateContent") ? gemini : other
+}
+
+const done = "[DONE]"
+const nothing = () => undefined
+
+/** The protocol that `known` describes, behind what holds for all. */
+const protocol = (
+  known: StreamProtocol["judge"],
+  missing: StreamProtocol["missing"] = nothing
+): StreamProtocol => ({
+  judge: (name, data) => {
+    if (data === done) return "last"
+    // A keep-alive without content, which every client takes for broken JSON.
+    if (data.trim() === "") return "skip"
+    return known(name, data)
+  },
+  missing
+})
+
+const other = protocol(() => "pass")
+
+/** The verdict on an event without any mark of the protocol. */
+const unknown = (name: string, data: string): Verdict => {
+  if (name === "error" || data.includes('"error"')) return "pass"
+  if (name !== "" && name !== "message") return "skip"
+  return isObject(data) ? "skip" : "pass"
+}
+
+const isObject = (data: string): boolean => typeof parsed(data) === "object"
+
+const parsed = (data: string): unknown => {
+  try {
+    return JSON.parse(data)
+  } catch {
+    return undefined
+  }
+}
+
+const typeStart = '{"type":"'
+
+/** The field `type`, if the data has one. */
+const typeOf = (data: string): string | undefined => {
+  if (data.startsWith(typeStart)) return data.slice(typeStart.length, data.indexOf('"', typeStart.length))
+  const value = parsed(data)
+  return typeof value === "object" && value !== null && "type" in value && typeof value.type === "string"
+    ? value.type
+    : undefined
+}
+
+const ofAnthropic: ReadonlySet<string> = new Set([
+  "message_start",
+  "content_block_start",
+  "content_block_delta",
+  "content_block_stop",
+  "message_delta",
+  "message_stop",
+  "ping",
+  "error"
+])
+
+const mostOfAnthropic = `${typeStart}content_block_delta"`
+
+const anthropic = protocol((name, data) => {
+  if (data.startsWith(mostOfAnthropic)) return "pass"
+  const type = typeOf(data)
+  if (type === "message_stop") return "last"
+  return type !== undefined && ofAnthropic.has(type) ? "pass" : unknown(name, data)
+})
+
+const endsOfResponses: ReadonlySet<string> = new Set([
+  "response.completed",
+  "response.incomplete",
+  "response.failed"
+])
+
+/** The client of Responses skips types that it does not know. */
+const responses = protocol((name, data) => {
+  const type = typeOf(data)
+  if (type === undefined) return unknown(name, data)
+  return endsOfResponses.has(type) ? "last" : "pass"
+})
+
+/**
+ * Where a field stands, or -1. Quotes inside of texts are escaped, so a quote on both sides makes it a field. A search
+ * that begins with a quote would stop at every field: this one begins with the name.
+ */
+const indexOfField = (data: string, name: string, from = 0): number => {
+  for (let at = data.indexOf(name, from); at !== -1; at = data.indexOf(name, at + 1)) {
+    if (data.charCodeAt(at - 1) === quote && data.charCodeAt(at + name.length) === quote) return at
+  }
+  return -1
+}
+
+/** The text of a field, if it has content. */
+const textOf = (data: string, name: string, from: number): string | undefined => {
+  for (let at = indexOfField(data, name, from); at !== -1; at = indexOfField(data, name, at)) {
+    at = behindSpace(data, at + name.length + 1)
+    if (data.charCodeAt(at) !== colon) continue
+    at = behindSpace(data, at + 1)
+    if (data.charCodeAt(at) !== quote) continue
+    const end = data.indexOf('"', at + 1)
+    if (end > at + 1) return data.slice(at + 1, end)
+  }
+  return undefined
+}
+
+const colon = 58
+const quote = 34
+
+const behindSpace = (data: string, at: number): number => {
+  while (data.charCodeAt(at) <= 32) at++
+  return at
+}
+
+const gemini = protocol((name, data) => {
+  const at = indexOfField(data, "candidates")
+  if (at === -1) {
+    const isKnown = indexOfField(data, "usageMetadata") !== -1 || indexOfField(data, "promptFeedback") !== -1
+    return isKnown ? "pass" : unknown(name, data)
+  }
+  const reason = textOf(data, "finishReason", at)
+  // The client answers a continuation with a request of its own.
+  return reason === undefined || reason === "CONTINUATION" ? "pass" : "complete"
+})
+
+const chat = (): StreamProtocol => {
+  let hasText = false
+  let hasCall = false
+  let isFinished = false
+  return protocol(
+    (name, data) => {
+      const at = indexOfField(data, "choices")
+      if (at === -1) return unknown(name, data)
+      hasText ||= text.test(data)
+      hasCall ||= data.includes("_call", at) && call.test(data)
+      if (textOf(data, "finish_reason", at) === undefined) return "pass"
+      isFinished = true
+      return "complete"
+    },
+    () => (hasText && !hasCall && !isFinished ? finishOfChat : undefined)
+  )
+}
+
+const text = /"(?:content|refusal)"\s*:\s*(?:"[^"]|\[\s*\{)/
+const call = /"(?:tool_calls"\s*:\s*\[\s*\{|function_call"\s*:\s*\{)/
+
+const finishOfChat = JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: unknownFinish }] })

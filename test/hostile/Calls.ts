@@ -1,0 +1,151 @@
+/** What the hostile tests have in common: real clients at a raw server, and what their consumer sees. */
+import { Duration, Effect, Layer, Redacted, Stream } from "effect"
+import { LanguageModel } from "effect/ai"
+import type { Response } from "effect/ai"
+import { Failover, KeySource, Outlast, RecoveryPolicy } from "@outlast/agent"
+import type { CallFailure } from "@outlast/agent/failure/CallFailure"
+import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import type { ProviderModel } from "@outlast/agent"
+import { Anthropic, Google, OpenAi, OpenAiCompatible, toAiSdk } from "@outlast/providers"
+import { Backoff, ResilienceEvents, Warnings } from "@outlast/resilience"
+
+const keys = [KeySource.value("KEY", Redacted.make("sk-test-0123456789abcdef"))]
+
+/** One model of each client, at the raw server. */
+export const vendors = {
+  anthropic: (url: string) => Anthropic.model("claude-sonnet-4-5", { keys, baseUrl: `${url}/v1` }),
+  chat: (url: string) => OpenAi.chatModel("gpt-4o", { keys, baseUrl: `${url}/v1` }),
+  responses: (url: string) => OpenAi.model("gpt-4o", { keys, baseUrl: `${url}/v1` }),
+  google: (url: string) => Google.model("gemini-2.5-flash", { keys, baseUrl: `${url}/v1beta` }),
+  compatible: (url: string) =>
+    OpenAiCompatible.model({ name: "local", model: "m", keys, baseUrl: `${url}/v1` })
+} as const
+
+export const millis = Duration.millis
+
+/** Limits and backoffs of a test in real time. */
+export const quick: RecoveryPolicy.RecoveryPolicy = {
+  ...RecoveryPolicy.interactive,
+  // Each row stands under its own name again.
+  rows: Object.fromEntries(
+    Object.entries<RecoveryPolicy.Row>(RecoveryPolicy.interactive.rows).map(([name, row]) => [
+      name,
+      { ...row, backoff: Backoff.constant("5 millis") }
+    ])
+  ) as RecoveryPolicy.RecoveryPolicy["rows"],
+  limits: {
+    ...RecoveryPolicy.interactive.limits,
+    firstToken: Duration.seconds(3),
+    firstTokenReasoning: Duration.seconds(3),
+    idle: Duration.seconds(3),
+    idleReasoning: Duration.seconds(3)
+  }
+}
+
+export interface Seen {
+  readonly text: string
+  /** The types of the parts of the answer, the same type in a row once. */
+  readonly types: ReadonlyArray<string>
+  readonly finish: string | undefined
+  readonly blocks: number
+  readonly failure: CallFailure | undefined
+  /** The tags of all events. */
+  readonly events: ReadonlyArray<string>
+  readonly millis: number
+}
+
+interface Shown {
+  readonly type: string
+  readonly delta?: string
+}
+
+const summary = (parts: ReadonlyArray<Shown>): Pick<Seen, "text" | "types" | "blocks"> => ({
+  text: parts.map((part) => (part.type === "text-delta" ? part.delta : "")).join(""),
+  types: parts
+    .map(({ type }) => type)
+    .filter((type, i, all) => type !== all[i - 1] && type !== "response-metadata" && type !== "stream-start"),
+  blocks: parts.filter(({ type }) => type === "text-start").length
+})
+
+type Chain = readonly [ProviderModel.TargetSpec, ...Array<ProviderModel.TargetSpec>]
+
+/** A stream through `Outlast.streamText`; `surface` chooses another way to it. */
+export const stream = (
+  chain: Chain,
+  {
+    options = {},
+    policy = quick,
+    onPart = () => Effect.void,
+    surface = "outlast"
+  }: {
+    readonly options?: Partial<LanguageModel.GenerateTextOptions<{}>>
+    readonly policy?: RecoveryPolicy.RecoveryPolicy
+    readonly onPart?: (part: Shown) => Effect.Effect<void>
+    readonly surface?: "outlast" | "effect"
+  } = {}
+): Effect.Effect<Seen> =>
+  Effect.suspend(() => {
+    const events: Array<string> = []
+    const parts: Array<Response.AnyPart | Shown> = []
+    const begun = performance.now()
+    const asked = { prompt: "hello", ...options, toolkit: undefined }
+    const answer: Stream.Stream<Shown, unknown, LanguageModel.LanguageModel> =
+      surface === "outlast" ? Outlast.streamText(asked) : LanguageModel.streamText(asked)
+    return answer.pipe(
+      Stream.runForEach((part) => {
+        parts.push(part)
+        return onPart(part)
+      }),
+      Effect.as(undefined),
+      Effect.catch((error) => Effect.succeed(error)),
+      Effect.map((failure): Seen => {
+        const finish = parts.find((part): part is Response.FinishPart => part.type === "finish")
+        return {
+          ...summary(parts),
+          finish: finish?.reason,
+          // `Outlast.streamText` fails with nothing else.
+          failure: failure as CallFailure | undefined,
+          events,
+          millis: performance.now() - begun
+        }
+      }),
+      Effect.provide(
+        Failover.layer(chain, { policy }).pipe(
+          Layer.provideMerge(
+            ResilienceEvents.layerHandler((event) => Effect.sync(() => void events.push(event._tag)))
+          ),
+          Layer.provideMerge(Warnings.layerOff)
+        )
+      ),
+      Effect.orDie
+    )
+  })
+
+/** The same stream as a program of the AI SDK reads it. */
+export const aiSdkStream = (
+  chain: Chain
+): Effect.Effect<Pick<Seen, "text" | "types" | "blocks" | "finish" | "millis">> =>
+  Effect.promise(async () => {
+    await using model = toAiSdk(
+      Failover.layer(chain, { policy: quick }).pipe(Layer.provideMerge(Warnings.layerOff))
+    )
+    const begun = performance.now()
+    const { stream } = await model.doStream({
+      prompt: [{ role: "user", content: [{ type: "text", text: "hello" }] }]
+    })
+    const parts: Array<Shown & { readonly finishReason?: { readonly raw: string | undefined } }> = []
+    for await (const part of stream) parts.push(part)
+    const finish = parts.find((part) => part.type === "finish")
+    return {
+      ...summary(parts),
+      finish: finish?.finishReason?.raw,
+      millis: performance.now() - begun
+    }
+  })
+
+/** The failure, or that of the first target if all are out. */
+const failureOf = ({ failure }: Seen): ProviderFailure | undefined =>
+  failure instanceof ProviderFailure ? failure : failure?.targets[0]?.failure
+
+export const reasonOf = (seen: Seen): string | undefined => failureOf(seen)?.reason._tag
+export const ruleOf = (seen: Seen): string => failureOf(seen)?.evidence.rule ?? ""

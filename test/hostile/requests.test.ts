@@ -1,0 +1,168 @@
+/** Requests that servers refuse although nothing is wrong with the program. */
+import { assert, describe, it } from "@effect/vitest"
+import { Failover, KeySource } from "@outlast/agent"
+import { Anthropic, OpenAi, OpenAiCompatible, toAiSdk } from "@outlast/providers"
+import { generateText } from "ai"
+import { Effect, Redacted } from "effect"
+import { LanguageModel, Prompt } from "effect/ai"
+import { json, start } from "./RawServer.ts"
+
+const keys = [KeySource.value("KEY", Redacted.make("sk-0123456789abcdef"))]
+
+const malformed = {
+  error: { message: "Invalid value: 'x'. Supported values are: 'text'.", type: "invalid_request_error" }
+}
+const message = (text: string) => ({
+  id: "msg_1",
+  type: "message",
+  role: "assistant",
+  model: "m",
+  content: [{ type: "text", text }],
+  stop_reason: "end_turn",
+  usage: { input_tokens: 1, output_tokens: 1 }
+})
+const completion = (text: string) => ({
+  id: "c1",
+  object: "chat.completion",
+  created: 1,
+  model: "m",
+  choices: [{ index: 0, message: { role: "assistant", content: text }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 }
+})
+const whole = { wholeAnswers: "request" } as const
+
+/** One red pixel. */
+const png = Uint8Array.from(
+  atob("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="),
+  (char) => char.charCodeAt(0)
+)
+
+describe("a request that one server calls malformed", () => {
+  it.live("is answered by one of another wire format; a server of the same format is not asked", () =>
+    Effect.gen(function* () {
+      const refusing = yield* start((response) => json(response, 400, malformed))
+      const same = yield* start((response) => json(response, 200, completion("no")))
+      const other = yield* start((response) => json(response, 200, message("hello")))
+      const chat = (baseUrl: string) => OpenAi.chatModel("gpt-4.1", { keys, baseUrl, info: whole })
+      const chain = [
+        chat(`${refusing.url}/v1`),
+        chat(`${same.url}/v1`),
+        Anthropic.model("claude-haiku-4-5", { keys, baseUrl: `${other.url}/v1`, info: whole })
+      ] as const
+      const { text } = yield* LanguageModel.generateText({ prompt: "x" }).pipe(
+        Effect.provide(Failover.layer(chain))
+      )
+      assert.strictEqual(text, "hello")
+      assert.deepStrictEqual(
+        [refusing, same, other].map(({ hits }) => hits.length),
+        [1, 0, 1]
+      )
+    })
+  )
+})
+
+describe("an image that the server cannot process (anthropics/claude-code#25592)", () => {
+  const refusal = {
+    type: "error",
+    error: { type: "invalid_request_error", message: "Could not process image" }
+  }
+  const serving = start((response, { body }) =>
+    JSON.stringify(body).includes('"image"')
+      ? json(response, 400, refusal)
+      : json(response, 200, message("hello"))
+  )
+
+  it.live("is left out of the run, in this call and in the next ones", () =>
+    Effect.gen(function* () {
+      const server = yield* serving
+      const target = Anthropic.model("claude-haiku-4-5", { keys, baseUrl: `${server.url}/v1`, info: whole })
+      const prompt = Prompt.make([
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "What is this?" },
+            { type: "file", mediaType: "image/png", data: png }
+          ]
+        }
+      ])
+      const texts = yield* Effect.gen(function* () {
+        const first = yield* LanguageModel.generateText({ prompt })
+        const second = yield* LanguageModel.generateText({
+          prompt: Prompt.concat(prompt, [
+            { role: "assistant", content: [{ type: "text", text: first.text }] },
+            { role: "user", content: [{ type: "text", text: "Go on." }] }
+          ])
+        })
+        return [first.text, second.text]
+      }).pipe(Effect.provide(Failover.layer([target])))
+      assert.deepStrictEqual(texts, ["hello", "hello"])
+      assert.strictEqual(server.hits.length, 3)
+      assert.include(JSON.stringify(server.hits[2]?.body), "A file that you cannot read: image/png")
+    })
+  )
+
+  it.live("is left out for a program of the AI SDK", () =>
+    Effect.gen(function* () {
+      const server = yield* serving
+      const target = Anthropic.model("claude-haiku-4-5", { keys, baseUrl: `${server.url}/v1` })
+      const model = toAiSdk(Failover.layer([target]))
+      const { text } = yield* Effect.promise(() =>
+        generateText({
+          model,
+          messages: [
+            {
+              role: "user",
+              content: [
+                { type: "text", text: "What is this?" },
+                { type: "image", image: png }
+              ]
+            }
+          ]
+        })
+      )
+      yield* Effect.promise(() => model.dispose())
+      assert.strictEqual(text, "hello")
+      assert.strictEqual(server.hits.length, 2)
+    })
+  )
+})
+
+describe("a server that wants the thinking before a tool call (earendil-works/pi#3636)", () => {
+  it.live("gets a placeholder where another model made the call", () =>
+    Effect.gen(function* () {
+      const missing = {
+        error: {
+          message: "The `reasoning_content` in the thinking mode must be passed back to the API.",
+          type: "invalid_request_error"
+        }
+      }
+      const server = yield* start((response, { body }) =>
+        body.messages.some(
+          (each: { tool_calls?: unknown; reasoning_content?: string }) =>
+            each.tool_calls !== undefined && !each.reasoning_content
+        )
+          ? json(response, 400, missing)
+          : json(response, 200, completion("hello"))
+      )
+      const target = OpenAiCompatible.model({
+        name: "deepseek",
+        baseUrl: `${server.url}/v1`,
+        model: "deepseek-v4-pro",
+        keys
+      })
+      const prompt = Prompt.make([
+        { role: "user", content: [{ type: "text", text: "x" }] },
+        { role: "assistant", content: [{ type: "tool-call", id: "c1", name: "look", params: {} }] },
+        {
+          role: "tool",
+          content: [{ type: "tool-result", id: "c1", name: "look", isFailure: false, result: "y" }]
+        }
+      ])
+      const { text } = yield* LanguageModel.generateText({ prompt }).pipe(
+        Effect.provide(Failover.layer([target]))
+      )
+      assert.strictEqual(text, "hello")
+      assert.strictEqual(server.hits.length, 1)
+    })
+  )
+})
