@@ -252,6 +252,37 @@ describe("generateText", () => {
     })
   )
 
+  it.live("thinks about an image as the call asks, over a provider that fails first", () =>
+    Effect.gen(function* () {
+      const { server, model } = yield* served({
+        answers: [{ reasoning: "A cat.", text: said }],
+        faults: [{ fault: { type: "status", status: 503 } }]
+      })
+      const image = new Uint8Array([137, 80, 78, 71])
+      const result = yield* Effect.promise(() =>
+        generateText({
+          model,
+          reasoning: "high",
+          messages: [
+            {
+              role: "user",
+              content: [
+                { type: "text", text: "What is it?" },
+                { type: "file", mediaType: "image/png", data: image }
+              ]
+            }
+          ]
+        })
+      )
+      assert.strictEqual(result.reasoningText, "A cat.")
+      assert.strictEqual(result.text, said)
+      const requests = yield* server.requests
+      assert.lengthOf(requests, 2)
+      assert.nestedPropertyVal(requests[1]?.body, "thinking.type", "enabled")
+      assert.nestedPropertyVal(requests[1]?.body, "messages[0].content[1].type", "image")
+    })
+  )
+
   it.live("sends the limit of the output, and says that it was reached", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served({ answers })
