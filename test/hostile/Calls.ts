@@ -133,12 +133,12 @@ export const aiSdkStream = (
     const { stream } = await model.doStream({
       prompt: [{ role: "user", content: [{ type: "text", text: "hello" }] }]
     })
-    const parts: Array<Shown & { readonly finishReason?: { readonly raw: string | undefined } }> = []
+    const parts: Array<Shown & { readonly finishReason?: { readonly unified: string } }> = []
     for await (const part of stream) parts.push(part)
     const finish = parts.find((part) => part.type === "finish")
     return {
       ...summary(parts),
-      finish: finish?.finishReason?.raw,
+      finish: finish?.finishReason?.unified,
       millis: performance.now() - begun
     }
   })

@@ -24,8 +24,9 @@ export const eventOf = (action: Action, numbers: Numbers): NoTime<FailoverEvent>
       return { _tag: "TargetSwitched", ...numbers, from, target, reason: failure.reason._tag }
     }
     case "Continue": {
-      const { from, target, failure } = action
-      return { _tag: "AnswerContinued", ...numbers, from, target, reason: failure?.reason._tag }
+      const { from, target, failure, raisedTo } = action
+      const reason = failure?.reason._tag
+      return { _tag: "AnswerContinued", ...numbers, from, target, reason, limit: raisedTo }
     }
     case "RaiseOutputLimit":
       return { _tag: "OutputLimitRaised", ...numbers, target: action.target, limit: action.limit }

@@ -63,6 +63,8 @@ export interface Cut extends Spent {
   readonly limit: number | undefined
   /** It was cut inside a tool call, or has one, which must not run. */
   readonly inToolCall: boolean
+  /** There is text in it, which can be delivered. */
+  readonly hasText: boolean
 }
 
 export type Event =
@@ -139,10 +141,12 @@ export type Action =
       readonly failure: ProviderFailure | undefined
       readonly rewind: false
       readonly nudge: string
+      /** The output limit is raised to this for it, in tokens. */
+      readonly raisedTo: number | undefined
     })
-  /** Repeat the call with room for a longer answer; the cut one is forgotten. */
-  | (Sent & { readonly _tag: "RaiseOutputLimit"; readonly limit: number; readonly rewind: boolean })
-  /** Repeat the call with an output limit that leaves room for the input. */
+  /** Repeat the call with room for a longer answer. The cut one is delivered if the repeat gives none. */
+  | (Sent & { readonly _tag: "RaiseOutputLimit"; readonly limit: number })
+  /** Repeat the call with an output limit that the model takes, or that leaves room for the input. */
   | (Sent & {
       readonly _tag: "LowerOutputLimit"
       readonly limit: number
@@ -244,6 +248,14 @@ export interface Refused extends Out {
   readonly byCircuit: boolean
 }
 
+/** A raised output limit that no provider has taken yet. */
+export interface Raise {
+  /** The limit before, in tokens. */
+  readonly from: number
+  /** The answer that it was raised for. */
+  readonly cut: Cut
+}
+
 export interface CallState {
   readonly phase: "idle" | "attempting" | "mending" | "waiting" | "done"
   readonly call: CallFacts
@@ -255,8 +267,12 @@ export interface CallState {
   readonly partial: boolean
   /** The consumer has seen text. */
   readonly seen: boolean
-  /** A cut answer is there that can be delivered if nothing better comes. */
+  /** A cut answer is there. */
   readonly cut: boolean
+  /** It has text, and so it is delivered if nothing better comes. */
+  readonly hasText: boolean
+  /** The output limit was raised, and no attempt has shown yet that the provider takes it. */
+  readonly raise: Raise | undefined
   /** The next attempt that is sent begins the answer anew: what was seen and kept is void then, and not before. */
   readonly anew: boolean
   readonly outputLimit: number | undefined
@@ -295,6 +311,8 @@ export const initial: CallState = {
   partial: false,
   seen: false,
   cut: false,
+  hasText: false,
+  raise: undefined,
   anew: false,
   outputLimit: undefined,
   rungs: ground,

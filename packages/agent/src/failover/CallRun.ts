@@ -20,6 +20,7 @@ import type * as CallLimiter from "../limiter/CallLimiter.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import type { Verdict } from "../recovery/Seam.ts"
 import type { NoTime, Numbers } from "./ActionEvent.ts"
+import { AnswerEnd } from "./AnswerEnd.ts"
 import { eventOf } from "./ActionEvent.ts"
 import { costOf } from "./Answered.ts"
 import type { Attempt } from "./Attempt.ts"
@@ -67,6 +68,8 @@ export class CallRun {
   readonly #deadline: number
   readonly #started: Started
   #options: LanguageModel.ProviderOptions
+  /** The conversation ends with results of tools: a model may have nothing to add. */
+  readonly #endsInResults: boolean
   /** What is sent is the conversation that the program has, and nothing else. */
   #isAsHad: boolean
   #state: CallState = Call.initial
@@ -115,6 +118,7 @@ export class CallRun {
     this.#deadline = deadline === undefined ? Infinity : Number(deadline) / 1_000_000
     this.#options = options
     const { truncation } = chain.policy
+    this.#endsInResults = options.prompt.content.at(-1)?.role === "tool"
     // Behind a message of the assistant most targets get one of the user.
     this.#isAsHad = options.prompt.content.at(-1)?.role !== "assistant"
     const limit = fiber.getRef(OutputLimit.OutputLimit)
@@ -160,6 +164,11 @@ export class CallRun {
   /** Monotonic milliseconds. */
   now(): number {
     return Number(this.#clock.monotonicTimeNanosUnsafe()) / 1_000_000
+  }
+
+  /** What the answer of an attempt is judged by. */
+  judge({ continues }: Attempt): AnswerEnd {
+    return new AnswerEnd(this.#endsInResults || continues !== undefined)
   }
 
   /** The first attempt. Reading it begins: it is to be read where somebody sees to {@link abandoned}. */
@@ -428,15 +437,17 @@ export class CallRun {
       readonly usage: Usage
       readonly inToolCall: boolean
       readonly characters: number
+      readonly hasText: boolean
     }
   ): Effect.Effect<Attempt | undefined, CallFailure> {
     return Effect.suspend(() => {
-      const { commit, usage, inToolCall, characters } = answer
+      const { commit, usage, inToolCall, characters, hasText } = answer
       this.#answered(attempt)
       const event: Cut = {
         _tag: "Cut",
         commit,
         inToolCall,
+        hasText,
         gain: usage.outputTokens.total ?? Math.ceil(characters / Conversation.charactersPerToken),
         input: usage.inputTokens.total,
         limit: OutputLimit.within(attempt.outputLimit, attempt.target.info),

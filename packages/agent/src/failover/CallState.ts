@@ -13,7 +13,7 @@
  * a malformed request) is never followed by an attempt, nor is a committed tool call; without retry budget no target is
  * asked twice and one switch is made, but continuations, first attempts after a refusal and waits that the server named
  * are free; text that was seen is continued, or taken back
- * where that can be told; a cut answer that is kept is delivered; an object is never continued.
+ * where that can be told; a cut answer with text is delivered if nothing better comes; an object is never continued.
  *
  * **What it does not do.** It opens no cooldown by itself: the action carries it, and the shell opens it before the
  * next step. Times are monotonic milliseconds. `Choice` says which targets there are, `Truncation` what to do about
@@ -66,9 +66,15 @@ export const step = <Class extends string>(
     case "PermitRefused":
       return onRefusal(policy, state, event, snapshot, draw)
     case "Failed":
-      return onFailure(policy, afterFailure(policy, begun(state), event, snapshot), event, snapshot, draw)
+      return onFailure(
+        policy,
+        afterFailure(policy, begun(state, event), event, snapshot),
+        event,
+        snapshot,
+        draw
+      )
     case "Cut":
-      return onCut(policy, begun(state), event, snapshot)
+      return onCut(policy, begun(state, event), event, snapshot)
     case "Compacted":
     case "CompactionFailed":
       return event._tag === "Compacted" && event.freed > 0
@@ -181,7 +187,7 @@ const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot:
     partial: state.partial || commit === "text",
     seen,
     // An answer that the output limit cut is worth more than a new beginning, which it would cut again.
-    anew: seen && !state.cut && mode === "restart",
+    anew: state.anew || (seen && !state.cut && mode === "restart"),
     lastFailure: failure,
     // A failure elsewhere says nothing about how long this target has been so.
     inARow: {
@@ -213,6 +219,8 @@ const onFailure = (
   const { failure, commit } = event
   const row = rowOf(policy, failure)
   const here = state.target
+  const lowered = withoutRaise(policy, state, event, snapshot)
+  if (lowered !== undefined) return lowered
   const stops = row.then === "stop"
   if (here === undefined || (stops && !isMediaRefused(failure))) return giveUp(state, failure, undefined)
   const leaving = Choice.cooldownFor(row, event, here, snapshot)
@@ -314,12 +322,14 @@ const mend = (
   }
   if (row.then !== "grow") return undefined
   const limit = OutputLimit.lowered(failure)
-  if (limit !== undefined && !state.mended.has(`limit ${here.id}`)) {
+  const isLower = limit !== undefined && limit < (state.outputLimit ?? Infinity)
+  if (isLower && !state.mended.has(`limit ${here.id}`)) {
     const smaller = { ...marked("limit"), pending: undefined, overflowed: undefined, outputLimit: limit }
     const [{ nudge, rewind, isFree }, next] = send(policy, smaller, here, 0, undefined, snapshot)
     return [{ _tag: "LowerOutputLimit", ...mendedAttempt(here), isFree, limit, rewind, nudge }, next]
   }
-  if (snapshot.canCompact && state.compactions < policy.maxCompactions) {
+  const isTooLong = failure.reason._tag === "ContextOverflow"
+  if (isTooLong && snapshot.canCompact && state.compactions < policy.maxCompactions) {
     const next: CallState = { ...marked("window"), compactions: state.compactions + 1 }
     return [{ _tag: "Compact", target: here, failure, cooldown: undefined }, next]
   }
@@ -341,12 +351,13 @@ const mendedAttempt = (target: TargetRef): Sent => ({
 
 const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: Snapshot): Step => {
   const { ledger } = before
-  const here = before.target
   const isContinuation = before.rungs.continuations > 0
   const state: CallState = {
     ...before,
-    left: here,
+    left: before.target,
     cut: true,
+    hasText: before.hasText || event.hasText,
+    raise: undefined,
     seen: before.seen || event.commit === "text",
     inARow: undefined,
     ledger: { ...ledger, cost: ledger.cost + event.cost, tokens: ledger.tokens + event.tokens },
@@ -355,6 +366,12 @@ const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: Snapshot
       gains: isContinuation ? [...before.rungs.gains, event.gain] : before.rungs.gains
     }
   }
+  return goOn(policy, state, event, snapshot)
+}
+
+/** What is done about an answer that the output limit cut: see `Truncation`. */
+const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot): Step => {
+  const { target: here, ledger } = state
   if (
     here === undefined ||
     policy.truncation === false ||
@@ -364,55 +381,84 @@ const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: Snapshot
   ) {
     return deliver(state)
   }
-  const mode = midStreamOf(policy, undefined, state)
   const rung = climb(policy.truncation, state.rungs, {
     limit: event.limit,
     ceiling: ceilingOf(policy, state, event, here, snapshot),
+    // A limit that the provider lowered is as high as it can be.
+    mayRaise: !state.mended.has(`limit ${here.id}`),
     mayRepeat:
-      !isContinuation &&
-      (!state.seen || mode === "restart") &&
-      // A limit that was lowered to make room is as high as it can be.
-      !state.mended.has(`limit ${here.id}`) &&
+      state.rungs.continuations === 0 &&
+      !state.seen &&
       isAffordable({ ...state, partial: false }, snapshot, undefined),
     mayContinue:
       !state.call.structured &&
-      (!state.seen || mode !== "fail") &&
+      (!state.seen || midStreamOf(policy, undefined, state) !== "fail") &&
       // The limit that cut it is the user's own last word.
       (event.limit ?? 0) < state.call.outputLimit.max
   })
-  switch (rung._tag) {
-    case "Raise": {
-      const { limit } = rung
-      const rungs = { ...state.rungs, raises: state.rungs.raises + 1 }
-      const next = sent({ ...state, anew: true, outputLimit: limit, rungs }, here, 0)
-      return [{ _tag: "RaiseOutputLimit", ...mendedAttempt(here), limit, rewind: state.seen }, next]
-    }
-    case "Continue": {
-      const nudge = event.inToolCall ? policy.nudges.cutInToolCall : policy.nudges.cut
-      return [
-        {
-          _tag: "Continue",
-          ...mendedAttempt(here),
-          from: here,
-          failure: undefined,
-          isFree: true,
-          rewind: false,
-          nudge: Nudge.textOf(nudge, undefined, ledger.attempts + 1)
-        },
-        sent(
-          {
-            ...state,
-            partial: true,
-            rungs: { ...state.rungs, continuations: state.rungs.continuations + 1 }
-          },
-          here,
-          0
-        )
-      ]
-    }
-    case "Stop":
-      return deliver(state)
+  if (rung._tag === "Stop") return deliver(state)
+  const { limit } = rung
+  const { raises, continuations } = state.rungs
+  const raised: CallState =
+    limit === undefined
+      ? state
+      : {
+          ...state,
+          outputLimit: limit,
+          raise: { from: event.limit ?? limit, cut: event },
+          rungs: { ...state.rungs, raises: raises + 1 }
+        }
+  if (rung._tag === "Raise") {
+    const next = sent({ ...raised, anew: true }, here, 0)
+    return [{ _tag: "RaiseOutputLimit", ...mendedAttempt(here), limit: rung.limit }, next]
   }
+  const nudge = event.inToolCall ? policy.nudges.cutInToolCall : policy.nudges.cut
+  const rungs = { ...raised.rungs, continuations: continuations + 1 }
+  return [
+    {
+      _tag: "Continue",
+      ...mendedAttempt(here),
+      from: here,
+      failure: undefined,
+      isFree: true,
+      rewind: false,
+      nudge: Nudge.textOf(nudge, undefined, ledger.attempts + 1),
+      raisedTo: limit
+    },
+    sent({ ...raised, partial: true, rungs }, here, 0)
+  ]
+}
+
+/**
+ * The provider does not take the raised limit: the cut answer goes on at the limit that it was written with, or at a
+ * higher one that the provider names. `undefined` for any other failure, and where a repeat at a limit that the provider
+ * names is better: nothing of an object can be continued, nor of an answer without text.
+ */
+const withoutRaise = (
+  policy: Policy,
+  state: CallState,
+  { failure, commit }: Failed,
+  snapshot: Snapshot
+): Step | undefined => {
+  const { raise, rungs, call, target: here } = state
+  if (raise === undefined || here === undefined || commit === "tool" || !OutputLimit.mayRefuse(failure)) {
+    return undefined
+  }
+  const named = OutputLimit.lowered(failure)
+  if (call.structured || (!state.hasText && (named ?? 0) > raise.from)) return undefined
+  const limit = Math.max(raise.from, named ?? 0)
+  const refused = state.anew ? 0 : 1
+  const before: CallState = {
+    ...state,
+    anew: false,
+    raise: undefined,
+    inARow: undefined,
+    outputLimit: limit,
+    mended: new Set(state.mended).add(`limit ${here.id}`),
+    // The continuation that was refused has added nothing.
+    rungs: { ...rungs, continuations: rungs.continuations - refused }
+  }
+  return goOn(policy, before, raise.cut, snapshot)
 }
 
 /** No output limit may be above: what the user, the model, the window and the money allow. */
@@ -621,7 +667,10 @@ const send = (
     const cause = wasCut(state) ? undefined : failure
     const nudge = cause === undefined ? policy.nudges.cut : policy.nudges.interrupted
     const words = Nudge.textOf(nudge, cause, attempts)
-    return [{ _tag: "Continue", from, failure: cause, ...common, rewind: false, nudge: words }, next]
+    return [
+      { _tag: "Continue", from, failure: cause, ...common, rewind: false, nudge: words, raisedTo: undefined },
+      next
+    ]
   }
   const nudge = row?.nudge === undefined ? undefined : Nudge.textOf(row.nudge, failure, attempts)
   return from.id === target.id || failure === undefined
@@ -631,7 +680,9 @@ const send = (
 
 /** The end without a complete answer: what was kept of a cut one is better than nothing. */
 const giveUp = (state: CallState, failure: CallFailure, cooldown: Cooldown | undefined): Step => [
-  state.cut && !state.call.structured ? { _tag: "Deliver", cooldown } : { _tag: "GiveUp", failure, cooldown },
+  state.hasText && !state.call.structured
+    ? { _tag: "Deliver", cooldown }
+    : { _tag: "GiveUp", failure, cooldown },
   { ...state, phase: "done" }
 ]
 

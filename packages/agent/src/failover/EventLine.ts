@@ -29,7 +29,9 @@ const textOf = (event: ResilienceEvents.ResilienceEvent): string | undefined => 
       // The attempt that follows names the target.
       return undefined
     case "AnswerContinued":
-      return `  ${known.target.id} continues the answer`
+      return `  ${known.target.id} continues the answer${
+        known.limit === undefined ? "" : `, output limit raised to ${known.limit} tokens`
+      }`
     case "OutputLimitRaised":
     case "OutputLimitLowered": {
       const change = known._tag === "OutputLimitRaised" ? "raised" : "lowered"

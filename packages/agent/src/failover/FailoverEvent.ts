@@ -50,6 +50,8 @@ export interface AnswerContinued extends OfCall {
   readonly target: TargetRef
   /** `undefined`: the output limit cut the answer. */
   readonly reason: ReasonTag | undefined
+  /** The output limit is raised to this, in tokens; `undefined`: it stays. */
+  readonly limit: number | undefined
 }
 
 /** The call is repeated with room for a longer answer, in tokens. */
@@ -59,7 +61,7 @@ export interface OutputLimitRaised extends OfCall {
   readonly limit: number
 }
 
-/** The call is repeated with an output limit, in tokens, that leaves room for the conversation. */
+/** The call is repeated with an output limit, in tokens, that the model takes or that leaves room for the conversation. */
 export interface OutputLimitLowered extends OfCall {
   readonly _tag: "OutputLimitLowered"
   readonly target: TargetRef

@@ -66,13 +66,32 @@ export const within = (limit: number | undefined, { maxOutputTokens }: ModelInfo
 const margin = 1_000
 const leastOutput = 3_000
 
-/** The output limit with which the same input fits, where the provider said both sizes. */
+/**
+ * The output limit with which the same request is taken: the one that the provider named as the model's, or what its
+ * window leaves beside the input. Where the provider knows only that both together are too long, half of the limit.
+ */
 export const lowered = ({ reason }: ProviderFailure): number | undefined => {
+  if (reason._tag === "Format") return reason.outputLimit
   if (reason._tag !== "ContextOverflow") return undefined
   const { limit, requested, output } = reason
-  if (limit === undefined || requested === undefined || output === undefined) return undefined
-  const room = limit - (requested - output) - margin
+  if (limit === undefined || output === undefined) return undefined
+  const room = requested === undefined ? Math.floor(output / 2) : limit - (requested - output) - margin
   return room >= leastOutput && room < output ? room : undefined
+}
+
+/** True for the ways in which a provider refuses a request for a longer answer than it allows or the account pays for. */
+export const mayRefuse = ({ reason }: ProviderFailure): boolean => {
+  switch (reason._tag) {
+    case "Format":
+      return reason.side === "request"
+    case "RateLimit":
+      return !reason.liftable
+    case "ContextOverflow":
+    case "Billing":
+      return true
+    default:
+      return false
+  }
 }
 
 /** What an answer may have at most behind `input` tokens: as the model can, in its window, for so many US dollars. */

@@ -162,6 +162,7 @@ const samples: ReadonlyArray<ProviderFailure> = [
   new R.ModelNotFound(),
   new R.Format({ side: "request" }),
   new R.Format({ side: "response" }),
+  new R.Format({ side: "request", outputLimit: 8_192 }),
   new R.ContentPolicy(),
   new R.Cancelled(),
   new R.Unknown()

@@ -31,6 +31,7 @@ export type DefaultClass =
   | "AuthPermanent"
   | "FormatRequest"
   | "FormatResponse"
+  | "OutputTooLong"
   | "RateLimit"
   | "RateLimitTooLarge"
   | "Timeout"
@@ -209,6 +210,7 @@ const classOf = (failure: ProviderFailure): DefaultClass => {
     case "Auth":
       return reason.permanent ? "AuthPermanent" : "Auth"
     case "Format":
+      if (reason.outputLimit !== undefined) return "OutputTooLong"
       return reason.side === "request" ? "FormatRequest" : "FormatResponse"
     case "RateLimit":
       return reason.liftable ? "RateLimit" : "RateLimitTooLarge"
@@ -328,6 +330,8 @@ const rows: { readonly [C in DefaultClass]: Row } = {
   FormatResponse: { ...base, attempts: 2 },
   // What one server calls malformed, one with another wire format may take.
   FormatRequest: { ...base, then: "move", to: "other-dialect", targets: 2 },
+  // The same request is taken with the limit that the provider named.
+  OutputTooLong: { ...base, then: "grow" },
   ContentPolicy: stop,
   Cancelled: stop,
   Unknown: { ...base, attempts: 2, cooldown: cooldown("model", "30 seconds", "30 seconds") }

@@ -3,7 +3,7 @@
  * the part of `CallState` that keeps the books. Pure.
  */
 import type { TargetRef } from "../failure/TargetRef.ts"
-import type { Action, CallState } from "./CallModel.ts"
+import type { Action, CallState, Cut, Failed } from "./CallModel.ts"
 import { isSweep } from "./CallModel.ts"
 
 /** The state with an attempt at `target` after `delay` milliseconds. */
@@ -34,9 +34,24 @@ export const sent = (state: CallState, target: TargetRef, delay: number): CallSt
 
 const noClasses: ReadonlyMap<string, number> = new Map()
 
-/** The state with the attempt that was sent: if it began the answer anew, what was before is void. */
-export const begun = (state: CallState): CallState =>
-  state.anew ? { ...state, anew: false, seen: false, partial: false, cut: false } : state
+/**
+ * The state with the attempt that was sent: if it began the answer anew, what was before is void. A cut answer is not,
+ * until another one takes its place: a repeat with a raised limit that failed is still to be made.
+ */
+export const begun = (state: CallState, event: Failed | Cut): CallState => {
+  const isOpen = event._tag === "Failed" && state.raise !== undefined && event.commit !== "text"
+  if (!state.anew || isOpen) return state
+  const isKept = event._tag === "Cut"
+  const { cut, hasText } = state
+  return {
+    ...state,
+    anew: false,
+    seen: false,
+    partial: false,
+    cut: cut && isKept,
+    hasText: hasText && isKept
+  }
+}
 
 /** The state without the attempt that was not sent. A delay that was `waited` counts. */
 export const unsent = (state: CallState, waited: boolean): CallState => {

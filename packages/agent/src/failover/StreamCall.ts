@@ -60,7 +60,9 @@ export const streamText = <E>(
           if (gate.cut !== undefined) return cut(gate.cut)
           return gate.failed === undefined
             ? opened.pull(received, failed)
-            : Effect.flatMap(failureOf(gate.failed, opened.attempt.target.ref.provider), failed)
+            : gate.problem === undefined
+              ? Effect.flatMap(failureOf(gate.failed, opened.attempt.target.ref.provider), failed)
+              : failed(gate.problem)
         })
         const received = (out: ReadonlyArray<Part>): PullOf<E> => {
           const { seam } = gate
@@ -91,7 +93,8 @@ export const streamText = <E>(
         const cut = ({ finish, inToolCall }: Cut): PullOf<E> => {
           author = opened.attempt
           const { commit, gained } = gate
-          const report = { commit, usage: finish.usage, inToolCall, characters: gained }
+          const hasText = commit === "text"
+          const report = { commit, usage: finish.usage, inToolCall, characters: gained, hasText }
           return opened.close.pipe(
             Effect.andThen(run.cut(opened.attempt, report)),
             Effect.mapError(toError),
@@ -176,7 +179,7 @@ class Opened {
   ): Effect.Effect<Opened, never, IdGenerator.IdGenerator> =>
     Effect.suspend(() => {
       const request = run.request(attempt, gate.text)
-      gate.begin(attempt.answered, attempt.maker)
+      gate.begin(attempt.answered, attempt.maker, run.judge(attempt))
       const scope = Scope.forkUnsafe(parent)
       return Effect.map(
         reading(AttemptRequest.streamText(attempt.target, request), scope),

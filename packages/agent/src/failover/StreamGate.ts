@@ -16,10 +16,12 @@
  */
 import type { Response } from "effect/ai"
 import * as Seam from "../recovery/Seam.ts"
+import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import type { Provenance } from "../conversation/Provenance.ts"
 import { sign } from "../conversation/Provenance.ts"
 import { namespace, written } from "./Answered.ts"
 import type { Unpriced } from "./Answered.ts"
+import type { AnswerEnd } from "./AnswerEnd.ts"
 import type { Commit } from "./CallState.ts"
 import type { MidStream } from "./RecoveryPolicy.ts"
 import { carrier } from "./Surface.ts"
@@ -48,10 +50,14 @@ export class StreamGate {
   cut: Cut | undefined
   /** The part with which the current attempt ended as failed: it says so, or a tool call lacks its end. Nothing after it is read. */
   failed: Response.ErrorPartEncoded | Response.FinishPartEncoded | undefined
+  /** What {@link failed} means, where its finish is intact: the content was refused, or there is none. */
+  problem: ProviderFailure | undefined
   /** What was decided about the text of the current attempt, if it continues one. Reset it when it is reported. */
   seam: Seam.Verdict | undefined
 
   readonly #requested: string
+  /** Judges the current attempt. */
+  #end: AnswerEnd | undefined
   readonly #midStream: MidStream
   #answered: Unpriced | undefined
   /** Who makes the parts of the current attempt. */
@@ -97,8 +103,10 @@ export class StreamGate {
     this.#midStream = midStream
   }
 
-  /** Starts an attempt, made by `maker`. What was held of the one before is dropped. */
-  begin(answered: Omit<Unpriced, "requested">, maker: Provenance): void {
+  /** Starts an attempt, made by `maker` and judged by `end`. What was held of the one before is dropped. */
+  begin(answered: Omit<Unpriced, "requested">, maker: Provenance, end?: AnswerEnd): void {
+    this.#end = end
+    this.problem = undefined
     this.#dropOpening()
     if (this.#shown) {
       this.#abandoned.push(...this.#endsOfThinking())
@@ -209,6 +217,7 @@ export class StreamGate {
   }
 
   #read(part: Part, out: Array<Part>): void {
+    this.#end?.saw(part)
     if (part.type === "error" || (part.type === "finish" && part.reason === "error")) {
       this.failed = part
     } else if (part.type === "finish") {
@@ -304,6 +313,11 @@ export class StreamGate {
     const begun = this.#tail.filter((part) => part.type === "tool-params-start" && !isProviders(part))
     const made = this.#tail.filter((part) => part.type === "tool-call")
     if (begun.length > made.length && finish.reason !== "content-filter") {
+      this.failed = finish
+      return
+    }
+    this.problem = this.#end?.problem(finish)
+    if (this.problem !== undefined) {
       this.failed = finish
       return
     }

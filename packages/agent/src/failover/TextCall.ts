@@ -14,7 +14,7 @@ import type { CallFailure } from "../failure/CallFailure.ts"
 import { Format, ServerError } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local } from "../failure/ProviderFailure.ts"
-import { isCallOfProgram, Kept } from "../recovery/Kept.ts"
+import { isCallOfProgram, isText, Kept } from "../recovery/Kept.ts"
 import { namespace, written } from "./Answered.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
 import type { Attempt } from "./Attempt.ts"
@@ -37,9 +37,7 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
   Effect.withFiber((fiber) => {
     const run = new CallRun(chain, options, closed, false, fiber)
     const override = fiber.getRef(Override)
-    const kept = new Kept()
-    /** Whose answer was kept last. */
-    let keptFrom: Attempt | undefined
+    const kept = new Kept<Attempt>()
     const attempted = (attempt: Attempt): Called<Parts> => {
       const made = run.request(attempt, kept.text)
       const { target } = attempt
@@ -63,8 +61,14 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
             return failed(local("answer/finish-error", new ServerError(), ref), commitOf(parts), finish.usage)
           case "length":
             return cut(attempt, { parts, finish }, streamed?.lacksCall === true)
-          default:
-            return complete(attempt, { parts, finish })
+          default: {
+            const end = run.judge(attempt)
+            for (const part of parts) end.saw(part)
+            const problem = end.problem(finish)
+            return problem === undefined
+              ? complete(attempt, { parts, finish })
+              : failed(problem, commitOf(parts), finish.usage)
+          }
         }
       }
       return either(
@@ -74,8 +78,8 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
       )
     }
     const complete = (attempt: Attempt, { parts, finish }: Answer): Called<Parts> => {
-      if (kept.isEmpty) return deliver(run, attempt, parts, finish, finish.usage)
-      const joined = kept.join(parts, attempt.maker)
+      if (kept.usage === undefined) return deliver(run, attempt, parts, finish, finish.usage)
+      const joined = kept.join(parts, attempt)
       const whole = { ...finish, usage: sum(kept.usage, finish.usage) }
       return Effect.andThen(
         joined.verdict === undefined ? Effect.void : run.joined(attempt, joined.verdict),
@@ -85,15 +89,16 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
     const cut = (attempt: Attempt, { parts, finish }: Answer, lacksCall: boolean): Called<Parts> => {
       const inToolCall = lacksCall || parts.some(isCallOfProgram)
       const characters = parts.reduce((sum, part) => sum + (part.type === "text" ? part.text.length : 0), 0)
-      const report = { commit: commitOf(parts), usage: finish.usage, inToolCall, characters }
+      const report = {
+        commit: commitOf(parts),
+        usage: finish.usage,
+        inToolCall,
+        characters,
+        hasText: parts.some(isText)
+      }
       return Effect.flatMap(run.cut(attempt, report), (after) => {
-        // A repeat forgets the cut answer, a continuation and the end keep it.
-        if (after !== undefined && after.continues === undefined) {
-          kept.forget(finish.usage)
-          return attempted(after)
-        }
-        keptFrom = attempt
-        const verdict = kept.keep(parts, finish.usage, attempt.maker)
+        // Also where it is repeated: the repeat may fail.
+        const verdict = kept.keep(parts, finish.usage, attempt)
         const told = verdict === undefined ? Effect.void : run.joined(attempt, verdict)
         return Effect.andThen(told, after === undefined ? keptCut(attempt) : attempted(after))
       })
@@ -106,7 +111,7 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
         usage: kept.usage ?? unknown,
         response: undefined
       }
-      return deliver(run, keptFrom ?? attempt, [...kept.parts, finish], finish, undefined)
+      return deliver(run, kept.from ?? attempt, [...kept.parts, finish], finish, undefined)
     }
     const begun = Effect.suspend(() => next(run.begin, attempted))
     // As `Effect.onError`, which costs more even where nothing failed.

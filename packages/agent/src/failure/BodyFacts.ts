@@ -72,9 +72,13 @@ const textKeys = new Set([
   "quotaid",
   "quotametric"
 ])
+/** Where a provider names the field of the request that it does not take: OpenAI's `param`, Pydantic's `loc`. */
+const fieldKeys = new Set(["param", "loc"])
 /** Of these, numbers are a provider's own: a small one means something else than it would under `code`. */
 const numberedKeys = new Set(["error_code", "errorcode", "errcode"])
 const nestingKeys = new Set([
+  // Mistral's is an object.
+  "message",
   "error",
   "errors",
   "detail",
@@ -123,19 +127,27 @@ interface Meaning {
 
 /** By lower-cased key: most keys of a body mean nothing, and are not looked at. */
 const meanings: ReadonlyMap<string, Meaning> = new Map(
-  [...codeKeys, ...statusKeys, ...textKeys, ...nestingKeys, ...waitKeys, "headers", "base_resp", "value"].map(
-    (name) => [
-      name,
-      {
-        code: codeKeys.has(name),
-        status: statusKeys.has(name),
-        text: textKeys.has(name),
-        nesting: nestingKeys.has(name),
-        wait: waitKeys.has(name),
-        numbered: numberedKeys.has(name)
-      }
-    ]
-  )
+  [
+    ...codeKeys,
+    ...statusKeys,
+    ...textKeys,
+    ...nestingKeys,
+    ...waitKeys,
+    ...fieldKeys,
+    "headers",
+    "base_resp",
+    "value"
+  ].map((name) => [
+    name,
+    {
+      code: codeKeys.has(name),
+      status: statusKeys.has(name),
+      text: textKeys.has(name),
+      nesting: nestingKeys.has(name),
+      wait: waitKeys.has(name),
+      numbered: numberedKeys.has(name)
+    }
+  ])
 )
 
 /** Objects of one body that are looked at, at most. */
@@ -244,6 +256,9 @@ export const walkField = (value: object, key: string, seen: Seen, nesting = 0): 
   } else if (name === "value") {
     // What a client could not read, because it is an error: a gateway's form of an error part.
     if (Answer.isErrorPart(content)) walkPart(content, seen, nesting + 1)
+  } else if (fieldKeys.has(name)) {
+    const field = isList(content) ? itemsOf(content, maxItems).at(-1) : content
+    if (typeof field === "string" && field.length <= 80) seen.codes.push(`field/${field}`)
   } else if (typeof content === "string") {
     if (meaning.code) addCode(name, content, seen)
     if (meaning.wait) seen.waits.push([name, content])

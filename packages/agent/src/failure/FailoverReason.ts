@@ -81,6 +81,8 @@ export class ModelNotFound extends Schema.TaggedClass<ModelNotFound>(id("ModelNo
 /** The protocol was violated: by our request, or by the provider's response. */
 export class Format extends Schema.TaggedClass<Format>(id("Format"))("Format", {
   side: Schema.Literals(["request", "response"]),
+  /** The request asked for a longer answer than the model gives: the most that it gives, in tokens. */
+  outputLimit: Schema.optional(Schema.Finite),
   /** The provider refuses an image or a file of the request. */
   media: Schema.optionalKey(Schema.Boolean)
 }) {}

@@ -199,6 +199,8 @@ export const whatHappened = (failure: ProviderFailure): string => {
       return `the model is not available here${status}`
     case "Format":
       if (failure.evidence.rule === cutObject) return "the output limit cut the object"
+      if (reason.outputLimit !== undefined)
+        return `the output limit is above that of the model (${reason.outputLimit} tokens)`
       return reason.side === "request"
         ? `the provider rejected the request as malformed${status}`
         : `the provider sent an answer that cannot be understood${status}`
@@ -257,6 +259,8 @@ export const whatToDo = (failure: ProviderFailure): string => {
       return `Check ${model} and whether the account of ${key} may use it.`
     case "Format":
       if (failure.evidence.rule === cutObject) return `Raise the output limit, or ask for less.`
+      if (failure.reason.outputLimit !== undefined)
+        return `Set \`OutputLimit\` to ${failure.reason.outputLimit} or less.`
       return failure.reason.side === "request"
         ? `Repeating cannot help: correct the request.`
         : `Try again, or add another target to the chain.`

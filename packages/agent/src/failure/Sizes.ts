@@ -38,6 +38,16 @@ const forms: ReadonlyArray<readonly [form: RegExp, swapped: boolean]> = [
 ]
 const sum = new RegExp(`exceed context limit: ${n} \\+ ${n} > ${n}`)
 const inCompletion = new RegExp(`${n} in the (?:completion|output)`)
+/** The output limit first, then the window and the input. */
+const outputFirst = new RegExp(
+  `tokens['"\`]* is too large: ${n}.{0,60}?context length is ${n} tokens.{0,40}?${n} input tokens`
+)
+/** The window, what of it was for input and for output: Text Generation Inference. */
+const given = new RegExp(`must be <= ${n}.{0,20}given: ${n} .{0,20}?tokens and ${n}`)
+/** The window and the output limit; of the input the provider has only counted a part. */
+const openEnded = new RegExp(
+  `context length is ${n} tokens.{0,40}?requested ${n} output tokens.{0,40}?at least`
+)
 const windowOnly = new RegExp(
   `(?:context (?:length|window|size|limit)|maximum (?:prompt|input) length)(?: is| of|:)?(?: only)? ${n}(?: tokens)?`
 )
@@ -54,6 +64,18 @@ export const ofWindow = (text: string): Sizes => {
     const output = number(added[2]) ?? 0
     return { requested: (number(added[1]) ?? 0) + output, output, limit: number(added[3]) }
   }
+  const split = outputFirst.exec(text)
+  if (split !== null) {
+    const output = number(split[1]) ?? 0
+    return { limit: number(split[2]), requested: (number(split[3]) ?? 0) + output, output }
+  }
+  const parts = given.exec(text)
+  if (parts !== null) {
+    const output = number(parts[3]) ?? 0
+    return { limit: number(parts[1]), requested: (number(parts[2]) ?? 0) + output, output }
+  }
+  const open = openEnded.exec(text)
+  if (open !== null) return { limit: number(open[1]), output: number(open[2]) }
   for (const [form, swapped] of forms) {
     const match = form.exec(text)
     if (match === null) continue
@@ -64,6 +86,43 @@ export const ofWindow = (text: string): Sizes => {
   }
   const limit = number(windowOnly.exec(text)?.[1])
   return limit === undefined ? {} : { limit }
+}
+
+/** What a field or a sentence calls the length of an answer. */
+const outputName =
+  /\bmax_?(?:completion|output|new)?_?tokens|\b(?:output|completion|maximum) tokens\b|\bmaximum completion length/
+
+const whole = String.raw`[ '"\`]{1,2}(\d[\d,_]{0,12})(?![\w.]*\d)`
+/** The greatest output limit that is allowed. */
+const highest: ReadonlyArray<RegExp> = [
+  // "max_tokens: 128001 > 64000, which is the maximum"
+  new RegExp(String.raw`tokens\W{1,3}\d+ >${whole}`),
+  // "the valid range of max_tokens is [1, 8192]"
+  new RegExp(String.raw`\[ ?\d+ ?,${whole}(?= ?\])`),
+  new RegExp(String.raw`\bbetween \d+ and${whole}`),
+  new RegExp(String.raw`\(inclusive\) to${whole}(?= \(inclusive)`),
+  new RegExp(
+    String.raw`(?:at most|model limit of|less than or equal to|<=|≤|no more than|\bexceed(?:s|ed)?|(?:greater|larger|more|higher) than|maximum(?: value| allowed| allowed value)?(?: is| of|:)?)${whole}`
+  )
+]
+/** The lowest output limit that is not. */
+const tooHigh: ReadonlyArray<RegExp> = [
+  new RegExp(String.raw`\(inclusive\) to${whole}(?= \(exclusive)`),
+  new RegExp(String.raw`(?:less|lower|smaller) than${whole}`)
+]
+
+/** The longest answer that a model gives, in tokens, where the text says that a longer one was asked for. */
+export const ofOutput = (text: string): number | undefined => {
+  if (!outputName.test(text)) return undefined
+  for (const form of highest) {
+    const limit = number(form.exec(text)?.[1])
+    if (limit !== undefined) return limit
+  }
+  for (const form of tooHigh) {
+    const beyond = number(form.exec(text)?.[1])
+    if (beyond !== undefined && beyond > 1) return beyond - 1
+  }
+  return undefined
 }
 
 const amount = String.raw`:? ?(\d[\d,_]{0,12}(?:\.\d{1,6})?)(?![\w.]*\d)`

@@ -283,7 +283,10 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       })
     const failed = (turn: number, prompt: Prompt.Prompt) => (reason: Reason) =>
       Effect.andThen(
-        moved(turn, isTooLong(reason) ? "context_exhausted" : "model_failed"),
+        moved(
+          turn,
+          isTooLong(reason) ? "context_exhausted" : isRefused(reason) ? "answer_refused" : "model_failed"
+        ),
         Effect.fail(
           ErrorText.brief(
             new AgentFailed({ reason, turn, transcript: new Transcript(prompt) }),
@@ -391,6 +394,10 @@ const loop = <Tools extends Record<string, Tool.Any>>(
   })
   return Subagent.run(running)
 }
+
+/** The provider refused the content, in the request or in the answer. */
+const isRefused = (reason: Reason): boolean =>
+  reason._tag === "ProviderFailure" && reason.reason._tag === "ContentPolicy"
 
 const unknownWindow = (model: string | undefined): string =>
   `Agent: nobody knows the window of ${model ?? "the model"}: the conversation is compacted only when a provider refuses it. Set compaction.window, or provide ContextWindows.`

@@ -31,7 +31,7 @@ export interface Outcome {
   /**
    * - `completed`: the model ended by itself
    * - `cut`: its last answer is not whole (`finishReason` says why)
-   * - `refused`: the provider refused the content
+   * - `refused`: the provider refused the content, and the model is none of Outlast's: a call of theirs fails then
    * - `turn_limit`, `cost_limit`: a limit ended the run
    */
   readonly status: "completed" | "cut" | "refused" | "turn_limit" | "cost_limit"

@@ -11,7 +11,7 @@ export type Transition =
   | "completed"
   /** The answer is not whole: the output limit cut it, or the provider gave no reason for its end. */
   | "answer_cut"
-  /** The provider refused the content. */
+  /** The provider refused the content, in the request or in the answer. */
   | "answer_refused"
   /** Tools have run, or the provider paused: the model is asked again. */
   | "next_turn"

@@ -14,49 +14,56 @@ import * as Seam from "./Seam.ts"
 type Part = Response.PartEncoded
 type Usage = Response.FinishPartEncoded["usage"]
 
-export class Kept {
+/** Whoever makes the parts, and whether it was asked to go on with what is kept. */
+interface Author {
+  readonly maker: Provenance
+  readonly continues: "interrupted" | "cut" | undefined
+}
+
+export class Kept<From extends Author> {
+  /** Whose answer was kept last. */
+  from: From | undefined
   /** What is kept, without a finish. */
   parts: ReadonlyArray<Part> = []
   /** All text of it. */
   text = ""
   /** What the attempts before took. */
   usage: Usage | undefined
-  /** Something was kept: the answers that follow go on with it. */
-  #continues = false
 
-  /** There were no attempts before of which something is known. */
-  get isEmpty(): boolean {
-    return this.usage === undefined
-  }
-
-  /** An attempt failed, or its cut answer is repeated: only what it took is remembered. */
+  /** An attempt failed: only what it took is remembered. */
   forget(usage: Usage): void {
     this.usage = sum(this.usage, usage)
   }
 
-  /** A cut answer is to be continued, or the last there is. */
-  keep(parts: ReadonlyArray<Part>, usage: Usage, maker: Provenance): Seam.Verdict | undefined {
+  /** A cut answer: joined to what it continues, or in its place. A text is not given up for an answer without any. */
+  keep(parts: ReadonlyArray<Part>, usage: Usage, from: From): Seam.Verdict | undefined {
+    if (from.continues === undefined && this.parts.some(isText) && !parts.some(isText)) {
+      this.forget(usage)
+      return undefined
+    }
     const joined = this.join(
       parts.filter((part) => !isCallOfProgram(part)),
-      maker
+      from
     )
-    this.#continues = true
+    this.from = from
     this.parts = joined.parts
     this.text = joined.parts.map((part) => (part.type === "text" ? part.text : "")).join("")
     this.usage = sum(this.usage, usage)
     return joined.verdict
   }
 
-  /** What is kept and the parts of the next answer, as one answer without a finish. */
+  /** The parts of the next answer, behind what is kept where they continue it, as one answer without a finish. */
   join(
     parts: ReadonlyArray<Part>,
-    maker: Provenance
+    { maker, continues }: Author
   ): { readonly parts: ReadonlyArray<Part>; readonly verdict: Seam.Verdict | undefined } {
     const content = parts.filter(({ type }) => type !== "finish")
+    if (continues === undefined)
+      return { parts: content.map((part) => sign(part, maker)), verdict: undefined }
     const at = this.parts.findLastIndex(({ type }) => type === "text")
     const before = this.parts[at]
     if (before?.type !== "text" || this.text.trim() === "") {
-      const from = this.#continues ? { ...maker, continued: true } : maker
+      const from = { ...maker, continued: true }
       return { parts: content.map((part) => sign(part, from)), verdict: undefined }
     }
     const said = content.map((part) => (part.type === "text" ? part.text : "")).join("")
@@ -77,6 +84,9 @@ export class Kept {
     }
   }
 }
+
+/** Text that says something. */
+export const isText = (part: Part): boolean => part.type === "text" && part.text.trim() !== ""
 
 /** A call that the program would run. */
 export const isCallOfProgram = (part: Part): boolean =>

@@ -1,8 +1,9 @@
 /**
  * What to do about an answer that the output limit cut: the ladder, pure.
  *
- * First the limit is raised and the request repeated, without the cut answer; then the answer is kept and continued,
- * a few times, as long as that adds enough; then it is delivered as it is. {@link climb} names the next rung.
+ * First the limit is raised and the request repeated, without the cut answer; where that cannot be (text was seen, or
+ * the retry budget is empty) the answer is continued at the raised limit. Then it is kept and continued, a few times,
+ * as long as that adds enough; then it is delivered as it is. {@link climb} names the next rung.
  *
  * **What it does not do.** It sends nothing and joins nothing: `CallState` asks it, `Seam` joins the texts.
  */
@@ -52,7 +53,9 @@ export interface Room {
   readonly limit: number | undefined
   /** No limit may be above: the model's maximum, the window and the money that are left. */
   readonly ceiling: number
-  /** Nothing of the answer was seen that cannot be taken back. */
+  /** The provider has not refused a higher limit. */
+  readonly mayRaise: boolean
+  /** No text of the answer was seen, and a repeat can be paid for. */
   readonly mayRepeat: boolean
   /** It is text, of which a part is worth something. */
   readonly mayContinue: boolean
@@ -60,18 +63,19 @@ export interface Room {
 
 export type Rung =
   | { readonly _tag: "Raise"; readonly limit: number }
-  | { readonly _tag: "Continue" }
+  /** `limit`: the limit is raised for it. */
+  | { readonly _tag: "Continue"; readonly limit: number | undefined }
   | { readonly _tag: "Stop" }
 
 export const climb = (rule: Truncation, rungs: Rungs, room: Room): Rung => {
   const raised = Math.floor(Math.min(rule.raiseTo, room.ceiling))
-  if (room.mayRepeat && rungs.raises < rule.raises && room.limit !== undefined && raised > room.limit) {
-    return { _tag: "Raise", limit: raised }
-  }
+  const isRaise =
+    room.mayRaise && rungs.raises < rule.raises && room.limit !== undefined && raised > room.limit
+  if (isRaise && room.mayRepeat) return { _tag: "Raise", limit: raised }
   const last = rungs.gains.slice(-rule.poorGains)
   const poor = last.length === rule.poorGains && last.every((gain) => gain < rule.minGain)
   return room.mayContinue && rungs.continuations < rule.continuations && !poor
-    ? { _tag: "Continue" }
+    ? { _tag: "Continue", limit: isRaise ? raised : undefined }
     : { _tag: "Stop" }
 }
 

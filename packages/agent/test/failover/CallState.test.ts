@@ -4,6 +4,7 @@ import { Duration } from "effect"
 import * as fc from "fast-check"
 import * as CallState from "@outlast/agent/failover/CallState"
 import * as Cooldown from "@outlast/agent/failover/Cooldown"
+import * as OutputLimit from "@outlast/agent/failover/OutputLimit"
 import * as RecoveryPolicy from "@outlast/agent/failover/RecoveryPolicy"
 import * as FailoverReason from "@outlast/agent/failure/FailoverReason"
 import type { Entry, Turn, World } from "./callWorld.ts"
@@ -17,8 +18,11 @@ const deadlineOf = ({ policy }: World) => Duration.toMillis(policy.deadline)
 const isLocalTimeout = ({ reason }: CallState.Failed["failure"]) => reason._tag === "Timeout" && reason.local
 /** It goes on with what there is of the answer. */
 const goesOn = ({ after }: Entry) => CallState.isContinuing(after)
+/** Whether it goes back from a raised limit that was refused. */
+const unraises = ({ event, before, after }: Entry) =>
+  event._tag === "Failed" && before.raise !== undefined && after.raise === undefined
 /** Whether it sends what a cut answer asks for. */
-const climbs = ({ event }: Entry) => event._tag === "Cut"
+const climbs = (entry: Entry) => entry.event._tag === "Cut"
 const delayOf = ({ action }: Entry) => (isSending(action) ? action.delay : 0)
 /** The failure that the call left a target for, and that target, as they were when the action was chosen. */
 const leftFor = ({ event, before }: Entry) =>
@@ -125,6 +129,8 @@ describe("for every policy and every sequence of events", () => {
     forAll(({ entries, policy }) => {
       for (const entry of entries) {
         const { event } = entry
+        // What refuses a raised limit is no refusal of the call.
+        if (unraises(entry)) continue
         const stops = event._tag === "Failed" && RecoveryPolicy.rowOf(policy, event.failure).then === "stop"
         const committed = (event._tag === "Failed" || event._tag === "Cut") && event.commit === "tool"
         if (stops || committed) assert.isTrue(isEnd(entry))
@@ -178,7 +184,7 @@ describe("for every policy and every sequence of events", () => {
     forAll((world) => {
       for (const entry of sentIn(world)) {
         const { action, books } = entry
-        const rewinds = isSending(action) && action.rewind
+        const rewinds = "rewind" in action && action.rewind
         assert.strictEqual(books.seen, rewinds || (books.seen && goesOn(entry)))
         if (rewinds) assert.isTrue(world.around.call.rewindable && !goesOn(entry))
         if (action._tag === "Continue") assert.isTrue(goesOn(entry))
@@ -195,20 +201,50 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("a cut answer that is kept is delivered and not lost", () => {
+  it("the text of a cut answer is delivered and not lost, also when a repeat with a raised limit fails", () => {
     forAll(({ entries, around }) => {
-      const { action, books } = entries.at(-1) ?? assert.fail()
+      const { action, books, event } = entries.at(-1) ?? assert.fail()
       if (around.call.structured) return
-      assert.strictEqual(action._tag, books.kept ? "Deliver" : "GiveUp")
+      if (books.kept) assert.strictEqual(action._tag, "Deliver")
+      // An answer without text is delivered only where it is the last that came.
+      else if (event._tag !== "Cut" && !unraises(entries.at(-1) ?? assert.fail()))
+        assert.strictEqual(action._tag, "GiveUp")
+    })
+  })
+
+  it("text that was seen, and what a provider has refused, is never repeated with a raised limit", () => {
+    forAll(({ entries }) => {
+      for (const { action, books, before } of entries) {
+        if (action._tag === "RaiseOutputLimit") assert.isFalse(books.seen)
+        const isRaise = action._tag === "RaiseOutputLimit" || (action._tag === "Continue" && action.raisedTo)
+        if (isRaise) assert.isFalse(before.mended.has(`limit ${action.target.id}`))
+      }
+    })
+  })
+
+  it("a refused raise leaves the limit that the answer was cut at, or the higher one that was named", () => {
+    forAll(({ entries }) => {
+      for (const entry of entries) {
+        if (!unraises(entry) || entry.event._tag !== "Failed") continue
+        const named = OutputLimit.lowered(entry.event.failure) ?? 0
+        const from = entry.before.raise?.from ?? assert.fail()
+        assert.strictEqual(entry.after.outputLimit, Math.max(from, named))
+        assert.include(["Continue", "Deliver"], entry.action._tag)
+      }
     })
   })
 
   it("a limit is raised only upwards, and never above what user, model, window and money allow", () => {
     forAll(({ entries, policy, views, around }) => {
       for (const { action, event, books } of entries) {
-        if (action._tag !== "RaiseOutputLimit" || event._tag !== "Cut" || policy.truncation === false)
+        const limit =
+          action._tag === "RaiseOutputLimit"
+            ? action.limit
+            : action._tag === "Continue"
+              ? action.raisedTo
+              : undefined
+        if (limit === undefined || event._tag !== "Cut" || policy.truncation === false || !isSending(action))
           continue
-        const { limit } = action
         const info = views.find(({ ref }) => ref.id === action.target.id)?.info ?? assert.fail()
         assert.isAbove(limit, event.limit ?? Infinity)
         assert.isAtMost(limit, policy.truncation.raiseTo)
@@ -229,7 +265,10 @@ describe("for every policy and every sequence of events", () => {
       const { truncation } = world.policy
       const climbing = sentIn(world).filter(climbs)
       if (truncation === false) return assert.deepStrictEqual(climbing, [])
-      const raised = climbing.filter(({ action }) => action._tag === "RaiseOutputLimit")
+      const raised = climbing.filter(
+        ({ action }) =>
+          action._tag === "RaiseOutputLimit" || (action._tag === "Continue" && action.raisedTo !== undefined)
+      )
       const continued = climbing.filter(({ action }) => action._tag === "Continue")
       assert.isAtMost(raised.length, truncation.raises)
       assert.isAtMost(continued.length, truncation.continuations)
@@ -248,7 +287,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("a limit is lowered once for each target, to what leaves room", () => {
+  it("a limit is lowered once for each target, to what leaves room or the provider names", () => {
     forAll(({ entries }) => {
       const lowered = entries.flatMap(({ action }) => (action._tag === "LowerOutputLimit" ? [action] : []))
       assert.strictEqual(new Set(lowered.map(({ target }) => target.id)).size, lowered.length)
@@ -278,7 +317,7 @@ describe("for every policy and every sequence of events", () => {
     forAll(({ entries, policy }) => {
       for (const entry of entries) {
         const { action, event, snapshot, before } = entry
-        if (!isSending(action) || climbs(entry)) continue
+        if (!isSending(action) || climbs(entry) || unraises(entry)) continue
         const { target, delay, probe } = action
         const mends =
           event._tag === "Compacted" ||
@@ -417,6 +456,7 @@ const calm: Turn = {
   gain: 0,
   input: undefined,
   inToolCall: false,
+  hasText: true,
   elapsed: 0,
   cost: 0,
   refusal: 10_000,

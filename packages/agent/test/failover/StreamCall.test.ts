@@ -126,7 +126,8 @@ describe("what ends an attempt", () => {
       }
       // A provider that refuses to go on may do so inside a call.
       const refused = played({ streams: [say(...text.block("I look."), begun, finish("content-filter"))] })
-      yield* read([refused])
+      const { failed } = yield* ending([refused])
+      assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "ContentPolicy")
       assert.strictEqual(refused.requests.length, 1)
     })
   )

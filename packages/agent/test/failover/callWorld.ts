@@ -26,6 +26,11 @@ const reason: fc.Arbitrary<FailoverReason.FailoverReason> = fc.oneof(
   fc.boolean().map((permanent) => new FailoverReason.Auth({ permanent })),
   fc.boolean().map((local) => new FailoverReason.Timeout({ phase: "total", local })),
   fc.constantFrom("request" as const, "response" as const).map((side) => new FailoverReason.Format({ side })),
+  fc
+    .constantFrom(4_096, 8_192, 32_768)
+    .map((outputLimit) => new FailoverReason.Format({ side: "request", outputLimit })),
+  fc.constant(new FailoverReason.RateLimit({ liftable: false })),
+  fc.constant(new FailoverReason.ContextOverflow({ limit: 128_000, output: 65_535 })),
   overflow,
   fc.constant(new FailoverReason.Format({ side: "request", media: true })),
   fc.constantFrom(
@@ -178,6 +183,7 @@ const turn = fc.record({
   gain: fc.integer({ min: 0, max: 2_000 }),
   input: fc.option(fc.integer({ min: 0, max: 200_000 }), { nil: undefined }),
   inToolCall: fc.boolean(),
+  hasText: fc.boolean(),
   elapsed: fc.integer({ min: 0, max: 90_000 }),
   cost: fc.double({ min: 0, max: 1, noNaN: true }),
   /** Milliseconds until the circuit may be asked again. */
@@ -209,7 +215,7 @@ interface Books {
   readonly asked: ReadonlyArray<string>
   /** The consumer has seen text. */
   readonly seen: boolean
-  /** There is a cut answer that was not given up for a new one. */
+  /** There is the text of a cut answer, and no other text has taken its place. */
   readonly kept: boolean
 }
 
@@ -287,8 +293,7 @@ export const play = (
     )
     const keptAway = isSending(action) && turn.outcome === "kept away"
     const before = state
-    // What was cut is kept until something else is sent in its place, unless it is raised or delivered for nothing.
-    if (event._tag === "Cut") books = { ...books, kept: true }
+    if (event._tag === "Cut" && event.hasText) books = { ...books, kept: true }
     entries.push({ event, snapshot, before, action, after, books, sent: isSending(action) && !keptAway })
     state = after
     if (action.cooldown !== undefined) cooldowns = Cooldown.open(cooldowns, action.cooldown, books.now)
@@ -334,15 +339,17 @@ export const play = (
           now: books.now + elapsed,
           cost: books.cost + cost,
           asked: [...books.asked, target.id],
-          kept: books.kept && goesOn,
+          // A repeat that failed takes the place of nothing, unless the consumer has seen text of it.
+          kept: books.kept && (goesOn || turn.outcome === "cut" || commit !== "text"),
           seen
         }
         const spent = { elapsed, cost, tokens: 0 }
         if (turn.outcome === "cut") {
           const info = views.find(({ ref }) => ref.id === target.id)?.info ?? {}
           const { gain, input, inToolCall } = turn
+          const hasText = commit === "text" || turn.hasText
           const limit = OutputLimit.within(after.outputLimit, info)
-          event = { _tag: "Cut", commit, gain, input, limit, inToolCall, ...spent }
+          event = { _tag: "Cut", commit, gain, input, limit, inToolCall, hasText, ...spent }
           cooldowns = Cooldown.clear(cooldowns, target, books.now - elapsed)
           streaks.delete(target.id)
         } else {

@@ -174,11 +174,29 @@ describe("Agent.run", () => {
     })
   )
 
-  it.effect("an answer that is not whole, or refused, is not called completed", () =>
+  it.effect("an answer that the provider refused fails the run, as a refused request does", () =>
+    Effect.gen(function* () {
+      const { seen, layer } = recording()
+      const fault = { type: "finish", reason: "content-filter" } as const
+      const model = yield* target(plan([{ text: "so" }], [{ fault }]))
+      const failed = yield* Effect.flip(
+        Agent.run({ prompt: "x" }).pipe(Effect.provide(Failover.layer([model], { policy })))
+      ).pipe(Effect.provide(layer))
+      assert.isTrue(failed._tag === "AgentFailed" && failed.reason._tag === "ProviderFailure")
+      assert.strictEqual(
+        failed._tag === "AgentFailed" &&
+          failed.reason._tag === "ProviderFailure" &&
+          failed.reason.reason._tag,
+        "ContentPolicy"
+      )
+      assert.deepStrictEqual(seen, ["answer_refused"])
+    })
+  )
+
+  it.effect("an answer that is not whole is not called completed", () =>
     Effect.gen(function* () {
       for (const [reason, status] of [
         ["length", "cut"],
-        ["content-filter", "refused"],
         ["stop", "completed"]
       ] as const) {
         const model = yield* target(plan([{ text: "so" }], [{ fault: { type: "finish", reason } }]))

@@ -47,13 +47,16 @@ const limitsOf = (target: ScriptedModel.ScriptedModel) =>
 const rule = (changes: Partial<typeof defaults>) => ({ truncation: { ...defaults, ...changes } })
 
 describe("the ladder", () => {
-  const room = { limit: 8_000, ceiling: Infinity, mayRepeat: true, mayContinue: true }
+  const room = { limit: 8_000, ceiling: Infinity, mayRaise: true, mayRepeat: true, mayContinue: true }
 
   it("raises to 64,000 once, then continues three times", () => {
     assert.deepStrictEqual(climb(defaults, ground, room), { _tag: "Raise", limit: 64_000 })
     const raised = { ...ground, raises: 1 }
     for (const continuations of [0, 1, 2])
-      assert.deepStrictEqual(climb(defaults, { ...raised, continuations }, room), { _tag: "Continue" })
+      assert.deepStrictEqual(climb(defaults, { ...raised, continuations }, room), {
+        _tag: "Continue",
+        limit: undefined
+      })
     assert.deepStrictEqual(climb(defaults, { ...raised, continuations: 3 }, room), { _tag: "Stop" })
   })
 
@@ -66,7 +69,18 @@ describe("the ladder", () => {
       _tag: "Raise",
       limit: 8_001
     })
-    assert.strictEqual(next({ mayRepeat: false }), "Continue")
+    assert.deepStrictEqual(climb(defaults, ground, { ...room, mayRaise: false }), {
+      _tag: "Continue",
+      limit: undefined
+    })
+  })
+
+  it("raises for a continuation where the request may not be repeated", () => {
+    const next = (changes: Partial<typeof room>) => climb(defaults, ground, { ...room, ...changes })._tag
+    assert.deepStrictEqual(climb(defaults, ground, { ...room, mayRepeat: false }), {
+      _tag: "Continue",
+      limit: 64_000
+    })
     assert.strictEqual(next({ mayRepeat: false, mayContinue: false }), "Stop")
   })
 
@@ -200,6 +214,96 @@ describe("a whole answer that was cut", () => {
     })
   )
 
+  const refusals = {
+    "a 400 that names no limit": new FailoverReason.Format({ side: "request" }),
+    "a 400 that names the old limit": new FailoverReason.Format({ side: "request", outputLimit: 10 }),
+    "a window that is too small": new FailoverReason.ContextOverflow({}),
+    "an account that cannot pay for it": new FailoverReason.Billing(),
+    "a limit per minute that it exceeds by itself": new FailoverReason.RateLimit({ liftable: false })
+  }
+  for (const [by, reason] of Object.entries(refusals)) {
+    it.effect(`is continued at the old limit when the raised one is refused: ${by}`, () =>
+      Effect.gen(function* () {
+        const target = played({
+          answers: [answer("One, ", "length", 10), Effect.fail(failure(reason)), answer("two.", "stop", 4)]
+        })
+        const { layer, of } = recording()
+        const response = yield* ask.pipe(limitTo(10), over([target]), Effect.provide(layer))
+        assert.deepStrictEqual([response.text, response.finishReason], ["One, two.", "stop"])
+        assert.deepStrictEqual(
+          target.requests.map(({ request }) => request.maxOutputTokens),
+          [10, 64_000, 10]
+        )
+        assert.include(JSON.stringify(target.requests[2]?.request.prompt), "One, ")
+        assert.deepStrictEqual(of("CooldownOpened"), [])
+        assert.strictEqual(response.usage.outputTokens.total, 14)
+      })
+    )
+  }
+
+  it.effect("is continued at the limit that the provider names when it refuses the raised one", () =>
+    Effect.gen(function* () {
+      const named = new FailoverReason.Format({ side: "request", outputLimit: 32_000 })
+      const target = played({
+        answers: [answer("One, ", "length", 10), Effect.fail(failure(named)), answer("two.")]
+      })
+      const response = yield* ask.pipe(limitTo(10), over([target]))
+      assert.strictEqual(response.text, "One, two.")
+      assert.deepStrictEqual(
+        target.requests.map(({ request }) => request.maxOutputTokens),
+        [10, 64_000, 32_000]
+      )
+    })
+  )
+
+  it.effect("is delivered when the raised limit is refused and it may not be continued", () =>
+    Effect.gen(function* () {
+      const target = played({
+        answers: [answer("Half", "length", 10), Effect.fail(failure(refusals["a 400 that names no limit"]))]
+      })
+      const response = yield* ask.pipe(limitTo(10), over([target], rule({ continuations: 0 })))
+      assert.deepStrictEqual([response.text, response.finishReason], ["Half", "length"])
+    })
+  )
+
+  it.effect("is delivered, by whoever wrote it, when the repeat fails and no target is left", () =>
+    Effect.gen(function* () {
+      const first = played({ answers: [answer("Half of it", "length", 10), Effect.fail(serverError)] })
+      const second = played({ model: "m2", answers: [Effect.fail(serverError)] })
+      const response = yield* inTime(ask.pipe(limitTo(10), over([first, second])))
+      assert.deepStrictEqual([response.text, response.finishReason], ["Half of it", "length"])
+      assert.strictEqual(Option.getOrThrow(Outlast.answeredBy(response.content)).target, "vendor/m")
+      assert.strictEqual(first.requests[1]?.request.maxOutputTokens, 64_000)
+      assert.strictEqual(second.requests[0]?.request.maxOutputTokens, 64_000)
+    })
+  )
+
+  it.effect("is not given up for a longer one that is all thinking", () =>
+    Effect.gen(function* () {
+      const thought: Array<Response.PartEncoded> = [
+        { type: "reasoning", text: "so then" },
+        finish("length", 64_000)
+      ]
+      const target = played({
+        answers: [answer("One, ", "length", 10), Effect.succeed(thought), answer("two.")]
+      })
+      const response = yield* ask.pipe(limitTo(10), over([target]))
+      assert.strictEqual(response.text, "One, two.")
+    })
+  )
+
+  it.effect("without text is not delivered in place of the failure of its repeat", () =>
+    Effect.gen(function* () {
+      const thought: Array<Response.PartEncoded> = [
+        { type: "reasoning", text: "so then" },
+        finish("length", 10)
+      ]
+      const target = played({ answers: [Effect.succeed(thought), Effect.fail(serverError)] })
+      const failed = yield* inTime(failureOf(ask).pipe(limitTo(10), over([target])))
+      assert.strictEqual(failed._tag, "AllTargetsOut")
+    })
+  )
+
   it.effect("costs what all its attempts took, each once", () =>
     Effect.gen(function* () {
       const target = played({
@@ -320,7 +424,8 @@ describe("a stream that was cut", () => {
       const target = yield* scripted({ text: long }, { info: { price: { input: 0, output: 1 } } })
       const parts = yield* Stream.runCollect(stream).pipe(limitTo(100), over([target], rule({ minGain: 10 })))
       assert.strictEqual(textOf(parts), long)
-      assert.deepStrictEqual(yield* limitsOf(target), [100, 100, 100])
+      // The rest gets the room that a repeat would get.
+      assert.deepStrictEqual(yield* limitsOf(target), [100, 64_000])
       assert.strictEqual(parts.filter(({ type }) => type === "text-start").length, 1)
       assert.strictEqual(parts.filter(({ type }) => type === "text-end").length, 1)
       const last = parts.at(-1)
@@ -350,15 +455,48 @@ describe("a stream that was cut", () => {
     })
   )
 
-  it.effect("after text is raised where it can be taken back", () =>
+  it.effect("after text is continued also where it could be taken back: what was shown is paid for", () =>
     Effect.gen(function* () {
       const target = yield* scripted({ text: long })
       const parts = yield* Stream.runCollect(open).pipe(limitTo(100), over([target]))
       assert.deepStrictEqual(yield* limitsOf(target), [100, 64_000])
-      const rewinds = parts.filter((part) => part.type === "rewind")
-      assert.strictEqual(rewinds.length, 1)
-      const after = parts.slice(parts.findIndex(({ type }) => type === "rewind"))
-      assert.strictEqual(textOf(after), long)
+      assert.isFalse(parts.some((part) => part.type === "rewind"))
+      assert.strictEqual(textOf(parts), long)
+    })
+  )
+
+  it.effect("is continued at the old limit when the raised one is refused", () =>
+    Effect.gen(function* () {
+      const { layer, of } = recording()
+      const target = played({
+        streams: [
+          say(...text.block("One, "), finish("length", 10)),
+          Stream.fail(failure(new FailoverReason.Format({ side: "request" }))),
+          say(...text.block("two."), finish())
+        ]
+      })
+      const parts = yield* Stream.runCollect(stream).pipe(limitTo(10), over([target]), Effect.provide(layer))
+      assert.strictEqual(textOf(parts), "One, two.")
+      assert.deepStrictEqual(
+        target.requests.map(({ request }) => request.maxOutputTokens),
+        [10, 64_000, 10]
+      )
+      assert.deepStrictEqual(
+        of("AnswerContinued").map(({ limit }) => limit),
+        [64_000, undefined]
+      )
+    })
+  )
+
+  it.effect("is delivered when its continuation at the raised limit fails and no target is left", () =>
+    Effect.gen(function* () {
+      const target = played({
+        streams: [say(...text.block("Half"), finish("length", 10)), Stream.fail(serverError)]
+      })
+      const parts = yield* inTime(Stream.runCollect(stream).pipe(limitTo(10), over([target])))
+      assert.strictEqual(textOf(parts), "Half")
+      const last = parts.at(-1)
+      assert.isTrue(last?.type === "finish" && last.reason === "length")
     })
   )
 
@@ -366,11 +504,10 @@ describe("a stream that was cut", () => {
     Effect.gen(function* () {
       const cut = say(...text.block("One, "), finish("length", 600))
       const broken = say(text.start(), text.delta("two, "))
-      const target = played({ streams: [cut, cut, broken, say(...text.block("three."), finish())] })
+      const target = played({ streams: [cut, broken, say(...text.block("three."), finish())] })
       const parts = yield* inTime(Stream.runCollect(open).pipe(limitTo(10), over([target])))
-      assert.deepStrictEqual(parts.filter(({ type }) => type === "rewind").length, 1)
-      const after = parts.slice(parts.findIndex(({ type }) => type === "rewind"))
-      assert.strictEqual(textOf(after), "One, two, three.")
+      assert.isFalse(parts.some(({ type }) => type === "rewind"))
+      assert.strictEqual(textOf(parts), "One, two, three.")
     })
   )
 

@@ -229,7 +229,7 @@ class Ending {
   judge({ unified, raw }: Spec.FinishReason): ProviderFailure | undefined {
     if (unified === "interrupted") return Failures.cut("interrupted")
     if (unified === "error" || (raw !== undefined && givenUp.has(raw))) return Failures.finishedWithError(raw)
-    if (unified === "other" && !this.said) return Failures.nothing(raw)
+    if (unified === "other" && !this.said && !Parts.isBlocked(raw)) return Failures.nothing(raw)
     const admitted = unified === "length" || unified === "content-filter"
     return this.#brokenCall === undefined || admitted ? undefined : Failures.cutArguments(this.#brokenCall)
   }

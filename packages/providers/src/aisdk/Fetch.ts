@@ -1,6 +1,7 @@
 /**
  * A `fetch` that follows redirects within the same origin only, ends streams of events at their last event
- * (`StreamEnd`), and repeats a request whose idle connection the server had closed (`StaleSocket`).
+ * (`StreamEnd`), repeats a request whose idle connection the server had closed (`StaleSocket`), and throws errors that
+ * come with a status of success (`DisguisedError`).
  *
  * The `fetch` of a runtime follows them anywhere, with the whole prompt and with every header but `authorization`:
  * `x-api-key` and `x-goog-api-key` would reach any host that a server or a proxy names. Here a redirect to another
@@ -16,6 +17,7 @@
 import { PermanentNetwork } from "@outlast/agent/failure/FailoverReason"
 import { ProviderFailure, redirect } from "@outlast/agent/failure/ProviderFailure"
 import * as Redaction from "@outlast/agent/failure/Redaction"
+import * as DisguisedError from "./DisguisedError.ts"
 import * as StaleSocket from "./StaleSocket.ts"
 import * as StreamEnd from "./StreamEnd.ts"
 
@@ -28,7 +30,8 @@ export const make = (send: Fetch = (input, init) => globalThis.fetch(input, init
   const repeated = StaleSocket.repeated(send)
   return async (input, init) => {
     const response = await followed(repeated, input, init)
-    return StreamEnd.ended(response, input instanceof Request ? input.url : String(input))
+    const url = input instanceof Request ? input.url : String(input)
+    return DisguisedError.revealed(StreamEnd.ended(response, url), url, init)
   }
 }
 

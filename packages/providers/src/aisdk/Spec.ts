@@ -289,6 +289,7 @@ export interface GenerateResult extends WithMetadata {
   readonly finishReason: FinishReason
   readonly usage: Usage
   readonly request?: Sent | undefined
+  /** `body` is the parsed body of the response. */
   readonly response?: (ResponseMetadata & WithHeaders & { readonly body?: unknown }) | undefined
   readonly warnings?: ReadonlyArray<SharedV4Warning> | undefined
 }

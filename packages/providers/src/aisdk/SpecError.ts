@@ -11,6 +11,7 @@ import { Auth, Format, ModelNotFound, Network } from "@outlast/agent/failure/Fai
 import { notCreated, ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import * as Redaction from "@outlast/agent/failure/Redaction"
 import { Predicate } from "effect"
+import { isErrorBody } from "./DisguisedError.ts"
 
 const local = (rule: string, matched: string | undefined, reason: FailoverReason, detail: string) =>
   new ProviderFailure({
@@ -133,6 +134,19 @@ const ownFailure = (error: unknown): ProviderFailure | undefined => {
 
 const maxCauses = 5
 
+interface Disguised {
+  readonly responseBody: string
+  readonly responseHeaders?: unknown
+}
+
+/** An error with status 200 whose body is an error object. */
+const isDisguised = (error: object): error is Disguised =>
+  Predicate.hasProperty(error, "statusCode") &&
+  error.statusCode === 200 &&
+  Predicate.hasProperty(error, "responseBody") &&
+  typeof error.responseBody === "string" &&
+  isErrorBody(error.responseBody)
+
 /** The error as the provider said it, where the client put a form of its own around it. */
 const asSaid = (error: unknown): unknown => {
   if (!Predicate.isObject(error)) return error
@@ -142,6 +156,11 @@ const asSaid = (error: unknown): unknown => {
       ? error.responseHeaders
       : undefined
     return { responseBody: error.responseBody, responseHeaders }
+  }
+  // The client could not read the body, because it is an error: its own sentence says nothing.
+  if (isDisguised(error)) {
+    const { responseBody, responseHeaders } = error
+    return { statusCode: 200, responseBody, responseHeaders }
   }
   // An error object out of a stream, without the `{ error }` around it that bodies have.
   return error instanceof Error || "error" in error ? error : { ...error, error }

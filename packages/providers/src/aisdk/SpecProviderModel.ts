@@ -4,6 +4,7 @@
  * The whole prompt is sent every time: `previousResponseId` is not used. What a client warns of (a setting that
  * a model does not know, a part that it left out) is told to calls of the AI SDK, and dropped for others.
  */
+import { isErrorPart } from "@outlast/agent/failure/AnswerFacts"
 import * as Classifier from "@outlast/agent/failure/Classifier"
 import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import type { Secrets } from "@outlast/agent/failure/Redaction"
@@ -110,7 +111,12 @@ export const make = (options: Options): ProviderModel => {
             const result = await client.doGenerate(call)
             handedOn(result.response?.headers)
             ofCall?.answer(result)
-            return Answer.whole(result, call.responseFormat?.type === "json", ofCall)
+            const answer = Answer.whole(result, call.responseFormat?.type === "json", ofCall)
+            // A client that takes any JSON for an answer, Google's, hands an error on as an empty one.
+            const body = result.response?.body
+            return answer instanceof ProviderFailure && isErrorPart(body)
+              ? failureOf({ statusCode: 200, responseBody: body, responseHeaders: result.response?.headers })
+              : answer
           }),
           (answer) =>
             answer instanceof ProviderFailure ? Effect.fail(failureOf(answer)) : Effect.succeed(answer)

@@ -138,9 +138,17 @@ export const finish = (end: {
 const reasonOf = ({ unified, raw }: Spec.FinishReason): Response.FinishReason =>
   raw === "pause_turn"
     ? "pause"
-    : unified === "other" && raw === unknownFinish
-      ? "unknown"
-      : (finishReasons[unified] ?? "unknown")
+    : isBlocked(raw)
+      ? "content-filter"
+      : unified === "other" && raw === unknownFinish
+        ? "unknown"
+        : (finishReasons[unified] ?? "unknown")
+
+/** Block reasons of Gemini that its client calls `other`. */
+const blocked: ReadonlySet<string> = new Set(["IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"])
+
+/** True for a finish that says that the content was refused, though the client calls it `other`. */
+export const isBlocked = (raw: string | undefined): boolean => raw !== undefined && blocked.has(raw)
 
 const finishReasons: Readonly<Record<string, Response.FinishReason>> = {
   stop: "stop",

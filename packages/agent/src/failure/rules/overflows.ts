@@ -2,16 +2,17 @@
  * Rules on the words of size: a prompt that does not fit the model, or a body that does not fit the endpoint.
  */
 import * as Rule from "../Rule.ts"
-import { badRequest, contextOverflow } from "./reasons.ts"
+import { badRequestOrLimit, contextOverflow } from "./reasons.ts"
 
 export const overflows: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "overflow/output",
-    why: "The asked-for length of the answer is above what the model can write: a wrong parameter.",
+    why: "The asked-for length of the answer is above what the model can write: a wrong parameter, whose limit the text often names.",
     phrases: [
       "maximum allowed number of output tokens",
       "(max_tokens|max_completion_tokens|max_output_tokens|maxoutputtokens|max_new_tokens)…(too large|must be|should be|at most|less than|exceeds|exceed|greater|range|larger|supports at most|not supported)",
       "maximum tokens…(requested|value)…exceed*",
+      "(max_tokens|max_completion_tokens|max_output_tokens)…above maximum value",
       "supports at most…(completion|output) tokens"
     ],
     unless: [
@@ -19,7 +20,7 @@ export const overflows: ReadonlyArray<Rule.Rule> = [
       "tokens + …max_new_tokens…must be",
       "(per minute|per day|tpm)"
     ],
-    reason: badRequest
+    reason: badRequestOrLimit
   }),
   Rule.text({
     id: "overflow/window",

@@ -14,6 +14,12 @@ export const network = new R.Network()
 export const permanentNetwork = new R.PermanentNetwork()
 export const modelNotFound = new R.ModelNotFound()
 export const badRequest = new R.Format({ side: "request" })
+/** With the output limit of the model, where a longer answer was asked for and the text names it. */
+export const badRequestOrLimit = ({ text, codes }: ErrorFacts): R.Format => {
+  const fields = codes.filter((code) => code.startsWith("field/"))
+  const outputLimit = Sizes.ofOutput(`${fields.join(" ")} ${text}`)
+  return outputLimit === undefined ? badRequest : new R.Format({ side: "request", outputLimit })
+}
 export const badResponse = new R.Format({ side: "response" })
 export const contentPolicy = new R.ContentPolicy()
 export const cancelled = new R.Cancelled()
