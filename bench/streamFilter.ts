@@ -20,7 +20,8 @@ interface Vendor {
   readonly last: string
 }
 
-const named = (data: { readonly type: string }) => `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
+const named = (data: { readonly type: string; readonly [field: string]: unknown }) =>
+  `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
 
 const vendors: Readonly<Record<string, Vendor>> = {
   "Chat Completions": {
@@ -34,7 +35,8 @@ const vendors: Readonly<Record<string, Vendor>> = {
     event: (n) =>
       named({
         type: "content_block_delta",
-        ...{ index: 0, delta: { type: "text_delta", text: ` word${n}` } }
+        index: 0,
+        delta: { type: "text_delta", text: ` word${n}` }
       }),
     last: named({ type: "message_stop" })
   },
@@ -43,7 +45,11 @@ const vendors: Readonly<Record<string, Vendor>> = {
     event: (n) =>
       named({
         type: "response.output_text.delta",
-        ...{ sequence_number: n, item_id: "msg_1", output_index: 0, content_index: 0, delta: ` word${n}` }
+        sequence_number: n,
+        item_id: "msg_1",
+        output_index: 0,
+        content_index: 0,
+        delta: ` word${n}`
       }),
     last: named({ type: "response.completed" })
   },

@@ -95,10 +95,14 @@ const ofAnthropic: ReadonlySet<string> = new Set([
   "error"
 ])
 
-const mostOfAnthropic = `${typeStart}content_block_delta"`
+/** How most events begin. */
+const deltas = {
+  anthropic: `${typeStart}content_block_delta"`,
+  responses: `${typeStart}response.output_text.delta"`
+} as const
 
 const anthropic = protocol((name, data) => {
-  if (data.startsWith(mostOfAnthropic)) return "pass"
+  if (data.startsWith(deltas.anthropic)) return "pass"
   const type = typeOf(data)
   if (type === "message_stop") return "last"
   return type !== undefined && ofAnthropic.has(type) ? "pass" : unknown(name, data)
@@ -112,6 +116,7 @@ const endsOfResponses: ReadonlySet<string> = new Set([
 
 /** The client of Responses skips types that it does not know. */
 const responses = protocol((name, data) => {
+  if (data.startsWith(deltas.responses)) return "pass"
   const type = typeOf(data)
   if (type === undefined) return unknown(name, data)
   return endsOfResponses.has(type) ? "last" : "pass"
