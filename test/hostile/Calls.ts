@@ -124,6 +124,12 @@ export const stream = (
     )
   })
 
+/** The reason as effect/ai has it: the AI SDK has no word for an unknown one. */
+const reasonIn = (
+  reason: { readonly unified: string; readonly raw: string | undefined } | undefined
+): string | undefined =>
+  reason?.unified === "other" && reason.raw === undefined ? "unknown" : reason?.unified
+
 /** The same stream as a program of the AI SDK reads it. */
 export const aiSdkStream = (
   chain: Chain
@@ -136,12 +142,14 @@ export const aiSdkStream = (
     const { stream } = await model.doStream({
       prompt: [{ role: "user", content: [{ type: "text", text: "hello" }] }]
     })
-    const parts: Array<Shown & { readonly finishReason?: { readonly unified: string } }> = []
+    const parts: Array<
+      Shown & { readonly finishReason?: { readonly unified: string; readonly raw: string | undefined } }
+    > = []
     for await (const part of stream) parts.push(part)
     const finish = parts.find((part) => part.type === "finish")
     return {
       ...summary(parts),
-      finish: finish?.finishReason?.unified,
+      finish: reasonIn(finish?.finishReason),
       millis: performance.now() - begun
     }
   })
