@@ -124,12 +124,6 @@ export const stream = (
     )
   })
 
-/** The reason as effect/ai has it: the AI SDK has no word for an unknown one. */
-const reasonIn = (
-  reason: { readonly unified: string; readonly raw: string | undefined } | undefined
-): string | undefined =>
-  reason?.unified === "other" && reason.raw === undefined ? "unknown" : reason?.unified
-
 /** The same stream as a program of the AI SDK reads it. */
 export const aiSdkStream = (
   chain: Chain
@@ -142,14 +136,13 @@ export const aiSdkStream = (
     const { stream } = await model.doStream({
       prompt: [{ role: "user", content: [{ type: "text", text: "hello" }] }]
     })
-    const parts: Array<
-      Shown & { readonly finishReason?: { readonly unified: string; readonly raw: string | undefined } }
-    > = []
+    const parts: Array<Shown & { readonly finishReason?: { readonly unified: string } }> = []
     for await (const part of stream) parts.push(part)
-    const finish = parts.find((part) => part.type === "finish")
+    const reason = parts.find((part) => part.type === "finish")?.finishReason?.unified
     return {
       ...summary(parts),
-      finish: reasonIn(finish?.finishReason),
+      // The AI SDK has no word for an unknown reason.
+      finish: reason === "other" ? "unknown" : reason,
       millis: performance.now() - begun
     }
   })
