@@ -148,13 +148,13 @@ const commonPart = (part: Response.AnyPart, original: Original | undefined): Rea
           ...toolCall(part),
           // The arguments as they were written, and whether the tool is dynamic.
           ...(original?.type === "tool-call"
-            ? { ...rest(original, part.type), toolName: part.name }
+            ? { ...rest(original, part.type), toolCallId: part.id, toolName: part.name }
             : undefined)
         }
       ]
     case "tool-result":
       // Other results are those of the AI SDK, which runs the tools.
-      return part.providerExecuted ? [{ ...toolResult(part), ...rest(original, part.type) }] : []
+      return part.providerExecuted ? [{ ...rest(original, part.type), ...toolResult(part) }] : []
     case "tool-approval-request": {
       const { type, approvalId, toolCallId } = part
       return [{ type, approvalId, toolCallId, ...metadata(part) }]
@@ -180,7 +180,8 @@ const toolCall = (part: Response.ToolCallPart<string, unknown>): LanguageModelV4
   type: "tool-call",
   toolCallId: part.id,
   toolName: part.name,
-  input: JSON.stringify(part.params ?? {}),
+  // The text of arguments that are no JSON: the AI SDK takes the call for invalid, and can repair it.
+  input: typeof part.params === "string" ? part.params : JSON.stringify(part.params ?? {}),
   ...(part.providerExecuted ? { providerExecuted: true } : undefined),
   ...metadata(part)
 })

@@ -5,6 +5,7 @@
  * thinking, headers and provider options go to the targets in the `ClientCall`.
  */
 import type { JSONSchema7, LanguageModelV4CallOptions, SharedV4Warning } from "@ai-sdk/provider"
+import * as JsonShape from "@outlast/agent/conversation/JsonShape"
 import { Schema } from "effect"
 import type { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import { Tool } from "effect/ai"
@@ -31,10 +32,10 @@ export interface Call {
   readonly toolCallValidation: "deferred"
 }
 
-/** Any JSON object: the AI SDK checks it against the schema. */
+/** JSON that has what the schema asks for: the AI SDK does the rest, with its own schema. */
 export type ObjectSchema = Schema.Codec<Record<string, unknown>>
 
-export const make = (options: LanguageModelV4CallOptions, streaming: boolean): Request => {
+export const make = (options: LanguageModelV4CallOptions): Request => {
   const { responseFormat, tools = [] } = options
   const format = responseFormat?.type === "json" ? responseFormat : undefined
   return {
@@ -51,7 +52,7 @@ export const make = (options: LanguageModelV4CallOptions, streaming: boolean): R
         ? undefined
         : { name: format.name ?? "response", schema: objectSchema(format.schema, format.description) },
     maxOutputTokens: options.maxOutputTokens,
-    warnings: warningsOf(options, streaming && format?.schema !== undefined)
+    warnings: warningsOf(options)
   }
 }
 
@@ -97,27 +98,25 @@ const plain = (schema: JSONSchema7): Record<string, unknown> => {
   return rest
 }
 
-/** Anything, written as this JSON Schema. */
+/** What fits this JSON Schema as far as `JsonShape` looks: defaults and transformations are the AI SDK's. */
 const objectSchema = (schema: JSONSchema7, description: string | undefined): ObjectSchema => {
   const written = description === undefined ? plain(schema) : { description, ...plain(schema) }
-  return Schema.Any.check(Schema.makeFilter(() => true, { toJsonSchema: () => written }))
+  return Schema.Any.check(
+    Schema.makeFilter(
+      (value) => {
+        const found = JsonShape.misfit(written, value)
+        return found === undefined ? undefined : { path: found.path, issue: `Expected ${found.expected}` }
+      },
+      { toJsonSchema: () => written }
+    )
+  )
 }
 
-const warningsOf = (options: LanguageModelV4CallOptions, inOnePiece: boolean): Array<SharedV4Warning> => [
-  ...Object.entries(options.headers ?? {})
+const warningsOf = (options: LanguageModelV4CallOptions): Array<SharedV4Warning> =>
+  Object.entries(options.headers ?? {})
     .filter(([name, value]) => value !== undefined && isCredential(name))
     .map(([name]): SharedV4Warning => ({
       type: "unsupported",
       feature: `header ${name}`,
       details: "It would go to every target. Set it on its own: `keys` or `headers`."
-    })),
-  ...(inOnePiece
-    ? [
-        {
-          type: "compatibility" as const,
-          feature: "responseFormat",
-          details: "The object is complete before it is streamed: it comes in one piece."
-        }
-      ]
-    : [])
-]
+    }))
