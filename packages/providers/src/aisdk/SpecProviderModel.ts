@@ -142,10 +142,10 @@ export const make = (options: Options): ProviderModel => {
         )
         const { source, contentType } = yield* sent(async () => {
           const { client, call } = prepare(controller.signal)
-          const result = await client.doStream(call)
-          const { stream, response } = result
+          const { stream, request: sentRequest, response } = await client.doStream(call)
           handedOn(response?.headers)
-          ofCall?.answer(result)
+          // Its warnings are in the stream.
+          ofCall?.answer({ request: sentRequest, response })
           const source = stream.getReader()
           // A client that does not heed the signal answers nobody: its stream would stay open.
           if (controller.signal.aborted) cancel(source)
