@@ -222,7 +222,7 @@ describe("generateText", () => {
       })
   )
 
-  it.live("says what a call cannot set, and does not pretend", () =>
+  it.live("sends what a call sets, and warns of a key among its headers", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served({ answers })
       const result = yield* Effect.promise(() =>
@@ -230,35 +230,56 @@ describe("generateText", () => {
           model,
           prompt: "When?",
           temperature: 0.5,
-          topP: 0.5,
           topK: 5,
-          seed: 1,
-          presencePenalty: 0.1,
-          frequencyPenalty: 0.1,
           stopSequences: ["x"],
-          reasoning: "high",
-          headers: { "x-team": "a" },
-          providerOptions: { anthropic: { effort: "low" } }
+          headers: { "x-team": "a", authorization: "Bearer of-another-vendor" },
+          providerOptions: { anthropic: { metadata: { userId: "u" } } }
         })
       )
+      const [request] = yield* server.requests
+      assert.deepInclude(request?.body, {
+        temperature: 0.5,
+        top_k: 5,
+        stop_sequences: ["x"],
+        metadata: { user_id: "u" }
+      })
+      assert.propertyVal(request?.headers, "x-team", "a")
+      assert.notProperty(request?.headers, "authorization")
       assert.deepStrictEqual(
-        result.warnings
-          ?.map((warning) => (warning.type === "unsupported" ? warning.feature : warning.type))
-          .sort(),
-        [
-          "frequencyPenalty",
-          "headers",
-          "presencePenalty",
-          "providerOptions",
-          "reasoning",
-          "seed",
-          "stopSequences",
-          "temperature",
-          "topK",
-          "topP"
-        ]
+        result.warnings?.map((warning) => (warning.type === "unsupported" ? warning.feature : warning.type)),
+        ["header authorization"]
       )
-      assert.notProperty((yield* server.requests)[0]?.body, "temperature")
+    })
+  )
+
+  it.live("thinks about an image as the call asks, over a provider that fails first", () =>
+    Effect.gen(function* () {
+      const { server, model } = yield* served({
+        answers: [{ reasoning: "A cat.", text: said }],
+        faults: [{ fault: { type: "status", status: 503 } }]
+      })
+      const image = new Uint8Array([137, 80, 78, 71])
+      const result = yield* Effect.promise(() =>
+        generateText({
+          model,
+          reasoning: "high",
+          messages: [
+            {
+              role: "user",
+              content: [
+                { type: "text", text: "What is it?" },
+                { type: "file", mediaType: "image/png", data: image }
+              ]
+            }
+          ]
+        })
+      )
+      assert.strictEqual(result.reasoningText, "A cat.")
+      assert.strictEqual(result.text, said)
+      const requests = yield* server.requests
+      assert.lengthOf(requests, 2)
+      assert.nestedPropertyVal(requests[1]?.body, "thinking.type", "enabled")
+      assert.nestedPropertyVal(requests[1]?.body, "messages[0].content[1].type", "image")
     })
   )
 
@@ -838,7 +859,8 @@ describe("failures", () => {
           ]
         })
       )
-      assert.propertyVal(error, "name", "AI_UnsupportedFunctionalityError")
+      assert.instanceOf(error, APICallError)
+      assert.include(error.message, "malformed")
       assert.lengthOf(yield* server.requests, 0)
     })
   )

@@ -59,9 +59,7 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
   override get message(): string {
     const where = this.target === undefined ? "" : `${this.target.id}: `
     const wait = this.retryAfter === undefined ? "" : `, retry after ${waitInWords(this.retryAfter)}`
-    const detail = this.detail.slice(0, maxDetail)
-    const said = detail === "" ? "" : ` The provider said: "${detail}".`
-    return `${where}${whatHappened(this)}${wait}.${said} ${whatToDo(this)}`
+    return `${where}${whatHappened(this)}${wait}.${providerSaid(this)} ${whatToDo(this)}`
   }
 
   /** The same failure as it was seen at `target`, with what is secret taken out of what the provider said. */
@@ -227,6 +225,10 @@ export const whatHappened = (failure: ProviderFailure): string => {
       return `the call failed for a reason that no rule knows${status}`
   }
 }
+
+/** The provider's own words, without secrets. */
+export const providerSaid = ({ detail }: ProviderFailure): string =>
+  detail === "" ? "" : ` The provider said: "${detail.slice(0, maxDetail)}".`
 
 /** One sentence of advice. */
 export const whatToDo = (failure: ProviderFailure): string => {

@@ -72,6 +72,10 @@ const nameOf = (error: unknown): string =>
 const clientErrors: Readonly<Record<string, readonly [FailoverReason, string]>> = {
   AI_UnsupportedFunctionalityError: [request, "The client cannot send this request to the provider."],
   AI_InvalidPromptError: [request, "The client cannot send this prompt."],
+  AI_NoSuchProviderReferenceError: [
+    request,
+    "A file lies at another provider: pass its bytes or a URL, or upload it here, too."
+  ],
   AI_InvalidArgumentError: [request, "The client refused an option."],
   AI_LoadAPIKeyError: [new Auth({ permanent: false }), "The client was given no key."],
   AI_JSONParseError: [response, "The answer is not JSON."],

@@ -50,7 +50,6 @@ export const commonPart = (part: Exclude<Spec.CommonPart, Spec.ToolCall>): Commo
       }
     case "custom":
     case "reasoning-file":
-    case "stream-start":
     case "raw":
     case "ping":
       return undefined

@@ -11,12 +11,13 @@
  * as `APICallError`s that are not retryable: the chain has one owner of every retry. Its `abortSignal` interrupts the
  * call: the request is aborted, and no attempt follows.
  *
+ * **What a call sets.** Sampling, thinking, headers and provider options go to every target that takes them, over what
+ * is set there; warnings, response headers, and the raw reason and usage come back. Headers with keys are not sent
+ * (there is a warning): they belong to one target.
+ *
  * **Objects.** An object that is streamed is shown as it comes. One that is not JSON, or lacks what the schema asks for,
  * is asked for again as long as nothing of it was shown; the last one goes to the AI SDK as it is, which judges and
  * repairs it as it would without Outlast.
- *
- * **What it does not do.** Sampling, thinking, headers and provider options cannot be set for one call (there is a
- * warning): they are set on each target.
  *
  * **Example** (One line)
  *
@@ -41,6 +42,7 @@ import * as Check from "@outlast/resilience/Options"
 import { Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Stream } from "effect"
 import type { AiError } from "effect/ai"
 import { LanguageModel, Response, Telemetry } from "effect/ai"
+import * as ClientCall from "./ClientCall.ts"
 import * as ServedAnswer from "./ServedAnswer.ts"
 import * as ServedError from "./ServedError.ts"
 import * as ServedRequest from "./ServedRequest.ts"
@@ -132,7 +134,7 @@ const generate = async (
     served(request, answerOf(request)),
     signal === undefined ? {} : { signal }
   )
-  if (Exit.isSuccess(exit)) return ServedAnswer.whole(exit.value, request.warnings)
+  if (Exit.isSuccess(exit)) return ServedAnswer.whole(exit.value, request.warnings, request.client)
   throw signal?.aborted === true ? signal.reason : ServedError.ofCause(exit.cause)
 }
 
@@ -201,7 +203,12 @@ const stream = async (
     start(controller) {
       let begun = false
       const give = (parts: ReadonlyArray<LanguageModelV4StreamPart>) => {
-        if (!begun) controller.enqueue({ type: "stream-start", warnings: request.warnings })
+        if (!begun) {
+          const warnings = [...request.warnings, ...(request.client.answered.warnings ?? [])]
+          if (request.client.answered.isStarted === true || warnings.length > 0) {
+            controller.enqueue({ type: "stream-start", warnings })
+          }
+        }
         begun = true
         for (const part of parts) controller.enqueue(part)
         opened.resolve()
@@ -247,7 +254,12 @@ const stream = async (
     cancel: () => stop()
   })
   await opened.promise
-  return { stream: source }
+  const { request: sent, response } = request.client.answered
+  return {
+    stream: source,
+    ...(sent === undefined ? undefined : { request: sent }),
+    ...(response?.headers === undefined ? undefined : { response: { headers: response.headers } })
+  }
 }
 
 /** Gives what the answer consists of, as it comes. */
@@ -261,12 +273,12 @@ const streamed = (
       let isBegun = false
       return Stream.runForEachArray(streamOf(request), (parts) => {
         isBegun = true
-        return give(parts.flatMap(ServedAnswer.streamPart))
+        return give(parts.flatMap((part) => ServedAnswer.streamPart(part, request.client)))
       }).pipe(
         Effect.catch((error) =>
           isBegun
             ? Effect.fail(error)
-            : Effect.flatMap(lastObject(error), (parts) => give(ServedAnswer.pieces(parts)))
+            : Effect.flatMap(lastObject(error), (parts) => give(ServedAnswer.pieces(parts, request.client)))
         )
       )
     })
@@ -281,14 +293,15 @@ const streamOf = ({ call, object }: ServedRequest.Request) => {
 
 /** With the limit of the request, and with its failures as errors of the AI SDK. */
 const served = <A>(
-  { call, maxOutputTokens }: ServedRequest.Request,
+  { call, client, maxOutputTokens }: ServedRequest.Request,
   self: Effect.Effect<A, AiError.AiError, LanguageModel.LanguageModel>
 ): Effect.Effect<A, APICallError, LanguageModel.LanguageModel> => {
   const failing = Effect.catch(self, (error) =>
     Effect.flatMap(ServedError.ofCall(error, call.prompt), (failed) => Effect.fail(failed))
   ).pipe(
     // The AI SDK has asked for this form itself.
-    Effect.provideService(Override, "request")
+    Effect.provideService(Override, "request"),
+    ClientCall.provided(client)
   )
   return maxOutputTokens === undefined
     ? failing
