@@ -39,7 +39,6 @@ export const anthropic: DialectOf = (_, capabilities) => ({
 const openai: Dialect = {
   ...defaults,
   namespaces: ["openai"],
-  uniqueCallIds: false,
   toolName: name64,
   system: "anywhere",
   ending: "any",
@@ -92,7 +91,6 @@ export const google: DialectOf = (model) => ({
   format: "gemini",
   namespaces: ["google"],
   callId: /^.+$/s,
-  uniqueCallIds: false,
   alternates: false,
   toolName: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/,
   unsignedCall: signs.test(model)

@@ -7,7 +7,7 @@
  */
 import { Duration, Schema } from "effect"
 import { ErrorText } from "@outlast/resilience"
-import { FailoverReason } from "./FailoverReason.ts"
+import { FailoverReason, Format } from "./FailoverReason.ts"
 import * as Redaction from "./Redaction.ts"
 import { TargetRef } from "./TargetRef.ts"
 
@@ -67,8 +67,12 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
     const { matched, requestId } = this.evidence
     const clean = (text: string | undefined) =>
       text === undefined ? undefined : Redaction.scrub(text, maxDetail, { values: secrets.values ?? [] })
+    const { reason } = this
     return new ProviderFailure({
-      reason: this.reason,
+      reason:
+        reason._tag === "Format" && reason.problem !== undefined
+          ? new Format({ side: reason.side, problem: clean(reason.problem) })
+          : reason,
       evidence: { ...this.evidence, matched: clean(matched), requestId: clean(requestId) },
       retryAfter: this.retryAfter,
       detail: Redaction.scrub(this.detail, maxDetail, secrets),
@@ -118,6 +122,11 @@ export const knownLimit = "limit/known"
 
 /** The rule of an object that the output limit cut: half of one is worth nothing. */
 export const cutObject = "answer/cut"
+
+/** The rule of an answer that is not the object that was asked for. */
+export const wrongObject = "answer/object"
+
+export const isWrongObject = ({ evidence }: ProviderFailure): boolean => evidence.rule === wrongObject
 
 /**
  * The rules of a redirect that was not followed. `matched` is the origin that it leads to, or what is
@@ -203,6 +212,8 @@ export const whatHappened = (failure: ProviderFailure): string => {
       if (failure.evidence.rule === cutObject) return "the output limit cut the object"
       if (reason.outputLimit !== undefined)
         return `the output limit is above that of the model (${reason.outputLimit} tokens)`
+      if (reason.problem !== undefined)
+        return `the answer is not the object that was asked for (${reason.problem})`
       return reason.side === "request"
         ? `the provider rejected the request as malformed${status}`
         : `the provider sent an answer that cannot be understood${status}`
@@ -259,6 +270,8 @@ export const whatToDo = (failure: ProviderFailure): string => {
       if (failure.evidence.rule === cutObject) return `Raise the output limit, or ask for less.`
       if (failure.reason.outputLimit !== undefined)
         return `Set \`OutputLimit\` to ${failure.reason.outputLimit} or less.`
+      if (failure.evidence.rule === wrongObject)
+        return `Make the schema simpler, or add a target that keeps to schemas.`
       return failure.reason.side === "request"
         ? `Repeating cannot help: correct the request.`
         : `Try again, or add another target to the chain.`

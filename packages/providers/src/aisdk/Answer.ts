@@ -5,9 +5,8 @@
  * for one, or with an error among the parts, it is a failure; neither errors nor such finishes are parts.
  * So is an answer that ends as `other` with nothing in it: Google's client takes any JSON for one.
  *
- * Arguments of a tool call that are no JSON are a cut, whatever the client says of them, and no tool call is
- * made of them. If the answer says itself that it was cut (`length`, `content-filter`), that finish stands;
- * else the answer fails.
+ * Arguments of a tool call that are no JSON, behind a finish, are the model's mistake and no failure of the provider:
+ * the call keeps their text, and never runs.
  */
 import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import { Predicate } from "effect"
@@ -33,20 +32,20 @@ const readWhole = (
   if (result.response !== undefined) parts.push(Parts.responseMetadata(result.response))
   for (const part of json ? structured(result) : result.content) {
     end.saw(part)
-    const encoded = contentPart(part, end)
+    const encoded = contentPart(part)
     if (encoded !== undefined) parts.push(encoded)
   }
   const failure = end.judge(result.finishReason)
   return failure ?? [...parts, Parts.finish(result)]
 }
 
-const contentPart = (part: Spec.Content, end: Ending): Response.PartEncoded | undefined => {
+const contentPart = (part: Spec.Content): Response.PartEncoded | undefined => {
   switch (part.type) {
     case "text":
     case "reasoning":
       return { type: part.type, text: part.text, ...Parts.metadataOf(part) }
     case "tool-call":
-      return end.toolCall(part)
+      return Parts.toolCall(part)
     default:
       return Parts.commonPart(part)
   }
@@ -88,7 +87,7 @@ export const reader = (failureOf: FailureOf, json = false): Reader => {
       default:
         if (json && isDraft(part, drafts)) return undefined
         end.saw(part)
-        return streamPart(part, end)
+        return streamPart(part)
     }
   }
   return {
@@ -118,8 +117,7 @@ const guarded = <A>(read: () => A): A | ProviderFailure => {
 }
 
 const streamPart = (
-  part: Exclude<Spec.StreamPart, { readonly type: "error" | "finish" }>,
-  end: Ending
+  part: Exclude<Spec.StreamPart, { readonly type: "error" | "finish" }>
 ): Response.StreamPartEncoded | undefined => {
   switch (part.type) {
     case "text-start":
@@ -143,7 +141,7 @@ const streamPart = (
     case "tool-input-end":
       return { type: "tool-params-end", id: part.id, ...Parts.metadataOf(part) }
     case "tool-call":
-      return end.toolCall(part)
+      return Parts.toolCall(part)
     case "response-metadata":
       return Parts.responseMetadata(part)
     default:
@@ -155,25 +153,16 @@ const streamPart = (
 class Ending {
   /** There was content. */
   said = false
-  #brokenCall: string | undefined
 
   saw(part: Spec.Content | Spec.StreamPart): void {
     this.said ||= isContent(part)
-  }
-
-  toolCall(part: Spec.ToolCall): Response.ToolCallPartEncoded | undefined {
-    const call = Parts.toolCall(part)
-    if (call === undefined) this.#brokenCall ??= part.toolName
-    return call
   }
 
   /** Why this end is none. */
   judge({ unified, raw }: Spec.FinishReason): ProviderFailure | undefined {
     if (unified === "interrupted") return Failures.cut("interrupted")
     if (unified === "error" || (raw !== undefined && givenUp.has(raw))) return Failures.finishedWithError(raw)
-    if (unified === "other" && !this.said && !Parts.isBlocked(raw)) return Failures.nothing(raw)
-    const admitted = unified === "length" || unified === "content-filter"
-    return this.#brokenCall === undefined || admitted ? undefined : Failures.cutArguments(this.#brokenCall)
+    return unified === "other" && !this.said && !Parts.isBlocked(raw) ? Failures.nothing(raw) : undefined
   }
 }
 

@@ -138,7 +138,8 @@ const toolCall = (part: Response.ToolCallPart<string, unknown>): LanguageModelV4
   type: "tool-call",
   toolCallId: part.id,
   toolName: part.name,
-  input: JSON.stringify(part.params ?? {}),
+  // The text of arguments that are no JSON: the AI SDK takes the call for invalid, and can repair it.
+  input: typeof part.params === "string" ? part.params : JSON.stringify(part.params ?? {}),
   ...(part.providerExecuted ? { providerExecuted: true } : undefined),
   ...metadata(part)
 })

@@ -6,6 +6,7 @@
  * `providerOptions`): what fits one model does not fit the next, so that a call cannot set them.
  */
 import type { JSONSchema7, LanguageModelV4CallOptions, SharedV4Warning } from "@ai-sdk/provider"
+import * as JsonShape from "@outlast/agent/conversation/JsonShape"
 import { Schema } from "effect"
 import type { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import { Tool } from "effect/ai"
@@ -28,10 +29,10 @@ export interface Call {
   readonly toolCallValidation: "deferred"
 }
 
-/** Any JSON object: the AI SDK checks it against the schema. */
+/** JSON that has what the schema asks for: the AI SDK does the rest, with its own schema. */
 export type ObjectSchema = Schema.Codec<Record<string, unknown>>
 
-export const make = (options: LanguageModelV4CallOptions, streaming: boolean): Request => {
+export const make = (options: LanguageModelV4CallOptions): Request => {
   const { responseFormat, tools = [] } = options
   const format = responseFormat?.type === "json" ? responseFormat : undefined
   const prompt =
@@ -49,7 +50,7 @@ export const make = (options: LanguageModelV4CallOptions, streaming: boolean): R
         ? undefined
         : { name: format.name ?? "response", schema: objectSchema(format.schema, format.description) },
     maxOutputTokens: options.maxOutputTokens,
-    warnings: warningsOf(options, streaming && format?.schema !== undefined)
+    warnings: warningsOf(options)
   }
 }
 
@@ -101,13 +102,21 @@ const plain = (schema: JSONSchema7): Record<string, unknown> => {
   return rest
 }
 
-/** Anything, written as this JSON Schema. */
+/** What fits this JSON Schema as far as `JsonShape` looks: defaults and transformations are the AI SDK's. */
 const objectSchema = (schema: JSONSchema7, description: string | undefined): ObjectSchema => {
   const written = description === undefined ? plain(schema) : { description, ...plain(schema) }
-  return Schema.Any.check(Schema.makeFilter(() => true, { toJsonSchema: () => written }))
+  return Schema.Any.check(
+    Schema.makeFilter(
+      (value) => {
+        const found = JsonShape.misfit(written, value)
+        return found === undefined ? undefined : { path: found.path, issue: `Expected ${found.expected}` }
+      },
+      { toJsonSchema: () => written }
+    )
+  )
 }
 
-const warningsOf = (options: LanguageModelV4CallOptions, inOnePiece: boolean): Array<SharedV4Warning> => {
+const warningsOf = (options: LanguageModelV4CallOptions): Array<SharedV4Warning> => {
   const set = settings.filter((name) => options[name] !== undefined)
   const reasons = options.reasoning !== undefined && options.reasoning !== "provider-default"
   const tools = options.tools ?? []
@@ -129,15 +138,6 @@ const warningsOf = (options: LanguageModelV4CallOptions, inOnePiece: boolean): A
       : []),
     ...(tools.some((tool) => tool.type === "function" && tool.inputExamples !== undefined)
       ? [unsupported("inputExamples of tools", "Write them into the description.")]
-      : []),
-    ...(inOnePiece
-      ? [
-          {
-            type: "compatibility" as const,
-            feature: "responseFormat",
-            details: "The object is complete before it is streamed: it comes in one piece."
-          }
-        ]
       : [])
   ]
 }

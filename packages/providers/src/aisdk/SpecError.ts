@@ -24,10 +24,6 @@ const local = (rule: string, matched: string | undefined, reason: FailoverReason
 export const cut = (matched?: string): ProviderFailure =>
   local("stream/cut", matched, new Network(), "The answer was cut before its end.")
 
-/** The arguments of a tool call are not whole, although the provider called the answer complete. */
-export const cutArguments = (tool: string): ProviderFailure =>
-  local("stream/cut-arguments", tool, new Network(), "The arguments of a tool call were cut.")
-
 /** The provider ended with an error and did not say which. `raw` is its finish reason. */
 export const finishedWithError = (raw: string | undefined): ProviderFailure =>
   local("stream/finish-error", raw, new Format({ side: "response" }), "The provider gave up the answer.")

@@ -11,8 +11,12 @@
  * as `APICallError`s that are not retryable: the chain has one owner of every retry. Its `abortSignal` interrupts the
  * call: the request is aborted, and no attempt follows.
  *
+ * **Objects.** An object that is streamed is shown as it comes. One that is not JSON, or lacks what the schema asks for,
+ * is asked for again as long as nothing of it was shown; the last one goes to the AI SDK as it is, which judges and
+ * repairs it as it would without Outlast.
+ *
  * **What it does not do.** Sampling, thinking, headers and provider options cannot be set for one call (there is a
- * warning): they are set on each target. An object that is streamed comes in one piece.
+ * warning): they are set on each target.
  *
  * **Example** (One line)
  *
@@ -32,10 +36,11 @@ import type {
 } from "@ai-sdk/provider"
 import { OutputLimit } from "@outlast/agent/failover/OutputLimit"
 import { Override } from "@outlast/agent/failover/StreamedAnswer"
+import * as Surface from "@outlast/agent/failover/Surface"
 import * as Check from "@outlast/resilience/Options"
 import { Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Stream } from "effect"
-import type { AiError, Response } from "effect/ai"
-import { LanguageModel, Telemetry } from "effect/ai"
+import type { AiError } from "effect/ai"
+import { LanguageModel, Response, Telemetry } from "effect/ai"
 import * as ServedAnswer from "./ServedAnswer.ts"
 import * as ServedError from "./ServedError.ts"
 import * as ServedRequest from "./ServedRequest.ts"
@@ -122,7 +127,7 @@ const generate = async (
 ): Promise<LanguageModelV4GenerateResult> => {
   const { abortSignal: signal } = options
   signal?.throwIfAborted()
-  const request = ServedRequest.make(options, false)
+  const request = ServedRequest.make(options)
   const exit = await runtime.runPromiseExit(
     served(request, answerOf(request)),
     signal === undefined ? {} : { signal }
@@ -140,7 +145,7 @@ const answerOf = (
 
 /**
  * The answer to a request for an object, as it was said: whether it is one is the AI SDK's to judge. It may also be a
- * tool call, or cut; effect/ai fails then, but not before it has shown the answer.
+ * tool call; effect/ai fails then, but not before it has shown the answer.
  */
 const objectOf = (
   call: ServedRequest.Call,
@@ -151,13 +156,31 @@ const objectOf = (
     let said: Parts | undefined
     return yield* LanguageModel.generateObject({ ...call, schema, objectName: name }).pipe(
       Effect.map(({ content }): Parts => content),
-      Effect.catch((error) => (said === undefined ? Effect.fail(error) : Effect.succeed(said))),
+      Effect.catch((error) =>
+        Effect.suspend(() => (said === undefined ? lastObject(error) : Effect.succeed(said)))
+      ),
       Effect.provideService(Telemetry.CurrentSpanTransformer, (seen) => {
         said = seen.response
         outer?.(seen)
       })
     )
   })
+
+/** The answer that stayed wrong in every attempt, for the AI SDK to judge. */
+const lastObject = <E extends AiError.AiError>(error: E): Effect.Effect<Parts, E> => {
+  const { reason } = error
+  return reason._tag === "StructuredOutputError"
+    ? Effect.succeed([
+        Response.makePart("text", { text: reason.responseText }),
+        Response.makePart("finish", { reason: "stop", usage: noUsage, response: undefined })
+      ])
+    : Effect.fail(error)
+}
+
+const noUsage = new Response.Usage({
+  inputTokens: { uncached: undefined, total: undefined, cacheRead: undefined, cacheWrite: undefined },
+  outputTokens: { total: undefined, text: undefined, reasoning: undefined }
+})
 
 /**
  * Resolves with the first part: until then a failure is the call's. Later it is a part of the stream, as with every
@@ -169,7 +192,7 @@ const stream = async (
 ): Promise<LanguageModelV4StreamResult> => {
   const { abortSignal: signal } = options
   signal?.throwIfAborted()
-  const request = ServedRequest.make(options, true)
+  const request = ServedRequest.make(options)
   const opened = Promise.withResolvers<void>()
   const demand = Latch.makeUnsafe(false)
   let stop = async (): Promise<void> => {}
@@ -234,12 +257,27 @@ const streamed = (
 ): Effect.Effect<void, unknown, LanguageModel.LanguageModel> =>
   served(
     request,
-    request.object === undefined
-      ? Stream.runForEachArray(LanguageModel.streamText(request.call), (parts) =>
-          give(parts.flatMap(ServedAnswer.streamPart))
+    Effect.suspend(() => {
+      let isBegun = false
+      return Stream.runForEachArray(streamOf(request), (parts) => {
+        isBegun = true
+        return give(parts.flatMap(ServedAnswer.streamPart))
+      }).pipe(
+        Effect.catch((error) =>
+          isBegun
+            ? Effect.fail(error)
+            : Effect.flatMap(lastObject(error), (parts) => give(ServedAnswer.pieces(parts)))
         )
-      : Effect.flatMap(answerOf(request), (parts) => give(ServedAnswer.pieces(parts)))
+      )
+    })
   )
+
+const streamOf = ({ call, object }: ServedRequest.Request) => {
+  const parts = LanguageModel.streamText(call)
+  if (object === undefined) return parts
+  const format = { type: "json" as const, objectName: object.name, schema: object.schema }
+  return Surface.offered({ ...Surface.closed, format })(parts)
+}
 
 /** With the limit of the request, and with its failures as errors of the AI SDK. */
 const served = <A>(

@@ -57,10 +57,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "tool choice requires",
       "(failed|unable|could not|cannot|error) (to |)(deserialize|validate|process image|download|decode image)",
       "(validation|schema) (error|errors|failed)",
-      "(do not|does not|doesn't|don't) (match|conform|comply)",
-      "exceeds…maximum: ",
-      "image dimensions exceed*",
-      "(invalid|unsupported)…(format|media_type|mime type|image type|file type)"
+      "(do not|does not|doesn't|don't) (match|conform|comply)"
     ],
     unless: ["unexpected token", "response (format is|could not)", "type validation failed"],
     when: mayBeRequest,
