@@ -44,6 +44,14 @@ export interface Running {
   readonly finished: (result: Result, elapsed: number) => Effect.Effect<void>
 }
 
+/** The call as the guard sees it. */
+const guarded = (kit: Kit, { id, name, params }: Call) => ({
+  id,
+  name,
+  params,
+  hints: GuardedTool.hintsOf(kit.tools[name])
+})
+
 /**
  * The results of all calls of an answer, in the order of the calls. When a tool ends the run, `ended` gets the
  * results that the transcript needs: of those that had one, and an error for the others.
@@ -58,7 +66,7 @@ export const runCalls = <E, R>(
     Effect.gen(function* () {
       const startedAt = yield* Clock.monotonicTimeNanos
       const result = yield* running.whole
-        ? GuardedTool.run(call, {
+        ? GuardedTool.run(guarded(running.kit, call), {
             run: runCall<E, R>(running.kit, call, running.messages, running.settings),
             refused: (message) => refused(call, "execution-denied", message),
             blocked: (refusal) => running.blocked({ tool: call.name, ...refusal }),
