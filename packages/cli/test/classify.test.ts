@@ -7,6 +7,7 @@ import { Result } from "effect"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
 import * as Case from "outlast/classify/Case"
 import * as Comparison from "outlast/classify/Comparison"
+import * as Decision from "outlast/classify/Decision"
 import * as Score from "outlast/classify/Score"
 import * as Verdict from "outlast/classify/Verdict"
 import { linesOf, outlast, piped } from "./process.ts"
@@ -118,8 +119,12 @@ describe("outlast classify --score", { timeout: 60_000 }, () => {
     assert.match(run.stdout, /\| all +\| +3 \| +33\.3 % \| +66\.7 % \|/)
     assert.match(run.stdout, /\| openai +\| +2 \| +50\.0 % \| 100\.0 % \|/)
     assert.include(run.stdout, "Waits: 1 of 2 read as labelled; 0 read where none is labelled.")
-    assert.match(run.stdout, /b: overloaded \(or rate_limit\), got rate_limit; wait 5000 ms, got 20000 ms \[/)
+    assert.match(
+      run.stdout,
+      /b: overloaded \(or rate_limit\), got rate_limit; wait 5000 ms, got 20000 ms; does key,/
+    )
     assert.match(run.stdout, /c: billing, got auth \[.*depth 0\]/)
+    assert.include(run.stdout, "Decisions: 66.7 % right beside another key and target, 100.0 % right alone.")
   })
 
   it("prints the same as one JSON object", async () => {
@@ -133,6 +138,30 @@ describe("outlast classify --score", { timeout: 60_000 }, () => {
       "misses[1].got.reason": "auth",
       "comparison[0].name": "HTTP status only"
     })
+  })
+
+  it("judges what is done by what a case says is right, and else by its label", async () => {
+    const refused = { status: 400, message: "no", expected: "format" }
+    const input = [
+      { ...refused, id: "default" },
+      { ...refused, id: "said", right: ["compact"] },
+      { status: 401, message: "no", expected: "rate_limit", id: "reason" }
+    ]
+    const run = await outlast(["classify", "--score"], {
+      input: input.map((line) => JSON.stringify(line)).join("\n")
+    })
+    assert.include(run.stdout, "Decisions: 66.7 % right beside another key and target, 33.3 % right alone.")
+    assert.notMatch(run.stdout, /default:/)
+    assert.match(run.stdout, /said: format; does target, alone stop, not compact \[/)
+    assert.match(
+      run.stdout,
+      /reason: rate_limit, got auth; does key, alone stop, not repeat or key or target \[/
+    )
+  })
+
+  it("wants actions that there are", async () => {
+    const run = await outlast(["classify", "--score"], { input: '{"expected":"auth","right":["pray"]}' })
+    assert.match(run.stderr, /has a wrong "right"\. Expected a list of one or more of repeat, key, target, /)
   })
 
   it("wants a label on every line", async () => {
@@ -200,22 +229,30 @@ describe("a simpler rule", () => {
   }
 })
 
-const fixtures: ReadonlyArray<readonly [file: string, strict: number, lenient: number]> = [
-  ["public.jsonl", 0.98, 0.99],
+const fixtures: ReadonlyArray<readonly [file: string, strict: number, lenient: number, right: number]> = [
+  ["public.jsonl", 0.98, 0.99, 0.99],
+  // The rules were widened with it in view: this holds what was won.
+  ["blind-2.jsonl", 0.92, 0.98, 0.99],
   // Errors that the rules were not written for.
-  ["afterwards.jsonl", 0.97, 0.99]
+  ["afterwards.jsonl", 0.97, 0.99, 0.97]
 ]
-for (const [file, strict, lenient] of fixtures) {
+for (const [file, strict, lenient, right] of fixtures) {
   it(`${file} is classified as the project promises`, async () => {
     const path = fileURLToPath(new URL(`../../../test/fixtures/corpus/${file}`, import.meta.url))
     const lines = (await readFile(path, "utf8")).trim().split("\n")
-    const { overall, waits } = lines.reduce((score, line) => {
+    const { overall, waits, decisions } = lines.reduce((score, line) => {
       const labelled = Result.getOrThrow(Case.labelled(line))
-      return Score.add(score, labelled, Verdict.make(labelled.case))
+      return Score.add(
+        score,
+        labelled,
+        Verdict.make(labelled.case),
+        Decision.of(Verdict.failureOf(labelled.case))
+      )
     }, Score.empty)
     assert.strictEqual(overall.cases, lines.length)
     assert.isAtLeast(overall.strict / overall.cases, strict)
     assert.isAtLeast(overall.lenient / overall.cases, lenient)
+    assert.isAtLeast(decisions.beside / overall.cases, right)
     assert.strictEqual(waits.wrong, 0)
   })
 }

@@ -24,7 +24,7 @@ import { Backoff } from "@outlast/resilience"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import { Format, Timeout } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import { cutObject, local } from "../failure/ProviderFailure.ts"
+import { cutObject, isWrongObject, local } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import * as Nudge from "../recovery/Nudge.ts"
 import { climb } from "../recovery/Truncation.ts"
@@ -577,7 +577,7 @@ const repeatDelay = (
 ): number | undefined => {
   const { target } = state
   const { used, delay } = Choice.usedHere(policy, row, state, failure, snapshot)
-  if (row.then !== "retry" || used >= row.attempts) return undefined
+  if (row.then !== "retry" || used >= row.attempts || failure.evidence.shouldRetry === false) return undefined
   const rule: Backoff.HintRule = {
     retryAfter: row.retryAfter,
     maxRetryAfter: policy.maxWait,
@@ -675,7 +675,9 @@ const send = (
       next
     ]
   }
-  const nudge = row?.nudge === undefined ? undefined : Nudge.textOf(row.nudge, failure, attempts)
+  const asks =
+    row?.nudge ?? (failure !== undefined && isWrongObject(failure) ? policy.nudges.wrongObject : undefined)
+  const nudge = asks === undefined ? undefined : Nudge.textOf(asks, failure, attempts)
   return from.id === target.id || failure === undefined
     ? [{ _tag: "Attempt", ...common, rewind, nudge }, next]
     : [{ _tag: "Switch", from, failure, ...common, rewind, nudge }, next]

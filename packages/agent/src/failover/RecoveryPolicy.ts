@@ -85,7 +85,8 @@ export interface Row {
    * - `retry`: repeat on the same target, then move on
    * - `move`: never repeat on the same target
    * - `grow`: make room (a lower output limit, compaction), then move to a target with a larger window
-   * - `stop`: it would fail everywhere
+   * - `stop`: it would fail everywhere. A verdict that rests on words alone, without a code or a status that blames the
+   *   request, is taken to another model all the same.
    */
   readonly then: "retry" | "move" | "grow" | "stop"
   /** Attempts on one target in one call, the first included. */
@@ -406,12 +407,24 @@ export const withoutJitter = <Class extends string>(policy: RecoveryPolicy<Class
   }
 }
 
-/** The row for a failure. Throws an `InvalidOption` for a class without one, which {@link validate} could not foresee. */
+/**
+ * The row for a failure. A row that ends the call, or asks another wire format only, says `move` instead where only
+ * words speak for it: one other model is asked then, if there is one. Throws an `InvalidOption` for a class without a row, which {@link validate} could not
+ * foresee.
+ */
 export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failure: ProviderFailure): Row => {
   const of = policy.classOf(failure)
-  if (PolicyChecks.isClass(policy, of)) return policy.rows[of]
-  throw PolicyChecks.missingRow(of, failure)
+  if (!PolicyChecks.isClass(policy, of)) throw PolicyChecks.missingRow(of, failure)
+  const row = policy.rows[of]
+  const ends = row.then === "stop" || row.to === "other-dialect"
+  return ends && isHearsay(failure)
+    ? { ...row, then: "move", to: "other-model", targets: row.targets ?? 2 }
+    : row
 }
+
+/** Whether a verdict rests on words alone: no code, and no status that blames the request. */
+export const isHearsay = ({ evidence: { signal, status } }: ProviderFailure): boolean =>
+  signal === "text" && (status === undefined || status < 400 || status > 499)
 
 /**
  * Throws an `InvalidOption` (a `RangeError`) that names the field: a value that is not allowed, a field that is missing or

@@ -9,7 +9,7 @@ import { isList, keysOf, property } from "./Looking.ts"
 
 /**
  * `{ error }`, `{ errors: […] }`, `{ type: "error" }`, `{ type: "response.failed" }`, `{ code, message }`,
- * `{ success: false }`, MiniMax's `base_resp`, Baidu's `{ error_code, error_msg }`, Tencent's `Response.Error`, or an exception of an AWS event stream.
+ * `{ success: false }`, `{ message }` alone, MiniMax's `base_resp`, Baidu's `{ error_code, error_msg }`, Tencent's `Response.Error`, or an exception of an AWS event stream.
  */
 export const isErrorPart = (part: unknown): boolean => {
   if (typeof part !== "object" || part === null) return false
@@ -23,6 +23,7 @@ export const isErrorPart = (part: unknown): boolean => {
   const type = property(part, "type")
   if (type === "error" || type === "response.failed" || property(part, "event") === "error") return true
   if (property(part, "success") === false) return true
+  if (isSentenceAlone(part)) return true
   const miniMax = property(property(part, "base_resp"), "status_code")
   if (typeof miniMax === "number" && miniMax >= 400) return true
   if (typeof property(property(part, "Response"), "Error") === "object") return true
@@ -35,6 +36,15 @@ export const isErrorPart = (part: unknown): boolean => {
   if (isCode && typeof property(part, "message") === "string") return true
   return keysOf(part, 8).some((key) => key.endsWith("Exception") && typeof property(part, key) === "object")
 }
+
+/** A success that is one sentence and nothing else has no answer in it: a gateway passes on what was said to it. */
+const isSentenceAlone = (part: object): boolean => {
+  const keys = keysOf(part, 2)
+  const [key = ""] = keys
+  return keys.length === 1 && sentences.has(key) && typeof property(part, key) === "string"
+}
+
+const sentences = new Set(["message", "detail", "html-message"])
 
 /** A number other than that of a success, and a sentence. */
 const isNumbered = (part: object, code: string, message: string): boolean => {

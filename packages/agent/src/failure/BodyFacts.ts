@@ -69,6 +69,8 @@ const textKeys = new Set([
   "data",
   "title",
   "status_msg",
+  // Portkey's, of an upstream that answered with no JSON.
+  "html-message",
   "quotaid",
   "quotametric"
 ])
@@ -108,6 +110,9 @@ const waitKeys = new Set([
   "retryafterms",
   "retry_after_seconds",
   "retryafterseconds",
+  // OpenAI, of a subscription's window.
+  "resets_in_seconds",
+  "resets_at",
   // Hugging Face, of a model that is being loaded.
   "estimated_time"
 ])

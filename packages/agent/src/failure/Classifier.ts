@@ -92,16 +92,17 @@ export const classify = (chain: Chain, { rules = defaultRules, provider = "" }: 
   const found = tableOf(rules).first(chain, hint)
   const reason = found?.match.reason ?? unknown
   const retryAfter = WaitHint.from(chain, reason._tag)
+  const refused = chain.some(({ headers }) => headers["x-should-retry"]?.trim().toLowerCase() === "false")
+  const seen = refused ? { status, requestId, shouldRetry: false } : { status, requestId }
   const evidence: Evidence =
     found === undefined
-      ? { rule: "none", signal: "text", depth: 0, status, requestId }
+      ? { rule: "none", signal: "text", depth: 0, ...seen }
       : {
           rule: found.rule.id,
           signal: found.match.signal,
           matched: found.match.matched,
           depth: found.facts.depth,
-          status,
-          requestId
+          ...seen
         }
   return { reason, evidence, retryAfter }
 }

@@ -16,7 +16,7 @@ import { clientCodes, codes, vagueCodes } from "./rules/codes.ts"
 import { connection } from "./rules/connection.ts"
 import { effectAi } from "./rules/effectAi.ts"
 import { grpcDecisive, grpcGeneral, grpcVague } from "./rules/grpc.ts"
-import { headers } from "./rules/headers.ts"
+import { headers, retryHeaders } from "./rules/headers.ts"
 import { limits, rates } from "./rules/limits.ts"
 import { media } from "./rules/media.ts"
 import { keys, models, shutDown } from "./rules/models.ts"
@@ -26,6 +26,7 @@ import { own } from "./rules/own.ts"
 import { policies } from "./rules/policies.ts"
 import { requests, validations } from "./rules/requests.ts"
 import { decisiveStatuses, statuses, vagueStatuses } from "./rules/statuses.ts"
+import { translated } from "./rules/translated.ts"
 import { deadlines, timeLimits, transport, unreachable } from "./rules/transport.ts"
 
 export const defaultRules: ReadonlyArray<Rule> = [
@@ -49,8 +50,10 @@ export const defaultRules: ReadonlyArray<Rule> = [
   ...policies,
   ...keys,
   ...chineseTexts,
+  ...translated,
   ...unreachable,
   ...timeLimits,
+  ...retryHeaders,
   ...vagueCodes,
   ...bedrockVague,
   ...grpcVague,

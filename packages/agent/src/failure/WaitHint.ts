@@ -3,8 +3,8 @@
  *
  * Precedence, over all links of a chain; the first form that can be read decides:
  *
- * 1. the body: Google's `RetryInfo.retryDelay`, `retry_after_ms`, `retry_after`; a zero there does not beat a
- *    header that says more;
+ * 1. the body: Google's `RetryInfo.retryDelay`, `retry_after_ms`, `retry_after`, `resets_in_seconds`, `resets_at`; a
+ *    zero there does not beat a header that says more;
  * 2. `retry-after-ms`, `x-ms-retry-after-ms`;
  * 3. `retry-after` in seconds ("30", "30s"; the longest of several), as an HTTP date, or as an epoch that some
  *    servers send;
@@ -41,7 +41,9 @@ const lasting = new Set<ReasonTag>([
 
 /** The wait that a chain of facts states, for the reason that was found in it. */
 export const from = (chain: ReadonlyArray<ErrorFacts>, reason: ReasonTag): Duration.Duration | undefined => {
-  const body = first(chain, ({ waits }) => first(waits, (wait) => bounded(ofBody(wait))))
+  const body = first(chain, ({ waits, headers }) =>
+    first(waits, (wait) => bounded(ofBody(wait, headers["date"])))
+  )
   const millis =
     (body === 0 ? undefined : body) ??
     first(chain, ({ headers }) => bounded(ofHeaders(headers))) ??
@@ -65,8 +67,13 @@ const first = <A, B>(items: ReadonlyArray<A>, read: (item: A) => B | undefined):
   return undefined
 }
 
-const ofBody = ([key, value]: readonly [key: string, value: string]): number | undefined =>
-  number(value, /_?ms$/.test(key) ? 1 : 1_000) ?? duration(value.toLowerCase())
+const ofBody = (
+  [key, value]: readonly [key: string, value: string],
+  now: string | undefined
+): number | undefined =>
+  key.endsWith("_at")
+    ? resetIn(value, now)
+    : (number(value, /_?ms$/.test(key) ? 1 : 1_000) ?? duration(value.toLowerCase()))
 
 const ofHeaders = (headers: Headers): number | undefined =>
   number(headers["retry-after-ms"], 1) ??

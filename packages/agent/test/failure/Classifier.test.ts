@@ -54,7 +54,7 @@ const cases: ReadonlyArray<readonly [what: string, error: unknown, reason: Reaso
     "an error part of a 200 stream",
     anthropic("overloaded_error", "Overloaded"),
     "Overloaded",
-    "code/overloaded"
+    "code/overloaded-word"
   ],
   ["a bare error object", { type: "rate_limit_error", message: "Slow down" }, "RateLimit", "limit/rate"],
   ["a vague error part", anthropic("api_error", "Internal server error"), "ServerError", "transport/crashed"],

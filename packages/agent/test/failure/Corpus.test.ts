@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
 import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
-import { afterwards, cases, errorOf, label, phrases, review, verdict } from "./corpus.ts"
+import { afterwards, blind, cases, errorOf, label, phrases, review, verdict } from "./corpus.ts"
 import { signals } from "./signals.ts"
 
 const sentences = readFileSync(new URL("./sentences.txt", import.meta.url), "utf8")
@@ -56,7 +56,9 @@ describe("sentences without status and code", () => {
 
 describe("every rule", () => {
   const inputs: ReadonlyArray<readonly [error: unknown, provider: string]> = [
-    ...[...cases, ...afterwards, ...phrases, ...review].map((one) => [errorOf(one), one.provider] as const),
+    ...[...cases, ...blind, ...afterwards, ...phrases, ...review].map(
+      (one) => [errorOf(one), one.provider] as const
+    ),
     ...sentences.map(({ message, provider }) => [{ message }, provider] as const),
     ...signals.map(([error, , provider = ""]) => [error, provider] as const)
   ]

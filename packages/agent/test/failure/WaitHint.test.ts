@@ -32,6 +32,12 @@ describe("the wait that a body, a header or a sentence states", () => {
     ],
     [body({ metadata: { retry_after_ms: 250 } }), 250],
     [body({ retry_after: 3 }), 3_000],
+    [body({ type: "usage_limit_reached", resets_in_seconds: 272 }), 272_000],
+    [
+      { ...body({ type: "usage_limit_reached", resets_at: epoch + 272 }), responseHeaders: { date } },
+      272_000
+    ],
+    [body({ type: "usage_limit_reached", resets_at: epoch + 272 }), undefined],
     [{ ...body({ retry_after: 3 }), responseHeaders: { "retry-after": "9" } }, 3_000],
     [headers({ "x-ms-retry-after-ms": "1200", "retry-after": "9" }), 1_200],
     [

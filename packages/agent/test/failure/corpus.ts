@@ -43,6 +43,9 @@ export const phrases: ReadonlyArray<Case> = read("phrases")
 /** Written from memory by a reviewer who attacked the rules, before and after reading them. */
 export const review: ReadonlyArray<Case> = read("review")
 
+/** From public reports and documentation, collected before the rules were widened with them in view. */
+export const blind: ReadonlyArray<Case> = read("blind-2")
+
 /** What a client would have thrown. */
 export const errorOf = ({ status, code, headers, body, message, cause_chain }: Case): object => {
   const cause = cause_chain.reduceRight<object | undefined>(

@@ -145,7 +145,10 @@ export const signals: ReadonlyArray<readonly [error: unknown, reason: string, pr
   [{ message: "Request body too large, 20 MB", statusCode: 400 }, "ContextOverflow"],
   [{ message: "Provider returned error", statusCode: 400 }, "Unknown"],
 
-  [{ statusCode: 503, message: "", responseHeaders: { "cf-mitigated": "challenge" } }, "Auth"],
+  [{ statusCode: 503, message: "", responseHeaders: { "cf-mitigated": "challenge" } }, "PermanentNetwork"],
+  [{ statusCode: 400, message: "", responseHeaders: { "x-should-retry": "true" } }, "ServerError"],
+  [code("FTUFormNotFilled", 403), "ModelNotFound"],
+  [code("tool_use_failed", 400), "Format"],
   [status(402), "Billing"],
   [status(504), "Timeout"],
   [status(401), "Auth"],

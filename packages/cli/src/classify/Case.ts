@@ -5,6 +5,8 @@
  * the classifier; {@link labelled} reads the label for scoring. Pure.
  */
 import { Predicate, Result } from "effect"
+import type { Action } from "./Decision.ts"
+import { actions, isAction, rightOf } from "./Decision.ts"
 import type { Label } from "./Label.ts"
 import { isLabel, labels } from "./Label.ts"
 
@@ -37,6 +39,8 @@ export interface Labelled {
   readonly expected: Label
   /** What a careful reader could also say. */
   readonly alt: ReadonlyArray<Label>
+  /** What may be done about it; by default what the label allows. */
+  readonly right: ReadonlyArray<Action>
   readonly retryAfterMs: number | undefined
 }
 
@@ -53,14 +57,22 @@ export const parse = (line: string): Result.Result<Case, Problem> => Result.flat
 export const labelled = (line: string): Result.Result<Labelled, Problem> =>
   Result.flatMap(objectOf(line), (fields) =>
     Result.flatMap(decode(fields), (decoded) => {
-      const { expected, alt = null, retry_after_ms: wait = null } = fields
+      const { expected, alt = null, right = null, retry_after_ms: wait = null } = fields
       const oneOf = `one of ${labels.join(", ")}`
       if (!isLabel(expected)) return wrong("expected", oneOf)
       if (alt !== null && !(Array.isArray(alt) && alt.every(isLabel)))
         return wrong("alt", `a list of ${oneOf}`)
+      if (right !== null && !(Array.isArray(right) && right.length > 0 && right.every(isAction)))
+        return wrong("right", `a list of one or more of ${actions.join(", ")}`)
       if (wait !== null && !(isFinite(wait) && wait >= 0))
         return wrong("retry_after_ms", "null or a number from 0 up")
-      return Result.succeed({ case: decoded, expected, alt: alt ?? [], retryAfterMs: wait ?? undefined })
+      return Result.succeed({
+        case: decoded,
+        expected,
+        alt: alt ?? [],
+        right: right ?? rightOf(expected, wait ?? undefined),
+        retryAfterMs: wait ?? undefined
+      })
     })
   )
 

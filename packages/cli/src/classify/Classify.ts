@@ -9,6 +9,7 @@ import type { Option, PlatformError } from "effect"
 import type { UsageError } from "../UsageError.ts"
 import * as Case from "./Case.ts"
 import * as Comparison from "./Comparison.ts"
+import * as Decision from "./Decision.ts"
 import * as Lines from "./Lines.ts"
 import * as Report from "./Report.ts"
 import * as Score from "./Score.ts"
@@ -17,7 +18,7 @@ import * as Verdict from "./Verdict.ts"
 export interface Options {
   /** Where the lines are; standard input when absent or `-`. */
   readonly file: Option.Option<string>
-  /** Print accuracy, waits, confusion and misses. */
+  /** Print accuracy, waits, decisions, confusion and misses. */
   readonly score: boolean
   /** Print simpler rules beside ours. */
   readonly compare: boolean
@@ -74,9 +75,10 @@ export const scoreOf = (file: Option.Option<string>, bad: BadLines) =>
         if (given === undefined) continue
         const failure = Verdict.failureOf(given.case)
         const verdict = Verdict.fromFailure(given.case.id, failure)
-        score = Score.add(score, given, verdict)
+        const decision = Decision.of(failure)
+        score = Score.add(score, given, verdict, decision)
         comparison = Comparison.add(comparison, given, failure.reason)
-        const miss = Score.missOf(given, verdict)
+        const miss = Score.missOf(given, verdict, decision)
         if (miss !== undefined) misses.push(miss)
       }
       return bad.report

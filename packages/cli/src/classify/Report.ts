@@ -31,6 +31,7 @@ export const score = (score: Score, misses: ReadonlyArray<Miss>): Cells => [
   ...accuracy(score),
   "",
   ...waits(score),
+  ...decisions(score),
   "",
   "Labels (rows) and verdicts (columns, in the same order):",
   "",
@@ -51,6 +52,10 @@ export const accuracy = ({ overall, providers }: Score): Cells =>
 
 export const waits = ({ waits: { right, wrong, madeUp } }: Score): Cells => [
   `Waits: ${right} of ${right + wrong} read as labelled; ${madeUp} read where none is labelled.`
+]
+
+export const decisions = ({ decisions: { beside, alone }, overall: { cases } }: Score): Cells => [
+  `Decisions: ${percent(beside, cases)} right beside another key and target, ${percent(alone, cases)} right alone.`
 ]
 
 /** Columns have the numbers of the rows: fourteen names would not fit beside one another. */
@@ -76,7 +81,10 @@ const miss = (missed: Miss): string => {
     : expected
   const wait = missed.waitMissed ? `; wait ${ms(retryAfterMs)}, got ${ms(got.retryAfterMs)}` : ""
   const seen = matched === null ? "" : ` ${JSON.stringify(matched)}`
-  return `  ${id ?? "(no id)"}: ${label}${wait} [${rule}: ${signal}${seen}, depth ${depth}]`
+  const { wrongly, right } = missed
+  const does =
+    wrongly === undefined ? "" : `; does ${wrongly.beside}, alone ${wrongly.alone}, not ${right.join(" or ")}`
+  return `  ${id ?? "(no id)"}: ${label}${wait}${does} [${rule}: ${signal}${seen}, depth ${depth}]`
 }
 
 const ms = (wait: number | null): string => (wait === null ? "none" : `${wait} ms`)

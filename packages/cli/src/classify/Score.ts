@@ -1,9 +1,12 @@
 /**
  * How often the classifier is right on labelled cases. Pure: a tally, case by case, and what it comes to.
  *
- * **Strict** counts the label only, **lenient** also what a careful reader could have said instead.
+ * **Strict** counts the label only, **lenient** also what a careful reader could have said instead. A **decision** is
+ * right if the default policy then does something that helps, whatever the label.
  */
 import type { Labelled } from "./Case.ts"
+import type { Action, Decision } from "./Decision.ts"
+import { isRight } from "./Decision.ts"
 import type { Label } from "./Label.ts"
 import { labels } from "./Label.ts"
 import type { Verdict } from "./Verdict.ts"
@@ -26,6 +29,15 @@ export interface Miss {
   readonly reasonMissed: boolean
   /** The wait is another one. */
   readonly waitMissed: boolean
+  /** What the policy does about it, if that does not help. */
+  readonly wrongly: Decision | undefined
+  readonly right: ReadonlyArray<Action>
+}
+
+/** Right decisions: beside another key and another target, and alone. */
+export interface Decisions {
+  readonly beside: number
+  readonly alone: number
 }
 
 export interface Score {
@@ -35,6 +47,7 @@ export interface Score {
   readonly providers: ReadonlyArray<Accuracy & { readonly provider: string }>
   /** Of the cases that name a wait, those where it was read; of the others, those where one was made up. */
   readonly waits: { readonly right: number; readonly wrong: number; readonly madeUp: number }
+  readonly decisions: Decisions
   /** Label, then verdict; what never happened is left out. */
   readonly confusion: { readonly [Expected in Label]?: { readonly [Got in Label]?: number } }
 }
@@ -45,6 +58,7 @@ export const empty: Score = {
   overall: none,
   providers: [],
   waits: { right: 0, wrong: 0, madeUp: 0 },
+  decisions: { beside: 0, alone: 0 },
   confusion: {}
 }
 
@@ -56,17 +70,22 @@ export const count = (accuracy: Accuracy, strict: boolean, lenient: boolean): Ac
 })
 
 /** The score with one more case. */
-export const add = (score: Score, given: Labelled, got: Verdict): Score => {
+export const add = (score: Score, given: Labelled, got: Verdict, decision: Decision): Score => {
   const { expected } = given
   const provider = given.case.provider ?? "(none)"
   const known = score.providers.find((row) => row.provider === provider)
   const row = { provider, ...count(known ?? none, isStrict(given, got), isLenient(given, got)) }
   const wait = waitOf(given.retryAfterMs, got.retryAfterMs)
   const matrixRow = score.confusion[expected]
+  const { beside, alone } = isRight(given.right, decision)
   return {
     overall: count(score.overall, isStrict(given, got), isLenient(given, got)),
     providers: [...score.providers.filter((other) => other !== known), row].sort(byCases),
     waits: wait === undefined ? score.waits : { ...score.waits, [wait]: score.waits[wait] + 1 },
+    decisions: {
+      beside: score.decisions.beside + (beside ? 1 : 0),
+      alone: score.decisions.alone + (alone ? 1 : 0)
+    },
     confusion: {
       ...score.confusion,
       [expected]: { ...matrixRow, [got.reason]: (matrixRow?.[got.reason] ?? 0) + 1 }
@@ -75,14 +94,16 @@ export const add = (score: Score, given: Labelled, got: Verdict): Score => {
 }
 
 /** What is wrong with an answer, if anything is. */
-export const missOf = (given: Labelled, got: Verdict): Miss | undefined => {
+export const missOf = (given: Labelled, got: Verdict, decision: Decision): Miss | undefined => {
   const wait = waitOf(given.retryAfterMs, got.retryAfterMs)
   const waitMissed = wait === "wrong" || wait === "madeUp"
   const reasonMissed = !isStrict(given, got)
-  if (!reasonMissed && !waitMissed) return undefined
-  const { expected, alt, retryAfterMs = null } = given
+  const { beside, alone } = isRight(given.right, decision)
+  if (!reasonMissed && !waitMissed && beside && alone) return undefined
+  const { expected, alt, right, retryAfterMs = null } = given
   const provider = given.case.provider ?? "(none)"
-  return { id: got.id, provider, expected, alt, retryAfterMs, got, reasonMissed, waitMissed }
+  const wrongly = beside && alone ? undefined : decision
+  return { id: got.id, provider, expected, alt, retryAfterMs, got, reasonMissed, waitMissed, wrongly, right }
 }
 
 const isStrict = ({ expected }: Labelled, got: Verdict): boolean => got.reason === expected

@@ -40,6 +40,9 @@ export const bedrockDecisive: ReadonlyArray<Rule.Rule> = [
       "CredentialsProviderError",
       "NoCredentialsError",
       "TokenRefreshRequired",
+      "CredentialRetrievalError",
+      "UnauthorizedSSOTokenError",
+      "SSOTokenLoadError",
       "OptInRequired"
     ],
     auth
@@ -51,6 +54,12 @@ export const bedrockDecisive: ReadonlyArray<Rule.Rule> = [
     timeout.total
   ),
   aws("not-ready", "The model is being loaded.", ["ModelNotReadyException"], overloaded),
+  aws(
+    "agreement",
+    "The account has not agreed to the terms of this one model.",
+    ["FTUFormNotFilled", "MPAgreementBeingCreated"],
+    modelNotFound
+  ),
   aws("unpaid", "The account cannot be charged.", ["PaymentRequiredException"], billing)
 ]
 
@@ -92,13 +101,7 @@ export const bedrockVague: ReadonlyArray<Rule.Rule> = [
   aws(
     "internal",
     "The service or the model broke, maybe in the middle of an answer.",
-    [
-      "InternalServerException",
-      "InternalFailure",
-      "InternalServerError",
-      "ModelErrorException",
-      "ModelStreamErrorException"
-    ],
+    ["InternalServerException", "InternalFailure", "ModelErrorException", "ModelStreamErrorException"],
     serverError
   )
 ]

@@ -86,6 +86,7 @@ export const chineseCodes: ReadonlyArray<Rule.Rule> = [
       "AllocationQuota.FreeTierOnly",
       "AccountOverdueError",
       "AccountOverdue",
+      "OperationDenied.ServiceOverdue",
       "CommodityNotPurchased",
       "PrepaidBillOverdue",
       "PostpaidBillOverdue"
@@ -116,6 +117,9 @@ export const chineseCodes: ReadonlyArray<Rule.Rule> = [
       "Model.AccessDenied",
       "ModelNotOpen",
       "InvalidEndpointOrModel.NotFound",
+      "InvalidEndpointOrModel.ModelIDAccessDisabled",
+      "InvalidEndpoint.ClosedEndpoint",
+      "OperationDenied.ServiceNotOpen",
       "model_not_open"
     ],
     modelNotFound

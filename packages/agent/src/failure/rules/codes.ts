@@ -59,7 +59,10 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "string_above_max_context",
       "request_too_large",
       "tokens_limit_reached",
-      "max_context_length_exceeded"
+      "max_context_length_exceeded",
+      "prompt_too_long",
+      "input_too_long",
+      "context_too_long"
     ],
     inText: true,
     when: ({ text }) => !text.includes("per minute"),
@@ -71,6 +74,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
     codes: [
       "model_not_found",
       "model_not_available",
+      "dedicated_endpoint_not_running",
       "model_not_supported",
       "unsupported_model",
       "unavailable_model",
@@ -196,17 +200,21 @@ export const codes: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "code/overloaded",
     why: "The provider is out of capacity.",
+    codes: ["overloaded", "capacity_exceeded", "slow_down"],
+    reason: overloaded
+  }),
+  Rule.code({
+    id: "code/overloaded-word",
+    why: "The same in words that stand in no other sentence.",
     codes: [
       "overloaded_error",
-      "overloaded",
-      "capacity_exceeded",
       "engine_overloaded_error",
       "engine_overloaded",
       "server_overloaded",
       "server_is_overloaded",
-      "model_overloaded",
-      "slow_down"
+      "model_overloaded"
     ],
+    inText: true,
     reason: overloaded
   }),
   Rule.code({
@@ -227,14 +235,22 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "decimal_above_max_value",
       "invalid_encrypted_content",
       "invalid_json_schema",
-      "tool_use_failed",
-      "json_validate_failed",
       "invalid_image_format",
       "BADREQUEST_PARAMETER",
       "unknown_url"
     ],
-    when: ({ text }) => !text.includes("context") && !text.includes("must be verified"),
+    // A validator of the client uses the same words of an answer.
+    when: ({ text }) =>
+      !text.includes("context") &&
+      !text.includes("must be verified") &&
+      !text.includes("type validation failed"),
     reason: badRequest
+  }),
+  Rule.code({
+    id: "code/generated",
+    why: "What the model wrote is no call of a tool, or no JSON, as the provider itself found.",
+    codes: ["tool_use_failed", "json_validate_failed"],
+    reason: badResponse
   })
 ]
 
@@ -284,6 +300,7 @@ export const vagueCodes: ReadonlyArray<Rule.Rule> = [
       "TooManyRequests",
       "too_many_requests",
       "tokens_per_minute",
+      "usage_limit_reached",
       "quota_exceeded",
       "QuotaExceeded",
       "insufficient_quota",

@@ -1,17 +1,53 @@
 /**
- * Rules on headers that say what happened, whatever the page below them says.
+ * Rules on what stands between a client and the provider, by headers and pages, and on a header of the provider's own
+ * that says whether to repeat the request.
  */
 import * as Rule from "../Rule.ts"
-import { auth } from "./reasons.ts"
+import { permanentNetwork, serverError } from "./reasons.ts"
 
 export const headers: ReadonlyArray<Rule.Rule> = [
   Rule.rule(
     {
       id: "header/challenge",
-      why: "Cloudflare takes the client for a bot and shows it a riddle: who asks may not ask.",
-      reason: auth
+      why: "Cloudflare takes the client for a bot: no other key helps at this endpoint, and repeating does not.",
+      reason: permanentNetwork
     },
     "header",
     ({ headers }) => (headers["cf-mitigated"] === "challenge" ? "challenge" : undefined)
+  ),
+  Rule.text({
+    id: "page/challenge",
+    why: "A firewall shows a page instead of asking the provider: no other key helps at this endpoint.",
+    phrases: [
+      "just a moment...",
+      "enable javascript and cookies to continue",
+      "attention required! | cloudflare",
+      "you have been blocked",
+      "let them know you were blocked",
+      "(checking|verifying) (your browser|you are human|that you are human)",
+      "verify (you are|that you are|you're) (human|not a robot)",
+      "security checkpoint",
+      "(complete|solve) (the |a |this )captcha",
+      "incapsula incident",
+      "the request could not be satisfied"
+    ],
+    when: ({ status }) => status === undefined || status === 403 || status === 429 || status === 503,
+    reason: permanentNetwork
+  })
+]
+
+/** Behind all that says which side failed, and how. */
+export const retryHeaders: ReadonlyArray<Rule.Rule> = [
+  Rule.rule(
+    {
+      id: "header/should-retry",
+      why: "The provider says that the same request may succeed, although its status blames the request.",
+      when: ({ said, status }) => blaming.has(said ?? status ?? 0),
+      reason: serverError
+    },
+    "header",
+    ({ headers }) => (headers["x-should-retry"]?.trim().toLowerCase() === "true" ? "true" : undefined)
   )
 ]
+
+const blaming = new Set([400, 404, 405, 406, 409, 410, 412, 415, 417, 422, 424, 428])

@@ -18,7 +18,7 @@ export const limits: ReadonlyArray<Rule.Rule> = [
       "(monthly|daily|weekly) (spending|spend|budget)",
       "specified (workspace |)api usage limits",
       "(exceeded|crossed|over) budget",
-      "budget (has been |)(exceeded|crossed|reached)",
+      "budget (has been |is |)(exceeded|exhausted|crossed|reached)",
       "billing hard limit",
       "key limit exceeded",
       "enforced spend limit",
@@ -30,12 +30,14 @@ export const limits: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "limit/google-quota",
-    why: 'Google says "check your plan and billing" of quotas per minute and per day.',
+    why: 'Google and Alibaba say "check your plan and billing" of quotas per minute and per day.',
     phrases: ["exceeded your current quota", "quota exceeded for", "(quotaid|quotametric|quotafailure)"],
     when: ({ text, codes }, provider) =>
       google.some((name) => provider.includes(name)) ||
       codes.includes("resource_exhausted") ||
-      /ai\.google\.dev|googleapis\.com|google\.rpc|google\.api_core|gemini|resource_exhausted/.test(text),
+      /ai\.google\.dev|googleapis\.com|google\.rpc|google\.api_core|gemini|resource_exhausted|aliyun|alibaba|dashscope/.test(
+        text
+      ),
     reason: rateLimit
   }),
   Rule.text({
@@ -90,6 +92,7 @@ export const limits: ReadonlyArray<Rule.Rule> = [
       "(free tier|trial|free quota)…(exhausted|expired|used up|ended|over)",
       "prepayment credits",
       "spending limit",
+      "quota (insufficient|is insufficient|not enough|is not enough)",
       "(need|needs|require|requires) (a |an |)(paid|active|purchased)…(plan|subscription|balance)",
       "past due",
       "credit limit exceeded",
@@ -98,6 +101,7 @@ export const limits: ReadonlyArray<Rule.Rule> = [
     unless: [
       "rate limit (exceeded|reached)…free-models*",
       "credits or (retry|try|wait)",
+      "rate limits (in place|apply|are in place)",
       "(no|without) (credit|credits|money|funds|charge) (was|were|has been|have been|will be) (charged|used|deducted|taken|consumed)"
     ],
     reason: billing
@@ -134,13 +138,19 @@ export const limits: ReadonlyArray<Rule.Rule> = [
       "(unavailable|not available|maintenance)…(try again|retry|come back|check back|again) (later|shortly|soon|in|after)",
       "upstream connect error",
       "no deployments available",
+      "no more (data centers|datacenters|servers|workers|instances|capacity)",
+      "queue position",
+      "degraded (function|model|endpoint|deployment|instance) (cannot|can't|could not|is|was|has|will)",
+      "(function|model|endpoint|deployment|service) is (currently |temporarily |)degraded",
+      "(request|job|call) (was |)dropped after…queue",
       "not enough resources"
     ],
     unless: [
       "(gpu|vram|memory)…(out of|capacity|not enough)",
       "context",
       "tokens",
-      "(in|for|to|on|with) (your|this) (country|region|location|account|plan|key|project|organization|tier|subscription)"
+      "(in|for|to|on|with) (your |this |the |)(country|region|location|account|plan|key|project|organization|tier|subscription)",
+      "(activate|subscribe|enable|closed or)"
     ],
     reason: overloaded
   })
@@ -154,12 +164,13 @@ export const rates: ReadonlyArray<Rule.Rule> = [
     phrases: [
       "(rate limit|rate limits|rate limited|rate limiting|rate exceeded|rate-limit|rate-limits|rate-limited|rate-limiting|rate_limit|rate_limits|rate_limited)",
       "(ratelimit|ratelimits|ratelimited|ratelimiterror|ratelimitexceeded|ratelimitreached)",
-      "too many (requests|tokens|concurrent|calls|messages)",
+      "too many (current |concurrent |simultaneous |active |parallel |)(requests|tokens|calls|messages)",
+      "too many concurrent",
       "(usage|message|request|quota|resource) (limit|cap|quota) (reached|exceeded|hit)",
       "(reached|hit|exceeded) (your|the|its) (usage|message|request|rate|quota|limit|session|token)…(limit|quota|cap)",
       "(limit|quota) (will |)(be |)(reset|resets|resetting|replenished)",
       "quota (exceeded|exhausted|limit|reached|is exhausted|has been exceeded)",
-      "(exceeded|exhausted|used up)…(quota|allowance)",
+      "(exceeded|exhausted|used up)…(quota|allowance|allocation)",
       "(free|your|plan|monthly|weekly|daily) usage exceeded",
       "out of (extra |)usage",
       "(reached|hit|exceeded) (your|the|its) (usage |)(limit|limits)",

@@ -10,6 +10,7 @@ export const models: ReadonlyArray<Rule.Rule> = [
     why: "The sentence names a model, a deployment or an endpoint of it that is not there.",
     phrases: [
       "model…(does not exist|doesn't exist|not exist|not found|is not found|was not found|not available|unavailable in|no longer available|no longer supported|not recognized)",
+      "modelcode…does not exist",
       "model…is unknown",
       "(model|models)…(deprecated|decommissioned|retired|end of life|sunset|discontinued|shut down|been removed|deactivated)",
       "model…is not supported (by|in|on|for|with|when)",
@@ -34,12 +35,19 @@ export const models: ReadonlyArray<Rule.Rule> = [
       "model…not (been |)(loaded|deployed|enabled|installed|downloaded|served)",
       "no models loaded",
       "legacy…model",
-      "on-demand throughput isn't supported",
       "provided model identifier",
       "(could not find|couldn't find|cannot find|can't find|failed to find|failed to load|unable to find) (the |)model",
-      "llm provider not provided"
+      "llm provider not provided",
+      "(could not|cannot|unable to|failed to) (auto |)(resolve|determine|infer|map|route to|route) (a |an |the |any |)(provider|model|deployment|channel)",
+      "(could not route to|no route for) ",
+      "on-demand throughput",
+      "model (is |was |has been |)unloaded",
+      "endpoint…(is not running|not running|is stopped|is paused|scaled to zero|currently closed|is closed)"
     ],
     unless: [
+      "(process|runner|server) (has |)(terminated|crashed|exited|died|failed to start)",
+      "failed to start",
+      "not valid json",
       "(tool|function|item|file|image|role|parameter|field|property) …not found",
       "(tool|function|item|file|parameter|field|property) * (does not exist|doesn't exist|not exist|is not available)",
       "(invalid|missing|unexpected|unknown|unsupported) model (output|response|answer|reply|completion|result|state|error|input|parameter|parameters|setting|settings|argument|arguments|option|options|type|format|architecture)",
@@ -67,7 +75,13 @@ export const models: ReadonlyArray<Rule.Rule> = [
       "(organization|account|project) must be verified",
       "model access (is |)(denied|not|required)",
       "model…(not available|not enabled|not allowed|not accessible|not included)…(plan|account|organization|subscription|tier|team|region|key|user|country)",
-      "use case details have not been submitted"
+      "use case details have not been submitted",
+      "use(-| )case form",
+      "(not agreed|not accepted|must agree|must accept|need to agree|have to agree|need to accept|agree to|accept) …(terms|license|licence|agreement|conditions)",
+      "gated (repo|model|repository)",
+      "not in the authorized list",
+      "(activate|enable|subscribe to|subscribed to|opt in to|opted in to) the (corresponding |specified |requested |)model",
+      "subscription for (the|this) model"
     ],
     unless: ["not authorized to perform: "],
     reason: modelNotFound
@@ -120,6 +134,10 @@ export const keys: ReadonlyArray<Rule.Rule> = [
       "(country|region|territory|location)…not supported",
       "not available in your (country|region|location)",
       "could not resolve…credentials",
+      "(retrieving|retrieve|fetching|loading|locate|find|refresh|refreshing|sourced|obtain|acquire)…(credentials|credential)",
+      "(credentials|credential) (refresh failed|provider failed|chain|could not be|were not found|not be found|was not found|unavailable|provider returned)",
+      "(credentials|credential)…(could not|cannot|not) be (sourced|found|loaded|resolved|retrieved|refreshed)",
+      "(defaultazurecredential|chainedtokencredential|managedidentitycredential|environmentcredential|defaultcredentialserror)",
       "forbidden"
     ],
     unless: [

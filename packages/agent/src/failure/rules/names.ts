@@ -23,7 +23,7 @@ const vagueOrNone = ({
   readonly said: number | undefined
 }) => {
   const decisive = said ?? status
-  return decisive === undefined || decisive < 401 || decisive === 422 || decisive === 500 || decisive === 409
+  return decisive === undefined || decisive < 401 || decisive === 422 || decisive === 500
 }
 
 export const requestNames: ReadonlyArray<Rule.Rule> = [
@@ -134,7 +134,14 @@ export const names: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "name/server",
     why: "The server's side failed, as many call it.",
-    codes: ["api_error", "server_error", "internal_error", "internal_server_error", "backendError"],
+    codes: [
+      "api_error",
+      "server_error",
+      "internal_error",
+      "internal_server_error",
+      "InternalServerError",
+      "backendError"
+    ],
     inText: true,
     when: vagueOrNone,
     reason: serverError

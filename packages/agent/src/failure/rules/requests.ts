@@ -8,9 +8,12 @@ import { badRequest, badRequestOrLimit, badResponse } from "./reasons.ts"
 // own insides, but then a code says so.
 const refused = new Set([401, 402, 403, 407])
 
+/** Two requests met, or one came too early: nothing is wrong with what it says. */
+const transient = new Set([409, 425])
+
 const mayBeRequest = ({ status }: { readonly status: number | undefined }): boolean =>
   status === undefined ||
-  (status >= 400 && status < 429 && !refused.has(status)) ||
+  (status >= 400 && status < 429 && !refused.has(status) && !transient.has(status)) ||
   status === 500 ||
   status === 501
 
@@ -58,9 +61,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "(failed|unable|could not|cannot|error) (to |)(deserialize|validate|process image|download|decode image)",
       "(validation|schema) (error|errors|failed)",
       "(do not|does not|doesn't|don't) (match|conform|comply)",
-      "exceeds…maximum: ",
-      "image dimensions exceed*",
-      "(invalid|unsupported)…(format|media_type|mime type|image type|file type)"
+      "(parameter|parameters|argument|arguments) (is|are) illegal"
     ],
     unless: ["unexpected token", "response (format is|could not)", "type validation failed"],
     when: mayBeRequest,
@@ -108,6 +109,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "(failed to|unable to|could not|cannot) read (the |)(response|body|stream|reply|answer)",
       "(no object|no output|no content|no response|no candidates|no choices|no message) (generated|returned|found|received|in response|produced)",
       "(response|output|answer|reply|result|stream|object) (did not|does not|doesn't|didn't) (match|conform|contain|have|include|fit|validate)",
+      "(stream|response|output) was (invalid|malformed|empty)",
       "(invalid|malformed|empty|bad|unexpected|incomplete|missing|unparseable|unparsable) (json |http |api |model |llm |server |tool |stream |)(response|output|reply|answer|tool call|function call|chunk|event|completion|generation|content-type|content type)",
       "type validation failed",
       "unhandled (chunk|event|part|delta|block) type",

@@ -47,6 +47,12 @@ export const statuses: ReadonlyArray<Rule.Rule> = [
 
 /** Statuses that say no more than whose side failed. */
 export const vagueStatuses: ReadonlyArray<Rule.Rule> = [
+  status(
+    "transient",
+    "Conflict and Too Early: the same request may succeed a moment later.",
+    [409, 425],
+    serverError
+  ),
   status("server", "The server's side failed.", (code) => code >= 500, serverError),
   status("request", "The client's side is to blame.", (code) => code >= 400, badRequest),
   // A success that the client could not use: an error page, garbage, an answer off its schema.

@@ -34,10 +34,17 @@ export const timeLimits: ReadonlyArray<Rule.Rule> = [
     why: "A limit of time is what was exceeded, not one that is mentioned beside a limit of another kind.",
     phrases: [
       "(exceeded|exceeds|past|missed|hit) (deadline|time limit|timeout)",
-      "(exceeded|exceeds|past|missed|hit) (the |its |our |)* (deadline|time limit|timeout)"
+      "(exceeded|exceeds|past|missed|hit) (the |its |our |)* (deadline|time limit|timeout)",
+      "(killed|stopped) by timeout"
     ],
     when: ({ said, status }) => (said ?? status) !== 429,
     reason: firstOrTotal
+  }),
+  Rule.text({
+    id: "transport/stalled",
+    why: "An answer began and then nothing came, which some call incomplete.",
+    phrases: ["(response|stream|generation|answer|connection) (has |)stalled"],
+    reason: timeout.idle
   })
 ]
 
@@ -54,6 +61,7 @@ export const unreachable: ReadonlyArray<Rule.Rule> = [
       "all connection attempts failed",
       "prematurely closed connection",
       "disconnected without sending a response",
+      "(do|upstream|making|sending) request (failed|to provider)",
       "connection reset"
     ],
     reason: network
@@ -169,7 +177,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
       "(unexpected|unknown|unhandled|internal) (server |api |)(error|exception) (occurred|has occurred)",
       "an error occurred while processing your request",
       "(runner|process|worker|engine|server|model) (process |)(has |is |)(unexpectedly |)(crashed|terminated|stopped|died|exited|dead)",
-      "(out of memory|cuda error|cudamalloc|segmentation fault|core dumped|unable to allocate|sigkill|oom|enginedeaderror|ggml_assert|panic: )",
+      "(out of memory|cuda error|cudamalloc|segmentation fault|core dumped|unable to allocate|sigkill|oom|enginedeaderror|asyncenginedeaderror|ggml_assert|panic: )",
       "(runner|process|worker|engine|server)…exit (status|code)",
       "(model runner|llama runner|llama-server)…(stopped|terminated|crashed|exited|failed|exit)",
       "error loading model",
