@@ -4,8 +4,8 @@
  * **Evidence.** Strict evidence blocks and stops: the same call with the same outcome (`identical`, `poll`), the same
  * failure of the same call (`identical`), whole laps of identical calls (`cycle`), an answer that repeats itself (`text`).
  * Soft evidence tells the model: the same failure (`same_failure`) or the same outcome (`same_finding`) of other calls,
- * calls in a row that bring nothing new (`stale`), and laps whose outcomes differ in numbers. `mode` changes what
- * evidence may do. Times, durations and generated ids in results do not count as differences.
+ * and laps whose outcomes differ in numbers. `mode` changes what evidence may do. Times, durations and generated ids in
+ * results do not count as differences.
  *
  * **Ladder.** `before` says what to do with a call: `Ok`, `Nudge` (run it and tell the model), `Block` (do not run it and
  * tell the model why) or `Stop` (it was blocked too often). `observe` takes in the result of a call, `refused` that it
@@ -139,7 +139,6 @@ export const before = (detector: LoopDetector, given: LoopState.State, call: Cal
     const known = LoopState.finding(state, named.id)
     if (known?.failed === true) worst.add({ pattern: "same_failure", count: known.times }, options.failures)
     else if (known !== undefined) worst.add({ pattern: "same_finding", count: known.times }, options.findings)
-    worst.add({ pattern: "stale", count: state.stale }, options.stale)
   }
   if (worst.finding === undefined) return LoopVerdict.ok
   // The model has not read the refusals of this turn yet.

@@ -309,19 +309,6 @@ describe("soft evidence", () => {
   it("is no short answer to each of a few things", () => {
     assert.strictEqual(told(times(12, (i) => ran("delete_mail", { id: i }, "ok"))), -1)
   })
-
-  it("is a row of calls that repeat calls", () => {
-    const again = times(14, (i) => reading([0, 1, 2, 3, 2, 0, 1, 3, 1, 0, 2, 3, 0, 1][i] ?? 0))
-    const part = (i: number) => ({
-      ...again[i],
-      result: `part ${[0, 1, 2, 3, 2, 0, 1, 3, 1, 0, 2, 3, 0, 1][i]}`
-    })
-    const steps = again.map((step, i) => ({ ...step, ...part(i) }))
-    assert.include(
-      patterns(run(steps, LoopDetector.make({ findings: { nudge: 99 }, reads: { nudge: 99 } }))),
-      "stale"
-    )
-  })
 })
 
 describe("the nature of a tool", () => {
@@ -482,20 +469,6 @@ describe("options", () => {
     assert.strictEqual(first({ mode: "soft", failures: same }, failing), 2)
     const searching = times(9, (i) => ran("search", { query: `about ${nameOf(i)}` }, "nothing"))
     assert.strictEqual(first({ mode: "soft", findings: same }, searching), 2)
-    const patient = { mode: "soft", reads: { nudge: 99 } } as const
-    assert.isUndefined(
-      first(
-        patient,
-        times(9, () => grep)
-      )
-    )
-    assert.strictEqual(
-      first(
-        { ...patient, stale: same },
-        times(9, () => grep)
-      ),
-      3
-    )
     const refused = LoopDetector.make({ refusals: 1 })
     const { state } = run(
       times(9, () => wipe),

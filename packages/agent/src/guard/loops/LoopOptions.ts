@@ -55,8 +55,6 @@ export interface LoopOptions {
   readonly failures: Ladder
   /** The same outcome of several calls. A short outcome of another call counts a quarter. */
   readonly findings: Ladder
-  /** Calls in a row that repeated a call with its outcome, or a failure. */
-  readonly stale: Ladder
   /** Turns with a blocked call, with nothing new since, before the run stops. */
   readonly refusals: number
   /**
@@ -79,7 +77,6 @@ export const defaults: LoopOptions = {
   cycle: { nudge: 2, block: 2.5 },
   failures: { nudge: 4, block: 6 },
   findings: { nudge: 4, block: 6 },
-  stale: { nudge: 8, block: 12 },
   refusals: 3,
   text: { nudge: 4, block: 6 },
   wording: LoopVerdict.wording,
@@ -112,7 +109,6 @@ export const make = (given: Input | Mode = {}): LoopOptions => {
     cycle: ladder("cycle"),
     failures: ladder("failures"),
     findings: ladder("findings"),
-    stale: ladder("stale"),
     refusals,
     text: ladder("text"),
     wording: input.wording ?? defaults.wording,
@@ -137,7 +133,6 @@ const checks: Check.Checks<Input> = {
   cycle: ladderCheck,
   failures: ladderCheck,
   findings: ladderCheck,
-  stale: ladderCheck,
   refusals: is.integer({ min: 1 }),
   text: ladderCheck,
   wording: is.fn("(step, evidence) => string"),
