@@ -151,7 +151,7 @@ const addCycles = (worst: Worst, ladder: Ladder, state: LoopState.State, id: num
   const exact = LoopState.cycle(state, id, ladder.nudge)
   if (exact !== undefined) {
     const { period, laps } = exact
-    const block = Math.max(ladder.block, minCycle / period)
+    const block = Math.max(ladder.block, Math.min(shortLaps, shortCalls / period))
     worst.add({ pattern: "cycle", count: laps, period }, { ...ladder, block })
   }
   const inShape = LoopState.cycle(state, id, ladder.block, true)
@@ -163,8 +163,9 @@ const addCycles = (worst: Worst, ladder: Ladder, state: LoopState.State, id: num
 /** Changes of its outcome that make a call a poll. One change may be an accident. */
 const minChanges = 2
 
-/** Calls that make a cycle that blocks, at least: two rounds of two are too few. */
-const minCycle = 6
+/** A cycle of few calls blocks at this number of laps or at this number of calls, whichever comes first. */
+const shortLaps = 3
+const shortCalls = 9
 
 /** Keeps the first finding, unless a later one blocks and the first does not. */
 class Worst {

@@ -242,12 +242,12 @@ describe("a cycle", () => {
   const lap = (period: number) => (i: number) =>
     ran("look", { about: nameOf(i % period) }, `${nameOf(i % period)} as before`)
 
-  it("of identical calls is blocked after two and a half laps, but of at least six calls", () => {
+  it("of identical calls is blocked after three laps, or after two and a quarter if these are nine calls", () => {
     for (const [period, at] of [
       [2, 6],
-      [3, 8],
-      [4, 10],
-      [9, 23]
+      [3, 9],
+      [4, 9],
+      [9, 21]
     ] as const) {
       const found = run(times(60, lap(period)))
       assert.deepStrictEqual([found.at, patternOf(found)], [at, "cycle"])

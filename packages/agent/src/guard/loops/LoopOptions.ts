@@ -49,7 +49,7 @@ export interface LoopOptions {
   readonly reads: Ladder
   /** The same call with the same outcome where time passes in between, or whose outcome changed twice before. */
   readonly waits: Ladder
-  /** Laps of a cycle of 2 to 9 calls. */
+  /** Laps of a cycle of 2 to 10 calls. A cycle of 2 or 3 calls blocks at 3 laps at the earliest. */
   readonly cycle: Ladder
   /** The same failure: of one call (strict) and of several (soft). */
   readonly failures: Ladder
@@ -74,7 +74,7 @@ export const defaults: LoopOptions = {
   acts: { nudge: 2, block: 3 },
   reads: { nudge: 3, block: 4 },
   waits: { nudge: 5, block: 8 },
-  cycle: { nudge: 2, block: 2.5 },
+  cycle: { nudge: 2, block: 2.25 },
   failures: { nudge: 4, block: 6 },
   findings: { nudge: 4, block: 6 },
   refusals: 3,
