@@ -62,7 +62,7 @@ describe("the ladder", () => {
   it("has more patience with a tool that reads, or of which nothing is known", () => {
     for (const step of [grep, ran("frobnicate", {}, "ok")]) {
       const found = run(times(364, () => step))
-      assert.deepStrictEqual([found.at, patternOf(found)], [4, "identical"])
+      assert.deepStrictEqual([found.at, patternOf(found)], [5, "identical"])
     }
   })
 
@@ -88,8 +88,8 @@ describe("the ladder", () => {
     const last = found.verdicts.at(-1)
     if (last === undefined || last._tag === "Ok") return assert.fail("not blocked")
     assert.strictEqual(last.kind, "tool_loop")
-    assert.match(last.message, /^login was called with the same arguments 4 times/)
-    assert.deepStrictEqual(last.evidence, { pattern: "identical", tool: "login", count: 4 })
+    assert.match(last.message, /^login was called with the same arguments 5 times/)
+    assert.deepStrictEqual(last.evidence, { pattern: "identical", tool: "login", count: 5 })
   })
 })
 
@@ -192,7 +192,7 @@ describe("the same call", () => {
         i % 2 ? { x: 1, y: 2 } : { y: 2, x: 1 }
       )
     )
-    assert.strictEqual(run(steps).at, 4)
+    assert.strictEqual(run(steps).at, 5)
   })
 
   it("counts once among the equal calls of one turn", () => {
@@ -202,10 +202,10 @@ describe("the same call", () => {
   })
 
   it("counts half after news elsewhere", () => {
-    // The counts are 1, 2, 3, then 2.5, 3.5 and 4.5.
-    const steps = [grep, grep, grep, reading(0), grep, grep, grep]
+    // The counts are 1, 2, 3, then 2.5, 3.5, 4.5 and 5.5.
+    const steps = [grep, grep, grep, reading(0), grep, grep, grep, grep]
     assert.isUndefined(run(steps).at)
-    assert.strictEqual(run([...steps, grep]).at, 7)
+    assert.strictEqual(run([...steps, grep]).at, 8)
     const always = times(40, (i) => (i % 2 ? ran("sync", {}, "ok") : reading(i)))
     assert.isUndefined(run(always).at)
   })
@@ -213,7 +213,7 @@ describe("the same call", () => {
   it("has the patience of a poll when its outcome changed twice", () => {
     const status = (state: string) => ran("get_status", { job: 1 }, { state })
     const stuck = times(20, () => status("running"))
-    assert.strictEqual(run([status("queued"), ...stuck]).at, 5)
+    assert.strictEqual(run([status("queued"), ...stuck]).at, 6)
     assert.strictEqual(run([status("queued"), status("starting"), ...stuck]).at, 10)
     const acting = [status("queued"), status("starting"), ...stuck].map((step) => ({
       ...step,
@@ -322,12 +322,12 @@ describe("the nature of a tool", () => {
 
   it("comes from annotations, then from the option, then from the name", () => {
     assert.strictEqual(natures("get_it", { readOnlyHint: false }, "read"), 3)
-    assert.strictEqual(natures("wipe", { readOnlyHint: true }, "act"), 4)
-    assert.strictEqual(natures("wipe", { destructiveHint: true, idempotentHint: true }), 4)
+    assert.strictEqual(natures("wipe", { readOnlyHint: true }, "act"), 5)
+    assert.strictEqual(natures("wipe", { destructiveHint: true, idempotentHint: true }), 5)
     assert.strictEqual(natures("get_it", {}, "act"), 3)
     assert.strictEqual(natures("get_it", undefined, "pause"), undefined)
     assert.strictEqual(natures("wait_for_it", undefined), undefined)
-    assert.strictEqual(natures("update_wait", undefined), 4)
+    assert.strictEqual(natures("update_wait", undefined), 5)
   })
 })
 
@@ -489,7 +489,7 @@ describe("options", () => {
     const steps = times(9, (i) => ran("get_candle", { symbol: "x", timestamp: minute(i) }, { open: 1 }))
 
     it("tell times and ids apart", () => {
-      assert.strictEqual(run(steps).at, 4)
+      assert.strictEqual(run(steps).at, 5)
       assert.isUndefined(
         run(
           steps,
@@ -513,14 +513,14 @@ describe("options", () => {
           steps,
           by((args) => field(args, "symbol"))
         ).at,
-        4
+        5
       )
       assert.strictEqual(
         run(
           steps,
           by(() => undefined)
         ).at,
-        4
+        5
       )
     })
 
@@ -529,7 +529,7 @@ describe("options", () => {
       const turned = by(() =>
         i++ % 2 ? { a: 1, b: { c: minute(2), d: 3 } } : { b: { d: 3, e: undefined, c: minute(2) }, a: 1 }
       )
-      assert.strictEqual(run(steps, turned).at, 4)
+      assert.strictEqual(run(steps, turned).at, 5)
     })
 
     it("are refused where they are no JSON: all of a kind would be the same", () => {

@@ -72,7 +72,7 @@ export interface LoopOptions {
 export const defaults: LoopOptions = {
   mode: "strict",
   acts: { nudge: 2, block: 3 },
-  reads: { nudge: 3, block: 4 },
+  reads: { nudge: 3, block: 5 },
   waits: { nudge: 5, block: 8 },
   cycle: { nudge: 2, block: 2.25 },
   failures: { nudge: 4, block: 6 },
