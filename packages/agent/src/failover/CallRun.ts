@@ -558,6 +558,11 @@ export class CallRun {
     return Effect.as(news === undefined ? told : Effect.andThen(news, told), costUsd)
   }
 
+  /** What the attempts of a call that failed have cost, in US dollars; `undefined` where the price of its last is not known. */
+  costOfFailed({ target }: Attempt): number | undefined {
+    return target.info.price === undefined ? undefined : this.#state.ledger.cost
+  }
+
   /** Gives back what the call holds, and reports that nobody wants its answer any more if it has not ended. */
   readonly abandoned: Effect.Effect<void> = Effect.suspend(() => {
     this.#settle(undefined, true)

@@ -21,12 +21,8 @@ export const formatOf = (schema: Schema.Top, name: string | undefined): ObjectFo
   schema
 })
 
-/** The answer ends with the object: calls of the program come before it, and a filter leaves none. */
-export const isDue = (
-  parts: ReadonlyArray<Response.AllPartsEncoded>,
-  { reason }: Response.FinishPartEncoded
-): boolean =>
-  reason !== "content-filter" &&
+/** The answer ends with the object: calls of the program come before it. */
+export const isDue = (parts: ReadonlyArray<Response.AllPartsEncoded>): boolean =>
   !parts.some((part) => part.type === "tool-call" && part.providerExecuted !== true)
 
 /** The object in `text`. Fails with what is wrong with it. */
