@@ -17,7 +17,8 @@ import { local } from "../failure/ProviderFailure.ts"
 
 /**
  * What a call ends with whose last attempt was refused by the provider: the failure, or the refused answer with the
- * finish reason `content-filter` and without its tool calls. The policy decides first in both cases. `toAiSdk` sets it.
+ * finish reason `content-filter` and without its tool calls. The policy decides first, and the events say that the call
+ * gave up. `toAiSdk` sets it.
  */
 export const RefusedAnswers: Context.Reference<"fail" | "deliver"> = Context.Reference<"fail" | "deliver">(
   "@outlast/agent/failover/AnswerEnd/RefusedAnswers",

@@ -564,7 +564,7 @@ export class CallRun {
     return Effect.as(news === undefined ? told : Effect.andThen(news, told), costUsd)
   }
 
-  /** What the attempts of a call that failed have cost, in US dollars; `undefined` where the price of its last is not known. */
+  /** US dollars that a call has cost which failed with this attempt; `undefined` where its price is not known. */
   costOfFailed({ target }: Attempt): number | undefined {
     return target.info.price === undefined ? undefined : this.#state.ledger.cost
   }
