@@ -180,15 +180,28 @@ export class StreamGate {
       else if (isProviders(part) || !part.type.startsWith("tool-")) out.push(part)
     }
     this.#endSeam(out)
+    this.#endObject(out)
     this.#content(out)
     this.#dropOpening()
     out.push(...this.#endsOfThinking())
     for (const [id, end] of this.#texts) out.push(end ?? asContinued({ type: "text-end", id }))
     const last = this.cut?.finish ?? (this.failed?.type === "finish" ? this.failed : undefined)
     const { response = undefined, usage = unknown } = last ?? {}
-    this.finish = { type: "finish", reason: "length", response, usage }
+    const { reason = "length", metadata } = this.cut?.finish ?? {}
+    this.finish = { type: "finish", reason, response, usage, metadata }
     this.#answered = { requested: this.#requested, ...answered }
     return [...out, this.priced(this.finish, costUsd)]
+  }
+
+  /** The answer that the provider refused, delivered as {@link deliverCut} does; it ends with its own finish. */
+  deliverRefused(
+    finish: Response.FinishPartEncoded,
+    answered: Omit<Unpriced, "requested">,
+    costUsd: number | undefined
+  ): Array<Part> {
+    this.failed = undefined
+    this.cut = { finish, inToolCall: false }
+    return this.deliverCut(answered, costUsd)
   }
 
   /**

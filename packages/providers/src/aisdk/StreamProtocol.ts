@@ -13,6 +13,7 @@
  *
  * Limits: streams at other paths pass as they are, up to `[DONE]`.
  */
+import { partsOf } from "@outlast/agent/failure/EventFacts"
 
 /**
  * - `last`: nothing follows.
@@ -58,10 +59,14 @@ const other = protocol(() => "pass")
 
 /** The verdict on an event without any mark of the protocol. */
 const unknown = (name: string, data: string): Verdict => {
-  if (name === "error" || data.includes('"error"')) return "pass"
+  if (name === "error" || data.includes('"error"') || isError(data)) return "pass"
   if (name !== "" && name !== "message") return "skip"
   return isObject(data) ? "skip" : "pass"
 }
+
+/** In any of the forms that errors have: `base_resp`, `code` and `message`, exceptions of AWS. */
+const isError = (data: string): boolean =>
+  partsOf(`data: ${data.replaceAll("\n", "\ndata: ")}`).some((part) => part.isError)
 
 const isObject = (data: string): boolean => typeof parsed(data) === "object"
 
