@@ -61,7 +61,7 @@ export const unreachable: ReadonlyArray<Rule.Rule> = [
       "all connection attempts failed",
       "prematurely closed connection",
       "disconnected without sending a response",
-      "(do|upstream|making|sending) request (failed|to provider)",
+      "(do|making|sending) request (failed|to provider)",
       "connection reset"
     ],
     reason: network
@@ -143,7 +143,10 @@ export const transport: ReadonlyArray<Rule.Rule> = [
       "tcp handshake",
       "connection appears to be offline",
       "transport (error|failure|closed)",
-      "tls handshake eof"
+      "tls handshake eof",
+      "empty reply from server",
+      "not closed cleanly",
+      "(unknownhostexception|connectexception|socketexception|noroutetohostexception)"
     ],
     reason: network
   }),
@@ -176,7 +179,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
       "(server|api|upstream|system|service|engine|enginecore|model) (had|encountered|experienced|returned|threw) (an |a |)(unexpected |internal |unknown |)(error|exception|failure|problem|issue)",
       "(unexpected|unknown|unhandled|internal) (server |api |)(error|exception) (occurred|has occurred)",
       "an error occurred while processing your request",
-      "(runner|process|worker|engine|server|model) (process |)(has |is |)(unexpectedly |)(crashed|terminated|stopped|died|exited|dead)",
+      "(runner|process|worker|engine|server|model) (process |loop |core |)(has |is |)(unexpectedly |)(crashed|terminated|stopped|died|exited|dead)",
       "(out of memory|cuda error|cudamalloc|segmentation fault|core dumped|unable to allocate|sigkill|oom|enginedeaderror|asyncenginedeaderror|ggml_assert|panic: )",
       "(runner|process|worker|engine|server)…exit (status|code)",
       "(model runner|llama runner|llama-server)…(stopped|terminated|crashed|exited|failed|exit)",
