@@ -6,10 +6,16 @@ import { cut } from "./BodyFacts.ts"
 /** The error's own texts and those of its body as one, lower-cased, in one line. */
 export const join = (own: ReadonlyArray<string>, body: ReadonlyArray<string>): string => {
   const outer = own.join(" \n ")
-  const parts = [outer]
+  const parts = [outer, ...namesIn(outer)]
   for (const part of body) if (!parts.some((known) => known.includes(part))) parts.push(plainOf(part))
   return plainSpaces(cut(parts.join(" ")).toLowerCase().replaceAll("’", "'").replaceAll("‘", "'"))
 }
+
+/** The words of a message that is one name: "InvalidProviderAPIKey". */
+const namesIn = (text: string): ReadonlyArray<string> =>
+  /^[A-Z][A-Za-z_]{5,80}$/.test(text)
+    ? [text.replace(/_|([a-z])(?=[A-Z])|([A-Z])(?=[A-Z][a-z])/g, "$1$2 ")]
+    : []
 
 /** In one line, with single blanks; most messages are that already. */
 const plainSpaces = (text: string): string =>
@@ -65,6 +71,13 @@ const named = new RegExp(
     String.raw`|(502)(?= bad gateway)|(503)(?= service)|(504)(?= gateway)|\[([45]\d\d)\])`
 )
 
+/** A number that only a status has, with a word of HTTP near it, and that is no position and no limit. */
+const known = "4(?:0[0-9]|1[03567]|2[2-9]|51|99)|5(?:0[0-9]|2[0-9]|30)"
+const near = new RegExp(
+  String.raw`${otherwise}\b(?:http|status|response|code|client error|server error)\b[^\d\n]{0,24}?(?<!\b(?:line|column|port|position|index|limit|max|exit|than|code|of|to|at)[ :=]{1,2})(?<![\w.])(${known})${counts}(?![\w%]|\.\d)` +
+    String.raw`|(?<![\w.])(${known})(?= (?:[a-z]+ )?(?:status code|client error|server error|http|error\b))`
+)
+
 const number = /[45]\d\d/
 
 /** The status that a lower-cased text states. */
@@ -73,7 +86,12 @@ export const status = (text: string): number | undefined => {
   if (!number.test(text)) return undefined
   const head = text.slice(0, 1_000)
   const found =
-    leading.exec(text) ?? stated.exec(head) ?? named.exec(head) ?? reported.exec(head) ?? closing.exec(head)
+    leading.exec(text) ??
+    stated.exec(head) ??
+    named.exec(head) ??
+    reported.exec(head) ??
+    closing.exec(head) ??
+    near.exec(head)
   const status = found?.slice(1).find((group) => group !== undefined)
   return status === undefined ? undefined : Number(status)
 }

@@ -14,7 +14,8 @@ import {
   network,
   overloaded,
   permanentNetwork,
-  rateLimit
+  rateLimit,
+  serverError
 } from "./reasons.ts"
 
 /** A fault in a program, or of the operating system, may name anything. */
@@ -23,14 +24,18 @@ const local =
 
 /** Said by a provider, or of one: an error of the user's own program may use any word. */
 const ofProvider =
-  /\b(?:api|llm|models?|provider|upstream|requests?|response|server|endpoint|https?|url|tokens?|account|agent|client|chat|completions?|prompts?|stream|gateway)\b/
+  /\b(?:api|llm|models?|provider|upstream|requests?|response|server|endpoint|https?|url|tokens?|account|agent|client|chat|completions?|prompts?|stream|gateway|temperature|messages?|tools?|functions?|schema|parameters?)\b/
 
 const among =
   (statuses: ReadonlyArray<number | undefined>) =>
-  ({ said, status, text }: ErrorFacts, provider: string): boolean =>
-    statuses.includes(said ?? status) && !local.test(text) && (provider !== "" || ofProvider.test(text))
+  ({ said, status, text }: ErrorFacts): boolean =>
+    statuses.includes(said ?? status) && !local.test(text)
 
-const unexplained = among([undefined])
+const bare = among([undefined])
+
+/** Words that any program uses: they need a provider in sight. */
+const unexplained = (facts: ErrorFacts, provider: string): boolean =>
+  bare(facts) && (provider !== "" || ofProvider.test(facts.text))
 const blamed = among([undefined, 400])
 const vague = among([undefined, 400, 500])
 
@@ -84,7 +89,7 @@ export const families: ReadonlyArray<Rule.Rule> = [
     "access",
     "The sentence is about who asks.",
     [
-      "(credential|credentials|permission|permissions|unauthenticated|login|log in|logged in|sign in|signed in|oauth|authenticate|authenticated|authentication|authorization|authorized|authorised|api key|apikey|api_key|access token)",
+      "(credential|credentials|permission|permissions|unauthenticated|login|log in|logged in|illegal access|no auth|sign in|signed in|oauth|authenticate|authenticated|authentication|authorization|authorized|authorised|api key|apikey|api_key|access token)",
       "(token|key|account|session|license|licence|user|organization|workspace)…(expired|revoked|denied|not set|not configured|missing|restricted|inactive|suspended|disabled|blocked|banned|not eligible|only allows)",
       "(ключ|доступ|토큰|인증|권한|inválid*|invalide|clave|chave|schlüssel|許可|権限|認証|キー)"
     ],
@@ -96,7 +101,7 @@ export const families: ReadonlyArray<Rule.Rule> = [
     "The sentence is about a model that is not to be had.",
     [
       "(model|deployment)…(not|no|cannot|can't|unknown|unsupported|unavailable|missing|invalid|doesn't|isn't)",
-      "(no|unknown|unsupported|unavailable|missing|invalid|failed to load|unable to load) …(model|models|deployment|deployments)"
+      "(no|unknown|unsupported|unavailable|missing|invalid) …(model|models|deployment|deployments)"
     ],
     modelNotFound,
     blamed,
@@ -124,7 +129,7 @@ export const families: ReadonlyArray<Rule.Rule> = [
     "response",
     "The sentence is about an answer that could not be used.",
     [
-      "(response|answer|output|reply|stream|chunk|completion|choices)…(null|none|invalid|empty|missing|no |not |unexpected|malformed|incomplete|unknown)",
+      "(response|answer|result|output|reply|stream|chunk|completion|choices)…(null|none|invalid|empty|missing|no |not |unexpected|malformed|incomplete|unknown|validation|syntax error)",
       "(null|none|invalid|empty|missing|no|not|unexpected|malformed|incomplete|unknown) (response|answer|output|reply|stream|chunk|completion|choices)"
     ],
     badResponse,
@@ -138,6 +143,13 @@ export const families: ReadonlyArray<Rule.Rule> = [
       "(rejected|refused|reject|refuse)…(request|schema|payload|parameter|parameters|message|messages|tool)"
     ],
     badRequest,
+    unexplained
+  ),
+  family(
+    "server",
+    "The sentence blames the moment, or the inside of a server.",
+    ["(transient|internal|server-side|crash|crashed|backend error|system error|system is abnormal)"],
+    serverError,
     unexplained
   )
 ]

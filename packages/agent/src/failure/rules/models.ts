@@ -38,6 +38,7 @@ export const models: ReadonlyArray<Rule.Rule> = [
       "provided model identifier",
       "(could not find|couldn't find|cannot find|can't find|failed to find|unable to find) (the |)model",
       "llm provider not provided",
+      "(unknown|no|unsupported) provider for (the |this |)model",
       "(could not|cannot|unable to|failed to) (auto |)(resolve|determine|infer|map|route to|route) (a |an |the |any |)(provider|model|deployment|channel)",
       "(could not route to|no route for) ",
       "on-demand throughput",
@@ -59,6 +60,13 @@ export const models: ReadonlyArray<Rule.Rule> = [
     reason: modelNotFound
   }),
   Rule.text({
+    id: "model/load",
+    why: "A local server cannot load the model that it was asked for; behind a 5xx it is the server that broke.",
+    phrases: ["(failed|unable|could not|cannot) (to |)load (the |)model"],
+    when: ({ said, status }) => (said ?? status ?? 0) < 500,
+    reason: modelNotFound
+  }),
+  Rule.text({
     id: "model/manifest",
     why: "Ollama's registry, or the folder of its models, has none of this name.",
     phrases: ["manifest: file does not exist"],
@@ -70,7 +78,7 @@ export const models: ReadonlyArray<Rule.Rule> = [
     phrases: [
       "(not have|no|without|lacks|have|denied|request|not allowed|not authorized|not permitted|need|requires|gain) (access to|to access|access for|to use|permission to access) (the |this |that |requested |specified |any |)model*",
       "access (to|for) (the |this |)(requested |specified |)model",
-      "(not|not been) (allowed|authorized|permitted|entitled|granted|enabled)…(model|models)",
+      "(not|not been) (allowed|authorized|permitted|entitled|granted|enabled|eligible)…(model|models)",
       "(verified|verify)…(use|using|access) the model",
       "(organization|account|project) must be verified",
       "model access (is |)(denied|not|required)",

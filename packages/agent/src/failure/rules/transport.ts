@@ -19,7 +19,12 @@ export const deadlines: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "transport/deadline",
     why: "A deadline went by, wherever.",
-    phrases: ["deadline (exceeded|reached|expired|has passed)", "-second deadline", "awaiting headers"],
+    phrases: [
+      "deadline (exceeded|reached|expired|has passed)",
+      "deadline of…exceeded",
+      "-second deadline",
+      "awaiting headers"
+    ],
     reason: firstOrTotal
   })
 ]
@@ -126,7 +131,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
       "socket (closed|connection was closed|disconnected|error|ended)",
       "other side closed",
       "premature close",
-      "(broken pipe|forcibly closed|connection reset by peer)",
+      "(broken pipe|forcibly closed|actively refused|connection reset by peer)",
       "(getaddrinfo|name resolution)",
       "dns (error|failure|lookup|resolution|resolver|query|name|server)",
       "could not resolve host*",
