@@ -62,7 +62,7 @@ const sized = (characters: number) => (i: number) => ({
 
 /** Goes on from where the calls before have led. */
 const contender = (name: string, given: Calls, before: Calls, times = 1): Contender => {
-  let start = LoopDetector.initial(detector)
+  let start = LoopDetector.initial
   for (const call of before) start = LoopDetector.observe(detector, start, call)
   return {
     name,

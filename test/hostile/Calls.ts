@@ -136,12 +136,13 @@ export const aiSdkStream = (
     const { stream } = await model.doStream({
       prompt: [{ role: "user", content: [{ type: "text", text: "hello" }] }]
     })
-    const parts: Array<Shown & { readonly finishReason?: { readonly raw: string | undefined } }> = []
+    const parts: Array<Shown & { readonly finishReason?: { readonly unified: string } }> = []
     for await (const part of stream) parts.push(part)
-    const finish = parts.find((part) => part.type === "finish")
+    const reason = parts.find((part) => part.type === "finish")?.finishReason?.unified
     return {
       ...summary(parts),
-      finish: finish?.finishReason?.raw,
+      // The AI SDK has no word for an unknown reason.
+      finish: reason === "other" ? "unknown" : reason,
       millis: performance.now() - begun
     }
   })

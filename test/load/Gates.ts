@@ -86,6 +86,10 @@ const requestsInOutage = (
   return { calls: calls.length, requests: calls.reduce((sum, call) => sum + call.requests, 0) }
 }
 
+/** Milliseconds from a call to its end, without its last attempt. */
+const longestWait = (calls: Log["calls"]): number =>
+  Math.max(...calls.map(({ start, end = Infinity, last }) => end - start - last))
+
 const outageRates = ["1/s", "4/s", "20/s"]
 
 const recoveries: Gate["situations"] = (["one-target", "three-keys", "both-bad"] as const).flatMap((chain) =>
@@ -164,6 +168,15 @@ export const gates: ReadonlyArray<Gate> = [
     shown: seconds
   },
   {
+    name: "soon back after an outage of two vendors together",
+    // At higher rates calls wait for one another when a circuit closes.
+    situations: [{ world: "outage-503", chain: "both-bad", arrivals: "1/s for 240s" }],
+    unit: "longest wait of a call that began after the outage",
+    measure: ({ log }) => longestWait(log.calls.filter(({ start }) => start >= 120_000)),
+    limit: { atMost: 30_000 },
+    shown: seconds
+  },
+  {
     name: "a server that sheds recovers from a surge",
     situations: [{ world: "shedding", chain: "one-target", arrivals: surge }],
     unit: "until 95 % of new calls succeed",
@@ -206,8 +219,7 @@ export const gates: ReadonlyArray<Gate> = [
       answers
     })),
     unit: "longest wait",
-    measure: ({ log }) =>
-      Math.max(...log.calls.slice(1).map(({ start, end = Infinity, last }) => end - start - last)),
+    measure: ({ log }) => longestWait(log.calls.slice(1)),
     limit: { atMost: 2_000 },
     shown: seconds
   },

@@ -72,6 +72,12 @@ export const situations: ReadonlyArray<Situation> = [
   { name: "down after a minute", world: "down-later", chain: "one-target", arrivals: "4/s for 120s" },
   { name: "down, burst", world: "down", chain: "one-target", arrivals: "200 at once" },
   { name: "outage of a minute", world: "outage", chain: "one-target", arrivals: "4/s for 240s" },
+  {
+    name: "outage of two vendors together",
+    world: "outage-503",
+    chain: "both-bad",
+    arrivals: "4/s for 240s"
+  },
   { name: "hangs for a minute", world: "outage-hang", chain: "one-target", arrivals: "4/s for 240s" },
   { name: "surge at a server that sheds", world: "shedding", chain: "one-target", arrivals: surge },
   {

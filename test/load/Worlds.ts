@@ -58,6 +58,10 @@ export const worlds = {
     about: "Every request fails with 500 in the second minute.",
     main: { answer, outages: [{ from: minute, to: 2 * minute, as: { status: 500 } }] }
   },
+  "outage-503": {
+    about: "Every request fails with 503 in the second minute.",
+    main: { answer, outages: [{ from: minute, to: 2 * minute, as: { status: 503 } }] }
+  },
   "outage-hang": {
     about: "No request of the second minute is ever answered.",
     main: { answer, outages: [{ from: minute, to: 2 * minute, as: "hang" }] }

@@ -15,18 +15,22 @@ describe("a finish that lies about a cut tool call", () => {
     for (const reason of ["stop", "tool-calls"] as const) {
       const plan: FaultPlan.FaultPlan = {
         faults: [{ fault: { type: "finish", reason, after: inArguments } }],
-        answers: payment
+        // The arguments that were cut are the model's mistake: it is told, and makes the call again.
+        answers: [...payment.slice(0, 1), ...payment]
       }
       for (const [how, program] of [
         ["whole", agent],
         ["streamed", streamingAgent]
       ] as const) {
-        tells(`with ${reason}: the tool runs once, ${how}: ${wire} (vllm#58228, hermes-agent#7693)`, {
-          chain: [place(wire, "A")],
-          plan,
-          program,
-          expect: { result: paidOnce, asked: ["A", "A", "A"] }
-        })
+        tells(
+          `with ${reason}: the model is told and the tool runs once, ${how}: ${wire} (vllm#58228, hermes-agent#7693)`,
+          {
+            chain: [place(wire, "A")],
+            plan,
+            program,
+            expect: { result: paidOnce, asked: ["A", "A", "A"] }
+          }
+        )
       }
     }
   }

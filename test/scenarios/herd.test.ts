@@ -104,8 +104,9 @@ describe("fifty calls", () => {
     it.live(
       `that find it dead ${name} after its cooldown send few probes (safe-client-gateway#3442)`,
       ofDay(({ stillDead }, where) => {
-        // Fifty requests in flight had opened the circuit: three probes. In memory failures come at once, one by one, and
-        // a cooldown opens before there are enough for a circuit: ten calls take the reserve of the budget, one leaves.
+        // Over HTTP fifty requests in flight had opened the circuit: three probes. In memory failures come at once, one by
+        // one, and a cooldown opens before there are enough for a circuit. It opens when a call leaves: ten calls wait for
+        // their repeat, which takes the reserve of the retry budget, and the eleventh leaves. So the reserve is the bound.
         assert.isAtMost(stillDead.A, where === "over HTTP" ? 3 : 11)
         assert.strictEqual(stillDead.B, calls)
       })

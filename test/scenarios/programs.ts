@@ -30,13 +30,13 @@ const Payment = Toolkit.make(
 )
 
 /** What an agent asks for that pays a bill, and what it says then. */
-export const payment: FaultPlan.FaultPlan["answers"] = [
+export const payment = [
   {
     text: "I pay the bill now.",
     toolCalls: [{ name: "pay", params: { euros: 14_300, to: "the roofers of Kreuzberg" } }]
   },
   { text: "The bill is paid." }
-]
+] satisfies FaultPlan.FaultPlan["answers"]
 
 /** Deltas of the text before the call; its arguments are several more. */
 export const inArguments = 7

@@ -4,7 +4,6 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Result } from "effect"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
-import { LoopDetector } from "@outlast/agent"
 import * as Judge from "outlast/guard/Judge"
 import * as Trace from "outlast/guard/Trace"
 import * as TraceScore from "outlast/guard/TraceScore"
@@ -39,14 +38,14 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     assert.deepStrictEqual(
       linesOf(run).map((line): unknown => JSON.parse(line)),
       [
-        { file: bad, verdict: "stop", at: 5, reason: "tool_loop" },
+        { file: bad, verdict: "stop", at: 4, reason: "tool_loop" },
         { file: good, verdict: "ok", at: null, reason: null }
       ]
     )
     const inWords = await outlast(["guard", bad, good])
     assert.include(
       inWords.stdout,
-      "stop at call 5 of 9 (tool_loop): grep was called with the same arguments 5"
+      "stop at call 4 of 9 (tool_loop): grep was called with the same arguments 4"
     )
     assert.include(inWords.stdout, "honest.jsonl: ok, 9 calls")
   })
@@ -55,7 +54,7 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     const lines = loop.map(({ tool, arguments: args, result }) => ({ tool, arguments: args, result }))
     const input = lines.map((line) => JSON.stringify(line)).join("\r\n\n")
     const run = await outlast(["guard", "--json", "-"], { input })
-    assert.deepInclude(JSON.parse(run.stdout), { file: "-", verdict: "stop", at: 5 })
+    assert.deepInclude(JSON.parse(run.stdout), { file: "-", verdict: "stop", at: 4 })
   })
 
   it("reports bad lines with their file and number, and judges the others", async () => {
@@ -69,7 +68,7 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     ])
     const run = await outlast(["guard", "--json", path])
     assert.strictEqual(run.exitCode, 1)
-    assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 5 })
+    assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 4 })
     assert.match(run.stderr, /bad\.jsonl: Line 1 is not JSON\. Expected one object a line/)
     assert.match(run.stderr, /bad\.jsonl: Line 2 is no object/)
     assert.match(run.stderr, /bad\.jsonl: Line 3 has a wrong "tool"/)
@@ -88,7 +87,7 @@ describe("outlast guard", { timeout: 60_000 }, () => {
   it("reads a pipe by its name", async () => {
     const run = await piped(["guard", "--json"], loop)
     assert.strictEqual(run.exitCode, 0, run.stderr)
-    assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 5 })
+    assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 4 })
   })
 
   it("judges the other files where one cannot be read, and exits with 2", async () => {
@@ -99,7 +98,7 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     assert.deepStrictEqual(
       linesOf(run).map((line): unknown => JSON.parse(line)),
       [
-        { file: bad, verdict: "stop", at: 5, reason: "tool_loop" },
+        { file: bad, verdict: "stop", at: 4, reason: "tool_loop" },
         { file: good, verdict: "ok", at: null, reason: null }
       ]
     )
@@ -122,32 +121,31 @@ describe("outlast guard", { timeout: 60_000 }, () => {
 })
 
 describe("outlast guard --score", { timeout: 60_000 }, () => {
-  it("prints precision, recall, lateness and every miss", async () => {
-    await file("a.jsonl", loop)
-    await file("b.jsonl", honest)
-    await file("c.jsonl", honest)
-    await file("d.jsonl", loop)
+  it("prints precision, recall and every miss; a stop before `stopFrom` is false", async () => {
+    for (const name of ["a.jsonl", "d.jsonl", "e.jsonl"]) await file(name, loop)
+    for (const name of ["b.jsonl", "c.jsonl"]) await file(name, honest)
     const labels = [
-      { file: "a.jsonl", label: "stop", at: 3 },
+      { file: "a.jsonl", label: "stop", stopFrom: 3 },
       { file: "b.jsonl", label: "ok" },
-      { file: "c.jsonl", label: "stop", at: 3 },
-      { file: "d.jsonl", label: "ok" }
+      { file: "c.jsonl", label: "stop", stopFrom: 3 },
+      { file: "d.jsonl", label: "ok" },
+      { file: "e.jsonl", label: "stop", stopFrom: 5 }
     ]
     await file("labels.json", [labels])
     const run = await outlast(["guard", "--score", folder])
     assert.strictEqual(run.exitCode, 0, run.stderr)
-    assert.include(run.stdout, "4 traces: 2 loops, of which 1 stopped; 2 honest, of which 1 stopped.")
-    assert.include(run.stdout, "Precision 0.500, recall 0.500.")
-    assert.include(run.stdout, "Stopped 2 calls late in the median, from 2 to 2.")
+    assert.include(
+      run.stdout,
+      "5 traces: 3 loops, of which 1 stopped and 1 stopped too early; 2 honest, of which 1 stopped."
+    )
+    assert.include(run.stdout, "The model is told of 2 loops, and in 1 honest traces.")
+    assert.include(run.stdout, "Precision 0.333, recall 0.333.")
+    assert.include(run.stdout, "Stopped 1 calls late in the median.")
     assert.include(run.stdout, "c.jsonl: stop, got ok")
-    assert.match(run.stdout, /d\.jsonl: ok, got stop at call 5 \(tool_loop\)/)
+    assert.match(run.stdout, /d\.jsonl: ok, got stop at call 4 \(tool_loop\)/)
+    assert.match(run.stdout, /e\.jsonl: stop, got stop at call 4 \(tool_loop\)/)
     const json: unknown = JSON.parse((await outlast(["guard", "--score", folder, "--json"])).stdout)
-    assert.deepNestedInclude(json, {
-      precision: 0.5,
-      recall: 0.5,
-      "lateness.median": 2,
-      "misses[0].file": "c.jsonl"
-    })
+    assert.deepNestedInclude(json, { premature: 1, told: 2, late: 1, "misses[0].file": "c.jsonl" })
   })
 
   it("wants labels", async () => {
@@ -158,10 +156,10 @@ describe("outlast guard --score", { timeout: 60_000 }, () => {
       ["[]", /nothing to score/],
       ['[{"file":"a.jsonl","label":"stop"}]', /wrong entry 0: expected \{ "file"/],
       [
-        '[{"file":"a.jsonl","label":"ok"},{"file":"./a.jsonl","label":"stop","at":3}]',
+        '[{"file":"a.jsonl","label":"ok"},{"file":"./a.jsonl","label":"stop","stopFrom":3}]',
         /two entries for \.\/a\.jsonl, 0 and 1/
       ],
-      ['[{"file":"a.jsonl","label":"stop","at":9}]', /wrong "at" of a\.jsonl: 9, of 9 calls/]
+      ['[{"file":"a.jsonl","label":"stop","stopFrom":9}]', /wrong "stopFrom" of a\.jsonl: 9, of 9 calls/]
     ] as const) {
       await file("labels.json", [labels])
       const run = await outlast(["guard", "--score", folder])
@@ -172,45 +170,32 @@ describe("outlast guard --score", { timeout: 60_000 }, () => {
 })
 
 describe("the labelled traces", () => {
-  const callsOf = async (name: string) => {
-    const lines = (await readFile(join(traces, name), "utf8")).trim().split("\n")
-    return lines.map((line, index) => Result.getOrThrow(Trace.parse(line, index)))
-  }
-  const judge = async (name: string): Promise<Judge.Judged> =>
-    (await callsOf(name)).reduce(Judge.next, Judge.start).judged
-  /** Whether the model hears of a loop at all. */
-  const isTold = async (name: string): Promise<boolean> => {
-    const detector = LoopDetector.make()
-    let state = LoopDetector.initial(detector)
-    for (const call of await callsOf(name)) {
-      if (LoopDetector.before(detector, state, call)._tag !== "Ok") return true
-      state = LoopDetector.observe(detector, state, call)
-    }
-    return false
-  }
-
-  it("are judged as the project promises, half loops and half honest work", async () => {
+  const scoreOf = async (rename?: string): Promise<TraceScore.Score> => {
     const labels = Result.getOrThrow(TraceScore.labels(await readFile(join(traces, "labels.json"), "utf8")))
     const files = (await readdir(traces)).filter((name) => name.endsWith(".jsonl"))
     assert.sameMembers(
       labels.map(({ file }) => file),
       files
     )
-    assert.isAtLeast(labels.length, 60)
-    const loops = labels.filter(({ label }) => label === "stop").length
-    assert.approximately(loops / labels.length, 0.5, 0.05)
-    const pairs = await Promise.all(labels.map(async (label) => [label, await judge(label.file)] as const))
-    const { precision, recall, lateness } = TraceScore.of(pairs)
-    // By strict evidence alone; of other evidence the model is told.
-    assert.isAtLeast(precision, 0.99)
-    assert.isAtLeast(recall, 0.65)
-    assert.isAtMost(lateness.median ?? Infinity, 2)
-  })
+    const pairs = labels.map(async (label) => {
+      const lines = (await readFile(join(traces, label.file), "utf8")).trim().split("\n")
+      const calls = lines.map((line, index) => Result.getOrThrow(Trace.parse(line, index)))
+      const renamed = calls.map((call) => ({ ...call, tool: rename ?? call.tool }))
+      return [label, renamed.reduce(Judge.next, Judge.start).judged] as const
+    })
+    return TraceScore.of(await Promise.all(pairs))
+  }
 
-  it("tell the model of nearly every loop", async () => {
-    const labels = Result.getOrThrow(TraceScore.labels(await readFile(join(traces, "labels.json"), "utf8")))
-    const loops = labels.filter(({ label }) => label === "stop")
-    const told = await Promise.all(loops.map(({ file }) => isTold(file)))
-    assert.isAtLeast(told.filter(Boolean).length / loops.length, 0.95)
+  it("are judged as docs/guard.md says, with tools of any name", async () => {
+    const score = await scoreOf()
+    assert.approximately(score.loops / score.traces, 0.5, 0.05)
+    assert.isAtLeast(score.precision, 0.77)
+    assert.isAtLeast(score.recall, 0.39)
+    assert.isAtLeast(score.told / score.loops, 0.91)
+    assert.isAtMost(score.falselyStopped, 4)
+    const renamed = await scoreOf("tool_x")
+    assert.approximately(renamed.precision, score.precision, 0.03)
+    assert.approximately(renamed.recall, score.recall, 0.03)
+    assert.approximately(renamed.told / renamed.loops, score.told / score.loops, 0.03)
   })
 })

@@ -23,6 +23,7 @@
  */
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
 import * as Check from "@outlast/resilience/Options"
+import * as Dialects from "./Dialects.ts"
 import * as Fetch from "./aisdk/Fetch.ts"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import type { Options } from "./aisdk/Target.ts"
@@ -35,7 +36,9 @@ export type { CommonOptions, Options } from "./aisdk/Target.ts"
 export const model = (options: Options): TargetSpec => {
   Check.check(!isModel(options), module, "options", options, `${example}, and the model comes from create`)
   OptionChecks.options(module, options, checks, example)
-  return Target.make(module, options, { toolFiles: "result" })
+  return Target.make(module, options, { toolFiles: "result", asGiven: true }, () =>
+    Dialects.client(options.provider)
+  )
 }
 
 /**

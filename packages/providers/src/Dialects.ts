@@ -27,6 +27,7 @@ export const anthropic: DialectOf = (_, capabilities) => ({
   format: "anthropic-messages",
   namespaces: ["anthropic"],
   bound: capabilities.bindsAccount === true ? "target" : "model",
+  providerCalls: /^(?:srvtoolu|mcptoolu)_/,
   callId: /^[a-zA-Z0-9_-]+$/,
   toolName: name64,
   system: capabilities.systemMessages === true ? "between" : "leading",
@@ -39,7 +40,6 @@ export const anthropic: DialectOf = (_, capabilities) => ({
 const openai: Dialect = {
   ...defaults,
   namespaces: ["openai"],
-  uniqueCallIds: false,
   toolName: name64,
   system: "anywhere",
   ending: "any",
@@ -62,6 +62,7 @@ export const responses: DialectOf = (_, capabilities) => ({
   ...openai,
   format: "openai-responses",
   callId: /^.{1,64}$/s,
+  providerCalls: /^(?:ws|fs|ci|ig|cu|mcp|mcpr|apc|sh|tsc)_/,
   files: files(capabilities, ["application/pdf"])
 })
 
@@ -92,13 +93,25 @@ export const google: DialectOf = (model) => ({
   format: "gemini",
   namespaces: ["google"],
   callId: /^.+$/s,
-  uniqueCallIds: false,
   alternates: false,
   toolName: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/,
   unsignedCall: signs.test(model)
     ? { namespace: "google", field: "thoughtSignature", value: "skip_thought_signature_validator" }
     : undefined,
   assistantFiles: true
+})
+
+/**
+ * A client of the program's own, of which only the name of its provider is known. The client leaves out, with a warning,
+ * what it cannot send.
+ */
+export const client = (provider: string): Dialect => ({
+  ...defaults,
+  namespaces: [
+    ...new Set([provider, provider.replace(/[-_.](\w)/g, (_, letter: string) => letter.toUpperCase())])
+  ],
+  thinking: "plain",
+  providerCalls: /^/
 })
 
 const signs = /gemini-(?:[3-9]|\d\d)/

@@ -68,9 +68,14 @@ describe("the dialect of a target", () => {
     Effect.gen(function* () {
       const unknown = yield* dialectOf(Anthropic.model("claude-next"))
       assert.deepInclude(unknown, { ending: "user", system: "leading" })
-      assert.strictEqual(
-        yield* dialectOf(AiSdk.model({ provider: "acme", model: "m", create: never })),
-        Dialect.defaults
+      assert.deepInclude(
+        yield* dialectOf(AiSdk.model({ provider: "acme-cloud", model: "m", create: never })),
+        {
+          ...Dialect.defaults,
+          namespaces: ["acme-cloud", "acmeCloud"],
+          thinking: "plain",
+          providerCalls: /^/
+        }
       )
       const dialect = { ...Dialect.defaults, system: "anywhere" } as const
       const baseUrl = "http://localhost:1"

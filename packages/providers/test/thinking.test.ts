@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
-import { Anthropic, Google, OpenAi } from "@outlast/providers"
+import { AiSdk, Anthropic, Google, OpenAi } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import { Effect, Redacted, Ref, Stream } from "effect"
 import { Chat, LanguageModel } from "effect/ai"
@@ -116,4 +116,52 @@ describe("thinking that another organisation made", () => {
       assert.deepInclude(refused?.outcome, { type: "refused", rule: "encrypted-content" })
     }).pipe(Effect.provide(WeatherLive))
   )
+})
+
+describe("a target", () => {
+  const claude = (options: Anthropic.Options, model = "claude-sonnet-4-5") => Anthropic.model(model, options)
+  const on = { providerOptions: { thinking: { type: "enabled", budgetTokens: 2_000 } } } as const
+  const off = { providerOptions: { thinking: { type: "disabled" } } } as const
+  const bedrock = (options: object): TargetSpec =>
+    AiSdk.model({
+      provider: "bedrock",
+      model: "us.anthropic.claude-sonnet-4-5",
+      providerOptions: { bedrock: { ...options } },
+      create: () => assert.fail("No request is sent.")
+    })
+
+  /** By name: the target, and whether it has the longer limits of a reasoning model. */
+  const cases: Record<string, readonly [TargetSpec, boolean | undefined]> = {
+    "of Claude 4.5 does not think unasked": [claude({}), false],
+    "of Claude 4.6 does not think unasked": [claude({}, "claude-opus-4-6"), false],
+    "of Claude 4.5 thinks with a budget": [claude(on), true],
+    "of Claude 4.5 thinks with an effort": [claude({ settings: { reasoning: "high" } }), true],
+    "of Claude 4.5 does not think with the effort none": [claude({ settings: { reasoning: "none" } }), false],
+    "of Claude 4.5 thinks where its info says so": [claude({ info: { reasoning: true } }), true],
+    "of Claude 4.5 at another vendor does not think unasked": [bedrock({}), false],
+    "of Claude 4.5 at another vendor thinks when asked": [
+      bedrock({ reasoningConfig: { type: "enabled" } }),
+      true
+    ],
+    "of a Claude that adapts its thinking thinks": [claude({}, "claude-sonnet-5"), true],
+    "of a Claude that adapts its thinking does not think when told so": [
+      claude(off, "claude-sonnet-5"),
+      false
+    ],
+    "of GPT-5 thinks": [OpenAi.model("gpt-5"), true],
+    "of GPT-5 does not think with the effort none": [
+      OpenAi.model("gpt-5", { providerOptions: { reasoningEffort: "none" } }),
+      false
+    ],
+    "of GPT-4.1 never thinks": [
+      OpenAi.model("gpt-4.1", { providerOptions: { reasoningEffort: "high" } }),
+      false
+    ],
+    "of an unknown model has nothing said about thinking": [OpenAi.model("house-model"), undefined]
+  }
+  for (const [name, [target, reasoning]] of Object.entries(cases)) {
+    it.effect(name, () =>
+      Effect.map(Effect.scoped(target.build), ({ info }) => assert.strictEqual(info.reasoning, reasoning))
+    )
+  }
 })

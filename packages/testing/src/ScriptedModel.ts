@@ -2,9 +2,8 @@
  * A model that follows a `FaultPlan` in memory, for programs under TestClock.
  *
  * A scripted model is a `TargetSpec`: it goes into a chain wherever a real target goes. It fails as a real
- * provider fails: statuses and bodies go through the real classifier, a broken connection and arguments of a tool
- * call that were cut are `Network`, a stall is an effect that never ends and can be interrupted. All waits are
- * `Effect.sleep`.
+ * provider fails: statuses and bodies go through the real classifier, a broken connection is `Network`, a stall is an
+ * effect that never ends and can be interrupted. All waits are `Effect.sleep`.
  *
  * Several models may share one plan: start it once with `FaultPlan.start` and give the runner to each.
  *
@@ -28,11 +27,9 @@ import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
 import type { ProviderModel, ProviderRequest, TargetSpec } from "@outlast/agent/failover/ProviderModel"
 import * as Check from "@outlast/resilience/Options"
 import * as Classifier from "@outlast/agent/failure/Classifier"
-import { Network } from "@outlast/agent/failure/FailoverReason"
-import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import type { Nothing, Reply, Respond, Speech } from "./FaultPlan.ts"
 import * as FaultPlan from "./FaultPlan.ts"
-import { sameBlock } from "./plan/Answer.ts"
 import * as Parts from "./plan/parts.ts"
 import { estimate, messagesOf } from "./plan/prompt.ts"
 import * as Anthropic from "./server/anthropic/errors.ts"
@@ -164,7 +161,7 @@ const ended = <A extends ReadonlyArray<Response.PartEncoded | Response.StreamPar
 ): Effect.Effect<A, ProviderFailure> => {
   switch (speech.end.type) {
     case "finish":
-      return claimsCalls(speech) ? failing.cutArguments : Effect.succeed(parts)
+      return Effect.succeed(parts)
     case "stall":
       return Effect.never
     case "error":
@@ -173,14 +170,6 @@ const ended = <A extends ReadonlyArray<Response.PartEncoded | Response.StreamPar
     case "reset":
       return failing.broken
   }
-}
-
-/** The answer ends inside the arguments of a tool call, and does not say that it was cut. */
-const claimsCalls = ({ deltas, all, end }: Speech): boolean => {
-  const last = deltas.at(-1)
-  const next = all[deltas.length]
-  const admitted = end.type === "finish" && (end.reason === "length" || end.reason === "content-filter")
-  return !admitted && last?.type === "params" && next !== undefined && sameBlock(last, next)
 }
 
 const failuresOf = (provider: string, key: string | undefined) => {
@@ -203,15 +192,7 @@ const failuresOf = (provider: string, key: string | undefined) => {
       responseBody: typeof body === "string" ? body : JSON.stringify(body)
     })
   }
-  // Arguments that do not parse are a cut, whatever the finish says: so the real models take them.
-  const cutArguments = Effect.fail(
-    new ProviderFailure({
-      reason: new Network(),
-      evidence: { rule: "stream/cut-arguments", signal: "local", depth: 0 },
-      detail: "The arguments of a tool call were cut."
-    })
-  )
-  return { classified, broken, cutArguments, unanswered }
+  return { classified, broken, unanswered }
 }
 
 const errorsOf = (provider: string) =>

@@ -14,6 +14,7 @@ import type { LanguageModel } from "effect/ai"
 import { Deadline } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
 import { answeredBy } from "../failover/Answered.ts"
+import { ClientOptions } from "../failover/ClientOptions.ts"
 import { OutputLimit } from "../failover/OutputLimit.ts"
 import { branchOf } from "../guard/Branch.ts"
 import * as Chunks from "./Chunks.ts"
@@ -236,7 +237,10 @@ export class Summariser {
       this.#add({ calls: 1, tokens: input + output, costUsd: undefined })
       const response = yield* model
         .generateText({ prompt: this.#prompt(text, output) })
-        .pipe(Effect.provideService(OutputLimit, { start: output, max: output }))
+        .pipe(
+          Effect.provideService(OutputLimit, { start: output, max: output }),
+          Effect.provideService(ClientOptions, undefined)
+        )
       const { inputTokens, outputTokens } = response.usage
       const tokens = (inputTokens.total ?? input) + (outputTokens.total ?? output)
       const costUsd = Option.getOrUndefined(answeredBy(response.content))?.costUsd

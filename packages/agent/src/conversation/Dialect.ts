@@ -30,6 +30,11 @@ export interface Dialect {
    */
   readonly bound: "model" | "target"
   /**
+   * The ids of calls of tools that the target runs itself. They say whose a call is that comes from a history without
+   * anything else that tells. Default: none.
+   */
+  readonly providerCalls?: RegExp | undefined
+  /**
    * The thinking that it takes in the messages of the assistant:
    * - `none`: it refuses all
    * - `own`: what it has made itself
@@ -89,6 +94,7 @@ export const checks: Options.Checks<Dialect> = {
   format: Kind.name,
   namespaces: required(Kind.names),
   bound: required(is.oneOf("model", "target")),
+  providerCalls: pattern,
   thinking: required(is.oneOf("none", "own", "plain", "required")),
   callId: required(pattern),
   uniqueCallIds: required(is.flag),

@@ -7,10 +7,10 @@
  * nothing else: it is the same in every attempt and every later call, so that prompt caches stay good.
  */
 import { Prompt } from "effect/ai"
-import type { Dialect } from "./Dialect.ts"
+import { Ids } from "./CallIds.ts"
 import { isLocalCall } from "./Parts.ts"
 import type { Destination } from "./Parts.ts"
-import { nameOf, shortened } from "./ToolNames.ts"
+import { nameOf } from "./ToolNames.ts"
 import { mapped, same } from "./Unchanged.ts"
 
 type Messages = ReadonlyArray<Prompt.Message>
@@ -98,7 +98,7 @@ const unanswered = ({ id, name }: Prompt.ToolCallPart, result: string): Prompt.T
 
 /** Of messages whose results stand in the order of their calls. */
 const rewritten = (messages: Messages, { dialect, names: offered }: Destination): Messages => {
-  const ids = new Ids(dialect)
+  const ids = new Ids(dialect.callId, dialect.uniqueCallIds)
   let names: ReadonlyArray<Named> = []
   let next = 0
   const renamed = <P extends Prompt.ToolCallPart | Prompt.ToolResultPart>(
@@ -130,26 +130,4 @@ const rewritten = (messages: Messages, { dialect, names: offered }: Destination)
 interface Named {
   readonly id: string
   readonly name: string
-}
-
-class Ids {
-  readonly #dialect: Dialect
-  /** Ids that a later call must not have. */
-  readonly #taken = new Set<string>()
-
-  constructor(dialect: Dialect) {
-    this.#dialect = dialect
-  }
-
-  of(id: string): string {
-    const { callId, uniqueCallIds } = this.#dialect
-    if (callId.test(id) && !this.#taken.has(id)) {
-      if (uniqueCallIds) this.#taken.add(id)
-      return id
-    }
-    let fit = `call_${shortened(id, 24)}`
-    for (let n = 2; this.#taken.has(fit); n++) fit = `call_${shortened(id, 24, n)}`
-    this.#taken.add(fit)
-    return fit
-  }
 }

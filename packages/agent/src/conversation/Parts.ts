@@ -8,7 +8,8 @@
  * - A tool that another provider ran becomes a text.
  * - Texts that say nothing are left out, and messages in which nothing is left.
  *
- * A part without provenance counts as its options say: those of the target's namespace are its own, others are not.
+ * A part without provenance counts as its options say: those of the target's namespace are its own, others are not. A
+ * call of a provider's tool without options counts as its id says.
  */
 import { Predicate } from "effect"
 import { Prompt } from "effect/ai"
@@ -36,12 +37,43 @@ export const fit = (
   messages: ReadonlyArray<Prompt.Message>,
   to: Destination
 ): ReadonlyArray<Prompt.Message> => {
-  const fitted = mapped(messages, (message) => fitMessage(message, to))
+  const own = providerParts(messages, to)
+  const fitted = mapped(messages, (message) => fitMessage(message, to, own))
   // Nothing but empty messages: they are the caller's own, and the provider may judge them.
   return fitted.some(({ role }) => role !== "system") ? fitted : messages
 }
 
-const fitMessage = (message: Prompt.Message, to: Destination): ReadonlyArray<Prompt.Message> => {
+/**
+ * The calls of tools that the target has run itself, and their results. A result may come in a later message, behind
+ * results of the program; behind one of the user it comes too late.
+ */
+const providerParts = (
+  messages: ReadonlyArray<Prompt.Message>,
+  to: Destination
+): ReadonlySet<AssistantPart> => {
+  const own = new Set<AssistantPart>()
+  const open = new Set<string>()
+  for (const message of messages) {
+    if (message.role === "user" || message.role === "system") open.clear()
+    if (message.role !== "assistant") continue
+    for (const part of message.content) {
+      if (part.type === "tool-call" && part.providerExecuted) {
+        if (!isUnderstood(part, to)) open.delete(part.id)
+        else {
+          own.add(part)
+          open.add(part.id)
+        }
+      } else if (part.type === "tool-result" && open.delete(part.id)) own.add(part)
+    }
+  }
+  return own
+}
+
+const fitMessage = (
+  message: Prompt.Message,
+  to: Destination,
+  own: ReadonlySet<AssistantPart>
+): ReadonlyArray<Prompt.Message> => {
   switch (message.role) {
     case "system":
       return [message]
@@ -53,7 +85,7 @@ const fitMessage = (message: Prompt.Message, to: Destination): ReadonlyArray<Pro
       return withContent(message, content)
     }
     case "assistant":
-      return withContent(message, assistantParts(message.content, to))
+      return withContent(message, assistantParts(message.content, to, own))
     case "tool":
       return withContent(
         message,
@@ -74,7 +106,8 @@ type AssistantPart = Prompt.AssistantMessagePart
 
 const assistantParts = (
   parts: ReadonlyArray<AssistantPart>,
-  to: Destination
+  to: Destination,
+  own: ReadonlySet<AssistantPart>
 ): ReadonlyArray<AssistantPart> => {
   const firstCall = parts.find(isLocalCall)
   const fitted = mapped(parts, (part): ReadonlyArray<AssistantPart> => {
@@ -93,12 +126,11 @@ const assistantParts = (
             : inWords(part, to.wording)
         ]
       case "tool-call":
-        if (part.providerExecuted)
-          return [isUnderstood(part, to) ? part : useInWords(part, resultOf(part, parts), to)]
+        if (part.providerExecuted) return [own.has(part) ? part : useInWords(part, resultOf(part, parts), to)]
         return [part === firstCall ? vouched(withoutForeign(part, to), to.dialect) : withoutForeign(part, to)]
       case "tool-result":
         // It stands in the words of its call.
-        return isUnderstood(part, to) ? [part] : []
+        return own.has(part) ? [part] : []
       case "tool-approval-request":
         return [part]
     }
@@ -144,9 +176,9 @@ const isUnderstood = (part: AssistantPart, { ref, dialect }: Destination): boole
   }
   const signers = signersOf(part, dialect)
   if (signers.length > 0) return signers.some((name) => dialect.namespaces.includes(name))
-  return part.type === "reasoning"
-    ? dialect.thinking !== "own"
-    : !("providerExecuted" in part && part.providerExecuted)
+  if (part.type === "reasoning") return dialect.thinking !== "own"
+  if (part.type !== "tool-call" || !part.providerExecuted) return true
+  return dialect.providerCalls?.test(part.id) ?? false
 }
 
 /** What users set on parts of the assistant, as the AI SDK names it. Whatever else stands there is of the maker. */

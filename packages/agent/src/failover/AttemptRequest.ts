@@ -3,6 +3,7 @@
  */
 import { Effect, Redacted, Stream } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
+import * as CallIds from "../conversation/CallIds.ts"
 import * as Dialect from "../conversation/Dialect.ts"
 import * as Portable from "../conversation/Portable.ts"
 import * as ToolNames from "../conversation/ToolNames.ts"
@@ -16,6 +17,8 @@ import type { ProviderRequest } from "./ProviderModel.ts"
 export interface AttemptRequest extends ProviderRequest {
   /** What tools are called at the target, where it does not take their names. */
   readonly names: ToolNames.ToolNames | undefined
+  /** Of the calls in the answer. */
+  readonly ids: CallIds.Answered
 }
 
 /**
@@ -39,6 +42,7 @@ export const requestOf = (
     tools: names === undefined ? tools : ToolNames.offered(tools, names),
     toolChoice: names === undefined ? toolChoice : ToolNames.chosen(toolChoice, names),
     names,
+    ids: new CallIds.Answered(prompt),
     previousResponseId: undefined,
     incrementalPrompt: undefined,
     key: key?.current,
@@ -57,27 +61,29 @@ export interface Asked extends Pick<ProviderRequest, "limits" | "heard"> {
   readonly refuses?: Portable.Options["refuses"]
 }
 
-/** The target's answer, its calls under the program's names. */
+/** The target's answer, its calls under the program's names and with ids of their own. */
 export const generateText = (
   { model }: Target,
   request: AttemptRequest
 ): Effect.Effect<Array<Response.PartEncoded>, ProviderFailure, IdGenerator.IdGenerator> => {
-  const { names } = request
   const answer = model.generateText(request)
-  return names === undefined
-    ? answer
-    : Effect.map(answer, (parts) => parts.map((part) => ToolNames.namedBack(part, names)))
+  return mayCall(request) ? Effect.map(answer, (parts) => parts.map((part) => back(part, request))) : answer
 }
 
-/** The parts of the target's answer, its calls under the program's names. */
+/** The parts of the target's answer, its calls under the program's names and with ids of their own. */
 export const streamText = (
   { model }: Target,
   request: AttemptRequest
 ): Stream.Stream<Response.StreamPartEncoded, ProviderFailure, IdGenerator.IdGenerator> => {
-  const { names } = request
   const answer = model.streamText(request)
-  return names === undefined ? answer : Stream.map(answer, (part) => ToolNames.namedBack(part, names))
+  return mayCall(request) ? Stream.map(answer, (part) => back(part, request)) : answer
 }
+
+/** A map costs each pull of a stream: without tools there is nothing to name back. */
+const mayCall = ({ tools }: AttemptRequest): boolean => tools.length > 0
+
+const back = <P extends Response.AllPartsEncoded>(part: P, { names, ids }: AttemptRequest): P =>
+  ids.of(names === undefined ? part : ToolNames.namedBack(part, names))
 
 /** A failure of this request at this target, without the key and without echoes of the prompt. */
 export const failureAt = (

@@ -32,14 +32,23 @@ export const failureOf = (error: unknown): Option.Option<CallFailure> =>
 /** Properties that repeat what the message says. */
 const hidden = ["_tag", "module", "method", "reason", "cause", "failure", "~effect/ai/AiError"]
 
-export const fromFailure = (method: string, failure: CallFailure): CallFailed =>
+/** `object` is the text of an answer that is not the object that was asked for, if the call failed with that. */
+export const fromFailure = (method: string, failure: CallFailure, object?: string): CallFailed =>
   // The reason is the cause of the error, and would be printed as well.
   ErrorText.brief(
-    new CallFailed({ module: "Outlast", method, reason: ErrorText.inner(reasonOf(failure)), failure }),
+    new CallFailed({
+      module: "Outlast",
+      method,
+      reason: ErrorText.inner(reasonOf(failure, object)),
+      failure
+    }),
     ...hidden
   )
 
-const reasonOf = (failure: CallFailure): AiError.AiErrorReason => {
+const reasonOf = (failure: CallFailure, object: string | undefined): AiError.AiErrorReason => {
+  if (object !== undefined) {
+    return new AiError.StructuredOutputError({ description: failure.message, responseText: object })
+  }
   if (failure._tag === "ProviderFailure") return nearest(failure)
   if (failure.soonest !== undefined) return new AiError.RateLimitError({ retryAfter: failure.soonest })
   const first = failure.targets[0]

@@ -207,6 +207,10 @@ export interface Snapshot {
   readonly canCompact: boolean
   /** By target id: failures since its last success. Read only where the policy counts per target. */
   readonly streaks: ReadonlyMap<string, Streak>
+  /** Targets that have answered, by id. */
+  readonly answered: Pick<ReadonlyMap<string, unknown>, "has">
+  /** Attempts in flight, of all calls. */
+  readonly flying: { readonly values: () => Iterable<{ readonly target: TargetRef }> }
 }
 
 export interface Streak {
@@ -351,10 +355,15 @@ export const isSweep = ({ left, lastFailure, tries }: CallState, target: TargetR
 /** A call of which nothing special is known. */
 export const started: Event = { _tag: "Started", ...initial.call }
 
-/** The surroundings of a call that nothing around it limits. */
-export const unbounded: Pick<Snapshot, "deadline" | "mayRetry" | "canCompact" | "streaks"> = {
+/** The surroundings of a call that nothing around it limits, and that is alone. */
+export const unbounded: Pick<
+  Snapshot,
+  "deadline" | "mayRetry" | "canCompact" | "streaks" | "answered" | "flying"
+> = {
   deadline: Infinity,
   mayRetry: true,
   canCompact: false,
-  streaks: new Map()
+  streaks: new Map(),
+  answered: new Map(),
+  flying: []
 }

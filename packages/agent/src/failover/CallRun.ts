@@ -33,7 +33,7 @@ import type { Chain, Target } from "./Chain.ts"
 import * as Choice from "./Choice.ts"
 import * as Conversation from "./Conversation.ts"
 import * as ConversationKey from "./ConversationKey.ts"
-import type { Cooldown } from "./Cooldown.ts"
+import type { Cooldown, Cooldowns } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import type { FailoverEvent } from "./FailoverEvent.ts"
 import type { Notice } from "./Notice.ts"
@@ -73,6 +73,8 @@ export class CallRun {
   /** What is sent is the conversation that the program has, and nothing else. */
   #isAsHad: boolean
   #state: CallState = Call.initial
+  /** Of the chain, when the machine decided last. */
+  #cooldowns: Cooldowns = Cool.empty
   #permit: Permits.Permit | undefined
   /** Of the key that the current attempt was sent with. */
   #keyVersion = 0
@@ -565,8 +567,14 @@ export class CallRun {
     return this.#ended ? Effect.void : this.#publish({ _tag: "CallAbandoned", ...this.#numbers() })
   })
 
-  /** The attempt, now that nothing keeps it away: who answers from here on is news. */
-  #begin(action: Sending): Effect.Effect<Attempt> {
+  /** The attempt, unless another call has found meanwhile that its target is out: who answers from here on is news. */
+  #begin(action: Sending): Effect.Effect<Attempt | undefined, CallFailure> {
+    const cooldowns = MutableRef.get(this.chain.memory.cooldowns)
+    if (cooldowns !== this.#cooldowns && !action.probe && Cool.outOf(cooldowns, action.target, this.now())) {
+      this.#settle(undefined, true)
+      this.#leave(undefined)
+      return this.advance({ _tag: "TakenAway" })
+    }
     const attempt = Effect.succeed(this.#attempt(action))
     const told = action._tag === "Attempt" ? undefined : eventOf(action, this.#numbers())
     const begun = this.#isSilent ? attempt : Effect.andThen(this.#sent(action), attempt)
@@ -641,7 +649,9 @@ export class CallRun {
       mayRetry:
         isFirst || isRenewed || budget === undefined || this.#paid || budget.availableUnsafe(this.#fiber),
       canCompact: this.chain.compact !== undefined,
-      streaks: memory.streaks
+      streaks: memory.streaks,
+      answered: memory.answeredAt,
+      flying: memory.flying
     }
     const draw = this.#random.nextDoubleUnsafe()
     const [action, state] = Call.step(policy, this.#state, event, snapshot, draw)
@@ -658,8 +668,9 @@ export class CallRun {
       if (action.probe) this.#probedAt = now
       memory.sending(action, now)
     }
-    if (action.cooldown === undefined) return { action, opened: undefined }
-    return { action, opened: memory.open(action.cooldown, now) ? action.cooldown : undefined }
+    const isOpened = action.cooldown !== undefined && memory.open(action.cooldown, now)
+    this.#cooldowns = MutableRef.get(memory.cooldowns)
+    return { action, opened: isOpened ? action.cooldown : undefined }
   }
 
   /** Tells the circuits how the attempt ended: well without a failure; `silent`: they are told nothing. */

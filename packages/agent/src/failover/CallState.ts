@@ -24,7 +24,7 @@ import { Backoff } from "@outlast/resilience"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import { Format, Timeout } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import { cutObject, local } from "../failure/ProviderFailure.ts"
+import { cutObject, isWrongObject, local } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import * as Nudge from "../recovery/Nudge.ts"
 import { climb } from "../recovery/Truncation.ts"
@@ -97,7 +97,8 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
   // A call that has been nowhere yet may go to any target, and its first attempt is free.
   if (state.left === undefined) {
-    const [first] = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
+    const ready = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
+    const first = Choice.preferred(ready, snapshot, snapshot.cooldowns)
     return first === undefined
       ? waitOrGiveUp(policy, state, snapshot, undefined, draw)
       : sendAfterWait(policy, state, first.ref, snapshot)
@@ -108,7 +109,8 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
     (target) => Choice.mayGoTo(policy, state, target, snapshot) && (!late || !state.tries.has(target.ref.id))
   )
   if (ready.length === 0) return waitOrGiveUp(policy, state, snapshot, undefined, draw)
-  const target = ready.find(({ ref }) => isAffordable(state, snapshot, ref))
+  const affordable = ready.filter(({ ref }) => isAffordable(state, snapshot, ref))
+  const target = Choice.preferred(affordable, snapshot, snapshot.cooldowns)
   return target === undefined
     ? giveUp(state, state.lastFailure ?? Choice.allOut(policy, state, snapshot), undefined)
     : sendAfterWait(policy, state, target.ref, snapshot)
@@ -259,8 +261,9 @@ const onFailure = (
   // A wait that the server named holds for all calls, even while this one stays.
   const notBefore = Choice.isNotBefore(row, failure) ? leaving : undefined
 
-  const equivalent = others.find((target) => target.ref.model === here.model)
-  const other = equivalent ?? others[0]
+  const equivalents = others.filter((target) => target.ref.model === here.model)
+  const equivalent = Choice.preferred(equivalents, snapshot, after)
+  const other = equivalent ?? Choice.preferred(others, snapshot, after)
   if (other !== undefined) {
     const stays =
       repeat !== undefined &&
@@ -672,7 +675,9 @@ const send = (
       next
     ]
   }
-  const nudge = row?.nudge === undefined ? undefined : Nudge.textOf(row.nudge, failure, attempts)
+  const asks =
+    row?.nudge ?? (failure !== undefined && isWrongObject(failure) ? policy.nudges.wrongObject : undefined)
+  const nudge = asks === undefined ? undefined : Nudge.textOf(asks, failure, attempts)
   return from.id === target.id || failure === undefined
     ? [{ _tag: "Attempt", ...common, rewind, nudge }, next]
     : [{ _tag: "Switch", from, failure, ...common, rewind, nudge }, next]

@@ -2,13 +2,14 @@
  * Which targets a call may be sent to, and what is known of those it may not: the part of `CallState` that reads the
  * snapshot. Pure.
  */
-import { Duration } from "effect"
+import { Duration, Iterable } from "effect"
 import type { TargetOut } from "../failure/CallFailure.ts"
 import { ErrorText } from "@outlast/resilience"
 import { AllTargetsOut } from "../failure/CallFailure.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import type { TargetRef } from "../failure/TargetRef.ts"
 import type { CallState, Failed, Snapshot, Soonest, TargetView } from "./CallModel.ts"
+import { isRefusal } from "./CallModel.ts"
 import type { Cooldown, Cooldowns, Out } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import type { ModelInfo } from "./ModelInfo.ts"
@@ -35,6 +36,31 @@ export const ready = (
           !((state.refused.get(target.ref.id)?.until ?? now) > now) &&
           !isExhausted(policy, state, target)
       )
+
+/**
+ * The first of `targets`, or an equivalent one in its place. Where a key was refused, a key that has never answered gets
+ * one attempt at a time while there are others. Fifty calls at once then find the one good key of forty with four
+ * requests each; without this, each call asks all forty.
+ */
+export const preferred = (
+  targets: ReadonlyArray<TargetView>,
+  snapshot: Snapshot,
+  cooldowns: Cooldowns
+): TargetView | undefined => {
+  const [first] = targets
+  if (first === undefined || cooldowns.size === 0) return first
+  const isAsked = ({ ref }: TargetView): boolean =>
+    !snapshot.answered.has(ref.id) &&
+    Iterable.some(snapshot.flying.values(), ({ target }) => target.id === ref.id)
+  if (!isAsked(first)) return first
+  const isEquivalent = ({ ref }: TargetView): boolean => ref.model === first.ref.model
+  const isDoubtful = snapshot.targets.some((target) => {
+    const out = isEquivalent(target) ? Cool.outOf(cooldowns, target.ref, snapshot.now) : undefined
+    return out !== undefined && isRefusal(out.failure)
+  })
+  if (!isDoubtful) return first
+  return targets.find((target) => isEquivalent(target) && !isAsked(target)) ?? first
+}
 
 /** Cooling, and not so near its end that one call may see whether it is back. */
 const isOut = ({ probe }: Policy, cooldowns: Cooldowns, target: TargetRef, now: number): boolean =>

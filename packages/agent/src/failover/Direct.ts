@@ -15,6 +15,7 @@ import { inOrder } from "./Order.ts"
 import * as OutputLimit from "./OutputLimit.ts"
 import type { TargetSpec } from "./ProviderModel.ts"
 import { interactive } from "./RecoveryPolicy.ts"
+import * as Surface from "./Surface.ts"
 
 /** A `LanguageModel` that sends every call once. Fails as `Failover.layer` does when there is no key. */
 export const layer = <E, R>(
@@ -51,8 +52,11 @@ export const layer = <E, R>(
           }),
         streamText: (options) =>
           Stream.unwrap(
-            Effect.map(OutputLimit.OutputLimit, (limit) => {
-              const made = requestFor(options, limit)
+            Effect.gen(function* () {
+              const limit = yield* OutputLimit.OutputLimit
+              const { format } = yield* Surface.taken
+              const asked = format === undefined ? options : { ...options, responseFormat: format }
+              const made = requestFor(asked, limit)
               return Stream.mapError(AttemptRequest.streamText(target, made), (failure) =>
                 fromFailure("streamText", AttemptRequest.failureAt(target, made, failure))
               )

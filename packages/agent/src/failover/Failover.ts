@@ -19,7 +19,7 @@
  */
 import { Context, Effect, Layer, Stream } from "effect"
 import type { Scope } from "effect"
-import { LanguageModel } from "effect/ai"
+import { AiError, LanguageModel } from "effect/ai"
 import { CircuitBreaker, RetryBudget } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
 import type { CallFailure } from "../failure/CallFailure.ts"
@@ -39,6 +39,7 @@ import { validateModels } from "./PolicyChecks.ts"
 import { interactive, validate } from "./RecoveryPolicy.ts"
 import * as GuardedModel from "../guard/GuardedModel.ts"
 import { streamText } from "./StreamCall.ts"
+import { mistakeIn } from "./StrictCalls.ts"
 import { make as makeTargets, Targets } from "./Targets.ts"
 import { generateText } from "./TextCall.ts"
 
@@ -145,11 +146,14 @@ const makeContext = <const S extends Specs, Class extends string>(
     const model = yield* LanguageModel.make({
       generateText: (request) =>
         boundary.repeated(request) ??
-        Effect.mapError(generateText(built, request), boundary.toAiError("generateText", request)),
+        Effect.tap(generateText(built, request, boundary.toAiError("generateText", request)), (parts) => {
+          const mistake = mistakeIn(request, parts)
+          return mistake === undefined ? Effect.void : Effect.fail(mistaken("generateText")(mistake))
+        }),
       streamText: (request) => {
         const repeated = boundary.repeated(request)
         return repeated === undefined
-          ? streamText(built, request, boundary.toAiError("streamText", request))
+          ? streamText(built, request, boundary.toAiError("streamText", request), mistaken("streamText"))
           : Stream.fromEffect(repeated)
       }
     })
@@ -205,6 +209,12 @@ const settingsOf = <Class extends string>(
     return { policy, admission, budget, limiter, countsTokens, compact: checked, order, store }
   })
 
+/** A mistake of the model is no failure of the call. */
+const mistaken =
+  (method: string) =>
+  (reason: AiError.AiErrorReason): AiError.AiError =>
+    AiError.make({ module: "Outlast", method, reason })
+
 /**
  * Failures leave as `CallFailed`. `LanguageModel.make` answers an InvalidRequestError of an incremental request
  * with a second call; ours has sent the whole prompt already, so the second call gets the first one's error.
@@ -218,8 +228,8 @@ const makeBoundary = () => {
     },
     toAiError:
       (method: string, request: LanguageModel.ProviderOptions) =>
-      (failure: CallFailure): CallFailed => {
-        const error = fromFailure(method, failure)
+      (failure: CallFailure, object?: string): CallFailed => {
+        const error = fromFailure(method, failure, object)
         if (request.incrementalPrompt !== undefined) incremental.set(request.span, error)
         return error
       }

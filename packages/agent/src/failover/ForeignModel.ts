@@ -4,7 +4,7 @@
  * It costs a second pass of effect/ai over every call (about twice as much as a `ProviderModel`), and what it
  * cannot know: a key per attempt, and time limits that the layer sets itself. It knows an output limit only if
  * `withOutputLimit` says how its vendor is told. It is always asked for whole answers with a request: only that takes
- * the schema of an object. Its tools never run inside it; its calls come back unchecked.
+ * the schema of an object. So an object that is streamed comes in one piece. Its tools never run inside it; its calls come back unchecked.
  *
  * **Example** (A vendor's own layer behind ours)
  *
@@ -101,9 +101,8 @@ const hooksOf = (
   info: ModelInfo,
   provider: string | undefined,
   withOutputLimit: WithOutputLimit
-): ProviderModel => ({
-  info: { ...info, wholeAnswers: "request" },
-  generateText: (request) => {
+): ProviderModel => {
+  const generateText: ProviderModel["generateText"] = (request) => {
     const { responseFormat } = request
     const response: Effect.Effect<{ readonly content: ReadonlyArray<Response.AnyPart> }, AiError.AiError> =
       responseFormat.type === "text"
@@ -120,8 +119,12 @@ const hooksOf = (
       Effect.map(({ content }) => content.map(encoded) as Array<Response.PartEncoded>),
       Effect.provideContext(limited(request, withOutputLimit))
     )
-  },
-  streamText: (request) => {
+  }
+  const streamText: ProviderModel["streamText"] = (request) => {
+    // Only a request takes the schema of an object.
+    if (request.responseFormat.type === "json") {
+      return Stream.fromIterableEffect(Effect.map(generateText(request), inPieces))
+    }
     const parts: Stream.Stream<Response.AnyPart, AiError.AiError> = model.streamText(callOf(request))
     return parts.pipe(
       Stream.catch((error) => Stream.fromEffect(Effect.flatMap(toFailure(error, provider), Effect.fail))),
@@ -130,7 +133,21 @@ const hooksOf = (
       Stream.provideContext(limited(request, withOutputLimit))
     )
   }
-})
+  return { info: { ...info, wholeAnswers: "request" }, generateText, streamText }
+}
+
+/** A whole answer as a stream, each text in one piece. */
+const inPieces = (parts: ReadonlyArray<Response.PartEncoded>): Array<Response.StreamPartEncoded> =>
+  parts.flatMap((part, index): Array<Response.StreamPartEncoded> => {
+    if (part.type !== "text" && part.type !== "reasoning") return [part]
+    const { type, text: delta, metadata } = part
+    const id = String(index)
+    return [
+      { type: `${type}-start`, id, metadata },
+      { type: `${type}-delta`, id, delta },
+      { type: `${type}-end`, id }
+    ]
+  })
 
 const limited = ({ maxOutputTokens }: ProviderRequest, withOutputLimit: WithOutputLimit) =>
   maxOutputTokens === undefined ? Context.empty() : withOutputLimit(maxOutputTokens)

@@ -51,7 +51,10 @@ export interface ModelInfo {
   /** The most that one answer may have, in tokens. */
   readonly maxOutputTokens?: number | undefined
   readonly price?: Price | undefined
-  /** Thinks before it answers: the first token may take long. Default `false`. */
+  /**
+   * Thinks before it answers: the first token may take long. Default `false`; with the vendors' constructors, what the
+   * catalogue and the options of the target say.
+   */
   readonly reasoning?: boolean | undefined
   readonly capabilities?: Capabilities | undefined
   /** What it takes of a conversation. Default: only what every known model takes. */

@@ -6,7 +6,11 @@
  * a `Notice` when another model answers than before, and a `Rewind` when the text so far is void and the answer begins
  * anew (`midStream: "restart"`). Nothing else is ever taken back. It fails with the typed failure itself.
  *
- * **Gotcha** Over a layer that is not Outlast's there are neither notices nor rewinds.
+ * With a `schema` the answer is an object, and the stream shows it as it comes: a `PartialObject` for each piece, and at
+ * the end the `WholeObject`, decoded. An object is never continued: a stream that breaks after something was shown begins
+ * anew or fails. effect/ai has no stream of an object.
+ *
+ * **Gotcha** Over a layer that is not Outlast's there are neither notices nor rewinds, and nobody tells the model the schema.
  *
  * **Example** (Reading both, and a stream that may begin anew)
  *
@@ -19,9 +23,13 @@
  * Outlast.streamText({ prompt, midStream: "restart" }).pipe(
  *   Stream.runForEach((part) => (part.type === "rewind" ? clearScreen : show(part)))
  * )
+ *
+ * Outlast.streamText({ prompt, schema: Recipe }).pipe(
+ *   Stream.runForEach((part) => (part.type === "partial-object" ? draw(part.value) : Effect.void))
+ * )
  * ```
  */
-import { Effect, Layer, Option, Stream } from "effect"
+import { Effect, Layer, Option, Schema, Stream } from "effect"
 import { AiError, LanguageModel } from "effect/ai"
 import type { Response, Tool } from "effect/ai"
 import { ResilienceEvents, Warnings } from "@outlast/resilience"
@@ -29,9 +37,11 @@ import * as Options from "@outlast/resilience/Options"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import * as Kind from "../options/Kind.ts"
+import { PartialJson } from "../conversation/PartialJson.ts"
 import { failureOf } from "./CallFailed.ts"
 import * as EventLine from "./EventLine.ts"
 import type { Notice } from "./Notice.ts"
+import * as ObjectAnswer from "./ObjectAnswer.ts"
 import { midStream } from "./PolicyChecks.ts"
 import type { MidStream } from "./RecoveryPolicy.ts"
 import type { Rewind } from "./Surface.ts"
@@ -47,6 +57,26 @@ export interface StreamOptions {
   readonly midStream?: MidStream | undefined
 }
 
+/** Asks for an object. */
+export interface ObjectOptions<S extends Schema.Top> {
+  /** What the answer must be. Not with a toolkit. */
+  readonly schema: S
+  /** What the model is told that it is called. Default: the identifier of the schema, or `object`. */
+  readonly objectName?: string | undefined
+}
+
+/** The object as far as it has come: unchecked, not decoded, its last string perhaps not whole. */
+export interface PartialObject {
+  readonly type: "partial-object"
+  readonly value: unknown
+}
+
+/** The whole object, decoded. It stands before the `finish` part. */
+export interface WholeObject<A> {
+  readonly type: "object"
+  readonly value: A
+}
+
 type Failing<E> = CallFailure | Exclude<E, AiError.AiError>
 type WithoutToolkit = LanguageModel.GenerateTextOptions<{}> & { readonly toolkit?: undefined }
 type WithToolkit<Tools extends Record<string, Tool.Any>> = LanguageModel.GenerateTextOptions<Tools> & {
@@ -60,6 +90,13 @@ type WithToolkit<Tools extends Record<string, Tool.Any>> = LanguageModel.Generat
  * `InvalidOption` (a `RangeError`) for an unknown option, and for a `midStream` that does not exist.
  */
 export const streamText: {
+  <S extends Schema.Top, O extends WithoutToolkit>(
+    options: O & StreamOptions & ObjectOptions<S>
+  ): Stream.Stream<
+    Response.StreamPart<{}> | Notice | Rewind | PartialObject | WholeObject<S["Type"]>,
+    CallFailure,
+    S["DecodingServices"] | LanguageModel.LanguageModel
+  >
   <O extends WithoutToolkit>(
     options: O & StreamOptions
   ): Stream.Stream<
@@ -74,25 +111,64 @@ export const streamText: {
     Failing<LanguageModel.ExtractError<O>>,
     LanguageModel.ExtractServices<O> | LanguageModel.LanguageModel
   >
-} = (all: LanguageModel.GenerateTextOptions<{}> & StreamOptions): never => {
+} = (all: AllOptions): never => {
   Kind.carrier("options such as { prompt, midStream }")("Outlast.streamText", "options", all)
   Options.fields("Outlast.streamText", all, checks)
-  const { midStream, ...options } = all
-  // The overloads state the types that the options imply; here they are erased.
-  return open(LanguageModel.streamText(options as WithoutToolkit), midStream) as never
+  const { midStream, schema, objectName, ...options } = all
+  if (schema === undefined) {
+    // The overloads state the types that the options imply; here they are erased.
+    return open(LanguageModel.streamText(options as WithoutToolkit), { midStream }) as never
+  }
+  const noToolkit = options.toolkit === undefined
+  Options.check(noToolkit, "Outlast.streamText", "toolkit", options.toolkit, "none beside a schema")
+  const format = ObjectAnswer.formatOf(schema, objectName)
+  const parts = open(LanguageModel.streamText(options as WithoutToolkit), { midStream, format })
+  return withObjects(parts, format) as never
 }
+
+type AllOptions = LanguageModel.GenerateTextOptions<{}> & StreamOptions & Partial<ObjectOptions<Schema.Top>>
+
+/** Shows the object that the text of an answer is, and what there is of it so far. */
+const withObjects = <A extends { readonly type: string; readonly delta?: string }, R>(
+  parts: Stream.Stream<A, CallFailure, R>,
+  format: ObjectAnswer.ObjectFormat
+): Stream.Stream<A | PartialObject | WholeObject<unknown>, CallFailure, R> =>
+  Stream.suspend(() => {
+    let text = ""
+    let json = new PartialJson()
+    type Shown = ReadonlyArray<A | PartialObject | WholeObject<unknown>>
+    const read = (part: A): Effect.Effect<Shown, CallFailure> => {
+      if (part.type === "rewind") {
+        text = ""
+        json = new PartialJson()
+      }
+      if (part.type === "text-delta" && part.delta !== undefined) {
+        text += part.delta
+        const value = json.push(part.delta)
+        if (value !== undefined) return Effect.succeed([part, { type: "partial-object", value }])
+      }
+      if (part.type !== "finish") return Effect.succeed([part])
+      return Effect.mapBoth(ObjectAnswer.read(format, text), {
+        onSuccess: (value): Shown => [{ type: "object", value }, part],
+        onFailure: (problem) => ObjectAnswer.failure(problem, undefined)
+      })
+    }
+    return Stream.flattenIterable(Stream.mapEffect(parts, read))
+  })
 
 const { is } = Options
 
 /** effect/ai checks its own options. */
-const checks: Options.Checks<LanguageModel.GenerateTextOptions<{}> & StreamOptions> = {
+const checks: Options.Checks<AllOptions> = {
   prompt: is.required(Kind.prompt),
   toolkit: is.anything,
   toolChoice: is.anything,
   concurrency: is.anything,
   disableToolCallResolution: is.anything,
   toolCallValidation: is.anything,
-  midStream
+  midStream,
+  schema: Kind.where(Schema.isSchema, "a Schema, for example Schema.Struct({ name: Schema.String })"),
+  objectName: Kind.name
 }
 
 /**
@@ -123,12 +199,12 @@ export const layerLog = (): Layer.Layer<never> =>
 
 const open = <A extends { readonly type: string }, E, R>(
   stream: Stream.Stream<A, E, R>,
-  midStream: MidStream | undefined
+  surface: Omit<Surface.Surface, "rewindable">
 ): Stream.Stream<A | Notice | Rewind, Failing<E>, R> =>
   stream.pipe(
     Stream.map((part): A | Notice | Rewind => Surface.carriedBy(part) ?? part),
     Stream.catch((error) => Stream.fromEffect(Effect.flatMap(typed(error), Effect.fail))),
-    Surface.offered({ rewindable: true, midStream })
+    Surface.offered({ rewindable: true, ...surface })
   )
 
 const typed = <E>(error: E): Effect.Effect<Failing<E>> =>

@@ -94,22 +94,37 @@ const ignored: CircuitBreaker.Outcome = { counts: "ignored" }
 /** When nobody knows when a circuit lets the next call through, it is asked again after so many milliseconds. */
 export const askAgain = 1_000
 
-/** A check that fails or dies is no verdict. One that returns no Effect is a mistake in the program. */
-const answerOf = (isHealthy: NonNullable<Options["isHealthy"]>, target: TargetRef): Effect.Effect<boolean> =>
-  Effect.suspend(() => isHealthy(target)).pipe(
-    Effect.catchCause((cause) => {
-      if (Cause.hasInterrupts(cause)) return Effect.interrupt
-      const error = Cause.squash(cause)
-      return error instanceof InvalidOption ? Effect.die(error) : Effect.succeed(true)
-    })
-  )
+/** A target whose health check did not answer in time is not checked for so many milliseconds. */
+const uncheckedFor = 60_000
 
-/** A check without an answer. */
-const unsure = () => Effect.succeed(true)
+/**
+ * The user's own health check, within `limit`. A check that fails, dies or is interrupted is no verdict, nor is one that
+ * does not answer. One that returns no Effect is a mistake in the program.
+ */
+const checking = (isHealthy: NonNullable<Options["isHealthy"]>) => {
+  // By target id, in monotonic milliseconds. Bounded by the targets of the chain.
+  const uncheckedUntil = new Map<string, number>()
+  return (target: TargetRef, limit: Duration.Duration): Effect.Effect<boolean> =>
+    Effect.clockWith((clock) => {
+      const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
+      if (now() < (uncheckedUntil.get(target.id) ?? -Infinity)) return Effect.succeed(true)
+      const check = Effect.suspend(() => isHealthy(target))
+      const late = () =>
+        Effect.sync(() => {
+          uncheckedUntil.set(target.id, now() + uncheckedFor)
+          return true
+        })
+      return Effect.catchCause(timed(check, limit, late), (cause) => {
+        const error = Cause.squash(cause)
+        return error instanceof InvalidOption ? Effect.die(error) : Effect.succeed(true)
+      })
+    })
+}
 
 /** `undefined` where nothing is to be asked. */
 export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | undefined => {
   if (breaker === undefined && isHealthy === undefined) return undefined
+  const checked = isHealthy === undefined ? undefined : checking(isHealthy)
   // The last failure that each circuit counted: what a refusal is about. As many as there are circuits.
   const causes = new Map<string, ProviderFailure>()
 
@@ -184,10 +199,10 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
 
   return {
     check:
-      isHealthy === undefined
+      checked === undefined
         ? undefined
         : (target, limit) =>
-            Effect.map(timed(answerOf(isHealthy, target), limit, unsure), (healthy) =>
+            Effect.map(checked(target, limit), (healthy) =>
               healthy
                 ? undefined
                 : {

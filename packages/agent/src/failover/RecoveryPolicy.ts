@@ -269,6 +269,9 @@ export const steady = (scope: Scope, length: Duration.Input): CooldownRule => {
 
 const stop: Row = { ...base, then: "stop" }
 
+/** The attempt has cost its whole limit already: an equivalent target is asked before it is repeated. */
+const timeout: Row = { ...base, attempts: 2, repeatsBeforeEquivalent: 0, worthWaiting: true }
+
 const rows: { readonly [C in DefaultClass]: Row } = {
   RateLimit: {
     ...base,
@@ -294,21 +297,13 @@ const rows: { readonly [C in DefaultClass]: Row } = {
     circuit: "endpoint",
     worthWaiting: true
   },
-  Timeout: {
-    ...base,
-    attempts: 2,
-    cooldown: cooldown("model", "30 seconds", "5 minutes"),
-    circuit: "endpoint",
-    worthWaiting: true
-  },
+  Timeout: { ...timeout, cooldown: cooldown("model", "30 seconds", "5 minutes"), circuit: "endpoint" },
   TimeoutConnect: {
-    ...base,
-    attempts: 2,
+    ...timeout,
     cooldown: cooldown("endpoint", "30 seconds", "5 minutes"),
-    circuit: "endpoint",
-    worthWaiting: true
+    circuit: "endpoint"
   },
-  TimeoutLocal: { ...base, attempts: 2, worthWaiting: true },
+  TimeoutLocal: timeout,
   Network: {
     ...base,
     attempts: 5,

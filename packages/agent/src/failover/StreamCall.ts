@@ -8,20 +8,23 @@
  */
 import type { Pull } from "effect"
 import { Cause, Channel, Duration, Effect, Exit, Queue, Scope, Stream } from "effect"
-import type { IdGenerator, LanguageModel, Response } from "effect/ai"
+import type { AiError, IdGenerator, LanguageModel, Response } from "effect/ai"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import * as Classifier from "../failure/Classifier.ts"
 import { Network, ServerError, Timeout } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import { local } from "../failure/ProviderFailure.ts"
+import { isWrongObject, local } from "../failure/ProviderFailure.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
 import type { Attempt } from "./Attempt.ts"
 import { CallRun } from "./CallRun.ts"
 import type { Chain } from "./Chain.ts"
+import type { ObjectFormat } from "./ObjectAnswer.ts"
+import * as ObjectAnswer from "./ObjectAnswer.ts"
 import type { ProviderRequest } from "./ProviderModel.ts"
 import type { SlowStream } from "./RecoveryPolicy.ts"
 import type { Cut } from "./StreamGate.ts"
 import { StreamGate } from "./StreamGate.ts"
+import * as StrictCalls from "./StrictCalls.ts"
 import * as Surface from "./Surface.ts"
 
 type Part = Response.StreamPartEncoded
@@ -36,24 +39,35 @@ const readAhead = 64
 
 /**
  * The parts of one answer, whatever number of attempts it takes. What the call fails with goes through
- * `toError` here: mapping the stream's errors outside would cost every pull.
+ * `toError` here, and what the model got wrong through `mistaken`: mapping the stream's errors outside would cost every
+ * pull.
  */
 export const streamText = <E>(
   chain: Chain,
   options: LanguageModel.ProviderOptions,
-  toError: (failure: CallFailure) => E
+  toError: (failure: CallFailure, object?: string) => E,
+  mistaken: (mistake: AiError.AiErrorReason) => E
 ): Stream.Stream<Part, E, IdGenerator.IdGenerator> =>
   Stream.fromChannel(
     Channel.fromTransform((_, scope) =>
       Effect.gen(function* () {
         const surface = yield* Surface.taken
-        const run = yield* CallRun.make(chain, options, surface, true)
+        const { format } = surface
+        const asked = format === undefined ? options : { ...options, responseFormat: format }
+        const run = yield* CallRun.make(chain, asked, surface, true)
         yield* Scope.addFinalizer(scope, run.abandoned)
-        const gate = new StreamGate(run.requested, run.midStream)
+        const gate = new StreamGate(run.requested, run.midStream, format !== undefined)
         const open = (attempt: Attempt) => Opened.make(run, gate, attempt, scope)
-        let opened = yield* run.begin.pipe(Effect.mapError(toError), Effect.flatMap(open))
+        let opened = yield* run.begin.pipe(
+          Effect.mapError((failure) => toError(failure)),
+          Effect.flatMap(open)
+        )
         /** Who made the last of what was shown. */
         let author = opened.attempt
+        /** The consumer has been given something of the answer, and it was not taken back. */
+        let isGiven = false
+        /** The text of an answer that is not the object that was asked for, if that is what failed last. */
+        let wrong: string | undefined
 
         const pull: PullOf<E> = Effect.suspend(() => {
           if (gate.finish !== undefined) return Cause.done()
@@ -71,22 +85,45 @@ export const streamText = <E>(
           return Effect.andThen(run.joined(opened.attempt, seam), shown(out))
         }
         const shown = (out: ReadonlyArray<Part>): PullOf<E> => {
-          if (gate.finish !== undefined) return finished(out, gate.finish)
-          return isShown(out) ? Effect.succeed(out) : pull
+          if (gate.finish !== undefined) {
+            return format === undefined || !ObjectAnswer.isDue(out, gate.finish)
+              ? finished(out, gate.finish)
+              : judged(format, out, gate.finish)
+          }
+          if (isShown(out)) isGiven = true
+          return shownOr(out)
         }
+        const judged = (
+          format: ObjectFormat,
+          out: ReadonlyArray<Part>,
+          finish: Response.FinishPartEncoded
+        ): PullOf<E> =>
+          Effect.matchEffect(ObjectAnswer.read(format, gate.text), {
+            onSuccess: () => finished(out, finish),
+            onFailure: (problem) => {
+              // What was shown cannot be taken back: the consumer, who checks the object, has the last word.
+              if (isGiven && !surface.rewindable) return finished(out, finish)
+              wrong = gate.text
+              gate.refuse(isGiven)
+              return failed(ObjectAnswer.failure(problem, opened.attempt.target.ref))
+            }
+          })
         const finished = (out: ReadonlyArray<Part>, finish: Response.FinishPartEncoded): PullOf<E> =>
-          Effect.map(run.succeeded(opened.attempt, finish.usage), (costUsd) => {
+          Effect.flatMap(run.succeeded(opened.attempt, finish.usage), (costUsd) => {
+            const mistake = StrictCalls.mistakeIn(options, out)
+            if (mistake !== undefined) return Effect.fail(mistaken(mistake))
             const last = gate.priced(finish, costUsd)
             const [head, ...tail] = [...news(), ...out]
-            return head === undefined ? [last] : [head, ...tail, last]
+            return Effect.succeed(head === undefined ? [last] : [head, ...tail, last])
           })
         const failed = (failure: ProviderFailure): PullOf<E> => {
           if (gate.commit === "text") author = opened.attempt
+          if (!isWrongObject(failure)) wrong = undefined
           return opened.close.pipe(
             Effect.andThen(
               run.failed(opened.attempt, opened.located(failure), gate.commit, usageOf(gate.failed))
             ),
-            Effect.mapError(toError),
+            Effect.mapError((failure) => toError(failure, wrong)),
             Effect.flatMap(goOn)
           )
         }
@@ -97,7 +134,7 @@ export const streamText = <E>(
           const report = { commit, usage: finish.usage, inToolCall, characters: gained, hasText }
           return opened.close.pipe(
             Effect.andThen(run.cut(opened.attempt, report)),
-            Effect.mapError(toError),
+            Effect.mapError((failure) => toError(failure)),
             Effect.flatMap(goOn)
           )
         }
@@ -109,6 +146,7 @@ export const streamText = <E>(
             )
           }
           const void_ = next.rewind ? gate.rewind() : []
+          if (next.rewind) isGiven = false
           const said = [...void_, ...news()]
           return Effect.flatMap(open(next), (begun) => {
             opened = begun

@@ -7,6 +7,7 @@
  *   handler runs for an attempt that failed or was cut, and the order stays.
  * - Attempts that continue a shown text write on in the same text block, under the same id. What they repeat of
  *   it is taken out: their first text is held as long as `Seam` is undecided, and dropped if the attempt dies.
+ * - Of a text that is to be an object only the JSON is shown (`ObjectText`).
  * - The end of a block passes at once, unless the attempt may still be replaced. The end of thinking is held until
  *   text is seen, so that the thinking of an attempt that is replaced can be marked, and is never sent. The end of a
  *   text is held until something else begins, so that a continuation can write on in the block. With `midStream:
@@ -17,6 +18,7 @@
 import type { Response } from "effect/ai"
 import * as Seam from "../recovery/Seam.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import { ObjectText } from "../conversation/ObjectText.ts"
 import type { Provenance } from "../conversation/Provenance.ts"
 import { sign } from "../conversation/Provenance.ts"
 import { namespace, written } from "./Answered.ts"
@@ -58,6 +60,11 @@ export class StreamGate {
   readonly #requested: string
   /** Judges the current attempt. */
   #end: AnswerEnd | undefined
+  readonly #structured: boolean
+  /** Of the current attempt, where an object was asked for. */
+  #object: ObjectText | undefined
+  /** The last text part that it has taken. */
+  #ofObject: Response.TextDeltaPartEncoded | undefined
   readonly #midStream: MidStream
   #answered: Unpriced | undefined
   /** Who makes the parts of the current attempt. */
@@ -96,11 +103,13 @@ export class StreamGate {
 
   /**
    * `requested` is the id of the target that stands first. `midStream` is what may become of text that was seen; if
-   * that depends on the failure, `restart` stands for all and `continue` for `fail`.
+   * that depends on the failure, `restart` stands for all and `continue` for `fail`. `structured`: an object was asked
+   * for.
    */
-  constructor(requested: string, midStream: MidStream = "continue") {
+  constructor(requested: string, midStream: MidStream = "continue", structured = false) {
     this.#requested = requested
     this.#midStream = midStream
+    this.#structured = structured
   }
 
   /** Starts an attempt, made by `maker` and judged by `end`. What was held of the one before is dropped. */
@@ -123,6 +132,8 @@ export class StreamGate {
     this.#ids = new Map()
     this.#seam = this.text.trim() === "" ? undefined : Seam.make(this.text)
     this.#atSeam = undefined
+    this.#object = this.#structured ? new ObjectText() : undefined
+    this.#ofObject = undefined
     this.seam = undefined
     if (this.failed?.type === "finish") this.#usage = sum(this.#usage, this.failed.usage)
     this.#attempt++
@@ -180,6 +191,19 @@ export class StreamGate {
     return [...out, this.priced(this.finish, costUsd)]
   }
 
+  /**
+   * The answer is complete, and not what was asked for: the attempt has failed. `isGiven`: the consumer has something of
+   * the call; otherwise nothing of it was ever shown.
+   */
+  refuse(isGiven: boolean): void {
+    this.failed = this.finish
+    this.finish = undefined
+    if (isGiven) return
+    this.rewind()
+    this.commit = "nothing"
+    this.#shown = false
+  }
+
   /** Characters of text that the current attempt has shown. */
   get gained(): number {
     return this.text.length - this.#before
@@ -225,6 +249,7 @@ export class StreamGate {
     } else if (this.#tail.length > 0 || isForProgram(part)) {
       // Nothing may overtake a call that is held, and the text before it is over.
       this.#endSeam(out)
+      this.#endObject(out)
       if (this.#midStream !== "restart") this.#endTexts(out)
       this.alive = true
       if (isProviders(part)) this.commit = "tool"
@@ -235,7 +260,8 @@ export class StreamGate {
   #show(part: Exclude<Part, Response.ErrorPartEncoded | Response.FinishPartEncoded>, out: Array<Part>): void {
     switch (part.type) {
       case "text-delta": {
-        if (this.#seam === undefined) this.#showText(this.#renamed(part), out)
+        if (this.#object !== undefined) this.#showObject(this.#object, this.#renamed(part), out)
+        else if (this.#seam === undefined) this.#showText(this.#renamed(part), out)
         else this.#join(this.#seam, this.#renamed(part), out)
         return
       }
@@ -258,7 +284,8 @@ export class StreamGate {
         const renamed = this.#renamed(part)
         const end = this.#textsBefore.includes(renamed.id) ? asContinued(renamed) : renamed
         this.#texts.set(end.id, end)
-        if (!this.#isSettled()) return
+        // The rest of an object belongs into its block.
+        if (this.#object !== undefined || !this.#isSettled()) return
         this.#endSeam(out)
         this.#endTexts(out)
         return
@@ -330,6 +357,7 @@ export class StreamGate {
       }
     }
     this.#endSeam(out)
+    this.#endObject(out)
     this.#content(out)
     for (const [id, end] of this.#thinking) out.push(end ?? { type: "reasoning-end", id })
     this.#open(out)
@@ -347,6 +375,29 @@ export class StreamGate {
       this.text += part.delta
       out.push(part)
     } else if (part.metadata !== undefined) this.#emit(part, out)
+  }
+
+  #showObject(object: ObjectText, part: Response.TextDeltaPartEncoded, out: Array<Part>): void {
+    if (part.delta !== "") this.alive = true
+    this.#ofObject = part
+    this.#showText({ ...part, delta: object.push(part.delta) }, out)
+  }
+
+  /** The object is over, or a call came in its place: what was held of its text is shown. */
+  #endObject(out: Array<Part>): void {
+    const rest = this.#object?.end() ?? ""
+    this.#object = undefined
+    if (this.#ofObject !== undefined && rest !== "") {
+      const { type } = this.#ofObject
+      const isOpen = this.#texts.has(this.#ofObject.id)
+      // Something else has begun since, and has closed its block.
+      const id = isOpen ? this.#ofObject.id : `${this.#ofObject.id}:rest`
+      if (!isOpen) {
+        this.#texts.set(id, undefined)
+        this.#emit(this.#signed({ type: "text-start", id }), out)
+      }
+      this.#showText({ type, id, delta: rest }, out)
+    }
   }
 
   /** Text that continues what was shown: held, as long as it may be a repetition of it. */

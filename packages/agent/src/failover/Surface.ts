@@ -9,6 +9,7 @@ import { Context, Effect, Stream } from "effect"
 import type { Response } from "effect/ai"
 import { namespace } from "./Answered.ts"
 import type { Notice } from "./Notice.ts"
+import type { ObjectFormat } from "./ObjectAnswer.ts"
 import type { MidStream } from "./RecoveryPolicy.ts"
 
 export interface Surface {
@@ -16,6 +17,8 @@ export interface Surface {
   readonly rewindable: boolean
   /** Instead of the policy's. */
   readonly midStream: MidStream | undefined
+  /** The answer is to be an object: `LanguageModel.streamText` cannot ask for one. */
+  readonly format?: ObjectFormat | undefined
 }
 
 /** A consumer of `LanguageModel`, which knows parts of answers only. */

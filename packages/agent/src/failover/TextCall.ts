@@ -5,15 +5,17 @@
  * says.
  *
  * An answer that the output limit cut may be repeated or continued (`Truncation`); its parts are joined to one
- * answer. A tool call in a cut answer is never handed on.
+ * answer. A tool call in a cut answer is never handed on. An answer that is not the object that was asked for is a
+ * failed attempt (`ObjectAnswer`).
  */
 import { Effect } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
+import * as ObjectText from "../conversation/ObjectText.ts"
 import * as Provenance from "../conversation/Provenance.ts"
 import type { CallFailure } from "../failure/CallFailure.ts"
 import { Format, ServerError } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import { local } from "../failure/ProviderFailure.ts"
+import { isWrongObject, local } from "../failure/ProviderFailure.ts"
 import { isCallOfProgram, isText, Kept } from "../recovery/Kept.ts"
 import { namespace, written } from "./Answered.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
@@ -22,6 +24,8 @@ import type { Commit } from "./CallState.ts"
 import { CallRun } from "./CallRun.ts"
 import type { Chain, Target } from "./Chain.ts"
 import type { WholeAnswers } from "./ModelInfo.ts"
+import type { ObjectFormat } from "./ObjectAnswer.ts"
+import * as ObjectAnswer from "./ObjectAnswer.ts"
 import { Override, overTotal, StreamedAnswer } from "./StreamedAnswer.ts"
 import { closed } from "./Surface.ts"
 import { either, next, timed } from "./Timed.ts"
@@ -32,9 +36,19 @@ type Part = Response.PartEncoded
 type Parts = Array<Part>
 type Called<A> = Effect.Effect<A, CallFailure, IdGenerator.IdGenerator>
 
-/** The parts of the first complete answer, with who answered in their metadata. */
-export const generateText = (chain: Chain, options: LanguageModel.ProviderOptions): Called<Parts> =>
+/**
+ * The parts of the first complete answer, with who answered in their metadata. What the call fails with goes through
+ * `toError`, with the text of the last answer if that is why: it was not the object that was asked for.
+ */
+export const generateText = <E>(
+  chain: Chain,
+  options: LanguageModel.ProviderOptions,
+  toError: (failure: CallFailure, object?: string) => E
+): Effect.Effect<Parts, E, IdGenerator.IdGenerator> =>
   Effect.withFiber((fiber) => {
+    const { responseFormat } = options
+    /** What the last attempt said in place of an object. */
+    let wrong: string | undefined
     const run = new CallRun(chain, options, closed, false, fiber)
     const override = fiber.getRef(Override)
     const kept = new Kept<Attempt>()
@@ -45,6 +59,7 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
       const streamed = streamsWhole(run, target, override) ? new StreamedAnswer(run, target, made) : undefined
       const failed = (failure: ProviderFailure, commit: Commit, usage?: Usage): Called<Parts> => {
         if (usage !== undefined) kept.forget(usage)
+        if (!isWrongObject(failure)) wrong = undefined
         return Effect.flatMap(
           run.failed(attempt, AttemptRequest.failureAt(attempt.target, made, failure), commit, usage),
           (after) => (after === undefined ? keptCut(attempt) : attempted(after))
@@ -65,11 +80,30 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
             const end = run.judge(attempt)
             for (const part of parts) end.saw(part)
             const problem = end.problem(finish)
-            return problem === undefined
-              ? complete(attempt, { parts, finish })
-              : failed(problem, commitOf(parts), finish.usage)
+            if (problem !== undefined) return failed(problem, commitOf(parts), finish.usage)
+            return responseFormat.type === "json" && ObjectAnswer.isDue(parts, finish)
+              ? judged(responseFormat, parts, finish)
+              : complete(attempt, { parts, finish })
           }
         }
+      }
+      /** An answer that is to be an object. */
+      const judged = (
+        format: ObjectFormat,
+        parts: Parts,
+        finish: Response.FinishPartEncoded
+      ): Called<Parts> => {
+        const said = parts.map((part) => (part.type === "text" ? part.text : "")).join("")
+        const text = ObjectText.of(said)
+        return Effect.matchEffect(ObjectAnswer.read(format, text), {
+          onSuccess: () =>
+            complete(attempt, { parts: text === said ? parts : withText(parts, text), finish }),
+          onFailure: (problem) => {
+            wrong = said
+            const failure = ObjectAnswer.failure(problem, attempt.target.ref)
+            return failed(failure, commitOf(parts), finish.usage)
+          }
+        })
       }
       return either(
         streamed === undefined ? requested() : streamed.ask(requested),
@@ -115,8 +149,19 @@ export const generateText = (chain: Chain, options: LanguageModel.ProviderOption
     }
     const begun = Effect.suspend(() => next(run.begin, attempted))
     // As `Effect.onError`, which costs more even where nothing failed.
-    return Effect.onExitPrimitive(begun, (exit) => (exit._tag === "Failure" ? run.abandoned : undefined))
+    const owned = Effect.onExitPrimitive(begun, (exit) =>
+      exit._tag === "Failure" ? run.abandoned : undefined
+    )
+    return Effect.mapError(owned, (failure) => toError(failure, wrong))
   })
+
+/** The parts with one text, in the place of the first. */
+const withText = (parts: Parts, text: string): Parts => {
+  const first = parts.find((part) => part.type === "text")
+  return parts
+    .filter((part) => part.type !== "text" || part === first)
+    .map((part) => (part.type === "text" ? { ...part, text } : part))
+}
 
 /** A complete answer, or one that the output limit cut. */
 interface Answer {

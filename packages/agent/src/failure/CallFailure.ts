@@ -4,7 +4,7 @@
 import { Schema } from "effect"
 import { ErrorText } from "@outlast/resilience"
 import type { ReasonTag } from "./FailoverReason.ts"
-import { ProviderFailure, waitInWords, whatHappened, whatToDo } from "./ProviderFailure.ts"
+import { ProviderFailure, providerSaid, waitInWords, whatHappened, whatToDo } from "./ProviderFailure.ts"
 import { TargetRef } from "./TargetRef.ts"
 
 /** One target that could not serve the call. */
@@ -39,7 +39,9 @@ export class AllTargetsOut extends Schema.TaggedError<AllTargetsOut>("@outlast/a
   override get message(): string {
     const lines = this.targets.map(({ target, failure, availableIn }) => {
       const when = availableIn === undefined ? "" : `; back in ${waitInWords(availableIn)}`
-      return `  ${target.id}: ${whatHappened(failure)}${when}. ${whatToDo(failure)}`
+      // The rules know nothing better to say than the target itself.
+      const said = failure.reason._tag === "Unknown" ? providerSaid(failure) : ""
+      return `  ${target.id}: ${whatHappened(failure)}${when}.${said} ${whatToDo(failure)}`
     })
     const attempts = this.attempts === 1 ? "1 attempt" : `${this.attempts} attempts`
     const next =

@@ -83,6 +83,8 @@ export class Format extends Schema.TaggedClass<Format>(id("Format"))("Format", {
   side: Schema.Literals(["request", "response"]),
   /** The request asked for a longer answer than the model gives: the most that it gives, in tokens. */
   outputLimit: Schema.optional(Schema.Finite),
+  /** What is wrong with an answer that was to be an object, and where; nothing of the answer is in it. */
+  problem: Schema.optional(Schema.String),
   /** The provider refuses an image or a file of the request. */
   media: Schema.optionalKey(Schema.Boolean)
 }) {}

@@ -7,7 +7,7 @@
  */
 import { Duration, Schema } from "effect"
 import { ErrorText } from "@outlast/resilience"
-import { FailoverReason } from "./FailoverReason.ts"
+import { FailoverReason, Format } from "./FailoverReason.ts"
 import * as Redaction from "./Redaction.ts"
 import { TargetRef } from "./TargetRef.ts"
 
@@ -59,9 +59,7 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
   override get message(): string {
     const where = this.target === undefined ? "" : `${this.target.id}: `
     const wait = this.retryAfter === undefined ? "" : `, retry after ${waitInWords(this.retryAfter)}`
-    const detail = this.detail.slice(0, maxDetail)
-    const said = detail === "" ? "" : ` The provider said: "${detail}".`
-    return `${where}${whatHappened(this)}${wait}.${said} ${whatToDo(this)}`
+    return `${where}${whatHappened(this)}${wait}.${providerSaid(this)} ${whatToDo(this)}`
   }
 
   /** The same failure as it was seen at `target`, with what is secret taken out of what the provider said. */
@@ -69,8 +67,12 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
     const { matched, requestId } = this.evidence
     const clean = (text: string | undefined) =>
       text === undefined ? undefined : Redaction.scrub(text, maxDetail, { values: secrets.values ?? [] })
+    const { reason } = this
     return new ProviderFailure({
-      reason: this.reason,
+      reason:
+        reason._tag === "Format" && reason.problem !== undefined
+          ? new Format({ side: reason.side, problem: clean(reason.problem) })
+          : reason,
       evidence: { ...this.evidence, matched: clean(matched), requestId: clean(requestId) },
       retryAfter: this.retryAfter,
       detail: Redaction.scrub(this.detail, maxDetail, secrets),
@@ -120,6 +122,11 @@ export const knownLimit = "limit/known"
 
 /** The rule of an object that the output limit cut: half of one is worth nothing. */
 export const cutObject = "answer/cut"
+
+/** The rule of an answer that is not the object that was asked for. */
+export const wrongObject = "answer/object"
+
+export const isWrongObject = ({ evidence }: ProviderFailure): boolean => evidence.rule === wrongObject
 
 /**
  * The rules of a redirect that was not followed. `matched` is the origin that it leads to, or what is
@@ -205,6 +212,8 @@ export const whatHappened = (failure: ProviderFailure): string => {
       if (failure.evidence.rule === cutObject) return "the output limit cut the object"
       if (reason.outputLimit !== undefined)
         return `the output limit is above that of the model (${reason.outputLimit} tokens)`
+      if (reason.problem !== undefined)
+        return `the answer is not the object that was asked for (${reason.problem})`
       return reason.side === "request"
         ? `the provider rejected the request as malformed${status}`
         : `the provider sent an answer that cannot be understood${status}`
@@ -216,6 +225,10 @@ export const whatHappened = (failure: ProviderFailure): string => {
       return `the call failed for a reason that no rule knows${status}`
   }
 }
+
+/** The provider's own words, without secrets. */
+export const providerSaid = ({ detail }: ProviderFailure): string =>
+  detail === "" ? "" : ` The provider said: "${detail.slice(0, maxDetail)}".`
 
 /** One sentence of advice. */
 export const whatToDo = (failure: ProviderFailure): string => {
@@ -261,6 +274,8 @@ export const whatToDo = (failure: ProviderFailure): string => {
       if (failure.evidence.rule === cutObject) return `Raise the output limit, or ask for less.`
       if (failure.reason.outputLimit !== undefined)
         return `Set \`OutputLimit\` to ${failure.reason.outputLimit} or less.`
+      if (failure.evidence.rule === wrongObject)
+        return `Make the schema simpler, or add a target that keeps to schemas.`
       return failure.reason.side === "request"
         ? `Repeating cannot help: correct the request.`
         : `Try again, or add another target to the chain.`

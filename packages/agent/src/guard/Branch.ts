@@ -415,15 +415,15 @@ export class Branch {
     for (const [i, guard] of this.guards.entries()) {
       const { loops } = guard.settings
       if (loops === undefined) continue
-      const state = this.#loops[i] ?? LoopDetector.initial(loops)
+      const state = this.#loops[i] ?? LoopDetector.initial
       const asked = guard.asking("The loop detector", () =>
         LoopDetector.before(loops, state, this.#looped(call))
       )
       if (asked === undefined) return stopped
       const verdict = asked.value
       if (verdict._tag === "Stop") {
-        const { kind, message, evidence } = verdict
-        guard.trip({ reason: kind, subject: evidence.path ?? call.name, detail: message })
+        const { kind, message } = verdict
+        guard.trip({ reason: kind, subject: call.name, detail: message })
         return stopped
       }
       if (verdict._tag === "Block") {
@@ -449,16 +449,14 @@ export class Branch {
   }
 
   /** A tool has ended, or was refused. */
-  observe({ name, params }: Call, { encoded, isFailure }: Result): void {
+  observe(call: Call, { encoded, isFailure }: Result): void {
     for (const [i, guard] of this.guards.entries()) {
       const { loops } = guard.settings
       if (loops === undefined) continue
-      const state = this.#loops[i] ?? LoopDetector.initial(loops)
+      const state = this.#loops[i] ?? LoopDetector.initial
       const observed = guard.asking("The loop detector", () =>
         LoopDetector.observe(loops, state, {
-          turn: this.#turn,
-          tool: name,
-          arguments: params,
+          ...this.#looped(call),
           result: encoded,
           failed: isFailure
         })
@@ -467,8 +465,8 @@ export class Branch {
     }
   }
 
-  #looped({ name, params }: Call): LoopDetector.Call {
-    return { turn: this.#turn, tool: name, arguments: params }
+  #looped({ name, params, hints }: Call): LoopDetector.Call {
+    return { turn: this.#turn, tool: name, arguments: params, hints }
   }
 
   #admitTool(tool: string, files: ReadonlyArray<string>): boolean {

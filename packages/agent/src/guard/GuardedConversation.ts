@@ -15,12 +15,15 @@ import * as Dialect from "../conversation/Dialect.ts"
 import * as Pairs from "../conversation/Pairs.ts"
 import * as Wording from "../conversation/Wording.ts"
 import { Transcript } from "../loop/Transcript.ts"
+import type { Hints } from "./LoopDetector.ts"
 
 /** A tool call that was admitted. */
 export interface Call {
   readonly id: string
   readonly name: string
   readonly params: unknown
+  /** The annotations of the tool. */
+  readonly hints?: Hints | undefined
 }
 
 export interface Result {

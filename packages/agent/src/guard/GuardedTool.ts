@@ -9,7 +9,8 @@
  */
 import { Cause, Clock, Context, Effect, Exit, Predicate, Stream } from "effect"
 import type { Scope } from "effect"
-import type { Tool, Toolkit } from "effect/ai"
+import { Tool } from "effect/ai"
+import type { Toolkit } from "effect/ai"
 import { ResilienceEvents, Warnings } from "@outlast/resilience"
 import { whilePulled } from "./ActiveTime.ts"
 import type { Activity } from "./ActiveTime.ts"
@@ -21,6 +22,7 @@ import type { Call, Result } from "./GuardedConversation.ts"
 import type { GuardBlocked, GuardNudged } from "./GuardEvent.ts"
 import { blockedText } from "./GuardEvent.ts"
 import { held } from "./Held.ts"
+import type { Hints } from "./LoopDetector.ts"
 
 /** How a call is run, and how it is refused. */
 export interface Handling<A, E, R> {
@@ -72,7 +74,7 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
   const unchecked = kit.handle as unknown as AnyHandle
   const handle = (name: string, params: unknown, id = "", ...rest: ReadonlyArray<unknown>) => {
     const plain = Stream.unwrap(unchecked(name, params, id, ...rest))
-    return Effect.succeed(handled({ id, name, params }, plain, branchOf))
+    return Effect.succeed(handled({ id, name, params, hints: hintsOf(kit.tools[name]) }, plain, branchOf))
   }
   // The results are those of the handlers, and refusals, which every tool may have.
   const wrapped = { tools: kit.tools, handle: handle as unknown as Toolkit.WithHandler<Tools>["handle"] }
@@ -81,6 +83,18 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
 }
 
 const guarded = new WeakSet<object>()
+
+/** The annotations that a tool was given; defaults say nothing about it. */
+export const hintsOf = (tool: Tool.Any | undefined): Hints | undefined => {
+  if (tool === undefined || tool.annotations.mapUnsafe.size === 0) return undefined
+  const given = ({ annotations }: Tool.Any, hint: Context.Reference<boolean>): boolean | undefined =>
+    annotations.mapUnsafe.has(hint.key) ? Context.get(annotations, hint) : undefined
+  return {
+    readOnlyHint: given(tool, Tool.Readonly),
+    idempotentHint: given(tool, Tool.Idempotent),
+    destructiveHint: given(tool, Tool.Destructive)
+  }
+}
 
 type HandlerResult = Pick<Tool.HandlerResult<Tool.Any>, "encodedResult" | "isFailure" | "preliminary">
 type AnyHandle = (

@@ -36,7 +36,7 @@ import * as Check from "@outlast/resilience/Options"
 import type { BlockedCall } from "./BlockedCalls.ts"
 import * as Boundary from "./Boundary.ts"
 import { branchOf, current } from "./Branch.ts"
-import * as FileEdit from "./loops/FileEdit.ts"
+import * as EditedFiles from "./EditedFiles.ts"
 import type { Permission, Settings } from "./Guard.ts"
 import { Guard } from "./Guard.ts"
 import * as GuardedModel from "./GuardedModel.ts"
@@ -45,7 +45,6 @@ import type { GuardExtended } from "./GuardEvent.ts"
 import * as Limits from "./Limits.ts"
 import * as LoopDetector from "./LoopDetector.ts"
 import type { Input as LoopInput } from "./loops/LoopOptions.ts"
-import * as Path from "./Path.ts"
 import type { SafetyStop } from "./SafetyStop.ts"
 import type { Counts, Texts } from "./StopReason.ts"
 import { textChecks, withOwn } from "./StopReason.ts"
@@ -279,6 +278,6 @@ const checks: Check.Checks<Options> = {
   grace: is.duration({ max: "1 hour" })
 }
 
-/** By the name of the tool and what it brings: what else a model may put beside that makes no other call of it. */
+/** A tool whose name says that it only reads edits nothing, whatever its arguments are. */
 const editedFiles: Settings["fileOf"] = ({ tool, arguments: args }) =>
-  ToolNature.onlyLooks(tool) ? undefined : FileEdit.pathsOf(args).map(Path.normalised)
+  ToolNature.ofName(tool) === "read" ? undefined : EditedFiles.of(args)

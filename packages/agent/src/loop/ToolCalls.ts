@@ -1,18 +1,19 @@
 /**
  * Runs the tool calls of one complete answer.
  *
- * Every call gets a result, so that the transcript stays legal: an unknown tool, arguments that do not fit, a
- * timeout, a refused approval and a call that the guard blocks are error results that the model reads. A failure that
- * a tool declares with `failureMode: "error"` ends the run, as it does in effect/ai.
+ * Every call gets a result, so that the transcript stays legal: an unknown tool, arguments that are no JSON or do not
+ * fit, a timeout, a refused approval and a call that the guard blocks are error results that the model reads. A failure
+ * that a tool declares with `failureMode: "error"` ends the run, as it does in effect/ai.
  */
 import type { Cause } from "effect"
-import { Clock, Duration, Effect, Option, Schema, Stream, Tracer } from "effect"
+import { Clock, Duration, Effect, Option, Stream, Tracer } from "effect"
 import { AiError, Response } from "effect/ai"
 import type { Prompt, Tool, Toolkit } from "effect/ai"
 import * as Check from "@outlast/resilience/Options"
 import * as ActiveTime from "../guard/ActiveTime.ts"
 import type { BlockedCall } from "../guard/BlockedCalls.ts"
 import * as GuardedTool from "../guard/GuardedTool.ts"
+import * as CallCheck from "./CallCheck.ts"
 
 export type Kit = Toolkit.WithHandler<Record<string, Tool.Any>>
 type Call = Response.ToolCallPart<string, unknown>
@@ -43,6 +44,14 @@ export interface Running {
   readonly finished: (result: Result, elapsed: number) => Effect.Effect<void>
 }
 
+/** The call as the guard sees it. */
+const guarded = (kit: Kit, { id, name, params }: Call) => ({
+  id,
+  name,
+  params,
+  hints: GuardedTool.hintsOf(kit.tools[name])
+})
+
 /**
  * The results of all calls of an answer, in the order of the calls. When a tool ends the run, `ended` gets the
  * results that the transcript needs: of those that had one, and an error for the others.
@@ -57,7 +66,7 @@ export const runCalls = <E, R>(
     Effect.gen(function* () {
       const startedAt = yield* Clock.monotonicTimeNanos
       const result = yield* running.whole
-        ? GuardedTool.run(call, {
+        ? GuardedTool.run(guarded(running.kit, call), {
             run: runCall<E, R>(running.kit, call, running.messages, running.settings),
             refused: (message) => refused(call, "execution-denied", message),
             blocked: (refusal) => running.blocked({ tool: call.name, ...refusal }),
@@ -87,8 +96,9 @@ const runCall = <E, R>(
   settings: Settings
 ): Effect.Effect<Result, E, R> =>
   Effect.gen(function* () {
-    const tool = Object.hasOwn(kit.tools, call.name) ? kit.tools[call.name] : undefined
-    if (tool !== undefined && (yield* needsApproval(tool, call, messages))) {
+    const checked = yield* Effect.result(CallCheck.check(kit.tools, call))
+    if (checked._tag === "Failure") return refused(call, "invalid-call", checked.failure)
+    if (yield* needsApproval(checked.success, call, messages)) {
       const approved = yield* ActiveTime.parked(asked(settings, call))
       if (!approved) return refused(call, "execution-denied", "This call was not approved.")
     }
@@ -171,19 +181,18 @@ const withoutParameters = (span: Tracer.Span): Tracer.Span =>
     }
   })
 
-/** Arguments that do not fit need no approval: the handler never sees them. A check that dies refuses. */
+/** A check that dies refuses. */
 const needsApproval = (
-  tool: Tool.Any,
+  { tool: { needsApproval }, params }: CallCheck.Checked,
   call: Call,
   messages: ReadonlyArray<Prompt.Message>
 ): Effect.Effect<boolean> => {
-  const { needsApproval } = tool
   if (typeof needsApproval !== "function") return Effect.succeed(needsApproval === true)
-  return Schema.decodeUnknownEffect(tool.parametersSchema)(call.params).pipe(
-    Effect.map((params) => needsApproval(params, { toolCallId: call.id, messages })),
-    Effect.flatMap((answer) => (Effect.isEffect(answer) ? answer : Effect.succeed(answer))),
-    Effect.catchTag("SchemaError", () => Effect.succeed(false)),
+  return Effect.suspend(() => {
+    const answer = needsApproval(params, { toolCallId: call.id, messages })
+    return Effect.isEffect(answer) ? answer : Effect.succeed(answer)
+  }).pipe(
     Effect.catchDefect(() => Effect.succeed(true))
-    // The schema's services are the handler's, which `Agent.run` asks for.
+    // The check's services are the handler's, which `Agent.run` asks for.
   ) as Effect.Effect<boolean>
 }

@@ -30,6 +30,8 @@ export interface Nudges {
   readonly cut: Nudge
   /** Make a tool call again that the output limit cut, and that was not run. */
   readonly cutInToolCall: Nudge
+  /** Answer again with an object that fits its schema. Without it the request is repeated as it was. */
+  readonly wrongObject?: Nudge | undefined
 }
 
 export const defaults: Nudges = {
@@ -37,7 +39,9 @@ export const defaults: Nudges = {
     "Your answer was interrupted. Go on exactly where it stops, in the same language and form. Repeat nothing, explain nothing.",
   cut: "Your answer reached the output limit. Go on exactly where it stops, in the same language and form. Repeat nothing, explain nothing.",
   cutInToolCall:
-    "Your answer reached the output limit inside a tool call, which was not run. Go on, and make that call again with shorter arguments, or in several calls."
+    "Your answer reached the output limit inside a tool call, which was not run. Go on, and make that call again with shorter arguments, or in several calls.",
+  wrongObject: ({ inWords }) =>
+    `An earlier answer to this could not be used: ${inWords}. Answer with nothing but JSON that fits the schema.`
 }
 
 /** A text, or a function that gives one. */
@@ -50,7 +54,8 @@ export const check: Options.Check = Kind.where(
 export const checks: Options.Checks<Nudges> = {
   interrupted: is.required(check),
   cut: is.required(check),
-  cutInToolCall: is.required(check)
+  cutInToolCall: is.required(check),
+  wrongObject: check
 }
 
 /** The text of a nudge. */

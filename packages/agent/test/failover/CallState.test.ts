@@ -462,7 +462,9 @@ const calm: Turn = {
   refusal: 10_000,
   works: true,
   draw: 0,
-  other: undefined
+  other: undefined,
+  answered: [],
+  asked: []
 }
 
 describe("a cooldown", () => {

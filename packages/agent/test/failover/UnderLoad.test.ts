@@ -3,7 +3,7 @@
  * worlds with numbers; each test here is named after what went wrong in one of them.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Exit, Random, Redacted, Stream } from "effect"
+import { Clock, Duration, Effect, Exit, Fiber, Random, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { ProviderModel } from "@outlast/agent"
 import { Failover, FailoverReason, Presets, RecoveryPolicy } from "@outlast/agent"
@@ -203,6 +203,26 @@ describe("a vendor that is silent", () => {
       assert.deepStrictEqual([timesOf(silent), took], [[0], 0])
     })
   )
+
+  it.effect("is left by the first stream at the first limit for an equivalent target, without a repeat", () =>
+    Effect.gen(function* () {
+      const hangs = at("https://one", played({ streams: [Stream.never] }))
+      const well = at("https://two", played({ streams: [say(...text.block("hello"), finish())] }))
+      const { took } = yield* simulated(timed(read).pipe(over([hangs, well])))
+      assert.deepStrictEqual([timesOf(hangs), took], [[0], 60_000])
+    })
+  )
+
+  it.effect("and accepts no connection is left at the first limit for an equivalent target", () =>
+    Effect.gen(function* () {
+      const timeout = Effect.fail(failure(new FailoverReason.Timeout({ phase: "connect", local: true })))
+      const silent = at("https://one", played({ answers: [Effect.delay(timeout, "10 seconds")] }))
+      const { took } = yield* simulated(
+        timed(ask()).pipe(over([silent, at("https://two", played({ answers: [hello] }))]))
+      )
+      assert.deepStrictEqual([timesOf(silent), took], [[0], 10_000])
+    })
+  )
 })
 
 describe("a health check", () => {
@@ -222,6 +242,52 @@ describe("a health check", () => {
       const target = played({ answers: [hello] })
       yield* simulated(ask().pipe(over([target], {}, { isHealthy: () => Effect.die("bug") })))
       assert.lengthOf(target.requests, 1)
+    })
+  )
+
+  for (const [name, interrupted] of [
+    ["at once", Effect.interrupt],
+    ["after a second", Effect.delay(Effect.interrupt, "1 second")],
+    ["by its fiber", Effect.withFiber((fiber) => Effect.as(Fiber.interrupt(fiber), true))]
+  ] as const) {
+    it.effect(`that interrupts itself ${name} does not keep a call from its answer`, () =>
+      Effect.gen(function* () {
+        const target = played({ answers: [hello] })
+        yield* simulated(ask().pipe(over([target], {}, { isHealthy: () => interrupted })))
+        assert.lengthOf(target.requests, 1)
+      })
+    )
+  }
+
+  it.effect("that did not return is not asked again for a minute", () =>
+    Effect.gen(function* () {
+      const target = played({ answers: [hello] })
+      const asked: Array<number> = []
+      const isHealthy = () =>
+        Effect.flatMap(Clock.currentTimeMillis, (now) => {
+          asked.push(now)
+          return Effect.never
+        })
+      yield* simulated(
+        Effect.forEach([0, 0, 59_999, 1], (pause) => Effect.delay(ask(), pause)).pipe(
+          over([target], {}, { isHealthy })
+        )
+      )
+      assert.deepStrictEqual(asked, [0, 70_000])
+      assert.deepStrictEqual(timesOf(target), [10_000, 10_000, 69_999, 80_000])
+    })
+  )
+
+  it.effect("after which another call has found the target out sends nothing there", () =>
+    Effect.gen(function* () {
+      const refused = Effect.fail(failure(new FailoverReason.Auth({ permanent: false })))
+      const target = played({ answers: [Effect.delay(refused, 500)] })
+      const other = played({ model: "m2", answers: [hello] })
+      const isHealthy = ({ model }: { readonly model: string }) =>
+        model === "m2" ? Effect.succeed(true) : Effect.delay(Effect.succeed(true), checks++ * 1_000)
+      let checks = 0
+      const all = yield* simulated(calls(2).pipe(over([target, other], {}, { isHealthy })))
+      assert.deepStrictEqual([answered(all), target.requests.length], [2, 1])
     })
   )
 })
@@ -318,9 +384,9 @@ describe("a circuit", () => {
       )
       assert.strictEqual(answered(all), 30)
       const perTime = Map.groupBy(timesOf(target), (time) => time)
-      // Three probes; three that waited, and then one for each of them that succeeded, and one more each second. The call
+      // Three probes; three that waited, and then one for each of them that succeeded, and one more after five seconds. The call
       // that comes later passes.
-      const released = [4, 5, 6, 7, 2].map((count, n) => [7_000 + n * 1_000, count])
+      const released = [3, 3, 3, 3, 4, 4, 4].map((count, n) => [7_000 + n * 1_000, count])
       assert.deepStrictEqual(
         [...perTime].map(([time, { length }]) => [time, length]),
         [[5_000, 3], [6_000, 3], [6_500, 1], ...released]
@@ -384,6 +450,54 @@ describe("a chain of 100 targets", () => {
       })
       const { took } = yield* simulated(timed(ask()).pipe(over([target])))
       assert.deepStrictEqual([took, target.requests.length], [0, 100])
+    })
+  )
+})
+
+describe("fifty calls at once at several keys", () => {
+  const refused = Effect.delay(Effect.fail(failure(new FailoverReason.Auth({ permanent: true }))), 50)
+
+  /** A target that refuses some of its keys, and the keys that it was asked with. */
+  const refusing = (keys: ReadonlyArray<string>, isRefused: (key: string) => boolean) => {
+    const asked: Array<string> = []
+    const target = played({ keys: keys.map(key) })
+    const build = Effect.map(target.build, (model) => ({
+      ...model,
+      generateText: ({ key }: ProviderModel.ProviderRequest) => {
+        const by = key === undefined ? "" : Redacted.value(key).replace("secret-of-", "")
+        asked.push(by)
+        return isRefused(by) ? refused : Effect.delay(hello, "1 second")
+      }
+    }))
+    return { asked, target: { ...target, build } }
+  }
+
+  it.effect("of which only the last works take four requests each", () =>
+    Effect.gen(function* () {
+      const keys = Array.from({ length: 40 }, (_, n) => `KEY_${n}`)
+      const { asked, target } = refusing(keys, (key) => key !== "KEY_39")
+      const all = yield* simulated(calls(50).pipe(over([target])))
+      assert.strictEqual(answered(all), 50)
+      assert.isAtMost(asked.length, 200)
+    })
+  )
+
+  it.effect("all begin at the first key, while no key was refused", () =>
+    Effect.gen(function* () {
+      const other = played({ model: "m2", keys: [key("O")], answers: [refused] })
+      const { asked, target } = refusing(["A", "B"], () => false)
+      // The refused key is another model's.
+      const all = Effect.andThen(Effect.exit(ask()), calls(50))
+      yield* simulated(all.pipe(over([other, target])))
+      assert.deepStrictEqual([...new Set(asked)], ["A"])
+    })
+  )
+
+  it.effect("all use the key that has answered", () =>
+    Effect.gen(function* () {
+      const { asked, target } = refusing(["A", "B", "C"], (key) => key === "A")
+      yield* simulated(Effect.andThen(ask(), calls(50)).pipe(over([target])))
+      assert.deepStrictEqual([asked[0], ...new Set(asked.slice(1))], ["A", "B"])
     })
   )
 })

@@ -192,7 +192,10 @@ const turn = fc.record({
   works: fc.boolean(),
   draw: fc.double({ min: 0, max: 0.999, noNaN: true }),
   /** Another call opens a cooldown meanwhile. */
-  other: fc.option(fc.tuple(fc.nat(3), fc.integer({ min: 1, max: 200_000 })), { nil: undefined })
+  other: fc.option(fc.tuple(fc.nat(3), fc.integer({ min: 1, max: 200_000 })), { nil: undefined }),
+  /** Places of targets that have answered, and of those that other calls are asking. */
+  answered: fc.subarray([0, 1, 2, 3]),
+  asked: fc.subarray([0, 1, 2, 3])
 })
 
 export type Turn = typeof turn extends fc.Arbitrary<infer T> ? T : never
@@ -273,6 +276,7 @@ export const play = (
           now
         )
     }
+    const at = (places: ReadonlyArray<number>) => views.filter((_, place) => places.includes(place))
     const isFirst = state.ledger.attempts === 0
     const snapshot: CallState.Snapshot = {
       now: books.now,
@@ -282,7 +286,9 @@ export const play = (
       cooldowns,
       mayRetry: isFirst || budget > 0,
       canCompact: around.canCompact,
-      streaks
+      streaks,
+      answered: new Set(at(turn.answered).map(({ ref }) => ref.id)),
+      flying: at(turn.asked).map(({ ref }) => ({ target: ref }))
     }
     const [action, after]: readonly [CallState.Action, CallState.CallState] = CallState.step(
       policy,

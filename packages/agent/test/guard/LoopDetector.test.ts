@@ -1,16 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { LoopDetector } from "@outlast/agent"
-import * as Cycle from "@outlast/agent/guard/loops/Cycle"
-import { maxParallel } from "@outlast/agent/guard/loops/LoopState"
-import * as Memory from "@outlast/agent/guard/loops/Memory"
 import { InvalidOption } from "@outlast/resilience/Options"
-import { Predicate } from "effect"
+import { Predicate, Schema } from "effect"
 import * as fc from "fast-check"
-import { soft } from "./loops/support.ts"
 
 const detector = LoopDetector.make()
-/** Soft evidence blocks as well, at the counts that are the defaults. */
-const softly = LoopDetector.make(soft)
+const softly = LoopDetector.make("soft")
 
 type Step = Omit<LoopDetector.Observation, "turn"> & { readonly turn?: number }
 
@@ -30,7 +25,7 @@ interface Run {
 
 /** Asks about each call and takes it in, until one would not run. */
 const run = (steps: ReadonlyArray<Step>, of: LoopDetector.LoopDetector = detector): Run => {
-  let state = LoopDetector.initial(of)
+  let state = LoopDetector.initial
   const verdicts: Array<LoopDetector.Verdict> = []
   for (const [index, step] of steps.entries()) {
     const call = { turn: index, ...step }
@@ -45,92 +40,85 @@ const run = (steps: ReadonlyArray<Step>, of: LoopDetector.LoopDetector = detecto
 const times = (count: number, step: (i: number) => Step): ReadonlyArray<Step> =>
   Array.from({ length: count }, (_, i) => step(i))
 const tags = ({ verdicts }: Run) => verdicts.map(({ _tag }) => _tag)
-const patternOf = ({ verdicts }: Run) => {
-  const last = verdicts.at(-1)
-  return last === undefined || last._tag === "Ok" ? undefined : last.evidence.pattern
-}
+const patterns = ({ verdicts }: Run) =>
+  verdicts.map((verdict) => (verdict._tag === "Ok" ? undefined : verdict.evidence.pattern))
+const patternOf = (found: Run) => patterns(found).at(-1)
 
 const grep = ran("grep", { pattern: "a" }, "src/a.ts:1: a")
-const write = ran("write_file", { path: "a.ts", content: "a" }, "ok")
+/** Of a tool that is annotated. */
+const wipe = { ...ran("wipe", { disk: "a" }, "ok"), hints: { destructiveHint: true } }
+const names =
+  "amber birch cedar delta ember fjord grove heath islet jetty knoll lagoon marsh north oasis".split(" ")
+const nameOf = (i: number) => names[i % names.length] ?? ""
+/** Reads another file each time. */
+const reading = (i: number) =>
+  ran("read_file", { path: `${nameOf(i)}.ts` }, `the ${nameOf(i)} file, part ${i}`)
 
 describe("the ladder", () => {
-  it("runs, tells the model, then does not run the call", () => {
-    assert.deepStrictEqual(tags(run(times(9, () => write))), ["Ok", "Ok", "Nudge", "Block"])
+  it("runs a call, then tells the model, then does not run it", () => {
+    assert.deepStrictEqual(tags(run(times(9, () => wipe))), ["Ok", "Ok", "Nudge", "Block"])
   })
 
-  it("has more patience with a tool that only reads, but catches 364 equal searches", () => {
-    const found = run(times(364, () => grep))
-    assert.strictEqual(found.at, 5)
-    assert.strictEqual(patternOf(found), "identical")
+  it("has more patience with a tool that reads, or of which nothing is known", () => {
+    for (const step of [grep, ran("frobnicate", {}, "ok")]) {
+      const found = run(times(364, () => step))
+      assert.deepStrictEqual([found.at, patternOf(found)], [4, "identical"])
+    }
   })
 
-  it("stops the run when calls were refused and nothing was learned", () => {
-    let { state } = run(times(9, () => write))
-    const call = { turn: 23, ...write }
-    for (let i = 0; i < 3; i++) {
-      // Calls of one turn are refused before the model has heard of any.
+  it("stops the run when calls were refused in three turns and nothing new came", () => {
+    let { state } = run(times(9, () => wipe))
+    for (let turn = 20; turn < 23; turn++) {
+      // Calls of one turn are refused before the model has read any refusal.
       for (let n = 0; n < 5; n++) {
-        const other = { ...call, turn: 20 + i }
-        assert.strictEqual(LoopDetector.before(detector, state, other)._tag, "Block")
-        state = LoopDetector.refused(detector, state, other)
+        assert.strictEqual(LoopDetector.before(detector, state, { ...wipe, turn })._tag, "Block")
+        state = LoopDetector.refused(detector, state, { ...wipe, turn })
       }
     }
+    const call = { ...wipe, turn: 23 }
     assert.strictEqual(LoopDetector.before(detector, state, call)._tag, "Stop")
-    const learned = LoopDetector.observe(detector, state, {
-      ...ran("read_file", { path: "b" }, "something else altogether"),
-      turn: 30
-    })
-    assert.strictEqual(LoopDetector.before(detector, learned, call)._tag, "Ok")
+    const learned = LoopDetector.observe(detector, state, { ...reading(1), turn: 23 })
+    assert.strictEqual(LoopDetector.before(detector, learned, { ...wipe, turn: 24 })._tag, "Ok")
   })
 
-  it("gives a tool that failed in the same way one more chance after a refusal", () => {
-    const { state, at } = run(
-      times(9, (i) => ran("bash", { command: `make t${i}` }, "make: no such target", true)),
-      softly
-    )
-    assert.strictEqual(at, 6)
-    const other = { turn: 9, tool: "bash", arguments: { command: "ls" } }
-    assert.strictEqual(LoopDetector.before(softly, state, other)._tag, "Block")
-    const refused = LoopDetector.refused(softly, state, other)
-    assert.notStrictEqual(LoopDetector.before(softly, refused, other)._tag, "Block")
-  })
-
-  it("says what it saw, and holds no argument and no result", () => {
+  it("names no argument and no result", () => {
     const secret = "sk-very-secret"
     const found = run(times(9, () => ran("login", { password: secret }, secret)))
-    assert.notInclude(JSON.stringify(found.verdicts), secret)
+    assert.notInclude(JSON.stringify([found.verdicts, found.state]), secret)
     const last = found.verdicts.at(-1)
-    if (last === undefined || last._tag === "Ok") return assert.fail("not stopped")
+    if (last === undefined || last._tag === "Ok") return assert.fail("not blocked")
     assert.strictEqual(last.kind, "tool_loop")
-    assert.match(last.message, /^login was called with the same arguments 3 times/)
-    assert.deepStrictEqual(last.evidence, { pattern: "identical", tool: "login", count: 3 })
+    assert.match(last.message, /^login was called with the same arguments 4 times/)
+    assert.deepStrictEqual(last.evidence, { pattern: "identical", tool: "login", count: 4 })
   })
 })
 
 describe("modes", () => {
-  const failing = times(30, (i) =>
-    ran("edit", { path: "a", old: `try ${i}`, new: "x" }, "not found in a", true)
-  )
-  const withMode = (mode: LoopDetector.Mode) => LoopDetector.make(mode)
+  const failing = times(30, (i) => ran("edit", { path: nameOf(i) }, "the old text was not found", true))
 
-  it("by default soft evidence only tells the model: soon, and again at multiples of the count", () => {
-    const found = run(
-      failing,
-      LoopDetector.make({ stale: { nudge: 90 }, edits: { nudge: 90 }, findings: { nudge: 90 } })
-    )
+  it("by default soft evidence tells the model, and again at multiples of the count", () => {
+    const found = run(failing)
     assert.isUndefined(found.at)
-    const told = tags(found).flatMap((tag, i) => (tag === "Nudge" ? [i] : []))
-    assert.deepStrictEqual(told, [4, 5, 6, 12, 18, 24])
+    assert.deepStrictEqual(
+      patterns(found)
+        .flatMap((pattern, i) => (pattern === "same_failure" ? [i] : []))
+        .slice(0, 4),
+      [4, 5, 6, 12]
+    )
   })
 
-  it("`soft` lets soft evidence block at twice its count", () => {
-    assert.strictEqual(run(failing, withMode("soft")).at, 12)
+  it("`soft` lets soft evidence block at twice its count, with one more chance after a refusal", () => {
+    const { at, state } = run(failing, softly)
+    assert.strictEqual(at, 12)
+    const other = { turn: 12, tool: "edit", arguments: { path: "another" } }
+    const refused = LoopDetector.refused(softly, state, other)
+    assert.notStrictEqual(LoopDetector.before(softly, refused, { ...other, turn: 13 })._tag, "Block")
   })
 
-  it("`tell` blocks nothing, not even equal calls, cycles and answers that repeat themselves", () => {
-    const tell = withMode("tell")
+  it("`tell` blocks neither equal calls, nor cycles, nor answers that repeat themselves", () => {
+    const tell = LoopDetector.make("tell")
     const cycle = times(60, (i) => ran("act", { n: i % 2 }, "ok"))
-    for (const steps of [failing, cycle, times(60, () => write), times(60, () => grep)]) {
+    for (const steps of [failing, cycle, times(60, () => wipe), times(60, () => grep)]) {
       const found = run(steps, tell)
       assert.isUndefined(found.at)
       assert.include(tags(found), "Nudge")
@@ -138,38 +126,11 @@ describe("modes", () => {
     assert.strictEqual(LoopDetector.text(tell, "I will try again, and again. ".repeat(90))._tag, "Nudge")
   })
 
-  it("the same failure of the same call blocks, though other things are read in between", () => {
-    const steps = times(40, (i) =>
-      i % 2
-        ? ran("run_tests", {}, "1 failed: expected 2, got 3", true)
-        : ran("read_file", { path: `${i}` }, `the content of file ${i} and ${"x".repeat(i)}`)
-    )
-    const found = run(steps)
-    assert.deepStrictEqual([found.at, patternOf(found)], [13, "identical"])
-  })
-
-  it("the same failure of the same call only tells where something is done in between", () => {
-    const steps = times(40, (i) =>
-      i % 2
-        ? ran("run_tests", {}, "1 failed: expected 2, got 3", true)
-        : ran("edit", { path: `${i}`, old: `o${i}`, new: `n${i}` }, "ok")
-    )
-    assert.isUndefined(run(steps).at)
-  })
-
-  it("a cycle of other calls with the same outcomes only tells", () => {
-    const lap = (i: number) => [
-      ran("frobnicate", { about: `thing ${i}` }, "state unchanged for this one here"),
-      ran("twiddle", { about: `thing ${i}` }, "state unchanged for that one there")
-    ]
-    assert.isUndefined(run(Array.from({ length: 15 }, (_, i) => lap(i)).flat()).at)
-  })
-
   it("refuses another mode, and unknown fields", () => {
     for (const bad of [
       "loud",
       { mode: "loud" },
-      { blocks: 3 },
+      { edits: {} },
       { acts: { at: 3 } },
       { tools: { x: { kind: 1 } } }
     ]) {
@@ -180,376 +141,232 @@ describe("modes", () => {
 })
 
 describe("the same call", () => {
-  const id = fc.uuid()
-  const moment = fc
-    .date({ min: new Date(2020, 0), max: new Date(2030, 0), noInvalidDate: true })
-    .map((date) => date.toISOString())
-  const duration = fc.integer({ min: 1, max: 99_999 })
-  const volatile = fc.record({ id, moment, duration })
-
-  it("is the same whatever ids, times and durations say", () => {
-    const plain = times(9, () =>
-      ran("get_job", { job: "j1" }, { state: "stuck", request_id: "x", at: "y", note: "took z" })
-    )
-    const expected = run(plain).at
-    fc.assert(
-      fc.property(fc.array(volatile, { minLength: 9, maxLength: 9 }), (parts) => {
-        const steps = parts.map(({ id, moment, duration }) =>
-          ran(
-            "get_job",
-            { job: "j1", trace_id: id, timestamp: moment },
-            { state: "stuck", request_id: id, checked_at: moment, note: `took ${duration} ms at ${moment}` }
-          )
-        )
-        assert.strictEqual(run(steps).at, expected)
-      })
-    )
+  const volatile = fc.record({
+    id: fc.uuid(),
+    moment: fc
+      .date({ min: new Date(2020, 0), max: new Date(2030, 0), noInvalidDate: true })
+      .map((date) => date.toISOString()),
+    duration: fc.integer({ min: 1, max: 99_999 })
   })
 
-  it("does not depend on the order of fields", () => {
-    const steps = times(9, (i) =>
-      ran("set", i % 2 ? { a: 1, b: { c: 2, d: 3 } } : { b: { d: 3, c: 2 }, a: 1 }, "ok")
-    )
-    assert.strictEqual(run(steps).at, 3)
-  })
-
-  it("counts once among the equal calls of one turn", () => {
-    const one = times(40, () => ({ ...write, turn: 0 }))
-    assert.isUndefined(run(one).at)
-    assert.strictEqual(
-      run([...one, { ...write, turn: 1 }, { ...write, turn: 2 }, { ...write, turn: 3 }]).at,
-      42
-    )
-  })
-
-  it("begins anew when something new came between", () => {
-    const steps = times(40, (i) =>
-      i % 2 ? ran("sync", {}, "ok") : ran("read_file", { path: `${i}` }, `content ${i}`)
-    )
-    assert.isUndefined(run(steps).at)
-  })
-
-  it("is not excused by a thought or a pause", () => {
-    const thinking = times(20, (i) => (i % 2 ? write : ran("think", { thought: `hm ${i}` }, "")))
-    assert.strictEqual(run(thinking).at, 7)
-    const pausing = times(20, (i) =>
-      i % 2 ? ran("sync", {}, "ok") : ran("sleep", { seconds: i }, `slept ${i}`)
-    )
-    assert.strictEqual(run(pausing).at, 17)
-  })
-
-  it("flips between two results and gets nowhere: the model is told, as the outcomes differ", () => {
-    const steps = times(20, (i) => ran("get_power", { lamp: 1 }, { on: i % 2 === 0 }))
-    const found = run(steps)
-    assert.isUndefined(found.at)
-    assert.strictEqual(tags(found)[9], "Nudge")
-    assert.isDefined(run(steps, softly).at)
-  })
-
-  it("may go on by itself: a queue, a page, a debugger's step", () => {
-    const steps = times(30, (i) => ran("next_message", {}, { id: 7000 + i }))
-    assert.isUndefined(run(steps).at)
-  })
-})
-
-describe("progress", () => {
-  const tool = fc.constantFrom(
-    "bash",
-    "edit_file",
-    "read_file",
-    "grep",
-    "http_get",
-    "browser_snapshot",
-    "frobnicate"
-  )
-
-  it("is never stopped, whatever the tools and however few the arguments", () => {
-    fc.assert(
-      fc.property(fc.array(fc.record({ tool, arg: fc.nat(3) }), { maxLength: 120 }), (calls) => {
-        const steps = calls.map(({ tool, arg }, i) =>
-          ran(tool, { arg }, `line ${i} of something that goes on, ${i * 3} left`)
-        )
-        assert.isUndefined(run(steps).at)
-      })
-    )
-  })
-
-  it("is a percentage, a count and the tail of a log", () => {
-    const results = [
-      (i: number) => `${i}%`,
-      (i: number) => ({ state: "running", done: i, total: 100 }),
-      (i: number) => `2026-01-01T10:00:${10 + i}Z copied part-${i * 3}`
-    ]
-    for (const result of results) {
-      assert.isUndefined(run(times(40, (i) => ran("check_build", { id: 1 }, result(i)))).at)
-    }
-  })
-
-  it("is a file that becomes new, as often as it likes", () => {
-    const steps = times(40, (i) => ran("edit", { path: "a", old: `part ${i}`, new: `done ${i}` }, "ok"))
-    assert.isUndefined(run(steps).at)
-  })
-
-  it("is a check that stays green while files change", () => {
-    const steps = times(40, (i) =>
-      i % 2
-        ? ran("run_tests", {}, `12 passed, 0 failed in ${i}.1 s`)
-        : ran("edit", { path: "a", old: `o${i}`, new: `n${i}` }, "ok")
-    )
-    assert.isUndefined(run(steps).at)
-  })
-
-  it("is deleting by id, though every answer is the same", () => {
-    fc.assert(
-      fc.property(fc.uniqueArray(fc.uuid(), { minLength: 30, maxLength: 30 }), (ids) => {
-        assert.isUndefined(run(ids.map((id) => ran("delete_user", { id }, { deleted: true }))).at)
-      })
-    )
-  })
-})
-
-describe("a run that repeats itself", () => {
-  const step = fc.record({
-    tool: fc.constantFrom("bash", "edit_file", "read_file", "grep", "click", "frobnicate"),
-    arguments: fc.record({ n: fc.nat(5) }),
-    result: fc.constantFrom(
-      "ok",
-      "no matches found",
-      "pending",
-      "Error: it broke",
-      { a: 1 },
-      [],
-      "a b c d e f g h i j"
-    ),
-    failed: fc.boolean()
-  })
-
-  it("is stopped in time, however long its round and whatever came before", () => {
+  it("is found in spite of ids, times and durations in its results, with the patience of a poll", () => {
     fc.assert(
       fc.property(
-        fc.integer({ min: 0, max: 40 }),
-        fc.array(step, { minLength: 1, maxLength: 20 }),
-        (honest, round) => {
-          const begin = times(honest, (i) => ran("read_file", { path: `f${i}` }, `content of file ${i}`))
-          const steps = [...begin, ...Array.from({ length: 40 }, () => round).flat()]
-          const { at } = run(steps, softly)
-          assert.isDefined(at)
-          // Seven rounds of what waits; a round that is longer than the longest cycle is stale before that.
-          assert.isAtMost(at ?? Infinity, honest + 8 * round.length + 8)
+        fc.uniqueArray(volatile, { minLength: 12, maxLength: 12, selector: ({ id }) => id }),
+        (parts) => {
+          const steps = parts.map(({ id, moment, duration }) =>
+            ran(
+              "get_job",
+              { job: "j1", at: moment },
+              {
+                state: "stuck",
+                request: id,
+                checked: moment,
+                took_ms: duration,
+                note: `${duration} ms, req_${id}`
+              }
+            )
+          )
+          const found = run(steps)
+          assert.deepStrictEqual([found.at, patternOf(found)], [8, "poll"])
         }
       )
     )
   })
 
-  it("is stopped by strict evidence alone where each call of its round has one outcome", () => {
-    const round = fc.uniqueArray(step, {
-      minLength: 1,
-      maxLength: 20,
-      selector: (call) => `${call.tool} ${call.arguments.n}`
-    })
-    fc.assert(
-      fc.property(fc.integer({ min: 0, max: 40 }), round, (honest, round) => {
-        const begin = times(honest, (i) => ran("read_file", { path: `f${i}` }, `content of file ${i}`))
-        const { at } = run([...begin, ...Array.from({ length: 40 }, () => round).flat()])
-        assert.isDefined(at)
-        assert.isAtMost(at ?? Infinity, honest + 9 * round.length + 8)
-      })
-    )
+  it("differs where a number or a name in its results differs", () => {
+    assert.isUndefined(run(times(30, (i) => ran("get_job", {}, { percent: 3 * i }))).at)
+    assert.isUndefined(run(times(30, (i) => ran("next_message", {}, { from: nameOf(i), number: i }))).at)
   })
 
-  it("is a cycle from A-B-A-B on", () => {
-    const cycleOf = (period: number) => run(times(200, (i) => ran("act", { n: i % period }, "ok")))
+  it("differs where an id in its arguments differs", () => {
+    const id = (i: number) => `8f14e45f-ceea-467f-a8f3-${String(i).padStart(12, "0")}`
+    assert.isUndefined(run(times(30, (i) => ran("delete_mail", { id: id(i) }, { deleted: true }))).at)
+  })
+
+  it("does not depend on the order of fields", () => {
+    const steps = times(9, (i) =>
+      ran(
+        "set",
+        i % 2 ? { a: 1, b: { c: 2, d: 3 } } : { b: { d: 3, c: 2 }, a: 1 },
+        i % 2 ? { x: 1, y: 2 } : { y: 2, x: 1 }
+      )
+    )
+    assert.strictEqual(run(steps).at, 4)
+  })
+
+  it("counts once among the equal calls of one turn", () => {
+    const one = times(40, () => ({ ...wipe, turn: 0 }))
+    assert.isUndefined(run(one).at)
+    assert.strictEqual(run([...one, ...times(3, (i) => ({ ...wipe, turn: i + 1 }))]).at, 42)
+  })
+
+  it("counts half after news elsewhere", () => {
+    // The counts are 1, 2, 3, then 2.5, 3.5 and 4.5.
+    const steps = [grep, grep, grep, reading(0), grep, grep, grep]
+    assert.isUndefined(run(steps).at)
+    assert.strictEqual(run([...steps, grep]).at, 7)
+    const always = times(40, (i) => (i % 2 ? ran("sync", {}, "ok") : reading(i)))
+    assert.isUndefined(run(always).at)
+  })
+
+  it("has the patience of a poll when its outcome changed twice", () => {
+    const status = (state: string) => ran("get_status", { job: 1 }, { state })
+    const stuck = times(20, () => status("running"))
+    assert.strictEqual(run([status("queued"), ...stuck]).at, 5)
+    assert.strictEqual(run([status("queued"), status("starting"), ...stuck]).at, 10)
+    const acting = [status("queued"), status("starting"), ...stuck].map((step) => ({
+      ...step,
+      tool: "retry"
+    }))
+    const acts = LoopDetector.make({ tools: { retry: { nature: "act" } } })
+    assert.strictEqual(run(acting, acts).at, 5)
+  })
+
+  it("has the patience of a poll when time is let pass", () => {
+    const pauses = times(40, (i) => (i % 2 ? ran("sync", {}, "ok") : ran("sleep", { seconds: i }, "slept")))
+    assert.strictEqual(run(pauses).at, 17)
+    assert.strictEqual(run(times(20, () => ran("bash", { command: "sleep 60; date +%A" }, "Monday"))).at, 8)
+  })
+
+  it("that fails is blocked at the sixth time, though files are read in between", () => {
+    const test = ran("run_tests", {}, "1 failed: expected 2, got 3", true)
+    const found = run(times(40, (i) => (i % 2 ? test : reading(i))))
+    assert.deepStrictEqual([found.at, patternOf(found)], [13, "identical"])
+    const edit = (i: number) => ran("edit", { path: `${i}`, new: `n${i}` }, "ok")
+    assert.isUndefined(run(times(40, (i) => (i % 2 ? test : edit(i)))).at)
+  })
+})
+
+describe("a cycle", () => {
+  const lap = (period: number) => (i: number) =>
+    ran("look", { about: nameOf(i % period) }, `${nameOf(i % period)} as before`)
+
+  it("of identical calls is blocked after two and a half laps, but of at least six calls", () => {
     for (const [period, at] of [
       [2, 6],
       [3, 8],
       [4, 10],
-      [12, 30]
+      [9, 23]
     ] as const) {
-      assert.strictEqual(cycleOf(period).at, at, `period ${period}`)
+      const found = run(times(60, lap(period)))
+      assert.deepStrictEqual([found.at, patternOf(found)], [at, "cycle"])
     }
-    assert.strictEqual(patternOf(cycleOf(2)), "cycle")
-    assert.strictEqual(patternOf(cycleOf(12)), "cycle")
   })
 
-  it("waits for something longer than for anything else", () => {
-    assert.strictEqual(run(times(20, () => ran("job", { id: 1 }, "pending"))).at, 8)
-    assert.strictEqual(run(times(20, () => ran("job", { id: 1 }, "lost"))).at, 3)
+  it("of parallel calls is found in whatever order they end", () => {
+    const steps = times(40, (i) => ({ ...lap(4)((i * 3) % 4), turn: Math.floor(i / 2) }))
+    assert.isDefined(run(steps).at)
   })
 
-  it("fails in the same words with other arguments", () => {
-    const steps = times(20, (i) =>
-      ran("edit", { path: "a", old: `try ${i}`, new: "x" }, `try ${i} not found in a`, true)
-    )
-    const found = run(steps, softly)
-    assert.strictEqual(found.at, 6)
-    assert.strictEqual(patternOf(found), "same_failure")
-  })
-
-  it("finds nothing, whatever it asks", () => {
+  it("of outcomes that differ in numbers only tells", () => {
     const found = run(
-      times(20, (i) => ran("web_search", { query: `q ${i} x${i}` }, `No results for q ${i} x${i}`)),
-      softly
+      times(40, (i) => ran(i % 2 ? "set" : "check", {}, `revision ${i} of ${i % 2 ? "this" : "that"}`)),
+      LoopDetector.make({ findings: { nudge: 99 } })
     )
-    assert.strictEqual(found.at, 6)
-    assert.strictEqual(patternOf(found), "same_finding")
-    const words = ["avbrudd", "linje", "kunde", "faktura", "mangler"]
-    const ord = (i: number) => `${words[i % 5]} ${words[(i + 1 + Math.floor(i / 5)) % 5]}`
-    const searches = times(20, (i) => ran("sok", { ord: ord(i) }, { treff: [], antall: 0 }))
-    assert.isDefined(run(searches, softly).at)
+    assert.isUndefined(found.at)
+    assert.include(patterns(found), "cycle")
   })
 
-  it("changes a file and fails as before", () => {
-    const found = run(
-      times(40, (i) =>
-        i % 2
-          ? ran("run_tests", {}, `1 failed (${i} ms): expected 2, got 3`, true)
-          : ran("edit", { path: "a", old: `o${i}`, new: `n${i}` }, "ok")
-      ),
-      softly
-    )
-    assert.strictEqual(found.at, 10)
-    assert.strictEqual(patternOf(found), "edits")
-  })
-
-  it("changes something that is no file and fails as before", () => {
-    const found = run(
-      times(40, (i) =>
-        i % 2 ? ran("deploy", {}, "no image", true) : ran("set_variable", { name: "A", value: `v${i}` }, "ok")
-      ),
-      softly
-    )
-    assert.strictEqual(found.at, 11)
-    assert.strictEqual(patternOf(found), "unchanged_check")
-  })
-
-  it("clicks here and there and sees the same", () => {
-    const found = run(
-      times(60, (i) =>
-        i % 2 ? ran("screenshot", {}, "a page") : ran("click", { x: i, y: 2 * i }, "clicked")
-      )
-    )
-    assert.isAtMost(found.at ?? Infinity, 12)
+  it("is over when another call is asked for", () => {
+    const { state } = run(times(60, lap(3)))
+    assert.strictEqual(LoopDetector.before(detector, state, { turn: 99, ...reading(0) })._tag, "Ok")
   })
 })
 
-describe("what a result is about", () => {
-  const edit = (i: number) => ran("edit", { path: "a.ts", old: `x${i}`, new: `y${i}` }, "ok")
-  const build = (at: (i: number) => string) =>
-    times(12, (i) =>
-      i % 2 ? ran("bash", { command: "npx tsc" }, `${at(i)}: error TS2322: not assignable`, true) : edit(i)
-    )
+describe("soft evidence", () => {
+  const told = (steps: ReadonlyArray<Step>) => {
+    const found = run(steps)
+    assert.isUndefined(found.at)
+    return patterns(found).findIndex((pattern) => pattern !== undefined)
+  }
 
-  it("a failure that edits move by a line is the same failure", () => {
-    for (const at of [
-      (i: number) => `src/a.ts:${40 + (i % 4)}:${i}`,
-      (i: number) => `src/a.ts(${40 + (i % 4)},${i})`,
-      (i: number) => `File "a.py", line ${40 + (i % 4)}, in f`
-    ]) {
-      assert.isDefined(run(build(at), softly).at, at(0))
-    }
-  })
-
-  it("one further down is another failure", () => {
-    assert.isUndefined(
-      run(
-        build((i) => `src/a.ts:${40 + i * 10}:5`),
-        softly
-      ).at
+  it("is the same error in other words", () => {
+    const errors = [
+      "Error: cannot open the database file: permission denied for user",
+      "Error: permission denied for user: database file cannot be opened",
+      "Error: the database file cannot be opened, permission was denied for this user",
+      "Error: cannot open database file (permission denied for the user)"
+    ]
+    assert.strictEqual(
+      told(times(8, (i) => ran("bash", { command: `do ${nameOf(i)}` }, errors[i % 4] ?? ""))),
+      5
     )
   })
 
-  it("files that are gone through, one by one, with nothing found in any", () => {
-    const grep = (i: number) => ran("grep", { pattern: "TODO", path: `src/${i}.ts` }, "")
-    assert.isUndefined(run(times(20, grep), softly).at)
-    // The same files over again are nothing new.
-    const guess = (i: number) => ran("grep", { pattern: `idea ${i}`, path: `src/${i % 2}.ts` }, "")
-    assert.isDefined(run(times(20, guess), softly).at)
-  })
-
-  it("a field that says that it was not done is a failure", () => {
-    const lock = (acquired: boolean) =>
-      times(12, (i) => ran("lock", { owner: `agent ${i}` }, { acquired, holder: "ci" }))
-    assert.isDefined(run(lock(false), softly).at)
-    assert.isUndefined(run(lock(true), softly).at)
-    const down = times(12, (i) => ran("check_host", { host: `web-${i}` }, { host: `web-${i}`, ok: false }))
-    assert.isUndefined(run(down, softly).at)
-  })
-
-  it("a digest stands for a content; an id stands for nothing", () => {
-    const screens = (what: string) =>
-      run(
-        times(12, (i) =>
-          ran("screenshot", {}, `${what} ${"abcdef0123456789".slice(i % 8)}${"0a1b".repeat(i)}`)
-        )
-      )
-    assert.isUndefined(screens("sha256").at)
-    assert.isDefined(screens("request").at)
-  })
-
-  it("the number of a process says nothing, as a field or in a sentence", () => {
-    const restart = (i: number) => ran("restart", { name: "web" }, `restarted, PID ${4000 + i}`)
-    assert.isDefined(run(times(6, restart)).at)
-  })
-
-  it("what goes on by itself is told from the last one by its id", () => {
-    const next = (tool: string) => run(times(12, (i) => ran(tool, {}, { order: 5_000 + i, item: "pen" }))).at
-    assert.isUndefined(next("pop_message"))
-    assert.isDefined(next("create_order"))
-  })
-
-  it("a value that goes to and fro is no progress, and no wait", () => {
-    const scaling = run(
-      times(20, (i) =>
-        i % 2
-          ? ran("get_load", {}, i % 4 === 1 ? "load 12%" : "load 91%")
-          : ran("scale", { replicas: i % 4 === 0 ? 5 : 2 }, "scaled")
-      )
+  it("is the same question in other words, with the same result", () => {
+    const steps = times(8, (i) =>
+      ran("search", { query: `find the ${nameOf(i)} invoice please` }, "No results")
     )
-    assert.isAtMost(scaling.at ?? Infinity, 14)
-  })
-})
-
-describe("edits that go back", () => {
-  const toggle = (i: number) => ({ path: "a", old: i % 2 ? "on" : "off", new: i % 2 ? "off" : "on" })
-
-  it("are seen in the arguments of tools that edit", () => {
-    for (const args of [
-      toggle,
-      (i: number) => ({ file_path: "a", content: i % 2 ? "on" : "off" }),
-      (i: number) => ({ command: "str_replace", path: "a", old_str: toggle(i).old, new_str: toggle(i).new })
-    ]) {
-      const found = run(
-        times(20, (i) => ran("change", { ...args(i), note: i }, "ok")),
-        softly
-      )
-      assert.strictEqual(patternOf(found), "edits")
-      assert.isAtMost(found.at ?? Infinity, 5)
-    }
+    assert.strictEqual(told(steps), 4)
   })
 
-  it("are seen by the hashes that a host gives", () => {
-    const edits = times(20, (i) => ({
-      ...ran("patch", { n: i }, "ok"),
-      edit: { path: "a", before: i % 2 ? "h1" : "h0", after: i % 2 ? "h0" : "h1" }
-    }))
-    let state = LoopDetector.initial(detector)
-    for (const [turn, edit] of edits.entries())
-      state = LoopDetector.observe(detector, state, { ...edit, turn })
-    const verdict = LoopDetector.before(detector, state, {
-      turn: 99,
-      tool: "edit",
-      arguments: { path: "a", old: "x", new: "y" }
+  it("is a long result that does not depend on the question", () => {
+    const page = "one page of customers with their orders and addresses, always the first"
+    assert.strictEqual(told(times(8, (i) => ran("list", { page: i }, page))), 4)
+  })
+
+  it("is no short answer to each of a few things", () => {
+    assert.strictEqual(told(times(12, (i) => ran("delete_mail", { id: i }, "ok"))), -1)
+  })
+
+  it("is a row of calls that repeat calls", () => {
+    const again = times(14, (i) => reading([0, 1, 2, 3, 2, 0, 1, 3, 1, 0, 2, 3, 0, 1][i] ?? 0))
+    const part = (i: number) => ({
+      ...again[i],
+      result: `part ${[0, 1, 2, 3, 2, 0, 1, 3, 1, 0, 2, 3, 0, 1][i]}`
     })
-    assert.strictEqual(verdict._tag === "Ok" ? undefined : verdict.kind, "file_loop")
-  })
-
-  it("are forgiven when the check tells something new", () => {
-    const steps = times(40, (i) =>
-      i % 2
-        ? ran("run_tests", {}, `${99 - i} failed`, true)
-        : ran("edit", { ...toggle(i / 2), note: i }, "ok")
+    const steps = again.map((step, i) => ({ ...step, ...part(i) }))
+    assert.include(
+      patterns(run(steps, LoopDetector.make({ findings: { nudge: 99 }, reads: { nudge: 99 } }))),
+      "stale"
     )
-    assert.isUndefined(run(steps).at)
+  })
+})
+
+describe("the nature of a tool", () => {
+  const natures = (tool: string, hints: LoopDetector.Hints | undefined, nature?: LoopDetector.ToolNature) => {
+    const of = LoopDetector.make(nature === undefined ? {} : { tools: { [tool]: { nature } } })
+    return run(
+      times(9, () => ({ ...ran(tool, {}, "ok"), hints })),
+      of
+    ).at
+  }
+
+  it("comes from annotations, then from the option, then from the name", () => {
+    assert.strictEqual(natures("get_it", { readOnlyHint: false }, "read"), 3)
+    assert.strictEqual(natures("wipe", { readOnlyHint: true }, "act"), 4)
+    assert.strictEqual(natures("wipe", { destructiveHint: true, idempotentHint: true }), 4)
+    assert.strictEqual(natures("get_it", {}, "act"), 3)
+    assert.strictEqual(natures("get_it", undefined, "pause"), undefined)
+    assert.strictEqual(natures("wait_for_it", undefined), undefined)
+    assert.strictEqual(natures("update_wait", undefined), 4)
+  })
+})
+
+describe("parallel calls", () => {
+  it("lead to the same state in whatever order they end", () => {
+    const call = fc.record({
+      tool: fc.constantFrom("read_file", "bash", "sleep"),
+      arguments: fc.record({ of: fc.constantFrom("a", "b", "c") }),
+      result: fc.constantFrom("one", "two", "Error: three", ""),
+      failed: fc.boolean()
+    })
+    const turn = fc
+      .array(call, { minLength: 1, maxLength: 8 })
+      .chain((calls) => fc.tuple(fc.constant(calls), fc.shuffledSubarray(calls, { minLength: calls.length })))
+    const after = (turns: ReadonlyArray<ReadonlyArray<Step>>) =>
+      turns.reduce(
+        (state, calls, turn) =>
+          calls.reduce((state, step) => LoopDetector.observe(detector, state, { turn, ...step }), state),
+        LoopDetector.initial
+      )
+    fc.assert(
+      fc.property(fc.array(turn, { maxLength: 12 }), (turns) => {
+        const one = after(turns.map(([calls]) => calls))
+        assert.deepStrictEqual(after(turns.map(([, calls]) => calls)), one)
+      })
+    )
   })
 })
 
@@ -641,91 +458,53 @@ describe("options", () => {
     assert.strictEqual(
       first(
         { acts: same },
-        times(5, () => write)
+        times(9, () => wipe)
       ),
       1
     )
     assert.strictEqual(
       first(
         { reads: same },
-        times(5, () => grep)
+        times(9, () => grep)
       ),
       1
     )
+    const waiting = times(9, () => ran("bash", { command: "sleep 9; date" }, "Monday"))
+    assert.strictEqual(first({ waits: same }, waiting), 1)
     assert.strictEqual(
       first(
-        { waits: same },
-        times(5, () => ran("job", {}, "queued"))
+        { cycle: { block: 4 } },
+        times(60, (i) => ran("look", { n: i % 2 }, "ok"))
       ),
-      1
+      8
+    )
+    const failing = times(9, (i) => ran("edit", { path: nameOf(i) }, "no such text", true))
+    assert.strictEqual(first({ mode: "soft", failures: same }, failing), 2)
+    const searching = times(9, (i) => ran("search", { query: `about ${nameOf(i)}` }, "nothing"))
+    assert.strictEqual(first({ mode: "soft", findings: same }, searching), 2)
+    const patient = { mode: "soft", reads: { nudge: 99 } } as const
+    assert.isUndefined(
+      first(
+        patient,
+        times(9, () => grep)
+      )
     )
     assert.strictEqual(
       first(
-        { failures: same, mode: "soft" },
-        times(5, (i) => ran("f", { i }, "broken", true))
-      ),
-      2
-    )
-    assert.strictEqual(
-      first(
-        { findings: same, mode: "soft" },
-        times(5, (i) => ran("search", { q: `a${i}` }, []))
+        { ...patient, stale: same },
+        times(9, () => grep)
       ),
       3
     )
-    assert.strictEqual(
-      first(
-        { cycle: { block: 4 }, acts: { block: 9 } },
-        times(40, (i) => ran("act", { n: i % 3 }, "ok"))
-      ),
-      12
+    const refused = LoopDetector.make({ refusals: 1 })
+    const { state } = run(
+      times(9, () => wipe),
+      refused
     )
-    assert.strictEqual(
-      first(
-        { stale: { nudge: 2, block: 2 }, mode: "soft" },
-        times(90, (i) => ran("act", { n: i % 20 }, "ok"))
-      ),
-      24
-    )
-    const checked = times(20, (i) => (i % 2 ? ran("test", {}, "bad", true) : ran("set", { i }, "ok")))
-    assert.strictEqual(first({ checks: { nudge: 1, block: 1 }, mode: "soft" }, checked), 7)
-    const edits = times(20, (i) => ran("edit", { path: "a", old: `${i}`, new: `${i + 1}` }, "ok"))
-    assert.strictEqual(first({ edits: { nudge: 1, block: 1 }, mode: "soft" }, edits), 3)
-    const impatient = LoopDetector.make({ text: { nudge: 2, block: 2 } })
-    assert.strictEqual(LoopDetector.text(impatient, "the same old words again, ".repeat(2))._tag, "Stop")
-    let state = run(times(9, () => write)).state
-    const strict = LoopDetector.make({ refusals: 1 })
-    state = LoopDetector.refused(strict, state, { turn: 9, ...write })
-    assert.strictEqual(LoopDetector.before(strict, state, { turn: 10, ...write })._tag, "Stop")
-  })
-
-  it("set a tool's nature, ladder and identity", () => {
-    const read = LoopDetector.make({ tools: { ask_oracle: { nature: "read" } } })
-    assert.strictEqual(
-      run(
-        times(9, () => ran("ask_oracle", {}, "42")),
-        read
-      ).at,
-      5
-    )
-    const lax = LoopDetector.make({ tools: { grep: { same: { block: 20 } } } })
-    assert.strictEqual(
-      run(
-        times(40, () => grep),
-        lax
-      ).at,
-      20
-    )
-    const byUrl = LoopDetector.make({
-      tools: {
-        fetch: {
-          identity: (args) => (typeof args === "object" && args !== null && "url" in args ? args.url : args)
-        }
-      }
-    })
-    const steps = times(9, (i) => ran("fetch", { url: "https://a.example", salt: `q${i}` }, "same page"))
-    assert.isUndefined(run(steps).at)
-    assert.strictEqual(run(steps, byUrl).at, 5)
+    const after = LoopDetector.refused(refused, state, { ...wipe, turn: 9 })
+    assert.strictEqual(LoopDetector.before(refused, after, { ...wipe, turn: 10 })._tag, "Stop")
+    const early = LoopDetector.make({ text: { nudge: 2, block: 2 } })
+    assert.strictEqual(LoopDetector.text(early, "I will now look at the file. ".repeat(2))._tag, "Stop")
   })
 
   describe("of a tool's identity", () => {
@@ -737,7 +516,7 @@ describe("options", () => {
     const steps = times(9, (i) => ran("get_candle", { symbol: "x", timestamp: minute(i) }, { open: 1 }))
 
     it("tell times and ids apart", () => {
-      assert.strictEqual(run(steps).at, 5)
+      assert.strictEqual(run(steps).at, 4)
       assert.isUndefined(
         run(
           steps,
@@ -761,14 +540,14 @@ describe("options", () => {
           steps,
           by((args) => field(args, "symbol"))
         ).at,
-        5
+        4
       )
       assert.strictEqual(
         run(
           steps,
           by(() => undefined)
         ).at,
-        5
+        4
       )
     })
 
@@ -777,7 +556,7 @@ describe("options", () => {
       const turned = by(() =>
         i++ % 2 ? { a: 1, b: { c: minute(2), d: 3 } } : { b: { d: 3, e: undefined, c: minute(2) }, a: 1 }
       )
-      assert.strictEqual(run(steps, turned).at, 5)
+      assert.strictEqual(run(steps, turned).at, 4)
     })
 
     it("are refused where they are no JSON: all of a kind would be the same", () => {
@@ -802,9 +581,9 @@ describe("options", () => {
   })
 
   it("set one number of a ladder: the other gives way, of a tool as of all", () => {
-    for (const options of [{ acts: { nudge: 4 } }, { tools: { write_file: { same: { nudge: 4 } } } }]) {
+    for (const options of [{ acts: { nudge: 4 } }, { tools: { wipe: { same: { nudge: 4 } } } }]) {
       const late = run(
-        times(9, () => write),
+        times(9, () => wipe),
         LoopDetector.make(options)
       )
       assert.deepStrictEqual(tags(late), ["Ok", "Ok", "Ok", "Ok", "Block"])
@@ -818,11 +597,10 @@ describe("options", () => {
     }
   })
 
-  it("that nobody could have meant are refused", () => {
+  it("that are out of range are refused", () => {
     assert.throws(() => LoopDetector.make({ acts: { nudge: Number.NaN } }), InvalidOption, /acts\.nudge/)
     assert.throws(() => LoopDetector.make({ acts: { nudge: 4, block: 3 } }), InvalidOption, /acts\.nudge/)
     assert.throws(() => LoopDetector.make({ reads: { block: 0 } }), InvalidOption, /reads\.block/)
-    assert.throws(() => LoopDetector.make({ rows: 12 }), InvalidOption, /power of two/)
     assert.throws(() => LoopDetector.make({ refusals: 0 }), InvalidOption, /refusals/)
     assert.throws(
       () => LoopDetector.make({ tools: { x: { same: { block: Number.NaN } } } }),
@@ -841,7 +619,7 @@ describe("options", () => {
         }
       }
     })
-    const ask = () => LoopDetector.before(broken, LoopDetector.initial(broken), { turn: 0, ...grep })
+    const ask = () => LoopDetector.before(broken, LoopDetector.initial, { turn: 0, ...grep })
     assert.throws(ask, "broken")
   })
 
@@ -850,10 +628,10 @@ describe("options", () => {
       wording: (step, { tool, count }) => `${step}: ${tool} schon ${count}-mal`
     })
     const told = run(
-      times(9, () => write),
+      times(9, () => wipe),
       german
     ).verdicts.map((verdict) => ("message" in verdict ? verdict.message : ""))
-    assert.deepStrictEqual(told.slice(2), ["Nudge: write_file schon 2-mal", "Block: write_file schon 3-mal"])
+    assert.deepStrictEqual(told.slice(2), ["Nudge: wipe schon 2-mal", "Block: wipe schon 3-mal"])
     const broken = LoopDetector.make({
       wording: () => {
         throw new Error("no words")
@@ -861,7 +639,7 @@ describe("options", () => {
     })
     const messages = (of: LoopDetector.LoopDetector) =>
       run(
-        times(9, () => write),
+        times(9, () => wipe),
         of
       ).verdicts.map((verdict) => ("message" in verdict ? verdict.message : ""))
     assert.deepStrictEqual(messages(broken), messages(detector))
@@ -870,28 +648,26 @@ describe("options", () => {
   })
 })
 
-describe("memory", () => {
-  const heldIn = (memory: Memory.Memory<unknown>) => Memory.entries(memory).size
-  const sizeOf = (state: LoopDetector.State) => {
-    const { seen, tools, troubles, files, cycle, inTurn, unchecked, acted } = state
-    return (
-      [seen, tools, troubles, files].reduce((sum, memory) => sum + heldIn(memory), 0) +
-      [Cycle.lastOf(cycle, Infinity), inTurn, unchecked, acted].reduce((sum, list) => sum + list.length, 0)
-    )
-  }
+describe("the state", () => {
+  const Json = Schema.toCodecJson(LoopDetector.State)
 
-  it("is bounded, over 100,000 calls and within one turn", () => {
-    const of = LoopDetector.make({ rows: 2 })
-    let state = LoopDetector.initial(of)
-    for (let i = 0; i < 100_000; i++) {
-      const tool = i % 2 ? `tool_${i}` : "edit"
-      state = LoopDetector.observe(of, state, {
-        turn: i % 3 ? 0 : i,
-        ...ran(tool, { path: `${i}`, new: `${i}`, old: "" }, `${i}`)
-      })
+  it("is JSON of at most 8 KB after 400 calls, and goes on after it was stored", () => {
+    let state = LoopDetector.initial
+    for (let i = 0; i < 400; i++) {
+      const words = names.map((name) => `${name}${"abcdefghij".slice(i % 7)}`).join(" ")
+      const step = ran(
+        `tool_${i}`,
+        { of: `${i} ${words}` },
+        `${i} ${i % 3 ? "" : "Error: "}${words}`,
+        i % 2 > 0
+      )
+      state = LoopDetector.observe(detector, state, { turn: i < 380 ? i : 380, ...step })
     }
-    assert.isAtMost(sizeOf(state), (3 * 2 + 16) * Memory.places + 256 + 3 * maxParallel)
-    assert.strictEqual(state.calls, 100_000)
+    const stored = JSON.stringify(Schema.encodeUnknownSync(Json)(state))
+    assert.isAtMost(stored.length, 8_192)
+    assert.strictEqual(stored, JSON.stringify(state))
+    assert.deepStrictEqual(Schema.decodeUnknownSync(Json)(JSON.parse(stored)), state)
+    assert.strictEqual(state.calls, 400)
   })
 
   it("survives arguments and results of any shape", () => {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Layer, Stream } from "effect"
-import { LanguageModel } from "effect/ai"
+import { Effect, Exit, Fiber, Layer, Schema, Stream } from "effect"
+import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { Agent, SafetyGuard } from "@outlast/agent"
 import type { FaultPlan } from "@outlast/testing"
 import {
@@ -287,6 +287,40 @@ describe("loops", () => {
       assert.include(asked.at(-1) ?? "", "This call was not run.")
       assert.notInclude(JSON.stringify(stop.transcript.prompt), "If that is not what you want")
       assert.include(stop.message, "Forced stop: look_up was called with the same arguments 3 times")
+    })
+  )
+
+  it.effect("a tool that is annotated as destructive is blocked earlier, as an idempotent one is not", () =>
+    Effect.gen(function* () {
+      const ranOf = (annotated: (tool: Tool.Any) => Tool.Any) =>
+        Effect.gen(function* () {
+          let ran = 0
+          // Annotations do not change the type of a tool.
+          const Look = annotated(
+            Tool.make("look_up", { parameters: Schema.Struct({ q: Schema.String }), success: Schema.String })
+          ) as typeof Kit.tools.look_up
+          const Own = Toolkit.make(Look)
+          const layer = Own.toLayer({ look_up: () => Effect.sync(() => (ran++, "always the same answer")) })
+          const target = over(yield* model({ answers: () => looking("the same") }))
+          yield* Agent.run({ prompt: "x", toolkit: Own }).pipe(
+            SafetyGuard.run(),
+            stopOf,
+            Effect.provide([layer, target])
+          )
+          const inModel = ran
+          yield* Effect.forever(LanguageModel.generateText({ prompt: "x", toolkit: Own })).pipe(
+            SafetyGuard.run(),
+            stopOf,
+            Effect.provide([layer, target])
+          )
+          return [inModel, ran - inModel]
+        })
+      assert.deepStrictEqual(yield* ranOf((tool) => tool), [4, 4])
+      assert.deepStrictEqual(yield* ranOf((tool) => tool.annotate(Tool.Destructive, true)), [3, 3])
+      assert.deepStrictEqual(
+        yield* ranOf((tool) => tool.annotate(Tool.Destructive, true).annotate(Tool.Idempotent, true)),
+        [4, 4]
+      )
     })
   )
 

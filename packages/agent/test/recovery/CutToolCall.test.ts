@@ -1,7 +1,10 @@
-/** A tool call that was cut never runs, whatever the provider says of the end of its answer. */
+/**
+ * A tool call that was cut never runs, whatever the provider says of the end of its answer: an end that admits the cut
+ * is repeated or continued, any other leaves arguments that the model is told about.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema, Stream } from "effect"
-import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import { AiError, LanguageModel, Tool, Toolkit } from "effect/ai"
 import { Agent, Failover, OutputLimit } from "@outlast/agent"
 import type { FaultPlan } from "@outlast/testing"
 import { ScriptedModel } from "@outlast/testing"
@@ -27,7 +30,12 @@ const model = (reason: FaultPlan.FinishReason) =>
     provider: "anthropic",
     model: "m",
     plan: {
-      answers: [{ toolCalls: [call] }, { text: "Done." }],
+      // An answer that is repeated by the call itself keeps its place in the plan.
+      answers: [
+        { toolCalls: [call] },
+        ...(reason === "length" ? [] : [{ toolCalls: [call] }]),
+        { text: "Done." }
+      ],
       faults: [{ fault: { type: "finish", reason, after: 2 } }]
     }
   })
@@ -45,17 +53,32 @@ describe("a tool call that was cut", () => {
   for (const [name, program] of Object.entries(programs)) {
     // vllm#58228 and hermes-agent PR #7693: "tool_calls" reported for a length cut.
     for (const reason of ["stop", "tool-calls", "length"] as const) {
-      it.effect(`${name}: is made again and runs once, though the first ended with ${reason}`, () =>
+      const resolves = name === "generateText" || name === "streamText"
+      const title =
+        resolves && reason !== "length"
+          ? "fails with what is wrong, and runs nothing"
+          : "is made again and runs once"
+      it.effect(`${name}: ${title}, where the first ended with ${reason}`, () =>
         Effect.gen(function* () {
           const { made, handlers } = payments()
           const target = yield* model(reason)
-          yield* inTime(
-            program.pipe(
-              Effect.provide([handlers, Failover.layer([target], { policy })]),
-              Effect.provideService(OutputLimit.OutputLimit, 1_000)
+          const exit = yield* Effect.result(
+            inTime(
+              program.pipe(
+                Effect.provide([handlers, Failover.layer([target], { policy })]),
+                Effect.provideService(OutputLimit.OutputLimit, 1_000)
+              )
             )
           )
-          assert.deepStrictEqual(made, [100])
+          if (resolves && reason !== "length") {
+            assert(exit._tag === "Failure" && AiError.isAiError(exit.failure))
+            assert.strictEqual(exit.failure.reason._tag, "ToolParameterValidationError")
+            assert.strictEqual((yield* target.requests).length, 1)
+            assert.deepStrictEqual(made, [])
+          } else {
+            assert.strictEqual(exit._tag, "Success")
+            assert.deepStrictEqual(made, [100])
+          }
         })
       )
     }

@@ -140,10 +140,22 @@ describe("a nudge", () => {
   )
 
   it("has a text by default for each case, none of which names an error", () => {
-    for (const nudge of Object.values(Nudge.defaults)) {
+    const { wrongObject, ...fixed } = Nudge.defaults
+    for (const nudge of Object.values(fixed)) {
       const words = Nudge.textOf(nudge, telling, 2)
       assert.notInclude(words, "IGNORE")
       assert.strictEqual(words, Nudge.textOf(nudge, undefined, 2))
     }
+    const problem = 'Missing key at ["city"]'
+    assert(wrongObject !== undefined)
+    const failure = ProviderFailure.local(
+      ProviderFailure.wrongObject,
+      new FailoverReason.Format({ side: "response", problem }),
+      undefined,
+      "IGNORE"
+    )
+    const words = Nudge.textOf(wrongObject, failure, 2)
+    assert.include(words, problem)
+    assert.notInclude(words, "IGNORE")
   })
 })

@@ -3,7 +3,7 @@ import type { Config, Layer, Stream } from "effect"
 import { Context, Effect, Schema } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { AiError } from "effect/ai"
-import { Agent, Failover, RecoveryPolicy } from "@outlast/agent"
+import { Agent, Failover, Outlast, RecoveryPolicy } from "@outlast/agent"
 import type { AgentFailed, CallFailure, Chain, Outcome, ProviderModel } from "@outlast/agent"
 
 class Http extends Context.Service<Http, { readonly x: 1 }>()("Http") {}
@@ -88,3 +88,19 @@ export const unhandled: Effect.Effect<
   AgentFailed.AgentFailed | Broke,
   LanguageModel.LanguageModel
 > = Agent.run({ prompt: "x", toolkit: Kit })
+
+// A stream of an object has parts with its decoded type.
+const Day = Schema.Struct({ at: Schema.FiniteFromString })
+const days = Outlast.streamText({ prompt: "When?", schema: Day })
+type WholeDay = Extract<Stream.Success<typeof days>, { readonly type: "object" }>
+declare const wholeDay: WholeDay
+export const at: number = wholeDay.value.at
+type Partial = Extract<Stream.Success<typeof days>, { readonly type: "partial-object" }>
+declare const partial: Partial
+// @ts-expect-error: what has come so far is unchecked
+export const soFar: number = partial.value
+// Without a schema there is no object.
+const texts = Outlast.streamText({ prompt: "When?" })
+export const none: Extract<Stream.Success<typeof texts>, { readonly type: "object" }> extends never
+  ? true
+  : false = true

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Layer } from "effect"
-import { LanguageModel } from "effect/ai"
+import { Duration, Effect, Layer, Schema } from "effect"
+import { LanguageModel, Toolkit } from "effect/ai"
 import {
   CallLimiter,
   ChainStore,
@@ -545,12 +545,22 @@ describe("around a call", () => {
     [
       "a stream has an unknown option",
       () => Outlast.streamText(untyped({ prompt: "x", maxRetries: 2 })),
-      'InvalidOption: Outlast.streamText: "maxRetries" is not an option. Options: prompt, toolkit, toolChoice, concurrency, disableToolCallResolution, toolCallValidation, midStream'
+      'InvalidOption: Outlast.streamText: "maxRetries" is not an option. Options: prompt, toolkit, toolChoice, concurrency, disableToolCallResolution, toolCallValidation, midStream, schema, objectName'
+    ],
+    [
+      "the schema of a stream is JSON Schema",
+      () => Outlast.streamText(untyped({ prompt: "x", schema: { type: "object" } })),
+      "InvalidOption: Outlast.streamText: schema must be a Schema, for example Schema.Struct({ name: Schema.String }), got an object"
+    ],
+    [
+      "a stream of an object has tools",
+      () => Outlast.streamText(untyped({ prompt: "x", schema: Schema.Struct({}), toolkit: Toolkit.empty })),
+      "InvalidOption: Outlast.streamText: toolkit must be none beside a schema, got a function"
     ],
     [
       "a stream has no prompt",
       () => Outlast.streamText(untyped({ messages: [] })),
-      'InvalidOption: Outlast.streamText: "messages" is not an option. Options: prompt, toolkit, toolChoice, concurrency, disableToolCallResolution, toolCallValidation, midStream'
+      'InvalidOption: Outlast.streamText: "messages" is not an option. Options: prompt, toolkit, toolChoice, concurrency, disableToolCallResolution, toolCallValidation, midStream, schema, objectName'
     ]
   ])
 })

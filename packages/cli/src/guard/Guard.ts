@@ -106,10 +106,10 @@ const scored = (directory: string, json: boolean) =>
     let allRead = true
     for (const label of labels.success) {
       const { progress, lines, read } = yield* judge(path.join(directory, label.file), label.file)
-      if (label.label === "stop" && label.at >= lines) {
+      if (label.label === "stop" && label.stopFrom >= lines) {
         const calls = `${lines} ${lines === 1 ? "call" : "calls"}, from 0`
         return yield* new UsageError({
-          message: `The file ${file} has a wrong "at" of ${label.file}: ${label.at}, of ${calls}.`
+          message: `The file ${file} has a wrong "stopFrom" of ${label.file}: ${label.stopFrom}, of ${calls}.`
         })
       }
       allRead &&= read
@@ -121,14 +121,12 @@ const scored = (directory: string, json: boolean) =>
   })
 
 const report = (score: TraceScore.Score): ReadonlyArray<string> => {
-  const { traces, stopped, falselyStopped, missed, precision, recall, lateness, misses } = score
-  const { median, earliest, latest } = lateness
+  const { traces, loops, stopped, premature, falselyStopped, told, falselyTold, late, misses } = score
   return [
-    `${traces} traces: ${stopped + missed} loops, of which ${stopped} stopped; ${traces - stopped - missed} honest, of which ${falselyStopped} stopped.`,
-    `Precision ${precision.toFixed(3)}, recall ${recall.toFixed(3)}.`,
-    median === null
-      ? "No loop was stopped."
-      : `Stopped ${median} calls late in the median, from ${earliest} to ${latest}.`,
+    `${traces} traces: ${loops} loops, of which ${stopped} stopped and ${premature} stopped too early; ${traces - loops} honest, of which ${falselyStopped} stopped.`,
+    `The model is told of ${told} loops, and in ${falselyTold} honest traces.`,
+    `Precision ${score.precision.toFixed(3)}, recall ${score.recall.toFixed(3)}.`,
+    late === null ? "No loop was stopped in time." : `Stopped ${late} calls late in the median.`,
     ...misses.map(({ file, expected, got }) =>
       got.verdict === "stop"
         ? `  ${file}: ${expected}, got stop at call ${got.at} (${got.reason}): ${got.message}`

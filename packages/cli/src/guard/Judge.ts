@@ -1,20 +1,21 @@
 /**
- * What the loop detector says about a trace: each call is asked about, then taken in as it went. Pure.
+ * Replays a trace: the loop detector is asked about each call, then takes it in as it went. Pure.
  *
- * A trace is stopped at the first call that would not have run, whether it would have been blocked or the run stopped.
- * What the model would have done then is not in the trace.
+ * A trace is stopped at the first call that would not have run, whether it is blocked or the run stops. The trace does
+ * not show what the model would have done then.
  */
 import { LoopDetector } from "@outlast/agent"
 
+/** The verdict on a trace; `told`: the model would have heard of a loop, by a nudge or a stop. */
 export type Judged =
-  | { readonly verdict: "ok"; readonly at: null; readonly reason: null }
+  | { readonly verdict: "ok"; readonly at: null; readonly reason: null; readonly told: boolean }
   | {
       readonly verdict: "stop"
       /** Index of the call that would not have run, from 0. */
       readonly at: number
       readonly reason: LoopDetector.Kind
-      /** In words. */
       readonly message: string
+      readonly told: true
     }
 
 const detector = LoopDetector.make()
@@ -26,19 +27,24 @@ export interface Progress {
   readonly judged: Judged
 }
 
+/** No call yet. */
 export const start: Progress = {
   calls: 0,
-  state: LoopDetector.initial(detector),
-  judged: { verdict: "ok", at: null, reason: null }
+  state: LoopDetector.initial,
+  judged: { verdict: "ok", at: null, reason: null, told: false }
 }
 
-/** With the next call. */
+/** Takes in the next call. */
 export const next = ({ calls, state, judged }: Progress, call: LoopDetector.Observation): Progress => {
   if (judged.verdict === "stop") return { calls: calls + 1, state, judged }
   const verdict = LoopDetector.before(detector, state, call)
   if (verdict._tag === "Block" || verdict._tag === "Stop") {
     const { kind: reason, message } = verdict
-    return { calls: calls + 1, state, judged: { verdict: "stop", at: calls, reason, message } }
+    return { calls: calls + 1, state, judged: { verdict: "stop", at: calls, reason, message, told: true } }
   }
-  return { calls: calls + 1, state: LoopDetector.observe(detector, state, call), judged }
+  return {
+    calls: calls + 1,
+    state: LoopDetector.observe(detector, state, call),
+    judged: verdict._tag === "Nudge" ? { ...judged, told: true } : judged
+  }
 }

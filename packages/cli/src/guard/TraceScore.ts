@@ -1,25 +1,24 @@
 /**
- * How often the guard is right on labelled traces. Pure.
+ * Scores the verdicts on labelled traces. Pure.
  *
- * **Precision**: of the traces that it stops, those that are loops. **Recall**: of the loops, those that it stops.
- * **Lateness**: calls between the one at which a careful reviewer would have stopped a loop, and its own; less than 0
- * where it was earlier. A loop that is stopped before a reviewer could know is counted as stopped: see `earliest`.
+ * **Precision**: the share of stops that are right. **Recall**: the share of loops with a right stop. **Told**: the share
+ * of loops of which the model hears. A stop before the label's `stopFrom` is false, and its loop is missed.
  */
 import { normalize } from "node:path"
 import { Predicate, Result } from "effect"
 import type { Judged } from "./Judge.ts"
 
-/** What a careful reviewer says. */
+/** The judgement of a careful reviewer. */
 export type Label =
   | { readonly file: string; readonly label: "ok" }
   | {
       readonly file: string
       readonly label: "stop"
-      /** Index of the call at which they would stop it, from 0. */
-      readonly at: number
+      /** Index from 0 of the first call that a reviewer would refuse, knowing only the calls before it. */
+      readonly stopFrom: number
     }
 
-/** Reads labels.json: a list of `{ "file", "label", "at" }`, each file once. */
+/** Reads labels.json: a list of `{ "file", "label", "stopFrom" }`, each file once. */
 export const labels = (text: string): Result.Result<ReadonlyArray<Label>, string> => {
   let json: unknown
   try {
@@ -34,7 +33,7 @@ export const labels = (text: string): Result.Result<ReadonlyArray<Label>, string
     const label = labelOf(entry)
     if (label === undefined) {
       return Result.fail(
-        `has a wrong entry ${index}: expected { "file", "label": "ok" or "stop", "at": the index of a call for "stop" }`
+        `has a wrong entry ${index}: expected { "file", "label": "ok" or "stop", "stopFrom": the index of a call for "stop" }`
       )
     }
     const file = normalize(`/${label.file}`)
@@ -50,16 +49,16 @@ export const labels = (text: string): Result.Result<ReadonlyArray<Label>, string
 
 const labelOf = (entry: unknown): Label | undefined => {
   if (!Predicate.isObject(entry)) return undefined
-  const { file, label, at }: { file?: unknown; label?: unknown; at?: unknown } = entry
-  // No file has a name with a zero in it.
+  const { file, label, stopFrom }: { file?: unknown; label?: unknown; stopFrom?: unknown } = entry
+  // A file name has no null character.
   if (typeof file !== "string" || file.includes("\0")) return undefined
   if (label === "ok") return { file, label }
-  return label === "stop" && typeof at === "number" && Number.isInteger(at) && at >= 0
-    ? { file, label, at }
+  return label === "stop" && typeof stopFrom === "number" && Number.isInteger(stopFrom) && stopFrom >= 0
+    ? { file, label, stopFrom }
     : undefined
 }
 
-/** A trace that was judged otherwise than its label says. */
+/** A trace whose verdict differs from its label. */
 export interface Miss {
   readonly file: string
   readonly expected: "ok" | "stop"
@@ -68,48 +67,59 @@ export interface Miss {
 
 export interface Score {
   readonly traces: number
-  /** Loops that were stopped; honest work that was stopped; loops that were not. */
+  readonly loops: number
+  /** Loops that are stopped in time, and those that are stopped too early. */
   readonly stopped: number
+  readonly premature: number
+  /** Honest traces that are stopped. */
   readonly falselyStopped: number
-  readonly missed: number
-  /** 1 where nothing was stopped. */
+  /** Loops, and honest traces, of which the model is told. */
+  readonly told: number
+  readonly falselyTold: number
+  /** 1 where nothing is stopped. */
   readonly precision: number
   /** 1 where there is no loop. */
   readonly recall: number
-  /** Of the loops that were stopped; `null` where there are none. */
-  readonly lateness: {
-    readonly median: number | null
-    readonly earliest: number | null
-    readonly latest: number | null
-  }
+  /** Median of the calls from `stopFrom` to the stop; `null` where no loop is stopped. */
+  readonly late: number | null
   readonly misses: ReadonlyArray<Miss>
 }
 
 export const of = (judged: ReadonlyArray<readonly [Label, Judged]>): Score => {
   const late: Array<number> = []
   const misses: Array<Miss> = []
-  let loops = 0
+  let [loops, premature, falselyStopped, told, falselyTold] = [0, 0, 0, 0, 0]
   for (const [label, got] of judged) {
-    if (label.label === "stop") loops++
-    if (label.label === "stop" && got.verdict === "stop") late.push(got.at - label.at)
-    else if (label.label !== got.verdict) misses.push({ file: label.file, expected: label.label, got })
+    const { file } = label
+    if (label.label === "ok") {
+      if (got.told) falselyTold++
+      if (got.verdict === "stop") {
+        falselyStopped++
+        misses.push({ file, expected: "ok", got })
+      }
+      continue
+    }
+    loops++
+    if (got.told) told++
+    if (got.verdict === "stop" && got.at >= label.stopFrom) late.push(got.at - label.stopFrom)
+    else {
+      if (got.verdict === "stop") premature++
+      misses.push({ file, expected: "stop", got })
+    }
   }
-  late.sort((a, b) => a - b)
   const stopped = late.length
-  const missed = loops - stopped
-  const falselyStopped = misses.length - missed
+  const all = stopped + premature + falselyStopped
   return {
     traces: judged.length,
+    loops,
     stopped,
+    premature,
     falselyStopped,
-    missed,
-    precision: stopped + falselyStopped === 0 ? 1 : stopped / (stopped + falselyStopped),
+    told,
+    falselyTold,
+    precision: all === 0 ? 1 : stopped / all,
     recall: loops === 0 ? 1 : stopped / loops,
-    lateness: {
-      median: medianOf(late),
-      earliest: late[0] ?? null,
-      latest: late.at(-1) ?? null
-    },
+    late: medianOf(late.sort((a, b) => a - b)),
     misses
   }
 }

@@ -5,13 +5,13 @@
  * for one, or with an error among the parts, it is a failure; neither errors nor such finishes are parts.
  * So is an answer that ends as `other` with nothing in it: Google's client takes any JSON for one.
  *
- * Arguments of a tool call that are no JSON are a cut, whatever the client says of them, and no tool call is
- * made of them. If the answer says itself that it was cut (`length`, `content-filter`), that finish stands;
- * else the answer fails.
+ * Arguments of a tool call that are no JSON, behind a finish, are the model's mistake and no failure of the provider:
+ * the call keeps their text, and never runs.
  */
 import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import { Predicate } from "effect"
 import type { Response } from "effect/ai"
+import type { ClientCall } from "./ClientCall.ts"
 import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
 import * as Parts from "./SpecResponse.ts"
@@ -21,32 +21,86 @@ type FailureOf = (error: unknown) => ProviderFailure
 /** The parts of a whole answer, or why it is none. `json`: an object was asked for. */
 export const whole = (
   result: Spec.GenerateResult,
-  json: boolean
-): Array<Response.PartEncoded> | ProviderFailure => guarded(() => readWhole(result, json))
+  json: boolean,
+  client?: ClientCall
+): Array<Response.PartEncoded> | ProviderFailure => guarded(() => readWhole(result, json, client))
 
 const readWhole = (
   result: Spec.GenerateResult,
-  json: boolean
+  json: boolean,
+  client: ClientCall | undefined
 ): Array<Response.PartEncoded> | ProviderFailure => {
   const parts: Array<Response.PartEncoded> = []
   const end = new Ending()
   if (result.response !== undefined) parts.push(Parts.responseMetadata(result.response))
   for (const part of json ? structured(result) : result.content) {
     end.saw(part)
-    const encoded = contentPart(part, end)
+    const encoded = carried(part, contentPart(part), client)
     if (encoded !== undefined) parts.push(encoded)
   }
   const failure = end.judge(result.finishReason)
-  return failure ?? [...parts, Parts.finish(result)]
+  if (failure !== undefined) return failure
+  const finish = Parts.finish(result)
+  const { finishReason, usage } = result
+  return [
+    ...parts,
+    client === undefined ? finish : client.mark(finish, { type: "finish", finishReason, usage })
+  ]
 }
 
-const contentPart = (part: Spec.Content, end: Ending): Response.PartEncoded | undefined => {
+type Part = Response.PartEncoded | Response.StreamPartEncoded
+
+/** The part as it travels to a call of the AI SDK: with its original, and also where effect/ai has no such part. */
+const carried = <P extends Part>(
+  part: Spec.Content | Spec.StreamPart,
+  encoded: P | undefined,
+  client: ClientCall | undefined
+): P | Response.ResponseMetadataPartEncoded | undefined => {
+  if (client === undefined) return encoded
+  if (isCarried(part, client)) return client.carrier(part)
+  return encoded === undefined || isPlain.has(part.type) ? encoded : client.mark(encoded, part)
+}
+
+/**
+ * Parts that effect/ai does not have, or not as the client gives them: files in any form, and results of tools that
+ * were not offered.
+ */
+const isCarried = (part: Spec.Content | Spec.StreamPart, client: ClientCall): boolean => {
+  switch (part.type) {
+    case "custom":
+    case "reasoning-file":
+    case "file":
+    case "raw":
+      return true
+    case "source":
+      return part.sourceType === "url" && !URL.canParse(part.url)
+    case "tool-result":
+      return !client.isDeclared(part.toolName)
+    default:
+      return false
+  }
+}
+
+/** Parts of which effect/ai has all there is. */
+const isPlain = new Set([
+  "text-start",
+  "text-delta",
+  "reasoning",
+  "reasoning-start",
+  "reasoning-delta",
+  "reasoning-end",
+  "tool-input-delta",
+  "tool-input-end",
+  "response-metadata"
+])
+
+const contentPart = (part: Spec.Content): Response.PartEncoded | undefined => {
   switch (part.type) {
     case "text":
     case "reasoning":
       return { type: part.type, text: part.text, ...Parts.metadataOf(part) }
     case "tool-call":
-      return end.toolCall(part)
+      return Parts.toolCall(part)
     default:
       return Parts.commonPart(part)
   }
@@ -70,7 +124,7 @@ export interface Reader {
 }
 
 /** `json`: an object was asked for. */
-export const reader = (failureOf: FailureOf, json = false): Reader => {
+export const reader = (failureOf: FailureOf, json = false, client?: ClientCall): Reader => {
   const end = new Ending()
   const drafts = new Set<string>()
   let finished = false
@@ -83,12 +137,13 @@ export const reader = (failureOf: FailureOf, json = false): Reader => {
         if (failure !== undefined) return failure
         const finish = Parts.finish(part)
         finished = true
-        return finish
+        return carried(part, finish, client)
       }
       default:
         if (json && isDraft(part, drafts)) return undefined
+        if (part.type === "stream-start") client?.start(part.warnings)
         end.saw(part)
-        return streamPart(part, end)
+        return carried(part, streamPart(part), client)
     }
   }
   return {
@@ -118,8 +173,7 @@ const guarded = <A>(read: () => A): A | ProviderFailure => {
 }
 
 const streamPart = (
-  part: Exclude<Spec.StreamPart, { readonly type: "error" | "finish" }>,
-  end: Ending
+  part: Exclude<Spec.StreamPart, { readonly type: "error" | "finish" }>
 ): Response.StreamPartEncoded | undefined => {
   switch (part.type) {
     case "text-start":
@@ -143,9 +197,11 @@ const streamPart = (
     case "tool-input-end":
       return { type: "tool-params-end", id: part.id, ...Parts.metadataOf(part) }
     case "tool-call":
-      return end.toolCall(part)
+      return Parts.toolCall(part)
     case "response-metadata":
       return Parts.responseMetadata(part)
+    case "stream-start":
+      return undefined
     default:
       return Parts.commonPart(part)
   }
@@ -155,25 +211,16 @@ const streamPart = (
 class Ending {
   /** There was content. */
   said = false
-  #brokenCall: string | undefined
 
   saw(part: Spec.Content | Spec.StreamPart): void {
     this.said ||= isContent(part)
-  }
-
-  toolCall(part: Spec.ToolCall): Response.ToolCallPartEncoded | undefined {
-    const call = Parts.toolCall(part)
-    if (call === undefined) this.#brokenCall ??= part.toolName
-    return call
   }
 
   /** Why this end is none. */
   judge({ unified, raw }: Spec.FinishReason): ProviderFailure | undefined {
     if (unified === "interrupted") return Failures.cut("interrupted")
     if (unified === "error" || (raw !== undefined && givenUp.has(raw))) return Failures.finishedWithError(raw)
-    if (unified === "other" && !this.said && !Parts.isBlocked(raw)) return Failures.nothing(raw)
-    const admitted = unified === "length" || unified === "content-filter"
-    return this.#brokenCall === undefined || admitted ? undefined : Failures.cutArguments(this.#brokenCall)
+    return unified === "other" && !this.said && !Parts.isBlocked(raw) ? Failures.nothing(raw) : undefined
   }
 }
 

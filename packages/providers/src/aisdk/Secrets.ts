@@ -78,6 +78,9 @@ export const ofHeaders = (headers: Headers): ReadonlyArray<string> =>
     )
   })
 
+/** True for the name of a header that carries a key. */
+export const isCredential = (name: string): boolean => credential.test(name)
+
 const shortest = 8
 const shortestCredential = 4
 const credential = /auth|key|token|secret|passw|cookie|credential|signature/i

@@ -15,6 +15,7 @@ import type {
   SharedV4ProviderMetadata,
   SharedV4Warning
 } from "@ai-sdk/provider"
+import type { ClientCall, Original } from "./ClientCall.ts"
 import { answeredBy, namespace } from "@outlast/agent/failover/Answered"
 import { DateTime, Option, Predicate } from "effect"
 import type { Response } from "effect/ai"
@@ -22,24 +23,38 @@ import type { Response } from "effect/ai"
 /** A whole answer. */
 export const whole = (
   parts: ReadonlyArray<Response.AnyPart>,
-  warnings: Array<SharedV4Warning>
+  warnings: ReadonlyArray<SharedV4Warning>,
+  client: ClientCall
 ): LanguageModelV4GenerateResult => {
   const finish = parts.findLast((part) => part.type === "finish")
-  const response = parts.find((part) => part.type === "response-metadata")
+  const metadata = parts.find(
+    (part) => part.type === "response-metadata" && client.original(part.metadata) === undefined
+  )
+  const { request, response, warnings: own = [] } = client.answered
   return {
-    content: parts.flatMap(contentPart),
-    finishReason: finish === undefined ? noFinish : finishReason(finish.reason),
-    usage: usage(finish),
-    warnings,
-    ...(response === undefined ? undefined : { response: responseMetadata(response) }),
+    content: parts.flatMap((part) => contentPart(part, client)),
+    ...end(finish, client),
+    warnings: [...warnings, ...own],
+    ...(request === undefined ? undefined : { request }),
+    ...(response === undefined && metadata === undefined
+      ? undefined
+      : {
+          response: {
+            ...response,
+            ...(metadata?.type === "response-metadata" ? responseMetadata(metadata) : undefined)
+          }
+        }),
     ...(finish === undefined ? undefined : finishMetadata(finish))
   }
 }
 
 /** A whole answer as a stream, each block in one piece. */
-export const pieces = (parts: ReadonlyArray<Response.AnyPart>): ReadonlyArray<LanguageModelV4StreamPart> =>
+export const pieces = (
+  parts: ReadonlyArray<Response.AnyPart>,
+  client: ClientCall
+): ReadonlyArray<LanguageModelV4StreamPart> =>
   parts.flatMap((part, index): ReadonlyArray<LanguageModelV4StreamPart> => {
-    if (part.type !== "text" && part.type !== "reasoning") return streamPart(part)
+    if (part.type !== "text" && part.type !== "reasoning") return streamPart(part, client)
     const block = { id: String(index), ...metadata(part) }
     return [
       { type: `${part.type}-start`, ...block },
@@ -49,10 +64,15 @@ export const pieces = (parts: ReadonlyArray<Response.AnyPart>): ReadonlyArray<La
   })
 
 /** A part of a stream; nothing for one without a counterpart. */
-export const streamPart = (part: Response.AnyPart): ReadonlyArray<LanguageModelV4StreamPart> => {
+export const streamPart = (
+  part: Response.AnyPart,
+  client: ClientCall
+): ReadonlyArray<LanguageModelV4StreamPart> => {
+  const original = client.original(part.metadata)
   switch (part.type) {
-    case "text-start":
     case "text-end":
+      return [{ ...rest(original, part.type), type: part.type, id: part.id, ...metadata(part) }]
+    case "text-start":
     case "reasoning-start":
     case "reasoning-end":
       return [{ type: part.type, id: part.id, ...metadata(part) }]
@@ -62,6 +82,7 @@ export const streamPart = (part: Response.AnyPart): ReadonlyArray<LanguageModelV
     case "tool-params-start":
       return [
         {
+          ...rest(original, "tool-input-start"),
           type: "tool-input-start",
           id: part.id,
           toolName: part.name,
@@ -74,20 +95,15 @@ export const streamPart = (part: Response.AnyPart): ReadonlyArray<LanguageModelV
     case "tool-params-end":
       return [{ type: "tool-input-end", id: part.id, ...metadata(part) }]
     case "response-metadata":
+      // What a client gave is what the AI SDK takes.
+      if (original !== undefined) return [original as LanguageModelV4StreamPart]
       return [{ type: "response-metadata", ...responseMetadata(part) }]
     case "finish":
-      return [
-        {
-          type: "finish",
-          finishReason: finishReason(part.reason),
-          usage: usage(part),
-          ...finishMetadata(part)
-        }
-      ]
+      return [{ type: "finish", ...end(part, client), ...finishMetadata(part) }]
     case "error":
       return [{ type: "error", error: part.error }]
     default:
-      return commonPart(part)
+      return commonPart(part, original)
   }
 }
 
@@ -97,23 +113,48 @@ export const failed = (error: unknown): ReadonlyArray<LanguageModelV4StreamPart>
   { type: "finish", finishReason: { unified: "error", raw: undefined }, usage: usage(undefined) }
 ]
 
-const contentPart = (part: Response.AnyPart): ReadonlyArray<LanguageModelV4Content> =>
-  part.type === "text" || part.type === "reasoning"
-    ? [{ type: part.type, text: part.text, ...metadata(part) }]
-    : commonPart(part)
+const contentPart = (part: Response.AnyPart, client: ClientCall): ReadonlyArray<LanguageModelV4Content> => {
+  const original = client.original(part.metadata)
+  switch (part.type) {
+    case "text":
+      return [{ ...rest(original, part.type), type: part.type, text: part.text, ...metadata(part) }]
+    case "reasoning":
+      return [{ type: part.type, text: part.text, ...metadata(part) }]
+    case "response-metadata":
+      // What a client gave is what the AI SDK takes.
+      return original === undefined ? [] : [original as LanguageModelV4Content]
+    default:
+      return commonPart(part, original)
+  }
+}
+
+/** What the client has said of a part beside the metadata, which have come another way. */
+const rest = (original: Original | undefined, type: Original["type"]): object => {
+  if (original?.type !== type) return {}
+  const { providerMetadata: _, ...fields } = original as { readonly providerMetadata?: unknown }
+  return fields
+}
 
 type CommonPart = Extract<
   LanguageModelV4Content,
   { readonly type: "tool-call" | "tool-result" | "tool-approval-request" | "file" | "source" }
 >
 
-const commonPart = (part: Response.AnyPart): ReadonlyArray<CommonPart> => {
+const commonPart = (part: Response.AnyPart, original: Original | undefined): ReadonlyArray<CommonPart> => {
   switch (part.type) {
     case "tool-call":
-      return [toolCall(part)]
+      return [
+        {
+          ...toolCall(part),
+          // The arguments as they were written, and whether the tool is dynamic.
+          ...(original?.type === "tool-call"
+            ? { ...rest(original, part.type), toolCallId: part.id, toolName: part.name }
+            : undefined)
+        }
+      ]
     case "tool-result":
       // Other results are those of the AI SDK, which runs the tools.
-      return part.providerExecuted ? [toolResult(part)] : []
+      return part.providerExecuted ? [{ ...rest(original, part.type), ...toolResult(part) }] : []
     case "tool-approval-request": {
       const { type, approvalId, toolCallId } = part
       return [{ type, approvalId, toolCallId, ...metadata(part) }]
@@ -124,11 +165,12 @@ const commonPart = (part: Response.AnyPart): ReadonlyArray<CommonPart> => {
           type: "file",
           mediaType: part.mediaType,
           data: { type: "data", data: part.data },
+          ...rest(original, part.type),
           ...metadata(part)
         }
       ]
     case "source":
-      return [source(part)]
+      return [source(part, original)]
     default:
       return []
   }
@@ -138,7 +180,8 @@ const toolCall = (part: Response.ToolCallPart<string, unknown>): LanguageModelV4
   type: "tool-call",
   toolCallId: part.id,
   toolName: part.name,
-  input: JSON.stringify(part.params ?? {}),
+  // The text of arguments that are no JSON: the AI SDK takes the call for invalid, and can repair it.
+  input: typeof part.params === "string" ? part.params : JSON.stringify(part.params ?? {}),
   ...(part.providerExecuted ? { providerExecuted: true } : undefined),
   ...metadata(part)
 })
@@ -157,8 +200,14 @@ const toolResult = (
 })
 
 const source = (
-  part: Extract<Response.AnyPart, { readonly type: "source" }>
+  part: Extract<Response.AnyPart, { readonly type: "source" }>,
+  original: Original | undefined
 ): Extract<CommonPart, { readonly type: "source" }> => {
+  if (original?.type === "source" && original.sourceType === "url") {
+    const { id, url, title } = original
+    const titled = title === undefined ? undefined : { title }
+    return { type: "source", sourceType: "url", id, url, ...titled, ...metadata(part) }
+  }
   if (part.sourceType === "url") {
     const { id, url, title } = part
     return { type: "source", sourceType: "url", id, url: url.href, title, ...metadata(part) }
@@ -174,6 +223,22 @@ const responseMetadata = (part: Response.ResponseMetadataPart): LanguageModelV4R
     ...(id === undefined ? undefined : { id }),
     ...(modelId === undefined ? undefined : { modelId }),
     ...(timestamp === undefined ? undefined : { timestamp: DateTime.toDateUtc(timestamp) })
+  }
+}
+
+/** The reason and the usage of an answer, in our words, and in those of the provider. */
+const end = (
+  finish: Response.FinishPart | undefined,
+  client: ClientCall
+): { readonly finishReason: LanguageModelV4FinishReason; readonly usage: LanguageModelV4Usage } => {
+  const original = finish && client.original(finish.metadata)
+  const own = original?.type === "finish" ? original : undefined
+  const reason = finish === undefined ? noFinish : finishReason(finish.reason)
+  const raw = own?.usage.raw
+  return {
+    finishReason: own === undefined ? reason : { unified: reason.unified, raw: own.finishReason.raw },
+    // The sum of all attempts; raw is what the last one has said.
+    usage: { ...usage(finish), ...(raw === undefined ? undefined : { raw }) }
   }
 }
 

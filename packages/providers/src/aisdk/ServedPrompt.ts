@@ -2,8 +2,8 @@
  * The prompt of an AI SDK call as a prompt of effect/ai: the way back of `SpecPrompt`.
  *
  * Metadata that the AI SDK carries from answer to prompt (signatures, item ids) is kept, so that a second turn has
- * it. Left out are parts without a counterpart: custom parts, files of the reasoning, and answers to approvals,
- * which the AI SDK settles itself. A file that lies at a provider cannot go to another one and is refused.
+ * it. A part of which effect/ai cannot say all has its original with it (`OriginalPart`): `SpecPrompt` sends it where
+ * the part is sent. A file that lies at one provider is refused by the others.
  */
 import type {
   LanguageModelV4FilePart,
@@ -11,11 +11,15 @@ import type {
   LanguageModelV4Prompt,
   LanguageModelV4ToolResultPart
 } from "@ai-sdk/provider"
-import { UnsupportedFunctionalityError } from "@ai-sdk/provider"
+import { Predicate } from "effect"
 import { Prompt } from "effect/ai"
+import * as OriginalPart from "./OriginalPart.ts"
 import * as Parts from "./SpecResponse.ts"
 
-export const decode = (prompt: LanguageModelV4Prompt): Prompt.Prompt => Prompt.make(prompt.map(message))
+export const decode = (prompt: LanguageModelV4Prompt): Prompt.Prompt =>
+  Prompt.fromMessages(
+    Prompt.make(prompt.map(message)).content.map((made, i) => OriginalPart.attach(made, prompt[i]))
+  )
 
 const message = (self: LanguageModelV4Message): Prompt.MessageEncoded => {
   switch (self.role) {
@@ -28,12 +32,20 @@ const message = (self: LanguageModelV4Message): Prompt.MessageEncoded => {
         ...options(self)
       }
     case "assistant":
-      return { role: "assistant", content: self.content.flatMap(assistantPart), ...options(self) }
+      return { role: "assistant", content: self.content.map(assistantPart), ...options(self) }
     case "tool":
       return {
         role: "tool",
-        content: self.content.flatMap((part) =>
-          part.type === "tool-result" ? [toolResult(part, false)] : []
+        content: self.content.map((part) =>
+          part.type === "tool-result"
+            ? toolResult(part, false)
+            : {
+                type: "tool-approval-response",
+                approvalId: part.approvalId,
+                approved: part.approved,
+                ...(part.reason === undefined ? undefined : { reason: part.reason }),
+                ...options(part)
+              }
         ),
         ...options(self)
       }
@@ -42,30 +54,40 @@ const message = (self: LanguageModelV4Message): Prompt.MessageEncoded => {
 
 type AssistantPart = Extract<LanguageModelV4Message, { readonly role: "assistant" }>["content"][number]
 
-const assistantPart = (part: AssistantPart): ReadonlyArray<Prompt.AssistantMessagePartEncoded> => {
+const assistantPart = (part: AssistantPart): Prompt.AssistantMessagePartEncoded => {
   switch (part.type) {
     case "text":
-      return [text(part)]
+      return text(part)
     case "reasoning":
-      return [{ type: "reasoning", text: part.text, ...options(part) }]
+      return { type: "reasoning", text: part.text, ...options(part) }
     case "file":
-      return [file(part)]
+      return file(part)
     case "tool-call":
-      return [
-        {
-          type: "tool-call",
-          id: part.toolCallId,
-          name: part.toolName,
-          params: part.input,
-          providerExecuted: part.providerExecuted ?? false,
-          ...options(part)
-        }
-      ]
+      return {
+        type: "tool-call",
+        id: part.toolCallId,
+        name: part.toolName,
+        params: part.input,
+        providerExecuted: part.providerExecuted ?? false,
+        ...options(part)
+      }
     case "tool-result":
-      return [toolResult(part, true)]
+      return toolResult(part, true)
     case "custom":
+      return { type: "text", text: "", options: custom(part) }
     case "reasoning-file":
-      return []
+      return { type: "reasoning", text: "", ...options(part) }
+  }
+}
+
+/** The kind of a custom part names its provider: without other options it is the provider's all the same. */
+const custom = (part: Extract<AssistantPart, { readonly type: "custom" }>) => {
+  const [provider = "", kind = ""] = part.kind.split(".", 2)
+  const own: Prompt.ProviderOptions = options(part)?.options ?? {}
+  const fields = own[provider]
+  return {
+    ...own,
+    [provider]: { ...(Predicate.isObject(fields) ? Object.fromEntries(Object.entries(fields)) : {}), kind }
   }
 }
 
@@ -94,11 +116,7 @@ const content = (data: File["data"]): string | Uint8Array | URL => {
     case "text":
       return new TextEncoder().encode(data.text)
     case "reference":
-      throw new UnsupportedFunctionalityError({
-        functionality: "file references",
-        message:
-          "A file that was uploaded to one provider cannot be sent to another: pass its bytes or a URL."
-      })
+      return OriginalPart.reference
   }
 }
 

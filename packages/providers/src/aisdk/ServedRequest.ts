@@ -2,16 +2,20 @@
  * What an AI SDK call asks for, as options of an effect/ai call, and warnings for what it asks in vain.
  *
  * Tools are offered and never run here: their calls go back to the AI SDK unchecked, which runs them. Sampling,
- * thinking, headers and provider options belong to the targets of a chain (`settings`, `headers`,
- * `providerOptions`): what fits one model does not fit the next, so that a call cannot set them.
+ * thinking, headers and provider options go to the targets in the `ClientCall`.
  */
 import type { JSONSchema7, LanguageModelV4CallOptions, SharedV4Warning } from "@ai-sdk/provider"
+import * as JsonShape from "@outlast/agent/conversation/JsonShape"
 import { Schema } from "effect"
 import type { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import { Tool } from "effect/ai"
+import * as Tools from "./SpecTools.ts"
+import { ClientCall } from "./ClientCall.ts"
+import { isCredential } from "./Secrets.ts"
 import * as ServedPrompt from "./ServedPrompt.ts"
 
 export interface Request {
+  readonly client: ClientCall
   readonly call: Call
   /** What the answer must be, when it is to be an object. */
   readonly object: { readonly name: string; readonly schema: ObjectSchema } | undefined
@@ -28,17 +32,16 @@ export interface Call {
   readonly toolCallValidation: "deferred"
 }
 
-/** Any JSON object: the AI SDK checks it against the schema. */
+/** JSON that has what the schema asks for: the AI SDK does the rest, with its own schema. */
 export type ObjectSchema = Schema.Codec<Record<string, unknown>>
 
-export const make = (options: LanguageModelV4CallOptions, streaming: boolean): Request => {
+export const make = (options: LanguageModelV4CallOptions): Request => {
   const { responseFormat, tools = [] } = options
   const format = responseFormat?.type === "json" ? responseFormat : undefined
-  const prompt =
-    format !== undefined && format.schema === undefined ? [onlyJson, ...options.prompt] : options.prompt
   return {
+    client: new ClientCall(options),
     call: {
-      prompt: ServedPrompt.decode(prompt),
+      prompt: ServedPrompt.decode(options.prompt),
       toolkit: offering(tools),
       toolChoice: toolChoice(options.toolChoice),
       disableToolCallResolution: true,
@@ -49,14 +52,8 @@ export const make = (options: LanguageModelV4CallOptions, streaming: boolean): R
         ? undefined
         : { name: format.name ?? "response", schema: objectSchema(format.schema, format.description) },
     maxOutputTokens: options.maxOutputTokens,
-    warnings: warningsOf(options, streaming && format?.schema !== undefined)
+    warnings: warningsOf(options)
   }
-}
-
-/** JSON without a schema: no provider but one decodes it strictly, so that all are asked in words. */
-const onlyJson: LanguageModelV4CallOptions["prompt"][number] = {
-  role: "system",
-  content: "Answer with nothing but JSON."
 }
 
 type AnyTool = NonNullable<LanguageModelV4CallOptions["tools"]>[number]
@@ -78,14 +75,14 @@ const offered = (tool: AnyTool): Tool.Any => {
       parameters: Schema.Unknown,
       success: Schema.Unknown,
       failure: Schema.Unknown
-    })(tool.args)
+    })(tool.args).annotate(Tools.Original, tool)
   }
   const made = Tool.dynamic(tool.name, {
     description: tool.description,
     // JSON Schema, by two names for the same type.
     parameters: plain(tool.inputSchema),
     failure: Schema.Unknown
-  })
+  }).annotate(Tools.Original, tool)
   return tool.strict === undefined ? made : made.annotate(Tool.Strict, tool.strict)
 }
 
@@ -101,62 +98,25 @@ const plain = (schema: JSONSchema7): Record<string, unknown> => {
   return rest
 }
 
-/** Anything, written as this JSON Schema. */
+/** What fits this JSON Schema as far as `JsonShape` looks: defaults and transformations are the AI SDK's. */
 const objectSchema = (schema: JSONSchema7, description: string | undefined): ObjectSchema => {
   const written = description === undefined ? plain(schema) : { description, ...plain(schema) }
-  return Schema.Any.check(Schema.makeFilter(() => true, { toJsonSchema: () => written }))
-}
-
-const warningsOf = (options: LanguageModelV4CallOptions, inOnePiece: boolean): Array<SharedV4Warning> => {
-  const set = settings.filter((name) => options[name] !== undefined)
-  const reasons = options.reasoning !== undefined && options.reasoning !== "provider-default"
-  const tools = options.tools ?? []
-  return [
-    ...[...set, ...(reasons ? ["reasoning"] : [])].map((feature) =>
-      unsupported(feature, "Set it on each target: `settings`.")
-    ),
-    ...(Object.entries(options.headers ?? {}).some(
-      ([name, value]) => value !== undefined && !ofSdk.has(name.toLowerCase())
+  return Schema.Any.check(
+    Schema.makeFilter(
+      (value) => {
+        const found = JsonShape.misfit(written, value)
+        return found === undefined ? undefined : { path: found.path, issue: `Expected ${found.expected}` }
+      },
+      { toJsonSchema: () => written }
     )
-      ? [unsupported("headers", "Set them on each target: `headers`.")]
-      : []),
-    ...(Object.keys(options.providerOptions ?? {}).length > 0
-      ? [unsupported("providerOptions", "Set them on each target: `providerOptions`.")]
-      : []),
-    ...(options.includeRawChunks === true ? [unsupported("includeRawChunks")] : []),
-    ...(tools.some((tool) => tool.type === "function" && tool.providerOptions !== undefined)
-      ? [unsupported("providerOptions of tools")]
-      : []),
-    ...(tools.some((tool) => tool.type === "function" && tool.inputExamples !== undefined)
-      ? [unsupported("inputExamples of tools", "Write them into the description.")]
-      : []),
-    ...(inOnePiece
-      ? [
-          {
-            type: "compatibility" as const,
-            feature: "responseFormat",
-            details: "The object is complete before it is streamed: it comes in one piece."
-          }
-        ]
-      : [])
-  ]
+  )
 }
 
-const unsupported = (feature: string, details?: string): SharedV4Warning => ({
-  type: "unsupported",
-  feature,
-  ...(details === undefined ? undefined : { details })
-})
-
-const settings = [
-  "temperature",
-  "topP",
-  "topK",
-  "presencePenalty",
-  "frequencyPenalty",
-  "stopSequences",
-  "seed"
-] as const
-
-/** What the AI SDK sends with every call. */
-const ofSdk = new Set(["user-agent"])
+const warningsOf = (options: LanguageModelV4CallOptions): Array<SharedV4Warning> =>
+  Object.entries(options.headers ?? {})
+    .filter(([name, value]) => value !== undefined && isCredential(name))
+    .map(([name]): SharedV4Warning => ({
+      type: "unsupported",
+      feature: `header ${name}`,
+      details: "It would go to every target. Set it on its own: `keys` or `headers`."
+    }))

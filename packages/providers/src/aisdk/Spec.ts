@@ -5,6 +5,7 @@
  * anything with the same two methods. Where the two versions differ (the data of files) both shapes stand in
  * the type, and `specificationVersion` says which one a model takes.
  */
+import type { JSONObject as ProviderJson, SharedV4Warning } from "@ai-sdk/provider"
 import type { Schema } from "effect"
 
 /** A model of an AI SDK provider package. It makes one HTTP request per call and does not retry. */
@@ -57,6 +58,7 @@ export interface CallOptions extends CallSettings {
   readonly tools?: ReadonlyArray<FunctionTool | ProviderTool> | undefined
   readonly toolChoice?: ToolChoice | undefined
   readonly abortSignal?: AbortSignal | undefined
+  readonly includeRawChunks?: boolean | undefined
   readonly headers?: Readonly<Record<string, string | undefined>> | undefined
   readonly providerOptions?: Namespaced | undefined
 }
@@ -67,6 +69,8 @@ export interface FunctionTool {
   readonly description?: string | undefined
   readonly inputSchema: object
   readonly strict?: boolean | undefined
+  readonly inputExamples?: ReadonlyArray<object> | undefined
+  readonly providerOptions?: Namespaced | undefined
 }
 
 /** A tool that runs at the provider. */
@@ -132,9 +136,8 @@ export interface ToolResultPart extends WithOptions {
   readonly output: ToolOutput
 }
 
-/** Denials and custom parts are not used here. */
 export type ToolOutput =
-  | { readonly type: "execution-denied" }
+  | { readonly type: "execution-denied"; readonly reason?: string | undefined }
   | { readonly type: "text" | "error-text"; readonly value: string }
   | { readonly type: "json" | "error-json"; readonly value: Json }
   | { readonly type: "content"; readonly value: ReadonlyArray<ToolOutputPart> }
@@ -196,6 +199,8 @@ export interface Usage {
     readonly text: number | undefined
     readonly reasoning: number | undefined
   }
+  /** As the provider counts. */
+  readonly raw?: ProviderJson | undefined
 }
 
 export interface FinishReason {
@@ -244,9 +249,14 @@ export interface ApprovalRequest extends WithMetadata {
   readonly toolCallId: string
 }
 
-/** Parts without a counterpart in effect/ai. They are left out. */
+/** Parts without a counterpart in effect/ai. Only a call of the AI SDK gets them. */
 interface Unmapped {
-  readonly type: "custom" | "reasoning-file" | "stream-start" | "raw" | "ping"
+  readonly type: "custom" | "reasoning-file" | "raw" | "ping"
+}
+
+interface StreamStart {
+  readonly type: "stream-start"
+  readonly warnings?: ReadonlyArray<SharedV4Warning> | undefined
 }
 
 /** Parts that stand in whole answers and in streams alike. */
@@ -266,18 +276,27 @@ interface WithHeaders {
   readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
+/** What the client has sent. */
+interface Sent {
+  readonly url?: string
+  readonly body?: unknown
+}
+
 export interface GenerateResult extends WithMetadata {
   readonly content: ReadonlyArray<Content>
   /** The answer to a JSON request, when it is not all the text together. */
   readonly structuredOutputText?: string | undefined
   readonly finishReason: FinishReason
   readonly usage: Usage
+  readonly request?: Sent | undefined
   /** `body` is the parsed body of the response. */
   readonly response?: (ResponseMetadata & WithHeaders & { readonly body?: unknown }) | undefined
+  readonly warnings?: ReadonlyArray<SharedV4Warning> | undefined
 }
 
 export type StreamPart =
   | CommonPart
+  | StreamStart
   | (Block & { readonly type: "text-start" | "text-end" | "reasoning-start" | "reasoning-end" })
   | (Block & { readonly type: "text-delta" | "reasoning-delta"; readonly delta: string })
   | (Block & {
@@ -293,5 +312,6 @@ export type StreamPart =
 
 export interface StreamResult {
   readonly stream: ReadableStream<StreamPart>
+  readonly request?: Sent | undefined
   readonly response?: WithHeaders | undefined
 }

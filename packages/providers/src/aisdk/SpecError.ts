@@ -24,10 +24,6 @@ const local = (rule: string, matched: string | undefined, reason: FailoverReason
 export const cut = (matched?: string): ProviderFailure =>
   local("stream/cut", matched, new Network(), "The answer was cut before its end.")
 
-/** The arguments of a tool call are not whole, although the provider called the answer complete. */
-export const cutArguments = (tool: string): ProviderFailure =>
-  local("stream/cut-arguments", tool, new Network(), "The arguments of a tool call were cut.")
-
 /** The provider ended with an error and did not say which. `raw` is its finish reason. */
 export const finishedWithError = (raw: string | undefined): ProviderFailure =>
   local("stream/finish-error", raw, new Format({ side: "response" }), "The provider gave up the answer.")
@@ -76,6 +72,10 @@ const nameOf = (error: unknown): string =>
 const clientErrors: Readonly<Record<string, readonly [FailoverReason, string]>> = {
   AI_UnsupportedFunctionalityError: [request, "The client cannot send this request to the provider."],
   AI_InvalidPromptError: [request, "The client cannot send this prompt."],
+  AI_NoSuchProviderReferenceError: [
+    request,
+    "A file lies at another provider: pass its bytes or a URL, or upload it here, too."
+  ],
   AI_InvalidArgumentError: [request, "The client refused an option."],
   AI_LoadAPIKeyError: [new Auth({ permanent: false }), "The client was given no key."],
   AI_JSONParseError: [response, "The answer is not JSON."],

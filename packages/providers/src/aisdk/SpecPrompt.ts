@@ -6,10 +6,12 @@
  * are no object are wrapped in one, and answers to approvals that the provider did not ask for stay at home.
  * Options of the `outlast` namespace are ours and are not sent.
  */
+import { UnsupportedFunctionalityError } from "@ai-sdk/provider"
 import { Base64 } from "effect/encoding"
 import { Prompt } from "effect/ai"
 import { Predicate } from "effect"
 import type { Schema } from "effect"
+import * as OriginalPart from "./OriginalPart.ts"
 import type * as Spec from "./Spec.ts"
 
 export interface Options {
@@ -74,14 +76,14 @@ const encodeMessage = (
   message: Exclude<Prompt.Message, Prompt.ToolMessage>,
   options: Options
 ): Spec.Message | undefined => {
-  const providerOptions = namespaces(message.options)
+  const providerOptions = ownOptions(message, OriginalPart.ofMessage(message))
   switch (message.role) {
     case "system":
       return message.content === ""
         ? undefined
         : { role: "system", content: message.content, ...providerOptions }
     case "user": {
-      const parts = message.content.map((part) => (part.type === "text" ? text(part) : file(part, options)))
+      const parts = message.content.map((part) => userPart(part, options))
       const content = parts.filter(says)
       // A message of nothing but empty texts is the caller's own: the provider may judge it.
       return { role: "user", content: content.length > 0 ? content : parts, ...providerOptions }
@@ -100,6 +102,39 @@ const encodeMessage = (
   }
 }
 
+const userPart = (part: Prompt.UserMessagePart, options: Options): Spec.TextPart | Spec.FilePart => {
+  const given = asGiven(part, options)
+  if (given?.type === "text" || given?.type === "file") return given
+  return part.type === "text" ? text(part) : file(part, options)
+}
+
+/** The part as the AI SDK has it, if nothing has changed it and the target takes it so. */
+const asGiven = (part: Prompt.Part, options: Options): Spec.AssistantPart | Spec.ToolPart | undefined => {
+  const original = OriginalPart.ofPart(part)
+  // Version 3 writes files and contents in another way.
+  if (original === undefined || options.version === "v3") return undefined
+  // Gemini refuses arguments that are no object.
+  if (original.type === "tool-call" && !Predicate.isObject(original.input)) return undefined
+  const isMoved = options.toolFiles === "user-message" && original.type === "tool-result"
+  if (isMoved && original.output.type === "content") return undefined
+  const { providerOptions: _, ...rest } = original
+  return {
+    ...rest,
+    ...ownOptions(original.type === "custom" ? { options: original.providerOptions ?? {} } : part, original)
+  }
+}
+
+/** The options that are sent. A field that the AI SDK has left empty stays there. */
+const ownOptions = (
+  { options }: { readonly options: Readonly<Record<string, unknown>> },
+  original: { readonly providerOptions?: unknown } | undefined
+) => {
+  const own = namespaces(options)
+  const isEmpty =
+    original !== undefined && "providerOptions" in original && original.providerOptions === undefined
+  return own ?? (isEmpty ? { providerOptions: undefined } : undefined)
+}
+
 const says = (part: Spec.AssistantPart): boolean =>
   (part.type !== "text" && part.type !== "reasoning") ||
   part.text !== "" ||
@@ -109,6 +144,8 @@ const assistantPart = (
   part: Prompt.AssistantMessagePart,
   options: Options
 ): ReadonlyArray<Spec.AssistantPart> => {
+  const given = asGiven(part, options)
+  if (given !== undefined && given.type !== "tool-approval-response") return [given]
   switch (part.type) {
     case "text":
       return [text(part)]
@@ -154,6 +191,8 @@ const file = (part: Prompt.FilePart, { version }: Options): Spec.FilePart => {
 
 /** Bytes, base64 or a URL that is to be fetched; base64 has no colon, so a scheme decides. */
 const fileData = (data: Prompt.FilePart["data"]): Uint8Array | string | URL => {
+  if (OriginalPart.isReference(data))
+    throw new UnsupportedFunctionalityError({ functionality: "file references" })
   if (typeof data === "string" ? !/^[a-z][a-z0-9+.-]*:/i.test(data) : !(data instanceof URL)) return data
   const href = String(data)
   const inline = /^data:[^,]*?(;base64)?,(.*)$/s.exec(href)
@@ -170,7 +209,10 @@ const toolMessages = (
   const files: Array<Spec.TextPart | Spec.FilePart> = []
   const content = messages.flatMap((message) =>
     message.content.flatMap((part): ReadonlyArray<Spec.ToolPart> => {
-      if (part.type === "tool-approval-response") return asked.has(part.approvalId) ? [approval(part)] : []
+      if (part.type === "tool-approval-response" && !asked.has(part.approvalId)) return []
+      const given = asGiven(part, options)
+      if (given?.type === "tool-result" || given?.type === "tool-approval-response") return [given]
+      if (part.type === "tool-approval-response") return [approval(part)]
       if (options.toolFiles === "user-message") {
         const own = (part.modelOutput ?? []).filter((output) => output.type === "file")
         if (own.length > 0) files.push({ type: "text", text: `Files of tool result ${part.id}:` })
@@ -179,7 +221,10 @@ const toolMessages = (
       return [toolResult(part, localOutput(part, options))]
     })
   )
-  const merged = namespaces(Object.assign({}, ...messages.map((message) => message.options)))
+  const merged = ownOptions(
+    { options: Object.assign({}, ...messages.map((message) => message.options)) },
+    messages.length === 1 && messages[0] !== undefined ? OriginalPart.ofMessage(messages[0]) : undefined
+  )
   return [
     ...(content.length === 0 ? [] : [{ role: "tool" as const, content, ...merged }]),
     ...(files.length === 0 ? [] : [{ role: "user" as const, content: files }])
@@ -236,11 +281,21 @@ const outputPart = (part: Prompt.ToolModelOutputPart, options: Options): Spec.To
   return { type: image ? "image-data" : "file-data", mediaType: part.mediaType, data: base64 }
 }
 
-/** Ids of approvals that were asked for by the provider, for tools that it runs itself. */
+/**
+ * Ids of approvals that were asked for by the provider, for tools that it runs itself. A prompt of the AI SDK has the
+ * answers only: they are the provider's if it has a call in the conversation.
+ */
 const approvalsOfProvider = (prompt: Prompt.Prompt): ReadonlySet<string> => {
   const calls = new Set<string>()
   const asked = new Set<string>()
   for (const message of prompt.content) {
+    if (message.role === "tool") {
+      if (calls.size === 0) continue
+      for (const part of message.content) {
+        if (part.type === "tool-approval-response" && OriginalPart.ofPart(part) !== undefined)
+          asked.add(part.approvalId)
+      }
+    }
     if (message.role !== "assistant") continue
     for (const part of message.content) {
       if (part.type === "tool-call" && part.providerExecuted) calls.add(part.id)
@@ -251,7 +306,7 @@ const approvalsOfProvider = (prompt: Prompt.Prompt): ReadonlySet<string> => {
 }
 
 const namespaces = (
-  options: Prompt.ProviderOptions
+  options: Readonly<Record<string, unknown>>
 ): { readonly providerOptions: Spec.Namespaced } | undefined => {
   const sent = Object.entries(options).filter(
     (entry): entry is [string, Schema.JsonObject] => entry[0] !== "outlast" && Predicate.isObject(entry[1])

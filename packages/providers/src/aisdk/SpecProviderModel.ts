@@ -2,7 +2,7 @@
  * A `ProviderModel` over AI SDK models: one request per attempt, no retry, aborted with its fiber or stream.
  *
  * The whole prompt is sent every time: `previousResponseId` is not used. What a client warns of (a setting that
- * a model does not know, a part that it left out) is dropped.
+ * a model does not know, a part that it left out) is told to calls of the AI SDK, and dropped for others.
  */
 import { isErrorPart } from "@outlast/agent/failure/AnswerFacts"
 import * as Classifier from "@outlast/agent/failure/Classifier"
@@ -17,8 +17,9 @@ import { Cause, Effect, Predicate, Redacted, Stream } from "effect"
 import type { Response } from "effect/ai"
 import type { NonEmptyReadonlyArray } from "effect/Array"
 import * as Answer from "./Answer.ts"
+import * as ClientCall from "./ClientCall.ts"
 import * as Connection from "./Connection.ts"
-import { ofHeaders } from "./Secrets.ts"
+import { isCredential, ofHeaders } from "./Secrets.ts"
 import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
 import * as Prompts from "./SpecPrompt.ts"
@@ -34,6 +35,11 @@ export interface WireFormat {
   readonly schemaInPrompt?: boolean | undefined
   /** Streams report usage, so whole answers may be asked for as streams. Default: `"request"`. */
   readonly wholeAnswers?: WholeAnswers | undefined
+  /**
+   * The client is the program's own: what a call of the AI SDK asks goes to it as it is, without what the formats of
+   * this package need besides. Default `false`.
+   */
+  readonly asGiven?: boolean | undefined
   /** What must change for the model with this prompt: the last word on a call. */
   readonly fit?: ((call: Spec.CallOptions, info: ModelInfo) => Spec.CallOptions) | undefined
 }
@@ -56,12 +62,17 @@ export const make = (options: Options): ProviderModel => {
   const headerSecrets = ofHeaders(options.headers)
   const attempt = Effect.fnUntraced(function* (request: ProviderRequest) {
     const rules = yield* Classifier.Rules
+    const ofCall = yield* ClientCall.current
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
     let provider: string | undefined
     const failureOf = (error: unknown) => {
       // Only a failure costs a walk through the prompt.
       const secrets: Secrets = {
-        values: [...(key === undefined ? [] : [key]), ...headerSecrets],
+        values: [
+          ...(key === undefined ? [] : [key]),
+          ...headerSecrets,
+          ...(ofCall === undefined ? [] : ofHeaders(headersOf(ofCall)))
+        ],
         prompt: Prompts.texts(request.prompt)
       }
       return Failures.failureOf(error, { secrets, rules, provider })
@@ -83,22 +94,24 @@ export const make = (options: Options): ProviderModel => {
     const prepare = (signal: AbortSignal) => {
       const client = clientOf(key)
       provider = client.provider
-      return { client, call: callOptions(request, client, signal, options) }
+      if (ofCall !== undefined) ofCall.answered = {}
+      return { client, call: callOptions(request, client, signal, options, ofCall) }
     }
     const sent = <A>(call: (signal: AbortSignal) => Promise<A>) =>
       Connection.within(request.limits?.connect, { try: call, catch: thrown, onHeaders })
-    return { failureOf, handedOn, prepare, sent }
+    return { failureOf, handedOn, ofCall, prepare, sent }
   })
 
   const generateText = (request: ProviderRequest) =>
     attempt(request).pipe(
-      Effect.flatMap(({ failureOf, handedOn, prepare, sent }) =>
+      Effect.flatMap(({ failureOf, handedOn, ofCall, prepare, sent }) =>
         Effect.flatMap(
           sent(async (signal) => {
             const { client, call } = prepare(signal)
             const result = await client.doGenerate(call)
             handedOn(result.response?.headers)
-            const answer = Answer.whole(result, request.responseFormat.type === "json")
+            ofCall?.answer(result)
+            const answer = Answer.whole(result, call.responseFormat?.type === "json", ofCall)
             // A client that takes any JSON for an answer, Google's, hands an error on as an empty one.
             const body = result.response?.body
             return answer instanceof ProviderFailure && isErrorPart(body)
@@ -114,10 +127,10 @@ export const make = (options: Options): ProviderModel => {
   const streamText = (request: ProviderRequest) =>
     Stream.unwrap(
       Effect.gen(function* () {
-        const { failureOf, handedOn, prepare, sent } = yield* attempt(request)
+        const { failureOf, handedOn, ofCall, prepare, sent } = yield* attempt(request)
         // Not the signal of the effect that opens the stream: this one must live as long as the stream.
         const controller = new AbortController()
-        const reader = Answer.reader(failureOf, request.responseFormat.type === "json")
+        const reader = Answer.reader(failureOf, request.responseFormat.type === "json", ofCall)
         let opened: Source | undefined
         const abort = Effect.sync(() => {
           if (opened !== undefined) cancel(opened)
@@ -129,8 +142,10 @@ export const make = (options: Options): ProviderModel => {
         )
         const { source, contentType } = yield* sent(async () => {
           const { client, call } = prepare(controller.signal)
-          const { stream, response } = await client.doStream(call)
+          const { stream, request: sentRequest, response } = await client.doStream(call)
           handedOn(response?.headers)
+          // Its warnings are in the stream.
+          ofCall?.answer({ request: sentRequest, response })
           const source = stream.getReader()
           // A client that does not heed the signal answers nobody: its stream would stay open.
           if (controller.signal.aborted) cancel(source)
@@ -251,36 +266,87 @@ const callOptions = (
   request: ProviderRequest,
   client: Spec.SpecModel,
   signal: AbortSignal,
-  { format: wire, info, settings, headers, providerOptions }: Options
+  { format: wire, info, settings, headers, providerOptions }: Options,
+  ofCall: ClientCall.ClientCall | undefined
 ): Spec.CallOptions => {
+  const asked = ofCall?.options
   const format = request.responseFormat.type === "json" ? Tools.jsonFormat(request.responseFormat) : undefined
   const prompt = Prompts.encode(request.prompt, {
     version: client.specificationVersion,
     toolFiles: wire.toolFiles
   })
   const call: Spec.CallOptions = {
-    ...settingsFor(settings, info),
+    ...settings,
+    // With what is left out: `undefined` says so.
+    ...(asked === undefined ? undefined : { ...asked, ...defined(settings, asked) }),
+    ...withoutSampling(info, ofCall),
     prompt:
-      format !== undefined && wire.schemaInPrompt === true ? [schemaMessage(format), ...prompt] : prompt,
+      format !== undefined && wire.schemaInPrompt === true
+        ? [schemaMessage(format), ...prompt]
+        : isSchemaless(asked) && wire.asGiven !== true
+          ? [onlyJson, ...prompt]
+          : prompt,
     ...(request.maxOutputTokens === undefined ? undefined : { maxOutputTokens: request.maxOutputTokens }),
     ...(request.tools.length === 0
       ? undefined
-      : { tools: request.tools.map(Tools.tool), toolChoice: toolChoiceFor(request, info) }),
-    ...(format === undefined
-      ? undefined
-      : { responseFormat: { type: "json", name: format.name, schema: format.schema } }),
-    abortSignal: signal,
-    headers,
-    providerOptions: withStrictness(providerOptions, format, wire)
+      : {
+          tools: request.tools.map((tool) => Tools.tool(tool, wire.asGiven)),
+          toolChoice: toolChoiceFor(request, info)
+        }),
+    ...responseFormat(format, asked, wire),
+    // A call that is aborted tells its client why.
+    abortSignal: asked?.abortSignal === undefined ? signal : AbortSignal.any([asked.abortSignal, signal]),
+    headers: ofCall === undefined ? headers : { ...headers, ...headersOf(ofCall) },
+    providerOptions: withStrictness(ClientCall.merged(providerOptions, asked?.providerOptions), format, wire)
   }
   return wire.fit === undefined ? call : wire.fit(call, info)
 }
 
 /** Clients know which of their models take no temperature; the catalogue knows more models. */
-const settingsFor = (settings: Spec.CallSettings, { capabilities }: ModelInfo): Spec.CallSettings => {
-  if (capabilities?.sampling !== false) return settings
-  const { temperature: _t, topP: _p, topK: _k, ...rest } = settings
-  return rest
+const withoutSampling = (
+  { capabilities }: ModelInfo,
+  ofCall: ClientCall.ClientCall | undefined
+): Spec.CallSettings | undefined => {
+  if (capabilities?.sampling !== false) return undefined
+  const asked = sampling.filter((name) => ofCall?.options[name] !== undefined)
+  ofCall?.warn(asked.map((feature) => ({ type: "unsupported", feature, details: "The model takes none." })))
+  return { temperature: undefined, topP: undefined, topK: undefined }
+}
+
+const sampling = ["temperature", "topP", "topK"] as const
+
+/** What is set for the target, where the call of the AI SDK sets nothing. */
+const defined = (settings: Spec.CallSettings, asked: Asked): Spec.CallSettings =>
+  Object.fromEntries(Object.entries(settings).filter(([name]) => Reflect.get(asked, name) === undefined))
+
+/** Keys belong to one target: the headers of a call go to all of them, and carry none. */
+const headersOf = ({ options }: ClientCall.ClientCall): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    Object.entries(options.headers ?? {}).filter(
+      (header): header is [string, string] => header[1] !== undefined && !isCredential(header[0])
+    )
+  )
+
+type Asked = ClientCall.ClientCall["options"]
+
+/** JSON of any form. */
+const isSchemaless = (asked: Asked | undefined): boolean =>
+  asked?.responseFormat?.type === "json" && asked.responseFormat.schema === undefined
+
+/** Chat Completions demands the word in the prompt, and Anthropic has no such format. */
+const onlyJson: Spec.Message = { role: "system", content: "Answer with nothing but JSON." }
+
+/** The form of the answer: the one that the AI SDK names, with the schema as strict decoding takes it. */
+const responseFormat = (
+  format: Tools.JsonFormat | undefined,
+  asked: Asked | undefined,
+  wire: WireFormat
+): Pick<Spec.CallOptions, "responseFormat"> => {
+  const given = asked?.responseFormat
+  if (format === undefined) return given === undefined ? {} : { responseFormat: given }
+  const { name, schema } = format
+  if (given?.type !== "json") return { responseFormat: { type: "json", name, schema } }
+  return { responseFormat: wire.asGiven === true ? given : { ...given, name, schema } }
 }
 
 /** A model that cannot be made to call a tool is asked. */

@@ -50,28 +50,32 @@ export const commonPart = (part: Exclude<Spec.CommonPart, Spec.ToolCall>): Commo
       }
     case "custom":
     case "reasoning-file":
-    case "stream-start":
     case "raw":
     case "ping":
       return undefined
   }
 }
 
-/** The call with its arguments, or `undefined` when they are not whole. No arguments at all mean none. */
-export const toolCall = (part: Spec.ToolCall): Response.ToolCallPartEncoded | undefined => {
-  let params: unknown
+/**
+ * The call with its arguments. No arguments at all mean none. Arguments that are no JSON stay the text that came, as a
+ * JSON string does: `params` that are a string are never fit to run.
+ */
+export const toolCall = (part: Spec.ToolCall): Response.ToolCallPartEncoded => ({
+  type: "tool-call",
+  id: part.toolCallId,
+  name: part.toolName,
+  params: parsed(part.input),
+  providerExecuted: part.providerExecuted ?? false,
+  ...metadataOf(part)
+})
+
+const parsed = (input: string): unknown => {
+  if (input.trim() === "") return {}
   try {
-    params = part.input.trim() === "" ? {} : JSON.parse(part.input)
+    const value: unknown = JSON.parse(input)
+    return typeof value === "string" ? input : value
   } catch {
-    return undefined
-  }
-  return {
-    type: "tool-call",
-    id: part.toolCallId,
-    name: part.toolName,
-    params,
-    providerExecuted: part.providerExecuted ?? false,
-    ...metadataOf(part)
+    return input
   }
 }
 

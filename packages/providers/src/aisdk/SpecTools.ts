@@ -2,19 +2,38 @@
  * Tools, tool choice and answer formats as an AI SDK model takes them.
  */
 import { LanguageModel, Tool } from "effect/ai"
-import { Predicate } from "effect"
+import { Context, Option, Predicate } from "effect"
 import type { Schema } from "effect"
 import type * as Spec from "./Spec.ts"
+
+/** The tool of the AI SDK that was made a tool of effect/ai. */
+export class Original extends Context.Service<Original, Spec.FunctionTool | Spec.ProviderTool>()(
+  "@outlast/providers/aisdk/SpecTools/Original"
+) {}
 
 // Tools do not change, and making a JSON Schema costs more than sending it.
 const known = new WeakMap<Tool.Any, Spec.FunctionTool | Spec.ProviderTool>()
 
-export const tool = (self: Tool.Any): Spec.FunctionTool | Spec.ProviderTool => {
+/** `asGiven`: a tool of the AI SDK stays as it is, also what its JSON Schema says of itself. */
+export const tool = (self: Tool.Any, asGiven = false): Spec.FunctionTool | Spec.ProviderTool => {
   const cached = known.get(self)
   if (cached !== undefined) return cached
+  const original = Context.getOption(self.annotations, Original)
+  if (Option.isSome(original)) return renamed(original.value, self.name, asGiven)
   const made = Tool.isProviderDefined(self) ? providerTool(self.id, self.name, self.args) : functionTool(self)
   known.set(self, made)
   return made
+}
+
+const renamed = (
+  tool: Spec.FunctionTool | Spec.ProviderTool,
+  name: string,
+  asGiven: boolean
+): Spec.FunctionTool | Spec.ProviderTool => {
+  if (tool.type === "provider" || asGiven) return { ...tool, name }
+  const { $schema: _version, ...schema } = tool.inputSchema as JsonSchema // a JSON Schema is an object
+  // An object stays one.
+  return { ...tool, name, inputSchema: tool.strict === true ? (closed(schema) as object) : schema }
 }
 
 const providerTool = (id: Spec.ProviderTool["id"], name: string, args: unknown): Spec.ProviderTool => ({

@@ -11,6 +11,7 @@ import * as Endpoint from "../Endpoint.ts"
 import type { CallSettings, Namespaced, SpecModel } from "./Spec.ts"
 import type { DialectOf } from "../Dialects.ts"
 import * as Secrets from "./Secrets.ts"
+import { thinks } from "./Thinking.ts"
 import type { WireFormat } from "./SpecProviderModel.ts"
 import * as SpecProviderModel from "./SpecProviderModel.ts"
 
@@ -77,13 +78,14 @@ export const make = (
 }
 
 const infoOf = (
-  { provider, model, endpoint, info: known }: Options,
+  { provider, model, endpoint, info: known, settings = {}, providerOptions = {} }: Options,
   format: WireFormat,
   dialectOf: DialectOf | undefined
 ): ModelInfo => {
   const info = { ...Catalogue.infoOf(provider, model), ...known }
   return {
     ...info,
+    reasoning: known?.reasoning ?? thinks(info, settings, providerOptions),
     dialect: info.dialect ?? dialectOf?.(model, info.capabilities ?? {}, endpoint),
     wholeAnswers: info.wholeAnswers ?? format.wholeAnswers
   }

@@ -1,5 +1,5 @@
 /**
- * Thinking of Claude in a tool loop that another model began.
+ * Whether a model thinks, and thinking of Claude in a tool loop that another model began.
  *
  * With a budget of thinking switched on, the Messages API wants the answer in which the tools were called to begin
  * with thinking of its own. Where another model made that answer there is none: the request then goes out with
@@ -9,6 +9,28 @@ import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
 import type * as Spec from "./Spec.ts"
 
 const namespace = "anthropic"
+
+/**
+ * Whether a model that can think does, with these options of its target. One whose mode is `enabled` thinks only when it is
+ * asked to: Claude up to 4.6. The others think unless they are told not to.
+ */
+export const thinks = (
+  { reasoning, capabilities }: ModelInfo,
+  { reasoning: effort = "provider-default" }: Spec.CallSettings,
+  providerOptions: Spec.Namespaced
+): boolean | undefined => {
+  if (reasoning !== true) return reasoning
+  const asked = Object.values(providerOptions).flatMap(Object.entries).flatMap(wish)
+  if (effort !== "provider-default") asked.push(effort !== "none")
+  return asked.length === 0 ? capabilities?.thinking?.includes("enabled") !== true : asked.includes(true)
+}
+
+/** What an option of a provider says about thinking, if it does: `thinking`, `thinkingConfig`, `reasoningEffort`, … */
+const wish = ([name, value]: readonly [string, Spec.Json | undefined]): ReadonlyArray<boolean> => {
+  if (!/^(?:thinking|reasoning)/i.test(name) || value === undefined || value === null) return []
+  const said = typeof value === "object" && "type" in value ? value.type : value
+  return [said !== "disabled" && said !== "none" && said !== false]
+}
 
 /** The call with thinking off where it would be refused with it. */
 export const thinkingOff = (call: Spec.CallOptions, { capabilities }: ModelInfo): Spec.CallOptions => {

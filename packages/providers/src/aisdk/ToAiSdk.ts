@@ -11,8 +11,13 @@
  * as `APICallError`s that are not retryable: the chain has one owner of every retry. Its `abortSignal` interrupts the
  * call: the request is aborted, and no attempt follows.
  *
- * **What it does not do.** Sampling, thinking, headers and provider options cannot be set for one call (there is a
- * warning): they are set on each target. An object that is streamed comes in one piece.
+ * **What a call sets.** Sampling, thinking, headers and provider options go to every target that takes them, over what
+ * is set there; warnings, response headers, and the raw reason and usage come back. Headers with keys are not sent
+ * (there is a warning): they belong to one target.
+ *
+ * **Objects.** An object that is streamed is shown as it comes. One that is not JSON, or lacks what the schema asks for,
+ * is asked for again as long as nothing of it was shown; the last one goes to the AI SDK as it is, which judges and
+ * repairs it as it would without Outlast.
  *
  * **Example** (One line)
  *
@@ -32,10 +37,12 @@ import type {
 } from "@ai-sdk/provider"
 import { OutputLimit } from "@outlast/agent/failover/OutputLimit"
 import { Override } from "@outlast/agent/failover/StreamedAnswer"
+import * as Surface from "@outlast/agent/failover/Surface"
 import * as Check from "@outlast/resilience/Options"
 import { Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Stream } from "effect"
-import type { AiError, Response } from "effect/ai"
-import { LanguageModel, Telemetry } from "effect/ai"
+import type { AiError } from "effect/ai"
+import { LanguageModel, Response, Telemetry } from "effect/ai"
+import * as ClientCall from "./ClientCall.ts"
 import * as ServedAnswer from "./ServedAnswer.ts"
 import * as ServedError from "./ServedError.ts"
 import * as ServedRequest from "./ServedRequest.ts"
@@ -122,12 +129,12 @@ const generate = async (
 ): Promise<LanguageModelV4GenerateResult> => {
   const { abortSignal: signal } = options
   signal?.throwIfAborted()
-  const request = ServedRequest.make(options, false)
+  const request = ServedRequest.make(options)
   const exit = await runtime.runPromiseExit(
     served(request, answerOf(request)),
     signal === undefined ? {} : { signal }
   )
-  if (Exit.isSuccess(exit)) return ServedAnswer.whole(exit.value, request.warnings)
+  if (Exit.isSuccess(exit)) return ServedAnswer.whole(exit.value, request.warnings, request.client)
   throw signal?.aborted === true ? signal.reason : ServedError.ofCause(exit.cause)
 }
 
@@ -140,7 +147,7 @@ const answerOf = (
 
 /**
  * The answer to a request for an object, as it was said: whether it is one is the AI SDK's to judge. It may also be a
- * tool call, or cut; effect/ai fails then, but not before it has shown the answer.
+ * tool call; effect/ai fails then, but not before it has shown the answer.
  */
 const objectOf = (
   call: ServedRequest.Call,
@@ -151,13 +158,31 @@ const objectOf = (
     let said: Parts | undefined
     return yield* LanguageModel.generateObject({ ...call, schema, objectName: name }).pipe(
       Effect.map(({ content }): Parts => content),
-      Effect.catch((error) => (said === undefined ? Effect.fail(error) : Effect.succeed(said))),
+      Effect.catch((error) =>
+        Effect.suspend(() => (said === undefined ? lastObject(error) : Effect.succeed(said)))
+      ),
       Effect.provideService(Telemetry.CurrentSpanTransformer, (seen) => {
         said = seen.response
         outer?.(seen)
       })
     )
   })
+
+/** The answer that stayed wrong in every attempt, for the AI SDK to judge. */
+const lastObject = <E extends AiError.AiError>(error: E): Effect.Effect<Parts, E> => {
+  const { reason } = error
+  return reason._tag === "StructuredOutputError"
+    ? Effect.succeed([
+        Response.makePart("text", { text: reason.responseText }),
+        Response.makePart("finish", { reason: "stop", usage: noUsage, response: undefined })
+      ])
+    : Effect.fail(error)
+}
+
+const noUsage = new Response.Usage({
+  inputTokens: { uncached: undefined, total: undefined, cacheRead: undefined, cacheWrite: undefined },
+  outputTokens: { total: undefined, text: undefined, reasoning: undefined }
+})
 
 /**
  * Resolves with the first part: until then a failure is the call's. Later it is a part of the stream, as with every
@@ -169,7 +194,7 @@ const stream = async (
 ): Promise<LanguageModelV4StreamResult> => {
   const { abortSignal: signal } = options
   signal?.throwIfAborted()
-  const request = ServedRequest.make(options, true)
+  const request = ServedRequest.make(options)
   const opened = Promise.withResolvers<void>()
   const demand = Latch.makeUnsafe(false)
   let stop = async (): Promise<void> => {}
@@ -178,7 +203,12 @@ const stream = async (
     start(controller) {
       let begun = false
       const give = (parts: ReadonlyArray<LanguageModelV4StreamPart>) => {
-        if (!begun) controller.enqueue({ type: "stream-start", warnings: request.warnings })
+        if (!begun) {
+          const warnings = [...request.warnings, ...(request.client.answered.warnings ?? [])]
+          if (request.client.answered.isStarted === true || warnings.length > 0) {
+            controller.enqueue({ type: "stream-start", warnings })
+          }
+        }
         begun = true
         for (const part of parts) controller.enqueue(part)
         opened.resolve()
@@ -224,7 +254,12 @@ const stream = async (
     cancel: () => stop()
   })
   await opened.promise
-  return { stream: source }
+  const { request: sent, response } = request.client.answered
+  return {
+    stream: source,
+    ...(sent === undefined ? undefined : { request: sent }),
+    ...(response?.headers === undefined ? undefined : { response: { headers: response.headers } })
+  }
 }
 
 /** Gives what the answer consists of, as it comes. */
@@ -234,23 +269,39 @@ const streamed = (
 ): Effect.Effect<void, unknown, LanguageModel.LanguageModel> =>
   served(
     request,
-    request.object === undefined
-      ? Stream.runForEachArray(LanguageModel.streamText(request.call), (parts) =>
-          give(parts.flatMap(ServedAnswer.streamPart))
+    Effect.suspend(() => {
+      let isBegun = false
+      return Stream.runForEachArray(streamOf(request), (parts) => {
+        isBegun = true
+        return give(parts.flatMap((part) => ServedAnswer.streamPart(part, request.client)))
+      }).pipe(
+        Effect.catch((error) =>
+          isBegun
+            ? Effect.fail(error)
+            : Effect.flatMap(lastObject(error), (parts) => give(ServedAnswer.pieces(parts, request.client)))
         )
-      : Effect.flatMap(answerOf(request), (parts) => give(ServedAnswer.pieces(parts)))
+      )
+    })
   )
+
+const streamOf = ({ call, object }: ServedRequest.Request) => {
+  const parts = LanguageModel.streamText(call)
+  if (object === undefined) return parts
+  const format = { type: "json" as const, objectName: object.name, schema: object.schema }
+  return Surface.offered({ ...Surface.closed, format })(parts)
+}
 
 /** With the limit of the request, and with its failures as errors of the AI SDK. */
 const served = <A>(
-  { call, maxOutputTokens }: ServedRequest.Request,
+  { call, client, maxOutputTokens }: ServedRequest.Request,
   self: Effect.Effect<A, AiError.AiError, LanguageModel.LanguageModel>
 ): Effect.Effect<A, APICallError, LanguageModel.LanguageModel> => {
   const failing = Effect.catch(self, (error) =>
     Effect.flatMap(ServedError.ofCall(error, call.prompt), (failed) => Effect.fail(failed))
   ).pipe(
     // The AI SDK has asked for this form itself.
-    Effect.provideService(Override, "request")
+    Effect.provideService(Override, "request"),
+    ClientCall.provided(client)
   )
   return maxOutputTokens === undefined
     ? failing

@@ -16,7 +16,7 @@
  * does not lengthen the opening. So a circuit never turns a service that sometimes answers into an outage.
  *
  * **Recovery.** When probes have closed a circuit, calls that were refused before are let through gradually: three, one
- * more for each of them that succeeds, and one more each second. Calls that arrive later pass. If all waiting calls came
+ * more for each of them that succeeds, and one more every five seconds. Calls that arrive later pass. If all waiting calls came
  * at once, a service that has just recovered would fail again.
  *
  * Each change of phase makes a new **generation**; an outcome counts only in the generation that admitted its
@@ -138,6 +138,9 @@ export const enough = 2
 
 /** Calls that waited and are let through at once when a circuit closes. */
 export const releasedAtOnce = 3
+
+/** Milliseconds after which a closed circuit lets one more of them through, whatever became of the others. */
+export const releaseEvery = 5_000
 
 /** Milliseconds after which a closed circuit lets all calls through that waited: longer than most calls wait. */
 export const recoveryTime = 600_000
@@ -349,7 +352,7 @@ const isRecovering = (state: Closed, now: number): state is Closed & { readonly 
 
 /** Whether a call that waited must wait on. Time releases calls, too: those that were let through may all have failed. */
 const waitsFor = ({ since, recovery }: Closed & { readonly recovery: Recovery }, now: number): boolean =>
-  recovery.released >= releasedAtOnce + recovery.successes + Math.floor((now - since) / lastResortEvery)
+  recovery.released >= releasedAtOnce + recovery.successes + Math.floor((now - since) / releaseEvery)
 
 /** The state with a call that was let through, if it had waited. */
 const released = (state: Closed, now: number, { waited = false }: Request): Closed =>

@@ -28,7 +28,7 @@ import * as Options from "../Options.ts"
 export interface RetryBudgetOptions {
   /** What pays for retries. Default `"calls"`. */
   readonly paidBy?: "calls" | "successes" | undefined
-  /** Retries for each call or success of the window, from 0 to 10. Default 0.2 for calls, 1.25 for successes. */
+  /** Retries for each call or success of the window, from 0 to 10. Default 0.2 for calls, 1.5 for successes. */
   readonly ratio?: number | undefined
   /** Retries that are allowed without anything to pay for them. 0 leaves only the share. Default 10. */
   readonly burst?: number | undefined
@@ -54,12 +54,12 @@ export const defaults = {
 } as const
 
 /**
- * Paid by successes: 1.25 retries for each of the last 20 seconds, with the same reserve. Where half of all attempts
+ * Paid by successes: 1.5 retries for each of the last 20 seconds, with the same reserve. Where half of all attempts
  * fail, each success needs one retry: with 1.0 a burst ran dry. `docs/load.md` has the numbers.
  */
 export const defaultsOfSuccesses = {
   ...defaults,
-  ratio: 1.25,
+  ratio: 1.5,
   window: "20 seconds",
   inFlight: "10 seconds"
 } as const

@@ -107,7 +107,8 @@ const sound = (policy: CircuitPolicy.CircuitPolicy, state: CircuitState.CircuitS
       assert.isAtMost(state.counts.slices.length, CircuitCounts.slices)
       if (state.recovery !== undefined) {
         const { released, successes } = state.recovery
-        assert.isAtMost(released, CircuitState.releasedAtOnce + successes)
+        const byTime = Math.floor((now - state.since) / CircuitState.releaseEvery)
+        assert.isAtMost(released, CircuitState.releasedAtOnce + successes + byTime)
       }
       break
     case "open": {

@@ -896,13 +896,13 @@ describe("recovery", () => {
     })
   })
 
-  it("lets one more through each second, for those that were let through may all have failed", () => {
+  it("lets one more through every five seconds, for those that were let through may all have failed", () => {
     let state: State = closedAgain
     for (let n = 0; n < 3; n++) state = waits(state, 11_300).state
-    assert.isFalse(waits(state, 12_199).isGranted)
-    state = waits(state, 12_200).state
-    assert.isFalse(waits(state, 13_199).isGranted)
-    assert.isTrue(waits(state, 13_200).isGranted)
+    assert.isFalse(waits(state, 16_199).isGranted)
+    state = waits(state, 16_200).state
+    assert.isFalse(waits(state, 21_199).isGranted)
+    assert.isTrue(waits(state, 21_200).isGranted)
   })
 
   it("lets calls that waited through a circuit that was never open", () => {

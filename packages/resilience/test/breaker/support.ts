@@ -403,7 +403,7 @@ class ModelCircuit {
     }
     if (period.kind === "closed") {
       const { passed, succeeded = 0 } = period.recovery ?? {}
-      const allowed = 3 + succeeded + Math.floor((now - period.since) / 1_000)
+      const allowed = 3 + succeeded + Math.floor((now - period.since) / 5_000)
       const waits = waited && this.isRecovering(now) && (passed?.size ?? 0) >= allowed
       return waits ? { circuit, reason: "recovering", retryAfter: undefined } : undefined
     }

@@ -249,10 +249,10 @@ it("refuses numbers out of range", () => {
 describe("paid by successes", () => {
   const bySuccesses = Budget.rule({ paidBy: "successes", ratio: 1, burst: 0 })
 
-  it("its defaults are five retries for four successes of 20 seconds, and the same reserve", () => {
+  it("its defaults are three retries for two successes of 20 seconds, and the same reserve", () => {
     assert.deepStrictEqual(Budget.rule({ paidBy: "successes" }), {
       paidBy: "successes",
-      ratio: 1.25,
+      ratio: 1.5,
       burst: 10,
       refillEvery: 6_000,
       window: 20_000,

@@ -1,7 +1,8 @@
 /**
  * A speech as the parts of effect/ai, for the model in memory.
  *
- * A tool call whose arguments are not complete gives no `tool-call` part.
+ * A tool call whose arguments are not complete has the text that came for its arguments, as the clients of real models
+ * give it. An answer that says itself that it was cut has no such call.
  */
 import type { Response } from "effect/ai"
 import type { Speech } from "../FaultPlan.ts"
@@ -14,6 +15,7 @@ export const whole = (speech: Speech): Array<Response.PartEncoded> => {
   for (const block of blocks(speech.deltas, speech.all)) {
     if (block.type !== "params") parts.push({ type: block.type, text: block.text })
     else if (block.complete) parts.push(toolCall(speech, block.call))
+    else if (claimsWhole(speech)) parts.push({ ...toolCall(speech, block.call), params: block.text })
   }
   return [...parts, finish(speech)]
 }
@@ -36,13 +38,30 @@ export const streamed = (speech: Speech, model: string) => {
   })
   const last = speech.deltas.at(-1)
   const next = speech.all[speech.deltas.length]
-  const cut = last !== undefined && next !== undefined && sameBlock(last, next) && last.type !== "params"
+  const cut = last !== undefined && next !== undefined && sameBlock(last, next)
   const end: ReadonlyArray<Response.StreamPartEncoded> = [
-    ...(cut ? closing(speech, last) : []),
+    ...(cut ? cutting(speech, last) : []),
     finish(speech)
   ]
   return { deltas, end }
 }
+
+/** How a finish closes the block that it cuts. */
+const cutting = (speech: Speech, last: Delta): ReadonlyArray<Response.StreamPartEncoded> => {
+  if (last.type !== "params") return closing(speech, last)
+  if (!claimsWhole(speech)) return []
+  const params = speech.deltas
+    .map((delta) => (delta.type === "params" && delta.call === last.call ? delta.text : ""))
+    .join("")
+  return [
+    { type: "tool-params-end", id: idOf(speech, last) },
+    { ...toolCall(speech, last.call), params }
+  ]
+}
+
+/** The finish does not say that the answer was cut. */
+const claimsWhole = ({ end }: Speech): boolean =>
+  end.type === "finish" && end.reason !== "length" && end.reason !== "content-filter"
 
 const idOf = (speech: Speech, delta: Delta): string =>
   delta.type === "params" ? (speech.toolCalls[delta.call]?.id ?? "") : delta.type

@@ -1,32 +1,19 @@
 /**
- * What a host says makes two calls of a tool the same: exactly that. Nothing in it is volatile, a point in time least of
- * all, and the order of an object's fields does not count. Pure.
+ * Hashes what a host's `identity` gives for a call: exactly, times and ids too, but for the order of fields. Pure.
  *
- * **What it does not do.** It guesses nothing: what says nothing as JSON (a promise, a map, an instance of a class) would
- * be the same as any other of its kind, and is refused.
+ * **What it does not do.** It guesses nothing: a value without a JSON form (a promise, a map, an instance of a class)
+ * would equal any other of its kind, and is refused.
  */
 import { InvalidOption } from "@outlast/resilience/Options"
 import * as Hash from "./Hash.ts"
-
-/** Of one call. */
-export class Identity {
-  /** What else is to be known of the call is read here. */
-  readonly value: unknown
-  readonly hash: number
-
-  constructor(value: unknown, hash: number) {
-    this.value = value
-    this.hash = hash
-  }
-}
 
 /** Values in one, at most: a list in two places is read twice. */
 const maxValues = 100_000
 /** Lists and objects within one another, at most: one that is within itself has no end. */
 const maxDepth = 100
 
-/** What the `identity` of this tool gave. Throws an `InvalidOption` that names the tool if it is no JSON. */
-export const of = (tool: string, value: unknown): Identity => {
+/** Hash of what the `identity` of a tool gave. Throws an `InvalidOption` that names the tool if it is no JSON. */
+export const of = (tool: string, value: unknown): number => {
   const refuse = (got: string): never => {
     const allowed = "a function that returns JSON: texts, numbers, lists and plain objects of them"
     throw new InvalidOption("LoopDetector", `tools.${tool}.identity`, got, allowed)
@@ -45,7 +32,7 @@ export const of = (tool: string, value: unknown): Identity => {
     const byName = fields.sort(([a], [b]) => (a < b ? -1 : 1))
     return `{${byName.map(([name, part]) => `${JSON.stringify(name)}:${json(part, depth + 1)}`).join()}}`
   }
-  return new Identity(value, Hash.exactly(json(value, 0)))
+  return Hash.ofText(json(value, 0))
 }
 
 /** Of no class, in whatever realm it was made. */

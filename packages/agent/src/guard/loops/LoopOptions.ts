@@ -1,8 +1,8 @@
 /**
- * What a loop detector is set to: how often is too often, per pattern and per tool. Checked when it is made.
+ * The options of a loop detector: the counts of each pattern, and of single tools. Checked when they are made.
  *
- * A {@link Ladder} says at which count the model is told (`nudge`), and from which the call does not run (`block`).
- * Counts are of what has already happened: with `block: 3` the fourth identical call does not run.
+ * A {@link Ladder} has the count at which the model is told (`nudge`) and the one from which the call does not run
+ * (`block`). Counts are of calls that ran: with `block: 3` the fourth identical call does not run.
  */
 import * as Check from "@outlast/resilience/Options"
 import * as LoopVerdict from "./LoopVerdict.ts"
@@ -11,10 +11,9 @@ import type { ToolNature } from "./ToolNature.ts"
 /**
  * What evidence may do.
  *
- * - `strict`: strict evidence blocks and stops, soft evidence only tells the model. Strict is the same call with the same
- *   outcome (`identical`, `poll`), whole laps of the same calls (`cycle`), and an answer that repeats itself (`text`).
- * - `soft`: soft evidence blocks, too, at twice its count.
- * - `tell`: all evidence only tells the model.
+ * - `strict`: strict evidence blocks and stops, soft evidence tells the model.
+ * - `soft`: soft evidence blocks too, at twice its count.
+ * - `tell`: all evidence tells the model and blocks nothing.
  */
 export type Mode = "strict" | "soft" | "tell"
 
@@ -29,75 +28,60 @@ export interface Ladder {
 }
 
 export interface ToolOptions {
-  /** What kind of tool it is. Default: told by its name. */
+  /** Default: its annotations, then the verb in its name. An annotation comes before this option. */
   readonly nature?: ToolNature | undefined
-  /** Its own ladder for calls whose outcome is known. Default, and of what is not given: that of its nature, see {@link Input}. */
+  /** Its ladder for the same call with the same outcome. Other rules about calls do not apply to it then. */
   readonly same?: Partial<Ladder> | undefined
   /**
-   * What makes two calls of it the same, as JSON: texts, numbers, lists and plain objects, whose order of fields does not
-   * count, and what has a `toJSON`. It is compared exactly, times and ids too: two calls differ where it differs. At most
-   * 100,000 values. A promise, a map or an instance of another class is an `InvalidOption` when the tool is called.
-   * Default: the arguments without their volatile parts.
+   * Gives the part of the arguments that identifies a call, as JSON: text, numbers, lists and plain objects, whose order
+   * of fields does not count, and values with a `toJSON`. It is compared exactly, times and ids too. At most 100,000
+   * values. A promise, a map or an instance of a class is an `InvalidOption` when the tool is called.
+   * Default: the arguments without times.
    */
   readonly identity?: ((args: unknown) => unknown) | undefined
 }
 
 export interface LoopOptions {
   readonly mode: Mode
-  /** Times that the same call of a tool that acts had a known outcome, nothing new in between. */
+  /** The same call with the same outcome, of a tool that changes something by its annotations or its `nature`. */
   readonly acts: Ladder
-  /** The same of a tool that only reads, and of a call that failed for now: refused, timed out. */
+  /** The same call with the same outcome, of any other tool. */
   readonly reads: Ladder
-  /** The same of a call that waits for something (pending, queued), and of one that goes on by itself. */
+  /** The same call with the same outcome where time passes in between, or whose outcome changed twice before. */
   readonly waits: Ladder
-  /** Rounds of a cycle of two to sixteen calls. One that waits is due the rounds of `waits`. */
+  /** Laps of a cycle of 2 to 9 calls. */
   readonly cycle: Ladder
-  /**
-   * Times that a tool failed with the same words, whatever its arguments: soft evidence. Times that one call failed so,
-   * with nothing done in between: strict evidence, of the pattern `identical`.
-   */
+  /** The same failure: of one call (strict) and of several (soft). */
   readonly failures: Ladder
-  /** Times that a tool found the same nothing, or the same, with other arguments. */
+  /** The same outcome of several calls. A short outcome of another call counts a quarter. */
   readonly findings: Ladder
-  /** Times that the same check failed in the same way after something was changed. */
-  readonly checks: Ladder
-  /** Edits of one file that got nowhere. */
-  readonly edits: Ladder
-  /** Calls in a row, of whatever kind, that brought nothing new. */
+  /** Calls in a row that repeated a call with its outcome, or a failure. */
   readonly stale: Ladder
-  /** Calls that were not run, with nothing learned since, before the run stops. */
+  /** Turns with a blocked call, with nothing new since, before the run stops. */
   readonly refusals: number
   /**
-   * Times that the end of an answer may repeat, within its last 16,000 characters. A part of less than 24 characters
-   * counts by what it fills; of less than 2,000, where it differs in its numbers or has no word.
+   * Repetitions of the end of an answer, within its last 16,000 characters. A part of less than 24 characters counts by
+   * what it fills; of less than 2,000, where it differs in its numbers or has no word.
    */
   readonly text: Ladder
-  /**
-   * Rows of what is remembered of calls and of files, of eight entries each; a power of two, at most 4,096. 32: the last
-   * 256 calls. Of tools and errors the last 128 are remembered.
-   */
-  readonly rows: number
-  /** What the model is told of a finding. Default: `LoopDetector.wording`, in English. */
+  /** The text for the model. Default: `LoopDetector.wording`, in English. */
   readonly wording: LoopVerdict.Wording
   /** By the tool's name. */
   readonly tools: Readonly<Record<string, ToolOptions>>
 }
 
-/** OpenRouter's guard blocks at 3 and stops at 6, OpenHands' at 4 equal results, 3 equal errors and 6 alternations. */
+/** The default options. */
 export const defaults: LoopOptions = {
   mode: "strict",
   acts: { nudge: 2, block: 3 },
-  reads: { nudge: 3, block: 5 },
+  reads: { nudge: 3, block: 4 },
   waits: { nudge: 5, block: 8 },
   cycle: { nudge: 2, block: 2.5 },
   failures: { nudge: 4, block: 6 },
   findings: { nudge: 4, block: 6 },
-  checks: { nudge: 3, block: 4 },
-  edits: { nudge: 3, block: 4 },
   stale: { nudge: 8, block: 12 },
   refusals: 3,
   text: { nudge: 4, block: 6 },
-  rows: 32,
   wording: LoopVerdict.wording,
   tools: {}
 }
@@ -118,8 +102,7 @@ export const make = (given: Input | Mode = {}): LoopOptions => {
   const input: Input = typeof given === "string" ? { mode: given } : given
   Check.fields<Input>(module, input, checks)
   const ladder = (name: keyof Ladders): Ladder => ladderOf(name, defaults[name], input[name])
-  const { refusals = defaults.refusals, rows = defaults.rows, tools = defaults.tools } = input
-  Check.check((rows & (rows - 1)) === 0, module, "rows", rows, "a power of two")
+  const { refusals = defaults.refusals, tools = defaults.tools } = input
   for (const [name, { same }] of Object.entries(tools)) ladderOf(`tools.${name}.same`, defaults.waits, same)
   return {
     mode: input.mode ?? defaults.mode,
@@ -129,12 +112,9 @@ export const make = (given: Input | Mode = {}): LoopOptions => {
     cycle: ladder("cycle"),
     failures: ladder("failures"),
     findings: ladder("findings"),
-    checks: ladder("checks"),
-    edits: ladder("edits"),
     stale: ladder("stale"),
     refusals,
     text: ladder("text"),
-    rows,
     wording: input.wording ?? defaults.wording,
     tools
   }
@@ -157,16 +137,13 @@ const checks: Check.Checks<Input> = {
   cycle: ladderCheck,
   failures: ladderCheck,
   findings: ladderCheck,
-  checks: ladderCheck,
-  edits: ladderCheck,
   stale: ladderCheck,
   refusals: is.integer({ min: 1 }),
   text: ladderCheck,
-  rows: is.integer({ min: 1, max: 4_096 }),
   wording: is.fn("(step, evidence) => string"),
   tools: is.record(
     is.object<ToolOptions>({
-      nature: is.oneOf("read", "act", "poke", "thought", "pause", "advance"),
+      nature: is.oneOf("read", "act", "pause"),
       same: ladderCheck,
       identity: is.fn("(args) => unknown")
     }),

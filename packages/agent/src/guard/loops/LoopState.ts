@@ -1,261 +1,337 @@
 /**
- * What a loop detector remembers of a run, and what it expects of a call. What becomes of it is `AfterCall`'s to say.
+ * What a loop detector remembers of a run: a plain JSON value of bounded size, described by {@link State}.
  *
- * It counts what brings nothing: the same call again ({@link Seen}), a tool that finds nothing new whatever it is asked
- * ({@link Row}), an error that stays the same ({@link Trouble}), files whose edits lead nowhere, and calls in a row.
- * A value, of bounded size; pure.
+ * The calls of a turn run at the same time. They are kept in `running` until the next turn begins and are then taken in
+ * together, so the order in which they end does not count. Pure.
  */
-import type * as Acts from "./Acts.ts"
-import * as Asking from "./Asking.ts"
-import * as Cycle from "./Cycle.ts"
-import type * as FileHistory from "./FileHistory.ts"
+import { Schema } from "effect"
 import * as Fingerprint from "./Fingerprint.ts"
-import { Identity } from "./Identity.ts"
-import * as Memory from "./Memory.ts"
-import type * as Progress from "./Progress.ts"
-import * as Nature from "./ToolNature.ts"
-import type { ToolNature } from "./ToolNature.ts"
-import * as WordSet from "./WordSet.ts"
 
 // -----------------------------------------------------------------------------
 // Model
 // -----------------------------------------------------------------------------
 
-/** What was seen of one call. */
-export interface Seen {
-  readonly nature: ToolNature
-  readonly waiting: boolean
-  /** Time was let pass before it. */
-  readonly paused: boolean
-  readonly troubled: boolean
-  /** What went wrong, as a key of `troubles`; 0 if nothing did. */
-  readonly trouble: number
-  /** Its last result, to the word, and the words of it, and whether its numbers had moved. */
-  readonly said: number
-  readonly letters: number
-  readonly moved: boolean
-  /** Asked again, it has brought something else before. */
-  readonly lively: boolean
-  readonly progress: Progress.Progress
-  /** Times in a row that it brought nothing new, and nothing new came between, the first included. */
-  readonly same: number
-  /** Of these the last that had, to the word, the same outcome. */
-  readonly exact: number
-  /** Times that it said the same although something was done about it. */
-  readonly unchanged: number
-  /** Times in a row that it failed, as the tool says of itself, with the same words and nothing done in between. */
-  readonly failures: number
-  /** Times that it went well again, with nothing done about it. */
-  readonly recoveries: number
-  /** Calls of its tool until then. */
-  readonly own: number
-  /** Values of the state's counters when it was seen last. */
-  readonly calls: number
-  readonly news: number
-  readonly stirs: number
-  readonly lessons: number
-  readonly deeds: number
-}
+/** A call that ran, in hashes; see `Fingerprint`. */
+const Done = Schema.Struct({
+  /** Tool and arguments. */
+  id: Schema.Number,
+  tool: Schema.Number,
+  frame: Schema.Number,
+  outcome: Schema.Number,
+  noise: Schema.Number,
+  shape: Schema.Number,
+  words: Schema.Array(Schema.Number),
+  failed: Schema.Boolean,
+  /** The tool is known to change nothing. */
+  reads: Schema.Boolean,
+  /** Its arguments let time pass. */
+  waits: Schema.Boolean
+})
+export type Done = typeof Done.Type
 
-/** What is remembered of a tool: how it was asked, and what its last calls were. */
-export interface Tool {
-  /** Calls of it. */
-  readonly calls: number
-  readonly forms: Asking.Forms
-  /** `undefined`: it did nothing but think. */
-  readonly row: Row | undefined
-}
+/** What is known of one call. */
+const Seen = Schema.Struct({
+  id: Schema.Number,
+  outcome: Schema.Number,
+  noise: Schema.Number,
+  /** Times in a row that it had this outcome; halved by each later turn with news elsewhere. */
+  same: Schema.Number,
+  /** Times in a row that it failed with this outcome; halved by each later turn in which something else was done. */
+  failures: Schema.Number,
+  /** Times that its outcome changed. */
+  changes: Schema.Number,
+  /** Time passes between its outcomes: time was let pass, or a volatile value changed. */
+  waits: Schema.Boolean,
+  /** Counters of the state when it ran last. */
+  news: Schema.Number,
+  deeds: Schema.Number
+})
+type Seen = typeof Seen.Type
 
-/** Calls of one tool in a row that brought nothing new, whatever they asked. */
-export interface Row {
-  readonly times: number
-  readonly news: number
-  readonly lessons: number
-}
+/** An outcome of the last calls, whatever they asked. */
+const Known = Schema.Struct({
+  /** The tool that had it last. */
+  tool: Schema.Number,
+  frame: Schema.Number,
+  outcome: Schema.Number,
+  shape: Schema.Number,
+  words: Schema.Array(Schema.Number),
+  failed: Schema.Boolean,
+  times: Schema.Number
+})
+export type Known = typeof Known.Type
 
-/** One error of a tool, whatever it was asked, and whatever went well meanwhile. */
-export interface Trouble {
-  readonly times: number
-  /** The last result that told of it, to the word, and the words of it. */
-  readonly said: number
-  readonly letters: number
-  /** Values of the state's counters when it was seen last. */
-  readonly deeds: number
-  readonly lessons: number
-  /** Whether there is less and less of it, whatever was asked. */
-  readonly progress: Progress.Progress
-}
+/** Number of the turn, and the call, outcome and shape of a call in it. */
+const Past = Schema.Tuple([Schema.Number, Schema.Number, Schema.Number, Schema.Number])
+type Past = typeof Past.Type
 
-export interface Edited extends FileHistory.FileHistory {
-  readonly lessons: number
-}
+/** Encodes a state as JSON, to go on with it later. */
+export const State = Schema.Struct({
+  /** Calls so far; equal ones of a turn are one. */
+  calls: Schema.Number,
+  /** Turns with calls so far. */
+  turns: Schema.Number,
+  /** The turn of the calls in `running`. */
+  turn: Schema.Number,
+  /** By id. */
+  running: Schema.Array(Done),
+  /** Time was let pass since the calls that are counted. */
+  paused: Schema.Boolean,
+  /** Turns that brought something new, and turns in which something new was done. */
+  news: Schema.Number,
+  deeds: Schema.Number,
+  /** Calls in a row that repeated a call with its outcome, or a failure. */
+  stale: Schema.Number,
+  /** Oldest first. */
+  seen: Schema.Array(Seen),
+  known: Schema.Array(Known),
+  past: Schema.Array(Past),
+  /** Turns with a refused call since something new came, and the last of these turns. */
+  refusals: Schema.Number,
+  refusedIn: Schema.Number
+})
+export type State = typeof State.Type
 
-export interface State {
-  /** Calls observed. Equal ones of a turn are one. */
-  readonly calls: number
-  readonly turn: number
-  /** The last call, and those of its turn before it, at most {@link maxParallel}. */
-  readonly last: number
-  readonly inTurn: ReadonlyArray<number>
-  /** Calls so far that brought something new; of these, that told it; and others after which something goes on. */
-  readonly news: number
-  readonly lessons: number
-  readonly stirs: number
-  /** Calls that did something that was not done before, and without an error. */
-  readonly deeds: number
-  /** Calls in a row without news, in parts where there was a little. */
-  readonly stale: number
-  /** Thoughts in a row, with nothing done between. */
-  readonly thoughts: number
-  /** Calls not run since the last lesson. */
-  readonly refusals: number
-  /** The turn of the last of them: those of one turn are one. */
-  readonly refusedIn: number
-  readonly seen: Memory.Memory<Seen>
-  /** A call that was made before has made something, and its name is among them. */
-  readonly bred: boolean
-  /** Words, lines and numbers that were met, and the words that each tool was asked about. */
-  readonly known: WordSet.WordSet
-  readonly acted: Acts.Acts
-  readonly tools: Memory.Memory<Tool>
-  readonly troubles: Memory.Memory<Trouble>
-  readonly files: Memory.Memory<Edited>
-  /** The most fruitless edits that any file has had. */
-  readonly fruitless: number
-  readonly cycle: Cycle.Cycle
-  /** Files edited since the last check, at most {@link maxParallel}. */
-  readonly unchecked: ReadonlyArray<number>
-  /** Something other than an edit was called since the last one. */
-  readonly looked: boolean
-  /** The last call was a pause: what comes next waits for something, and so do the other calls of its turn. */
-  readonly paused: boolean
-  readonly turnPaused: boolean
-}
+/** Rows that are kept: 8 KB as JSON. */
+const maxSeen = 24
+const maxKnown = 8
+const maxPast = 24
+/** Calls of one turn that are taken in together. */
+export const maxRunning = 12
 
-/** Calls of one turn that are told apart, beside the last, and files edited between two checks. */
-export const maxParallel = 32
-
-/** Rows of the memory of tools: one that was not called in the last 128 calls is forgotten. */
-const maxTools = 16
-
-/** Rows of the memory of errors: one that is not among the last 128 that were met is forgotten. */
-const maxTroubles = 16
-
-/** `rows`: of what is remembered of calls and files. */
-export const initial = (rows: number): State => ({
+export const initial: State = {
   calls: 0,
+  turns: 0,
   turn: -1,
-  last: 0,
-  inTurn: [],
+  running: [],
+  paused: false,
   news: 0,
-  lessons: 0,
-  stirs: 0,
   deeds: 0,
   stale: 0,
-  thoughts: 0,
+  seen: [],
+  known: [],
+  past: [],
   refusals: 0,
-  refusedIn: -1,
-  seen: Memory.make(rows),
-  bred: false,
-  known: WordSet.none(),
-  acted: [],
-  tools: Memory.make(maxTools),
-  troubles: Memory.make(Math.min(rows, maxTroubles)),
-  files: Memory.make(rows),
-  fruitless: 0,
-  cycle: Cycle.none(),
-  unchecked: [],
-  looked: true,
-  paused: false,
-  turnPaused: false
+  refusedIn: -1
+}
+
+// -----------------------------------------------------------------------------
+// After a call
+// -----------------------------------------------------------------------------
+
+/** Takes in a call that ran. Equal calls of a turn are one. */
+export const add = (state: State, turn: number, done: Done): State => {
+  const twin = turn === state.turn ? state.running.find(({ id }) => id === done.id) : undefined
+  if (twin !== undefined) {
+    const both = merged(twin, done)
+    return { ...state, running: state.running.map((other) => (other === twin ? both : other)) }
+  }
+  const isFull = state.running.length >= maxRunning
+  const before = turn === state.turn && !isFull ? state : settled(state)
+  const running = before.running.length === 0 ? [done] : [...before.running, done].sort((a, b) => a.id - b.id)
+  return { ...before, calls: before.calls + 1, turn, running }
+}
+
+/** Two equal calls of a turn as one, whichever ended first. */
+const merged = (a: Done, b: Done): Done => ({
+  ...a,
+  outcome: Math.max(a.outcome, b.outcome),
+  noise: Math.max(a.noise, b.noise),
+  shape: Math.max(a.shape, b.shape),
+  words: [...new Set([...a.words, ...b.words])].sort((x, y) => x - y).slice(0, Fingerprint.maxWords),
+  failed: a.failed || b.failed
+})
+
+/** Takes in that time was let pass. */
+export const pause = (state: State, turn: number): State =>
+  turn !== state.turn
+    ? { ...settled(state), turn, paused: true }
+    : state.paused
+      ? state
+      : { ...state, paused: true }
+
+/** The state with the calls of the last turn counted. */
+export const settled = (state: State): State => {
+  const { running } = state
+  if (running.length === 0) return state
+  const { calls } = state
+  let { stale, known } = state
+  let isNews = false
+  let isDeed = false
+  const before = running.map(({ id }) => seenOf(state, id))
+  for (const [i, done] of running.entries()) {
+    const seen = before[i]
+    const place = placeOf(known, done)
+    const isSame = seen?.outcome === done.outcome
+    // An answer such as `ok` may be that of something new that was done.
+    if (seen === undefined ? place < 0 || !(done.failed || done.reads) : !isSame) isNews = true
+    if (seen === undefined && !done.reads && !done.failed) isDeed = true
+    stale = isSame || (place >= 0 && done.failed) ? stale + 1 : 0
+    known = knowing(known, place, done, seen !== undefined, state.paused)
+  }
+  const news = state.news + (isNews ? 1 : 0)
+  const deeds = state.deeds + (isDeed ? 1 : 0)
+  const turns = state.turns + 1
+  const seen = rest(state.seen, maxSeen - running.length, before)
+  const past = rest(state.past, maxPast - running.length, none)
+  for (const [i, { id, outcome, noise, shape, failed, waits }] of running.entries()) {
+    const old = before[i]
+    const same = old?.outcome === outcome ? old : undefined
+    seen.push({
+      id,
+      outcome,
+      noise,
+      same: 1 + (same === undefined ? 0 : halved(same.same, state.news - same.news)),
+      failures: failed ? 1 + (same === undefined ? 0 : halved(same.failures, state.deeds - same.deeds)) : 0,
+      changes: old === undefined ? 0 : old.changes + (same === undefined ? 1 : 0),
+      waits: waits || state.paused || (same !== undefined && same.noise !== noise),
+      news,
+      deeds
+    })
+    past.push([turns, id, outcome, shape])
+  }
+  const { turn, refusedIn } = state
+  const refusals = isNews ? 0 : state.refusals
+  return {
+    calls,
+    turns,
+    turn,
+    running: none,
+    paused: false,
+    news,
+    deeds,
+    stale,
+    seen,
+    known,
+    past,
+    refusals,
+    refusedIn
+  }
+}
+
+const none: ReadonlyArray<never> = []
+
+/** The last rows, without some of them. */
+const rest = <A>(rows: ReadonlyArray<A>, most: number, without: ReadonlyArray<A | undefined>): Array<A> => {
+  const isAny = without.some((row) => row !== undefined)
+  const kept = isAny ? rows.filter((row) => !without.includes(row)) : rows
+  return kept.slice(Math.max(0, kept.length - most))
+}
+
+/** What is left of a count after halvings; nothing after many. */
+const halved = (count: number, times: number): number => (times > 8 ? 0 : count / 2 ** times)
+
+const seenOf = ({ seen }: State, id: number): Seen | undefined => seen.find((row) => row.id === id)
+
+/** Share of words that two failures have in common to be the same one. */
+const alike = 0.6
+
+/** What a known outcome loses when another one comes, and what it gains when another call had it. */
+const fade = 0.5
+const gain = 0.25
+
+/** Index of the known outcome that a call had again, or -1. */
+const placeOf = (known: ReadonlyArray<Known>, { outcome, shape, frame, words, failed }: Done): number =>
+  known.findLastIndex(
+    (row) =>
+      row.failed === failed &&
+      (row.outcome === outcome ||
+        (words.length > 0 &&
+          ((row.shape === shape && row.frame === frame) ||
+            (failed && Fingerprint.similarity(row.words, words) >= alike))))
+  )
+
+const knowing = (
+  known: ReadonlyArray<Known>,
+  place: number,
+  { tool, frame, outcome, shape, words, failed, waits }: Done,
+  isSeen: boolean,
+  paused: boolean
+): ReadonlyArray<Known> => {
+  const before = known[place]
+  // A short answer to another question says little.
+  const tells =
+    failed ||
+    (before?.outcome === outcome &&
+      !waits &&
+      !paused &&
+      (isSeen || before.frame === frame || words.length === Fingerprint.maxWords))
+  const times = before === undefined ? 1 : before.times + (tells ? 1 : gain)
+  const next: Array<Known> = []
+  for (const row of known) {
+    if (before !== undefined && row !== before) next.push(row)
+    if (before === undefined && row.times > fade) next.push(faded(row))
+  }
+  if (next.length >= maxKnown) next.shift()
+  next.push({ tool, frame, outcome, shape, words, failed, times })
+  return next
+}
+
+const faded = ({ tool, frame, outcome, shape, words, failed, times }: Known): Known => ({
+  tool,
+  frame,
+  outcome,
+  shape,
+  words,
+  failed,
+  times: times - fade
 })
 
 // -----------------------------------------------------------------------------
 // Before a call
 // -----------------------------------------------------------------------------
 
-/** A call as it is looked up: what is expected of it, going by those before it. */
-export interface Expected {
-  /** Of its tool, of itself, and of its arguments. */
-  readonly toolId: number
-  readonly id: number
-  readonly args: Fingerprint.OfArguments
-  readonly tool: Tool | undefined
-  readonly seen: Seen | undefined
-  readonly near: Asking.Look
-  readonly subject: Asking.Subject
+/** Returns the row of a call with its counts halved by later news. `state` is settled. */
+export const expected = (state: State, id: number): Seen | undefined => {
+  const seen = seenOf(state, id)
+  if (seen === undefined) return undefined
+  const same = halved(seen.same, state.news - seen.news)
+  return { ...seen, same, failures: halved(seen.failures, state.deeds - seen.deeds) }
 }
 
-/** `identity`: the arguments, or what the host says of them, as an {@link Identity}. */
-export const expected = (state: State, tool: string, identity: unknown): Expected => {
-  // Reading may throw: a getter, a proxy.
-  lastFound = undefined
-  const toolId = Nature.idOf(tool)
-  const isExact = identity instanceof Identity
-  const args = Fingerprint.ofArguments(isExact ? identity.value : identity)
-  const id = Fingerprint.both(toolId, isExact ? identity.hash : args.hash)
-  const seen = Memory.get(state.seen, id)
-  const known = Memory.get(state.tools, toolId)
-  const near = Asking.look(known?.forms ?? Asking.noForms, args)
-  const subject = seen === undefined ? Asking.subjectOf(near, state.known, toolId, args, state.bred) : "known"
-  lastFound = { toolId, id, args, tool: known, seen, near, subject, of: state, name: tool, identity }
-  return lastFound
+/** The outcome that a tool had most often. */
+export const finding = ({ known }: State, tool: number): Known | undefined => {
+  let most: Known | undefined
+  for (const row of known) if (row.tool === tool && row.times > (most?.times ?? 0)) most = row
+  return most
 }
 
-/** The same of a call that has ended: mostly it was the last that was looked up. It is not to change meanwhile. */
-export const expectedAgain = (state: State, tool: string, identity: unknown): Expected => {
-  const last = lastFound
-  const isLast = last?.identity === identity && last?.of === state && last.name === tool
-  const found = isLast ? last : expected(state, tool, identity)
-  lastFound = undefined
-  return found
+export interface Cycle {
+  /** Calls of one lap. */
+  readonly period: number
+  readonly laps: number
 }
 
-let lastFound: Found | undefined
-
-/** What was expected, of which call, and in which state. */
-interface Found extends Expected {
-  readonly of: State
-  readonly name: string
-  readonly identity: unknown
+/** The cycle of at least so many laps that a call would go on with. With `inShape` outcomes may differ in their numbers. */
+export const cycle = ({ past }: State, id: number, atLeast: number, inShape = false): Cycle | undefined => {
+  const { length } = past
+  const isEqual = (i: number, j: number): boolean => {
+    const [a, b] = [past[i], past[j]]
+    return a !== undefined && b !== undefined && a[1] === b[1] && (inShape ? a[3] === b[3] : a[2] === b[2])
+  }
+  // The same call again and again is no cycle.
+  if (isEqual(length - 1, length - 2)) return undefined
+  for (let period = 2; period * atLeast <= length; period++) {
+    let equal = 0
+    while (isEqual(length - 1 - equal, length - 1 - equal - period)) equal++
+    const laps = (equal + period) / period
+    if (laps < atLeast) continue
+    // Any call of the turn that comes next.
+    const turn = past[length - period]?.[0]
+    for (let i = length - period; past[i]?.[0] === turn; i++) if (past[i]?.[1] === id) return { period, laps }
+  }
+  return undefined
 }
 
-/** Its twin of the same turn was there before. */
-export const isTwin = (state: State, turn: number, { id }: Expected): boolean =>
-  turn === state.turn && (state.last === id || state.inTurn.includes(id))
-
-/** How it went wrong, or one like it did; 0 if none did. */
-const troubleOf = ({ seen, near }: Expected): number =>
-  seen === undefined ? Asking.troubleOf(near) : seen.trouble
-
-/** How often that was. */
-export const troubled = (state: State, call: Expected): number => timesOf(state, troubleOf(call))
-
-const timesOf = (state: State, trouble: number): number =>
-  trouble === 0 ? 0 : (Memory.get(state.troubles, trouble)?.times ?? 0)
-
-/** It was not run. Whatever the tool is asked next may go better: where it had `most` in a row, it has one more chance. */
-export const refused = (
-  state: State,
-  turn: number,
-  call: Expected,
-  most: { readonly findings: number; readonly failures: number }
-): State => {
-  const { toolId, tool } = call
-  const key = troubleOf(call)
-  const row = oneLess(tool?.row, most.findings)
-  const trouble = oneLess(Memory.get(state.troubles, key), most.failures)
+/** Takes in that a call was not run. A tool that had an outcome `most` times has one more chance. */
+export const refused = (state: State, turn: number, tool: number, most: (row: Known) => number): State => {
+  const before = turn === state.turn ? state : { ...settled(state), turn }
   return {
-    ...state,
-    refusals: state.refusals + (state.refusedIn === turn ? 0 : 1),
+    ...before,
+    refusals: before.refusals + (before.refusedIn === turn ? 0 : 1),
     refusedIn: turn,
-    tools:
-      tool === undefined || row === tool.row
-        ? state.tools
-        : Memory.set(state.tools, toolId, { calls: tool.calls, forms: tool.forms, row }),
-    troubles: trouble === undefined ? state.troubles : Memory.set(state.troubles, key, trouble)
+    known: before.known.map((row) =>
+      row.tool === tool && row.times >= most(row) ? { ...row, times: row.times - 1 } : row
+    )
   }
 }
-
-const oneLess = <A extends { readonly times: number }>(counted: A | undefined, most: number): A | undefined =>
-  counted === undefined || counted.times < most ? counted : { ...counted, times: counted.times - 1 }

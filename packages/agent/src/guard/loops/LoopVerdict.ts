@@ -1,23 +1,12 @@
-/**
- * What a loop detector says about a call, and how it says it to the model.
- */
+/** The verdicts of a loop detector, and their texts for the model. Pure. */
 
-/** Why a run is stopped: of the guard's reasons those that are about loops. */
-export type Kind = "tool_loop" | "file_loop" | "cycle" | "no_progress"
+/** The stop reasons of loops. */
+export type Kind = "tool_loop" | "cycle" | "no_progress"
 
-/** What was seen. */
-export type Pattern =
-  | "identical"
-  | "poll"
-  | "cycle"
-  | "same_failure"
-  | "same_finding"
-  | "unchanged_check"
-  | "edits"
-  | "stale"
-  | "text"
+/** The rule that found evidence. */
+export type Pattern = "identical" | "poll" | "cycle" | "same_failure" | "same_finding" | "stale" | "text"
 
-/** The evidence. It holds no argument and no result. */
+/** Evidence, without arguments and results. */
 export interface Finding {
   readonly pattern: Pattern
   /** The tool that was asked for; `undefined` for a text. */
@@ -26,8 +15,6 @@ export interface Finding {
   readonly count: number
   /** Calls in a round of a cycle. */
   readonly period?: number | undefined
-  /** The file whose edits get nowhere. */
-  readonly path?: string | undefined
 }
 
 export type Verdict =
@@ -48,22 +35,17 @@ const kinds: Readonly<Record<Pattern, Kind>> = {
   same_finding: "no_progress",
   poll: "no_progress",
   cycle: "cycle",
-  unchanged_check: "no_progress",
-  edits: "file_loop",
   stale: "no_progress",
   text: "no_progress"
 }
 
-/**
- * The evidence that is strict: the same call with the same outcome, again and again. A cycle is strict where its laps
- * are of the same calls. All other evidence is soft.
- */
-export const strict: ReadonlySet<Pattern> = new Set<Pattern>(["identical", "poll", "text"])
+/** The patterns whose evidence is strict: the same calls with the same outcomes. All other evidence is soft. */
+export const strict: ReadonlySet<Pattern> = new Set<Pattern>(["identical", "poll", "cycle", "text"])
 
-/** What is done about a finding. */
+/** The effect of evidence. */
 export type Step = "Nudge" | "Block" | "Stop"
 
-/** How a finding is told to the model, in any language. One that fails is not used. */
+/** Says a finding to the model, in any language. The English text is used where it throws. */
 export type Wording = (step: Step, evidence: Finding) => string
 
 /** In English. */
@@ -76,7 +58,7 @@ export const make = (step: Step, evidence: Finding, say: Wording): Verdict => ({
   evidence
 })
 
-/** A text of the host's that fails is no reason to say nothing. */
+/** The host's text, or the English one where it throws. */
 const said = (say: Wording, step: Step, evidence: Finding): string => {
   try {
     return say(step, evidence)
@@ -91,7 +73,7 @@ const whatNext: Readonly<Record<Step, string>> = {
   Stop: "The run is stopped: it was told, and went on."
 }
 
-const whatHappened = ({ pattern, tool, count, period, path }: Finding): string => {
+const whatHappened = ({ pattern, tool, count, period }: Finding): string => {
   const times = `${Math.floor(count)} times`
   switch (pattern) {
     case "identical":
@@ -101,15 +83,11 @@ const whatHappened = ({ pattern, tool, count, period, path }: Finding): string =
     case "cycle":
       return `The same ${period} calls were made ${times} in a row, with the same results.`
     case "same_failure":
-      return `${tool} failed in the same way ${times}, with changing arguments.`
+      return `${tool} failed in the same way ${times}.`
     case "same_finding":
-      return `${tool} found the same ${times}, whatever it was asked.`
-    case "unchanged_check":
-      return `After ${Math.floor(count)} changes ${tool} fails as it did before.`
-    case "edits":
-      return `${Math.floor(count)} edits of ${path} went back, changed nothing, or left the failure as it was.`
+      return `${tool} brought the same result ${times}, also with other arguments.`
     case "stale":
-      return `The last ${Math.floor(count)} calls brought nothing that was not known.`
+      return `The last ${Math.floor(count)} calls brought nothing new.`
     case "text":
       return `The answer repeats the same words ${times}.`
   }
