@@ -59,6 +59,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
       "tls: (bad|failed|handshake|internal|no|oversized|protocol|server|unexpected|unknown|unrecognized|unsupported)",
       "(fatal alert|tls alert|ssl alert): ",
       "(ssl|tls) handshake (failure|failed)",
+      "(ssl|tls) connection could not be established",
       "alert handshake failure",
       "(ssl|tls)…alert (number|protocol version|certificate|unknown ca|bad certificate)",
       "corrupt message of type",
@@ -69,6 +70,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
       "http request (was sent |)to (an |)https (server|port)",
       "server gave http response to https client"
     ],
+    unless: ["forcibly closed"],
     reason: permanentNetwork
   }),
   Rule.code({
