@@ -5,6 +5,7 @@
  * body would wait until a time limit ends a complete answer. Here the body ends with the last event of its protocol
  * (`StreamProtocol`), or {@link restWithin} milliseconds behind a finish reason if nothing more comes.
  *
+ * - A connection that breaks behind a finish reason ends the body, too: the answer is complete.
  * - A connection that the server ends in that time serves the next request. Otherwise it is closed.
  * - Only a successful `text/event-stream` is read. Every other response is returned as it is.
  * - Backpressure and cancellation reach the server as without it.
@@ -53,7 +54,11 @@ export const filtered = (
   const pull = (): Promise<void> => {
     if (!filter.isComplete) return reader.read().then(take)
     // Keep-alives behind a complete answer give it no more time.
-    return reader.read().then(take).finally(cancelLate(reader))
+    return reader
+      .read()
+      .catch((): Read => ({ done: true, value: undefined }))
+      .then(take)
+      .finally(cancelLate(reader))
   }
   return new ReadableStream<Uint8Array>(
     {
