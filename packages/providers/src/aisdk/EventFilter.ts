@@ -109,7 +109,16 @@ export class EventFilter {
     const event = rest.endsWith("\n") ? rest : `${rest}\n`
     const { data } = fieldsOf(event)
     if (data === "[DONE]" || isJson(data)) this.#rewritten(event)
+    if (this.isComplete && !this.isEnded) this.#complete()
     return this.#out
+  }
+
+  /** Adds the event that the server left out. */
+  #complete(): void {
+    const missing = this.#protocol.missing()
+    if (missing === undefined) return
+    this.#flush()
+    this.#out.push(Buffer.from(`data: ${missing}\n\n`))
   }
 
   /** A blank line has ended an event. `text` is what the chunk has of it, from `start`; it ends before `next`. */
@@ -147,11 +156,7 @@ export class EventFilter {
     if (verdict === "complete") this.isComplete = true
     if (verdict === "last") {
       this.isEnded = true
-      const missing = this.#protocol.missing()
-      if (missing !== undefined) {
-        this.#flush()
-        this.#out.push(Buffer.from(`data: ${missing}\n\n`))
-      }
+      this.#complete()
     }
     if (verdict === "skip") return false
     this.#refused = undefined

@@ -6,6 +6,7 @@
  * (`StreamProtocol`), or {@link restWithin} milliseconds behind a finish reason if nothing more comes.
  *
  * - An error in place of the first event fails the body, with what the classifier reads (`DisguisedError`).
+ * - A connection that breaks behind a finish reason ends the body, too: the answer is complete.
  * - A connection that the server ends in that time serves the next request. Otherwise it is closed.
  * - Only a successful `text/event-stream` is read. Every other response is returned as it is.
  * - Backpressure and cancellation reach the server as without it.
@@ -54,7 +55,11 @@ export const filtered = (
   const pull = (): Promise<void> => {
     if (!filter.isComplete) return reader.read().then(take)
     // Keep-alives behind a complete answer give it no more time.
-    return reader.read().then(take).finally(cancelLate(reader))
+    return reader
+      .read()
+      .catch((): Read => ({ done: true, value: undefined }))
+      .then(take)
+      .finally(cancelLate(reader))
   }
   return new ReadableStream<Uint8Array>(
     {
