@@ -1119,7 +1119,8 @@ describe("a cut answer", () => {
 
 describe("single events", () => {
   const views = renewable(viewsOf("m1", "m2"))
-  const [first = assert.fail(), second = assert.fail()] = views.map(({ ref }) => ref)
+  const refOf = (model: string) => viewsOf(model)[0]?.ref ?? assert.fail()
+  const [first, second, third, fourth] = [refOf("m1"), refOf("m2"), refOf("m3"), refOf("m4")]
   const at = (now: number, more: Partial<CallState.Snapshot> = {}): CallState.Snapshot => ({
     ...CallState.unbounded,
     now,
@@ -1236,6 +1237,38 @@ describe("single events", () => {
     const [, raised] = step(begun(), cutEvent)
     assert.strictEqual(step(raised, failedBy(outputAbove(8_192)))[1].outputLimit, 8_192)
     assert.strictEqual(step(raised, failedBy(outputAbove(2_000)))[1].outputLimit, 4_000)
+  })
+
+  it("give up with what keeps each target away, and when the first is back", () => {
+    const cooldowns = [
+      { target: first, until: 30_000, failure: failed(limited) },
+      { target: second, until: 20_000, failure: failed(server) },
+      { target: third, until: 10_000, failure: failed(invalidKey) },
+      { target: fourth, until: Infinity, failure: failed(invalidKey) }
+    ].reduce<Cooldown.Cooldowns>(
+      (opened, cooldown) => Cooldown.open(opened, { ...cooldown, scope: "model" }, 0),
+      Cooldown.empty
+    )
+    const dead = [{ target: { ...first, id: "dead" }, failure: failed(network) }]
+    const targets = viewsOf("m1", "m2", "m3", "m4")
+    const out = at(5_000, { cooldowns, dead, deadline: 6_000, targets })
+    const [action] = step(CallState.initial, CallState.started, out)
+    if (action._tag !== "GiveUp" || action.failure._tag !== "AllTargetsOut") return assert.fail(action._tag)
+    assert.deepStrictEqual(
+      action.failure.targets.map(({ target, availableIn }) => [
+        target.id,
+        availableIn && Duration.toMillis(availableIn)
+      ]),
+      [
+        ["m1", 25_000],
+        ["m2", 15_000],
+        ["m3", 5_000],
+        ["m4", undefined],
+        ["dead", undefined]
+      ]
+    )
+    // A key that was refused is nothing to wait for.
+    assert.deepStrictEqual(action.failure.soonest, Duration.millis(15_000))
   })
 
   it("count the time that a refusal took", () => {
