@@ -520,6 +520,12 @@ describe("the retry budget", () => {
     budget(0)
   )
   does(
+    "empty, allows no repeat where the server says that it may come now",
+    [failsFor(server, 0), cancelled],
+    "Attempt m1 free; Switch m2 (model cools 30000); GiveUp Cancelled",
+    { around: { budget: 0 } }
+  )
+  does(
     "empty, allows no repeat before the time that the server named",
     [failsFor(server, 1_500), cancelled],
     "Attempt m1 free; Switch m2 (model cools 30000); GiveUp Cancelled",
