@@ -77,6 +77,7 @@ export const step = <Class extends string>(
       return onCut(policy, begun(state, event), event, snapshot)
     case "Compacted":
     case "CompactionFailed":
+      // Stryker disable next-line ConditionalExpression: for the types; only `Compacted` has a number.
       return event._tag === "Compacted" && event.freed > 0
         ? again(policy, { ...state, overflowed: undefined }, snapshot, draw)
         : mendedInVain(policy, { ...state, compactions: Infinity }, snapshot, draw)
@@ -95,14 +96,6 @@ const tooLate = local("limit/deadline", new Timeout({ phase: "total", local: tru
 
 const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
-  // A call that has been nowhere yet may go to any target, and its first attempt is free.
-  if (state.left === undefined) {
-    const ready = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
-    const first = Choice.preferred(ready, snapshot, snapshot.cooldowns)
-    return first === undefined
-      ? waitOrGiveUp(policy, state, snapshot, undefined, draw)
-      : sendAfterWait(policy, state, first.ref, snapshot)
-  }
   // An attempt that was not sent gives no time back for another one where the call has been already.
   const late = state.phase === "attempting" && isLate(policy, state, snapshot)
   const ready = Choice.ready(policy, state, snapshot, snapshot.cooldowns).filter(
@@ -155,6 +148,7 @@ const onRefusal = (
   // A refusal takes time, so that a call which is refused for ever comes to its deadline.
   const later = Math.max(until, snapshot.now + 1)
   const mayResort = byCircuit && !state.lastResort
+  // Stryker disable next-line StringLiteral: any id that no target has.
   const refused = new Map(state.refused).set(state.target?.id ?? "", {
     until: later,
     failure,
@@ -169,8 +163,10 @@ const onRefusal = (
 const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): CallState => {
   const { failure, commit } = event
   const { retryAfter } = failure
+  // Stryker disable next-line StringLiteral: as above.
   const id = state.target?.id ?? ""
   const { reason } = failure
+  // Stryker disable next-line ConditionalExpression: for the types; it is read for an overflow only.
   const named = reason._tag === "ContextOverflow" ? reason.limit : undefined
   const window = Choice.viewOf(snapshot, id)?.info.contextWindow ?? named
   const tries = state.tries.get(id)
@@ -195,6 +191,7 @@ const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot:
     // A failure elsewhere says nothing about how long this target has been so.
     inARow: {
       class: of,
+      // Stryker disable next-line OptionalChaining: for the types; who has failed has left a target.
       count: state.inARow?.class === of && state.left?.id === id ? state.inARow.count + 1 : 1
     },
     overflowed:
@@ -225,10 +222,11 @@ const onFailure = (
   const { failure, commit } = event
   const row = rowOf(policy, failure)
   const here = state.target
-  const lowered = withoutRaise(policy, state, event, snapshot)
+  if (here === undefined) return giveUp(state, failure, undefined)
+  const lowered = withoutRaise(policy, state, event, here, snapshot)
   if (lowered !== undefined) return lowered
   const stops = row.then === "stop"
-  if (here === undefined || (stops && !isMediaRefused(failure))) return giveUp(state, failure, undefined)
+  if (stops && !isMediaRefused(failure)) return giveUp(state, failure, undefined)
   const leaving = Choice.cooldownFor(row, event, here, snapshot)
   const late = isLate(policy, state, snapshot)
   if (
@@ -240,10 +238,8 @@ const onFailure = (
   ) {
     return giveUp(state, failure, leaving)
   }
-  if (!late) {
-    const mending = mend(policy, row, state, event, here, snapshot)
-    if (mending !== undefined) return mending
-  }
+  const mending = mend(policy, row, state, event, here, snapshot)
+  if (mending !== undefined) return mending
   if (stops) return giveUp(state, failure, undefined)
 
   const opened = (cooldown: Cooldown | undefined) =>
@@ -261,7 +257,7 @@ const onFailure = (
   const elsewhere = othersAt(opened(Choice.cooldownFor(row, { ...event, isProven: true }, here, snapshot)))
   const others = elsewhere.length > 0 ? elsewhere : othersAt(after)
   const wait = repeatDelay(policy, row, state, failure, snapshot, draw)
-  const repeat = wait !== undefined && isAffordable(state, snapshot, here, wait) ? wait : undefined
+  const repeat = isAffordable(state, snapshot, here, wait) ? wait : undefined
   // A wait that the server named holds for all calls, even while this one stays.
   const notBefore = Choice.isNotBefore(row, failure) ? leaving : undefined
 
@@ -270,11 +266,13 @@ const onFailure = (
   const other = equivalent ?? Choice.preferred(others, snapshot, after)
   if (other !== undefined) {
     const stays =
+      // Stryker disable next-line ConditionalExpression: for the types; a comparison with `undefined` is false.
       repeat !== undefined &&
+      // Stryker disable next-line OptionalChaining: for the types; there is a failure.
       (state.inARow?.count ?? 0) < (row.switchAfter ?? Infinity) &&
       (equivalent === undefined
         ? state.ledger.spent + repeat <= Duration.toMillis(policy.patience)
-        : preferredToEquivalent(policy, row, state, failure, repeat))
+        : preferredToEquivalent(policy, row, state, here, failure, repeat))
     return stays
       ? send(policy, state, here, repeat, notBefore, snapshot)
       : send(policy, state, other.ref, 0, leaving, snapshot)
@@ -311,10 +309,9 @@ const mend = (
 ): Step | undefined => {
   const { failure } = event
   if (!isAffordable(state, snapshot, undefined)) return undefined
+  const mending: CallState = { ...state, phase: "mending", pending: event }
   const marked = (what: string): CallState => ({
-    ...state,
-    phase: "mending",
-    pending: event,
+    ...mending,
     mended: new Set(state.mended).add(`${what} ${here.id}`)
   })
   if (
@@ -328,22 +325,22 @@ const mend = (
     return [{ _tag: "DropMedia", target: here, failure, cooldown: undefined }, marked("media")]
   }
   if (row.then !== "grow") return undefined
-  const limit = OutputLimit.lowered(failure)
-  const isLower = limit !== undefined && limit < (state.outputLimit ?? Infinity)
-  if (isLower && !state.mended.has(`limit ${here.id}`)) {
+  const limit = OutputLimit.lowered(failure) ?? Infinity
+  if (limit < (state.outputLimit ?? Infinity) && !state.mended.has(`limit ${here.id}`)) {
     const smaller = { ...marked("limit"), pending: undefined, overflowed: undefined, outputLimit: limit }
     const [{ nudge, rewind, isFree }, next] = send(policy, smaller, here, 0, undefined, snapshot)
     return [{ _tag: "LowerOutputLimit", ...mendedAttempt(here), isFree, limit, rewind, nudge }, next]
   }
   const isTooLong = failure.reason._tag === "ContextOverflow"
   if (isTooLong && snapshot.canCompact && state.compactions < policy.maxCompactions) {
-    const next: CallState = { ...marked("window"), compactions: state.compactions + 1 }
+    const next: CallState = { ...mending, compactions: state.compactions + 1 }
     return [{ _tag: "Compact", target: here, failure, cooldown: undefined }, next]
   }
   return undefined
 }
 
 const isMediaRefused = ({ reason }: ProviderFailure): boolean =>
+  // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `media`.
   reason._tag === "Format" && reason.media === true
 
 /** One more attempt at once where the call is. */
@@ -381,6 +378,7 @@ const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot):
   const { target: here, ledger } = state
   if (
     here === undefined ||
+    // Stryker disable next-line ConditionalExpression,BooleanLiteral: for the types; a rule without numbers stops.
     policy.truncation === false ||
     event.commit === "tool" ||
     isOver(snapshot) ||
@@ -445,10 +443,11 @@ const withoutRaise = (
   policy: Policy,
   state: CallState,
   { failure, commit }: Failed,
+  here: TargetRef,
   snapshot: Snapshot
 ): Step | undefined => {
-  const { raise, rungs, call, target: here } = state
-  if (raise === undefined || here === undefined || commit === "tool" || !OutputLimit.mayRefuse(failure)) {
+  const { raise, rungs, call } = state
+  if (raise === undefined || commit === "tool" || !OutputLimit.mayRefuse(failure)) {
     return undefined
   }
   const named = OutputLimit.lowered(failure)
@@ -482,8 +481,7 @@ const ceilingOf = (
 
 /** The call has made all the attempts, or spent all the money, that it may. */
 const mustEnd = (policy: Policy, { ledger }: CallState): boolean =>
-  ledger.attempts - ledger.sweeps >= policy.maxAttempts ||
-  (policy.maxCost !== undefined && ledger.cost >= policy.maxCost)
+  ledger.attempts - ledger.sweeps >= policy.maxAttempts || ledger.cost >= (policy.maxCost ?? Infinity)
 
 /** The time of the program around the call is up. */
 const isOver = ({ deadline, now }: Snapshot): boolean => deadline <= now
@@ -503,6 +501,7 @@ const timeCounted = ({ commit, elapsed }: Failed): number => (commit === "text" 
  * that was not tried yet is still asked, once.
  */
 const mayAskAnother = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): boolean =>
+  // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `local`.
   event.failure.reason._tag === "Timeout" &&
   event.failure.reason.local &&
   snapshot.deadline > snapshot.now &&
@@ -541,7 +540,7 @@ export const midStreamAtMost = (policy: Policy, call: CallState["call"]): MidStr
   let most = midStreamOf(policy, undefined, { call })
   for (const name in policy.rows) {
     const mode = midStreamOf(policy, policy.rows[name], { call })
-    if (mode === "restart" || (mode === "continue" && most === "fail")) most = mode
+    if (mode === "restart" || most === "fail") most = mode
   }
   return most
 }
@@ -557,10 +556,12 @@ const preferredToEquivalent = (
   policy: Policy,
   row: Row,
   state: CallState,
+  here: TargetRef,
   failure: ProviderFailure,
   delay: number
 ): boolean => {
-  const tries = state.tries.get(state.target?.id ?? "")?.count ?? 0
+  // Stryker disable next-line OptionalChaining: for the types; it was asked.
+  const tries = state.tries.get(here.id)?.count ?? 0
   if (Choice.isNotBefore(row, failure)) {
     // Once in a call: a short wait at each of many limited keys would use up its attempts.
     if (state.ledger.switches > 0 || tries > 1) return false
@@ -590,6 +591,7 @@ const repeatDelay = (
   const formula = Backoff.delay(row.backoff, used, delay, draw)
   const named = failure.retryAfter === undefined ? undefined : Duration.toMillis(failure.retryAfter)
   const wait = Backoff.withHint(rule, formula, named, draw)
+  // Stryker disable next-line ConditionalExpression,StringLiteral: the first is for the types; what is too long has no `millis`.
   if (wait._tag === "TooLong" || wait.millis > timeLeft(policy, state, snapshot)) return undefined
   // Another call has found meanwhile that the target is out, or this one has asked whether it is back.
   const out = target && Cool.outOf(snapshot.cooldowns, target, snapshot.now + wait.millis)
