@@ -289,7 +289,8 @@ export class CallRun {
       Duration.toMillis(policy.deadline) - this.#state.ledger.spent,
       this.#deadline - this.now()
     )
-    const limit = Duration.min(policy.limits.connect, Duration.millis(Math.max(0, left)))
+    // A policy from a JSON file may have its durations in words.
+    const limit = Duration.millis(Math.min(Duration.toMillis(policy.limits.connect), Math.max(0, left)))
     const from = this.now()
     return Effect.flatMap(
       this.#waits.unlessReady({ reason: "health", target }, check(target, limit)),
