@@ -59,8 +59,12 @@ export const step = <Class extends string>(
   switch (event._tag) {
     case "Started":
       return choose(policy, { ...state, call: event, outputLimit: event.outputLimit.start }, snapshot, draw)
-    case "Woke":
-      return choose(policy, state, snapshot, draw)
+    case "Woke": {
+      const { ledger } = state
+      // Time that was set aside for the wait and not needed.
+      const spent = Math.max(0, ledger.spent - (event.early ?? 0))
+      return choose(policy, { ...state, ledger: { ...ledger, spent } }, snapshot, draw)
+    }
     case "TakenAway":
       return choose(policy, unsent(state, true), snapshot, draw)
     case "PermitRefused":
@@ -92,6 +96,24 @@ export const step = <Class extends string>(
 }
 
 const tooLate = local("limit/deadline", new Timeout({ phase: "total", local: true }), undefined)
+
+/**
+ * True when a call that waits for a cooldown may go on before its end: a target that it may be sent to has `answered`
+ * another call meanwhile, and the retry budget, which successes pay for, allows an attempt.
+ */
+export const mayWake = <Class extends string>(
+  policy: RecoveryPolicy<Class>,
+  state: CallState,
+  snapshot: Snapshot,
+  answered: (target: TargetRef) => boolean
+): boolean =>
+  snapshot.mayRetry &&
+  Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(
+    (target) =>
+      answered(target.ref) &&
+      Cool.outOf(snapshot.cooldowns, target.ref, snapshot.now) === undefined &&
+      Choice.mayGoTo(policy, state, target, snapshot)
+  )
 
 const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)

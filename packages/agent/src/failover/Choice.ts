@@ -68,9 +68,7 @@ export const unasked = (
   failure: ProviderFailure | undefined,
   targets: ReadonlyArray<TargetView>
 ): ReadonlyArray<TargetView> =>
-  failure !== undefined && isRefusal(failure)
-    ? targets.filter(({ ref }) => !tries.has(ref.id))
-    : []
+  failure !== undefined && isRefusal(failure) ? targets.filter(({ ref }) => !tries.has(ref.id)) : []
 
 /** Cooling, and not so near its end that one call may see whether it is back. */
 const isOut = ({ probe }: Policy, cooldowns: Cooldowns, target: TargetRef, now: number): boolean =>

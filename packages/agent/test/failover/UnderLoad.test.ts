@@ -259,6 +259,24 @@ describe("a vendor that is silent", () => {
   )
 })
 
+describe("a call that waits for a cooldown", () => {
+  it.effect("goes on soon after another target of the chain answers again", () =>
+    Effect.gen(function* () {
+      const until4s = Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        now < 4_000 ? Effect.delay(overloaded, 10) : Effect.delay(hello, 50)
+      )
+      const chain: Chain = [
+        at("https://one", played({ answers: [until4s] })),
+        at("https://two", played({ model: "m2", answers: [until4s] }))
+      ]
+      const all = yield* simulated(
+        calls(200, 100).pipe(Effect.provide(Failover.layer(chain, { policy: RecoveryPolicy.interactive })))
+      )
+      assert.isAtMost(longest(all), 30_000)
+    })
+  )
+})
+
 describe("a health check", () => {
   it.effect("that never returns does not keep a call from its answer", () =>
     Effect.gen(function* () {
