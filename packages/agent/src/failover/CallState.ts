@@ -29,7 +29,7 @@ import type { TargetRef } from "../failure/TargetRef.ts"
 import * as Nudge from "../recovery/Nudge.ts"
 import { climb } from "../recovery/Truncation.ts"
 import * as Choice from "./Choice.ts"
-import type { Action, CallState, Cut, Event, Failed, Sent, Snapshot } from "./CallModel.ts"
+import type { Action, CallState, Cut, Event, Failed, Sent, Snapshot, TargetView } from "./CallModel.ts"
 import { isContinuing, isSweep, wasCut } from "./CallModel.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
@@ -59,8 +59,12 @@ export const step = <Class extends string>(
   switch (event._tag) {
     case "Started":
       return choose(policy, { ...state, call: event, outputLimit: event.outputLimit.start }, snapshot, draw)
-    case "Woke":
-      return choose(policy, state, snapshot, draw)
+    case "Woke": {
+      const { ledger } = state
+      // Time that was set aside for the wait and not needed.
+      const spent = Math.max(0, ledger.spent - (event.early ?? 0))
+      return choose(policy, { ...state, ledger: { ...ledger, spent } }, snapshot, draw)
+    }
     case "TakenAway":
       return choose(policy, unsent(state, true), snapshot, draw)
     case "PermitRefused":
@@ -94,6 +98,24 @@ export const step = <Class extends string>(
 
 const tooLate = local("limit/deadline", new Timeout({ phase: "total", local: true }), undefined)
 
+/**
+ * True when a call that waits for a cooldown may go on before its end: a target that it may be sent to has `answered`
+ * another call meanwhile, and the retry budget, which successes pay for, allows an attempt.
+ */
+export const mayWake = <Class extends string>(
+  policy: RecoveryPolicy<Class>,
+  state: CallState,
+  snapshot: Snapshot,
+  answered: (target: TargetRef) => boolean
+): boolean =>
+  snapshot.mayRetry &&
+  Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(
+    (target) =>
+      answered(target.ref) &&
+      Cool.outOf(snapshot.cooldowns, target.ref, snapshot.now) === undefined &&
+      Choice.mayGoTo(policy, state, target, snapshot)
+  )
+
 const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
   // An attempt that was not sent gives no time back for another one where the call has been already.
@@ -103,7 +125,8 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
   )
   if (ready.length === 0) return waitOrGiveUp(policy, state, snapshot, undefined, draw)
   const affordable = ready.filter(({ ref }) => isAffordable(state, snapshot, ref))
-  const target = Choice.preferred(affordable, snapshot, snapshot.cooldowns)
+  const unasked = Choice.unasked(state, state.lastFailure, affordable)
+  const target = Choice.preferred(unasked.length > 0 ? unasked : affordable, snapshot, snapshot.cooldowns)
   return target === undefined
     ? giveUp(state, state.lastFailure ?? Choice.allOut(policy, state, snapshot), undefined)
     : sendAfterWait(policy, state, target.ref, snapshot)
@@ -261,9 +284,9 @@ const onFailure = (
   // A wait that the server named holds for all calls, even while this one stays.
   const notBefore = Choice.isNotBefore(row, failure) ? leaving : undefined
 
-  const equivalents = others.filter((target) => target.ref.model === here.model)
+  const { equivalents, rest } = candidates(policy, state, failure, others, here)
   const equivalent = Choice.preferred(equivalents, snapshot, after)
-  const other = equivalent ?? Choice.preferred(others, snapshot, after)
+  const other = equivalent ?? Choice.preferred(rest, snapshot, after)
   if (other !== undefined) {
     const stays =
       // Stryker disable next-line ConditionalExpression: for the types; a comparison with `undefined` is false.
@@ -296,6 +319,27 @@ const onFailure = (
   return isOurs && next[0]._tag === "GiveUp"
     ? giveUp(state, failure, row.then === "grow" ? undefined : leaving)
     : next
+}
+
+/**
+ * The targets to leave for: those of the same model, and all others. After a refusal, targets that this call has not
+ * asked come first. Otherwise a short wait that limited targets name brings the call back to them again and again, and
+ * it never reaches the one that would answer. Once patience is over, keys that have refused the call no longer come
+ * before a model that was not asked.
+ */
+const candidates = (
+  policy: Policy,
+  state: CallState,
+  failure: ProviderFailure,
+  others: ReadonlyArray<TargetView>,
+  here: TargetRef
+): { readonly equivalents: ReadonlyArray<TargetView>; readonly rest: ReadonlyArray<TargetView> } => {
+  const equivalents = others.filter((target) => target.ref.model === here.model)
+  const unasked = Choice.unasked(state, failure, others)
+  if (unasked.length === 0) return { equivalents, rest: others }
+  const fresh = unasked.filter((target) => target.ref.model === here.model)
+  const isPatient = state.ledger.spent <= Duration.toMillis(policy.patience)
+  return { equivalents: fresh.length === 0 && isPatient ? equivalents : fresh, rest: unasked }
 }
 
 /** What can be done about the failure so that the same target may succeed. */
