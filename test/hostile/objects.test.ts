@@ -47,7 +47,14 @@ const answer = (response: ServerResponse, hit: Raw.Hit, pieces: ReadonlyArray<st
   }
   const message = { role: "assistant", content: pieces.join("") }
   const choices = [{ index: 0, message, finish_reason: "stop" }]
-  Raw.json(response, 200, { id: "chatcmpl-1", object: "chat.completion", created: 1, model: "m", choices, usage })
+  Raw.json(response, 200, {
+    id: "chatcmpl-1",
+    object: "chat.completion",
+    created: 1,
+    model: "m",
+    choices,
+    usage
+  })
 }
 
 const saying = (...answers: ReadonlyArray<ReadonlyArray<string>>) =>

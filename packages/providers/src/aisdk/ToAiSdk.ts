@@ -284,7 +284,9 @@ const streamed = (
         Effect.catch((error) =>
           isBegun
             ? Effect.fail(error)
-            : Effect.flatMap(lastObject(error, request.client), (parts) => give(ServedAnswer.pieces(parts, request.client)))
+            : Effect.flatMap(lastObject(error, request.client), (parts) =>
+                give(ServedAnswer.pieces(parts, request.client))
+              )
         )
       )
     })
