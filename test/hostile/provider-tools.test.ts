@@ -1,11 +1,9 @@
 /** Tools that the provider runs itself: web search, and those of MCP servers. Each server fails first. */
 import { assert, beforeAll, describe, it } from "@effect/vitest"
-import { anthropic } from "@ai-sdk/anthropic"
-import { openai } from "@ai-sdk/openai"
 import { Agent, KeySource, Outlast } from "@outlast/agent"
 import { OpenAi } from "@outlast/providers"
 import type { ModelMessage, ToolSet } from "ai"
-import { generateText, streamText } from "ai"
+import { generateText, jsonSchema, streamText, tool } from "ai"
 import { Effect, Redacted, Schema, Stream } from "effect"
 import { LanguageModel, Prompt, Response, Tool, Toolkit } from "effect/ai"
 import * as Models from "./Models.ts"
@@ -156,6 +154,16 @@ interface Vendor {
   readonly native: ReadonlyArray<string>
 }
 
+const run = (id: `${string}.${string}`): ToolSet[string] =>
+  tool({
+    type: "provider",
+    isProviderExecuted: true,
+    id,
+    args: {},
+    inputSchema: jsonSchema({}),
+    outputSchema: jsonSchema({})
+  })
+
 const provided = (id: `${string}.${string}`, name: string) =>
   Tool.providerDefined({
     id,
@@ -176,7 +184,7 @@ const vendors: Readonly<Record<string, Vendor>> = {
     says: claudeSays,
     target: Models.claudeTarget,
     ran: ["web_search", "lookup"],
-    tools: { web_search: anthropic.tools.webSearch_20250305() },
+    tools: { web_search: run("anthropic.web_search_20250305") },
     toolkit: kitOf(provided("anthropic.web_search_20250305", "web_search")),
     native: ["server_tool_use", "web_search_tool_result", "mcp_tool_use", "mcp_tool_result"]
   },
@@ -184,7 +192,7 @@ const vendors: Readonly<Record<string, Vendor>> = {
     says: responding(output),
     target: responsesTarget,
     ran: ["web_search", "mcp.lookup"],
-    tools: { web_search: openai.tools.webSearch() },
+    tools: { web_search: run("openai.web_search") },
     toolkit: kitOf(provided("openai.web_search", "web_search")),
     // A call is kept at OpenAI, and named by its id.
     native: ["ws_1", "mcp_1"]
