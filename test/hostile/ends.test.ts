@@ -151,6 +151,88 @@ describe("a complete answer whose connection stays open", () => {
   )
 })
 
+describe("a complete answer whose connection breaks", () => {
+  const finished = {
+    anthropic: [...claudeText, claude.delta("end_turn")],
+    chat: [...chatText, chat.finish("stop")],
+    compatible: [...chatText, chat.finish("stop")],
+    google: whole.google
+  } as const
+  const broken = (events: Events) => (response: ServerResponse) => {
+    RawServer.events(response, events, true)
+    setTimeout(() => response.socket?.resetAndDestroy(), 50)
+  }
+
+  for (const vendor of ["anthropic", "chat", "compatible", "google"] as const) {
+    it.live(`is delivered once, without another request: ${vendor}`, () =>
+      Effect.gen(function* () {
+        const { server, ...result } = yield* seen(vendor, broken(finished[vendor]))
+        assert.deepInclude(result, { text, finish: "stop", failure: undefined, blocks: 1 })
+        assert.strictEqual(server.hits.length, 1)
+      })
+    )
+
+    it.live(`is one request for a program of the AI SDK: ${vendor}`, () =>
+      Effect.gen(function* () {
+        const server = yield* RawServer.start(broken(finished[vendor]))
+        const result = yield* Calls.aiSdkStream([Calls.vendors[vendor](server.url)])
+        assert.deepInclude(result, { text, finish: "stop", blocks: 1 })
+        assert.strictEqual(server.hits.length, 1)
+      })
+    )
+  }
+
+  it.live("is complete when the body ends without message_stop", () =>
+    Effect.gen(function* () {
+      for (const end of [[], ["[DONE]"]]) {
+        const { server, ...result } = yield* seen("anthropic", (response) =>
+          RawServer.events(response, [...finished.anthropic, ...end])
+        )
+        assert.deepInclude(result, { text, finish: "stop", failure: undefined })
+        assert.strictEqual(server.hits.length, 1)
+      }
+    })
+  )
+
+  it.live("is a cut without a stop reason", () =>
+    Effect.gen(function* () {
+      const { server, ...result } = yield* seen("anthropic", (response, n) =>
+        n === 0
+          ? RawServer.events(response, [claude.start, claude.block(0), claude.text(0, "Hello ")])
+          : RawServer.events(response, [
+              claude.start,
+              claude.block(0),
+              claude.text(0, "there."),
+              claude.stop(0),
+              claude.delta("end_turn"),
+              claude.end
+            ])
+      )
+      assert.deepInclude(result, { text, finish: "stop", failure: undefined })
+      assert.strictEqual(server.hits.length, 2)
+    })
+  )
+})
+
+describe("a finish reason that is an error", () => {
+  for (const reason of ["error", "abort", "insufficient_system_resource", "network_error"]) {
+    it.live(`does not deliver half an answer: ${reason}`, () =>
+      Effect.gen(function* () {
+        const { server, ...result } = yield* seen("compatible", (response, n) =>
+          RawServer.events(
+            response,
+            n === 0
+              ? [chat.text("Hello "), chat.finish(reason), chat.done]
+              : [chat.text("there."), chat.finish("stop"), chat.done]
+          )
+        )
+        assert.deepInclude(result, { text, finish: "stop", failure: undefined, blocks: 1 })
+        assert.strictEqual(server.hits.length, 2)
+      })
+    )
+  }
+})
+
 describe("an event that no client knows", () => {
   const noisy = (events: Events, noise: string) => (response: ServerResponse) => {
     RawServer.head(response)
@@ -169,7 +251,11 @@ describe("an event that no client knows", () => {
       "vercel/ai#11309"
     ],
     ["responses", "event: keepalive\ndata: {}\n\n", "vercel/ai#11309"],
-    ["google", 'event: heartbeat\ndata: {"time":1}\n\n', "vercel/ai#11309"]
+    ["google", 'event: heartbeat\ndata: {"time":1}\n\n', "vercel/ai#11309"],
+    ["anthropic", 'data: {"error":null}\n\n', "an error that is null"],
+    ["chat", 'data: {"type":"progress","job":{"error":null}}\n\n', "an error that is null"],
+    ["compatible", 'data: {"error":null}\n\n', "an error that is null"],
+    ["responses", 'data: {"error":null}\n\n', "an error that is null"]
   ] as const) {
     it.live(`is skipped, first and between others: ${vendor} (${issue})`, () =>
       Effect.gen(function* () {

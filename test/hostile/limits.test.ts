@@ -7,8 +7,8 @@ import * as RawServer from "./RawServer.ts"
 import type { Hit } from "./RawServer.ts"
 import * as Replies from "./Replies.ts"
 
-const openai = (message: string, param: string | null = null) => ({
-  error: { message, type: "invalid_request_error", param, code: null }
+const openai = (message: string, param: string | null = null, code: string | null = null) => ({
+  error: { message, type: "invalid_request_error", param, code }
 })
 
 interface Refusal {
@@ -24,6 +24,15 @@ const refusals: Readonly<Record<string, Refusal>> = {
     body: openai(
       "max_tokens is too large: 64000. This model supports at most 16384 completion tokens, whereas you provided 64000.",
       "max_tokens"
+    ),
+    limit: 16_384
+  },
+  "OpenAI with a code": {
+    vendor: "chat",
+    body: openai(
+      "max_tokens is too large: 64000. This model supports at most 16384 completion tokens, whereas you provided 64000.",
+      "max_tokens",
+      "invalid_value"
     ),
     limit: 16_384
   },

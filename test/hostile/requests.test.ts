@@ -166,3 +166,46 @@ describe("a server that wants the thinking before a tool call (earendil-works/pi
     })
   )
 })
+
+describe("a server that sends a JSON body to a request for a stream", () => {
+  const targets = {
+    anthropic: (baseUrl: string) => Anthropic.model("claude-haiku-4-5", { keys, baseUrl }),
+    chat: (baseUrl: string) => OpenAi.chatModel("gpt-4.1", { keys, baseUrl })
+  }
+  const bodies = { anthropic: message, chat: completion }
+  for (const vendor of ["anthropic", "chat"] as const) {
+    it.live(`is asked with requests from then on: ${vendor}`, () =>
+      Effect.gen(function* () {
+        const server = yield* start((response) => json(response, 200, bodies[vendor]("hello")))
+        const ask = LanguageModel.generateText({ prompt: "x" })
+        const answers = yield* Effect.all([ask, ask]).pipe(
+          Effect.provide(Failover.layer([targets[vendor](`${server.url}/v1`)]))
+        )
+        assert.deepStrictEqual(
+          answers.map(({ text }) => text),
+          ["hello", "hello"]
+        )
+        assert.deepStrictEqual(
+          server.hits.map(({ body }) => body.stream ?? false),
+          [true, false, false]
+        )
+      })
+    )
+  }
+
+  it.live("is asked for streams again when its body was no answer", () =>
+    Effect.gen(function* () {
+      const server = yield* start((response, _, n) =>
+        n < 2 ? json(response, 200, { maintenance: true }) : json(response, 200, message("hello"))
+      )
+      const { text } = yield* LanguageModel.generateText({ prompt: "x" }).pipe(
+        Effect.provide(Failover.layer([targets.anthropic(`${server.url}/v1`)]))
+      )
+      assert.strictEqual(text, "hello")
+      assert.deepStrictEqual(
+        server.hits.map(({ body }) => body.stream ?? false),
+        [true, false, true, false]
+      )
+    })
+  )
+})

@@ -7,6 +7,7 @@ import { Effect, Schema, Stream } from "effect"
 import { AiError, LanguageModel, Tool, Toolkit } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { ServerResponse } from "node:http"
+import * as Calls from "./Calls.ts"
 import * as Models from "./Models.ts"
 import * as Raw from "./RawServer.ts"
 
@@ -299,4 +300,37 @@ describe("ids of tool calls that stand for two", () => {
       })
     )
   }
+})
+
+describe("thinking before a tool call", () => {
+  const events = [
+    Raw.claude.start,
+    Raw.claude.block(0, { type: "thinking", thinking: "", signature: "" }),
+    { type: "content_block_delta", index: 0, delta: { type: "thinking_delta", thinking: "Hm." } },
+    { type: "content_block_delta", index: 0, delta: { type: "signature_delta", signature: "c2ln" } },
+    Raw.claude.stop(0),
+    Raw.claude.block(1, { type: "tool_use", id: "toolu_1", name: "weather", input: {} }),
+    Raw.claude.json(1, '{"city":"Oslo"}'),
+    Raw.claude.stop(1),
+    Raw.claude.delta("tool_use"),
+    Raw.claude.end
+  ]
+
+  it.live("ends before the call, as the provider said it", () =>
+    Effect.gen(function* () {
+      const server = yield* Raw.start((response) => Raw.events(response, events))
+      const { types } = yield* Calls.aiSdkStream([Calls.vendors.anthropic(server.url)])
+      const shown = types.filter((type) => type !== "custom")
+      assert.deepStrictEqual(shown, [
+        "reasoning-start",
+        "reasoning-delta",
+        "reasoning-end",
+        "tool-input-start",
+        "tool-input-delta",
+        "tool-input-end",
+        "tool-call",
+        "finish"
+      ])
+    })
+  )
 })

@@ -429,3 +429,30 @@ describe("thinking", () => {
       })
   )
 })
+
+describe("a response that is not HTTP", () => {
+  for (const [name, sent] of Object.entries({
+    "a status line of another protocol": "SSH-2.0-OpenSSH_9.9\r\n",
+    "a page without a head": "<html>Bad gateway</html>",
+    "a header without a colon": "HTTP/1.1 200 OK\r\nnot a header\r\n\r\n",
+    "two lengths": "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello",
+    "a length and chunks":
+      "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+  })) {
+    it.live(`is a broken connection and not a malformed request: ${name}`, () =>
+      Effect.gen(function* () {
+        const { server, ...result } = yield* seen((_, { socket }) => void socket.end(sent), good)
+        assert.deepInclude(result, complete)
+        assert.strictEqual(server.hits.length, 2)
+      })
+    )
+  }
+
+  it.live("names the endpoint when it stays so", () =>
+    Effect.gen(function* () {
+      const { server, ...result } = yield* seen((_, { socket }) => void socket.end("hello"))
+      assert.strictEqual(Calls.reasonOf(result), "Network")
+      assert.include(result.failure?.message ?? "", server.url)
+    })
+  )
+})

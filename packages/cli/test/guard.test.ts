@@ -38,14 +38,14 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     assert.deepStrictEqual(
       linesOf(run).map((line): unknown => JSON.parse(line)),
       [
-        { file: bad, verdict: "stop", at: 4, reason: "tool_loop" },
+        { file: bad, verdict: "stop", at: 5, reason: "tool_loop" },
         { file: good, verdict: "ok", at: null, reason: null }
       ]
     )
     const inWords = await outlast(["guard", bad, good])
     assert.include(
       inWords.stdout,
-      "stop at call 4 of 9 (tool_loop): grep was called with the same arguments 4"
+      "stop at call 5 of 9 (tool_loop): grep was called with the same arguments 5"
     )
     assert.include(inWords.stdout, "honest.jsonl: ok, 9 calls")
   })
@@ -54,7 +54,7 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     const lines = loop.map(({ tool, arguments: args, result }) => ({ tool, arguments: args, result }))
     const input = lines.map((line) => JSON.stringify(line)).join("\r\n\n")
     const run = await outlast(["guard", "--json", "-"], { input })
-    assert.deepInclude(JSON.parse(run.stdout), { file: "-", verdict: "stop", at: 4 })
+    assert.deepInclude(JSON.parse(run.stdout), { file: "-", verdict: "stop", at: 5 })
   })
 
   it("reports bad lines with their file and number, and judges the others", async () => {
@@ -68,7 +68,7 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     ])
     const run = await outlast(["guard", "--json", path])
     assert.strictEqual(run.exitCode, 1)
-    assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 4 })
+    assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 5 })
     assert.match(run.stderr, /bad\.jsonl: Line 1 is not JSON\. Expected one object a line/)
     assert.match(run.stderr, /bad\.jsonl: Line 2 is no object/)
     assert.match(run.stderr, /bad\.jsonl: Line 3 has a wrong "tool"/)
@@ -87,7 +87,7 @@ describe("outlast guard", { timeout: 60_000 }, () => {
   it("reads a pipe by its name", async () => {
     const run = await piped(["guard", "--json"], loop)
     assert.strictEqual(run.exitCode, 0, run.stderr)
-    assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 4 })
+    assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 5 })
   })
 
   it("judges the other files where one cannot be read, and exits with 2", async () => {
@@ -98,7 +98,7 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     assert.deepStrictEqual(
       linesOf(run).map((line): unknown => JSON.parse(line)),
       [
-        { file: bad, verdict: "stop", at: 4, reason: "tool_loop" },
+        { file: bad, verdict: "stop", at: 5, reason: "tool_loop" },
         { file: good, verdict: "ok", at: null, reason: null }
       ]
     )
@@ -125,11 +125,11 @@ describe("outlast guard --score", { timeout: 60_000 }, () => {
     for (const name of ["a.jsonl", "d.jsonl", "e.jsonl"]) await file(name, loop)
     for (const name of ["b.jsonl", "c.jsonl"]) await file(name, honest)
     const labels = [
-      { file: "a.jsonl", label: "stop", stopFrom: 3 },
+      { file: "a.jsonl", label: "stop", stopFrom: 4 },
       { file: "b.jsonl", label: "ok" },
       { file: "c.jsonl", label: "stop", stopFrom: 3 },
       { file: "d.jsonl", label: "ok" },
-      { file: "e.jsonl", label: "stop", stopFrom: 5 }
+      { file: "e.jsonl", label: "stop", stopFrom: 6 }
     ]
     await file("labels.json", [labels])
     const run = await outlast(["guard", "--score", folder])
@@ -142,8 +142,8 @@ describe("outlast guard --score", { timeout: 60_000 }, () => {
     assert.include(run.stdout, "Precision 0.333, recall 0.333.")
     assert.include(run.stdout, "Stopped 1 calls late in the median.")
     assert.include(run.stdout, "c.jsonl: stop, got ok")
-    assert.match(run.stdout, /d\.jsonl: ok, got stop at call 4 \(tool_loop\)/)
-    assert.match(run.stdout, /e\.jsonl: stop, got stop at call 4 \(tool_loop\)/)
+    assert.match(run.stdout, /d\.jsonl: ok, got stop at call 5 \(tool_loop\)/)
+    assert.match(run.stdout, /e\.jsonl: stop, got stop at call 5 \(tool_loop\)/)
     const json: unknown = JSON.parse((await outlast(["guard", "--score", folder, "--json"])).stdout)
     assert.deepNestedInclude(json, { premature: 1, told: 2, late: 1, "misses[0].file": "c.jsonl" })
   })
@@ -189,10 +189,10 @@ describe("the labelled traces", () => {
   it("are judged as docs/guard.md says, with tools of any name", async () => {
     const score = await scoreOf()
     assert.approximately(score.loops / score.traces, 0.5, 0.05)
-    assert.isAtLeast(score.precision, 0.77)
-    assert.isAtLeast(score.recall, 0.39)
-    assert.isAtLeast(score.told / score.loops, 0.91)
-    assert.isAtMost(score.falselyStopped, 4)
+    assert.isAtLeast(score.precision, 0.84)
+    assert.isAtLeast(score.recall, 0.42)
+    assert.isAtLeast(score.told / score.loops, 0.92)
+    assert.isAtMost(score.falselyStopped, 1)
     const renamed = await scoreOf("tool_x")
     assert.approximately(renamed.precision, score.precision, 0.03)
     assert.approximately(renamed.recall, score.recall, 0.03)

@@ -1,6 +1,6 @@
-/** Errors with status 200 in place of a stream: only the start of a response is read, and all else passes unchanged. */
+/** Errors with status 200 in place of a stream, as a JSON body or as its first event. All else passes. */
 import { assert, describe, it } from "@effect/vitest"
-import { revealed } from "@outlast/providers/aisdk/DisguisedError"
+import * as Fetch from "@outlast/providers/aisdk/Fetch"
 
 const asked = { method: "POST", body: JSON.stringify({ stream: true }) }
 const encode = (text: string) => new TextEncoder().encode(text)
@@ -16,8 +16,20 @@ const responseOf = (chunks: ReadonlyArray<string>, type = "text/event-stream") =
     { headers: { "content-type": type, "x-request-id": "1" } }
   )
 
+const through = (response: Response, request: RequestInit = asked) =>
+  Fetch.make(() => Promise.resolve(response))("http://localhost/v1/chat/completions", request)
+
+/** What reading it fails with. */
+const thrownOf = (response: Promise<Response>): Promise<unknown> =>
+  response
+    .then((given) => given.text())
+    .then(
+      () => undefined,
+      (cause: unknown) => cause
+    )
+
 const of = (chunks: ReadonlyArray<string>, type?: string, request: RequestInit = asked) =>
-  revealed(responseOf(chunks, type), "http://localhost/v1/chat/completions", request)
+  through(responseOf(chunks, type), request)
 
 const error = 'data: {"error":{"code":429,"message":"slow down"}}'
 const text = 'data: {"choices":[{"delta":{"content":"about an error"}}]}'
@@ -31,20 +43,17 @@ describe("the start of a response to a request for a stream", () => {
         const chunks = Array.from({ length: Math.ceil(whole.length / size) }, (_, i) =>
           whole.slice(i * size, (i + 1) * size)
         )
-        const thrown: unknown = await of(chunks).then(
-          () => undefined,
-          (cause: unknown) => cause
-        )
+        const thrown = await thrownOf(of(chunks))
         assert.isTrue(thrown instanceof Error && "responseBody" in thrown)
         assert.deepInclude(thrown as object, { statusCode: 200 })
         assert.notInclude(JSON.stringify(thrown), "[DONE]")
       }
     })
 
-    it(`passes unchanged if an error comes later, lines ending in ${name}`, async () => {
+    it(`passes if an error comes later, lines ending in ${name}`, async () => {
       const whole = [text, "", error, "", ""].join(end)
       const response = await of([whole.slice(0, 20), whole.slice(20, 70), whole.slice(70)])
-      assert.strictEqual(await response.text(), whole)
+      assert.strictEqual((await response.text()).replaceAll(/\r\n?/g, "\n"), whole.replaceAll(end, "\n"))
       assert.strictEqual(response.headers.get("x-request-id"), "1")
     })
   }
@@ -63,14 +72,38 @@ describe("the start of a response to a request for a stream", () => {
       }),
       { headers: { "content-type": "text/event-stream" } }
     )
-    const response = await revealed(open, "http://localhost/v1/chat/completions", asked)
-    more?.("data: [DONE]\n\n")
-    assert.strictEqual(await response.text(), `${text}\n\ndata: [DONE]\n\n`)
+    const response = await through(open)
+    more?.(`${text}\n\n`)
+    assert.strictEqual(await response.text(), `${text}\n\n${text}\n\n`)
   })
 
-  it("passes at 64 KB without an event", async () => {
-    const endless = [`: ${"x".repeat(70_000)}`, "tail"]
-    assert.strictEqual(await (await of(endless)).text(), endless.join(""))
+  for (const [form, data] of Object.entries({
+    "an error object": '{"error":{"code":429,"message":"slow down"}}',
+    "a code and a message": '{"code":"Throttling","message":"Requests rate limit exceeded"}',
+    "MiniMax's status": '{"base_resp":{"status_code":1002,"status_msg":"rate limit"}}',
+    "an exception of AWS": '{"throttlingException":{"message":"Too many requests"}}'
+  })) {
+    it(`is thrown if it is ${form}, as an event or as the body`, async () => {
+      for (const response of [
+        of([`data: ${data}\n\n`]),
+        of([`data: ${data}`]),
+        of([data], "application/json")
+      ]) {
+        const thrown = await thrownOf(response)
+        assert.isTrue(thrown instanceof Error && "responseBody" in thrown)
+        assert.propertyVal(thrown, "statusCode", 200)
+      }
+    })
+  }
+
+  it("keeps the characters of an error", async () => {
+    const thrown = await thrownOf(of(['data: {"error":{"message":"请求过多 ü"}}\n\n']))
+    assert.include(JSON.stringify(thrown), "请求过多 ü")
+  })
+
+  it("passes if its first event is longer than an error", async () => {
+    const long = `data: {"error":{"message":"${"x".repeat(70_000)}"}}\n\n`
+    assert.strictEqual(await (await of([long])).text(), long)
   })
 
   it("passes if it is a body that is no error, or no JSON", async () => {
@@ -82,7 +115,7 @@ describe("the start of a response to a request for a stream", () => {
   it("is not read where no stream was asked for", async () => {
     const response = responseOf(['{"error":{"code":429}}'], "application/json")
     const request = { method: "POST", body: "{}" }
-    assert.strictEqual(await revealed(response, "http://localhost/v1/chat/completions", request), response)
+    assert.strictEqual(await through(response, request), response)
   })
 
   it("is canceled at the server when its reader has had enough", async () => {
@@ -96,7 +129,7 @@ describe("the start of a response to a request for a stream", () => {
       }),
       { headers: { "content-type": "text/event-stream" } }
     )
-    const { body } = await revealed(open, "http://localhost/v1/chat/completions", asked)
+    const { body } = await through(open)
     await body?.cancel("enough")
     assert.strictEqual(reason, "enough")
   })

@@ -104,12 +104,12 @@ const client = (
   }
 }
 
-const served = ({ model }: Client, options: Partial<AiSdk.Options> = {}) =>
+const served = ({ model }: Client, options: Partial<AiSdk.Options> = {}, used = policy) =>
   Effect.acquireRelease(
     Effect.sync(() =>
       toAiSdk(
         Failover.layer([AiSdk.model({ provider: "acme", model: "m", create: () => model, ...options })], {
-          policy
+          policy: used
         })
       )
     ),
@@ -462,6 +462,33 @@ describe("an unknown failure", () => {
         )
       )
       assert.include(String(error), 'The provider said: "flux capacitor is empty"')
+    })
+  )
+})
+
+describe("an attempt that was given up, and whose client answers all the same", () => {
+  it.live("leaves nothing in the answer of the next", () =>
+    Effect.gen(function* () {
+      const made = client({ content: [said] })
+      const late = Promise.withResolvers<LanguageModelV4GenerateResult>()
+      const stale = { type: "other", message: "stale" } as const
+      let requests = 0
+      const doGenerate = async (): Promise<LanguageModelV4GenerateResult> => {
+        if (++requests === 1) return late.promise
+        late.resolve({ ...finish, content: [said], warnings: [stale] })
+        // The first one is read before this one.
+        await late.promise
+        await new Promise((resolve) => setImmediate(resolve))
+        return { ...finish, content: [said], warnings: [] }
+      }
+      const limits = { ...policy.limits, total: Duration.millis(50) }
+      const model = yield* served(
+        { ...made, model: { ...made.model, doGenerate } },
+        {},
+        { ...policy, limits }
+      )
+      const { warnings } = yield* Effect.promise(async () => model.doGenerate({ prompt: [] }))
+      assert.deepStrictEqual([requests, warnings], [2, []])
     })
   )
 })

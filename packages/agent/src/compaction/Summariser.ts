@@ -14,6 +14,7 @@ import type { LanguageModel } from "effect/ai"
 import { Deadline } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
 import { answeredBy } from "../failover/Answered.ts"
+import { RefusedAnswers } from "../failover/AnswerEnd.ts"
 import { ClientOptions } from "../failover/ClientOptions.ts"
 import { OutputLimit } from "../failover/OutputLimit.ts"
 import { branchOf } from "../guard/Branch.ts"
@@ -239,7 +240,8 @@ export class Summariser {
         .generateText({ prompt: this.#prompt(text, output) })
         .pipe(
           Effect.provideService(OutputLimit, { start: output, max: output }),
-          Effect.provideService(ClientOptions, undefined)
+          Effect.provideService(ClientOptions, undefined),
+          Effect.provideService(RefusedAnswers, "fail")
         )
       const { inputTokens, outputTokens } = response.usage
       const tokens = (inputTokens.total ?? input) + (outputTokens.total ?? output)

@@ -9,10 +9,26 @@
  *
  * An empty answer that took output tokens passes: the model had nothing to say.
  */
+import { Context } from "effect"
 import type { Response } from "effect/ai"
 import { ContentPolicy, Format } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { local } from "../failure/ProviderFailure.ts"
+
+/**
+ * What a call ends with whose last attempt was refused by the provider: the failure, or the refused answer with the
+ * finish reason `content-filter` and without its tool calls. The policy decides first, and the events say that the call
+ * gave up. `toAiSdk` sets it.
+ */
+export const RefusedAnswers: Context.Reference<"fail" | "deliver"> = Context.Reference<"fail" | "deliver">(
+  "@outlast/agent/failover/AnswerEnd/RefusedAnswers",
+  { defaultValue: () => "fail" }
+)
+
+/** The rule of an answer that the provider refused. */
+const refused = "answer/refused"
+
+export const isRefused = ({ evidence }: ProviderFailure): boolean => evidence.rule === refused
 
 /** What one answer, streamed or whole, has been. */
 export class AnswerEnd {
@@ -53,7 +69,7 @@ export class AnswerEnd {
 
   /** The failure, if the answer is one. An answer that was cut, or that ends with an error, is judged elsewhere. */
   problem({ reason, usage }: Response.FinishPartEncoded): ProviderFailure | undefined {
-    if (reason === "content-filter") return local("answer/refused", new ContentPolicy(), undefined)
+    if (reason === "content-filter") return local(refused, new ContentPolicy(), undefined)
     if (this.#hasContent || this.#mayBeEmpty || isJudgedElsewhere.has(reason)) return undefined
     const { total = 0, reasoning = 0 } = usage.outputTokens
     const isThinking = this.#hasThinking || reasoning > 0

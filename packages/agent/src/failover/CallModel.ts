@@ -241,7 +241,7 @@ export interface Tries {
   readonly failure: ProviderFailure | undefined
   /** Failures by class. */
   readonly classes: ReadonlyMap<string, number>
-  /** When the server allowed the next attempt, where its last failure named a wait. */
+  /** When the server allowed the next attempt, where its last failure named a wait of more than 0. */
   readonly notBefore?: number | undefined
 }
 

@@ -67,6 +67,9 @@ export class CallRun {
   readonly #events: ResilienceEvents.Service
   readonly #deadline: number
   readonly #started: Started
+  /** As the program and the policy say. */
+  readonly #range: OutputLimit.Range
+  readonly #raised: OutputLimit.Raised | undefined
   #options: LanguageModel.ProviderOptions
   /** The conversation ends with results of tools: a model may have nothing to add. */
   readonly #endsInResults: boolean
@@ -124,12 +127,14 @@ export class CallRun {
     // Behind a message of the assistant most targets get one of the user.
     this.#isAsHad = options.prompt.content.at(-1)?.role !== "assistant"
     const limit = fiber.getRef(OutputLimit.OutputLimit)
+    this.#range = OutputLimit.range(limit, truncation === false ? undefined : truncation.start)
+    this.#raised = fiber.getRef(OutputLimit.RunLimit)
     this.#started = {
       _tag: "Started",
       rewindable: surface.rewindable,
       midStream: surface.midStream,
       structured: options.responseFormat.type === "json",
-      outputLimit: OutputLimit.range(limit, truncation === false ? undefined : truncation.start)
+      outputLimit: this.#raised?.range(this.#range) ?? this.#range
     }
     const { order, memory, targets } = chain
     this.#conversation = Order.wantsConversation(order) ? ConversationKey.of(options.prompt) : undefined
@@ -489,8 +494,9 @@ export class CallRun {
   }
 
   /** The target of an attempt has shown that it works. */
-  #answered({ target, startedAt }: Attempt): void {
+  #answered({ target, startedAt, outputLimit }: Attempt): void {
     const now = this.now()
+    this.#raised?.answered(target.ref.id, outputLimit, this.#range)
     this.#settle(undefined, false, now)
     const { memory } = this.chain
     memory.flying.delete(this.#call)
@@ -558,6 +564,11 @@ export class CallRun {
     return Effect.as(news === undefined ? told : Effect.andThen(news, told), costUsd)
   }
 
+  /** US dollars that a call has cost which failed with this attempt; `undefined` where its price is not known. */
+  costOfFailed({ target }: Attempt): number | undefined {
+    return target.info.price === undefined ? undefined : this.#state.ledger.cost
+  }
+
   /** Gives back what the call holds, and reports that nobody wants its answer any more if it has not ended. */
   readonly abandoned: Effect.Effect<void> = Effect.suspend(() => {
     this.#settle(undefined, true)
@@ -614,7 +625,10 @@ export class CallRun {
       budget: budget?.beginUnsafe(this.#fiber, now)
     }
     memory.flying.set(this.#call, this.#flying)
-    return attemptOf(action, target, this.#state, { isAsHad: this.#isAsHad, now })
+    const attempt = attemptOf(action, target, this.#state, { isAsHad: this.#isAsHad, now })
+    return this.#raised === undefined
+      ? attempt
+      : { ...attempt, outputLimit: this.#raised.at(ref.id, attempt.outputLimit, this.#range) }
   }
 
   /** The machine chooses among the targets of the snapshot, which are these. */

@@ -168,6 +168,7 @@ const onRefusal = (
 
 const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): CallState => {
   const { failure, commit } = event
+  const { retryAfter } = failure
   const id = state.target?.id ?? ""
   const { reason } = failure
   const named = reason._tag === "ContextOverflow" ? reason.limit : undefined
@@ -205,8 +206,11 @@ const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot:
       delay: tries?.delay,
       failure,
       classes: classes.set(of, (classes.get(of) ?? 0) + 1),
+      // "Now" is no wait: the repeat is ours, and costs what ours cost.
       notBefore:
-        failure.retryAfter === undefined ? undefined : snapshot.now + Duration.toMillis(failure.retryAfter)
+        retryAfter === undefined || Duration.isZero(retryAfter)
+          ? undefined
+          : snapshot.now + Duration.toMillis(retryAfter)
     })
   }
 }

@@ -4,7 +4,8 @@
  * It costs a second pass of effect/ai over every call (about twice as much as a `ProviderModel`), and what it
  * cannot know: a key per attempt, and time limits that the layer sets itself. It knows an output limit only if
  * `withOutputLimit` says how its vendor is told. It is always asked for whole answers with a request: only that takes
- * the schema of an object. So an object that is streamed comes in one piece. Its tools never run inside it; its calls come back unchecked.
+ * the schema of an object. So an object that is streamed comes in one piece. Its tools never run inside it; its calls
+ * come back unchecked.
  *
  * **Example** (A vendor's own layer behind ours)
  *

@@ -21,22 +21,14 @@ export const formatOf = (schema: Schema.Top, name: string | undefined): ObjectFo
   schema
 })
 
-/** The answer ends with the object: calls of the program come before it, and a filter leaves none. */
-export const isDue = (
-  parts: ReadonlyArray<Response.AllPartsEncoded>,
-  { reason }: Response.FinishPartEncoded
-): boolean =>
-  reason !== "content-filter" &&
+/** The answer ends with the object: calls of the program come before it. */
+export const isDue = (parts: ReadonlyArray<Response.AllPartsEncoded>): boolean =>
   !parts.some((part) => part.type === "tool-call" && part.providerExecuted !== true)
 
 /** The object in `text`. Fails with what is wrong with it. */
 export const read = ({ schema }: ObjectFormat, text: string): Effect.Effect<unknown, string> => {
   const json = parsed(text)
-  return "problem" in json
-    ? Effect.fail(json.problem)
-    : Effect.mapError(decoderOf(schema)(json.value), ({ message }) =>
-        message.replaceAll(/\s*\n\s*/g, " ").slice(0, maxDetail)
-      )
+  return "problem" in json ? Effect.fail(json.problem) : decoderOf(schema)(json.value)
 }
 
 /** The failure of an attempt whose answer is not the object that was asked for. */
@@ -58,7 +50,13 @@ const parsed = (text: string): { readonly value: unknown } | { readonly problem:
   }
 }
 
-type Decoder = (value: unknown) => Effect.Effect<unknown, Schema.SchemaError>
+/** The keys in a place that the schema does not name, as those of a record: they are the answer's own words. */
+const withoutKeys = (message: string, schema: string): string =>
+  message.replaceAll(/\[("(?:[^"\\]|\\.)*")\]/g, (place, key: string) =>
+    schema.includes(`${key}:`) ? place : "[*]"
+  )
+
+type Decoder = (value: unknown) => Effect.Effect<unknown, string>
 
 /** Making a decoder costs more than decoding. */
 const decoders = new WeakMap<object, Decoder>()
@@ -67,10 +65,15 @@ const decoderOf = (schema: ObjectFormat["schema"]): Decoder => {
   const known = decoders.get(schema)
   if (known !== undefined) return known
   // The format carries any schema; effect/ai has checked that this one can be encoded.
-  const { codec } = LanguageModel.defaultCodecTransformer(schema as Schema.Codec<unknown>)
+  const { codec, jsonSchema } = LanguageModel.defaultCodecTransformer(schema as Schema.Codec<unknown>)
   const decode = Schema.decodeUnknownEffect(codec)
   // The services of the schema are in the context of the call: effect/ai decodes with them, too.
-  const made: Decoder = (value) => decode(value, { errors: "all" })
+  const made: Decoder = (value) =>
+    Effect.mapError(decode(value, { errors: "all" }), ({ message }) =>
+      withoutKeys(message, JSON.stringify(jsonSchema))
+        .replaceAll(/\s*\n\s*/g, " ")
+        .slice(0, maxDetail)
+    )
   decoders.set(schema, made)
   return made
 }

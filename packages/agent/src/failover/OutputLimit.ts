@@ -33,6 +33,42 @@ export const OutputLimit: Context.Reference<number | Range | undefined> = Contex
 >("@outlast/agent/failover/OutputLimit", { defaultValue: () => undefined })
 
 /**
+ * What the calls of one agent run know of a limit that was raised: the next call begins with it, at the target that has
+ * answered with it. Others get the limit that the program or the policy says.
+ */
+export class Raised {
+  #limit: number | undefined
+  /** The id of the target. */
+  #target: string | undefined
+
+  /** What a call begins with; `said`: without this. */
+  range(said: Range): Range {
+    return said.start === undefined || this.#limit === undefined || this.#limit <= said.start
+      ? said
+      : { ...said, start: Math.min(this.#limit, said.max) }
+  }
+
+  /** The limit for an attempt at `target`, in a call that is at `limit`. */
+  at(target: string, limit: number | undefined, said: Range): number | undefined {
+    return limit === this.range(said).start && target !== this.#target ? said.start : limit
+  }
+
+  /** `target` has answered an attempt with this limit: a higher one, or a lower one than it took before. */
+  answered(target: string, limit: number | undefined, said: Range): void {
+    if (limit === undefined || said.start === undefined) return
+    if (limit <= said.start && target !== this.#target) return
+    this.#limit = limit
+    this.#target = target
+  }
+}
+
+/** `Agent` provides one for each run. */
+export const RunLimit: Context.Reference<Raised | undefined> = Context.Reference<Raised | undefined>(
+  "@outlast/agent/failover/OutputLimit/RunLimit",
+  { defaultValue: () => undefined }
+)
+
+/**
  * What is meant; `start` is used where the user says nothing. Throws an `InvalidOption` (a `RangeError`), a defect of the
  * call, for a limit that is no whole number of at least 1.
  */

@@ -409,8 +409,8 @@ export const withoutJitter = <Class extends string>(policy: RecoveryPolicy<Class
 
 /**
  * The row for a failure. A row that ends the call, or asks another wire format only, says `move` instead where only
- * words speak for it: one other model is asked then, if there is one. Throws an `InvalidOption` for a class without a row, which {@link validate} could not
- * foresee.
+ * words speak for it: one other model is asked then, if there is one. Throws an `InvalidOption` for a class without a
+ * row, which {@link validate} could not foresee.
  */
 export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failure: ProviderFailure): Row => {
   const of = policy.classOf(failure)

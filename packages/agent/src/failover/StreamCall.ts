@@ -14,6 +14,7 @@ import * as Classifier from "../failure/Classifier.ts"
 import { Network, ServerError, Timeout } from "../failure/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { isWrongObject, local } from "../failure/ProviderFailure.ts"
+import { isRefused, RefusedAnswers } from "./AnswerEnd.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
 import type { Attempt } from "./Attempt.ts"
 import { CallRun } from "./CallRun.ts"
@@ -54,6 +55,7 @@ export const streamText = <E>(
         const surface = yield* Surface.taken
         const { format } = surface
         const asked = format === undefined ? options : { ...options, responseFormat: format }
+        const deliversRefused = (yield* RefusedAnswers) === "deliver"
         const run = yield* CallRun.make(chain, asked, surface, true)
         yield* Scope.addFinalizer(scope, run.abandoned)
         const gate = new StreamGate(run.requested, run.midStream, format !== undefined)
@@ -86,7 +88,7 @@ export const streamText = <E>(
         }
         const shown = (out: ReadonlyArray<Part>): PullOf<E> => {
           if (gate.finish !== undefined) {
-            return format === undefined || !ObjectAnswer.isDue(out, gate.finish)
+            return format === undefined || !ObjectAnswer.isDue(out)
               ? finished(out, gate.finish)
               : judged(format, out, gate.finish)
           }
@@ -119,13 +121,18 @@ export const streamText = <E>(
         const failed = (failure: ProviderFailure): PullOf<E> => {
           if (gate.commit === "text") author = opened.attempt
           if (!isWrongObject(failure)) wrong = undefined
-          return opened.close.pipe(
-            Effect.andThen(
-              run.failed(opened.attempt, opened.located(failure), gate.commit, usageOf(gate.failed))
-            ),
-            Effect.mapError((failure) => toError(failure, wrong)),
-            Effect.flatMap(goOn)
+          const { attempt } = opened
+          const last = gate.failed
+          const next = opened.close.pipe(
+            Effect.andThen(run.failed(attempt, opened.located(failure), gate.commit, usageOf(last)))
           )
+          return Effect.matchEffect(next, {
+            onSuccess: goOn,
+            onFailure: (given) =>
+              deliversRefused && last?.type === "finish" && isRefused(failure)
+                ? shownOr(gate.deliverRefused(last, attempt.answered, run.costOfFailed(attempt)))
+                : Effect.fail(toError(given, wrong))
+          })
         }
         const cut = ({ finish, inToolCall }: Cut): PullOf<E> => {
           author = opened.attempt

@@ -74,6 +74,8 @@ export class StreamGate {
   #before = 0
   /** The consumer has seen content of the current attempt. */
   #shown = false
+  /** The current attempt has come to its end, and is the answer. */
+  #isWhole = false
   /** Held until content comes. */
   #preamble: Array<Part> = []
   /** Held until the finish. */
@@ -141,6 +143,7 @@ export class StreamGate {
     this.#maker = this.#seam === undefined ? maker : { ...maker, continued: true }
     this.commit = "nothing"
     this.alive = false
+    this.#isWhole = false
     this.#shown = false
     this.failed = undefined
   }
@@ -180,15 +183,28 @@ export class StreamGate {
       else if (isProviders(part) || !part.type.startsWith("tool-")) out.push(part)
     }
     this.#endSeam(out)
+    this.#endObject(out)
     this.#content(out)
     this.#dropOpening()
     out.push(...this.#endsOfThinking())
     for (const [id, end] of this.#texts) out.push(end ?? asContinued({ type: "text-end", id }))
     const last = this.cut?.finish ?? (this.failed?.type === "finish" ? this.failed : undefined)
     const { response = undefined, usage = unknown } = last ?? {}
-    this.finish = { type: "finish", reason: "length", response, usage }
+    const { reason = "length", metadata } = this.cut?.finish ?? {}
+    this.finish = { type: "finish", reason, response, usage, metadata }
     this.#answered = { requested: this.#requested, ...answered }
     return [...out, this.priced(this.finish, costUsd)]
+  }
+
+  /** The answer that the provider refused, delivered as {@link deliverCut} does; it ends with its own finish. */
+  deliverRefused(
+    finish: Response.FinishPartEncoded,
+    answered: Omit<Unpriced, "requested">,
+    costUsd: number | undefined
+  ): Array<Part> {
+    this.failed = undefined
+    this.cut = { finish, inToolCall: false }
+    return this.deliverCut(answered, costUsd)
   }
 
   /**
@@ -348,6 +364,12 @@ export class StreamGate {
       this.failed = finish
       return
     }
+    this.#isWhole = true
+    // A block that ended before a call ends before it for the consumer, too.
+    if (this.#tail.length > 0) {
+      this.#endThinking(out)
+      this.#endTexts(out)
+    }
     for (const part of this.#tail) {
       if (isBlock(part)) this.#show(part, out)
       else {
@@ -439,7 +461,7 @@ export class StreamGate {
 
   /** No other attempt follows, whatever happens to this one. */
   #isSettled(): boolean {
-    return this.commit === "tool" || (this.commit === "text" && this.#midStream === "fail")
+    return this.#isWhole || this.commit === "tool" || (this.commit === "text" && this.#midStream === "fail")
   }
 
   /** The end of a thinking block is held. */
@@ -450,10 +472,12 @@ export class StreamGate {
 
   /** Closes the thinking that has ended, unless the attempt may still be replaced. */
   #endThinking(out: Array<Part>): void {
-    if (this.commit !== "tool" && (this.commit !== "text" || this.#midStream === "restart")) return
+    const mayBeReplaced =
+      !this.#isWhole && this.commit !== "tool" && (this.commit !== "text" || this.#midStream === "restart")
+    if (mayBeReplaced) return
     for (const [id, end] of this.#thinking) {
       if (end === undefined) continue
-      out.push(end)
+      this.#emit(end, out)
       this.#thinking.delete(id)
     }
   }

@@ -6,7 +6,7 @@
  *
  * An answer that the output limit cut may be repeated or continued (`Truncation`); its parts are joined to one
  * answer. A tool call in a cut answer is never handed on. An answer that is not the object that was asked for is a
- * failed attempt (`ObjectAnswer`).
+ * failed attempt (`ObjectAnswer`), and so is one that the provider refused (`AnswerEnd`).
  */
 import { Effect } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
@@ -18,6 +18,7 @@ import type { ProviderFailure } from "../failure/ProviderFailure.ts"
 import { isWrongObject, local } from "../failure/ProviderFailure.ts"
 import { isCallOfProgram, isText, Kept } from "../recovery/Kept.ts"
 import { namespace, written } from "./Answered.ts"
+import * as AnswerEnd from "./AnswerEnd.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { Commit } from "./CallState.ts"
@@ -49,6 +50,8 @@ export const generateText = <E>(
     const { responseFormat } = options
     /** What the last attempt said in place of an object. */
     let wrong: string | undefined
+    /** The answer of the last attempt, if that was refused and is to be delivered all the same. */
+    let refused: (Answer & { readonly attempt: Attempt }) | undefined
     const run = new CallRun(chain, options, closed, false, fiber)
     const override = fiber.getRef(Override)
     const kept = new Kept<Attempt>()
@@ -60,6 +63,7 @@ export const generateText = <E>(
       const failed = (failure: ProviderFailure, commit: Commit, usage?: Usage): Called<Parts> => {
         if (usage !== undefined) kept.forget(usage)
         if (!isWrongObject(failure)) wrong = undefined
+        if (!AnswerEnd.isRefused(failure)) refused = undefined
         return Effect.flatMap(
           run.failed(attempt, AttemptRequest.failureAt(attempt.target, made, failure), commit, usage),
           (after) => (after === undefined ? keptCut(attempt) : attempted(after))
@@ -80,8 +84,11 @@ export const generateText = <E>(
             const end = run.judge(attempt)
             for (const part of parts) end.saw(part)
             const problem = end.problem(finish)
-            if (problem !== undefined) return failed(problem, commitOf(parts), finish.usage)
-            return responseFormat.type === "json" && ObjectAnswer.isDue(parts, finish)
+            if (problem !== undefined) {
+              if (fiber.getRef(AnswerEnd.RefusedAnswers) === "deliver") refused = { attempt, parts, finish }
+              return failed(problem, commitOf(parts), finish.usage)
+            }
+            return responseFormat.type === "json" && ObjectAnswer.isDue(parts)
               ? judged(responseFormat, parts, finish)
               : complete(attempt, { parts, finish })
           }
@@ -152,7 +159,16 @@ export const generateText = <E>(
     const owned = Effect.onExitPrimitive(begun, (exit) =>
       exit._tag === "Failure" ? run.abandoned : undefined
     )
-    return Effect.mapError(owned, (failure) => toError(failure, wrong))
+    return Effect.catch(owned, (failure) => {
+      if (refused === undefined) return Effect.fail(toError(failure, wrong))
+      const { attempt, parts, finish } = refused
+      const { parts: content } = kept.join(
+        parts.filter((part) => !isCallOfProgram(part)),
+        attempt
+      )
+      const whole = { ...finish, usage: kept.usage ?? finish.usage }
+      return Effect.succeed(signed(run, attempt, [...content, whole], whole, run.costOfFailed(attempt)))
+    })
   })
 
 /** The parts with one text, in the place of the first. */
@@ -192,17 +208,23 @@ const deliver = (
   parts: Parts,
   finish: Response.FinishPartEncoded,
   own: Usage | undefined
-): Effect.Effect<Parts> => {
-  const signed = (costUsd: number | undefined): Parts => {
-    const answered = written({ requested: run.requested, ...attempt.answered, costUsd })
-    const { maker } = attempt
-    const first = parts.find((part) => part.type === "text")
-    return parts.map((part) => {
-      if (part === finish) return { ...part, metadata: { ...part.metadata, [namespace]: answered } }
-      const own = Provenance.signed(part)
-      const by = own === undefined ? maker : { ...maker, ...own }
-      return Provenance.sign(part, part === first ? { ...answered, ...by } : by)
-    })
-  }
-  return next(run.succeeded(attempt, own), (costUsd) => Effect.succeed(signed(costUsd)))
+): Effect.Effect<Parts> =>
+  next(run.succeeded(attempt, own), (costUsd) => Effect.succeed(signed(run, attempt, parts, finish, costUsd)))
+
+/** The parts with who made them, and the finish with who answered and for how much. */
+const signed = (
+  run: CallRun,
+  { answered: by, maker }: Attempt,
+  parts: Parts,
+  finish: Response.FinishPartEncoded,
+  costUsd: number | undefined
+): Parts => {
+  const answered = written({ requested: run.requested, ...by, costUsd })
+  const first = parts.find((part) => part.type === "text")
+  return parts.map((part) => {
+    if (part === finish) return { ...part, metadata: { ...part.metadata, [namespace]: answered } }
+    const own = Provenance.signed(part)
+    const author = own === undefined ? maker : { ...maker, ...own }
+    return Provenance.sign(part, part === first ? { ...answered, ...author } : author)
+  })
 }

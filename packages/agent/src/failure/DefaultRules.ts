@@ -6,7 +6,8 @@
  * 3. sentences: they tell what a general code, a status or a wrapper's name leaves open;
  * 4. codes that stand for a family, and statuses that say what happened;
  * 5. general sentences of transports, and names of clients' errors;
- * 6. statuses that say only whose side failed.
+ * 6. single words, where no status is known;
+ * 7. statuses that say only whose side failed.
  */
 import type { Rule } from "./Rule.ts"
 import { bedrockDecisive, bedrockVague } from "./rules/bedrock.ts"
@@ -15,6 +16,7 @@ import { chineseTexts } from "./rules/chineseTexts.ts"
 import { clientCodes, codes, vagueCodes } from "./rules/codes.ts"
 import { connection } from "./rules/connection.ts"
 import { effectAi } from "./rules/effectAi.ts"
+import { families } from "./rules/families.ts"
 import { grpcDecisive, grpcGeneral, grpcVague } from "./rules/grpc.ts"
 import { headers, retryHeaders } from "./rules/headers.ts"
 import { limits, rates } from "./rules/limits.ts"
@@ -65,5 +67,6 @@ export const defaultRules: ReadonlyArray<Rule> = [
   ...names,
   ...effectAi,
   ...wrappers,
+  ...families,
   ...vagueStatuses
 ]

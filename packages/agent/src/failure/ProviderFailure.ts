@@ -123,6 +123,9 @@ export const knownLimit = "limit/known"
 /** The rule of an object that the output limit cut: half of one is worth nothing. */
 export const cutObject = "answer/cut"
 
+/** The rule of a body that is no stream of events; what matched is its content type. */
+export const notEvents = "stream/not-events"
+
 /** The rule of an answer that is not the object that was asked for. */
 export const wrongObject = "answer/object"
 

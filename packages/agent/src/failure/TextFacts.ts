@@ -6,10 +6,16 @@ import { cut } from "./BodyFacts.ts"
 /** The error's own texts and those of its body as one, lower-cased, in one line. */
 export const join = (own: ReadonlyArray<string>, body: ReadonlyArray<string>): string => {
   const outer = own.join(" \n ")
-  const parts = [outer]
+  const parts = [outer, ...namesIn(outer)]
   for (const part of body) if (!parts.some((known) => known.includes(part))) parts.push(plainOf(part))
   return plainSpaces(cut(parts.join(" ")).toLowerCase().replaceAll("’", "'").replaceAll("‘", "'"))
 }
+
+/** The words of a message that is one name: "InvalidProviderAPIKey". */
+const namesIn = (text: string): ReadonlyArray<string> =>
+  /^[A-Z][A-Za-z_]{5,80}$/.test(text)
+    ? [text.replace(/_|([a-z])(?=[A-Z])|([A-Z])(?=[A-Z][a-z])/g, "$1$2 ")]
+    : []
 
 /** In one line, with single blanks; most messages are that already. */
 const plainSpaces = (text: string): string =>
@@ -39,13 +45,37 @@ const otherwise = String.raw`(?<!\b(?:exit(?:ed)?(?: with)?|return|zip|area|sour
 const stated = new RegExp(
   `(?:${[
     String.raw`\bhttp(?:\/[\d.]+)?`,
-    String.raw`${otherwise}\bstatus(?:[ _]?code)?`,
+    String.raw`${otherwise}\bstatus(?:[ _]?code)?(?: is| was| of)?`,
     String.raw`\b(?:http[ _]|error )code`,
     String.raw`${otherwise}\bcode`,
     String.raw`\bapi error`,
     String.raw`\w(?:error|exception|unavailable|exhausted)`,
+    String.raw`\bexceptions\.\w{1,40}`,
     String.raw`\b(?:error|stream_response):`
-  ].join("|")})[ :=("']{1,4}(?:http )?${aStatus}` + String.raw`(?![\w.])`
+  ].join("|")})[ :=("']{1,4}(?:http )?${aStatus}` + String.raw`(?!\w|\.\d)`
+)
+
+/** The same where a sentence reports what came: "got 503 from upstream", "failed with 429", "token refresh failed: 401". */
+const reported = new RegExp(
+  String.raw`\b(?:got|returned|returns|received|replied|responded|failed)(?: with)?(?: an?)?[: ]{1,2}${aStatus}` +
+    String.raw`(?!\w|\.\d| ?(?:[mkg]?b|m?s|bytes|characters|%))`
+)
+const closing = new RegExp(
+  String.raw`(?:failed|failure|error|invalid|expired|denied|rejected|response|refused|unavailable)[:,]? [(\[]?([45]\d\d)[)\]]?\.?$`
+)
+
+/** A status beside the name that HTTP gives it, or in brackets of its own. */
+const named = new RegExp(
+  String.raw`(?<![\w.])(?:(400)(?= bad request)|(401)(?= unauthorized)|(402)(?= payment)|(403)(?= forbidden)|(404)(?= not found)` +
+    String.raw`|(413)(?= (?:payload|request entity|content) too)|(422)(?= unprocessable)|(429)(?= too many)|(500)(?= internal)` +
+    String.raw`|(502)(?= bad gateway)|(503)(?= service)|(504)(?= gateway)|\[([45]\d\d)\])`
+)
+
+/** A number that only a status has, with a word of HTTP near it, and that is no position and no limit. */
+const known = "4(?:0[0-9]|1[03567]|2[2-9]|51|99)|5(?:0[0-9]|2[0-9]|30)"
+const near = new RegExp(
+  String.raw`${otherwise}\b(?:http|status|response|code|client error|server error)\b[^\d\n]{0,24}?(?<!\b(?:line|column|port|position|index|limit|max|exit|than|code|of|to|at)[ :=]{1,2})(?<![\w.])(${known})${counts}(?![\w%]|\.\d)` +
+    String.raw`|(?<![\w.])(${known})(?= (?:[a-z]+ )?(?:status code|client error|server error|http|error\b))`
 )
 
 const number = /[45]\d\d/
@@ -54,6 +84,14 @@ const number = /[45]\d\d/
 export const status = (text: string): number | undefined => {
   // Most texts have no such number: then there is nothing to look for.
   if (!number.test(text)) return undefined
-  const found = leading.exec(text) ?? stated.exec(text.slice(0, 1_000))
-  return found?.[1] === undefined ? undefined : Number(found[1])
+  const head = text.slice(0, 1_000)
+  const found =
+    leading.exec(text) ??
+    stated.exec(head) ??
+    named.exec(head) ??
+    reported.exec(head) ??
+    closing.exec(head) ??
+    near.exec(head)
+  const status = found?.slice(1).find((group) => group !== undefined)
+  return status === undefined ? undefined : Number(status)
 }

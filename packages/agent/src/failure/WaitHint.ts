@@ -159,7 +159,7 @@ const seconds = (value: string, now: string | undefined): number | undefined => 
 // What introduces a wait; a client's own "retrying in" and "will retry in" do not, nor does what expires and is no
 // limit.
 const lead =
-  /(?<!\w)(?:(?:try|retry)(?: your request)?(?: again)?(?: in|[ _-]?after[:=]?)|retrydelay["':= ]{1,4}|retry_delay ?\{ ?seconds:|wait(?: for| at least| about)?|(?:reset|resets|available|replenished|replenishes|refilled|recover|(?:limit|cooldown|ban|block|penalty) (?:ends|expires))(?: again)?(?: in| after)|请在|请等待|请于|将在|将于) ?(?:about |another |approximately |around |~)?(?=\d)/g
+  /(?<!\w)(?:(?:try|retry)(?: your request)?(?: again)?(?: in|[ _-]?after[:=]?)|retrydelay["':= ]{1,4}|retry_delay ?\{ ?seconds:|wait(?: for| at least| about)?|(?:reset|resets|available|replenished|replenishes|refilled|recover|(?:limit|cooldown|ban|block|penalty) (?:ends|expires))(?: again)?(?: in| after)[:=]?|请在|请等待|请于|请|将在|将于) ?(?:about |another |approximately |around |~)?(?=\d)/g
 
 /** The first wait that a lower-cased text names. */
 const ofProse = (text: string): number | undefined => {
@@ -171,7 +171,7 @@ const ofProse = (text: string): number | undefined => {
     // Who had to wait, or did not, is not asked to.
     if (match[0].startsWith("wait") && /(?:had to|used to|would|did|not|n't) $/.test(before)) continue
     const rest = text.slice(match.index + match[0].length, match.index + match[0].length + 60)
-    const wait = duration(rest) ?? (/ (?:in|after) $/.test(match[0]) ? clock(rest) : undefined)
+    const wait = duration(rest) ?? (/ (?:in|after)[:=]? $/.test(match[0]) ? clock(rest) : undefined)
     if (wait !== undefined) return wait
     if (/after[:=]|seconds:|delay/.test(match[0])) {
       const bare = /^\d{1,9}(?:\.\d{1,12})?(?![\w:/-])/.exec(rest)

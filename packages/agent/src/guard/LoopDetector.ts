@@ -4,8 +4,8 @@
  * **Evidence.** Strict evidence blocks and stops: the same call with the same outcome (`identical`, `poll`), the same
  * failure of the same call (`identical`), whole laps of identical calls (`cycle`), an answer that repeats itself (`text`).
  * Soft evidence tells the model: the same failure (`same_failure`) or the same outcome (`same_finding`) of other calls,
- * calls in a row that bring nothing new (`stale`), and laps whose outcomes differ in numbers. `mode` changes what
- * evidence may do. Times, durations and generated ids in results do not count as differences.
+ * and laps whose outcomes differ in numbers. `mode` changes what evidence may do. Times, durations and generated ids in
+ * results do not count as differences.
  *
  * **Ladder.** `before` says what to do with a call: `Ok`, `Nudge` (run it and tell the model), `Block` (do not run it and
  * tell the model why) or `Stop` (it was blocked too often). `observe` takes in the result of a call, `refused` that it
@@ -139,7 +139,6 @@ export const before = (detector: LoopDetector, given: LoopState.State, call: Cal
     const known = LoopState.finding(state, named.id)
     if (known?.failed === true) worst.add({ pattern: "same_failure", count: known.times }, options.failures)
     else if (known !== undefined) worst.add({ pattern: "same_finding", count: known.times }, options.findings)
-    worst.add({ pattern: "stale", count: state.stale }, options.stale)
   }
   if (worst.finding === undefined) return LoopVerdict.ok
   // The model has not read the refusals of this turn yet.
@@ -152,7 +151,7 @@ const addCycles = (worst: Worst, ladder: Ladder, state: LoopState.State, id: num
   const exact = LoopState.cycle(state, id, ladder.nudge)
   if (exact !== undefined) {
     const { period, laps } = exact
-    const block = Math.max(ladder.block, minCycle / period)
+    const block = Math.max(ladder.block, Math.min(shortLaps, shortCalls / period))
     worst.add({ pattern: "cycle", count: laps, period }, { ...ladder, block })
   }
   const inShape = LoopState.cycle(state, id, ladder.block, true)
@@ -164,8 +163,9 @@ const addCycles = (worst: Worst, ladder: Ladder, state: LoopState.State, id: num
 /** Changes of its outcome that make a call a poll. One change may be an accident. */
 const minChanges = 2
 
-/** Calls that make a cycle that blocks, at least: two rounds of two are too few. */
-const minCycle = 6
+/** A cycle of few calls blocks at this number of laps or at this number of calls, whichever comes first. */
+const shortLaps = 3
+const shortCalls = 9
 
 /** Keeps the first finding, unless a later one blocks and the first does not. */
 class Worst {

@@ -40,6 +40,7 @@ import { ErrorText, ResilienceEvents } from "@outlast/resilience"
 import * as MissingService from "@outlast/resilience/MissingService"
 import * as Check from "@outlast/resilience/Options"
 import type { CannotFit, ContextExhausted } from "../compaction/CompactionError.ts"
+import * as OutputLimit from "../failover/OutputLimit.ts"
 import { answeredBy } from "../failover/Answered.ts"
 import { failureOf } from "../failover/CallFailed.ts"
 import { texts } from "../failover/Conversation.ts"
@@ -263,6 +264,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     let toolCalls = 0
     let blocked = BlockedCalls.none
     let answeredLast: string | undefined
+    const limit = new OutputLimit.Raised()
     const compacting = yield* Compacting.open(
       options.compaction,
       Object.values(kit.handlers.tools),
@@ -309,6 +311,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     const answer = (turn: number, prompt: Prompt.Prompt): Effect.Effect<Asked, AgentFailed> =>
       ask(prompt, kit.offered).pipe(
         Effect.provideService(LanguageModel.LanguageModel, model),
+        Effect.provideService(OutputLimit.RunLimit, limit),
         Effect.map((parts) => ({ parts, prompt })),
         Effect.catch((error) =>
           Effect.gen(function* () {

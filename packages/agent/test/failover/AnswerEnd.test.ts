@@ -4,6 +4,7 @@ import { Effect, Schema, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Response } from "effect/ai"
 import { Failover, RecoveryPolicy } from "@outlast/agent"
+import { RefusedAnswers } from "@outlast/agent/failover/AnswerEnd"
 import {
   answer,
   failureOf,
@@ -100,6 +101,43 @@ for (const way of ["whole", "streamed"] as const) {
         )
         assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "ContentPolicy")
         assert.strictEqual(second.requests.length, 0)
+      })
+    )
+
+    it.effect("that the provider refused is delivered without its calls where it is asked for", () =>
+      Effect.gen(function* () {
+        const refused: Said = {
+          whole: [...good.whole, toolCall("1")],
+          stream: [...good.stream, toolCall("1")]
+        }
+        const first = target("m", [[refused, finish("content-filter", 3)]])
+        const asked = { prompt: question, ...options }
+        type Answer = Effect.Effect<ReadonlyArray<Response.AnyPart>, unknown, LanguageModel.LanguageModel>
+        const answer: Answer =
+          way === "whole"
+            ? Effect.map(LanguageModel.generateText(asked), ({ content }) => content)
+            : Stream.runCollect(LanguageModel.streamText(asked))
+        const { layer, of } = recording()
+        const parts = yield* answer.pipe(
+          Effect.provideService(RefusedAnswers, "deliver"),
+          Effect.provide(Failover.layer([first], { policy })),
+          Effect.provide(layer)
+        )
+        const end = parts.at(-1)
+        assert(end?.type === "finish")
+        assert.strictEqual(end.reason, "content-filter")
+        assert.strictEqual(end.usage.outputTokens.total, 3)
+        assert.include(
+          parts.map(({ type }) => type),
+          way === "whole" ? "text" : "text-delta"
+        )
+        assert.notInclude(
+          parts.map(({ type }) => type),
+          "tool-call"
+        )
+        // The program has an answer, the policy had none.
+        assert.lengthOf(of("CallGaveUp"), 1)
+        assert.lengthOf(of("CallSucceeded"), 0)
       })
     )
 

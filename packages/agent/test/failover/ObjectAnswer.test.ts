@@ -89,6 +89,25 @@ describe("a whole object", () => {
     })
   )
 
+  it.effect("fails without the words of the answer, also where they are keys", () =>
+    Effect.gen(function* () {
+      const wrong = '{"cities": {"Bergen \\"on\\" Sea": "many"}, "river \\"1\\"": "Glomma"}'
+      const target = played({ answers: [answer(wrong)] })
+      const schema = Schema.Struct({
+        cities: Schema.Record(Schema.String, Schema.Number),
+        'river "1"': Schema.Number
+      })
+      const asked = LanguageModel.generateObject({ prompt: "Which cities?", schema })
+      const error = yield* inTime(
+        Effect.flip(asked.pipe(Effect.provide(Failover.layer([target], { policy }))))
+      )
+      const { message } = Option.getOrThrow(Outlast.failureOf(error))
+      assert.include(message, '["cities"][*]')
+      assert.include(message, "river")
+      assert.notInclude(message, "Bergen")
+    })
+  )
+
   it.effect("is not judged where a filter ended the answer", () =>
     Effect.gen(function* () {
       const filtered = played({ answers: [Effect.succeed([finish("content-filter")])] })

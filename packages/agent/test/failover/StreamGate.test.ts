@@ -99,9 +99,9 @@ describe("what may be seen of one attempt", () => {
       "source",
       "text-start",
       "text-delta",
+      "text-end",
       "tool-call",
-      "file",
-      "text-end"
+      "file"
     ])
     assert.deepStrictEqual(idsOf(after, "tool-call"), ["1", "2"])
     assert.strictEqual(gate.text, "ab")
@@ -233,7 +233,7 @@ describe("the end of a block", () => {
       "reasoning-start",
       "reasoning-delta"
     ])
-    assert.deepStrictEqual(typesOf(gate.push([finish("tool-calls")])), ["tool-call", "reasoning-end"])
+    assert.deepStrictEqual(typesOf(gate.push([finish("tool-calls")])), ["reasoning-end", "tool-call"])
   })
 
   it("of thinking that was seen is not marked when the text behind it is continued", () => {
@@ -280,9 +280,9 @@ describe("the end of a block", () => {
       "text-delta"
     ])
     assert.deepStrictEqual(typesOf(gate.push([finish("tool-calls")])), [
-      "tool-call",
       "reasoning-end",
-      "text-end"
+      "text-end",
+      "tool-call"
     ])
   })
 

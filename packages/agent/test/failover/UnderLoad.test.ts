@@ -577,4 +577,13 @@ describe("the retry budget", () => {
       assert.isTrue(yield* retryBudget.withdraw)
     })
   )
+
+  it.effect("is charged for each repeat where the server always names a wait of 0", () =>
+    Effect.gen(function* () {
+      const retryBudget = yield* RetryBudget.make({ ratio: 0, burst: 2, refillEvery: "1 day" })
+      const target = played({ answers: [Effect.fail(limited(0))] })
+      yield* simulated(calls(5).pipe(over([target], {}, { retryBudget })))
+      assert.strictEqual(target.requests.length, 7)
+    })
+  )
 })

@@ -21,7 +21,7 @@ const expected = {
   tool: "look_up",
   pattern: "identical",
   message:
-    "look_up was called with the same arguments 4 times and brought nothing new. This call was not run. Use what you have, try another way, or say what is in the way."
+    "look_up was called with the same arguments 5 times and brought nothing new. This call was not run. Use what you have, try another way, or say what is in the way."
 } as const
 
 describe("a run that ends well", () => {
@@ -30,13 +30,13 @@ describe("a run that ends well", () => {
       const { of, layer: events } = recording()
       const outcome = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
         SafetyGuard.run(),
-        Effect.provide([same().layer, yield* asking(6), events])
+        Effect.provide([same().layer, yield* asking(7), events])
       )
       assert.strictEqual(outcome.status, "completed")
       assert.strictEqual(outcome.blockedCalls, 2)
       assert.deepStrictEqual(outcome.blocked, [
-        { ...expected, turn: 5 },
-        { ...expected, turn: 6 }
+        { ...expected, turn: 6 },
+        { ...expected, turn: 7 }
       ])
       const published = of("GuardBlocked")
       assert.strictEqual(published.length, 2)
@@ -85,7 +85,7 @@ describe("a run that ends well", () => {
       const parts = yield* Agent.stream({ prompt: "x", toolkit: Kit }).pipe(
         SafetyGuard.runStream({ permit: () => Effect.succeed("allow") }),
         Stream.runCollect,
-        Effect.provide([same().layer, yield* asking(5), events])
+        Effect.provide([same().layer, yield* asking(6), events])
       )
       const last = parts.at(-1)
       assert.strictEqual(last?.type === "outcome" ? last.outcome.blockedCalls : undefined, 1)
@@ -104,7 +104,7 @@ describe("a stop", () => {
       assert.strictEqual(stop.reason, "tool_loop")
       assert.deepStrictEqual(
         stop.blocked,
-        [5, 6, 7].map((turn) => ({ ...expected, turn }))
+        [6, 7, 8].map((turn) => ({ ...expected, turn }))
       )
       const { counts, blocked } = yield* guard.report
       assert.deepStrictEqual([counts.blocked, blocked], [3, stop.blocked])

@@ -206,7 +206,7 @@ describe("what is refused again and again", () => {
       )
       assert.strictEqual(stop.reason, "tool_loop")
       assert.isTrue(isLegal(stop.transcript.prompt))
-      assert.strictEqual(asked, 4)
+      assert.strictEqual(asked, 5)
       assert.deepStrictEqual(
         of("GuardBlocked").map(({ pattern }) => pattern),
         [...Array.from({ length: asked }, () => "permission"), "identical", "identical", "identical"]

@@ -315,11 +315,11 @@ describe("loops", () => {
           )
           return [inModel, ran - inModel]
         })
-      assert.deepStrictEqual(yield* ranOf((tool) => tool), [4, 4])
+      assert.deepStrictEqual(yield* ranOf((tool) => tool), [5, 5])
       assert.deepStrictEqual(yield* ranOf((tool) => tool.annotate(Tool.Destructive, true)), [3, 3])
       assert.deepStrictEqual(
         yield* ranOf((tool) => tool.annotate(Tool.Destructive, true).annotate(Tool.Idempotent, true)),
-        [4, 4]
+        [5, 5]
       )
     })
   )
@@ -340,12 +340,12 @@ describe("loops", () => {
     Effect.gen(function* () {
       const { layer } = tools({ look_up: () => Effect.succeed("always the same answer") })
       const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
-        SafetyGuard.run({ loops: { tools: { look_up: { same: { nudge: 4 } } } } }),
+        SafetyGuard.run({ loops: { tools: { look_up: { same: { nudge: 7 } } } } }),
         stopOf,
         Effect.provide([layer, over(yield* model({ answers: () => looking("the same") }))])
       )
       assert.strictEqual(stop.reason, "tool_loop")
-      assert.include(stop.message, "look_up was called with the same arguments 4 times")
+      assert.include(stop.message, "look_up was called with the same arguments 7 times")
     })
   )
 

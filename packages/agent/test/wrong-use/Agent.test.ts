@@ -587,7 +587,7 @@ describe("a guard", () => {
     [
       "has an unknown pattern of loops",
       run({ loops: { repeats: { block: 3 } } }),
-      'InvalidOption: LoopDetector: "repeats" is not an option. Options: mode, acts, reads, waits, cycle, failures, findings, stale, refusals, text, wording, tools'
+      'InvalidOption: LoopDetector: "repeats" is not an option. Options: mode, acts, reads, waits, cycle, failures, findings, refusals, text, wording, tools'
     ],
     [
       "has a number in place of a ladder",

@@ -236,8 +236,21 @@ class Ending {
   }
 }
 
-/** Reasons of Gemini that are errors of the model; its client calls them `other`. */
-const givenUp = new Set(["UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"])
+/** Finish reasons that are errors; the clients call them `other`. */
+const givenUp = new Set([
+  // Gemini
+  "UNEXPECTED_TOOL_CALL",
+  "TOO_MANY_TOOL_CALLS",
+  "MALFORMED_RESPONSE",
+  // OpenRouter, Mistral, vLLM
+  "error",
+  // vLLM, SGLang: the server gave up the request
+  "abort",
+  // DeepSeek
+  "insufficient_system_resource",
+  // Zhipu
+  "network_error"
+])
 
 const isContent = (part: Spec.Content | Spec.StreamPart): boolean => {
   switch (part.type) {

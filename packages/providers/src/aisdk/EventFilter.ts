@@ -5,6 +5,7 @@
  * same for every division of the bytes into chunks. A run of events inside one chunk passes as a view of it, without a
  * copy. Events that span chunks are copied, and so are those whose lines end in CR: they get LF.
  *
+ * - An error in place of the first event that passes is thrown, if the filter was told how (`refused`).
  * - Comments, blocks without data and a byte order mark are left out.
  * - An event that the end of the body cuts is left out, unless its data is whole and only its blank line is missing.
  * - Bytes are read as Latin-1, one character for each. No text is decoded.
@@ -13,10 +14,14 @@
  */
 import { Format } from "@outlast/agent/failure/FailoverReason"
 import { local } from "@outlast/agent/failure/ProviderFailure"
+import { partsOf } from "@outlast/agent/failure/EventFacts"
 import type { StreamProtocol } from "./StreamProtocol.ts"
 
 /** Bytes. Images in one event take some 20 MB. */
 const defaultMaxEvent = 32 * 1024 * 1024
+
+/** Bytes. No error is longer. */
+const maxError = 65_536
 
 export class EventFilter {
   /** The answer is complete, and its last event may never come. */
@@ -26,6 +31,8 @@ export class EventFilter {
 
   readonly #protocol: StreamProtocol
   readonly #maxEvent: number
+  /** Until an event has passed. */
+  #refused: ((event: string) => Error) | undefined
   /** The first `#size` of these bytes: what earlier chunks brought of the event under way. */
   #held = Buffer.alloc(0)
   #size = 0
@@ -42,12 +49,18 @@ export class EventFilter {
   #from = 0
   #to = 0
 
-  constructor(protocol: StreamProtocol, maxEvent: number = defaultMaxEvent) {
+  /** `refused` makes the error that is thrown for an error in place of a stream, of the text of its event. */
+  constructor(
+    protocol: StreamProtocol,
+    maxEvent: number = defaultMaxEvent,
+    refused?: (event: string) => Error
+  ) {
     this.#protocol = protocol
     this.#maxEvent = maxEvent
+    this.#refused = refused
   }
 
-  /** The bytes that pass. Throws a `ProviderFailure` for an event that is too large. */
+  /** The bytes that pass. Throws a `ProviderFailure` for an event that is too large, and what `refused` makes. */
   push(bytes: Uint8Array): ReadonlyArray<Uint8Array> {
     this.#out = []
     if (this.isEnded || bytes.length === 0) return this.#out
@@ -96,7 +109,16 @@ export class EventFilter {
     const event = rest.endsWith("\n") ? rest : `${rest}\n`
     const { data } = fieldsOf(event)
     if (data === "[DONE]" || isJson(data)) this.#rewritten(event)
+    if (this.isComplete && !this.isEnded) this.#complete()
     return this.#out
+  }
+
+  /** Adds the event that the server left out. */
+  #complete(): void {
+    const missing = this.#protocol.missing()
+    if (missing === undefined) return
+    this.#flush()
+    this.#out.push(Buffer.from(`data: ${missing}\n\n`))
   }
 
   /** A blank line has ended an event. `text` is what the chunk has of it, from `start`; it ends before `next`. */
@@ -126,17 +148,19 @@ export class EventFilter {
   #passes(event: string): boolean {
     const { name, data } = fieldsOf(event)
     if (data === undefined) return false
+    if (this.#refused !== undefined && event.length <= maxError) {
+      const text = Buffer.from(event, "latin1").toString()
+      if (partsOf(text).some(({ isError }) => isError)) throw this.#refused(text)
+    }
     const verdict = this.#protocol.judge(name, data)
     if (verdict === "complete") this.isComplete = true
     if (verdict === "last") {
       this.isEnded = true
-      const missing = this.#protocol.missing()
-      if (missing !== undefined) {
-        this.#flush()
-        this.#out.push(Buffer.from(`data: ${missing}\n\n`))
-      }
+      this.#complete()
     }
-    return verdict !== "skip"
+    if (verdict === "skip") return false
+    this.#refused = undefined
+    return true
   }
 
   /** Ends the run of events that passes. */

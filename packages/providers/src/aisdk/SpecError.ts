@@ -8,7 +8,7 @@
 import * as Classifier from "@outlast/agent/failure/Classifier"
 import type { FailoverReason } from "@outlast/agent/failure/FailoverReason"
 import { Auth, Format, ModelNotFound, Network } from "@outlast/agent/failure/FailoverReason"
-import { notCreated, ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import { notCreated, notEvents, ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
 import * as Redaction from "@outlast/agent/failure/Redaction"
 import { Predicate } from "effect"
 import { isErrorBody } from "./DisguisedError.ts"
@@ -42,7 +42,7 @@ export const keyNotSendable = (): ProviderFailure =>
 
 /** What came in place of a stream of events: a page, an error, without any event in it. */
 export const notStream = (contentType: string): ProviderFailure =>
-  local("stream/not-events", contentType, response, "The answer is no stream of events.")
+  local(notEvents, contentType, response, "The answer is no stream of events.")
 
 /** The answer ended, for no reason that it knows, and has nothing in it. */
 export const nothing = (raw: string | undefined): ProviderFailure =>

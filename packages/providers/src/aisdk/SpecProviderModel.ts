@@ -110,7 +110,8 @@ export const make = (options: Options): ProviderModel => {
             const { client, call } = prepare(signal)
             const result = await client.doGenerate(call)
             handedOn(result.response?.headers)
-            ofCall?.answer(result)
+            // A client that does not heed the signal may answer when another attempt is under way.
+            if (!signal.aborted) ofCall?.answer(result)
             const answer = Answer.whole(result, call.responseFormat?.type === "json", ofCall)
             // A client that takes any JSON for an answer, Google's, hands an error on as an empty one.
             const body = result.response?.body
@@ -145,7 +146,7 @@ export const make = (options: Options): ProviderModel => {
           const { stream, request: sentRequest, response } = await client.doStream(call)
           handedOn(response?.headers)
           // Its warnings are in the stream.
-          ofCall?.answer({ request: sentRequest, response })
+          if (!controller.signal.aborted) ofCall?.answer({ request: sentRequest, response })
           const source = stream.getReader()
           // A client that does not heed the signal answers nobody: its stream would stay open.
           if (controller.signal.aborted) cancel(source)

@@ -5,10 +5,13 @@
  * body would wait until a time limit ends a complete answer. Here the body ends with the last event of its protocol
  * (`StreamProtocol`), or {@link restWithin} milliseconds behind a finish reason if nothing more comes.
  *
+ * - An error in place of the first event fails the body, with what the classifier reads (`DisguisedError`).
+ * - A connection that breaks behind a finish reason ends the body, too: the answer is complete.
  * - A connection that the server ends in that time serves the next request. Otherwise it is closed.
  * - Only a successful `text/event-stream` is read. Every other response is returned as it is.
  * - Backpressure and cancellation reach the server as without it.
  */
+import * as DisguisedError from "./DisguisedError.ts"
 import { EventFilter } from "./EventFilter.ts"
 import * as StreamProtocol from "./StreamProtocol.ts"
 
@@ -19,11 +22,10 @@ const restWithin = 1_000
 export const ended = (response: Response, url: string): Response => {
   const { body, headers, ok, status, statusText } = response
   if (!ok || typeof body?.getReader !== "function" || !isEvents(headers)) return response
-  return new Response(filtered(body, new EventFilter(StreamProtocol.of(url))), {
-    headers,
-    status,
-    statusText
-  })
+  const filter = new EventFilter(StreamProtocol.of(url), undefined, (event) =>
+    DisguisedError.make(event, response)
+  )
+  return new Response(filtered(body, filter), { headers, status, statusText })
 }
 
 const isEvents = (headers: Headers): boolean =>
@@ -53,7 +55,11 @@ export const filtered = (
   const pull = (): Promise<void> => {
     if (!filter.isComplete) return reader.read().then(take)
     // Keep-alives behind a complete answer give it no more time.
-    return reader.read().then(take).finally(cancelLate(reader))
+    return reader
+      .read()
+      .catch((): Read => ({ done: true, value: undefined }))
+      .then(take)
+      .finally(cancelLate(reader))
   }
   return new ReadableStream<Uint8Array>(
     {

@@ -5,14 +5,16 @@
  * by a few characters of its data. It is parsed only where they decide nothing, which is rare.
  *
  * - The last event ends the body: `[DONE]`, `message_stop`, `response.completed`, `.incomplete`, `.failed`.
- * - A finish reason of Chat Completions or Gemini makes the answer complete. Usage may follow.
+ * - A finish reason of Chat Completions or Gemini, or a stop reason of Anthropic, makes the answer complete. Usage may
+ *   follow.
  * - Events that the client does not know are skipped: each would be an error to it. Never skipped are events named
- *   `error`, data with an error object, and data that is no whole JSON.
+ *   `error`, data with an error object, and data that is no whole JSON. An `error` that is `null` is no error object.
  * - `[DONE]` without a finish reason: some servers of Chat Completions leave it out. An answer with text and without
  *   tool calls gets the finish reason {@link unknownFinish}. With tool calls, or without text, it stays unfinished.
  *
  * Limits: streams at other paths pass as they are, up to `[DONE]`.
  */
+import { partsOf } from "@outlast/agent/failure/EventFacts"
 
 /**
  * - `last`: nothing follows.
@@ -22,7 +24,7 @@ export type Verdict = "pass" | "skip" | "complete" | "last"
 
 export interface StreamProtocol {
   readonly judge: (name: string, data: string) => Verdict
-  /** Data of an event that belongs before the last one. */
+  /** Data of an event that belongs before the last one, or at the end of a complete answer without one. */
   readonly missing: () => string | undefined
 }
 
@@ -32,7 +34,7 @@ export const unknownFinish = "unknown"
 export const of = (url: string): StreamProtocol => {
   const path = (URL.canParse(url) ? new URL(url).pathname : url).replace(/\/+$/, "")
   if (path.endsWith("/chat/completions")) return chat()
-  if (path.endsWith("/messages") || path.endsWith(":streamRawPredict")) return anthropic
+  if (path.endsWith("/messages") || path.endsWith(":streamRawPredict")) return anthropic()
   if (path.endsWith("/responses")) return responses
   return path.endsWith(":streamGenerateContent") ? gemini : other
 }
@@ -58,12 +60,20 @@ const other = protocol(() => "pass")
 
 /** The verdict on an event without any mark of the protocol. */
 const unknown = (name: string, data: string): Verdict => {
-  if (name === "error" || data.includes('"error"')) return "pass"
-  if (name !== "" && name !== "message") return "skip"
-  return isObject(data) ? "skip" : "pass"
+  if (name === "error" || isError(data)) return "pass"
+  const value = data.includes('"error"') || name === "" || name === "message" ? parsed(data) : null
+  return typeof value !== "object" || hasError(value) ? "pass" : "skip"
 }
 
-const isObject = (data: string): boolean => typeof parsed(data) === "object"
+/** In any of the forms that errors have: `base_resp`, `code` and `message`, exceptions of AWS. */
+const isError = (data: string): boolean =>
+  partsOf(`data: ${data.replaceAll("\n", "\ndata: ")}`).some((part) => part.isError)
+
+/** True when a field `error` at any depth has a value. */
+const hasError = (value: unknown): boolean =>
+  typeof value === "object" &&
+  value !== null &&
+  Object.entries(value).some(([name, field]) => (name === "error" ? field !== null : hasError(field)))
 
 const parsed = (data: string): unknown => {
   try {
@@ -101,12 +111,29 @@ const deltas = {
   responses: `${typeStart}response.output_text.delta"`
 } as const
 
-const anthropic = protocol((name, data) => {
-  if (data.startsWith(deltas.anthropic)) return "pass"
-  const type = typeOf(data)
-  if (type === "message_stop") return "last"
-  return type !== undefined && ofAnthropic.has(type) ? "pass" : unknown(name, data)
-})
+/** The client takes an answer without `message_stop` for one that was cut. */
+const anthropic = (): StreamProtocol => {
+  let hasReason = false
+  let isStopped = false
+  return protocol(
+    (name, data) => {
+      if (data.startsWith(deltas.anthropic)) return "pass"
+      const type = typeOf(data)
+      if (type === "message_stop") {
+        isStopped = true
+        return "last"
+      }
+      if (type === "message_delta" && textOf(data, "stop_reason", 0) !== undefined) {
+        hasReason = true
+        return "complete"
+      }
+      return type !== undefined && ofAnthropic.has(type) ? "pass" : unknown(name, data)
+    },
+    () => (hasReason && !isStopped ? stopOfAnthropic : undefined)
+  )
+}
+
+const stopOfAnthropic = JSON.stringify({ type: "message_stop" })
 
 const endsOfResponses: ReadonlySet<string> = new Set([
   "response.completed",

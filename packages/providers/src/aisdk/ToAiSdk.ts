@@ -19,6 +19,9 @@
  * is asked for again as long as nothing of it was shown; the last one goes to the AI SDK as it is, which judges and
  * repairs it as it would without Outlast.
  *
+ * **Refused content.** An answer that the provider refused goes to the policy's fallback. Where there is none, it goes to
+ * the AI SDK with the finish reason `content-filter`, as without Outlast.
+ *
  * **Example** (One line)
  *
  * ```ts
@@ -35,6 +38,7 @@ import type {
   LanguageModelV4StreamPart,
   LanguageModelV4StreamResult
 } from "@ai-sdk/provider"
+import { RefusedAnswers } from "@outlast/agent/failover/AnswerEnd"
 import { OutputLimit } from "@outlast/agent/failover/OutputLimit"
 import { Override } from "@outlast/agent/failover/StreamedAnswer"
 import * as Surface from "@outlast/agent/failover/Surface"
@@ -309,6 +313,8 @@ const served = <A>(
   ).pipe(
     // The AI SDK has asked for this form itself.
     Effect.provideService(Override, "request"),
+    // So does an AI SDK model.
+    Effect.provideService(RefusedAnswers, "deliver"),
     ClientCall.provided(client)
   )
   return maxOutputTokens === undefined

@@ -3,7 +3,7 @@
  *
  * When a provider is down, every call would make all of its attempts, and the provider would get several times its
  * normal load just when it can bear least. The budget is shared by all calls. `RetryBudgetState` has its two forms: each
- * call pays for a fifth of a retry (the default), or each success pays for one (the default of a chain of models). A
+ * call pays for a fifth of a retry (the default), or each success pays for 1.5 (the default of a chain of models). A
  * small reserve covers programs with few calls.
  *
  * Deposit once for each call that is made, and none for one that a circuit refuses; withdraw before each attempt after

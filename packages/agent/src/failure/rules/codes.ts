@@ -6,6 +6,7 @@ import * as Rule from "../Rule.ts"
 import {
   auth,
   badRequest,
+  badRequestOrLimit,
   badResponse,
   billing,
   contentPolicy,
@@ -244,7 +245,8 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       !text.includes("context") &&
       !text.includes("must be verified") &&
       !text.includes("type validation failed"),
-    reason: badRequest
+    // OpenAI refuses an output limit with `invalid_value`, and names its maximum in the text.
+    reason: badRequestOrLimit
   }),
   Rule.code({
     id: "code/generated",

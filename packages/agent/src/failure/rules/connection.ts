@@ -59,6 +59,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
       "tls: (bad|failed|handshake|internal|no|oversized|protocol|server|unexpected|unknown|unrecognized|unsupported)",
       "(fatal alert|tls alert|ssl alert): ",
       "(ssl|tls) handshake (failure|failed)",
+      "(ssl|tls) connection could not be established",
       "alert handshake failure",
       "(ssl|tls)…alert (number|protocol version|certificate|unknown ca|bad certificate)",
       "corrupt message of type",
@@ -69,6 +70,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
       "http request (was sent |)to (an |)https (server|port)",
       "server gave http response to https client"
     ],
+    unless: ["forcibly closed"],
     reason: permanentNetwork
   }),
   Rule.code({
@@ -147,6 +149,32 @@ export const connection: ReadonlyArray<Rule.Rule> = [
     when: ({ status, tag }) => status === undefined && tag === undefined,
     reason: clientTimeout.ours
   }),
+  errno(
+    "not-http",
+    "The bytes of the response are not HTTP, or contradict its headers. The request had no part in it.",
+    [
+      // The parser of `fetch`, which often gives no code.
+      "HTTPParserError",
+      "HPE_CHUNK_EXTENSIONS_OVERFLOW",
+      "HPE_CLOSED_CONNECTION",
+      "HPE_CR_EXPECTED",
+      "HPE_HEADER_OVERFLOW",
+      "HPE_INTERNAL",
+      "HPE_INVALID_CHUNK_SIZE",
+      "HPE_INVALID_CONSTANT",
+      "HPE_INVALID_CONTENT_LENGTH",
+      "HPE_INVALID_EOF_STATE",
+      "HPE_INVALID_HEADER_TOKEN",
+      "HPE_INVALID_STATUS",
+      "HPE_INVALID_TRANSFER_ENCODING",
+      "HPE_INVALID_VERSION",
+      "HPE_LF_EXPECTED",
+      "HPE_STRICT",
+      "HPE_UNEXPECTED_CONTENT_LENGTH",
+      "UND_ERR_RES_CONTENT_LENGTH_MISMATCH"
+    ],
+    network
+  ),
   errno(
     "broken",
     "Refused, reset, not resolved, not routed: nobody answered, or not to the end.",

@@ -118,7 +118,7 @@ export const limits: ReadonlyArray<Rule.Rule> = [
     id: "limit/capacity",
     why: "No capacity, whoever asks: the fault is not the account's.",
     phrases: [
-      "(overloaded|overload)",
+      "(overloaded|overload|overloadederror)",
       "(at|over|no|out of|exceeded|insufficient|limited|lack of) (full |available |maximum |model |sufficient |compute |)capacity",
       "capacity (temporarily |)(exceeded|exhausted|constraint|limit|is full|available|issues)",
       "high (demand|traffic|load|volume)",
@@ -127,6 +127,7 @@ export const limits: ReadonlyArray<Rule.Rule> = [
       "(server|service|we are|we're) (is |)busy",
       "no (healthy|available|free|idle) (upstream|backend|instances|providers|servers|workers|replicas|slot|slots)",
       "no (slot|slots|workers|instances|replicas|servers) (are |is |currently |)available",
+      "(slot|slots|worker|workers|instances|replicas|backends) (is |are |)(currently |temporarily |)(unavailable|busy)",
       "worker*…request limit reached",
       "model…(is |)(currently |)loading",
       "scaling up",

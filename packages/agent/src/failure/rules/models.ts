@@ -36,8 +36,9 @@ export const models: ReadonlyArray<Rule.Rule> = [
       "no models loaded",
       "legacy…model",
       "provided model identifier",
-      "(could not find|couldn't find|cannot find|can't find|failed to find|failed to load|unable to find) (the |)model",
+      "(could not find|couldn't find|cannot find|can't find|failed to find|unable to find) (the |)model",
       "llm provider not provided",
+      "(unknown|no|unsupported) provider for (the |this |)model",
       "(could not|cannot|unable to|failed to) (auto |)(resolve|determine|infer|map|route to|route) (a |an |the |any |)(provider|model|deployment|channel)",
       "(could not route to|no route for) ",
       "on-demand throughput",
@@ -59,6 +60,13 @@ export const models: ReadonlyArray<Rule.Rule> = [
     reason: modelNotFound
   }),
   Rule.text({
+    id: "model/load",
+    why: "A local server cannot load the model that it was asked for; behind a 5xx it is the server that broke.",
+    phrases: ["(failed|unable|could not|cannot) (to |)load (the |)model"],
+    when: ({ said, status }) => (said ?? status ?? 0) < 500,
+    reason: modelNotFound
+  }),
+  Rule.text({
     id: "model/manifest",
     why: "Ollama's registry, or the folder of its models, has none of this name.",
     phrases: ["manifest: file does not exist"],
@@ -70,7 +78,7 @@ export const models: ReadonlyArray<Rule.Rule> = [
     phrases: [
       "(not have|no|without|lacks|have|denied|request|not allowed|not authorized|not permitted|need|requires|gain) (access to|to access|access for|to use|permission to access) (the |this |that |requested |specified |any |)model*",
       "access (to|for) (the |this |)(requested |specified |)model",
-      "(not|not been) (allowed|authorized|permitted|entitled|granted|enabled)…(model|models)",
+      "(not|not been) (allowed|authorized|permitted|entitled|granted|enabled|eligible)…(model|models)",
       "(verified|verify)…(use|using|access) the model",
       "(organization|account|project) must be verified",
       "model access (is |)(denied|not|required)",
@@ -122,10 +130,12 @@ export const keys: ReadonlyArray<Rule.Rule> = [
       "(authentication|authorization|authorisation|oauth|login|token verification) (failed|failure|error|required|fails|has expired|is required|expired|header)",
       "(not logged in|/login|log in again|re-authenticate|reauthenticate|reauthentication|login required)",
       "user not found",
+      "(token|session) (is |has |was |)(expired|not set)",
+      "(only allows|only accepts|only permits|only be used)…(client|clients|from|within|members)",
       "unauthorized",
       "access denied",
       "(not authorized|not permitted|not allowed|unauthorized) (to|for) (perform|access|use|call|invoke|sign|make|this)",
-      "(does not|do not|doesn't|don't|no|lack|lacks|insufficient|missing|without|denied|not have|sufficient)…permission*",
+      "(does not|do not|doesn't|don't|no|lack|lacks|insufficient|missing|without|denied|not have|sufficient|must have|need|needs|requires)…permission*",
       "permission '…' denied",
       "(is|are) only authorized for",
       "login fail*",

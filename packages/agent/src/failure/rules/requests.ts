@@ -43,7 +43,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "(tool_call_ids|tool_use ids)",
       "(invalid|missing) signature…thinking",
       "(thinking|redacted_thinking|thinking_blocks|reasoning_content)…(cannot be modified|must|expected|required|invalid|missing|should)",
-      "(invalid|bad|malformed) (schema|parameter|parameters|argument|arguments|json|value|type|role|request|input|request body|json schema|message|messages|image|url)",
+      "(invalid|bad|malformed) (schema|parameter|parameters|argument|arguments|json|value|type|role|param|params|setting|settings|input|request body|json schema|message|messages|image|url)",
       "(unsupported|unknown|unrecognized|unexpected|missing|invalid|required|extra) (request |required |url |)(parameter|parameters|argument|arguments|field|fields|value|property|inputs|role|keyword|key|keys|media type)",
       "(is|are|was|were) (not |a |un|)(required|supported|permitted|allowed|unsupported) (property|parameter|field|with this model|by this model|for this model|when)",
       "field required",
@@ -108,7 +108,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "(could not|couldn't|cannot|can't|failed to|unable to|error|no) (parse|parsing|decode|decoding|object generated|generate a valid)",
       "(failed to|unable to|could not|cannot) read (the |)(response|body|stream|reply|answer)",
       "(no object|no output|no content|no response|no candidates|no choices|no message) (generated|returned|found|received|in response|produced)",
-      "(response|output|answer|reply|result|stream|object) (did not|does not|doesn't|didn't) (match|conform|contain|have|include|fit|validate)",
+      "(response|output|answer|reply|result|stream|object) (did not|does not|doesn't|didn't) (match|conform|contain|have|include|fit|validate|respect|follow)",
       "(stream|response|output) was (invalid|malformed|empty)",
       "(invalid|malformed|empty|bad|unexpected|incomplete|missing|unparseable|unparsable) (json |http |api |model |llm |server |tool |stream |)(response|output|reply|answer|tool call|function call|chunk|event|completion|generation|content-type|content type)",
       "type validation failed",
@@ -123,7 +123,12 @@ export const requests: ReadonlyArray<Rule.Rule> = [
       "cannot unmarshal",
       "failed to generate json"
     ],
-    unless: ["too (large|long)", "error decoding response body", "bad response status"],
+    unless: [
+      "too (large|long)",
+      "empty reply from server",
+      "error decoding response body",
+      "bad response status"
+    ],
     when: ({ status }) => status === undefined || status < 401 || status === 500,
     reason: badResponse
   })

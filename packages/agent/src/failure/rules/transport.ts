@@ -19,7 +19,12 @@ export const deadlines: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "transport/deadline",
     why: "A deadline went by, wherever.",
-    phrases: ["deadline (exceeded|reached|expired|has passed)", "-second deadline", "awaiting headers"],
+    phrases: [
+      "deadline (exceeded|reached|expired|has passed)",
+      "deadline of…exceeded",
+      "-second deadline",
+      "awaiting headers"
+    ],
     reason: firstOrTotal
   })
 ]
@@ -61,7 +66,7 @@ export const unreachable: ReadonlyArray<Rule.Rule> = [
       "all connection attempts failed",
       "prematurely closed connection",
       "disconnected without sending a response",
-      "(do|upstream|making|sending) request (failed|to provider)",
+      "(do|making|sending) request (failed|to provider)",
       "connection reset"
     ],
     reason: network
@@ -126,7 +131,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
       "socket (closed|connection was closed|disconnected|error|ended)",
       "other side closed",
       "premature close",
-      "(broken pipe|forcibly closed|connection reset by peer)",
+      "(broken pipe|forcibly closed|actively refused|connection reset by peer)",
       "(getaddrinfo|name resolution)",
       "dns (error|failure|lookup|resolution|resolver|query|name|server)",
       "could not resolve host*",
@@ -143,7 +148,10 @@ export const transport: ReadonlyArray<Rule.Rule> = [
       "tcp handshake",
       "connection appears to be offline",
       "transport (error|failure|closed)",
-      "tls handshake eof"
+      "tls handshake eof",
+      "empty reply from server",
+      "not closed cleanly",
+      "(unknownhostexception|connectexception|socketexception|noroutetohostexception)"
     ],
     reason: network
   }),
@@ -176,7 +184,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
       "(server|api|upstream|system|service|engine|enginecore|model) (had|encountered|experienced|returned|threw) (an |a |)(unexpected |internal |unknown |)(error|exception|failure|problem|issue)",
       "(unexpected|unknown|unhandled|internal) (server |api |)(error|exception) (occurred|has occurred)",
       "an error occurred while processing your request",
-      "(runner|process|worker|engine|server|model) (process |)(has |is |)(unexpectedly |)(crashed|terminated|stopped|died|exited|dead)",
+      "(runner|process|worker|engine|server|model) (process |loop |core |)(has |is |)(unexpectedly |)(crashed|terminated|stopped|died|exited|dead)",
       "(out of memory|cuda error|cudamalloc|segmentation fault|core dumped|unable to allocate|sigkill|oom|enginedeaderror|asyncenginedeaderror|ggml_assert|panic: )",
       "(runner|process|worker|engine|server)…exit (status|code)",
       "(model runner|llama runner|llama-server)…(stopped|terminated|crashed|exited|failed|exit)",

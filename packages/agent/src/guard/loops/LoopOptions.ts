@@ -49,14 +49,12 @@ export interface LoopOptions {
   readonly reads: Ladder
   /** The same call with the same outcome where time passes in between, or whose outcome changed twice before. */
   readonly waits: Ladder
-  /** Laps of a cycle of 2 to 9 calls. */
+  /** Laps of a cycle of 2 to 10 calls. A cycle of 2 or 3 calls blocks at 3 laps at the earliest. */
   readonly cycle: Ladder
   /** The same failure: of one call (strict) and of several (soft). */
   readonly failures: Ladder
   /** The same outcome of several calls. A short outcome of another call counts a quarter. */
   readonly findings: Ladder
-  /** Calls in a row that repeated a call with its outcome, or a failure. */
-  readonly stale: Ladder
   /** Turns with a blocked call, with nothing new since, before the run stops. */
   readonly refusals: number
   /**
@@ -74,12 +72,11 @@ export interface LoopOptions {
 export const defaults: LoopOptions = {
   mode: "strict",
   acts: { nudge: 2, block: 3 },
-  reads: { nudge: 3, block: 4 },
+  reads: { nudge: 3, block: 5 },
   waits: { nudge: 5, block: 8 },
-  cycle: { nudge: 2, block: 2.5 },
+  cycle: { nudge: 2, block: 2.25 },
   failures: { nudge: 4, block: 6 },
   findings: { nudge: 4, block: 6 },
-  stale: { nudge: 8, block: 12 },
   refusals: 3,
   text: { nudge: 4, block: 6 },
   wording: LoopVerdict.wording,
@@ -112,7 +109,6 @@ export const make = (given: Input | Mode = {}): LoopOptions => {
     cycle: ladder("cycle"),
     failures: ladder("failures"),
     findings: ladder("findings"),
-    stale: ladder("stale"),
     refusals,
     text: ladder("text"),
     wording: input.wording ?? defaults.wording,
@@ -137,7 +133,6 @@ const checks: Check.Checks<Input> = {
   cycle: ladderCheck,
   failures: ladderCheck,
   findings: ladderCheck,
-  stale: ladderCheck,
   refusals: is.integer({ min: 1 }),
   text: ladderCheck,
   wording: is.fn("(step, evidence) => string"),

@@ -63,7 +63,6 @@ export type Known = typeof Known.Type
 
 /** Number of the turn, and the call, outcome and shape of a call in it. */
 const Past = Schema.Tuple([Schema.Number, Schema.Number, Schema.Number, Schema.Number])
-type Past = typeof Past.Type
 
 /** Encodes a state as JSON, to go on with it later. */
 export const State = Schema.Struct({
@@ -80,8 +79,6 @@ export const State = Schema.Struct({
   /** Turns that brought something new, and turns in which something new was done. */
   news: Schema.Number,
   deeds: Schema.Number,
-  /** Calls in a row that repeated a call with its outcome, or a failure. */
-  stale: Schema.Number,
   /** Oldest first. */
   seen: Schema.Array(Seen),
   known: Schema.Array(Known),
@@ -107,7 +104,6 @@ export const initial: State = {
   paused: false,
   news: 0,
   deeds: 0,
-  stale: 0,
   seen: [],
   known: [],
   past: [],
@@ -155,7 +151,7 @@ export const settled = (state: State): State => {
   const { running } = state
   if (running.length === 0) return state
   const { calls } = state
-  let { stale, known } = state
+  let { known } = state
   let isNews = false
   let isDeed = false
   const before = running.map(({ id }) => seenOf(state, id))
@@ -166,7 +162,6 @@ export const settled = (state: State): State => {
     // An answer such as `ok` may be that of something new that was done.
     if (seen === undefined ? place < 0 || !(done.failed || done.reads) : !isSame) isNews = true
     if (seen === undefined && !done.reads && !done.failed) isDeed = true
-    stale = isSame || (place >= 0 && done.failed) ? stale + 1 : 0
     known = knowing(known, place, done, seen !== undefined, state.paused)
   }
   const news = state.news + (isNews ? 1 : 0)
@@ -200,7 +195,6 @@ export const settled = (state: State): State => {
     paused: false,
     news,
     deeds,
-    stale,
     seen,
     known,
     past,

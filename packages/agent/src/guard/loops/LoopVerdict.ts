@@ -4,7 +4,7 @@
 export type Kind = "tool_loop" | "cycle" | "no_progress"
 
 /** The rule that found evidence. */
-export type Pattern = "identical" | "poll" | "cycle" | "same_failure" | "same_finding" | "stale" | "text"
+export type Pattern = "identical" | "poll" | "cycle" | "same_failure" | "same_finding" | "text"
 
 /** Evidence, without arguments and results. */
 export interface Finding {
@@ -35,7 +35,6 @@ const kinds: Readonly<Record<Pattern, Kind>> = {
   same_finding: "no_progress",
   poll: "no_progress",
   cycle: "cycle",
-  stale: "no_progress",
   text: "no_progress"
 }
 
@@ -86,8 +85,6 @@ const whatHappened = ({ pattern, tool, count, period }: Finding): string => {
       return `${tool} failed in the same way ${times}.`
     case "same_finding":
       return `${tool} brought the same result ${times}, also with other arguments.`
-    case "stale":
-      return `The last ${Math.floor(count)} calls brought nothing new.`
     case "text":
       return `The answer repeats the same words ${times}.`
   }

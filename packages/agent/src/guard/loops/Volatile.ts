@@ -1,5 +1,5 @@
 /**
- * Recognises values that differ on every call by their shape: times, durations, addresses and generated ids. Pure.
+ * Recognises values that differ on every call by their shape: times, durations and generated ids. Pure.
  *
  * **What it does not do.** A plain number is never volatile, because it may be progress.
  */
@@ -21,9 +21,6 @@ const maxUnit = 14
 const milliseconds = /(?:_ms|Ms|Millis)$/
 
 const uuid = /(?:^|_)[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i
-
-/** An address in memory. */
-const address = /^0x[\da-f]{6,}$/i
 
 /** An element of a page: `e484`. */
 const reference = /^[a-z]\d{2,}$/
@@ -48,7 +45,6 @@ export const isVolatile = (text: string, start: number, end: number): boolean =>
         reference.test(token) ||
         duration.test(token) ||
         uuid.test(token) ||
-        address.test(token) ||
         isId(token))) ||
     (text.charCodeAt(end) === blank && unit.test(text.slice(end, end + maxUnit)))
   )
