@@ -1,6 +1,6 @@
 /** Tools that the provider runs itself: web search, and those of MCP servers. Each server fails first. */
 import { assert, beforeAll, describe, it } from "@effect/vitest"
-import { Agent, KeySource, Outlast } from "@outlast/agent"
+import { Agent, Direct, KeySource, Outlast } from "@outlast/agent"
 import { OpenAi } from "@outlast/providers"
 import type { ModelMessage, ToolSet } from "ai"
 import { generateText, jsonSchema, streamText, tool } from "ai"
@@ -287,6 +287,16 @@ describe("a tool that the provider runs", () => {
           const parts = yield* Stream.runCollect(Outlast.streamText({ prompt: "Which river?" }))
           assert.deepStrictEqual(usesIn(parts), uses)
         }).pipe(Effect.provide(Models.layerOf(target(server))))
+      })
+    )
+
+    it.live(`${vendor}: Direct.layer gives its calls and results`, () =>
+      Effect.gen(function* () {
+        const server = yield* Raw.start(says)
+        const { content } = yield* LanguageModel.generateText({ prompt: "Which river?" }).pipe(
+          Effect.provide(Direct.layer(target(server)))
+        )
+        assert.deepStrictEqual(usesIn(content), uses)
       })
     )
 
