@@ -52,7 +52,7 @@ const providerParts = (
   to: Destination
 ): ReadonlySet<AssistantPart> => {
   const own = new Set<AssistantPart>()
-  const open = new Set<string>()
+  const open = new Map<string, AssistantPart>()
   for (const message of messages) {
     if (message.role === "user" || message.role === "system") open.clear()
     if (message.role !== "assistant") continue
@@ -61,9 +61,16 @@ const providerParts = (
         if (!isUnderstood(part, to)) open.delete(part.id)
         else {
           own.add(part)
-          open.add(part.id)
+          open.set(part.id, part)
         }
-      } else if (part.type === "tool-result" && open.delete(part.id)) own.add(part)
+      } else if (part.type === "tool-result") {
+        const call = open.get(part.id)
+        if (call === undefined) continue
+        open.delete(part.id)
+        // A call whose result another maker has signed would be left without one.
+        if (isUnderstood(part, to)) own.add(part)
+        else own.delete(call)
+      }
     }
   }
   return own

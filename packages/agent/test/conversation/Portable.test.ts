@@ -361,6 +361,15 @@ describe("tools that a provider ran", () => {
     ])
   })
 
+  it("become words with a result that another maker has signed: the call would have none", () => {
+    const [call, result] = [use(from({}))[0], use(from({ provider: "other" }))[1]]
+    const mixed = [user("x"), assistant(call as AssistantPart, result as AssistantPart)]
+    assert.deepStrictEqual(shown(adapt(mixed)), [
+      "user: x",
+      'assistant: [web_search was used with {"q":"rome"}. Its result: ["sunny"]]'
+    ])
+  })
+
   it("are not written out at any length, and may have no result", () => {
     const [search] = use({})
     const long = assistant({ ...search, params: { q: "x".repeat(10_000) } } as AssistantPart)

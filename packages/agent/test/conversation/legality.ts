@@ -78,7 +78,9 @@ export const problems = (
         break
       case "tool-result":
         if (role === "assistant") {
-          if (!mine(part)) found.push(`${at}: a foreign result`)
+          // One that nobody has signed belongs to its call.
+          const isUnsigned = makerOf(part) === undefined && signers(part).length === 0
+          if (!mine(part) && !isUnsigned) found.push(`${at}: a foreign result`)
         } else if (due.shift() !== `${part.id} ${part.name}`)
           found.push(`${at}: a result out of place: ${part.id}`)
         break
