@@ -7,7 +7,7 @@
  * the provider. Their arguments and results are JSON; no schema has seen them.
  */
 import type { Context } from "effect"
-import { Effect, Stream } from "effect"
+import { Array as Arr, Effect, Stream } from "effect"
 import { LanguageModel, Response } from "effect/ai"
 import { namespace } from "./Answered.ts"
 
@@ -28,7 +28,10 @@ export const make = ({
           parts.map((part) => carried(part, options))
         ),
       streamText: (options) =>
-        Stream.map(streamText(options), (part): Response.StreamPartEncoded => carried(part, options))
+        Stream.mapArray(
+          streamText(options),
+          Arr.map((part): Response.StreamPartEncoded => carried(part, options))
+        )
     }),
     restoring
   )
@@ -102,4 +105,4 @@ const whole =
 const streaming =
   (ask: Streaming): Streaming =>
   (options) =>
-    Stream.map(ask(options), restored)
+    Stream.mapArray(ask(options), Arr.map(restored))
