@@ -3,15 +3,15 @@ import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 
 const conditions = ["@outlast/source", "node", "import", "default"]
-const sources = fileURLToPath(new URL("packages/resilience/src", import.meta.url))
+const sources = (name: string): string => fileURLToPath(new URL(`packages/${name}/src`, import.meta.url))
 
 export default defineConfig({
   resolve: {
     conditions,
-    alias: [
-      { find: /^@outlast\/resilience$/, replacement: `${sources}/index.ts` },
-      { find: /^@outlast\/resilience\/(.*)$/, replacement: `${sources}/$1.ts` }
-    ]
+    alias: ["resilience", "agent"].flatMap((name) => [
+      { find: new RegExp(`^@outlast/${name}$`), replacement: `${sources(name)}/index.ts` },
+      { find: new RegExp(`^@outlast/${name}/(.*)$`), replacement: `${sources(name)}/$1.ts` }
+    ])
   },
   ssr: { resolve: { conditions } },
   test: {

@@ -92,7 +92,11 @@ export type Event =
     }
   /** While an attempt was delayed another call opened a cooldown over its target: it was not sent. */
   | { readonly _tag: "TakenAway" }
-  | { readonly _tag: "Woke" }
+  | {
+      readonly _tag: "Woke"
+      /** Milliseconds before the end of the wait. */
+      readonly early?: number
+    }
 
 // -----------------------------------------------------------------------------
 // Actions

@@ -239,9 +239,16 @@ export class CallRun {
       case "Wait":
         return Effect.suspend(() => {
           const delay = Math.max(0, action.until - this.now())
-          const sleep = ActiveTime.parked(Effect.sleep(Duration.millis(delay)))
+          // A circuit lets calls that wait for it through one by one.
+          const sleep = action.soonest.refused ? asleep(delay) : this.#untilBack(action.until, this.now())
           return this.#waits.during(Waits.untilBack(action.soonest, delay), sleep)
-        }).pipe(Effect.andThen(this.advance({ _tag: "Woke" })))
+        }).pipe(
+          Effect.andThen(
+            Effect.suspend(() =>
+              this.advance({ _tag: "Woke", early: Math.max(0, action.until - this.now()) })
+            )
+          )
+        )
       case "Compact":
         return this.#compact(action.failure)
       case "DropMedia":
@@ -255,6 +262,28 @@ export class CallRun {
               refused === undefined ? this.#delayed(action) : this.advance(refused)
             )
     }
+  }
+
+  /** Sleeps until a cooldown ends, or until the chain is found to answer again before that. */
+  #untilBack(until: number, since: number): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const { memory, policy } = this.chain
+      const left = until - this.now()
+      if (left <= 0) return Effect.void
+      // With jitter, so that calls that wait for the same target do not go on together.
+      const pause = Math.min(left, Math.ceil(wakeEvery * (0.5 + this.#random.nextDoubleUnsafe())))
+      return Effect.flatMap(asleep(pause), () => {
+        const snapshot = this.#snapshot(this.now(), false)
+        return Call.mayWake(
+          policy,
+          this.#state,
+          snapshot,
+          ({ id }) => (memory.answeredAt.get(id) ?? 0) > since
+        )
+          ? Effect.void
+          : this.#untilBack(until, since)
+      })
+    })
   }
 
   #dropMedia(target: TargetRef): Effect.Effect<Attempt | undefined, CallFailure> {
@@ -294,7 +323,8 @@ export class CallRun {
       Duration.toMillis(policy.deadline) - this.#state.ledger.spent,
       this.#deadline - this.now()
     )
-    const limit = Duration.min(policy.limits.connect, Duration.millis(Math.max(0, left)))
+    // A policy from a JSON file may have its durations in words.
+    const limit = Duration.millis(Math.min(Duration.toMillis(policy.limits.connect), Math.max(0, left)))
     const from = this.now()
     return Effect.flatMap(
       this.#waits.unlessReady({ reason: "health", target }, check(target, limit)),
@@ -648,25 +678,11 @@ export class CallRun {
    * `opened` is the cooldown that it opened.
    */
   #decide(event: Event, now: number): { readonly action: Action; readonly opened: Cooldown | undefined } {
-    const { policy, dead, budget, memory } = this.chain
-    const cooldowns = MutableRef.get(memory.cooldowns)
+    const { policy, budget, memory } = this.chain
     // A key that has expired says nothing about its provider: to ask again with a new one is no retry.
     const isRenewed = event._tag === "KeyAsked" && event.renewed
     // Before a first attempt nobody asks the budget, whose answer would cost a look at the clock.
-    const isFirst = event._tag === "Started"
-    const snapshot: Call.Snapshot = {
-      now,
-      deadline: this.#deadline,
-      targets: this.#targets,
-      dead,
-      cooldowns,
-      mayRetry:
-        isFirst || isRenewed || budget === undefined || this.#paid || budget.availableUnsafe(this.#fiber),
-      canCompact: this.chain.compact !== undefined,
-      streaks: memory.streaks,
-      answered: memory.answeredAt,
-      flying: memory.flying
-    }
+    const snapshot = this.#snapshot(now, event._tag === "Started" || isRenewed)
     const draw = this.#random.nextDoubleUnsafe()
     const [action, state] = Call.step(policy, this.#state, event, snapshot, draw)
     const left = this.#state.target
@@ -685,6 +701,23 @@ export class CallRun {
     const isOpened = action.cooldown !== undefined && memory.open(action.cooldown, now)
     this.#cooldowns = MutableRef.get(memory.cooldowns)
     return { action, opened: isOpened ? action.cooldown : undefined }
+  }
+
+  /** The chain as it is now. `isFree` says that the retry budget is not asked. */
+  #snapshot(now: number, isFree: boolean): Call.Snapshot {
+    const { dead, budget, memory, compact } = this.chain
+    return {
+      now,
+      deadline: this.#deadline,
+      targets: this.#targets,
+      dead,
+      cooldowns: MutableRef.get(memory.cooldowns),
+      mayRetry: isFree || budget === undefined || this.#paid || budget.availableUnsafe(this.#fiber),
+      canCompact: compact !== undefined,
+      streaks: memory.streaks,
+      answered: memory.answeredAt,
+      flying: memory.flying
+    }
   }
 
   /** Tells the circuits how the attempt ended: well without a failure; `silent`: they are told nothing. */
@@ -756,3 +789,9 @@ const warned = <A, E>(line: Warnings.Line | undefined, effect: Effect.Effect<A, 
   line === undefined ? effect : Effect.andThen(Warnings.write(line), effect)
 
 type Started = Extract<Event, { readonly _tag: "Started" }>
+
+/** Milliseconds between two looks of a call that waits for a cooldown. */
+const wakeEvery = 1_000
+
+const asleep = (millis: number): Effect.Effect<void> =>
+  ActiveTime.parked(Effect.sleep(Duration.millis(millis)))

@@ -29,7 +29,7 @@ import type { TargetRef } from "../failure/TargetRef.ts"
 import * as Nudge from "../recovery/Nudge.ts"
 import { climb } from "../recovery/Truncation.ts"
 import * as Choice from "./Choice.ts"
-import type { Action, CallState, Cut, Event, Failed, Sent, Snapshot } from "./CallModel.ts"
+import type { Action, CallState, Cut, Event, Failed, Sent, Snapshot, TargetView } from "./CallModel.ts"
 import { isContinuing, isSweep, wasCut } from "./CallModel.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
@@ -59,8 +59,12 @@ export const step = <Class extends string>(
   switch (event._tag) {
     case "Started":
       return choose(policy, { ...state, call: event, outputLimit: event.outputLimit.start }, snapshot, draw)
-    case "Woke":
-      return choose(policy, state, snapshot, draw)
+    case "Woke": {
+      const { ledger } = state
+      // Time that was set aside for the wait and not needed.
+      const spent = Math.max(0, ledger.spent - (event.early ?? 0))
+      return choose(policy, { ...state, ledger: { ...ledger, spent } }, snapshot, draw)
+    }
     case "TakenAway":
       return choose(policy, unsent(state, true), snapshot, draw)
     case "PermitRefused":
@@ -77,6 +81,7 @@ export const step = <Class extends string>(
       return onCut(policy, begun(state, event), event, snapshot)
     case "Compacted":
     case "CompactionFailed":
+      // Stryker disable next-line ConditionalExpression: for the types; only `Compacted` has a number.
       return event._tag === "Compacted" && event.freed > 0
         ? again(policy, { ...state, overflowed: undefined }, snapshot, draw)
         : mendedInVain(policy, { ...state, compactions: Infinity }, snapshot, draw)
@@ -93,16 +98,26 @@ export const step = <Class extends string>(
 
 const tooLate = local("limit/deadline", new Timeout({ phase: "total", local: true }), undefined)
 
+/**
+ * True when a call that waits for a cooldown may go on before its end: a target that it may be sent to has `answered`
+ * another call meanwhile, and the retry budget, which successes pay for, allows an attempt.
+ */
+export const mayWake = <Class extends string>(
+  policy: RecoveryPolicy<Class>,
+  state: CallState,
+  snapshot: Snapshot,
+  answered: (target: TargetRef) => boolean
+): boolean =>
+  snapshot.mayRetry &&
+  Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(
+    (target) =>
+      answered(target.ref) &&
+      Cool.outOf(snapshot.cooldowns, target.ref, snapshot.now) === undefined &&
+      Choice.mayGoTo(policy, state, target, snapshot)
+  )
+
 const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
-  // A call that has been nowhere yet may go to any target, and its first attempt is free.
-  if (state.left === undefined) {
-    const ready = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
-    const first = Choice.preferred(ready, snapshot, snapshot.cooldowns)
-    return first === undefined
-      ? waitOrGiveUp(policy, state, snapshot, undefined, draw)
-      : sendAfterWait(policy, state, first.ref, snapshot)
-  }
   // An attempt that was not sent gives no time back for another one where the call has been already.
   const late = state.phase === "attempting" && isLate(policy, state, snapshot)
   const ready = Choice.ready(policy, state, snapshot, snapshot.cooldowns).filter(
@@ -110,7 +125,8 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
   )
   if (ready.length === 0) return waitOrGiveUp(policy, state, snapshot, undefined, draw)
   const affordable = ready.filter(({ ref }) => isAffordable(state, snapshot, ref))
-  const target = Choice.preferred(affordable, snapshot, snapshot.cooldowns)
+  const unasked = Choice.unasked(state, state.lastFailure, affordable)
+  const target = Choice.preferred(unasked.length > 0 ? unasked : affordable, snapshot, snapshot.cooldowns)
   return target === undefined
     ? giveUp(state, state.lastFailure ?? Choice.allOut(policy, state, snapshot), undefined)
     : sendAfterWait(policy, state, target.ref, snapshot)
@@ -155,6 +171,7 @@ const onRefusal = (
   // A refusal takes time, so that a call which is refused for ever comes to its deadline.
   const later = Math.max(until, snapshot.now + 1)
   const mayResort = byCircuit && !state.lastResort
+  // Stryker disable next-line StringLiteral: any id that no target has.
   const refused = new Map(state.refused).set(state.target?.id ?? "", {
     until: later,
     failure,
@@ -169,8 +186,10 @@ const onRefusal = (
 const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): CallState => {
   const { failure, commit } = event
   const { retryAfter } = failure
+  // Stryker disable next-line StringLiteral: as above.
   const id = state.target?.id ?? ""
   const { reason } = failure
+  // Stryker disable next-line ConditionalExpression: for the types; it is read for an overflow only.
   const named = reason._tag === "ContextOverflow" ? reason.limit : undefined
   const window = Choice.viewOf(snapshot, id)?.info.contextWindow ?? named
   const tries = state.tries.get(id)
@@ -195,6 +214,7 @@ const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot:
     // A failure elsewhere says nothing about how long this target has been so.
     inARow: {
       class: of,
+      // Stryker disable next-line OptionalChaining: for the types; who has failed has left a target.
       count: state.inARow?.class === of && state.left?.id === id ? state.inARow.count + 1 : 1
     },
     overflowed:
@@ -225,10 +245,11 @@ const onFailure = (
   const { failure, commit } = event
   const row = rowOf(policy, failure)
   const here = state.target
-  const lowered = withoutRaise(policy, state, event, snapshot)
+  if (here === undefined) return giveUp(state, failure, undefined)
+  const lowered = withoutRaise(policy, state, event, here, snapshot)
   if (lowered !== undefined) return lowered
   const stops = row.then === "stop"
-  if (here === undefined || (stops && !isMediaRefused(failure))) return giveUp(state, failure, undefined)
+  if (stops && !isMediaRefused(failure)) return giveUp(state, failure, undefined)
   const leaving = Choice.cooldownFor(row, event, here, snapshot)
   const late = isLate(policy, state, snapshot)
   if (
@@ -240,10 +261,8 @@ const onFailure = (
   ) {
     return giveUp(state, failure, leaving)
   }
-  if (!late) {
-    const mending = mend(policy, row, state, event, here, snapshot)
-    if (mending !== undefined) return mending
-  }
+  const mending = mend(policy, row, state, event, here, snapshot)
+  if (mending !== undefined) return mending
   if (stops) return giveUp(state, failure, undefined)
 
   const opened = (cooldown: Cooldown | undefined) =>
@@ -261,20 +280,22 @@ const onFailure = (
   const elsewhere = othersAt(opened(Choice.cooldownFor(row, { ...event, isProven: true }, here, snapshot)))
   const others = elsewhere.length > 0 ? elsewhere : othersAt(after)
   const wait = repeatDelay(policy, row, state, failure, snapshot, draw)
-  const repeat = wait !== undefined && isAffordable(state, snapshot, here, wait) ? wait : undefined
+  const repeat = isAffordable(state, snapshot, here, wait) ? wait : undefined
   // A wait that the server named holds for all calls, even while this one stays.
   const notBefore = Choice.isNotBefore(row, failure) ? leaving : undefined
 
-  const equivalents = others.filter((target) => target.ref.model === here.model)
+  const { equivalents, rest } = candidates(policy, state, failure, others, here)
   const equivalent = Choice.preferred(equivalents, snapshot, after)
-  const other = equivalent ?? Choice.preferred(others, snapshot, after)
+  const other = equivalent ?? Choice.preferred(rest, snapshot, after)
   if (other !== undefined) {
     const stays =
+      // Stryker disable next-line ConditionalExpression: for the types; a comparison with `undefined` is false.
       repeat !== undefined &&
+      // Stryker disable next-line OptionalChaining: for the types; there is a failure.
       (state.inARow?.count ?? 0) < (row.switchAfter ?? Infinity) &&
       (equivalent === undefined
         ? state.ledger.spent + repeat <= Duration.toMillis(policy.patience)
-        : preferredToEquivalent(policy, row, state, failure, repeat))
+        : preferredToEquivalent(policy, row, state, here, failure, repeat))
     return stays
       ? send(policy, state, here, repeat, notBefore, snapshot)
       : send(policy, state, other.ref, 0, leaving, snapshot)
@@ -300,6 +321,27 @@ const onFailure = (
     : next
 }
 
+/**
+ * The targets to leave for: those of the same model, and all others. After a refusal, targets that this call has not
+ * asked come first. Otherwise a short wait that limited targets name brings the call back to them again and again, and
+ * it never reaches the one that would answer. Once patience is over, keys that have refused the call no longer come
+ * before a model that was not asked.
+ */
+const candidates = (
+  policy: Policy,
+  state: CallState,
+  failure: ProviderFailure,
+  others: ReadonlyArray<TargetView>,
+  here: TargetRef
+): { readonly equivalents: ReadonlyArray<TargetView>; readonly rest: ReadonlyArray<TargetView> } => {
+  const equivalents = others.filter((target) => target.ref.model === here.model)
+  const unasked = Choice.unasked(state, failure, others)
+  if (unasked.length === 0) return { equivalents, rest: others }
+  const fresh = unasked.filter((target) => target.ref.model === here.model)
+  const isPatient = state.ledger.spent <= Duration.toMillis(policy.patience)
+  return { equivalents: fresh.length === 0 && isPatient ? equivalents : fresh, rest: unasked }
+}
+
 /** What can be done about the failure so that the same target may succeed. */
 const mend = (
   policy: Policy,
@@ -311,10 +353,9 @@ const mend = (
 ): Step | undefined => {
   const { failure } = event
   if (!isAffordable(state, snapshot, undefined)) return undefined
+  const mending: CallState = { ...state, phase: "mending", pending: event }
   const marked = (what: string): CallState => ({
-    ...state,
-    phase: "mending",
-    pending: event,
+    ...mending,
     mended: new Set(state.mended).add(`${what} ${here.id}`)
   })
   if (
@@ -328,22 +369,22 @@ const mend = (
     return [{ _tag: "DropMedia", target: here, failure, cooldown: undefined }, marked("media")]
   }
   if (row.then !== "grow") return undefined
-  const limit = OutputLimit.lowered(failure)
-  const isLower = limit !== undefined && limit < (state.outputLimit ?? Infinity)
-  if (isLower && !state.mended.has(`limit ${here.id}`)) {
+  const limit = OutputLimit.lowered(failure) ?? Infinity
+  if (limit < (state.outputLimit ?? Infinity) && !state.mended.has(`limit ${here.id}`)) {
     const smaller = { ...marked("limit"), pending: undefined, overflowed: undefined, outputLimit: limit }
     const [{ nudge, rewind, isFree }, next] = send(policy, smaller, here, 0, undefined, snapshot)
     return [{ _tag: "LowerOutputLimit", ...mendedAttempt(here), isFree, limit, rewind, nudge }, next]
   }
   const isTooLong = failure.reason._tag === "ContextOverflow"
   if (isTooLong && snapshot.canCompact && state.compactions < policy.maxCompactions) {
-    const next: CallState = { ...marked("window"), compactions: state.compactions + 1 }
+    const next: CallState = { ...mending, compactions: state.compactions + 1 }
     return [{ _tag: "Compact", target: here, failure, cooldown: undefined }, next]
   }
   return undefined
 }
 
 const isMediaRefused = ({ reason }: ProviderFailure): boolean =>
+  // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `media`.
   reason._tag === "Format" && reason.media === true
 
 /** One more attempt at once where the call is. */
@@ -381,6 +422,7 @@ const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot):
   const { target: here, ledger } = state
   if (
     here === undefined ||
+    // Stryker disable next-line ConditionalExpression,BooleanLiteral: for the types; a rule without numbers stops.
     policy.truncation === false ||
     event.commit === "tool" ||
     isOver(snapshot) ||
@@ -445,10 +487,11 @@ const withoutRaise = (
   policy: Policy,
   state: CallState,
   { failure, commit }: Failed,
+  here: TargetRef,
   snapshot: Snapshot
 ): Step | undefined => {
-  const { raise, rungs, call, target: here } = state
-  if (raise === undefined || here === undefined || commit === "tool" || !OutputLimit.mayRefuse(failure)) {
+  const { raise, rungs, call } = state
+  if (raise === undefined || commit === "tool" || !OutputLimit.mayRefuse(failure)) {
     return undefined
   }
   const named = OutputLimit.lowered(failure)
@@ -482,8 +525,7 @@ const ceilingOf = (
 
 /** The call has made all the attempts, or spent all the money, that it may. */
 const mustEnd = (policy: Policy, { ledger }: CallState): boolean =>
-  ledger.attempts - ledger.sweeps >= policy.maxAttempts ||
-  (policy.maxCost !== undefined && ledger.cost >= policy.maxCost)
+  ledger.attempts - ledger.sweeps >= policy.maxAttempts || ledger.cost >= (policy.maxCost ?? Infinity)
 
 /** The time of the program around the call is up. */
 const isOver = ({ deadline, now }: Snapshot): boolean => deadline <= now
@@ -503,6 +545,7 @@ const timeCounted = ({ commit, elapsed }: Failed): number => (commit === "text" 
  * that was not tried yet is still asked, once.
  */
 const mayAskAnother = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): boolean =>
+  // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `local`.
   event.failure.reason._tag === "Timeout" &&
   event.failure.reason.local &&
   snapshot.deadline > snapshot.now &&
@@ -541,7 +584,7 @@ export const midStreamAtMost = (policy: Policy, call: CallState["call"]): MidStr
   let most = midStreamOf(policy, undefined, { call })
   for (const name in policy.rows) {
     const mode = midStreamOf(policy, policy.rows[name], { call })
-    if (mode === "restart" || (mode === "continue" && most === "fail")) most = mode
+    if (mode === "restart" || most === "fail") most = mode
   }
   return most
 }
@@ -557,10 +600,12 @@ const preferredToEquivalent = (
   policy: Policy,
   row: Row,
   state: CallState,
+  here: TargetRef,
   failure: ProviderFailure,
   delay: number
 ): boolean => {
-  const tries = state.tries.get(state.target?.id ?? "")?.count ?? 0
+  // Stryker disable next-line OptionalChaining: for the types; it was asked.
+  const tries = state.tries.get(here.id)?.count ?? 0
   if (Choice.isNotBefore(row, failure)) {
     // Once in a call: a short wait at each of many limited keys would use up its attempts.
     if (state.ledger.switches > 0 || tries > 1) return false
@@ -590,6 +635,7 @@ const repeatDelay = (
   const formula = Backoff.delay(row.backoff, used, delay, draw)
   const named = failure.retryAfter === undefined ? undefined : Duration.toMillis(failure.retryAfter)
   const wait = Backoff.withHint(rule, formula, named, draw)
+  // Stryker disable next-line ConditionalExpression,StringLiteral: the first is for the types; what is too long has no `millis`.
   if (wait._tag === "TooLong" || wait.millis > timeLeft(policy, state, snapshot)) return undefined
   // Another call has found meanwhile that the target is out, or this one has asked whether it is back.
   const out = target && Cool.outOf(snapshot.cooldowns, target, snapshot.now + wait.millis)

@@ -62,6 +62,14 @@ export const preferred = (
   return targets.find((target) => isEquivalent(target) && !isAsked(target)) ?? first
 }
 
+/** Of `targets`, those that the call has not asked, where a refusal makes it ask each of them once. Else none. */
+export const unasked = (
+  { tries }: CallState,
+  failure: ProviderFailure | undefined,
+  targets: ReadonlyArray<TargetView>
+): ReadonlyArray<TargetView> =>
+  failure !== undefined && isRefusal(failure) ? targets.filter(({ ref }) => !tries.has(ref.id)) : []
+
 /** Cooling, and not so near its end that one call may see whether it is back. */
 const isOut = ({ probe }: Policy, cooldowns: Cooldowns, target: TargetRef, now: number): boolean =>
   Cool.outOf(cooldowns, target, now) !== undefined &&

@@ -8,7 +8,7 @@ import * as OutputLimit from "@outlast/agent/failover/OutputLimit"
 import * as RecoveryPolicy from "@outlast/agent/failover/RecoveryPolicy"
 import * as FailoverReason from "@outlast/agent/failure/FailoverReason"
 import type { Entry, Turn, World } from "./callWorld.ts"
-import { failed, forAll, isSending, play } from "./callWorld.ts"
+import { calm, failed, forAll, isSending, ordinary, play, tokensOfAnAttempt, viewsOf } from "./callWorld.ts"
 
 /** Sums of waits are floats. */
 const tiny = 1e-6
@@ -40,7 +40,7 @@ const sweeps = (entry: Entry, asked: ReadonlySet<string>): boolean => {
     !asked.has(entry.action.target.id)
   )
 }
-const isEnd = ({ action }: Entry) => action._tag === "GiveUp" || action._tag === "Deliver"
+const isEnd = ({ action }: Pick<Entry, "action">) => action._tag === "GiveUp" || action._tag === "Deliver"
 
 describe("for every policy and every sequence of events", () => {
   it("it ends, and stays ended", () => {
@@ -83,6 +83,23 @@ describe("for every policy and every sequence of events", () => {
       // What the last attempt took has been counted here before the machine hears of it.
       assert.approximately(after.ledger.spent, books.spent, tiny, event._tag)
       assert.approximately(after.ledger.cost, books.cost, tiny)
+    })
+  })
+
+  it("the ledger knows the tokens of attempts that failed or were cut", () => {
+    forAll(({ entries }) => {
+      const ended = entries.filter(({ event }) => event._tag === "Failed" || event._tag === "Cut").length
+      assert.strictEqual(entries.at(-1)?.after.ledger.tokens, ended * tokensOfAnAttempt)
+    })
+  })
+
+  it("the phase says what is under way", () => {
+    forAll(({ entries }) => {
+      for (const { action, after } of entries) {
+        const mends = ["Compact", "DropMedia", "RenewKey"].includes(action._tag)
+        const phase = isSending(action) ? "attempting" : mends ? "mending" : "waiting"
+        assert.strictEqual(after.phase, isEnd({ action }) ? "done" : phase)
+      }
     })
   })
 
@@ -432,40 +449,6 @@ describe("for every policy and every sequence of events", () => {
     assert.strictEqual(entries.at(-1)?.action._tag, "GiveUp")
   })
 })
-
-/** A call around which nothing is special. */
-const ordinary: World["around"] = {
-  deadline: Infinity,
-  canCompact: false,
-  budget: Infinity,
-  call: CallState.initial.call
-}
-
-/** Targets that have nothing in common. */
-const viewsOf = (...models: ReadonlyArray<string>) =>
-  models.map((model) => ({
-    ref: { id: model, provider: "p", model, endpoint: model, key: "" },
-    info: {},
-    renewable: false
-  }))
-
-const calm: Turn = {
-  outcome: "failed",
-  failure: failed(new FailoverReason.ServerError()),
-  commit: "nothing",
-  gain: 0,
-  input: undefined,
-  inToolCall: false,
-  hasText: true,
-  elapsed: 0,
-  cost: 0,
-  refusal: 10_000,
-  works: true,
-  draw: 0,
-  other: undefined,
-  answered: [],
-  asked: []
-}
 
 describe("a cooldown", () => {
   const ref = { id: "a", provider: "p", model: "m", endpoint: "e", key: "k" }

@@ -150,6 +150,40 @@ describe("a rate limit that 60 calls run into at once", () => {
   }
 })
 
+describe("rate limited targets that name a short wait", () => {
+  const refuses = (after: number) => Effect.delay(Effect.fail(limited(1)), after)
+
+  it.effect("of sixty vendors do not keep the first call from the one that answers", () =>
+    Effect.gen(function* () {
+      const vendors = Array.from({ length: 60 }, (_, n) =>
+        at(`https://${n}`, played({ model: `m${n}`, answers: [refuses(40)] }))
+      )
+      const good = at("https://good", played({ model: "good", answers: [hello] }))
+      const [first, ...others] = vendors
+      if (first === undefined) return
+      const all = yield* simulated(calls(1).pipe(over([first, ...others, good])))
+      assert.strictEqual(answered(all), 1)
+      // The first vendors are asked again while patience lasts, the others once.
+      assert.isAtMost(Math.max(...others.slice(2).map(({ requests }) => requests.length)), 1)
+      assert.isAtMost(longest(all), 10_000)
+    })
+  )
+
+  it.effect("of one model are left for another model once patience is over", () =>
+    Effect.gen(function* () {
+      const keys = ["one", "two", "three"].map((name) =>
+        at("https://one", played({ keys: [key(name)], answers: [refuses(600)] }))
+      )
+      const [first, ...others] = keys
+      if (first === undefined) return
+      const other = at("https://other", played({ model: "m2", answers: [hello] }))
+      const all = yield* simulated(calls(1).pipe(over([first, ...others, other])))
+      assert.strictEqual(answered(all), 1)
+      assert.isAtMost(longest(all), Duration.toMillis(policy.patience) + 1_500)
+    })
+  )
+})
+
 describe("a vendor that is silent", () => {
   const second = () =>
     played({ model: "m2", answers: [hello], streams: [say(...text.block("hello"), finish())] })
@@ -225,6 +259,24 @@ describe("a vendor that is silent", () => {
   )
 })
 
+describe("a call that waits for a cooldown", () => {
+  it.effect("goes on soon after another target of the chain answers again", () =>
+    Effect.gen(function* () {
+      const until4s = Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        now < 4_000 ? Effect.delay(overloaded, 10) : Effect.delay(hello, 50)
+      )
+      const chain: Chain = [
+        at("https://one", played({ answers: [until4s] })),
+        at("https://two", played({ model: "m2", answers: [until4s] }))
+      ]
+      const all = yield* simulated(
+        calls(200, 100).pipe(Effect.provide(Failover.layer(chain, { policy: RecoveryPolicy.interactive })))
+      )
+      assert.isAtMost(longest(all), 30_000)
+    })
+  )
+})
+
 describe("a health check", () => {
   it.effect("that never returns does not keep a call from its answer", () =>
     Effect.gen(function* () {
@@ -234,6 +286,15 @@ describe("a health check", () => {
       )
       assert.isAtMost(took, Duration.toMillis(policy.deadline))
       assert.lengthOf(target.requests, 1)
+    })
+  )
+
+  it.effect("is limited by a time that a policy from a JSON file has in words", () =>
+    Effect.gen(function* () {
+      const target = played({ answers: [hello] })
+      const limits: typeof policy.limits = { ...policy.limits, ...JSON.parse('{ "connect": "3 seconds" }') }
+      yield* simulated(ask().pipe(over([target], { limits }, { isHealthy: () => Effect.never })))
+      assert.deepStrictEqual(timesOf(target), [3_000])
     })
   )
 

@@ -241,6 +241,8 @@ export interface World {
   readonly entries: ReadonlyArray<Entry>
 }
 
+export const tokensOfAnAttempt = 7
+
 /** More steps than any of these calls may take. */
 const tooMany = 2_000
 
@@ -349,7 +351,7 @@ export const play = (
           kept: books.kept && (goesOn || turn.outcome === "cut" || commit !== "text"),
           seen
         }
-        const spent = { elapsed, cost, tokens: 0 }
+        const spent = { elapsed, cost, tokens: tokensOfAnAttempt }
         if (turn.outcome === "cut") {
           const info = views.find(({ ref }) => ref.id === target.id)?.info ?? {}
           const { gain, input, inToolCall } = turn
@@ -371,6 +373,40 @@ export const play = (
   return { policy, views, around, entries }
 }
 
+/** A call around which nothing is special. */
+export const ordinary: Surroundings = {
+  deadline: Infinity,
+  canCompact: false,
+  budget: Infinity,
+  call: CallState.initial.call
+}
+
+/** Targets that have nothing in common. */
+export const viewsOf = (...models: ReadonlyArray<string>) =>
+  models.map((model) => ({
+    ref: { id: model, provider: "p", model, endpoint: model, key: "" },
+    info: {},
+    renewable: false
+  }))
+
+export const calm: Turn = {
+  outcome: "failed",
+  failure: failed(new FailoverReason.ServerError()),
+  commit: "nothing",
+  gain: 0,
+  input: undefined,
+  inToolCall: false,
+  hasText: true,
+  elapsed: 0,
+  cost: 0,
+  refusal: 10_000,
+  works: true,
+  draw: 0,
+  other: undefined,
+  answered: [],
+  asked: []
+}
+
 const world = fc
   .tuple(policy, targets, surroundings, fc.array(turn, { minLength: 30, maxLength: 30 }))
   .map(([policy, views, around, turns]) => play(policy, views, around, turns))
@@ -381,7 +417,7 @@ let worlds: ReadonlyArray<World> | undefined
 
 /** Checks a property of calls against many of them. What fails says with which `SEED` it does so again. */
 export const forAll = (property: (world: World) => void): void => {
-  worlds ??= fc.sample(world, { numRuns: 3_000, seed })
+  worlds ??= fc.sample(world, { numRuns: Number(process.env["CALLS"] ?? 3_000), seed })
   for (const world of worlds) {
     try {
       property(world)
