@@ -17,7 +17,7 @@ export interface Reply {
 /** A stream is asked for. */
 export const isStream = ({ body, url }: Hit): boolean => body.stream === true || url.includes("alt=sse")
 
-type Send = (response: ServerResponse, hit: Hit) => void
+export type Send = (response: ServerResponse, hit: Hit) => void
 
 const either =
   (whole: unknown, events: ReadonlyArray<object | string>): Send =>

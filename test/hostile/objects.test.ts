@@ -38,11 +38,23 @@ const usage = { prompt_tokens: 5, completion_tokens: 7, total_tokens: 12 }
 /** A whole answer, or a stream of `pieces` of it. */
 const answer = (response: ServerResponse, hit: Raw.Hit, pieces: ReadonlyArray<string>): void => {
   if (hit.body.stream === true) {
-    return Raw.events(response, [...pieces.map(Raw.chat.text), Raw.chat.finish("stop"), Raw.chat.done])
+    return Raw.events(response, [
+      ...pieces.map(Raw.chat.text),
+      Raw.chat.finish("stop"),
+      Raw.chat.usage(5, 7),
+      Raw.chat.done
+    ])
   }
   const message = { role: "assistant", content: pieces.join("") }
   const choices = [{ index: 0, message, finish_reason: "stop" }]
-  Raw.json(response, 200, { id: "c", object: "chat.completion", created: 1, model: "m", choices, usage })
+  Raw.json(response, 200, {
+    id: "chatcmpl-1",
+    object: "chat.completion",
+    created: 1,
+    model: "m",
+    choices,
+    usage
+  })
 }
 
 const saying = (...answers: ReadonlyArray<ReadonlyArray<string>>) =>
@@ -153,11 +165,28 @@ describe("an object that a server sends", () => {
       )
       assert(NoObjectGeneratedError.isInstance(error))
       assert.strictEqual(error.text, "Bergen, I think.")
+      assert.deepInclude(error.response, { id: "chatcmpl-1", modelId: "m" })
+      assert.deepInclude(error.usage, { inputTokens: 5, outputTokens: 7 })
       assert.lengthOf(server.hits, 2)
       const { object } = yield* Effect.promise(() =>
         generateObject({ model, ...asked, experimental_repairText: async () => good })
       )
       assert.deepStrictEqual(object, city)
+    })
+  )
+})
+
+describe("an answer without the object that was asked for", () => {
+  it.live("says nothing: the AI SDK reports that, with the id, the model and the usage", () =>
+    Effect.gen(function* () {
+      const server = yield* saying([])
+      const model = yield* Models.served(Models.chatTarget(server))
+      const error = yield* Effect.promise(() =>
+        streamObject({ model, ...asked, onError: () => {} }).object.catch((error: unknown) => error)
+      )
+      assert(NoObjectGeneratedError.isInstance(error))
+      assert.deepInclude(error.response, { id: "chatcmpl-1", modelId: "m" })
+      assert.deepInclude(error.usage, { inputTokens: 5, outputTokens: 7 })
     })
   )
 })

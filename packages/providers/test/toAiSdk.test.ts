@@ -664,7 +664,10 @@ describe("abortSignal", () => {
       const prompt = [{ role: "user" as const, content: [{ type: "text" as const, text: "?" }] }]
       const [error] = yield* Effect.all(
         [
-          rejected(() => model.doStream({ prompt, abortSignal: controller.signal })),
+          rejected(async () => {
+            const { stream } = await model.doStream({ prompt, abortSignal: controller.signal })
+            await stream.getReader().read()
+          }),
           Effect.andThen(
             Stream.runHead(server.arrivals),
             Effect.sync(() => controller.abort(new Error("enough")))

@@ -16,6 +16,7 @@ import * as OutputLimit from "./OutputLimit.ts"
 import type { TargetSpec } from "./ProviderModel.ts"
 import { interactive } from "./RecoveryPolicy.ts"
 import * as Surface from "./Surface.ts"
+import * as UndeclaredTools from "./UndeclaredTools.ts"
 
 /** A `LanguageModel` that sends every call once. Fails as `Failover.layer` does when there is no key. */
 export const layer = <E, R>(
@@ -42,7 +43,7 @@ export const layer = <E, R>(
         limit: number | OutputLimit.Range | undefined
       ) =>
         AttemptRequest.requestOf(options, target, { outputLimit: OutputLimit.range(limit, undefined).start })
-      const model = yield* LanguageModel.make({
+      const model = yield* UndeclaredTools.make({
         generateText: (options) =>
           Effect.flatMap(OutputLimit.OutputLimit, (limit) => {
             const made = requestFor(options, limit)

@@ -42,6 +42,7 @@ import { streamText } from "./StreamCall.ts"
 import { mistakeIn } from "./StrictCalls.ts"
 import { make as makeTargets, Targets } from "./Targets.ts"
 import { generateText } from "./TextCall.ts"
+import * as UndeclaredTools from "./UndeclaredTools.ts"
 
 const { is } = Check
 
@@ -143,7 +144,7 @@ const makeContext = <const S extends Specs, Class extends string>(
     )
     const built = yield* Chain.build(chain, yield* settingsOf(policy, options))
     const boundary = makeBoundary()
-    const model = yield* LanguageModel.make({
+    const model = yield* UndeclaredTools.make({
       generateText: (request) =>
         boundary.repeated(request) ??
         Effect.tap(generateText(built, request, boundary.toAiError("generateText", request)), (parts) => {

@@ -32,7 +32,11 @@ const readWhole = (
 ): Array<Response.PartEncoded> | ProviderFailure => {
   const parts: Array<Response.PartEncoded> = []
   const end = new Ending()
-  if (result.response !== undefined) parts.push(Parts.responseMetadata(result.response))
+  if (result.response !== undefined) {
+    const metadata = Parts.responseMetadata(result.response)
+    client?.saw(metadata)
+    parts.push(metadata)
+  }
   for (const part of json ? structured(result) : result.content) {
     end.saw(part)
     const encoded = carried(part, contentPart(part), client)
@@ -40,12 +44,20 @@ const readWhole = (
   }
   const failure = end.judge(result.finishReason)
   if (failure !== undefined) return failure
-  const finish = Parts.finish(result)
   const { finishReason, usage } = result
-  return [
-    ...parts,
-    client === undefined ? finish : client.mark(finish, { type: "finish", finishReason, usage })
-  ]
+  return [...parts, ended(Parts.finish(result), { type: "finish", finishReason, usage }, client)]
+}
+
+/** The finish, which the call of the AI SDK is told. */
+const ended = (
+  finish: Response.FinishPartEncoded,
+  original: Extract<Spec.StreamPart, { readonly type: "finish" }>,
+  client: ClientCall | undefined
+): Response.FinishPartEncoded => {
+  if (client === undefined) return finish
+  const made = client.mark(finish, original)
+  client.saw(made)
+  return made
 }
 
 type Part = Response.PartEncoded | Response.StreamPartEncoded
@@ -58,6 +70,7 @@ const carried = <P extends Part>(
 ): P | Response.ResponseMetadataPartEncoded | undefined => {
   if (client === undefined) return encoded
   if (isCarried(part, client)) return client.carrier(part)
+  if (encoded?.type === "response-metadata") client.saw(encoded)
   return encoded === undefined || isPlain.has(part.type) ? encoded : client.mark(encoded, part)
 }
 
@@ -135,9 +148,8 @@ export const reader = (failureOf: FailureOf, json = false, client?: ClientCall):
       case "finish": {
         const failure = end.judge(part.finishReason)
         if (failure !== undefined) return failure
-        const finish = Parts.finish(part)
         finished = true
-        return carried(part, finish, client)
+        return ended(Parts.finish(part), part, client)
       }
       default:
         if (json && isDraft(part, drafts)) return undefined

@@ -26,6 +26,10 @@ export interface Answered {
   readonly isStarted?: boolean | undefined
   readonly request?: { readonly url?: string; readonly body?: unknown } | undefined
   readonly response?: { readonly headers?: SharedV4Headers; readonly body?: unknown } | undefined
+  /** Its id, its time and the model. */
+  readonly metadata?: Response.ResponseMetadataPartEncoded | undefined
+  /** How it ended, with its usage. */
+  readonly finish?: Response.FinishPartEncoded | undefined
 }
 
 /** A part of a client's answer that is kept. */
@@ -64,6 +68,14 @@ export class ClientCall {
     }
     this.answered = { ...this.answered, request, response: answered }
     this.warn(warnings)
+  }
+
+  /** What the answer of this attempt says of itself. */
+  saw(part: Response.ResponseMetadataPartEncoded | Response.FinishPartEncoded): void {
+    this.answered = {
+      ...this.answered,
+      ...(part.type === "finish" ? { finish: part } : { metadata: part })
+    }
   }
 
   /** The stream of this attempt begins. */

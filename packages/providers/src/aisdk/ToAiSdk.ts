@@ -43,7 +43,7 @@ import { OutputLimit } from "@outlast/agent/failover/OutputLimit"
 import { Override } from "@outlast/agent/failover/StreamedAnswer"
 import * as Surface from "@outlast/agent/failover/Surface"
 import * as Check from "@outlast/resilience/Options"
-import { Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Stream } from "effect"
+import { Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Schema, Stream } from "effect"
 import type { AiError } from "effect/ai"
 import { LanguageModel, Response, Telemetry } from "effect/ai"
 import * as ClientCall from "./ClientCall.ts"
@@ -147,14 +147,14 @@ const answerOf = (
 ): Effect.Effect<Parts, AiError.AiError, LanguageModel.LanguageModel> =>
   request.object === undefined
     ? Effect.map(LanguageModel.generateText(request.call), ({ content }): Parts => content)
-    : objectOf(request.call, request.object)
+    : objectOf(request, request.object)
 
 /**
  * The answer to a request for an object, as it was said: whether it is one is the AI SDK's to judge. It may also be a
  * tool call; effect/ai fails then, but not before it has shown the answer.
  */
 const objectOf = (
-  call: ServedRequest.Call,
+  { call, client }: ServedRequest.Request,
   { name, schema }: NonNullable<ServedRequest.Request["object"]>
 ): Effect.Effect<Parts, AiError.AiError, LanguageModel.LanguageModel> =>
   Effect.gen(function* () {
@@ -163,7 +163,7 @@ const objectOf = (
     return yield* LanguageModel.generateObject({ ...call, schema, objectName: name }).pipe(
       Effect.map(({ content }): Parts => content),
       Effect.catch((error) =>
-        Effect.suspend(() => (said === undefined ? lastObject(error) : Effect.succeed(said)))
+        Effect.suspend(() => (said === undefined ? lastObject(error, client) : Effect.succeed(said)))
       ),
       Effect.provideService(Telemetry.CurrentSpanTransformer, (seen) => {
         said = seen.response
@@ -173,20 +173,24 @@ const objectOf = (
   })
 
 /** The answer that stayed wrong in every attempt, for the AI SDK to judge. */
-const lastObject = <E extends AiError.AiError>(error: E): Effect.Effect<Parts, E> => {
+const lastObject = <E extends AiError.AiError>(
+  error: E,
+  { answered: { metadata, finish } }: ClientCall.ClientCall
+): Effect.Effect<Parts, E> => {
   const { reason } = error
-  return reason._tag === "StructuredOutputError"
-    ? Effect.succeed([
-        Response.makePart("text", { text: reason.responseText }),
-        Response.makePart("finish", { reason: "stop", usage: noUsage, response: undefined })
-      ])
-    : Effect.fail(error)
+  if (reason._tag !== "StructuredOutputError") return Effect.fail(error)
+  return decodeParts([
+    ...(metadata === undefined ? [] : [metadata]),
+    ...(reason.responseText === "" ? [] : [{ type: "text" as const, text: reason.responseText }]),
+    finish ?? { type: "finish", reason: "stop", usage: noUsage, response: undefined }
+  ]).pipe(Effect.orDie)
 }
 
-const noUsage = new Response.Usage({
-  inputTokens: { uncached: undefined, total: undefined, cacheRead: undefined, cacheWrite: undefined },
-  outputTokens: { total: undefined, text: undefined, reasoning: undefined }
-})
+const decodeParts = Schema.decodeEffect(
+  Schema.Array(Schema.Union([Response.ResponseMetadataPart, Response.TextPart, Response.FinishPart]))
+)
+
+const noUsage = { inputTokens: {}, outputTokens: {} }
 
 /**
  * Resolves with the first part: until then a failure is the call's. Later it is a part of the stream, as with every
@@ -221,9 +225,11 @@ const stream = async (
         opened.reject(error)
         controller.error(error)
       }
+      // The stream ends with the reason, also before its first part: the AI SDK takes a rejection for an error.
       const abort = () => {
         void stop()
-        fail(signal?.reason)
+        opened.resolve()
+        controller.error(signal?.reason)
       }
       const end = (exit: Exit.Exit<void, unknown>) => {
         signal?.removeEventListener("abort", abort)
@@ -282,7 +288,9 @@ const streamed = (
         Effect.catch((error) =>
           isBegun
             ? Effect.fail(error)
-            : Effect.flatMap(lastObject(error), (parts) => give(ServedAnswer.pieces(parts, request.client)))
+            : Effect.flatMap(lastObject(error, request.client), (parts) =>
+                give(ServedAnswer.pieces(parts, request.client))
+              )
         )
       )
     })
