@@ -118,6 +118,31 @@ describe("a complete answer whose connection stays open", () => {
     )
   }
 
+  for (const type of [undefined, "application/octet-stream"]) {
+    it.live(`ends at [DONE] although the type is ${type}`, () =>
+      Effect.gen(function* () {
+        const server = yield* RawServer.start((response) => {
+          response.writeHead(200, type === undefined ? {} : { "content-type": type })
+          response.write(whole.chat.map((each) => RawServer.event(each)).join(""))
+        })
+        const read = yield* Calls.stream([Calls.vendors.chat(server.url)])
+        assert.deepInclude(read, { text, finish: "stop", failure: undefined })
+        assert.lengthOf(server.hits, 1)
+      })
+    )
+  }
+
+  for (const data of ["keep-alive", '"keepalive"', "0"]) {
+    it.live(`skips data that is no object: ${data}`, () =>
+      Effect.gen(function* () {
+        const server = yield* RawServer.start((response) => RawServer.events(response, [data, ...whole.chat]))
+        const read = yield* Calls.stream([Calls.vendors.chat(server.url)])
+        assert.deepInclude(read, { text, finish: "stop", failure: undefined })
+        assert.lengthOf(server.hits, 1)
+      })
+    )
+  }
+
   it.live("keeps the usage that comes behind the finish (musistudio/claude-code-router#1271)", () =>
     Effect.gen(function* () {
       const server = yield* RawServer.start((response) => {

@@ -64,5 +64,6 @@ export const isErrorBody = (text: string): boolean => {
   }
 }
 
-const asksForStream = (url: string, request: RequestInit | undefined): boolean =>
+/** True for a request whose answer is to be a stream. */
+export const asksForStream = (url: string, request: RequestInit | undefined): boolean =>
   url.includes("alt=sse") || (typeof request?.body === "string" && /"stream" ?: ?true/.test(request.body))

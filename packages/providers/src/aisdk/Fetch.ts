@@ -31,7 +31,7 @@ export const make = (send: Fetch = (input, init) => globalThis.fetch(input, init
   return async (input, init) => {
     const response = await followed(repeated, input, init)
     const url = input instanceof Request ? input.url : String(input)
-    return StreamEnd.ended(await DisguisedError.revealed(response, url, init), url)
+    return StreamEnd.ended(await DisguisedError.revealed(response, url, init), url, init)
   }
 }
 

@@ -8,7 +8,8 @@
  * - An error in place of the first event fails the body, with what the classifier reads (`DisguisedError`).
  * - A connection that breaks behind a finish reason ends the body, too: the answer is complete.
  * - A connection that the server ends in that time serves the next request. Otherwise it is closed.
- * - Only a successful `text/event-stream` is read. Every other response is returned as it is.
+ * - Only a successful `text/event-stream` is read, and a response without a type (or `application/octet-stream`) to a
+ *   request for a stream. Every other response is returned as it is.
  * - Backpressure and cancellation reach the server as without it.
  */
 import * as DisguisedError from "./DisguisedError.ts"
@@ -18,18 +19,23 @@ import * as StreamProtocol from "./StreamProtocol.ts"
 /** Milliseconds that the server has to end the body behind a complete answer. */
 const restWithin = 1_000
 
-/** The response, whose body ends at its last event. `url` is that of the request. */
-export const ended = (response: Response, url: string): Response => {
+/** The response to `request` at `url`, whose body ends at its last event. */
+export const ended = (response: Response, url: string, request: RequestInit | undefined): Response => {
   const { body, headers, ok, status, statusText } = response
-  if (!ok || typeof body?.getReader !== "function" || !isEvents(headers)) return response
+  if (!ok || typeof body?.getReader !== "function" || !isEvents(headers, url, request)) {
+    return response
+  }
   const filter = new EventFilter(StreamProtocol.of(url), undefined, (event) =>
     DisguisedError.make(event, response)
   )
   return new Response(filtered(body, filter), { headers, status, statusText })
 }
 
-const isEvents = (headers: Headers): boolean =>
-  headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() === "text/event-stream"
+const isEvents = (headers: Headers, url: string, request: RequestInit | undefined): boolean => {
+  const type = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() ?? ""
+  if (type === "text/event-stream") return true
+  return (type === "" || type === "application/octet-stream") && DisguisedError.asksForStream(url, request)
+}
 
 type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>
 type Read = Awaited<ReturnType<Reader["read"]>>

@@ -8,7 +8,7 @@
  * - A finish reason of Chat Completions or Gemini, or a stop reason of Anthropic, makes the answer complete. Usage may
  *   follow.
  * - Events that the client does not know are skipped: each would be an error to it. Never skipped are events named
- *   `error`, data with an error object, and data that is no whole JSON. An `error` that is `null` is no error object.
+ *   `error`, data with an error object, and an object that is not whole. An `error` that is `null` is no error object.
  * - `[DONE]` without a finish reason: some servers of Chat Completions leave it out. An answer with text and without
  *   tool calls gets the finish reason {@link unknownFinish}. With tool calls, or without text, it stays unfinished.
  *
@@ -61,6 +61,8 @@ const other = protocol(() => "pass")
 /** The verdict on an event without any mark of the protocol. */
 const unknown = (name: string, data: string): Verdict => {
   if (name === "error" || isError(data)) return "pass"
+  // Every event is an object. What does not begin as one is a keep-alive in words.
+  if (!data.trimStart().startsWith("{")) return "skip"
   const value = data.includes('"error"') || name === "" || name === "message" ? parsed(data) : null
   return typeof value !== "object" || hasError(value) ? "pass" : "skip"
 }
