@@ -4,6 +4,8 @@
  * Text and streams share it: {@link CallRun.advance} feeds the machine an event and returns with the next attempt to
  * make, with `undefined` when the answer that was cut is to be delivered as it is, or fails with what the call fails
  * with. The caller makes the attempt and reports back.
+ *
+ * Longer than 600 lines, because admission, the attempt and its outcome share the private state of one call.
  */
 import { Cause, Clock, Duration, Effect, MutableRef, Random } from "effect"
 import type { Context, Fiber } from "effect"

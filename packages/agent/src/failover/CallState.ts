@@ -18,6 +18,8 @@
  * **What it does not do.** It opens no cooldown by itself: the action carries it, and the shell opens it before the
  * next step. Times are monotonic milliseconds. `Choice` says which targets there are, `Truncation` what to do about
  * cut answers.
+ *
+ * Longer than 600 lines, because the order of the decisions after a failure is the behaviour, and is read in one place.
  */
 import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"
