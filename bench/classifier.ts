@@ -3,7 +3,7 @@
  */
 import { readFileSync } from "node:fs"
 import { Classifier, ErrorFacts } from "@outlast/agent"
-import * as Redaction from "@outlast/agent/failure/Redaction"
+import * as Redaction from "@outlast/agent/secrets/Redaction"
 import type { Figure, Report } from "./measure.ts"
 import { measure, median } from "./measure.ts"
 

@@ -4,7 +4,7 @@ import { LanguageModel } from "effect/ai"
 import type { Response } from "effect/ai"
 import type { ModelInfo, ProviderModel } from "@outlast/agent"
 import { Failover, KeySource, Outlast, OutputLimit, RecoveryPolicy } from "@outlast/agent"
-import type { CallFailure } from "@outlast/agent/failure/CallFailure"
+import type { CallFailure } from "@outlast/agent/failure/reasons/CallFailure"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { Backoff, ResilienceEvents, Warnings } from "@outlast/resilience"
 

@@ -21,7 +21,7 @@
  * })
  * ```
  */
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import * as Check from "@outlast/resilience/Options"
 import * as Dialects from "./Dialects.ts"
 import * as Fetch from "./aisdk/Fetch.ts"

@@ -11,7 +11,7 @@
  */
 import type { AnthropicLanguageModelOptions } from "@ai-sdk/anthropic"
 import { createAnthropic } from "@ai-sdk/anthropic"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import { thinkingOff } from "./aisdk/Thinking.ts"

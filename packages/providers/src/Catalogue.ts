@@ -8,8 +8,8 @@
  *
  * It is not complete and it ages: `extend` adds and replaces entries, and every target takes `info`.
  */
-import type { Capabilities, ModelInfo } from "@outlast/agent/failover/ModelInfo"
-import { capabilities, checks as modelInfo } from "@outlast/agent/failover/ModelInfo"
+import type { Capabilities, ModelInfo } from "@outlast/agent/conversation/ModelInfo"
+import { capabilities, checks as modelInfo } from "@outlast/agent/conversation/ModelInfo"
 import * as ContextWindows from "@outlast/agent/compaction/ContextWindows"
 import * as Check from "@outlast/resilience/Options"
 import type { Layer } from "effect"

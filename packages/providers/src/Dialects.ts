@@ -5,7 +5,7 @@
  */
 import type { Dialect } from "@outlast/agent/conversation/Dialect"
 import { defaults } from "@outlast/agent/conversation/Dialect"
-import type { Capabilities } from "@outlast/agent/failover/ModelInfo"
+import type { Capabilities } from "@outlast/agent/conversation/ModelInfo"
 
 /** What a wire format takes, of a model with these capabilities, at a server with this base URL. */
 export type DialectOf = (model: string, capabilities: Capabilities, endpoint?: string) => Dialect

@@ -1,7 +1,7 @@
 /**
  * The base URL of an endpoint in the one spelling that targets, circuits and clients share.
  */
-import { holdsKey, isKey } from "@outlast/agent/failure/KeyForm"
+import { holdsKey, isKey } from "@outlast/agent/secrets/KeyForm"
 import { InvalidOption } from "@outlast/resilience/Options"
 
 /**

@@ -9,7 +9,7 @@
  */
 import type { GoogleLanguageModelOptions } from "@ai-sdk/google"
 import { createGoogle } from "@ai-sdk/google"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"

@@ -11,7 +11,7 @@
  * ```
  */
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import * as Check from "@outlast/resilience/Options"
 import type { Schema } from "effect"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"

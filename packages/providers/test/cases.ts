@@ -1,7 +1,7 @@
 /**
  * The targets that the strict fake server can stand in for.
  */
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import { Anthropic, Google, OpenAi } from "@outlast/providers"
 import type { FakeProvider, FaultPlan } from "@outlast/testing"
 import { Schema } from "effect"

@@ -1,7 +1,7 @@
 /** Conversations that were compacted again and again, at servers that refuse what the real ones refuse. */
 import { assert, describe, it } from "@effect/vitest"
 import { Compaction, CompactionPolicy, Failover, KeySource } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import type { FaultPlan } from "@outlast/testing"
 import { FakeProvider } from "@outlast/testing"

@@ -1,6 +1,6 @@
 /** The filter of event streams: what it keeps of any bytes, in any division into chunks. */
 import { assert, describe, it } from "@effect/vitest"
-import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import { ProviderFailure } from "@outlast/agent/failure/reasons/ProviderFailure"
 import { EventFilter } from "@outlast/providers/aisdk/EventFilter"
 import * as StreamProtocol from "@outlast/providers/aisdk/StreamProtocol"
 import * as fc from "fast-check"

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { ModelInfo } from "@outlast/agent"
 import { Dialect } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import { AiSdk, Anthropic, Catalogue, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import { Effect, Schema } from "effect"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import { KeySource } from "@outlast/agent"
 import { AiSdk, Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { InvalidOption } from "@outlast/resilience/Options"

@@ -1,7 +1,7 @@
 /** What providers say about their limits in the headers of answers, over HTTP, and what becomes of the next call. */
 import { assert, describe, it } from "@effect/vitest"
 import { CallLimiter, Failover, KeySource, Priority, RecoveryPolicy } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import { Anthropic, OpenAi } from "@outlast/providers"
 import { FakeProvider, FaultPlan, ScriptedModel } from "@outlast/testing"
 import { Effect, Fiber, Redacted, Stream } from "effect"

@@ -1,7 +1,7 @@
 /** A conversation that goes from provider to provider, at servers that refuse what the real ones refuse. */
 import { assert, describe, it } from "@effect/vitest"
 import { Agent, Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import type { FaultPlan } from "@outlast/testing"
 import { FakeProvider } from "@outlast/testing"

@@ -1,7 +1,7 @@
 /** Redirects of raw servers: keys and prompts stay at the origin that they were meant for. */
 import { assert, describe, it } from "@effect/vitest"
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderFailure } from "@outlast/agent/failure/reasons/ProviderFailure"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import { AiSdk, Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import { Cause, Effect, Redacted } from "effect"

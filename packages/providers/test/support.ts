@@ -1,8 +1,8 @@
 /**
  * What the tests of this package share: attempts at a target, conversations with it, small servers.
  */
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import type { ProviderRequest, TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderFailure } from "@outlast/agent/failure/reasons/ProviderFailure"
+import type { ProviderRequest, TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import type { Scope } from "effect"
 import { Effect, Redacted, Stream } from "effect"
 import type { Response } from "effect/ai"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import { AiSdk, Anthropic, Google, OpenAi } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import { Effect, Redacted, Ref, Stream } from "effect"

@@ -2,8 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Redacted, Stream } from "effect"
 import { IdGenerator, LanguageModel, Prompt } from "effect/ai"
 import { TestClock } from "effect/testing"
-import * as KeySource from "@outlast/agent/failover/KeySource"
-import type { ProviderModel, ProviderRequest } from "@outlast/agent/failover/ProviderModel"
+import * as KeySource from "@outlast/agent/failover/target/KeySource"
+import type { ProviderModel, ProviderRequest } from "@outlast/agent/failover/target/ProviderModel"
 import { FaultPlan, ScriptedModel } from "@outlast/testing"
 
 /** Asks a model as effect/ai does, with all that it puts into a request. */

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Classifier from "@outlast/agent/failure/Classifier"
-import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import { ProviderFailure } from "@outlast/agent/failure/reasons/ProviderFailure"
 import { Effect, Exit, Cause, Redacted, Stream } from "effect"
 import { IdGenerator, Prompt } from "effect/ai"
 import { FakeProvider, ScriptedModel } from "@outlast/testing"

@@ -2,7 +2,7 @@
  * When a conversation is too long, in numbers: what a policy's shares of a window come to. Pure.
  */
 import * as Check from "@outlast/resilience/Options"
-import type { ContextOverflow } from "../failure/FailoverReason.ts"
+import type { ContextOverflow } from "../failure/reasons/FailoverReason.ts"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
 import { isWindow } from "./ContextWindows.ts"
 import type { Sizes } from "./Fitting.ts"

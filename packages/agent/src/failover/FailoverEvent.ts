@@ -9,12 +9,12 @@
  *
  * Durations are milliseconds. No event has a key or a prompt in it. `FailoverMetrics` counts them.
  */
-import type { ReasonTag } from "../failure/FailoverReason.ts"
-import type { TargetRef } from "../failure/TargetRef.ts"
+import type { ReasonTag } from "../failure/reasons/FailoverReason.ts"
+import type { TargetRef } from "../conversation/TargetRef.ts"
 import type { Doubt } from "../recovery/Seam.ts"
-import type { ChainStoreEvent } from "./ChainStoreEvent.ts"
-import type { KeyEvent } from "./KeyEvent.ts"
-import type { Scope } from "./RecoveryPolicy.ts"
+import type { ChainStoreEvent } from "./chain/ChainStoreEvent.ts"
+import type { KeyEvent } from "./target/KeyEvent.ts"
+import type { Scope } from "./decide/RecoveryPolicy.ts"
 
 interface OfCall {
   /** Unix time in milliseconds. */

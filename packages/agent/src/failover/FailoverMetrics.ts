@@ -40,7 +40,7 @@ import { Effect, Metric } from "effect"
 import type { Layer } from "effect"
 import { Metrics, ResilienceEvents } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
-import type { TargetRef } from "../failure/TargetRef.ts"
+import type { TargetRef } from "../conversation/TargetRef.ts"
 import type { FailoverEvent } from "./FailoverEvent.ts"
 
 // -----------------------------------------------------------------------------

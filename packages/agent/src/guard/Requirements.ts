@@ -22,7 +22,7 @@ import type { Tool } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
 import * as Kind from "../options/Kind.ts"
-import * as Redaction from "../failure/Redaction.ts"
+import * as Redaction from "../secrets/Redaction.ts"
 import type { ToolSkipped } from "./GuardEvent.ts"
 
 export interface Requirements {

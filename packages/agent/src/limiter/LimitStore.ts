@@ -33,7 +33,7 @@ import { ResilienceEvents } from "@outlast/resilience"
 import * as MissingService from "@outlast/resilience/MissingService"
 import * as Options from "@outlast/resilience/Options"
 import * as Kind from "../options/Kind.ts"
-import * as Redaction from "../failure/Redaction.ts"
+import * as Redaction from "../secrets/Redaction.ts"
 import type { LimiterEvent } from "./LimiterEvent.ts"
 
 export interface LimitStore {

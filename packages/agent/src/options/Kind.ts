@@ -9,7 +9,7 @@ import { Prompt, Tool } from "effect/ai"
 import { Backoff, InvalidOption } from "@outlast/resilience"
 import * as Options from "@outlast/resilience/Options"
 import type { Check } from "@outlast/resilience/Options"
-import { holdsKey, isKey } from "../failure/KeyForm.ts"
+import { holdsKey, isKey } from "../secrets/KeyForm.ts"
 
 const { is } = Options
 

@@ -23,8 +23,8 @@
  */
 import { Duration } from "effect"
 import * as Options from "@outlast/resilience/Options"
-import type { RecoveryPolicy, Row } from "../failover/RecoveryPolicy.ts"
-import { base, interactive, steady } from "../failover/RecoveryPolicy.ts"
+import type { RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
+import { base, interactive, steady } from "../failover/decide/RecoveryPolicy.ts"
 import type { Truncation } from "../recovery/Truncation.ts"
 import { defaults as ladder } from "../recovery/Truncation.ts"
 import type { Claw0Class } from "./Vocabulary.ts"

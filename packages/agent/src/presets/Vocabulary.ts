@@ -9,7 +9,7 @@
  * about a class: that is a `RecoveryPolicy`.
  */
 import * as Options from "@outlast/resilience/Options"
-import type { FailoverReason, ReasonTag } from "../failure/FailoverReason.ts"
+import type { FailoverReason, ReasonTag } from "../failure/reasons/FailoverReason.ts"
 
 type Table<Class> = { readonly [Tag in ReasonTag]: Class }
 

@@ -5,9 +5,9 @@
  * the provider's sentence is never among them.
  */
 import * as Options from "@outlast/resilience/Options"
-import type { ReasonTag } from "../failure/FailoverReason.ts"
-import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import { local, whatHappened } from "../failure/ProviderFailure.ts"
+import type { ReasonTag } from "../failure/reasons/FailoverReason.ts"
+import type { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
+import { local, whatHappened } from "../failure/reasons/ProviderFailure.ts"
 import * as Kind from "../options/Kind.ts"
 
 const { is } = Options

@@ -3,7 +3,7 @@ import * as fc from "fast-check"
 import { Prompt } from "effect/ai"
 import type { Response } from "effect/ai"
 import type { CallState, RecoveryPolicy } from "@outlast/agent"
-import { StreamGate } from "@outlast/agent/failover/StreamGate"
+import { StreamGate } from "@outlast/agent/failover/call/StreamGate"
 import type { Part } from "../support.ts"
 import { finish, keepAlive, text, thinking, toolCall } from "../support.ts"
 

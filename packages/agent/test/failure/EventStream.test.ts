@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import { Classifier, ErrorFacts } from "@outlast/agent"
-import type { ReasonTag } from "@outlast/agent/failure/FailoverReason"
+import type { ReasonTag } from "@outlast/agent/failure/reasons/FailoverReason"
 
 const answered = (body: string, statusCode = 200) => ({
   message: "Failed to process the response",

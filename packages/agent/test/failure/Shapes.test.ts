@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import { Classifier, ErrorFacts, ProviderFailure } from "@outlast/agent"
-import * as Sizes from "@outlast/agent/failure/Sizes"
-import * as TextFacts from "@outlast/agent/failure/TextFacts"
+import * as Sizes from "@outlast/agent/failure/facts/Sizes"
+import * as TextFacts from "@outlast/agent/failure/facts/TextFacts"
 
 const first = (error: unknown) => ErrorFacts.fromUnknown(error)[0]
 

@@ -1,6 +1,6 @@
 /** What the tests of limiters share. */
 import { Clock, Effect } from "effect"
-import type { TargetRef } from "@outlast/agent/failure/TargetRef"
+import type { TargetRef } from "@outlast/agent/conversation/TargetRef"
 import type * as CallLimiter from "@outlast/agent/limiter/CallLimiter"
 
 export const target = (key = "KEY_A", model = "m"): TargetRef => ({

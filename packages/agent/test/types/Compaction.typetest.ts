@@ -1,6 +1,6 @@
 import { Compaction, CompactionPolicy, ContextWindows, Failover } from "@outlast/agent"
 import type { Chain, CompactionError } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import { Effect } from "effect"
 import type { Layer, Scope } from "effect"
 import { LanguageModel } from "effect/ai"

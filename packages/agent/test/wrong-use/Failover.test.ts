@@ -16,8 +16,8 @@ import {
   RecoveryPolicy,
   Rule
 } from "@outlast/agent"
-import * as KeyValueChainStore from "@outlast/agent/failover/KeyValueChainStore"
-import * as RedisChainStore from "@outlast/agent/failover/RedisChainStore"
+import * as KeyValueChainStore from "@outlast/agent/failover/chain/KeyValueChainStore"
+import * as RedisChainStore from "@outlast/agent/failover/chain/RedisChainStore"
 import { Backoff, CircuitBreaker } from "@outlast/resilience"
 import { answer, failure, inTime, played, serverError, timesOf } from "../support.ts"
 import { refuses, untyped } from "./refuses.ts"

@@ -6,7 +6,7 @@
  */
 import { pathToFileURL } from "node:url"
 import { Effect, FileSystem, Path, Predicate } from "effect"
-import { scrub } from "@outlast/agent/failure/Redaction"
+import { scrub } from "@outlast/agent/secrets/Redaction"
 import { unreadable } from "../Unreadable.ts"
 import type { Findings } from "./Findings.ts"
 import * as FindingsOf from "./Findings.ts"

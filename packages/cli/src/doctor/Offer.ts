@@ -8,7 +8,7 @@
  */
 import { Config, Effect, Exit, Fiber, Option, identity } from "effect"
 import { Requirements } from "@outlast/agent"
-import { scrub } from "@outlast/agent/failure/Redaction"
+import { scrub } from "@outlast/agent/secrets/Redaction"
 import type { Subject } from "./Findings.ts"
 import { inWords, limit } from "./Limit.ts"
 

@@ -2,8 +2,8 @@
  * The circuits that a rehearsed call meets: those of `CircuitBreaker`, without a clock and without other calls.
  */
 import type { RecoveryPolicy } from "@outlast/agent"
-import * as Permits from "@outlast/agent/failover/Permits"
-import type { TargetRef } from "@outlast/agent/failure/TargetRef"
+import * as Permits from "@outlast/agent/failover/chain/Permits"
+import type { TargetRef } from "@outlast/agent/conversation/TargetRef"
 import { CircuitPolicy, CircuitState } from "@outlast/resilience"
 
 /** A circuit that does not let an attempt through, and the milliseconds until it does. */

@@ -7,8 +7,8 @@
 import { Duration } from "effect"
 import { CallState, RecoveryPolicy } from "@outlast/agent"
 import type { CallFailure, ProviderFailure } from "@outlast/agent"
-import * as Cooldown from "@outlast/agent/failover/Cooldown"
-import type { TargetRef } from "@outlast/agent/failure/TargetRef"
+import * as Cooldown from "@outlast/agent/failover/decide/Cooldown"
+import type { TargetRef } from "@outlast/agent/conversation/TargetRef"
 import { Circuits } from "./Circuits.ts"
 
 /** A chain: so many keys for each of so many models. */

@@ -8,7 +8,7 @@
  * Arguments of a tool call that are no JSON, behind a finish, are the model's mistake and no failure of the provider:
  * the call keeps their text, and never runs.
  */
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import type { ProviderFailure } from "@outlast/agent/failure/reasons/ProviderFailure"
 import { Predicate } from "effect"
 import type { Response } from "effect/ai"
 import type { ClientCall } from "./ClientCall.ts"

@@ -14,7 +14,7 @@ import type {
   SharedV4Headers,
   SharedV4Warning
 } from "@ai-sdk/provider"
-import { ClientOptions } from "@outlast/agent/failover/ClientOptions"
+import { ClientOptions } from "@outlast/agent/failover/target/ClientOptions"
 import { Effect } from "effect"
 import type { Response } from "effect/ai"
 import type * as Spec from "./Spec.ts"

@@ -16,9 +16,9 @@
  * Connection.within(Duration.seconds(10), { try: (signal) => client.doGenerate({ ...call, abortSignal: signal }), catch: failureOf })
  * ```
  */
-import { Timeout } from "@outlast/agent/failure/FailoverReason"
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import { local } from "@outlast/agent/failure/ProviderFailure"
+import { Timeout } from "@outlast/agent/failure/reasons/FailoverReason"
+import type { ProviderFailure } from "@outlast/agent/failure/reasons/ProviderFailure"
+import { local } from "@outlast/agent/failure/reasons/ProviderFailure"
 import { Effect, Latch } from "effect"
 import type { Duration } from "effect"
 import { AsyncLocalStorage } from "node:async_hooks"

@@ -7,7 +7,7 @@
  *
  * **Limits.** Only responses to requests for a stream are read. A body of more than {@link maxStart} bytes passes.
  */
-import { isErrorPart } from "@outlast/agent/failure/AnswerFacts"
+import { isErrorPart } from "@outlast/agent/failure/facts/AnswerFacts"
 
 /** Bytes. */
 const maxStart = 65_536

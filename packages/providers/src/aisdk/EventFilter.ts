@@ -12,9 +12,9 @@
  *
  * Limit: an event of more than `maxEvent` bytes fails, and no more than that is held.
  */
-import { Format } from "@outlast/agent/failure/FailoverReason"
-import { local } from "@outlast/agent/failure/ProviderFailure"
-import { partsOf } from "@outlast/agent/failure/EventFacts"
+import { Format } from "@outlast/agent/failure/reasons/FailoverReason"
+import { local } from "@outlast/agent/failure/reasons/ProviderFailure"
+import { partsOf } from "@outlast/agent/failure/facts/EventFacts"
 import type { StreamProtocol } from "./StreamProtocol.ts"
 
 /** Bytes. Images in one event take some 20 MB. */

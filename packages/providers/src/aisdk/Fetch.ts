@@ -14,9 +14,9 @@
  * **Limits.** A custom `fetch` gets `redirect: "manual"`. One that ignores this has already followed the redirect; its
  * answer is refused.
  */
-import { PermanentNetwork } from "@outlast/agent/failure/FailoverReason"
-import { ProviderFailure, redirect } from "@outlast/agent/failure/ProviderFailure"
-import * as Redaction from "@outlast/agent/failure/Redaction"
+import { PermanentNetwork } from "@outlast/agent/failure/reasons/FailoverReason"
+import { ProviderFailure, redirect } from "@outlast/agent/failure/reasons/ProviderFailure"
+import * as Redaction from "@outlast/agent/secrets/Redaction"
 import * as DisguisedError from "./DisguisedError.ts"
 import * as StaleSocket from "./StaleSocket.ts"
 import * as StreamEnd from "./StreamEnd.ts"

@@ -3,8 +3,8 @@
  *
  * `Endpoint` and `Target` check what may hold a secret: base URLs, keys and headers.
  */
-import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
-import { checks as modelInfo } from "@outlast/agent/failover/ModelInfo"
+import type { ModelInfo } from "@outlast/agent/conversation/ModelInfo"
+import { checks as modelInfo } from "@outlast/agent/conversation/ModelInfo"
 import type { Check, Checks } from "@outlast/resilience/Options"
 import * as Options from "@outlast/resilience/Options"
 import type { CallSettings } from "./Spec.ts"

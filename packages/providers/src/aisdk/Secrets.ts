@@ -4,7 +4,7 @@
  * Names, models and endpoints are shown in events and errors. A key in their place throws an `InvalidOption` that does
  * not quote it. Headers are sent and never shown: what a server echoes of them is taken out of failures.
  */
-import { holdsKey, isKey } from "@outlast/agent/failure/KeyForm"
+import { holdsKey, isKey } from "@outlast/agent/secrets/KeyForm"
 import { InvalidOption } from "@outlast/resilience/Options"
 
 export type Headers = Readonly<Record<string, string>>

@@ -16,7 +16,7 @@ import type {
   SharedV4Warning
 } from "@ai-sdk/provider"
 import type { ClientCall, Original } from "./ClientCall.ts"
-import { answeredBy, namespace } from "@outlast/agent/failover/Answered"
+import { answeredBy, namespace } from "@outlast/agent/conversation/Answered"
 import { DateTime, Option, Predicate } from "effect"
 import type { Response } from "effect/ai"
 

@@ -7,11 +7,11 @@
  * was sent is not repeated in `requestBodyValues`.
  */
 import { APICallError, LoadAPIKeyError } from "@ai-sdk/provider"
-import type { CallFailure } from "@outlast/agent/failure/CallFailure"
+import type { CallFailure } from "@outlast/agent/failure/reasons/CallFailure"
 import * as Classifier from "@outlast/agent/failure/Classifier"
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import { failureOf } from "@outlast/agent/failover/CallFailed"
-import { ChainError } from "@outlast/agent/failover/Chain"
+import type { ProviderFailure } from "@outlast/agent/failure/reasons/ProviderFailure"
+import { failureOf } from "@outlast/agent/failure/reasons/CallFailed"
+import { ChainError } from "@outlast/agent/failover/chain/Chain"
 import * as ErrorText from "@outlast/resilience/ErrorText"
 import { Cause, Duration, Effect, Option } from "effect"
 import type { AiError, Prompt } from "effect/ai"

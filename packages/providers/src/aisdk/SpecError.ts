@@ -6,10 +6,10 @@
  * not send, and what it could not read. Their messages quote the request or the answer, so they are replaced.
  */
 import * as Classifier from "@outlast/agent/failure/Classifier"
-import type { FailoverReason } from "@outlast/agent/failure/FailoverReason"
-import { Auth, Format, ModelNotFound, Network } from "@outlast/agent/failure/FailoverReason"
-import { notCreated, notEvents, ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import * as Redaction from "@outlast/agent/failure/Redaction"
+import type { FailoverReason } from "@outlast/agent/failure/reasons/FailoverReason"
+import { Auth, Format, ModelNotFound, Network } from "@outlast/agent/failure/reasons/FailoverReason"
+import { notCreated, notEvents, ProviderFailure } from "@outlast/agent/failure/reasons/ProviderFailure"
+import * as Redaction from "@outlast/agent/secrets/Redaction"
 import { Predicate } from "effect"
 import { isErrorBody } from "./DisguisedError.ts"
 

@@ -4,14 +4,14 @@
  * The whole prompt is sent every time: `previousResponseId` is not used. What a client warns of (a setting that
  * a model does not know, a part that it left out) is told to calls of the AI SDK, and dropped for others.
  */
-import { isErrorPart } from "@outlast/agent/failure/AnswerFacts"
+import { isErrorPart } from "@outlast/agent/failure/facts/AnswerFacts"
 import * as Classifier from "@outlast/agent/failure/Classifier"
-import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import type { Secrets } from "@outlast/agent/failure/Redaction"
+import { ProviderFailure } from "@outlast/agent/failure/reasons/ProviderFailure"
+import type { Secrets } from "@outlast/agent/secrets/Redaction"
 import type { Check } from "@outlast/resilience/Options"
 import { is } from "@outlast/resilience/Options"
-import type { ModelInfo, WholeAnswers } from "@outlast/agent/failover/ModelInfo"
-import type { ProviderModel, ProviderRequest } from "@outlast/agent/failover/ProviderModel"
+import type { ModelInfo, WholeAnswers } from "@outlast/agent/conversation/ModelInfo"
+import type { ProviderModel, ProviderRequest } from "@outlast/agent/failover/target/ProviderModel"
 import type { Pull } from "effect"
 import { Cause, Effect, Predicate, Redacted, Stream } from "effect"
 import type { Response } from "effect/ai"

@@ -14,7 +14,7 @@
  *
  * Limits: streams at other paths pass as they are, up to `[DONE]`.
  */
-import { partsOf } from "@outlast/agent/failure/EventFacts"
+import { partsOf } from "@outlast/agent/failure/facts/EventFacts"
 
 /**
  * - `last`: nothing follows.

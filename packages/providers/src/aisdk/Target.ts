@@ -1,10 +1,10 @@
 /**
  * A `TargetSpec` over AI SDK models: what `AiSdk.model` and the modules of the vendors make.
  */
-import type { KeySource } from "@outlast/agent/failover/KeySource"
-import { fromOption } from "@outlast/agent/failover/KeySource"
-import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { KeySource } from "@outlast/agent/failover/target/KeySource"
+import { fromOption } from "@outlast/agent/failover/target/KeySource"
+import type { ModelInfo } from "@outlast/agent/conversation/ModelInfo"
+import type { TargetSpec } from "@outlast/agent/failover/target/ProviderModel"
 import { Effect } from "effect"
 import * as Catalogue from "../Catalogue.ts"
 import * as Endpoint from "../Endpoint.ts"

@@ -5,7 +5,7 @@
  * with thinking of its own. Where another model made that answer there is none: the request then goes out with
  * thinking off, and the next one after the loop thinks again. Models that adapt their thinking do not ask for it.
  */
-import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
+import type { ModelInfo } from "@outlast/agent/conversation/ModelInfo"
 import type * as Spec from "./Spec.ts"
 
 const namespace = "anthropic"

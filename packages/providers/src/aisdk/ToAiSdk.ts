@@ -38,10 +38,10 @@ import type {
   LanguageModelV4StreamPart,
   LanguageModelV4StreamResult
 } from "@ai-sdk/provider"
-import { RefusedAnswers } from "@outlast/agent/failover/AnswerEnd"
-import { OutputLimit } from "@outlast/agent/failover/OutputLimit"
-import { Override } from "@outlast/agent/failover/StreamedAnswer"
-import * as Surface from "@outlast/agent/failover/Surface"
+import { RefusedAnswers } from "@outlast/agent/failover/decide/AnswerEnd"
+import { OutputLimit } from "@outlast/agent/failover/decide/OutputLimit"
+import { Override } from "@outlast/agent/failover/call/StreamedAnswer"
+import * as Surface from "@outlast/agent/failover/call/Surface"
 import * as Check from "@outlast/resilience/Options"
 import { Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Schema, Stream } from "effect"
 import type { AiError } from "effect/ai"
