@@ -6,7 +6,7 @@
 import { Effect, Layer, Stream } from "effect"
 import type { Scope } from "effect"
 import { LanguageModel } from "effect/ai"
-import * as GuardedModel from "../guard/GuardedModel.ts"
+import { guardable } from "./CallGuard.ts"
 import * as AttemptRequest from "./call/AttemptRequest.ts"
 import { fromFailure } from "../failure/reasons/CallFailed.ts"
 import type { ChainError } from "./chain/Chain.ts"
@@ -64,6 +64,6 @@ export const layer = <E, R>(
             })
           )
       })
-      return GuardedModel.ambient(model)
+      return guardable(model)
     })
   )

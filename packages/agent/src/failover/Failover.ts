@@ -24,6 +24,7 @@ import { CircuitBreaker, RetryBudget } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
 import type { CallFailure } from "../failure/reasons/CallFailure.ts"
 import type { TargetRef } from "../conversation/TargetRef.ts"
+import { guardable } from "./CallGuard.ts"
 import type { CallFailed } from "../failure/reasons/CallFailed.ts"
 import { fromFailure } from "../failure/reasons/CallFailed.ts"
 import type { ChainError, Services, Specs } from "./chain/Chain.ts"
@@ -37,7 +38,6 @@ import * as Permits from "./chain/Permits.ts"
 import type { DefaultClass, RecoveryPolicy } from "./decide/RecoveryPolicy.ts"
 import { validateModels } from "./decide/PolicyChecks.ts"
 import { interactive, validate } from "./decide/RecoveryPolicy.ts"
-import * as GuardedModel from "../guard/GuardedModel.ts"
 import { streamText } from "./call/StreamCall.ts"
 import { mistakeIn } from "./call/StrictCalls.ts"
 import { make as makeTargets, Targets } from "./chain/Targets.ts"
@@ -159,7 +159,7 @@ const makeContext = <const S extends Specs, Class extends string>(
       }
     })
     const compacts = built.compact !== undefined && policy.maxCompactions > 0
-    return Context.make(LanguageModel.LanguageModel, GuardedModel.ambient(model)).pipe(
+    return Context.make(LanguageModel.LanguageModel, guardable(model)).pipe(
       Context.add(Targets, makeTargets({ ...built, ...built.memory, compacts }))
     )
     // `Specs` leaves the entries' services open; `Services` names them.

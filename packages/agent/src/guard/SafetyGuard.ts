@@ -139,7 +139,7 @@ export class SafetyGuard extends Context.Service<SafetyGuard, { readonly report:
 /** A guard for the host. Throws an `InvalidOption` (a `RangeError`) for an option out of its range. */
 export const make = (options: Options = {}): Effect.Effect<Host> => {
   const settings = settingsOf(options)
-  return Effect.map(Clock.Clock, (clock) => hostOf(new Guard(settings, clock)))
+  return Effect.map(Clock.Clock, (clock) => hostOf(new Guard(settings, clock, GuardedModel.ambient)))
 }
 
 /**

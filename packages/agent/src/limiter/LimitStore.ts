@@ -113,9 +113,7 @@ export const make = (
   })
 }
 
-type NoTime<E> = E extends LimiterEvent ? Omit<E, "at"> : never
-
-const publish = (event: NoTime<LimiterEvent>): Effect.Effect<void> =>
+const publish = (event: ResilienceEvents.NoTime<LimiterEvent>): Effect.Effect<void> =>
   Effect.flatMap(Clock.currentTimeMillis, (at) => ResilienceEvents.publish({ ...event, at }))
 
 const nowOf = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000

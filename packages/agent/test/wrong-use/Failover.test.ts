@@ -164,7 +164,7 @@ describe("a foreign model", () => {
     [
       "is a Layer",
       () => ForeignModel.fromLanguageModel(untyped(Layer.empty)),
-      "InvalidOption: ProviderModel.fromLanguageModel: model must be a LanguageModel, as `yield* LanguageModel.LanguageModel` gives it, got a Layer"
+      "InvalidOption: ForeignModel.fromLanguageModel: model must be a LanguageModel, as `yield* LanguageModel.LanguageModel` gives it, got a Layer"
     ]
   ])
 })

@@ -1,9 +1,7 @@
 /** The event that an action of `CallState` leaves by itself, beside `AttemptStarted` and the waits. Pure. */
+import type { ResilienceEvents } from "@outlast/resilience"
 import type { Action } from "../decide/CallState.ts"
-import type { FailoverEvent } from "../FailoverEvent.ts"
-
-/** An event before somebody looks at the clock. */
-export type NoTime<E> = E extends FailoverEvent ? Omit<E, "at"> : never
+import type { CallEvent } from "./CallEvent.ts"
 
 /** The call, and its attempt that the event is about. */
 export interface Numbers {
@@ -12,7 +10,7 @@ export interface Numbers {
 }
 
 /** `undefined`: nothing but an attempt or a wait. */
-export const eventOf = (action: Action, numbers: Numbers): NoTime<FailoverEvent> | undefined => {
+export const eventOf = (action: Action, numbers: Numbers): ResilienceEvents.NoTime<CallEvent> | undefined => {
   switch (action._tag) {
     case "Attempt":
     case "Wait":

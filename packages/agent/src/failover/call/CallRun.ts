@@ -21,7 +21,7 @@ import * as ActiveTime from "../../conversation/ActiveTime.ts"
 import type * as CallLimiter from "../../limiter/CallLimiter.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
-import type { NoTime, Numbers } from "./ActionEvent.ts"
+import type { Numbers } from "./ActionEvent.ts"
 import { AnswerEnd } from "../decide/AnswerEnd.ts"
 import { eventOf } from "./ActionEvent.ts"
 import { costOf } from "../../conversation/Answered.ts"
@@ -37,7 +37,8 @@ import * as Conversation from "./Conversation.ts"
 import * as ConversationKey from "./ConversationKey.ts"
 import type { Cooldown, Cooldowns } from "../decide/Cooldown.ts"
 import * as Cool from "../decide/Cooldown.ts"
-import type { FailoverEvent } from "../FailoverEvent.ts"
+import type { CallEvent } from "./CallEvent.ts"
+import type { CooldownOpened } from "../chain/TargetEvent.ts"
 import type { Notice } from "../decide/Notice.ts"
 import { isChange } from "../decide/Notice.ts"
 import * as Order from "../decide/Order.ts"
@@ -772,7 +773,7 @@ export class CallRun {
     return { call: this.#call, attempt: this.#state.ledger.attempts }
   }
 
-  #publish(event: NoTime<FailoverEvent>): Effect.Effect<void> {
+  #publish(event: ResilienceEvents.NoTime<CallEvent | CooldownOpened>): Effect.Effect<void> {
     return this.#events.publish({ ...event, at: this.#clock.currentTimeMillisUnsafe() })
   }
 }

@@ -9,7 +9,7 @@ import { knownLimit } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type * as CallLimiter from "../../limiter/CallLimiter.ts"
 import type { Soonest } from "../decide/CallModel.ts"
-import type { CallWaited, CallWaiting, WaitReason } from "../FailoverEvent.ts"
+import type { CallWaited, CallWaiting, WaitReason } from "./CallEvent.ts"
 
 /** A wait, and how long it may take, in milliseconds, as far as that is known. */
 export interface Wait {

@@ -9,11 +9,12 @@
  * the whole names and, for a scope of a key, its value: a new key under an old name is another key. From 32 bits
  * nobody gets a long random key back.
  */
+import type { ResilienceEvents } from "@outlast/resilience"
 import { Effect, MutableRef, Redacted } from "effect"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { ChainRecord, Now } from "./ChainRecord.ts"
 import * as Record from "./ChainRecord.ts"
-import type { ChainStoreEvent, NoTime } from "./ChainStoreEvent.ts"
+import type { ChainStoreEvent } from "./ChainStoreEvent.ts"
 import type { Cooldowns, Entry } from "../decide/Cooldown.ts"
 import * as Cool from "../decide/Cooldown.ts"
 import type { Scope } from "../decide/RecoveryPolicy.ts"
@@ -125,7 +126,7 @@ export class Replica {
 
   /** Joins what the store has with what is known here: what is new here, and what the store has to be told. */
   meet(stored: ReadonlyMap<string, string>, now: Now) {
-    const news: Array<NoTime<ChainStoreEvent>> = []
+    const news: Array<ResilienceEvents.NoTime<ChainStoreEvent>> = []
     const writes: Array<Write> = []
     const read = this.#decode(stored, news)
     for (const [id, own] of this.#own.byId) {
@@ -153,7 +154,7 @@ export class Replica {
     return { news, writes }
   }
 
-  #decode(stored: ReadonlyMap<string, string>, news: Array<NoTime<ChainStoreEvent>>) {
+  #decode(stored: ReadonlyMap<string, string>, news: Array<ResilienceEvents.NoTime<ChainStoreEvent>>) {
     const all = new Map<string, Read>()
     for (const [id, value] of stored) {
       const last = this.#last.get(id)
@@ -172,7 +173,7 @@ export class Replica {
     known: Record.Stored | undefined,
     cooldown: Record.Stored | undefined,
     now: Now
-  ): ReadonlyArray<NoTime<ChainStoreEvent>> {
+  ): ReadonlyArray<ResilienceEvents.NoTime<ChainStoreEvent>> {
     if (Record.isSameCooldown(known, cooldown)) return []
     const before = MutableRef.get(this.#cooldowns)
     const local = before.get(Cool.idOf(scope, target))

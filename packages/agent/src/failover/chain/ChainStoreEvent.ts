@@ -53,6 +53,3 @@ export type ChainStoreEvent =
   | CooldownLearned
   | CooldownLifted
   | ChainRecordIgnored
-
-/** An event before somebody looks at the clock. */
-export type NoTime<E> = E extends ChainStoreEvent ? Omit<E, "at"> : never

@@ -27,7 +27,7 @@ import type { KeyedTarget } from "./ChainReplica.ts"
 import { Replica, ownScopes } from "./ChainReplica.ts"
 import type { ChainStore, Connection } from "./ChainStore.ts"
 import { ChainStoreError } from "./ChainStore.ts"
-import type { ChainStoreEvent, NoTime } from "./ChainStoreEvent.ts"
+import type { ChainStoreEvent } from "./ChainStoreEvent.ts"
 import type { Cooldowns } from "../decide/Cooldown.ts"
 import * as Cool from "../decide/Cooldown.ts"
 
@@ -80,7 +80,7 @@ export const make = (options: Options): Effect.Effect<ChainSync, never, Scope.Sc
       monotonic: Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
     })
     replica.note(Cool.empty, MutableRef.get(options.cooldowns), undefined, now())
-    const publish = (event: NoTime<ChainStoreEvent>) =>
+    const publish = (event: ResilienceEvents.NoTime<ChainStoreEvent>) =>
       events.publish({ ...event, at: clock.currentTimeMillisUnsafe() })
     const inTime = <A, R>(
       operation: ChainStoreError["operation"],

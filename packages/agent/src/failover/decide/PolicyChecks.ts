@@ -15,7 +15,7 @@ import * as Kind from "../../options/Kind.ts"
 import * as Nudge from "../../recovery/Nudge.ts"
 import * as Truncation from "../../recovery/Truncation.ts"
 import * as Notice from "./Notice.ts"
-import type { CooldownRule, Limits, ProbeRule, RecoveryPolicy, Row, SlowStream } from "./RecoveryPolicy.ts"
+import type { CooldownRule, Limits, ProbeRule, RecoveryPolicy, Row, SlowStream } from "./PolicyModel.ts"
 
 const { is } = Options
 const { required } = is

@@ -93,7 +93,7 @@ export const fromLanguageModel = (
   provider?: string,
   withOutputLimit: WithOutputLimit = () => Context.empty()
 ): ProviderModel => {
-  Kind.languageModel("ProviderModel.fromLanguageModel", "model", model)
+  Kind.languageModel("ForeignModel.fromLanguageModel", "model", model)
   return hooksOf(model, info, provider, withOutputLimit)
 }
 

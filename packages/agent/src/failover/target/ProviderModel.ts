@@ -14,9 +14,6 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { KeySource } from "./KeySource.ts"
 import type { ModelInfo } from "../../conversation/ModelInfo.ts"
 
-/** A `LanguageModel` that is not ours as a `ProviderModel`: see `ForeignModel`. */
-export { fromLanguageModel } from "./ForeignModel.ts"
-
 /** One attempt. */
 export interface ProviderRequest extends LanguageModel.ProviderOptions {
   /** The credential of this attempt; `undefined` for a target without one. */
