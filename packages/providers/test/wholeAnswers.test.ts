@@ -1,7 +1,7 @@
 /** Whole answers of the vendors' targets: streamed inside, the same as those that a request gives. */
 import { assert, describe, it } from "@effect/vitest"
-import type { ModelInfo, ProviderModel } from "@outlast/agent"
 import { Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
+import type { ModelInfo, ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi, OpenAiCompatible, toAiSdk } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"

@@ -1,7 +1,7 @@
 /**
  * When a conversation is too long, in numbers: what a policy's shares of a window come to. Pure.
  */
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import type { ContextOverflow } from "../failure/reasons/FailoverReason.ts"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
 import { isWindow } from "./ContextWindows.ts"

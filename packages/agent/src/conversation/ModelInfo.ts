@@ -4,7 +4,7 @@
  * Every field is optional: an unknown model works, without cost and without a limit of ours.
  */
 
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import type { Dialect } from "./Dialect.ts"
 import { checks as dialect } from "./Dialect.ts"
 import * as Kind from "../options/Kind.ts"

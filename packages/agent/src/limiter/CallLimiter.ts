@@ -29,8 +29,7 @@
  */
 import type { Fiber, Scope } from "effect"
 import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer } from "effect"
-import * as MissingService from "@outlast/resilience/MissingService"
-import * as Check from "@outlast/resilience/Options"
+import { MissingService, Options as Check } from "@outlast/resilience"
 import type { TargetRef } from "../conversation/TargetRef.ts"
 import * as Kind from "../options/Kind.ts"
 import type { Asking, Grant, Limits, LimitState, Rule, Step, Verdict } from "./LimitState.ts"

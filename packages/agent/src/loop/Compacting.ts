@@ -10,7 +10,7 @@
  */
 import { Effect, Option } from "effect"
 import type { Prompt, Response, Tool } from "effect/ai"
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import * as Compaction from "../compaction/Compaction.ts"
 import type { CannotFit, ContextExhausted } from "../compaction/CompactionError.ts"
 import type { Fitted } from "../compaction/Fitting.ts"

@@ -22,7 +22,7 @@
  * {@link runCap} is its limit of turns.
  */
 import { Duration } from "effect"
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import type { RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
 import { base, interactive, steady } from "../failover/decide/RecoveryPolicy.ts"
 import type { Truncation } from "../recovery/Truncation.ts"

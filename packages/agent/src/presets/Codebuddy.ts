@@ -38,7 +38,7 @@
  * ```
  */
 import { Duration } from "effect"
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import type { CooldownRule, RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
 import { base, interactive, steady } from "../failover/decide/RecoveryPolicy.ts"
 import type { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"

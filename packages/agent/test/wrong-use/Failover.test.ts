@@ -9,15 +9,14 @@ import {
   Direct,
   Failover,
   FailoverReason,
-  ForeignModel,
   Order,
   Outlast,
-  OutputLimit,
-  RecoveryPolicy,
-  Rule
+  RecoveryPolicy
 } from "@outlast/agent"
-import * as KeyValueChainStore from "@outlast/agent/failover/chain/KeyValueChainStore"
-import * as RedisChainStore from "@outlast/agent/failover/chain/RedisChainStore"
+import { ForeignModel, OutputLimit } from "@outlast/agent/failover"
+import { Rule } from "@outlast/agent/failure"
+import * as KeyValueChainStore from "#agent/failover/chain/KeyValueChainStore"
+import * as RedisChainStore from "#agent/failover/chain/RedisChainStore"
 import { Backoff, CircuitBreaker } from "@outlast/resilience"
 import { answer, failure, inTime, played, serverError, timesOf } from "../support.ts"
 import { refuses, untyped } from "./refuses.ts"

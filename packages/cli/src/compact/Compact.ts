@@ -5,7 +5,8 @@
  */
 import { Console, Data, Effect, FileSystem, Option, Result, Runtime, Stdio, Stream } from "effect"
 import type { Path } from "effect"
-import { Compaction, CompactionPolicy, TokenCounter } from "@outlast/agent"
+import { Compaction, CompactionPolicy } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
 import { Catalogue, Tokenizers } from "@outlast/providers"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"

@@ -2,7 +2,7 @@
  * What a compaction did, for people and as JSON. Pure.
  */
 import type { Prompt } from "effect/ai"
-import type { Report } from "@outlast/agent"
+import type { Report } from "@outlast/agent/compaction"
 import type { Format, Transcript } from "./Transcript.ts"
 import { names } from "./Transcript.ts"
 

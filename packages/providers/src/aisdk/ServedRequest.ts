@@ -5,7 +5,7 @@
  * thinking, headers and provider options go to the targets in the `ClientCall`.
  */
 import type { JSONSchema7, LanguageModelV4CallOptions, SharedV4Warning } from "@ai-sdk/provider"
-import * as JsonShape from "@outlast/agent/conversation/JsonShape"
+import { JsonShape } from "@outlast/agent/conversation"
 import { Schema } from "effect"
 import type { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import { Tool } from "effect/ai"

@@ -21,7 +21,7 @@
 import { Clock, Deferred, Effect, Fiber, MutableRef, Queue, Stream } from "effect"
 import type { Duration, Scope } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import type { Now } from "./ChainRecord.ts"
 import type { KeyedTarget } from "./ChainReplica.ts"
 import { Replica, ownScopes } from "./ChainReplica.ts"

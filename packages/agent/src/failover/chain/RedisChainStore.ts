@@ -16,7 +16,7 @@
  */
 import { Context, Effect, Layer, Stream } from "effect"
 import { Redis } from "effect/persistence"
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import * as Kind from "../../options/Kind.ts"
 import type { ChainStore, Connection } from "./ChainStore.ts"
 import { ChainStoreError } from "./ChainStore.ts"

@@ -20,7 +20,7 @@
  * ```
  */
 import { Clock, Context, Duration, Effect, MutableRef } from "effect"
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import type { TargetOut } from "../../failure/reasons/CallFailure.ts"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import { whatHappened } from "../../failure/reasons/ProviderFailure.ts"

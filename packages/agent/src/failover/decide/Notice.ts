@@ -2,7 +2,7 @@
  * What a user is told when another model answers than before: one notice for each change, and one when the first
  * model of the chain is back. The texts can be replaced, in any language.
  */
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 

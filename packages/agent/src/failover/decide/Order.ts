@@ -23,7 +23,7 @@
  * ```
  */
 import { Duration } from "effect"
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as Kind from "../../options/Kind.ts"
 import type { ModelInfo, Price } from "../../conversation/ModelInfo.ts"

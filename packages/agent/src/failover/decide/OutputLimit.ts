@@ -15,7 +15,7 @@
  * ```
  */
 import { Context } from "effect"
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import * as Kind from "../../options/Kind.ts"
 import type { ModelInfo } from "../../conversation/ModelInfo.ts"

@@ -6,7 +6,7 @@
  */
 import type { CircuitBreaker, RetryBudgetState } from "@outlast/resilience"
 import { Backoff, CircuitPolicy, InvalidOption, RetryBudgetState as Budget } from "@outlast/resilience"
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import * as Wording from "../../conversation/Wording.ts"
 import * as R from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"

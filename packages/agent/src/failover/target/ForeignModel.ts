@@ -24,7 +24,7 @@
 import { Context, Duration, Effect, Layer, Option, Schema, Stream } from "effect"
 import { LanguageModel, Response, Toolkit } from "effect/ai"
 import type { AiError, Tool } from "effect/ai"
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import * as Classifier from "../../failure/Classifier.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { failureOf } from "../../failure/reasons/CallFailed.ts"

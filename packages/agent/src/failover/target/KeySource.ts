@@ -24,7 +24,7 @@
  * ```
  */
 import { Cause, Clock, Config, Duration, Effect, Redacted, Schema } from "effect"
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import { mayBeKey } from "../../secrets/KeyForm.ts"
 import { holds, property } from "../../failure/facts/Looking.ts"
 import * as Kind from "../../options/Kind.ts"

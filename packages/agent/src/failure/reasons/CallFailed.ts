@@ -11,7 +11,9 @@ import { ErrorText } from "@outlast/resilience"
 import { CallFailure } from "./CallFailure.ts"
 import type { ProviderFailure } from "./ProviderFailure.ts"
 
-export class CallFailed extends AiError.AiError.extend<CallFailed>("@outlast/agent/failure/reasons/CallFailed")({
+export class CallFailed extends AiError.AiError.extend<CallFailed>(
+  "@outlast/agent/failure/reasons/CallFailed"
+)({
   failure: CallFailure
 }) {
   override get isRetryable(): boolean {

@@ -15,7 +15,7 @@
  */
 import { Schema } from "effect"
 import { InvalidOption } from "@outlast/resilience"
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import * as Kind from "../../options/Kind.ts"
 import type { ErrorFacts } from "../facts/ErrorFacts.ts"
 import type { FailoverReason } from "../reasons/FailoverReason.ts"
