@@ -80,8 +80,8 @@ for (const name of readdirSync(root).toSorted()) {
     rest.flatMap(([key, value]) =>
       key === "exports"
         ? [
-            ["exports", exports],
-            ["imports", imports]
+            ["imports", imports],
+            ["exports", exports]
           ]
         : [[key, value]]
     )
