@@ -15,6 +15,8 @@ import type { TargetEvent } from "./chain/TargetEvent.ts"
 import type { KeyEvent } from "./target/KeyEvent.ts"
 
 export type * from "./call/CallEvent.ts"
+export type * from "./chain/ChainStoreEvent.ts"
 export type * from "./chain/TargetEvent.ts"
+export type * from "./target/KeyEvent.ts"
 
 export type FailoverEvent = CallEvent | ChainStoreEvent | KeyEvent | TargetEvent

@@ -48,7 +48,7 @@ const nameOf = (value: unknown): string | undefined => {
 }
 
 /** The error for a value of the wrong kind. */
-export const wrong = (module: string, field: string, value: unknown, allowed: string): InvalidOption => {
+const wrong = (module: string, field: string, value: unknown, allowed: string): InvalidOption => {
   const name = nameOf(value)
   return new InvalidOption(
     module,

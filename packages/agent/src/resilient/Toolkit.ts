@@ -70,7 +70,7 @@ export const idempotent = <T extends Tool.Any>(tool: T): T & Repeatable =>
   tool.annotate(Tool.Idempotent, true) as unknown as T & Repeatable
 
 /** Whether a tool says that calling it again does no harm. */
-export const isRepeatable = ({ annotations }: Tool.Any): boolean =>
+const isRepeatable = ({ annotations }: Tool.Any): boolean =>
   Context.get(annotations, Tool.Readonly) || Context.get(annotations, Tool.Idempotent)
 
 // -----------------------------------------------------------------------------

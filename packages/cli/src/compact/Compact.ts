@@ -94,7 +94,7 @@ const textOf = (
   )
 
 /** The transcript that a text is. */
-export const transcriptOf = (text: string, shown: string): Effect.Effect<Transcript, UsageError> => {
+const transcriptOf = (text: string, shown: string): Effect.Effect<Transcript, UsageError> => {
   if (text.trim() === "") return wrong(`${shown} is empty. Expected a transcript in JSON.`)
   const body = Json.parse(text.replace(/^\ufeff/, ""))
   if (Result.isFailure(body)) {

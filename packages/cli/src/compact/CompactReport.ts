@@ -7,7 +7,7 @@ import type { Format, Transcript } from "./Transcript.ts"
 import { names } from "./Transcript.ts"
 
 /** What is no longer there as it was, by where it was in the body. */
-export interface Dropped extends Omit<Report.Dropped, "at"> {
+interface Dropped extends Omit<Report.Dropped, "at"> {
   /** The index in `messages`, `contents` or `content`. */
   readonly at: number
 }

@@ -20,7 +20,7 @@ import { EventFacts } from "@outlast/agent/failure"
  * - `last`: nothing follows.
  * - `complete`: the answer is whole, and something may follow.
  */
-export type Verdict = "pass" | "skip" | "complete" | "last"
+type Verdict = "pass" | "skip" | "complete" | "last"
 
 export interface StreamProtocol {
   readonly judge: (name: string, data: string) => Verdict

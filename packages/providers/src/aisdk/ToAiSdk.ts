@@ -55,7 +55,7 @@ export interface Options {
   readonly modelId?: string | undefined
 }
 
-export const defaults = { provider: "outlast", modelId: "chain" } as const
+const defaults = { provider: "outlast", modelId: "chain" } as const
 
 /** What the `model` option of the AI SDK takes. */
 export interface ServedModel extends LanguageModelV4, AsyncDisposable {

@@ -12,13 +12,13 @@ import type { Warnings } from "@outlast/resilience"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 
 /** Builds within {@link window} that are worth a warning. */
-export const many = 3
+const many = 3
 
 /** Milliseconds. */
-export const window = 60_000
+const window = 60_000
 
 /** Chains that are remembered for each clock. */
-export const maxChains = 100
+const maxChains = 100
 
 interface Builds {
   /** Times of the last builds, in monotonic milliseconds. */

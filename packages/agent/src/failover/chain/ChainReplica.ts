@@ -79,7 +79,7 @@ const storeId = (names: string, key: Redacted.Redacted | undefined): Effect.Effe
 // -----------------------------------------------------------------------------
 
 /** One compare-and-set. */
-export interface Write {
+interface Write {
   readonly id: string
   readonly expected: string | undefined
   readonly value: string | undefined

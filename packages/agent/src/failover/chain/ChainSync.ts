@@ -54,7 +54,7 @@ export interface Options {
   readonly timeout?: Duration.Input | undefined
 }
 
-export const defaults = { pollEvery: "500 millis", timeout: "2 seconds" } as const
+const defaults = { pollEvery: "500 millis", timeout: "2 seconds" } as const
 
 const module = "ChainSync"
 

@@ -21,7 +21,7 @@ import type { Scope } from "../decide/RecoveryPolicy.ts"
 export const enough = 2
 
 /** What is held against a scope. */
-export interface Doubt {
+interface Doubt {
   /** When the first attempt began that failed. */
   readonly since: number
   /** The numbers of the calls whose attempts failed. */

@@ -40,7 +40,7 @@ export class RefusedMedia {
 }
 
 /** Images and files that are remembered of one model. */
-export const capacity = 1_000
+const capacity = 1_000
 
 const modelOf = ({ provider, model }: TargetRef): string => `${provider}\n${model}`
 

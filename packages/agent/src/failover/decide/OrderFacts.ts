@@ -13,7 +13,7 @@
 import { HashMap, Option } from "effect"
 
 /** The share of a new answer in an average, once there are enough: about the last ten answers count. */
-export const weight = 0.2
+const weight = 0.2
 
 /** Targets whose latencies are known, at most. */
 export const maxTargets = 256
@@ -31,7 +31,7 @@ export interface Latency {
 }
 
 /** What is known of one target. */
-export interface Speed {
+interface Speed {
   /** Of streamed answers. */
   readonly firstToken?: Latency | undefined
   /** Of answers that were not streamed. */

@@ -13,7 +13,7 @@
  */
 
 /** The most that `…` stands for, in characters. */
-export const gap = 120
+const gap = 120
 
 export interface Phrase {
   /** Words without one of which it is not there; absent where there is no such list. */

@@ -11,7 +11,7 @@ import { keyOf, keysOf } from "../facts/Phrase.ts"
 import type { Match, Part, Rule } from "./Rule.ts"
 
 /** The rule that decided, what it said, and of which link. */
-export interface Found {
+interface Found {
   readonly rule: Rule
   readonly match: Match
   readonly facts: ErrorFacts
