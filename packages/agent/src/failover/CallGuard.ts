@@ -33,7 +33,7 @@ export const hold = (fiber: Fiber.Fiber<unknown, unknown>, around: Around | unde
 }
 
 const around = (fiber: Fiber.Fiber<unknown, unknown>, model: Model): Model => {
-  const guard = fiber.getRef(CallGuard) ?? held.get(fiber)
+  const guard = held.get(fiber) ?? fiber.getRef(CallGuard)
   return guard === undefined ? model : guard(model)
 }
 

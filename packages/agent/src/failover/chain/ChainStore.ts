@@ -6,8 +6,7 @@
  * - `KeyValueChainStore`: files, SQLite and whatever else `effect/persistence` has a `KeyValueStore` for
  * - `RedisChainStore`: shared by processes on several machines
  *
- * The last two are not exported by the package's index, because they need modules of `effect` that are not stable:
- * `@outlast/agent/failover/RedisChainStore`.
+ * The last two are in `@outlast/agent/stores`, because they need modules of `effect` that are not stable.
  *
  * **What it does not do.** It holds no keys: ids are names with a fingerprint (see `ChainReplica`).
  */
