@@ -178,8 +178,8 @@ const hasty: RecoveryPolicy.RecoveryPolicy = {
   patience: Duration.zero,
   limits: {
     ...RecoveryPolicy.interactive.limits,
-    firstToken: Duration.millis(50),
-    firstTokenReasoning: Duration.millis(50),
+    firstToken: Duration.millis(500),
+    firstTokenReasoning: Duration.millis(500),
     total: Duration.seconds(30)
   }
 }
@@ -231,7 +231,7 @@ describe("a vendor that accepts and never answers", () => {
     "is known by the total limit, too, where whole answers are requests, but not after its headers",
     () =>
       Effect.gen(function* () {
-        const policy = { ...hasty, limits: { ...hasty.limits, total: Duration.millis(300) } }
+        const policy = { ...hasty, limits: { ...hasty.limits, total: Duration.millis(1_500) } }
         const ready = yield* FakeProvider.make({ plan: { answers: [{ text: "hello" }] } })
         for (const [said, expected] of [
           ["", ["AttemptFailed limit/total", "CooldownOpened model"]],
