@@ -7,7 +7,8 @@
  * 4. codes that stand for a family, and statuses that say what happened;
  * 5. general sentences of transports, and names of clients' errors;
  * 6. single words, where no status is known;
- * 7. statuses that say only whose side failed.
+ * 7. statuses that say only whose side failed;
+ * 8. what the words of a sentence stand for in labelled errors, where nothing else is known.
  */
 import type { Rule } from "./Rule.ts"
 import { bedrockDecisive, bedrockVague } from "./rules/bedrock.ts"
@@ -19,6 +20,7 @@ import { effectAi } from "./rules/effectAi.ts"
 import { families } from "./rules/families.ts"
 import { grpcDecisive, grpcGeneral, grpcVague } from "./rules/grpc.ts"
 import { headers, retryHeaders } from "./rules/headers.ts"
+import { learned } from "./rules/learned.ts"
 import { limits, rates } from "./rules/limits.ts"
 import { media } from "./rules/media.ts"
 import { keys, models, shutDown } from "./rules/models.ts"
@@ -68,5 +70,6 @@ export const defaultRules: ReadonlyArray<Rule> = [
   ...effectAi,
   ...wrappers,
   ...families,
-  ...vagueStatuses
+  ...vagueStatuses,
+  ...learned
 ]
