@@ -2,12 +2,12 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
-import { reader } from "@outlast/agent/failure/LearnedWords"
-import { learnedRule } from "@outlast/agent/failure/rules/learned"
+import { reader } from "#agent/failure/rules/LearnedWords"
+import { learnedRule } from "#agent/failure/rules/learned"
 import { afterwards, blinds, cases, phrases, review, verdict } from "./corpus.ts"
 import { learn, sourceOf, textOf } from "./learning.ts"
 
-const file = new URL("../../src/failure/LearnedTable.ts", import.meta.url)
+const file = new URL("../../src/failure/rules/LearnedTable.ts", import.meta.url)
 
 /** All labelled errors but those of one set. */
 const without = (left: string) => [

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier, RecoveryPolicy } from "@outlast/agent"
-import { reader, unit, wordsOf } from "@outlast/agent/failure/LearnedWords"
-import { learnedRule } from "@outlast/agent/failure/rules/learned"
+import { reader, unit, wordsOf } from "#agent/failure/rules/LearnedWords"
+import { learnedRule } from "#agent/failure/rules/learned"
 
 const table = {
   billing: { bias: 0, words: `wallet ${4 * unit} empty ${unit}` },

@@ -2,9 +2,9 @@
  * Learns the weights of `LearnedTable.ts`: logistic regression over the words of labelled errors, once with all words
  * and a pull towards few of them, then again with the weights that matter most. The same input gives the same table.
  */
-import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
-import { unit, wordsOf } from "@outlast/agent/failure/LearnedWords"
-import type { Table } from "@outlast/agent/failure/LearnedWords"
+import * as ErrorFacts from "#agent/failure/facts/ErrorFacts"
+import { unit, wordsOf } from "#agent/failure/rules/LearnedWords"
+import type { Table } from "#agent/failure/rules/LearnedWords"
 import { errorOf } from "./corpus.ts"
 import type { Case } from "./corpus.ts"
 

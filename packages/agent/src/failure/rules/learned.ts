@@ -1,11 +1,11 @@
 /**
  * The last rule: a sentence that no rule before knows, and that no status explains, is read by its words.
  */
-import type { ErrorFacts } from "../ErrorFacts.ts"
-import type { FailoverReason } from "../FailoverReason.ts"
-import { learnedTable } from "../LearnedTable.ts"
-import * as LearnedWords from "../LearnedWords.ts"
-import type { Rule } from "../Rule.ts"
+import type { ErrorFacts } from "../facts/ErrorFacts.ts"
+import type { FailoverReason } from "../reasons/FailoverReason.ts"
+import { learnedTable } from "./LearnedTable.ts"
+import * as LearnedWords from "./LearnedWords.ts"
+import type { Rule } from "./Rule.ts"
 import { local } from "./families.ts"
 import {
   auth,
