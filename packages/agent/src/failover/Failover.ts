@@ -150,7 +150,7 @@ const makeContext = <const S extends Specs, Class extends string>(
         Effect.flatMap(generateText(built, request, boundary.toAiError("generateText", request)), (parts) => {
           const mistake = mistakeIn(request, parts)
           return mistake === undefined
-            ? Effect.succeed(parts)
+            ? Effect.succeed(UndeclaredTools.inAnswer(parts, request))
             : Effect.fail(mistaken("generateText")(mistake))
         }),
       streamText: (request) => {

@@ -16,17 +16,14 @@ type Carrier = Response.ResponseMetadataPartEncoded
 
 type Hooks = Parameters<typeof LanguageModel.make>[0]
 
-/** A `LanguageModel` whose answers may have such parts. */
+/** A `LanguageModel` whose answers may have such parts. Whole answers come through {@link inAnswer} already. */
 export const make = ({
   generateText,
   streamText
 }: Pick<Hooks, "generateText" | "streamText">): ReturnType<typeof LanguageModel.make> =>
   Effect.map(
     LanguageModel.make({
-      generateText: (options) =>
-        Effect.map(generateText(options), (parts): Array<Response.PartEncoded> =>
-          parts.some(isOfTool) ? parts.map((part) => carried(part, options)) : parts
-        ),
+      generateText,
       streamText: (options) =>
         Stream.mapArray(streamText(options), (parts) =>
           parts.some(isOfTool)
@@ -36,6 +33,12 @@ export const make = ({
     }),
     restoring
   )
+
+/** The parts of a whole answer as effect/ai takes them. */
+export const inAnswer = (
+  parts: Array<Response.PartEncoded>,
+  options: LanguageModel.ProviderOptions
+): Array<Response.PartEncoded> => (parts.some(isOfTool) ? parts.map((part) => carried(part, options)) : parts)
 
 /** Arrays without such a part are passed on as they are: this is on the path of each part of a stream. */
 const isOfTool = ({ type }: Response.AllPartsEncoded): boolean =>
