@@ -3,7 +3,7 @@ import base from "./stryker.config.json" with { type: "json" }
 
 export default {
   ...base,
-  mutate: ["packages/agent/src/failover/CallState.ts"],
+  mutate: ["packages/agent/src/failover/decide/CallState.ts"],
   vitest: { configFile: "vitest.mutation-failover.config.ts" },
   // The properties of the model test share calls that the first of them makes: no test covers a mutant by itself.
   coverageAnalysis: "all"

@@ -13,8 +13,8 @@
  * program.pipe(Effect.provide(Compaction.layer()), Effect.provide(Tokenizers.layer()))
  * ```
  */
-import * as TokenCounter from "@outlast/agent/compaction/TokenCounter"
-import * as Check from "@outlast/resilience/Options"
+import { TokenCounter } from "@outlast/agent/compaction"
+import { Options as Check } from "@outlast/resilience"
 import { Effect, Layer } from "effect"
 import type { Catalogue, Counting } from "./Catalogue.ts"
 import { entries, find, isCatalogue } from "./Catalogue.ts"

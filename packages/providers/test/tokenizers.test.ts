@@ -1,8 +1,8 @@
 /** Exact counts of OpenAI's models, and images and files by the rules of their vendors. */
 import { assert, describe, it } from "@effect/vitest"
-import { TokenCounter } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
 import { Catalogue, Tokenizers } from "@outlast/providers"
-import * as Encoding from "@outlast/providers/counting/Encoding"
+import * as Encoding from "#providers/counting/Encoding"
 import { Effect } from "effect"
 import { Prompt, Tool } from "effect/ai"
 import { countTokens as cl100k } from "gpt-tokenizer/encoding/cl100k_base"

@@ -13,8 +13,8 @@
  */
 import { Predicate } from "effect"
 import { Prompt } from "effect/ai"
-import { namespace } from "../failover/Answered.ts"
-import type { TargetRef } from "../failure/TargetRef.ts"
+import { namespace } from "./Answered.ts"
+import type { TargetRef } from "./TargetRef.ts"
 import type { Dialect } from "./Dialect.ts"
 import * as Provenance from "./Provenance.ts"
 import type { ToolNames } from "./ToolNames.ts"

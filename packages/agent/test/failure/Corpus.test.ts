@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
-import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
+import * as ErrorFacts from "#agent/failure/facts/ErrorFacts"
 import { afterwards, blind, cases, errorOf, label, phrases, review, verdict } from "./corpus.ts"
 import { signals } from "./signals.ts"
 

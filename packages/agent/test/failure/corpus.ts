@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs"
 import { Duration } from "effect"
 import { Classifier } from "@outlast/agent"
-import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
+import * as ErrorFacts from "#agent/failure/facts/ErrorFacts"
 
 interface Link {
   readonly name: string

@@ -5,7 +5,8 @@
  */
 import { Console, Data, Effect, FileSystem, Option, Result, Runtime, Stdio, Stream } from "effect"
 import type { Path } from "effect"
-import { Compaction, CompactionPolicy, TokenCounter } from "@outlast/agent"
+import { Compaction, CompactionPolicy } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
 import { Catalogue, Tokenizers } from "@outlast/providers"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
@@ -93,7 +94,7 @@ const textOf = (
   )
 
 /** The transcript that a text is. */
-export const transcriptOf = (text: string, shown: string): Effect.Effect<Transcript, UsageError> => {
+const transcriptOf = (text: string, shown: string): Effect.Effect<Transcript, UsageError> => {
   if (text.trim() === "") return wrong(`${shown} is empty. Expected a transcript in JSON.`)
   const body = Json.parse(text.replace(/^\ufeff/, ""))
   if (Result.isFailure(body)) {

@@ -19,7 +19,7 @@ export type Count = (text: string) => number
 
 /** Characters. */
 export const maxRun = 64
-export const maxRuns = 256
+const maxRuns = 256
 export const maxText = 262_144
 
 /** Samples of a longer text, and characters of each. */

@@ -2,8 +2,8 @@
  * Rules on single words, for sentences that no rule before knows and that no status explains: what a sentence speaks
  * of, not what it says of it. The narrower subjects come first.
  */
-import type { ErrorFacts } from "../ErrorFacts.ts"
-import * as Rule from "../Rule.ts"
+import type { ErrorFacts } from "../facts/ErrorFacts.ts"
+import * as Rule from "./Rule.ts"
 import {
   auth,
   badRequest,
