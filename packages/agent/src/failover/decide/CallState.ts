@@ -120,9 +120,14 @@ export const mayWake = <Class extends string>(
 
 const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
+  const notOut = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
+  // Before a call has left a target it may go anywhere, for nothing.
+  // Stryker disable next-line ConditionalExpression: only shorter; the way below gives the same.
+  const first = state.left === undefined ? Choice.preferred(notOut, snapshot, snapshot.cooldowns) : undefined
+  if (first !== undefined) return sendAfterWait(policy, state, first.ref, snapshot)
   // An attempt that was not sent gives no time back for another one where the call has been already.
   const late = state.phase === "attempting" && isLate(policy, state, snapshot)
-  const ready = Choice.ready(policy, state, snapshot, snapshot.cooldowns).filter(
+  const ready = notOut.filter(
     (target) => Choice.mayGoTo(policy, state, target, snapshot) && (!late || !state.tries.has(target.ref.id))
   )
   if (ready.length === 0) return waitOrGiveUp(policy, state, snapshot, undefined, draw)
@@ -137,8 +142,8 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
 /** A target whose circuit refused this call, which has waited since, is asked as the last resort that it is. */
 const sendAfterWait = (policy: Policy, state: CallState, target: TargetRef, snapshot: Snapshot): Step => {
   const isLast = state.phase === "waiting" && Choice.isRefusedByCircuit(policy, state, target)
-  const [action, next] = send(policy, state, target, 0, undefined, snapshot)
-  return isLast ? asLastResort(action, next) : [action, next]
+  const sent = send(policy, state, target, 0, undefined, snapshot)
+  return isLast ? asLastResort(...sent) : sent
 }
 
 const asLastResort = (action: Sending, next: CallState): Step => [
