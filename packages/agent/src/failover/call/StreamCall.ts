@@ -56,7 +56,9 @@ export const streamText = <E>(
         const { format } = surface
         const asked = format === undefined ? options : { ...options, responseFormat: format }
         const deliversRefused = (yield* RefusedAnswers) === "deliver"
-        const run = yield* CallRun.make(chain, asked, surface, true)
+        const run = yield* Effect.withFiber((fiber) =>
+          Effect.succeed(new CallRun(chain, asked, surface, true, fiber))
+        )
         yield* Scope.addFinalizer(scope, run.abandoned)
         const gate = new StreamGate(run.requested, run.midStream, format !== undefined)
         const open = (attempt: Attempt) => Opened.make(run, gate, attempt, scope)
@@ -161,11 +163,9 @@ export const streamText = <E>(
           })
         }
         const shownOr = (out: ReadonlyArray<Part>): PullOf<E> => (isShown(out) ? Effect.succeed(out) : pull)
-        /** What the consumer has to be told, if he can be. */
+        /** Changes of model, as parts, where the consumer can be told of them. */
         const news = (): ReadonlyArray<Part> => {
-          if (run.notices.length === 0) return nothing
-          const { notices } = run
-          run.notices = []
+          const notices = run.takeNotices()
           return surface.rewindable ? notices.map(Surface.carrier) : nothing
         }
         return pull
