@@ -1,6 +1,6 @@
 /**
- * The examples of docs/breaker.md: they type-check and run here, and the document has them line by line. Its tables
- * say what the code does: `UPDATE_DOCS=1 npx vitest run test/comparison` writes them.
+ * The examples of docs/breaker.md: they type-check and run here, and the document quotes them line by line. The tables
+ * of the document come from here, too: `UPDATE_DOCS=1 npx vitest run test/comparison` writes them.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
@@ -259,7 +259,7 @@ describe("docs/breaker.md", () => {
   }
 })
 
-/** The formatter pads tables. */
+/** Removes the padding that the formatter adds to tables. */
 function plain(markdown: string): string {
   return markdown.replace(/ +/g, " ").replace(/-{2,}/g, "-")
 }
