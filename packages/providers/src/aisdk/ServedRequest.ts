@@ -118,5 +118,5 @@ const warningsOf = (options: LanguageModelV4CallOptions): Array<SharedV4Warning>
     .map(([name]): SharedV4Warning => ({
       type: "unsupported",
       feature: `header ${name}`,
-      details: "It would go to every target. Set it on its own: `keys` or `headers`."
+      details: "The header would reach every target. Set it on one target: `keys` or `headers`."
     }))

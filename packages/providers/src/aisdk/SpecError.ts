@@ -32,7 +32,7 @@ export const finishedWithError = (raw: string | undefined): ProviderFailure.Prov
     "stream/finish-error",
     raw,
     new FailoverReason.Format({ side: "response" }),
-    "The provider gave up the answer."
+    "The provider ended the answer with an error."
   )
 
 const request = new FailoverReason.Format({ side: "request" })
@@ -49,7 +49,7 @@ export const keyNotSendable = (): ProviderFailure.ProviderFailure =>
 
 /** The response is not a stream of events: a page or an error, without a single event. */
 export const notStream = (contentType: string): ProviderFailure.ProviderFailure =>
-  local(ProviderFailure.notEvents, contentType, response, "The answer is no stream of events.")
+  local(ProviderFailure.notEvents, contentType, response, "The response is not a stream of events.")
 
 /** The answer is empty and has no known finish reason. */
 export const nothing = (raw: string | undefined): ProviderFailure.ProviderFailure =>
@@ -57,7 +57,7 @@ export const nothing = (raw: string | undefined): ProviderFailure.ProviderFailur
 
 /** The client returned a value that its own interface does not allow. */
 export const unreadable = (): ProviderFailure.ProviderFailure =>
-  local("client/unreadable", undefined, response, "The client's answer cannot be understood.")
+  local("client/unreadable", undefined, response, "The client returned an answer in an unknown form.")
 
 /** `create` did not make a client. Not retryable, but another target may work. */
 export const noClient = (error: unknown): ProviderFailure.ProviderFailure => {
@@ -85,8 +85,8 @@ const clientErrors: Readonly<Record<string, readonly [FailoverReason.FailoverRea
     request,
     "A file lies at another provider: pass its bytes or a URL, or upload it here, too."
   ],
-  AI_InvalidArgumentError: [request, "The client refused an option."],
-  AI_LoadAPIKeyError: [new FailoverReason.Auth({ permanent: false }), "The client was given no key."],
+  AI_InvalidArgumentError: [request, "The client rejected an option."],
+  AI_LoadAPIKeyError: [new FailoverReason.Auth({ permanent: false }), "The client has no key."],
   AI_JSONParseError: [response, "The answer is not JSON."],
   AI_TypeValidationError: [response, "The answer is not in the provider's own format."],
   AI_InvalidResponseDataError: [response, "The answer is not in the provider's own format."],

@@ -312,7 +312,13 @@ const withoutSampling = (
 ): Spec.CallSettings | undefined => {
   if (capabilities?.sampling !== false) return undefined
   const asked = sampling.filter((name) => ofCall?.options[name] !== undefined)
-  ofCall?.warn(asked.map((feature) => ({ type: "unsupported", feature, details: "The model takes none." })))
+  ofCall?.warn(
+    asked.map((feature) => ({
+      type: "unsupported",
+      feature,
+      details: "The model does not accept this setting."
+    }))
+  )
   return { temperature: undefined, topP: undefined, topK: undefined }
 }
 
