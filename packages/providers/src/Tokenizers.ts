@@ -8,6 +8,8 @@
  *
  * **Limit.** The tokens that a provider adds for tools are not public. They are learned from the reported usage.
  *
+ * Tokenizers come from `gpt-tokenizer`, an optional peer: install it beside this package.
+ *
  * **Example** (Exact for OpenAI)
  *
  * ```ts
@@ -30,7 +32,11 @@ export interface Options {
   readonly encodings?: ReadonlyArray<Name> | undefined
 }
 
+/** The tokenizers that there are. */
 export const encodings = Encoding.names
+
+/** The layer fails with it where the optional peer `gpt-tokenizer` is not installed. */
+export type TokenizerMissing = Encoding.TokenizerMissing
 
 /**
  * Tokens that OpenAI adds to each message:
@@ -38,7 +44,7 @@ export const encodings = Encoding.names
  */
 const overhead = 3
 
-export const make = (options: Options = {}): Effect.Effect<TokenCounter.Service> => {
+export const make = (options: Options = {}): Effect.Effect<TokenCounter.Service, TokenizerMissing> => {
   Check.fields("Tokenizers", options, checks)
   const { catalogue = entries, encodings = Encoding.names } = options
   return Effect.gen(function* () {
@@ -70,7 +76,7 @@ const checks: Check.Checks<Options> = {
 }
 
 /** The layer of {@link make}. */
-export const layer = (options: Options = {}): Layer.Layer<never> =>
+export const layer = (options: Options = {}): Layer.Layer<never, TokenizerMissing> =>
   Layer.effect(TokenCounter.TokenCounter, make(options))
 
 const rulesOf = ({ image, page = TokenCounter.fileRules.page }: Counting): TokenCounter.FileRules => ({

@@ -152,7 +152,8 @@ const requestOf = (
 /** Who counts: the tokenizer of the model, where it is public. Only that one is loaded. */
 const counterFor = (info: Catalogue.CatalogueEntry | undefined): Effect.Effect<TokenCounter.Service> => {
   const encoding = info?.counting?.encoding
-  return Tokenizers.make({ encodings: encoding === undefined ? [] : [encoding] })
+  // The command brings the tokenizers along.
+  return Effect.orDie(Tokenizers.make({ encodings: encoding === undefined ? [] : [encoding] }))
 }
 
 /** Messages of the body that stay at its end. */
