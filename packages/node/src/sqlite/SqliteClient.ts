@@ -367,12 +367,16 @@ const lease = (thread: SqliteThread, { lockWait, where }: Settings): Lease => {
 }
 
 /** The error of a statement that comes after its transaction was rolled back. */
-const notRun = ({ reason }: SqlError.SqlError): SqlError.SqlError =>
-  connectionError(
-    reason.cause,
-    `Not run: the transaction was rolled back before, with all of its statements. ${reason.message ?? ""}`,
-    "execute"
-  )
+const notRun = ({ reason }: SqlError.SqlError): SqlError.SqlError => {
+  const message = `Not run: the transaction was rolled back before, with all of its statements. ${reason.message ?? ""}`
+  const fields = { cause: reason.cause, message, operation: "execute" }
+  return new SqlError.SqlError({
+    reason:
+      reason._tag === "ConnectionError"
+        ? new SqlError.ConnectionError(fields)
+        : new SqlError.UnknownError(fields)
+  })
+}
 
 // -----------------------------------------------------------------------------
 // Parameters
