@@ -14,7 +14,10 @@ it("runs from dist, and a program ends although it has not closed its client", {
   execFileSync(process.execPath, [tsc, "-b", packageFolder])
   const folder = mkdtempSync(join(tmpdir(), "outlast-node-"))
   try {
-    const output = execFileSync(process.execPath, [program, join(folder, "a.db")], { encoding: "utf8" })
+    const output = execFileSync(process.execPath, [program, join(folder, "a.db")], {
+      encoding: "utf8",
+      timeout: 30_000
+    })
     assert.strictEqual(output, '[{"a":"stored"}]\nnode/dist/index.js\n')
   } finally {
     rmSync(folder, { recursive: true })
