@@ -5,7 +5,7 @@
  * worker thread (`SqliteClient`), once in the thread of the program. The raw appends write the same bytes to a file and
  * call `fdatasync`. Each group is what has come in until the group before was stored.
  */
-import { Context, Deferred, Effect, Layer, Semaphore, Stream } from "effect"
+import { Array as Arr, Context, Deferred, Effect, Layer, Semaphore, Stream } from "effect"
 import { Reactivity } from "effect/reactivity"
 import type { SqlConnection } from "effect/sql"
 import { SqlClient, SqlError, Statement } from "effect/sql"
@@ -155,7 +155,7 @@ const perRow = (store: (count: number) => Effect.Effect<unknown, unknown>): Effe
 const groupsInSqlite = (): Promise<number> =>
   withClient(inWorker, (sql) =>
     perRow((count) => {
-      const rows = Array.from({ length: count }, (): Record<string, unknown> => ({ body }))
+      const rows = Arr.makeBy(count, () => ({ body }))
       return sql`INSERT INTO rows ${sql.insert(rows)}`
     })
   )
