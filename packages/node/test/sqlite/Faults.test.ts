@@ -156,6 +156,22 @@ describe("a file that cannot be used", () => {
       })
   )
 
+  it.live.skipIf(Mount.missing !== undefined)(
+    "a writable file in a read-only folder has no place for its log",
+    () =>
+      Effect.gen(function* () {
+        const folder = yield* Mount.tmpfs("1m")
+        const filename = join(folder, "a.db")
+        yield* Effect.scoped(on(filename))
+        yield* Mount.readOnly(folder)
+        const writable = join(yield* Mount.tmpfs("1m"), "a.db")
+        writeFileSync(writable, readFileSync(filename))
+        yield* Mount.bindFile(writable, filename)
+        const error = yield* Effect.flip(open({ filename, store: "notes" }))
+        assert.deepInclude(error, { reason: "readOnly", code: "EROFS" })
+      })
+  )
+
   it.live("a folder that is missing, and a folder in place of the file, are unavailable", () =>
     Effect.gen(function* () {
       const path = yield* newPath
