@@ -307,10 +307,34 @@ describe("a lock of another process", () => {
           yield* other.line("pong")
         }
         assert.isUndefined(waiting.pollUnsafe())
+        // Who only reads does not wait behind it.
+        yield* sql`SELECT a FROM t`
         yield* other.send("commit")
         yield* Fiber.join(waiting)
       }
       assert.strictEqual(yield* count(sql), 2)
+    })
+  )
+
+  it.live("can be waited for no longer: an interrupt ends the wait at once", () =>
+    Effect.gen(function* () {
+      const file = yield* newPath
+      const sql = yield* on(file, { lockWait: "1 hour" })
+      const other = yield* Child.start(program, [file])
+      yield* other.line("ready")
+      yield* other.send("lock")
+      yield* other.line("locked")
+      for (const waiter of [
+        sql`INSERT INTO t VALUES (1)`,
+        sql.withTransaction(sql`INSERT INTO t VALUES (2)`)
+      ]) {
+        const waiting = yield* Effect.forkChild(waiter, { startImmediately: true })
+        yield* sql`SELECT a FROM t`
+        yield* Fiber.interrupt(waiting)
+      }
+      yield* other.send("commit")
+      yield* other.line("committed")
+      assert.strictEqual(yield* count(sql), 0)
     })
   )
 

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { readdirSync } from "node:fs"
 import { isAbsolute, join, relative } from "node:path"
 import { SqliteClient } from "@outlast/node/sqlite"
 import * as Folder from "../support/Folder.ts"
@@ -38,6 +39,18 @@ describe("SqliteClient", () => {
       const error = yield* Effect.flip(Effect.scoped(Layer.build(SqliteClient.layer({ filename: path }))))
       assert.isTrue(isAbsolute(error.file ?? ""))
       assert.strictEqual(error.store, SqliteClient.defaults.store)
+    })
+  )
+
+  it.live("closes the file with its scope: what was in the log is in the file", () =>
+    Effect.gen(function* () {
+      const folder = yield* Folder.make
+      const opened = Layer.build(SqliteClient.layer({ filename: join(folder, "a.db") }))
+      const create = Effect.flatMap(opened, (context) =>
+        Effect.as(Context.get(context, SqlClient.SqlClient)`CREATE TABLE t (a)`, readdirSync(folder))
+      )
+      assert.deepStrictEqual(yield* Effect.scoped(create), ["a.db", "a.db-shm", "a.db-wal"])
+      assert.deepStrictEqual(readdirSync(folder), ["a.db"])
     })
   )
 
