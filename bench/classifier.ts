@@ -2,8 +2,8 @@
  * What it costs to classify an error: over the corpus, error by error, and for hostile texts of growing length.
  */
 import { readFileSync } from "node:fs"
-import { Classifier, ErrorFacts } from "@outlast/agent"
-import * as Redaction from "@outlast/agent/failure/Redaction"
+import { Classifier } from "@outlast/agent"
+import { ErrorFacts, Redaction } from "@outlast/agent/failure"
 import type { Figure, Report } from "./measure.ts"
 import { measure, median } from "./measure.ts"
 

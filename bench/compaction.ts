@@ -5,7 +5,8 @@
  */
 import { Effect, Exit, Scope } from "effect"
 import { Prompt } from "effect/ai"
-import { Compaction, CompactionPolicy, TokenCounter } from "@outlast/agent"
+import { Compaction, CompactionPolicy } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
 import { beside } from "./compactionPeers.ts"
 import type { Contender, Report } from "./measure.ts"
 import { measure } from "./measure.ts"

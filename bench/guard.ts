@@ -2,7 +2,7 @@
  * What the loop detector adds to a tool call: asked before, told after. At the 400th call as at the 100,000th, over
  * honest work that never repeats itself, over calls that do, and over arguments and results of growing length.
  */
-import * as LoopDetector from "@outlast/agent/guard/LoopDetector"
+import { LoopDetector } from "@outlast/agent/guard"
 import type { Contender, Report } from "./measure.ts"
 import { measure } from "./measure.ts"
 

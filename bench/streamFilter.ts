@@ -2,9 +2,9 @@
  * What it costs to end a stream at its last event: the same body read as it is and behind the filter, with one event
  * in a chunk and with many.
  */
-import { EventFilter } from "@outlast/providers/aisdk/EventFilter"
-import { filtered } from "@outlast/providers/aisdk/StreamEnd"
-import * as StreamProtocol from "@outlast/providers/aisdk/StreamProtocol"
+import { EventFilter } from "../packages/providers/src/aisdk/EventFilter.ts"
+import { filtered } from "../packages/providers/src/aisdk/StreamEnd.ts"
+import * as StreamProtocol from "../packages/providers/src/aisdk/StreamProtocol.ts"
 import type { Report } from "./measure.ts"
 import { measure, median } from "./measure.ts"
 

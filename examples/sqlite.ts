@@ -18,7 +18,7 @@ import { Console, Duration, Effect, Layer, Redacted } from "effect"
 import { LanguageModel } from "effect/ai"
 import { KeyValueStore } from "effect/persistence"
 import { Failover, KeySource, Targets } from "@outlast/agent"
-import * as KeyValueChainStore from "@outlast/agent/failover/KeyValueChainStore"
+import { KeyValueChainStore } from "@outlast/agent/stores"
 import { SqliteClient } from "@outlast/node"
 import { ScriptedModel } from "@outlast/testing"
 

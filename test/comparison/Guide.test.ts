@@ -9,9 +9,8 @@ import { Console, Duration, Effect, Exit, Fiber, Layer, Ref, Stream } from "effe
 import { Redis } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import { Backoff, CircuitBreaker, Metrics, ResilienceEvents } from "@outlast/resilience"
-import * as CircuitPolicy from "@outlast/resilience/breaker/CircuitPolicy"
-import * as CircuitState from "@outlast/resilience/breaker/CircuitState"
-import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
+import { CircuitPolicy, CircuitState } from "@outlast/resilience"
+import { RedisCircuitStore } from "@outlast/resilience/redis"
 import { tables } from "./tables.ts"
 
 class NotFound {

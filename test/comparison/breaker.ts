@@ -5,8 +5,8 @@ import { HttpClient, HttpClientError, HttpClientRequest, HttpClientResponse } fr
 import { CircuitBreaker as EffectBreaker } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import { Backoff, CircuitBreaker, Metrics, ResilienceEvents } from "@outlast/resilience"
-import { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
-import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
+import { CircuitRefused } from "@outlast/resilience"
+import { RedisCircuitStore } from "@outlast/resilience/redis"
 import type { Row } from "./Row.ts"
 import { cell } from "./Row.ts"
 
@@ -576,7 +576,7 @@ export const even: ReadonlyArray<Row> = [
       "7s",
       Effect.flatMap(ours(), (breaker) =>
         remainder(breaker.execute(name)(fail), (error) =>
-          error instanceof CircuitRefused ? error.retryAfter : undefined
+          error instanceof CircuitRefused.CircuitRefused ? error.retryAfter : undefined
         )
       ),
       String

@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Agent, ChainStore, Failover, KeySource, Outlast, RecoveryPolicy, Targets } from "@outlast/agent"
-import * as KeyValueChainStore from "@outlast/agent/failover/KeyValueChainStore"
+import { KeyValueChainStore } from "@outlast/agent/stores"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { ResilienceEvents } from "@outlast/resilience"
 import { Cause, Deferred, Effect, Exit, Layer, Logger, Redacted, References, Stream, Tracer } from "effect"

@@ -2,9 +2,9 @@
 import { Effect, Layer, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Response } from "effect/ai"
-import type { ModelInfo, ProviderModel } from "@outlast/agent"
-import { Failover, KeySource, Outlast, OutputLimit, RecoveryPolicy } from "@outlast/agent"
-import type { CallFailure } from "@outlast/agent/failure/CallFailure"
+import { Failover, KeySource, Outlast, RecoveryPolicy } from "@outlast/agent"
+import type { CallFailure, ModelInfo, ProviderModel } from "@outlast/agent"
+import { OutputLimit } from "@outlast/agent/failover"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { Backoff, ResilienceEvents, Warnings } from "@outlast/resilience"
 
@@ -60,7 +60,7 @@ export const policy: RecoveryPolicy.RecoveryPolicy = {
 export interface Came {
   readonly text: string
   readonly finish: Response.FinishReason | undefined
-  readonly failure: CallFailure | undefined
+  readonly failure: CallFailure.CallFailure | undefined
   /** Tag and reason of each failed attempt. */
   readonly failures: ReadonlyArray<string>
 }

@@ -2,10 +2,8 @@
 import { Duration, Effect, Layer, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Response } from "effect/ai"
-import { Failover, KeySource, Outlast, RecoveryPolicy } from "@outlast/agent"
-import type { CallFailure } from "@outlast/agent/failure/CallFailure"
-import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import type { ProviderModel } from "@outlast/agent"
+import { Failover, KeySource, Outlast, ProviderFailure, RecoveryPolicy } from "@outlast/agent"
+import type { CallFailure, ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi, OpenAiCompatible, toAiSdk } from "@outlast/providers"
 import { Backoff, ResilienceEvents, Warnings } from "@outlast/resilience"
 
@@ -51,7 +49,7 @@ export interface Seen {
   readonly types: ReadonlyArray<string>
   readonly finish: string | undefined
   readonly blocks: number
-  readonly failure: CallFailure | undefined
+  readonly failure: CallFailure.CallFailure | undefined
   /** The tags of all events. */
   readonly events: ReadonlyArray<string>
   readonly millis: number
@@ -107,7 +105,7 @@ export const stream = (
           ...summary(parts),
           finish: finish?.reason,
           // `Outlast.streamText` fails with nothing else.
-          failure: failure as CallFailure | undefined,
+          failure: failure as CallFailure.CallFailure | undefined,
           events,
           millis: performance.now() - begun
         }
@@ -148,8 +146,8 @@ export const aiSdkStream = (
   })
 
 /** The failure, or that of the first target if all are out. */
-const failureOf = ({ failure }: Seen): ProviderFailure | undefined =>
-  failure instanceof ProviderFailure ? failure : failure?.targets[0]?.failure
+const failureOf = ({ failure }: Seen): ProviderFailure.ProviderFailure | undefined =>
+  failure instanceof ProviderFailure.ProviderFailure ? failure : failure?.targets[0]?.failure
 
 export const reasonOf = (seen: Seen): string | undefined => failureOf(seen)?.reason._tag
 export const ruleOf = (seen: Seen): string => failureOf(seen)?.evidence.rule ?? ""

@@ -21,8 +21,8 @@
  * })
  * ```
  */
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
-import * as Check from "@outlast/resilience/Options"
+import type { ProviderModel } from "@outlast/agent"
+import { Options as Check } from "@outlast/resilience"
 import * as Dialects from "./Dialects.ts"
 import * as Fetch from "./aisdk/Fetch.ts"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
@@ -33,7 +33,7 @@ export type { CallSettings, Namespaced, SpecModel } from "./aisdk/Spec.ts"
 export type { CommonOptions, Options } from "./aisdk/Target.ts"
 
 /** One model at one endpoint. Without `keys` it needs none. */
-export const model = (options: Options): TargetSpec => {
+export const model = (options: Options): ProviderModel.TargetSpec => {
   Check.check(!isModel(options), module, "options", options, `${example}, and the model comes from create`)
   OptionChecks.options(module, options, checks, example)
   return Target.make(module, options, { toolFiles: "result", asGiven: true }, () =>

@@ -8,10 +8,9 @@
  *
  * It is not complete and it ages: `extend` adds and replaces entries, and every target takes `info`.
  */
-import type { Capabilities, ModelInfo } from "@outlast/agent/failover/ModelInfo"
-import { capabilities, checks as modelInfo } from "@outlast/agent/failover/ModelInfo"
-import * as ContextWindows from "@outlast/agent/compaction/ContextWindows"
-import * as Check from "@outlast/resilience/Options"
+import { ModelInfo } from "@outlast/agent"
+import { ContextWindows } from "@outlast/agent/compaction"
+import { Options as Check } from "@outlast/resilience"
 import type { Layer } from "effect"
 import { anthropic } from "./catalogue/anthropic.ts"
 import { google } from "./catalogue/google.ts"
@@ -24,7 +23,7 @@ import type { ImageRule } from "./counting/ImageRule.ts"
 /** The day on which the entries were collected. */
 export const asOf = "2026-11-21"
 
-export type { Capabilities }
+export type Capabilities = ModelInfo.Capabilities
 
 /** How a model counts. */
 export interface Counting {
@@ -35,11 +34,11 @@ export interface Counting {
   readonly page?: number | undefined
 }
 
-export interface CatalogueEntry extends ModelInfo {
+export interface CatalogueEntry extends ModelInfo.ModelInfo {
   readonly provider: string
   /** The name of the model without date or version suffix. */
   readonly model: string
-  readonly capabilities: Capabilities
+  readonly capabilities: ModelInfo.Capabilities
   /** How it counts. Default: not known; it is estimated. */
   readonly counting?: Counting | undefined
   /** The page of the vendor. */
@@ -52,10 +51,10 @@ const { is } = Check
 
 const isEntries = is.list(
   is.object<CatalogueEntry>({
-    ...modelInfo,
+    ...ModelInfo.checks,
     provider: is.required(is.text),
     model: is.required(is.text),
-    capabilities: is.required(capabilities),
+    capabilities: is.required(ModelInfo.capabilities),
     counting: is.object<Counting>({
       encoding: is.oneOf(...encodingNames),
       image: is.having("an ImageRule", "by"),
@@ -103,7 +102,11 @@ export const find = (model: string, catalogue: Catalogue = entries): CatalogueEn
 const suffix = /^(?:|-0|[-@](?:\d{3,}|latest|preview|exp)(?:-\d+)*(?:-v\d+)?(?::\d+)?)$/
 
 /** What is known of a model at a provider. Prices are the vendor's own: another provider's are not known. */
-export const infoOf = (provider: string, model: string, catalogue: Catalogue = entries): ModelInfo => {
+export const infoOf = (
+  provider: string,
+  model: string,
+  catalogue: Catalogue = entries
+): ModelInfo.ModelInfo => {
   const entry = find(model, catalogue)
   if (entry === undefined) return {}
   return entry.provider === provider ? entry : { ...entry, price: undefined }

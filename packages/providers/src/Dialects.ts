@@ -3,12 +3,15 @@
  *
  * What is not known of a model counts as not there: a conversation then is a little plainer than it need be.
  */
-import type { Dialect } from "@outlast/agent/conversation/Dialect"
-import { defaults } from "@outlast/agent/conversation/Dialect"
-import type { Capabilities } from "@outlast/agent/failover/ModelInfo"
+import { Dialect } from "@outlast/agent/conversation"
+import type { ModelInfo } from "@outlast/agent"
 
 /** What a wire format takes, of a model with these capabilities, at a server with this base URL. */
-export type DialectOf = (model: string, capabilities: Capabilities, endpoint?: string) => Dialect
+export type DialectOf = (
+  model: string,
+  capabilities: ModelInfo.Capabilities,
+  endpoint?: string
+) => Dialect.Dialect
 
 const name64 = /^[a-zA-Z0-9_-]{1,64}$/
 
@@ -18,12 +21,12 @@ const pictures = ["image/jpeg", "image/png", "image/gif", "image/webp", "image/*
 const documents = ["application/pdf", "audio/wav", "audio/mp3", "audio/mpeg"]
 
 /** Models that are known to see nothing get no images. */
-const files = ({ images }: Capabilities, others: ReadonlyArray<string>): ReadonlyArray<string> =>
+const files = ({ images }: ModelInfo.Capabilities, others: ReadonlyArray<string>): ReadonlyArray<string> =>
   images === false ? others : [...pictures, ...others]
 
 /** Anthropic Messages. */
 export const anthropic: DialectOf = (_, capabilities) => ({
-  ...defaults,
+  ...Dialect.defaults,
   format: "anthropic-messages",
   namespaces: ["anthropic"],
   bound: capabilities.bindsAccount === true ? "target" : "model",
@@ -37,8 +40,8 @@ export const anthropic: DialectOf = (_, capabilities) => ({
   files: files(capabilities, ["application/pdf", "text/plain"])
 })
 
-const openai: Dialect = {
-  ...defaults,
+const openai: Dialect.Dialect = {
+  ...Dialect.defaults,
   namespaces: ["openai"],
   toolName: name64,
   system: "anywhere",
@@ -77,7 +80,7 @@ export const compatible: DialectOf = (model, capabilities, endpoint = "") => ({
   ...openai,
   namespaces: ["openaiCompatible"],
   thinking: refusesThinking.test(endpoint) ? "none" : wantsThinking.test(model) ? "required" : "plain",
-  callId: defaults.callId,
+  callId: Dialect.defaults.callId,
   system: "leading",
   alternates: true,
   files: files(capabilities, [...documents, "text/"]),
@@ -89,7 +92,7 @@ const wantsThinking = /deepseek|kimi|qwen|qwq/i
 
 /** Gemini. From version 3 on, calls come back with a signature, or with the word that stands for a lost one. */
 export const google: DialectOf = (model) => ({
-  ...defaults,
+  ...Dialect.defaults,
   format: "gemini",
   namespaces: ["google"],
   callId: /^.+$/s,
@@ -105,8 +108,8 @@ export const google: DialectOf = (model) => ({
  * A client of the program's own, of which only the name of its provider is known. The client leaves out, with a warning,
  * what it cannot send.
  */
-export const client = (provider: string): Dialect => ({
-  ...defaults,
+export const client = (provider: string): Dialect.Dialect => ({
+  ...Dialect.defaults,
   namespaces: [
     ...new Set([provider, provider.replace(/[-_.](\w)/g, (_, letter: string) => letter.toUpperCase())])
   ],

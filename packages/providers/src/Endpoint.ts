@@ -1,8 +1,8 @@
 /**
  * The base URL of an endpoint in the one spelling that targets, circuits and clients share.
  */
-import { holdsKey, isKey } from "@outlast/agent/failure/KeyForm"
-import { InvalidOption } from "@outlast/resilience/Options"
+import { KeyForm } from "@outlast/agent/failure"
+import { Options } from "@outlast/resilience"
 
 /**
  * The URL without trailing slashes. Throws an `InvalidOption` when it is no base URL: not http(s), with more than a
@@ -18,7 +18,13 @@ export const normalize = (module: string, field: string, baseUrl: string): strin
     const allowed = isPlain
       ? "an http(s) URL without a key in its host or path"
       : "an http(s) URL without credentials, query and fragment"
-    throw new InvalidOption(module, field, undefined, allowed, `${module}: ${field} must be ${allowed}`)
+    throw new Options.InvalidOption(
+      module,
+      field,
+      undefined,
+      allowed,
+      `${module}: ${field} must be ${allowed}`
+    )
   }
   return url.href.replace(/\/+$/, "")
 }
@@ -30,7 +36,7 @@ export const base = (module: string, field: string, baseUrl: string): string => 
   if (path === undefined) return url
   const allowed = `the base URL, without "${path}"`
   const message = `${module}: ${field} must be ${allowed}. The client appends it.`
-  throw new InvalidOption(module, field, undefined, allowed, message)
+  throw new Options.InvalidOption(module, field, undefined, allowed, message)
 }
 
 const appended =
@@ -43,10 +49,10 @@ const appended =
 const hasKey = (text: string): boolean => {
   const plain = unescaped(unescaped(text))
   return (
-    holdsKey(plain) ||
+    KeyForm.holdsKey(plain) ||
     namedSecret.test(plain) ||
-    plain.split(/[^\w.-]+/).some((part) => isKey(part) && !/^[0-9a-f]+$/.test(part)) ||
-    new URL(text).hostname.split(".").some((part) => isKey(part) && !/^[0-9a-f]+$/.test(part))
+    plain.split(/[^\w.-]+/).some((part) => KeyForm.isKey(part) && !/^[0-9a-f]+$/.test(part)) ||
+    new URL(text).hostname.split(".").some((part) => KeyForm.isKey(part) && !/^[0-9a-f]+$/.test(part))
   )
 }
 

@@ -9,7 +9,7 @@
  */
 import type { GoogleLanguageModelOptions } from "@ai-sdk/google"
 import { createGoogle } from "@ai-sdk/google"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderModel } from "@outlast/agent"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
@@ -25,7 +25,7 @@ export const defaults = {
 /** `providerOptions` has, among others, `thinkingConfig` and `safetySettings`. */
 export type Options = VendorOptions<GoogleLanguageModelOptions>
 
-export const model = (modelId: string, options: Options = {}): TargetSpec => {
+export const model = (modelId: string, options: Options = {}): ProviderModel.TargetSpec => {
   OptionChecks.forVendor("Google.model", modelId, options)
   const baseURL = Endpoint.base("Google.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
   const sending = fetched("Google.model", options)

@@ -9,7 +9,7 @@
  */
 import type { OpenAILanguageModelChatOptions, OpenAILanguageModelResponsesOptions } from "@ai-sdk/openai"
 import { createOpenAI } from "@ai-sdk/openai"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderModel } from "@outlast/agent"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
@@ -27,7 +27,7 @@ export const defaults = {
 export type Options = VendorOptions<OpenAILanguageModelResponsesOptions>
 export type ChatOptions = VendorOptions<OpenAILanguageModelChatOptions>
 
-export const model = (modelId: string, options: Options = {}): TargetSpec => {
+export const model = (modelId: string, options: Options = {}): ProviderModel.TargetSpec => {
   OptionChecks.forVendor("OpenAi.model", modelId, options)
   const { common, client } = setup("OpenAi.model", modelId, options)
   const providerOptions = { store: defaults.store, ...options.providerOptions }
@@ -43,7 +43,7 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
   )
 }
 
-export const chatModel = (modelId: string, options: ChatOptions = {}): TargetSpec => {
+export const chatModel = (modelId: string, options: ChatOptions = {}): ProviderModel.TargetSpec => {
   OptionChecks.forVendor("OpenAi.chatModel", modelId, options)
   const { common, client } = setup("OpenAi.chatModel", modelId, options)
   return Target.make(

@@ -11,8 +11,8 @@
  * ```
  */
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
-import * as Check from "@outlast/resilience/Options"
+import type { ProviderModel } from "@outlast/agent"
+import { Options as Check } from "@outlast/resilience"
 import type { Schema } from "effect"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
@@ -40,7 +40,7 @@ export interface Options extends VendorOptions<Schema.JsonObject> {
   readonly streamUsage?: boolean | undefined
 }
 
-export const model = (options: Options): TargetSpec => {
+export const model = (options: Options): ProviderModel.TargetSpec => {
   OptionChecks.options(
     module,
     options,

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { ContextWindows } from "@outlast/agent"
+import { ContextWindows } from "@outlast/agent/compaction"
 import { Anthropic, Catalogue } from "@outlast/providers"
 import { Effect } from "effect"
 

@@ -1,7 +1,7 @@
 /** Conversations that were compacted again and again, at servers that refuse what the real ones refuse. */
 import { assert, describe, it } from "@effect/vitest"
 import { Compaction, CompactionPolicy, Failover, KeySource } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import type { FaultPlan } from "@outlast/testing"
 import { FakeProvider } from "@outlast/testing"
@@ -17,7 +17,7 @@ import { Weather } from "./cases.ts"
 const keys = [KeySource.value("KEY", Redacted.make("sk-0123456789abcdef"))]
 
 interface Target {
-  readonly at: (server: FakeProvider.FakeProvider) => TargetSpec
+  readonly at: (server: FakeProvider.FakeProvider) => ProviderModel.TargetSpec
   readonly bindsThinking?: boolean
 }
 

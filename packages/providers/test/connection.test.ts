@@ -1,7 +1,7 @@
 /** The time limit for a connection: undici's own sockets, opened when the test says so, and no real wait. */
 import { assert, describe, it } from "@effect/vitest"
-import type { FailoverEvent } from "@outlast/agent"
 import { Failover, KeySource } from "@outlast/agent"
+import type { FailoverEvent } from "@outlast/agent"
 import { Anthropic, OpenAi } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import { ResilienceEvents } from "@outlast/resilience"

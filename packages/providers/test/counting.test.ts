@@ -1,6 +1,7 @@
 /** Counting over long conversations: what is learned from the usage that a provider reports. */
 import { assert, describe, it } from "@effect/vitest"
-import { Compaction, CompactionPolicy, TokenCounter } from "@outlast/agent"
+import { Compaction, CompactionPolicy } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
 import { Tokenizers } from "@outlast/providers"
 import { Effect } from "effect"
 import { Prompt } from "effect/ai"

@@ -1,6 +1,6 @@
 /** Errors with status 200 in place of a stream, as a JSON body or as its first event. All else passes. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Fetch from "@outlast/providers/aisdk/Fetch"
+import * as Fetch from "#providers/aisdk/Fetch"
 
 const asked = { method: "POST", body: JSON.stringify({ stream: true }) }
 const encode = (text: string) => new TextEncoder().encode(text)

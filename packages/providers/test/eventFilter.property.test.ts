@@ -1,8 +1,8 @@
 /** The filter of event streams: what it keeps of any bytes, in any division into chunks. */
 import { assert, describe, it } from "@effect/vitest"
-import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import { EventFilter } from "@outlast/providers/aisdk/EventFilter"
-import * as StreamProtocol from "@outlast/providers/aisdk/StreamProtocol"
+import { ProviderFailure } from "@outlast/agent"
+import { EventFilter } from "#providers/aisdk/EventFilter"
+import * as StreamProtocol from "#providers/aisdk/StreamProtocol"
 import * as fc from "fast-check"
 
 const chat = "https://vendor.example/v1/chat/completions"
@@ -239,7 +239,7 @@ describe("an event that is too large", () => {
     const endless = Array.from({ length: 60 }, () => Buffer.from(": no line end"))
     for (const chunks of [[whole], pieces, [...endless, ...endless]]) {
       const failure = failureOf(chunks)
-      assert.instanceOf(failure, ProviderFailure)
+      assert.instanceOf(failure, ProviderFailure.ProviderFailure)
       assert.strictEqual(failure.evidence.rule, "stream/event-size")
     }
   })

@@ -1,8 +1,7 @@
 /** What the catalogue knows of a model is kept to, whatever its client sends. */
 import { assert, describe, it } from "@effect/vitest"
-import type { ModelInfo } from "@outlast/agent"
-import { Dialect } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ModelInfo, ProviderModel } from "@outlast/agent"
+import { Dialect } from "@outlast/agent/conversation"
 import { AiSdk, Anthropic, Catalogue, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import { Effect, Schema } from "effect"
@@ -13,7 +12,7 @@ import type * as Spec from "../src/aisdk/Spec.ts"
 import * as Support from "./support.ts"
 
 const capabilitiesOf = (model: string) => Catalogue.find(model)?.capabilities ?? {}
-const dialectOf = (spec: TargetSpec) =>
+const dialectOf = (spec: ProviderModel.TargetSpec) =>
   Effect.map(Effect.scoped(spec.build), ({ info }) => info.dialect ?? Dialect.defaults)
 
 describe("the catalogue", () => {

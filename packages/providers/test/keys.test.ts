@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
 import { KeySource } from "@outlast/agent"
+import type { ProviderModel } from "@outlast/agent"
+import { Options } from "@outlast/resilience"
 import { AiSdk, Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
-import { InvalidOption } from "@outlast/resilience/Options"
 import { Cause, ConfigProvider, Effect, Redacted } from "effect"
 import { inspect } from "node:util"
 import * as Support from "./support.ts"
@@ -16,7 +16,7 @@ interface Vendor {
   readonly header: string
   readonly prefix: string
   readonly variable: string | undefined
-  readonly target: (url: string, options?: VendorOptions) => TargetSpec
+  readonly target: (url: string, options?: VendorOptions) => ProviderModel.TargetSpec
 }
 
 const vendors: ReadonlyArray<Vendor> = [
@@ -223,7 +223,7 @@ describe.each(Object.entries(constructors))("%s", (module, make) => {
     try {
       make(model, options)
     } catch (error) {
-      assert.instanceOf(error, InvalidOption)
+      assert.instanceOf(error, Options.InvalidOption)
       assert.include(error.message, `${module}: ${field} must be`)
       const all = inspect(error, { depth: 10, showHidden: true }) + String(error) + JSON.stringify(error)
       for (const key of plantedKeys) assert.notInclude(all, key)
@@ -283,7 +283,7 @@ it("a name with a key anywhere in it is refused without quoting it", () => {
       make()
       assert.fail("It was taken.")
     } catch (error) {
-      assert.instanceOf(error, InvalidOption)
+      assert.instanceOf(error, Options.InvalidOption)
       assert.notInclude(inspect(error, { depth: 10, showHidden: true }), planted)
     }
   }
@@ -324,7 +324,7 @@ it("a base URL with a key in it is refused without quoting it", () => {
       Anthropic.model("m", { baseUrl })
       assert.fail("It was taken.")
     } catch (error) {
-      assert.instanceOf(error, InvalidOption)
+      assert.instanceOf(error, Options.InvalidOption)
       assert.notInclude(inspect(error, { depth: 10, showHidden: true }), planted)
     }
   }

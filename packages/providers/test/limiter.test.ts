@@ -1,7 +1,8 @@
 /** What providers say about their limits in the headers of answers, over HTTP, and what becomes of the next call. */
 import { assert, describe, it } from "@effect/vitest"
-import { CallLimiter, Failover, KeySource, Priority, RecoveryPolicy } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import { CallLimiter, Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
+import type { ProviderModel } from "@outlast/agent"
+import { Priority } from "@outlast/agent/limiter"
 import { Anthropic, OpenAi } from "@outlast/providers"
 import { FakeProvider, FaultPlan, ScriptedModel } from "@outlast/testing"
 import { Effect, Fiber, Redacted, Stream } from "effect"
@@ -141,7 +142,7 @@ describe("an answer that says that nothing is left", () => {
 describe("what a limiter hears", () => {
   /** The values of one header, in the order in which they were heard. */
   const heard = (
-    spec: TargetSpec,
+    spec: ProviderModel.TargetSpec,
     call: (...request: Parameters<typeof Support.generate>) => Effect.Effect<unknown, unknown>
   ) => {
     const values: Array<unknown> = []

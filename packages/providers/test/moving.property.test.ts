@@ -1,7 +1,7 @@
 /** Any conversation, through the real clients, at servers that refuse what the real ones refuse. */
 import { assert, describe, it } from "@effect/vitest"
 import { Failover, KeySource } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import { Effect, Redacted } from "effect"
@@ -12,7 +12,7 @@ import { conversation } from "../../agent/test/conversation/generated.ts"
 
 const keys = [KeySource.value("KEY", Redacted.make("sk-0123456789abcdef"))]
 
-const targets: Record<string, (server: FakeProvider.FakeProvider) => TargetSpec> = {
+const targets: Record<string, (server: FakeProvider.FakeProvider) => ProviderModel.TargetSpec> = {
   "claude-sonnet-4-5": (server) =>
     Anthropic.model("claude-sonnet-4-5", {
       keys,

@@ -1,7 +1,7 @@
 /** A conversation that goes from provider to provider, at servers that refuse what the real ones refuse. */
 import { assert, describe, it } from "@effect/vitest"
 import { Agent, Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import type { FaultPlan } from "@outlast/testing"
 import { FakeProvider } from "@outlast/testing"
@@ -12,7 +12,7 @@ import { Weather } from "./cases.ts"
 
 const WeatherLive = Weather.toLayer({ weather: ({ city }) => Effect.succeed(`sunny in ${city}`) })
 
-type Target = (server: FakeProvider.FakeProvider, key: string) => TargetSpec
+type Target = (server: FakeProvider.FakeProvider, key: string) => ProviderModel.TargetSpec
 
 const keys = (key: string) => ({ keys: [KeySource.value(key, Redacted.make(`sk-${key}-0123456789`))] })
 

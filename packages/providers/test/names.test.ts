@@ -1,8 +1,9 @@
 /** A toolkit with a name that one provider takes and another refuses, at servers that refuse what the real ones do. */
 import { createAnthropic } from "@ai-sdk/anthropic"
 import { assert, describe, it } from "@effect/vitest"
-import { Dialect, Failover, KeySource, ToolNames } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import { Dialect, ToolNames } from "@outlast/agent/conversation"
+import { Failover, KeySource } from "@outlast/agent"
+import type { ProviderModel } from "@outlast/agent"
 import { AiSdk, Anthropic, Dialects, Google, OpenAi } from "@outlast/providers"
 import type { FaultPlan } from "@outlast/testing"
 import { FakeProvider } from "@outlast/testing"
@@ -55,7 +56,7 @@ describe("a tool whose name only some providers take", () => {
             if (streaming) yield* Stream.runDrain(chat.streamText({ prompt, toolkit: Kit }))
             else yield* chat.generateText({ prompt, toolkit: Kit })
           })
-        const turn = (target: TargetSpec, prompt: Prompt.RawInput) =>
+        const turn = (target: ProviderModel.TargetSpec, prompt: Prompt.RawInput) =>
           Effect.provide(asked(prompt), Layer.merge(Failover.layer([target]), Handlers))
         yield* turn(gemini(server), "Rome?")
         yield* turn(claude(server), Prompt.empty)

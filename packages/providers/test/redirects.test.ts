@@ -1,12 +1,11 @@
 /** Redirects of raw servers: keys and prompts stay at the origin that they were meant for. */
 import { assert, describe, it } from "@effect/vitest"
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderFailure, ProviderModel } from "@outlast/agent"
 import { AiSdk, Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import { Cause, Effect, Redacted } from "effect"
 import { inspect } from "node:util"
-import * as Fetch from "@outlast/providers/aisdk/Fetch"
+import * as Fetch from "#providers/aisdk/Fetch"
 import * as Support from "./support.ts"
 
 const secret = ["sk-ant-", "planted-0123456789abcdef"].join("")
@@ -15,7 +14,7 @@ const gateway = "gateway-planted-header"
 
 interface Vendor {
   readonly name: string
-  readonly target: (url: string, options?: { readonly fetch?: typeof fetch }) => TargetSpec
+  readonly target: (url: string, options?: { readonly fetch?: typeof fetch }) => ProviderModel.TargetSpec
 }
 const headers = { "x-gateway-key": gateway }
 const vendors: ReadonlyArray<Vendor> = [
@@ -57,7 +56,7 @@ const vendors: ReadonlyArray<Vendor> = [
 const statuses = [301, 302, 303, 307, 308]
 
 /** The failures of a call and of a stream. */
-const failuresOf = (spec: TargetSpec) =>
+const failuresOf = (spec: ProviderModel.TargetSpec) =>
   Effect.gen(function* () {
     const options = { key: Redacted.make(secret) }
     const called = yield* Effect.flip(Support.generate(spec, prompt, options))
@@ -66,7 +65,7 @@ const failuresOf = (spec: TargetSpec) =>
     return [called, failure ?? assert.fail("The stream did not fail.")] as const
   })
 
-const assertClean = (failure: ProviderFailure) => {
+const assertClean = (failure: ProviderFailure.ProviderFailure) => {
   const all = [
     inspect(failure, { depth: 20, showHidden: true }),
     String(failure),

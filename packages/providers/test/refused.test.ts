@@ -1,7 +1,7 @@
 /** Answers that the provider refused, under the AI SDK: the policy's fallback, else the answer with its finish reason. */
 import { assert, describe, it } from "@effect/vitest"
-import type { Chain } from "@outlast/agent"
 import { Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
+import type { Chain } from "@outlast/agent"
 import { Anthropic, OpenAi, toAiSdk } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"

@@ -2,10 +2,10 @@
  * The package `ai` over a chain, against providers over HTTP.
  */
 import { assert, describe, it } from "@effect/vitest"
-import type { Chain } from "@outlast/agent"
 import { Failover, KeySource, Outlast, RecoveryPolicy } from "@outlast/agent"
+import type { Chain } from "@outlast/agent"
 import { Anthropic, OpenAi, toAiSdk } from "@outlast/providers"
-import type { ServedModel } from "@outlast/providers/aisdk/ToAiSdk"
+import type { ServedModel } from "#providers/aisdk/ToAiSdk"
 import type { FaultPlan } from "@outlast/testing"
 import { FakeProvider } from "@outlast/testing"
 import { APICallError, LoadAPIKeyError } from "@ai-sdk/provider"

@@ -1,8 +1,8 @@
 /** Exact counts of OpenAI's models, and images and files by the rules of their vendors. */
 import { assert, describe, it } from "@effect/vitest"
-import { TokenCounter } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
 import { Catalogue, Tokenizers } from "@outlast/providers"
-import * as Encoding from "@outlast/providers/counting/Encoding"
+import * as Encoding from "#providers/counting/Encoding"
 import { Effect } from "effect"
 import { Prompt, Tool } from "effect/ai"
 import { countTokens as cl100k } from "gpt-tokenizer/encoding/cl100k_base"
@@ -20,6 +20,15 @@ const counter = Effect.flatMap(TokenCounter.TokenCounter, Effect.succeed).pipe(
 )
 
 describe("Tokenizers", () => {
+  it.effect("without gpt-tokenizer fails with what to install", () =>
+    Effect.gen(function* () {
+      const missing = () => Promise.reject(new Error("Cannot find package 'gpt-tokenizer'"))
+      const error = yield* Effect.flip(Encoding.load("o200k_base", missing))
+      assert.strictEqual(error._tag, "TokenizerMissing")
+      assert.include(error.message, "npm install gpt-tokenizer")
+    })
+  )
+
   const sentence = "Ελληνικά, 東京 and naïve `code(42)` make 1,234 tokens?"
 
   it.effect.each([

@@ -1,7 +1,7 @@
 /** Whole answers of the vendors' targets: streamed inside, the same as those that a request gives. */
 import { assert, describe, it } from "@effect/vitest"
-import type { ModelInfo, ProviderModel } from "@outlast/agent"
 import { Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
+import type { ModelInfo, ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi, OpenAiCompatible, toAiSdk } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
@@ -178,8 +178,8 @@ const hasty: RecoveryPolicy.RecoveryPolicy = {
   patience: Duration.zero,
   limits: {
     ...RecoveryPolicy.interactive.limits,
-    firstToken: Duration.millis(50),
-    firstTokenReasoning: Duration.millis(50),
+    firstToken: Duration.millis(500),
+    firstTokenReasoning: Duration.millis(500),
     total: Duration.seconds(30)
   }
 }
@@ -231,7 +231,7 @@ describe("a vendor that accepts and never answers", () => {
     "is known by the total limit, too, where whole answers are requests, but not after its headers",
     () =>
       Effect.gen(function* () {
-        const policy = { ...hasty, limits: { ...hasty.limits, total: Duration.millis(300) } }
+        const policy = { ...hasty, limits: { ...hasty.limits, total: Duration.millis(1_500) } }
         const ready = yield* FakeProvider.make({ plan: { answers: [{ text: "hello" }] } })
         for (const [said, expected] of [
           ["", ["AttemptFailed limit/total", "CooldownOpened model"]],

@@ -1,12 +1,12 @@
 /** `CallState` step by step: a call whose attempts end as a test says, and all that it does about that. */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
-import * as CallState from "@outlast/agent/failover/CallState"
-import * as Cooldown from "@outlast/agent/failover/Cooldown"
-import * as RecoveryPolicy from "@outlast/agent/failover/RecoveryPolicy"
-import * as FailoverReason from "@outlast/agent/failure/FailoverReason"
-import { ProviderFailure, wrongObject } from "@outlast/agent/failure/ProviderFailure"
-import * as Truncation from "@outlast/agent/recovery/Truncation"
+import * as CallState from "#agent/failover/decide/CallState"
+import * as Cooldown from "#agent/failover/decide/Cooldown"
+import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
+import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
+import { ProviderFailure, wrongObject } from "#agent/failure/reasons/ProviderFailure"
+import * as Truncation from "#agent/recovery/Truncation"
 import type { Entry, Turn, World } from "./callWorld.ts"
 import { calm, failed, isSending, ordinary, play, viewsOf } from "./callWorld.ts"
 

@@ -1,6 +1,6 @@
 /** What every `ChainStore` has to do: by itself, and under the chains of two processes. */
 import { assert, describe, it } from "@effect/vitest"
-import type { ChainStore } from "@outlast/agent/failover/ChainStore"
+import type { ChainStore } from "#agent/failover/chain/ChainStore"
 import { Effect } from "effect"
 import type { Scope } from "effect"
 import { a, b, pass, start, watched } from "./chainProcess.ts"

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import * as Cooldown from "@outlast/agent/failover/Cooldown"
+import * as Cooldown from "#agent/failover/decide/Cooldown"
 import { targetOf as target, failureOf } from "./chainSupport.ts"
 
 const a1 = target("one", "a")

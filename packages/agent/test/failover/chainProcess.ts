@@ -2,12 +2,12 @@
  * Processes that share a `ChainStore`: each has cooldowns of its own and a `ChainSync`. Time is virtual, the store's
  * I/O may be real: time passes only while the store has nothing to do.
  */
-import type { ChainStore, ChainStoreError, Connection } from "@outlast/agent/failover/ChainStore"
-import type { ChainStoreEvent } from "@outlast/agent/failover/ChainStoreEvent"
-import * as ChainSync from "@outlast/agent/failover/ChainSync"
-import * as Cooldown from "@outlast/agent/failover/Cooldown"
-import type { TargetRef } from "@outlast/agent/failure/TargetRef"
-import type { Scope as CooldownScope } from "@outlast/agent/failover/RecoveryPolicy"
+import type { ChainStore, ChainStoreError, Connection } from "#agent/failover/chain/ChainStore"
+import type { ChainStoreEvent } from "#agent/failover/chain/ChainStoreEvent"
+import * as ChainSync from "#agent/failover/chain/ChainSync"
+import * as Cooldown from "#agent/failover/decide/Cooldown"
+import type { TargetRef } from "#agent/conversation/TargetRef"
+import type { Scope as CooldownScope } from "#agent/failover/decide/RecoveryPolicy"
 import { ResilienceEvents } from "@outlast/resilience"
 import { Clock, Effect, Exit, Layer, MutableRef, Redacted, Scope } from "effect"
 import { TestClock } from "effect/testing"

@@ -47,7 +47,7 @@ describe("SqliteClient", () => {
       const folder = yield* Folder.make
       const opened = Layer.build(SqliteClient.layer({ filename: join(folder, "a.db") }))
       const create = Effect.flatMap(opened, (context) =>
-        Effect.as(Context.get(context, SqlClient.SqlClient)`CREATE TABLE t (a)`, readdirSync(folder))
+        Effect.map(Context.get(context, SqlClient.SqlClient)`CREATE TABLE t (a)`, () => readdirSync(folder))
       )
       assert.deepStrictEqual(yield* Effect.scoped(create), ["a.db", "a.db-shm", "a.db-wal"])
       assert.deepStrictEqual(readdirSync(folder), ["a.db"])

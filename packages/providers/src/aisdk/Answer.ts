@@ -8,7 +8,7 @@
  * Arguments of a tool call that are no JSON, behind a finish, are the model's mistake and no failure of the provider:
  * the call keeps their text, and never runs.
  */
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import type { ProviderFailure } from "@outlast/agent"
 import { Predicate } from "effect"
 import type { Response } from "effect/ai"
 import type { ClientCall } from "./ClientCall.ts"
@@ -16,20 +16,21 @@ import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
 import * as Parts from "./SpecResponse.ts"
 
-type FailureOf = (error: unknown) => ProviderFailure
+type FailureOf = (error: unknown) => ProviderFailure.ProviderFailure
 
 /** The parts of a whole answer, or why it is none. `json`: an object was asked for. */
 export const whole = (
   result: Spec.GenerateResult,
   json: boolean,
   client?: ClientCall
-): Array<Response.PartEncoded> | ProviderFailure => guarded(() => readWhole(result, json, client))
+): Array<Response.PartEncoded> | ProviderFailure.ProviderFailure =>
+  guarded(() => readWhole(result, json, client))
 
 const readWhole = (
   result: Spec.GenerateResult,
   json: boolean,
   client: ClientCall | undefined
-): Array<Response.PartEncoded> | ProviderFailure => {
+): Array<Response.PartEncoded> | ProviderFailure.ProviderFailure => {
   const parts: Array<Response.PartEncoded> = []
   const end = new Ending()
   if (result.response !== undefined) {
@@ -129,7 +130,9 @@ const structured = (result: Spec.GenerateResult): ReadonlyArray<Spec.Content> =>
 /** A reader of one stream: give it the parts in their order, up to a failure or a finish. */
 export interface Reader {
   /** The part of effect/ai, a failure, or `undefined` for what has no counterpart. */
-  readonly read: (part: Spec.StreamPart) => Response.StreamPartEncoded | ProviderFailure | undefined
+  readonly read: (
+    part: Spec.StreamPart
+  ) => Response.StreamPartEncoded | ProviderFailure.ProviderFailure | undefined
   /** A finish was read. */
   readonly finished: () => boolean
   /** Content was read. */
@@ -176,7 +179,7 @@ const isDraft = (part: Spec.StreamPart, drafts: Set<string>): boolean => {
 }
 
 /** Clients of others keep to their interface or not: what does not is a failure, not a defect. */
-const guarded = <A>(read: () => A): A | ProviderFailure => {
+const guarded = <A>(read: () => A): A | ProviderFailure.ProviderFailure => {
   try {
     return read()
   } catch {
@@ -229,7 +232,7 @@ class Ending {
   }
 
   /** Why this end is none. */
-  judge({ unified, raw }: Spec.FinishReason): ProviderFailure | undefined {
+  judge({ unified, raw }: Spec.FinishReason): ProviderFailure.ProviderFailure | undefined {
     if (unified === "interrupted") return Failures.cut("interrupted")
     if (unified === "error" || (raw !== undefined && givenUp.has(raw))) return Failures.finishedWithError(raw)
     return unified === "other" && !this.said && !Parts.isBlocked(raw) ? Failures.nothing(raw) : undefined

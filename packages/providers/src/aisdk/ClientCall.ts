@@ -14,7 +14,7 @@ import type {
   SharedV4Headers,
   SharedV4Warning
 } from "@ai-sdk/provider"
-import { ClientOptions } from "@outlast/agent/failover/ClientOptions"
+import { ClientOptions } from "@outlast/agent/failover"
 import { Effect } from "effect"
 import type { Response } from "effect/ai"
 import type * as Spec from "./Spec.ts"
@@ -115,15 +115,16 @@ export class ClientCall {
 }
 
 /** The call of the AI SDK that an attempt belongs to, if there is one. */
-export const current: Effect.Effect<ClientCall | undefined> = Effect.map(ClientOptions, (options) =>
-  options instanceof ClientCall ? options : undefined
+export const current: Effect.Effect<ClientCall | undefined> = Effect.map(
+  ClientOptions.ClientOptions,
+  (options) => (options instanceof ClientCall ? options : undefined)
 )
 
 /** Provides the call to all attempts. */
 export const provided =
   (call: ClientCall) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.provideService(self, ClientOptions, call)
+    Effect.provideService(self, ClientOptions.ClientOptions, call)
 
 /** Options of providers, those of the call over those of the target. */
 export const merged = (

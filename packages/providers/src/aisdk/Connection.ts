@@ -16,9 +16,7 @@
  * Connection.within(Duration.seconds(10), { try: (signal) => client.doGenerate({ ...call, abortSignal: signal }), catch: failureOf })
  * ```
  */
-import { Timeout } from "@outlast/agent/failure/FailoverReason"
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import { local } from "@outlast/agent/failure/ProviderFailure"
+import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import { Effect, Latch } from "effect"
 import type { Duration } from "effect"
 import { AsyncLocalStorage } from "node:async_hooks"
@@ -26,7 +24,7 @@ import { subscribe } from "node:diagnostics_channel"
 
 interface Call<A> {
   readonly try: (signal: AbortSignal) => Promise<A>
-  readonly catch: (error: unknown) => ProviderFailure
+  readonly catch: (error: unknown) => ProviderFailure.ProviderFailure
   /** Gets the headers of each response of the call, names in lower case. Default: they are not read. */
   readonly onHeaders?: ((headers: Readonly<Record<string, string>>) => void) | undefined
 }
@@ -35,7 +33,7 @@ interface Call<A> {
 export const within = <A>(
   limit: Duration.Duration | undefined,
   call: Call<A>
-): Effect.Effect<A, ProviderFailure> => {
+): Effect.Effect<A, ProviderFailure.ProviderFailure> => {
   const { onHeaders } = call
   if (limit === undefined && onHeaders === undefined) return Effect.tryPromise(call)
   return Effect.suspend(() => {
@@ -59,13 +57,19 @@ interface Connection {
 const late = (
   { begun, stands }: Connection,
   limit: Duration.Duration
-): Effect.Effect<never, ProviderFailure> =>
+): Effect.Effect<never, ProviderFailure.ProviderFailure> =>
   begun.await.pipe(
     Effect.andThen(
       Effect.timeoutOrElse(stands.await, {
         duration: limit,
         orElse: () =>
-          Effect.fail(local("limit/connect", new Timeout({ phase: "connect", local: true }), undefined))
+          Effect.fail(
+            ProviderFailure.local(
+              "limit/connect",
+              new FailoverReason.Timeout({ phase: "connect", local: true }),
+              undefined
+            )
+          )
       })
     ),
     Effect.andThen(Effect.never)

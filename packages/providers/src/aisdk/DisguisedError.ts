@@ -7,7 +7,7 @@
  *
  * **Limits.** Only responses to requests for a stream are read. A body of more than {@link maxStart} bytes passes.
  */
-import { isErrorPart } from "@outlast/agent/failure/AnswerFacts"
+import { AnswerFacts } from "@outlast/agent/failure"
 
 /** Bytes. */
 const maxStart = 65_536
@@ -58,7 +58,7 @@ export const make = (responseBody: string, { status: statusCode, headers }: Resp
 /** True for the text of a body that is an error object. */
 export const isErrorBody = (text: string): boolean => {
   try {
-    return isErrorPart(JSON.parse(text))
+    return AnswerFacts.isErrorPart(JSON.parse(text))
   } catch {
     return false
   }

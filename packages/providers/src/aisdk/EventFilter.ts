@@ -12,9 +12,8 @@
  *
  * Limit: an event of more than `maxEvent` bytes fails, and no more than that is held.
  */
-import { Format } from "@outlast/agent/failure/FailoverReason"
-import { local } from "@outlast/agent/failure/ProviderFailure"
-import { partsOf } from "@outlast/agent/failure/EventFacts"
+import { FailoverReason, ProviderFailure } from "@outlast/agent"
+import { EventFacts } from "@outlast/agent/failure"
 import type { StreamProtocol } from "./StreamProtocol.ts"
 
 /** Bytes. Images in one event take some 20 MB. */
@@ -150,7 +149,7 @@ export class EventFilter {
     if (data === undefined) return false
     if (this.#refused !== undefined && event.length <= maxError) {
       const text = Buffer.from(event, "latin1").toString()
-      if (partsOf(text).some(({ isError }) => isError)) throw this.#refused(text)
+      if (EventFacts.partsOf(text).some(({ isError }) => isError)) throw this.#refused(text)
     }
     const verdict = this.#protocol.judge(name, data)
     if (verdict === "complete") this.isComplete = true
@@ -205,9 +204,9 @@ const colon = 58
 const byteOrderMark = "\u00ef\u00bb\u00bf"
 
 const tooLarge = (maxEvent: number) =>
-  local(
+  ProviderFailure.local(
     "stream/event-size",
-    new Format({ side: "response" }),
+    new FailoverReason.Format({ side: "response" }),
     undefined,
     `An event of the stream has more than ${maxEvent} bytes.`
   )

@@ -14,9 +14,8 @@
  * **Limits.** A custom `fetch` gets `redirect: "manual"`. One that ignores this has already followed the redirect; its
  * answer is refused.
  */
-import { PermanentNetwork } from "@outlast/agent/failure/FailoverReason"
-import { ProviderFailure, redirect } from "@outlast/agent/failure/ProviderFailure"
-import * as Redaction from "@outlast/agent/failure/Redaction"
+import { FailoverReason, ProviderFailure } from "@outlast/agent"
+import { Redaction } from "@outlast/agent/failure"
 import * as DisguisedError from "./DisguisedError.ts"
 import * as StaleSocket from "./StaleSocket.ts"
 import * as StreamEnd from "./StreamEnd.ts"
@@ -50,20 +49,28 @@ const followed = async (
       redirect: "manual"
     })
     if (response.redirected && originOf(response.url) !== url.origin) {
-      throw refuse(response, request, redirect.origin, shown(response.url))
+      throw refuse(response, request, ProviderFailure.redirect.origin, shown(response.url))
     }
     // A browser returns this in place of a redirect.
-    if (response.type === "opaqueredirect") throw refuse(response, request, redirect.refused, "unreadable")
+    if (response.type === "opaqueredirect")
+      throw refuse(response, request, ProviderFailure.redirect.refused, "unreadable")
     const location = statuses.has(response.status) ? response.headers.get("location") : null
     if (location === null) return response
     const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined
-    if (next?.origin !== url.origin) throw refuse(response, request, redirect.origin, shown(next?.href))
+    if (next?.origin !== url.origin)
+      throw refuse(response, request, ProviderFailure.redirect.origin, shown(next?.href))
     if (!request.isRead && !keepsBody.has(response.status)) {
-      throw refuse(response, request, redirect.refused, `HTTP ${response.status} to a ${request.method}`)
+      throw refuse(
+        response,
+        request,
+        ProviderFailure.redirect.refused,
+        `HTTP ${response.status} to a ${request.method}`
+      )
     }
     if (followed === maxRedirects)
-      throw refuse(response, request, redirect.refused, `more than ${maxRedirects}`)
-    if (!request.canRepeat) throw refuse(response, request, redirect.refused, "the body is a stream")
+      throw refuse(response, request, ProviderFailure.redirect.refused, `more than ${maxRedirects}`)
+    if (!request.canRepeat)
+      throw refuse(response, request, ProviderFailure.redirect.refused, "the body is a stream")
     discard(response)
     // A URL with credentials cannot be fetched, and the error would quote them.
     next.username = ""
@@ -109,14 +116,19 @@ const shown = (url: string | undefined): string => {
   return /^https?:/.test(origin) ? origin : "no http address"
 }
 
-const refuse = (response: Response, request: Sent, rule: string, matched: string): ProviderFailure => {
+const refuse = (
+  response: Response,
+  request: Sent,
+  rule: string,
+  matched: string
+): ProviderFailure.ProviderFailure => {
   discard(response)
   // A host name may hold what was sent, too, in lower case.
   const values = Array.from(new Headers(request.init.headers).values()).flatMap((value) =>
     [value, ...value.split(/\s+/)].filter((part) => part.length >= 8)
   )
-  return new ProviderFailure({
-    reason: new PermanentNetwork(),
+  return new ProviderFailure.ProviderFailure({
+    reason: new FailoverReason.PermanentNetwork(),
     evidence: {
       rule,
       signal: "local",

@@ -3,17 +3,15 @@
  *
  * `Endpoint` and `Target` check what may hold a secret: base URLs, keys and headers.
  */
-import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
-import { checks as modelInfo } from "@outlast/agent/failover/ModelInfo"
-import type { Check, Checks } from "@outlast/resilience/Options"
-import * as Options from "@outlast/resilience/Options"
+import { ModelInfo } from "@outlast/agent"
+import { Options } from "@outlast/resilience"
 import type { CallSettings } from "./Spec.ts"
 import type { CommonOptions } from "./Target.ts"
 import type { VendorOptions } from "./Vendor.ts"
 
 const { is } = Options
 
-const settings: Checks<CallSettings> = {
+const settings: Options.Checks<CallSettings> = {
   temperature: is.number({ min: 0 }),
   topP: is.share,
   topK: is.integer(),
@@ -25,13 +23,15 @@ const settings: Checks<CallSettings> = {
 }
 
 /** The checks of what all constructors have in common. */
-export const common: Checks<CommonOptions> = {
+export const common: Options.Checks<CommonOptions> = {
   // `Target` checks both.
   keys: is.anything,
   headers: is.anything,
   // An entry of the catalogue is one, too.
-  info: is.object<ModelInfo & { provider: string; model: string; counting: object; source: string }>({
-    ...modelInfo,
+  info: is.object<
+    ModelInfo.ModelInfo & { provider: string; model: string; counting: object; source: string }
+  >({
+    ...ModelInfo.checks,
     provider: is.string,
     model: is.string,
     counting: is.record(),
@@ -41,7 +41,7 @@ export const common: Checks<CommonOptions> = {
 }
 
 /** The checks of what the modules of the vendors take. */
-export const vendor: Checks<VendorOptions<object>> = {
+export const vendor: Options.Checks<VendorOptions<object>> = {
   ...common,
   // `Endpoint.base` checks it.
   baseUrl: is.anything,
@@ -51,7 +51,7 @@ export const vendor: Checks<VendorOptions<object>> = {
 }
 
 /** The check of the name of a model. */
-export const model: Check = (module, field, value) =>
+export const model: Options.Check = (module, field, value) =>
   Options.check(typeof value === "string" && value.trim() !== "", module, field, value, "the name of a model")
 
 /**
@@ -61,7 +61,7 @@ export const model: Check = (module, field, value) =>
 export const options = <O extends object>(
   module: string,
   given: O,
-  checks: Checks<O>,
+  checks: Options.Checks<O>,
   example: string
 ): void => {
   if (typeof given === "string" || Array.isArray(given)) {

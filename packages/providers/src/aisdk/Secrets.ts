@@ -4,8 +4,8 @@
  * Names, models and endpoints are shown in events and errors. A key in their place throws an `InvalidOption` that does
  * not quote it. Headers are sent and never shown: what a server echoes of them is taken out of failures.
  */
-import { holdsKey, isKey } from "@outlast/agent/failure/KeyForm"
-import { InvalidOption } from "@outlast/resilience/Options"
+import { KeyForm } from "@outlast/agent/failure"
+import { Options } from "@outlast/resilience"
 
 export type Headers = Readonly<Record<string, string>>
 
@@ -17,7 +17,7 @@ const notSendable = /\S[\r\n]+\S|[^\t\r\n\x20-\x7e\x80-\xff]/
 
 /** Throws an `InvalidOption` for a name that is, or has in it, the key of a vendor. */
 export const checkName = (module: string, field: string, name: unknown): void => {
-  if (typeof name === "string" && (isKey(name.trim()) || holdsKey(name))) {
+  if (typeof name === "string" && (KeyForm.isKey(name.trim()) || KeyForm.holdsKey(name))) {
     throw refused(module, field, "a name, not a key", 'Give keys by name: keys: ["ANTHROPIC_API_KEY"]')
   }
 }
@@ -40,7 +40,7 @@ export const headersOf = (module: string, given: unknown): Headers => {
   }
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => {
-      if (isKey(name) || holdsKey(name) || !/^[\w!#$%&'*+.^`|~-]{1,128}$/.test(name)) {
+      if (KeyForm.isKey(name) || KeyForm.holdsKey(name) || !/^[\w!#$%&'*+.^`|~-]{1,128}$/.test(name)) {
         throw refused(module, "headers", "an object of texts by their names", "Check the names")
       }
       if (typeof value !== "string" || !isSendable(value)) {
@@ -63,8 +63,19 @@ const isFields = (value: unknown): value is object =>
   (Object.keys(value).length > 0 || [Object.prototype, null].includes(Object.getPrototypeOf(value)))
 
 /** Does not show the value, which may be a key. */
-export const refused = (module: string, field: string, allowed: string, advice: string): InvalidOption =>
-  new InvalidOption(module, field, undefined, allowed, `${module}: ${field} must be ${allowed}. ${advice}.`)
+export const refused = (
+  module: string,
+  field: string,
+  allowed: string,
+  advice: string
+): Options.InvalidOption =>
+  new Options.InvalidOption(
+    module,
+    field,
+    undefined,
+    allowed,
+    `${module}: ${field} must be ${allowed}. ${advice}.`
+  )
 
 /**
  * The secrets of headers: each value, its words, and what Basic credentials say. Of a header that is no credential

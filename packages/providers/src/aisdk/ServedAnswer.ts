@@ -16,7 +16,7 @@ import type {
   SharedV4Warning
 } from "@ai-sdk/provider"
 import type { ClientCall, Original } from "./ClientCall.ts"
-import { answeredBy, namespace } from "@outlast/agent/failover/Answered"
+import { Answered } from "@outlast/agent"
 import { DateTime, Option, Predicate } from "effect"
 import type { Response } from "effect/ai"
 
@@ -276,9 +276,9 @@ const usage = (finish: Response.FinishPart | undefined): LanguageModelV4Usage =>
 /** With all that there is to say of who answered: what is written down leaves out what goes without saying. */
 const finishMetadata = (finish: Response.FinishPart) =>
   metadata(
-    Option.match(answeredBy([finish]), {
+    Option.match(Answered.answeredBy([finish]), {
       onNone: () => finish,
-      onSome: (answered) => ({ metadata: { ...finish.metadata, [namespace]: answered } })
+      onSome: (answered) => ({ metadata: { ...finish.metadata, [Answered.namespace]: answered } })
     })
   )
 

@@ -7,19 +7,17 @@
  * was sent is not repeated in `requestBodyValues`.
  */
 import { APICallError, LoadAPIKeyError } from "@ai-sdk/provider"
-import type { CallFailure } from "@outlast/agent/failure/CallFailure"
-import * as Classifier from "@outlast/agent/failure/Classifier"
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import { failureOf } from "@outlast/agent/failover/CallFailed"
-import { ChainError } from "@outlast/agent/failover/Chain"
-import * as ErrorText from "@outlast/resilience/ErrorText"
+import { Chain, Classifier } from "@outlast/agent"
+import type { CallFailure, ProviderFailure } from "@outlast/agent"
+import { CallFailed } from "@outlast/agent/failure"
+import { ErrorText } from "@outlast/resilience"
 import { Cause, Duration, Effect, Option } from "effect"
 import type { AiError, Prompt } from "effect/ai"
 import * as Prompts from "./SpecPrompt.ts"
 
 /** The error of a call with this prompt. */
 export const ofCall = (error: AiError.AiError, prompt: Prompt.Prompt): Effect.Effect<APICallError> =>
-  Option.match(failureOf(error), {
+  Option.match(CallFailed.failureOf(error), {
     onSome: (failure) => Effect.succeed(apiError(failure, error)),
     // Of a model that is not ours, or of effect/ai itself. It may quote the prompt: it is no cause.
     onNone: () =>
@@ -32,11 +30,11 @@ export const ofCall = (error: AiError.AiError, prompt: Prompt.Prompt): Effect.Ef
 export const ofCause = (cause: Cause.Cause<unknown>): unknown => {
   if (Cause.hasInterruptsOnly(cause)) return new DOMException("The model was disposed of.", "AbortError")
   const error = Cause.squash(cause)
-  if (error instanceof ChainError) return new LoadAPIKeyError({ message: error.message })
+  if (error instanceof Chain.ChainError) return new LoadAPIKeyError({ message: error.message })
   return error instanceof Error ? error : new Error("The model cannot be used.", { cause: error })
 }
 
-const apiError = (failure: CallFailure, cause: AiError.AiError | undefined): APICallError => {
+const apiError = (failure: CallFailure.CallFailure, cause: AiError.AiError | undefined): APICallError => {
   const told = toldBy(failure)
   const statusCode = told?.evidence.status
   const wait = failure._tag === "AllTargetsOut" ? failure.soonest : failure.retryAfter
@@ -60,7 +58,7 @@ const apiError = (failure: CallFailure, cause: AiError.AiError | undefined): API
 }
 
 /** Of all targets that are out, the one that is back first speaks, or else the first of the chain. */
-const toldBy = (failure: CallFailure): ProviderFailure | undefined => {
+const toldBy = (failure: CallFailure.CallFailure): ProviderFailure.ProviderFailure | undefined => {
   if (failure._tag === "ProviderFailure") return failure
   const { soonest, targets } = failure
   const first = targets.find(

@@ -5,7 +5,7 @@
  * thinking, headers and provider options go to the targets in the `ClientCall`.
  */
 import type { JSONSchema7, LanguageModelV4CallOptions, SharedV4Warning } from "@ai-sdk/provider"
-import * as JsonShape from "@outlast/agent/conversation/JsonShape"
+import { JsonShape } from "@outlast/agent/conversation"
 import { Schema } from "effect"
 import type { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import { Tool } from "effect/ai"
@@ -24,7 +24,7 @@ export interface Request {
 }
 
 /** An effect/ai call whose tools are not resolved. */
-export interface Call {
+interface Call {
   readonly prompt: Prompt.Prompt
   readonly toolkit: Toolkit.WithHandler<{}>
   readonly toolChoice: LanguageModel.ToolChoice<never>
@@ -33,7 +33,7 @@ export interface Call {
 }
 
 /** JSON that has what the schema asks for: the AI SDK does the rest, with its own schema. */
-export type ObjectSchema = Schema.Codec<Record<string, unknown>>
+type ObjectSchema = Schema.Codec<Record<string, unknown>>
 
 export const make = (options: LanguageModelV4CallOptions): Request => {
   const { responseFormat, tools = [] } = options

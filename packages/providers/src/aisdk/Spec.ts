@@ -19,7 +19,7 @@ export interface SpecModel {
 
 /** JSON, as loose as the AI SDK has it: what is undefined is not sent. */
 export type Json = Schema.Json | ReadonlyArray<Json> | JsonObject
-export interface JsonObject {
+interface JsonObject {
   readonly [key: string]: Json | undefined
 }
 
@@ -100,7 +100,7 @@ export interface TextPart extends WithOptions {
   readonly text: string
 }
 
-export interface ReasoningPart extends WithOptions {
+interface ReasoningPart extends WithOptions {
   readonly type: "reasoning"
   readonly text: string
 }
@@ -218,7 +218,7 @@ export interface ToolCall extends WithMetadata {
   readonly providerExecuted?: boolean | undefined
 }
 
-export interface ToolResult extends WithMetadata {
+interface ToolResult extends WithMetadata {
   readonly type: "tool-result"
   readonly toolCallId: string
   readonly toolName: string
@@ -243,7 +243,7 @@ export type Source = WithMetadata & { readonly type: "source"; readonly id: stri
       }
   )
 
-export interface ApprovalRequest extends WithMetadata {
+interface ApprovalRequest extends WithMetadata {
   readonly type: "tool-approval-request"
   readonly approvalId: string
   readonly toolCallId: string

@@ -4,14 +4,11 @@
  * The whole prompt is sent every time: `previousResponseId` is not used. What a client warns of (a setting that
  * a model does not know, a part that it left out) is told to calls of the AI SDK, and dropped for others.
  */
-import { isErrorPart } from "@outlast/agent/failure/AnswerFacts"
-import * as Classifier from "@outlast/agent/failure/Classifier"
-import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import type { Secrets } from "@outlast/agent/failure/Redaction"
-import type { Check } from "@outlast/resilience/Options"
-import { is } from "@outlast/resilience/Options"
-import type { ModelInfo, WholeAnswers } from "@outlast/agent/failover/ModelInfo"
-import type { ProviderModel, ProviderRequest } from "@outlast/agent/failover/ProviderModel"
+import { AnswerFacts } from "@outlast/agent/failure"
+import type { Redaction } from "@outlast/agent/failure"
+import { Classifier, ProviderFailure } from "@outlast/agent"
+import type { ModelInfo, ProviderModel } from "@outlast/agent"
+import { Options } from "@outlast/resilience"
 import type { Pull } from "effect"
 import { Cause, Effect, Predicate, Redacted, Stream } from "effect"
 import type { Response } from "effect/ai"
@@ -34,18 +31,18 @@ export interface WireFormat {
   /** The endpoint knows JSON but no schemas: the schema is written into the prompt. Default `false`. */
   readonly schemaInPrompt?: boolean | undefined
   /** Streams report usage, so whole answers may be asked for as streams. Default: `"request"`. */
-  readonly wholeAnswers?: WholeAnswers | undefined
+  readonly wholeAnswers?: ModelInfo.WholeAnswers | undefined
   /**
    * The client is the program's own: what a call of the AI SDK asks goes to it as it is, without what the formats of
    * this package need besides. Default `false`.
    */
   readonly asGiven?: boolean | undefined
   /** What must change for the model with this prompt: the last word on a call. */
-  readonly fit?: ((call: Spec.CallOptions, info: ModelInfo) => Spec.CallOptions) | undefined
+  readonly fit?: ((call: Spec.CallOptions, info: ModelInfo.ModelInfo) => Spec.CallOptions) | undefined
 }
 
 export interface Options {
-  readonly info: ModelInfo
+  readonly info: ModelInfo.ModelInfo
   readonly format: WireFormat
   readonly settings: Spec.CallSettings
   readonly headers: Readonly<Record<string, string>>
@@ -56,18 +53,18 @@ export interface Options {
 /** Clients that are kept, one per key; the oldest goes first. Clients may hold tokens worth keeping. */
 const maxClients = 32
 
-export const make = (options: Options): ProviderModel => {
+export const make = (options: Options): ProviderModel.ProviderModel => {
   const clientOf = clients(options.create)
   // Headers may carry the key of a gateway.
   const headerSecrets = ofHeaders(options.headers)
-  const attempt = Effect.fnUntraced(function* (request: ProviderRequest) {
+  const attempt = Effect.fnUntraced(function* (request: ProviderModel.ProviderRequest) {
     const rules = yield* Classifier.Rules
     const ofCall = yield* ClientCall.current
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
     let provider: string | undefined
     const failureOf = (error: unknown) => {
       // Only a failure costs a walk through the prompt.
-      const secrets: Secrets = {
+      const secrets: Redaction.Secrets = {
         values: [
           ...(key === undefined ? [] : [key]),
           ...headerSecrets,
@@ -102,7 +99,7 @@ export const make = (options: Options): ProviderModel => {
     return { failureOf, handedOn, ofCall, prepare, sent }
   })
 
-  const generateText = (request: ProviderRequest) =>
+  const generateText = (request: ProviderModel.ProviderRequest) =>
     attempt(request).pipe(
       Effect.flatMap(({ failureOf, handedOn, ofCall, prepare, sent }) =>
         Effect.flatMap(
@@ -115,17 +112,19 @@ export const make = (options: Options): ProviderModel => {
             const answer = Answer.whole(result, call.responseFormat?.type === "json", ofCall)
             // A client that takes any JSON for an answer, Google's, hands an error on as an empty one.
             const body = result.response?.body
-            return answer instanceof ProviderFailure && isErrorPart(body)
+            return answer instanceof ProviderFailure.ProviderFailure && AnswerFacts.isErrorPart(body)
               ? failureOf({ statusCode: 200, responseBody: body, responseHeaders: result.response?.headers })
               : answer
           }),
           (answer) =>
-            answer instanceof ProviderFailure ? Effect.fail(failureOf(answer)) : Effect.succeed(answer)
+            answer instanceof ProviderFailure.ProviderFailure
+              ? Effect.fail(failureOf(answer))
+              : Effect.succeed(answer)
         )
       )
     )
 
-  const streamText = (request: ProviderRequest) =>
+  const streamText = (request: ProviderModel.ProviderRequest) =>
     Stream.unwrap(
       Effect.gen(function* () {
         const { failureOf, handedOn, ofCall, prepare, sent } = yield* attempt(request)
@@ -161,7 +160,7 @@ export const make = (options: Options): ProviderModel => {
 }
 
 /** Hands the headers to the limiter. Whatever it does with them, the attempt goes on. */
-const hear = ({ heard }: ProviderRequest, headers: unknown): void => {
+const hear = ({ heard }: ProviderModel.ProviderRequest, headers: unknown): void => {
   if (heard === undefined || headers === undefined) return
   try {
     heard(headers)
@@ -192,14 +191,17 @@ const rest = (source: Source, abort: Effect.Effect<void>): Effect.Effect<void> =
 const decode = (
   source: Source,
   reader: Answer.Reader,
-  failureOf: (error: unknown) => ProviderFailure,
+  failureOf: (error: unknown) => ProviderFailure.ProviderFailure,
   contentType: string | undefined
-): Stream.Stream<Response.StreamPartEncoded, ProviderFailure> =>
+): Stream.Stream<Response.StreamPartEncoded, ProviderFailure.ProviderFailure> =>
   Stream.fromPull(
     Effect.sync(() => {
-      type Pulled = Pull.Pull<NonEmptyReadonlyArray<Response.StreamPartEncoded>, ProviderFailure>
+      type Pulled = Pull.Pull<
+        NonEmptyReadonlyArray<Response.StreamPartEncoded>,
+        ProviderFailure.ProviderFailure
+      >
       // The clients take a page or an error body for a stream that was cut before its first event.
-      const cut = (cause: ProviderFailure): ProviderFailure =>
+      const cut = (cause: ProviderFailure.ProviderFailure): ProviderFailure.ProviderFailure =>
         cause.evidence.rule === "stream/cut" && !reader.said() && isOther(contentType)
           ? Failures.notStream(contentType)
           : cause
@@ -210,7 +212,7 @@ const decode = (
           // Behind a finish nothing is read: this end came without one.
           if (done) return Effect.fail(cut(Failures.cut()))
           const read = reader.read(value)
-          if (read instanceof ProviderFailure) return Effect.fail(failureOf(cut(read)))
+          if (read instanceof ProviderFailure.ProviderFailure) return Effect.fail(failureOf(cut(read)))
           return read === undefined ? pull : Effect.succeed([read])
         })
       })
@@ -253,18 +255,18 @@ const created = (create: Options["create"], key: string | undefined): Spec.SpecM
   }
 }
 
-const isModel: Check = (module, field, value) => {
-  is.having("a model of the AI SDK, not a promise or a provider", "doGenerate", "doStream")(
+const isModel: Options.Check = (module, field, value) => {
+  Options.is.having("a model of the AI SDK, not a promise or a provider", "doGenerate", "doStream")(
     module,
     field,
     value
   )
   const { specificationVersion } = value as Partial<Spec.SpecModel>
-  is.oneOf("v3", "v4")(module, `${field}.specificationVersion`, specificationVersion)
+  Options.is.oneOf("v3", "v4")(module, `${field}.specificationVersion`, specificationVersion)
 }
 
 const callOptions = (
-  request: ProviderRequest,
+  request: ProviderModel.ProviderRequest,
   client: Spec.SpecModel,
   signal: AbortSignal,
   { format: wire, info, settings, headers, providerOptions }: Options,
@@ -305,7 +307,7 @@ const callOptions = (
 
 /** Clients know which of their models take no temperature; the catalogue knows more models. */
 const withoutSampling = (
-  { capabilities }: ModelInfo,
+  { capabilities }: ModelInfo.ModelInfo,
   ofCall: ClientCall.ClientCall | undefined
 ): Spec.CallSettings | undefined => {
   if (capabilities?.sampling !== false) return undefined
@@ -351,7 +353,10 @@ const responseFormat = (
 }
 
 /** A model that cannot be made to call a tool is asked. */
-const toolChoiceFor = ({ toolChoice }: ProviderRequest, { capabilities }: ModelInfo): Spec.ToolChoice => {
+const toolChoiceFor = (
+  { toolChoice }: ProviderModel.ProviderRequest,
+  { capabilities }: ModelInfo.ModelInfo
+): Spec.ToolChoice => {
   const choice = Tools.toolChoice(toolChoice)
   const forced = choice.type === "required" || choice.type === "tool"
   return forced && capabilities?.forcedTools === false ? { type: "auto" } : choice

@@ -14,13 +14,13 @@
  *
  * Limits: streams at other paths pass as they are, up to `[DONE]`.
  */
-import { partsOf } from "@outlast/agent/failure/EventFacts"
+import { EventFacts } from "@outlast/agent/failure"
 
 /**
  * - `last`: nothing follows.
  * - `complete`: the answer is whole, and something may follow.
  */
-export type Verdict = "pass" | "skip" | "complete" | "last"
+type Verdict = "pass" | "skip" | "complete" | "last"
 
 export interface StreamProtocol {
   readonly judge: (name: string, data: string) => Verdict
@@ -69,7 +69,7 @@ const unknown = (name: string, data: string): Verdict => {
 
 /** In any of the forms that errors have: `base_resp`, `code` and `message`, exceptions of AWS. */
 const isError = (data: string): boolean =>
-  partsOf(`data: ${data.replaceAll("\n", "\ndata: ")}`).some((part) => part.isError)
+  EventFacts.partsOf(`data: ${data.replaceAll("\n", "\ndata: ")}`).some((part) => part.isError)
 
 /** True when a field `error` at any depth has a value. */
 const hasError = (value: unknown): boolean =>

@@ -1,10 +1,8 @@
 /**
  * A `TargetSpec` over AI SDK models: what `AiSdk.model` and the modules of the vendors make.
  */
-import type { KeySource } from "@outlast/agent/failover/KeySource"
-import { fromOption } from "@outlast/agent/failover/KeySource"
-import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import { KeySource } from "@outlast/agent"
+import type { ModelInfo, ProviderModel } from "@outlast/agent"
 import { Effect } from "effect"
 import * as Catalogue from "../Catalogue.ts"
 import * as Endpoint from "../Endpoint.ts"
@@ -21,11 +19,11 @@ export interface CommonOptions {
    * Names of configuration values (environment variables, by default) or sources, in the order of their use. Never the
    * keys themselves: anything else throws an `InvalidOption` that does not quote it.
    */
-  readonly keys?: ReadonlyArray<string | KeySource> | undefined
+  readonly keys?: ReadonlyArray<string | KeySource.KeySource> | undefined
   /** Sent with every request, over the client's own. Taken for secrets: they stand in no failure. */
   readonly headers?: Readonly<Record<string, string>> | Headers | undefined
   /** Known better than the catalogue: what is given here replaces it, field by field. */
-  readonly info?: ModelInfo | undefined
+  readonly info?: ModelInfo.ModelInfo | undefined
   /** Sampling and thinking. Default: the provider's. */
   readonly settings?: CallSettings | undefined
 }
@@ -54,7 +52,7 @@ export const make = (
   options: Options,
   format: WireFormat,
   dialectOf?: DialectOf
-): TargetSpec => {
+): ProviderModel.TargetSpec => {
   const { keys, endpoint } = options
   Secrets.checkName(module, "model", options.model)
   Secrets.checkName(module, "provider", options.provider)
@@ -63,7 +61,7 @@ export const make = (
     provider: options.provider,
     model: options.model,
     endpoint: endpoint ? Endpoint.normalize(module, "endpoint", endpoint) : "",
-    keys: keys === undefined ? [] : fromOption(module, keys),
+    keys: keys === undefined ? [] : KeySource.fromOption(module, keys),
     build: Effect.sync(() =>
       SpecProviderModel.make({
         info: infoOf(options, format, dialectOf),
@@ -81,7 +79,7 @@ const infoOf = (
   { provider, model, endpoint, info: known, settings = {}, providerOptions = {} }: Options,
   format: WireFormat,
   dialectOf: DialectOf | undefined
-): ModelInfo => {
+): ModelInfo.ModelInfo => {
   const info = { ...Catalogue.infoOf(provider, model), ...known }
   return {
     ...info,

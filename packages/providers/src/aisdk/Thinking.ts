@@ -5,7 +5,7 @@
  * with thinking of its own. Where another model made that answer there is none: the request then goes out with
  * thinking off, and the next one after the loop thinks again. Models that adapt their thinking do not ask for it.
  */
-import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
+import type { ModelInfo } from "@outlast/agent"
 import type * as Spec from "./Spec.ts"
 
 const namespace = "anthropic"
@@ -15,7 +15,7 @@ const namespace = "anthropic"
  * asked to: Claude up to 4.6. The others think unless they are told not to.
  */
 export const thinks = (
-  { reasoning, capabilities }: ModelInfo,
+  { reasoning, capabilities }: ModelInfo.ModelInfo,
   { reasoning: effort = "provider-default" }: Spec.CallSettings,
   providerOptions: Spec.Namespaced
 ): boolean | undefined => {
@@ -33,7 +33,10 @@ const wish = ([name, value]: readonly [string, Spec.Json | undefined]): Readonly
 }
 
 /** The call with thinking off where it would be refused with it. */
-export const thinkingOff = (call: Spec.CallOptions, { capabilities }: ModelInfo): Spec.CallOptions => {
+export const thinkingOff = (
+  call: Spec.CallOptions,
+  { capabilities }: ModelInfo.ModelInfo
+): Spec.CallOptions => {
   const own = call.providerOptions?.[namespace]
   return budgeted(call, own?.["thinking"], capabilities?.thinking) && inForeignLoop(call.prompt)
     ? {
@@ -47,7 +50,7 @@ export const thinkingOff = (call: Spec.CallOptions, { capabilities }: ModelInfo)
 const budgeted = (
   { reasoning = "provider-default" }: Spec.CallOptions,
   thinking: Spec.Json | undefined,
-  modes: NonNullable<ModelInfo["capabilities"]>["thinking"]
+  modes: NonNullable<ModelInfo.ModelInfo["capabilities"]>["thinking"]
 ): boolean => {
   if (thinking !== undefined && thinking !== null) {
     return typeof thinking === "object" && "type" in thinking && thinking.type === "enabled"

@@ -38,11 +38,8 @@ import type {
   LanguageModelV4StreamPart,
   LanguageModelV4StreamResult
 } from "@ai-sdk/provider"
-import { RefusedAnswers } from "@outlast/agent/failover/AnswerEnd"
-import { OutputLimit } from "@outlast/agent/failover/OutputLimit"
-import { Override } from "@outlast/agent/failover/StreamedAnswer"
-import * as Surface from "@outlast/agent/failover/Surface"
-import * as Check from "@outlast/resilience/Options"
+import { AnswerEnd, OutputLimit, StreamedAnswer, Surface } from "@outlast/agent/failover"
+import { Options as Check } from "@outlast/resilience"
 import { Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Schema, Stream } from "effect"
 import type { AiError } from "effect/ai"
 import { LanguageModel, Response, Telemetry } from "effect/ai"
@@ -58,7 +55,7 @@ export interface Options {
   readonly modelId?: string | undefined
 }
 
-export const defaults = { provider: "outlast", modelId: "chain" } as const
+const defaults = { provider: "outlast", modelId: "chain" } as const
 
 /** What the `model` option of the AI SDK takes. */
 export interface ServedModel extends LanguageModelV4, AsyncDisposable {
@@ -312,13 +309,16 @@ const served = <A>(
     Effect.flatMap(ServedError.ofCall(error, call.prompt), (failed) => Effect.fail(failed))
   ).pipe(
     // The AI SDK has asked for this form itself.
-    Effect.provideService(Override, "request"),
+    Effect.provideService(StreamedAnswer.Override, "request"),
     // So does an AI SDK model.
-    Effect.provideService(RefusedAnswers, "deliver"),
+    Effect.provideService(AnswerEnd.RefusedAnswers, "deliver"),
     ClientCall.provided(client)
   )
   return maxOutputTokens === undefined
     ? failing
     : // Here it is the user's last word: an answer that reaches it is cut, and not continued.
-      Effect.provideService(failing, OutputLimit, { start: maxOutputTokens, max: maxOutputTokens })
+      Effect.provideService(failing, OutputLimit.OutputLimit, {
+        start: maxOutputTokens,
+        max: maxOutputTokens
+      })
 }

@@ -4,7 +4,7 @@
  * Vendors scale large images down before they count. Where the size of an image is not known, it is counted as one of
  * 1,024 by 1,024 pixels.
  */
-import type { ImageSize } from "@outlast/agent/compaction/ImageSize"
+import type { ImageSize } from "@outlast/agent/compaction"
 
 export type ImageRule =
   /** One token for each 750 pixels, after scaling to the longest side and the most tokens. */
@@ -37,9 +37,9 @@ export const gemini: ImageRule = { by: "crops", crop: 258 }
 /** https://ai.google.dev/gemini-api/docs/media-resolution */
 export const gemini3: ImageRule = { by: "image", tokens: 1_120 }
 
-const unknown: ImageSize = { width: 1_024, height: 1_024 }
+const unknown: ImageSize.ImageSize = { width: 1_024, height: 1_024 }
 
-export const tokensOf = (rule: ImageRule, size: ImageSize = unknown): number => {
+export const tokensOf = (rule: ImageRule, size: ImageSize.ImageSize = unknown): number => {
   switch (rule.by) {
     case "pixels": {
       const { width, height } = scaled(size, rule.longest / Math.max(size.width, size.height))
@@ -64,7 +64,7 @@ export const tokensOf = (rule: ImageRule, size: ImageSize = unknown): number => 
 }
 
 /** Never larger than it was, and never nothing: of a thin line something is left. */
-const scaled = ({ width, height }: ImageSize, by: number): ImageSize =>
+const scaled = ({ width, height }: ImageSize.ImageSize, by: number): ImageSize.ImageSize =>
   by >= 1
     ? { width, height }
     : { width: Math.max(1, Math.round(width * by)), height: Math.max(1, Math.round(height * by)) }
