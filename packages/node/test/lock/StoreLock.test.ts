@@ -6,12 +6,16 @@ import { spawnSync } from "node:child_process"
 import { readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { hostname } from "node:os"
 import { join } from "node:path"
+import { vi } from "vitest"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { StoreLock } from "@outlast/node/lock"
 import * as Child from "../support/Child.ts"
 import * as Folder from "../support/Folder.ts"
 import * as Mount from "../support/Mount.ts"
+
+// Processes start slowly on a busy machine.
+vi.setConfig({ testTimeout: 60_000 })
 
 const program = new URL("../support/lockHolder.ts", import.meta.url)
 const newPath = Effect.map(Folder.make, (folder) => join(folder, "tasks.lock"))

@@ -14,12 +14,16 @@ import {
   writeSync
 } from "node:fs"
 import { join } from "node:path"
+import { vi } from "vitest"
 import type { Worker } from "node:worker_threads"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { StoreError } from "@outlast/resilience"
 import * as Child from "../support/Child.ts"
 import * as Folder from "../support/Folder.ts"
 import * as Mount from "../support/Mount.ts"
+
+// Processes start slowly on a busy machine.
+vi.setConfig({ testTimeout: 60_000 })
 
 const newPath = Effect.map(Folder.make, (folder) => join(folder, "a.db"))
 const where = { store: "other name" }
