@@ -128,16 +128,17 @@ const makeChecked = (
   Effect.gen(function* () {
     const { opening, where } = settings
     const isMemory = opening.filename === ":memory:"
-    const openThread: Effect.Effect<SqliteThread, SqlError.SqlError> = Effect.uninterruptibleMask((restore) =>
-      Effect.flatMap(Thread.start(opening), (thread) =>
-        restore(open(thread, settings)).pipe(
-          Effect.as(thread),
-          Effect.onError(() => thread.close)
+    const openThread = (create: boolean): Effect.Effect<SqliteThread, SqlError.SqlError> =>
+      Effect.uninterruptibleMask((restore) =>
+        Effect.flatMap(Thread.start({ ...opening, create }), (thread) =>
+          restore(open(thread, settings)).pipe(
+            Effect.as(thread),
+            Effect.onError(() => thread.close)
+          )
         )
       )
-    )
     let thread: SqliteThread = yield* Effect.acquireRelease(
-      Effect.mapError(openThread, (error) => storeErrorOf(error, where)),
+      Effect.mapError(openThread(opening.create), (error) => storeErrorOf(error, where)),
       () => Effect.suspend(() => thread.close)
     )
     // Runs with the permit: one at a time.
@@ -145,7 +146,8 @@ const makeChecked = (
       const ended = thread.ended()
       if (ended === undefined) return Effect.succeed(lease(thread, settings))
       if (isMemory) return Effect.fail(lostMemory(ended, where))
-      return Effect.map(openThread, (next) => {
+      // What was stored is in the file that was there.
+      return Effect.map(openThread(false), (next) => {
         thread = next
         return lease(thread, settings)
       })

@@ -418,6 +418,20 @@ describe("a worker thread that ends", () => {
     })
   )
 
+  it.live("does not create a file that was deleted before it is opened again", () =>
+    Effect.gen(function* () {
+      const file = yield* newPath
+      const { kill, sql } = yield* withThread(file)
+      yield* kill
+      yield* Effect.flip(sql`SELECT 1`)
+      for (const end of ["", "-wal", "-shm"]) rmSync(file + end, { force: true })
+      const error = yield* Effect.flip(sql`SELECT 1`)
+      assert.strictEqual(StoreError.fromSqlError(error, where)?.reason, "unavailable")
+      assert.include(error.message, "its file does not exist, and is not created")
+      assert.isUndefined(statSync(file, { throwIfNoEntry: false }))
+    })
+  )
+
   it.live("rolls back the transaction under way, runs none of its later statements, and is no defect", () =>
     Effect.gen(function* () {
       const file = yield* newPath
