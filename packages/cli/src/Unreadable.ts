@@ -1,6 +1,4 @@
-/**
- * Why a file or the standard input cannot be read, in words.
- */
+/** Explains why a file or the standard input cannot be read. */
 import { Predicate } from "effect"
 import type { PlatformError } from "effect"
 import { UsageError } from "./UsageError.ts"
@@ -13,7 +11,7 @@ const reasons: Readonly<Record<string, string>> = {
   EPERM: "permission is denied"
 }
 
-/** The error of a platform as one of usage. `what` begins the sentence. */
+/** Converts a platform error to a usage error. `what` starts the sentence. */
 export const unreadable = (what: string, error: PlatformError.PlatformError): UsageError => {
   const { cause } = error.reason
   const code = Predicate.hasProperty(cause, "code") && typeof cause.code === "string" ? cause.code : ""

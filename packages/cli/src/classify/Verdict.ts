@@ -1,6 +1,4 @@
-/**
- * What the classifier says about a case, as `outlast classify` prints it.
- */
+/** The classifier's verdict on a case, as `outlast classify` prints it. */
 import { Duration } from "effect"
 import { Classifier } from "@outlast/agent"
 import type { ProviderFailure } from "@outlast/agent"

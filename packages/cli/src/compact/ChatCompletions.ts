@@ -1,8 +1,8 @@
 /**
- * The body of a request of OpenAI Chat Completions, or of anything that speaks it. Pure.
+ * Reads and writes the request body of OpenAI Chat Completions and compatible APIs. Pure.
  *
- * Parts of which nothing is known count by their length and go through as they are. The old `function_call` and the
- * role `function` are not read.
+ * Unknown parts count by their length and are passed through unchanged. The old `function_call` and the role `function`
+ * are not supported.
  */
 import { Predicate } from "effect"
 import { Prompt } from "effect/ai"
@@ -15,7 +15,7 @@ import { Sources } from "./Sources.ts"
 import type { Transcript } from "./Transcript.ts"
 import { limitIn, opaque, saidIn, tool, userMessage } from "./Transcript.ts"
 
-/** Throws `Broken`. */
+/** Reads a body. Throws `Broken`. */
 export const read = (body: Place): Transcript => {
   const messages = body.field("messages").items
   const reader = new Reader()
@@ -52,7 +52,7 @@ const call = (index: number): Key => `tool_calls[${index}]`
 class Reader {
   readonly sources = new Sources()
   readonly files = new ResultFiles()
-  /** Names of the tools that were called last, by id. */
+  /** Names of the most recent tool calls, by id. */
   #names = new Map<string, string>()
 
   message(at: number, place: Place): Prompt.Message {
@@ -127,7 +127,7 @@ class Reader {
     const own = custom ?? place.field("function")
     const name = own.field("name").text
     const written = own.field(custom === undefined ? "arguments" : "input").text
-    // Some servers sign here what Gemini signs in its own format.
+    // Some servers put a signature here that Gemini has in its own format.
     const signed = place.maybe("extra_content") !== undefined
     this.#names.set(id.text, name)
     return this.sources.add(at, call(index), id.path, (options) =>
@@ -158,7 +158,7 @@ class Reader {
   }
 }
 
-/** What models write is not always JSON, and stays as it is then. */
+/** Arguments written by a model are not always JSON. Others are kept as text. */
 const paramsOf = (text: string): unknown => {
   const read = Json.parse(text)
   return read._tag === "Success" && Predicate.isObject(read.success) ? read.success : text
@@ -222,7 +222,7 @@ const written = (run: Run, messages: ReadonlyArray<Place>, files: ResultFiles): 
   }
 }
 
-/** Only those of a function are cut: what a custom tool takes is a text. */
+/** Only the arguments of functions are cut. The input of a custom tool is text. */
 const withArguments = (one: JsonObject, params: unknown): JsonObject => {
   const own = Predicate.isObject(one["function"]) ? one["function"] : {}
   return { ...one, function: { ...own, arguments: JSON.stringify(params) } }

@@ -1,7 +1,8 @@
 /**
- * A prompt of effect/ai as JSON: what `Schema.encode(Prompt.Prompt)` and `Chat.exportJson` give. Pure.
+ * Reads and writes a prompt of effect/ai as JSON: the output of `Schema.encode(Prompt.Prompt)` and `Chat.exportJson`.
+ * Pure.
  *
- * The marks of Outlast travel with it: pinned messages stay, summaries are known again.
+ * Outlast's marks are kept: pinned messages stay, and summaries are recognised.
  */
 import { Result, Schema, SchemaIssue } from "effect"
 import { Prompt } from "effect/ai"
@@ -12,7 +13,7 @@ import type { Run } from "./Sources.ts"
 import { marked, Sources, unmarked } from "./Sources.ts"
 import type { Transcript } from "./Transcript.ts"
 
-/** Throws `Broken`. */
+/** Reads a body. Throws `Broken`. */
 export const read = (body: Place): Transcript => {
   const content = body.field("content").items
   const sources = new Sources()
@@ -48,7 +49,7 @@ const schemas = {
   "tool-approval-response": Prompt.ToolApprovalResponsePart
 } as const
 
-/** Which parts stand in which message. */
+/** The parts that each message may contain. */
 const allowed = {
   user: ["text", "file"],
   assistant: ["text", "reasoning", "file", "tool-call", "tool-result", "tool-approval-request"],
@@ -57,7 +58,7 @@ const allowed = {
 
 const issues = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** As the schema says it. Throws `Broken` with the path inside of the value. */
+/** Decodes a value by its schema. Throws `Broken` with the path inside the value. */
 const decoded = <A>(schema: Schema.Decoder<A>, value: unknown, path: string): A => {
   const read = Schema.decodeUnknownResult(schema)(value)
   if (Result.isSuccess(read)) return read.success
@@ -71,7 +72,7 @@ const messageOf = (at: number, place: Place, sources: Sources): Prompt.Message =
   const role = place.field("role").oneOf(["system", "user", "assistant", "tool"])
   const content = place.field("content")
   if (role === "system") return sources.addSystem(at, decoded(Prompt.SystemMessage, place.value, place.path))
-  // The parts are read one by one, for their places; this is for all else.
+  // Parts are read one by one, for their paths. This decodes everything else.
   const { options } = decoded(Prompt.UserMessage, { ...place.object, role: "user", content: "" }, place.path)
   const text = typeof content.value === "string" && role !== "tool" ? content.value : undefined
   const parts =
@@ -126,7 +127,7 @@ const written = (run: Run, messages: ReadonlyArray<Place>): JsonObject => {
   }
 }
 
-/** Fields that effect/ai does not know stay; what a result was in place of which it was cut does not. */
+/** Keeps fields unknown to effect/ai. Drops the original output of a result that was cut. */
 const rewritten = ({ modelOutput: _output, ...before }: JsonObject, part: Prompt.Part): JsonObject => {
   const schema: Schema.Encoder<unknown> = schemas[part.type]
   const encoded = Schema.encodeUnknownSync(schema)({ ...part, options: unmarked(part.options) })

@@ -1,8 +1,8 @@
 /**
- * A file of the user, read or loaded, as {@link Findings}.
+ * Reads or loads a file of the user as {@link Findings}.
  *
- * A module is loaded as Node loads it, and what stands in it at the top level runs. Loading has a time limit, but code
- * that never gives the thread back cannot be stopped.
+ * A module is loaded by Node, and its top-level code runs. Loading has a time limit, but code that never yields the
+ * thread cannot be stopped.
  */
 import { pathToFileURL } from "node:url"
 import { Effect, FileSystem, Path, Predicate } from "effect"
@@ -13,8 +13,7 @@ import * as FindingsOf from "./Findings.ts"
 import { inWords, limit } from "./Limit.ts"
 
 /**
- * What is to be examined of a file, relative to the current directory. Failures are mistakes of the findings; none of
- * `secrets` stands in them.
+ * Loads a file, relative to the current directory. Failures become mistakes of the findings, without any of `secrets`.
  */
 export const load = (
   file: string,
@@ -57,7 +56,7 @@ export const loadModule = (url: string, secrets: ReadonlyArray<string>): Effect.
 
 const failed = (mistake: string): Findings => ({ subjects: [], mistakes: [mistake] })
 
-/** Why a module was not loaded, and what to do. */
+/** Explains why a module was not loaded, and what to do. */
 const whyNot = (error: unknown, url: string, values: ReadonlyArray<string>): string => {
   const { code, url: missing }: Fields = Predicate.isObject(error) ? error : {}
   if (missing === url) {
@@ -68,7 +67,7 @@ const whyNot = (error: unknown, url: string, values: ReadonlyArray<string>): str
   return `It cannot be loaded: ${saidBy(error, values)}. ${toDo[String(code)] ?? otherwise(error)}`
 }
 
-/** That something which it has begun has failed, and nobody has caught it. */
+/** Reports an uncaught failure of something that the module started. */
 export const failedLater = (error: unknown, secrets: ReadonlyArray<string>): string =>
   `Something that it begins failed, and nothing catches it: ${saidBy(error, secrets)}. Correct that, or put its tools into a module of their own.`
 
@@ -82,7 +81,7 @@ interface Fields {
   readonly url?: unknown
 }
 
-/** Characters of the message of somebody else's error. */
+/** Maximum length of a quoted error message, in characters. */
 const maxSaid = 300
 
 const compile = "name the compiled module instead."

@@ -1,5 +1,5 @@
 /**
- * `outlast explain`: what one error is, how we know, and what a policy would do about it, attempt by attempt.
+ * `outlast explain`: classifies one error with evidence, and shows a policy's decisions about it, attempt by attempt.
  */
 import { Console, Effect, FileSystem, Option, Result, Stdio, Stream } from "effect"
 import { ProviderFailure, RecoveryPolicy } from "@outlast/agent"
@@ -12,13 +12,13 @@ import { isPreset, presetNames, presets } from "./Preset.ts"
 import * as Rehearsal from "./Rehearsal.ts"
 
 export interface Options {
-  /** A JSON file with the error; standard input when it is `-`, or absent and no part is given either. */
+  /** A JSON file with the error. Standard input when it is `-`, or when neither it nor a part of an error is given. */
   readonly error: Option.Option<string>
   readonly status: Option.Option<number>
   readonly code: Option.Option<string>
   readonly message: Option.Option<string>
   readonly provider: Option.Option<string>
-  /** `name: value`, any number of them. */
+  /** Any number of headers, as `name: value`. */
   readonly header: ReadonlyArray<string>
   readonly preset: string
   /** Keys of each model. With this or `models` one chain is shown, else {@link defaultShapes}. */
@@ -27,14 +27,14 @@ export interface Options {
   readonly json: boolean
 }
 
-/** The chains that are shown when none is asked for. */
+/** The chains that are shown by default. */
 const defaultShapes: ReadonlyArray<Rehearsal.Shape> = [
   { keys: 1, models: 1 },
   { keys: 2, models: 1 },
   { keys: 1, models: 2 }
 ]
 
-/** More would show nothing new. */
+/** Upper limit for keys and models. More would show nothing new. */
 const most = 10
 
 export const run = (options: Options) =>
@@ -94,14 +94,14 @@ const shapesOf = ({ keys, models }: Options): Effect.Effect<ReadonlyArray<Rehear
 const howTo =
   "Give it as JSON (outlast explain < error.json, or --error error.json) or in parts (--status 429 --message ...)."
 
-/** The error that is to be explained. */
+/** Reads the error to explain. */
 const caseOf = (options: Options) =>
   Effect.gen(function* () {
     const { status, code, message, provider, header } = options
     const headers: Record<string, string> = {}
     for (const [index, line] of header.entries()) {
       const colon = line.indexOf(":")
-      // Without a colon all of it may be the value, and a secret: it is not repeated.
+      // Without a colon, the text may be a secret value, so it is not repeated.
       if (colon < 1) {
         return yield* wrong(
           `--header wants NAME: VALUE; number ${index + 1} of ${header.length} has no name.`
@@ -174,7 +174,7 @@ const verdictLines = (given: Case.Case, failure: ProviderFailure.ProviderFailure
   ]
 }
 
-/** What the policy's row says, in words. */
+/** Describes the policy's row in words. */
 const ruleLine = (preset: Preset, failure: ProviderFailure.ProviderFailure): string => {
   const policy = presets[preset]
   const { then, attempts, switchAfter, to } = RecoveryPolicy.rowOf(policy, failure)

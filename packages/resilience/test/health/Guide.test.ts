@@ -27,7 +27,7 @@ describe("docs/health.md", () => {
       yield* monitor.register("tab 1", {
         probe: Effect.sync(() => (tab.isClosed() ? "dead" : "alive"))
       })
-      // A session that reports its own end needs no probe.
+      // What tells of its end by itself need not be asked.
       tab.onClose(() => Effect.runFork(monitor.died("tab 1", "closed")))
       return yield* monitor
         .guard(["tab 1", "api.example.com"])(call)
