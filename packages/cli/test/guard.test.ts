@@ -30,7 +30,7 @@ const found = ["north", "east", "south", "west", "red", "green", "blue", "old", 
 const honest = found.map((name, turn) => ({ turn, ...grep, result: `${name}.ts:1: a` }))
 
 describe("outlast guard", { timeout: 60_000 }, () => {
-  it("prints one verdict a trace", async () => {
+  it("prints one verdict per trace", async () => {
     const bad = await file("loop.jsonl", loop)
     const good = await file("honest.jsonl", honest)
     const run = await outlast(["guard", "--json", bad, good])
@@ -77,20 +77,20 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     assert.notInclude(run.stderr, secret)
   })
 
-  it("judges no file of which nothing could be read", async () => {
+  it("gives no verdict on a file without readable lines", async () => {
     const run = await outlast(["guard", "--json", await file("prose.jsonl", ["no trace", "at all"])])
     assert.strictEqual(run.exitCode, 1)
     assert.strictEqual(run.stdout, "")
     assert.match(run.stderr, /prose\.jsonl: 2 of 2 lines could not be read\./)
   })
 
-  it("reads a pipe by its name", async () => {
+  it("reads a named pipe", async () => {
     const run = await piped(["guard", "--json"], loop)
     assert.strictEqual(run.exitCode, 0, run.stderr)
     assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 5 })
   })
 
-  it("judges the other files where one cannot be read, and exits with 2", async () => {
+  it("judges the other files when one cannot be read, and exits with 2", async () => {
     const bad = await file("loop.jsonl", loop)
     const good = await file("honest.jsonl", honest)
     const run = await outlast(["guard", "--json", bad, join(folder, "nowhere.jsonl"), folder, good])
@@ -106,7 +106,7 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     assert.include(run.stderr, `The file ${folder} cannot be read: it is a directory`)
   })
 
-  it("says what is wrong with the command, and exits with 2", async () => {
+  it("reports mistakes in the command, and exits with 2", async () => {
     for (const [args, said] of [
       [["guard"], /Which traces\?/],
       [["guard", join(folder, "nowhere.jsonl")], /nowhere\.jsonl cannot be read: there is no such file/],
@@ -148,7 +148,7 @@ describe("outlast guard --score", { timeout: 60_000 }, () => {
     assert.deepNestedInclude(json, { premature: 1, told: 2, late: 1, "misses[0].file": "c.jsonl" })
   })
 
-  it("wants labels", async () => {
+  it("requires labels", async () => {
     await file("a.jsonl", loop)
     for (const [labels, said] of [
       ["{", /is not JSON/],
@@ -186,7 +186,7 @@ describe("the labelled traces", () => {
     return TraceScore.of(await Promise.all(pairs))
   }
 
-  it("are judged as docs/guard.md says, with tools of any name", async () => {
+  it("are judged as docs/guard.md states, with tools of any name", async () => {
     const score = await scoreOf()
     assert.approximately(score.loops / score.traces, 0.5, 0.05)
     assert.isAtLeast(score.precision, 0.84)

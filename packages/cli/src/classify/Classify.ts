@@ -7,7 +7,7 @@
 import { Console, Effect, Predicate, Result, Stdio, Stream } from "effect"
 import type { Option, PlatformError } from "effect"
 import type { UsageError } from "../UsageError.ts"
-import * as Case from "./Case.ts"
+import * as ErrorCase from "./ErrorCase.ts"
 import * as Comparison from "./Comparison.ts"
 import * as Decision from "./Decision.ts"
 import * as Lines from "./Lines.ts"
@@ -38,7 +38,7 @@ const classified = ({ file }: Options) =>
       Stream.mapArrayEffect((lines) => {
         let out = ""
         for (const { number, text } of lines) {
-          const given = bad.check(number, Case.parse(text))
+          const given = bad.check(number, ErrorCase.parse(text))
           if (given !== undefined) out += `${JSON.stringify(Verdict.make(given))}\n`
         }
         return Effect.as(bad.report, [out] as const)
@@ -71,7 +71,7 @@ const scoreOf = (file: Option.Option<string>, bad: BadLines) =>
     const misses: Array<Score.Miss> = []
     yield* Stream.runForEachArray(Lines.read(file), (lines) => {
       for (const { number, text } of lines) {
-        const given = bad.check(number, Case.labelled(text))
+        const given = bad.check(number, ErrorCase.labelled(text))
         if (given === undefined) continue
         const failure = Verdict.failureOf(given.case)
         const verdict = Verdict.fromFailure(given.case.id, failure)
@@ -122,7 +122,7 @@ export class BadLines {
   }
 
   /** Returns the value, or `undefined` after recording the problem. */
-  check<A>(number: number, read: Result.Result<A, Case.Problem>): A | undefined {
+  check<A>(number: number, read: Result.Result<A, ErrorCase.Problem>): A | undefined {
     this.#all++
     if (Result.isSuccess(read)) return read.success
     this.#bad++

@@ -4,7 +4,7 @@
  * Each rule is judged in its own vocabulary. Labels and the classifier's verdicts are converted to it, so that a rule
  * with two classes is compared with two classes.
  */
-import type { Labelled } from "./Case.ts"
+import type { Labelled } from "./ErrorCase.ts"
 import { reasonsOf } from "./Label.ts"
 import type { Accuracy } from "./Score.ts"
 import { count, none } from "./Score.ts"

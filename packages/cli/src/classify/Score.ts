@@ -4,7 +4,7 @@
  * **Strict** counts only the label. **Lenient** also counts the other labels that a careful reader could choose. A
  * **decision** is right if the default policy's action helps, whatever the label.
  */
-import type { Labelled } from "./Case.ts"
+import type { Labelled } from "./ErrorCase.ts"
 import type { Action, Decision } from "./Decision.ts"
 import { isRight } from "./Decision.ts"
 import type { Label } from "./Label.ts"

@@ -9,14 +9,14 @@ import { Prompt } from "effect/ai"
 import type { FileData } from "./Files.ts"
 import { addressed, ResultFiles } from "./Files.ts"
 import type { JsonObject } from "./Json.ts"
-import type { Place } from "./Place.ts"
+import type { JsonCursor } from "./JsonCursor.ts"
 import type { Kept, Run } from "./Sources.ts"
 import { Sources } from "./Sources.ts"
 import type { Transcript } from "./Transcript.ts"
 import { limitIn, opaque, saidIn, tool, userMessage } from "./Transcript.ts"
 
 /** Reads a body. Throws `Broken`. */
-export const read = (body: Place): Transcript => {
+export const read = (body: JsonCursor): Transcript => {
   const messages = body.field("messages").items
   const reader = new Reader()
   const system = body.maybe("system")
@@ -68,7 +68,7 @@ class Reader {
   /** True when the last assistant message was only text. */
   #talks = false
 
-  message(at: number, place: Place): void {
+  message(at: number, place: JsonCursor): void {
     const role = place.field("role").oneOf(["user", "assistant", "system"])
     const content = place.field("content")
     const blocks = typeof content.value === "string" ? undefined : content.items
@@ -107,12 +107,12 @@ class Reader {
   }
 
   /** Reads a message without a list of blocks, or with an empty one. */
-  #text(at: number, content: Place): Prompt.TextPart {
+  #text(at: number, content: JsonCursor): Prompt.TextPart {
     const text = typeof content.value === "string" ? content.value : ""
     return this.sources.add(at, whole, content.path, (options) => Prompt.makePart("text", { text, options }))
   }
 
-  #assistant(at: number, key: number, block: Place): Prompt.AssistantMessagePart {
+  #assistant(at: number, key: number, block: JsonCursor): Prompt.AssistantMessagePart {
     const { sources } = this
     switch (block.field("type").text) {
       case "tool_use": {
@@ -135,11 +135,11 @@ class Reader {
     }
   }
 
-  #thinking(at: number, key: number, block: Place, text: string): Prompt.ReasoningPart {
+  #thinking(at: number, key: number, block: JsonCursor, text: string): Prompt.ReasoningPart {
     return this.sources.add(at, key, block.path, (options) => Prompt.makePart("reasoning", { text, options }))
   }
 
-  #user(at: number, key: number, block: Place): Prompt.TextPart | Prompt.FilePart {
+  #user(at: number, key: number, block: JsonCursor): Prompt.TextPart | Prompt.FilePart {
     const type = block.field("type")
     if (type.text === "tool_use")
       return type.broken("a call of a tool belongs into a message of the assistant")
@@ -150,7 +150,7 @@ class Reader {
     }))
   }
 
-  #result(at: number, key: number, block: Place): Prompt.ToolResultPart {
+  #result(at: number, key: number, block: JsonCursor): Prompt.ToolResultPart {
     const id = block.field("tool_use_id")
     const said = block.maybe("content")
     const output =
@@ -171,7 +171,7 @@ class Reader {
 }
 
 /** Reads a block that is neither a call nor a result. */
-const content = (block: Place): Prompt.TextPart | Prompt.FilePart => {
+const content = (block: JsonCursor): Prompt.TextPart | Prompt.FilePart => {
   const text = (text: string) => Prompt.makePart("text", { text })
   const type = block.field("type").text
   if (type === "text") return text(block.field("text").text)
@@ -197,7 +197,7 @@ const content = (block: Place): Prompt.TextPart | Prompt.FilePart => {
 // Writing
 // -----------------------------------------------------------------------------
 
-const written = (run: Run, messages: ReadonlyArray<Place>, files: ResultFiles): JsonObject => {
+const written = (run: Run, messages: ReadonlyArray<JsonCursor>, files: ResultFiles): JsonObject => {
   if (run._tag === "Added") return { role: "user", content: saidIn(run.message) }
   const message = messages[run.at]?.object ?? {}
   const blocks = message["content"]

@@ -9,14 +9,14 @@ import { Prompt } from "effect/ai"
 import { addressed, fileAt, ResultFiles } from "./Files.ts"
 import type { JsonObject } from "./Json.ts"
 import * as Json from "./Json.ts"
-import type { Place } from "./Place.ts"
+import type { JsonCursor } from "./JsonCursor.ts"
 import type { Key, Run } from "./Sources.ts"
 import { Sources } from "./Sources.ts"
 import type { Transcript } from "./Transcript.ts"
 import { limitIn, opaque, saidIn, tool, userMessage } from "./Transcript.ts"
 
 /** Reads a body. Throws `Broken`. */
-export const read = (body: Place): Transcript => {
+export const read = (body: JsonCursor): Transcript => {
   const messages = body.field("messages").items
   const reader = new Reader()
   const said = messages.map((message, at) => reader.message(at, message))
@@ -55,7 +55,7 @@ class Reader {
   /** Names of the most recent tool calls, by id. */
   #names = new Map<string, string>()
 
-  message(at: number, place: Place): Prompt.Message {
+  message(at: number, place: JsonCursor): Prompt.Message {
     const role = place.field("role").oneOf(["system", "developer", "user", "assistant", "tool"])
     const content = place.maybe("content")
     switch (role) {
@@ -77,7 +77,7 @@ class Reader {
     }
   }
 
-  #content(at: number, content: Place): ReadonlyArray<Prompt.TextPart | Prompt.FilePart> {
+  #content(at: number, content: JsonCursor): ReadonlyArray<Prompt.TextPart | Prompt.FilePart> {
     if (typeof content.value === "string") return [this.#text(at, content.path, content.value)]
     const parts = content.items.map((part, key) => {
       const made = partOf(part)
@@ -93,7 +93,7 @@ class Reader {
     return this.sources.add(at, "content", path, (options) => Prompt.makePart("text", { text, options }))
   }
 
-  #assistant(at: number, place: Place, content: Place | undefined): Prompt.AssistantMessage {
+  #assistant(at: number, place: JsonCursor, content: JsonCursor | undefined): Prompt.AssistantMessage {
     const thought = place.maybe(thinking)
     const refusal = place.maybe("refusal")
     const calls = place.maybe("tool_calls")?.items ?? []
@@ -121,7 +121,7 @@ class Reader {
     })
   }
 
-  #call(at: number, index: number, place: Place): Prompt.ToolCallPart {
+  #call(at: number, index: number, place: JsonCursor): Prompt.ToolCallPart {
     const id = place.field("id")
     const custom = place.maybe("custom")
     const own = custom ?? place.field("function")
@@ -141,7 +141,7 @@ class Reader {
     )
   }
 
-  #result(at: number, place: Place, content: Place): Prompt.ToolResultPart {
+  #result(at: number, place: JsonCursor, content: JsonCursor): Prompt.ToolResultPart {
     const id = place.field("tool_call_id")
     const output =
       typeof content.value === "string" ? { result: content.value } : this.files.read(content.items, partOf)
@@ -164,7 +164,7 @@ const paramsOf = (text: string): unknown => {
   return read._tag === "Success" && Predicate.isObject(read.success) ? read.success : text
 }
 
-const partOf = (part: Place): Prompt.TextPart | Prompt.FilePart => {
+const partOf = (part: JsonCursor): Prompt.TextPart | Prompt.FilePart => {
   const text = (text: string) => Prompt.makePart("text", { text })
   switch (part.field("type").text) {
     case "text":
@@ -197,7 +197,7 @@ const partOf = (part: Place): Prompt.TextPart | Prompt.FilePart => {
 // Writing
 // -----------------------------------------------------------------------------
 
-const written = (run: Run, messages: ReadonlyArray<Place>, files: ResultFiles): JsonObject => {
+const written = (run: Run, messages: ReadonlyArray<JsonCursor>, files: ResultFiles): JsonObject => {
   if (run._tag === "Added") return { role: "user", content: saidIn(run.message) }
   const message = messages[run.at]?.object ?? {}
   if (run.untouched) return message

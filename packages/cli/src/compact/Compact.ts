@@ -17,7 +17,7 @@ import * as Detection from "./Detection.ts"
 import * as Json from "./Json.ts"
 import * as OutputFile from "./OutputFile.ts"
 import type { Transcript } from "./Transcript.ts"
-import * as Uncut from "./Uncut.ts"
+import * as LargestMessages from "./LargestMessages.ts"
 import * as Utf8 from "./Utf8.ts"
 
 export interface Options {
@@ -179,7 +179,7 @@ const fitted = (transcript: Transcript, request: Compaction.Request, shown: stri
     Effect.catch((error) =>
       Effect.gen(function* () {
         const meter = (yield* TokenCounter.TokenCounter).for(transcript.model)
-        const where = Uncut.largest(transcript, policyFor(transcript), meter)
+        const where = LargestMessages.largest(transcript, policyFor(transcript), meter)
         return yield* new Unfit({
           message: [`${shown} cannot be made to fit. ${error.message}`, ...where].join("\n")
         })

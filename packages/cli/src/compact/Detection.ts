@@ -12,10 +12,10 @@ import * as ChatCompletions from "./ChatCompletions.ts"
 import * as EffectPrompt from "./EffectPrompt.ts"
 import * as Gemini from "./Gemini.ts"
 import type { JsonObject } from "./Json.ts"
-import { Broken, Place } from "./Place.ts"
+import { Broken, JsonCursor } from "./JsonCursor.ts"
 import type { Format, Transcript } from "./Transcript.ts"
 
-const readers: { readonly [F in Format]: (body: Place) => Transcript } = {
+const readers: { readonly [F in Format]: (body: JsonCursor) => Transcript } = {
   "anthropic-messages": AnthropicMessages.read,
   "openai-chat": ChatCompletions.read,
   gemini: Gemini.read,
@@ -26,7 +26,7 @@ const readers: { readonly [F in Format]: (body: Place) => Transcript } = {
 export const read = (body: unknown): Result.Result<Transcript, Broken> =>
   Result.flatMap(formatOf(body), (format) =>
     Result.try({
-      try: () => readers[format](new Place(body)),
+      try: () => readers[format](new JsonCursor(body)),
       catch: (error) => {
         if (error instanceof Broken) return error
         throw error

@@ -7,14 +7,14 @@
 import { Result, Schema, SchemaIssue } from "effect"
 import { Prompt } from "effect/ai"
 import type { JsonObject } from "./Json.ts"
-import type { Place } from "./Place.ts"
-import { Broken } from "./Place.ts"
+import type { JsonCursor } from "./JsonCursor.ts"
+import { Broken } from "./JsonCursor.ts"
 import type { Run } from "./Sources.ts"
 import { marked, Sources, unmarked } from "./Sources.ts"
 import type { Transcript } from "./Transcript.ts"
 
 /** Reads a body. Throws `Broken`. */
-export const read = (body: Place): Transcript => {
+export const read = (body: JsonCursor): Transcript => {
   const content = body.field("content").items
   const sources = new Sources()
   const said = content.map((message, at) => messageOf(at, message, sources))
@@ -68,7 +68,7 @@ const decoded = <A>(schema: Schema.Decoder<A>, value: unknown, path: string): A 
   throw new Broken({ path: [path, ...inside].join("."), problem: "not what a prompt of effect/ai has there" })
 }
 
-const messageOf = (at: number, place: Place, sources: Sources): Prompt.Message => {
+const messageOf = (at: number, place: JsonCursor, sources: Sources): Prompt.Message => {
   const role = place.field("role").oneOf(["system", "user", "assistant", "tool"])
   const content = place.field("content")
   if (role === "system") return sources.addSystem(at, decoded(Prompt.SystemMessage, place.value, place.path))
@@ -91,13 +91,13 @@ const messageOf = (at: number, place: Place, sources: Sources): Prompt.Message =
   }
 }
 
-const textOf = (at: number, place: Place, text: string, sources: Sources): Prompt.TextPart =>
+const textOf = (at: number, place: JsonCursor, text: string, sources: Sources): Prompt.TextPart =>
   sources.add(at, "content", place.path, (options) => Prompt.makePart("text", { text, options }))
 
 const partOf = (
   at: number,
   key: number,
-  place: Place,
+  place: JsonCursor,
   types: ReadonlyArray<keyof typeof schemas>,
   sources: Sources
 ): Prompt.Part => {
@@ -113,7 +113,7 @@ const partOf = (
 
 const encodeMessage = Schema.encodeSync(Prompt.Message)
 
-const written = (run: Run, messages: ReadonlyArray<Place>): JsonObject => {
+const written = (run: Run, messages: ReadonlyArray<JsonCursor>): JsonObject => {
   if (run._tag === "Added") return { ...encodeMessage(run.message) }
   const message = messages[run.at]?.object ?? {}
   const { content } = message

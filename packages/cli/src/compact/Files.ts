@@ -3,7 +3,7 @@
  * unchanged. Pure.
  */
 import type { Prompt } from "effect/ai"
-import type { Place } from "./Place.ts"
+import type { JsonCursor } from "./JsonCursor.ts"
 
 /** Base64 data, or the address of a file. */
 export type FileData = Prompt.FilePart["data"]
@@ -29,8 +29,8 @@ export class ResultFiles {
 
   /** Reads the output of a result in these parts. */
   read(
-    parts: ReadonlyArray<Place>,
-    partOf: (part: Place) => Output
+    parts: ReadonlyArray<JsonCursor>,
+    partOf: (part: JsonCursor) => Output
   ): Pick<Prompt.ToolResultPart, "result" | "modelOutput"> {
     const modelOutput = this.add(parts, partOf)
     const result = modelOutput.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n")
@@ -38,7 +38,7 @@ export class ResultFiles {
   }
 
   /** Converts parts, and remembers the files among them. */
-  add(parts: ReadonlyArray<Place>, partOf: (part: Place) => Output): ReadonlyArray<Output> {
+  add(parts: ReadonlyArray<JsonCursor>, partOf: (part: JsonCursor) => Output): ReadonlyArray<Output> {
     return parts.map((part) => {
       const made = partOf(part)
       if (made.type === "file") this.#written.set(made, part.value)

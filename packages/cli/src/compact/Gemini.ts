@@ -9,14 +9,14 @@ import { Predicate } from "effect"
 import { Prompt } from "effect/ai"
 import { addressed, ResultFiles, textOf } from "./Files.ts"
 import type { JsonObject } from "./Json.ts"
-import type { Place } from "./Place.ts"
+import type { JsonCursor } from "./JsonCursor.ts"
 import type { Kept, Run } from "./Sources.ts"
 import { Sources } from "./Sources.ts"
 import type { Transcript } from "./Transcript.ts"
 import { limitIn, opaque, saidIn, tool, userMessage } from "./Transcript.ts"
 
 /** Reads a body. Throws `Broken`. */
-export const read = (body: Place): Transcript => {
+export const read = (body: JsonCursor): Transcript => {
   const contents = body.field("contents").items
   const reader = new Reader()
   const system = (either(body, "systemInstruction")?.field("parts").items ?? []).map((part) =>
@@ -45,15 +45,15 @@ export const read = (body: Place): Transcript => {
 const snakeOf = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 /** Returns the field in either spelling, unless it is absent or null. */
-const either = (place: Place, name: string): Place | undefined =>
+const either = (place: JsonCursor, name: string): JsonCursor | undefined =>
   place.maybe(name) ?? place.maybe(snakeOf(name))
 
 /** Returns a required field in either spelling. Errors use the camel case. */
-const needed = (place: Place, name: string): Place => either(place, name) ?? place.field(name)
+const needed = (place: JsonCursor, name: string): JsonCursor => either(place, name) ?? place.field(name)
 
 const declarations = "functionDeclarations"
 
-const toolsOf = (place: Place) => [
+const toolsOf = (place: JsonCursor) => [
   ...(either(place, declarations)?.items ?? []).map((own) =>
     tool(
       own.field("name").text,
@@ -78,7 +78,7 @@ class Reader {
   /** Calls without a response, in their order. `given`: the call has its own id. */
   #open: Array<{ readonly id: string; readonly name: string; readonly given: boolean }> = []
 
-  content(at: number, place: Place): void {
+  content(at: number, place: JsonCursor): void {
     const isModel = (place.maybe("role")?.oneOf(["user", "model", "function"]) ?? "user") === "model"
     const parts = place.maybe("parts")?.items ?? []
     if (isModel) {
@@ -100,13 +100,13 @@ class Reader {
     if (others.length > 0) this.said.push(userMessage(others))
   }
 
-  #empty(at: number, place: Place): Prompt.TextPart {
+  #empty(at: number, place: JsonCursor): Prompt.TextPart {
     return this.sources.add(at, "parts", place.path, (options) =>
       Prompt.makePart("text", { text: "", options })
     )
   }
 
-  #model(at: number, key: number, part: Place): Prompt.AssistantMessagePart {
+  #model(at: number, key: number, part: JsonCursor): Prompt.AssistantMessagePart {
     const called = either(part, "functionCall")
     if (called !== undefined) {
       const given = called.maybe("id")?.text
@@ -135,7 +135,7 @@ class Reader {
         )
   }
 
-  #user(at: number, key: number, part: Place): Prompt.TextPart | Prompt.FilePart {
+  #user(at: number, key: number, part: JsonCursor): Prompt.TextPart | Prompt.FilePart {
     if (either(part, "functionCall") !== undefined) {
       return part.broken("a functionCall belongs into a content of the model")
     }
@@ -146,7 +146,7 @@ class Reader {
     }))
   }
 
-  #result(at: number, key: number, part: Place): Prompt.ToolResultPart {
+  #result(at: number, key: number, part: JsonCursor): Prompt.ToolResultPart {
     const answer = needed(part, "functionResponse")
     const name = answer.field("name").text
     const given = answer.maybe("id")?.text
@@ -180,7 +180,7 @@ const textField = (response: JsonObject): string | undefined => {
   return field !== undefined && others.length === 0 && typeof response[field] === "string" ? field : undefined
 }
 
-const partOf = (part: Place): Prompt.TextPart | Prompt.FilePart => {
+const partOf = (part: JsonCursor): Prompt.TextPart | Prompt.FilePart => {
   const inline = either(part, "inlineData")
   if (inline !== undefined) {
     const mediaType = needed(inline, "mimeType").text
@@ -198,7 +198,7 @@ const partOf = (part: Place): Prompt.TextPart | Prompt.FilePart => {
 // Writing
 // -----------------------------------------------------------------------------
 
-const written = (run: Run, contents: ReadonlyArray<Place>, files: ResultFiles): JsonObject => {
+const written = (run: Run, contents: ReadonlyArray<JsonCursor>, files: ResultFiles): JsonObject => {
   if (run._tag === "Added") return { role: "user", parts: [{ text: saidIn(run.message) }] }
   const content = contents[run.at]?.object ?? {}
   const { parts } = content

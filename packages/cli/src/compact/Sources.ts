@@ -6,7 +6,7 @@
  */
 import { Predicate } from "effect"
 import type { Prompt } from "effect/ai"
-import { Broken } from "./Place.ts"
+import { Broken } from "./JsonCursor.ts"
 
 /** Position inside a message of the body: an index in its content, or a name given by the format. */
 export type Key = string | number

@@ -7,7 +7,7 @@
 import { Prompt, Tool } from "effect/ai"
 import { Marks } from "@outlast/agent/compaction"
 import type { JsonObject } from "./Json.ts"
-import type { Place } from "./Place.ts"
+import type { JsonCursor } from "./JsonCursor.ts"
 import type { Sources } from "./Sources.ts"
 
 /** Names of the formats in `--json`. */
@@ -39,7 +39,7 @@ export const names: Readonly<Record<Format, string>> = {
 }
 
 /** A tool for the token counter. A tool that is not a function is described by its whole JSON. */
-export const tool = (name: string, description: Place | undefined, parameters: unknown): Tool.Any =>
+export const tool = (name: string, description: JsonCursor | undefined, parameters: unknown): Tool.Any =>
   Tool.dynamic(name, {
     description: typeof description?.value === "string" ? description.value : undefined,
     // The parameters of the body. The tool is never called here.
@@ -47,7 +47,7 @@ export const tool = (name: string, description: Place | undefined, parameters: u
   })
 
 /** Returns the output limit of the body, if it states one. */
-export const limitIn = (place: Place | undefined): Transcript["outputLimit"] => {
+export const limitIn = (place: JsonCursor | undefined): Transcript["outputLimit"] => {
   if (place === undefined) return undefined
   const { value, path } = place
   return typeof value === "number" && Number.isInteger(value) && value >= 0

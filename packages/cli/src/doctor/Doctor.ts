@@ -11,7 +11,7 @@
  * Nothing is sent. Values of variables are never shown. Output of modules and checks goes to standard error.
  */
 import { Console, Effect, Logger } from "effect"
-import * as Beside from "./Beside.ts"
+import * as SideEffects from "./SideEffects.ts"
 import * as Keys from "./Keys.ts"
 import * as Loading from "./Loading.ts"
 import * as NodeVersion from "./NodeVersion.ts"
@@ -49,7 +49,7 @@ const examine = ({ files, strict, node }: Options) =>
     const tools: Array<Report.Report["tools"][number]> = []
     const problems: Array<Problem> = [...NodeVersion.problems(version), ...Keys.problems(values)]
     for (const file of files) {
-      const { value, uncaught } = yield* Beside.watch(
+      const { value, uncaught } = yield* SideEffects.watch(
         file,
         Effect.gen(function* () {
           const { subjects, mistakes } = yield* Loading.load(file, secrets)

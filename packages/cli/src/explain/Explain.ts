@@ -3,7 +3,7 @@
  */
 import { Console, Effect, FileSystem, Option, Result, Stdio, Stream } from "effect"
 import { ProviderFailure, RecoveryPolicy } from "@outlast/agent"
-import * as Case from "../classify/Case.ts"
+import * as ErrorCase from "../classify/ErrorCase.ts"
 import * as Verdict from "../classify/Verdict.ts"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
@@ -122,7 +122,7 @@ const caseOf = (options: Options) =>
     }
     const text = inParts ? parts : yield* textOf(options.error)
     if (text.trim() === "") return yield* wrong(`There is no error to explain. ${howTo}`)
-    const read = Case.parse(text)
+    const read = ErrorCase.parse(text)
     return Result.isSuccess(read) ? read.success : yield* wrong(`The error ${read.failure}`)
   })
 
@@ -158,7 +158,10 @@ const signals: { readonly [S in ProviderFailure.Evidence["signal"]]: string } = 
   local: "a limit of ours"
 }
 
-const verdictLines = (given: Case.Case, failure: ProviderFailure.ProviderFailure): ReadonlyArray<string> => {
+const verdictLines = (
+  given: ErrorCase.Case,
+  failure: ProviderFailure.ProviderFailure
+): ReadonlyArray<string> => {
   const { rule, signal, matched, depth } = failure.evidence
   const { reason, retryAfterMs } = Verdict.fromFailure(given.id, failure)
   const where = depth === 0 ? "of the error itself" : `of its cause, ${depth} deep`

@@ -21,7 +21,7 @@ const article = (value: unknown): string => {
   return typeof value === "object" ? "an object" : `a ${typeof value}`
 }
 
-export class Place {
+export class JsonCursor {
   readonly path: string
   readonly value: unknown
 
@@ -45,9 +45,9 @@ export class Place {
       : this.#expected("an object")
   }
 
-  get items(): ReadonlyArray<Place> {
+  get items(): ReadonlyArray<JsonCursor> {
     return Array.isArray(this.value)
-      ? this.value.map((item: unknown, i) => new Place(item, `${this.path}[${i}]`))
+      ? this.value.map((item: unknown, i) => new JsonCursor(item, `${this.path}[${i}]`))
       : this.#expected("a list")
   }
 
@@ -61,14 +61,14 @@ export class Place {
     return found ?? this.#expected(words.map((word) => `"${word}"`).join(" or "))
   }
 
-  field(name: string): Place {
+  field(name: string): JsonCursor {
     const object = this.object
     const value = Object.hasOwn(object, name) ? object[name] : undefined
-    return new Place(value, this.path === "" ? name : `${this.path}.${name}`)
+    return new JsonCursor(value, this.path === "" ? name : `${this.path}.${name}`)
   }
 
   /** Returns the field, unless it is absent or null. */
-  maybe(name: string): Place | undefined {
+  maybe(name: string): JsonCursor | undefined {
     const place = this.field(name)
     return place.value === undefined || place.value === null ? undefined : place
   }
