@@ -5,8 +5,8 @@ import { UsageError } from "./UsageError.ts"
 
 const reasons: Readonly<Record<string, string>> = {
   EISDIR: "it is a directory",
-  ENOENT: "there is no such file",
-  ENOTDIR: "a part of its path is no directory",
+  ENOENT: "the file does not exist",
+  ENOTDIR: "a part of the path is not a directory",
   EACCES: "permission is denied",
   EPERM: "permission is denied"
 }

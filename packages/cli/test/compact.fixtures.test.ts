@@ -91,7 +91,7 @@ const renamed = (body: Json): Json => {
 }
 
 // -----------------------------------------------------------------------------
-// What the providers say
+// Refusals by the providers
 // -----------------------------------------------------------------------------
 
 /** Sends a body to the strict fake of its provider, which refuses what the provider would refuse. */

@@ -106,7 +106,7 @@ describe("--out", { timeout: 60_000 }, () => {
     execFileSync("mkfifo", [pipe])
     const run = await outlast(["compact", path, "--window", "1500", "--out", pipe])
     assert.strictEqual(run.exitCode, 2, run.all)
-    assert.match(run.stderr, /pipe cannot be written: it is no regular file$/m)
+    assert.match(run.stderr, /pipe cannot be written: it is not a regular file$/m)
     assert.isTrue((await stat(pipe)).isFIFO())
   })
 

@@ -177,7 +177,7 @@ describe("a transcript that cannot be made to fit", { timeout: 60_000 }, () => {
       /^outlast compact: The file .*big\.json cannot be made to fit\. The conversation has 3,[\d,]+ tokens/
     )
     assert.include(run.stderr, "What cannot be cut: the protected end (")
-    assert.match(run.stderr, /\nThe largest that stay: messages\[2\] \(3,\d+ tokens\), /)
+    assert.match(run.stderr, /\nThe largest messages that must stay: messages\[2\] \(3,\d+ tokens\), /)
     assert.notInclude(run.stderr, "summariser")
     assert.notInclude(run.stderr, "word word")
     assert.strictEqual(await readFile(out, "utf8"), "before")
@@ -195,7 +195,7 @@ describe("a transcript that cannot be read", { timeout: 60_000 }, () => {
       /is not JSON: it ends too early, at line 2, column \d+\.$/m
     ],
     ["no-json", `{"messages":\n [${secret}]}`, /is not JSON: see line 2, column 3\.$/m],
-    ["unknown", { hello }, /is no transcript\. No list of messages is in it\. Expected one JSON object/],
+    ["unknown", { hello }, /is not a transcript\. It has no list of messages\. Expected one JSON object/],
     ["ambiguous", { messages: hello }, /Nothing in it tells Anthropic Messages from OpenAI/],
     [
       "misshapen",
@@ -241,7 +241,7 @@ describe("a transcript that cannot be read", { timeout: 60_000 }, () => {
     [
       "no such file",
       () => [join(folder, "nowhere.json")],
-      /nowhere\.json cannot be read: there is no such file$/m
+      /nowhere\.json cannot be read: the file does not exist$/m
     ],
     ["a directory", () => [folder], /cannot be read: it is a directory$/m],
     ["a window of 0", () => [incident, "--window", "0"], /--window must be at least 1, got 0\.$/m],
@@ -267,7 +267,7 @@ describe("an output that cannot be written", { timeout: 60_000 }, () => {
     // The superuser may write anywhere.
     const asRoot = process.getuid?.() === 0
     for (const [out, said] of [
-      [join(folder, "nowhere", "a.json"), /a\.json cannot be written: there is no such directory$/m],
+      [join(folder, "nowhere", "a.json"), /a\.json cannot be written: the directory does not exist$/m],
       [folder, /cannot be written: it is a directory$/m],
       ...(asRoot ? [] : [[old, /cannot be written: permission is denied$/m] as const])
     ] as const) {

@@ -106,7 +106,7 @@ describe("outlast demo", () => {
     readonly [what: string, args: () => Promise<ReadonlyArray<string>>, says: RegExp]
   > = [
     ["a provider without its key", async () => ["--provider", "anthropic"], /set ANTHROPIC_API_KEY/],
-    ["a provider that is not one", async () => ["--provider", "acme"], /anthropic/],
+    ["an unknown provider", async () => ["--provider", "acme"], /anthropic/],
     ["a plan that is not there", async () => ["--plan", join(folder, "nowhere.json")], /cannot be read/],
     ["a plan that is not JSON", async () => ["--plan", await file("bad.json", "{")], /is not JSON/],
     [

@@ -210,7 +210,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
   it("reports the problem of each file, examines the others, and exits with 1", async () => {
     await mkdir(join(project, "folder.ts"))
     const bad: ReadonlyArray<readonly [path: string, says: RegExp]> = [
-      [join(project, "nowhere.ts"), /^There is no such file\.$/],
+      [join(project, "nowhere.ts"), /^The file does not exist\.$/],
       [join(project, "folder.ts"), /^It is a directory\. Name the files in it\.$/],
       [await file("notes.md", ""), /^It is neither a module \(\.ts, \.js, \.mjs\) nor a manifest \(\.json\)/],
       [
@@ -228,16 +228,19 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
       ],
       [
         await file("throws.mjs", 'throw new Error("no\\ndatabase")'),
-        /loaded: no database\. What it does at its top/
+        /loaded: no database\. Its top-level code/
       ],
-      [await file("odd.mjs", "throw null"), /loaded: what was thrown is no error\. What it does at its top/],
+      [
+        await file("odd.mjs", "throw null"),
+        /loaded: it threw a value that is not an Error\. Its top-level code/
+      ],
       [
         await file("getter.mjs", 'export const a = { get tools() { throw new Error("x") } }'),
         /^Its export "a" throws when it is read\./
       ],
       [
         await file("field.mjs", 'export const a = { name: "a", requires: { envs: ["A"] } }'),
-        /^"a" has wrong requirements: nothing reads its "envs"\. There are "env" and "check"\.$/
+        /^"a" has wrong requirements: unknown field "envs"\. Known fields: "env" and "check"\.$/
       ],
       [
         await file("value.mjs", `export const a = { name: "a", requires: { env: ["A=${key}"] } }`),
@@ -251,10 +254,10 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
         await file("list.mjs", 'export const a = { name: "a", requires: ["A"] }'),
         /"requires" must be an object with "env" or "check"\.$/
       ],
-      [join(project, "nowhere.json"), /^It cannot be read: there is no such file\.$/],
+      [join(project, "nowhere.json"), /^It cannot be read: the file does not exist\.$/],
       [await file("text.json", `{ "name": "${key}`), /^It is not JSON\. Expected \{ "name": "…"/],
       [await file("empty.json", "[]"), /^It is an empty list\./],
-      [await file("number.json", "[7]"), /^Its entry 0 is no object\./],
+      [await file("number.json", "[7]"), /^Its entry 0 is not an object\./],
       [await file("nameless.json", '{ "requires": {} }'), /^It has no "name"\./],
       [await file("needless.json", '{ "name": "a" }'), /^It has no "requires"\./],
       [
@@ -322,7 +325,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
     const path = relative(process.cwd(), join(root, "packages/cli/src/doctor/Limit.ts"))
     const run = await outlast(["doctor", path, "nowhere.ts"])
     assert.include(run.stdout, `error    ${path}: It exports nothing to check.`)
-    assert.include(run.stdout, "error    nowhere.ts: There is no such file.")
+    assert.include(run.stdout, "error    nowhere.ts: The file does not exist.")
     const misused = await outlast(["doctor", "--nope"])
     assert.strictEqual(misused.exitCode, 2)
     assert.match(misused.stderr, /^outlast doctor: .*--nope/m)

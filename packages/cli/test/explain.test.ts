@@ -159,8 +159,8 @@ describe("outlast explain", { timeout: 60_000 }, () => {
   })
 
   const misuse: ReadonlyArray<readonly [string, ReadonlyArray<string>, string, RegExp]> = [
-    ["a preset that is none", ["--status", "500", "--preset", "acme"], "", /There are: interactive, backgro/],
-    ["no error", [], "", /There is no error to explain\. Give it/],
+    ["an unknown preset", ["--status", "500", "--preset", "acme"], "", /Known presets: interactive, backgro/],
+    ["no error", [], "", /No error to explain\. Give it/],
     ["an error that is none", [], "[1]", /The error is a list/],
     ["a file that is not there", ["--error", "/nowhere.json"], "", /nowhere\.json cannot be read/],
     ["a file and parts", ["--error", "x.json", "--status", "500"], "", /not both/],

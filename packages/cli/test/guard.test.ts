@@ -70,7 +70,7 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     assert.strictEqual(run.exitCode, 1)
     assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 5 })
     assert.match(run.stderr, /bad\.jsonl: Line 1 is not JSON\. Expected one object a line/)
-    assert.match(run.stderr, /bad\.jsonl: Line 2 is no object/)
+    assert.match(run.stderr, /bad\.jsonl: Line 2 is not an object/)
     assert.match(run.stderr, /bad\.jsonl: Line 3 has a wrong "tool"/)
     assert.match(run.stderr, /bad\.jsonl: Line 13 has a wrong "turn"/)
     assert.match(run.stderr, /bad\.jsonl: 4 of 13 lines could not be read\./)
@@ -102,16 +102,16 @@ describe("outlast guard", { timeout: 60_000 }, () => {
         { file: good, verdict: "ok", at: null, reason: null }
       ]
     )
-    assert.match(run.stderr, /nowhere\.jsonl cannot be read: there is no such file/)
+    assert.match(run.stderr, /nowhere\.jsonl cannot be read: the file does not exist/)
     assert.include(run.stderr, `The file ${folder} cannot be read: it is a directory`)
   })
 
   it("reports mistakes in the command, and exits with 2", async () => {
     for (const [args, said] of [
       [["guard"], /Which traces\?/],
-      [["guard", join(folder, "nowhere.jsonl")], /nowhere\.jsonl cannot be read: there is no such file/],
-      [["guard", "--score", folder, "a.jsonl"], /no files beside it/],
-      [["guard", "--score", join(folder, "nowhere")], /labels\.json cannot be read: there is no such file/]
+      [["guard", join(folder, "nowhere.jsonl")], /nowhere\.jsonl cannot be read: the file does not exist/],
+      [["guard", "--score", folder, "a.jsonl"], /no other files/],
+      [["guard", "--score", join(folder, "nowhere")], /labels\.json cannot be read: the file does not exist/]
     ] as const) {
       const run = await outlast(args)
       assert.strictEqual(run.exitCode, 2)
@@ -138,7 +138,7 @@ describe("outlast guard --score", { timeout: 60_000 }, () => {
       run.stdout,
       "5 traces: 3 loops, of which 1 stopped and 1 stopped too early; 2 honest, of which 1 stopped."
     )
-    assert.include(run.stdout, "The model is told of 2 loops, and in 1 honest traces.")
+    assert.include(run.stdout, "The model is informed about 2 loops, and in 1 honest traces.")
     assert.include(run.stdout, "Precision 0.333, recall 0.333.")
     assert.include(run.stdout, "Stopped 1 calls late in the median.")
     assert.include(run.stdout, "c.jsonl: stop, got ok")
@@ -152,7 +152,7 @@ describe("outlast guard --score", { timeout: 60_000 }, () => {
     await file("a.jsonl", loop)
     for (const [labels, said] of [
       ["{", /is not JSON/],
-      ["{}", /is no list/],
+      ["{}", /is not a list/],
       ["[]", /nothing to score/],
       ['[{"file":"a.jsonl","label":"stop"}]', /wrong entry 0: expected \{ "file"/],
       [

@@ -14,7 +14,7 @@ describe("a command line that cannot be run", { timeout: 60_000 }, () => {
     [["classify", "--nope"], /^outlast classify: .*--nope/m],
     [["classify", "a", "b"], /^outlast classify: .*"b"/m],
     [["classify", directory], /^outlast classify: The file .* cannot be read: it is a directory$/m],
-    [["classify", "/nowhere.jsonl"], /cannot be read: there is no such file$/m],
+    [["classify", "/nowhere.jsonl"], /cannot be read: the file does not exist$/m],
     [["explain", "--status", "abc"], /^outlast explain: .*--status/m],
     [["explain", "--status", "4.5"], /^outlast explain: .*--status/m],
     [["explain", "--status", "429", "extra"], /^outlast explain: .*"extra"/m],

@@ -35,7 +35,7 @@ const rows: ReadonlyArray<readonly [args: ReadonlyArray<string>, exitCode: numbe
   [
     ["demo", "--plan", "FOLDER/none.json"],
     2,
-    "outlast demo: The plan FOLDER/none.json cannot be read: there is no such file"
+    "outlast demo: The plan FOLDER/none.json cannot be read: the file does not exist"
   ],
   [["demo", "--plan", "FOLDER"], 2, "outlast demo: The plan FOLDER cannot be read: it is a directory"],
   [
@@ -96,7 +96,7 @@ describe("a wrong use", { timeout: 120_000 }, () => {
 
   it("doctor names a missing file", async () => {
     const run = await outlast(["doctor", join(folder, "none")])
-    assert.include(run.all, `${join(folder, "none")}: There is no such file.`)
+    assert.include(run.all, `${join(folder, "none")}: The file does not exist.`)
     assert.strictEqual(run.exitCode, 1)
   })
 })

@@ -91,7 +91,7 @@ const scored = (options: Options) =>
     const bad = new BadLines()
     const { score, comparison, misses } = yield* scoreOf(options.file, bad)
     const none = score.overall.cases === 0
-    if (none) yield* Console.error('There is no labelled case to score: each line needs an "expected".')
+    if (none) yield* Console.error('No labelled case to score: each line needs an "expected".')
     else if (options.json) {
       const found = {
         ...(options.score ? { ...score, misses } : {}),

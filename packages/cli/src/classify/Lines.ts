@@ -25,7 +25,7 @@ export const read = (file: Option.Option<string>): Stream.Stream<Line, UsageErro
         const stdio = yield* Stdio.Stdio
         if (!isNamed && (yield* stdio.stdinIsTerminal)) {
           return yield* new UsageError({
-            message: "There is no input. Name a file, or pipe JSON lines in: outlast classify < errors.jsonl"
+            message: "No input. Name a file, or pipe JSON lines in: outlast classify < errors.jsonl"
           })
         }
         return Stream.mapError(stdio.stdin, (error) => unreadable("The standard input", error))

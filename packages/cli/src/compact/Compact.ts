@@ -113,7 +113,7 @@ const transcriptOf = (text: string, shown: string): Effect.Effect<Transcript, Us
   if (Result.isSuccess(read)) return Effect.succeed(read.success)
   const { path, problem } = read.failure
   return wrong(
-    path === "" ? `${shown} is no transcript. ${problem}` : `${shown} is broken at ${path}: ${problem}.`
+    path === "" ? `${shown} is not a transcript. ${problem}` : `${shown} is broken at ${path}: ${problem}.`
   )
 }
 

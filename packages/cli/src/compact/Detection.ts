@@ -41,7 +41,7 @@ const none = (problem: string): Result.Result<never, Broken> =>
   Result.fail(new Broken({ path: "", problem: `${problem} ${expected}.` }))
 
 export const formatOf = (body: unknown): Result.Result<Format, Broken> => {
-  if (!Predicate.isObject(body) || Array.isArray(body)) return none("This is no object.")
+  if (!Predicate.isObject(body) || Array.isArray(body)) return none("The JSON is not an object.")
   // An object, because a list was rejected above.
   const fields = body as JsonObject
   const found = (["messages", "contents", "content"] as const).filter((name) => Array.isArray(fields[name]))
@@ -49,7 +49,7 @@ export const formatOf = (body: unknown): Result.Result<Format, Broken> => {
   if (list === undefined) {
     return "input" in fields
       ? none("This looks like a request of OpenAI Responses, which is not read.")
-      : none("No list of messages is in it.")
+      : none("It has no list of messages.")
   }
   if (other !== undefined) return none(`It has both \`${list}\` and \`${other}\`.`)
   if (list === "contents") return Result.succeed("gemini")

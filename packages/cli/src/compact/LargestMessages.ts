@@ -23,5 +23,5 @@ export const largest = (
       const where = at === undefined ? "the system prompt" : `${list}[${at}]`
       return `${where} (${tokens.toLocaleString("en-US")} tokens)`
     })
-  return kept.length === 0 ? [] : [`The largest that stay: ${kept.join(", ")}.`]
+  return kept.length === 0 ? [] : [`The largest messages that must stay: ${kept.join(", ")}.`]
 }

@@ -17,8 +17,8 @@ const ownerOnly = 0o600
 /** Messages for an invalid path, by error. */
 const reasons: Readonly<Record<string, string>> = {
   EISDIR: "it is a directory",
-  ENOENT: "there is no such directory",
-  ENOTDIR: "a part of its path is no directory",
+  ENOENT: "the directory does not exist",
+  ENOTDIR: "a part of the path is not a directory",
   EACCES: "permission is denied",
   EPERM: "permission is denied",
   EROFS: "the file system is read-only"
@@ -61,7 +61,7 @@ const placeOf = (
       return isLink ? yield* wrong(file, "it is a link that leads nowhere") : file
     }
     const { type } = found.value
-    if (type !== "File" && type !== "Directory") return yield* wrong(file, "it is no regular file")
+    if (type !== "File" && type !== "Directory") return yield* wrong(file, "it is not a regular file")
     return yield* fs.realPath(file)
   })
 

@@ -124,7 +124,7 @@ export const ofManifest = (text: string): Findings => {
 }
 
 const ofEntry = (entry: unknown, what: string): Findings => {
-  if (!isRecord(entry)) return wrong(`${what} is no object. Expected ${manifest}.`)
+  if (!isRecord(entry)) return wrong(`${what} is not an object. Expected ${manifest}.`)
   const { name, requires }: { name?: unknown; requires?: unknown } = entry
   if (typeof name !== "string" || name.trim() === "") {
     return wrong(`${what} has no "name". Expected ${manifest}.`)
@@ -155,7 +155,7 @@ const needsOf = (requires: unknown): Result.Result<Requirements.Requirements, st
   }
   const unknown = Object.keys(requires).find((key) => key !== "env" && key !== "check")
   if (unknown !== undefined) {
-    return Result.fail(`nothing reads its ${quoted(unknown)}. There are "env" and "check".`)
+    return Result.fail(`unknown field ${quoted(unknown)}. Known fields: "env" and "check".`)
   }
   const { env, check }: { env?: unknown; check?: unknown } = requires
   if (env !== undefined && !(Array.isArray(env) && env.every(isVariable))) {

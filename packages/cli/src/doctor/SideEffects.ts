@@ -30,7 +30,7 @@ export const watch = <A, E, R>(file: string, run: Effect.Effect<A, E, R>): Effec
         process.exitCode = 1
         writeSync(
           2,
-          `outlast doctor: ${file} ends the process when it is loaded: put its tools into a module of their own.\n`
+          `outlast doctor: ${file} ends the process when it is loaded: put its tools into a separate module.\n`
         )
       }
       stdout.write = stderr.write.bind(stderr)

@@ -41,7 +41,7 @@ export const run = (options: Options) =>
   Effect.gen(function* () {
     const { preset } = options
     if (!isPreset(preset)) {
-      return yield* wrong(`There is no preset "${preset}". There are: ${presetNames.join(", ")}.`)
+      return yield* wrong(`Unknown preset "${preset}". Known presets: ${presetNames.join(", ")}.`)
     }
     const shapes = yield* shapesOf(options)
     const given = yield* caseOf(options)
@@ -121,7 +121,7 @@ const caseOf = (options: Options) =>
       return yield* wrong("Give either --error, or the parts of the error, not both.")
     }
     const text = inParts ? parts : yield* textOf(options.error)
-    if (text.trim() === "") return yield* wrong(`There is no error to explain. ${howTo}`)
+    if (text.trim() === "") return yield* wrong(`No error to explain. ${howTo}`)
     const read = ErrorCase.parse(text)
     return Result.isSuccess(read) ? read.success : yield* wrong(`The error ${read.failure}`)
   })
@@ -138,7 +138,7 @@ const textOf = (
     }
     const stdio = yield* Stdio.Stdio
     if (Option.isNone(file) && (yield* stdio.stdinIsTerminal))
-      return yield* wrong(`There is no error to explain. ${howTo}`)
+      return yield* wrong(`No error to explain. ${howTo}`)
     return yield* stdio.stdin.pipe(
       Stream.decodeText(),
       Stream.mkString,

@@ -28,7 +28,7 @@ export const run = (options: Options) =>
   Effect.suspend(() => {
     const { score, files } = options
     if (Option.isSome(score) && files.length > 0) {
-      return new UsageError({ message: "--score takes a directory and no files beside it." })
+      return new UsageError({ message: "--score takes a directory and no other files." })
     }
     if (Option.isSome(score)) return scored(score.value, options.json)
     return files.length === 0
@@ -124,7 +124,7 @@ const report = (score: TraceScore.Score): ReadonlyArray<string> => {
   const { traces, loops, stopped, premature, falselyStopped, told, falselyTold, late, misses } = score
   return [
     `${traces} traces: ${loops} loops, of which ${stopped} stopped and ${premature} stopped too early; ${traces - loops} honest, of which ${falselyStopped} stopped.`,
-    `The model is told of ${told} loops, and in ${falselyTold} honest traces.`,
+    `The model is informed about ${told} loops, and in ${falselyTold} honest traces.`,
     `Precision ${score.precision.toFixed(3)}, recall ${score.recall.toFixed(3)}.`,
     late === null ? "No loop was stopped in time." : `Stopped ${late} calls late in the median.`,
     ...misses.map(({ file, expected, got }) =>

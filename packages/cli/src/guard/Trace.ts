@@ -21,7 +21,7 @@ export const parse = (line: string, index: number): Result.Result<LoopDetector.O
     return Result.fail(`is not JSON. Expected one object a line, with the fields ${fields}.`)
   }
   if (!Predicate.isObject(json) || Array.isArray(json)) {
-    return Result.fail(`is no object. Expected one with the fields ${fields}.`)
+    return Result.fail(`is not an object. Expected one with the fields ${fields}.`)
   }
   const { turn = index, tool, arguments: args = {}, result = null, failed = false }: Fields = json
   if (typeof turn !== "number" || !Number.isInteger(turn)) return wrong("turn", "a whole number")

@@ -27,7 +27,7 @@ export const labels = (text: string): Result.Result<ReadonlyArray<Label>, string
   } catch {
     return Result.fail("is not JSON")
   }
-  if (!Array.isArray(json)) return Result.fail("is no list")
+  if (!Array.isArray(json)) return Result.fail("is not a list")
   const read: Array<Label> = []
   const files = new Map<string, number>()
   for (const [index, entry] of json.entries()) {

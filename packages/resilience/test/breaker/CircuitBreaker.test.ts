@@ -932,7 +932,7 @@ describe("behaviour 23: a store", () => {
     )
   }
 
-  it.effect("a slow caller that is interrupted leaves the store's answer to the background", () =>
+  it.effect("a call can be interrupted while the store does not answer", () =>
     over({ admit: () => Effect.never, settle: () => Effect.never }, (breaker) =>
       Effect.gen(function* () {
         yield* halfOpen(breaker, "a")
