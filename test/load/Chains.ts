@@ -17,6 +17,7 @@ const lastOf = (count: number): Chain => [main, ...Array.from({ length: count - 
 
 export const chains = {
   "one-target": [main],
+  "two-keys": [{ role: "main", keys: 2 }],
   "three-keys": [{ role: "main", keys: 3 }],
   "both-bad": [main, main],
   "one-bad": [main, other],

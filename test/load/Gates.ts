@@ -17,7 +17,7 @@ import { peakOf, report } from "./Report.ts"
 import type { Simulation } from "./Simulation.ts"
 import { disturbanceEnd, logOf } from "./Simulation.ts"
 import type { Situation } from "./Situations.ts"
-import { surge } from "./Situations.ts"
+import { shortSurge, surge } from "./Situations.ts"
 import { seconds } from "./Table.ts"
 import type { WorldName } from "./Worlds.ts"
 import { worlds } from "./Worlds.ts"
@@ -185,6 +185,18 @@ export const gates: ReadonlyArray<Gate> = [
     shown: seconds
   },
   {
+    name: "two vendors that shed answer a surge",
+    situations: (["shedding-1s", "shedding-5s"] as const).map((world) => ({
+      world,
+      chain: "both-bad",
+      arrivals: shortSurge
+    })),
+    unit: "answered / calls",
+    measure: goodput,
+    limit: { atLeast: 0.99 },
+    shown: ratio
+  },
+  {
     name: "no herd after an outage of a server that sheds",
     situations: [{ world: "shedding-outage", chain: "one-target", arrivals: "16/s for 240s" }],
     unit: "most requests in a second after the outage",
@@ -210,6 +222,18 @@ export const gates: ReadonlyArray<Gate> = [
     limit,
     shown
   })),
+  {
+    name: "keys that share one limit: all calls are answered",
+    situations: (["two-keys", "three-keys"] as const).map((chain) => ({
+      world: "limit-10-shared",
+      chain,
+      arrivals: "100 at once"
+    })),
+    unit: "answered",
+    measure: ({ report }) => report.answered,
+    limit: { atLeast: 100 },
+    shown: String
+  },
   {
     name: "a vendor that hangs is avoided from the second call on",
     situations: (["whole", "stream"] as const).map((answers) => ({

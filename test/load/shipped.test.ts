@@ -40,6 +40,8 @@ describe("a gate holds for the default policy", () => {
     "burst into a rate limit",
     "few requests of a burst into a total outage",
     "a server that sheds recovers from a surge",
+    "two vendors that shed answer a surge",
+    "keys that share one limit",
     "no herd after an outage",
     "a vendor that hangs",
     "a health check that hangs",

@@ -185,7 +185,7 @@ describe("all out", () => {
       answers
     },
     program: say,
-    expect: { result: said, took: 40_000, asked: ["A", "B", "B", "B", "A"] }
+    expect: { result: said, took: 40_000, asked: ["A", "B", "B", "B", "B", "B", "A"] }
   })
 
   it.live("for ever: the call ends (remorses/ai-fallback#7, alphaXiv/agents#57)", () =>

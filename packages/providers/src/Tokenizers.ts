@@ -7,6 +7,8 @@
  *
  * **What it does not do.** What a provider adds around the tools is not public: it is learned from the reported usage.
  *
+ * Tokenizers come from `gpt-tokenizer`, an optional peer: install it beside this package.
+ *
  * **Example** (Exact for OpenAI)
  *
  * ```ts
@@ -29,7 +31,11 @@ export interface Options {
   readonly encodings?: ReadonlyArray<Name> | undefined
 }
 
+/** The tokenizers that there are. */
 export const encodings = Encoding.names
+
+/** The layer fails with it where the optional peer `gpt-tokenizer` is not installed. */
+export type TokenizerMissing = Encoding.TokenizerMissing
 
 /**
  * What OpenAI adds to each message, in tokens:
@@ -37,7 +43,7 @@ export const encodings = Encoding.names
  */
 const overhead = 3
 
-export const make = (options: Options = {}): Effect.Effect<TokenCounter.Service> => {
+export const make = (options: Options = {}): Effect.Effect<TokenCounter.Service, TokenizerMissing> => {
   Check.fields("Tokenizers", options, checks)
   const { catalogue = entries, encodings = Encoding.names } = options
   return Effect.gen(function* () {
@@ -69,7 +75,7 @@ const checks: Check.Checks<Options> = {
 }
 
 /** The layer of {@link make}. */
-export const layer = (options: Options = {}): Layer.Layer<never> =>
+export const layer = (options: Options = {}): Layer.Layer<never, TokenizerMissing> =>
   Layer.effect(TokenCounter.TokenCounter, make(options))
 
 const rulesOf = ({ image, page = TokenCounter.fileRules.page }: Counting): TokenCounter.FileRules => ({

@@ -20,6 +20,15 @@ const counter = Effect.flatMap(TokenCounter.TokenCounter, Effect.succeed).pipe(
 )
 
 describe("Tokenizers", () => {
+  it.effect("without gpt-tokenizer fails with what to install", () =>
+    Effect.gen(function* () {
+      const missing = () => Promise.reject(new Error("Cannot find package 'gpt-tokenizer'"))
+      const error = yield* Effect.flip(Encoding.load("o200k_base", missing))
+      assert.strictEqual(error._tag, "TokenizerMissing")
+      assert.include(error.message, "npm install gpt-tokenizer")
+    })
+  )
+
   const sentence = "Ελληνικά, 東京 and naïve `code(42)` make 1,234 tokens?"
 
   it.effect.each([

@@ -51,6 +51,8 @@ const providerParts = (
   messages: ReadonlyArray<Prompt.Message>,
   to: Destination
 ): ReadonlySet<AssistantPart> => {
+  // The usual first turn.
+  if (!messages.some(({ role }) => role === "assistant")) return noParts
   const own = new Set<AssistantPart>()
   const open = new Map<string, AssistantPart>()
   for (const message of messages) {
@@ -75,6 +77,8 @@ const providerParts = (
   }
   return own
 }
+
+const noParts: ReadonlySet<AssistantPart> = new Set()
 
 const fitMessage = (
   message: Prompt.Message,

@@ -47,9 +47,11 @@ export const layer = <E, R>(
         generateText: (options) =>
           Effect.flatMap(OutputLimit.OutputLimit, (limit) => {
             const made = requestFor(options, limit)
-            return Effect.mapError(AttemptRequest.generateText(target, made), (failure) =>
-              fromFailure("generateText", AttemptRequest.failureAt(target, made, failure))
-            )
+            return Effect.mapBoth(AttemptRequest.generateText(target, made), {
+              onFailure: (failure) =>
+                fromFailure("generateText", AttemptRequest.failureAt(target, made, failure)),
+              onSuccess: (parts) => UndeclaredTools.inAnswer(parts, options)
+            })
           }),
         streamText: (options) =>
           Stream.unwrap(

@@ -147,9 +147,11 @@ const makeContext = <const S extends Specs, Class extends string>(
     const model = yield* UndeclaredTools.make({
       generateText: (request) =>
         boundary.repeated(request) ??
-        Effect.tap(generateText(built, request, boundary.toAiError("generateText", request)), (parts) => {
+        Effect.flatMap(generateText(built, request, boundary.toAiError("generateText", request)), (parts) => {
           const mistake = mistakeIn(request, parts)
-          return mistake === undefined ? Effect.void : Effect.fail(mistaken("generateText")(mistake))
+          return mistake === undefined
+            ? Effect.succeed(UndeclaredTools.inAnswer(parts, request))
+            : Effect.fail(mistaken("generateText")(mistake))
         }),
       streamText: (request) => {
         const repeated = boundary.repeated(request)

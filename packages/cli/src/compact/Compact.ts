@@ -154,7 +154,8 @@ const requestOf = (
 /** Returns the token counter: the tokenizer of the model if it is public. Only that one is loaded. */
 const counterFor = (info: Catalogue.CatalogueEntry | undefined): Effect.Effect<TokenCounter.Service> => {
   const encoding = info?.counting?.encoding
-  return Tokenizers.make({ encodings: encoding === undefined ? [] : [encoding] })
+  // The command brings the tokenizers along.
+  return Effect.orDie(Tokenizers.make({ encodings: encoding === undefined ? [] : [encoding] }))
 }
 
 /** Number of messages at the end of the body that are kept. */

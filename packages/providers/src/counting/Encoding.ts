@@ -8,7 +8,7 @@
  *
  * Names of special tokens in a text are text: whoever writes `<|endoftext|>` ends nothing.
  */
-import { Effect } from "effect"
+import { Data, Effect } from "effect"
 
 export type Name = "o200k_base" | "cl100k_base"
 
@@ -26,14 +26,29 @@ export const maxText = 262_144
 const samples = 64
 const sample = maxText / samples
 
+/** `gpt-tokenizer` cannot be imported. It is an optional peer, because it takes 30 MB. */
+export class TokenizerMissing extends Data.TaggedError("TokenizerMissing")<{ readonly cause: unknown }> {
+  override readonly message =
+    "Tokenizers needs the package gpt-tokenizer, which cannot be imported: run `npm install gpt-tokenizer`, " +
+    "or provide `Tokenizers.layer({ encodings: [] })` to estimate texts."
+}
+
+interface Tokenizer {
+  readonly countTokens: (text: string, options: typeof asText) => number
+}
+
+const imported = (name: Name): Promise<Tokenizer> =>
+  name === "o200k_base"
+    ? import("gpt-tokenizer/encoding/o200k_base")
+    : import("gpt-tokenizer/encoding/cl100k_base")
+
 /** Loads the ranks of an encoding (1 to 2 MB): a quarter of a second, once. */
-export const load = (name: Name): Effect.Effect<Count> =>
+export const load = (
+  name: Name,
+  from: (name: Name) => Promise<Tokenizer> = imported
+): Effect.Effect<Count, TokenizerMissing> =>
   Effect.map(
-    Effect.promise(() =>
-      name === "o200k_base"
-        ? import("gpt-tokenizer/encoding/o200k_base")
-        : import("gpt-tokenizer/encoding/cl100k_base")
-    ),
+    Effect.tryPromise({ try: () => from(name), catch: (cause) => new TokenizerMissing({ cause }) }),
     ({ countTokens }) => {
       const count: Count = (text) => countTokens(text, asText)
       return (text) => counted(text, count)

@@ -16,25 +16,36 @@ type Carrier = Response.ResponseMetadataPartEncoded
 
 type Hooks = Parameters<typeof LanguageModel.make>[0]
 
-/** A `LanguageModel` whose answers may have such parts. */
+/** A `LanguageModel` whose answers may have such parts. Whole answers come through {@link inAnswer} already. */
 export const make = ({
   generateText,
   streamText
 }: Pick<Hooks, "generateText" | "streamText">): ReturnType<typeof LanguageModel.make> =>
   Effect.map(
     LanguageModel.make({
-      generateText: (options) =>
-        Effect.map(generateText(options), (parts): Array<Response.PartEncoded> =>
-          parts.map((part) => carried(part, options))
-        ),
+      generateText,
       streamText: (options) =>
-        Stream.mapArray(
-          streamText(options),
-          Arr.map((part): Response.StreamPartEncoded => carried(part, options))
+        Stream.mapArray(streamText(options), (parts) =>
+          parts.some(isOfTool)
+            ? Arr.map(parts, (part): Response.StreamPartEncoded => carried(part, options))
+            : parts
         )
     }),
     restoring
   )
+
+/** The parts of a whole answer as effect/ai takes them. */
+export const inAnswer = (
+  parts: Array<Response.PartEncoded>,
+  options: LanguageModel.ProviderOptions
+): Array<Response.PartEncoded> => (parts.some(isOfTool) ? parts.map((part) => carried(part, options)) : parts)
+
+/** Arrays without such a part are passed on as they are: this is on the path of each part of a stream. */
+const isOfTool = ({ type }: Response.AllPartsEncoded): boolean =>
+  type === "tool-call" || type === "tool-result"
+
+/** The other way. */
+const mayCarry = ({ type }: Response.AnyPart): boolean => type === "response-metadata"
 
 /** The part as effect/ai takes it. */
 const carried = <P extends Response.AllPartsEncoded>(
@@ -95,6 +106,7 @@ const whole =
   (ask: Whole): Whole =>
   (options) =>
     Effect.map(ask(options), (answer) => {
+      if (!answer.content.some(mayCarry)) return answer
       const content = answer.content.map(restored)
       return content.every((part, i) => part === answer.content[i])
         ? answer
@@ -105,4 +117,4 @@ const whole =
 const streaming =
   (ask: Streaming): Streaming =>
   (options) =>
-    Stream.mapArray(ask(options), Arr.map(restored))
+    Stream.mapArray(ask(options), (parts) => (parts.some(mayCarry) ? Arr.map(parts, restored) : parts))

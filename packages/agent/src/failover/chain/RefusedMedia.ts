@@ -16,6 +16,8 @@ export class RefusedMedia {
 
   /** A test for images and files that the model of `target` has refused; `undefined` where it has refused none. */
   test(target: TargetRef): ((file: Prompt.FilePart) => boolean) | undefined {
+    // Most chains have met none: then no name is made.
+    if (this.#refused.size === 0) return undefined
     const refused = this.#refused.get(modelOf(target))
     return refused === undefined ? undefined : (file) => refused.has(fingerprint(file))
   }

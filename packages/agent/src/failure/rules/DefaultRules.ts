@@ -7,7 +7,8 @@
  * 4. codes that stand for a family, and statuses that say what happened;
  * 5. general sentences of transports, and names of clients' errors;
  * 6. single words, where no status is known;
- * 7. statuses that say only whose side failed.
+ * 7. statuses that say only whose side failed;
+ * 8. what the words of a sentence stand for in labelled errors, where nothing else is known.
  */
 import type { Rule } from "./Rule.ts"
 import { bedrockDecisive, bedrockVague } from "./bedrock.ts"
@@ -19,6 +20,7 @@ import { effectAi } from "./effectAi.ts"
 import { families } from "./families.ts"
 import { grpcDecisive, grpcGeneral, grpcVague } from "./grpc.ts"
 import { headers, retryHeaders } from "./headers.ts"
+import { learned } from "./learned.ts"
 import { limits, rates } from "./limits.ts"
 import { media } from "./media.ts"
 import { keys, models, shutDown } from "./models.ts"
@@ -68,5 +70,6 @@ export const defaultRules: ReadonlyArray<Rule> = [
   ...effectAi,
   ...wrappers,
   ...families,
-  ...vagueStatuses
+  ...vagueStatuses,
+  ...learned
 ]

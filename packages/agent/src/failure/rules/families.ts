@@ -19,7 +19,7 @@ import {
 } from "./reasons.ts"
 
 /** A fault in a program, or of the operating system, may name anything. */
-const local =
+export const local =
   /\b(?:eacces|eperm|enoent|errno|typeerror|referenceerror|attributeerror|keyerror|indexerror)\b|is not a function|no such file|cannot read propert/
 
 /** Said by a provider, or of one: an error of the user's own program may use any word. */

@@ -3,14 +3,16 @@ import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 
 const conditions = ["@outlast/source", "node", "import", "default"]
-const sources = (name: string): string => fileURLToPath(new URL(`packages/${name}/src`, import.meta.url))
+const sources = (name: string): string => fileURLToPath(new URL(`../packages/${name}/src`, import.meta.url))
 
 export default defineConfig({
+  root: fileURLToPath(new URL("..", import.meta.url)),
   resolve: {
     conditions,
     alias: ["resilience", "agent"].flatMap((name) => [
       { find: new RegExp(`^@outlast/${name}$`), replacement: `${sources(name)}/index.ts` },
-      { find: new RegExp(`^@outlast/${name}/(.*)$`), replacement: `${sources(name)}/$1.ts` }
+      { find: new RegExp(`^@outlast/${name}/(redis|stores)$`), replacement: `${sources(name)}/$1.ts` },
+      { find: new RegExp(`^@outlast/${name}/([a-z]+)$`), replacement: `${sources(name)}/$1/index.ts` }
     ])
   },
   ssr: { resolve: { conditions } },

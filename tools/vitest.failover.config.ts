@@ -1,5 +1,5 @@
-/** For `npm run mutation -- stryker.failover.config.js`: the tests of `CallState`, with fewer calls in its model test. */
-import base from "./vitest.mutation.config.ts"
+/** For `npm run mutation -- tools/failover.config.js`: the tests of `CallState`, with fewer calls in its model test. */
+import base from "./vitest.config.ts"
 
 export default {
   ...base,
