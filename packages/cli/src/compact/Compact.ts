@@ -154,7 +154,7 @@ const requestOf = (
 /** Returns the token counter: the tokenizer of the model if it is public. Only that one is loaded. */
 const counterFor = (info: Catalogue.CatalogueEntry | undefined): Effect.Effect<TokenCounter.Service> => {
   const encoding = info?.counting?.encoding
-  // The command brings the tokenizers along.
+  // Never fails, because the tokenizers are dependencies of the command.
   return Effect.orDie(Tokenizers.make({ encodings: encoding === undefined ? [] : [encoding] }))
 }
 
