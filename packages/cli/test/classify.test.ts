@@ -168,7 +168,7 @@ describe("outlast classify --score", { timeout: 60_000 }, () => {
     const run = await outlast(["classify", "--score"], { input: '{"status":500}\n{"expected":"boom"}' })
     assert.strictEqual(run.exitCode, 1)
     assert.match(run.stderr, /Line 1 has a wrong "expected"\. Expected one of auth, billing/)
-    assert.match(run.stderr, /no labelled case/)
+    assert.match(run.stderr, /No labelled case/)
     assert.match(run.stderr, /2 of 2 lines/)
   })
 })
