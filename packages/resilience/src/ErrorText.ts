@@ -86,11 +86,6 @@ const framesOf = ({ stack }: Error): ReadonlyArray<string> => {
   return (outside.length > 0 ? outside : known).slice(0, frames)
 }
 
-<<<<<<< HEAD
-/** Files of these packages, installed or in their repository. */
+/** Matches files of these packages, installed or in their repository. */
 const outlast =
   /[\\/](?:@outlast|packages)[\\/](?:resilience|agent|providers|testing|node)[\\/](?:src|dist)[\\/]/
-=======
-/** Matches files of these packages, installed or in their repository. */
-const outlast = /[\\/](?:@outlast|packages)[\\/](?:resilience|agent|providers|testing)[\\/](?:src|dist)[\\/]/
->>>>>>> h-prose1
