@@ -33,15 +33,17 @@ export const classOf = (failure: ProviderFailure): DefaultClass => {
 
 const backoff = (cap: Duration.Input) => Backoff.exponential({ initial: "1 second", factor: 2, cap })
 
+const isWide = (scope: Scope): boolean => scope === "model" || scope === "endpoint"
+
 const cooldown = (
   scope: Scope,
   initial: Duration.Input | "forever",
   cap: Duration.Input = initial === "forever" ? Duration.infinity : initial,
-  retryAfter: CooldownRule["retryAfter"] = "minimum"
+  retryAfter: CooldownRule["retryAfter"] = isWide(scope) ? "wins" : "minimum"
 ): CooldownRule => ({
   scope,
   // What is wider than a key keeps other calls out, too: one call's bad luck must not close it.
-  proof: scope === "model" || scope === "endpoint" ? "several-calls" : "one-call",
+  proof: isWide(scope) ? "several-calls" : "one-call",
   initial: initial === "forever" ? initial : Duration.fromInputUnsafe(initial),
   factor: 2,
   cap: Duration.fromInputUnsafe(cap),
@@ -92,7 +94,7 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
   RateLimitTooLarge: { ...base, then: "move" },
   Overloaded: {
     ...base,
-    attempts: 3,
+    attempts: 5,
     cooldown: cooldown("model", "2 minutes", "10 minutes"),
     circuit: "model",
     worthWaiting: true
@@ -122,13 +124,17 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
     ...base,
     then: "move",
     // It does not pass by itself: one call is enough.
-    cooldown: { ...cooldown("endpoint", "10 minutes"), proof: "one-call" },
+    cooldown: { ...cooldown("endpoint", "10 minutes"), proof: "one-call", retryAfter: "minimum" },
     circuit: "endpoint"
   },
   Auth: { ...base, then: "move", cooldown: cooldown("key", "10 minutes", "1 hour") },
   AuthPermanent: { ...base, then: "move", cooldown: cooldown("key", "forever") },
   Billing: { ...base, then: "move", cooldown: cooldown("key", "30 minutes", "1 hour") },
-  ModelNotFound: { ...base, then: "move", cooldown: { ...cooldown("model", "1 hour"), proof: "one-call" } },
+  ModelNotFound: {
+    ...base,
+    then: "move",
+    cooldown: { ...cooldown("model", "1 hour"), proof: "one-call", retryAfter: "minimum" }
+  },
   ContextOverflow: { ...base, then: "grow" },
   FormatResponse: { ...base, attempts: 2 },
   // What one server calls malformed, one with another wire format may take.
