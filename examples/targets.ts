@@ -3,15 +3,9 @@
  *
  *     npm run targets -w examples
  *
-<<<<<<< HEAD
- * The first of two keys is out of money. The chain finds out once: after a restart it still knows, because its store
- * does. Then somebody tops up the account and resets the key. `ChainStore.memory` stands in here for a store that
- * lasts: `KeyValueChainStore` over SQLite (see `sqlite.ts`) or files, or `RedisChainStore`.
-=======
  * The first of two keys is out of money. The chain finds out once, and its store keeps that across a restart. Then an
  * operator tops up the account and resets the key. `ChainStore.memory` stands in for a durable store:
- * `KeyValueChainStore` over SQLite or files, or `RedisChainStore`.
->>>>>>> h-prose1
+ * `KeyValueChainStore` over SQLite (see `sqlite.ts`) or files, or `RedisChainStore`.
  */
 import { Console, Duration, Effect, Layer, Redacted } from "effect"
 import { LanguageModel } from "effect/ai"
