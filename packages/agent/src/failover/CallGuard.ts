@@ -14,7 +14,7 @@ import type { LanguageModel } from "effect/ai"
 
 export type Model = Context.Service.Shape<typeof LanguageModel.LanguageModel>
 
-/** Returns the model under guard. It runs for every call, so it should remember its results. */
+/** Returns the model under guard. The function runs for every call, so it should remember its results. */
 export type Around = (model: Model) => Model
 
 /** The guard around calls. Default: none. */

@@ -1,5 +1,5 @@
 /**
- * What an attempt needs before it is sent: a health check, a permit of the circuits, a place within known limits, and a
+ * Lets an attempt be sent, or refuses it: a health check, a permit of the circuits, a place within known limits, and a
  * key that is fresh. Holds what was granted, and gives it back.
  *
  * {@link CallAdmission.enter} answers by its value. `true`: go at once, as most calls do; nothing was waited for and no
@@ -125,7 +125,7 @@ export class CallAdmission {
       ActiveTime.parked(limiter.acquire({ target, tokens, outputTokens, maxWait, onWait }))
     )
     return Effect.uninterruptibleMask((restore) =>
-      // Its wait can be interrupted all the same; what it has granted cannot get lost here.
+      // The limiter's wait stays interruptible. The mask keeps a granted place from getting lost.
       Effect.matchEffect(acquired, {
         onFailure: ({ wait }) => {
           this.settle(undefined, true)
@@ -144,7 +144,7 @@ export class CallAdmission {
     return { _tag: "PermitRefused", until: this.#context.now() + wait, failure, waited, byCircuit }
   }
 
-  /** Tells the circuits how the attempt ended: well without a failure. `silent`: they are told nothing. */
+  /** Tells the circuits how the attempt ended: well without a failure. `silent` reports no outcome. */
   settle(failure: ProviderFailure | undefined, silent = false, now?: number): void {
     const permit = this.#permit
     if (permit === undefined) return
@@ -161,11 +161,11 @@ export class CallAdmission {
     this.#place = undefined
     const used = usage && { inputTokens: usage.inputTokens.total, outputTokens: usage.outputTokens.total }
     const told = used === undefined ? place.release : Effect.andThen(place.settle(used), place.release)
-    // Ends at once but for a store in the network, which nobody waits for.
+    // Ends at once, unless a store is in the network. The call does not wait for that.
     Effect.runForkWith(this.#context.fiber.context)(told)
   }
 
-  /** Gives back everything: no attempt came of it, or nobody waits for its answer. */
+  /** Gives back everything: no attempt came of it, or the call was abandoned. */
   giveBack(): void {
     this.settle(undefined, true)
     this.leave(undefined)

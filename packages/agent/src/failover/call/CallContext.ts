@@ -1,6 +1,6 @@
 /**
- * What the parts of one call share and none of them changes: chain, number, fiber, clock, deadline, output limits, and
- * the targets in the order that this call prefers.
+ * The facts of one call, which stay as they are: chain, number, fiber, clock, deadline, output limits, and the targets in
+ * the order that this call prefers.
  *
  * `CallRun` makes one per call. `CallRequest`, `CallAdmission`, `CallOutcome` and `CallReport` read it.
  */

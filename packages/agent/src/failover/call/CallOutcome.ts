@@ -1,5 +1,5 @@
 /**
- * What becomes of the attempts of one call: the attempt in flight, how it ended, and what it took.
+ * Records the attempts of one call: the one in flight, how it ended, and what it took.
  *
  * Each end is told to those who learn from it: the chain's memory, the retry budget, and `CallAdmission`, which settles
  * circuits and limits. A failed and a cut attempt return the event for `CallState`. All of it is synchronous, so that no
@@ -26,7 +26,7 @@ export interface CutAnswer {
   readonly usage: Usage
   /** There is a tool call in it, which must not run. */
   readonly inToolCall: boolean
-  /** Of its text. */
+  /** Length of its text. */
   readonly characters: number
   readonly hasText: boolean
 }
@@ -80,7 +80,7 @@ export class CallOutcome {
     this.#probe = { target, at: now }
   }
 
-  /** The probe is not sent, or nobody waits for it: another call may probe. */
+  /** The probe is not sent, or was abandoned: another call may probe. */
   endProbe(): void {
     const probe = this.#probe
     if (probe === undefined) return
@@ -167,7 +167,7 @@ export class CallOutcome {
     if (usage !== undefined) this.#answered(attempt)
   }
 
-  /** Nobody waits for the answer any more, or there will be none. */
+  /** The call was interrupted, or has failed: gives back what it holds. */
   abandoned(): void {
     this.#admission.settle(undefined, true)
     this.#landed(undefined)

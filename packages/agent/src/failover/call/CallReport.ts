@@ -1,5 +1,5 @@
 /**
- * Everything that one call tells: events, log lines, notices of a change of model, and how long it waited.
+ * Reports what happens to one call: events, log lines, notices of a change of model, and how long it waited.
  *
  * `CallRun` reports each decision of `CallState` by {@link CallReport.decided}; later events carry its numbers. What is
  * to be told is computed when a method is called, and told when the Effect it returns runs. `undefined` means that

@@ -1,5 +1,5 @@
 /**
- * What one call sends: its options, the request of each attempt, and the changes that make a request acceptable (a
+ * The requests of one call: its options, the request of each attempt, and the changes that make a request acceptable (a
  * shorter conversation, notes in place of refused media).
  *
  * A change returns the event that `CallRun` feeds to `CallState`. No target is chosen here, and nothing is published.

@@ -51,9 +51,9 @@ export class CallRun {
   readonly #outcome: CallOutcome
   readonly #started: Extract<Event, { readonly _tag: "Started" }>
   #state: CallState = Call.initial
-  /** Of the chain, when the machine decided last. */
+  /** The chain's cooldowns when the machine decided last. */
   #cooldowns: Cooldowns = Cool.empty
-  /** Of the key that the current attempt was sent with. */
+  /** Version of the key that the current attempt was sent with. */
   #keyVersion = 0
   #ended = false
 
@@ -89,7 +89,7 @@ export class CallRun {
     return this.chain.targets[0].ref.id
   }
 
-  /** What may become of text that was seen: see `CallState.midStreamAtMost`. */
+  /** Returns `CallState.midStreamAtMost` for this call. */
   get midStream(): MidStream {
     return Call.midStreamAtMost(this.chain.policy, this.#started)
   }
@@ -109,7 +109,7 @@ export class CallRun {
     return this.#request.judge(attempt)
   }
 
-  /** What is sent in an attempt; `partial` is the answer so far. */
+  /** Returns the request of an attempt; `partial` is the answer so far. */
   request(attempt: Attempt, partial: string): AttemptRequest {
     return this.#request.of(attempt, partial, (headers) => {
       this.#outcome.heard()
@@ -161,9 +161,9 @@ export class CallRun {
   }
 
   /**
-   * The call is answered. `usage` is the answer's own; `undefined` for a cut one, which {@link cut} has counted. What
-   * covers its target is cleared when this returns. The Effect tells of it, and returns what the call has cost in US
-   * dollars with its failed attempts, as far as they are known; `undefined` where the cost of the answer is not.
+   * The call is answered. `usage` is the answer's own; `undefined` for a cut one, which {@link cut} has counted. When this
+   * returns, the target is recorded as working. The Effect publishes that, and returns the cost of the call in US dollars,
+   * failed attempts included as far as they are known; `undefined` where the cost of the answer is not known.
    */
   succeeded(attempt: Attempt, usage: Usage | undefined): Effect.Effect<number | undefined> {
     this.#ended = true
@@ -206,7 +206,7 @@ export class CallRun {
     const { policy, memory } = this.chain
     // The probe was not sent.
     if (event._tag === "PermitRefused") this.#outcome.endProbe()
-    // A key that has expired says nothing about its provider: to ask again with a new one is no retry.
+    // An expired key is no failure of its provider: asking again with a new one is no retry.
     const isRenewed = event._tag === "KeyAsked" && event.renewed
     // A first attempt needs no budget, and asking it costs a look at the clock.
     const isFree = event._tag === "Started" || isRenewed

@@ -67,13 +67,13 @@ export class StreamGate {
   /** Judges the current attempt. */
   #judge: AnswerEnd | undefined
   readonly #structured: boolean
-  /** Of the current attempt, where an object was asked for. */
+  /** The object of the current attempt, where one was asked for. */
   #object: ObjectText | undefined
   /** The last text part that it has taken. */
   #ofObject: Response.TextDeltaPartEncoded | undefined
   readonly #midStream: MidStream
   #answered: Unpriced | undefined
-  /** Who makes the parts of the current attempt. */
+  /** The maker of the current attempt's parts. */
   #maker: Provenance | undefined
   #attempt = 0
   /** Characters of text that were shown before the current attempt. */
@@ -106,7 +106,7 @@ export class StreamGate {
   #seam: Seam.Seam | undefined
   /** The last text part that the seam holds, with the metadata of all of them. */
   #atSeam: Response.TextDeltaPartEncoded | undefined
-  /** What failed attempts are known to have taken. */
+  /** Known usage of failed attempts. */
   #usage: Usage | undefined
 
   /**
@@ -120,7 +120,7 @@ export class StreamGate {
     this.#structured = structured
   }
 
-  /** What the consumer has seen of the current attempt. Never goes back within an attempt. */
+  /** The most that the consumer has seen of the current attempt. Only grows within an attempt. */
   get commit(): Commit {
     return this.#commit
   }
@@ -140,7 +140,7 @@ export class StreamGate {
     return this.#alive
   }
 
-  /** What the last push decided about the text of an attempt that continues the answer. */
+  /** The verdict of the last push about text that continues the answer, if there is one. */
   get seam(): Seam.Verdict | undefined {
     return this.#seamVerdict
   }
@@ -160,7 +160,7 @@ export class StreamGate {
     return this.#ended?._tag === "Failed" ? this.#ended.part : undefined
   }
 
-  /** Starts an attempt, made by `maker` and judged by `judge`. What was held of the one before is dropped. */
+  /** Starts an attempt, made by `maker` and judged by `judge`. Drops the held parts of the attempt before. */
   begin(answered: Omit<Unpriced, "requested">, maker: Provenance, judge?: AnswerEnd): void {
     this.#judge = judge
     this.#dropOpening()
@@ -215,7 +215,7 @@ export class StreamGate {
   /** The rest of a cut answer, made by `answered`, that is delivered as it is; it ends with a finish. */
   deliverCut(answered: Omit<Unpriced, "requested">, costUsd: number | undefined): Array<Part> {
     const out: Array<Part> = []
-    // Of an attempt at continuing it that failed there is nothing to see.
+    // Nothing was shown of a failed attempt at continuing it.
     const cut = this.#ended?._tag === "Cut" ? this.#ended : undefined
     if (cut === undefined && !this.#shown) {
       this.#preamble = []
@@ -278,7 +278,7 @@ export class StreamGate {
     )
   }
 
-  /** What the consumer gets for these parts. */
+  /** Takes parts of the attempt, and returns the parts for the consumer. */
   push(parts: ReadonlyArray<Part>): Array<Part> {
     const out: Array<Part> = []
     this.#alive = false
@@ -572,7 +572,7 @@ export const usageOf = (end: AttemptEnd | undefined): Usage | undefined => {
   return end?._tag === "Failed" && end.part.type === "finish" ? end.part.usage : undefined
 }
 
-/** The end of a text that more than one attempt wrote: nobody's signature is good for all of it. */
+/** The end of a text that more than one attempt wrote: no single signature covers all of it. */
 const asContinued = (end: Response.TextEndPartEncoded): Response.TextEndPartEncoded => ({
   ...end,
   metadata: { ...end.metadata, [namespace]: { continued: true } }
@@ -590,10 +590,10 @@ type BlockPart =
 const isBlock = (part: Part): part is BlockPart =>
   part.type.startsWith("text-") || part.type.startsWith("reasoning-")
 
-/** Whether the program may act on it: a tool call, or the parameters of one. */
+/** True for a part that the program may act on: a tool call, or the parameters of one. */
 const isForProgram = (part: Part): boolean =>
   (part.type === "tool-call" || part.type === "tool-params-start" || part.type === "tool-approval-request") &&
   !isProviders(part)
 
-/** Whether it belongs to a tool that the provider runs itself. */
+/** True for a part of a tool that the provider runs itself. */
 const isProviders = (part: Part): boolean => "providerExecuted" in part && part.providerExecuted === true

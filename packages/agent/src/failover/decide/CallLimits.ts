@@ -1,5 +1,5 @@
 /**
- * Whether a call may make another attempt: attempts, money, time and retry budget that are left. Pure.
+ * Limits of a call: attempts, money, time and retry budget that are left for another attempt. Pure.
  *
  * Times are monotonic milliseconds. `CallState` asks before it decides.
  */
@@ -42,7 +42,7 @@ export const mayAskAnother = (policy: Policy, state: CallState, event: Failed, s
   Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
 
 /**
- * Whether the retry budget allows an attempt at `target` after `delay` milliseconds (`undefined`: one more where it was).
+ * True when the retry budget allows an attempt at `target` after `delay` milliseconds (`undefined`: one more where it was).
  * What is free always is, and so is one switch to a target that was not asked.
  */
 export const isAffordable = (
@@ -56,7 +56,7 @@ export const isAffordable = (
   (target !== undefined && !state.tries.has(target.id) && state.ledger.switches === state.ledger.sweeps)
 
 /**
- * Whether an attempt at time `at` costs no retry budget: a first attempt, a continuation, one at a further target after
+ * True when an attempt at time `at` costs no retry budget: a first attempt, a continuation, one at a further target after
  * a refusal, and one that waited as long as the server asked.
  */
 export const isFree = (state: CallState, target: TargetRef | undefined, at: number): boolean => {

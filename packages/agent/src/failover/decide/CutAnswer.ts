@@ -1,6 +1,6 @@
 /**
- * What `CallState` does with an answer that the output limit cut: repeat it with a raised limit, continue it, or deliver
- * it as it is. Pure.
+ * Decides about an answer that the output limit cut: repeat it with a raised limit, continue it, or deliver it as it is.
+ * The part of `CallState` for cut answers. Pure.
  *
  * `Truncation` chooses the step; here stand its conditions and what follows from it. A cut answer with text is also what
  * {@link giveUp} ends a call with.
@@ -43,7 +43,7 @@ export const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: S
   return goOn(policy, state, event, snapshot)
 }
 
-/** What is done about an answer that the output limit cut: see `Truncation`. */
+/** Takes the step that `Truncation` chooses. */
 const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot): Step => {
   const { target: here, ledger } = state
   if (

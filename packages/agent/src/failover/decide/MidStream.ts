@@ -1,5 +1,5 @@
 /**
- * What may become of text that the consumer has seen when an attempt fails: `restart`, `continue` or `fail`. Pure.
+ * Decides about text that the consumer has seen when an attempt fails: `restart`, `continue` or `fail`. Pure.
  *
  * The row of the failure decides first, then the call, then the policy. Text is taken back only where the consumer can
  * be told, and an object is never continued.
@@ -10,7 +10,7 @@ import type { MidStream, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
 type Policy = RecoveryPolicy<string>
 
 /**
- * What may become of text that was seen, whatever failure comes: `restart` if any failure allows it, else `continue` if
+ * The most that may become of text that was seen, over all failures: `restart` if any failure allows it, else `continue` if
  * any does, else `fail`.
  */
 export const midStreamAtMost = (policy: Policy, call: CallState["call"]): MidStream => {
