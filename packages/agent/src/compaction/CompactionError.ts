@@ -1,5 +1,5 @@
 /**
- * How compaction fails. The conversation is as it was: whoever asked has it still.
+ * Errors of compaction. The caller's conversation is unchanged in each case.
  */
 import { Data } from "effect"
 import { ErrorText } from "@outlast/resilience"
@@ -15,19 +15,19 @@ const names: Readonly<Record<Uncuttable["what"], string>> = {
   tools: "the schemas of tools"
 }
 
-/** What cannot be cut is larger than the limit. */
+/** The parts that cannot be cut are larger than the limit. */
 export class CannotFit extends Data.TaggedError("CannotFit")<{
   readonly window: number
-  /** Tokens that the conversation may have: less than the window, because the answer needs room. */
+  /** Maximum tokens of the conversation. Less than the window, because the answer needs room. */
   readonly limit: number
   readonly tokens: number
-  /** The least that was reached. */
+  /** The smallest size that was reached, in tokens. */
   readonly smallest: number
-  /** Largest first. */
+  /** Parts that cannot be cut, largest first. */
   readonly uncuttable: ReadonlyArray<Uncuttable>
   readonly tried: ReadonlyArray<Tried>
 }> {
-  /** The same conversation fits no better the next time. */
+  /** The same conversation would not fit the next time either. */
   readonly isRetryable = false
 
   override get message(): string {
@@ -44,11 +44,11 @@ export class CannotFit extends Data.TaggedError("CannotFit")<{
 
 ErrorText.printedOnce(CannotFit)
 
-/** Compaction was tried again and again, and the window is full again. */
+/** Repeated compactions did not help: the window is full again. */
 export class ContextExhausted extends Data.TaggedError("ContextExhausted")<{
-  /** Compactions that freed too little, in a row; or the window that was full again soon after each. */
+  /** `poor_gains`: consecutive compactions freed too little. `refills`: the window was full again soon after each. */
   readonly reason: "poor_gains" | "refills"
-  /** How many in a row. */
+  /** Number of consecutive compactions or refills. */
   readonly times: number
   readonly tokens: number
   readonly window: number
