@@ -34,10 +34,10 @@ export class CannotFit extends Data.TaggedError("CannotFit")<{
     const parts = this.uncuttable.map(({ what, tokens }) => `${names[what]} (${count(tokens)} tokens)`)
     const failed = this.tried.flatMap(({ tier, why }) => (why === undefined ? [] : [`${tier}: ${why}`]))
     return [
-      `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}; ${count(this.smallest)} was the least that it could be cut to.`,
+      `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}. The smallest size that was reached is ${count(this.smallest)} tokens.`,
       ...(parts.length === 0 ? [] : [`What cannot be cut: ${parts.join(", ")}.`]),
       ...(failed.length === 0 ? [] : [`What failed: ${failed.join("; ")}.`]),
-      "Shorten the largest of these, lower the output limit, or take a model with a larger window."
+      "Shorten the largest of these, lower the output limit, or use a model with a larger window."
     ].join("\n")
   }
 }
@@ -60,8 +60,8 @@ export class ContextExhausted extends Data.TaggedError("ContextExhausted")<{
     const why =
       this.reason === "poor_gains"
         ? `The last ${this.times} compactions freed too little.`
-        : `${this.times} times in a row the window was full again soon after it was compacted.`
-    return `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}. ${why} One more would not help: begin a new conversation with what matters, make results of tools smaller, unpin messages, or take a model with a larger window.`
+        : `The window was full again soon after each of the last ${this.times} compactions.`
+    return `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}. ${why} Another compaction would not help: begin a new conversation with the essential facts, shorten tool results, unpin messages, or use a model with a larger window.`
   }
 }
 

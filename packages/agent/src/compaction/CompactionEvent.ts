@@ -52,12 +52,12 @@ export interface CompactionGaveUp extends OfConversation {
 }
 
 export const compactions = Metric.counter("outlast_compactions_total", {
-  description: "Conversations that were made to fit, by the tier that did it",
+  description: "Compactions that made a conversation fit, by tier",
   incremental: true
 })
 
 export const tokensFreed = Metric.counter("outlast_compaction_tokens_freed_total", {
-  description: "Tokens that compactions have freed, by tier",
+  description: "Tokens freed by compactions, by tier",
   incremental: true
 })
 

@@ -284,7 +284,7 @@ const summarised = (
     if (gone.length === 0) return Effect.fail<Skipped>({ why: nothingFree })
     const said = prompt.content.filter(({ role }) => role !== "system").length
     if (said < policy.minMessages) {
-      return Effect.fail<Skipped>({ why: `it has fewer than ${policy.minMessages} messages` })
+      return Effect.fail<Skipped>({ why: `the conversation has fewer than ${policy.minMessages} messages` })
     }
     return Effect.map(
       summariser.summary({

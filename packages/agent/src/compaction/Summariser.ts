@@ -238,8 +238,9 @@ export class Summariser {
       const input = this.#tokensOf(text, output)
       if (input + output > this.#window)
         return yield* this.#failed("its request does not fit into its window")
-      if (this.#spent.tokens + input + output > maxTokens) return yield* this.#failed("its tokens are spent")
-      if ((this.#spent.costUsd ?? 0) >= maxCost) return yield* this.#failed("its money is spent")
+      if (this.#spent.tokens + input + output > maxTokens)
+        return yield* this.#failed("its token limit is reached")
+      if ((this.#spent.costUsd ?? 0) >= maxCost) return yield* this.#failed("its cost limit is reached")
       // Reserve first and correct afterwards, so that concurrent calls do not share the same room.
       this.#add({ calls: 1, tokens: input + output, costUsd: undefined })
       const response = yield* model

@@ -553,7 +553,7 @@ describe("protected messages", () => {
       )
       assert.match(
         error.message,
-        /must not have more than 1,800; [^]*the first message of the user \(1,004 tokens\), the system messages/
+        /must not have more than 1,800\. [^]*the first message of the user \(1,004 tokens\), the system messages/
       )
       assert.isFalse(error.isRetryable)
       assert.deepInclude(events.at(-1), { _tag: "CompactionGaveUp", reason: "cannot_fit" })

@@ -304,7 +304,7 @@ describe("limits of the summariser", () => {
       assert.isAtMost(asked.length, 5)
       assert.include(
         report.tried.map(({ why }) => why),
-        "its tokens are spent"
+        "its token limit is reached"
       )
     })
   )
