@@ -9,13 +9,14 @@ import { join } from "node:path"
 const root = join(import.meta.dirname, "..")
 /** Below the root, so that `effect` is found there, and the packed packages before the ones of the workspace. */
 const home = join(root, ".cache", "consumer")
-const packages = ["resilience", "agent", "providers", "testing"]
+const packages = ["resilience", "agent", "providers", "testing", "node"]
 
 /** Everything is inferred: TypeScript has to find a name for each type by itself. */
 const library = `
 import { Agent, Chain, Compaction, Direct, Failover, Order, RecoveryPolicy, Resilient, SafetyGuard } from "@outlast/agent"
 import { Nudge } from "@outlast/agent/recovery"
 import { Presets } from "@outlast/agent/presets"
+import { SqliteClient, StoreLock } from "@outlast/node"
 import { Anthropic, OpenAi, toAiSdk } from "@outlast/providers"
 import { CircuitBreaker, Retry } from "@outlast/resilience"
 import { FaultPlan, ScriptedModel } from "@outlast/testing"
@@ -43,6 +44,8 @@ export const scripted = ScriptedModel
 export const served = toAiSdk
 export const both = Effect.all([built, breaker])
 export const settings = Chain.build
+export const database = SqliteClient.layer({ filename: "a.db" })
+export const lock = StoreLock.acquire("a.lock")
 `
 
 rmSync(home, { recursive: true, force: true })

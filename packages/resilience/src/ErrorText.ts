@@ -83,4 +83,5 @@ const framesOf = ({ stack }: Error): ReadonlyArray<string> => {
 }
 
 /** Files of these packages, installed or in their repository. */
-const outlast = /[\\/](?:@outlast|packages)[\\/](?:resilience|agent|providers|testing)[\\/](?:src|dist)[\\/]/
+const outlast =
+  /[\\/](?:@outlast|packages)[\\/](?:resilience|agent|providers|testing|node)[\\/](?:src|dist)[\\/]/
