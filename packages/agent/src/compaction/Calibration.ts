@@ -38,7 +38,7 @@ const surprise = 3
 
 /**
  * Standard deviation that each report (`drift`) and each surprising report (`doubt`) adds to the errors. Models
- * change, so the errors stay a little uncertain; they never exceed the initial {@link uncertain}.
+ * change, so the errors stay a little uncertain; they never exceed the initial `uncertain`.
  */
 const drift = 0.01
 const doubt = 0.1

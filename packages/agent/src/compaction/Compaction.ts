@@ -80,7 +80,7 @@ import * as Window from "./Window.ts"
 // -----------------------------------------------------------------------------
 
 export interface Options {
-  /** Default {@link CompactionPolicy.defaults}. */
+  /** Default `CompactionPolicy.defaults`. */
   readonly policy?: CompactionPolicy | undefined
   /** Model that summarises, and its bounds. Default: none; only the tiers that need no model run. */
   readonly summariser?: Summarisers.Options | undefined

@@ -31,8 +31,8 @@ export interface Service {
   /** The limit that a provider named in a rejection; `undefined` when there was none. */
   readonly learned: (model: string) => Effect.Effect<number | undefined>
   /**
-   * Remembers the limit that a provider named in a rejection. A limit above the table has no effect, one below {@link
-   * limits}`.least` is ignored.
+   * Remembers the limit that a provider named in a rejection. A limit above the table has no effect, one below
+   * {@link limits}`.least` is ignored.
    */
   readonly learn: (model: string, limit: number) => Effect.Effect<void>
 }

@@ -58,7 +58,7 @@ export interface Dialect {
   readonly ending: "any" | "prefill" | "user"
   /** True when a message with tool calls must directly follow a user message or results. */
   readonly callsFollowUser: boolean
-  /** True when consecutive messages of one role are rejected, and also a conversation that begins with the assistant. */
+  /** True when consecutive messages of one role are rejected, and also an assistant message at the beginning. */
   readonly alternates: boolean
   /** Option that makes the target accept the first call of a message when its signature is missing. */
   readonly unsignedCall:

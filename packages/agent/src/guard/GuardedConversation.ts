@@ -1,9 +1,9 @@
 /**
  * The conversation of one agent, recorded for the transcript of a stop.
  *
- * The record holds the prompt of the last call, the answer, and the tool results since then. `transcript` turns them into a
- * legal prompt. A call without a result gets a result that says so. Calls of the last answer with the same id get
- * different ids.
+ * The record holds the prompt of the last call, the answer, and the tool results since then. `transcript` turns them
+ * into a legal prompt. A call without a result gets a result that says so. Calls of the last answer with the same id
+ * get different ids.
  *
  * **What it does not do.** A model that resolves its own tools without streaming returns its answer only after the
  * tools have run. When the run stops before that, the transcript has the calls but not the text before them.
@@ -185,5 +185,5 @@ const anywhere = {
   names: undefined
 }
 
-/** Like {@link anywhere}, but each call of an answer must have its own, non-empty id. */
+/** Like `anywhere`, but each call of an answer must have its own, non-empty id. */
 const toldApart: Dialect.Dialect = { ...anywhere.dialect, callId: /./, uniqueCallIds: true }

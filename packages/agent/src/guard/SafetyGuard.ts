@@ -2,12 +2,12 @@
  * Layer 3: hard limits around a program. Nothing inside the program can change, skip or swallow them.
  *
  * `run(limits)(program)` counts turns, tool calls, events of the transcript, tokens, cost and time of the program's
- * agents, and detects loops. Every model call and every tool call is checked first. A call over a limit never
- * resumes: the program is interrupted, its finalizers run, and the run fails at this boundary with {@link
- * SafetyStop}. The error is in no error channel inside, so no retry, `catchCause` or layer sees it.
+ * agents, and detects loops. Every model call and every tool call is checked first. A call over a limit never resumes:
+ * the program is interrupted, its finalizers run, and the run fails at this boundary with {@link SafetyStop}. The
+ * error is in no error channel inside, so no retry, `catchCause` or layer sees it.
  *
- * **States** of a guard: closed, open, stopped. {@link make} gives the guard to the host, which may {@link
- * Host.extend} it and run again; the counts continue.
+ * **States** of a guard: closed, open, stopped. {@link make} gives the guard to the host, which may
+ * {@link Host.extend} it and run again; the counts continue.
  *
  * **Composition.** Agents and models of `Failover` and `Direct` find the guard automatically, including all tools
  * that they run. Any other model is guarded when it surrounds `run`; inside, it needs {@link layerModel}. Handlers

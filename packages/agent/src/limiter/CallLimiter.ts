@@ -112,8 +112,8 @@ export interface Permit {
 
 export interface Service {
   /**
-   * Acquires a permit, at once or after a wait. Run it uninterruptibly until the release is in place ({@link
-   * withPermit} does). The wait itself can be interrupted anyway.
+   * Acquires a permit, at once or after a wait. Run it uninterruptibly until the release is in place
+   * ({@link withPermit} does). The wait itself can be interrupted anyway.
    */
   readonly acquire: (request: Request) => Effect.Effect<Permit, LimitTooFar>
   /** True when no limit of the target is known. `acquire` then grants its permit at once, without cost. */
