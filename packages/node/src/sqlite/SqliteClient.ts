@@ -128,29 +128,34 @@ const makeChecked = (
   Effect.gen(function* () {
     const { opening, where } = settings
     const isMemory = opening.filename === ":memory:"
+    let thread: SqliteThread | undefined
+    let isClosed = false
+    yield* Effect.addFinalizer(() =>
+      Effect.suspend(() => {
+        isClosed = true
+        return thread === undefined ? Effect.void : thread.close
+      })
+    )
     const openThread = (create: boolean): Effect.Effect<SqliteThread, SqlError.SqlError> =>
       Effect.uninterruptibleMask((restore) =>
-        Effect.flatMap(Thread.start({ ...opening, create }), (thread) =>
-          restore(open(thread, settings)).pipe(
-            Effect.as(thread),
-            Effect.onError(() => thread.close)
+        Effect.flatMap(Thread.start({ ...opening, create }), (next) =>
+          restore(open(next, settings)).pipe(
+            // The scope may have closed meanwhile: its finalizer did not know this thread.
+            Effect.andThen(Effect.suspend(() => (isClosed ? Effect.fail(closedError(where)) : Effect.void))),
+            Effect.onError(() => next.close),
+            Effect.map(() => (thread = next))
           )
         )
       )
-    let thread: SqliteThread = yield* Effect.acquireRelease(
-      Effect.mapError(openThread(opening.create), (error) => storeErrorOf(error, where)),
-      () => Effect.suspend(() => thread.close)
-    )
+    yield* Effect.mapError(openThread(opening.create), (error) => storeErrorOf(error, where))
     // Runs with the permit: one at a time.
     const connection: Effect.Effect<Lease, SqlError.SqlError> = Effect.suspend(() => {
+      if (isClosed || thread === undefined) return Effect.fail(closedError(where))
       const ended = thread.ended()
       if (ended === undefined) return Effect.succeed(lease(thread, settings))
       if (isMemory) return Effect.fail(lostMemory(ended, where))
       // What was stored is in the file that was there.
-      return Effect.map(openThread(false), (next) => {
-        thread = next
-        return lease(thread, settings)
-      })
+      return Effect.map(openThread(false), (next) => lease(next, settings))
     })
     const acquirers = SqlClient.makeSqliteAcquirers({
       connection,
@@ -216,7 +221,14 @@ const sqlErrorOf = (fault: Fault, operation: string, where: StoreError.Where): S
 const connectionError = (cause: unknown, message: string, operation: string): SqlError.SqlError =>
   new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause, message, operation }) })
 
+const closedError = ({ file, store }: StoreError.Where): SqlError.SqlError => {
+  const name = file === undefined ? `Store \`${store}\`` : `Store \`${store}\` (${file})`
+  const message = `${name} is closed: the scope or layer of its client has ended. The statement was not run.`
+  return connectionError(new Error(message), message, "execute")
+}
+
 const endedError = (ended: ThreadEnded, operation: string, where: StoreError.Where): SqlError.SqlError => {
+  if (ended.isClosed) return closedError(where)
   const file = where.file === undefined ? "" : ` (${where.file})`
   const message = `Store \`${where.store}\`${file}: ${ended.message}. The outcome of a statement under way is unknown. The next statement opens the file again.`
   return connectionError(ended, message, operation)
