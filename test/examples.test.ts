@@ -1,5 +1,5 @@
 /**
- * Every example runs with one command and says what it is meant to say.
+ * Every example runs with one command and prints the expected output.
  */
 import { spawn } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"

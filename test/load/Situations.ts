@@ -9,7 +9,7 @@ export interface Situation {
   readonly chain: ChainName
   readonly arrivals: string
   readonly answers?: "whole" | "stream"
-  /** Which policies the situation is about. Default: the one that the table is for. */
+  /** The policies of this situation. Default: the policy of the table. */
   readonly policies?: ReadonlyArray<PolicyName>
 }
 

@@ -11,7 +11,7 @@ const flaky = (share: number, status: Failing["status"] = 500): Server => ({
 
 const minute = 60_000
 
-/** Twenty-five requests a second, if they come evenly. The others are told when to come again. */
+/** Twenty-five requests a second, if they come evenly. The other requests get a `retry-after`. */
 const sheddingFor = (retryAfter: number): Server => ({
   answer: { from: 200, to: 600 },
   capacity: { slots: 10, as: { status: 503, retryAfter } }
