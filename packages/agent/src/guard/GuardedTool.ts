@@ -7,7 +7,7 @@
  * The order: loops, where the host is to be asked; the host's permission, which may take its time; then loops and limits and the count, in one synchronous
  * piece; then the tool. A call that is refused or blocked has a result that says so. One that trips the guard has none.
  */
-import { Cause, Clock, Context, Effect, Exit, Predicate, Stream } from "effect"
+import { Cause, Context, Effect, Exit, Predicate, Stream } from "effect"
 import type { Scope } from "effect"
 import { Tool } from "effect/ai"
 import type { Toolkit } from "effect/ai"
@@ -294,7 +294,7 @@ const blocked = (call: Call, refusal: Refusal): Effect.Effect<void> => {
   const event = { tool: call.name, ...refusal }
   return Effect.andThen(
     Warnings.write({ level: "Warn", text: `Guard: ${blockedText(event)}. The model is told why.` }),
-    publish<GuardBlocked>({ _tag: "GuardBlocked", ...event })
+    ResilienceEvents.publishNow<GuardBlocked>({ _tag: "GuardBlocked", ...event })
   )
 }
 
@@ -304,7 +304,4 @@ const refusalOf = ({ warning }: Extract<Admission, { readonly _tag: "Block" }>):
 })
 
 const nudged = ({ evidence: { tool, pattern, count } }: Warning): Effect.Effect<void> =>
-  publish<GuardNudged>({ _tag: "GuardNudged", tool, pattern, count })
-
-const publish = <E extends GuardBlocked | GuardNudged>(event: Omit<E, "at">): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (at) => ResilienceEvents.publish({ ...event, at } as unknown as E))
+  ResilienceEvents.publishNow<GuardNudged>({ _tag: "GuardNudged", tool, pattern, count })

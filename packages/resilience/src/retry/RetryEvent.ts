@@ -1,4 +1,8 @@
 /** What `Retry` publishes on `ResilienceEvents`: plain data. A call that succeeds at once publishes nothing. */
+import { Metric } from "effect"
+import type { EventDefinitions } from "../telemetry/EventDefinition.ts"
+import { named } from "../telemetry/EventDefinition.ts"
+import { textOf } from "../telemetry/Fields.ts"
 import type { ResilienceEvent } from "../telemetry/ResilienceEvents.ts"
 
 /** Why a call makes no further attempt. */
@@ -18,7 +22,6 @@ export type Stopped =
   /** A stream had already given something to its consumer. */
   | "started"
 
-/** An attempt failed, or was refused; another follows after `delay`. */
 export interface Retrying extends ResilienceEvent {
   readonly _tag: "Retrying"
   readonly name?: string | undefined
@@ -31,14 +34,12 @@ export interface Retrying extends ResilienceEvent {
   readonly because: "failed" | "refused"
 }
 
-/** A call succeeded after more than one attempt; a stream, when it has ended. */
 export interface RetrySucceeded extends ResilienceEvent {
   readonly _tag: "RetrySucceeded"
   readonly name?: string | undefined
   readonly attempts: number
 }
 
-/** A call failed for good. Not published for defects and interruptions. */
 export interface RetriesExhausted extends ResilienceEvent {
   readonly _tag: "RetriesExhausted"
   readonly name?: string | undefined
@@ -47,3 +48,42 @@ export interface RetriesExhausted extends ResilienceEvent {
 }
 
 export type RetryEvent = Retrying | RetrySucceeded | RetriesExhausted
+
+export const retries = Metric.counter("outlast_retries_total", {
+  description: "Attempts after the first",
+  incremental: true
+})
+
+export const retriesExhausted = Metric.counter("outlast_retries_exhausted_total", {
+  description: "Calls that failed after their last attempt",
+  incremental: true
+})
+
+// Labels read the fields of any event with the tag: the stream of events is open.
+const name = (event: RetryEvent): string | undefined => textOf(event, "name")
+
+/** When each event is published, its line and its metrics. */
+export const definitions: EventDefinitions<RetryEvent> = {
+  Retrying: {
+    doc: "An attempt failed, or a circuit refused it; another follows after `delay`.",
+    line: named(),
+    // A refusal was no attempt, so what follows is no retry.
+    metrics: [
+      {
+        metric: retries,
+        names: { name },
+        value: ({ because }) => (because === "refused" ? undefined : 1)
+      }
+    ]
+  },
+  RetrySucceeded: {
+    doc: "A call succeeded after more than one attempt; a stream, when it has ended.",
+    line: named(),
+    metrics: []
+  },
+  RetriesExhausted: {
+    doc: "A call failed for good. Not published for defects and interruptions.",
+    line: named(),
+    metrics: [{ metric: retriesExhausted, names: { name } }]
+  }
+}

@@ -47,38 +47,18 @@
 import { Clock, Duration, Effect, Latch, Queue } from "effect"
 import type { Layer, Scope } from "effect"
 import * as Check from "../Options.ts"
+import type { AlertEvent } from "./AlertEvent.ts"
 import type { AlertWindow, Spec } from "./AlertWindow.ts"
 import * as Window from "./AlertWindow.ts"
-import { numberOf, textOf } from "./Fields.ts"
+import { numberOf, other, textOf } from "./Fields.ts"
 import type { ResilienceEvent } from "./ResilienceEvents.ts"
 import * as ResilienceEvents from "./ResilienceEvents.ts"
+
+export type { AlertCleared, AlertEvent, AlertRaised } from "./AlertEvent.ts"
 
 // -----------------------------------------------------------------------------
 // Model
 // -----------------------------------------------------------------------------
-
-interface OfAlert {
-  /** Unix time in milliseconds. */
-  readonly at: number
-  readonly key: string
-}
-
-/** Once, until it is cleared. */
-export interface AlertRaised extends OfAlert {
-  readonly _tag: "AlertRaised"
-  /** So many failures, within so many milliseconds. */
-  readonly failures: number
-  readonly window: number
-}
-
-/** Once for each that was raised. */
-export interface AlertCleared extends OfAlert {
-  readonly _tag: "AlertCleared"
-  /** Milliseconds since it was raised. */
-  readonly after: number
-}
-
-export type AlertEvent = AlertRaised | AlertCleared
 
 /** For what is left out see {@link defaults}. */
 export interface Options<R = never> {
@@ -100,8 +80,7 @@ export interface Options<R = never> {
 /** Ten in five minutes is DECISION_037's. */
 export const defaults = { failures: 10, window: "5 minutes", maxKeys: 1_000 } as const satisfies Options
 
-/** The key of all keys beyond `maxKeys`. */
-export const other = "other"
+export { other }
 
 /** Of one witness, none of these tells of another one. */
 const failureTags: ReadonlySet<string> = new Set([

@@ -37,7 +37,7 @@
  *
  * It keeps no history and survives no restart.
  */
-import { Context, Effect, Layer, PubSub, Stream } from "effect"
+import { Clock, Context, Effect, Layer, PubSub, Stream } from "effect"
 import type { Scope } from "effect"
 import * as Options from "../Options.ts"
 
@@ -86,9 +86,30 @@ export const ResilienceEvents: Context.Reference<Service> = Context.Reference<Se
 /** Events that a subscriber has not read yet, at most. */
 export const defaultCapacity = 1_024
 
-/** Publishes one event. */
+/** Publishes one event that has its time. */
 export const publish = (event: ResilienceEvent): Effect.Effect<void> =>
   Effect.flatMap(ResilienceEvents, (events) => events.publish(event))
+
+/** Publishes events of one union, each with the time of `clock`. Reads no clock where nothing listens. */
+export const publisher =
+  (events: Service, clock: Clock.Clock) =>
+  <E extends ResilienceEvent = never>(event: NoTime<E>): Effect.Effect<void> =>
+    events === nowhere
+      ? Effect.void
+      : // An event without its time, and its time, are an event: TypeScript does not see that of a generic one.
+        events.publish({ ...event, at: clock.currentTimeMillisUnsafe() } as unknown as E)
+
+/**
+ * Publishes one event now, on the surrounding layer.
+ *
+ * **Example** (An event of a program)
+ *
+ * ```ts
+ * ResilienceEvents.publishNow<MailSent>({ _tag: "MailSent", server: "smtp" })
+ * ```
+ */
+export const publishNow = <E extends ResilienceEvent = never>(event: NoTime<E>): Effect.Effect<void> =>
+  Effect.withFiber((fiber) => publisher(fiber.getRef(ResilienceEvents), fiber.getRef(Clock.Clock))<E>(event))
 
 /** The events of the surrounding layer. Ends at once where there is none. */
 export const stream: Stream.Stream<ResilienceEvent> = Stream.unwrap(
