@@ -10,6 +10,7 @@ import { RecoveryPolicy } from "@outlast/agent"
 import type { ProviderFailure } from "@outlast/agent"
 import type { TargetRef } from "@outlast/agent/conversation"
 import type { Label } from "./Label.ts"
+import { remediesOf } from "./Label.ts"
 
 /**
  * The same target again, at once or later; another key of it; another target; a smaller request, by a compaction or by
@@ -21,30 +22,11 @@ export type Action = (typeof actions)[number]
 
 export const isAction = (value: unknown): value is Action => actions.some((action) => action === value)
 
-/** What a label allows where a case names no `right` actions of its own. */
-const rightFor: { readonly [L in Label]: ReadonlyArray<Action> } = {
-  auth: ["key", "target"],
-  billing: ["key", "target"],
-  rate_limit: ["repeat", "key", "target"],
-  overloaded: ["repeat", "target"],
-  server_error: ["repeat", "target"],
-  timeout: ["repeat", "target"],
-  network: ["repeat", "target"],
-  permanent_network: ["target"],
-  context_overflow: ["compact", "target"],
-  model_not_found: ["target"],
-  format: ["target", "stop"],
-  content_policy: ["target", "stop"],
-  // The caller's own cancelling interrupts the call: where an error says so, somebody else may have cancelled.
-  cancelled: ["target", "stop"],
-  unknown: ["repeat", "target"]
-}
-
 /** What a case allows that names no actions: nobody sleeps through a wait above what the policy waits. */
 export const rightOf = (label: Label, wait: number | undefined): ReadonlyArray<Action> =>
   wait !== undefined && wait > Duration.toMillis(policy.maxWait)
-    ? [...rightFor[label].filter((action) => action !== "repeat"), "stop"]
-    : rightFor[label]
+    ? [...remediesOf(label).filter((action) => action !== "repeat"), "stop"]
+    : remediesOf(label)
 
 /** The decision in a chain with a second key and another target, and with one target alone. */
 export interface Decision {
