@@ -1,6 +1,6 @@
 /**
- * Writes the API report of each package, `api/NAME.api.md`: the declarations of its public modules without comments. With
- * `--check` it fails where a report is not what the code gives. Needs built packages: `npm run api` builds them.
+ * Writes the API report of each package, `api/NAME.api.md`: the declarations of its public modules without comments.
+ * With `--check` it fails if a report differs from the code. Needs built packages: `npm run api` builds them.
  */
 import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -13,7 +13,7 @@ interface Package {
   readonly exports: Readonly<Record<string, { readonly types: string } | string | null>>
 }
 
-/** Comments hold no strings that look like code, and declarations no strings that look like comments. */
+/** Removes comments by pattern, which works because declarations contain no strings that look like comments. */
 const declarations = (file: string): string =>
   readFileSync(file, "utf8")
     .replaceAll(/^[ \t]*\/\*\*[\s\S]*?\*\/\n?|^\/\/.*$/gm, "")

@@ -1,9 +1,9 @@
 /**
- * Adds to each package-lock.json the packages of other platforms that npm left out.
+ * Adds the packages of other platforms, which npm omits, to each package-lock.json.
  *
- * npm leaves an optional package (the macOS build of a tool, on Linux) out of the lock when it cannot load it at
- * that moment, and `npm ci` then refuses the lock on every platform. Their versions stand in the package that
- * wants them, and their names say the platform. Run it by `npm run lock`.
+ * npm omits an optional package (the macOS build of a tool, on Linux) from the lock when it cannot load it at
+ * that moment, and `npm ci` then rejects the lock on every platform. The version is in the package that
+ * requires it, and the platform is in its name. Run by `npm run lock`.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 
@@ -20,7 +20,7 @@ interface Entry {
 const systems = "aix|android|darwin|freebsd|linux|netbsd|openbsd|openharmony|sunos|win32"
 const platform = new RegExp(`(?:^|[-/])(?:(${systems})-([a-z0-9]+)|(wasm32)-wasi)(?:-([a-z]+))?$`)
 
-/** What `@oxlint/binding-linux-arm64-musl` runs on; `undefined` for a name without a platform. */
+/** The platform in a name such as `@oxlint/binding-linux-arm64-musl`; `undefined` for a name without one. */
 const platformOf = (name: string): Pick<Entry, "os" | "cpu" | "libc"> | undefined => {
   const match = platform.exec(name)
   if (match === null) return undefined
@@ -44,7 +44,7 @@ const complete = (folder: string): void => {
       const place = `node_modules/${name}`
       const runsOn = platformOf(name)
       const isExact = /^\d+\.\d+\.\d+[^\s]*$/.test(version)
-      // Only exact versions: what a range means, the registry has to say.
+      // Only exact versions: a range would need the registry.
       if (lock.packages[place] !== undefined || runsOn === undefined || !isExact) continue
       const found = { ...runsOn, ...(entry.dev === true ? { dev: true } : {}), optional: true }
       lock.packages[place] = { version, ...sorted(found) }

@@ -1,9 +1,9 @@
 /**
- * Writes the `exports` of each package, or with `--check` says what is wrong with them.
+ * Writes the `exports` of each package. With `--check`, reports wrong ones instead.
  *
- * Public is what an index file exports: `src/index.ts` as the package, `src/LAYER/index.ts` and other lower-case files of
- * `src` as subpaths. Each module that they name has a path of its own besides, `LAYER/Module`: TypeScript names an
- * inferred type by the path of its module, so a library with `declaration: true` needs one. Everything else is closed.
+ * The exports of index files are public: `src/index.ts` as the package, `src/LAYER/index.ts` and other lower-case files
+ * of `src` as subpaths. Each module that they name also has its own path, `LAYER/Module`: TypeScript names an inferred
+ * type by the path of its module, so a library with `declaration: true` needs one. Everything else is closed.
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -23,7 +23,7 @@ const entry = (path: string): Entry => ({
   default: `./dist/${path}.js`
 })
 
-/** The modules that an index file names, by the name that it gives them; paths from `src`, without extension. */
+/** The modules in an index file, by their exported names. Paths are relative to `src`, without extension. */
 const modulesOf = (src: string, index: string): ReadonlyArray<readonly [name: string, path: string]> => {
   const folder = index.includes("/") ? index.slice(0, index.lastIndexOf("/")) : ""
   const text = readFileSync(join(src, `${index}.ts`), "utf8")

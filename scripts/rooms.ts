@@ -1,11 +1,11 @@
 /**
- * Holds the folders of `agent` in one direction: a folder imports only folders before it in the list, and neither folders
- * nor files import each other in a circle. Run by `npm run lint`; `--draw` prints who imports whom.
+ * Checks that imports between the folders of `agent` point one way: to folders earlier in the list. Neither folders
+ * nor files may import each other in a circle. Run by `npm run lint`; `--draw` prints the imports.
  */
 import { globSync, readFileSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
 
-/** Bottom first. What stands in `src` itself is above all of them. */
+/** The folders, lowest first. Files directly in `src` are above all of them. */
 const order = [
   "secrets",
   "options",
@@ -33,7 +33,7 @@ const order = [
 const src = join(import.meta.dirname, "..", "packages", "agent", "src")
 const problems: Array<string> = []
 
-/** Every module and those that it imports, from `src`. Index files only collect names. */
+/** Each module of `src` with its imports. Index files are left out, because they only collect names. */
 const imports = new Map(
   globSync("**/*.ts", { cwd: src })
     .filter((file) => !file.endsWith("index.ts") && file !== "stores.ts")

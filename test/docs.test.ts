@@ -1,6 +1,6 @@
 /**
- * The tables of the documents say what the code does. `UPDATE_DOCS=1 npx vitest run test/docs.test.ts` writes them.
- * Code in them is quoted from code that runs.
+ * Checks the documents against the code: tables of policies, names of fields, quoted examples.
+ * `UPDATE_DOCS=1 npx vitest run test/docs.test.ts` writes the tables.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
@@ -35,7 +35,7 @@ const tableOf = (policy: RecoveryPolicy.RecoveryPolicy<string>): string =>
   ].join("\n")
 
 const constructors = [
-  "| constructor | speaks | default key |",
+  "| constructor | wire format | default key |",
   "|---|---|---|",
   ...Registry.providers.flatMap(({ constructors, keys }) =>
     constructors.map(({ name, speaks }) => {
@@ -46,7 +46,7 @@ const constructors = [
   "| `ForeignModel.target` (`@outlast/agent`) | any `effect/ai` layer | the layer's own |"
 ].join("\n")
 
-/** Document, mark of the table in it, the table. */
+/** Document, mark of its table, the table. */
 const tables: ReadonlyArray<readonly [string, string, string]> = [
   ["failures.md", "policy", tableOf(RecoveryPolicy.interactive)],
   ...Object.entries(Presets).map(([name, { policy }]) => ["presets.md", name, tableOf(policy)] as const),
@@ -68,7 +68,7 @@ for (const [doc, mark, table] of tables) {
 
 const { truncation, probe } = RecoveryPolicy.interactive
 
-/** Document, what has fields, which. */
+/** Document, name of the record, its fields. */
 const documented: ReadonlyArray<readonly [string, string, ReadonlyArray<string>]> = [
   ["failures.md", "a policy", Object.keys(RecoveryPolicy.interactive)],
   ["failures.md", "a row", Object.keys(RecoveryPolicy.base)],
@@ -90,7 +90,7 @@ for (const [doc, of, fields] of documented) {
   })
 }
 
-/** Whose code blocks are quoted from where they are run. */
+/** Documents, with the test that runs their code blocks. */
 const quotes: Readonly<Record<string, string>> = {
   "composition.md": "packages/resilience/test/retry/Composition.test.ts"
 }
@@ -106,7 +106,7 @@ for (const [doc, source] of Object.entries(quotes)) {
   })
 }
 
-/** The formatter pads tables. */
+/** Removes the padding that the formatter adds to tables. */
 const plain = (markdown: string): string =>
   markdown
     .replace(/ +/g, " ")

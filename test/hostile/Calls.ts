@@ -1,4 +1,4 @@
-/** What the hostile tests have in common: real clients at a raw server, and what their consumer sees. */
+/** Helpers of the hostile tests: real clients at a raw server, and the view of their consumer. */
 import { Duration, Effect, Layer, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Response } from "effect/ai"
@@ -21,13 +21,13 @@ export const vendors = {
 
 export const millis = Duration.millis
 
-/** Milliseconds in which an answer ends that waits for no limit. */
+/** Milliseconds within which an answer ends if it does not wait for a limit. */
 export const prompt = 10_000
 
-/** The limits are far above what a test takes on a busy machine: one that waits for a limit fails by `prompt`. */
+/** Limits far above the time of a test on a busy machine, so a test that waits for a limit exceeds `prompt`. */
 export const quick: RecoveryPolicy.RecoveryPolicy = {
   ...RecoveryPolicy.interactive,
-  // Each row stands under its own name again.
+  // Each row keeps its name.
   rows: Object.fromEntries(
     Object.entries<RecoveryPolicy.Row>(RecoveryPolicy.interactive.rows).map(([name, row]) => [
       name,
@@ -45,7 +45,7 @@ export const quick: RecoveryPolicy.RecoveryPolicy = {
 
 export interface Seen {
   readonly text: string
-  /** The types of the parts of the answer, the same type in a row once. */
+  /** The types of the parts of the answer, without consecutive duplicates. */
   readonly types: ReadonlyArray<string>
   readonly finish: string | undefined
   readonly blocks: number
@@ -139,7 +139,7 @@ export const aiSdkStream = (
     const reason = parts.find((part) => part.type === "finish")?.finishReason?.unified
     return {
       ...summary(parts),
-      // The AI SDK has no word for an unknown reason.
+      // The AI SDK has no value for an unknown reason.
       finish: reason === "other" ? "unknown" : reason,
       millis: performance.now() - begun
     }

@@ -7,7 +7,7 @@ import type { Scope } from "effect"
 import { Duration, Effect, Record, Redacted } from "effect"
 import type { RawServer } from "./RawServer.ts"
 
-/** The default policy, in a hurry. */
+/** The default policy with short waits. */
 const hasty: Policy.RecoveryPolicy = {
   ...RecoveryPolicy.interactive,
   rows: Record.map(RecoveryPolicy.interactive.rows, (row) => ({

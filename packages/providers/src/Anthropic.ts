@@ -1,7 +1,7 @@
 /**
- * Claude at the Messages API of Anthropic, or at anything that speaks it.
+ * Claude at Anthropic's Messages API, or at any server that speaks it.
  *
- * The key is the configuration value `ANTHROPIC_API_KEY` unless told otherwise; it goes into `x-api-key`.
+ * The key is read from the configuration value `ANTHROPIC_API_KEY` by default and sent as `x-api-key`.
  *
  * **Example** (Two keys of one model)
  *

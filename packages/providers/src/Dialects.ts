@@ -1,12 +1,12 @@
 /**
- * What the wire formats take of a conversation, with the habits of the model where it has any.
+ * Dialects of the wire formats: the parts of a conversation that a target accepts, given its format and model.
  *
- * What is not known of a model counts as not there: a conversation then is a little plainer than it need be.
+ * An unknown capability counts as missing, so a conversation may be sent in a plainer form than necessary.
  */
 import { Dialect } from "@outlast/agent/conversation"
 import type { ModelInfo } from "@outlast/agent"
 
-/** What a wire format takes, of a model with these capabilities, at a server with this base URL. */
+/** Gives the dialect of a wire format for a model with these capabilities, at a server with this base URL. */
 export type DialectOf = (
   model: string,
   capabilities: ModelInfo.Capabilities,
@@ -15,12 +15,12 @@ export type DialectOf = (
 
 const name64 = /^[a-zA-Z0-9_-]{1,64}$/
 
-/** Images that Anthropic and OpenAI take; an asterisk is for the client to find out. */
+/** Images that Anthropic and OpenAI accept. The client resolves the asterisk. */
 const pictures = ["image/jpeg", "image/png", "image/gif", "image/webp", "image/*"]
 /** Further media types that the client packages for Chat Completions send. */
 const documents = ["application/pdf", "audio/wav", "audio/mp3", "audio/mpeg"]
 
-/** Models that are known to see nothing get no images. */
+/** Media types to send: no images if the model is known not to read them. */
 const files = ({ images }: ModelInfo.Capabilities, others: ReadonlyArray<string>): ReadonlyArray<string> =>
   images === false ? others : [...pictures, ...others]
 
@@ -50,7 +50,7 @@ const openai: Dialect.Dialect = {
   alternates: false
 }
 
-/** OpenAI Chat Completions: reasoning is not sent, so that none is wrong. */
+/** OpenAI Chat Completions. The format has no field for reasoning, so reasoning is left out. */
 export const chat: DialectOf = (_, capabilities) => ({
   ...openai,
   format: "openai-chat",
@@ -60,7 +60,7 @@ export const chat: DialectOf = (_, capabilities) => ({
   linkedFiles: ["image/"]
 })
 
-/** OpenAI Responses: reasoning and items are good in the organisation that they were made for. */
+/** OpenAI Responses. Reasoning and item ids are valid only in the organisation that created them. */
 export const responses: DialectOf = (_, capabilities) => ({
   ...openai,
   format: "openai-responses",
@@ -70,11 +70,11 @@ export const responses: DialectOf = (_, capabilities) => ({
 })
 
 /**
- * Chat Completions of anybody else. Each provider refuses other things, so none shares a format with another.
+ * Chat Completions at other vendors. Each provider refuses other things, so no two share a format.
  *
- * Thinking goes into the field `reasoning_content`. Cerebras and Groq refuse a request with that field; DeepSeek, Kimi and
- * Qwen refuse, while they think, a tool call without it. Chat templates of open models refuse late system messages and
- * two messages of one role in a row.
+ * Thinking goes into the field `reasoning_content`. Cerebras and Groq refuse a request with that field. DeepSeek, Kimi
+ * and Qwen, when they think, refuse a tool call without it. Chat templates of open models refuse late system messages
+ * and two consecutive messages of one role.
  */
 export const compatible: DialectOf = (model, capabilities, endpoint = "") => ({
   ...openai,
@@ -90,7 +90,7 @@ export const compatible: DialectOf = (model, capabilities, endpoint = "") => ({
 const refusesThinking = /^https:\/\/api\.(?:cerebras|groq)\./
 const wantsThinking = /deepseek|kimi|qwen|qwq/i
 
-/** Gemini. From version 3 on, calls come back with a signature, or with the word that stands for a lost one. */
+/** Gemini. From version 3 on, a tool call is sent back with its signature, or with the placeholder for a lost one. */
 export const google: DialectOf = (model) => ({
   ...Dialect.defaults,
   format: "gemini",
@@ -105,8 +105,8 @@ export const google: DialectOf = (model) => ({
 })
 
 /**
- * A client of the program's own, of which only the name of its provider is known. The client leaves out, with a warning,
- * what it cannot send.
+ * The dialect of a custom client, known only by the name of its provider. The client leaves out, with a warning, the
+ * parts that it cannot send.
  */
 export const client = (provider: string): Dialect.Dialect => ({
   ...Dialect.defaults,

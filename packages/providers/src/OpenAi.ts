@@ -1,11 +1,11 @@
 /**
  * OpenAI's models: `model` at the Responses API, `chatModel` at Chat Completions.
  *
- * Responses is the default: Chat Completions loses the reasoning between turns, and refuses tools together
- * with reasoning from GPT-5.4 on. Nothing is stored at OpenAI: reasoning travels encrypted in the
- * conversation, so that a later turn may go to another organisation or another endpoint.
+ * Responses is the default. Chat Completions loses the reasoning between turns, and refuses tools together
+ * with reasoning from GPT-5.4 on. OpenAI stores no conversation: reasoning travels encrypted in the
+ * conversation, so that a later turn may use another organisation or endpoint.
  *
- * The key is the configuration value `OPENAI_API_KEY` unless told otherwise; it goes into `authorization`.
+ * The key is read from the configuration value `OPENAI_API_KEY` by default and sent as `authorization`.
  */
 import type { OpenAILanguageModelChatOptions, OpenAILanguageModelResponsesOptions } from "@ai-sdk/openai"
 import { createOpenAI } from "@ai-sdk/openai"
@@ -21,7 +21,7 @@ import type { Provider } from "./Provider.ts"
 export const defaults = {
   keys: ["OPENAI_API_KEY"],
   baseUrl: "https://api.openai.com/v1",
-  /** Of the Responses API: without storing, encrypted reasoning is asked for. */
+  /** Responses API: OpenAI stores no answer, and sends the reasoning encrypted instead. */
   store: false
 } as const
 

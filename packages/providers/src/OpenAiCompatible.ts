@@ -2,7 +2,7 @@
  * Models behind any server that speaks OpenAI's Chat Completions: vLLM, Ollama, LM Studio, DeepSeek, Groq,
  * OpenRouter, gateways.
  *
- * Without `keys` no key is sent; a key goes into `authorization`.
+ * Without `keys`, no key is sent. A key is sent as `authorization`.
  *
  * **Example** (A local model)
  *
@@ -23,13 +23,13 @@ import * as Endpoint from "./Endpoint.ts"
 import type { Provider } from "./Provider.ts"
 
 export const defaults = {
-  /** Whether the server takes a JSON Schema for its answer. */
+  /** True when the server accepts a JSON Schema for its answer. */
   structuredOutputs: true,
-  /** Whether the server is asked for the usage of a stream. */
+  /** True when the request asks the server for the usage of a stream. */
   streamUsage: true
 } as const
 
-/** `providerOptions` stand in the body of the request as they are. */
+/** `providerOptions` are copied into the body of the request unchanged. */
 export interface Options extends VendorOptions<Schema.JsonObject> {
   /** The name of the provider in events, errors and the catalogue. */
   readonly name: string
@@ -37,7 +37,7 @@ export interface Options extends VendorOptions<Schema.JsonObject> {
   readonly model: string
   /** Default `true`. With `false` the schema of an object request goes into the prompt (DeepSeek, older servers). */
   readonly structuredOutputs?: boolean | undefined
-  /** Default `true`. With `false` streams bring no usage, for servers that refuse `stream_options`. */
+  /** Default `true`. With `false`, streams report no usage, for servers that refuse `stream_options`. */
   readonly streamUsage?: boolean | undefined
 }
 
@@ -63,7 +63,7 @@ export const model = (options: Options): ProviderModel.TargetSpec => {
       ]),
       create: (key) =>
         createOpenAICompatible({
-          // One name for all: the client reads options, and writes metadata, under it.
+          // One name for both: the client reads options, and writes metadata, under it.
           name: namespace,
           baseURL,
           includeUsage: options.streamUsage ?? defaults.streamUsage,
@@ -89,7 +89,7 @@ const { is } = Check
 const checks: Check.Checks<Options> = {
   ...OptionChecks.vendor,
   name: is.required(is.text),
-  // `Endpoint.base` checks it.
+  // `Endpoint.base` checks the URL.
   baseUrl: is.required(is.anything),
   model: is.required(OptionChecks.model),
   structuredOutputs: is.flag,
@@ -100,6 +100,6 @@ const checks: Check.Checks<Options> = {
 export const registered: Provider = {
   provider: "openai-compatible",
   name: "OpenAI-compatible servers",
-  constructors: [{ name: "OpenAiCompatible.model", speaks: "Chat Completions of anybody else" }],
+  constructors: [{ name: "OpenAiCompatible.model", speaks: "Chat Completions of other vendors" }],
   keys: []
 }

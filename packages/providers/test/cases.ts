@@ -1,5 +1,5 @@
 /**
- * The targets that the strict fake server can stand in for.
+ * The targets whose API the strict fake server simulates.
  */
 import type { ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi } from "@outlast/providers"

@@ -1,4 +1,4 @@
-/** Any conversation, through the real clients, at servers that refuse what the real ones refuse. */
+/** Any conversation, through the real clients, at fake servers as strict as the real ones. */
 import { assert, describe, it } from "@effect/vitest"
 import { Failover, KeySource } from "@outlast/agent"
 import type { ProviderModel } from "@outlast/agent"
@@ -35,7 +35,7 @@ const targets: Record<string, (server: FakeProvider.FakeProvider) => ProviderMod
 // Requests with calls in their history must offer tools.
 const Search = Toolkit.make(Tool.make("search"))
 
-describe.each(Object.entries(targets))("a conversation of any makers at %s", (_, target) => {
+describe.each(Object.entries(targets))("a conversation of any models at %s", (_, target) => {
   it.effect("is accepted (openclaw/openclaw#8525, earendil-works/pi#4570, BerriAI/litellm#27967)", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: () => ({ text: "yes" }) } })

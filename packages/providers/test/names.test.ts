@@ -1,4 +1,4 @@
-/** A toolkit with a name that one provider takes and another refuses, at servers that refuse what the real ones do. */
+/** A tool whose name one provider accepts and another refuses, at fake servers as strict as the real ones. */
 import { createAnthropic } from "@ai-sdk/anthropic"
 import { assert, describe, it } from "@effect/vitest"
 import { Dialect, ToolNames } from "@outlast/agent/conversation"
@@ -22,7 +22,7 @@ const Kit = Toolkit.make(
   Tool.make("weather.get", { parameters: Schema.Struct({ city: Schema.String }), success: Schema.String })
 )
 
-/** What Anthropic and OpenAI call it: a name with a dot is none there. */
+/** The name at Anthropic and OpenAI, which refuse dots. */
 const theirs = ToolNames.of(Object.values(Kit.tools), Dialect.defaults)?.there.get("weather.get") ?? ""
 
 /** The name of the tool in each request. */
@@ -31,7 +31,7 @@ const offered = (server: FakeProvider.FakeProvider) =>
     all.map(({ body }) => /"name":"((?:tool_)?weather[^"]*)"/.exec(JSON.stringify(body))?.[1] ?? "")
   )
 
-describe("a tool whose name only some providers take", () => {
+describe("a tool whose name only some providers accept", () => {
   for (const streaming of [false, true]) {
     it.effect(`is called at each of them, and runs once per call, streaming ${streaming}`, () =>
       Effect.gen(function* () {
@@ -77,8 +77,8 @@ describe("a tool whose name only some providers take", () => {
   }
 })
 
-describe("a dialect of this package at a client of your own", () => {
-  it.effect("says what its wire format takes", () =>
+describe("a dialect of this package with a custom client", () => {
+  it.effect("adapts the conversation to its wire format", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: [{ text: "To be, or not to be." }] } })
       const model = "claude-sonnet-4-5"
@@ -102,7 +102,7 @@ describe("a dialect of this package at a client of your own", () => {
         "user",
         "assistant"
       ])
-      // Of a provider that is not known only what all take.
+      // An unknown provider gets only forms that all accept.
       assert.deepStrictEqual(yield* roles(undefined), ["user", "assistant", "user"])
     })
   )

@@ -1,4 +1,4 @@
-/** Redirects of raw servers: keys and prompts stay at the origin that they were meant for. */
+/** Redirects of raw servers: keys and prompts stay at their own origin. */
 import { assert, describe, it } from "@effect/vitest"
 import type { ProviderFailure, ProviderModel } from "@outlast/agent"
 import { AiSdk, Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
@@ -136,7 +136,7 @@ describe.each(vendors)("a redirect of $name", ({ target, name }) => {
     })
   )
 
-  it.effect("that has no end is given up", () =>
+  it.effect("without an end fails", () =>
     Effect.gen(function* () {
       const server = yield* Support.serve((response, { url }) =>
         response.writeHead(307, { location: url }).end()
@@ -148,7 +148,7 @@ describe.each(vendors)("a redirect of $name", ({ target, name }) => {
     })
   )
 
-  it.effect("to another origin is not followed through a fetch of the user's", () =>
+  it.effect("to another origin is not followed through a custom fetch", () =>
     Effect.gen(function* () {
       const elsewhere = yield* Support.serve((response) => Support.json(response, {}))
       const server = yield* Support.serve((response) =>
@@ -179,7 +179,7 @@ describe("an address that", () => {
     ["is no URL", "http://[planted", "no http address"]
   ]
   for (const [what, location, shown] of locations) {
-    it.effect(`${what} is refused, without what was sent`, () =>
+    it.effect(`${what} is refused without quoting the request`, () =>
       Effect.gen(function* () {
         const server = yield* Support.serve((response) => response.writeHead(307, { location }).end())
         const spec = anthropic?.target(server.url) ?? assert.fail()
@@ -268,7 +268,7 @@ describe("the fetch", () => {
     })
   )
 
-  it.effect("gives a redirect without an address as it is", () =>
+  it.effect("returns a redirect without an address unchanged", () =>
     Effect.gen(function* () {
       const server = yield* Support.serve((response) => response.writeHead(307).end())
       const response = yield* Effect.promise(() => AiSdk.fetch(server.url))
@@ -276,7 +276,7 @@ describe("the fetch", () => {
     })
   )
 
-  it.effect("refuses the answer of a fetch that went elsewhere by itself", () =>
+  it.effect("rejects the response of a fetch that followed a redirect itself", () =>
     Effect.gen(function* () {
       const elsewhere = yield* Support.serve((response) => Support.json(response, {}))
       const server = yield* redirecting(`${elsewhere.url}/`)

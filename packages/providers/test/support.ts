@@ -1,5 +1,5 @@
 /**
- * What the tests of this package share: attempts at a target, conversations with it, small servers.
+ * Helpers for the tests of this package: attempts at a target, conversations with it, small servers.
  */
 import type { ProviderFailure, ProviderModel } from "@outlast/agent"
 import type { Scope } from "effect"
@@ -81,7 +81,7 @@ export interface Hit {
   readonly method: string
   readonly url: string
   readonly headers: IncomingHttpHeaders
-  /** Names and values in turn, as they came. */
+  /** Names and values in turn, as received. */
   readonly rawHeaders: ReadonlyArray<string>
   // The body of a request is what the test says it is.
   readonly body: any
@@ -92,7 +92,7 @@ export interface Server {
   readonly hits: ReadonlyArray<Hit>
 }
 
-/** A server that answers the n-th request as it is told. */
+/** A server that answers the n-th request, from 0, by `answer`. */
 export const serve = (
   answer: (response: ServerResponse, hit: Hit, n: number) => void
 ): Effect.Effect<Server, never, Scope.Scope> =>

@@ -28,9 +28,9 @@ const plan = {
 
 interface Case {
   readonly target: (server: FakeProvider.FakeProvider) => ProviderModel.TargetSpec
-  /** What the last request carries of each answer before it. */
+  /** Matches the reasoning of each earlier answer in the last request. */
   readonly carried: RegExp
-  /** How often. */
+  /** Number of matches. */
   readonly times: number
 }
 
@@ -130,7 +130,7 @@ describe("a target", () => {
       create: () => assert.fail("No request is sent.")
     })
 
-  /** By name: the target, and whether it has the longer limits of a reasoning model. */
+  /** Cases by title: the target, and true if it gets the longer time limits of a reasoning model. */
   const cases: Record<string, readonly [ProviderModel.TargetSpec, boolean | undefined]> = {
     "of Claude 4.5 does not think unasked": [claude({}), false],
     "of Claude 4.6 does not think unasked": [claude({}, "claude-opus-4-6"), false],

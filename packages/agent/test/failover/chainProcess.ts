@@ -43,22 +43,26 @@ export const watched = (store: ChainStore): Watched => {
   }
 }
 
-/** Ends when nobody asks the store any more. */
-export const quiet = (store: Watched): Effect.Effect<void> =>
+/** Ends when nobody asks the stores any more. */
+export const quiet = (...stores: ReadonlyArray<Watched>): Effect.Effect<void> =>
   Effect.gen(function* () {
     for (let idle = 0; idle < 5; idle++) {
-      if (store.busy() > 0) idle = 0
+      if (stores.some((store) => store.busy() > 0)) idle = 0
       yield* turn
     }
   })
 
-/** Lets virtual time pass, with the store keeping up. */
-export const pass = (store: Watched, millis: number): Effect.Effect<void> =>
+/** Lets virtual time pass, with the stores keeping up. */
+export const pass = (
+  store: Watched,
+  millis: number,
+  ...others: ReadonlyArray<Watched>
+): Effect.Effect<void> =>
   Effect.gen(function* () {
-    yield* quiet(store)
+    yield* quiet(store, ...others)
     for (let left = millis; left > 0; left -= 100) {
       yield* TestClock.adjust(Math.min(left, 100))
-      yield* quiet(store)
+      yield* quiet(store, ...others)
     }
   })
 

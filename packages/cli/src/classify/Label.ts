@@ -1,6 +1,4 @@
-/**
- * The reasons as labels in snake_case: the words of a labelled corpus, and of what `classify` prints.
- */
+/** The reasons as labels in snake_case, as used in labelled corpora and in the output of `classify`. */
 import { FailoverReason } from "@outlast/agent"
 
 export type Label = FailoverReason.ReasonLabel
@@ -19,7 +17,7 @@ export const isLabel = (value: unknown): value is Label => typeof value === "str
 export const labelOf = (reason: FailoverReason.FailoverReason): Label =>
   FailoverReason.definitionOf(reason).label
 
-/** The reasons that a label leaves open: it does not say, for example, which side broke the protocol. */
+/** The reasons that a label may stand for. A label does not tell, for example, which side broke the protocol. */
 export const reasonsOf = (label: Label): ReadonlyArray<FailoverReason.FailoverReason> => {
   const definition = byLabel.get(label)
   return definition?.labelled ?? definition?.samples ?? []

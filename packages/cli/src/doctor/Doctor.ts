@@ -1,6 +1,6 @@
 /**
- * `outlast doctor`: is this configuration complete, and if not, what to do? Node, the keys of the providers, and, of the
- * modules and manifests that are named, which tools and extensions would be offered.
+ * `outlast doctor`: checks that the configuration is complete, and says what to do otherwise. Covers Node, the keys of
+ * the providers, and the tools and extensions in the given modules and manifests.
  *
  * | finding | level |
  * |---|---|
@@ -8,11 +8,11 @@
  * | a tool or extension is skipped | none; error with `strict` |
  * | no provider has a key, or one looks wrong | warning |
  *
- * Nothing is sent. Values of variables are read and never shown. What modules and checks print goes to standard error.
+ * Nothing is sent. Values of variables are never shown. Output of modules and checks goes to standard error.
  */
 import { Console, Effect, Logger } from "effect"
 import { Registry } from "@outlast/providers"
-import * as Beside from "./Beside.ts"
+import * as SideEffects from "./SideEffects.ts"
 import * as Keys from "./Keys.ts"
 import * as Loading from "./Loading.ts"
 import * as NodeVersion from "./NodeVersion.ts"
@@ -24,13 +24,13 @@ import * as Report from "./Report.ts"
 export interface Options {
   /** Modules and JSON manifests. */
   readonly files: ReadonlyArray<string>
-  /** Whether what is skipped is an error. */
+  /** Treats a skipped tool or extension as an error. */
   readonly strict: boolean
   readonly json: boolean
   readonly node: NodeVersion.Versions
 }
 
-/** `true` when there is no error. */
+/** Runs the checks. `true` when there is no error. */
 export const run = (options: Options) =>
   Effect.gen(function* () {
     const report = yield* examine(options).pipe(Effect.provideService(Logger.LogToStderr, true))
@@ -50,7 +50,7 @@ const examine = ({ files, strict, node }: Options) =>
     const tools: Array<Report.Report["tools"][number]> = []
     const problems: Array<Problem> = [...NodeVersion.problems(version), ...Keys.problems(values)]
     for (const file of files) {
-      const { value, uncaught } = yield* Beside.watch(
+      const { value, uncaught } = yield* SideEffects.watch(
         file,
         Effect.gen(function* () {
           const { subjects, mistakes } = yield* Loading.load(file, secrets)

@@ -1,7 +1,7 @@
 /**
- * Checks the options of the constructors of this package, where they are called. Internal.
+ * Checks the options of this package's constructors when they are called. Internal.
  *
- * `Endpoint` and `Target` check what may hold a secret: base URLs, keys and headers.
+ * `Endpoint` and `Target` check the options that may hold a secret: base URLs, keys and headers.
  */
 import { ModelInfo } from "@outlast/agent"
 import { Options } from "@outlast/resilience"
@@ -22,12 +22,12 @@ const settings: Options.Checks<CallSettings> = {
   reasoning: is.oneOf("provider-default", "none", "minimal", "low", "medium", "high", "xhigh", "max")
 }
 
-/** The checks of what all constructors have in common. */
+/** Checks of the options that all constructors share. */
 export const common: Options.Checks<CommonOptions> = {
-  // `Target` checks both.
+  // `Target` checks keys and headers.
   keys: is.anything,
   headers: is.anything,
-  // An entry of the catalogue is one, too.
+  // Also accepts an entry of the catalogue.
   info: is.object<
     ModelInfo.ModelInfo & { provider: string; model: string; counting: object; source: string }
   >({
@@ -40,13 +40,13 @@ export const common: Options.Checks<CommonOptions> = {
   settings: is.object(settings)
 }
 
-/** The checks of what the modules of the vendors take. */
+/** Checks of the options that the vendor modules share. */
 export const vendor: Options.Checks<VendorOptions<object>> = {
   ...common,
-  // `Endpoint.base` checks it.
+  // `Endpoint.base` checks the URL.
   baseUrl: is.anything,
   providerOptions: is.record(),
-  // `Vendor.fetched` checks it.
+  // `Vendor.fetched` checks the function.
   fetch: is.anything
 }
 
@@ -55,8 +55,8 @@ export const model: Options.Check = (module, field, value) =>
   Options.check(typeof value === "string" && value.trim() !== "", module, field, value, "the name of a model")
 
 /**
- * {@link Options.fields}, with an `example` for options that are no object. A text in their place is not shown: it may
- * be a key.
+ * {@link Options.fields}, with an `example` for options that are not an object. A string in their place is not quoted:
+ * it may be a key.
  */
 export const options = <O extends object>(
   module: string,

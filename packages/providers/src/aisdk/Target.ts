@@ -1,5 +1,5 @@
 /**
- * A `TargetSpec` over AI SDK models: what `AiSdk.model` and the modules of the vendors make.
+ * Makes a `TargetSpec` over AI SDK models, for `AiSdk.model` and the vendor modules.
  */
 import { KeySource } from "@outlast/agent"
 import type { ModelInfo, ProviderModel } from "@outlast/agent"
@@ -13,39 +13,39 @@ import { thinks } from "./Thinking.ts"
 import type { WireFormat } from "./SpecProviderModel.ts"
 import * as SpecProviderModel from "./SpecProviderModel.ts"
 
-/** What the constructors of this package have in common. */
+/** Options that all constructors of this package share. */
 export interface CommonOptions {
   /**
-   * Names of configuration values (environment variables, by default) or sources, in the order of their use. Never the
-   * keys themselves: anything else throws an `InvalidOption` that does not quote it.
+   * Names of configuration values (by default, environment variables) or sources, in the order of use. Never the
+   * keys themselves: any other value throws an `InvalidOption` that does not quote it.
    */
   readonly keys?: ReadonlyArray<string | KeySource.KeySource> | undefined
-  /** Sent with every request, over the client's own. Taken for secrets: they stand in no failure. */
+  /** Sent with every request, over the client's own. Treated as secrets: no failure shows them. */
   readonly headers?: Readonly<Record<string, string>> | Headers | undefined
-  /** Known better than the catalogue: what is given here replaces it, field by field. */
+  /** Facts about the model that replace those of the catalogue, field by field. */
   readonly info?: ModelInfo.ModelInfo | undefined
-  /** Sampling and thinking. Default: the provider's. */
+  /** Sampling and thinking. Default: that of the provider. */
   readonly settings?: CallSettings | undefined
 }
 
 export interface Options extends CommonOptions {
-  /** The name under which the provider stands in events, errors and the catalogue. */
+  /** The name of the provider in events, errors and the catalogue. */
   readonly provider: string
   readonly model: string
-  /** The base URL; empty, the default, when only the client knows it. */
+  /** The base URL. Default: empty, which means that only the client knows it. */
   readonly endpoint?: string | undefined
-  /** By the namespaces of the AI SDK, for example `{ bedrock: { … } }`. */
+  /** Provider options by the namespaces of the AI SDK, for example `{ bedrock: { … } }`. */
   readonly providerOptions?: Namespaced | undefined
   /**
-   * Makes the client for a key; `undefined` when the target has none. A client must not look for a key
+   * Makes the client for a key, which is `undefined` when the target has none. The client must not look for a key
    * elsewhere then.
    */
   readonly create: (key: string | undefined) => SpecModel
 }
 
 /**
- * A target in a wire format. Errors about options name `module`. `dialectOf` is what the format takes of a conversation;
- * without it, only what all formats take.
+ * A target in a wire format. Errors about options name `module`. `dialectOf` gives the dialect of the format. Default:
+ * the dialect that every format accepts.
  */
 export const make = (
   module: string,

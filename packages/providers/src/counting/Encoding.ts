@@ -1,12 +1,15 @@
 /**
  * The encodings of `gpt-tokenizer`, made safe for any text.
  *
- * Its time grows with the square of a run of one kind of characters: 100,000 times 中 took it 87 seconds. So that no
- * text holds the event loop for long, runs are cut every {@link maxRun} characters (at most a token more for each cut),
- * of more than {@link maxRuns} such pieces the others are taken for the average, and of a text longer than
- * {@link maxText} evenly spread samples are counted. Prose, code and JSON up to that length are counted exactly.
+ * The time of `gpt-tokenizer` grows with the square of a run of one kind of characters: 100,000 times 中 took it 87
+ * seconds. Three limits keep a text from blocking the event loop:
  *
- * Names of special tokens in a text are text: whoever writes `<|endoftext|>` ends nothing.
+ * - A run is cut every {@link maxRun} characters, which adds at most one token per cut.
+ * - After {@link maxRuns} such pieces, each further piece counts as the average.
+ * - A text longer than {@link maxText} is counted by evenly spread samples.
+ *
+ * Prose, code and JSON up to that length are counted exactly. Names of special tokens (`<|endoftext|>`) are counted as
+ * plain text.
  */
 import { Data, Effect } from "effect"
 
@@ -22,7 +25,7 @@ export const maxRun = 64
 const maxRuns = 256
 export const maxText = 262_144
 
-/** Samples of a longer text, and characters of each. */
+/** Number of samples of a longer text, and characters of each. */
 const samples = 64
 const sample = maxText / samples
 
@@ -69,9 +72,9 @@ const counted = (text: string, count: Count): number => {
 }
 
 /**
- * What a tokenizer takes together, without end: letters with their marks; signs, of which marks are some to
- * `cl100k_base` (an emoji, and that it is one); white space; what `o200k_base` takes behind a sign. Digits are taken by
- * threes anyway.
+ * Characters that a tokenizer joins into one piece of unlimited length: letters with their marks, signs, white space,
+ * and the line ends and slashes that `o200k_base` joins to a sign. Some marks are signs to `cl100k_base` (the variation
+ * selector of an emoji). Digits are left out: tokenizers take at most three.
  */
 const run = new RegExp(
   [String.raw`[\p{L}\p{M}]`, String.raw`[^\s\p{L}\p{N}]`, String.raw`\s`, String.raw`[\r\n/]`]

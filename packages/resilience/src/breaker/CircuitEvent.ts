@@ -1,4 +1,4 @@
-/** What circuits publish on `ResilienceEvents`: plain data. */
+/** Events that circuits publish on `ResilienceEvents`. Plain data. */
 import { Metric } from "effect"
 import type { EventDefinitions } from "../telemetry/EventDefinition.ts"
 import { named, seconds, silent } from "../telemetry/EventDefinition.ts"
@@ -13,7 +13,7 @@ export interface CircuitTransition extends ResilienceEvent {
   readonly from: Phase
   readonly to: Phase
   readonly generation: number
-  /** What opened it. */
+  /** The reason for opening. Set when `to` is "open". */
   readonly cause?: Cause | undefined
   /** How long it stays open, in milliseconds. */
   readonly openFor?: number | undefined
@@ -22,14 +22,14 @@ export interface CircuitTransition extends ResilienceEvent {
 export interface CircuitFailure extends ResilienceEvent {
   readonly _tag: "CircuitFailure"
   readonly circuit: string
-  /** What the server asked for, in milliseconds. */
+  /** The wait that the server requested, in milliseconds. */
   readonly retryAfter?: number | undefined
 }
 
 export interface CircuitProbeLate extends ResilienceEvent {
   readonly _tag: "CircuitProbeLate"
   readonly circuit: string
-  /** Milliseconds. */
+  /** Duration of the probe, in milliseconds. */
   readonly took: number
 }
 
@@ -37,13 +37,13 @@ export interface CircuitRefusal extends ResilienceEvent {
   readonly _tag: "CircuitRefusal"
   readonly circuit: string
   readonly reason: Reason
-  /** In milliseconds. */
+  /** Milliseconds until a call may be let through, when known. */
   readonly retryAfter?: number | undefined
 }
 
 export interface CircuitStoreDown extends ResilienceEvent {
   readonly _tag: "CircuitStoreDown"
-  /** What the store said, without addresses and keys. */
+  /** The error of the store, without addresses and keys. */
   readonly error: string
 }
 
@@ -91,7 +91,7 @@ const refusalReasons: ReadonlySet<string> = new Set<Reason>(["open", "half-open"
 const circuit = (event: CircuitEvent): string | undefined => textOf(event, "circuit")
 const changed = (event: CircuitTransition): string | undefined => circuit(event) ?? textOf(event, "name")
 
-/** A state that is not ours must not become a label of its own. */
+/** An unknown state of a third-party event must not become a label value. */
 const state = (event: CircuitTransition, field: "from" | "to"): string => {
   const found = textOf(event, field)
   return found !== undefined && circuitStates.has(found) ? found : other
@@ -100,7 +100,7 @@ const state = (event: CircuitTransition, field: "from" | "to"): string => {
 /** When each event is published, its line and its metrics. */
 export const definitions: EventDefinitions<CircuitEvent> = {
   CircuitTransition: {
-    doc: "A circuit changed its phase, or was opened anew: once, after the change, in order.",
+    doc: "A circuit changed its phase, or opened again. Published once, in order, after the change.",
     line: ({ circuit, to, openFor }) => {
       const time = openFor === undefined ? "" : ` for ${seconds(openFor)}`
       return { level: to === "open" ? "Warn" : "Info", text: `  circuit ${circuit} is ${to}${time}` }
@@ -120,18 +120,18 @@ export const definitions: EventDefinitions<CircuitEvent> = {
     ]
   },
   CircuitFailure: {
-    doc: "A call failed, as far as its circuit is concerned.",
+    doc: "A circuit counted a failed call.",
     // The attempt that failed has a line of its own.
     line: silent,
     metrics: []
   },
   CircuitProbeLate: {
-    doc: "A probe ended after it had lost its permit (`probeLimit`), so that its outcome does not count.",
+    doc: "A probe ended after its permit had expired (`probeLimit`), so its outcome does not count.",
     line: named(),
     metrics: []
   },
   CircuitRefusal: {
-    doc: "A circuit did not let a call through.",
+    doc: "A circuit refused a call.",
     // The attempt that went elsewhere has a line of its own.
     line: silent,
     metrics: [
@@ -144,12 +144,12 @@ export const definitions: EventDefinitions<CircuitEvent> = {
     ]
   },
   CircuitStoreDown: {
-    doc: "The store of circuits could not be reached: one event for each outage.",
+    doc: "The store of circuits cannot be reached. Published once for each outage.",
     line: named("Warn"),
     metrics: []
   },
   CircuitStoreUp: {
-    doc: "The store of circuits is reached again, and its verdicts hold.",
+    doc: "The store of circuits can be reached again, and its verdicts apply.",
     line: named(),
     metrics: []
   }

@@ -1,4 +1,4 @@
-/** What `Alerts` publishes on `ResilienceEvents`: plain data. */
+/** Events that `Alerts` publishes on `ResilienceEvents`. Plain data. */
 import { Metric } from "effect"
 import type { EventDefinitions } from "./EventDefinition.ts"
 import { named } from "./EventDefinition.ts"
@@ -12,14 +12,14 @@ interface OfAlert {
 
 export interface AlertRaised extends OfAlert {
   readonly _tag: "AlertRaised"
-  /** So many failures, within so many milliseconds. */
+  /** The rule that was met: `failures` failures within `window` milliseconds. */
   readonly failures: number
   readonly window: number
 }
 
 export interface AlertCleared extends OfAlert {
   readonly _tag: "AlertCleared"
-  /** Milliseconds since it was raised. */
+  /** Milliseconds since the alert was raised. */
   readonly after: number
 }
 
@@ -43,7 +43,7 @@ const names = { alert: (event: AlertEvent) => textOf(event, "key") ?? "all" }
 /** When each event is published, its line and its metrics. */
 export const definitions: EventDefinitions<AlertEvent> = {
   AlertRaised: {
-    doc: "A key had its number of failures within the window: once, until it is cleared.",
+    doc: "An alert was raised. The next one for the key follows only after the alert was cleared.",
     line: named(),
     metrics: [
       { metric: alerts, names },
@@ -51,7 +51,7 @@ export const definitions: EventDefinitions<AlertEvent> = {
     ]
   },
   AlertCleared: {
-    doc: "The failures of a raised alert have left the window: once for each alert that was raised.",
+    doc: "An alert was cleared. Published once for each alert that was raised.",
     line: named(),
     metrics: [{ metric: alertRaised, names, value: () => 0 }]
   }

@@ -1,24 +1,24 @@
 /**
- * Resilience events as Effect metrics, for whatever exports those (Prometheus, OpenTelemetry).
+ * Counts resilience events as Effect metrics, for exporters such as Prometheus and OpenTelemetry.
  *
  * Each event has its metrics in its definition; `docs/events.md` lists them. On top of those, `outlast_events_total` counts
  * every event of every package by tag, and `outlast_attempts_per_call` holds the attempts of each call: see
  * {@link attemptsOf}.
  *
- * It reads by a handler, so it sees every event that is published; see `ResilienceEvents` for what circuits drop
- * before that. It goes by the tag of the events: what an event does not have is left out.
+ * The layer reads through a handler, so it sees every published event. Circuits may drop events before that (see
+ * `ResilienceEvents`). Events are recognised by their tag; a label without a value in the event is left out.
  *
- * Names are the program's own strings, so each label has at most `maxLabels` values (default 1,000) for the life of
- * the layer; further ones count as `other`, and have no state, since the state of many would be that of the last. A
- * circuit that never changed its state has none, and a call that succeeds at once publishes nothing, so that
- * `outlast_attempts_per_call` holds the calls that did not.
+ * Names are the program's own strings, so each label is limited to `maxLabels` values (default 1,000) for the life of
+ * the layer. Further values count as `other` and have no state gauge, since one gauge cannot show several states. A
+ * circuit that never changed its state has no gauge either. A call that succeeds at once publishes nothing, so
+ * `outlast_attempts_per_call` contains only the calls that did not.
  *
- * Other packages read the definitions of their events with `EventDefinition.reader`, or update metrics of their own from
- * {@link ResilienceEvents.tap}, with {@link bounded} for their labels. `outlast_events_total` counts their events before
- * they do. Put it over the layer of the events (`Layer.provideMerge`), and under that of `Alerts` or over it: either sees
- * the other's.
+ * **How it composes.** Provide the layer on top of the layer of the events (`Layer.provideMerge`), above or below
+ * `Alerts`. Other packages read the definitions of their events with `EventDefinition.reader`, or update metrics of their
+ * own from {@link ResilienceEvents.tap}, with {@link bounded} for the labels. `outlast_events_total` already counts the
+ * events of every package.
  *
- * It exports nothing by itself and keeps no history.
+ * **Limits.** The layer exports nothing by itself and keeps no history.
  *
  * **Example** (Prometheus text)
  *
@@ -81,19 +81,22 @@ export const definitions: EventDefinitions<Event> = {
 // -----------------------------------------------------------------------------
 
 export interface Options {
-  /** Different values of each label, at most. Default 1,000. */
+  /** Maximum number of distinct values of each label. Default: 1,000. */
   readonly maxLabels?: number | undefined
-  /** How many attempts a call took, where an event is the end of one. Default {@link attemptsOf}. */
+  /**
+   * Returns the number of attempts of the call that an event ends; `undefined` for other events. Default:
+   * {@link attemptsOf}.
+   */
   readonly attemptsOf?: ((event: ResilienceEvent) => number | undefined) | undefined
 }
 
-/** The `attempts` of an event that has them: the end of a call. Calls that made none are left out. */
+/** Returns the `attempts` of an event that ends a call. Calls without an attempt are left out. */
 export const attemptsOf = (event: ResilienceEvent): number | undefined => {
   const attempts = numberOf(event, "attempts")
   return attempts === undefined || attempts < 1 ? undefined : attempts
 }
 
-/** Keeps the metrics of the surrounding events. Throws a `RangeError` for an option outside its range. */
+/** Updates the metrics from the surrounding events. Throws a `RangeError` for an option outside its range. */
 export const layer = (options: Options = {}): Layer.Layer<never> =>
   ResilienceEvents.layerTap(
     Effect.sync(() => {

@@ -8,10 +8,13 @@
  * after the other; where two processes write the same scope in the same moment one may be lost, until who wrote it
  * sees so in the next round and writes it again.
  *
- * **Example** (Files)
+ * **Example** (SQLite, by `SqliteClient` of `@outlast/node`; files)
  *
  * ```ts
  * const store = KeyValueChainStore.make({
+ *   keyValueStore: KeyValueStore.layerSql().pipe(Layer.provide(SqliteClient.layer({ filename: "state.db" })))
+ * })
+ * const inFiles = KeyValueChainStore.make({
  *   keyValueStore: KeyValueStore.layerFileSystem("state").pipe(Layer.provide(NodeServices.layer))
  * })
  * ```

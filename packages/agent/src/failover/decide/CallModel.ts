@@ -247,6 +247,8 @@ export interface Tries {
   readonly classes: ReadonlyMap<string, number>
   /** When the server allowed the next attempt, where its last failure named a wait of more than 0. */
   readonly notBefore?: number | undefined
+  /** When this call may come back, where the last failure named a wait: later with each attempt of the call. */
+  readonly backAt?: number | undefined
 }
 
 /** A target that did not let an attempt pass. */

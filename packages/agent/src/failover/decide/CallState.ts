@@ -74,7 +74,7 @@ export const step = <Class extends string>(
     case "Failed":
       return onFailure(
         policy,
-        afterFailure(policy, begun(state, event), event, snapshot),
+        afterFailure(policy, begun(state, event), event, snapshot, draw),
         event,
         snapshot,
         draw
@@ -190,7 +190,13 @@ const onRefusal = (
   return choose(policy, { ...back, ledger, refused }, snapshot, draw)
 }
 
-const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): CallState => {
+const afterFailure = (
+  policy: Policy,
+  state: CallState,
+  event: Failed,
+  snapshot: Snapshot,
+  draw: number
+): CallState => {
   const { failure, commit } = event
   const { retryAfter } = failure
   // Stryker disable next-line StringLiteral: as above.
@@ -202,9 +208,13 @@ const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot:
   const tries = state.tries.get(id)
   const of = policy.classOf(failure)
   const classes = new Map(tries?.classes)
+  classes.set(of, (classes.get(of) ?? 0) + 1)
   const seen = state.seen || commit === "text"
-  const mode = midStreamOf(policy, rowOf(policy, failure), state)
-  return {
+  const row = rowOf(policy, failure)
+  const mode = midStreamOf(policy, row, state)
+  // "Now" is no wait: the repeat is ours, and costs what ours cost.
+  const isNamed = retryAfter !== undefined && !Duration.isZero(retryAfter)
+  const next: CallState = {
     ...state,
     left: state.target,
     ledger: {
@@ -232,14 +242,34 @@ const afterFailure = (policy: Policy, state: CallState, event: Failed, snapshot:
       count: tries?.count ?? 0,
       delay: tries?.delay,
       failure,
-      classes: classes.set(of, (classes.get(of) ?? 0) + 1),
-      // "Now" is no wait: the repeat is ours, and costs what ours cost.
-      notBefore:
-        retryAfter === undefined || Duration.isZero(retryAfter)
-          ? undefined
-          : snapshot.now + Duration.toMillis(retryAfter)
+      classes,
+      notBefore: isNamed ? snapshot.now + Duration.toMillis(retryAfter) : undefined
     })
   }
+  const own = next.tries.get(id)
+  // Stryker disable next-line ConditionalExpression: the second is for the types; it was set above.
+  if (!isNamed || own === undefined || row.retryAfter === "ignored") return next
+  // All attempts of the call count. Each of several keys under one limit would otherwise be asked again every second.
+  const { used } = Choice.usedHere(policy, row, next, failure, snapshot)
+  const attempts = Math.max(used, next.ledger.attempts - next.ledger.sweeps)
+  const wait = waitOf(policy, row, failure, Backoff.delay(row.backoff, attempts, own.delay, draw), draw)
+  const backAt = snapshot.now + (wait._tag === "TooLong" ? wait.retryAfter : wait.millis)
+  return { ...next, tries: new Map(next.tries).set(id, { ...own, backAt }) }
+}
+
+/** The wait before a repeat at the target of the failure, `formula` being ours. */
+const waitOf = (policy: Policy, row: Row, { retryAfter }: ProviderFailure, formula: number, draw: number) => {
+  const rule: Backoff.HintRule = {
+    retryAfter: row.retryAfter,
+    maxRetryAfter: policy.maxWait,
+    retryAfterJitter: policy.retryAfterJitter
+  }
+  return Backoff.withHint(
+    rule,
+    formula,
+    retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
+    draw
+  )
 }
 
 const onFailure = (
@@ -634,14 +664,7 @@ const repeatDelay = (
   const { target } = state
   const { used, delay } = Choice.usedHere(policy, row, state, failure, snapshot)
   if (row.then !== "retry" || used >= row.attempts || failure.evidence.shouldRetry === false) return undefined
-  const rule: Backoff.HintRule = {
-    retryAfter: row.retryAfter,
-    maxRetryAfter: policy.maxWait,
-    retryAfterJitter: policy.retryAfterJitter
-  }
-  const formula = Backoff.delay(row.backoff, used, delay, draw)
-  const named = failure.retryAfter === undefined ? undefined : Duration.toMillis(failure.retryAfter)
-  const wait = Backoff.withHint(rule, formula, named, draw)
+  const wait = waitOf(policy, row, failure, Backoff.delay(row.backoff, used, delay, draw), draw)
   // Stryker disable next-line ConditionalExpression,StringLiteral: the first is for the types; what is too long has no `millis`.
   if (wait._tag === "TooLong" || wait.millis > timeLeft(policy, state, snapshot)) return undefined
   // Another call has found meanwhile that the target is out, or this one has asked whether it is back.

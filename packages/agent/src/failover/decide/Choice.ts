@@ -34,6 +34,7 @@ export const ready = (
         (target) =>
           !isOut(policy, cooldowns, target.ref, now) &&
           !((state.refused.get(target.ref.id)?.until ?? now) > now) &&
+          !isWaitedFor(state, target.ref, now) &&
           !isExhausted(policy, state, target)
       )
 
@@ -69,6 +70,10 @@ export const unasked = (
   targets: ReadonlyArray<TargetView>
 ): ReadonlyArray<TargetView> =>
   failure !== undefined && isRefusal(failure) ? targets.filter(({ ref }) => !tries.has(ref.id)) : []
+
+/** The server named a wait to this call, which is not over. */
+const isWaitedFor = ({ tries }: CallState, { id }: TargetRef, now: number): boolean =>
+  (tries.get(id)?.backAt ?? now) > now
 
 /** Cooling, and not so near its end that one call may see whether it is back. */
 const isOut = ({ probe }: Policy, cooldowns: Cooldowns, target: TargetRef, now: number): boolean =>
@@ -144,9 +149,10 @@ export const isNotBefore = (row: Row, { retryAfter }: ProviderFailure): boolean 
   row.cooldown?.retryAfter === "not-before" && retryAfter !== undefined
 
 /**
- * What leaving the target keeps from being chosen. Where that would be every target of the chain, as with a
- * single one, only waits that the server named are kept: the next call may as well try. A cooldown that wants the
- * failures of several calls needs them, unless the server named it, and never takes the last target that is left.
+ * What leaving the target keeps from being chosen. A cooldown that wants the failures of several calls needs them, whoever
+ * named its length: a server that sheds names a wait to one call while it answers others. Where the cooldown would cover
+ * every target of the chain, or the last one that is left, only waits that the server named are kept: the next call may
+ * as well try.
  */
 export const cooldownFor = (
   { cooldown: rule }: Row,
@@ -155,21 +161,22 @@ export const cooldownFor = (
   { now, cooldowns, targets }: Snapshot
 ): Cooldown | undefined => {
   if (rule === undefined || Cool.isOpen(cooldowns, rule.scope, target, now)) return undefined
-  const named =
-    failure.retryAfter === undefined || rule.retryAfter === "ignored"
-      ? undefined
-      : Duration.toMillis(failure.retryAfter)
+  const { retryAfter } = failure
+  const isNone = retryAfter === undefined || (Duration.isZero(retryAfter) && rule.retryAfter !== "not-before")
+  const named = isNone || rule.retryAfter === "ignored" ? undefined : Duration.toMillis(retryAfter)
   const coversAll = targets.every(({ ref }) => Cool.covers(rule.scope, target, ref))
-  if (named === undefined && coversAll) return undefined
-  if (named === undefined && rule.proof === "several-calls") {
-    const isLast = targets.every(
+  const needsProof = rule.proof === "several-calls"
+  if (needsProof && !isProven) return undefined
+  const isLast =
+    needsProof &&
+    targets.every(
       ({ ref }) => Cool.covers(rule.scope, target, ref) || Cool.outOf(cooldowns, ref, now) !== undefined
     )
-    if (isLast || !isProven) return undefined
-  }
-  const formula = coversAll ? 0 : Cool.length(rule, Cool.streakOf(cooldowns, rule.scope, target, now))
-  const isNamed = named !== undefined && (rule.retryAfter === "not-before" || named >= formula)
-  const length = isNamed ? named : formula
+  const mayGuess = !coversAll && !isLast
+  if (named === undefined && !mayGuess) return undefined
+  const guess = mayGuess ? Cool.length(rule, Cool.streakOf(cooldowns, rule.scope, target, now), named) : 0
+  const isNamed = named !== undefined && (rule.retryAfter === "not-before" || named >= guess)
+  const length = isNamed ? named : guess
   return { scope: rule.scope, target, until: now + length, failure, named: isNamed }
 }
 
@@ -209,6 +216,7 @@ export const lastResort = (policy: Policy, state: CallState, snapshot: Snapshot)
           refused?.mayResort === true &&
           refused.until > now &&
           Cool.outOf(cooldowns, target.ref, now) === undefined &&
+          !isWaitedFor(state, target.ref, now) &&
           !isExhausted(policy, state, target) &&
           mayGoTo(policy, state, target, snapshot)
         )
@@ -231,14 +239,18 @@ export const queueTime = (
 
 /** What keeps a target from this call for longest. */
 const outOf = (
-  { refused }: CallState,
+  { refused, tries }: CallState,
   cooldowns: Cooldowns,
   target: TargetRef,
   now: number
 ): Out | undefined => {
-  const cooling = Cool.outOf(cooldowns, target, now)
+  let out = Cool.outOf(cooldowns, target, now)
   const by = refused.get(target.id)
-  return by !== undefined && by.until > now && by.until > (cooling?.until ?? now) ? by : cooling
+  if (by !== undefined && by.until > (out?.until ?? now)) out = by
+  const own = tries.get(target.id)
+  if (own?.failure !== undefined && own.backAt !== undefined && own.backAt > (out?.until ?? now))
+    out = { until: own.backAt, failure: own.failure }
+  return out
 }
 
 /** The failure of a call that no target can take: each with its reason and its time. */

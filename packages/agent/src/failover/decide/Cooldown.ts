@@ -138,11 +138,15 @@ export const streakOf = (
   return entry === undefined || entry.until + quiet <= now ? 0 : entry.streak
 }
 
-/** The length of the next cooldown in milliseconds, `streak` cooldowns after the last success. */
-export const length = (rule: CooldownRule, streak: number): number =>
-  rule.initial === "forever"
-    ? Infinity
-    : Math.min(Duration.toMillis(rule.cap), Duration.toMillis(rule.initial) * rule.factor ** streak)
+/**
+ * The length of the next cooldown in milliseconds, `streak` cooldowns after the last success. `named` is the wait that the
+ * server named, with which a rule of `wins` begins.
+ */
+export const length = (rule: CooldownRule, streak: number, named?: number): number => {
+  const first = rule.retryAfter === "wins" ? (named ?? rule.initial) : rule.initial
+  if (first === "forever") return Infinity
+  return Math.min(Duration.toMillis(rule.cap), Duration.toMillis(first) * rule.factor ** streak)
+}
 
 // -----------------------------------------------------------------------------
 // Opening and clearing

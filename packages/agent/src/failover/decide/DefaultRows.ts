@@ -33,15 +33,17 @@ export const classOf = (failure: ProviderFailure): DefaultClass => {
 
 const backoff = (cap: Duration.Input) => Backoff.exponential({ initial: "1 second", factor: 2, cap })
 
+const isWide = (scope: Scope): boolean => scope === "model" || scope === "endpoint"
+
 const cooldown = (
   scope: Scope,
   initial: Duration.Input | "forever",
   cap: Duration.Input = initial === "forever" ? Duration.infinity : initial,
-  retryAfter: CooldownRule["retryAfter"] = "minimum"
+  retryAfter: CooldownRule["retryAfter"] = isWide(scope) ? "wins" : "minimum"
 ): CooldownRule => ({
   scope,
   // What is wider than a key keeps other calls out, too: one call's bad luck must not close it.
-  proof: scope === "model" || scope === "endpoint" ? "several-calls" : "one-call",
+  proof: isWide(scope) ? "several-calls" : "one-call",
   initial: initial === "forever" ? initial : Duration.fromInputUnsafe(initial),
   factor: 2,
   cap: Duration.fromInputUnsafe(cap),
@@ -75,6 +77,9 @@ export const steady = (scope: Scope, length: Duration.Input): CooldownRule => {
 
 const stop: Row = { ...base, then: "stop" }
 
+/** An unknown failure keeps its target out for this long; a verdict learned from words for no longer. */
+export const unknownCooldown: Duration.Duration = Duration.seconds(30)
+
 /** The attempt has cost its whole limit already: an equivalent target is asked before it is repeated. */
 const timeout: Row = { ...base, attempts: 2, repeatsBeforeEquivalent: 0, worthWaiting: true }
 
@@ -92,7 +97,7 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
   RateLimitTooLarge: { ...base, then: "move" },
   Overloaded: {
     ...base,
-    attempts: 3,
+    attempts: 5,
     cooldown: cooldown("model", "2 minutes", "10 minutes"),
     circuit: "model",
     worthWaiting: true
@@ -122,13 +127,17 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
     ...base,
     then: "move",
     // It does not pass by itself: one call is enough.
-    cooldown: { ...cooldown("endpoint", "10 minutes"), proof: "one-call" },
+    cooldown: { ...cooldown("endpoint", "10 minutes"), proof: "one-call", retryAfter: "minimum" },
     circuit: "endpoint"
   },
   Auth: { ...base, then: "move", cooldown: cooldown("key", "10 minutes", "1 hour") },
   AuthPermanent: { ...base, then: "move", cooldown: cooldown("key", "forever") },
   Billing: { ...base, then: "move", cooldown: cooldown("key", "30 minutes", "1 hour") },
-  ModelNotFound: { ...base, then: "move", cooldown: { ...cooldown("model", "1 hour"), proof: "one-call" } },
+  ModelNotFound: {
+    ...base,
+    then: "move",
+    cooldown: { ...cooldown("model", "1 hour"), proof: "one-call", retryAfter: "minimum" }
+  },
   ContextOverflow: { ...base, then: "grow" },
   FormatResponse: { ...base, attempts: 2 },
   // What one server calls malformed, one with another wire format may take.
@@ -137,5 +146,5 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
   OutputTooLong: { ...base, then: "grow" },
   ContentPolicy: stop,
   Cancelled: stop,
-  Unknown: { ...base, attempts: 2, cooldown: cooldown("model", "30 seconds", "30 seconds") }
+  Unknown: { ...base, attempts: 2, cooldown: cooldown("model", unknownCooldown) }
 }

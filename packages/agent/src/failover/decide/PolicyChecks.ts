@@ -51,7 +51,7 @@ const cooldown = Kind.object<CooldownRule>(
     initial: required(initial),
     factor: required(is.number({ min: 1 })),
     cap: required(Kind.duration()),
-    retryAfter: required(is.oneOf("minimum", "not-before", "ignored")),
+    retryAfter: required(is.oneOf("minimum", "wins", "not-before", "ignored")),
     proof: is.oneOf("one-call", "several-calls")
   }
 )

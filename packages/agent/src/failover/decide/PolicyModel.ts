@@ -40,12 +40,13 @@ export interface CooldownRule {
   /**
    * How a wait that the server named counts:
    * - `minimum`: the cooldown is at least that long
+   * - `wins`: the cooldown is that long, and longer by `factor` with each further one without a success between
    * - `not-before`: the cooldown is exactly that long, and set at once, for all calls, even if this one stays
    * - `ignored`: it does not
    */
-  readonly retryAfter: "minimum" | "not-before" | "ignored"
+  readonly retryAfter: "minimum" | "wins" | "not-before" | "ignored"
   /**
-   * Whose failures open it, unless the server named its length:
+   * Whose failures open it. A wait that the server named always holds for the call that got it.
    * - `one-call`: those of one call
    * - `several-calls`: those of several calls, without a success among the attempts that began since the first of them;
    *   attempts in flight count as not failed. A connect or first-token limit that passed in silence is enough from one

@@ -27,7 +27,8 @@ export const sent = (state: CallState, target: TargetRef, delay: number): CallSt
       delay: tries === undefined ? undefined : delay,
       failure: tries?.failure,
       classes: tries?.classes ?? noClasses,
-      notBefore: tries?.notBefore
+      notBefore: tries?.notBefore,
+      backAt: tries?.backAt
     })
   }
 }

@@ -22,16 +22,26 @@ export interface Phrase {
   readonly find: (text: string) => string | undefined
 }
 
-/** Compiles a phrase. */
+/**
+ * A phrase, compiled when it is first used: compiling the hundreds of phrases that ship takes longer than everything else
+ * at import.
+ */
 export const phrase = (source: string): Phrase => {
-  const { form, anchors } = compile(source.toLowerCase())
-  const find = (text: string): string | undefined => form.exec(text)?.slice(1).join("…")
-  return { anchors, find }
+  const compiled = compile(source)
+  return {
+    get anchors() {
+      return compiled.anchors
+    },
+    find: (text) => compiled.form.exec(text)?.slice(1).join("…")
+  }
 }
 
 /** Whether a phrase says nothing: every text has it. */
 export const isEmpty = (source: string): boolean => {
-  const { form } = compile(source.toLowerCase())
+  // A piece with a letter in each of its ways must stand in the text. Only phrases without one have to be tried.
+  const isSaid = (element: Element): boolean => element.every((way) => /[a-pr-wy0-9\u4e00-\u9fff]/.test(way))
+  if (piecesOf(source).some((elements) => elements.some(isSaid))) return false
+  const { form } = compile(source)
   return form.test("") || form.test(anyText)
 }
 
@@ -40,12 +50,13 @@ const anyText = "qzx qzx: (qzx), qzx. 'qzx' \"qzx\" qzx-qzx/qzx"
 
 /** Whether a text has one of several phrases. */
 export const oneOf = (sources: ReadonlyArray<string>): ((text: string) => boolean) => {
-  const phrases = sources.map((source) => compile(source.toLowerCase()))
+  const phrases = sources.map(compile)
   // To look for a piece of text is much cheaper than to run a regular expression.
   return (text) =>
     phrases.some(
-      ({ form, anchors }) =>
-        (anchors === undefined || anchors.some((word) => text.includes(word))) && form.test(text)
+      (phrase) =>
+        (phrase.anchors === undefined || phrase.anchors.some((word) => text.includes(word))) &&
+        phrase.form.test(text)
     )
 }
 
@@ -99,14 +110,31 @@ interface Compiled {
 /** One of several ways to go on; a plain piece has one. */
 type Element = ReadonlyArray<string>
 
+/** Both halves are made when they are first asked for. */
 const compile = (source: string): Compiled => {
   if (/\([^()]*\(/.test(source)) throw new RangeError(`Phrase: groups do not nest: ${source}`)
-  const pieces = source
+  let form: RegExp | undefined
+  let anchors: { readonly words: Compiled["anchors"] } | undefined
+  return {
+    get form() {
+      return (form ??= formOf(source))
+    },
+    get anchors() {
+      return (anchors ??= { words: bestAnchors(source) }).words
+    }
+  }
+}
+
+const piecesOf = (source: string): ReadonlyArray<ReadonlyArray<Element>> =>
+  source
+    .toLowerCase()
     .split("…")
     .map((piece) => piece.trim())
     .filter((piece) => piece !== "")
-  const forms = pieces.map((piece) => {
-    const elements = elementsOf(piece)
+    .map(elementsOf)
+
+const formOf = (source: string): RegExp => {
+  const forms = piecesOf(source).map((elements) => {
     const body = elements
       .map((element) =>
         element.length === 1 ? escape(element[0] ?? "") : `(?:${element.map(escape).join("|")})`
@@ -114,12 +142,13 @@ const compile = (source: string): Compiled => {
       .join("")
     return `${edge(elements[0], 0, "(?<!\\w)")}(${body})${edge(elements.at(-1), -1, "(?!\\w)")}`
   })
-  const lists = pieces.flatMap((piece) => anchorsOf(elementsOf(piece)))
+  return new RegExp(forms.join(`.{0,${gap}}?`))
+}
+
+const bestAnchors = (source: string): ReadonlyArray<string> | undefined => {
+  const lists = piecesOf(source).flatMap(anchorsOf)
   const best = lists.toSorted((a, b) => worth(b) - worth(a))[0]
-  return {
-    form: new RegExp(forms.join(`.{0,${gap}}?`)),
-    anchors: best === undefined ? undefined : [...new Set(best)]
-  }
+  return best === undefined ? undefined : [...new Set(best)]
 }
 
 /** No word goes on beyond a piece. `\b` says the same for less where it can only stand beside a letter. */

@@ -194,14 +194,16 @@ export const text = (options: TextOptions): Rule => {
     options,
     "text",
     options.phrases.map((source) => {
-      const { find, anchors } = phrase(source)
+      const words = phrase(source)
       return {
         find: ({ text }: ErrorFacts) => {
-          const matched = find(text)
+          const matched = words.find(text)
           if (matched === undefined || also?.(text) === false || unless?.(text) === true) return undefined
           return matched
         },
-        anchors,
+        get anchors() {
+          return words.anchors
+        },
         phrase: source
       }
     })
@@ -263,12 +265,15 @@ const ofParts = (
   if (id.trim() === "") throw invalid("id", id, `Rule: id is empty (why: "${why}")`)
   check(id, "providers", providers, (name) => (name.trim() === "" ? "is empty" : undefined))
   const names = providers?.map((name) => name.toLowerCase())
-  const parts = findings.map(({ find, anchors, phrase }): Part => ({
-    anchors,
-    phrase,
+  const parts = findings.map((finding): Part => ({
+    // Read when a table makes its index.
+    get anchors() {
+      return finding.anchors
+    },
+    phrase: finding.phrase,
     match: (facts, provider) => {
       if (names !== undefined && !names.some((name) => provider.includes(name))) return undefined
-      const matched = find(facts)
+      const matched = finding.find(facts)
       if (matched === undefined || when?.(facts, provider) === false) return undefined
       return { reason: typeof reason === "function" ? reason(facts) : reason, signal, matched }
     }
