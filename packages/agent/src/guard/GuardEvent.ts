@@ -1,4 +1,4 @@
-/** What a guard publishes: plain data, with names of tools and files but no arguments, results or texts. */
+/** Events of a guard: plain data, with names of tools and files but no arguments, results or texts. */
 import { EventDefinition } from "@outlast/resilience"
 import { maxTool } from "./BlockedCalls.ts"
 import type { Pattern } from "./LoopDetector.ts"
@@ -19,14 +19,14 @@ export interface GuardExtended {
   readonly _tag: "GuardExtended"
   readonly at: number
   readonly by: Extension
-  /** The how-manieth extension of this guard, from 1. */
+  /** Number of this extension of the guard, from 1. */
   readonly number: number
 }
 
 export interface GuardNudged {
   readonly _tag: "GuardNudged"
   readonly at: number
-  /** `undefined` for a text that repeats itself. */
+  /** The repeated tool; `undefined` for a text that repeats itself. */
   readonly tool: string | undefined
   readonly pattern: Pattern
   readonly count: number
@@ -36,9 +36,9 @@ export interface GuardBlocked {
   readonly _tag: "GuardBlocked"
   readonly at: number
   readonly tool: string
-  /** `permission`: the host's hook refused it. */
+  /** The loop pattern, or `permission` when the host's hook refused the call. */
   readonly pattern: Pattern | "permission"
-  /** The text that the model read. A permission hook may repeat arguments: its reason is left out. */
+  /** The text that the model read. The reason of a permission hook is left out, because it may quote arguments. */
   readonly message: string
 }
 
@@ -52,7 +52,7 @@ export interface ToolSkipped {
 export interface InboundDropped {
   readonly _tag: "InboundDropped"
   readonly at: number
-  /** Of those dropped, from 1. */
+  /** Number of dropped messages so far, including this one. */
   readonly number: number
 }
 
@@ -64,7 +64,7 @@ export type GuardEvent =
   | ToolSkipped
   | InboundDropped
 
-/** Describes a call that was not run, in one line. The name is the model's: it may be of any length, in several lines. */
+/** Describes a blocked call in one line. The name comes from the model and may be long or contain line breaks. */
 export const blockedText = ({ tool, pattern }: Pick<GuardBlocked, "tool" | "pattern">): string => {
   const name = tool.slice(0, maxTool).replaceAll(/\s+/g, " ")
   return pattern === "permission"
@@ -75,7 +75,7 @@ export const blockedText = ({ tool, pattern }: Pick<GuardBlocked, "tool" | "patt
 /** When each event is published, its line and its metrics. */
 export const definitions: EventDefinition.EventDefinitions<GuardEvent> = {
   GuardStopped: {
-    doc: "A run was stopped; once for each.",
+    doc: "A run was stopped. Published once for each stop.",
     line: ({ reason, subject }) => ({
       level: "Warn",
       text: `✗ the guard stopped the run: ${reason}${subject === undefined ? "" : ` of ${subject}`}`
@@ -83,27 +83,27 @@ export const definitions: EventDefinition.EventDefinitions<GuardEvent> = {
     metrics: []
   },
   GuardExtended: {
-    doc: "The host gave a run more than its limits.",
+    doc: "The host raised the limits.",
     line: EventDefinition.named(),
     metrics: []
   },
   GuardNudged: {
-    doc: "The model is told that it goes round in circles.",
+    doc: "The model gets a hint that it repeats itself.",
     line: EventDefinition.named(),
     metrics: []
   },
   GuardBlocked: {
-    doc: "A tool call was not run; the model reads why. One event for each call.",
+    doc: "A tool call did not run; its result tells the model why. Published once for each call.",
     line: (event) => ({ level: "Warn", text: `✗ ${blockedText(event)}` }),
     metrics: []
   },
   ToolSkipped: {
-    doc: "A tool whose needs are not met was not offered.",
+    doc: "A tool with unmet requirements was not offered.",
     line: EventDefinition.named(),
     metrics: []
   },
   InboundDropped: {
-    doc: "Something came in with neither text nor media, and no call was made for it.",
+    doc: "An inbound message had neither text nor media, so no call was made.",
     line: EventDefinition.named(),
     metrics: []
   }

@@ -1,4 +1,4 @@
-/** What limits that processes share publish: plain data. */
+/** Events of shared limits: plain data. */
 import type { ResilienceEvents } from "@outlast/resilience"
 import { EventDefinition } from "@outlast/resilience"
 
@@ -16,7 +16,7 @@ export type LimiterEvent = LimitStoreLost | LimitStoreBack
 /** When each event is published, its line and its metrics. */
 export const definitions: EventDefinition.EventDefinitions<LimiterEvent> = {
   LimitStoreLost: {
-    doc: "The store of shared limits did not answer: each process keeps the limits for itself until it does.",
+    doc: "The store of shared limits did not answer. Each process uses only its own limits until the store is back.",
     line: EventDefinition.named(),
     metrics: []
   },
