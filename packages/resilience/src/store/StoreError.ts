@@ -104,8 +104,12 @@ export interface SqlErrorLike {
   readonly reason: { readonly _tag: string; readonly cause?: unknown }
 }
 
-/** The store's part in a `SqlError`; `undefined` where the statement is at fault. */
+/**
+ * The store's part in a `SqlError`; `undefined` where the statement is at fault. A cause that is a `StoreError` already
+ * is returned as it is: the client knew more than a code says.
+ */
 export const fromSqlError = (error: SqlErrorLike, { store, file }: Where): StoreError | undefined => {
+  if (error.reason.cause instanceof StoreError) return error.reason.cause
   const found = findCode(error.reason.cause, 0)
   // A code that says that the statement is at fault decides, too.
   const verdict = found === undefined ? ofTag[error.reason._tag] : found.verdict

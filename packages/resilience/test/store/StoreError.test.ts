@@ -102,6 +102,11 @@ describe("StoreError.fromSqlError", () => {
     assert.strictEqual(reasonOf(Cause.die(nodeSqlite(11))), "corrupt")
   })
 
+  it("returns the StoreError that a client has put into its SqlError", () => {
+    const own = new StoreError.StoreError({ reason: "corrupt", store: "db" })
+    assert.strictEqual(StoreError.fromSqlError(unknown(own), where), own)
+  })
+
   it("ends on causes that are a circle", () => {
     const circle: { cause?: unknown } = {}
     circle.cause = circle

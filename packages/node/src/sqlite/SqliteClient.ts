@@ -1,0 +1,426 @@
+/**
+ * A `SqlClient` of `effect/sql` over Node's own SQLite, in a worker thread: no driver to install, and no commit, lock
+ * or long query stops the event loop.
+ *
+ * The file is in WAL mode with `synchronous=FULL`: what a statement or a transaction has answered survives a loss of
+ * power. It is created with mode 0600. Whatever takes a `SqlClient` works with it: `Migrator`, `KeyValueStore`,
+ * `effect/workflow` with a single runner.
+ *
+ * - **One statement at a time.** A transaction has the connection to itself; others wait. A statement under way is not
+ *   interruptible: an interrupt waits for its reply. A transaction begins with `BEGIN IMMEDIATE`.
+ * - **Locked by another process.** SQLite waits at most `busyTimeout`, then the client tries again, up to `lockWait`;
+ *   only outside of transactions and at `BEGIN`, where nothing has happened yet.
+ * - **Errors.** Opening fails with a `StoreError`. The `SqlError` of a statement names the file and what to do where the
+ *   store is at fault; `StoreError.fromSqlError` gives its reason. A file that was deleted, moved or replaced while it
+ *   was open fails each statement from then on.
+ * - **A transaction that SQLite has rolled back itself** (a full disk) stays failed: its later statements are not run,
+ *   and its commit fails, also where the program has caught the error.
+ * - **The thread ends** (killed, out of memory): the statement under way fails, its outcome is unknown, and the next
+ *   one opens the file again. An in-memory database is lost then, and says so.
+ *
+ * **Limits.** A query cannot be stopped, and the next statement waits for it: read lists in pages by key, as
+ * `docs/sqlite.md` shows. `stream` holds the connection until it ends. One file belongs to processes of one machine.
+ *
+ * **Example** (A file)
+ *
+ * ```ts
+ * const program = Effect.gen(function* () {
+ *   const sql = yield* SqlClient.SqlClient
+ *   yield* sql`CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL)`
+ *   yield* sql`INSERT INTO notes ${sql.insert({ text: "hello" })}`
+ * }).pipe(Effect.provide(SqliteClient.layer({ filename: "notes.db" })))
+ * ```
+ */
+import { Duration, Effect, Layer, Option, Schedule, Semaphore, Stream } from "effect"
+import type { Scope } from "effect"
+import { Reactivity } from "effect/reactivity"
+import type { SqlConnection } from "effect/sql"
+import { SqlClient, SqlError, Statement } from "effect/sql"
+import { isAbsolute, resolve } from "node:path"
+import { StoreError } from "@outlast/resilience"
+import * as Check from "@outlast/resilience/Options"
+import type { Fault, Mode, Opened, Page, Param, Reply, Request } from "./SqliteProtocol.ts"
+import type { SqliteThread, ThreadEnded } from "./SqliteThread.ts"
+import * as Thread from "./SqliteThread.ts"
+
+export interface Options {
+  /** The path of the file, or `:memory:` for a database that ends with its client. */
+  readonly filename: string
+  /** The name of the store in errors. Default "sqlite". */
+  readonly store?: string | undefined
+  /**
+   * `full`: each commit is on the disk. `normal`: a loss of power may take the last commits, a killed process none.
+   * `extra`: as `full`, and the folder is synced as well. Default "full".
+   */
+  readonly synchronous?: "normal" | "full" | "extra" | undefined
+  /** Creates a file that is missing. Default true. */
+  readonly create?: boolean | undefined
+  /** How long SQLite itself waits for a lock, in its thread. At most 20 ms. Default 10 ms. */
+  readonly busyTimeout?: Duration.Input | undefined
+  /** How long opening, a statement outside of a transaction and `BEGIN` wait for a lock in all. Default 5 s. */
+  readonly lockWait?: Duration.Input | undefined
+  /** `refuse`: no file on a network file system, where it is recognised. Default "refuse". */
+  readonly networkFileSystem?: "refuse" | "allow" | undefined
+}
+
+export const defaults = {
+  store: "sqlite",
+  synchronous: "full",
+  create: true,
+  busyTimeout: Duration.millis(10),
+  lockWait: Duration.seconds(5),
+  networkFileSystem: "refuse"
+} as const
+
+const checks: Check.Checks<Options> = {
+  filename: Check.is.required(Check.is.text),
+  store: Check.is.text,
+  synchronous: Check.is.oneOf("normal", "full", "extra"),
+  create: Check.is.flag,
+  busyTimeout: Check.is.duration({ max: "20 millis" }),
+  lockWait: Check.is.duration(),
+  networkFileSystem: Check.is.oneOf("refuse", "allow")
+}
+
+/** A client that closes its database with the scope. Throws an `InvalidOption` for a wrong option. */
+export const make = (
+  options: Options
+): Effect.Effect<SqlClient.SqlClient, StoreError.StoreError, Scope.Scope | Reactivity.Reactivity> => {
+  Check.fields("SqliteClient", options, checks)
+  return makeChecked(settingsOf(options))
+}
+
+/** Throws an `InvalidOption` for a wrong option. */
+export const layer = (options: Options): Layer.Layer<SqlClient.SqlClient, StoreError.StoreError> => {
+  Check.fields("SqliteClient", options, checks)
+  return Layer.effect(SqlClient.SqlClient, makeChecked(settingsOf(options))).pipe(
+    Layer.provide(Reactivity.layer)
+  )
+}
+
+interface Settings {
+  readonly opening: Parameters<typeof Thread.start>[0]
+  readonly where: StoreError.Where
+  readonly lockWait: Duration.Duration
+}
+
+const settingsOf = (options: Options): Settings => {
+  const isMemory = options.filename === ":memory:"
+  // Absolute, so that errors say where it is, and that SQLite takes no name for a URI.
+  const filename = isMemory || isAbsolute(options.filename) ? options.filename : resolve(options.filename)
+  return {
+    opening: {
+      filename,
+      synchronous: options.synchronous ?? defaults.synchronous,
+      create: options.create ?? defaults.create,
+      busyTimeout: Duration.toMillis(options.busyTimeout ?? defaults.busyTimeout),
+      networkFileSystem: options.networkFileSystem ?? defaults.networkFileSystem
+    },
+    where: { store: options.store ?? defaults.store, ...(isMemory ? {} : { file: filename }) },
+    lockWait: Duration.fromInputUnsafe(options.lockWait ?? defaults.lockWait)
+  }
+}
+
+const makeChecked = (
+  settings: Settings
+): Effect.Effect<SqlClient.SqlClient, StoreError.StoreError, Scope.Scope | Reactivity.Reactivity> =>
+  Effect.gen(function* () {
+    const { opening, where } = settings
+    const isMemory = opening.filename === ":memory:"
+    const openThread: Effect.Effect<SqliteThread, SqlError.SqlError> = Effect.uninterruptibleMask((restore) =>
+      Effect.flatMap(Thread.start(opening), (thread) =>
+        restore(open(thread, settings)).pipe(
+          Effect.as(thread),
+          Effect.onError(() => thread.close)
+        )
+      )
+    )
+    let thread: SqliteThread = yield* Effect.acquireRelease(
+      Effect.mapError(openThread, (error) => storeErrorOf(error, where)),
+      () => Effect.suspend(() => thread.close)
+    )
+    // Runs with the permit: one at a time.
+    const connection: Effect.Effect<Lease, SqlError.SqlError> = Effect.suspend(() => {
+      const ended = thread.ended()
+      if (ended === undefined) return Effect.succeed(lease(thread, settings))
+      if (isMemory) return Effect.fail(lostMemory(ended, where))
+      return Effect.map(openThread, (next) => {
+        thread = next
+        return lease(thread, settings)
+      })
+    })
+    const acquirers = SqlClient.makeSqliteAcquirers({
+      connection,
+      semaphore: yield* Semaphore.make(1),
+      isTransaction: (connection: Lease) => connection.isTransaction()
+    })
+    return yield* SqlClient.make({
+      ...acquirers,
+      compiler: Statement.makeCompilerSqlite(),
+      driver: "sqlite-node",
+      spanAttributes: [["db.system.name", "sqlite"]],
+      prepareTransactionControls: true,
+      beginTransaction: "BEGIN IMMEDIATE",
+      releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`
+    })
+  })
+
+/** Opens the database; waits while another process holds it. */
+const open = (thread: SqliteThread, settings: Settings): Effect.Effect<void, SqlError.SqlError> =>
+  ask(thread, { op: "open" }, "connect", settings.where).pipe(
+    Effect.retry({ schedule: lockSchedule(settings.lockWait), while: isLocked }),
+    Effect.flatMap((reply) => {
+      const { warning } = reply.value as Opened // The worker's reply to "open".
+      const { file = "", store } = settings.where
+      return warning === undefined
+        ? Effect.void
+        : Effect.logWarning(`Store \`${store}\` (${file}) ${warning}.`)
+    })
+  )
+
+// -----------------------------------------------------------------------------
+// Errors
+// -----------------------------------------------------------------------------
+
+/** What a fault of the worker is for a program: names the file where the store is at fault. */
+const sqlErrorOf = (fault: Fault, operation: string, where: StoreError.Where): SqlError.SqlError => {
+  if (fault.found !== undefined) {
+    const { file, store } = where
+    const cause = new StoreError.StoreError({
+      ...fault.found,
+      store,
+      ...(file === undefined ? {} : { file })
+    })
+    return connectionError(cause, cause.message, operation)
+  }
+  const { code, errcode, message } = fault
+  // `errno` is where effect looks for the number.
+  const cause = Object.assign(new Error(message), {
+    ...(code === undefined ? {} : { code }),
+    ...(errcode === undefined ? {} : { errcode, errno: errcode })
+  })
+  const classified = (message: string) =>
+    new SqlError.SqlError({ reason: SqlError.classifySqliteError(cause, { message, operation }) })
+  const error = classified(message)
+  const ofStore = StoreError.fromSqlError(error, where)
+  return ofStore === undefined ? error : classified(ofStore.message)
+}
+
+const connectionError = (cause: unknown, message: string, operation: string): SqlError.SqlError =>
+  new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause, message, operation }) })
+
+const endedError = (ended: ThreadEnded, operation: string, where: StoreError.Where): SqlError.SqlError => {
+  const file = where.file === undefined ? "" : ` (${where.file})`
+  const message = `Store \`${where.store}\`${file}: ${ended.message}. The outcome of a statement under way is unknown. The next statement opens the file again.`
+  return connectionError(ended, message, operation)
+}
+
+const lostMemory = (ended: ThreadEnded, where: StoreError.Where): SqlError.SqlError =>
+  connectionError(
+    ended,
+    `Store \`${where.store}\` was in memory and is lost: ${ended.message}. Build the layer again.`,
+    "connect"
+  )
+
+const storeErrorOf = (error: SqlError.SqlError, where: StoreError.Where): StoreError.StoreError =>
+  StoreError.fromSqlError(error, where) ??
+  new StoreError.StoreError({ reason: "unavailable", ...where, detail: error.message, cause: error })
+
+const isLocked = (error: SqlError.SqlError): boolean => error.reason._tag === "LockTimeoutError"
+
+/** Waits for a lock of another process. */
+const lockSchedule = (lockWait: Duration.Duration) =>
+  Schedule.min([Schedule.exponential("4 millis", 1.5), Schedule.spaced("50 millis")]).pipe(
+    Schedule.jittered,
+    Schedule.upTo({ duration: lockWait })
+  )
+
+/** The reply to a request; a fault in it is a failure. */
+const ask = (
+  thread: SqliteThread,
+  request: Request,
+  operation: string,
+  where: StoreError.Where
+): Effect.Effect<Reply, SqlError.SqlError> =>
+  Effect.matchEffect(thread.request(request), {
+    onFailure: (ended) => Effect.fail(endedError(ended, operation, where)),
+    onSuccess: (reply) =>
+      reply.fault === undefined
+        ? Effect.succeed(reply)
+        : Effect.fail(sqlErrorOf(reply.fault, operation, where))
+  })
+
+// -----------------------------------------------------------------------------
+// A leased connection
+// -----------------------------------------------------------------------------
+
+interface Lease extends SqlConnection.Connection {
+  readonly isTransaction: () => boolean
+}
+
+const endsTransaction = (sql: string): boolean =>
+  /^\s*(?:commit|end|rollback(?!\s+(?:transaction\s+)?to\b))\b/i.test(sql)
+
+/** The connection of one statement, one transaction or one `reserve`: knows whether its transaction still stands. */
+const lease = (thread: SqliteThread, { lockWait, where }: Settings): Lease => {
+  let inTransaction = false
+  /** The error with which SQLite has rolled back the transaction. */
+  let rolledBack: SqlError.SqlError | undefined
+
+  const once = (request: Request, sql: string): Effect.Effect<Reply, SqlError.SqlError> =>
+    Effect.matchEffect(thread.request(request), {
+      onFailure: (ended) => {
+        const error = endedError(ended, "execute", where)
+        if (inTransaction) rolledBack = error
+        inTransaction = false
+        return Effect.fail(error)
+      },
+      onSuccess: (reply) => {
+        const wasOpen = inTransaction
+        inTransaction = reply.inTransaction
+        if (reply.fault === undefined) return Effect.succeed(reply)
+        const error = sqlErrorOf(reply.fault, "execute", where)
+        if (wasOpen && !inTransaction && !endsTransaction(sql)) rolledBack = error
+        return Effect.fail(error)
+      }
+    })
+
+  const send = (request: Request, sql: string): Effect.Effect<Reply, SqlError.SqlError> =>
+    Effect.suspend(() => {
+      const lost = rolledBack
+      if (lost !== undefined) {
+        // Run now it would be outside of any transaction.
+        if (endsTransaction(sql)) rolledBack = undefined
+        return Effect.fail(notRun(lost))
+      }
+      const isOutside = !inTransaction
+      return Effect.catch(once(request, sql), (error) =>
+        isOutside && !inTransaction && isLocked(error)
+          ? Effect.retry(once(request, sql), {
+              schedule: lockSchedule(lockWait),
+              while: (error) => !inTransaction && isLocked(error)
+            })
+          : Effect.fail(error)
+      )
+    })
+
+  const statement = (sql: string, params: ReadonlyArray<unknown>, mode: Mode, prepare: boolean) =>
+    Effect.withFiber<unknown, SqlError.SqlError>((fiber) => {
+      const bound = bind(params)
+      if (typeof bound === "string") return Effect.fail(badParam(bound))
+      const bigints = fiber.getRef(SqlClient.SafeIntegers)
+      const request: Request = { op: "run", sql, params: bound, mode, prepare, bigints }
+      return Effect.map(send(request, sql), ({ value }) => value)
+    })
+
+  const rows = (prepare: boolean): SqlConnection.Connection["execute"] => {
+    return (sql, params, transform) =>
+      Effect.map(statement(sql, params, "rows", prepare), (value) => {
+        const all = value as ReadonlyArray<object> // The worker's reply in this mode.
+        return transform === undefined ? all : transform(all)
+      })
+  }
+  const values = (prepare: boolean): SqlConnection.Connection["executeValues"] => {
+    return (sql, params) =>
+      Effect.map(
+        statement(sql, params, "values", prepare),
+        (value) => value as ReadonlyArray<ReadonlyArray<unknown>> // The worker's reply in this mode.
+      )
+  }
+
+  return {
+    isTransaction: () => inTransaction,
+    execute: rows(true),
+    executeUnprepared: rows(false),
+    executeValues: values(true),
+    executeValuesUnprepared: values(false),
+    executeRaw: (sql, params) => statement(sql, params, "raw", true),
+    executeStream: (sql, params, transform) =>
+      Stream.unwrap(
+        Effect.withFiber<Stream.Stream<object, SqlError.SqlError>, SqlError.SqlError, Scope.Scope>(
+          (fiber) => {
+            const bound = bind(params)
+            if (typeof bound === "string") return Effect.fail(badParam(bound))
+            const bigints = fiber.getRef(SqlClient.SafeIntegers)
+            const drop = (cursor: number) => Effect.ignore(thread.request({ op: "drop", cursor }))
+            return Effect.map(
+              Effect.acquireRelease(
+                Effect.map(
+                  send({ op: "cursor", sql, params: bound, bigints }, sql),
+                  ({ value }) => value as number // The worker's reply to "cursor".
+                ),
+                drop
+              ),
+              (cursor) =>
+                Stream.paginate(cursor, () =>
+                  Effect.map(send({ op: "fetch", cursor }, sql), ({ value }) => {
+                    const { done, rows } = value as Page // The worker's reply to "fetch".
+                    const page = transform === undefined ? rows : transform(rows)
+                    return [page, done ? Option.none() : Option.some(cursor)] as const
+                  })
+                )
+            )
+          }
+        )
+      )
+  }
+}
+
+/** The error of a statement that comes after its transaction was rolled back. */
+const notRun = ({ reason }: SqlError.SqlError): SqlError.SqlError =>
+  connectionError(
+    reason.cause,
+    `Not run: the transaction was rolled back before, with all of its statements. ${reason.message ?? ""}`,
+    "execute"
+  )
+
+// -----------------------------------------------------------------------------
+// Parameters
+// -----------------------------------------------------------------------------
+
+const badParam = (problem: string): SqlError.SqlError =>
+  new SqlError.SqlError({
+    reason: new SqlError.UnknownError({
+      cause: new TypeError(problem),
+      message: problem,
+      operation: "execute"
+    })
+  })
+
+/** The parameters as SQLite stores them, or what is wrong with one. Never shows a value. */
+const bind = (params: ReadonlyArray<unknown>): ReadonlyArray<Param> | string => {
+  const bound: Array<Param> = []
+  for (const [index, param] of params.entries()) {
+    const value = bindOne(param)
+    if (value === undefined) {
+      const kind = typeof param === "object" ? "an object" : `a ${typeof param}`
+      return `Parameter ${index + 1} is ${kind}: SQLite stores text, numbers, booleans, dates, bytes and null. Encode it first.`
+    }
+    bound.push(value)
+  }
+  return bound
+}
+
+const bindOne = (param: unknown): Param | undefined => {
+  switch (typeof param) {
+    case "string":
+    case "number":
+    case "bigint":
+      return param
+    case "boolean":
+      return param ? 1 : 0
+    case "undefined":
+      return null
+    default:
+      if (param === null) return null
+      if (param instanceof Date) return param.toISOString()
+      if (param instanceof ArrayBuffer) return new Uint8Array(param)
+      return ArrayBuffer.isView(param) ? bytesOf(param) : undefined
+  }
+}
+
+/** A message copies the whole buffer behind a view, which Node's Buffers share. */
+const bytesOf = ({ buffer, byteLength, byteOffset }: ArrayBufferView): Uint8Array => {
+  const bytes = new Uint8Array(buffer, byteOffset, byteLength)
+  return byteLength === buffer.byteLength ? bytes : bytes.slice()
+}

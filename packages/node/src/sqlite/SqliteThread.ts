@@ -1,0 +1,77 @@
+/**
+ * The client's side of a worker thread: sends requests, and hands each reply to the fiber that waits for it.
+ *
+ * A request cannot be interrupted: the thread carries it out anyway, and its reply says what happened. When the thread
+ * ends, everything that waits for it fails with {@link ThreadEnded}. A thread without work does not keep the process
+ * running.
+ */
+import { Data, Effect } from "effect"
+import { Worker } from "node:worker_threads"
+import type { Opening, Reply, Request } from "./SqliteProtocol.ts"
+
+export class ThreadEnded extends Data.TaggedError("ThreadEnded")<{ readonly message: string }> {}
+
+export interface SqliteThread {
+  /** Uninterruptible. */
+  readonly request: (request: Request) => Effect.Effect<Reply, ThreadEnded>
+  /** Why the thread ended. */
+  readonly ended: () => ThreadEnded | undefined
+  /** Closes the database, and ends with the thread. */
+  readonly close: Effect.Effect<void>
+}
+
+// Node strips the types of a source file; there are none in dist.
+const file = new URL(
+  import.meta.url.endsWith(".ts") ? "./SqliteWorker.ts" : "./SqliteWorker.js",
+  import.meta.url
+)
+
+export const start = (opening: Opening): Effect.Effect<SqliteThread> =>
+  Effect.sync(() => {
+    // The flags and the environment of the process are not its business: they may hold secrets, or an entry point.
+    const worker = new Worker(file, { workerData: opening, name: "outlast-sqlite", execArgv: [], env: {} })
+    worker.unref()
+    const waiting = new Map<number, (result: Effect.Effect<Reply, ThreadEnded>) => void>()
+    let lastId = 0
+    let ended: ThreadEnded | undefined
+    let onEnd: (() => void) | undefined
+
+    const settle = (id: number, result: Effect.Effect<Reply, ThreadEnded>): void => {
+      const resume = waiting.get(id)
+      waiting.delete(id)
+      if (waiting.size === 0 && onEnd === undefined) worker.unref()
+      resume?.(result)
+    }
+    const end = (why: string): void => {
+      ended ??= new ThreadEnded({ message: `SQLite's worker thread ended: ${why}` })
+      for (const id of waiting.keys()) settle(id, Effect.fail(ended))
+    }
+
+    worker.on("message", (reply: Reply) => settle(reply.id, Effect.succeed(reply)))
+    worker.on("error", (error) => end(error instanceof Error ? error.message : String(error)))
+    worker.on("exit", (code) => {
+      end(`exit code ${code}`)
+      onEnd?.()
+    })
+
+    const request = (request: Request) =>
+      Effect.uninterruptible(
+        Effect.callback<Reply, ThreadEnded>((resume) => {
+          if (ended !== undefined) return resume(Effect.fail(ended))
+          const id = ++lastId
+          if (waiting.size === 0) worker.ref()
+          waiting.set(id, resume)
+          worker.postMessage({ id, request })
+        })
+      )
+
+    const close = Effect.uninterruptible(
+      Effect.callback<void>((resume) => {
+        if (ended !== undefined) return resume(Effect.void)
+        onEnd = () => resume(Effect.void)
+        worker.ref()
+        worker.postMessage({ id: 0, request: { op: "close" } })
+      })
+    )
+    return { request, ended: () => ended, close }
+  })

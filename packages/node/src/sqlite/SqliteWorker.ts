@@ -1,0 +1,232 @@
+/**
+ * The worker thread of a `SqliteClient`: one database, one request after the other.
+ *
+ * Everything that can block stays in here: locks of other processes, `fsync`, long queries. Runs from sources and from
+ * `dist`: it imports Node's own modules and files beside it, by relative paths.
+ */
+import { accessSync, constants, statSync } from "node:fs"
+import { dirname } from "node:path"
+import type { StatementSync } from "node:sqlite"
+import { DatabaseSync } from "node:sqlite"
+import { parentPort, workerData } from "node:worker_threads"
+import * as NetworkFileSystem from "../file/NetworkFileSystem.ts"
+import * as PrivateFile from "../file/PrivateFile.ts"
+import type { Envelope, Fault, Opened, Opening, Page, Reply, Request } from "./SqliteProtocol.ts"
+
+/** Statements that stay prepared; the least recently used one goes first. */
+const maxPrepared = 200
+/** Rows of a cursor in one message. */
+const pageSize = 256
+
+const options = workerData as Opening // Written by SqliteThread.
+const isMemory = options.filename === ":memory:"
+
+/** A check of this module has failed. */
+class Found extends Error {
+  readonly found: NonNullable<Fault["found"]>
+  constructor(reason: NonNullable<Fault["found"]>["reason"], detail: string) {
+    super(detail)
+    this.found = { reason, detail }
+  }
+}
+
+// -----------------------------------------------------------------------------
+// Opening
+// -----------------------------------------------------------------------------
+
+let database: DatabaseSync | undefined
+/** The files as they were opened, by path: a deleted one would take writes that nothing will ever read. */
+const identities = new Map<string, string>()
+
+const identityOf = (path: string): string | undefined => {
+  const stat = statSync(path, { throwIfNoEntry: false, bigint: true })
+  return stat === undefined ? undefined : `${stat.dev}:${stat.ino}`
+}
+
+const open = (): Opened => {
+  const warning = isMemory ? undefined : prepareFile(options.filename)
+  const opened = new DatabaseSync(options.filename, { timeout: options.busyTimeout })
+  try {
+    const mode = opened.prepare("PRAGMA journal_mode=WAL").get()?.["journal_mode"]
+    if (!isMemory && mode !== "wal") {
+      throw new Found(
+        "unavailable",
+        `its file system does not allow a write-ahead log (mode: ${String(mode)})`
+      )
+    }
+    opened.exec(`PRAGMA synchronous=${options.synchronous}`)
+  } catch (error) {
+    opened.close()
+    throw error
+  }
+  database = opened
+  if (!isMemory) remember(options.filename)
+  return { warning }
+}
+
+const remember = (path: string): void => {
+  const identity = identityOf(path)
+  if (identity !== undefined) identities.set(path, identity)
+}
+
+/** Creates the file, or checks the one that is there. Gives a warning. */
+const prepareFile = (filename: string): string | undefined => {
+  const folder = dirname(filename)
+  const network = NetworkFileSystem.of(folder)
+  const isRefused = network?.verdict === "refuse" && options.networkFileSystem === "refuse"
+  if (network !== undefined && isRefused) {
+    throw new Found("unavailable", `it lies on ${network.name}, where SQLite's locks do not hold`)
+  }
+  // The write-ahead log is a file of its own beside it.
+  accessSync(folder, constants.W_OK | constants.X_OK)
+  if (statSync(filename, { throwIfNoEntry: false }) === undefined) {
+    if (!options.create) throw new Found("unavailable", "its file does not exist, and `create` is false")
+    // SQLite would delete the log of a file that is empty.
+    if ((statSync(`${filename}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0) {
+      throw new Found("corrupt", "its file is missing, while its write-ahead log (-wal) is there")
+    }
+    PrivateFile.create(filename)
+  }
+  accessSync(filename, constants.R_OK | constants.W_OK)
+  return network === undefined ? undefined : `lies on ${network.name}, where SQLite's locks may not hold`
+}
+
+/** SQLite's own code for it, which it gives only where it looks. */
+const movedCode = 1032
+
+/** Throws where a file was deleted, moved or replaced since it was opened. */
+const checkFiles = (): void => {
+  const log = `${options.filename}-wal`
+  // It exists from the first statement on.
+  if (!identities.has(log)) remember(log)
+  for (const [path, identity] of identities) {
+    if (identityOf(path) === identity) continue
+    const message = `${path} was deleted, moved or replaced while it was open`
+    throw Object.assign(new Error(message), { code: "ERR_SQLITE_ERROR", errcode: movedCode })
+  }
+}
+
+// -----------------------------------------------------------------------------
+// Statements
+// -----------------------------------------------------------------------------
+
+const opened = (): DatabaseSync => {
+  if (database === undefined) throw new Error("The database is not open.")
+  return database
+}
+
+const prepared = new Map<string, StatementSync>()
+
+const prepare = (sql: string): StatementSync => {
+  const statement = opened().prepare(sql)
+  // Node runs the first statement and ignores the rest. Only blanks and comments may follow.
+  const rest = sql.slice(statement.sourceSQL.length).replaceAll(/--.*$|\/\*[^]*?\*\/|[\s;]/gm, "")
+  if (rest !== "") throw new Error("One statement at a time: text follows its end. Nothing was run.")
+  return statement
+}
+
+const prepareOnce = (sql: string): StatementSync => {
+  const known = prepared.get(sql)
+  const statement = known ?? prepare(sql)
+  // Once more at the end: the order of a Map is that of insertion.
+  prepared.delete(sql)
+  prepared.set(sql, statement)
+  const [oldest] = prepared.keys()
+  if (prepared.size > maxPrepared && oldest !== undefined) prepared.delete(oldest)
+  return statement
+}
+
+const run = (request: Extract<Request, { readonly op: "run" }>): unknown => {
+  const { bigints, mode, params, sql } = request
+  const statement = request.prepare ? prepareOnce(sql) : prepare(sql)
+  statement.setReadBigInts(bigints)
+  statement.setReturnArrays(mode === "values")
+  if (mode === "raw" && statement.columns().length === 0) return statement.run(...params)
+  return statement.all(...params)
+}
+
+// -----------------------------------------------------------------------------
+// Cursors
+// -----------------------------------------------------------------------------
+
+const cursors = new Map<number, Iterator<object>>()
+let lastCursor = 0
+
+const openCursor = ({ bigints, params, sql }: Extract<Request, { readonly op: "cursor" }>): number => {
+  const statement = prepare(sql)
+  statement.setReadBigInts(bigints)
+  cursors.set(++lastCursor, statement.iterate(...params))
+  return lastCursor
+}
+
+const fetch = (cursor: number): Page => {
+  const rows: Array<object> = []
+  for (let count = 0; count < pageSize; count++) {
+    const next = cursors.get(cursor)?.next()
+    if (next === undefined || next.done === true) return { rows, done: true }
+    rows.push(next.value)
+  }
+  return { rows, done: false }
+}
+
+const dropCursor = (cursor: number): void => {
+  cursors.get(cursor)?.return?.()
+  cursors.delete(cursor)
+}
+
+const close = (): void => {
+  for (const cursor of cursors.keys()) dropCursor(cursor)
+  database?.close()
+  database = undefined
+  // Nothing keeps the thread then.
+  parentPort?.close()
+}
+
+// -----------------------------------------------------------------------------
+// Messages
+// -----------------------------------------------------------------------------
+
+const answer = (request: Request): unknown => {
+  switch (request.op) {
+    case "open":
+      return open()
+    case "run": {
+      const value = run(request)
+      if (!isMemory && !opened().isTransaction) checkFiles()
+      return value
+    }
+    case "cursor":
+      return openCursor(request)
+    case "fetch":
+      return fetch(request.cursor)
+    case "drop":
+      return dropCursor(request.cursor)
+    case "close":
+      return undefined
+  }
+}
+
+const faultOf = (error: unknown): Fault => {
+  if (!(error instanceof Error)) return { message: String(error) }
+  const { code, errcode } = error as { readonly code?: unknown; readonly errcode?: unknown }
+  return {
+    message: error.message,
+    ...(typeof code === "string" ? { code } : {}),
+    ...(typeof errcode === "number" ? { errcode } : {}),
+    ...(error instanceof Found ? { found: error.found } : {})
+  }
+}
+
+const reply = ({ id, request }: Envelope): Reply => {
+  try {
+    const value = answer(request)
+    return { id, inTransaction: database?.isTransaction === true, value }
+  } catch (error) {
+    return { id, inTransaction: database?.isTransaction === true, fault: faultOf(error) }
+  }
+}
+
+parentPort?.on("message", (envelope: Envelope) => {
+  parentPort?.postMessage(reply(envelope))
+  if (envelope.request.op === "close") close()
+})

@@ -1,0 +1,2 @@
+/** A SQLite database in a worker thread, as a `SqlClient` of `effect/sql`. */
+export * as SqliteClient from "./SqliteClient.ts"

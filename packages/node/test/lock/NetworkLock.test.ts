@@ -1,0 +1,49 @@
+/** The lock on file systems that cannot be mounted here: `statfs` is replaced. */
+import { assert, beforeEach, it } from "@effect/vitest"
+import { Effect, Logger } from "effect"
+import type * as Fs from "node:fs"
+import { join } from "node:path"
+import { vi } from "vitest"
+import { StoreLock } from "@outlast/node/lock"
+import * as Folder from "../support/Folder.ts"
+
+const statfs = vi.hoisted(() => ({ type: 0 }))
+
+vi.mock("node:fs", async (original) => ({
+  ...(await original<typeof Fs>()),
+  statfsSync: () => statfs
+}))
+
+const lines: Array<string> = []
+const Log = Logger.layer([
+  Logger.make(({ logLevel, message }) => lines.push(`${logLevel}: ${String(message)}`))
+])
+const take = (options?: StoreLock.Options) =>
+  Effect.flatMap(Folder.make, (folder) => StoreLock.acquire(join(folder, "a.lock"), options)).pipe(
+    Effect.scoped,
+    Effect.provide(Log)
+  )
+
+beforeEach(() => {
+  lines.length = 0
+})
+
+it.effect("refuses NFS, unless it is allowed", () =>
+  Effect.gen(function* () {
+    statfs.type = 0x6969
+    const error = yield* Effect.flip(take())
+    assert.strictEqual(error.reason, "unavailable")
+    assert.include(error.message, "it lies on NFS, where locks do not hold")
+    assert.isEmpty(lines)
+    yield* take({ networkFileSystem: "allow" })
+    assert.match(lines.join(), /^Warn: The lock .*a\.lock lies on NFS, where locks may not hold/)
+  })
+)
+
+it.effect("warns of FUSE", () =>
+  Effect.gen(function* () {
+    statfs.type = 0x65735546
+    yield* take()
+    assert.match(lines.join(), /^Warn: The lock .*a\.lock lies on FUSE, /)
+  })
+)

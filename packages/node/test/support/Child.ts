@@ -1,0 +1,98 @@
+/** A real process of one's own: runs a program beside the tests, and is killed with its scope. */
+import { Data, Effect } from "effect"
+import type { Scope } from "effect"
+import { spawn } from "node:child_process"
+import { fileURLToPath } from "node:url"
+
+class ChildEnded extends Data.TaggedError("ChildEnded")<{ readonly message: string }> {}
+
+export interface Child {
+  /** Waits for a line that begins with `start`, and gives the rest of it. */
+  readonly line: (start: string) => Effect.Effect<string>
+  /** Sends a line to its input. */
+  readonly send: (line: string) => Effect.Effect<void>
+  readonly signal: (signal: NodeJS.Signals) => Effect.Effect<void>
+  /** Ends when the process is gone. */
+  readonly ended: Effect.Effect<void>
+}
+
+export interface Options {
+  /** A command that runs Node, for example `["unshare", "--pid", "--fork"]`. */
+  readonly within?: ReadonlyArray<string> | undefined
+}
+
+/** Starts a program with Node, from sources. */
+export const start = (
+  program: URL,
+  args: ReadonlyArray<string>,
+  { within = [] }: Options = {}
+): Effect.Effect<Child, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const file = fileURLToPath(program)
+    const [command = process.execPath, ...rest] = [
+      ...within,
+      process.execPath,
+      "--conditions=@outlast/source",
+      file,
+      ...args
+    ]
+    const child = spawn(command, rest, { stdio: ["pipe", "pipe", "pipe"] })
+    let output = ""
+    let errors = ""
+    let isGone = false
+    const listeners = new Set<() => void>()
+    const changed = () => listeners.forEach((listener) => listener())
+    child.stdout.on("data", (chunk: Buffer) => {
+      output += chunk.toString()
+      changed()
+    })
+    child.stderr.on("data", (chunk: Buffer) => {
+      errors += chunk.toString()
+    })
+    // A pipe of a process that was killed.
+    child.stdin.on("error", () => {})
+    child.on("close", () => {
+      isGone = true
+      changed()
+    })
+
+    const when = <A>(look: () => Effect.Effect<A> | undefined): Effect.Effect<A> =>
+      Effect.callback<A>((resume) => {
+        const listener = () => {
+          const found = look()
+          if (found === undefined) return
+          listeners.delete(listener)
+          resume(found)
+        }
+        listeners.add(listener)
+        listener()
+        return Effect.sync(() => listeners.delete(listener))
+      })
+
+    const line = (start: string) =>
+      when(() => {
+        const lines = output.split("\n").slice(0, -1)
+        const index = lines.findIndex((line) => line.startsWith(start))
+        if (index >= 0) {
+          output = [...lines.slice(index + 1), output.split("\n").at(-1) ?? ""].join("\n")
+          return Effect.succeed((lines[index] ?? "").slice(start.length).trim())
+        }
+        return isGone
+          ? Effect.die(new ChildEnded({ message: `ended before "${start}": ${output}${errors}` }))
+          : undefined
+      })
+    const ended = when(() => (isGone ? Effect.void : undefined))
+    const signal = (signal: NodeJS.Signals) => Effect.sync(() => void child.kill(signal))
+    yield* Effect.addFinalizer(() => Effect.andThen(signal("SIGKILL"), ended))
+    return { line, send: (line) => Effect.sync(() => void child.stdin.write(`${line}\n`)), signal, ended }
+  })
+
+/** For programs: the lines that `send` has written. */
+export const commands = (onLine: (line: string) => void): void => {
+  let rest = ""
+  process.stdin.on("data", (chunk: Buffer) => {
+    const lines = (rest + chunk.toString()).split("\n")
+    rest = lines.pop() ?? ""
+    for (const line of lines) onLine(line)
+  })
+}
