@@ -115,9 +115,7 @@ export const sourceChecks: Options.Checks<Source> = {
  * The deliveries of a durable consumer. One beyond `maxDeliveries` is written to the dead letters instead; where that
  * fails it stays with the broker and is tried again. Whoever reads the stream acknowledges each delivery.
  */
-export const subscribe = (
-  options: Subscription
-): Stream.Stream<Delivery, BusError, EventBus | DeadLetters> =>
+export const subscribe = (options: Subscription): Stream.Stream<Delivery, BusError, EventBus | DeadLetters> =>
   Stream.unwrap(
     Effect.suspend(() => {
       Options.fields(module, options, { ...sourceChecks, maxDeliveries: is.integer({ min: 1 }) })

@@ -114,7 +114,8 @@ export const make = (
         seen.delete(id)
       }
       if (seen.has(brokerId)) return true
-      const kept = { sequence: ++sequence, event, brokerId }
+      const { id, subject, body, headers } = event
+      const kept = { sequence: ++sequence, event: { id, subject, body, headers }, brokerId }
       log.set(kept.sequence, kept)
       seen.set(brokerId, { sequence: kept.sequence, at: now })
       history = history.length >= capacity * 2 ? [...history.slice(-capacity), kept] : history

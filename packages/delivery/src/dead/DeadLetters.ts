@@ -9,7 +9,8 @@
  * broker acknowledges a repeated one without delivering it. An outbox on the same store publishes it at its next sweep.
  * The letter stays as `replayed`, with its history; if the event dies again it is `dead` again.
  */
-import { Clock, Context, Effect, Layer, Option } from "effect"
+import { Clock, Context, Effect, Layer } from "effect"
+import type { Option } from "effect"
 import * as Options from "@outlast/resilience/Options"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"

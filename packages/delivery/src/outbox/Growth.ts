@@ -27,9 +27,7 @@ export const look = (
 ): readonly [Transition, Growth] => {
   const peak = Math.max(growth.peak, backlog)
   if (growth.raised) {
-    return backlog * 2 <= peak
-      ? ["cleared", start(backlog, now)]
-      : [undefined, { ...growth, backlog, peak }]
+    return backlog * 2 <= peak ? ["cleared", start(backlog, now)] : [undefined, { ...growth, backlog, peak }]
   }
   if (backlog === 0 || backlog < growth.backlog || growth.since === Infinity) {
     return [undefined, start(backlog, now)]

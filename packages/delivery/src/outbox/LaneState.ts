@@ -96,9 +96,7 @@ export const reading = (lane: LaneState): LaneState => ({ ...lane, stale: false 
 
 /** The drain has handled what it read. True: it is done, and publishes go straight again. */
 export const drained = (lane: LaneState, reachedEnd: boolean): readonly [boolean, LaneState] =>
-  reachedEnd && !lane.stale
-    ? [true, { ...lane, stored: false, draining: false }]
-    : [false, lane]
+  reachedEnd && !lane.stale ? [true, { ...lane, stored: false, draining: false }] : [false, lane]
 
 /** True when there is nothing to remember. */
 export const isIdle = (lane: LaneState): boolean =>

@@ -90,9 +90,7 @@ export interface Service {
    *
    * Dies with {@link InsideTransaction} in a transaction of the store's client: use {@link Service.publishIn} there.
    */
-  readonly publish: (
-    event: NewEvent
-  ) => Effect.Effect<Receipt, OutboxFull | TooLarge | StoreError.StoreError>
+  readonly publish: (event: NewEvent) => Effect.Effect<Receipt, OutboxFull | TooLarge | StoreError.StoreError>
   /**
    * Stores an event in the transaction of the `SqlClient`, which must be one of the store's database. It is published
    * after the commit, and never after a rollback. Outside a transaction it is one of its own.
@@ -144,8 +142,7 @@ export const publishIn = (
 /** The layer of {@link make}. */
 export const layer = (
   options: OutboxOptions = {}
-): Layer.Layer<Outbox, StoreError.StoreError, EventBus | DeliveryStore> =>
-  Layer.effect(Outbox, make(options))
+): Layer.Layer<Outbox, StoreError.StoreError, EventBus | DeliveryStore> => Layer.effect(Outbox, make(options))
 
 // -----------------------------------------------------------------------------
 // The machine, carried out
@@ -429,10 +426,7 @@ export const make = (
       return refused
     }
 
-    const direct = (
-      pending: Pending,
-      restore: Restore
-    ): Effect.Effect<Receipt, PublishError> => {
+    const direct = (pending: Pending, restore: Restore): Effect.Effect<Receipt, PublishError> => {
       const { row, lane } = pending
       return Effect.flatMap(Effect.exit(restore(send(row, row.brokerId))), (exit) => {
         if (Exit.isSuccess(exit)) {
@@ -560,7 +554,11 @@ export const make = (
     type Next =
       | { readonly _tag: "done" }
       | { readonly _tag: "more" }
-      | { readonly _tag: "wait"; readonly millis: (failures: number, draw: number) => number; readonly ownTime?: boolean }
+      | {
+          readonly _tag: "wait"
+          readonly millis: (failures: number, draw: number) => number
+          readonly ownTime?: boolean
+        }
 
     const more: Next = { _tag: "more" }
     const done: Next = { _tag: "done" }
@@ -570,7 +568,10 @@ export const make = (
     }
 
     /** Publishes the rows in order, up to the first that is not acknowledged. */
-    const sendAll = (rows: ReadonlyArray<Row>, acked: Array<Row>): Effect.Effect<Next, StoreError.StoreError> =>
+    const sendAll = (
+      rows: ReadonlyArray<Row>,
+      acked: Array<Row>
+    ): Effect.Effect<Next, StoreError.StoreError> =>
       Effect.gen(function* () {
         for (const row of rows) {
           const exit = yield* Effect.exit(send(row, row.brokerId))
@@ -643,17 +644,14 @@ export const make = (
       Effect.suspend(() => {
         if (rows.length === 0) return Effect.void
         const taken = [...rows]
-        return Effect.map(
-          Effect.uninterruptible(store.remove(taken.map(({ seq }) => seq))),
-          () => {
-            rows.length = 0
-            counts.drained += taken.length
-            reduce(
-              taken.length,
-              taken.reduce((sum, { bytes }) => sum + bytes, 0)
-            )
-          }
-        )
+        return Effect.map(Effect.uninterruptible(store.remove(taken.map(({ seq }) => seq))), () => {
+          rows.length = 0
+          counts.drained += taken.length
+          reduce(
+            taken.length,
+            taken.reduce((sum, { bytes }) => sum + bytes, 0)
+          )
+        })
       })
 
     /** Publishes what is stored of a subject until nothing is left. */
@@ -827,11 +825,11 @@ export const make = (
       Stream.runForEach(({ to }) => Effect.sync(() => (to === "closed" ? pulse(broker) : undefined))),
       Effect.forkScoped
     )
-    const isWritten = Effect.suspend(
-      function wait(): Effect.Effect<void> {
-        return queue.size === 0 && commit === 0 ? Effect.void : Effect.andThen(settled.await, Effect.suspend(wait))
-      }
-    )
+    const isWritten = Effect.suspend(function wait(): Effect.Effect<void> {
+      return queue.size === 0 && commit === 0
+        ? Effect.void
+        : Effect.andThen(settled.await, Effect.suspend(wait))
+    })
     yield* Effect.addFinalizer(() =>
       Effect.suspend(() => {
         closed = true

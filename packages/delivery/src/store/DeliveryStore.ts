@@ -73,7 +73,10 @@ export interface Buried {
 
 export interface Service {
   /** Stores all events, or none. An event whose id is stored already is skipped. */
-  readonly insert: (publisher: string, rows: ReadonlyArray<NewRow>) => Effect.Effect<void, StoreError.StoreError>
+  readonly insert: (
+    publisher: string,
+    rows: ReadonlyArray<NewRow>
+  ) => Effect.Effect<void, StoreError.StoreError>
   /** Stores one event in the transaction of the caller's client, and runs `committed` after its commit. */
   readonly insertIn: (
     publisher: string,
@@ -122,7 +125,10 @@ export interface Service {
   /** Writes a dead letter. One whose key is known is left as it is: false. */
   readonly writeDead: (letter: NewDeadLetter) => Effect.Effect<boolean, StoreError.StoreError>
   /** Dead letters, the newest first. */
-  readonly listDead: (filter: Filter, page: Page) => Effect.Effect<ReadonlyArray<DeadLetter>, StoreError.StoreError>
+  readonly listDead: (
+    filter: Filter,
+    page: Page
+  ) => Effect.Effect<ReadonlyArray<DeadLetter>, StoreError.StoreError>
   /** By its number, or the latest of an event's id. */
   readonly showDead: (id: string) => Effect.Effect<Option.Option<DeadLetter>, StoreError.StoreError>
   /** Stores dead letters again as events, in one transaction. */

@@ -81,7 +81,17 @@ export const make = (options: MemoryOptions = {}): Service => {
     const number = ++lastNumber
     const { key, source, reason, detail, attempts, at, id, subject, body, headers } = letter
     letters.set(number, {
-      ...{ key, source, reason, detail, attempts, at, id, subject, body, headers, number },
+      key,
+      id,
+      subject,
+      body,
+      headers,
+      source,
+      reason,
+      detail,
+      attempts,
+      at,
+      number,
       replays: known?.replays ?? 0,
       state: "dead",
       history: Letter.append(known?.history ?? [], { at, what: "died", reason, detail })
@@ -116,8 +126,10 @@ export const make = (options: MemoryOptions = {}): Service => {
           let taken = 0
           for (const seq of lanes.get(publisher)?.get(subject) ?? []) {
             if (taken++ === limit) break
-            const row = rows.get(seq)
-            if (row !== undefined) found.push(row)
+            const stored = rows.get(seq)
+            if (stored === undefined) continue
+            const { publisher: _, ...row } = stored
+            found.push(row)
           }
         }
         return found.sort((a, b) => a.seq - b.seq).slice(0, limit)
@@ -169,7 +181,9 @@ export const make = (options: MemoryOptions = {}): Service => {
         for (const id of lanes.keys()) {
           if (!publishers.has(id)) publishers.set(id, { id, holder: "", beat: released })
         }
-        return [...publishers.values()].filter((one) => one.holder !== holder)
+        return [...publishers.values()]
+          .filter((one) => one.holder !== holder)
+          .sort((a, b) => (a.id < b.id ? -1 : 1))
       }),
     claim: (seen, holder) =>
       Effect.sync(() => {
@@ -201,11 +215,10 @@ export const make = (options: MemoryOptions = {}): Service => {
       Effect.sync(() =>
         selected(filter)
           .filter(({ number }) => number < below)
-          .reverse()
+          .toReversed()
           .slice(0, limit)
       ),
-    showDead: (id) =>
-      Effect.sync(() => Option.fromNullishOr(selected({ ids: [id], replayed: true }).at(-1))),
+    showDead: (id) => Effect.sync(() => Option.fromNullishOr(selected({ ids: [id], replayed: true }).at(-1))),
     replayDead: (filter, limit, { at, by }) =>
       Effect.sync(() => {
         const taken = selected(filter).slice(0, limit)

@@ -222,10 +222,7 @@ const build = (
     return Effect.forEach(parts, each)
   }
 
-  const bury = (
-    which: { readonly seqs: ReadonlyArray<number> } | { readonly oldest: number },
-    why: Burial
-  ) =>
+  const bury = (which: { readonly seqs: ReadonlyArray<number> } | { readonly oldest: number }, why: Burial) =>
     Effect.gen(function* () {
       const found = yield* "oldest" in which
         ? sql<OutboxRecord>`SELECT * FROM ${outbox} ORDER BY seq LIMIT ${which.oldest}`
@@ -283,7 +280,9 @@ const build = (
       const numbers: Array<number> = []
       let above = 0
       while (numbers.length < limit) {
-        const page = yield* sql<Pick<DeadRecord, "num" | "subject">>`SELECT num, subject FROM ${dead} WHERE ${clauses(
+        const page = yield* sql<
+          Pick<DeadRecord, "num" | "subject">
+        >`SELECT num, subject FROM ${dead} WHERE ${clauses(
           filter
         )} AND num > ${above} ORDER BY num LIMIT ${chunk}`
         for (const { num, subject } of page) {
@@ -322,9 +321,7 @@ const build = (
         )
       ),
     remove: (seqs) =>
-      Effect.asVoid(
-        run(chunks(seqs, (part) => sql`DELETE FROM ${outbox} WHERE ${sql.in("seq", part)}`))
-      ),
+      Effect.asVoid(run(chunks(seqs, (part) => sql`DELETE FROM ${outbox} WHERE ${sql.in("seq", part)}`))),
     rejected: (seq, rejections) =>
       Effect.asVoid(run(sql`UPDATE ${outbox} SET rejections = ${rejections} WHERE seq = ${seq}`)),
     bury: (which, why) => atomic(bury(which, why)),
