@@ -33,12 +33,15 @@ export interface SqlOptions {
   readonly file?: string | undefined
   /** How many dead letters are kept, and for how long. */
   readonly deadLetters?: DeadOptions | undefined
+  /** Makes the tables where they are missing. False: it fails where there are none. Default true. */
+  readonly create?: boolean | undefined
 }
 
 export const defaults = {
   prefix: "outlast",
   name: "outbox",
-  deadLetters: deadDefaults
+  deadLetters: deadDefaults,
+  create: true
 } as const satisfies SqlOptions
 
 /** Rows named in one statement, at most. SQLite takes 32,766 parameters, PostgreSQL 65,535. */
@@ -64,14 +67,17 @@ export const make = (
       prefix: Options.is.text,
       name: Options.is.text,
       file: Options.is.text,
-      deadLetters: Options.is.object(deadChecks)
+      deadLetters: Options.is.object(deadChecks),
+      create: Options.is.flag
     })
     const { prefix = defaults.prefix, name = defaults.name, file, deadLetters = {} } = options
     const { cap = deadDefaults.cap, ttl = deadDefaults.ttl } = deadLetters
     Options.check(/^[a-z_][a-z0-9_]{0,39}$/i.test(prefix), module, "prefix", prefix, "letters, digits and _")
     const sql = (yield* SqlClient.SqlClient).withoutTransforms()
     const where = { store: name, file }
-    yield* migrate(sql, prefix).pipe(StoreError.mapSqlError(where))
+    yield* (options.create ?? defaults.create)
+      ? migrate(sql, prefix).pipe(StoreError.mapSqlError(where))
+      : exists(sql, prefix, where)
     return build(sql, prefix, where, cap, Duration.toMillis(ttl))
   })
 
@@ -121,6 +127,25 @@ const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect<void, 
     Effect.retry(Schedule.recurs(3))
   )
 }
+
+/** Fails unless the tables are there: for a tool that must not make a store of a wrong file. */
+const exists = (
+  sql: SqlClient.SqlClient,
+  prefix: string,
+  where: StoreError.Where
+): Effect.Effect<void, StoreError.StoreError> =>
+  Effect.asVoid(sql.unsafe(`SELECT num FROM ${tablesOf(prefix).dead} LIMIT 1`)).pipe(
+    Effect.mapError(
+      (error) =>
+        StoreError.fromSqlError(error, where) ??
+        new StoreError.StoreError({
+          reason: "unavailable",
+          store: where.store,
+          ...(where.file === undefined ? {} : { file: where.file }),
+          detail: `it has no tables of an outbox with the prefix \`${prefix}\``
+        })
+    )
+  )
 
 interface OutboxRecord {
   readonly seq: number | string
