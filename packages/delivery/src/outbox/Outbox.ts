@@ -584,7 +584,8 @@ export const make = (
           if (error instanceof BusError && error.reason === "rejected") return yield* onRejected(row, error)
           if (error instanceof CircuitRefused.CircuitRefused && error.retryAfter !== undefined) {
             const { retryAfter } = error
-            return { _tag: "wait", millis: () => Duration.toMillis(retryAfter) }
+            // Whole milliseconds, at least one: timers know no parts of them.
+            return { _tag: "wait", millis: () => Math.max(1, Math.ceil(Duration.toMillis(retryAfter))) }
           }
           if (error === undefined) {
             yield* Effect.logError(`The event bus died at an event of \`${row.subject}\``, exit.cause)

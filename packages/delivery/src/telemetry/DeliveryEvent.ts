@@ -8,7 +8,7 @@ interface OfDelivery {
   readonly at: number
 }
 
-/** At most once a second, while something happens. Counts are those since the last one. */
+/** At each sweep of the outbox while something happens. Counts are those since the last one. */
 export interface OutboxProgress extends OfDelivery {
   readonly _tag: "OutboxProgress"
   /** Events that the broker acknowledged at once. */
@@ -44,7 +44,7 @@ export interface EventsShed extends OfDelivery {
   readonly events: number
 }
 
-/** Events were refused because the outbox is full. At most once a second; `events` counts since the last one. */
+/** Events were refused because the outbox is full. At most once in each sweep; `events` counts since the last one. */
 export interface OutboxRefused extends OfDelivery {
   readonly _tag: "OutboxRefused"
   readonly events: number

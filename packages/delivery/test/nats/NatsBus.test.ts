@@ -8,7 +8,7 @@ import type { Scope } from "effect"
 import { DeadLetters, DeliveryStore, EventBus, Outbox } from "@outlast/delivery"
 import type { BusError, NewEvent, OutboxEvent } from "@outlast/delivery"
 import { NatsBus } from "@outlast/delivery/nats"
-import * as Nats from "../support/Nats.ts"
+import * as Nats from "../../../../test/services/Nats.ts"
 import { bodyOf, event, until } from "../support/outboxes.ts"
 
 const withHeaders = ({ id = "", subject, body, headers = {} }: NewEvent): OutboxEvent => ({
@@ -130,7 +130,7 @@ describe.skipIf(Nats.missing !== undefined)("over NATS", () => {
           const server = yield* Nats.running()
           yield* server.kill
           const port = server.port
-          const { program } = yield* Effect.promise(() => import("../support/Server.ts"))
+          const { program } = yield* Effect.promise(() => import("../../../../test/services/Server.ts"))
           const bare = yield* program(port, "nats-server", ["-a", "127.0.0.1", "-p", String(port)])
           yield* bare.start
           yield* Effect.gen(function* () {

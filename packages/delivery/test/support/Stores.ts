@@ -4,8 +4,8 @@ import type { SqlClient } from "effect/sql"
 import { afterAll, beforeAll, describe } from "vitest"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { DeliveryStore } from "@outlast/delivery"
-import * as Postgres from "./Postgres.ts"
-import type { Program } from "./Server.ts"
+import * as Postgres from "../../../../test/services/Postgres.ts"
+import type { Program } from "../../../../test/services/Server.ts"
 
 type Store = DeliveryStore.DeliveryStore | SqlClient.SqlClient
 

@@ -1,0 +1,67 @@
+/**
+ * A process that publishes numbered events until it is killed, or until it has published `count` of each subject. Each
+ * line of its output is an event whose publish has returned. It begins when it reads a line, so that it can be started
+ * before it is needed.
+ */
+import { writeSync } from "node:fs"
+import { once } from "node:events"
+import { DeadLetters, DeliveryStore, Outbox } from "@outlast/delivery"
+import { NatsBus } from "@outlast/delivery/nats"
+import { SqliteClient } from "@outlast/node/sqlite"
+import { Backoff } from "@outlast/resilience"
+import { Effect, Layer } from "effect"
+
+export interface Job {
+  readonly url: string
+  readonly file: string
+  /** First part of the ids of this life. */
+  readonly life: string
+  readonly subjects: ReadonlyArray<string>
+  readonly count: number
+  /** A fixed name; absent where processes share the store. */
+  readonly publisher: string | undefined
+}
+
+const [line] = await once(process.stdin, "data")
+const job: Job = JSON.parse(String(line))
+// Whoever started it is gone.
+process.stdin.on("end", () => process.exit(1))
+
+const encoder = new TextEncoder()
+
+const publishAll = (subject: string) =>
+  Effect.forEach(
+    Array.from({ length: job.count }, (_, n) => n),
+    (n) => {
+      const id = `${job.life}/${subject}/${n}`
+      return Effect.retry(Outbox.publish({ subject, id, body: encoder.encode(id) }), { times: 100 }).pipe(
+        Effect.tap(({ safe }) => Effect.sync(() => writeSync(1, `${id} ${safe}\n`)))
+      )
+    },
+    { discard: true }
+  )
+
+const program = Effect.gen(function* () {
+  const { flush } = yield* Outbox.Outbox
+  yield* Effect.forEach(job.subjects, publishAll, { concurrency: "unbounded", discard: true })
+  const { left } = yield* flush("60 seconds")
+  const { list } = yield* DeadLetters.DeadLetters
+  const dead = yield* list({}, { limit: 10_000 })
+  for (const { id } of dead) writeSync(1, `${id} dead\n`)
+  writeSync(1, `left ${left}\n`)
+})
+
+const layer = Outbox.layer({
+  ...(job.publisher === undefined ? {} : { publisher: job.publisher }),
+  sweepEvery: "250 millis",
+  lease: "1 second",
+  circuit: { open: Backoff.exponential({ initial: "200 millis", cap: "1 second" }) }
+}).pipe(
+  Layer.provideMerge(DeadLetters.layer),
+  Layer.provide(NatsBus.layer({ servers: job.url, timeout: "2 seconds" })),
+  Layer.provide(DeliveryStore.layerSql()),
+  Layer.provide(SqliteClient.layer({ filename: job.file }))
+)
+
+await Effect.runPromise(Effect.provide(program, layer))
+process.exit(0)
