@@ -25,6 +25,8 @@ const says: Readonly<Record<string, RegExp>> = {
     /^first life\n\[[^\n]*\] ERROR [^\n]*#FIRST: the account has no money[^\n]*\n  FIRST: cooling, [^\n]*; back in 30 min\n  SECOND: ready\nsecond life\n  FIRST: cooling, [^\n]*; back in 30 min\n  SECOND: ready\nafter the reset\n  FIRST: ready\n  SECOND: ready\nasked: FIRST, SECOND, SECOND, FIRST\n$/,
   "ai-sdk.ts":
     /^(searched for rivers\nThe Nile flows north, through eleven countries, to the sea\.\nanswered by anthropic\/claude-sonnet-4-5#good( in attempt 2)?\n){2}$/,
+  "delivery.ts":
+    /^(?:This example needs nats-server on the PATH\.|The broker is up: an order is safe at the broker\.\nThe broker is down: three orders are safe in the store\.\nThe broker is up again: billing has them\.\nIn order, none missing: yes)\n$/,
   "session-death.ts":
     /^worker: answers\nSessionDied\nworker is dead \(probe\)\.[\s\S]*\nworker: sent to the new one\nSessionDied\npane: dead\n(PingUnavailable: no-such-tmux cannot be started\n)+other pane: unknown\n$/,
   "browser-session.ts":

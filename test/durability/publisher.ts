@@ -44,7 +44,12 @@ const publishAll = (subject: string) =>
 const program = Effect.gen(function* () {
   const { flush } = yield* Outbox.Outbox
   yield* Effect.forEach(job.subjects, publishAll, { concurrency: "unbounded", discard: true })
-  const { left } = yield* flush("60 seconds")
+  yield* flush("60 seconds")
+  const { totals } = yield* DeliveryStore.DeliveryStore
+  // The last life also waits for what it takes over from others.
+  for (let i = 0; job.count === 0 && i < 300 && (yield* totals).events > 0; i++)
+    yield* Effect.sleep("100 millis")
+  const { events: left } = yield* totals
   const { list } = yield* DeadLetters.DeadLetters
   const dead = yield* list({}, { limit: 10_000 })
   for (const { id } of dead) writeSync(1, `${id} dead\n`)
@@ -59,8 +64,9 @@ const layer = Outbox.layer({
 }).pipe(
   Layer.provideMerge(DeadLetters.layer),
   Layer.provide(NatsBus.layer({ servers: job.url, timeout: "2 seconds" })),
-  Layer.provide(DeliveryStore.layerSql()),
-  Layer.provide(SqliteClient.layer({ filename: job.file }))
+  Layer.provideMerge(DeliveryStore.layerSql()),
+  // A process that is paused in a transaction holds the file for as long.
+  Layer.provide(SqliteClient.layer({ filename: job.file, lockWait: "30 seconds" }))
 )
 
 await Effect.runPromise(Effect.provide(program, layer))

@@ -109,7 +109,6 @@ export const sizeOf = ({ id, subject, body, headers }: OutboxEvent): number => {
 
 const lengthOf = (text: string): number =>
   // Most are ASCII, which needs no encoding.
-  // oxlint-disable-next-line no-control-regex
   /^[\0-\x7f]*$/.test(text) ? text.length : encoder.encode(text).byteLength
 
 /** True when a subject is covered by a pattern: `*` is one part, `>` is one or more at the end. */

@@ -103,7 +103,10 @@ export interface Service {
     SqlClient.SqlClient
   >
   readonly status: Effect.Effect<Status, StoreError.StoreError>
-  /** Waits until nothing is stored or on its way, at most for this time. `left` is what the store still holds. */
+  /**
+   * Waits until nothing of this publisher, its backlog included, is stored or on its way, at most for this time. `left`
+   * is 0 then, and otherwise what the store holds.
+   */
   readonly flush: (within: Duration.Input) => Effect.Effect<{ readonly left: number }, StoreError.StoreError>
   /** Renews the lease and looks for backlogs in the store now, as happens every `sweepEvery`. */
   readonly sweep: Effect.Effect<void, StoreError.StoreError>
