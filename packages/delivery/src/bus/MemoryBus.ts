@@ -8,10 +8,11 @@
  *
  * A restart of the process loses everything.
  */
-import { Clock, Context, Duration, Effect, Latch, Layer, Queue, Stream } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Queue, Stream } from "effect"
 import * as Options from "@outlast/resilience/Options"
 import type { OutboxEvent } from "../Event.ts"
 import { matches, sizeOf } from "../Event.ts"
+import { Signal } from "../Signal.ts"
 import { BusError } from "./BusError.ts"
 import type { Delivery, Service, Source, Status } from "./EventBus.ts"
 import { EventBus, sourceChecks, sourceDefaults } from "./EventBus.ts"
@@ -85,16 +86,13 @@ export const make = (
     const seen = new Map<string, { readonly sequence: number; readonly at: number }>()
     const consumers = new Map<string, Consumer>()
     const readers = new Set<Queue.Queue<Status>>()
-    const changed = Latch.makeUnsafe(false)
+    const changed = new Signal()
     let history: Array<Kept> = []
     let sequence = 0
     let status: Status = "up"
     let answer: Parameters<Control["answer"]>[0] = () => undefined
 
-    const wake = Effect.sync(() => {
-      changed.openUnsafe()
-      changed.closeUnsafe()
-    })
+    const wake = Effect.sync(() => changed.pulse())
 
     /** Forgets what all consumers have done with. */
     const drop = (done: number): void => {
@@ -167,8 +165,8 @@ export const make = (
             }
           }
           yield* next === Infinity || status === "down"
-            ? changed.await
-            : Effect.raceFirst(changed.await, Effect.sleep(Duration.millis(Math.max(0, next - now))))
+            ? changed.next
+            : Effect.raceFirst(changed.next, Effect.sleep(Duration.millis(Math.max(0, next - now))))
         }
       })
 

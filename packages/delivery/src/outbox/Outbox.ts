@@ -51,6 +51,7 @@ import { EventBus } from "../bus/EventBus.ts"
 import * as Event from "../Event.ts"
 import type { NewEvent, OutboxEvent } from "../Event.ts"
 import { TooLarge } from "../Event.ts"
+import { Signal } from "../Signal.ts"
 import { DeliveryStore } from "../store/DeliveryStore.ts"
 import type { NewRow, Row } from "../store/DeliveryStore.ts"
 import type { DeliveryEvent } from "../telemetry/DeliveryEvent.ts"
@@ -239,15 +240,11 @@ export const make = (
 
     const writable = Latch.makeUnsafe(false)
     /** Released when a wait for the broker may be over. */
-    const broker = Latch.makeUnsafe(false)
+    const broker = new Signal()
     /** Released when events have left the store. */
-    const room = Latch.makeUnsafe(false)
+    const room = new Signal()
     /** Released when nothing is on its way. */
-    const settled = Latch.makeUnsafe(false)
-    const pulse = (latch: Latch.Latch): void => {
-      latch.openUnsafe()
-      latch.closeUnsafe()
-    }
+    const settled = new Signal()
 
     const tell = (event: DeliveryEvent): Effect.Effect<void> => telemetry.publish(event)
     const maxBytes = Effect.map(bus.maxPayload, (payload) =>
@@ -258,12 +255,12 @@ export const make = (
 
     const tidy = (cell: LaneCell): void => {
       lanes.tidy(cell)
-      if (lanes.size === 0) pulse(settled)
+      if (lanes.size === 0) settled.pulse()
     }
 
     const reduce = (events: number, bytes: number): void => {
       load = Pressure.add(load, -events, -bytes)
-      if (Pressure.judge(cap, load, 0) === "room") pulse(room)
+      if (Pressure.judge(cap, load, 0) === "room") room.pulse()
     }
 
     // ---------------------------------------------------------------------------
@@ -389,7 +386,7 @@ export const make = (
               writeBatch(batch),
               Effect.sync(() => {
                 commit = 0
-                if (queue.size === 0) pulse(settled)
+                if (queue.size === 0) settled.pulse()
               })
             )
           })
@@ -526,8 +523,7 @@ export const make = (
       (storeFirst() || (lanes.has(row.subject) && Lane.mustStore(lanes.of(row.subject).state))) &&
       Pressure.judge(cap, load, row.bytes) !== "room"
 
-    const untilRoom = (row: NewRow): Effect.Effect<void> =>
-      Effect.suspend(() => (isTight(row) ? Effect.andThen(room.await, untilRoom(row)) : Effect.void))
+    const untilRoom = (row: NewRow): Effect.Effect<void> => room.until(() => !isTight(row))
 
     const rowOf = (event: OutboxEvent): Effect.Effect<NewRow, TooLarge> =>
       Effect.flatMap(maxBytes, (limit) => {
@@ -678,7 +674,7 @@ export const make = (
           failures = counts.drained > before ? 1 : failures + 1
           const draw = yield* Random.next
           const sleep = Effect.sleep(Duration.millis(next.millis(failures, draw)))
-          yield* next.ownTime === true ? sleep : Effect.raceFirst(sleep, broker.await)
+          yield* next.ownTime === true ? sleep : Effect.raceFirst(sleep, broker.next)
         }
       })
 
@@ -818,7 +814,7 @@ export const make = (
           ? Effect.void
           : Effect.andThen(
               breaker.reset(circuitName),
-              Effect.sync(() => pulse(broker))
+              Effect.sync(() => broker.pulse())
             )
       ),
       // A status that fails is no reason to stop: waits end by themselves.
@@ -826,14 +822,10 @@ export const make = (
       Effect.forkScoped
     )
     yield* breaker.transitions.pipe(
-      Stream.runForEach(({ to }) => Effect.sync(() => (to === "closed" ? pulse(broker) : undefined))),
+      Stream.runForEach(({ to }) => Effect.sync(() => (to === "closed" ? broker.pulse() : undefined))),
       Effect.forkScoped
     )
-    const isWritten = Effect.suspend(function wait(): Effect.Effect<void> {
-      return queue.size === 0 && commit === 0
-        ? Effect.void
-        : Effect.andThen(settled.await, Effect.suspend(wait))
-    })
+    const isWritten = settled.until(() => queue.size === 0 && commit === 0)
     yield* Effect.addFinalizer(() =>
       Effect.suspend(() => {
         closed = true
@@ -890,12 +882,8 @@ export const make = (
       flush: (within) =>
         Effect.suspend(() => {
           const limit = Options.duration(module, "flush.within", within)
-          pulse(broker)
-          const isSettled = Effect.suspend(function wait(): Effect.Effect<boolean> {
-            return lanes.size === 0 && queue.size === 0
-              ? Effect.succeed(true)
-              : Effect.andThen(settled.await, Effect.suspend(wait))
-          })
+          broker.pulse()
+          const isSettled = settled.until(() => lanes.size === 0 && queue.size === 0)
           return Effect.flatMap(Effect.timeoutOption(isSettled, limit), (done) =>
             Option.isSome(done)
               ? Effect.succeed({ left: 0 })

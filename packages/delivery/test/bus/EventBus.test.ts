@@ -4,7 +4,7 @@ import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { DeadLetters, DeliveryStore, EventBus, MemoryBus } from "@outlast/delivery"
 import type { StoreError } from "@outlast/resilience"
-import { bodyOf, event, setBus } from "../support/outboxes.ts"
+import { bodyOf, event, setBus, until } from "../support/outboxes.ts"
 
 const layer = (options?: MemoryBus.MemoryOptions) =>
   DeadLetters.layer.pipe(
@@ -76,7 +76,7 @@ describe("a consumer", () => {
       assert.strictEqual((yield* Effect.flip(publish("2"))).reason, "unavailable")
       yield* setBus("up")
       yield* publish("2")
-      yield* TestClock.adjust(0)
+      yield* until(Effect.sync(() => seen.length === 2))
       assert.deepStrictEqual(seen, ["1/1", "2/1"])
     }).pipe(Effect.provide(layer()))
   )
