@@ -1,7 +1,7 @@
 /**
  * The `outlast` command and its subcommands.
  */
-import { Console, Data, Effect, Runtime } from "effect"
+import { Console, Data, Effect, Option, Runtime } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import manifest from "../package.json" with { type: "json" }
 import * as Classify from "./classify/Classify.ts"
@@ -180,17 +180,33 @@ const doctor = Command.make(
       Flag.withDescription("A tool or extension that is skipped is an error"),
       Flag.withDefault(false)
     ),
+    nats: text("nats").pipe(
+      Flag.withDescription(
+        "Examine the streams of --subject at this NATS server, for example localhost:4222"
+      ),
+      Flag.optional
+    ),
+    subject: text("subject").pipe(
+      Flag.withDescription("A subject that is published; may be repeated. With --nats"),
+      Flag.atLeast(0)
+    ),
     json: Flag.Boolean("json").pipe(Flag.withDescription("Print one JSON object"), Flag.withDefault(false))
   },
-  Effect.fn(function* (options) {
+  Effect.fn(function* ({ nats, subject, ...options }) {
     const node = { version: process.versions.node, needed: manifest.engines.node }
-    if (!(yield* Doctor.run({ ...options, node }))) return yield* new Unsuccessful()
+    if (Option.isSome(nats) !== subject.length > 0) {
+      const message = "--nats and --subject go together."
+      yield* Console.error(`outlast doctor: ${message}`)
+      return yield* new UsageError({ message })
+    }
+    const streams = { nats: Option.getOrUndefined(nats), subjects: subject }
+    if (!(yield* Doctor.run({ ...options, ...streams, node }))) return yield* new Unsuccessful()
     // A timer or a connection that a module of the user has left open would keep the process.
     if (options.files.length > 0) yield* exit
   })
 ).pipe(
   Command.withDescription(
-    "Is this configuration complete? Looks at Node, at the keys of the providers, and at what the tools and extensions of your modules and manifests require: which are offered, which are skipped, and why. Sends nothing and shows no value."
+    "Is this configuration complete? Looks at Node, at the keys of the providers, and at what the tools and extensions of your modules and manifests require: which are offered, which are skipped, and why. With --nats, also at the streams of the subjects that you publish. Sends nothing to a provider and shows no value."
   )
 )
 

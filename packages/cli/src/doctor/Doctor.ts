@@ -1,17 +1,21 @@
 /**
  * `outlast doctor`: is this configuration complete, and if not, what to do? Node, the keys of the providers, and, of the
- * modules and manifests that are named, which tools and extensions would be offered.
+ * modules and manifests that are named, which tools and extensions would be offered. With `nats`, also the streams of the
+ * subjects that are named.
  *
  * | finding | level |
  * |---|---|
  * | Node is too old, or a file could not be examined | error |
  * | a tool or extension is skipped | none; error with `strict` |
  * | no provider has a key, or one looks wrong | warning |
+ * | a subject without a stream, a stream without acknowledgements, a server without an answer | error |
+ * | a stream that can lose events in an outage | warning |
  *
- * Nothing is sent. Values of variables are read and never shown. What modules and checks print goes to standard error.
+ * Nothing is sent to a provider. Values of variables are read and never shown. What modules and checks print goes to standard error.
  */
 import { Console, Effect, Logger } from "effect"
 import * as Beside from "./Beside.ts"
+import * as EventStreams from "./EventStreams.ts"
 import * as Keys from "./Keys.ts"
 import * as Loading from "./Loading.ts"
 import * as NodeVersion from "./NodeVersion.ts"
@@ -26,6 +30,10 @@ export interface Options {
   /** Whether what is skipped is an error. */
   readonly strict: boolean
   readonly json: boolean
+  /** Addresses of a NATS server, separated by commas. */
+  readonly nats?: string | undefined
+  /** Subjects whose streams are examined. */
+  readonly subjects?: ReadonlyArray<string> | undefined
   readonly node: NodeVersion.Versions
 }
 
@@ -37,7 +45,7 @@ export const run = (options: Options) =>
     return Report.isSound(report)
   })
 
-const examine = ({ files, strict, node }: Options) =>
+const examine = ({ files, strict, node, nats, subjects = [] }: Options) =>
   Effect.gen(function* () {
     const version = NodeVersion.of(node)
     const values = new Map(
@@ -65,6 +73,7 @@ const examine = ({ files, strict, node }: Options) =>
         }
       }
     }
+    if (nats !== undefined) problems.push(...(yield* EventStreams.problems(nats, subjects)))
     const report: Report.Report = { node: version, providers: Keys.examine(values), tools, problems }
     return report
   })
