@@ -1,10 +1,10 @@
 /**
- * What a circuit breaker adds to a call that succeeds, side by side: ours, Effect's own, cockatiel and opossum.
+ * The cost of a circuit breaker for a successful call: Outlast's, Effect's own, cockatiel and opossum, side by side.
  *
- * An effect costs more than a promise even without a breaker, so each is measured against the same call without
- * it, in its own world, round by round: that difference is the figure. All have what they have by default, but for
- * opossum's time limit, which the others do not have. "Made per call" is what most programs do: a function that
- * takes a request and guards it.
+ * An effect costs more than a promise even without a breaker, so each is compared with the same call without
+ * a breaker, of its own kind, round by round. Each figure is the difference. All use their defaults, except
+ * opossum's time limit, which the others lack. "Made per call" is the form of most programs: a function that
+ * guards a given request.
  */
 import { CircuitBreaker, Retry, RetryBudget } from "@outlast/resilience"
 import * as cockatiel from "cockatiel"
@@ -14,10 +14,10 @@ import Opossum from "opossum"
 import type { Contender, Figure, Report } from "./measure.ts"
 import { measure, median } from "./measure.ts"
 
-/** The most that ours may add: as a ratio to what cockatiel and Effect's own add, and Retry in microseconds. */
+/** Limits for Outlast: ratios to the cost of cockatiel's and Effect's breaker, and microseconds for `Retry`. */
 const targets = { cockatiel: 1.5, effect: 0.1, retry: 1 }
 const rounds = 9
-/** Calls of a round, `times` each contender's own number: the clock may tick in steps of 4 ms. */
+/** Calls per round, multiplied by `times` of the contender, because the clock may tick in steps of 4 ms. */
 const calls = 10_000
 const fibers = 1_000
 const circuit = "https://api.example.com"
@@ -48,7 +48,7 @@ const atOnceAsync = (call: () => Promise<unknown>) => async (calls: number) => {
   await Promise.all(Array.from({ length: fibers }, () => one(calls / fibers)))
 }
 
-/** Where the calls are made: one after the other, or by many at once. */
+/** The concurrency of the calls: one after the other, or many at once. */
 interface Way {
   readonly title: string
   readonly times: number
@@ -71,7 +71,7 @@ const ways: ReadonlyArray<Way> = [
     promises: oneByOneAsync
   },
   {
-    // Each call lets the others run, so that all are under way together.
+    // Each call yields, so that all are in flight together.
     title: "1,000 at once",
     times: 20,
     call: Effect.andThen(Effect.yieldNow, sync),
@@ -84,7 +84,7 @@ const ways: ReadonlyArray<Way> = [
   }
 ]
 
-/** What the row adds to the raw one, round by round. */
+/** The cost of a row above the raw one, round by round. */
 const added = (figures: ReadonlyArray<Figure>, name: string, raw: string): Figure => {
   const of = (name: string) => figures.find((figure) => figure.name === name)?.rounds ?? []
   const base = of(raw)
@@ -172,7 +172,7 @@ const success = ({ say, table }: Report, way: Way) =>
     const both = () => Retry.with({ ...never, breaker: { circuit } })(call)
     // As in docs/composition.md, without the time limit inside, which is Effect's.
     const all = () => Retry.with({ ...never, deadline: "1 minute", budget: true, breaker: { circuit } })(call)
-    // Each round goes round this ring. What is alone follows something of its own world, which would warm it up.
+    // Each round runs in this order. A single contender follows one of its own kind, which warms it up.
     const contenders: readonly [Contender, ...Array<Contender>] = [
       async(names.opossum, () => opossum.fire(), 2),
       async(names.promise, promise),
@@ -218,7 +218,7 @@ const success = ({ say, table }: Report, way: Way) =>
     }
   }).pipe(Effect.scoped)
 
-/** What it costs to be refused by an open circuit. */
+/** The cost of a refusal by an open circuit. */
 const refusal = ({ table }: Report) =>
   Effect.gen(function* () {
     const own = yield* CircuitBreaker.make()

@@ -1,18 +1,18 @@
 /**
- * What it costs to classify an error: over the corpus, error by error, and for hostile texts of growing length.
+ * The cost of classifying an error: over the corpus, error by error, and for hostile texts of growing length.
  */
 import { readFileSync } from "node:fs"
-import { Classifier, ErrorFacts } from "@outlast/agent"
-import * as Redaction from "@outlast/agent/failure/Redaction"
+import { Classifier } from "@outlast/agent"
+import { ErrorFacts, Redaction } from "@outlast/agent/failure"
 import type { Figure, Report } from "./measure.ts"
 import { measure, median } from "./measure.ts"
 
 const corpus = new URL("../test/fixtures/corpus/public.jsonl", import.meta.url)
 
-/** The most that the median error may take, in microseconds. */
+/** Limit for the median error, in microseconds. */
 const targetMedian = 10
 
-/** The most that an error of 1 MB may take, in milliseconds. */
+/** Limit for an error of 1 MB, in milliseconds. */
 const targetHuge = 50
 
 const rounds = 15
@@ -54,7 +54,7 @@ const samples = (): ReadonlyArray<Sample> =>
       return { id, provider, error }
     })
 
-/** The least that can be done: the status alone, as most programs do it. */
+/** The baseline: a classifier by status alone, as in most programs. */
 const byStatus = ({ statusCode }: Sample["error"]): string => {
   switch (statusCode) {
     case 401:
@@ -78,7 +78,7 @@ const byStatus = ({ statusCode }: Sample["error"]): string => {
   }
 }
 
-/** What was classified is kept here, so that no work is left out because nobody looks at it. */
+/** Holds the results, so that the engine cannot optimise the work away. */
 let sink: unknown
 
 const micros = (run: () => void, times: number): number => {
@@ -87,15 +87,15 @@ const micros = (run: () => void, times: number): number => {
   return Number(process.hrtime.bigint() - start) / 1_000 / times
 }
 
-/** Times of one thing, over some rounds. */
+/** Times one function over some rounds. */
 const timed = (name: string, run: () => void, times: number, count = 5): Figure => {
   const all = Array.from({ length: count }, () => micros(run, times))
   return { name, median: median(all), min: Math.min(...all), max: Math.max(...all), ratio: 1 }
 }
 
 /**
- * The time of each sample, measured call by call, the whole corpus in turn: an error that comes a hundred times in
- * a row would find the machine better prepared than any real one does.
+ * The time of each sample, measured call by call, with the whole corpus in turn: the same error a hundred times in
+ * a row would run with warmer caches than a real one.
  */
 const inTurn = (all: ReadonlyArray<Sample>, each: (sample: Sample) => void): ReadonlyArray<Figure> => {
   const medians = all.map((): Array<number> => [])
@@ -117,19 +117,19 @@ const verdict = ({ error, provider }: Sample): void => {
   sink = Classifier.classify(ErrorFacts.fromUnknown(error), { provider })
 }
 
-/** The same rules without what the index needs, so that each is tried in turn. */
+/** The same rules without the data for the index, so that each rule is tried in turn. */
 const unindexed = Classifier.defaultRules.map(({ id, why, match }) => ({ id, why, match }))
 
 const byTryingAll = ({ error, provider }: Sample): void => {
   sink = Classifier.classify(ErrorFacts.fromUnknown(error), { provider, rules: unindexed })
 }
 
-/** The same, and the error that carries it: cleaned of secrets, with a stack. */
+/** The verdict, and the error that carries it: without secrets, with a stack. */
 const classify = ({ error, provider }: Sample): void => {
   sink = Classifier.failureOf(error, { provider })
 }
 
-/** Texts that have made rules slow elsewhere: long runs of what a pattern begins with, nesting, no spaces. */
+/** Texts that make regular expressions slow: long runs of a pattern's first characters, nesting, no spaces. */
 const shapes: Readonly<Record<string, (length: number) => string>> = {
   spaces: (n) => " ".repeat(n),
   "one word": (n) => "a".repeat(n),
@@ -179,7 +179,7 @@ const huge = (report: Report): void => {
   }
 }
 
-/** What secrets begin with, a megabyte of it: a form that is read with steps back would never end. */
+/** A megabyte of the beginnings of secrets: a pattern with backtracking would never end. */
 const secrets = [
   "\\",
   "sk-",
@@ -200,7 +200,7 @@ const secrets = [
   "key a1"
 ]
 
-/** A prompt of a megabyte that an error nearly repeats, in ways that are dear to look for. */
+/** A prompt of a megabyte that an error nearly repeats, in forms that are expensive to search. */
 const echoed = "The request 'a question about money' was refused for a reason that is not told. "
 const prompts: Readonly<Record<string, () => ReadonlyArray<string>>> = {
   "one text": () => ["line of a long and ordinary conversation\n".repeat(24_000)],

@@ -1,25 +1,26 @@
 /**
- * What tier 1 costs: large results and arguments are cut out of conversations of 1,000 and 10,000 messages, seen for
- * the first time (everything is counted). What one turn more costs (only what is new is). And beside others, on the
- * same transcript: see `compactionPeers.ts`.
+ * The cost of tier 1: large results and arguments are cut from conversations of 1,000 and 10,000 messages, seen for
+ * the first time (everything is counted). Also the cost of one more turn (only new messages are counted), and a
+ * comparison with other libraries on the same transcript: see `compactionPeers.ts`.
  */
 import { Effect, Exit, Scope } from "effect"
 import { Prompt } from "effect/ai"
-import { Compaction, CompactionPolicy, TokenCounter } from "@outlast/agent"
+import { Compaction, CompactionPolicy } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
 import { beside } from "./compactionPeers.ts"
 import type { Contender, Report } from "./measure.ts"
 import { measure } from "./measure.ts"
 
 const rounds = 9
 
-/** Milliseconds that tier 1 may take for 10,000 messages. */
+/** Limit for tier 1 with 10,000 messages, in milliseconds. */
 const most = 100
-/** What ten times the messages may take, in times of the time. */
+/** Limit for ten times as many messages, as a factor of the time. */
 const growth = 12
 
 const text = (said: string) => Prompt.makePart("text", { text: said })
 
-/** An agent at work: every fourth message is of the user, the others are thoughts, calls and results. */
+/** The transcript of an agent: every fourth message is of the user, the others are thoughts, calls and results. */
 const transcript = (messages: number): ReadonlyArray<Prompt.Message> => {
   const all: Array<Prompt.Message> = [
     Prompt.makeMessage("system", { content: "You are an agent that works on a repository." }),
@@ -63,7 +64,7 @@ const tokensOf = (messages: ReadonlyArray<Prompt.Message>): number =>
 
 const policy: CompactionPolicy.CompactionPolicy = { ...CompactionPolicy.defaults, tiers: ["strip"] }
 
-/** As nobody has counted them yet. */
+/** New message objects, so that no count is cached. */
 const unseen = (messages: ReadonlyArray<Prompt.Message>): Prompt.Prompt =>
   Prompt.fromMessages(messages.map((message) => ({ ...message })))
 
@@ -85,7 +86,7 @@ export const compaction = async (report: Report): Promise<void> => {
   const { say, table } = report
   say(`Tier 1, ${rounds} rounds, Node ${process.version}`)
   const [thousand, tenThousand] = [transcript(1_000), transcript(10_000)]
-  // So that nearly all of it has to be cut.
+  // Small enough that nearly everything has to be cut.
   const windowOf = (messages: ReadonlyArray<Prompt.Message>) => Math.floor(tokensOf(messages) * 0.3)
   const strip = (messages: ReadonlyArray<Prompt.Message>, window: number) => () =>
     Effect.runSync(fit(unseen(messages), window))
@@ -146,7 +147,7 @@ const turns = async (
 ): Promise<void> => {
   const scope = Scope.makeUnsafe()
   const compaction = Effect.runSync(Effect.provideService(Compaction.make(), Scope.Scope, scope))
-  // What a program does in any case: an array with one message more.
+  // The baseline of any program: a new array with one more message.
   let copied: ReadonlyArray<unknown> = []
   const copying = contender("10,000 messages, only copied", 500, () => {
     copied = [...tenThousand, copied.length]

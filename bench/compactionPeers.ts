@@ -1,14 +1,15 @@
 /**
- * Others that make a conversation shorter, beside ours: the trimming of LangChain's summarisation middleware (with a
+ * Other libraries that shorten a conversation, next to Outlast: LangChain's summarisation middleware (with a
  * model that answers at once), `trimMessages` of its core, and the AI SDK's `pruneMessages`. Each gets the same
- * transcript in messages of its own, and the same target where it takes one; what is left is counted by one rule.
+ * transcript in its own message types, and the same target size if it takes one. One rule counts all results.
  */
 import type { BaseMessage } from "@langchain/core/messages"
 import type { ModelMessage } from "ai"
 import { Effect } from "effect"
 import type { Prompt } from "effect/ai"
 import { Prompt as Prompts } from "effect/ai"
-import { Compaction, CompactionPolicy, TokenCounter } from "@outlast/agent"
+import { Compaction, CompactionPolicy } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
 import type { Contender, Report } from "./measure.ts"
 import { measure } from "./measure.ts"
 
@@ -22,7 +23,7 @@ const rounds = 3
 /** A message of any library. */
 interface Plain {
   readonly role: string
-  /** Characters of all that it says. */
+  /** Characters of all its content. */
   readonly characters: number
   readonly text: string
   readonly calls: ReadonlyArray<string>
@@ -98,7 +99,7 @@ const ours = (
   messages: ReadonlyArray<Prompt.Message>,
   window: number
 ): ReadonlyArray<Prompt.Message> => {
-  // As nobody has counted them yet.
+  // New message objects, so that no count is cached.
   const prompt = Prompts.fromMessages(messages.map((message) => ({ ...message })))
   return Effect.gen(function* () {
     const compaction = yield* Compaction.make({ policy: { ...CompactionPolicy.defaults, tiers } })
@@ -125,7 +126,7 @@ const langChain = async () => {
     | { readonly type: "text"; readonly text: string }
     | { readonly type: "reasoning"; readonly reasoning: string }
 
-  /** With an id, as messages of a state have one. */
+  /** A message with an id, as in a state. */
   const from = (message: Prompt.Message, i: number): BaseMessage => {
     const id = `m${i}`
     if (message.role === "system") return new SystemMessage({ id, content: message.content })
@@ -179,7 +180,7 @@ const langChain = async () => {
     )
   }
 
-  // It is asked for the same messages thousands of times: each is counted once, as ours are.
+  // The counter gets the same messages thousands of times, so each is counted once, as in Outlast.
   const known = new WeakMap<BaseMessage, number>()
   const count = (message: BaseMessage): number => {
     const before = known.get(message)
@@ -194,7 +195,9 @@ const langChain = async () => {
     return sum
   }
 
-  /** The messages of a state, trimmed when they have more than `limit` tokens. The agent sends its system prompt itself. */
+  /**
+   * The messages of a state, trimmed when they have more than `limit` tokens. The agent sends its system prompt itself.
+   */
   const middleware = async (
     system: BaseMessage | undefined,
     messages: ReadonlyArray<BaseMessage>,
@@ -207,11 +210,11 @@ const langChain = async () => {
       keep: { tokens: keep },
       tokenCounter
     }
-    // The type of its options comes to `never` under our compiler's rules; it checks them itself.
+    // The type of the options is `never` under strict compiler options; the middleware checks them itself.
     const { beforeModel } = summarizationMiddleware(options as never)
     const hook = typeof beforeModel === "function" ? beforeModel : beforeModel?.hook
     if (hook === undefined) throw new Error("the middleware has no hook before a model")
-    // It reads nothing of the state but messages, and nothing of the runtime but a context, which may be empty.
+    // The hook reads only the messages of the state, and the context of the runtime, which may be empty.
     const run = hook as unknown as (
       state: { readonly messages: ReadonlyArray<BaseMessage> },
       runtime: { readonly context: object }
@@ -241,7 +244,7 @@ const langChain = async () => {
 // The AI SDK
 // -----------------------------------------------------------------------------
 
-/** What a message of the assistant consists of, but for what no transcript of ours has. */
+/** The parts of an assistant message, without the kinds that the transcripts lack. */
 type SdkPart = Exclude<Extract<ModelMessage, { role: "assistant" }>["content"], string>[number]
 
 const toSdk = (message: Prompt.Message): ModelMessage => {
@@ -300,7 +303,7 @@ interface Peer extends Contender {
   readonly left: () => Promise<ReadonlyArray<Plain>>
 }
 
-/** What comes back is looked at behind the rounds: only the work itself is timed. */
+/** Results are checked after the rounds, so that only the work itself is timed. */
 const peer = <M>(
   name: string,
   run: () => Promise<ReadonlyArray<M>> | ReadonlyArray<M>,

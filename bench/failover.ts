@@ -1,6 +1,6 @@
 /**
- * What `Failover.layer` costs when nothing fails: the same model without I/O, raw and behind the failover; and whether
- * a call costs the same, in time and in memory, when a thousand are under way.
+ * The cost of `Failover.layer` when nothing fails: the same model without I/O, raw and behind the failover. Also checks
+ * that a call costs the same, in time and in memory, when a thousand are in flight.
  */
 import { Deferred, Effect, Layer, Logger, ManagedRuntime, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -11,11 +11,11 @@ import { ResilienceEvents } from "@outlast/resilience"
 import type { Contender, Report } from "./measure.ts"
 import { measure, median } from "./measure.ts"
 
-/** The most that the failover may cost, as a ratio to the raw model. */
+/** Limit for the failover, as a ratio to the raw model. */
 const target = 1.25
 const rounds = 15
 
-/** A model whose answer is already there. */
+/** A model that answers at once. */
 interface Hooks {
   readonly generateText: () => Effect.Effect<Array<Response.PartEncoded>>
   readonly streamText: () => Stream.Stream<Response.StreamPartEncoded>
@@ -37,7 +37,7 @@ const streamed: ReadonlyArray<Response.StreamPartEncoded> = [
   finish
 ]
 
-/** The hooks of a model that sends so many parts at a time. */
+/** The hooks of a model that sends `partsPerArray` parts at a time. */
 const hooksOf = (partsPerArray: number): Hooks => {
   const arrays = Array.from({ length: Math.ceil(streamed.length / partsPerArray) }, (_, i) =>
     streamed.slice(i * partsPerArray, (i + 1) * partsPerArray)
@@ -82,7 +82,7 @@ const contendersOf = (hooks: Hooks) => {
   ] as const
 }
 
-/** Runs `effect` over each model, and first makes sure that it gives the same everywhere. */
+/** Runs `effect` over each model, after checking that all give the same result. */
 const compare = async <A>(
   report: Report,
   title: string,
@@ -114,7 +114,7 @@ const compare = async <A>(
 // Many calls at once
 // -----------------------------------------------------------------------------
 
-/** A chain of ten targets over a model whose answers come when `reply` has ended. */
+/** A chain of ten targets over a model that answers after `reply`. */
 const tenTargets = (
   reply: Effect.Effect<void>
 ): ManagedRuntime.ManagedRuntime<LanguageModel.LanguageModel, Chain.ChainError> => {
@@ -130,7 +130,7 @@ const atOnce = (count: number): Effect.Effect<void, unknown, LanguageModel.Langu
     { concurrency: "unbounded", discard: true }
   )
 
-/** Few calls at once, and many. */
+/** Numbers of concurrent calls. */
 const few = 10
 const many = 1_000
 
@@ -151,7 +151,7 @@ const timeOfMany = async (report: Report): Promise<void> => {
   await runtime.dispose()
 }
 
-/** Bytes of heap that a call under way holds, in so many rounds; only with `--expose-gc`. */
+/** Bytes of heap that a call in flight holds, per round. Needs `--expose-gc`. */
 const heapOf = async (count: number, rounds: number): Promise<ReadonlyArray<number>> => {
   const gate: { current: Deferred.Deferred<void> } = { current: Deferred.makeUnsafe() }
   const runtime = tenTargets(Effect.suspend(() => Deferred.await(gate.current)))
@@ -165,7 +165,7 @@ const heapOf = async (count: number, rounds: number): Promise<ReadonlyArray<numb
     const before = heap()
     const calls = runtime.runPromise(atOnce(count))
     await new Promise((resume) => setTimeout(resume, 100))
-    // The first round has what is made once.
+    // The first round includes one-time allocations.
     if (round >= 0) held.push((heap() - before) / count)
     Deferred.doneUnsafe(gate.current, Effect.void)
     await calls

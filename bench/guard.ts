@@ -1,12 +1,12 @@
 /**
- * What the loop detector adds to a tool call: asked before, told after. At the 400th call as at the 100,000th, over
- * honest work that never repeats itself, over calls that do, and over arguments and results of growing length.
+ * The cost of the loop detector per tool call: a check before, an observation after. Measured at the 400th and the
+ * 100,000th call, for work without repetition, for repeated calls, and for arguments and results of growing length.
  */
-import * as LoopDetector from "@outlast/agent/guard/LoopDetector"
+import { LoopDetector } from "@outlast/agent/guard"
 import type { Contender, Report } from "./measure.ts"
 import { measure } from "./measure.ts"
 
-/** The most that a checked call may take, in microseconds. */
+/** Limit for a checked call, in microseconds. */
 const target = 3
 const rounds = 9
 
@@ -14,7 +14,7 @@ const detector = LoopDetector.make()
 
 type Calls = ReadonlyArray<LoopDetector.Observation>
 
-/** As they come from a model and a tool: parsed from JSON, before anything is measured. */
+/** Calls as they come from a model and a tool: parsed from JSON, before the measurement. */
 const calls = (count: number, call: (i: number) => Omit<LoopDetector.Observation, "turn">): Calls =>
   Array.from({ length: count }, (_, turn) => {
     const { tool, failed, ...rest } = call(turn)
@@ -60,7 +60,7 @@ const sized = (characters: number) => (i: number) => ({
   failed: false
 })
 
-/** Goes on from where the calls before have led. */
+/** Starts from the state after the calls in `before`. */
 const contender = (name: string, given: Calls, before: Calls, times = 1): Contender => {
   let start = LoopDetector.initial
   for (const call of before) start = LoopDetector.observe(detector, start, call)

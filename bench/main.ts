@@ -7,6 +7,7 @@ import { failover } from "./failover.ts"
 import { guard } from "./guard.ts"
 import type { Report, Row } from "./measure.ts"
 import { machine, printed, rowsInto } from "./measure.ts"
+import { sqlite } from "./sqlite.ts"
 import { streamFilter } from "./streamFilter.ts"
 
 interface Bench {
@@ -21,6 +22,7 @@ const benches: Readonly<Record<string, Bench>> = {
   delivery: { what: "the outbox, beside raw JetStream and raw appends with fsync", run: delivery },
   failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover },
   guard: { what: "the loop detector: asked before a tool call, told after it", run: guard },
+  sqlite: { what: "SQLite in a worker thread: the event loop, and groups of inserts", run: sqlite },
   "stream-filter": { what: "a stream of events, as it is and ended at its last event", run: streamFilter }
 }
 

@@ -1,14 +1,14 @@
 /**
- * Times contenders side by side: in one process, round by round in turn, so that the machine's moods hit all.
- * What was measured goes to a {@link Report}: printed as tables, or kept as the rows of one JSON object.
+ * Times contenders side by side: in one process, round by round in turn, so that noise of the machine affects all.
+ * The figures go to a {@link Report}: printed as tables, or kept as the rows of one JSON object.
  */
 import { cpus } from "node:os"
 
 export interface Contender {
   readonly name: string
-  /** Does `calls` calls one after the other. */
+  /** Makes `calls` calls one after the other. */
   readonly run: (calls: number) => Promise<void>
-  /** Makes so many times the calls in a round: for what is too quick for the clock. Default 1. */
+  /** Multiplies the calls of a round, for a contender too fast for the clock. Default 1. */
   readonly times?: number | undefined
 }
 
@@ -16,11 +16,11 @@ export interface Options {
   readonly rounds: number
   /** Calls of each contender in a round. */
   readonly calls: number
-  /** What a call is divided into: a stream into its parts. Default 1. */
+  /** Units per call, such as the parts of a stream. Default 1. */
   readonly unitsPerCall?: number | undefined
 }
 
-/** Microseconds of CPU time per unit, over the rounds. The contenders do no I/O: they cost nothing else. */
+/** Microseconds of CPU time per unit, over the rounds. The contenders do no I/O, so CPU time is their full cost. */
 export interface Figure {
   readonly name: string
   readonly median: number
@@ -28,7 +28,7 @@ export interface Figure {
   readonly max: number
   /** The median of the rounds' ratios to the first contender. */
   readonly ratio: number
-  /** Every round's, in their order: for what is to be compared round by round. */
+  /** The figures of all rounds in order, for comparisons round by round. */
   readonly rounds?: ReadonlyArray<number> | undefined
 }
 
@@ -51,7 +51,7 @@ const time = async ({ run, times = 1 }: Contender, callsOfAll: number): Promise<
   return (user + system) / calls
 }
 
-/** The figures of the contenders, in their order; the first is what the others are compared with. */
+/** The figures of the contenders in order. The first is the baseline. */
 export const measure = async (
   contenders: readonly [Contender, ...Array<Contender>],
   { rounds, calls, unitsPerCall = 1 }: Options
@@ -59,7 +59,7 @@ export const measure = async (
   const times = contenders.map((): Array<number> => [])
   for (let round = -warmUp; round < rounds; round++) {
     for (let turn = 0; turn < contenders.length; turn++) {
-      // Each round begins with another one: going first or last is no advantage.
+      // Each round begins with another contender, so that the order gives no advantage.
       const index = (turn + round + warmUp) % contenders.length
       const contender = contenders[index] ?? contenders[0]
       const elapsed = await time(contender, calls)
@@ -74,11 +74,11 @@ export const measure = async (
   })
 }
 
-/** What a bench has to say. */
+/** The output of a bench. */
 export interface Report {
   /** A line that explains; nothing in JSON. */
   readonly say: (line: string) => void
-  /** The figures under a title. With a target, says which ratios are above it. */
+  /** The figures under a title. With a target, marks the ratios above it. */
   readonly table: (title: string, figures: ReadonlyArray<Figure>, target?: number) => void
 }
 
@@ -88,7 +88,7 @@ export interface Row {
   readonly name: string
   /** The median of a unit, in nanoseconds of CPU time. */
   readonly ns: number
-  /** To the first row of its table, unless the table's title says otherwise. */
+  /** The ratio to the first row of the table, unless its title says otherwise. */
   readonly ratio: number
   /** (max - min) / median of the rounds. */
   readonly spread: number
@@ -109,7 +109,7 @@ export const rowsInto = (rows: Array<Row>): Report => ({
   }
 })
 
-/** What the figures were measured on. */
+/** The machine of the measurement. */
 export const machine = (): { readonly cores: number; readonly model: string; readonly node: string } => ({
   cores: cpus().length,
   model: cpus()[0]?.model.trim() ?? "unknown",

@@ -1,4 +1,4 @@
-/** Of opossum, which brings no types: what the bench uses. */
+/** Types for the parts of opossum that the bench uses; the package has none. */
 declare module "opossum" {
   export default class CircuitBreaker {
     constructor(

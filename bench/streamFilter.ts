@@ -1,14 +1,14 @@
 /**
- * What it costs to end a stream at its last event: the same body read as it is and behind the filter, with one event
- * in a chunk and with many.
+ * The cost of ending a stream at its last event: the same body, raw and through the filter, with one event
+ * per chunk and with many.
  */
-import { EventFilter } from "@outlast/providers/aisdk/EventFilter"
-import { filtered } from "@outlast/providers/aisdk/StreamEnd"
-import * as StreamProtocol from "@outlast/providers/aisdk/StreamProtocol"
+import { EventFilter } from "../packages/providers/src/aisdk/EventFilter.ts"
+import { filtered } from "../packages/providers/src/aisdk/StreamEnd.ts"
+import * as StreamProtocol from "../packages/providers/src/aisdk/StreamProtocol.ts"
 import type { Report } from "./measure.ts"
 import { measure, median } from "./measure.ts"
 
-/** The most that the filter may add, in microseconds per event. */
+/** Limit for the filter, in microseconds per event. */
 const target = 1
 
 const rounds = 15

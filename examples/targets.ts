@@ -5,7 +5,7 @@
  *
  * The first of two keys is out of money. The chain finds out once: after a restart it still knows, because its store
  * does. Then somebody tops up the account and resets the key. `ChainStore.memory` stands in here for a store that
- * lasts: `KeyValueChainStore` over SQLite or files, or `RedisChainStore`.
+ * lasts: `KeyValueChainStore` over SQLite (see `sqlite.ts`) or files, or `RedisChainStore`.
  */
 import { Console, Duration, Effect, Layer, Redacted } from "effect"
 import { LanguageModel } from "effect/ai"

@@ -1,9 +1,9 @@
 /**
- * Adds to package-lock.json the packages of other platforms that npm left out.
+ * Adds the packages of other platforms, which npm omits, to each package-lock.json.
  *
- * npm leaves an optional package (the macOS build of a tool, on Linux) out of the lock when it cannot load it at
- * that moment, and `npm ci` then refuses the lock on every platform. Their versions stand in the package that
- * wants them, and their names say the platform. Run it by `npm run lock`.
+ * npm omits an optional package (the macOS build of a tool, on Linux) from the lock when it cannot load it at
+ * that moment, and `npm ci` then rejects the lock on every platform. The version is in the package that
+ * requires it, and the platform is in its name. Run by `npm run lock`.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 
@@ -17,13 +17,10 @@ interface Entry {
   readonly libc?: ReadonlyArray<string>
 }
 
-const path = new URL("../package-lock.json", import.meta.url)
-const lock: { packages: Record<string, Entry> } = JSON.parse(readFileSync(path, "utf8"))
-
 const systems = "aix|android|darwin|freebsd|linux|netbsd|openbsd|openharmony|sunos|win32"
 const platform = new RegExp(`(?:^|[-/])(?:(${systems})-([a-z0-9]+)|(wasm32)-wasi)(?:-([a-z]+))?$`)
 
-/** What `@oxlint/binding-linux-arm64-musl` runs on; `undefined` for a name without a platform. */
+/** The platform in a name such as `@oxlint/binding-linux-arm64-musl`; `undefined` for a name without one. */
 const platformOf = (name: string): Pick<Entry, "os" | "cpu" | "libc"> | undefined => {
   const match = platform.exec(name)
   if (match === null) return undefined
@@ -38,22 +35,26 @@ const platformOf = (name: string): Pick<Entry, "os" | "cpu" | "libc"> | undefine
 const sorted = <A>(record: Readonly<Record<string, A>>): Record<string, A> =>
   Object.fromEntries(Object.entries(record).toSorted(([a], [b]) => a.localeCompare(b, "en")))
 
-const added: Array<string> = []
-for (const entry of Object.values(lock.packages)) {
-  for (const [name, version] of Object.entries(entry.optionalDependencies ?? {})) {
-    const place = `node_modules/${name}`
-    const runsOn = platformOf(name)
-    // Only exact versions: what a range means, the registry has to say.
-    if (lock.packages[place] !== undefined || runsOn === undefined || !/^\d+\.\d+\.\d+[^\s]*$/.test(version))
-      continue
-    const found = { ...runsOn, ...(entry.dev === true ? { dev: true } : {}), optional: true }
-    lock.packages[place] = { version, ...sorted(found) }
-    added.push(`${name}@${version}`)
+const complete = (folder: string): void => {
+  const path = new URL(`../${folder}package-lock.json`, import.meta.url)
+  const lock: { packages: Record<string, Entry> } = JSON.parse(readFileSync(path, "utf8"))
+  const added: Array<string> = []
+  for (const entry of Object.values(lock.packages)) {
+    for (const [name, version] of Object.entries(entry.optionalDependencies ?? {})) {
+      const place = `node_modules/${name}`
+      const runsOn = platformOf(name)
+      const isExact = /^\d+\.\d+\.\d+[^\s]*$/.test(version)
+      // Only exact versions: a range would need the registry.
+      if (lock.packages[place] !== undefined || runsOn === undefined || !isExact) continue
+      const found = { ...runsOn, ...(entry.dev === true ? { dev: true } : {}), optional: true }
+      lock.packages[place] = { version, ...sorted(found) }
+      added.push(`${name}@${version}`)
+    }
   }
+  lock.packages = sorted(lock.packages)
+  if (added.length > 0) writeFileSync(path, `${JSON.stringify(lock, null, 2)}\n`)
+  const result = added.length === 0 ? "is complete." : `lacked ${added.length}:\n  ${added.join("\n  ")}`
+  console.log(`${folder}package-lock.json ${result}`)
 }
 
-lock.packages = sorted(lock.packages)
-if (added.length > 0) writeFileSync(path, `${JSON.stringify(lock, null, 2)}\n`)
-console.log(
-  added.length === 0 ? "package-lock.json is complete." : `Added ${added.length}:\n  ${added.join("\n  ")}`
-)
+for (const folder of ["", "bench/", "tools/"]) complete(folder)

@@ -1,5 +1,5 @@
 /**
- * Checks what would be published: publint's rules, and that each tarball holds dist and src and nothing else.
+ * Checks the packages as published: publint's rules, and that each tarball holds only dist and src.
  * Needs built packages; run it by `npm run publint`.
  */
 import { execFileSync } from "node:child_process"

@@ -1,6 +1,6 @@
 /**
- * The tables of the documents say what the code does. `UPDATE_DOCS=1 npx vitest run test/docs.test.ts` writes them.
- * Code in them is quoted from code that runs.
+ * Checks the documents against the code: tables of policies, names of fields, quoted examples.
+ * `UPDATE_DOCS=1 npx vitest run test/docs.test.ts` writes the tables.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
@@ -33,7 +33,7 @@ const tableOf = (policy: RecoveryPolicy.RecoveryPolicy<string>): string =>
     )
   ].join("\n")
 
-/** Document, mark of the table in it, policy. */
+/** Document, mark of its table, policy. */
 const tables: ReadonlyArray<readonly [string, string, RecoveryPolicy.RecoveryPolicy<string>]> = [
   ["failures.md", "policy", RecoveryPolicy.interactive],
   ...Object.entries(Presets).map(([name, { policy }]) => ["presets.md", name, policy] as const)
@@ -54,7 +54,7 @@ for (const [doc, mark, policy] of tables) {
 
 const { truncation, probe } = RecoveryPolicy.interactive
 
-/** Document, what has fields, which. */
+/** Document, name of the record, its fields. */
 const documented: ReadonlyArray<readonly [string, string, ReadonlyArray<string>]> = [
   ["failures.md", "a policy", Object.keys(RecoveryPolicy.interactive)],
   ["failures.md", "a row", Object.keys(RecoveryPolicy.base)],
@@ -76,7 +76,7 @@ for (const [doc, of, fields] of documented) {
   })
 }
 
-/** Whose code blocks are quoted from where they are run. */
+/** Documents, with the test that runs their code blocks. */
 const quotes: Readonly<Record<string, string>> = {
   "composition.md": "packages/resilience/test/retry/Composition.test.ts"
 }
@@ -92,7 +92,7 @@ for (const [doc, source] of Object.entries(quotes)) {
   })
 }
 
-/** The formatter pads tables. */
+/** Removes the padding that the formatter adds to tables. */
 const plain = (markdown: string): string =>
   markdown
     .replace(/ +/g, " ")

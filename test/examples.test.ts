@@ -1,5 +1,5 @@
 /**
- * Every example runs with one command and says what it is meant to say.
+ * Every example runs with one command and prints the expected output.
  */
 import { spawn } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
@@ -23,6 +23,8 @@ const says: Readonly<Record<string, RegExp>> = {
     /^\[[^\n]*\] WARN [^\n]*Switched from [^\n]*\nTaken back: "The Nile flows north,"\nSwitched to gpt-4\.1: claude-sonnet-4-5 cannot be reached\.\nThe Nile ends in the Mediterranean Sea\.\n$/,
   "targets.ts":
     /^first life\n\[[^\n]*\] ERROR [^\n]*#FIRST: the account has no money[^\n]*\n  FIRST: cooling, [^\n]*; back in 30 min\n  SECOND: ready\nsecond life\n  FIRST: cooling, [^\n]*; back in 30 min\n  SECOND: ready\nafter the reset\n  FIRST: ready\n  SECOND: ready\nasked: FIRST, SECOND, SECOND, FIRST\n$/,
+  "sqlite.ts":
+    /^first process\n\[[^\n]*\] ERROR [^\n]*#FIRST: the account has no money[^\n]*\n {2}asked: FIRST, SECOND\nsecond process\n {2}FIRST is out for another 30 min\n {2}asked: SECOND\n$/,
   "ai-sdk.ts":
     /^(searched for rivers\nThe Nile flows north, through eleven countries, to the sea\.\nanswered by anthropic\/claude-sonnet-4-5#good( in attempt 2)?\n){2}$/,
   "delivery.ts":

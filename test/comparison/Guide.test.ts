@@ -1,6 +1,6 @@
 /**
- * The examples of docs/breaker.md: they type-check and run here, and the document has them line by line. Its tables
- * say what the code does: `UPDATE_DOCS=1 npx vitest run test/comparison` writes them.
+ * The examples of docs/breaker.md: they type-check and run here, and the document quotes them line by line. The tables
+ * of the document come from here, too: `UPDATE_DOCS=1 npx vitest run test/comparison` writes them.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
@@ -9,9 +9,8 @@ import { Console, Duration, Effect, Exit, Fiber, Layer, Ref, Stream } from "effe
 import { Redis } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import { Backoff, CircuitBreaker, Metrics, ResilienceEvents } from "@outlast/resilience"
-import * as CircuitPolicy from "@outlast/resilience/breaker/CircuitPolicy"
-import * as CircuitState from "@outlast/resilience/breaker/CircuitState"
-import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
+import { CircuitPolicy, CircuitState } from "@outlast/resilience"
+import { RedisCircuitStore } from "@outlast/resilience/redis"
 import { tables } from "./tables.ts"
 
 class NotFound {
@@ -182,51 +181,51 @@ describe("docs/breaker.md", () => {
       CircuitBreaker.defaults
     const format = (time: Duration.Duration) => Duration.format(time)
     const rows: ReadonlyArray<readonly [string, string | number, string]> = [
-      ["trip.consecutive.failures", consecutive.failures, "so many in a row"],
+      ["trip.consecutive.failures", consecutive.failures, "consecutive failures before the circuit opens"],
       [
         "trip.consecutive.distinctCalls",
         CircuitPolicy.defaults.consecutive.distinctCalls,
-        "calls that must have failed, where several share the circuit"
+        "calls that must contribute to them if several calls share the circuit"
       ],
-      ["trip.consecutive.within", "however long ago", "failures that are older do not count"],
-      [
-        "trip.rate",
-        "off",
-        "a share of the calls of the last while, those in flight included; set it, even to `{}`, to turn it on"
-      ],
+      ["trip.consecutive.within", "no limit", "older failures do not count"],
+      ["trip.rate", "off", "opens on the share of failed or slow calls; set it, even to `{}`, to turn it on"],
       ["trip.rate.window", rate.window, "older calls do not count"],
       [
         "trip.rate.minimumCalls",
         rate.minimumCalls,
-        "below that, calls in flight included, the rates say nothing"
+        "calls in the window, including those in flight, before a share can open the circuit"
       ],
       [
         "trip.rate.failures",
         rate.failures,
-        "the share of failures that opens, exactly or above; `false`: off"
+        "the circuit opens at this share of failures or above; `false`: off"
       ],
-      ["trip.rate.slow", "off", "the share of slow calls that opens"],
-      ["trip.rate.slowerThan", "none", "a call that takes longer is slow, even when it succeeds"],
+      ["trip.rate.slow", "off", "the circuit opens at this share of slow calls or above"],
+      ["trip.rate.slowerThan", "none", "a call that takes longer is slow, even if it succeeds"],
       ["halfOpen.permits", halfOpen.permits, "probes at a time"],
       ["halfOpen.successes", halfOpen.successes, "probes that must succeed"],
       [
         "halfOpen.outOf",
         "`successes`, or `permits` if more",
-        "of so many; it opens again as soon as that is impossible"
+        "out of this many probes; the circuit reopens as soon as that is impossible"
       ],
       [
         "halfOpen.probeLimit",
         halfOpen.probeLimit,
-        "a probe that takes longer loses its permit, and no longer counts"
+        "a probe that takes longer loses its permit and does not count"
       ],
       [
         "open",
         `${format(open.initial)} ×${open.factor}, cap ${format(open.cap)}, ±${Number(open.jitter) * 100} %`,
-        "how long it stays open, by openings in a row; any `Backoff`"
+        "time open, by consecutive openings; any `Backoff`"
       ],
-      ["maxRetryAfter", maxRetryAfter, "no server's wait keeps it open for longer"],
-      ["maxCircuits", maxCircuits.toLocaleString("en"), "circuits before idle ones are forgotten"],
-      ["idleAfter", idleAfter, "a circuit that is not used for so long is idle"]
+      ["maxRetryAfter", maxRetryAfter, "longest wait of a server that keeps a circuit open"],
+      [
+        "maxCircuits",
+        maxCircuits.toLocaleString("en"),
+        "number of circuits above which idle ones are dropped"
+      ],
+      ["idleAfter", idleAfter, "a circuit is idle after this time without a call"]
     ]
     says(
       "options",
@@ -238,12 +237,12 @@ describe("docs/breaker.md", () => {
   for (const [name, { heads, rows }] of Object.entries(tables)) {
     it(`has the comparison "${name}"`, () => {
       const cells = rows.map(({ behaviour, ours, theirs }) => [behaviour, ours.text, theirs.text])
-      const cost = ["What it adds to a call", "[measured](#what-it-costs)", "[measured](#what-it-costs)"]
+      const cost = ["What it adds to a call", "[measured](#cost)", "[measured](#cost)"]
       says(name, ["", ...heads], name === "breaker" ? [...cells, cost] : cells)
     })
   }
 
-  /** The document has this table in its place, or gets it. */
+  /** Asserts that the document has this table at its mark. With `UPDATE_DOCS=1`, writes the table instead. */
   const says = (
     name: string,
     heads: ReadonlyArray<string>,
@@ -260,12 +259,12 @@ describe("docs/breaker.md", () => {
   }
 })
 
-/** The formatter pads tables. */
+/** Removes the padding that the formatter adds to tables. */
 function plain(markdown: string): string {
   return markdown.replace(/ +/g, " ").replace(/-{2,}/g, "-")
 }
 
-/** Without indentation, which differs, and empty lines. */
+/** The lines of a source without indentation and without empty lines. */
 function linesOf(source: string): string {
   return source
     .split("\n")

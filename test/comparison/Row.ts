@@ -1,7 +1,7 @@
 /**
- * A row of a comparison: what ours and Effect's own do in the same situation.
+ * A row of a comparison: the behaviour of Outlast's and of Effect's module in the same situation.
  *
- * A cell runs the situation, expects what it sees, and makes its text of that: it cannot say anything else.
+ * A cell runs the situation, asserts the observation, and derives its text from it, so the text cannot be wrong.
  */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
@@ -18,7 +18,7 @@ export interface Row {
   readonly theirs: Cell
 }
 
-/** What is seen is this, and so much is to be said about it. */
+/** An observation, and the text for it. */
 export const cell = <A>(
   expected: NoInfer<A>,
   seen: Effect.Effect<A, unknown, Scope.Scope>,

@@ -1,12 +1,12 @@
-/** Circuit breakers: ours beside that of `effect/persistence`, in the same situations. */
+/** Circuit breakers: Outlast's and that of `effect/persistence`, in the same situations. */
 import { Duration, Effect, Exit, Fiber, Layer, Metric, Option, Schedule, Stream } from "effect"
 import type { Scope } from "effect"
 import { HttpClient, HttpClientError, HttpClientRequest, HttpClientResponse } from "effect/http"
 import { CircuitBreaker as EffectBreaker } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import { Backoff, CircuitBreaker, Metrics, ResilienceEvents } from "@outlast/resilience"
-import { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
-import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
+import { CircuitRefused } from "@outlast/resilience"
+import { RedisCircuitStore } from "@outlast/resilience/redis"
 import type { Row } from "./Row.ts"
 import { cell } from "./Row.ts"
 
@@ -36,7 +36,7 @@ const theirGuard =
   (call) =>
     breaker.execute(call, { key: name })
 
-/** What becomes of a call that would succeed. */
+/** The outcome of a call that would succeed. */
 const next = (guard: Guard) =>
   Effect.match(guard(Effect.succeed("runs")), {
     onFailure: () => "is refused",
@@ -60,7 +60,7 @@ const hung = (guard: Guard) =>
     return yield* next(guard)
   })
 
-/** How long until a call is let through, from an opening of ten seconds, when the clock is put back by an hour. */
+/** The time until a call is admitted, after an opening of ten seconds, when the clock is set back by an hour. */
 const putBack = (guard: Guard) =>
   Effect.gen(function* () {
     yield* TestClock.adjust("2 hours")
@@ -79,7 +79,7 @@ const ignoreRefusals = (exit: Exit.Exit<unknown, unknown>): EffectBreaker.Outcom
 
 const streamed = Stream.concat(Stream.make("a", "b"), Stream.fail("cut"))
 
-/** The end of an opening after two failures: the first was told to wait for five minutes, the second nothing. */
+/** The end of an opening after two failures: the first names a wait of five minutes, the second names none. */
 const toldOnce = (
   execute: (hint: Duration.Input | undefined) => Effect.Effect<unknown, unknown>,
   openFor: Effect.Effect<Duration.Duration, unknown>
@@ -108,7 +108,7 @@ const longest = (guard: Guard, openFor: Effect.Effect<Duration.Duration, unknown
     return longest
   })
 
-/** How many of five callers that come together after the opening are let through. */
+/** The number of admitted calls out of five concurrent ones after the opening. */
 const probes = (guard: Guard, callers: number) =>
   Effect.gen(function* () {
     let ran = 0
@@ -183,7 +183,7 @@ const metricsOf = <E>(program: Effect.Effect<void, E, Scope.Scope>) =>
     Effect.provideService(Metric.MetricRegistry, new Map())
   )
 
-/** Whether the circuit is open after a call, or a probe, that was interrupted. */
+/** The state of the circuit after an interrupted call or probe. */
 const interrupted = (guard: Guard, phase: Effect.Effect<string, unknown>) =>
   Effect.gen(function* () {
     const stop = Effect.gen(function* () {
@@ -198,7 +198,7 @@ const interrupted = (guard: Guard, phase: Effect.Effect<string, unknown>) =>
     return [closed, yield* next(guard)]
   })
 
-/** A call from before the trip fails while a probe is under way. */
+/** A call from before the trip fails while a probe is in flight. */
 const late = (guard: Guard, phase: Effect.Effect<string, unknown>) =>
   Effect.gen(function* () {
     const start = (call: Effect.Effect<unknown, unknown>) =>
@@ -524,7 +524,7 @@ export const rows: ReadonlyArray<Row> = [
   }
 ]
 
-/** Where theirs is as good, or better. */
+/** Rows in which Effect's breaker is equal or better. */
 export const even: ReadonlyArray<Row> = [
   {
     behaviour: "20 callers come together when the time is up: how many run",
@@ -576,7 +576,7 @@ export const even: ReadonlyArray<Row> = [
       "7s",
       Effect.flatMap(ours(), (breaker) =>
         remainder(breaker.execute(name)(fail), (error) =>
-          error instanceof CircuitRefused ? error.retryAfter : undefined
+          error instanceof CircuitRefused.CircuitRefused ? error.retryAfter : undefined
         )
       ),
       String
@@ -652,7 +652,7 @@ export const even: ReadonlyArray<Row> = [
       "closed",
       Effect.gen(function* () {
         const breaker = yield* ours()
-        // What the types do not allow.
+        // The types do not allow this value.
         const classify = (() => Effect.succeed({ counts: "failure" })) as unknown as CircuitBreaker.Classify
         yield* breaker.execute(name, { classify })(Effect.void)
         return yield* phase(breaker)

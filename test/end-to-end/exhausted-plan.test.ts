@@ -20,8 +20,8 @@ const prompt = [
 const expected =
   /The fault plan has run out: it has 1 answer, and request 2 asks for answer 2\. Add a step to its answers/
 
-describe("a fault plan that has run out", () => {
-  it.live("says so in the failure of a scripted model, at once", () =>
+describe("an exhausted fault plan", () => {
+  it.live("is reported at once in the failure of a scripted model", () =>
     Effect.gen(function* () {
       const model = yield* ScriptedModel.make({ provider: "anthropic", model: "m", plan })
       const error = yield* Effect.flip(Agent.run({ prompt }).pipe(Effect.provide(Failover.layer([model]))))
@@ -30,7 +30,7 @@ describe("a fault plan that has run out", () => {
     })
   )
 
-  it.live("says so in the failure of a provider over HTTP, at once", () =>
+  it.live("is reported at once in the failure of a provider over HTTP", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan })
       const model = Anthropic.model("claude-sonnet-4-5", {

@@ -1,5 +1,5 @@
 /**
- * Real HTTP, real SSE, real clients: what a user meets when things go wrong.
+ * Failures as a user meets them: real HTTP, real SSE, real clients.
  */
 import { createServer } from "node:net"
 import type { AddressInfo } from "node:net"
@@ -17,7 +17,7 @@ import type { FaultPlan } from "@outlast/testing"
 const secret = "sk-ant-planted-0123456789"
 const key = (name: string, value = secret) => KeySource.value(name, Redacted.make(value))
 
-/** No waiting in these tests: what has to be waited for is given up at once. */
+/** A policy without waits: a failure that would wait ends the call at once. */
 const impatient: RecoveryPolicy.RecoveryPolicy = {
   ...RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive),
   deadline: RecoveryPolicy.interactive.shortWait,
@@ -67,7 +67,7 @@ describe("a user's program over real providers", () => {
     })
   )
 
-  it.effect("gets a broken sentence to its end from another provider", () =>
+  it.effect("gets the rest of a broken sentence from another provider", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({
         plan: plan(
@@ -162,7 +162,7 @@ describe("ends in a typed error that says what to do, with the transcript in it"
     })
   )
 
-  it.effect("and no key and no prompt is in it, however it is printed", () =>
+  it.effect("without key and prompt, in any printed form", () =>
     Effect.gen(function* () {
       const echo = `Incorrect API key provided: ${secret}. You sent: the planted prompt of the user`
       const body = { type: "error", error: { type: "authentication_error", message: echo } }
@@ -223,7 +223,7 @@ describe("spans", () => {
         spans.map(({ name }) => name),
         "tool note"
       )
-      // What exporters send of a span; of its exit only a failure.
+      // The fields of a span that exporters send. An exit is sent only if it is a failure.
       const exported = spans.map(({ name, attributes, events, status }) => ({
         name,
         attributes,
@@ -290,12 +290,12 @@ const closed = (server: FakeProvider.FakeProvider, index: number) =>
     while ((yield* server.requests)[index]?.closedByClient !== true) yield* nextTurn
   })
 
-/** Lets the event loop look at its sockets. */
+/** Lets the event loop poll its sockets. */
 const nextTurn = Effect.callback<void>((resume) => {
   setImmediate(() => resume(Effect.void))
 })
 
-/** A port on which nobody listens. */
+/** A port without a listener. */
 const freePort = Effect.callback<number>((resume) => {
   const server = createServer().listen(0, "127.0.0.1", () => {
     // A server that listens on a port has an address of this kind.

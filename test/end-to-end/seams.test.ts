@@ -15,7 +15,7 @@ import { FakeProvider, FaultPlan, ScriptedModel } from "@outlast/testing"
 const answer =
   "The roof has been leaking since March. Seven voted for the repair, two against, and Mr Öztürk was asleep. 好的 🚀"
 
-/** A plan whose continuations repeat the last `length` characters of what was said, behind a remark. */
+/** A plan whose continuations repeat the last `length` characters, after a remark. */
 const repeating = (plan: FaultPlan.FaultPlan, length: number, remark: string) =>
   Effect.map(FaultPlan.start(plan), (runner): FaultPlan.Runner => ({
     next: (request) =>
@@ -46,7 +46,7 @@ const recording = () => {
   return { events, layer }
 }
 
-/** What the consumer sees: all of the text, and how many blocks it came in. */
+/** The view of the consumer: the full text, and its number of blocks. */
 const consumed = (first: ProviderModel.TargetSpec, second: ProviderModel.TargetSpec) =>
   Effect.gen(function* () {
     const { events, layer } = recording()
@@ -56,7 +56,7 @@ const consumed = (first: ProviderModel.TargetSpec, second: ProviderModel.TargetS
         part.type === "text-delta"
           ? Effect.map(
               Ref.updateAndGet(seen, (text) => text + part.delta),
-              // Nothing that was shown has to be taken back.
+              // Shown text is never retracted.
               (text) => assert.isTrue(answer.startsWith(text), text)
             )
           : Effect.void
@@ -67,7 +67,7 @@ const consumed = (first: ProviderModel.TargetSpec, second: ProviderModel.TargetS
     return {
       text: yield* Ref.get(seen),
       blocks: parts.filter((part) => part.type === "text-start" || part.type === "text-end").length,
-      // Circuits tell of failures in their own time.
+      // Circuits publish failures asynchronously.
       events: events.flatMap((event) =>
         event._tag.startsWith("Circuit")
           ? []

@@ -1,10 +1,10 @@
 /**
- * Planted secrets: raw servers say back the key, a header and the prompt in every place and spelling that they have.
- * None of them may come out anywhere.
+ * Planted secrets: raw servers echo the key, a header and the prompt in every place and spelling.
+ * None of them may appear in any output.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Agent, ChainStore, Failover, KeySource, Outlast, RecoveryPolicy, Targets } from "@outlast/agent"
-import * as KeyValueChainStore from "@outlast/agent/failover/KeyValueChainStore"
+import { KeyValueChainStore } from "@outlast/agent/stores"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { ResilienceEvents } from "@outlast/resilience"
 import { Cause, Deferred, Effect, Exit, Layer, Logger, Redacted, References, Stream, Tracer } from "effect"
@@ -15,13 +15,13 @@ import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { inspect } from "node:util"
 
-// In no form that shows what it is: only who was told can know it.
+// Secrets without a recognisable form, which only a list of known values can find.
 const secret = "Opaque~quokka.Zebra+planted/7731=="
 const header = "gateway.wombat+planted/4410"
 const prompt = "the planted marmalade ceremony of the lighthouse keepers"
 const planted = /quokka|zebra|planted|wombat|marmalade|lighthouse/i
 
-/** What a server has of a request: the credentials, and the last words of the prompt. */
+/** The parts of a request that a server echoes: the credentials, and the last words of the prompt. */
 const heard = (request: IncomingMessage): string => {
   const { headers } = request
   const key = String(headers["x-api-key"] ?? headers["x-goog-api-key"] ?? headers["authorization"])
@@ -74,7 +74,7 @@ const begun = [
   })
 ]
 
-/** Every way in which a server says something back. */
+/** Every way in which a server can echo a value. */
 const answers = {
   "a 401 with it in its message": (response, echo) =>
     json(response, 401, {
@@ -195,14 +195,14 @@ const programs: Readonly<Record<string, Effect.Effect<unknown, unknown, Language
   agent: Agent.run({ prompt })
 }
 
-/** No waiting in these tests: what has to be waited for is given up at once. */
+/** A policy without waits: a failure that would wait ends the call at once. */
 const policy: RecoveryPolicy.RecoveryPolicy = {
   ...RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive),
   deadline: RecoveryPolicy.interactive.shortWait,
   maxAttempts: 1
 }
 
-/** Everything that a program shows of itself. */
+/** All outputs of a program. */
 const watched = () => {
   const seen: Array<unknown> = []
   const spans: Array<Tracer.NativeSpan> = []
@@ -222,7 +222,7 @@ const watched = () => {
     Layer.succeed(References.MinimumLogLevel, "Trace"),
     Layer.succeed(Tracer.Tracer, tracer)
   )
-  /** A store that remembers what it was told. */
+  /** A store that records what is written to it. */
   const remembering = (
     store: ChainStore.ChainStore,
     written: Deferred.Deferred<void>
@@ -251,7 +251,7 @@ const watched = () => {
     if (error instanceof Error) seen.push(error.stack, { ...error }, error.cause)
   }
   const printed = () => {
-    // What exporters send of a span; of its exit only a failure.
+    // The fields of a span that exporters send. An exit is sent only if it is a failure.
     const exported = spans.map(({ name, attributes, events, status }) => ({
       name,
       attributes,
@@ -269,7 +269,7 @@ const watched = () => {
   return { seen, spans, layer, remembering, exited, printed }
 }
 
-/** The transcript of a run that failed has the prompt, on purpose, and shows it to nobody who does not ask for it. */
+/** The transcript of a failed run has the prompt on purpose, and shows it only on request. */
 const assertClean = (printed: string) => {
   const found = planted.exec(printed)
   if (found !== null)
@@ -305,7 +305,7 @@ describe.each(Object.entries<Answer>(answers))("a server that answers with %s", 
   }
 })
 
-it.live("a store of cooldowns is told names, and no secret", () =>
+it.live("a store of cooldowns gets names, and no secret", () =>
   Effect.gen(function* () {
     const server = yield* serve(answers["a 401 with it in its message"])
     for (const plain of [
@@ -315,7 +315,7 @@ it.live("a store of cooldowns is told names, and no secret", () =>
       const { layer, remembering, exited, printed, seen } = watched()
       const written = yield* Deferred.make<void>()
       const store = remembering(plain, written)
-      // The first key cools when the call leaves it for the second target.
+      // The first key cools down when the call moves to the second target.
       const chain = Failover.layer([targets.anthropic(server.url), targets.google(server.url)], { store })
       const program = Effect.exit(LanguageModel.generateText({ prompt })).pipe(
         Effect.tap(Deferred.await(written))

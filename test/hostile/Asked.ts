@@ -1,16 +1,16 @@
-/** One question to a chain of real clients at a raw server, asked in each way that a program has. */
+/** One question to a chain of real clients at a raw server, in each form that a program can use. */
 import { Effect, Layer, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Response } from "effect/ai"
-import type { ModelInfo, ProviderModel } from "@outlast/agent"
-import { Failover, KeySource, Outlast, OutputLimit, RecoveryPolicy } from "@outlast/agent"
-import type { CallFailure } from "@outlast/agent/failure/CallFailure"
+import { Failover, KeySource, Outlast, RecoveryPolicy } from "@outlast/agent"
+import type { CallFailure, ModelInfo, ProviderModel } from "@outlast/agent"
+import { OutputLimit } from "@outlast/agent/failover"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { Backoff, ResilienceEvents, Warnings } from "@outlast/resilience"
 
 /**
- * - `request`: a whole answer, asked for as a whole
- * - `folded`: a whole answer, asked for as a stream where the client allows it
+ * - `request`: a complete answer, by a plain request
+ * - `folded`: a complete answer, by a stream if the client allows it
  * - `stream`: a stream
  */
 export type Way = "request" | "folded" | "stream"
@@ -20,7 +20,7 @@ const keys = [KeySource.value("KEY", Redacted.make("sk-test-0123456789abcdef"))]
 
 type Info = Pick<ModelInfo.ModelInfo, "wholeAnswers">
 
-/** One model of each client, under a name that the catalogue does not know: no limit of it applies. */
+/** One model of each client, under an unlisted name, so that no limit of the catalogue applies. */
 export const vendors = {
   anthropic:
     (url: string, model = "claude-x") =>
@@ -45,7 +45,7 @@ export const vendors = {
 } as const
 export type Vendor = keyof typeof vendors
 
-/** The default policy with short backoffs: time is real here. */
+/** The default policy with short backoffs, because these tests run in real time. */
 export const policy: RecoveryPolicy.RecoveryPolicy = {
   ...RecoveryPolicy.interactive,
   // Object.entries forgets the key type; the keys are those of the rows.
@@ -60,7 +60,7 @@ export const policy: RecoveryPolicy.RecoveryPolicy = {
 export interface Came {
   readonly text: string
   readonly finish: Response.FinishReason | undefined
-  readonly failure: CallFailure | undefined
+  readonly failure: CallFailure.CallFailure | undefined
   /** Tag and reason of each failed attempt. */
   readonly failures: ReadonlyArray<string>
 }

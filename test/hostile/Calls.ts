@@ -1,11 +1,9 @@
-/** What the hostile tests have in common: real clients at a raw server, and what their consumer sees. */
+/** Helpers of the hostile tests: real clients at a raw server, and the view of their consumer. */
 import { Duration, Effect, Layer, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Response } from "effect/ai"
-import { Failover, KeySource, Outlast, RecoveryPolicy } from "@outlast/agent"
-import type { CallFailure } from "@outlast/agent/failure/CallFailure"
-import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import type { ProviderModel } from "@outlast/agent"
+import { Failover, KeySource, Outlast, ProviderFailure, RecoveryPolicy } from "@outlast/agent"
+import type { CallFailure, ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi, OpenAiCompatible, toAiSdk } from "@outlast/providers"
 import { Backoff, ResilienceEvents, Warnings } from "@outlast/resilience"
 
@@ -23,13 +21,13 @@ export const vendors = {
 
 export const millis = Duration.millis
 
-/** Milliseconds in which an answer ends that waits for no limit. */
+/** Milliseconds within which an answer ends if it does not wait for a limit. */
 export const prompt = 10_000
 
-/** The limits are far above what a test takes on a busy machine: one that waits for a limit fails by `prompt`. */
+/** Limits far above the time of a test on a busy machine, so a test that waits for a limit exceeds `prompt`. */
 export const quick: RecoveryPolicy.RecoveryPolicy = {
   ...RecoveryPolicy.interactive,
-  // Each row stands under its own name again.
+  // Each row keeps its name.
   rows: Object.fromEntries(
     Object.entries<RecoveryPolicy.Row>(RecoveryPolicy.interactive.rows).map(([name, row]) => [
       name,
@@ -47,11 +45,11 @@ export const quick: RecoveryPolicy.RecoveryPolicy = {
 
 export interface Seen {
   readonly text: string
-  /** The types of the parts of the answer, the same type in a row once. */
+  /** The types of the parts of the answer, without consecutive duplicates. */
   readonly types: ReadonlyArray<string>
   readonly finish: string | undefined
   readonly blocks: number
-  readonly failure: CallFailure | undefined
+  readonly failure: CallFailure.CallFailure | undefined
   /** The tags of all events. */
   readonly events: ReadonlyArray<string>
   readonly millis: number
@@ -107,7 +105,7 @@ export const stream = (
           ...summary(parts),
           finish: finish?.reason,
           // `Outlast.streamText` fails with nothing else.
-          failure: failure as CallFailure | undefined,
+          failure: failure as CallFailure.CallFailure | undefined,
           events,
           millis: performance.now() - begun
         }
@@ -141,15 +139,15 @@ export const aiSdkStream = (
     const reason = parts.find((part) => part.type === "finish")?.finishReason?.unified
     return {
       ...summary(parts),
-      // The AI SDK has no word for an unknown reason.
+      // The AI SDK has no value for an unknown reason.
       finish: reason === "other" ? "unknown" : reason,
       millis: performance.now() - begun
     }
   })
 
 /** The failure, or that of the first target if all are out. */
-const failureOf = ({ failure }: Seen): ProviderFailure | undefined =>
-  failure instanceof ProviderFailure ? failure : failure?.targets[0]?.failure
+const failureOf = ({ failure }: Seen): ProviderFailure.ProviderFailure | undefined =>
+  failure instanceof ProviderFailure.ProviderFailure ? failure : failure?.targets[0]?.failure
 
 export const reasonOf = (seen: Seen): string | undefined => failureOf(seen)?.reason._tag
 export const ruleOf = (seen: Seen): string => failureOf(seen)?.evidence.rule ?? ""

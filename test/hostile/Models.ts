@@ -1,13 +1,13 @@
 /** Chains over a raw server, for programs of effect/ai and of the AI SDK. */
-import type { RecoveryPolicy as Policy } from "@outlast/agent"
 import { Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
+import type { RecoveryPolicy as Policy } from "@outlast/agent"
 import { Anthropic, OpenAiCompatible, toAiSdk } from "@outlast/providers"
-import type { ServedModel } from "@outlast/providers/aisdk/ToAiSdk"
+import type { ServedModel } from "#providers/aisdk/ToAiSdk"
 import type { Scope } from "effect"
 import { Duration, Effect, Record, Redacted } from "effect"
 import type { RawServer } from "./RawServer.ts"
 
-/** The default policy, in a hurry. */
+/** The default policy with short waits. */
 const hasty: Policy.RecoveryPolicy = {
   ...RecoveryPolicy.interactive,
   rows: Record.map(RecoveryPolicy.interactive.rows, (row) => ({

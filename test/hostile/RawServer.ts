@@ -1,7 +1,7 @@
 /**
  * A raw `node:http` server on a free port, and the bytes of streams, for tests against servers that misbehave.
  *
- * Nothing here knows a provider's protocol beyond the few events in {@link chat} and {@link claude}. For bytes that
+ * The server knows no protocol of a provider beyond the few events in {@link chat} and {@link claude}. For bytes that
  * `node:http` would not send, write to `hit.socket`. Times are real: limits of a test must be short.
  */
 import { Effect } from "effect"
@@ -28,7 +28,7 @@ export interface RawServer {
   readonly hits: ReadonlyArray<Hit>
 }
 
-/** A server that answers the n-th request, from 0, as `answer` does. It ends with the scope. */
+/** A server that answers the n-th request, from 0, by `answer`, until the scope ends. */
 export const start = (
   answer: (response: ServerResponse, hit: Hit, n: number) => void
 ): Effect.Effect<RawServer, never, Scope.Scope> =>

@@ -1,11 +1,11 @@
-/** Answers in the wire formats, whole or as a stream, as the request asks for them. */
+/** Answers in the wire formats, complete or streamed, as the request asks. */
 import type { ServerResponse } from "node:http"
 import type { Hit } from "./RawServer.ts"
 import * as RawServer from "./RawServer.ts"
 import { chat, claude } from "./RawServer.ts"
 import type { Vendor } from "./Asked.ts"
 
-/** What a model says: its text, how it ends in the vendor's own word, and the output tokens. */
+/** An answer of a model: its text, the finish reason in the vendor's form, and the output tokens. */
 export interface Reply {
   readonly text: string
   readonly end: string
@@ -14,7 +14,7 @@ export interface Reply {
   readonly thinking?: string
 }
 
-/** A stream is asked for. */
+/** True if the request asks for a stream. */
 export const isStream = ({ body, url }: Hit): boolean => body.stream === true || url.includes("alt=sse")
 
 export type Send = (response: ServerResponse, hit: Hit) => void
@@ -150,7 +150,7 @@ export const send: { readonly [V in Vendor]: (reply: Reply) => Send } = {
 /** Any body with status 200, for a stream as its one event. */
 export const body = (value: object): Send => either(value, [value])
 
-/** How each vendor calls a complete end, and one that the output limit cut. */
+/** Each vendor's finish reason of a complete answer, and of one that the output limit cut. */
 export const ends: { readonly [V in Vendor]: { readonly stop: string; readonly length: string } } = {
   anthropic: { stop: "end_turn", length: "max_tokens" },
   chat: { stop: "stop", length: "length" },

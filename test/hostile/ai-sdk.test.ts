@@ -22,11 +22,11 @@ import * as Raw from "./RawServer.ts"
 import * as Replies from "./Replies.ts"
 
 beforeAll(() => {
-  // They are asserted, not printed.
+  // Warnings are asserted, not printed.
   Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false })
 })
 
-/** How the first request fails. */
+/** The failure of the first request. */
 const faults: Readonly<Record<string, (response: ServerResponse) => void>> = {
   "HTTP 503": (response) => Raw.json(response, 503, { error: { message: "Overloaded" } }),
   "a closed connection": (response) => response.destroy(),
@@ -58,7 +58,7 @@ const schema = jsonSchema<typeof city>({
 
 type Model = ReturnType<typeof toAiSdk>
 
-/** Each gives the text of the answer, an object as JSON. */
+/** Each returns the text of the answer, or an object as JSON. */
 const ways: Readonly<Record<string, (model: Model) => Promise<string>>> = {
   generateText: async (model) => (await generateText({ model, prompt: "Which city?" })).text,
   streamText: async (model) => streamText({ model, prompt: "Which city?" }).text,
@@ -132,7 +132,7 @@ describe("a program of the AI SDK", () => {
   }
 })
 
-/** A call of a tool, or a text where there is a result. */
+/** A tool call, or a text if the request has a result. */
 const calling =
   (name: string, args: string) =>
   (response: ServerResponse, hit: Raw.Hit): void => {
@@ -154,7 +154,7 @@ const calling =
     Raw.json(response, 200, { id: "c", object: "chat.completion", created: 1, model: "m", choices })
   }
 
-/** A loop of tools, whole and streamed. */
+/** A tool loop, complete and streamed. */
 const loops: Readonly<
   Record<string, (options: { model: Model; tools: ToolSet; repair?: string }) => Promise<string>>
 > = {

@@ -65,7 +65,7 @@ const whole: { readonly [V in keyof typeof Calls.vendors]: Events } = {
 const vendors = Object.keys(whole) as ReadonlyArray<keyof typeof whole>
 const text = "Hello there."
 
-/** Ends only with the connection, which the server keeps. */
+/** Ends only with the connection, which the server keeps open. */
 const kept = (events: Events) => (response: ServerResponse) => RawServer.events(response, events, true)
 
 const seen = (vendor: keyof typeof whole, answer: (response: ServerResponse, n: number) => void) =>
@@ -133,7 +133,7 @@ describe("a complete answer whose connection stays open", () => {
   }
 
   for (const data of ["keep-alive", '"keepalive"', "0"]) {
-    it.live(`skips data that is no object: ${data}`, () =>
+    it.live(`skips data that is not an object: ${data}`, () =>
       Effect.gen(function* () {
         const server = yield* RawServer.start((response) => RawServer.events(response, [data, ...whole.chat]))
         const read = yield* Calls.stream([Calls.vendors.chat(server.url)])
@@ -143,7 +143,7 @@ describe("a complete answer whose connection stays open", () => {
     )
   }
 
-  it.live("keeps the usage that comes behind the finish (musistudio/claude-code-router#1271)", () =>
+  it.live("keeps the usage that follows the finish (musistudio/claude-code-router#1271)", () =>
     Effect.gen(function* () {
       const server = yield* RawServer.start((response) => {
         RawServer.events(response, [...chatText, chat.finish("stop")], true)
@@ -157,11 +157,11 @@ describe("a complete answer whose connection stays open", () => {
     })
   )
 
-  it.live("leaves a connection that the server does end to the next request", () =>
+  it.live("reuses a connection whose body the server ends", () =>
     Effect.gen(function* () {
       const server = yield* RawServer.start((response) => {
         RawServer.events(response, whole.chat, true)
-        // The end of the body comes behind the last event, as a packet of its own.
+        // The end of the body follows the last event in a separate packet.
         setTimeout(() => response.end(), 50)
       })
       const chain = [Calls.vendors.chat(server.url)] as const
@@ -241,7 +241,7 @@ describe("a complete answer whose connection breaks", () => {
 
 describe("a finish reason that is an error", () => {
   for (const reason of ["error", "abort", "insufficient_system_resource", "network_error"]) {
-    it.live(`does not deliver half an answer: ${reason}`, () =>
+    it.live(`does not deliver a partial answer: ${reason}`, () =>
       Effect.gen(function* () {
         const { server, ...result } = yield* seen("compatible", (response, n) =>
           RawServer.events(
@@ -358,7 +358,7 @@ describe("[DONE] without a finish reason", () => {
     )
   }
 
-  it.live("is no cut when the finish reasons before were empty texts (ollama/ollama#4357)", () =>
+  it.live("is not a cut when the earlier finish reasons were empty texts (ollama/ollama#4357)", () =>
     Effect.gen(function* () {
       const events = [chat.delta({ content: "Hello " }, ""), chat.delta({ content: "there." }, ""), chat.done]
       const { server, ...result } = yield* seen("compatible", (response) =>
@@ -369,7 +369,7 @@ describe("[DONE] without a finish reason", () => {
     })
   )
 
-  it.live("fails after its attempts when nothing came before it", () =>
+  it.live("fails after its attempts when no event precedes it", () =>
     Effect.gen(function* () {
       const { server, ...result } = yield* seen("chat", (response) => RawServer.events(response, [chat.done]))
       assert.strictEqual(Calls.reasonOf(result), "Network")

@@ -1,4 +1,4 @@
-/** Output limits that a provider does not take, and answers that they cut, through the real clients. */
+/** Output limits that a provider refuses, and answers that an output limit cuts, through the real clients. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Vendor, Way } from "./Asked.ts"
@@ -120,10 +120,10 @@ const refusals: Readonly<Record<string, Refusal>> = {
 
 const limitsOf = (hits: ReadonlyArray<Hit>) => hits.map(Replies.limitOf)
 
-describe("an output limit that the provider does not take", () => {
+describe("an output limit that the provider refuses", () => {
   for (const [who, { vendor, status = 400, body, limit }] of Object.entries(refusals)) {
     for (const way of ways) {
-      it.live(`is lowered to what it names, and the request repeated: ${who}, ${way}`, () =>
+      it.live(`is lowered to the maximum in the error, and the request is repeated: ${who}, ${way}`, () =>
         Effect.gen(function* () {
           const good = Replies.send[vendor]({
             text: "Here it is.",
@@ -169,9 +169,9 @@ const everyone = Object.keys(vendors) as ReadonlyArray<Vendor> // Object.keys fo
 describe("an answer that the output limit cut", () => {
   for (const vendor of everyone) {
     for (const way of ways) {
-      it.live(`gets room for the whole: ${vendor}, ${way}`, () =>
+      it.live(`gets a higher limit: ${vendor}, ${way}`, () =>
         Effect.gen(function* () {
-          // Text that was shown is continued, and not asked for again.
+          // Shown text is continued, not requested again.
           const next = way === "stream" ? rest(vendor) : whole(vendor)
           const server = yield* RawServer.start((response, hit, n) =>
             (n === 0 ? half(vendor) : next)(response, hit)
@@ -182,7 +182,7 @@ describe("an answer that the output limit cut", () => {
         })
       )
 
-      it.live(`goes on at the old limit when the raised one is refused: ${vendor}, ${way}`, () =>
+      it.live(`continues at the old limit when the raised one is refused: ${vendor}, ${way}`, () =>
         Effect.gen(function* () {
           const { came, limits } = yield* raised(vendor, way, (response) =>
             RawServer.json(response, 400, openai("max_tokens is too large for this model", "max_tokens"))
@@ -192,7 +192,7 @@ describe("an answer that the output limit cut", () => {
         })
       )
 
-      it.live(`goes on at the old limit when the account cannot pay for more: ${vendor}, ${way}`, () =>
+      it.live(`continues at the old limit when the account cannot pay for more: ${vendor}, ${way}`, () =>
         Effect.gen(function* () {
           // anomalyco/opencode#12219: OpenRouter counts the whole limit against the credits.
           const message =
@@ -205,7 +205,7 @@ describe("an answer that the output limit cut", () => {
         })
       )
 
-      it.live(`is delivered when all that follows fails: ${vendor}, ${way}`, () =>
+      it.live(`is delivered when every later attempt fails: ${vendor}, ${way}`, () =>
         Effect.gen(function* () {
           const server = yield* RawServer.start((response, hit, n) =>
             n === 0

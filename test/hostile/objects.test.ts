@@ -1,4 +1,4 @@
-/** Objects as servers really send them: fenced, in prose, cut, of another schema, in pieces. Over raw servers. */
+/** Objects as real servers send them, over raw servers: fenced, in prose, cut, of another schema, in pieces. */
 import { assert, describe, it } from "@effect/vitest"
 import { Outlast } from "@outlast/agent"
 import {
@@ -19,7 +19,7 @@ import * as Models from "./Models.ts"
 import * as Raw from "./RawServer.ts"
 
 beforeAll(() => {
-  // They are asserted, not printed.
+  // Warnings are asserted, not printed.
   Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false })
 })
 
@@ -35,7 +35,7 @@ const schema = jsonSchema<typeof city>({
 
 const usage = { prompt_tokens: 5, completion_tokens: 7, total_tokens: 12 }
 
-/** A whole answer, or a stream of `pieces` of it. */
+/** A complete answer, or a stream of `pieces` of it. */
 const answer = (response: ServerResponse, hit: Raw.Hit, pieces: ReadonlyArray<string>): void => {
   if (hit.body.stream === true) {
     return Raw.events(response, [
@@ -111,7 +111,7 @@ const ways: Readonly<
     )
 }
 
-/** How the first answer is wrong, and how many requests it takes. A text in pieces is sent in pieces. */
+/** The defect of the first answer, and the number of requests. A list of texts is sent in pieces. */
 const answers: Readonly<Record<string, readonly [ReadonlyArray<string>, number]>> = {
   // vercel/ai#4906, vercel/ai#4710, Arthur-Ficial/apfel#101.
   fenced: [["```json\n", good.slice(0, 9), good.slice(9), "\n```"], 1],
@@ -125,7 +125,7 @@ const answers: Readonly<Record<string, readonly [ReadonlyArray<string>, number]>
 describe("an object that a server sends", () => {
   for (const [way, ask] of Object.entries(ways)) {
     for (const [what, [pieces, requests]] of Object.entries(answers)) {
-      it.live(`${way} gets it after ${requests} requests, where it came ${what}`, () =>
+      it.live(`${way} gets it after ${requests} requests, when it came ${what}`, () =>
         Effect.gen(function* () {
           const server = yield* saying(pieces, [good])
           assert.deepStrictEqual(yield* ask(server), city)
@@ -145,7 +145,7 @@ describe("an object that a server sends", () => {
       "of another schema": '{"name":"Oslo","people":"many"}',
       "without a property": '{"name":"Oslo"}'
     })) {
-      it.live(`${way} asks again for one that is ${what}, and says what is wrong`, () =>
+      it.live(`${way} requests again one that is ${what}, and names the error`, () =>
         Effect.gen(function* () {
           const server = yield* saying([text], [good])
           assert.deepStrictEqual(yield* ask(server), city)
@@ -176,8 +176,8 @@ describe("an object that a server sends", () => {
   )
 })
 
-describe("an answer without the object that was asked for", () => {
-  it.live("says nothing: the AI SDK reports that, with the id, the model and the usage", () =>
+describe("an answer without the requested object", () => {
+  it.live("is empty: the AI SDK reports it, with the id, the model and the usage", () =>
     Effect.gen(function* () {
       const server = yield* saying([])
       const model = yield* Models.served(Models.chatTarget(server))
@@ -191,7 +191,7 @@ describe("an answer without the object that was asked for", () => {
   )
 })
 
-/** A server that sends the first half of an object, and the rest when the test says so, or breaks off. */
+/** A server that sends the first half of an object, then the rest when the test allows it, or breaks off. */
 const halved = (end: "finish" | "break", rest: Promise<unknown>) =>
   Raw.start(async (response, hit, n) => {
     if (n > 0) return answer(response, hit, [good])
@@ -254,7 +254,7 @@ describe("an object that is streamed", () => {
       })
     )
 
-    it.live(`${way} fails where it breaks off, and asks nobody to continue it`, () =>
+    it.live(`${way} fails where it breaks off, and is not continued`, () =>
       Effect.gen(function* () {
         const rest = Promise.withResolvers<void>()
         const server = yield* halved("break", rest.promise)
@@ -269,7 +269,7 @@ describe("an object that is streamed", () => {
     )
   }
 
-  it.live("begins anew after a break, where the consumer can be told", () =>
+  it.live("starts over after a break, if the consumer supports a rewind", () =>
     Effect.gen(function* () {
       const rest = Promise.withResolvers<void>()
       const server = yield* halved("break", rest.promise)

@@ -12,7 +12,7 @@ import * as Raw from "./RawServer.ts"
 import * as Replies from "./Replies.ts"
 
 beforeAll(() => {
-  // They are asserted, not printed.
+  // Warnings are asserted, not printed.
   Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false })
 })
 
@@ -134,7 +134,7 @@ const responding =
   }
 
 const keys = [KeySource.value("K", Redacted.make("sk-0123456789abcdef"))]
-/** Its client sends back calls of MCP tools as references to what is stored, and none where nothing is. */
+/** With `store`, because the client sends calls of MCP tools back as references to stored items, or not at all. */
 const responsesTarget = ({ url }: Raw.RawServer) =>
   OpenAi.model("gpt-4.1", { keys, baseUrl: `${url}/v1`, providerOptions: { store: true } })
 
@@ -147,11 +147,11 @@ const serving = (says: Replies.Send) =>
 interface Vendor {
   readonly says: Replies.Send
   readonly target: typeof Models.claudeTarget
-  /** The tools that it ran. */
+  /** The tools that the provider ran. */
   readonly ran: ReadonlyArray<string>
   readonly tools: ToolSet
   readonly toolkit: Toolkit.WithHandler<Record<string, Tool.Any>>
-  /** What the next request repeats of the calls, as the vendor writes it. */
+  /** The calls that the next request repeats, in the vendor's form. */
   readonly native: ReadonlyArray<string>
 }
 
@@ -195,7 +195,7 @@ const vendors: Readonly<Record<string, Vendor>> = {
     ran: ["web_search", "mcp.lookup"],
     tools: { web_search: run("openai.web_search") },
     toolkit: kitOf(provided("openai.web_search", "web_search")),
-    // A call is kept at OpenAI, and named by its id.
+    // OpenAI stores the call, and the request refers to it by id.
     native: ["ws_1", "mcp_1"]
   }
 }
@@ -277,7 +277,7 @@ describe("a tool that the provider runs", () => {
       )
     }
 
-    it.live(`${vendor}: an agent goes on with its results, and Outlast.streamText shows them`, () =>
+    it.live(`${vendor}: an agent continues with its results, and Outlast.streamText shows them`, () =>
       Effect.gen(function* () {
         const server = yield* serving(says)
         yield* Effect.gen(function* () {
@@ -301,7 +301,7 @@ describe("a tool that the provider runs", () => {
       })
     )
 
-    it.live(`${vendor}: its calls become words for a model of another vendor`, () =>
+    it.live(`${vendor}: its calls become text for a model of another vendor`, () =>
       Effect.gen(function* () {
         const server = yield* serving(says)
         const other = yield* serving(Replies.send.chat({ text: "Yes.", end: "stop", tokens: 1 }))

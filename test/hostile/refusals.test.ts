@@ -1,4 +1,4 @@
-/** Answers with status 200 that are none: refused, empty, thinking alone, or an error in disguise. */
+/** Failures with status 200: a refused answer, an empty one, thinking alone, or a disguised error. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { RecoveryPolicy } from "@outlast/agent"
@@ -95,10 +95,10 @@ const empties: Readonly<Record<string, readonly [Vendor, Partial<Replies.Reply>]
   "reasoning_content alone": ["compatible", { thinking: "so then", tokens: 40 }]
 }
 
-describe("an answer without anything to read", () => {
+describe("an answer without content", () => {
   for (const [what, [vendor, reply]] of Object.entries(empties)) {
     for (const way of ways) {
-      it.live(`is asked for again: ${what}, ${way}`, () =>
+      it.live(`is requested again: ${what}, ${way}`, () =>
         Effect.gen(function* () {
           const end = Replies.ends[vendor].stop
           const bad = Replies.send[vendor]({ text: "", tokens: 0, ...reply, end })

@@ -1,4 +1,4 @@
-/** Requests that servers refuse although nothing is wrong with the program. */
+/** Requests that servers refuse although the program is correct. */
 import { assert, describe, it } from "@effect/vitest"
 import { Failover, KeySource } from "@outlast/agent"
 import { Anthropic, OpenAi, OpenAiCompatible, toAiSdk } from "@outlast/providers"
@@ -38,7 +38,7 @@ const png = Uint8Array.from(
 )
 
 describe("a request that one server calls malformed", () => {
-  it.live("is answered by one of another wire format; a server of the same format is not asked", () =>
+  it.live("is sent to a target of another wire format, and to no other of the same format", () =>
     Effect.gen(function* () {
       const refusing = yield* start((response) => json(response, 400, malformed))
       const same = yield* start((response) => json(response, 200, completion("no")))
@@ -72,7 +72,7 @@ describe("an image that the server cannot process (anthropics/claude-code#25592)
       : json(response, 200, message("hello"))
   )
 
-  it.live("is left out of the run, in this call and in the next ones", () =>
+  it.live("is replaced by a note, in this call and in later ones", () =>
     Effect.gen(function* () {
       const server = yield* serving
       const target = Anthropic.model("claude-haiku-4-5", { keys, baseUrl: `${server.url}/v1`, info: whole })
@@ -101,7 +101,7 @@ describe("an image that the server cannot process (anthropics/claude-code#25592)
     })
   )
 
-  it.live("is left out for a program of the AI SDK", () =>
+  it.live("is replaced by a note for a program of the AI SDK", () =>
     Effect.gen(function* () {
       const server = yield* serving
       const target = Anthropic.model("claude-haiku-4-5", { keys, baseUrl: `${server.url}/v1` })
@@ -127,7 +127,7 @@ describe("an image that the server cannot process (anthropics/claude-code#25592)
   )
 })
 
-describe("a server that wants the thinking before a tool call (earendil-works/pi#3636)", () => {
+describe("a server that requires thinking before a tool call (earendil-works/pi#3636)", () => {
   it.live("gets a placeholder where another model made the call", () =>
     Effect.gen(function* () {
       const missing = {
@@ -174,7 +174,7 @@ describe("a server that sends a JSON body to a request for a stream", () => {
   }
   const bodies = { anthropic: message, chat: completion }
   for (const vendor of ["anthropic", "chat"] as const) {
-    it.live(`is asked with requests from then on: ${vendor}`, () =>
+    it.live(`gets plain requests from then on: ${vendor}`, () =>
       Effect.gen(function* () {
         const server = yield* start((response) => json(response, 200, bodies[vendor]("hello")))
         const ask = LanguageModel.generateText({ prompt: "x" })
@@ -193,7 +193,7 @@ describe("a server that sends a JSON body to a request for a stream", () => {
     )
   }
 
-  it.live("is asked for streams again when its body was no answer", () =>
+  it.live("gets requests for streams again when its body was not an answer", () =>
     Effect.gen(function* () {
       const server = yield* start((response, _, n) =>
         n < 2 ? json(response, 200, { maintenance: true }) : json(response, 200, message("hello"))

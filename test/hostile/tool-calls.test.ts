@@ -1,4 +1,4 @@
-/** Tool calls that a model got wrong, and ids that stand for two calls, over raw servers. */
+/** Invalid tool calls of a model, and duplicate call ids, over raw servers. */
 import { assert, describe, it } from "@effect/vitest"
 import { Agent } from "@outlast/agent"
 import type { ToolCallRepairFunction, ToolSet } from "ai"
@@ -11,7 +11,7 @@ import * as Calls from "./Calls.ts"
 import * as Models from "./Models.ts"
 import * as Raw from "./RawServer.ts"
 
-/** What the AI SDK asks to repair. */
+/** A call that the AI SDK passes to `repairToolCall`. */
 type Repair = Parameters<ToolCallRepairFunction<ToolSet>>[0]
 
 interface Called {
@@ -97,7 +97,7 @@ const ways = {
 
 const good: Called = { id: "call_good", name: "weather", args: '{"city":"Oslo"}' }
 
-/** What a model gets wrong, and what it must read of it. */
+/** Mistakes of a model, and the expected error for the model. */
 const mistakes: Readonly<Record<string, readonly [Called, string]>> = {
   // lightdash/lightdash#23264, langchain-ai/langchain-litellm#260, keurcien/auxilia#108.
   "arguments that are no JSON": [{ ...good, args: '{"city": ,' }, "not valid JSON"],
@@ -110,7 +110,7 @@ const mistakes: Readonly<Record<string, readonly [Called, string]>> = {
   "a tool that does not exist": [{ ...good, name: "whether" }, "The tools are: weather, search"]
 }
 
-describe("a tool call that the model got wrong", () => {
+describe("an invalid tool call of a model", () => {
   for (const [what, [wrong, told]] of Object.entries(mistakes)) {
     for (const [way, program] of Object.entries(ways)) {
       it.live(`${way} tells the model of ${what}, runs the other calls and goes on`, () =>
@@ -215,7 +215,7 @@ describe("a tool call that the model got wrong", () => {
     }
   }
 
-  it.live("is an invalid call of the AI SDK without a repair, and the model reads why", () =>
+  it.live("is an invalid call of the AI SDK without a repair, and the model reads the reason", () =>
     Effect.gen(function* () {
       const server = yield* saying([{ ...good, args: '{"city":"Os' }])
       const model = yield* Models.served(Models.chatTarget(server))
@@ -233,7 +233,7 @@ describe("a tool call that the model got wrong", () => {
   )
 })
 
-describe("ids of tool calls that stand for two", () => {
+describe("duplicate ids of tool calls", () => {
   const call = (id: string, city: string): Called => ({ id, name: "weather", args: JSON.stringify({ city }) })
   const idsIn = (hit: Raw.Hit | undefined): ReadonlyArray<readonly [string, string]> =>
     hit?.body.messages.flatMap((message: { tool_calls?: Array<{ id: string }>; tool_call_id?: string }) => [
@@ -265,7 +265,7 @@ describe("ids of tool calls that stand for two", () => {
           .filter(({ role }: { role: string }) => role === "tool")
           .map(({ content }: { content: string }) => /Rain in (\w+)/.exec(content)?.[1])
         assert.deepStrictEqual(contents, cities)
-        // The first call keeps its id: the cache of the prompt stays good.
+        // The first call keeps its id, so the prompt cache stays valid.
         assert.strictEqual(calls[0], "call_0")
       })
     )
@@ -316,7 +316,7 @@ describe("thinking before a tool call", () => {
     Raw.claude.end
   ]
 
-  it.live("ends before the call, as the provider said it", () =>
+  it.live("ends before the call, in the provider's order", () =>
     Effect.gen(function* () {
       const server = yield* Raw.start((response) => Raw.events(response, events))
       const { types } = yield* Calls.aiSdkStream([Calls.vendors.anthropic(server.url)])

@@ -1,4 +1,4 @@
-/** Bytes as servers and proxies really send them: encodings that lie, split characters, sockets that are gone. */
+/** Bytes as real servers and proxies send them: false encodings, split characters, closed sockets. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import type { ServerResponse } from "node:http"
@@ -66,7 +66,7 @@ describe("the bytes of a stream", () => {
     })
   )
 
-  it.live("may hold lone surrogates and bytes that are no UTF-8", () =>
+  it.live("may hold lone surrogates and invalid UTF-8", () =>
     Effect.gen(function* () {
       const { server, ...result } = yield* seen((response) => {
         RawServer.head(response)
@@ -109,13 +109,13 @@ describe("an event of 100 MB", () => {
       assert.deepInclude(result, complete)
       assert.include(result.events, "AttemptFailed")
       assert.strictEqual(server.hits.length, 2)
-      // What the filter holds, and what is on its way between the two ends of the socket.
+      // Bytes in the filter's buffer and in flight between the two ends of the socket.
       assert.isBelow(written, 100)
       assert.isBelow(peak, 400 * 1024 * 1024)
     })
   )
 
-  it.live("is named as such when there is no other target", () =>
+  it.live("is named in the failure when there is no other target", () =>
     Effect.gen(function* () {
       const huge = (response: ServerResponse) => {
         RawServer.head(response)
@@ -131,7 +131,7 @@ describe("an event of 100 MB", () => {
   )
 })
 
-describe("Content-Encoding that lies", () => {
+describe("a false Content-Encoding", () => {
   const zipped = gzipSync(bytes)
   const lies: ReadonlyArray<readonly [string, Readonly<Record<string, string>>, Uint8Array]> = [
     ["gzip over plain text (sindresorhus/got#1964)", { "content-encoding": "gzip" }, bytes],
@@ -141,7 +141,7 @@ describe("Content-Encoding that lies", () => {
   ]
   for (const [name, headers, body] of lies) {
     for (const type of ["text/event-stream", "application/json"]) {
-      it.live(`is a failure that is tried again: ${name}, ${type}`, () =>
+      it.live(`is a failure that is retried: ${name}, ${type}`, () =>
         Effect.gen(function* () {
           const { server, ...result } = yield* seen((response) => {
             response.writeHead(200, { "content-type": type, ...headers })
@@ -159,7 +159,7 @@ describe("Content-Encoding that lies", () => {
     }
   }
 
-  it.live("that does not lie is no trouble", () =>
+  it.live("is not confused with a correct one", () =>
     Effect.gen(function* () {
       const { server, ...result } = yield* seen((response) => {
         response.writeHead(200, { "content-type": "text/event-stream", "content-encoding": "gzip" })
@@ -220,7 +220,7 @@ describe("an idle connection that the server has closed", () => {
     )
   }
 
-  it.live("is no excuse when a byte of the response has come", () =>
+  it.live("is not retried after a byte of the response", () =>
     Effect.gen(function* () {
       const { closed, server, ...result } = yield* idle((hit) => {
         hit.socket.write("HTTP/1.1 200")
@@ -268,8 +268,8 @@ describe("Retry-After", () => {
   }
 })
 
-describe("headers and pages that lie", () => {
-  it.live("limits that are no numbers, or say that nothing is left, stop no later call", () =>
+describe("misleading headers and pages", () => {
+  it.live("limits that are invalid, or report nothing left, stop no later call", () =>
     Effect.gen(function* () {
       const { server, ...result } = yield* seen((response) => {
         RawServer.head(response, {
@@ -409,7 +409,7 @@ describe("thinking", () => {
           onPart: ({ type }) =>
             Effect.sync(() => {
               types.push(type)
-              // The server says no more before the text was seen.
+              // The server sends no more until the consumer has seen the text.
               if (type === "text-delta") finish()
             })
         })
@@ -448,7 +448,7 @@ describe("a response that is not HTTP", () => {
     )
   }
 
-  it.live("names the endpoint when it stays so", () =>
+  it.live("names the endpoint when it persists", () =>
     Effect.gen(function* () {
       const { server, ...result } = yield* seen((_, { socket }) => void socket.end("hello"))
       assert.strictEqual(Calls.reasonOf(result), "Network")

@@ -1,4 +1,4 @@
-/** When calls begin. Each pattern has a text: `4/s for 150s`, `60 at once`, `2500 by 64`. */
+/** Patterns of call starts. Each pattern has a text form: `4/s for 150s`, `60 at once`, `2500 by 64`. */
 
 /** Calls at a steady rate. */
 export interface Phase {
@@ -9,7 +9,7 @@ export interface Phase {
 export type Arrivals =
   | { readonly _tag: "Rate"; readonly phases: ReadonlyArray<Phase> }
   | { readonly _tag: "AtOnce"; readonly calls: number }
-  /** So many calls are under way at any time, each followed by the next one. */
+  /** `together` calls are in flight at any time; each one that ends starts the next. */
   | { readonly _tag: "Together"; readonly calls: number; readonly together: number }
 
 /** The patterns of the table. */
@@ -22,7 +22,7 @@ export const patterns: ReadonlyArray<string> = [
   "2500 by 64"
 ]
 
-/** The pattern of a text; `undefined` for text that is none. Phases follow each other: `4/s for 60s, 12/s for 10s`. */
+/** Parses a pattern; `undefined` for any other text. Phases follow each other: `4/s for 60s, 12/s for 10s`. */
 export const parse = (text: string): Arrivals | undefined => {
   const [, calls, together] = /^\s*([1-9]\d{0,5}) (?:at once|by ([1-9]\d{0,3}))\s*$/.exec(text) ?? []
   if (together !== undefined) return { _tag: "Together", calls: Number(calls), together: Number(together) }
@@ -36,7 +36,7 @@ export const parse = (text: string): Arrivals | undefined => {
   return { _tag: "Rate", phases }
 }
 
-/** When each call begins, in milliseconds. */
+/** The start of each call, in milliseconds. */
 export const times = (phases: ReadonlyArray<Phase>): ReadonlyArray<number> => {
   let begin = 0
   return phases.flatMap(({ perSecond, seconds }) => {

@@ -2,7 +2,7 @@
 
 /** A vendor in a chain. */
 export interface Entry {
-  /** Which server of the world answers. Each entry has a server of its own. */
+  /** The server of the world that answers. Each entry has its own server. */
   readonly role: "main" | "other"
   readonly keys: number
 }
@@ -12,11 +12,12 @@ export type Chain = readonly [Entry, ...Array<Entry>]
 const main: Entry = { role: "main", keys: 1 }
 const other: Entry = { role: "other", keys: 1 }
 
-/** `count` vendors of which only the last is another one. */
+/** `count` vendors: all are `main` except the last, which is `other`. */
 const lastOf = (count: number): Chain => [main, ...Array.from({ length: count - 2 }, () => main), other]
 
 export const chains = {
   "one-target": [main],
+  "two-keys": [{ role: "main", keys: 2 }],
   "three-keys": [{ role: "main", keys: 3 }],
   "both-bad": [main, main],
   "one-bad": [main, other],

@@ -1,4 +1,4 @@
-/** The command behind `npm run simulate`: options, what they choose, and what is printed. */
+/** The command behind `npm run simulate`: options, their effect, and the output. */
 import { readFile } from "node:fs/promises"
 import { resolve } from "node:path"
 import { pathToFileURL } from "node:url"
@@ -34,7 +34,7 @@ Without --world, --chain and --arrivals: all named situations.
   --json, --markdown    instead of a plain table
   --help`
 
-/** Bad input: what, and what to do. */
+/** Bad input. The message names the input and the fix. */
 class UsageError extends Error {}
 
 export interface Output {
@@ -181,7 +181,7 @@ const policyOf = async (text: string): Promise<Options> => {
     throw new UsageError(
       `--policy "${text}": export a RecoveryPolicy or the options of Failover.layer as default.`
     )
-  // The module is the user's: the trial run shows whether it is what it claims to be.
+  // The module comes from the user. The trial run checks it.
   const options = ("rows" in exported ? { policy: exported } : exported) as Options
   try {
     simulate({ ...trial, policy: options })
@@ -191,7 +191,7 @@ const policyOf = async (text: string): Promise<Options> => {
   return options
 }
 
-/** One call of each end shows whether a policy can be used at all. */
+/** A short simulation with a success and a failure, to check that a policy works at all. */
 const trial = {
   world: worlds["flaky-50"],
   chain: Chains.chains["both-bad"],

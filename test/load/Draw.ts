@@ -1,9 +1,9 @@
 /**
- * Chance that does not depend on the order of execution: a hash of what is drawn for. Two policies that make the same
- * attempt of the same call at the same target meet the same fate, whatever they did before.
+ * Random numbers that do not depend on the order of execution: a hash of the purpose. Two policies that make the same
+ * attempt of the same call at the same target get the same outcome, whatever they did before.
  */
 
-/** What a number is drawn for. Each purpose has draws of its own. */
+/** Identifies an attempt for which numbers are drawn. Each purpose has its own draws. */
 export interface DrawKey {
   readonly seed: number
   readonly call: number

@@ -1,9 +1,9 @@
 /**
- * What the rules of a chain must hold under load, as data. `npm run simulate -- --gates` checks a policy against them
+ * Requirements for the rules of a chain under load, as data. `npm run simulate -- --gates` checks a policy against them
  * and prints the worst case of each.
  *
- * A gate compares with two baselines at the same fates: one attempt per call (`no-retry`), and the policy itself
- * without circuits and budget.
+ * A gate compares with two baselines under the same outcomes of attempts: one attempt per call (`no-retry`), and the
+ * policy itself without circuits and budget.
  */
 import { Duration } from "effect"
 import { RecoveryPolicy } from "@outlast/agent"
@@ -17,12 +17,12 @@ import { peakOf, report } from "./Report.ts"
 import type { Simulation } from "./Simulation.ts"
 import { disturbanceEnd, logOf } from "./Simulation.ts"
 import type { Situation } from "./Situations.ts"
-import { surge } from "./Situations.ts"
+import { shortSurge, surge } from "./Situations.ts"
 import { seconds } from "./Table.ts"
 import type { WorldName } from "./Worlds.ts"
 import { worlds } from "./Worlds.ts"
 
-/** One simulation of a gate, and what it compares with. */
+/** One simulation of a gate, and its baselines. */
 interface Measured {
   readonly log: Log
   readonly report: Report
@@ -34,7 +34,7 @@ interface Measured {
 export interface Gate {
   readonly name: string
   readonly situations: ReadonlyArray<Omit<Situation, "name">>
-  /** What is measured, for people. */
+  /** The measured quantity, for the output. */
   readonly unit: string
   readonly measure: (measured: Measured) => number
   readonly limit:
@@ -68,7 +68,7 @@ const everywhere = (world: WorldName, of: ReadonlyArray<ChainName> = flakyChains
 const ratio = (n: number): string => n.toFixed(3)
 const goodput = ({ report }: Measured): number => report.goodput
 
-/** A partly healthy world, the share of the unprotected goodput that is wanted, and where. */
+/** A partly healthy world, the required share of the unprotected goodput, and the situations. */
 const flaky: ReadonlyArray<readonly [WorldName, number, Gate["situations"]]> = [
   ["flaky-10", 0.97, everywhere("flaky-10")],
   ["flaky-30", 0.97, everywhere("flaky-30")],
@@ -169,7 +169,7 @@ export const gates: ReadonlyArray<Gate> = [
   },
   {
     name: "soon back after an outage of two vendors together",
-    // At higher rates calls wait for one another when a circuit closes.
+    // At higher rates calls queue behind each other when a circuit closes.
     situations: [{ world: "outage-503", chain: "both-bad", arrivals: "1/s for 240s" }],
     unit: "longest wait of a call that began after the outage",
     measure: ({ log }) => longestWait(log.calls.filter(({ start }) => start >= 120_000)),
@@ -183,6 +183,18 @@ export const gates: ReadonlyArray<Gate> = [
     measure: ({ report }) => report.recovery ?? Infinity,
     limit: { atMost: 30_000 },
     shown: seconds
+  },
+  {
+    name: "two vendors that shed answer a surge",
+    situations: (["shedding-1s", "shedding-5s"] as const).map((world) => ({
+      world,
+      chain: "both-bad",
+      arrivals: shortSurge
+    })),
+    unit: "answered / calls",
+    measure: goodput,
+    limit: { atLeast: 0.99 },
+    shown: ratio
   },
   {
     name: "no herd after an outage of a server that sheds",
@@ -210,6 +222,18 @@ export const gates: ReadonlyArray<Gate> = [
     limit,
     shown
   })),
+  {
+    name: "keys that share one limit: all calls are answered",
+    situations: (["two-keys", "three-keys"] as const).map((chain) => ({
+      world: "limit-10-shared",
+      chain,
+      arrivals: "100 at once"
+    })),
+    unit: "answered",
+    measure: ({ report }) => report.answered,
+    limit: { atLeast: 100 },
+    shown: String
+  },
   {
     name: "a vendor that hangs is avoided from the second call on",
     situations: (["whole", "stream"] as const).map((answers) => ({
@@ -251,7 +275,7 @@ export const gates: ReadonlyArray<Gate> = [
     name: "two calls at once: the presets open at the fifth failure",
     situations: [
       { world: "down", chain: "one-target", arrivals: "2 at once", policies: ["nexo"] },
-      // Of the failures of a provider its circuit counts rate limits alone.
+      // The circuit of this preset counts only rate limits.
       { world: "limited-silent", chain: "one-target", arrivals: "2 at once", policies: ["decision037"] }
     ],
     unit: "failed requests before the circuit opened",
@@ -275,7 +299,7 @@ export const gates: ReadonlyArray<Gate> = [
 // The runner
 // -----------------------------------------------------------------------------
 
-/** A situation as a simulation, without what differs from run to run. */
+/** A situation as a simulation, without the fields that differ from run to run. */
 export const simulationOf = ({
   world,
   chain,
@@ -293,7 +317,7 @@ export const check = (
   seeds: ReadonlyArray<number>,
   of: ReadonlyArray<Gate> = gates
 ): ReadonlyArray<Verdict> => {
-  // Several gates look at the same runs.
+  // Several gates share a run.
   const logs = new Map<string, { readonly log: Log; readonly report: Report }>()
   const run = (simulation: Simulation, name: string) => {
     const known = logs.get(name)

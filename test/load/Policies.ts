@@ -1,4 +1,4 @@
-/** The policies of the simulation by name: what `Failover.layer` gets beside its chain. */
+/** The policies of the simulation by name: options of `Failover.layer`. */
 import { Presets, RecoveryPolicy } from "@outlast/agent"
 import type { Failover } from "@outlast/agent"
 
@@ -6,7 +6,7 @@ export type Options = Failover.Options<string>
 
 const { base, background, interactive } = RecoveryPolicy
 
-/** One attempt per call at the first target, and nothing is remembered: what a program has without Outlast. */
+/** One attempt per call at the first target, without state between calls, as in a program without Outlast. */
 const noRetry: RecoveryPolicy.RecoveryPolicy<"any"> = {
   ...interactive,
   classOf: () => "any",
@@ -45,7 +45,7 @@ export const policies = {
 
 export type PolicyName = keyof typeof policies
 
-/** The same policy without circuits and retry budget: all of its patience, none of its protection. */
+/** The same policy without circuits and retry budget. */
 export const unprotected = (options: Options): Options => ({
   ...options,
   breaker: undefined,

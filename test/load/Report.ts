@@ -1,42 +1,42 @@
-/** What a run has shown: pure functions over its log. All times are milliseconds. */
+/** Results of a run: pure functions over its log. All times are milliseconds. */
 
 export interface CallLog {
   readonly number: number
   readonly start: number
-  /** `undefined`: still under way when nothing moved any more. */
+  /** `undefined`: still in flight when the simulation ended. */
   end: number | undefined
   answered: boolean
   requests: number
-  /** How long the last attempt took: of an answered call the one that answered. */
+  /** Duration of the last attempt, which is the answering one in an answered call. */
   last: number
 }
 
 export interface Log {
   readonly calls: ReadonlyArray<CallLog>
-  /** When each request was sent. Sorted. */
+  /** The time of each request. Sorted. */
   readonly requests: ReadonlyArray<number>
-  /** When each circuit opened and closed. */
+  /** The times at which circuits opened and closed. */
   readonly circuits: ReadonlyArray<{ readonly at: number; readonly to: string; readonly failures: number }>
 }
 
 export interface Report {
   readonly calls: number
   readonly answered: number
-  /** Calls that neither failed nor were answered. */
+  /** Calls without an answer or a failure. */
   readonly unfinished: number
   /** Answered calls per call. */
   readonly goodput: number
   readonly requests: number
   readonly requestsPerCall: number
   readonly maxRequestsPerCall: number
-  /** Of answered calls: from the call to its answer, without the attempt that answered. */
+  /** Wait of answered calls: from the call to its answer, without the answering attempt. */
   readonly waitP50: number
   readonly waitP99: number
   /** The longest call, answered or failed. */
   readonly longest: number
   /** Most requests within one second. */
   readonly peak: number
-  /** Longest time in which calls were under way and none was answered. */
+  /** Longest time with calls in flight and without an answer. */
   readonly stall: number
   /** From the start to the last end of a call. */
   readonly elapsed: number
@@ -48,8 +48,8 @@ export interface Report {
   /** Failed requests before a circuit first opened; `undefined` when none did. */
   readonly failuresToOpen: number | undefined
   /**
-   * From the end of the outage or surge until 95 % of new calls succeed, Infinity for never; `undefined` without one, or
-   * when no call began after it.
+   * From the end of the outage or surge until 95 % of new calls succeed, Infinity for never; `undefined` without one,
+   * or when no call began after it.
    */
   readonly recovery: number | undefined
 }
@@ -82,10 +82,10 @@ export const report = ({ calls, circuits, requests }: Log, outageEnd?: number): 
   }
 }
 
-/** Not `Math.max(...)`, whose arguments overflow the stack. */
+/** The largest number. `Math.max(...)` would overflow the stack with many arguments. */
 const largest = (numbers: ReadonlyArray<number>): number => numbers.reduce((a, b) => Math.max(a, b), 0)
 
-/** Of sorted numbers. 0 for none. */
+/** A quantile of sorted numbers. 0 for an empty list. */
 const quantile = (sorted: ReadonlyArray<number>, share: number): number =>
   sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0
 
@@ -121,7 +121,7 @@ const enough = 0.95
 const recoveryOf = (calls: ReadonlyArray<CallLog>, outageEnd: number): number | undefined => {
   const last = largest(calls.map(({ start }) => start))
   if (last < outageEnd) return undefined
-  // Windows that the calls fill; the last one may be shorter if all are.
+  // Only full windows count, unless every window is shorter.
   const lastWindow = Math.max(outageEnd, last - window)
   let recovered = Infinity
   for (

@@ -1,10 +1,10 @@
-/** A server of a world while it runs: what becomes of each request. Mutable, without Effects. */
+/** A running server of a world, which decides the outcome of each request. Mutable, without Effects. */
 import type { DrawKey } from "./Draw.ts"
 import { draw } from "./Draw.ts"
 import type { Failing, Server as Spec } from "./World.ts"
 import { spread } from "./World.ts"
 
-/** What becomes of one request. */
+/** The outcome of one request. */
 export type Fate =
   | { readonly _tag: "Answer"; readonly after: number; readonly firstToken: number }
   | { readonly _tag: "Failure"; readonly after: number; readonly as: Failing }
@@ -15,13 +15,13 @@ interface Bucket {
   at: number
 }
 
-/** How long a server takes to refuse a request. */
+/** Milliseconds that a server takes to refuse a request. */
 const refusal = 50
 
 export class Server {
   readonly #spec: Spec
   readonly #buckets = new Map<number, Bucket>()
-  /** When each slot is free again. */
+  /** The time at which each slot is free again. */
   readonly #slots: Array<number>
 
   constructor(spec: Spec) {
@@ -71,7 +71,7 @@ export class Server {
     return { _tag: "Answer", after, firstToken: after * firstToken }
   }
 
-  /** The fate in a slot, or none when all are taken. */
+  /** The outcome of a request that needs a slot: delayed by the queue, or shed. */
   #worked(fate: Fate, now: number): Fate {
     const { capacity } = this.#spec
     if (capacity === undefined) return fate

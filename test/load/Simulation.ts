@@ -1,7 +1,7 @@
 /**
  * One run: the real `Failover` with a real policy over fake models that follow a world, in virtual time.
  *
- * Everything is drawn from the seed. The fate of an attempt depends on its call, its target and its number there
+ * All randomness comes from the seed. The outcome of an attempt depends on its call, its target and its number there
  * (`Draw`), the jitter of the policy on a seeded `Random`.
  */
 import { Cause, Clock, Context, Effect, Exit, Fiber, Random, Redacted, Scope, Stream } from "effect"
@@ -33,17 +33,17 @@ export interface Simulation {
   readonly answers?: "whole" | "stream" | undefined
 }
 
-/** Told of each fate, for tests. */
+/** Receives each outcome, for tests. */
 export type Observer = (drawn: DrawKey, fate: Fate) => void
 
-/** A run that has not ended by then hangs: a day. */
+/** Time after which an unfinished run counts as hanging: a day. */
 const until = 86_400_000
 
-/** Throws what is wrong with the policy. */
+/** Runs a simulation. Throws for an invalid policy. */
 export const simulate = (simulation: Simulation, observer?: Observer): Report =>
   report(logOf(simulation, observer), disturbanceEnd(simulation))
 
-/** When the last outage of the world ends, or the last phase with more calls than the next; `undefined` without. */
+/** The end of the last outage, or of the last phase with more calls than the next; `undefined` without either. */
 export const disturbanceEnd = ({
   world,
   arrivals
@@ -59,7 +59,7 @@ export const disturbanceEnd = ({
   return ends.length === 0 ? undefined : Math.max(...ends)
 }
 
-/** What happened, call by call. */
+/** The log of a run, call by call. */
 export const logOf = (simulation: Simulation, observer: Observer = () => {}): Log => {
   const { answers = "whole", arrivals, chain, policy, seed, world } = simulation
   const calls: Array<CallLog> = []
@@ -86,7 +86,7 @@ export const logOf = (simulation: Simulation, observer: Observer = () => {}): Lo
   if (first === undefined) throw new Error("A chain has at least one entry.")
 
   const program = Effect.gen(function* () {
-    // Never closed: calls that hang stay where they are.
+    // Never closed, so that hanging calls keep hanging.
     const scope = yield* Scope.make()
     const isHealthy = world.healthCheckHangs === true ? () => Effect.never : policy.isHealthy
     const making = Failover.make([first, ...rest], { ...policy, isHealthy })
@@ -192,7 +192,7 @@ const specOf = (
 ): ProviderModel.TargetSpec => {
   const vendor = `vendor-${place + 1}`
 
-  /** The fate of one attempt, once it is sent. */
+  /** The outcome of one attempt, decided when it is sent. */
   const fateOf = (request: ProviderModel.ProviderRequest): Effect.Effect<Fate> =>
     Effect.withFiber((fiber) => {
       const call = fiber.getRef(CurrentCall)
@@ -228,7 +228,7 @@ const specOf = (
       KeySource.value(keyName(i + 1), Redacted.make(keyName(i + 1)))
     ),
     build: Effect.succeed<ProviderModel.ProviderModel>({
-      // As the constructors of the vendors.
+      // As in the constructors of the vendors.
       info: { wholeAnswers: "stream" },
       generateText: (request) =>
         Effect.flatMap(fateOf(request), (fate) => {
@@ -271,7 +271,7 @@ const streamed: ReadonlyArray<Response.StreamPartEncoded> = [
 const headersOf = ({ retryAfter }: Failing): Readonly<Record<string, string>> =>
   retryAfter === undefined ? {} : { "retry-after": String(retryAfter / 1_000) }
 
-/** Classified once: a world has few kinds of failure, and a run many failures. */
+/** Cache of classified failures: a world has few kinds of failure, and a run has many failures. */
 const failures = new Map<string, ProviderFailure.ProviderFailure>()
 
 const failureOf = (as: Failing): ProviderFailure.ProviderFailure => {

@@ -9,7 +9,7 @@ export interface Situation {
   readonly chain: ChainName
   readonly arrivals: string
   readonly answers?: "whole" | "stream"
-  /** Which policies the situation is about. Default: the one that the table is for. */
+  /** The policies of this situation. Default: the policy of the table. */
   readonly policies?: ReadonlyArray<PolicyName>
 }
 
@@ -31,6 +31,23 @@ const hanging = (answers: "whole" | "stream"): Situation => ({
 /** Calls at 0.8 of the capacity of `shedding`, for ten seconds at three times its capacity. */
 export const surge = "16/s for 60s, 60/s for 10s, 16/s for 120s"
 
+/** Calls at three times the capacity of `shedding-1s`, then at half of it. */
+export const shortSurge = "80/s for 4s, 15/s for 15s"
+
+const shedding = (world: "shedding-1s" | "shedding-5s"): Situation => ({
+  name: `surge at two vendors, ${world}`,
+  world,
+  chain: "both-bad",
+  arrivals: shortSurge
+})
+
+const sharedLimit = (chain: "two-keys" | "three-keys"): Situation => ({
+  name: `one limit, ${chain}`,
+  world: "limit-10-shared",
+  chain,
+  arrivals: "100 at once"
+})
+
 export const situations: ReadonlyArray<Situation> = [
   flaky("one-target"),
   flaky("three-keys"),
@@ -49,6 +66,8 @@ export const situations: ReadonlyArray<Situation> = [
     chain: "one-target",
     arrivals: "60 at once"
   },
+  sharedLimit("two-keys"),
+  sharedLimit("three-keys"),
   hanging("whole"),
   hanging("stream"),
   { name: "health check hangs", world: "health-check-hangs", chain: "one-target", arrivals: "1 at once" },
@@ -80,6 +99,8 @@ export const situations: ReadonlyArray<Situation> = [
   },
   { name: "hangs for a minute", world: "outage-hang", chain: "one-target", arrivals: "4/s for 240s" },
   { name: "surge at a server that sheds", world: "shedding", chain: "one-target", arrivals: surge },
+  shedding("shedding-1s"),
+  shedding("shedding-5s"),
   {
     name: "outage at a server that sheds",
     world: "shedding-outage",

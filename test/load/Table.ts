@@ -1,7 +1,7 @@
 /** Reports of several seeds as one line of a table. */
 import type { Report } from "./Report.ts"
 
-/** What a line is about. */
+/** A line of the table, with the reports of its seeds. */
 export interface Line {
   readonly name: string
   readonly reports: ReadonlyArray<Report>
@@ -52,7 +52,7 @@ export function seconds(millis: number): string {
   return millis === Infinity ? "never" : `${(millis / 1_000).toFixed(millis < 10_000 ? 1 : 0)} s`
 }
 
-/** The rows of a table, its head first. A column that says nothing in any line is left out. */
+/** The rows of a table, its head first. A column without a value in any line is dropped. */
 export const cells = (lines: ReadonlyArray<Line>): ReadonlyArray<ReadonlyArray<string>> => {
   const filled = columns
     .map(({ head, cell }) => [head, ...lines.map(({ reports }) => cell(reports))])

@@ -1,9 +1,9 @@
 /**
- * Runs an Effect in virtual time, to its end and synchronously: a heap of sleeps, and a clock that jumps to the next one
- * when every fiber waits. A run takes as long as its fibers compute, however long they sleep.
+ * Runs an Effect in virtual time, to its end and synchronously: a heap of sleeps, and a clock that jumps to the next
+ * one when every fiber waits. A run takes as long as its fibers compute, however long they sleep.
  *
- * TestClock serves tests, which move its time by hand. It keeps sleeps in a sorted array that it searches, and returns to
- * the event loop between steps. This one advances by itself.
+ * TestClock is for tests that advance time by hand. TestClock searches a sorted array of sleeps, and returns to
+ * the event loop between steps. This clock advances automatically.
  *
  * **Limits.** A program that waits for anything but Effects (a promise, a socket) never continues.
  */
@@ -14,7 +14,7 @@ interface Sleep {
   readonly at: number
   /** Sleeps that end at the same time end in the order in which they began. */
   readonly order: number
-  /** `undefined` once the sleep was interrupted. */
+  /** `undefined` after an interruption. */
   wake: (() => void) | undefined
 }
 
@@ -40,7 +40,7 @@ export const run = <A, E>(
     monotonicTimeNanos: Effect.sync(() => BigInt(now) * 1_000_000n),
     sleep: (duration) =>
       Effect.callback<void>((resume) => {
-        // Whole milliseconds, as timers have them.
+        // Whole milliseconds, as in real timers.
         const millis = Math.max(0, Math.ceil(Duration.toMillis(duration)))
         if (millis === Infinity) return undefined
         const sleep: Sleep = { at: now + millis, order: order++, wake: () => resume(Effect.void) }

@@ -1,5 +1,5 @@
 /**
- * What the servers behind a chain do, as data: a world is JSON, and `npm run simulate -- --world FILE.json` reads one.
+ * The behaviour of the servers behind a chain, as data. A world is JSON: `npm run simulate -- --world FILE.json`.
  * All times are milliseconds, all shares from 0 to 1.
  */
 import { Schema } from "effect"
@@ -17,7 +17,7 @@ export const Spread = Schema.Union([
 ])
 export type Spread = typeof Spread.Type
 
-/** An answer of the server that is none. */
+/** A failed response of the server. */
 export const Failing = Schema.Struct({
   /** An HTTP status, or a connection that breaks. */
   status: Schema.Union([
@@ -30,7 +30,7 @@ export const Failing = Schema.Struct({
 export type Failing = typeof Failing.Type
 
 export const Server = Schema.Struct({
-  /** How long an answer takes. */
+  /** Milliseconds until the end of an answer. */
   answer: Spread,
   /** The part of that time until the first token of a stream. Default 0.2. */
   firstToken: Schema.optionalKey(Share),
@@ -38,9 +38,9 @@ export const Server = Schema.Struct({
   fails: Schema.optionalKey(
     Schema.Struct({
       share: Share,
-      /** How long a failure takes. */
+      /** Milliseconds until a failure. */
       after: Spread,
-      /** One of these, each as likely as the others. */
+      /** One of these, with equal probability. */
       as: Schema.NonEmptyArray(Failing)
     })
   ),
@@ -51,28 +51,28 @@ export const Server = Schema.Struct({
     Schema.Array(
       Schema.Struct({
         from: Millis,
-        /** Default: never over. */
+        /** Default: no end. */
         to: Schema.optionalKey(Millis),
         as: Schema.Union([Failing, Schema.Literal("hang")]),
-        /** How long a failure takes. Default 50. */
+        /** Milliseconds until a failure. Default 50. */
         after: Schema.optionalKey(Spread)
       })
     )
   ),
-  /** What is above is answered with 429: a bucket of `requests`, refilled evenly in `per`. Default: no limit. */
+  /** A bucket of `requests`, refilled evenly in `per`. Requests above it get 429. Default: no limit. */
   limit: Schema.optionalKey(
     Schema.Struct({
       requests: Count,
       per: atLeast(1),
-      /** Who has a bucket. Default `key`. */
+      /** The owner of a bucket. Default `key`. */
       scope: Schema.optionalKey(Schema.Literals(["key", "vendor"])),
       /** The header `retry-after`. Default: the time until the next request is accepted, in whole seconds. */
       retryAfter: Schema.optionalKey(Millis)
     })
   ),
   /**
-   * Requests that are worked on at the same time. What exceeds it is shed at once, or waits. A request whose caller has
-   * gone is worked on until its end. Default: any number.
+   * Concurrent requests. Further requests are shed at once, or wait. A cancelled request keeps its slot until its
+   * end. Default: no limit.
    */
   capacity: Schema.optionalKey(
     Schema.Struct({
@@ -89,11 +89,11 @@ export type Server = typeof Server.Type
 
 export const World = Schema.Struct({
   about: Schema.optionalKey(Schema.String),
-  /** The server that this world is about. */
+  /** The main server of this world. */
   main: Server,
   /** The server of another vendor. Default: one that answers every request as fast as `main` does. */
   other: Schema.optionalKey(Server),
-  /** Whether the program asks a health check before each attempt that never returns. Default `false`. */
+  /** True when the program has a health check, before each attempt, that never returns. Default `false`. */
   healthCheckHangs: Schema.optionalKey(Schema.Boolean)
 })
 export type World = typeof World.Type

@@ -11,6 +11,12 @@ const flaky = (share: number, status: Failing["status"] = 500): Server => ({
 
 const minute = 60_000
 
+/** Twenty-five requests a second, if they come evenly. The other requests get a `retry-after`. */
+const sheddingFor = (retryAfter: number): Server => ({
+  answer: { from: 200, to: 600 },
+  capacity: { slots: 10, as: { status: 503, retryAfter } }
+})
+
 /** Twenty requests a second, if they come evenly. */
 const shedding: Server = {
   answer: { from: 500, to: 1_500 },
@@ -79,6 +85,10 @@ export const worlds = {
       limit: { requests: 20, per: 1_000, retryAfter: 1_000 }
     }
   },
+  "limit-10-shared": {
+    about: "10 requests a second are accepted over all keys, the others get 429 with retry-after: 1.",
+    main: { answer: 300, limit: { requests: 10, per: 1_000, scope: "vendor", retryAfter: 1_000 } }
+  },
   limited: {
     about: "Every request gets 429 with retry-after: 30.",
     main: { answer, fails: { share: 1, after: 50, as: [{ status: 429, retryAfter: 30_000 }] } }
@@ -87,6 +97,14 @@ export const worlds = {
   "dead-keys": { about: "The first two keys are refused with 401.", main: { answer, deadKeys: [1, 2] } },
   slow: { about: "Every answer takes 20 s.", main: { answer: 20_000 } },
   shedding: { about: "20 requests at a time, 0.5 to 1.5 s each. The others get 503.", main: shedding },
+  "shedding-1s": {
+    about: "10 requests at a time, 0.2 to 0.6 s each. The others get 503 with retry-after: 1.",
+    main: sheddingFor(1_000)
+  },
+  "shedding-5s": {
+    about: "10 requests at a time, 0.2 to 0.6 s each. The others get 503 with retry-after: 5.",
+    main: sheddingFor(5_000)
+  },
   "shedding-outage": {
     about: "The server of `shedding`, down in the second minute.",
     main: { ...shedding, outages: [{ from: minute, to: 2 * minute, as: { status: 503 } }] }

@@ -1,4 +1,4 @@
-/** The simulation itself: on worlds whose outcome is known, and that it draws the same fates for every policy. */
+/** Tests of the simulation: worlds with a known outcome, and equal draws for every policy. */
 import { readFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Schema } from "effect"
@@ -66,7 +66,7 @@ describe("draws", () => {
     assert.notDeepEqual(report(1), report(2))
   })
 
-  it("let two policies meet the same fate at the same attempt", () => {
+  it("give two policies the same outcome of the same attempt", () => {
     const fates = (policy: PolicyName) => {
       const met = new Map<string, unknown>()
       const key = ({ call, target, attempt }: DrawKey) => [call, target, attempt].join()
@@ -79,7 +79,7 @@ describe("draws", () => {
     for (const key of shared) assert.deepStrictEqual(one.get(key), two.get(key), key)
   })
 
-  it("are spread evenly, one attempt saying nothing about the next", () => {
+  it("are uniform and independent between attempts", () => {
     const calls = Array.from({ length: 20_000 }, (_, call) => call)
     const failing = (attempt: number) => (call: number) =>
       draw({ seed: 1, call, target: 0, attempt }, "fails") < 0.3
@@ -92,7 +92,7 @@ describe("draws", () => {
 describe("a server", () => {
   const key: DrawKey = { seed: 1, call: 0, target: 0, attempt: 1 }
 
-  it("accepts as many requests as its limit, and says when it accepts the next", () => {
+  it("accepts requests up to its limit, and names the time of the next one", () => {
     const server = new Server({ answer: 1_000, limit: { requests: 2, per: 60_000 } })
     const statuses = [0, 0, 0, 30_000, 30_000].map((now) => {
       const fate = server.request(key, 1, now)
@@ -102,7 +102,7 @@ describe("a server", () => {
     assert.deepStrictEqual(statuses, ["Answer", "Answer", refused, "Answer", refused])
   })
 
-  it("gives each key a limit of its own, unless the limit is the vendor's", () => {
+  it("gives each key its own limit, unless the limit is the vendor's", () => {
     const tags = (scope: "key" | "vendor") => {
       const server = new Server({ answer: 1_000, limit: { requests: 1, per: 1_000, scope } })
       return [1, 2].map((n) => server.request(key, n, 0)._tag)
@@ -116,7 +116,7 @@ describe("a server", () => {
     )
   })
 
-  it("sheds what exceeds its slots, or lets it wait", () => {
+  it("sheds requests above its slots, or lets them wait", () => {
     const fates = (queue: number) => {
       const server = new Server({ answer: 1_000, capacity: { slots: 1, queue, as: { status: 503 } } })
       return [0, 400, 1_000].map((now) => {
@@ -279,7 +279,7 @@ describe("the command", () => {
     assert.strictEqual(world.other?.answer, 5_000)
   })
 
-  it("explains a file that is no world", async () => {
+  it("explains a file that is not a world", async () => {
     const { code, problem } = await ran("--world", "package.json")
     assert.deepStrictEqual([code, problem?.split(":")[0]], [2, '--world "package.json" is not a world'])
   })

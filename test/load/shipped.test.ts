@@ -1,13 +1,13 @@
 /**
- * The shipped policies under load: the gates hold, and the table in docs/load.md is what the command prints.
+ * The built-in policies under load: they pass the gates, and docs/load.md has the table that the command prints.
  *
- * With one seed and without the situations that take long; `npm run simulate -- --gates --seeds 20` checks them all.
+ * Uses one seed and skips slow situations; `npm run simulate -- --gates --seeds 20` checks all of them.
  */
 import { readFileSync } from "node:fs"
 import { assert, describe, it } from "vitest"
 import { run } from "./Command.ts"
 
-/** The exit code of a command, and what it printed. */
+/** The exit code of a command, and its output. */
 const ran = async (...args: ReadonlyArray<string>) => {
   const lines: Array<string> = []
   const collect = {
@@ -40,6 +40,8 @@ describe("a gate holds for the default policy", () => {
     "burst into a rate limit",
     "few requests of a burst into a total outage",
     "a server that sheds recovers from a surge",
+    "two vendors that shed answer a surge",
+    "keys that share one limit",
     "no herd after an outage",
     "a vendor that hangs",
     "a health check that hangs",

@@ -1,11 +1,11 @@
 /**
- * One story of failing providers, told twice: over real HTTP, with real clients and a fake provider, and in memory,
- * with scripted models. Both in virtual time, and both must be the same story.
+ * Runs one scenario of failing providers twice: over real HTTP, with real clients and a fake provider, and in memory,
+ * with scripted models. Both runs use virtual time and must give the same story.
  *
- * Of a story we keep what came of it, the events with their times, and which keys were asked. Left out is what
- * only one of the two can know: ports, ids of requests, the client's own words, what tokens cost.
+ * A story has the result, the events with their times, and the requested keys. It omits facts that only one of the
+ * runs has: ports, request ids, texts of clients, costs.
  *
- * **Example** (A key that is limited)
+ * **Example** (A rate-limited key)
  *
  * ```ts
  * tells("a limited key", {
@@ -39,7 +39,7 @@ export type Wire = "anthropic" | "openai" | "responses" | "google"
 
 export const wires: ReadonlyArray<Wire> = ["anthropic", "openai", "responses", "google"]
 
-/** One model at an endpoint of its own, with one target per key. */
+/** One model at its own endpoint, with one target per key. */
 export interface Place {
   readonly wire: Wire
   readonly keys: ReadonlyArray<string>
@@ -48,7 +48,7 @@ export interface Place {
 
 export const place = (wire: Wire, ...keys: ReadonlyArray<string>): Place => ({ wire, keys })
 
-/** Which requests a step of a plan is for. */
+/** Selects the requests of one key for a step of a plan. */
 export const key = (name: string): FaultPlan.When => ({ key: valueOf(name) })
 
 const valueOf = (name: string) => `secret-of-${name}`
@@ -82,7 +82,7 @@ const setup = ({ wire, keys, info }: Place) => ({
   provider: providers[wire],
   model: models[wire],
   keys: keys.map((name) => KeySource.value(name, Redacted.make(valueOf(name)))),
-  // Models that think get longer limits; here all have the same.
+  // Thinking models get longer limits; here all have the same.
   info: {
     ...Catalogue.infoOf(providers[wire], models[wire]),
     reasoning: false,
@@ -101,7 +101,7 @@ export interface Scenario<A, E> {
   /** Default: `interactive`, without jitter. */
   readonly policy?: RecoveryPolicy.RecoveryPolicy
   readonly program: Effect.Effect<A, E, LanguageModel.LanguageModel>
-  /** Hears every event as it happens. */
+  /** Receives every event as it happens. */
   readonly heard?: (event: ResilienceEvents.ResilienceEvent) => void
 }
 
@@ -109,21 +109,21 @@ export interface Story<A> {
   readonly result: A | { readonly failed: string }
   /** Milliseconds of virtual time. */
   readonly took: number
-  /** What was asked of the providers: the key of each request, in their order. */
+  /** The key of each request to the providers, in order. */
   readonly asked: ReadonlyArray<string>
-  /** What happened to the call, one line each: tag, key, reason, milliseconds to wait. */
+  /** The events of the call, one line each: tag, key, reason, milliseconds to wait. */
   readonly lines: ReadonlyArray<string>
-  /** All events, with all that both runs can know of them. */
+  /** All events, with the fields that both runs have. */
   readonly events: ReadonlyArray<string>
 }
 
 export const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
 
-/** With scripted models. */
+/** Runs a scenario with scripted models. */
 export const inMemory = <A, E>(scenario: Scenario<A, E>): Effect.Effect<Story<A>> =>
   VirtualTime.run(toldInMemory(scenario))
 
-/** With real clients, each place behind a server of its own. */
+/** Runs a scenario with real clients, each place behind its own server. */
 export const overHttp = <A, E>(scenario: Scenario<A, E>): Effect.Effect<Story<A>> =>
   Effect.gen(function* () {
     yield* warm
@@ -131,7 +131,7 @@ export const overHttp = <A, E>(scenario: Scenario<A, E>): Effect.Effect<Story<A>
     return yield* VirtualTime.run(Effect.scoped(toldOverHttp(scenario)), io)
   }).pipe(Effect.scoped)
 
-/** To be run in a world of the caller's choice. */
+/** The in-memory run, for a caller with its own virtual time. */
 export const toldInMemory = <A, E>(scenario: Scenario<A, E>): Effect.Effect<Story<A>> =>
   Effect.gen(function* () {
     const plan = yield* started(scenario.plan)
@@ -156,7 +156,7 @@ const toldOverHttp = <A, E>(scenario: Scenario<A, E>) =>
       plan.asked
     )
     const requests = yield* Effect.forEach(servers, (server) => server.requests)
-    // A request that the real API would refuse is none of a story.
+    // A request that the real API would refuse is an error in the scenario.
     const refused = requests.flat().filter(({ outcome }) => outcome.type === "refused")
     assert.deepStrictEqual(
       refused.map(({ outcome }) => outcome),
@@ -181,7 +181,7 @@ const hostOf = (i: number) => `http://place-${i}`
 const endpointOf = ({ wire }: Place, i: number) =>
   hostOf(i) + FakeProvider.wires.find(({ provider }) => provider === providers[wire])?.base
 
-/** A plan, and the keys with which it was asked. */
+/** A started plan, and the keys of its requests. */
 const started = (plan: Scenario<unknown, unknown>["plan"]) =>
   Effect.map(FaultPlan.start(plan), (runner) => {
     const asked: Array<string> = []
@@ -213,10 +213,10 @@ const told = <A, E>(
       onFailure: (error) => Effect.succeed({ failed: reasonOf(error) })
     }).pipe(
       Effect.zip(Effect.clockWith((clock) => clock.currentTimeMillis)),
-      // Circuits tell what happened to them a moment later.
+      // Circuits publish their events a moment later.
       Effect.tap(() => Effect.sleep(1)),
       Effect.provide(Layer.provideMerge(model, watching)),
-      // Events tell the story.
+      // The story consists of events, not of log lines.
       Effect.provide(Logger.layer([])),
       Effect.scoped,
       Effect.orDie
@@ -231,20 +231,20 @@ const told = <A, E>(
     return story
   })
 
-/** What happened to circuits last: at which moment between the others it is told, nobody promises. */
+/** Sorts events of circuits last, because their position among the other events is not guaranteed. */
 const inOrder = (events: ReadonlyArray<ResilienceEvents.ResilienceEvent>) => {
   const isOfCircuit = ({ _tag }: ResilienceEvents.ResilienceEvent) => _tag.startsWith("Circuit")
   return [...events.filter((event) => !isOfCircuit(event)), ...events.filter(isOfCircuit)]
 }
 
-/** The reason of a call's failure, or what else it is. */
+/** The reason of a failed call, or the tag of any other error. */
 const reasonOf = (error: unknown): string => {
   const failure = AiError.isAiError(error) ? Option.getOrUndefined(Outlast.failureOf(error)) : undefined
   if (failure === undefined) return String(error)
   return failure._tag === "ProviderFailure" ? failure.reason._tag : failure._tag
 }
 
-/** What a story is about. Other events are compared, and not told. */
+/** Events in the lines of a story. Other events are only compared. */
 const toldTags = new Set([
   "AttemptStarted",
   "AttemptFailed",
@@ -272,11 +272,11 @@ const lineOf = (event: ResilienceEvents.ResilienceEvent): ReadonlyArray<string> 
   ]
 }
 
-/** Fields of events that both runs can know. */
+/** Fields of events that differ between the runs. */
 const unknown = new Set(["message", "rule", "status", "costUsd", "inputTokens", "outputTokens"])
 const known = (field: string, value: unknown) => (unknown.has(field) ? undefined : value)
 
-/** The first request of a process compiles the parser of the HTTP client: that is no I/O, and could not be seen. */
+/** Warms up the HTTP client: its first request compiles a parser, which the I/O counter cannot see. */
 let warmed: Promise<unknown> | undefined
 const warm = Effect.promise(
   () =>
@@ -294,7 +294,7 @@ const warm = Effect.promise(
 // Tests
 // -----------------------------------------------------------------------------
 
-/** What a test says of a story; what is absent is free. */
+/** The expectations of a test. Absent fields are not checked. */
 interface Expected<A> {
   readonly result?: Story<A>["result"]
   readonly took?: number
@@ -304,7 +304,7 @@ interface Expected<A> {
 
 export interface Told<A, E> extends Scenario<A, E> {
   readonly expect: Expected<A>
-  /** `false` where in memory there is nothing like it. Default `true`. */
+  /** `false` for a scenario without an in-memory counterpart. Default `true`. */
   readonly memory?: boolean
 }
 

@@ -1,6 +1,6 @@
 /**
- * What is on its way between the sockets of this process: both ends are here, so what one has written and the
- * other has not read can be counted.
+ * Counts the bytes in flight between the sockets of this process. Both ends are in the process, so bytes that one has
+ * written and the other has not read can be counted.
  */
 import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import type { Socket } from "node:net"
@@ -16,7 +16,7 @@ export const watch: Effect.Effect<Io, never, Scope.Scope> = Effect.acquireReleas
 
 class Ends implements Io {
   readonly #clients = new Set<Socket>()
-  /** By the ports of both ends. */
+  /** Server sockets by the ports of both ends. */
   readonly #servers = new Map<string, Socket>()
   #count = 0
 
@@ -63,7 +63,7 @@ class Ends implements Io {
     return moved
   }
 
-  /** The other end has all that was written. A socket that is still connecting has no other end. */
+  /** True when the other end has read all bytes. A socket that is still connecting has no other end. */
   #isLevel(client: Socket): boolean {
     const server = this.#servers.get(`${client.localPort} ${client.remotePort}`)
     return (
@@ -74,5 +74,5 @@ class Ends implements Io {
   }
 }
 
-/** Node's documentation of the channels says what is in their messages. */
+/** Node's documentation specifies the messages of these channels. */
 const socketOf = (message: unknown): Socket => (message as { readonly socket: Socket }).socket

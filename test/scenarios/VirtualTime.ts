@@ -1,34 +1,34 @@
 /**
- * A program in a world with a clock of its own: it runs until nothing moves any more, then time jumps to the next
- * sleep. So a wait of 30 s takes no time, and it is the same 30 s over real sockets and in memory.
+ * Runs a program with a virtual clock: the program runs until it is idle, then time jumps to the end of the next
+ * sleep. A wait of 30 s takes no real time, and is the same 30 s over real sockets and in memory.
  *
- * Nothing moves when the scheduler has had no task for some turns of the event loop, and {@link Io} says that
- * nothing is on its way. A program that then waits for nothing at all is stuck, and that is a defect. So is one
- * that ends and leaves a fiber or a sleep behind.
+ * A program is idle when the scheduler has had no task for some turns of the event loop, and {@link Io} reports
+ * nothing in flight. An idle program without a sleep is stuck, which is a defect. A program that ends and leaves
+ * a fiber or a sleep behind is a defect, too.
  *
  * {@link run} is for programs with real I/O; {@link interrupted} steps through programs without any, task by task.
  */
 import type { Exit, Fiber } from "effect"
 import { Clock, Duration, Effect, Metric, Random, Scheduler } from "effect"
 
-/** What moves outside of Effect. */
+/** Activity outside of Effect. */
 export interface Io {
-  /** Something is on its way and will arrive. */
+  /** True while data is in flight. */
   readonly pending: () => boolean
-  /** Grows with all that has moved so far. */
+  /** A counter that grows with each activity. */
   readonly moved: () => number
 }
 
 const noIo: Io = { pending: () => false, moved: () => 0 }
 
-/** Turns of the event loop without a task after which nothing moves: chains of promises take no turn each. */
+/** Turns of the event loop without a task after which a program is idle. Promise chains take no turn each. */
 const stillTurns = 8
 
-/** Later than any wait that a test is about: a world that is still at work then will never end. */
+/** Later than any wait in a test: a program that still runs then never ends. */
 const endOfTime = Duration.toMillis("365 days")
 
 class VirtualClock implements Clock.Clock {
-  /** In the order in which they end. */
+  /** Sorted by their ends. */
   #sleeps: Array<{ readonly until: number; readonly wake: () => void }> = []
   #now = 0
 
@@ -55,7 +55,7 @@ class VirtualClock implements Clock.Clock {
     return this.#sleeps.length
   }
 
-  /** Jumps to the next sleep's end. `false` where nobody sleeps, or for ever. */
+  /** Jumps to the end of the next sleep. `false` without a sleep that ends. */
   advance(): boolean {
     const next = this.#sleeps[0]
     if (next === undefined || next.until > endOfTime) return false
@@ -66,7 +66,7 @@ class VirtualClock implements Clock.Clock {
   }
 }
 
-/** How many fibers are alive, of those that a program has forked. */
+/** Counts the live fibers of a program. */
 class Fibers implements Metric.FiberRuntimeMetricsService {
   alive = 0
   recordFiberStart() {
@@ -77,10 +77,10 @@ class Fibers implements Metric.FiberRuntimeMetricsService {
   }
 }
 
-/** No jitter where it is drawn from the middle, and the same draws in every world. */
+/** Always draws the middle, which means no jitter, and the same draws in every run. */
 const random: typeof Random.Random.Service = { nextDoubleUnsafe: () => 0.5, nextIntUnsafe: () => 0 }
 
-/** A program with clock, scheduler and chance of its own. */
+/** A program with its own clock, scheduler and random numbers. */
 class World<A, E> {
   readonly clock = new VirtualClock()
   readonly fibers = new Fibers()
@@ -95,7 +95,7 @@ class World<A, E> {
     )
   }
 
-  /** The exit of a program that has ended and left nothing behind. */
+  /** The exit of an ended program. Throws if a fiber or a sleep is left. */
   end(): Exit.Exit<A, E> {
     const exit = this.fiber.pollUnsafe()
     if (exit === undefined) throw new Error("The program is stuck: it waits for nothing that could come.")
@@ -147,14 +147,14 @@ class CountedTasks extends Scheduler.MixedScheduler {
 }
 
 /**
- * Where a program is interrupted: wherever it waits or hands over to another fiber, or between all of its
- * operations, as if the scheduler gave up control at each.
+ * Points of interruption: wherever a program waits or yields to another fiber, or between all of its
+ * operations, as if the scheduler yielded at each.
  */
 export type Points = "awaits" | "operations"
 
 /**
- * Runs a program without real I/O and interrupts it at point `n`. `undefined` when it had ended before: with all
- * `n` up to there it is interrupted everywhere.
+ * Runs a program without real I/O and interrupts it at point `n`. `undefined` if it ended earlier, so running all
+ * `n` up to there covers every point.
  */
 export const interrupted = <A, E>(
   program: Effect.Effect<A, E>,
@@ -174,7 +174,7 @@ export const interrupted = <A, E>(
   return world.end()
 }
 
-/** Tasks that run when they are told to, one at a time. */
+/** A scheduler that runs one task at a time, on demand. */
 class Steps extends Scheduler.MixedScheduler {
   readonly #points: Points
   #tasks: Array<() => void> = []
@@ -195,7 +195,7 @@ class Steps extends Scheduler.MixedScheduler {
     return dispatcher
   }
 
-  /** Runs one. `false` where there is none. */
+  /** Runs one task. `false` if there is none. */
   next(): boolean {
     const task = this.#tasks.shift()
     task?.()

@@ -1,6 +1,6 @@
 /**
- * A user who cancels, at every point at which a program waits, and between its operations as if the scheduler gave
- * up control there: nothing is asked for after it, no tool begins, no fiber and no sleep is left, and the call is
+ * Cancels a program at every point at which it waits, and between its operations as if the scheduler yielded there.
+ * After a cancel, no request is sent, no tool starts, no fiber and no sleep is left, and the call is
  * reported as abandoned, once.
  */
 import { assert, describe, it } from "@effect/vitest"
@@ -83,7 +83,7 @@ const count = (tags: ReadonlyArray<string>, ...wanted: ReadonlyArray<string>) =>
 
 describe("a cancel leaves nothing behind", () => {
   for (const [name, program] of Object.entries(cases)) {
-    // There are thousands of operations: of so many one is taken.
+    // There are thousands of operations, so only every n-th is tested.
     const stride = name.startsWith("Agent") ? 11 : 3
     for (const [points, atLeast, step] of [
       ["awaits", 3, 1],
@@ -95,13 +95,13 @@ describe("a cancel leaves nothing behind", () => {
         for (; ; n += step) {
           const seen = cancelled(program, points, n)
           if (seen === undefined) break
-          // Between two operations the cancel may still be on its way to a fiber that is about to ask.
+          // Between two operations the cancel may still be in flight to a fiber that is about to send a request.
           const onTheWay = points === "operations" ? 1 : 0
           assert.isAtMost(seen.asked, onTheWay, `at ${n}`)
           assert.isAtMost(seen.begun, onTheWay, `at ${n}`)
           outcomes.add(seen.outcome)
         }
-        // All of the way, and not only its beginning.
+        // The whole program was covered, not only its beginning.
         assert.isAbove(n, atLeast)
         assert.include([...outcomes], "0 succeeded, 1 abandoned")
         if (name.startsWith("Agent")) assert.include([...outcomes], "1 succeeded, 0 abandoned")
@@ -112,12 +112,12 @@ describe("a cancel leaves nothing behind", () => {
 
 describe("a cancel over HTTP", () => {
   for (const millis of [0, 1_000, 2_050, 2_250, 3_100, 60_000]) {
-    it.live(`after ${millis} ms is the same as in memory, and nothing comes after it`, () =>
+    it.live(`after ${millis} ms is the same as in memory, and no request follows`, () =>
       Effect.gen(function* () {
         const cancelled = stream.pipe(
           Effect.timeoutOption(millis),
           Effect.map(Option.isNone),
-          // Whatever was left would show itself.
+          // Leftover work would show up in this time.
           Effect.tap(() => Effect.sleep("1 hour"))
         )
         const scenario = {

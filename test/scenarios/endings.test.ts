@@ -1,21 +1,21 @@
-/** Answers whose end is not what it seems: lying finish reasons, cut arguments, windows that are too small. */
+/** Answers with a misleading end: false finish reasons, cut arguments, windows that are too small. */
 import { describe } from "@effect/vitest"
 import type { Schema } from "effect"
 import { Effect } from "effect"
 import type { FaultPlan } from "@outlast/testing"
-import { OutputLimit } from "@outlast/agent"
+import { OutputLimit } from "@outlast/agent/failover"
 import { agent, inArguments, paidOnce, payment, say, status, stream, streamingAgent } from "./programs.ts"
 import type { Wire } from "./Scenario.ts"
 import { place, tells, wires } from "./Scenario.ts"
 
-describe("a finish that lies about a cut tool call", () => {
+describe("a finish reason that hides a cut tool call", () => {
   for (const wire of wires) {
-    // Gemini sends a call whole or not at all.
+    // Gemini sends a call complete or not at all.
     if (wire === "google") continue
     for (const reason of ["stop", "tool-calls"] as const) {
       const plan: FaultPlan.FaultPlan = {
         faults: [{ fault: { type: "finish", reason, after: inArguments } }],
-        // The arguments that were cut are the model's mistake: it is told, and makes the call again.
+        // Cut arguments count as the model's mistake: the model gets an error result and repeats the call.
         answers: [...payment.slice(0, 1), ...payment]
       }
       for (const [how, program] of [
@@ -35,7 +35,7 @@ describe("a finish that lies about a cut tool call", () => {
     }
   }
 
-  // In memory the cut can be seen.
+  // In memory the cut is visible.
   tells(
     "in a whole answer of Anthropic that is not streamed, which has no arguments then: the tool does not run",
     {

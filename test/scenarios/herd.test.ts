@@ -1,4 +1,4 @@
-/** Fifty calls at once, when their provider dies and when it is back: no stampede, on neither way. */
+/** Fifty concurrent calls when their provider fails and when it returns: no stampede in either case. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { FaultPlan } from "@outlast/testing"
@@ -9,14 +9,14 @@ import { inMemory, key, overHttp, place } from "./Scenario.ts"
 const calls = 50
 const answers = [{ text: "The roof is leaking." }]
 
-/** Requests that one round of fifty calls took, by key. */
+/** Requests of one round of fifty calls, by key. */
 interface Round {
   readonly A: number
   readonly B: number
 }
 
 interface Day {
-  /** The calls that find out. */
+  /** The calls that meet the failure first. */
   readonly inFlight: Round
   /** Those that begin in the eight seconds after. */
   readonly started: ReadonlyArray<Round>
@@ -74,7 +74,7 @@ describe("fifty calls", () => {
     ["with 500", status(500)],
     ["with broken connections", { type: "reset" }]
   ] as const) {
-    // In which order fifty answers come over sockets nobody knows: the events of the two are not compared.
+    // The order of fifty answers over sockets is not deterministic, so the events of the two runs are not compared.
     const days = Effect.runSync(
       Effect.cached(
         Effect.forEach([inMemory, overHttp], (run) => Effect.flatMap(day(fault), (scenario) => run(scenario)))
@@ -104,9 +104,10 @@ describe("fifty calls", () => {
     it.live(
       `that find it dead ${name} after its cooldown send few probes (safe-client-gateway#3442)`,
       ofDay(({ stillDead }, where) => {
-        // Over HTTP fifty requests in flight had opened the circuit: three probes. In memory failures come at once, one by
-        // one, and a cooldown opens before there are enough for a circuit. It opens when a call leaves: ten calls wait for
-        // their repeat, which takes the reserve of the retry budget, and the eleventh leaves. So the reserve is the bound.
+        // Over HTTP, fifty requests in flight opened the circuit, so three probes follow. In memory, failures arrive
+        // one by one, and a cooldown starts before they open a circuit. The cooldown starts when a call leaves: ten
+        // calls wait for their repeat, which uses the reserve of the retry budget, and the eleventh leaves. The reserve
+        // is the bound.
         assert.isAtMost(stillDead.A, where === "over HTTP" ? 3 : 11)
         assert.strictEqual(stillDead.B, calls)
       })

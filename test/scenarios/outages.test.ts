@@ -79,7 +79,7 @@ describe("a broken connection", () => {
   })
 })
 
-describe("a whole answer that does not come", () => {
+describe("a complete answer that never arrives", () => {
   for (const wire of wires) {
     const chain = [place(wire, "A"), place(wire === "openai" ? "anthropic" : "openai", "B")] as const
     const plan: FaultPlan.FaultPlan = {
@@ -123,7 +123,7 @@ describe("a page in place of an answer", () => {
   }
 })
 
-/** Two calls that A fails, three times each, in three seconds each: it cools for 30 seconds. */
+/** Two calls in which A fails three times each, within three seconds each: A cools down for 30 seconds. */
 const cooled = ["A", "A", "A", "B", "A", "A", "A", "B"]
 
 describe("a primary that comes and goes", () => {
@@ -142,8 +142,8 @@ describe("a primary that comes and goes", () => {
       program: Effect.all([say, say, say, after(31_000), say, say, say, after(31_000)]),
       expect: {
         result: [said, said, said, said, said, said, said, said],
-        // It fails three times in each of two calls and is left alone; it is back, and fails again. Its second cooldown
-        // is as long.
+        // A fails three times in each of two calls and cools down. After a success it fails again, and the second
+        // cooldown is as long as the first.
         asked: [...cooled, "B", "A", ...cooled, "B", "A"]
       }
     }
@@ -185,10 +185,10 @@ describe("all out", () => {
       answers
     },
     program: say,
-    expect: { result: said, took: 40_000, asked: ["A", "B", "B", "B", "A"] }
+    expect: { result: said, took: 40_000, asked: ["A", "B", "B", "B", "B", "B", "A"] }
   })
 
-  it.live("for ever: the call ends (remorses/ai-fallback#7, alphaXiv/agents#57)", () =>
+  it.live("permanently: the call ends (remorses/ai-fallback#7, alphaXiv/agents#57)", () =>
     Effect.gen(function* () {
       for (const fault of [overloaded(), status(500), { type: "reset" } as const]) {
         const scenario = {

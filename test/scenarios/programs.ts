@@ -1,13 +1,13 @@
-/** What the programs of the scenarios do, and the faults that they meet. */
+/** Programs and faults of the scenarios. */
 import { Effect, Ref, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { Agent } from "@outlast/agent"
 import type { FaultPlan } from "@outlast/testing"
 
-/** Asks for a whole answer. */
+/** Asks for a complete answer. */
 export const say = Effect.map(LanguageModel.generateText({ prompt: "hello" }), ({ text }) => text)
 
-/** Asks for a stream; the answer is what the consumer has read, in how many blocks. */
+/** Asks for a stream. The result is the text that the consumer read, and the number of blocks. */
 export const stream = Effect.suspend(() => {
   let text = ""
   let blocks = 0
@@ -29,7 +29,7 @@ const Payment = Toolkit.make(
   })
 )
 
-/** What an agent asks for that pays a bill, and what it says then. */
+/** The answers of an agent that pays a bill: the tool call, then a text. */
 export const payment = [
   {
     text: "I pay the bill now.",
@@ -41,7 +41,7 @@ export const payment = [
 /** Deltas of the text before the call; its arguments are several more. */
 export const inArguments = 7
 
-/** What came of it: what was said last, and what was paid, each time that the tool ran. */
+/** The result: the last text, and the amount of each run of the tool. */
 const paying = (
   run: (
     toolkit: typeof Payment
@@ -66,7 +66,7 @@ const paying = (
 
 export const paidOnce = { text: "The bill is paid.", paid: ["14300 to the roofers of Kreuzberg"] }
 
-/** An agent that pays a bill, with whole answers. */
+/** An agent that pays a bill, with complete answers. */
 export const agent = paying((toolkit) =>
   Effect.map(Agent.run({ prompt: "Pay the bill.", toolkit }), ({ text }) => text)
 )
@@ -88,7 +88,7 @@ export const status = (
   body?: Schema.Json
 ): FaultPlan.Fault => ({ type: "status", status: code, headers, ...(body === undefined ? {} : { body }) })
 
-/** Too busy: in each provider's own way, as a status or inside of a stream. */
+/** Overload in each provider's own form, as a status or inside a stream. */
 export const overloaded = (after = 0): FaultPlan.Fault => ({
   type: "stream-error",
   after,

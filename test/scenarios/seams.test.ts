@@ -1,7 +1,7 @@
 /**
- * A streamed answer that is cut, at every place at which it can be, and continued by models that repeat
- * themselves, remark on it, or go on in the middle of a word: the consumer reads the answer as if nothing had
- * happened, or an event says where it may be wrong.
+ * A streamed answer that is cut at every possible place, and continued by models that repeat
+ * themselves, add a remark, or continue in the middle of a word. The consumer reads the answer as if it had not been
+ * cut, or an event reports a possible error.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -14,7 +14,7 @@ const characters = Array.from(said)
 const before = (after: number) => characters.slice(0, after).join("")
 const everywhere = characters.slice(1).map((_, i) => i + 1)
 
-/** How an answer is continued: so many of the last characters again, behind a remark. */
+/** The form of a continuation: a remark, then a repetition of the last characters. */
 interface Habit {
   readonly repeated: number
   readonly remark: string
@@ -29,7 +29,7 @@ const cut = (after: number, { repeated, remark }: Habit): Scenario<string, unkno
   program: stream
 })
 
-/** The answer; or all that was said, with an event that it may be too much. */
+/** Expects the answer, or the full text with an event that reports a possible repetition. */
 const isRight = (story: Story<string>, after: number, { repeated, remark }: Habit): void => {
   const where = `cut after ${after}, ${repeated} characters again behind ${JSON.stringify(remark)}`
   const shown = before(after)
@@ -42,14 +42,14 @@ const isRight = (story: Story<string>, after: number, { repeated, remark }: Habi
 
 const remarks = ["Sure, continuing from where I left off:\n\n", "好的，继续：\n"]
 
-/** Behind the end of a sentence what looks like a remark may as well be the next one: nobody can tell. */
+/** After the end of a sentence, a remark cannot be distinguished from the next sentence. */
 const mayBeNext = (after: number) => /[.🚀]\s*$/u.test(before(after))
 /** A comma ends no sentence. */
 const behindComma = (after: number) => /,\s*$/.test(before(after))
 
 describe("a cut answer reads as if it had never been cut, wherever that was", () => {
   for (const repeated of [0, 1, 5, 8, 12, 23, 24, 40, 200]) {
-    it.live(`when ${repeated} characters are said again (BerriAI/litellm#32835)`, () =>
+    it.live(`when ${repeated} characters are repeated (BerriAI/litellm#32835)`, () =>
       Effect.gen(function* () {
         for (const after of everywhere) {
           const habit = { repeated, remark: "" }
@@ -57,7 +57,7 @@ describe("a cut answer reads as if it had never been cut, wherever that was", ()
         }
       })
     )
-    it.live(`when ${repeated} characters are said again behind a remark (BerriAI/litellm#27967)`, () =>
+    it.live(`when ${repeated} characters are repeated after a remark (BerriAI/litellm#27967)`, () =>
       Effect.gen(function* () {
         for (const after of everywhere) {
           if (repeated < 24 && (mayBeNext(after) || behindComma(after))) continue
@@ -68,7 +68,7 @@ describe("a cut answer reads as if it had never been cut, wherever that was", ()
     )
   }
 
-  it.live("when there is only a remark behind a comma", () =>
+  it.live("when there is only a remark after a comma", () =>
     Effect.gen(function* () {
       for (const after of everywhere.filter(behindComma)) {
         const habit = { repeated: 0, remark: remarks[0] ?? "" }

@@ -153,7 +153,7 @@ describe("a stream that is cut", () => {
     )
     tells(`behind all of its text: ${wire} (anomalyco/opencode#26170)`, {
       chain: [place(wire, "A")],
-      // Asked to go on, the model has nothing to add.
+      // The model adds nothing when it is asked to continue.
       plan: { faults: [{ fault: { type: "cut", after: words } }], answers: [...answers, { text: "" }] },
       program: stream,
       expect: { result: said, asked: ["A", "A"] }

@@ -5,8 +5,8 @@
 import { Clock, Duration, Effect, Fiber, Option, Redacted, Stream } from "effect"
 import type { AiError, Response } from "effect/ai"
 import { TestClock } from "effect/testing"
-import type { FailoverEvent, ModelInfo, ProviderModel } from "@outlast/agent"
 import { FailoverReason, KeySource, Outlast, ProviderFailure, RecoveryPolicy } from "@outlast/agent"
+import type { FailoverEvent, ModelInfo, ProviderModel } from "@outlast/agent"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
 

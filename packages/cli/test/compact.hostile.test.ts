@@ -3,7 +3,7 @@ import { lstat, mkdtemp, readFile, readlink, rm, stat, symlink, writeFile } from
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
-import * as CompactReport from "outlast/compact/CompactReport"
+import * as CompactReport from "#cli/compact/CompactReport"
 import { linesOf, outlast } from "./process.ts"
 import { compact, listOf, problemOf, read, tokensOf } from "./transcripts.ts"
 import type { Json } from "./transcripts.ts"

@@ -2,8 +2,8 @@
 import { Result } from "effect"
 import * as fc from "fast-check"
 import { assert, describe, it } from "vitest"
-import * as Detection from "outlast/compact/Detection"
-import * as Json from "outlast/compact/Json"
+import * as Detection from "#cli/compact/Detection"
+import * as Json from "#cli/compact/Json"
 import { problemOf } from "./transcripts.ts"
 
 // -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import type { Provider } from "../../providers/test/simulatedUsage.ts"
 // oxlint-disable-next-line no-restricted-imports -- As above.
 import { provider, tokenizers } from "../../providers/test/simulatedUsage.ts"
 import { fileOf, fixtures } from "../../../test/fixtures/transcripts/generate.ts"
-import type { Transcript } from "outlast/compact/Transcript"
+import type { Transcript } from "#cli/compact/Transcript"
 import { read } from "./transcripts.ts"
 
 /** Turns whose usage is reported before a count has to be right. */

@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
-import type { Summary } from "outlast/demo/Summary"
+import type { Summary } from "#cli/demo/Summary"
 import { outlast } from "./process.ts"
 import type { Run } from "./process.ts"
 

@@ -1,9 +1,9 @@
 import { Duration } from "effect"
 import { assert, describe, it } from "vitest"
 import { FailoverReason, ProviderFailure, RecoveryPolicy } from "@outlast/agent"
-import type { Preset } from "outlast/explain/Preset"
-import { presetNames, presets } from "outlast/explain/Preset"
-import * as Rehearsal from "outlast/explain/Rehearsal"
+import type { Preset } from "#cli/explain/Preset"
+import { presetNames, presets } from "#cli/explain/Preset"
+import * as Rehearsal from "#cli/explain/Rehearsal"
 import { outlast } from "./process.ts"
 
 const failure = (reason: FailoverReason.FailoverReason, retryAfter?: Duration.Input) =>

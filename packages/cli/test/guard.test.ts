@@ -4,9 +4,9 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Result } from "effect"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
-import * as Judge from "outlast/guard/Judge"
-import * as Trace from "outlast/guard/Trace"
-import * as TraceScore from "outlast/guard/TraceScore"
+import * as Judge from "#cli/guard/Judge"
+import * as Trace from "#cli/guard/Trace"
+import * as TraceScore from "#cli/guard/TraceScore"
 import { linesOf, outlast, piped } from "./process.ts"
 
 const traces = fileURLToPath(new URL("../../../test/fixtures/traces", import.meta.url))

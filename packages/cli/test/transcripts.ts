@@ -1,12 +1,13 @@
 /** What the tests of `outlast compact` share: compaction of a body, and what must hold for the one that comes out. */
 import { Effect, Result } from "effect"
-import { Compaction, TokenCounter } from "@outlast/agent"
-import type { Report } from "@outlast/agent"
+import { Compaction } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
+import type { Report } from "@outlast/agent/compaction"
 import { FakeProvider } from "@outlast/testing"
 import { assert } from "vitest"
-import * as Compact from "outlast/compact/Compact"
-import * as Detection from "outlast/compact/Detection"
-import type { Transcript } from "outlast/compact/Transcript"
+import * as Compact from "#cli/compact/Compact"
+import * as Detection from "#cli/compact/Detection"
+import type { Transcript } from "#cli/compact/Transcript"
 
 export type Json = { readonly [field: string]: unknown }
 

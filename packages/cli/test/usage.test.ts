@@ -4,7 +4,7 @@ import { tmpdir } from "node:os"
 import { fileURLToPath } from "node:url"
 import { Result } from "effect"
 import { assert, describe, it } from "vitest"
-import * as Case from "outlast/classify/Case"
+import * as Case from "#cli/classify/Case"
 import { linesOf, outlast } from "./process.ts"
 
 const directory = tmpdir()

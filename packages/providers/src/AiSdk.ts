@@ -2,13 +2,13 @@
  * Targets over any provider package of the AI SDK (specification version 3 or 4): Bedrock, Vertex, Azure,
  * Mistral, and the rest.
  *
- * A client is made per key with `create`, when the first request with that key comes, and kept. Clients retry
- * nothing at this level; a provider package that sends several requests for one call (Gemini's long decodes)
- * does that inside one attempt.
+ * `create` makes one client per key, at the first request with that key, and the client is reused. Clients do not
+ * retry. A provider package that sends several requests for one call (Gemini's long decodes) does so inside one
+ * attempt.
  *
- * **Redirects.** A client of your own has its own `fetch`, and by default that follows redirects to any host, with the
- * prompt and most headers that carry keys. It also waits for the end of the connection behind the last event of a
- * stream. Give it {@link fetch}, as in the example.
+ * **Redirects.** A custom client uses its own `fetch`. By default, that `fetch` follows redirects to any host, with the
+ * prompt and most headers that carry keys. It also waits for the connection to close after the last event of a
+ * stream. Pass {@link fetch} to avoid both, as in the example.
  *
  * **Example** (A model on Amazon Bedrock)
  *
@@ -21,8 +21,8 @@
  * })
  * ```
  */
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
-import * as Check from "@outlast/resilience/Options"
+import type { ProviderModel } from "@outlast/agent"
+import { Options as Check } from "@outlast/resilience"
 import * as Dialects from "./Dialects.ts"
 import * as Fetch from "./aisdk/Fetch.ts"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
@@ -32,8 +32,8 @@ import * as Target from "./aisdk/Target.ts"
 export type { CallSettings, Namespaced, SpecModel } from "./aisdk/Spec.ts"
 export type { CommonOptions, Options } from "./aisdk/Target.ts"
 
-/** One model at one endpoint. Without `keys` it needs none. */
-export const model = (options: Options): TargetSpec => {
+/** One model at one endpoint. Omit `keys` for a model that needs no key. */
+export const model = (options: Options): ProviderModel.TargetSpec => {
   Check.check(!isModel(options), module, "options", options, `${example}, and the model comes from create`)
   OptionChecks.options(module, options, checks, example)
   return Target.make(module, options, { toolFiles: "result", asGiven: true }, () =>
@@ -42,11 +42,11 @@ export const model = (options: Options): TargetSpec => {
 }
 
 /**
- * The `fetch` of the other constructors, for clients of your own.
+ * The `fetch` of the other constructors, for custom clients.
  *
- * - It follows no redirect to another origin: it fails with a `ProviderFailure` of reason `PermanentNetwork`.
- * - It ends a stream of events at its last event, and skips events that the client does not know.
- * - It repeats a request once whose idle connection the server had closed.
+ * - Redirects to another origin are not followed: they fail with a `ProviderFailure` of reason `PermanentNetwork`.
+ * - A stream of events ends at its last event, and events that the client does not know are skipped.
+ * - A request is repeated once when the server had closed its idle connection.
  */
 export const fetch: typeof globalThis.fetch = Fetch.make()
 
@@ -58,12 +58,12 @@ const checks: Check.Checks<Options> = {
   ...OptionChecks.common,
   provider: is.required(is.text),
   model: is.required(OptionChecks.model),
-  // `Target` checks it.
+  // `Target` checks the URL.
   endpoint: is.string,
   providerOptions: is.record(is.record()),
   create: is.required(is.fn("(key) => model"))
 }
 
-/** A model of the AI SDK in place of the options: an easy mistake. */
+/** True for a model of the AI SDK, which is easily passed in place of the options. */
 const isModel = (options: object): boolean =>
   typeof options === "object" && options !== null && "doGenerate" in options

@@ -1,7 +1,7 @@
 /**
- * Claude at the Messages API of Anthropic, or at anything that speaks it.
+ * Claude at Anthropic's Messages API, or at any server that speaks it.
  *
- * The key is the configuration value `ANTHROPIC_API_KEY` unless told otherwise; it goes into `x-api-key`.
+ * The key is read from the configuration value `ANTHROPIC_API_KEY` by default and sent as `x-api-key`.
  *
  * **Example** (Two keys of one model)
  *
@@ -11,7 +11,7 @@
  */
 import type { AnthropicLanguageModelOptions } from "@ai-sdk/anthropic"
 import { createAnthropic } from "@ai-sdk/anthropic"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderModel } from "@outlast/agent"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import { thinkingOff } from "./aisdk/Thinking.ts"
@@ -28,7 +28,7 @@ export const defaults = {
 /** `providerOptions` has, among others, `thinking`, `effort` and `cacheControl`. */
 export type Options = VendorOptions<AnthropicLanguageModelOptions>
 
-export const model = (modelId: string, options: Options = {}): TargetSpec => {
+export const model = (modelId: string, options: Options = {}): ProviderModel.TargetSpec => {
   OptionChecks.forVendor("Anthropic.model", modelId, options)
   const baseURL = Endpoint.base("Anthropic.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
   const sending = fetched("Anthropic.model", options)

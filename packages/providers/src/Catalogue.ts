@@ -1,17 +1,16 @@
 /**
- * What is publicly known of models: windows, output limits, prices, habits. As of {@link asOf}.
+ * Public data of models: windows, output limits, prices, habits. As of {@link asOf}.
  *
- * Sizes are in tokens, prices in US dollars per million tokens. Where a price depends on the length of the
- * prompt the price of short prompts stands here, where it depends on how long a cache is kept that of the
- * shortest. A price that could not be read from a page of its vendor is left out: calls of that model then
- * have no cost. `source` is the vendor's page.
+ * Sizes are in tokens, prices in US dollars per million tokens. Where the price depends on the length of the
+ * prompt, the entry has the price of short prompts. Where it depends on how long a cache is kept, the entry has the
+ * price of the shortest time. A price that no page of the vendor states is left out: calls of that model have
+ * no cost. `source` is the vendor's page.
  *
- * It is not complete and it ages: `extend` adds and replaces entries, and every target takes `info`.
+ * The catalogue is incomplete and ages. `extend` adds and replaces entries, and every target takes `info`.
  */
-import type { Capabilities, ModelInfo } from "@outlast/agent/failover/ModelInfo"
-import { capabilities, checks as modelInfo } from "@outlast/agent/failover/ModelInfo"
-import * as ContextWindows from "@outlast/agent/compaction/ContextWindows"
-import * as Check from "@outlast/resilience/Options"
+import { ModelInfo } from "@outlast/agent"
+import { ContextWindows } from "@outlast/agent/compaction"
+import { Options as Check } from "@outlast/resilience"
 import type { Layer } from "effect"
 import { anthropic } from "./catalogue/anthropic.ts"
 import { google } from "./catalogue/google.ts"
@@ -24,23 +23,23 @@ import type { ImageRule } from "./counting/ImageRule.ts"
 /** The day on which the entries were collected. */
 export const asOf = "2026-11-21"
 
-export type { Capabilities }
+export type Capabilities = ModelInfo.Capabilities
 
-/** How a model counts. */
+/** How the tokens of a model are counted. */
 export interface Counting {
-  /** Its tokenizer, where it is public. */
+  /** The tokenizer, if it is public. */
   readonly encoding?: Encoding.Name | undefined
   readonly image?: ImageRule | undefined
   /** Tokens of a page of a PDF. Default 2,000. */
   readonly page?: number | undefined
 }
 
-export interface CatalogueEntry extends ModelInfo {
+export interface CatalogueEntry extends ModelInfo.ModelInfo {
   readonly provider: string
   /** The name of the model without date or version suffix. */
   readonly model: string
-  readonly capabilities: Capabilities
-  /** How it counts. Default: not known; it is estimated. */
+  readonly capabilities: ModelInfo.Capabilities
+  /** How tokens are counted. Default: unknown, and counts are estimated. */
   readonly counting?: Counting | undefined
   /** The page of the vendor. */
   readonly source: string
@@ -52,10 +51,10 @@ const { is } = Check
 
 const isEntries = is.list(
   is.object<CatalogueEntry>({
-    ...modelInfo,
+    ...ModelInfo.checks,
     provider: is.required(is.text),
     model: is.required(is.text),
-    capabilities: is.required(capabilities),
+    capabilities: is.required(ModelInfo.capabilities),
     counting: is.object<Counting>({
       encoding: is.oneOf(...encodingNames),
       image: is.having("an ImageRule", "by"),
@@ -71,10 +70,10 @@ export const isCatalogue: Check.Check = (module, field, value) => {
   if (value !== entries) isEntries(module, field, value)
 }
 
-/** The entries that ship. */
+/** The built-in entries. */
 export const entries: Catalogue = [...anthropic, ...openai, ...google, ...others]
 
-/** The catalogue with more entries; of two for the same model the new one stands. */
+/** Adds entries to the catalogue. A new entry replaces the existing one of the same model. */
 export const extend = (more: Catalogue, catalogue: Catalogue = entries): Catalogue => {
   isCatalogue("Catalogue.extend", "more", more)
   isCatalogue("Catalogue.extend", "catalogue", catalogue)
@@ -83,8 +82,8 @@ export const extend = (more: Catalogue, catalogue: Catalogue = entries): Catalog
 }
 
 /**
- * The entry of a model: by its exact name, else by the longest name that the model's name begins with, if what
- * follows is a date or a version (`-20250929`, `-latest`, `-preview-05-20`). Paths and vendor prefixes
+ * The entry of a model: by its exact name, else by the longest entry name that the model's name begins with, if the
+ * rest is a date or a version (`-20250929`, `-latest`, `-preview-05-20`). Paths and vendor prefixes
  * (`models/…`, `us.anthropic.…`) are ignored.
  */
 export const find = (model: string, catalogue: Catalogue = entries): CatalogueEntry | undefined => {
@@ -98,21 +97,26 @@ export const find = (model: string, catalogue: Catalogue = entries): CatalogueEn
   )
 }
 
-// Nothing, `-0` (Anthropic's alias of a first version), or a date, number, alias or preview, dated or not. Words
-// behind it name another model: `gpt-4-1106-preview`, `gemini-2.5-flash-preview-tts`.
+// Nothing, `-0` (Anthropic's alias of a first version), or a date, number, alias or preview, dated or not. Further
+// words name another model: `gpt-4-1106-preview`, `gemini-2.5-flash-preview-tts`.
 const suffix = /^(?:|-0|[-@](?:\d{3,}|latest|preview|exp)(?:-\d+)*(?:-v\d+)?(?::\d+)?)$/
 
-/** What is known of a model at a provider. Prices are the vendor's own: another provider's are not known. */
-export const infoOf = (provider: string, model: string, catalogue: Catalogue = entries): ModelInfo => {
+/** The entry of a model as a `ModelInfo`. Prices apply at the vendor only: at other providers they are left out. */
+export const infoOf = (
+  provider: string,
+  model: string,
+  catalogue: Catalogue = entries
+): ModelInfo.ModelInfo => {
   const entry = find(model, catalogue)
   if (entry === undefined) return {}
   return entry.provider === provider ? entry : { ...entry, price: undefined }
 }
 
 /**
- * The windows of the catalogue as `ContextWindows`, under those that are given by the exact name of a model, in tokens.
+ * The windows of the catalogue as `ContextWindows`. Windows in `windows`, by the exact name of a model and in tokens,
+ * take precedence.
  *
- * **Example** (A model of one's own)
+ * **Example** (A self-hosted model)
  *
  * ```ts
  * program.pipe(Effect.provide(Catalogue.layerWindows({ windows: { "house-model": 32_768 } })))

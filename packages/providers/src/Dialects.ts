@@ -1,29 +1,32 @@
 /**
- * What the wire formats take of a conversation, with the habits of the model where it has any.
+ * Dialects of the wire formats: the parts of a conversation that a target accepts, given its format and model.
  *
- * What is not known of a model counts as not there: a conversation then is a little plainer than it need be.
+ * An unknown capability counts as missing, so a conversation may be sent in a plainer form than necessary.
  */
-import type { Dialect } from "@outlast/agent/conversation/Dialect"
-import { defaults } from "@outlast/agent/conversation/Dialect"
-import type { Capabilities } from "@outlast/agent/failover/ModelInfo"
+import { Dialect } from "@outlast/agent/conversation"
+import type { ModelInfo } from "@outlast/agent"
 
-/** What a wire format takes, of a model with these capabilities, at a server with this base URL. */
-export type DialectOf = (model: string, capabilities: Capabilities, endpoint?: string) => Dialect
+/** Gives the dialect of a wire format for a model with these capabilities, at a server with this base URL. */
+export type DialectOf = (
+  model: string,
+  capabilities: ModelInfo.Capabilities,
+  endpoint?: string
+) => Dialect.Dialect
 
 const name64 = /^[a-zA-Z0-9_-]{1,64}$/
 
-/** Images that Anthropic and OpenAI take; an asterisk is for the client to find out. */
+/** Images that Anthropic and OpenAI accept. The client resolves the asterisk. */
 const pictures = ["image/jpeg", "image/png", "image/gif", "image/webp", "image/*"]
 /** Further media types that the client packages for Chat Completions send. */
 const documents = ["application/pdf", "audio/wav", "audio/mp3", "audio/mpeg"]
 
-/** Models that are known to see nothing get no images. */
-const files = ({ images }: Capabilities, others: ReadonlyArray<string>): ReadonlyArray<string> =>
+/** Media types to send: no images if the model is known not to read them. */
+const files = ({ images }: ModelInfo.Capabilities, others: ReadonlyArray<string>): ReadonlyArray<string> =>
   images === false ? others : [...pictures, ...others]
 
 /** Anthropic Messages. */
 export const anthropic: DialectOf = (_, capabilities) => ({
-  ...defaults,
+  ...Dialect.defaults,
   format: "anthropic-messages",
   namespaces: ["anthropic"],
   bound: capabilities.bindsAccount === true ? "target" : "model",
@@ -37,8 +40,8 @@ export const anthropic: DialectOf = (_, capabilities) => ({
   files: files(capabilities, ["application/pdf", "text/plain"])
 })
 
-const openai: Dialect = {
-  ...defaults,
+const openai: Dialect.Dialect = {
+  ...Dialect.defaults,
   namespaces: ["openai"],
   toolName: name64,
   system: "anywhere",
@@ -47,7 +50,7 @@ const openai: Dialect = {
   alternates: false
 }
 
-/** OpenAI Chat Completions: reasoning is not sent, so that none is wrong. */
+/** OpenAI Chat Completions. The format has no field for reasoning, so reasoning is left out. */
 export const chat: DialectOf = (_, capabilities) => ({
   ...openai,
   format: "openai-chat",
@@ -57,7 +60,7 @@ export const chat: DialectOf = (_, capabilities) => ({
   linkedFiles: ["image/"]
 })
 
-/** OpenAI Responses: reasoning and items are good in the organisation that they were made for. */
+/** OpenAI Responses. Reasoning and item ids are valid only in the organisation that created them. */
 export const responses: DialectOf = (_, capabilities) => ({
   ...openai,
   format: "openai-responses",
@@ -67,17 +70,17 @@ export const responses: DialectOf = (_, capabilities) => ({
 })
 
 /**
- * Chat Completions of anybody else. Each provider refuses other things, so none shares a format with another.
+ * Chat Completions at other vendors. Each provider refuses other things, so no two share a format.
  *
- * Thinking goes into the field `reasoning_content`. Cerebras and Groq refuse a request with that field; DeepSeek, Kimi and
- * Qwen refuse, while they think, a tool call without it. Chat templates of open models refuse late system messages and
- * two messages of one role in a row.
+ * Thinking goes into the field `reasoning_content`. Cerebras and Groq refuse a request with that field. DeepSeek, Kimi
+ * and Qwen, when they think, refuse a tool call without it. Chat templates of open models refuse late system messages
+ * and two consecutive messages of one role.
  */
 export const compatible: DialectOf = (model, capabilities, endpoint = "") => ({
   ...openai,
   namespaces: ["openaiCompatible"],
   thinking: refusesThinking.test(endpoint) ? "none" : wantsThinking.test(model) ? "required" : "plain",
-  callId: defaults.callId,
+  callId: Dialect.defaults.callId,
   system: "leading",
   alternates: true,
   files: files(capabilities, [...documents, "text/"]),
@@ -87,9 +90,9 @@ export const compatible: DialectOf = (model, capabilities, endpoint = "") => ({
 const refusesThinking = /^https:\/\/api\.(?:cerebras|groq)\./
 const wantsThinking = /deepseek|kimi|qwen|qwq/i
 
-/** Gemini. From version 3 on, calls come back with a signature, or with the word that stands for a lost one. */
+/** Gemini. From version 3 on, a tool call is sent back with its signature, or with the placeholder for a lost one. */
 export const google: DialectOf = (model) => ({
-  ...defaults,
+  ...Dialect.defaults,
   format: "gemini",
   namespaces: ["google"],
   callId: /^.+$/s,
@@ -102,11 +105,11 @@ export const google: DialectOf = (model) => ({
 })
 
 /**
- * A client of the program's own, of which only the name of its provider is known. The client leaves out, with a warning,
- * what it cannot send.
+ * The dialect of a custom client, known only by the name of its provider. The client leaves out, with a warning, the
+ * parts that it cannot send.
  */
-export const client = (provider: string): Dialect => ({
-  ...defaults,
+export const client = (provider: string): Dialect.Dialect => ({
+  ...Dialect.defaults,
   namespaces: [
     ...new Set([provider, provider.replace(/[-_.](\w)/g, (_, letter: string) => letter.toUpperCase())])
   ],

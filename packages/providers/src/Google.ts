@@ -1,15 +1,15 @@
 /**
- * Gemini at the Gemini API of Google. For Vertex AI use `AiSdk.model` with its own client package.
+ * Gemini at Google's Gemini API. For Vertex AI use `AiSdk.model` with its own client package.
  *
- * The key is the configuration value `GOOGLE_GENERATIVE_AI_API_KEY` unless told otherwise (many set-ups have
- * it as `GEMINI_API_KEY`); it goes into `x-goog-api-key`.
+ * The key is read from the configuration value `GOOGLE_GENERATIVE_AI_API_KEY` by default (many setups name it
+ * `GEMINI_API_KEY`) and sent as `x-goog-api-key`.
  *
- * A long decode of a Gemini 4 model that pauses is continued by the client inside the attempt: the one case
- * in which an attempt is more than one request.
+ * When a long decode of a Gemini 4 model pauses, the client continues it inside the attempt. This is the only case
+ * in which an attempt sends more than one request.
  */
 import type { GoogleLanguageModelOptions } from "@ai-sdk/google"
 import { createGoogle } from "@ai-sdk/google"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderModel } from "@outlast/agent"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
@@ -25,7 +25,7 @@ export const defaults = {
 /** `providerOptions` has, among others, `thinkingConfig` and `safetySettings`. */
 export type Options = VendorOptions<GoogleLanguageModelOptions>
 
-export const model = (modelId: string, options: Options = {}): TargetSpec => {
+export const model = (modelId: string, options: Options = {}): ProviderModel.TargetSpec => {
   OptionChecks.forVendor("Google.model", modelId, options)
   const baseURL = Endpoint.base("Google.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
   const sending = fetched("Google.model", options)

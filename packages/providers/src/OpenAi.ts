@@ -1,15 +1,15 @@
 /**
  * OpenAI's models: `model` at the Responses API, `chatModel` at Chat Completions.
  *
- * Responses is the default: Chat Completions loses the reasoning between turns, and refuses tools together
- * with reasoning from GPT-5.4 on. Nothing is stored at OpenAI: reasoning travels encrypted in the
- * conversation, so that a later turn may go to another organisation or another endpoint.
+ * Responses is the default. Chat Completions loses the reasoning between turns, and refuses tools together
+ * with reasoning from GPT-5.4 on. OpenAI stores no conversation: reasoning travels encrypted in the
+ * conversation, so that a later turn may use another organisation or endpoint.
  *
- * The key is the configuration value `OPENAI_API_KEY` unless told otherwise; it goes into `authorization`.
+ * The key is read from the configuration value `OPENAI_API_KEY` by default and sent as `authorization`.
  */
 import type { OpenAILanguageModelChatOptions, OpenAILanguageModelResponsesOptions } from "@ai-sdk/openai"
 import { createOpenAI } from "@ai-sdk/openai"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderModel } from "@outlast/agent"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
@@ -20,14 +20,14 @@ import * as Endpoint from "./Endpoint.ts"
 export const defaults = {
   keys: ["OPENAI_API_KEY"],
   baseUrl: "https://api.openai.com/v1",
-  /** Of the Responses API: without storing, encrypted reasoning is asked for. */
+  /** Responses API: OpenAI stores no answer, and sends the reasoning encrypted instead. */
   store: false
 } as const
 
 export type Options = VendorOptions<OpenAILanguageModelResponsesOptions>
 export type ChatOptions = VendorOptions<OpenAILanguageModelChatOptions>
 
-export const model = (modelId: string, options: Options = {}): TargetSpec => {
+export const model = (modelId: string, options: Options = {}): ProviderModel.TargetSpec => {
   OptionChecks.forVendor("OpenAi.model", modelId, options)
   const { common, client } = setup("OpenAi.model", modelId, options)
   const providerOptions = { store: defaults.store, ...options.providerOptions }
@@ -43,7 +43,7 @@ export const model = (modelId: string, options: Options = {}): TargetSpec => {
   )
 }
 
-export const chatModel = (modelId: string, options: ChatOptions = {}): TargetSpec => {
+export const chatModel = (modelId: string, options: ChatOptions = {}): ProviderModel.TargetSpec => {
   OptionChecks.forVendor("OpenAi.chatModel", modelId, options)
   const { common, client } = setup("OpenAi.chatModel", modelId, options)
   return Target.make(

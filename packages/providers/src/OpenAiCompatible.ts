@@ -2,7 +2,7 @@
  * Models behind any server that speaks OpenAI's Chat Completions: vLLM, Ollama, LM Studio, DeepSeek, Groq,
  * OpenRouter, gateways.
  *
- * Without `keys` no key is sent; a key goes into `authorization`.
+ * Without `keys`, no key is sent. A key is sent as `authorization`.
  *
  * **Example** (A local model)
  *
@@ -11,8 +11,8 @@
  * ```
  */
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
-import * as Check from "@outlast/resilience/Options"
+import type { ProviderModel } from "@outlast/agent"
+import { Options as Check } from "@outlast/resilience"
 import type { Schema } from "effect"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
@@ -22,13 +22,13 @@ import * as Dialects from "./Dialects.ts"
 import * as Endpoint from "./Endpoint.ts"
 
 export const defaults = {
-  /** Whether the server takes a JSON Schema for its answer. */
+  /** True when the server accepts a JSON Schema for its answer. */
   structuredOutputs: true,
-  /** Whether the server is asked for the usage of a stream. */
+  /** True when the request asks the server for the usage of a stream. */
   streamUsage: true
 } as const
 
-/** `providerOptions` stand in the body of the request as they are. */
+/** `providerOptions` are copied into the body of the request unchanged. */
 export interface Options extends VendorOptions<Schema.JsonObject> {
   /** The name of the provider in events, errors and the catalogue. */
   readonly name: string
@@ -36,11 +36,11 @@ export interface Options extends VendorOptions<Schema.JsonObject> {
   readonly model: string
   /** Default `true`. With `false` the schema of an object request goes into the prompt (DeepSeek, older servers). */
   readonly structuredOutputs?: boolean | undefined
-  /** Default `true`. With `false` streams bring no usage, for servers that refuse `stream_options`. */
+  /** Default `true`. With `false`, streams report no usage, for servers that refuse `stream_options`. */
   readonly streamUsage?: boolean | undefined
 }
 
-export const model = (options: Options): TargetSpec => {
+export const model = (options: Options): ProviderModel.TargetSpec => {
   OptionChecks.options(
     module,
     options,
@@ -62,7 +62,7 @@ export const model = (options: Options): TargetSpec => {
       ]),
       create: (key) =>
         createOpenAICompatible({
-          // One name for all: the client reads options, and writes metadata, under it.
+          // One name for both: the client reads options, and writes metadata, under it.
           name: namespace,
           baseURL,
           includeUsage: options.streamUsage ?? defaults.streamUsage,
@@ -88,7 +88,7 @@ const { is } = Check
 const checks: Check.Checks<Options> = {
   ...OptionChecks.vendor,
   name: is.required(is.text),
-  // `Endpoint.base` checks it.
+  // `Endpoint.base` checks the URL.
   baseUrl: is.required(is.anything),
   model: is.required(OptionChecks.model),
   structuredOutputs: is.flag,

@@ -1,11 +1,14 @@
 /**
- * A `TokenCounter` that knows the models of the catalogue: OpenAI's by their tokenizer, images and files of all by their
- * vendor's rules. Texts of others are estimated, and all of it is corrected by what providers report.
+ * A `TokenCounter` for the models of the catalogue. Texts for OpenAI's models are counted by their tokenizer, images
+ * and files by the rules of each vendor. Texts for other models are estimated. Usage that providers report corrects all
+ * counts.
  *
- * The tokenizers are loaded when the layer is built, in about half a second; who does not build it does not load them.
- * A message is counted once: a new turn costs by its own size.
+ * The tokenizers are loaded when the layer is built, in about half a second. A message is counted once, so a new turn
+ * costs only its own size.
  *
- * **What it does not do.** What a provider adds around the tools is not public: it is learned from the reported usage.
+ * **Limit.** The tokens that a provider adds for tools are not public. They are learned from the reported usage.
+ *
+ * Tokenizers come from `gpt-tokenizer`, an optional peer: install it beside this package.
  *
  * **Example** (Exact for OpenAI)
  *
@@ -13,8 +16,8 @@
  * program.pipe(Effect.provide(Compaction.layer()), Effect.provide(Tokenizers.layer()))
  * ```
  */
-import * as TokenCounter from "@outlast/agent/compaction/TokenCounter"
-import * as Check from "@outlast/resilience/Options"
+import { TokenCounter } from "@outlast/agent/compaction"
+import { Options as Check } from "@outlast/resilience"
 import { Effect, Layer } from "effect"
 import type { Catalogue, Counting } from "./Catalogue.ts"
 import { entries, find, isCatalogue } from "./Catalogue.ts"
@@ -23,27 +26,31 @@ import * as Encoding from "./counting/Encoding.ts"
 import * as ImageRule from "./counting/ImageRule.ts"
 
 export interface Options {
-  /** Models and how they count. Default: what ships. */
+  /** Models and how they are counted. Default: the built-in entries. */
   readonly catalogue?: Catalogue | undefined
-  /** Tokenizers to load; models of others are estimated. Default `Tokenizers.encodings`: all. */
+  /** Tokenizers to load. Texts for models with another one are estimated. Default: all of `Tokenizers.encodings`. */
   readonly encodings?: ReadonlyArray<Name> | undefined
 }
 
+/** The tokenizers that there are. */
 export const encodings = Encoding.names
 
+/** The layer fails with it where the optional peer `gpt-tokenizer` is not installed. */
+export type TokenizerMissing = Encoding.TokenizerMissing
+
 /**
- * What OpenAI adds to each message, in tokens:
+ * Tokens that OpenAI adds to each message:
  * https://developers.openai.com/cookbook/examples/how_to_count_tokens_with_tiktoken
  */
 const overhead = 3
 
-export const make = (options: Options = {}): Effect.Effect<TokenCounter.Service> => {
+export const make = (options: Options = {}): Effect.Effect<TokenCounter.Service, TokenizerMissing> => {
   Check.fields("Tokenizers", options, checks)
   const { catalogue = entries, encodings = Encoding.names } = options
   return Effect.gen(function* () {
     const counts = new Map<Name, Count>()
     for (const name of encodings) counts.set(name, yield* Encoding.load(name))
-    // As many as the catalogue has rules.
+    // One meter per counting rule of the catalogue.
     const meters = new Map<Counting, TokenCounter.Meter>()
     return {
       for: (model) => {
@@ -69,7 +76,7 @@ const checks: Check.Checks<Options> = {
 }
 
 /** The layer of {@link make}. */
-export const layer = (options: Options = {}): Layer.Layer<never> =>
+export const layer = (options: Options = {}): Layer.Layer<never, TokenizerMissing> =>
   Layer.effect(TokenCounter.TokenCounter, make(options))
 
 const rulesOf = ({ image, page = TokenCounter.fileRules.page }: Counting): TokenCounter.FileRules => ({

@@ -4,7 +4,7 @@ import type * as Spec from "../src/aisdk/Spec.ts"
 import { finish, setup, stop, streamOf, usage } from "./client.ts"
 import * as Support from "./support.ts"
 
-describe("an answer", () => {
+describe("an answer of a client", () => {
   const content: ReadonlyArray<Spec.Content> = [
     { type: "reasoning", text: "hm", providerMetadata: { acme: { signature: "s", none: undefined } } },
     { type: "text", text: "hi" },
@@ -43,7 +43,7 @@ describe("an answer", () => {
     { type: "tool-approval-request", approvalId: "a", toolCallId: "1" }
   ]
 
-  it.effect("keeps what effect/ai has a part for", () =>
+  it.effect("keeps every part that effect/ai supports", () =>
     Effect.gen(function* () {
       const response = { id: "r", modelId: "m-1", timestamp: new Date(Number.NaN) }
       const { spec } = setup({ content, result: { response, providerMetadata: { acme: { tier: "a" } } } })
@@ -64,7 +64,7 @@ describe("an answer", () => {
     })
   )
 
-  it.effect("keeps the same in a stream", () =>
+  it.effect("keeps the same parts in a stream", () =>
     Effect.gen(function* () {
       const parts = content.filter((part) => part.type !== "text" && part.type !== "reasoning")
       // Filtered above to the parts that streams share.
@@ -75,7 +75,7 @@ describe("an answer", () => {
     })
   )
 
-  it.effect("that was paused by the provider has not stopped", () =>
+  it.effect("ends with the reason pause when the provider paused it", () =>
     Effect.gen(function* () {
       const { spec } = setup({ result: { finishReason: { unified: "stop", raw: "pause_turn" } } })
       const last = (yield* Support.generate(spec)).at(-1)
@@ -84,7 +84,7 @@ describe("an answer", () => {
     })
   )
 
-  it.effect("that was drafted is the text that the client names", () =>
+  it.effect("has the text that the client names and drops drafts", () =>
     Effect.gen(function* () {
       const { spec } = setup({
         content: [
@@ -104,7 +104,7 @@ describe("an answer", () => {
     ["interrupted", "Network", "stream/cut"],
     ["error", "Format", "stream/finish-error"]
   ] as const) {
-    it.effect(`that finishes as ${unified} is a failure`, () =>
+    it.effect(`is a failure when it finishes as ${unified}`, () =>
       Effect.gen(function* () {
         const finishReason = { unified, raw: "RAW" }
         const { spec } = setup({
@@ -131,7 +131,7 @@ describe("an answer", () => {
     ["OTHER", "client/nothing"],
     ["UNEXPECTED_TOOL_CALL", "stream/finish-error"]
   ] as const) {
-    it.effect(`that ends as other with nothing in it is a failure: ${raw}`, () =>
+    it.effect(`is a failure when it finishes as other and is empty: ${raw}`, () =>
       Effect.gen(function* () {
         const finishReason = { unified: "other", raw } as const
         const nothing = [
@@ -152,7 +152,7 @@ describe("an answer", () => {
     )
   }
 
-  it.effect("that ends as other with something in it stands", () =>
+  it.effect("is complete when it finishes as other and has content", () =>
     Effect.gen(function* () {
       const finishReason = { unified: "other", raw: undefined } as const
       const { spec } = setup({ content: [{ type: "text", text: "hi" }], result: { finishReason } })
@@ -162,7 +162,7 @@ describe("an answer", () => {
     })
   )
 
-  it.effect("that cannot be cancelled ends all the same", () =>
+  it.effect("ends even if its stream cannot be cancelled", () =>
     Effect.gen(function* () {
       const part: Spec.StreamPart = { type: "error", error: { type: "overloaded_error", message: "busy" } }
       const failing = new ReadableStream<Spec.StreamPart>({
@@ -180,13 +180,13 @@ describe("an answer", () => {
     })
   )
 
-  it.effect("that comes when nobody waits any more is cancelled", () =>
+  it.effect("is cancelled when it arrives after its call was interrupted", () =>
     Effect.gen(function* () {
       const opened = Promise.withResolvers<void>()
       const answer = Promise.withResolvers<Spec.StreamResult>()
       const cancelled = Promise.withResolvers<void>()
       const { spec } = setup({
-        // A client that does not heed the signal.
+        // A client that ignores the signal.
         open: () => {
           opened.resolve()
           return answer.promise
@@ -200,9 +200,9 @@ describe("an answer", () => {
     })
   )
 
-  it.effect("that is none of the interface's is a failure, not a defect", () =>
+  it.effect("is a failure, not a defect, when it breaks the interface", () =>
     Effect.gen(function* () {
-      // What a client of another version might give.
+      // An answer as a client of another version might give it.
       const { spec } = setup({
         result: { usage: undefined } as never,
         stream: streamOf([{ type: "finish", finishReason: stop } as never])
@@ -213,7 +213,7 @@ describe("an answer", () => {
     })
   )
 
-  it.effect("with an error among its parts ends there, and the stream is cancelled", () =>
+  it.effect("ends at an error among its parts, and cancels its stream", () =>
     Effect.gen(function* () {
       let cancelled = false
       const parts: Array<Spec.StreamPart> = [

@@ -1,7 +1,7 @@
 /**
- * The targets that the strict fake server can stand in for.
+ * The targets whose API the strict fake server simulates.
  */
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi } from "@outlast/providers"
 import type { FakeProvider, FaultPlan } from "@outlast/testing"
 import { Schema } from "effect"
@@ -9,7 +9,7 @@ import { Tool, Toolkit } from "effect/ai"
 
 export interface Case {
   readonly name: "anthropic" | "openai" | "responses" | "google"
-  readonly target: (server: FakeProvider.FakeProvider) => TargetSpec
+  readonly target: (server: FakeProvider.FakeProvider) => ProviderModel.TargetSpec
 }
 
 export const cases: ReadonlyArray<Case> = [

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { ContextWindows } from "@outlast/agent"
+import { ContextWindows } from "@outlast/agent/compaction"
 import { Anthropic, Catalogue } from "@outlast/providers"
 import { Effect } from "effect"
 
@@ -7,7 +7,7 @@ describe("Catalogue", () => {
   const windows: ReadonlyArray<readonly [string, number]> = [
     ["claude-sonnet-4", 200_000],
     ["claude-opus-4", 200_000],
-    // The one that the documents name.
+    // The model in the documentation's examples.
     ["gpt-5.1", 400_000],
     ["gpt-4o", 128_000],
     ["gpt-4", 8_192],
@@ -37,13 +37,13 @@ describe("Catalogue", () => {
     ["gpt-4-turbo-preview", "gpt-4-turbo"],
     ["gemini-2.5-flash-lite-preview-09-2025", "gemini-2.5-flash-lite"],
     ["models/gemini-2.0-flash-001", "gemini-2.0-flash"],
-    // Models of their own, behind the name of another.
+    // Separate models whose names begin like another's.
     ["gpt-4-1106-preview", undefined],
     ["gpt-4-32k", undefined],
     ["gemini-2.5-flash-preview-tts", undefined],
     ["gemini-2.0-flash-preview-image-generation", undefined],
     ["deepseek-coder", undefined],
-    // A model of its own that nobody has described.
+    // A separate model without an entry.
     ["claude-sonnet-4-9", undefined],
     ["gpt-4o-audio", undefined],
     ["gpt-45", undefined],
@@ -53,13 +53,13 @@ describe("Catalogue", () => {
     assert.strictEqual(Catalogue.find(model)?.model, found)
   })
 
-  it("names a page of the vendor for every entry, and describes no model twice", () => {
+  it("names a vendor page for every entry, and lists no model twice", () => {
     for (const entry of Catalogue.entries) assert.match(entry.source, /^https:\/\//)
     const models = Catalogue.entries.map(({ provider, model }) => `${provider}/${model}`)
     assert.lengthOf(new Set(models), models.length)
   })
 
-  it("has no price that cannot be one", () => {
+  it("has plausible prices only", () => {
     for (const { price } of Catalogue.entries) {
       if (price === undefined) continue
       assert.isAbove(price.input, 0)
@@ -68,7 +68,7 @@ describe("Catalogue", () => {
     }
   })
 
-  it("knows prices of the vendor only", () => {
+  it("has no price for a model at another provider", () => {
     assert.isDefined(Catalogue.infoOf("anthropic", "claude-sonnet-4-5").price)
     const elsewhere = Catalogue.infoOf("bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0")
     assert.isUndefined(elsewhere.price)
@@ -76,7 +76,7 @@ describe("Catalogue", () => {
     assert.deepStrictEqual(Catalogue.infoOf("anthropic", "unheard-of"), {})
   })
 
-  it("can be extended, and what is added stands", () => {
+  it("is extended by entries that replace existing ones", () => {
     const own = {
       provider: "openai",
       model: "gpt-4o",
@@ -90,7 +90,7 @@ describe("Catalogue", () => {
     assert.strictEqual(Catalogue.find("gpt-4o")?.contextWindow, 128_000)
   })
 
-  it.effect("is who knows windows, under what is added, and below what was learned", () =>
+  it.effect("gives windows, unless they are given by name or learned", () =>
     Effect.gen(function* () {
       const windows = yield* ContextWindows.ContextWindows
       const of = (...models: ReadonlyArray<string>) => Effect.forEach(models, windows.of)
@@ -104,7 +104,7 @@ describe("Catalogue", () => {
     }).pipe(Effect.provide(Catalogue.layerWindows({ windows: { "house-model": 32_768, "gpt-4o": 64_000 } })))
   )
 
-  it.effect("may be another one", () =>
+  it.effect("gives the windows of a custom catalogue", () =>
     Effect.gen(function* () {
       const windows = yield* ContextWindows.ContextWindows
       assert.deepStrictEqual(yield* Effect.forEach(["gpt-4o", "claude-sonnet-4"], windows.of), [1, 200_000])
@@ -125,7 +125,7 @@ describe("Catalogue", () => {
     )
   )
 
-  it.effect("is what a target knows of its model, unless told better", () =>
+  it.effect("describes the model of a target, unless info replaces it", () =>
     Effect.gen(function* () {
       const known = yield* Anthropic.model("claude-sonnet-4-5").build
       assert.strictEqual(known.info.contextWindow, 200_000)

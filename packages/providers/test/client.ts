@@ -1,5 +1,5 @@
 /**
- * A client of the AI SDK's interface that records what it is given and answers as it is told.
+ * A client of the AI SDK's interface that records its calls and gives scripted answers.
  */
 import { AiSdk } from "@outlast/providers"
 import type * as Spec from "../src/aisdk/Spec.ts"
@@ -16,7 +16,7 @@ export interface Client {
   readonly content?: ReadonlyArray<Spec.Content>
   readonly result?: Partial<Spec.GenerateResult>
   readonly stream?: ReadableStream<Spec.StreamPart>
-  /** In place of `stream`: how a stream is opened. */
+  /** Opens the stream, in place of `stream`. */
   readonly open?: () => Promise<Spec.StreamResult>
 }
 

@@ -1,7 +1,7 @@
-/** Conversations that were compacted again and again, at servers that refuse what the real ones refuse. */
+/** Conversations that are compacted repeatedly, at fake servers as strict as the real ones. */
 import { assert, describe, it } from "@effect/vitest"
 import { Compaction, CompactionPolicy, Failover, KeySource } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import type { FaultPlan } from "@outlast/testing"
 import { FakeProvider } from "@outlast/testing"
@@ -17,14 +17,14 @@ import { Weather } from "./cases.ts"
 const keys = [KeySource.value("KEY", Redacted.make("sk-0123456789abcdef"))]
 
 interface Target {
-  readonly at: (server: FakeProvider.FakeProvider) => TargetSpec
+  readonly at: (server: FakeProvider.FakeProvider) => ProviderModel.TargetSpec
   readonly bindsThinking?: boolean
 }
 
 const claude = (id: string, thinking: object, bindsThinking: boolean): Target => ({
   bindsThinking,
   at: (server) =>
-    // What the type admits depends on the model.
+    // The type of this option depends on the model.
     Anthropic.model(id, {
       keys,
       baseUrl: server.baseUrl("anthropic"),
@@ -79,7 +79,7 @@ const policies: Readonly<Record<string, CompactionPolicy.CompactionPolicy>> = {
 
 const long = (word: string) => `${word} `.repeat(60).trim()
 
-/** Every question begins a loop of three turns, with two calls each, and much to read. */
+/** Every question begins a loop of three turns, with two calls each and long results. */
 const plan: FaultPlan.FaultPlan = {
   answers: ({ messages }) => {
     const asked = messages.findLastIndex(({ role }) => role === "user")
@@ -120,7 +120,7 @@ describe.each(Object.entries(targets))("a conversation with %s", (_, { at, binds
         Effect.provide(
           Compaction.layer({
             summariser,
-            // Such a small window is full again soon.
+            // A small window fills up again soon.
             policy: { ...policies[name]!, thrash: { ...CompactionPolicy.defaults.thrash, refills: 100 } }
           })
         )
@@ -130,7 +130,7 @@ describe.each(Object.entries(targets))("a conversation with %s", (_, { at, binds
     }).pipe(Effect.provide(WeatherLive), Effect.scoped)
   )
 
-  it.effect("that anybody made is accepted (openclaw/openclaw#8525, earendil-works/pi#4570)", () =>
+  it.effect("of any model is accepted (openclaw/openclaw#8525, earendil-works/pi#4570)", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: () => ({ text: "yes" }) } })
       // Requests with calls in their history must offer tools.

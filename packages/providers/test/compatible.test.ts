@@ -51,7 +51,7 @@ describe("OpenAI-compatible servers", () => {
     })
   )
 
-  it.effect("get tools without the version of their schema (QwenLM/qwen-code#1186)", () =>
+  it.effect("get tools without `$schema` (QwenLM/qwen-code#1186)", () =>
     Effect.gen(function* () {
       const server = yield* Support.serve((response) =>
         Support.sse(response, [chunk({ content: "hi" }, "stop")])
@@ -70,7 +70,7 @@ describe("OpenAI-compatible servers", () => {
     })
   )
 
-  it("refuse thinking, take it or want it, by server and model", () => {
+  it("refuse, accept or require thinking, by server and model", () => {
     const { compatible } = Dialects
     const thinking = (model: string, endpoint: string) => compatible(model, {}, endpoint).thinking
     assert.strictEqual(thinking("gpt-oss-120b", "https://api.cerebras.ai/v1"), "none")
@@ -80,7 +80,7 @@ describe("OpenAI-compatible servers", () => {
     assert.strictEqual(thinking("llama3", "http://localhost:11434/v1"), "plain")
   })
 
-  it.effect("are not asked for usage when told so", () =>
+  it.effect("are not asked for usage when streamUsage is false", () =>
     Effect.gen(function* () {
       const server = yield* Support.serve((response) =>
         Support.sse(response, [chunk({ content: "hi" }, "stop")])
@@ -102,7 +102,7 @@ describe("OpenAI-compatible servers", () => {
   )
 
   for (const finish of ["tool_calls", "stop", "length", "content_filter"] as const) {
-    it.effect(`keep the text of arguments that are no JSON behind ${finish}`, () =>
+    it.effect(`keep the text of arguments that are not JSON when the finish is ${finish}`, () =>
       Effect.gen(function* () {
         const server = yield* Support.serve((response, hit) =>
           hit.body.stream === true
@@ -120,7 +120,7 @@ describe("OpenAI-compatible servers", () => {
     )
   }
 
-  it.effect("take no arguments at all for none", () =>
+  it.effect("read empty arguments as no arguments", () =>
     Effect.gen(function* () {
       const server = yield* Support.serve((response) =>
         Support.json(response, completion({ content: null, ...toolCall("") }, "tool_calls"))
@@ -131,7 +131,7 @@ describe("OpenAI-compatible servers", () => {
     })
   )
 
-  it.effect("get a schema, or find it in the prompt", () =>
+  it.effect("get a schema in the request, or in the prompt if structuredOutputs is false", () =>
     Effect.gen(function* () {
       const server = yield* Support.serve((response) =>
         Support.json(response, completion({ content: '{"city":"Rome"}' }))
@@ -156,7 +156,7 @@ describe("OpenAI-compatible servers", () => {
     })
   )
 
-  it.effect("get the files of a tool result in a user message behind the results", () =>
+  it.effect("get the files of a tool result in a user message after the results", () =>
     Effect.gen(function* () {
       const server = yield* Support.serve((response) => Support.json(response, completion({ content: "ok" })))
       const prompt: Prompt.RawInput = [

@@ -1,7 +1,7 @@
-/** The time limit for a connection: undici's own sockets, opened when the test says so, and no real wait. */
+/** The time limit for connecting, with undici's real sockets, opened by the test, and virtual time. */
 import { assert, describe, it } from "@effect/vitest"
-import type { FailoverEvent } from "@outlast/agent"
 import { Failover, KeySource } from "@outlast/agent"
+import type { FailoverEvent } from "@outlast/agent"
 import { Anthropic, OpenAi } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import { ResilienceEvents } from "@outlast/resilience"
@@ -14,31 +14,31 @@ import * as Support from "./support.ts"
 type Connected = (error: Error | null, socket: Net.Socket | null) => void
 type Connect = (options: { readonly port: string }, connected: Connected) => void
 
-/** A class of undici, as far as the test knows it. */
+/** The part of undici's class that the test uses. */
 interface Agent {
   readonly constructor: new (options: { readonly connect: Connect }) => object
 }
 
-/** The Agent of the undici that is in Node. It is there once there was a fetch. */
+/** The Agent of Node's own undici. Node creates it with the first fetch. */
 const agentOf = async (connect: Connect): Promise<object> => {
   await fetch("data:,")
   const global: unknown = Reflect.get(globalThis, Symbol.for("undici.globalDispatcher.1"))
   return new (global as Agent).constructor({ connect })
 }
 
-/** Node's own fetch, with connections that are made by `connect`. */
+/** Node's own fetch, with connections made by `connect`. */
 const fetchBy = (connect: Connect) => {
   const signals: Array<AbortSignal> = []
   const agent = agentOf(connect)
   const fetched: typeof fetch = async (url, init) => {
     if (init?.signal) signals.push(init.signal)
-    // Node takes a dispatcher here; the type of the web does not know it.
+    // Node accepts a dispatcher here; the web's type does not list it.
     return fetch(url, { ...init, dispatcher: await agent } as RequestInit)
   }
   return { fetch: fetched, signals }
 }
 
-/** A `fetch` whose connections are asked for and never stand. */
+/** A `fetch` whose connections never open. */
 const blackhole = Effect.map(Effect.context<never>(), (context) => {
   const asked = Deferred.makeUnsafe<void>()
   const { fetch, signals } = fetchBy(
@@ -65,9 +65,9 @@ const calls: ReadonlyArray<
   ]
 ]
 
-describe("the limit for the connection", () => {
+describe("the limit for connecting", () => {
   for (const [name, call] of calls) {
-    it.effect(`${name}: ends an attempt that nobody takes, and aborts its request`, () =>
+    it.effect(`${name}: ends an attempt whose connection does not open, and aborts its request`, () =>
       Effect.gen(function* () {
         const { fetch, signals, asked } = yield* blackhole
         const fiber = yield* Effect.forkChild(
@@ -89,7 +89,7 @@ describe("the limit for the connection", () => {
       })
     )
 
-    it.effect(`${name}: is over once the connection stands, new or used`, () =>
+    it.effect(`${name}: ends once the connection is open, new or reused`, () =>
       Effect.gen(function* () {
         const context = yield* Effect.context<never>()
         const hits = [Deferred.makeUnsafe<void>(), Deferred.makeUnsafe<void>()]
@@ -101,7 +101,7 @@ describe("the limit for the connection", () => {
           const hit = hits[n]
           if (hit !== undefined) Effect.runForkWith(context)(Deferred.succeed(hit, undefined))
         })
-        // One socket, and no second.
+        // The second connection never opens.
         let connections = 0
         const { fetch } = fetchBy(({ port }, connected) => {
           if (++connections > 1) return
@@ -123,7 +123,7 @@ describe("the limit for the connection", () => {
     )
   }
 
-  it.effect("is no limit for a fetch that does not say when it connects", () =>
+  it.effect("does not apply to a fetch that does not report its connections", () =>
     Effect.gen(function* () {
       const context = yield* Effect.context<never>()
       const asked = Deferred.makeUnsafe<void>()
@@ -140,7 +140,7 @@ describe("the limit for the connection", () => {
     })
   )
 
-  it.effect("counts no request of anybody else", () =>
+  it.effect("ignores requests of other calls", () =>
     Effect.gen(function* () {
       const { fetch, asked } = yield* blackhole
       const server = yield* FakeProvider.make({ plan: { answers: [{ text: "done" }] } })
@@ -148,7 +148,7 @@ describe("the limit for the connection", () => {
         Support.generate(claude("http://nowhere.test/v1", fetch), "hello", { limits })
       )
       yield* asked
-      // Its connection stands; that of the other still does not.
+      // This call connects; the other one still does not.
       yield* Support.generate(
         OpenAi.chatModel("gpt-4o", { keys, baseUrl: server.baseUrl("openai") }),
         "hello",
@@ -161,7 +161,7 @@ describe("the limit for the connection", () => {
     })
   )
 
-  it.effect("is the policy's: the endpoint cools down, and the next one answers", () =>
+  it.effect("comes from the policy: the endpoint cools down, and the next one answers", () =>
     Effect.gen(function* () {
       const { fetch, asked } = yield* blackhole
       const server = yield* FakeProvider.make({ plan: { answers: [{ text: "done" }] } })

@@ -84,7 +84,7 @@ describe.each(cases)("$name at a strict server", ({ target }) => {
     }).pipe(Effect.provide(WeatherLive))
   )
 
-  it.effect("does the same with streams", () =>
+  it.effect("streams tool calls and takes their results back in a second turn", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: tools })
       const model = yield* Support.languageModel(target(server))
@@ -106,7 +106,7 @@ describe.each(cases)("$name at a strict server", ({ target }) => {
     }).pipe(Effect.provide(WeatherLive))
   )
 
-  it.effect("can be made to call a tool", () =>
+  it.effect("calls a tool when toolChoice forces it", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: tools })
       const model = yield* Support.languageModel(target(server))
@@ -124,7 +124,7 @@ describe.each(cases)("$name at a strict server", ({ target }) => {
     }).pipe(Effect.provide(WeatherLive))
   )
 
-  it.effect("sends the output limit, and reports an answer that it cut", () =>
+  it.effect("sends the output limit, and reports an answer that the limit cut", () =>
     Effect.gen(function* () {
       const plan = { answers: [{ text: "one two three four ".repeat(5) }] }
       const server = yield* FakeProvider.make({ plan })

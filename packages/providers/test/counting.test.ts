@@ -1,6 +1,7 @@
-/** Counting over long conversations: what is learned from the usage that a provider reports. */
+/** Token counts of long conversations, corrected by the usage that a provider reports. */
 import { assert, describe, it } from "@effect/vitest"
-import { Compaction, CompactionPolicy, TokenCounter } from "@outlast/agent"
+import { Compaction, CompactionPolicy } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
 import { Tokenizers } from "@outlast/providers"
 import { Effect } from "effect"
 import { Prompt } from "effect/ai"
@@ -17,7 +18,7 @@ interface Options {
   readonly isTold?: boolean
 }
 
-/** By how much the counts of turns 11 to 40 were off at worst, and of what came back from compactions. */
+/** The largest relative errors of counts in turns 11 to 40, before and after compaction. */
 const worstOf = (
   talk: Talk,
   count: Provider,
@@ -59,7 +60,7 @@ describe("the estimate, corrected by reported usage", () => {
     })
   )
 
-  it.effect("is within 6 % where images cost something else than they are counted for", () =>
+  it.effect("is within 6 % where images cost more or less than they are counted", () =>
     Effect.gen(function* () {
       for (const talk of talks.filter(({ name }) => name.includes("images"))) {
         const count = provider(o200k, 30, () => 765)
@@ -68,7 +69,7 @@ describe("the estimate, corrected by reported usage", () => {
     })
   )
 
-  it.effect("is off by more than 20 % in half of them without a report", () =>
+  it.effect("is off by more than 20 % in half of the conversations without a report", () =>
     Effect.gen(function* () {
       const errors: Array<number> = []
       for (const [, , talk, count] of cases) {
@@ -79,7 +80,7 @@ describe("the estimate, corrected by reported usage", () => {
   )
 
   it.effect.each(talks.map((talk) => [talk.name, talk] as const))(
-    "knows what is left after a compaction, within 5 %%: %s",
+    "is within 5 %% after a compaction: %s",
     ([, talk]) =>
       Effect.gen(function* () {
         const { before, after, compactions } = yield* worstOf(talk, provider(o200k, 500), { window: 20_000 })
@@ -89,7 +90,7 @@ describe("the estimate, corrected by reported usage", () => {
       })
   )
 
-  it.effect("of a tokenizer is exact but for what is hidden, and then that is known, too", () =>
+  it.effect("with the real tokenizer, misses only the provider's hidden tokens, and learns those", () =>
     Effect.gen(function* () {
       for (const talk of talks) {
         if (talk.name.includes("images")) continue
@@ -99,7 +100,7 @@ describe("the estimate, corrected by reported usage", () => {
     }).pipe(Effect.provide(Tokenizers.layer()))
   )
 
-  it.effect("costs a new turn by its own size", () =>
+  it.effect("counts only the new messages of a turn", () =>
     Effect.gen(function* () {
       const counted: Array<number> = []
       const text = (text: string) => {
@@ -111,7 +112,7 @@ describe("the estimate, corrected by reported usage", () => {
       assert.isDefined(talk)
       if (talk === undefined) return
       yield* worstOf(talk, provider(o200k, 0)).pipe(Effect.provideService(TokenCounter.TokenCounter, counter))
-      // The system message, and of each turn what was said and the answer: each once.
+      // The system message and, of each turn, its messages and the answer: each once.
       assert.strictEqual(
         counted.length,
         1 + talk.turns.flatMap(({ before }) => before).length + talk.turns.length - 1

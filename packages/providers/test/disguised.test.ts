@@ -1,6 +1,6 @@
-/** Errors with status 200 in place of a stream, as a JSON body or as its first event. All else passes. */
+/** Errors with status 200 in place of a stream, as a JSON body or as its first event. Other responses pass. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Fetch from "@outlast/providers/aisdk/Fetch"
+import * as Fetch from "#providers/aisdk/Fetch"
 
 const asked = { method: "POST", body: JSON.stringify({ stream: true }) }
 const encode = (text: string) => new TextEncoder().encode(text)
@@ -19,7 +19,7 @@ const responseOf = (chunks: ReadonlyArray<string>, type = "text/event-stream") =
 const through = (response: Response, request: RequestInit = asked) =>
   Fetch.make(() => Promise.resolve(response))("http://localhost/v1/chat/completions", request)
 
-/** What reading it fails with. */
+/** The error with which the response or its body fails. */
 const thrownOf = (response: Promise<Response>): Promise<unknown> =>
   response
     .then((given) => given.text())
@@ -37,7 +37,7 @@ const text = 'data: {"choices":[{"delta":{"content":"about an error"}}]}'
 describe("the start of a response to a request for a stream", () => {
   for (const end of ["\n", "\r\n", "\r"]) {
     const name = JSON.stringify(end)
-    it(`is thrown if its first event with data is an error, lines ending in ${name}`, async () => {
+    it(`throws if its first event with data is an error, lines ending in ${name}`, async () => {
       const whole = [": working", "", error, "", "data: [DONE]", "", ""].join(end)
       for (const size of [1, 7, whole.length]) {
         const chunks = Array.from({ length: Math.ceil(whole.length / size) }, (_, i) =>
@@ -58,7 +58,7 @@ describe("the start of a response to a request for a stream", () => {
     })
   }
 
-  it("passes as soon as its first event is there, however long the rest takes", async () => {
+  it("passes as soon as its first event arrives, however long the rest takes", async () => {
     let more: ((chunk: string) => void) | undefined
     const open = new Response(
       new ReadableStream<Uint8Array>({
@@ -83,7 +83,7 @@ describe("the start of a response to a request for a stream", () => {
     "MiniMax's status": '{"base_resp":{"status_code":1002,"status_msg":"rate limit"}}',
     "an exception of AWS": '{"throttlingException":{"message":"Too many requests"}}'
   })) {
-    it(`is thrown if it is ${form}, as an event or as the body`, async () => {
+    it(`throws if it is ${form}, as an event or as the body`, async () => {
       for (const response of [
         of([`data: ${data}\n\n`]),
         of([`data: ${data}`]),
@@ -96,7 +96,7 @@ describe("the start of a response to a request for a stream", () => {
     })
   }
 
-  it("keeps the characters of an error", async () => {
+  it("keeps the non-ASCII characters of an error", async () => {
     const thrown = await thrownOf(of(['data: {"error":{"message":"请求过多 ü"}}\n\n']))
     assert.include(JSON.stringify(thrown), "请求过多 ü")
   })
@@ -106,19 +106,19 @@ describe("the start of a response to a request for a stream", () => {
     assert.strictEqual(await (await of([long])).text(), long)
   })
 
-  it("passes if it is a body that is no error, or no JSON", async () => {
+  it("passes if its body is not an error, or not JSON", async () => {
     for (const body of ['{"choices":[]}', "{", ""]) {
       assert.strictEqual(await (await of([body], "application/json")).text(), body)
     }
   })
 
-  it("is not read where no stream was asked for", async () => {
+  it("is not read if the request does not ask for a stream", async () => {
     const response = responseOf(['{"error":{"code":429}}'], "application/json")
     const request = { method: "POST", body: "{}" }
     assert.strictEqual(await through(response, request), response)
   })
 
-  it("is canceled at the server when its reader has had enough", async () => {
+  it("is cancelled at the server when its reader cancels", async () => {
     let reason: unknown
     const open = new Response(
       new ReadableStream<Uint8Array>({

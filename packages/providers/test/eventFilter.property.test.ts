@@ -1,8 +1,8 @@
-/** The filter of event streams: what it keeps of any bytes, in any division into chunks. */
+/** Properties of the filter of event streams, for any bytes in any division into chunks. */
 import { assert, describe, it } from "@effect/vitest"
-import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import { EventFilter } from "@outlast/providers/aisdk/EventFilter"
-import * as StreamProtocol from "@outlast/providers/aisdk/StreamProtocol"
+import { ProviderFailure } from "@outlast/agent"
+import { EventFilter } from "#providers/aisdk/EventFilter"
+import * as StreamProtocol from "#providers/aisdk/StreamProtocol"
 import * as fc from "fast-check"
 
 const chat = "https://vendor.example/v1/chat/completions"
@@ -10,7 +10,7 @@ const messages = "https://vendor.example/v1/messages"
 const responses = "https://vendor.example/v1/responses?api-version=1"
 const gemini = "https://vendor.example/v1beta/models/m:streamGenerateContent?alt=sse"
 
-/** What passes of these chunks, joined. */
+/** The output for these chunks, joined. */
 const passed = (url: string, chunks: ReadonlyArray<Uint8Array>, maxEvent?: number): Buffer => {
   const filter = new EventFilter(StreamProtocol.of(url), maxEvent)
   const out = chunks.flatMap((chunk) => [...filter.push(chunk)])
@@ -76,7 +76,7 @@ describe("a filtered stream of events", () => {
     )
   })
 
-  it("is the same whichever way its lines end", () => {
+  it("does not depend on the kind of its line ends", () => {
     fc.assert(
       fc.property(uniform, ([lf, end]) => {
         assert.strictEqual(passedText(chat, lf.replaceAll("\n", end)), passedText(chat, lf))
@@ -139,7 +139,7 @@ describe("the last event", () => {
     })
   }
 
-  it("may be missing behind a finish reason", () => {
+  it("may be missing after a finish reason", () => {
     const complete = (url: string, data: string) => {
       const filter = new EventFilter(StreamProtocol.of(url))
       filter.push(Buffer.from(data))
@@ -191,7 +191,7 @@ describe("an event that the client does not know", () => {
     ["https://vendor.example/v2/chat", `event: content-delta\ndata: {"anything":1}\n\n`]
   ]
   for (const [url, event] of kept) {
-    it(`is kept, for it may be an error or a part of the answer: ${JSON.stringify(event.trim())}`, () => {
+    it(`is kept, because it may be an error or a part of the answer: ${JSON.stringify(event.trim())}`, () => {
       assert.strictEqual(passedText(url, event), event)
     })
   }
@@ -230,7 +230,7 @@ describe("an event that is too large", () => {
     }
   }
 
-  it("fails with a typed failure, in one chunk, in many, and without any line end", () => {
+  it("fails with a typed failure, in one chunk, in many, and without a line end", () => {
     const whole = Buffer.from(text("x".repeat(limit)))
     const pieces = divided(
       whole,
@@ -239,12 +239,12 @@ describe("an event that is too large", () => {
     const endless = Array.from({ length: 60 }, () => Buffer.from(": no line end"))
     for (const chunks of [[whole], pieces, [...endless, ...endless]]) {
       const failure = failureOf(chunks)
-      assert.instanceOf(failure, ProviderFailure)
+      assert.instanceOf(failure, ProviderFailure.ProviderFailure)
       assert.strictEqual(failure.evidence.rule, "stream/event-size")
     }
   })
 
-  it("is no matter of the events together, nor of comments", () => {
+  it("is judged alone: neither other events nor comments count", () => {
     const many = Array.from({ length: 100 }, () => Buffer.from(text("some words of an answer")))
     const comments = Array.from({ length: 500 }, () => Buffer.from(": keep-alive\n"))
     assert.isUndefined(failureOf([...many, ...comments, ...many]))

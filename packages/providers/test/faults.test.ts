@@ -44,7 +44,7 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
     )
   }
 
-  it.effect("keeps how long the server asked to wait", () =>
+  it.effect("keeps the wait that the server asked for", () =>
     Effect.gen(function* () {
       const fault = { type: "status", status: 429, headers: { "retry-after": "7" } } as const
       const server = yield* FakeProvider.make({ plan: { faults: [{ fault }], answers } })
@@ -54,7 +54,7 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
     })
   )
 
-  it.effect("fails with Network when a stream is cut cleanly in mid answer", () =>
+  it.effect("fails with Network when a stream is cut cleanly in the middle of an answer", () =>
     Effect.gen(function* () {
       const plan = { faults: [{ fault: { type: "cut", after: 3 } as const }], answers }
       const server = yield* FakeProvider.make({ plan })
@@ -66,7 +66,7 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
     })
   )
 
-  it.effect("fails with Network when a stream ends before anything was said", () =>
+  it.effect("fails with Network when a stream ends before any content", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({
         plan: { faults: [{ fault: { type: "cut", after: 0 } }], answers }
@@ -76,7 +76,7 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
     })
   )
 
-  it.effect("makes no tool call that could run of arguments that were cut", () =>
+  it.effect("makes no runnable tool call from arguments that were cut", () =>
     Effect.gen(function* () {
       const params = { city: "a city with a rather long name" }
       const plan = {
@@ -90,12 +90,12 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
       assert.strictEqual(failure?.reason._tag, "Network")
       assert.isUndefined(parts.find((part) => part.type === "tool-call" && typeof part.params !== "string"))
       const begun = parts.some(({ type }) => type === "tool-params-delta")
-      // Gemini gives a call whole, or not at all.
+      // Gemini sends a call complete, or not at all.
       assert.strictEqual(begun, name !== "google")
     })
   )
 
-  it.effect("makes no tool call that could run of arguments that the output limit cut", () =>
+  it.effect("makes no runnable tool call from arguments that the output limit cut", () =>
     Effect.gen(function* () {
       const params = { city: "a city with a rather long name".repeat(10) }
       const server = yield* FakeProvider.make({
@@ -167,7 +167,7 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
       })
   )
 
-  it.effect("gives the text of arguments that were cut, when the finish reason lies", () =>
+  it.effect("keeps the text of cut arguments when the finish reason says complete", () =>
     Effect.gen(function* () {
       const params = { city: "a city with a rather long name" }
       const plan = {
@@ -180,7 +180,7 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
       })
       assert.isUndefined(failure)
       const call = parts.find((part) => part.type === "tool-call")
-      // Gemini cannot lie about a call: it would not be there.
+      // Gemini sends complete calls only, so the call is absent.
       assert.strictEqual(typeof call?.params, name === "google" ? "undefined" : "string")
     })
   )
@@ -216,7 +216,7 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
     }
   }
 
-  it.effect("closes the connection when the consumer has had enough", () =>
+  it.effect("closes the connection when the consumer stops reading", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({
         plan: { faults: [{ fault: { type: "stall", after: 3 } }], answers }
@@ -233,7 +233,7 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
   )
 })
 
-/** Waits until the server has seen the client go. Ends with the test's own time limit if it never does. */
+/** Waits until the server has seen the client disconnect. The test's time limit ends the wait. */
 const closed = (server: FakeProvider.FakeProvider): Effect.Effect<void> =>
   Effect.flatMap(server.requests, ([request]) =>
     request?.closedByClient === true

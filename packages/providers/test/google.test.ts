@@ -29,12 +29,12 @@ const target = (server: Support.Server) => Google.model("gemini-3-flash", { base
 
 describe("Gemini", () => {
   for (const streaming of [false, true]) {
-    it.effect(`sends signatures back where they were, streaming ${streaming}`, () =>
+    it.effect(`sends signatures back at their place, streaming ${streaming}`, () =>
       Effect.gen(function* () {
         const server = yield* Support.serve((response, _, n) => {
           const turns = [
             [chunk([{ text: "Let me " }]), chunk([{ text: "look." }, ...calls], "STOP")],
-            // The signature of the text comes behind it, in a part without text.
+            // The signature follows the text, in a part without text.
             [
               chunk([{ text: "Sunny " }]),
               chunk([{ text: "in both." }]),

@@ -1,8 +1,7 @@
-/** What the catalogue knows of a model is kept to, whatever its client sends. */
+/** Requests respect the catalogue's capabilities of a model, whatever its client would send. */
 import { assert, describe, it } from "@effect/vitest"
-import type { ModelInfo } from "@outlast/agent"
-import { Dialect } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ModelInfo, ProviderModel } from "@outlast/agent"
+import { Dialect } from "@outlast/agent/conversation"
 import { AiSdk, Anthropic, Catalogue, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import { Effect, Schema } from "effect"
@@ -13,11 +12,11 @@ import type * as Spec from "../src/aisdk/Spec.ts"
 import * as Support from "./support.ts"
 
 const capabilitiesOf = (model: string) => Catalogue.find(model)?.capabilities ?? {}
-const dialectOf = (spec: TargetSpec) =>
+const dialectOf = (spec: ProviderModel.TargetSpec) =>
   Effect.map(Effect.scoped(spec.build), ({ info }) => info.dialect ?? Dialect.defaults)
 
 describe("the catalogue", () => {
-  it("knows which models bind their thinking, and to what", () => {
+  it("lists the models that bind their thinking, and to what", () => {
     const bound = Catalogue.entries.filter(({ capabilities }) => capabilities.bindsThinking === true)
     assert.deepStrictEqual(
       bound.map(({ model }) => model),
@@ -30,7 +29,7 @@ describe("the catalogue", () => {
     )
   })
 
-  it("knows which models of Anthropic take prefills, system messages, forced tools and temperatures", () => {
+  it("lists Anthropic's models that take prefills, system messages, forced tools and temperatures", () => {
     const known = (model: string) => {
       const { prefill, systemMessages, forcedTools, sampling } = capabilitiesOf(model)
       return [prefill, systemMessages, forcedTools, sampling]
@@ -44,7 +43,7 @@ describe("the catalogue", () => {
 })
 
 describe("the dialect of a target", () => {
-  it.effect("is its wire format with the habits of the model", () =>
+  it.effect("combines its wire format with the capabilities of the model", () =>
     Effect.gen(function* () {
       assert.deepInclude(yield* dialectOf(Anthropic.model("claude-sonnet-4-5")), {
         ending: "prefill",
@@ -64,7 +63,7 @@ describe("the dialect of a target", () => {
     })
   )
 
-  it.effect("of an unknown model is the plainest of its wire format, and can be told", () =>
+  it.effect("is the plainest of its wire format for an unknown model, unless info describes the model", () =>
     Effect.gen(function* () {
       const unknown = yield* dialectOf(Anthropic.model("claude-next"))
       assert.deepInclude(unknown, { ending: "user", system: "leading" })
@@ -123,7 +122,7 @@ describe("a call", () => {
       return calls[0]
     })
 
-  it.effect("has no temperature and its like for a model that takes none", () =>
+  it.effect("has no sampling settings for a model that refuses them", () =>
     Effect.gen(function* () {
       assert.deepInclude(yield* sent({}), settings)
       const plain = yield* sent({ sampling: false })
@@ -134,7 +133,7 @@ describe("a call", () => {
     })
   )
 
-  it.effect("asks for a tool where the model cannot be made to call one", () =>
+  it.effect("leaves the choice to a model that cannot be forced to call a tool", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual((yield* sent({}))?.toolChoice, { type: "required" })
       assert.deepStrictEqual((yield* sent({ forcedTools: false }))?.toolChoice, { type: "auto" })
@@ -159,7 +158,7 @@ describe("thinking of Claude with a budget", () => {
     model = "claude-sonnet-4-5"
   ) =>
     Effect.gen(function* () {
-      // Lenient: what is sent is looked at here.
+      // Lenient: the test checks the request itself.
       const server = yield* FakeProvider.make({ plan: { answers: () => ({ text: "a" }) }, strict: false })
       const spec = Anthropic.model(model, { ...options, baseUrl: server.baseUrl("anthropic") })
       yield* Effect.ignore(Support.generate(spec, prompt, { tools: [look], maxOutputTokens: 20_000 }))
@@ -169,7 +168,7 @@ describe("thinking of Claude with a budget", () => {
     })
   const budget = { providerOptions: { thinking: { type: "enabled", budgetTokens: 2_000 } } } as const
 
-  it.effect("is off in a loop that another model began, and only there", () =>
+  it.effect("is off only in a tool loop that another model began", () =>
     Effect.gen(function* () {
       const foreign = [user, { role: "assistant", content: [call] }, results] as const
       assert.strictEqual(yield* thinkingFor(foreign, budget), "disabled")
@@ -185,9 +184,9 @@ describe("thinking of Claude with a budget", () => {
     })
   )
 
-  it.effect("stays on in a loop of its own, whose thinking is kept", () =>
+  it.effect("stays on in a tool loop of the same model, whose thinking is kept", () =>
     Effect.gen(function* () {
-      // A signature of this server's own making.
+      // A signature made by this server.
       const server = yield* FakeProvider.make({ plan: { answers: [{ reasoning: "t", text: "a" }] } })
       const spec = Anthropic.model("claude-sonnet-4-5", { ...budget, baseUrl: server.baseUrl("anthropic") })
       const parts = yield* Support.generate(spec, "x", { maxOutputTokens: 20_000 })
@@ -198,7 +197,7 @@ describe("thinking of Claude with a budget", () => {
     })
   )
 
-  it.effect("is left to models that adapt it", () =>
+  it.effect("stays on for models with adaptive thinking", () =>
     Effect.gen(function* () {
       const foreign = [user, { role: "assistant", content: [call] }, results] as const
       assert.strictEqual(

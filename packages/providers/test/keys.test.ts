@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
 import { KeySource } from "@outlast/agent"
+import type { ProviderModel } from "@outlast/agent"
+import { Options } from "@outlast/resilience"
 import { AiSdk, Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
-import { InvalidOption } from "@outlast/resilience/Options"
 import { Cause, ConfigProvider, Effect, Redacted } from "effect"
 import { inspect } from "node:util"
 import * as Support from "./support.ts"
@@ -16,7 +16,7 @@ interface Vendor {
   readonly header: string
   readonly prefix: string
   readonly variable: string | undefined
-  readonly target: (url: string, options?: VendorOptions) => TargetSpec
+  readonly target: (url: string, options?: VendorOptions) => ProviderModel.TargetSpec
 }
 
 const vendors: ReadonlyArray<Vendor> = [
@@ -60,14 +60,14 @@ const vendors: ReadonlyArray<Vendor> = [
 
 const credentials = new Set(["x-api-key", "authorization", "x-goog-api-key", "api-key"])
 
-/** The headers that carry a key, as they came over the wire. */
+/** The headers with a key, as received. */
 const sent = (hit: Support.Hit | undefined): ReadonlyArray<string> =>
   (hit?.rawHeaders ?? []).flatMap((name, i, all) =>
     i % 2 === 0 && credentials.has(name.toLowerCase()) ? [`${name.toLowerCase()}: ${all[i + 1]}`] : []
   )
 
 describe.each(vendors)("the key of $name", ({ header, prefix, variable, target }) => {
-  it.effect("is the one of the request, once, in one header, in calls and streams", () =>
+  it.effect("is sent once, in one header, in calls and streams", () =>
     Effect.gen(function* () {
       const server = yield* Support.serve((response) => Support.json(response, {}, 500))
       const model = yield* target(server.url).build
@@ -83,7 +83,7 @@ describe.each(vendors)("the key of $name", ({ header, prefix, variable, target }
     }).pipe(Effect.scoped)
   )
 
-  it.effect("is not looked for in the environment", () =>
+  it.effect("is not read from the environment by the client", () =>
     Effect.gen(function* () {
       const server = yield* Support.serve((response) => Support.json(response, {}, 500))
       if (variable !== undefined) {
@@ -102,7 +102,7 @@ describe.each(vendors)("the key of $name", ({ header, prefix, variable, target }
     })
   )
 
-  it.effect("is replaced by a header of the user's, in whatever spelling", () =>
+  it.effect("is replaced by a header of the program, in any letter case", () =>
     Effect.gen(function* () {
       const server = yield* Support.serve((response) => Support.json(response, {}, 500))
       const headers = { [header.toUpperCase()]: "mine", "X-Gateway": "yes" }
@@ -112,7 +112,7 @@ describe.each(vendors)("the key of $name", ({ header, prefix, variable, target }
     })
   )
 
-  it.effect("is in no failure, and neither are the prompt and the headers of the user", () =>
+  it.effect("appears in no failure, nor do the prompt and the program's headers", () =>
     Effect.gen(function* () {
       const secret = "opaque.value/with+odd=chars"
       const prompt = "the launch code of the rocket is four seven eleven"
@@ -133,7 +133,7 @@ describe.each(vendors)("the key of $name", ({ header, prefix, variable, target }
     })
   )
 
-  it.effect("goes through the fetch that is given", () =>
+  it.effect("goes through a custom fetch", () =>
     Effect.gen(function* () {
       const urls: Array<string> = []
       const spec = target("http://nowhere.invalid", {
@@ -187,14 +187,14 @@ describe.each(vendors)("the key of $name", ({ header, prefix, variable, target }
     assert.strictEqual(target("http://localhost:1").endpoint, "http://localhost:1/v1")
   })
 
-  it("is not sent to what is no base URL", () => {
+  it("is not sent to an invalid base URL", () => {
     for (const wrong of ["not a url", "ftp://host", "https://user:secret@host", "https://host?key=secret"]) {
       assert.throws(() => target(wrong), RangeError, /baseUrl must be an http/)
     }
   })
 })
 
-/** So that no scanner takes a made-up key of these tests for a real one. */
+/** Joined, so that no scanner reports a made-up key of these tests as a real one. */
 const planted = ["sk-ant-", "api03-planted0123456789abcdef"].join("")
 const plantedKeys = [
   planted,
@@ -223,7 +223,7 @@ describe.each(Object.entries(constructors))("%s", (module, make) => {
     try {
       make(model, options)
     } catch (error) {
-      assert.instanceOf(error, InvalidOption)
+      assert.instanceOf(error, Options.InvalidOption)
       assert.include(error.message, `${module}: ${field} must be`)
       const all = inspect(error, { depth: 10, showHidden: true }) + String(error) + JSON.stringify(error)
       for (const key of plantedKeys) assert.notInclude(all, key)
@@ -244,7 +244,7 @@ describe.each(Object.entries(constructors))("%s", (module, make) => {
     }
   })
 
-  it("refuses keys that are no list of names and sources", () => {
+  it("refuses keys that are not a list of names and sources", () => {
     for (const keys of ["K", [], {}, 1, true]) refused("keys", "m", { keys })
     for (const key of [undefined, null, 1, "", " K", "MY-KEY", {}, () => planted]) {
       refused("keys[0]", "m", { keys: [key] })
@@ -256,8 +256,8 @@ describe.each(Object.entries(constructors))("%s", (module, make) => {
     for (const key of [...plantedKeys, ` ${planted}\n`]) refused("model", key)
   })
 
-  it("refuses a fetch that is no function", () => {
-    // A client of one's own has its own.
+  it("refuses a fetch that is not a function", () => {
+    // A custom client has its own `fetch`.
     if (module !== "AiSdk.model") refused("fetch", "m", { fetch: planted })
   })
 
@@ -283,7 +283,7 @@ it("a name with a key anywhere in it is refused without quoting it", () => {
       make()
       assert.fail("It was taken.")
     } catch (error) {
-      assert.instanceOf(error, InvalidOption)
+      assert.instanceOf(error, Options.InvalidOption)
       assert.notInclude(inspect(error, { depth: 10, showHidden: true }), planted)
     }
   }
@@ -324,7 +324,7 @@ it("a base URL with a key in it is refused without quoting it", () => {
       Anthropic.model("m", { baseUrl })
       assert.fail("It was taken.")
     } catch (error) {
-      assert.instanceOf(error, InvalidOption)
+      assert.instanceOf(error, Options.InvalidOption)
       assert.notInclude(inspect(error, { depth: 10, showHidden: true }), planted)
     }
   }

@@ -1,7 +1,8 @@
-/** What providers say about their limits in the headers of answers, over HTTP, and what becomes of the next call. */
+/** Rate limits that providers report in headers, over HTTP, and their effect on the next call. */
 import { assert, describe, it } from "@effect/vitest"
-import { CallLimiter, Failover, KeySource, Priority, RecoveryPolicy } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import { CallLimiter, Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
+import type { ProviderModel } from "@outlast/agent"
+import { Priority } from "@outlast/agent/limiter"
 import { Anthropic, OpenAi } from "@outlast/providers"
 import { FakeProvider, FaultPlan, ScriptedModel } from "@outlast/testing"
 import { Effect, Fiber, Redacted, Stream } from "effect"
@@ -20,7 +21,7 @@ const claude = (server: FakeProvider.FakeProvider, name = "KEY") =>
 const gpt = (server: FakeProvider.FakeProvider) =>
   OpenAi.chatModel("gpt-4o", { keys, baseUrl: server.baseUrl("openai") })
 
-/** The limit of requests is used up. It refills one by one until it is full. */
+/** An answer that reports no requests left. The limit refills one request at a time over `seconds`. */
 const usedUp = (limit: number, seconds: number): FaultPlan.Answer => ({
   text: "done",
   headers: {
@@ -39,7 +40,7 @@ const askStreaming = (prompt: string) =>
 const modelsAsked = ({ requests }: FakeProvider.FakeProvider) =>
   Effect.map(requests, (all) => all.map(({ model }) => model))
 
-describe("an answer that says that nothing is left", () => {
+describe("an answer that reports an exhausted limit", () => {
   for (const [name, call] of [
     ["whole", ask],
     ["streamed", askStreaming]
@@ -60,7 +61,7 @@ describe("an answer that says that nothing is left", () => {
     ["whole", ask],
     ["streamed", askStreaming]
   ] as const) {
-    it.effect(`${name}: scripted models say it, too`, () =>
+    it.effect(`${name}: works with scripted models, too`, () =>
       Effect.gen(function* () {
         const plan = yield* FaultPlan.start({ answers: [usedUp(1, 20)] })
         const first = yield* ScriptedModel.make({ provider: "openai", model: "gpt-4o", plan })
@@ -72,7 +73,7 @@ describe("an answer that says that nothing is left", () => {
     )
   }
 
-  it.effect("the next call waits for a limit that is free soon", () =>
+  it.effect("makes the next call wait for a limit that refills soon", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: [usedUp(1, 2)] } })
       yield* Effect.gen(function* () {
@@ -91,9 +92,9 @@ describe("an answer that says that nothing is left", () => {
     })
   )
 
-  it.effect("interactive calls go before background calls that came first", () =>
+  it.effect("lets interactive calls pass earlier background calls", () =>
     Effect.gen(function* () {
-      // Only the first answer says it: behind it the API has its own headers, which leave plenty.
+      // Only the first answer reports it: later ones have the fake API's own headers, which leave plenty.
       const answers: FaultPlan.FaultPlan["answers"] = ({ messages }) =>
         JSON.stringify(messages).includes("first") ? usedUp(2, 2) : { text: "done" }
       const server = yield* FakeProvider.make({ plan: { answers } })
@@ -115,7 +116,7 @@ describe("an answer that says that nothing is left", () => {
     })
   )
 
-  it.effect("without a limiter the next call is sent", () =>
+  it.effect("has no effect without a limiter", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: [usedUp(1, 20)] } })
       const layer = Failover.layer([gpt(server), claude(server)], { limiter: false })
@@ -124,7 +125,7 @@ describe("an answer that says that nothing is left", () => {
     })
   )
 
-  it.effect("it is the limit of the key that was sent, and no other's", () =>
+  it.effect("limits only the key that was sent", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: [usedUp(1, 20)] } })
       yield* Effect.andThen(ask("one"), ask("two")).pipe(
@@ -138,10 +139,10 @@ describe("an answer that says that nothing is left", () => {
   )
 })
 
-describe("what a limiter hears", () => {
-  /** The values of one header, in the order in which they were heard. */
+describe("a limiter receives", () => {
+  /** The values of one header, in order of arrival. */
   const heard = (
-    spec: TargetSpec,
+    spec: ProviderModel.TargetSpec,
     call: (...request: Parameters<typeof Support.generate>) => Effect.Effect<unknown, unknown>
   ) => {
     const values: Array<unknown> = []
@@ -157,7 +158,7 @@ describe("what a limiter hears", () => {
     ["whole answers", Support.generate],
     ["streams", Support.collect]
   ] as const) {
-    it.effect(`the headers of ${name}, once`, () =>
+    it.effect(`the headers of ${name} once`, () =>
       Effect.gen(function* () {
         const server = yield* FakeProvider.make({ plan: { answers: [{ text: "done", headers: limits }] } })
         assert.deepStrictEqual(yield* heard(gpt(server), call), ["7"])
@@ -173,7 +174,7 @@ describe("what a limiter hears", () => {
     )
   }
 
-  it.effect("a listener that throws is no matter of the attempt", () =>
+  it.effect("headers without harm to the attempt when it throws", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: [{ text: "done" }] } })
       const parts = yield* Support.generate(gpt(server), "hello", {
@@ -185,7 +186,7 @@ describe("what a limiter hears", () => {
     })
   )
 
-  it.effect("a limiter of your own hears it, too", () =>
+  it.effect("headers also as a custom limiter", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: [usedUp(1, 20)] } })
       const limiter = yield* CallLimiter.make()

@@ -1,4 +1,4 @@
-/** Long conversations of agents in several languages and kinds of content, always the same ones. */
+/** Deterministic long conversations of agents, in several languages and kinds of content. */
 import { readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { Schema } from "effect"
@@ -60,7 +60,7 @@ const russian = `Выпуск вышел во вторник, а уже в ср�
 
 const lines = (text: string): ReadonlyArray<string> => text.split("\n")
 
-/** Numbers of one seed: mulberry32. */
+/** A seeded random number generator: mulberry32. */
 export const random = (seed: number) => {
   let state = seed
   const next = (): number => {
@@ -101,7 +101,7 @@ const code: Content = (random, size) => {
 const hex = (random: Random, length: number) =>
   Array.from({ length }, () => "0123456789abcdef"[random.below(16)]).join("")
 
-/** What interfaces answer: records with ids, times, numbers and words. */
+/** An API response: records with ids, times, numbers and words. */
 const json: Content = (random, size) =>
   JSON.stringify({
     total: random.below(10_000),
@@ -127,7 +127,7 @@ export interface Talk {
   readonly name: string
   readonly tools: ReadonlyArray<Tool.Any>
   readonly system: Prompt.SystemMessage
-  /** What each turn adds before the call: results, or what the user says; and the answer of the model behind it. */
+  /** The messages that each turn adds before the call (results or a user message), and the model's answer. */
   readonly turns: ReadonlyArray<{
     readonly before: ReadonlyArray<Prompt.Message>
     readonly answer: Prompt.AssistantMessage
@@ -138,7 +138,7 @@ const text = (text: string) => Prompt.makePart("text", { text })
 const user = (...content: ReadonlyArray<Prompt.UserMessagePart>): Prompt.UserMessage =>
   Prompt.makeMessage("user", { content })
 
-/** A PNG of which only the header is there. */
+/** The header of a PNG, without an image. */
 export const png = (width: number, height: number): Uint8Array => {
   const bytes = new Uint8Array(33)
   bytes.set([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13, 0x49, 0x48, 0x44, 0x52])

@@ -1,5 +1,5 @@
 /**
- * Nothing of a call of the AI SDK is lost on its way to a client and back. The first attempt of each call fails.
+ * A call of the AI SDK reaches the client and comes back without loss. The first attempt of each call fails.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
@@ -18,7 +18,7 @@ import { Duration, Effect, Record, Redacted } from "effect"
 
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false })
 
-/** The default policy, in a hurry. */
+/** The default policy with short waits. */
 const policy: RecoveryPolicy.RecoveryPolicy = {
   ...RecoveryPolicy.interactive,
   rows: Record.map(RecoveryPolicy.interactive.rows, (row) => ({
@@ -220,7 +220,7 @@ describe("an answer", () => {
     }
   }
 
-  it.live("comes back whole, with warnings, headers, bodies, and the raw reason and usage", () =>
+  it.live("comes back complete, with warnings, headers, bodies, and the raw reason and usage", () =>
     Effect.gen(function* () {
       const model = yield* served(client(whole))
       const prompt = [{ role: "user" as const, content: [{ type: "text" as const, text: "When?" }] }]
@@ -242,7 +242,7 @@ describe("an answer", () => {
     })
   )
 
-  it.live("is streamed with the same", () =>
+  it.live("is streamed with the same facts", () =>
     Effect.gen(function* () {
       const model = yield* served(client(whole))
       const prompt = [{ role: "user" as const, content: [{ type: "text" as const, text: "When?" }] }]
@@ -312,7 +312,7 @@ describe("a tool that the provider runs", () => {
     )
   }
 
-  it.live("stays the provider's in the next step, and in a history without our metadata", () =>
+  it.live("stays the provider's in the next step, and in a history without Outlast's metadata", () =>
     Effect.gen(function* () {
       const made = client({ content: [...search, said] })
       const model = yield* served(made)
@@ -380,7 +380,7 @@ describe("a tool that the provider runs", () => {
 })
 
 describe("a history", () => {
-  it.live("reaches the client as the AI SDK has it", () =>
+  it.live("reaches the client unchanged", () =>
     Effect.gen(function* () {
       const made = client({ content: [said] })
       const model = yield* served(made)
@@ -448,7 +448,7 @@ describe("an agent", () => {
 })
 
 describe("an unknown failure", () => {
-  it.live("says what the target said", () =>
+  it.live("quotes the message of the target", () =>
     Effect.gen(function* () {
       const made = client()
       const model = yield* served({
@@ -466,8 +466,8 @@ describe("an unknown failure", () => {
   )
 })
 
-describe("an attempt that was given up, and whose client answers all the same", () => {
-  it.live("leaves nothing in the answer of the next", () =>
+describe("an abandoned attempt whose client answers nevertheless", () => {
+  it.live("adds nothing to the answer of the next attempt", () =>
     Effect.gen(function* () {
       const made = client({ content: [said] })
       const late = Promise.withResolvers<LanguageModelV4GenerateResult>()
@@ -476,7 +476,7 @@ describe("an attempt that was given up, and whose client answers all the same", 
       const doGenerate = async (): Promise<LanguageModelV4GenerateResult> => {
         if (++requests === 1) return late.promise
         late.resolve({ ...finish, content: [said], warnings: [stale] })
-        // The first one is read before this one.
+        // The late answer is read before this one.
         await late.promise
         await new Promise((resolve) => setImmediate(resolve))
         return { ...finish, content: [said], warnings: [] }

@@ -1,7 +1,7 @@
-/** Any conversation, through the real clients, at servers that refuse what the real ones refuse. */
+/** Any conversation, through the real clients, at fake servers as strict as the real ones. */
 import { assert, describe, it } from "@effect/vitest"
 import { Failover, KeySource } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import { Effect, Redacted } from "effect"
@@ -12,7 +12,7 @@ import { conversation } from "../../agent/test/conversation/generated.ts"
 
 const keys = [KeySource.value("KEY", Redacted.make("sk-0123456789abcdef"))]
 
-const targets: Record<string, (server: FakeProvider.FakeProvider) => TargetSpec> = {
+const targets: Record<string, (server: FakeProvider.FakeProvider) => ProviderModel.TargetSpec> = {
   "claude-sonnet-4-5": (server) =>
     Anthropic.model("claude-sonnet-4-5", {
       keys,
@@ -35,7 +35,7 @@ const targets: Record<string, (server: FakeProvider.FakeProvider) => TargetSpec>
 // Requests with calls in their history must offer tools.
 const Search = Toolkit.make(Tool.make("search"))
 
-describe.each(Object.entries(targets))("a conversation of any makers at %s", (_, target) => {
+describe.each(Object.entries(targets))("a conversation of any models at %s", (_, target) => {
   it.effect("is accepted (openclaw/openclaw#8525, earendil-works/pi#4570, BerriAI/litellm#27967)", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: () => ({ text: "yes" }) } })

@@ -1,7 +1,7 @@
-/** A conversation that goes from provider to provider, at servers that refuse what the real ones refuse. */
+/** A conversation that moves between providers, at fake servers as strict as the real ones. */
 import { assert, describe, it } from "@effect/vitest"
 import { Agent, Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import type { FaultPlan } from "@outlast/testing"
 import { FakeProvider } from "@outlast/testing"
@@ -12,7 +12,7 @@ import { Weather } from "./cases.ts"
 
 const WeatherLive = Weather.toLayer({ weather: ({ city }) => Effect.succeed(`sunny in ${city}`) })
 
-type Target = (server: FakeProvider.FakeProvider, key: string) => TargetSpec
+type Target = (server: FakeProvider.FakeProvider, key: string) => ProviderModel.TargetSpec
 
 const keys = (key: string) => ({ keys: [KeySource.value(key, Redacted.make(`sk-${key}-0123456789`))] })
 
@@ -22,7 +22,7 @@ const claude =
     Anthropic.model(id, {
       ...keys(key),
       baseUrl: server.baseUrl("anthropic"),
-      // What the type admits depends on the model.
+      // The type of this option depends on the model.
       providerOptions: { thinking } as object
     })
 
@@ -60,7 +60,7 @@ const targets = {
 } satisfies Record<string, Target>
 
 type Name = keyof typeof targets
-// The names are those of the targets.
+// `Object.keys` widens the type of the names.
 const names = Object.keys(targets) as ReadonlyArray<Name>
 /** One of each wire format, and one that binds its thinking. */
 const few: ReadonlyArray<Name> = ["sonnet-4-5", "opus-5-5", "chat", "responses", "gemini-3"]
@@ -77,7 +77,7 @@ const looks = (...cities: ReadonlyArray<string>): FaultPlan.Answer => ({
   toolCalls: cities.map((city) => ({ name: "weather", params: { city } }))
 })
 
-/** A loop of tools with every hop in it, and a question behind it. */
+/** A tool loop that contains every hop, followed by a question. */
 const planOf = (hops: number): FaultPlan.FaultPlan => ({
   answers: (conversation) => {
     if (conversation.turn === hops) return { reasoning: "Enough.", text: "Sunny everywhere." }
@@ -91,7 +91,7 @@ interface Hop {
   readonly key?: string
 }
 
-/** One turn per hop, each at a chain of its own; every answer must come from the plan, none from a refusal. */
+/** Runs one turn per hop, each at its own chain. Every answer must come from the plan, none from a refusal. */
 const walk = (hops: ReadonlyArray<Hop>, streaming: boolean) =>
   Effect.gen(function* () {
     const server = yield* FakeProvider.make({ plan: planOf(hops.length - 2), organisation: (key) => key })
@@ -102,7 +102,7 @@ const walk = (hops: ReadonlyArray<Hop>, streaming: boolean) =>
       const turn: Effect.Effect<unknown, unknown, any> = streaming
         ? Stream.runDrain(chat.streamText(options))
         : chat.generateText(options)
-      // The conversation is kept as the program keeps it: as JSON.
+      // Programs store a conversation as JSON, so the test does, too.
       const history = yield* Ref.get(chat.history)
       yield* Ref.set(chat.history, yield* reloaded(history))
       yield* Effect.provide(turn, Layer.fresh(Failover.layer([targets[name](server, key)])))
@@ -123,7 +123,7 @@ const sent = (body: unknown): string => JSON.stringify(body)
 
 for (const streaming of [false, true]) {
   it.effect(
-    `thinking behind a nudge is not taken for thinking behind the conversation, streaming ${streaming}`,
+    `thinking after a nudge is not sent as thinking after the conversation, streaming ${streaming}`,
     () =>
       Effect.gen(function* () {
         const answers = [
@@ -147,19 +147,19 @@ for (const streaming of [false, true]) {
         }).pipe(Effect.provide(Failover.layer([targets["opus-5-5"](server, "KEY")], { policy })))
         const bodies = (yield* server.requests).map(({ body }) => sent(body))
         assert.include(bodies[1], "Try again.")
-        // What came behind it is gone; what came later is good, and stays.
+        // The thinking after the nudge is dropped; later thinking is valid and stays.
         assert.notInclude(bodies[3], "One.")
         assert.include(bodies[3], "Two.")
       })
   )
 
-  describe(`a conversation moves in mid-loop, streaming ${streaming}`, () => {
+  describe(`a conversation moves in the middle of a tool loop, streaming ${streaming}`, () => {
     for (const from of streaming ? few : names) {
       it.effect(
         `from ${from} to each other target and back (can1357/oh-my-pi#6379, decolua/9router#4136)`,
         () =>
           Effect.forEach(
-            // Stored or not, Responses is one target: a program does not change that in mid-conversation.
+            // Responses with and without storage is one target: a program does not switch in mid-conversation.
             (streaming ? few : names).filter((to) => to.split(" ")[0] !== from.split(" ")[0]),
             (to) =>
               walk([{ name: from }, { name: to }, { name: from }, { name: to }, { name: from }], streaming),
@@ -183,7 +183,7 @@ for (const streaming of [false, true]) {
   })
 }
 
-describe("what is kept of a conversation that moved", () => {
+describe("a conversation that moved keeps", () => {
   it.effect(
     "its own thinking, at the target that comes back; nothing of others (NousResearch/hermes-agent#24401)",
     () =>
@@ -202,7 +202,7 @@ describe("what is kept of a conversation that moved", () => {
       })
   )
 
-  it.effect("reasoning of another organisation's key is left out, and stays for its own", () =>
+  it.effect("reasoning for the organisation that made it, and sends it to no other", () =>
     Effect.gen(function* () {
       const { requests } = yield* walk(
         [
@@ -220,7 +220,7 @@ describe("what is kept of a conversation that moved", () => {
     })
   )
 
-  it.effect("a target thinks with a budget again when the loop that others began is over", () =>
+  it.effect("a thinking budget, which applies again after the loop that others began", () =>
     Effect.gen(function* () {
       const { requests } = yield* walk(
         [{ name: "gemini-3" }, { name: "sonnet-4-5" }, { name: "sonnet-4-5" }, { name: "sonnet-4-5" }],
@@ -233,7 +233,7 @@ describe("what is kept of a conversation that moved", () => {
     })
   )
 
-  it.effect("calls of others reach Gemini 3 with the word that stands for a signature", () =>
+  it.effect("calls of other models, which reach Gemini 3 with a placeholder signature", () =>
     Effect.gen(function* () {
       const { requests } = yield* walk(
         [{ name: "chat" }, { name: "gemini-3" }, { name: "gemini-3.1" }, { name: "gemini-3" }],
@@ -247,8 +247,8 @@ describe("what is kept of a conversation that moved", () => {
 })
 
 describe("a conversation with an answer that was cut and continued", () => {
-  // The one who continues saw a request to do so that the conversation does not have: what it bound to its prompt
-  // does not hold there (griffinmartin/opencode-claude-auth PR #263).
+  // The continuing model saw a nudge that the conversation does not have, so thinking bound to its prompt
+  // is invalid there (griffinmartin/opencode-claude-auth PR #263).
   const pairs: ReadonlyArray<readonly [Name, Name]> = [
     ["opus-5-5", "sonnet-5-5"],
     ["sonnet-4-5", "opus-5-5"],
@@ -258,11 +258,11 @@ describe("a conversation with an answer that was cut and continued", () => {
     ["chat", "gemini-3"]
   ]
   for (const [cut, next] of pairs) {
-    it.effect(`by ${cut}, continued by ${next}, goes on at either`, () =>
+    it.effect(`by ${cut}, continued by ${next}, is accepted by both`, () =>
       Effect.gen(function* () {
         const server = yield* FakeProvider.make({
           plan: {
-            // A failure that nobody waits for.
+            // A failure without a wait.
             faults: [
               {
                 fault: {
@@ -305,35 +305,37 @@ describe("a conversation with an answer that was cut and continued", () => {
   }
 })
 
-it.effect("an agent's run outlasts its model in mid-loop, and so does a second run from its transcript", () =>
-  Effect.gen(function* () {
-    const refused = { type: "status", status: 401 } as const
-    const server = yield* FakeProvider.make({
-      plan: {
-        // The second turn loses Claude.
-        faults: [{ when: { provider: "anthropic" }, skip: 1, times: "always", fault: refused }],
-        answers: [
-          looks("Rome"),
-          looks("Bonn"),
-          { reasoning: "Enough.", text: "Sunny." },
-          looks("Oslo"),
-          { text: "Bye." }
-        ]
-      }
-    })
-    const chain = Failover.layer([
-      targets["opus-5-5"](server, "KEY"),
-      targets["gemini-3"](server, "KEY"),
-      targets.responses(server, "KEY")
-    ])
-    const first = yield* Agent.run({ prompt: "weather?", toolkit: Weather }).pipe(Effect.provide(chain))
-    assert.deepStrictEqual([first.status, first.text, first.turns], ["completed", "Sunny.", 3])
-    const prompt = [...first.transcript.prompt.content, ...Prompt.make("and Oslo?").content]
-    const second = yield* Agent.run({ prompt, toolkit: Weather }).pipe(
-      Effect.provide(Layer.fresh(Failover.layer([targets.responses(server, "KEY")])))
-    )
-    assert.deepStrictEqual([second.status, second.text], ["completed", "Bye."])
-    const outcomes = (yield* server.requests).map(({ outcome }) => outcome.type)
-    assert.deepStrictEqual(outcomes, ["answer", "fault", "answer", "answer", "answer", "answer"])
-  }).pipe(Effect.provide(WeatherLive), Effect.scoped)
+it.effect(
+  "an agent's run survives the loss of its model in mid-loop, and so does a run from its transcript",
+  () =>
+    Effect.gen(function* () {
+      const refused = { type: "status", status: 401 } as const
+      const server = yield* FakeProvider.make({
+        plan: {
+          // The second turn loses Claude.
+          faults: [{ when: { provider: "anthropic" }, skip: 1, times: "always", fault: refused }],
+          answers: [
+            looks("Rome"),
+            looks("Bonn"),
+            { reasoning: "Enough.", text: "Sunny." },
+            looks("Oslo"),
+            { text: "Bye." }
+          ]
+        }
+      })
+      const chain = Failover.layer([
+        targets["opus-5-5"](server, "KEY"),
+        targets["gemini-3"](server, "KEY"),
+        targets.responses(server, "KEY")
+      ])
+      const first = yield* Agent.run({ prompt: "weather?", toolkit: Weather }).pipe(Effect.provide(chain))
+      assert.deepStrictEqual([first.status, first.text, first.turns], ["completed", "Sunny.", 3])
+      const prompt = [...first.transcript.prompt.content, ...Prompt.make("and Oslo?").content]
+      const second = yield* Agent.run({ prompt, toolkit: Weather }).pipe(
+        Effect.provide(Layer.fresh(Failover.layer([targets.responses(server, "KEY")])))
+      )
+      assert.deepStrictEqual([second.status, second.text], ["completed", "Bye."])
+      const outcomes = (yield* server.requests).map(({ outcome }) => outcome.type)
+      assert.deepStrictEqual(outcomes, ["answer", "fault", "answer", "answer", "answer", "answer"])
+    }).pipe(Effect.provide(WeatherLive), Effect.scoped)
 )

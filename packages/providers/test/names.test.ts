@@ -1,8 +1,9 @@
-/** A toolkit with a name that one provider takes and another refuses, at servers that refuse what the real ones do. */
+/** A tool whose name one provider accepts and another refuses, at fake servers as strict as the real ones. */
 import { createAnthropic } from "@ai-sdk/anthropic"
 import { assert, describe, it } from "@effect/vitest"
-import { Dialect, Failover, KeySource, ToolNames } from "@outlast/agent"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import { Dialect, ToolNames } from "@outlast/agent/conversation"
+import { Failover, KeySource } from "@outlast/agent"
+import type { ProviderModel } from "@outlast/agent"
 import { AiSdk, Anthropic, Dialects, Google, OpenAi } from "@outlast/providers"
 import type { FaultPlan } from "@outlast/testing"
 import { FakeProvider } from "@outlast/testing"
@@ -21,7 +22,7 @@ const Kit = Toolkit.make(
   Tool.make("weather.get", { parameters: Schema.Struct({ city: Schema.String }), success: Schema.String })
 )
 
-/** What Anthropic and OpenAI call it: a name with a dot is none there. */
+/** The name at Anthropic and OpenAI, which refuse dots. */
 const theirs = ToolNames.of(Object.values(Kit.tools), Dialect.defaults)?.there.get("weather.get") ?? ""
 
 /** The name of the tool in each request. */
@@ -30,7 +31,7 @@ const offered = (server: FakeProvider.FakeProvider) =>
     all.map(({ body }) => /"name":"((?:tool_)?weather[^"]*)"/.exec(JSON.stringify(body))?.[1] ?? "")
   )
 
-describe("a tool whose name only some providers take", () => {
+describe("a tool whose name only some providers accept", () => {
   for (const streaming of [false, true]) {
     it.effect(`is called at each of them, and runs once per call, streaming ${streaming}`, () =>
       Effect.gen(function* () {
@@ -55,7 +56,7 @@ describe("a tool whose name only some providers take", () => {
             if (streaming) yield* Stream.runDrain(chat.streamText({ prompt, toolkit: Kit }))
             else yield* chat.generateText({ prompt, toolkit: Kit })
           })
-        const turn = (target: TargetSpec, prompt: Prompt.RawInput) =>
+        const turn = (target: ProviderModel.TargetSpec, prompt: Prompt.RawInput) =>
           Effect.provide(asked(prompt), Layer.merge(Failover.layer([target]), Handlers))
         yield* turn(gemini(server), "Rome?")
         yield* turn(claude(server), Prompt.empty)
@@ -76,8 +77,8 @@ describe("a tool whose name only some providers take", () => {
   }
 })
 
-describe("a dialect of this package at a client of your own", () => {
-  it.effect("says what its wire format takes", () =>
+describe("a dialect of this package with a custom client", () => {
+  it.effect("adapts the conversation to its wire format", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: [{ text: "To be, or not to be." }] } })
       const model = "claude-sonnet-4-5"
@@ -101,7 +102,7 @@ describe("a dialect of this package at a client of your own", () => {
         "user",
         "assistant"
       ])
-      // Of a provider that is not known only what all take.
+      // An unknown provider gets only forms that all accept.
       assert.deepStrictEqual(yield* roles(undefined), ["user", "assistant", "user"])
     })
   )

@@ -3,7 +3,7 @@ import { Effect, Schema } from "effect"
 import type { Prompt } from "effect/ai"
 import { Tool } from "effect/ai"
 import type * as Spec from "../src/aisdk/Spec.ts"
-import * as Tools from "@outlast/providers/aisdk/SpecTools"
+import * as Tools from "#providers/aisdk/SpecTools"
 import type { Client } from "./client.ts"
 import { setup } from "./client.ts"
 import * as Support from "./support.ts"
@@ -38,7 +38,7 @@ describe("the prompt", () => {
   const b = new URL("https://example.com/b.png")
   const expected = [new Uint8Array([1]), "AQ==", a, b, "AQ==", new TextEncoder().encode("a b")]
 
-  it.effect("has files as version 3 has them", () =>
+  it.effect("has files in the form of version 3", () =>
     Effect.gen(function* () {
       const [message] = yield* sentBy(files, { version: "v3" })
       const parts = message?.content as ReadonlyArray<Spec.FilePart>
@@ -50,7 +50,7 @@ describe("the prompt", () => {
     })
   )
 
-  it.effect("has files as version 4 has them", () =>
+  it.effect("has files in the form of version 4", () =>
     Effect.gen(function* () {
       const [message] = yield* sentBy(files)
       const parts = message?.content as ReadonlyArray<Spec.FilePart>
@@ -63,7 +63,7 @@ describe("the prompt", () => {
     })
   )
 
-  it.effect("has every option but ours", () =>
+  it.effect("has every option except Outlast's own", () =>
     Effect.gen(function* () {
       const options = { acme: { cache: true }, outlast: { target: "a" }, empty: null }
       const sent = yield* sentBy([
@@ -91,7 +91,7 @@ describe("the prompt", () => {
     })
   )
 
-  it.effect("has no empty texts and no empty messages, but signed ones", () =>
+  it.effect("has no empty texts and no empty messages, except signed ones", () =>
     Effect.gen(function* () {
       const signed = { type: "text", text: "", options: { acme: { signature: "s" } } } as const
       const sent = yield* sentBy([
@@ -162,7 +162,7 @@ describe("the prompt", () => {
     { type: "error-text", value: "half a picture\n[image/png omitted]" }
   ]
 
-  it.effect("has tool results as version 3 has them", () =>
+  it.effect("has tool results in the form of version 3", () =>
     Effect.gen(function* () {
       const value = [
         { type: "text", text: "a picture" },
@@ -173,7 +173,7 @@ describe("the prompt", () => {
     })
   )
 
-  it.effect("has tool results as version 4 has them", () =>
+  it.effect("has tool results in the form of version 4", () =>
     Effect.gen(function* () {
       const value = [
         { type: "text", text: "a picture" },
@@ -215,7 +215,7 @@ describe("the prompt", () => {
     })
   )
 
-  it.effect("that cannot be written as JSON fails the attempt, and is no defect", () =>
+  it.effect("fails the attempt, without a defect, if it cannot be written as JSON", () =>
     Effect.gen(function* () {
       const prompt: Prompt.RawInput = [
         { role: "assistant", content: [{ type: "tool-call", id: "1", name: "t", params: { n: 1n } }] }
@@ -228,7 +228,7 @@ describe("the prompt", () => {
     })
   )
 
-  it.effect("has the provider's own tools and approvals, and none of ours", () =>
+  it.effect("has the provider's own tools and approvals, and none of the program's", () =>
     Effect.gen(function* () {
       const approval = (approvalId: string) =>
         ({ type: "tool-approval-response", approvalId, approved: true }) as const
@@ -285,7 +285,7 @@ describe("the schema of an object", () => {
   const strict = (schema: Schema.Top): boolean =>
     Tools.jsonFormat({ type: "json", objectName: "o", schema } as never).strict
 
-  it("is strict when strict decoding takes it", () => {
+  it("is strict when strict decoding accepts it", () => {
     const city = Schema.Struct({
       name: Schema.String,
       people: Schema.Int,
@@ -309,7 +309,7 @@ describe("the schema of an object", () => {
     assert.isFalse(strict(schema))
   })
 
-  it("closes objects behind names that are keywords, and leaves data alone", () => {
+  it("closes objects under property names that are keywords, and leaves data unchanged", () => {
     const { schema } = Tools.jsonFormat({
       type: "json",
       objectName: "o",
@@ -319,7 +319,7 @@ describe("the schema of an object", () => {
     assert.propertyVal(inner, "additionalProperties", false)
   })
 
-  it("of a strict tool is closed", () => {
+  it("is closed for a strict tool", () => {
     const parameters = Schema.Struct({ a: Schema.Struct({ b: Schema.String }) })
     const lax = Tools.tool(Tool.make("lax", { parameters }))
     const tool = Tools.tool(Tool.make("strict", { parameters }).annotate(Tool.Strict, true))

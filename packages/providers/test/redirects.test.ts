@@ -1,12 +1,11 @@
-/** Redirects of raw servers: keys and prompts stay at the origin that they were meant for. */
+/** Redirects of raw servers: keys and prompts stay at their own origin. */
 import { assert, describe, it } from "@effect/vitest"
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderFailure, ProviderModel } from "@outlast/agent"
 import { AiSdk, Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import { Cause, Effect, Redacted } from "effect"
 import { inspect } from "node:util"
-import * as Fetch from "@outlast/providers/aisdk/Fetch"
+import * as Fetch from "#providers/aisdk/Fetch"
 import * as Support from "./support.ts"
 
 const secret = ["sk-ant-", "planted-0123456789abcdef"].join("")
@@ -15,7 +14,7 @@ const gateway = "gateway-planted-header"
 
 interface Vendor {
   readonly name: string
-  readonly target: (url: string, options?: { readonly fetch?: typeof fetch }) => TargetSpec
+  readonly target: (url: string, options?: { readonly fetch?: typeof fetch }) => ProviderModel.TargetSpec
 }
 const headers = { "x-gateway-key": gateway }
 const vendors: ReadonlyArray<Vendor> = [
@@ -57,7 +56,7 @@ const vendors: ReadonlyArray<Vendor> = [
 const statuses = [301, 302, 303, 307, 308]
 
 /** The failures of a call and of a stream. */
-const failuresOf = (spec: TargetSpec) =>
+const failuresOf = (spec: ProviderModel.TargetSpec) =>
   Effect.gen(function* () {
     const options = { key: Redacted.make(secret) }
     const called = yield* Effect.flip(Support.generate(spec, prompt, options))
@@ -66,7 +65,7 @@ const failuresOf = (spec: TargetSpec) =>
     return [called, failure ?? assert.fail("The stream did not fail.")] as const
   })
 
-const assertClean = (failure: ProviderFailure) => {
+const assertClean = (failure: ProviderFailure.ProviderFailure) => {
   const all = [
     inspect(failure, { depth: 20, showHidden: true }),
     String(failure),
@@ -137,7 +136,7 @@ describe.each(vendors)("a redirect of $name", ({ target, name }) => {
     })
   )
 
-  it.effect("that has no end is given up", () =>
+  it.effect("without an end fails", () =>
     Effect.gen(function* () {
       const server = yield* Support.serve((response, { url }) =>
         response.writeHead(307, { location: url }).end()
@@ -149,7 +148,7 @@ describe.each(vendors)("a redirect of $name", ({ target, name }) => {
     })
   )
 
-  it.effect("to another origin is not followed through a fetch of the user's", () =>
+  it.effect("to another origin is not followed through a custom fetch", () =>
     Effect.gen(function* () {
       const elsewhere = yield* Support.serve((response) => Support.json(response, {}))
       const server = yield* Support.serve((response) =>
@@ -180,7 +179,7 @@ describe("an address that", () => {
     ["is no URL", "http://[planted", "no http address"]
   ]
   for (const [what, location, shown] of locations) {
-    it.effect(`${what} is refused, without what was sent`, () =>
+    it.effect(`${what} is refused without quoting the request`, () =>
       Effect.gen(function* () {
         const server = yield* Support.serve((response) => response.writeHead(307, { location }).end())
         const spec = anthropic?.target(server.url) ?? assert.fail()
@@ -269,7 +268,7 @@ describe("the fetch", () => {
     })
   )
 
-  it.effect("gives a redirect without an address as it is", () =>
+  it.effect("returns a redirect without an address unchanged", () =>
     Effect.gen(function* () {
       const server = yield* Support.serve((response) => response.writeHead(307).end())
       const response = yield* Effect.promise(() => AiSdk.fetch(server.url))
@@ -277,7 +276,7 @@ describe("the fetch", () => {
     })
   )
 
-  it.effect("refuses the answer of a fetch that went elsewhere by itself", () =>
+  it.effect("rejects the response of a fetch that followed a redirect itself", () =>
     Effect.gen(function* () {
       const elsewhere = yield* Support.serve((response) => Support.json(response, {}))
       const server = yield* redirecting(`${elsewhere.url}/`)

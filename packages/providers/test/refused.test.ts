@@ -1,7 +1,7 @@
 /** Answers that the provider refused, under the AI SDK: the policy's fallback, else the answer with its finish reason. */
 import { assert, describe, it } from "@effect/vitest"
-import type { Chain } from "@outlast/agent"
 import { Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
+import type { Chain } from "@outlast/agent"
 import { Anthropic, OpenAi, toAiSdk } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
@@ -55,7 +55,7 @@ const served = (plan: FaultPlan.FaultPlan, policy: RecoveryPolicy.RecoveryPolicy
 const prompt = "When?"
 
 describe("an answer that the provider refused, under the AI SDK", () => {
-  it.live("is the answer of generateText where the policy has no fallback", () =>
+  it.live("is the result of generateText if the policy has no fallback", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served({ answers, faults: [refusal] })
       const result = yield* Effect.promise(() => generateText({ model, prompt }))
@@ -70,7 +70,7 @@ describe("an answer that the provider refused, under the AI SDK", () => {
     })
   )
 
-  it.live("is the answer of streamText where the policy has no fallback", () =>
+  it.live("is the result of streamText if the policy has no fallback", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served({ answers, faults: [refusal] })
       const errors: Array<unknown> = []
@@ -97,7 +97,7 @@ describe("an answer that the provider refused, under the AI SDK", () => {
     })
   )
 
-  it.live("says its finish reason to generateObject", () =>
+  it.live("reports its finish reason to generateObject", () =>
     Effect.gen(function* () {
       const { model } = yield* served({ answers, faults: [refusal] })
       const schema = jsonSchema({ type: "object", properties: {} })
@@ -127,7 +127,7 @@ describe("an answer that the provider refused, under the AI SDK", () => {
     })
   )
 
-  it.live("is the fallback's where that refuses, too", () =>
+  it.live("is that of the fallback if the fallback refuses, too", () =>
     Effect.gen(function* () {
       const plan: FaultPlan.FaultPlan = { answers, faults: [{ ...refusal, times: "always" }] }
       for (const way of ["whole", "streamed"] as const) {
@@ -144,7 +144,7 @@ describe("an answer that the provider refused, under the AI SDK", () => {
     })
   )
 
-  it.live("is an error where the fallback fails", () =>
+  it.live("is an error if the fallback fails", () =>
     Effect.gen(function* () {
       const { model } = yield* served(
         { answers, faults: [refusal, { fault: { type: "status", status: 401 }, times: "always" }] },

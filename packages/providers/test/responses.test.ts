@@ -115,7 +115,7 @@ describe("OpenAI Responses", () => {
     )
   }
 
-  it.effect("fails on response.failed behind some output", () =>
+  it.effect("fails on response.failed after some output", () =>
     Effect.gen(function* () {
       const error = { code: "server_error", message: "The server had an error." }
       const server = yield* Support.serve((response) =>

@@ -1,4 +1,4 @@
-/** What a provider with a known tokenizer would report: the usage that counts are compared with. */
+/** Simulates the usage that a provider with a known tokenizer would report. Counts are compared with it. */
 import type { Prompt } from "effect/ai"
 import { Tool } from "effect/ai"
 import { countTokens as cl100k } from "gpt-tokenizer/encoding/cl100k_base"
@@ -8,8 +8,8 @@ import { countTokens as r50k } from "gpt-tokenizer/encoding/r50k_base"
 export const tokenizers = { o200k, cl100k, r50k }
 
 /**
- * As Anthropic does, for images that are not scaled down by their longest side. A document is a page. What is behind a
- * URL nobody can know: it takes what `TokenCounter` documents, so that it says nothing of what is learned.
+ * Counts images by Anthropic's rule, without scaling to the longest side. A document counts as one page. A URL counts
+ * as the default of `TokenCounter`, so that it does not affect learning.
  */
 const bySize = ({ mediaType, data }: Prompt.FilePart): number => {
   if (data instanceof URL) return 1_600
@@ -19,7 +19,7 @@ const bySize = ({ mediaType, data }: Prompt.FilePart): number => {
   return Math.min(1_600, Math.ceil((view.getUint32(16) * view.getUint32(20)) / 750))
 }
 
-/** A provider with a tokenizer, frames around what is said, and words of its own that nobody else sees. */
+/** A provider with a tokenizer, frames around messages, and `hidden` tokens of its own per request. */
 export const provider = (count: (text: string) => number, hidden: number, image = bySize) => {
   const known = new WeakMap<Prompt.Message, number>()
   const json = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value))

@@ -1,8 +1,7 @@
 /**
- * What the tests of this package share: attempts at a target, conversations with it, small servers.
+ * Helpers for the tests of this package: attempts at a target, conversations with it, small servers.
  */
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import type { ProviderRequest, TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderFailure, ProviderModel } from "@outlast/agent"
 import type { Scope } from "effect"
 import { Effect, Redacted, Stream } from "effect"
 import type { Response } from "effect/ai"
@@ -16,8 +15,8 @@ const key = Redacted.make("sk-test-0123456789abcdef")
 /** A request as the owner of a call would make it. */
 export const request = (
   prompt: Prompt.RawInput,
-  options: Partial<ProviderRequest> = {}
-): Effect.Effect<ProviderRequest> =>
+  options: Partial<ProviderModel.ProviderRequest> = {}
+): Effect.Effect<ProviderModel.ProviderRequest> =>
   Effect.map(Effect.makeSpan("test"), (span) => ({
     prompt: Prompt.make(prompt),
     tools: [],
@@ -33,10 +32,10 @@ export const request = (
 
 /** One attempt without a stream. */
 export const generate = (
-  spec: TargetSpec,
+  spec: ProviderModel.TargetSpec,
   prompt: Prompt.RawInput = "hello",
-  options: Partial<ProviderRequest> = {}
-): Effect.Effect<Array<Response.PartEncoded>, ProviderFailure> =>
+  options: Partial<ProviderModel.ProviderRequest> = {}
+): Effect.Effect<Array<Response.PartEncoded>, ProviderFailure.ProviderFailure> =>
   Effect.gen(function* () {
     const model = yield* spec.build
     return yield* model.generateText(yield* request(prompt, options))
@@ -44,12 +43,12 @@ export const generate = (
 
 /** One attempt with a stream, as far as it came. */
 export const collect = (
-  spec: TargetSpec,
+  spec: ProviderModel.TargetSpec,
   prompt: Prompt.RawInput = "hello",
-  options: Partial<ProviderRequest> = {}
+  options: Partial<ProviderModel.ProviderRequest> = {}
 ): Effect.Effect<{
   readonly parts: Array<Response.StreamPartEncoded>
-  readonly failure: ProviderFailure | undefined
+  readonly failure: ProviderFailure.ProviderFailure | undefined
 }> =>
   Effect.gen(function* () {
     const model = yield* spec.build
@@ -63,7 +62,10 @@ export const collect = (
   }).pipe(Effect.scoped, Effect.provideService(IdGenerator.IdGenerator, IdGenerator.defaultIdGenerator))
 
 /** The target as a language model; its failures are defects here. */
-export const languageModel = (spec: TargetSpec, options: Partial<ProviderRequest> = {}) =>
+export const languageModel = (
+  spec: ProviderModel.TargetSpec,
+  options: Partial<ProviderModel.ProviderRequest> = {}
+) =>
   Effect.flatMap(Effect.scoped(spec.build), (model) => {
     const fields = { key, maxOutputTokens: 1_000, ...options }
     return LanguageModel.make({
@@ -79,7 +81,7 @@ export interface Hit {
   readonly method: string
   readonly url: string
   readonly headers: IncomingHttpHeaders
-  /** Names and values in turn, as they came. */
+  /** Names and values in turn, as received. */
   readonly rawHeaders: ReadonlyArray<string>
   // The body of a request is what the test says it is.
   readonly body: any
@@ -90,7 +92,7 @@ export interface Server {
   readonly hits: ReadonlyArray<Hit>
 }
 
-/** A server that answers the n-th request as it is told. */
+/** A server that answers the n-th request, from 0, by `answer`. */
 export const serve = (
   answer: (response: ServerResponse, hit: Hit, n: number) => void
 ): Effect.Effect<Server, never, Scope.Scope> =>

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import type { ProviderModel } from "@outlast/agent"
 import { AiSdk, Anthropic, Google, OpenAi } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import { Effect, Redacted, Ref, Stream } from "effect"
@@ -27,10 +27,10 @@ const plan = {
 }
 
 interface Case {
-  readonly target: (server: FakeProvider.FakeProvider) => TargetSpec
-  /** What the last request carries of each answer before it. */
+  readonly target: (server: FakeProvider.FakeProvider) => ProviderModel.TargetSpec
+  /** Matches the reasoning of each earlier answer in the last request. */
   readonly carried: RegExp
-  /** How often. */
+  /** Number of matches. */
   readonly times: number
 }
 
@@ -122,7 +122,7 @@ describe("a target", () => {
   const claude = (options: Anthropic.Options, model = "claude-sonnet-4-5") => Anthropic.model(model, options)
   const on = { providerOptions: { thinking: { type: "enabled", budgetTokens: 2_000 } } } as const
   const off = { providerOptions: { thinking: { type: "disabled" } } } as const
-  const bedrock = (options: object): TargetSpec =>
+  const bedrock = (options: object): ProviderModel.TargetSpec =>
     AiSdk.model({
       provider: "bedrock",
       model: "us.anthropic.claude-sonnet-4-5",
@@ -130,8 +130,8 @@ describe("a target", () => {
       create: () => assert.fail("No request is sent.")
     })
 
-  /** By name: the target, and whether it has the longer limits of a reasoning model. */
-  const cases: Record<string, readonly [TargetSpec, boolean | undefined]> = {
+  /** Cases by title: the target, and true if it gets the longer time limits of a reasoning model. */
+  const cases: Record<string, readonly [ProviderModel.TargetSpec, boolean | undefined]> = {
     "of Claude 4.5 does not think unasked": [claude({}), false],
     "of Claude 4.6 does not think unasked": [claude({}, "claude-opus-4-6"), false],
     "of Claude 4.5 thinks with a budget": [claude(on), true],

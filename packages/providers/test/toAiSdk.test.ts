@@ -2,10 +2,10 @@
  * The package `ai` over a chain, against providers over HTTP.
  */
 import { assert, describe, it } from "@effect/vitest"
-import type { Chain } from "@outlast/agent"
 import { Failover, KeySource, Outlast, RecoveryPolicy } from "@outlast/agent"
+import type { Chain } from "@outlast/agent"
 import { Anthropic, OpenAi, toAiSdk } from "@outlast/providers"
-import type { ServedModel } from "@outlast/providers/aisdk/ToAiSdk"
+import type { ServedModel } from "#providers/aisdk/ToAiSdk"
 import type { FaultPlan } from "@outlast/testing"
 import { FakeProvider } from "@outlast/testing"
 import { APICallError, LoadAPIKeyError } from "@ai-sdk/provider"
@@ -105,7 +105,7 @@ const answers = [{ text: "The meeting is on Tuesday at ten." }]
 const said = "The meeting is on Tuesday at ten."
 
 describe("generateText", () => {
-  it.live("answers, and says who did, in which attempt, and for how much", () =>
+  it.live("answers, and reports target, attempt and cost", () =>
     Effect.gen(function* () {
       const { model } = yield* served({ answers: [{ text: said, usage: { input: 1_000, cacheRead: 600 } }] })
       const result = yield* Effect.promise(() =>
@@ -222,7 +222,7 @@ describe("generateText", () => {
       })
   )
 
-  it.live("sends what a call sets, and warns of a key among its headers", () =>
+  it.live("sends the settings of a call, and warns about a key in its headers", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served({ answers })
       const result = yield* Effect.promise(() =>
@@ -252,7 +252,7 @@ describe("generateText", () => {
     })
   )
 
-  it.live("thinks about an image as the call asks, over a provider that fails first", () =>
+  it.live("sends an image and the thinking option, also after a failed attempt", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served({
         answers: [{ reasoning: "A cat.", text: said }],
@@ -283,7 +283,7 @@ describe("generateText", () => {
     })
   )
 
-  it.live("sends the limit of the output, and says that it was reached", () =>
+  it.live("sends the output limit, and reports that it was reached", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served({ answers })
       const result = yield* Effect.promise(() => generateText({ model, prompt: "When?", maxOutputTokens: 2 }))
@@ -338,7 +338,7 @@ describe("streamText", () => {
     )
   }
 
-  it.live("goes to another key on a 429 before anything is seen", () =>
+  it.live("goes to another key on a 429 before the first part", () =>
     Effect.gen(function* () {
       const { model } = yield* served(
         { answers, faults: [{ fault: { type: "status", status: 429, headers: { "retry-after": "30" } } }] },
@@ -458,7 +458,7 @@ describe("tools", () => {
     )
   }
 
-  it.live("hands on which tool must be called, and which schema its arguments have", () =>
+  it.live("passes on the forced tool and the schema of its arguments", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served(plan)
       const call = (toolChoice: "auto" | "none" | "required" | { type: "tool"; toolName: "weather" }) =>
@@ -473,7 +473,7 @@ describe("tools", () => {
     })
   )
 
-  it.live("tells the model of a tool that failed", () =>
+  it.live("reports a failed tool to the model", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served(plan)
       const broken = tool({
@@ -504,7 +504,7 @@ describe("objects", () => {
   })
   const plan: FaultPlan.FaultPlan = { answers: [{ text: '{"day":"Tuesday"}' }] }
 
-  it.live("are asked for by their schema, over failures", () =>
+  it.live("are requested by their schema, also after failures", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served(
         {
@@ -529,7 +529,7 @@ describe("objects", () => {
     })
   )
 
-  it.live("are what generateObject gives", () =>
+  it.live("are the result of generateObject", () =>
     Effect.gen(function* () {
       const { model } = yield* served(plan, (server) => [openai(server)])
       const { object } = yield* Effect.promise(() => generateObject({ model, prompt: "When?", schema }))
@@ -537,7 +537,7 @@ describe("objects", () => {
     })
   )
 
-  it.live("are shown as they come, without a warning", () =>
+  it.live("are streamed as they arrive, without a warning", () =>
     Effect.gen(function* () {
       const { model } = yield* served(plan, (server) => [openai(server)])
       const result = streamObject({ model, prompt: "When?", schema })
@@ -575,7 +575,7 @@ describe("objects", () => {
     })
   )
 
-  it.live("that are none are asked for again, then the AI SDK's to judge, with the text", () =>
+  it.live("that are invalid are requested again, then left to the AI SDK with their text", () =>
     Effect.gen(function* () {
       const { model, server } = yield* served({ answers: [{ text: "On Tuesday." }] }, (server) => [
         openai(server)
@@ -587,7 +587,7 @@ describe("objects", () => {
     })
   )
 
-  it.live("without a schema are asked for in words", () =>
+  it.live("without a schema are requested in the prompt", () =>
     Effect.gen(function* () {
       const { model, server } = yield* served(plan)
       const { output } = yield* Effect.promise(() =>
@@ -680,7 +680,7 @@ describe("abortSignal", () => {
     })
   )
 
-  it.live("is no matter of a stream that fails at once", () =>
+  it.live("does not affect a stream that fails at once", () =>
     Effect.gen(function* () {
       const { model } = yield* served({ answers }, (server) => [
         OpenAi.chatModel("gpt-4.1", {
@@ -690,7 +690,7 @@ describe("abortSignal", () => {
       ])
       const prompt = [{ role: "user" as const, content: [{ type: "text" as const, text: "?" }] }]
       const { signal } = new AbortController()
-      // By the second call the layer stands, and nothing is waited for.
+      // The second call does not wait, because the layer is built.
       for (const _ of [1, 2]) {
         const error = yield* rejected(() => model.doStream({ prompt, abortSignal: signal }))
         assert.isTrue(APICallError.isInstance(error))
@@ -708,7 +708,7 @@ describe("abortSignal", () => {
     })
   )
 
-  it.live("is not needed: who stops reading closes the connection", () =>
+  it.live("is not needed: a consumer that stops reading closes the connection", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served({ answers, faults: [{ fault: { type: "stall", after: 3 } }] })
       const { stream } = yield* Effect.promise(async () =>
@@ -721,52 +721,50 @@ describe("abortSignal", () => {
 })
 
 describe("failures", () => {
-  it.live(
-    "leave as one APICallError that is not retried, with the message and the status and nothing secret",
-    () =>
-      Effect.gen(function* () {
-        const { server, model } = yield* served(
-          {
-            answers,
-            faults: [
-              {
-                fault: {
-                  type: "status",
-                  status: 429,
-                  headers: { "retry-after": "400" },
-                  body: {
-                    type: "error",
-                    error: {
-                      type: "rate_limit_error",
-                      message: "Slow down, sk-0123456789abcdef-keyA: my secret prompt words"
-                    }
+  it.live("become one APICallError that is not retried, with message and status and without secrets", () =>
+    Effect.gen(function* () {
+      const { server, model } = yield* served(
+        {
+          answers,
+          faults: [
+            {
+              fault: {
+                type: "status",
+                status: 429,
+                headers: { "retry-after": "400" },
+                body: {
+                  type: "error",
+                  error: {
+                    type: "rate_limit_error",
+                    message: "Slow down, sk-0123456789abcdef-keyA: my secret prompt words"
                   }
-                },
-                times: "always"
-              }
-            ]
-          },
-          (server) => [anthropic(server, "A", "B")]
-        )
-        const error = yield* rejected(() => generateText({ model, prompt: "my secret prompt words" }))
-        assert(APICallError.isInstance(error))
-        assert.isFalse(error.isRetryable)
-        assert.strictEqual(error.statusCode, 429)
-        assert.include(error.message, "No target is left after 2 attempts")
-        assert.isAtMost(Number(error.responseHeaders?.["retry-after"]), 400)
-        assert.strictEqual(error.url, server.baseUrl("anthropic"))
-        assert.strictEqual(Option.getOrThrow(Outlast.failureOf(error.cause))._tag, "AllTargetsOut")
-        const all = JSON.stringify(error) + String(error) + String(error.cause) + JSON.stringify(error.cause)
-        assert.notInclude(all, "0123456789abcdef")
-        assert.notInclude(all, "secret prompt")
-        for (const customInspect of [true, false]) {
-          const printed = inspect(error, { customInspect })
-          assert.isAtMost(printed.split("\n").length, 18, printed)
-          assert.notInclude(printed, "requestBodyValues")
-        }
-        // The AI SDK's own `maxRetries` is 2.
-        assert.lengthOf(yield* server.requests, 2)
-      })
+                }
+              },
+              times: "always"
+            }
+          ]
+        },
+        (server) => [anthropic(server, "A", "B")]
+      )
+      const error = yield* rejected(() => generateText({ model, prompt: "my secret prompt words" }))
+      assert(APICallError.isInstance(error))
+      assert.isFalse(error.isRetryable)
+      assert.strictEqual(error.statusCode, 429)
+      assert.include(error.message, "No target is left after 2 attempts")
+      assert.isAtMost(Number(error.responseHeaders?.["retry-after"]), 400)
+      assert.strictEqual(error.url, server.baseUrl("anthropic"))
+      assert.strictEqual(Option.getOrThrow(Outlast.failureOf(error.cause))._tag, "AllTargetsOut")
+      const all = JSON.stringify(error) + String(error) + String(error.cause) + JSON.stringify(error.cause)
+      assert.notInclude(all, "0123456789abcdef")
+      assert.notInclude(all, "secret prompt")
+      for (const customInspect of [true, false]) {
+        const printed = inspect(error, { customInspect })
+        assert.isAtMost(printed.split("\n").length, 18, printed)
+        assert.notInclude(printed, "requestBodyValues")
+      }
+      // The AI SDK's own `maxRetries` is 2.
+      assert.lengthOf(yield* server.requests, 2)
+    })
   )
 
   it.live("of a stream reject before the first part", () =>
@@ -814,7 +812,7 @@ describe("failures", () => {
     })
   )
 
-  it.live("of a model that is not ours are classified, and quote nothing of the prompt", () =>
+  it.live("of a foreign model are classified, and do not quote the prompt", () =>
     Effect.gen(function* () {
       const reason = new AiError.InvalidRequestError({ description: "Cannot read: my secret prompt words" })
       const failing = Effect.fail(AiError.make({ module: "Acme", method: "generateText", reason }))
@@ -831,7 +829,7 @@ describe("failures", () => {
     })
   )
 
-  it.live("after its end say that it has ended", () =>
+  it.live("after dispose say that the model cannot be used", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served({ answers })
       yield* Effect.promise(() => model.dispose())
@@ -843,7 +841,7 @@ describe("failures", () => {
     })
   )
 
-  it.live("of a file that lies at a provider are told before anything is sent", () =>
+  it.live("of a file stored at a provider are reported before any request", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served({ answers })
       const error = yield* rejected(() =>
@@ -870,7 +868,7 @@ describe("failures", () => {
 })
 
 describe("the runtime", () => {
-  it.live("of one's own is left alone", () =>
+  it.live("of the program is not disposed of", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers } })
       let released = 0
@@ -886,7 +884,7 @@ describe("the runtime", () => {
     })
   )
 
-  it.live("that the model made ends with it, and its calls end", () =>
+  it.live("that the model made is disposed of with it, and its calls end", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served({ answers, faults: [{ fault: { type: "stall" } }] })
       assert.deepInclude(model, { provider: "outlast", modelId: "chain" })
@@ -905,7 +903,7 @@ describe("the runtime", () => {
   )
 })
 
-it.live("keeps what one turn's metadata say for the next: signatures, sources, files", () =>
+it.live("keeps the metadata of one turn for the next: signatures, sources, files", () =>
   Effect.gen(function* () {
     const { spec, calls } = Client.setup({
       content: [
@@ -940,7 +938,7 @@ it.live("keeps what one turn's metadata say for the next: signatures, sources, f
   })
 )
 
-it.live("offers tools that run at the provider, and hands on what they gave", () =>
+it.live("offers tools that run at the provider, and passes on their results", () =>
   Effect.gen(function* () {
     const { spec, calls } = Client.setup({
       content: [

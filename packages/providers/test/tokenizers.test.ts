@@ -1,8 +1,8 @@
-/** Exact counts of OpenAI's models, and images and files by the rules of their vendors. */
+/** Exact counts for OpenAI's models, and images and files by the rules of their vendors. */
 import { assert, describe, it } from "@effect/vitest"
-import { TokenCounter } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
 import { Catalogue, Tokenizers } from "@outlast/providers"
-import * as Encoding from "@outlast/providers/counting/Encoding"
+import * as Encoding from "#providers/counting/Encoding"
 import { Effect } from "effect"
 import { Prompt, Tool } from "effect/ai"
 import { countTokens as cl100k } from "gpt-tokenizer/encoding/cl100k_base"
@@ -20,6 +20,15 @@ const counter = Effect.flatMap(TokenCounter.TokenCounter, Effect.succeed).pipe(
 )
 
 describe("Tokenizers", () => {
+  it.effect("without gpt-tokenizer fails with what to install", () =>
+    Effect.gen(function* () {
+      const missing = () => Promise.reject(new Error("Cannot find package 'gpt-tokenizer'"))
+      const error = yield* Effect.flip(Encoding.load("o200k_base", missing))
+      assert.strictEqual(error._tag, "TokenizerMissing")
+      assert.include(error.message, "npm install gpt-tokenizer")
+    })
+  )
+
   const sentence = "Ελληνικά, 東京 and naïve `code(42)` make 1,234 tokens?"
 
   it.effect.each([
@@ -50,7 +59,7 @@ describe("Tokenizers", () => {
     })
   )
 
-  it.effect("loads what it is told to, and counts models of one's own", () =>
+  it.effect("loads the chosen encodings, and counts custom models", () =>
     Effect.gen(function* () {
       const own = {
         provider: "house",
@@ -73,7 +82,7 @@ describe("Tokenizers", () => {
     })
   )
 
-  it.effect("takes the names of special tokens for text", () =>
+  it.effect("counts the names of special tokens as text", () =>
     Effect.gen(function* () {
       for (const name of Tokenizers.encodings) {
         const count = yield* Encoding.load(name)
@@ -83,7 +92,7 @@ describe("Tokenizers", () => {
     })
   )
 
-  // Prices by the pages that `ImageRule` names.
+  // Token counts by the pages that `ImageRule` names.
   const images: ReadonlyArray<readonly [model: string, width: number, height: number, tokens: number]> = [
     ["claude-sonnet-4", 1_000, 1_000, 1_334],
     ["claude-sonnet-4", 200, 200, 54],
@@ -105,7 +114,7 @@ describe("Tokenizers", () => {
     ["gemini-2.5-flash", 1_024, 1_024, 1_032],
     ["gemini-2.5-flash", 8_000, 8_000, 4_128],
     ["gemini-3-flash", 960, 540, 1_120],
-    // What a header may say: a line of four billion pixels.
+    // A header may claim a line of four billion pixels.
     ["claude-sonnet-4", 4_000_000_000, 1, 3],
     ["gpt-4o", 1, 4_000_000_000, 765],
     ["gemini-2.5-flash", 4_000_000_000, 1, 3_096]
@@ -120,7 +129,7 @@ describe("Tokenizers", () => {
     })
   )
 
-  it.effect("an image behind a URL is taken for one of 1,024 × 1,024", () =>
+  it.effect("an image behind a URL counts as 1,024 × 1,024", () =>
     Effect.gen(function* () {
       const meter = (yield* counter).for("gpt-4o")
       assert.strictEqual(meter.message(image(new URL("https://example.com/a.png"))), 765 + 3)
@@ -129,7 +138,7 @@ describe("Tokenizers", () => {
 })
 
 describe("a text", () => {
-  it.effect("is counted exactly up to 262,144 characters of what people and programs write", () =>
+  it.effect("is counted exactly up to 262,144 characters of prose, code and JSON", () =>
     Effect.gen(function* () {
       const count = yield* Encoding.load("o200k_base")
       for (const { turns, name } of talks) {
@@ -152,7 +161,7 @@ describe("a text", () => {
   const numbers = random(7)
   const of = (length: number, next: () => string) => Array.from({ length }, next).join("")
   const letter = () => String.fromCharCode(97 + numbers.below(26))
-  // What is quick enough to be compared with the tokenizer itself, and goes on like that.
+  // Long runs, short enough to compare with the tokenizer itself.
   const without: ReadonlyArray<readonly [string, string]> = [
     ["one letter", "a".repeat(4_000)],
     ["one sign", "=".repeat(4_000)],
@@ -165,7 +174,7 @@ describe("a text", () => {
     ["slashes and line feeds", "/\n".repeat(1_000)]
   ]
   it.effect.each(without)(
-    "without an end, of %s, is counted in pieces, a token more for each at most",
+    "of one run, %s, is counted in pieces, with at most one extra token each",
     ([, text]) =>
       Effect.gen(function* () {
         for (const [name, exact] of [
@@ -179,7 +188,7 @@ describe("a text", () => {
       })
   )
 
-  it.effect.each(without)("of a megabyte of %s comes to its share, and to an end", ([, text]) =>
+  it.effect.each(without)("of a megabyte of %s is counted in proportion, and in bounded time", ([, text]) =>
     Effect.gen(function* () {
       for (const name of Encoding.names) {
         const count = yield* Encoding.load(name)
@@ -189,7 +198,7 @@ describe("a text", () => {
     })
   )
 
-  it.effect("longer than that is known by samples, within 2 %", () =>
+  it.effect("longer than that is estimated by samples, within 2 %", () =>
     Effect.gen(function* () {
       const count = yield* Encoding.load("o200k_base")
       const words = () =>

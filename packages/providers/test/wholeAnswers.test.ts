@@ -1,7 +1,7 @@
-/** Whole answers of the vendors' targets: streamed inside, the same as those that a request gives. */
+/** Complete answers of the vendors' targets, streamed inside: they equal the answers to plain requests. */
 import { assert, describe, it } from "@effect/vitest"
-import type { ModelInfo, ProviderModel } from "@outlast/agent"
 import { Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
+import type { ModelInfo, ProviderModel } from "@outlast/agent"
 import { Anthropic, Google, OpenAi, OpenAiCompatible, toAiSdk } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
@@ -38,7 +38,7 @@ const call: FaultPlan.FaultPlan["answers"] = [
     reasoning: "Where is it warm?",
     text: "I look it up.",
     toolCalls: [{ id: "call_1", name: "weather", params: { city: "Oslo" } }],
-    // Streams of Anthropic ask for tools a little differently, which the fake server would count.
+    // Anthropic's streams send tools in a slightly different form, which the fake server would count.
     usage: { input: 40, output: 10 }
   }
 ]
@@ -52,7 +52,7 @@ const askObject = LanguageModel.generateObject({
   schema: Schema.Struct({ city: Schema.String })
 })
 
-/** What servers and clients make up for each response. */
+/** Fields that servers and clients generate for each response. */
 const invented = new Set([
   "id",
   "itemId",
@@ -63,13 +63,13 @@ const invented = new Set([
   "endpoint"
 ])
 
-/** The part as plain data, with a dot for what is made up. */
+/** The part as plain data, with a dot for each generated field. */
 const plain = (part: unknown): unknown =>
   JSON.parse(JSON.stringify(part), (field, value: unknown) => (invented.has(field) ? "." : value))
 
 type Targets = (server: FakeProvider.FakeProvider, info?: Info) => ProviderModel.TargetSpec
 
-/** The parts of an answer, streamed inside and asked for with a request. */
+/** The parts of an answer, streamed inside and requested plainly. */
 const inBoth = <E>(
   target: Targets,
   answers: FaultPlan.FaultPlan["answers"],
@@ -94,7 +94,7 @@ const inBoth = <E>(
 
 describe("a whole answer that is streamed inside", () => {
   for (const [name, target] of Object.entries({ ...vendors, compatible })) {
-    it.effect(`says and costs what the answer to a request does: ${name}`, () =>
+    it.effect(`has the content and usage of the answer to a request: ${name}`, () =>
       Effect.gen(function* () {
         const [streamed, requested] = yield* inBoth(target, call, askCall)
         assert.deepStrictEqual(streamed, requested)
@@ -103,7 +103,7 @@ describe("a whole answer that is streamed inside", () => {
       })
     )
 
-    it.effect(`is the object that the answer to a request is: ${name}`, () =>
+    it.effect(`has the object of the answer to a request: ${name}`, () =>
       Effect.gen(function* () {
         const [streamed, requested] = yield* inBoth(target, object, askObject)
         assert.deepStrictEqual(streamed, requested)
@@ -112,7 +112,7 @@ describe("a whole answer that is streamed inside", () => {
     )
   }
 
-  it.effect("is what the vendors' own targets ask for, and no other", () =>
+  it.effect("is requested by the vendors' own targets only", () =>
     Effect.gen(function* () {
       for (const [name, target] of Object.entries({ ...vendors, compatible })) {
         const server = yield* FakeProvider.make({ plan: { answers: [{ text: "hello" }] } })
@@ -125,7 +125,7 @@ describe("a whole answer that is streamed inside", () => {
     })
   )
 
-  it.effect("is none under toAiSdk, which keeps the call that it was given", () =>
+  it.effect("is requested plainly under toAiSdk, which keeps the form of the call", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: [{ text: "hello" }] } })
       const model = yield* Effect.acquireRelease(
@@ -140,10 +140,10 @@ describe("a whole answer that is streamed inside", () => {
 })
 
 // -----------------------------------------------------------------------------
-// Vendors that are silent
+// Silent vendors
 // -----------------------------------------------------------------------------
 
-/** Accepts connections, reads what comes, and answers with `said` at most. */
+/** Accepts connections, reads the request, and answers with `said` only. */
 const silent = (said = "") =>
   Effect.acquireRelease(
     Effect.callback<{ readonly url: string; readonly hits: () => number; readonly close: () => void }>(
@@ -172,14 +172,14 @@ const silent = (said = "") =>
     ({ close }) => Effect.sync(close)
   )
 
-/** The default policy with short limits, and without patience with a model that is out. */
+/** The default policy with short limits, and without waits for a model that is out. */
 const hasty: RecoveryPolicy.RecoveryPolicy = {
   ...RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive),
   patience: Duration.zero,
   limits: {
     ...RecoveryPolicy.interactive.limits,
-    firstToken: Duration.millis(50),
-    firstTokenReasoning: Duration.millis(50),
+    firstToken: Duration.millis(500),
+    firstTokenReasoning: Duration.millis(500),
     total: Duration.seconds(30)
   }
 }
@@ -207,7 +207,7 @@ describe("a vendor that accepts and never answers", () => {
     ["whole, then streamed", whole, streamed],
     ["streamed, then whole", streamed, whole]
   ] as const) {
-    it.live(`costs the first call one limit, and the calls that follow nothing: ${name}`, () =>
+    it.live(`delays the first call by one limit, and later calls not at all: ${name}`, () =>
       Effect.gen(function* () {
         const { lines, layer } = recorded()
         const vendor = yield* silent()
@@ -228,10 +228,10 @@ describe("a vendor that accepts and never answers", () => {
   }
 
   it.live(
-    "is known by the total limit, too, where whole answers are requests, but not after its headers",
+    "is detected by the total limit, too, when complete answers are requests, but not after its headers",
     () =>
       Effect.gen(function* () {
-        const policy = { ...hasty, limits: { ...hasty.limits, total: Duration.millis(300) } }
+        const policy = { ...hasty, limits: { ...hasty.limits, total: Duration.millis(1_500) } }
         const ready = yield* FakeProvider.make({ plan: { answers: [{ text: "hello" }] } })
         for (const [said, expected] of [
           ["", ["AttemptFailed limit/total", "CooldownOpened model"]],
@@ -253,7 +253,7 @@ describe("a vendor that accepts and never answers", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("hands on its headers when they come, before the body", () =>
+  it.live("passes on its headers when they arrive, before the body", () =>
     Effect.gen(function* () {
       const vendor = yield* silent(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nX-Ratelimit-Remaining-Requests: 7\r\ncontent-length: 9\r\n\r\n{"
@@ -285,7 +285,7 @@ describe("a vendor that refuses to stream", () => {
     stop_reason: "end_turn",
     usage: { input_tokens: 1, output_tokens: 1 }
   }
-  it.effect("is asked with a request, once refused for the life of the layer", () =>
+  it.effect("gets a plain request, and after one refusal only such requests for the life of the layer", () =>
     Effect.gen(function* () {
       const { lines, layer } = recorded()
       const server = yield* Support.serve((response, { body }) => {

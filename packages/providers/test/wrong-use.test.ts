@@ -1,5 +1,5 @@
 /**
- * What a program is told that uses this package in a wrong way, at the line of its mistake.
+ * Error messages for wrong use of this package, thrown at the line of the mistake.
  *
  * Keys have tests of their own.
  */
@@ -20,7 +20,7 @@ import {
 } from "@outlast/providers"
 import { collect, generate } from "./support.ts"
 
-/** What plain JavaScript may hand over, whatever the types say. */
+/** A value that plain JavaScript may pass, whatever the types say. */
 const untyped = (value: unknown): never => value as never
 /** Options from a file. */
 const json = (text: string): never => untyped(JSON.parse(text))
@@ -239,12 +239,12 @@ it.each(rows.map(([wrong, message]) => ({ wrong, message })))(
   }
 )
 
-it("accepts the entries that ship, and one of them as info", () => {
+it("accepts the built-in entries, and one of them as info", () => {
   assert.isNotEmpty(Catalogue.extend(Catalogue.entries.slice()))
   for (const info of Catalogue.entries) OpenAi.model("gpt-5.1", { info })
 })
 
-describe("a create that makes no model fails without a retry and says why", () => {
+describe("a create that returns no model fails without a retry and says why", () => {
   const throwing = () => {
     throw new Error(`no region, and the key was ${key}`)
   }
@@ -265,7 +265,7 @@ describe("a create that makes no model fails without a retry and says why", () =
     let calls = 0
     const spec = AiSdk.model({
       provider: "acme",
-      // Of its own: a chain that is built more often is warned of.
+      // A unique name: building one chain repeatedly logs a warning.
       model: message.slice(-8),
       create: () => {
         calls++

@@ -2,10 +2,11 @@
  * Resilience for any Effect program. Each namespace is one module of the folder that its path names.
  *
  * Not among them is what needs more than `effect`'s stable modules:
- * `@outlast/resilience/breaker/RedisCircuitStore`.
+ * `@outlast/resilience/redis`.
  */
 export { InvalidOption } from "./Options.ts"
-export { MissingService } from "./MissingService.ts"
+export * as MissingService from "./MissingService.ts"
+export * as Options from "./Options.ts"
 export * as ErrorText from "./ErrorText.ts"
 export * as Refusal from "./Refusal.ts"
 export * as AttemptLimits from "./retry/AttemptLimits.ts"

@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { Cause, Context, Effect, Exit } from "effect"
-import * as MissingService from "@outlast/resilience/MissingService"
+import * as MissingService from "#resilience/MissingService"
 
 class Thing extends Context.Service<Thing, { readonly n: number }>()("Thing") {}
 

@@ -1,7 +1,7 @@
 import { Duration, Effect, Layer } from "effect"
 import { inspect } from "node:util"
 import { assert, describe, it } from "vitest"
-import * as Options from "@outlast/resilience/Options"
+import * as Options from "#resilience/Options"
 
 const refusal = (f: () => unknown): Options.InvalidOption => {
   try {

@@ -17,7 +17,7 @@ import {
   Retry,
   RetryBudget
 } from "@outlast/resilience"
-import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
+import * as RedisCircuitStore from "#resilience/breaker/RedisCircuitStore"
 
 /** What plain JavaScript may hand over, whatever the types say. */
 const untyped = (value: unknown): never => value as never

@@ -22,12 +22,9 @@
  */
 import { Clock, Effect, Redacted, Ref, Stream } from "effect"
 import type { Prompt, Response } from "effect/ai"
-import type { KeySource } from "@outlast/agent/failover/KeySource"
-import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
-import type { ProviderModel, ProviderRequest, TargetSpec } from "@outlast/agent/failover/ProviderModel"
-import * as Check from "@outlast/resilience/Options"
-import * as Classifier from "@outlast/agent/failure/Classifier"
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import { Classifier } from "@outlast/agent"
+import type { KeySource, ModelInfo, ProviderFailure, ProviderModel } from "@outlast/agent"
+import { Options as Check } from "@outlast/resilience"
 import type { Nothing, Reply, Respond, Speech } from "./FaultPlan.ts"
 import * as FaultPlan from "./FaultPlan.ts"
 import * as Parts from "./plan/parts.ts"
@@ -43,8 +40,8 @@ export interface Options {
   readonly model: string
   readonly plan: FaultPlan.FaultPlan | FaultPlan.Runner
   /** Default none: a model that needs no key. */
-  readonly keys?: ReadonlyArray<KeySource>
-  readonly info?: ModelInfo
+  readonly keys?: ReadonlyArray<KeySource.KeySource>
+  readonly info?: ModelInfo.ModelInfo
   /** Default empty: a model without network. */
   readonly endpoint?: string
 }
@@ -58,13 +55,13 @@ export interface ScriptedRequest {
   readonly key: string | undefined
   readonly prompt: Prompt.Prompt
   /** All that the attempt was given. */
-  readonly options: ProviderRequest
+  readonly options: ProviderModel.ProviderRequest
   /** What the plan answered. */
   readonly reply: Reply
 }
 
 /** A target that follows a plan, and what it was asked. */
-export interface ScriptedModel extends TargetSpec {
+export interface ScriptedModel extends ProviderModel.TargetSpec {
   readonly requests: Effect.Effect<ReadonlyArray<ScriptedRequest>>
 }
 
@@ -87,7 +84,7 @@ export const make = (options: Options): Effect.Effect<ScriptedModel> => {
     const requests = yield* Ref.make<ReadonlyArray<ScriptedRequest>>([])
     const { provider, model } = options
 
-    const ask = (request: ProviderRequest, streaming: boolean) =>
+    const ask = (request: ProviderModel.ProviderRequest, streaming: boolean) =>
       Effect.gen(function* () {
         const key = request.key === undefined ? undefined : Redacted.value(request.key)
         const reply = yield* runner.next({
@@ -106,14 +103,14 @@ export const make = (options: Options): Effect.Effect<ScriptedModel> => {
         return { reply, failing: failuresOf(provider, key) }
       })
 
-    const generateText: ProviderModel["generateText"] = (request) =>
+    const generateText: ProviderModel.ProviderModel["generateText"] = (request) =>
       Effect.flatMap(ask(request, false), ({ reply, failing }) => {
         if (reply.type !== "speech") return failing.unanswered(reply)
         const spoken = reply.delay * reply.deltas.length
         return Effect.andThen(wait(spoken), ended(reply, failing, Parts.whole(reply)))
       })
 
-    const streamText: ProviderModel["streamText"] = (request) =>
+    const streamText: ProviderModel.ProviderModel["streamText"] = (request) =>
       Stream.unwrap(
         Effect.map(ask(request, true), ({ reply, failing }) => {
           if (reply.type !== "speech") return Stream.fromEffect(failing.unanswered(reply))
@@ -158,7 +155,7 @@ const ended = <A extends ReadonlyArray<Response.PartEncoded | Response.StreamPar
   speech: Speech,
   failing: Failures,
   parts: A
-): Effect.Effect<A, ProviderFailure> => {
+): Effect.Effect<A, ProviderFailure.ProviderFailure> => {
   switch (speech.end.type) {
     case "finish":
       return Effect.succeed(parts)
@@ -174,14 +171,14 @@ const ended = <A extends ReadonlyArray<Response.PartEncoded | Response.StreamPar
 
 const failuresOf = (provider: string, key: string | undefined) => {
   const secrets = { values: key === undefined ? [] : [key] }
-  const classified = (error: unknown): Effect.Effect<never, ProviderFailure> =>
+  const classified = (error: unknown): Effect.Effect<never, ProviderFailure.ProviderFailure> =>
     Effect.flatMap(Classifier.failure(error, { secrets, provider }), Effect.fail)
   // What undici says of a response whose connection went away.
   const broken = classified({
     message: "terminated",
     cause: { code: "UND_ERR_SOCKET", message: "other side closed" }
   })
-  const unanswered = (reply: Respond | Nothing): Effect.Effect<never, ProviderFailure> => {
+  const unanswered = (reply: Respond | Nothing): Effect.Effect<never, ProviderFailure.ProviderFailure> => {
     if (reply.type === "nothing") return reply.reset ? broken : Effect.never
     const { status, headers, error } = reply
     const body = reply.body ?? errorsOf(provider).errorOf(status, error, "req_scripted", lowerCased(headers))

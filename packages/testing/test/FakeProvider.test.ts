@@ -4,7 +4,7 @@ import { Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { FakeProvider } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
-import { pieces } from "@outlast/testing/server/Connection"
+import { pieces } from "#testing/server/Connection"
 import type { Api } from "./http.ts"
 import { apis, events, hello, open, post, readAll, textIn } from "./http.ts"
 

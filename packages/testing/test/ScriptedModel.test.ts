@@ -2,14 +2,17 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Redacted, Stream } from "effect"
 import { IdGenerator, LanguageModel, Prompt } from "effect/ai"
 import { TestClock } from "effect/testing"
-import * as KeySource from "@outlast/agent/failover/KeySource"
-import type { ProviderModel, ProviderRequest } from "@outlast/agent/failover/ProviderModel"
+import { KeySource } from "@outlast/agent"
+import type { ProviderModel } from "@outlast/agent"
 import { FaultPlan, ScriptedModel } from "@outlast/testing"
 
 /** Asks a model as effect/ai does, with all that it puts into a request. */
-const asLanguageModel = (model: ProviderModel, attempt: Partial<ProviderRequest> = {}) => {
+const asLanguageModel = (
+  model: ProviderModel.ProviderModel,
+  attempt: Partial<ProviderModel.ProviderRequest> = {}
+) => {
   const failures: Array<unknown> = []
-  const request = (options: LanguageModel.ProviderOptions): ProviderRequest => ({
+  const request = (options: LanguageModel.ProviderOptions): ProviderModel.ProviderRequest => ({
     ...options,
     key: undefined,
     maxOutputTokens: undefined,
@@ -38,7 +41,7 @@ const answers: FaultPlan.FaultPlan["answers"] = [
   }
 ]
 
-const make = (faults: ReadonlyArray<FaultPlan.Fault>, attempt: Partial<ProviderRequest> = {}) =>
+const make = (faults: ReadonlyArray<FaultPlan.Fault>, attempt: Partial<ProviderModel.ProviderRequest> = {}) =>
   Effect.gen(function* () {
     const scripted = yield* ScriptedModel.make({
       provider: "anthropic",

@@ -1,6 +1,6 @@
 /** Plain HTTP against a `FakeProvider`: requests, and what a stream says. */
 import { Effect } from "effect"
-import type { FakeProvider, Provider } from "@outlast/testing/FakeProvider"
+import type { FakeProvider, Provider } from "#testing/FakeProvider"
 
 /** The wire formats. `openai` is Chat Completions. */
 export type Api = "anthropic" | "openai" | "responses" | "google"

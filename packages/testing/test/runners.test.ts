@@ -1,6 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Classifier from "@outlast/agent/failure/Classifier"
-import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import { Classifier, ProviderFailure } from "@outlast/agent"
 import { Effect, Exit, Cause, Redacted, Stream } from "effect"
 import { IdGenerator, Prompt } from "effect/ai"
 import { FakeProvider, ScriptedModel } from "@outlast/testing"
@@ -120,7 +119,7 @@ const inMemory = (scripted: ScriptedModel.ScriptedModel, streaming: boolean) =>
     const exit = yield* Effect.exit(heard)
     if (Exit.isFailure(exit)) {
       const error = Cause.squash(exit.cause)
-      end = error instanceof ProviderFailure ? error.reason._tag : String(error)
+      end = error instanceof ProviderFailure.ProviderFailure ? error.reason._tag : String(error)
     }
     return { text, end }
   }).pipe(Effect.scoped, Effect.provideService(IdGenerator.IdGenerator, IdGenerator.defaultIdGenerator))

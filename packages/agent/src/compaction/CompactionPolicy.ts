@@ -10,7 +10,7 @@
  * const policy = { ...CompactionPolicy.defaults, tiers: ["cap", "strip", "plain"] } as const
  * ```
  */
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import type { CompactionWording } from "./CompactionWording.ts"
 import { checks as wordingChecks, defaults as wording } from "./CompactionWording.ts"
 import * as Kind from "../options/Kind.ts"

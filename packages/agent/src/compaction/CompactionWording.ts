@@ -2,7 +2,7 @@
  * What compaction says, to the model of the conversation and to the one that summarises. All of it can be replaced, in
  * any language: `CompactionPolicy.wording`.
  */
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
 
 const { is } = Options

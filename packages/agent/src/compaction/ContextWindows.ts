@@ -18,7 +18,7 @@
  * ```
  */
 import { Context, Effect, Layer } from "effect"
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 
 // -----------------------------------------------------------------------------
 // Service

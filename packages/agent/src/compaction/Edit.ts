@@ -18,7 +18,7 @@ import type { Cut } from "./Trim.ts"
 type Messages = ReadonlyArray<Prompt.Message>
 
 /** A cut, and the message that it was cut out of. */
-export interface PlacedCut extends Cut {
+interface PlacedCut extends Cut {
   readonly at: number
   readonly role: "assistant" | "tool"
 }

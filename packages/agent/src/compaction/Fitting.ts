@@ -23,7 +23,7 @@ import type { Spent, Summariser, SummaryFailed } from "./Summariser.ts"
 import type { Meter } from "./TokenCounter.ts"
 import type { Cut } from "./Trim.ts"
 import * as Units from "./Units.ts"
-import type { Bounds } from "./Window.ts"
+import type { Sizes } from "./Window.ts"
 
 // -----------------------------------------------------------------------------
 // Model
@@ -34,19 +34,6 @@ export interface Prepared {
   /** The messages that it stands for. */
   readonly covers: ReadonlyArray<Prompt.Message>
   readonly text: string
-}
-
-/** Numbers in the tokens of the meter. */
-export interface Sizes {
-  readonly window: number
-  readonly limit: number
-  readonly downTo: number
-  /** Tokens of a request beside its messages. */
-  readonly fixed: number
-  /** How many tokens of the provider one of the meter is. */
-  readonly scale: number
-  /** In the tokens of the provider. */
-  readonly bounds: Bounds
 }
 
 export interface Task {

@@ -9,7 +9,7 @@
  */
 import { Predicate } from "effect"
 import type { Prompt } from "effect/ai"
-import { namespace } from "../failover/Answered.ts"
+import { namespace } from "../conversation/Answered.ts"
 
 /** A message that compaction made. */
 export interface Summary {

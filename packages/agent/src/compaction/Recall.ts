@@ -17,7 +17,7 @@
 import { Effect, Option, Schema } from "effect"
 import type { Layer } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
 import type { RecallStore } from "./RecallStore.ts"
 import { check as isStore } from "./RecallStore.ts"

@@ -5,7 +5,7 @@
  * fail: a store that cannot be reached answers that it has nothing.
  */
 import { Effect, Option } from "effect"
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
 
 export interface RecallStore {

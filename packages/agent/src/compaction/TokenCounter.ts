@@ -22,7 +22,7 @@ import { Context } from "effect"
 import type { Effect } from "effect"
 import { Tool } from "effect/ai"
 import type { Prompt } from "effect/ai"
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import * as ImageSize from "./ImageSize.ts"
 
 // -----------------------------------------------------------------------------

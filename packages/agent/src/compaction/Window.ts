@@ -1,11 +1,10 @@
 /**
  * When a conversation is too long, in numbers: what a policy's shares of a window come to. Pure.
  */
-import * as Check from "@outlast/resilience/Options"
-import type { ContextOverflow } from "../failure/FailoverReason.ts"
+import { Options as Check } from "@outlast/resilience"
+import type { ContextOverflow } from "../failure/reasons/FailoverReason.ts"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
 import { isWindow } from "./ContextWindows.ts"
-import type { Sizes } from "./Fitting.ts"
 
 export interface Room {
   /** Tokens of input and output together. */
@@ -22,6 +21,19 @@ export interface Bounds {
   /** It must not have more. */
   readonly limit: number
   readonly downTo: number
+}
+
+/** Numbers in the tokens of the meter. */
+export interface Sizes {
+  readonly window: number
+  readonly limit: number
+  readonly downTo: number
+  /** Tokens of a request beside its messages. */
+  readonly fixed: number
+  /** How many tokens of the provider one of the meter is. */
+  readonly scale: number
+  /** In the tokens of the provider. */
+  readonly bounds: Bounds
 }
 
 /**

@@ -42,10 +42,10 @@ export class Ids {
 export class Answered {
   readonly #prompt: Prompt.Prompt
   #ids: Ids | undefined
-  /** By the provider's id, that of its latest call. */
-  readonly #latest = new Map<string, string>()
+  /** By the provider's id, that of its latest call. Made with the first call: most answers have none. */
+  #latest: Map<string, string> | undefined
   /** By the provider's id, those of calls that have begun and are not made. */
-  readonly #begun = new Map<string, Array<string>>()
+  #begun: Map<string, Array<string>> | undefined
 
   /** `prompt` is the conversation, as the program has it, that the answer goes on with. */
   constructor(prompt: Prompt.Prompt) {
@@ -57,23 +57,24 @@ export class Answered {
     switch (part.type) {
       case "tool-params-start": {
         const id = this.#next(part.id, part.providerExecuted === true)
+        this.#begun ??= new Map()
         const begun = this.#begun.get(part.id)
         if (begun === undefined) this.#begun.set(part.id, [id])
         else begun.push(id)
         return id === part.id ? part : { ...part, id }
       }
       case "tool-call": {
-        const id = this.#begun.get(part.id)?.shift() ?? this.#next(part.id, part.providerExecuted === true)
+        const id = this.#begun?.get(part.id)?.shift() ?? this.#next(part.id, part.providerExecuted === true)
         return id === part.id ? part : { ...part, id }
       }
       case "tool-params-delta":
       case "tool-params-end":
       case "tool-result": {
-        const id = this.#latest.get(part.id) ?? part.id
+        const id = this.#latest?.get(part.id) ?? part.id
         return id === part.id ? part : { ...part, id }
       }
       case "tool-approval-request": {
-        const toolCallId = this.#latest.get(part.toolCallId) ?? part.toolCallId
+        const toolCallId = this.#latest?.get(part.toolCallId) ?? part.toolCallId
         return toolCallId === part.toolCallId ? part : { ...part, toolCallId }
       }
       default:
@@ -85,6 +86,7 @@ export class Answered {
     this.#ids ??= new Ids(/./s, true, idsOf(this.#prompt))
     const own = this.#ids.of(id)
     const next = isProviders ? id : own
+    this.#latest ??= new Map()
     this.#latest.set(id, next)
     return next
   }

@@ -10,7 +10,7 @@
  * OpenAiCompatible.model({ name: "local", baseUrl, model: "mine", info: { dialect } })
  * ```
  */
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
 
 const { is } = Options

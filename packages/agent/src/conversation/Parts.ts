@@ -13,8 +13,8 @@
  */
 import { Predicate } from "effect"
 import { Prompt } from "effect/ai"
-import { namespace } from "../failover/Answered.ts"
-import type { TargetRef } from "../failure/TargetRef.ts"
+import { namespace } from "./Answered.ts"
+import type { TargetRef } from "./TargetRef.ts"
 import type { Dialect } from "./Dialect.ts"
 import * as Provenance from "./Provenance.ts"
 import type { ToolNames } from "./ToolNames.ts"
@@ -51,6 +51,8 @@ const providerParts = (
   messages: ReadonlyArray<Prompt.Message>,
   to: Destination
 ): ReadonlySet<AssistantPart> => {
+  // The usual first turn.
+  if (!messages.some(({ role }) => role === "assistant")) return noParts
   const own = new Set<AssistantPart>()
   const open = new Map<string, AssistantPart>()
   for (const message of messages) {
@@ -75,6 +77,8 @@ const providerParts = (
   }
   return own
 }
+
+const noParts: ReadonlySet<AssistantPart> = new Set()
 
 const fitMessage = (
   message: Prompt.Message,

@@ -15,7 +15,7 @@
  * ```
  */
 import { Prompt } from "effect/ai"
-import type { TargetRef } from "../failure/TargetRef.ts"
+import type { TargetRef } from "./TargetRef.ts"
 import * as Dialects from "./Dialect.ts"
 import type { Dialect } from "./Dialect.ts"
 import * as Pairs from "./Pairs.ts"

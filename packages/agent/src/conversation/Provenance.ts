@@ -9,8 +9,8 @@
 import { Predicate } from "effect"
 import type { Types } from "effect"
 import type { Response } from "effect/ai"
-import { namespace } from "../failover/Answered.ts"
-import type { TargetRef } from "../failure/TargetRef.ts"
+import { namespace } from "./Answered.ts"
+import type { TargetRef } from "./TargetRef.ts"
 
 // A type, not an interface: it must be JSON.
 export type Provenance = {

@@ -57,7 +57,7 @@ const alternating = (messages: Messages, { dialect, wording }: Destination): Mes
   if (!dialect.alternates) return messages
   const first = messages.findIndex(({ role }) => role !== "system")
   const opens = messages[first]?.role === "assistant"
-  if (!opens && !messages.some((message, i) => joined(messages[i - 1], message) !== undefined))
+  if (!opens && !messages.some(({ role }, i) => role !== "tool" && role === messages[i - 1]?.role))
     return messages
   const out: Array<Prompt.Message> = []
   messages.forEach((message, i) => {
@@ -71,14 +71,16 @@ const alternating = (messages: Messages, { dialect, wording }: Destination): Mes
 
 /** Two messages of one role as one; `undefined` where they stay two. */
 const joined = (before: Prompt.Message | undefined, message: Prompt.Message): Prompt.Message | undefined => {
-  const options = { ...before?.options, ...message.options }
-  if (before?.role === "system" && message.role === "system") {
+  // Decided before anything is made: this runs for each message of each attempt.
+  if (before?.role !== message.role || message.role === "tool") return undefined
+  const options = { ...before.options, ...message.options }
+  if (before.role === "system" && message.role === "system") {
     return { ...before, options, content: `${before.content}\n\n${message.content}` }
   }
-  if (before?.role === "user" && message.role === "user") {
+  if (before.role === "user" && message.role === "user") {
     return { ...before, options, content: [...before.content, ...message.content] }
   }
-  if (before?.role === "assistant" && message.role === "assistant") {
+  if (before.role === "assistant" && message.role === "assistant") {
     return { ...before, options, content: [...before.content, ...message.content] }
   }
   return undefined

@@ -1,7 +1,7 @@
 /**
  * What the model reads in place of something that cannot be sent to it. All of it can be replaced, in any language.
  */
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
 
 const { is } = Options

@@ -6,17 +6,17 @@
 import { Effect, Layer, Stream } from "effect"
 import type { Scope } from "effect"
 import { LanguageModel } from "effect/ai"
-import * as GuardedModel from "../guard/GuardedModel.ts"
-import * as AttemptRequest from "./AttemptRequest.ts"
-import { fromFailure } from "./CallFailed.ts"
-import type { ChainError } from "./Chain.ts"
-import * as Chain from "./Chain.ts"
-import { inOrder } from "./Order.ts"
-import * as OutputLimit from "./OutputLimit.ts"
-import type { TargetSpec } from "./ProviderModel.ts"
-import { interactive } from "./RecoveryPolicy.ts"
-import * as Surface from "./Surface.ts"
-import * as UndeclaredTools from "./UndeclaredTools.ts"
+import { guardable } from "./CallGuard.ts"
+import * as AttemptRequest from "./call/AttemptRequest.ts"
+import { fromFailure } from "../failure/reasons/CallFailed.ts"
+import type { ChainError } from "./chain/Chain.ts"
+import * as Chain from "./chain/Chain.ts"
+import { inOrder } from "./decide/Order.ts"
+import * as OutputLimit from "./decide/OutputLimit.ts"
+import type { TargetSpec } from "./target/ProviderModel.ts"
+import { interactive } from "./decide/RecoveryPolicy.ts"
+import * as Surface from "./call/Surface.ts"
+import * as UndeclaredTools from "./call/UndeclaredTools.ts"
 
 /** A `LanguageModel` that sends every call once. Fails as `Failover.layer` does when there is no key. */
 export const layer = <E, R>(
@@ -47,9 +47,11 @@ export const layer = <E, R>(
         generateText: (options) =>
           Effect.flatMap(OutputLimit.OutputLimit, (limit) => {
             const made = requestFor(options, limit)
-            return Effect.mapError(AttemptRequest.generateText(target, made), (failure) =>
-              fromFailure("generateText", AttemptRequest.failureAt(target, made, failure))
-            )
+            return Effect.mapBoth(AttemptRequest.generateText(target, made), {
+              onFailure: (failure) =>
+                fromFailure("generateText", AttemptRequest.failureAt(target, made, failure)),
+              onSuccess: (parts) => UndeclaredTools.inAnswer(parts, options)
+            })
           }),
         streamText: (options) =>
           Stream.unwrap(
@@ -64,6 +66,6 @@ export const layer = <E, R>(
             })
           )
       })
-      return GuardedModel.ambient(model)
+      return guardable(model)
     })
   )

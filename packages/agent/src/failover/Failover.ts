@@ -21,28 +21,28 @@ import { Context, Effect, Layer, Stream } from "effect"
 import type { Scope } from "effect"
 import { AiError, LanguageModel } from "effect/ai"
 import { CircuitBreaker, RetryBudget } from "@outlast/resilience"
-import * as Check from "@outlast/resilience/Options"
-import type { CallFailure } from "../failure/CallFailure.ts"
-import type { TargetRef } from "../failure/TargetRef.ts"
-import type { CallFailed } from "./CallFailed.ts"
-import { fromFailure } from "./CallFailed.ts"
-import type { ChainError, Services, Specs } from "./Chain.ts"
-import * as Chain from "./Chain.ts"
+import { Options as Check } from "@outlast/resilience"
+import type { CallFailure } from "../failure/reasons/CallFailure.ts"
+import type { TargetRef } from "../conversation/TargetRef.ts"
+import { guardable } from "./CallGuard.ts"
+import type { CallFailed } from "../failure/reasons/CallFailed.ts"
+import { fromFailure } from "../failure/reasons/CallFailed.ts"
+import type { ChainError, Services, Specs } from "./chain/Chain.ts"
+import * as Chain from "./chain/Chain.ts"
 import * as CallLimiter from "../limiter/CallLimiter.ts"
-import type { ChainStore } from "./ChainStore.ts"
-import { check as isStore } from "./ChainStore.ts"
+import type { ChainStore } from "./chain/ChainStore.ts"
+import { check as isStore } from "./chain/ChainStore.ts"
 import * as Kind from "../options/Kind.ts"
-import * as Order from "./Order.ts"
-import * as Permits from "./Permits.ts"
-import type { DefaultClass, RecoveryPolicy } from "./RecoveryPolicy.ts"
-import { validateModels } from "./PolicyChecks.ts"
-import { interactive, validate } from "./RecoveryPolicy.ts"
-import * as GuardedModel from "../guard/GuardedModel.ts"
-import { streamText } from "./StreamCall.ts"
-import { mistakeIn } from "./StrictCalls.ts"
-import { make as makeTargets, Targets } from "./Targets.ts"
-import { generateText } from "./TextCall.ts"
-import * as UndeclaredTools from "./UndeclaredTools.ts"
+import * as Order from "./decide/Order.ts"
+import * as Permits from "./chain/Permits.ts"
+import type { DefaultClass, RecoveryPolicy } from "./decide/RecoveryPolicy.ts"
+import { validateModels } from "./decide/PolicyChecks.ts"
+import { interactive, validate } from "./decide/RecoveryPolicy.ts"
+import { streamText } from "./call/StreamCall.ts"
+import { mistakeIn } from "./call/StrictCalls.ts"
+import { make as makeTargets, Targets } from "./chain/Targets.ts"
+import { generateText } from "./call/TextCall.ts"
+import * as UndeclaredTools from "./call/UndeclaredTools.ts"
 
 const { is } = Check
 
@@ -147,9 +147,11 @@ const makeContext = <const S extends Specs, Class extends string>(
     const model = yield* UndeclaredTools.make({
       generateText: (request) =>
         boundary.repeated(request) ??
-        Effect.tap(generateText(built, request, boundary.toAiError("generateText", request)), (parts) => {
+        Effect.flatMap(generateText(built, request, boundary.toAiError("generateText", request)), (parts) => {
           const mistake = mistakeIn(request, parts)
-          return mistake === undefined ? Effect.void : Effect.fail(mistaken("generateText")(mistake))
+          return mistake === undefined
+            ? Effect.succeed(UndeclaredTools.inAnswer(parts, request))
+            : Effect.fail(mistaken("generateText")(mistake))
         }),
       streamText: (request) => {
         const repeated = boundary.repeated(request)
@@ -159,7 +161,7 @@ const makeContext = <const S extends Specs, Class extends string>(
       }
     })
     const compacts = built.compact !== undefined && policy.maxCompactions > 0
-    return Context.make(LanguageModel.LanguageModel, GuardedModel.ambient(model)).pipe(
+    return Context.make(LanguageModel.LanguageModel, guardable(model)).pipe(
       Context.add(Targets, makeTargets({ ...built, ...built.memory, compacts }))
     )
     // `Specs` leaves the entries' services open; `Services` names them.

@@ -39,8 +39,8 @@
 import { Effect, Metric } from "effect"
 import type { Layer } from "effect"
 import { Metrics, ResilienceEvents } from "@outlast/resilience"
-import * as Check from "@outlast/resilience/Options"
-import type { TargetRef } from "../failure/TargetRef.ts"
+import { Options as Check } from "@outlast/resilience"
+import type { TargetRef } from "../conversation/TargetRef.ts"
 import type { FailoverEvent } from "./FailoverEvent.ts"
 
 // -----------------------------------------------------------------------------

@@ -21,12 +21,12 @@ export interface BlockedCalls {
   readonly last: ReadonlyArray<BlockedCall>
 }
 
-export const most = 100
+const most = 100
 
 /** Characters of a tool's name. A model may call a tool that does not exist, by a name of any length. */
 export const maxTool = 200
 /** Characters of a message. */
-export const maxMessage = 1_000
+const maxMessage = 1_000
 
 export const none: BlockedCalls = { count: 0, last: [] }
 

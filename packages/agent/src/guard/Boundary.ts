@@ -9,7 +9,7 @@
 import { Clock, Context, Effect, Fiber, Option, Queue, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
-import * as ActiveTime from "./ActiveTime.ts"
+import * as ActiveTime from "../conversation/ActiveTime.ts"
 import { Branch, place } from "./Branch.ts"
 import type { Guard } from "./Guard.ts"
 import * as GuardedModel from "./GuardedModel.ts"

@@ -11,8 +11,9 @@
 import { Context, Effect, Option } from "effect"
 import type { Fiber } from "effect"
 import type { Prompt, Response } from "effect/ai"
-import { answeredBy } from "../failover/Answered.ts"
-import { ActiveTime, Activity } from "./ActiveTime.ts"
+import { answeredBy } from "../conversation/Answered.ts"
+import { ActiveTime, Activity } from "../conversation/ActiveTime.ts"
+import * as CallGuard from "../failover/CallGuard.ts"
 import type { BlockedCall } from "./BlockedCalls.ts"
 import { kindOf } from "./Guard.ts"
 import type { Guard } from "./Guard.ts"
@@ -41,7 +42,9 @@ const places = new WeakMap<AnyFiber, Branch>()
 export const place = (fiber: AnyFiber, branch: Branch): (() => void) => {
   const before = places.get(fiber)
   places.set(fiber, branch)
+  const release = CallGuard.hold(fiber, aroundOf(branch))
   return () => {
+    release()
     if (before === undefined) places.delete(fiber)
     else places.set(fiber, before)
   }
@@ -91,11 +94,14 @@ const filesIn = (given: unknown): ReadonlyArray<string> => {
   throw new TypeError(`it gave ${kindOf(wrong)}, not the name of a file`)
 }
 
-/** What tells a fiber where it is. A map of two is quicker made than two contexts. */
+const aroundOf = (branch: Branch): CallGuard.Around | undefined => branch.guards[0]?.around
+
+/** What tells a fiber where it is. A map is quicker made than three contexts. */
 export const placed = (branch: Branch, activity: Activity): Context.Context<never> =>
   Context.makeUnsafe(
     new Map<string, unknown>([
       [Current.key, branch.token],
+      [CallGuard.CallGuard.key, aroundOf(branch)],
       [ActiveTime.key, activity]
     ])
   )

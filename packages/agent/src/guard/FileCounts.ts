@@ -16,9 +16,9 @@ export interface FileCounts {
 }
 
 /** Files that one half holds. */
-export const half = 4_096
+const half = 4_096
 /** Names that are kept for a message. */
-export const maxNames = 10
+const maxNames = 10
 /** Characters of a name in a message. */
 const maxName = 200
 

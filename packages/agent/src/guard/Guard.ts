@@ -9,11 +9,12 @@
  */
 import { Deferred, Effect, Exit } from "effect"
 import { ErrorText } from "@outlast/resilience"
+import type { Around } from "../failover/CallGuard.ts"
 import type { Clock, Fiber } from "effect"
 import { Prompt } from "effect/ai"
-import * as Redaction from "../failure/Redaction.ts"
-import { Transcript } from "../loop/Transcript.ts"
-import { Activity, Stopwatch } from "./ActiveTime.ts"
+import * as Redaction from "../secrets/Redaction.ts"
+import { Transcript } from "../conversation/Transcript.ts"
+import { Activity, Stopwatch } from "../conversation/ActiveTime.ts"
 import type { BlockedCall } from "./BlockedCalls.ts"
 import type { GuardedConversation } from "./GuardedConversation.ts"
 import type { GuardState, Step } from "./GuardState.ts"
@@ -70,8 +71,12 @@ export class Guard {
   /** All time in which a program runs under it. */
   readonly #total: Stopwatch
 
-  constructor(settings: Settings, clock: Clock.Clock) {
+  /** Puts the calls of a model under the guards of the fiber that makes them. */
+  readonly around: Around
+
+  constructor(settings: Settings, clock: Clock.Clock, around: Around) {
     this.settings = settings
+    this.around = around
     this.#bounds = settings.bounds
     const resumed = () => void Deferred.doneUnsafe(this.#resumed, Exit.void)
     this.#watch = new Stopwatch(clock, resumed)

@@ -14,7 +14,7 @@ import type { Response } from "effect/ai"
 import * as Dialect from "../conversation/Dialect.ts"
 import * as Pairs from "../conversation/Pairs.ts"
 import * as Wording from "../conversation/Wording.ts"
-import { Transcript } from "../loop/Transcript.ts"
+import { Transcript } from "../conversation/Transcript.ts"
 import type { Hints } from "./LoopDetector.ts"
 
 /** A tool call that was admitted. */

@@ -12,8 +12,9 @@ import { Context, Effect, Option, Stream } from "effect"
 import type { Scope } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import type { Response, Tool, Toolkit } from "effect/ai"
-import * as Surface from "../failover/Surface.ts"
-import { ActiveTime, Activity, whilePulled } from "./ActiveTime.ts"
+import * as Surface from "../failover/call/Surface.ts"
+import { bareOf } from "../failover/CallGuard.ts"
+import { ActiveTime, Activity, whilePulled } from "../conversation/ActiveTime.ts"
 import type { AnyFiber, Branch } from "./Branch.ts"
 import { branchOf, placed } from "./Branch.ts"
 import { toolkit } from "./GuardedTool.ts"
@@ -36,13 +37,25 @@ type BranchOf = (fiber: AnyFiber) => Branch | undefined
 /** Guarded models, and what they were made of. */
 const plain = new WeakMap<object, Service>()
 
+/** By model: the one under the guard of the fiber that calls. */
+const guarded = new WeakMap<object, Service>()
+
+const unguarded = (model: Service): Service => bareOf(plain.get(model) ?? model)
+
 /** Under the guard of the fiber that calls; without one it is the model itself. Once is enough. */
-export const ambient = (model: Service): Service =>
-  plain.has(model) ? model : wrap(model, (fiber) => branchOf(fiber))
+export const ambient = (model: Service): Service => {
+  if (plain.has(model)) return model
+  const own = unguarded(model)
+  const known = guarded.get(own)
+  if (known !== undefined) return known
+  const made = wrap(own, (fiber) => branchOf(fiber))
+  guarded.set(own, made)
+  return made
+}
 
 /** Under the guards of `branch`, or deeper in its tree, whoever calls it from wherever. */
 export const bound = (model: Service, branch: Branch): Service => {
-  const service = wrap(plain.get(model) ?? model, (fiber) => {
+  const service = wrap(unguarded(model), (fiber) => {
     const current = branchOf(fiber)
     return current !== undefined && branch.guards.every((guard) => current.guards.includes(guard))
       ? current

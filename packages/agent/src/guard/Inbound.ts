@@ -10,7 +10,7 @@
  */
 import { Clock, Effect, MutableRef } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
 import type { InboundDropped } from "./GuardEvent.ts"
 

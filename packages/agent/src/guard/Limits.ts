@@ -11,7 +11,7 @@
  * ```
  */
 import { Duration } from "effect"
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 
 export interface Limits {
   /**

@@ -20,9 +20,9 @@ import { Cause, Clock, Config, Context, Effect, Option } from "effect"
 import { Toolkit } from "effect/ai"
 import type { Tool } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
-import * as Redaction from "../failure/Redaction.ts"
+import * as Redaction from "../secrets/Redaction.ts"
 import type { ToolSkipped } from "./GuardEvent.ts"
 
 export interface Requirements {

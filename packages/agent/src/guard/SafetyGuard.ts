@@ -31,8 +31,7 @@ import { Clock, Context, Data, Duration, Effect, Layer, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Tool, Toolkit } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
-import * as MissingService from "@outlast/resilience/MissingService"
-import * as Check from "@outlast/resilience/Options"
+import { MissingService, Options as Check } from "@outlast/resilience"
 import type { BlockedCall } from "./BlockedCalls.ts"
 import * as Boundary from "./Boundary.ts"
 import { branchOf, current } from "./Branch.ts"
@@ -139,7 +138,7 @@ export class SafetyGuard extends Context.Service<SafetyGuard, { readonly report:
 /** A guard for the host. Throws an `InvalidOption` (a `RangeError`) for an option out of its range. */
 export const make = (options: Options = {}): Effect.Effect<Host> => {
   const settings = settingsOf(options)
-  return Effect.map(Clock.Clock, (clock) => hostOf(new Guard(settings, clock)))
+  return Effect.map(Clock.Clock, (clock) => hostOf(new Guard(settings, clock, GuardedModel.ambient)))
 }
 
 /**

@@ -16,7 +16,7 @@
  */
 import { Data } from "effect"
 import { ErrorText } from "@outlast/resilience"
-import type { Transcript } from "../loop/Transcript.ts"
+import type { Transcript } from "../conversation/Transcript.ts"
 import type { BlockedCall } from "./BlockedCalls.ts"
 import type { Counts, StopReason } from "./StopReason.ts"
 

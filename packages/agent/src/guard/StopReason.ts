@@ -5,7 +5,7 @@
  * function, a permission hook) broke, and a guard that cannot judge lets nothing through.
  */
 import { Duration } from "effect"
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 
 export type StopReason =
   | "max_events"

@@ -29,9 +29,8 @@
  */
 import type { Fiber, Scope } from "effect"
 import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer } from "effect"
-import * as MissingService from "@outlast/resilience/MissingService"
-import * as Check from "@outlast/resilience/Options"
-import type { TargetRef } from "../failure/TargetRef.ts"
+import { MissingService, Options as Check } from "@outlast/resilience"
+import type { TargetRef } from "../conversation/TargetRef.ts"
 import * as Kind from "../options/Kind.ts"
 import type { Asking, Grant, Limits, LimitState, Rule, Step, Verdict } from "./LimitState.ts"
 import * as Known from "./KnownLimits.ts"

@@ -10,8 +10,8 @@
  * What is sent while an answer is on its way is not in its numbers, so that a few calls may still run into a limit.
  * Times are monotonic milliseconds.
  */
-import * as HeaderFacts from "../failure/HeaderFacts.ts"
-import * as WaitHint from "../failure/WaitHint.ts"
+import * as HeaderFacts from "../failure/facts/HeaderFacts.ts"
+import * as WaitHint from "../failure/facts/WaitHint.ts"
 
 export const kinds = ["requests", "tokens", "input-tokens", "output-tokens"] as const
 export type Kind = (typeof kinds)[number]

@@ -15,7 +15,7 @@
  *
  * `CallLimiter` is the service around it. Times are monotonic milliseconds.
  */
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import type { Amount, KnownLimits } from "./KnownLimits.ts"
 import * as Known from "./KnownLimits.ts"
 import type { MinuteWindow } from "./MinuteWindow.ts"

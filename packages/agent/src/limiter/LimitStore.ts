@@ -30,10 +30,9 @@
 import { Clock, Duration, Effect } from "effect"
 import { RateLimiter } from "effect/persistence"
 import { ResilienceEvents } from "@outlast/resilience"
-import * as MissingService from "@outlast/resilience/MissingService"
-import * as Options from "@outlast/resilience/Options"
+import { MissingService, Options } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
-import * as Redaction from "../failure/Redaction.ts"
+import * as Redaction from "../secrets/Redaction.ts"
 import type { LimiterEvent } from "./LimiterEvent.ts"
 
 export interface LimitStore {
@@ -113,9 +112,7 @@ export const make = (
   })
 }
 
-type NoTime<E> = E extends LimiterEvent ? Omit<E, "at"> : never
-
-const publish = (event: NoTime<LimiterEvent>): Effect.Effect<void> =>
+const publish = (event: ResilienceEvents.NoTime<LimiterEvent>): Effect.Effect<void> =>
   Effect.flatMap(Clock.currentTimeMillis, (at) => ResilienceEvents.publish({ ...event, at }))
 
 const nowOf = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000

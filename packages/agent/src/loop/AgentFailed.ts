@@ -20,9 +20,9 @@
 import { Cause, Context, Data, Option } from "effect"
 import { ErrorText } from "@outlast/resilience"
 import type { CannotFit, ContextExhausted } from "../compaction/CompactionError.ts"
-import type { CallFailure } from "../failure/CallFailure.ts"
+import type { CallFailure } from "../failure/reasons/CallFailure.ts"
 import { overflowOf } from "./Compacting.ts"
-import type { Transcript } from "./Transcript.ts"
+import type { Transcript } from "../conversation/Transcript.ts"
 
 export type Reason = CallFailure | CannotFit | ContextExhausted
 

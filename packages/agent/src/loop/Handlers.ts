@@ -6,8 +6,7 @@
  */
 import { Context } from "effect"
 import type { Tool, Toolkit } from "effect/ai"
-import { MissingService } from "@outlast/resilience/MissingService"
-import * as Check from "@outlast/resilience/Options"
+import { MissingService, Options as Check } from "@outlast/resilience"
 
 /** A handler as it stands in the context, under the id of its tool. */
 interface Handler {
@@ -31,7 +30,7 @@ export const checked =
     }
     if (missing.length > 0) {
       const layer = `toolkit.toLayer({ ${missing.map((name) => `${JSON.stringify(name)}: (params) => Effect`).join(", ")} })`
-      throw new MissingService(`The handler of ${missing.join(", ")}`, layer)
+      throw new MissingService.MissingService(`The handler of ${missing.join(", ")}`, layer)
     }
     return Context.merge(context, Context.makeUnsafe<never>(handlers))
   }

@@ -11,10 +11,10 @@
 import { Effect, Option } from "effect"
 import { Model } from "effect/ai"
 import { ContextWindows } from "../compaction/ContextWindows.ts"
-import type { ModelInfo } from "../failover/ModelInfo.ts"
-import * as OutputLimit from "../failover/OutputLimit.ts"
-import type { TargetStatus } from "../failover/Targets.ts"
-import { Targets } from "../failover/Targets.ts"
+import type { ModelInfo } from "../conversation/ModelInfo.ts"
+import * as OutputLimit from "../failover/decide/OutputLimit.ts"
+import type { TargetStatus } from "../failover/chain/Targets.ts"
+import { Targets } from "../failover/chain/Targets.ts"
 
 export interface NextModel {
   /** `undefined`: it has none that anybody has said. */

@@ -4,9 +4,9 @@
 import { Option } from "effect"
 import type { Response } from "effect/ai"
 import type { BlockedCall } from "../guard/BlockedCalls.ts"
-import { answeredBy } from "../failover/Answered.ts"
+import { answeredBy } from "../conversation/Answered.ts"
 import type { Compactions } from "./Compacting.ts"
-import type { Transcript } from "./Transcript.ts"
+import type { Transcript } from "../conversation/Transcript.ts"
 
 /** What one target contributed. */
 export interface ModelShare {

@@ -7,9 +7,8 @@
 import { Context, Duration, Effect, Layer, Stream } from "effect"
 import { Prompt, Tool } from "effect/ai"
 import { Backoff, InvalidOption } from "@outlast/resilience"
-import * as Options from "@outlast/resilience/Options"
-import type { Check } from "@outlast/resilience/Options"
-import { holdsKey, isKey } from "../failure/KeyForm.ts"
+import { Options } from "@outlast/resilience"
+import { holdsKey, isKey } from "../secrets/KeyForm.ts"
 
 const { is } = Options
 
@@ -49,7 +48,7 @@ const nameOf = (value: unknown): string | undefined => {
 }
 
 /** The error for a value of the wrong kind. */
-export const wrong = (module: string, field: string, value: unknown, allowed: string): InvalidOption => {
+const wrong = (module: string, field: string, value: unknown, allowed: string): InvalidOption => {
   const name = nameOf(value)
   return new InvalidOption(
     module,
@@ -66,14 +65,14 @@ export const wrong = (module: string, field: string, value: unknown, allowed: st
 
 /** A value for which `holds`. */
 export const where =
-  (holds: (value: unknown) => boolean, noun: string): Check =>
+  (holds: (value: unknown) => boolean, noun: string): Options.Check =>
   (module, field, value) => {
     if (!holds(value)) throw wrong(module, field, value, noun)
   }
 
 /** As {@link where}, for what may hold a prompt: a text is not shown. */
 const unshown =
-  (holds: (value: unknown) => boolean, noun: string): Check =>
+  (holds: (value: unknown) => boolean, noun: string): Options.Check =>
   (module, field, value) => {
     if (typeof value !== "string") where(holds, noun)(module, field, value)
     else if (!holds(value)) {
@@ -89,26 +88,26 @@ const unshown =
 
 /** A list. `item` checks each element. */
 export const list =
-  (item: Check, noun: string): Check =>
+  (item: Options.Check, noun: string): Options.Check =>
   (module, field, value) => {
     where(Array.isArray, noun)(module, field, value)
     is.list(item)(module, field, value)
   }
 
 /** A service or another object with these members. `noun` says what it is and how to get one. */
-export const having = (noun: string, ...members: ReadonlyArray<string>): Check =>
+export const having = (noun: string, ...members: ReadonlyArray<string>): Options.Check =>
   where((value) => has(value, ...members) && nameOf(value) === undefined, noun)
 
 /** `false`, for none, or what `other` allows. `other` says so in its words. */
 export const orFalse =
-  (other: Check): Check =>
+  (other: Options.Check): Options.Check =>
   (module, field, value) => {
     if (value !== false) other(module, field, value)
   }
 
 /** A plain object: no list, Layer, model or Effect. `then` checks it further. */
 export const plain =
-  (noun: string, then: Check = is.anything): Check =>
+  (noun: string, then: Options.Check = is.anything): Options.Check =>
   (module, field, value) => {
     if (Object.prototype.toString.call(value) !== "[object Object]" || nameOf(value) !== undefined) {
       throw wrong(module, field, value, noun)
@@ -117,12 +116,12 @@ export const plain =
   }
 
 /** An object with these fields and no other. `noun` says what it is. */
-export const object = <O extends object>(noun: string, checks: Options.Checks<O>): Check =>
+export const object = <O extends object>(noun: string, checks: Options.Checks<O>): Options.Check =>
   plain(noun, is.object<O>(checks))
 
 /** Runs another module's `validate`. The fields that its error names get the path of this field in front. */
 export const nested =
-  (validate: (value: unknown, module: string) => void): Check =>
+  (validate: (value: unknown, module: string) => void): Options.Check =>
   (module, field, value) => {
     try {
       validate(value, module)
@@ -135,7 +134,7 @@ export const nested =
     }
   }
 
-const durationWithin = (range: Options.DurationRange): Check => {
+const durationWithin = (range: Options.DurationRange): Options.Check => {
   const within = is.duration(range)
   return (module, field, value) => {
     if (!Options.isDuration(value)) throw wrong(module, field, value, `a duration, for example "5 seconds"`)
@@ -144,19 +143,19 @@ const durationWithin = (range: Options.DurationRange): Check => {
 }
 
 /** A duration within the range, by default from zero on; an infinite one is allowed. */
-export const duration = (range: Options.DurationRange = {}): Check =>
+export const duration = (range: Options.DurationRange = {}): Options.Check =>
   durationWithin({ max: Duration.infinity, ...range })
 
 /** A duration within the range that ends. */
-export const finiteDuration = (range: Options.DurationRange = {}): Check => durationWithin(range)
+export const finiteDuration = (range: Options.DurationRange = {}): Options.Check => durationWithin(range)
 
 /** A duration that is not zero. */
-export const positiveDuration: Check = duration({ min: "1 millis" })
+export const positiveDuration: Options.Check = duration({ min: "1 millis" })
 
 const isBackoff = (value: unknown): boolean =>
   isObject(value) && (value["_tag"] === "Exponential" || value["_tag"] === "Sequence")
 
-export const backoff: Check = (module, field, value) => {
+export const backoff: Options.Check = (module, field, value) => {
   where(isBackoff, "a Backoff, for example Backoff.exponential()")(module, field, value)
   // `isBackoff` has seen the tag; the other fields are checked here.
   const spec = value as Backoff.Backoff
@@ -170,36 +169,39 @@ export const backoff: Check = (module, field, value) => {
 }
 
 /** A sum of money. */
-export const dollars: Check = where((value) => typeof value === "number" && value > 0, "above 0 US dollars")
+export const dollars: Options.Check = where(
+  (value) => typeof value === "number" && value > 0,
+  "above 0 US dollars"
+)
 
 /** An amount of at least 1: tokens, calls. */
-export const count: Check = is.integer({ min: 1 })
+export const count: Options.Check = is.integer({ min: 1 })
 
 /** An amount that may be 0. */
-export const countOrNone: Check = is.integer({ min: 0 })
+export const countOrNone: Options.Check = is.integer({ min: 0 })
 
-export const name: Check = where(isText, "a text that is not empty")
+export const name: Options.Check = where(isText, "a text that is not empty")
 
 /** A name that is shown, of a provider or a model: a key in its place is refused, and not shown. */
-export const publicName: Check = (module, field, value) => {
+export const publicName: Options.Check = (module, field, value) => {
   name(module, field, value)
   if (typeof value !== "string" || !(isKey(value.trim()) || holdsKey(value))) return
   const allowed = "a name, not a key"
   throw new InvalidOption(module, field, undefined, allowed, `${module}: ${field} must be ${allowed}`)
 }
 
-export const names: Check = list(name, "a list of texts")
+export const names: Options.Check = list(name, "a list of texts")
 
-export const languageModel: Check = where(
+export const languageModel: Options.Check = where(
   isModel,
   "a LanguageModel, as `yield* LanguageModel.LanguageModel` gives it"
 )
 
-export const layer = (noun: string): Check => where(Layer.isLayer, noun)
+export const layer = (noun: string): Options.Check => where(Layer.isLayer, noun)
 
-export const toolkit: Check = where(isToolkit, "a Toolkit, for example Toolkit.make(tool)")
+export const toolkit: Options.Check = where(isToolkit, "a Toolkit, for example Toolkit.make(tool)")
 
-export const tools: Check = list(where(isTool, "a tool, as Tool.make gives it"), "a list of tools")
+export const tools: Options.Check = list(where(isTool, "a tool, as Tool.make gives it"), "a list of tools")
 
 const isIterable = (value: unknown): boolean =>
   isObject(value) && Symbol.iterator in value && nameOf(value) === undefined
@@ -219,7 +221,7 @@ const content = unshown(
 const messageKind = unshown(isObject, 'a message, for example { role: "user", content }')
 
 /** The parts of a message are left to effect/ai. */
-const message: Check = (module, field, value) => {
+const message: Options.Check = (module, field, value) => {
   messageKind(module, field, value)
   if (!isObject(value)) return
   role(module, `${field}.role`, value["role"])
@@ -227,14 +229,14 @@ const message: Check = (module, field, value) => {
 }
 
 /** The messages of a list are looked at, too; another iterable may be read only once. */
-export const prompt: Check = (module, field, value) => {
+export const prompt: Options.Check = (module, field, value) => {
   isPrompt(module, field, value)
   if (Array.isArray(value)) is.list(message)(module, field, value)
 }
 
 /** For functions that do not turn a text into a prompt. */
-export const madePrompt: Check = unshown(Prompt.isPrompt, "a Prompt, as Prompt.make gives it")
+export const madePrompt: Options.Check = unshown(Prompt.isPrompt, "a Prompt, as Prompt.make gives it")
 
 /** An object that has a prompt or a message in it, whatever else. */
-export const carrier = (noun: string): Check =>
+export const carrier = (noun: string): Options.Check =>
   unshown((value) => isObject(value) && !Array.isArray(value) && nameOf(value) === undefined, noun)

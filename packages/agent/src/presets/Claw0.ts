@@ -22,9 +22,9 @@
  * {@link runCap} is its limit of turns.
  */
 import { Duration } from "effect"
-import * as Options from "@outlast/resilience/Options"
-import type { RecoveryPolicy, Row } from "../failover/RecoveryPolicy.ts"
-import { base, interactive, steady } from "../failover/RecoveryPolicy.ts"
+import { Options } from "@outlast/resilience"
+import type { RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
+import { base, interactive, steady } from "../failover/decide/RecoveryPolicy.ts"
 import type { Truncation } from "../recovery/Truncation.ts"
 import { defaults as ladder } from "../recovery/Truncation.ts"
 import type { Claw0Class } from "./Vocabulary.ts"

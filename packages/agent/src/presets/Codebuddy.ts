@@ -38,10 +38,10 @@
  * ```
  */
 import { Duration } from "effect"
-import * as Check from "@outlast/resilience/Options"
-import type { CooldownRule, RecoveryPolicy, Row } from "../failover/RecoveryPolicy.ts"
-import { base, interactive, steady } from "../failover/RecoveryPolicy.ts"
-import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import { Options as Check } from "@outlast/resilience"
+import type { CooldownRule, RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
+import { base, interactive, steady } from "../failover/decide/RecoveryPolicy.ts"
+import type { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
 import type { Limits } from "../guard/Limits.ts"
 import type { NudgeContext } from "../recovery/Nudge.ts"
 import { defaults as nudges } from "../recovery/Nudge.ts"

@@ -30,11 +30,11 @@
  */
 import { Duration } from "effect"
 import type { CircuitBreaker } from "@outlast/resilience"
-import type { Circuits } from "../failover/Permits.ts"
-import type { RecoveryPolicy, Row } from "../failover/RecoveryPolicy.ts"
-import { base, interactive } from "../failover/RecoveryPolicy.ts"
-import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import type { TargetRef } from "../failure/TargetRef.ts"
+import type { Circuits } from "../failover/chain/Permits.ts"
+import type { RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
+import { base, interactive } from "../failover/decide/RecoveryPolicy.ts"
+import type { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
+import type { TargetRef } from "../conversation/TargetRef.ts"
 import * as Backoffs from "./Backoffs.ts"
 import * as Vocabulary from "./Vocabulary.ts"
 

@@ -26,11 +26,11 @@
  * ```
  */
 import { Config, Duration, Option } from "effect"
-import type { Change, Notices } from "../failover/Notice.ts"
-import { defaults as notices } from "../failover/Notice.ts"
-import type { RecoveryPolicy, Row } from "../failover/RecoveryPolicy.ts"
+import type { Change, Notices } from "../failover/decide/Notice.ts"
+import { defaults as notices } from "../failover/decide/Notice.ts"
+import type { RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
 import * as Kind from "../options/Kind.ts"
-import { base, interactive } from "../failover/RecoveryPolicy.ts"
+import { base, interactive } from "../failover/decide/RecoveryPolicy.ts"
 import type { Truncation } from "../recovery/Truncation.ts"
 import * as Backoffs from "./Backoffs.ts"
 import type { S11Class } from "./Vocabulary.ts"

@@ -8,8 +8,8 @@
  * It does not hold the systems' pattern lists (what they would have said about a given text), nor what they do
  * about a class: that is a `RecoveryPolicy`.
  */
-import * as Options from "@outlast/resilience/Options"
-import type { FailoverReason, ReasonTag } from "../failure/FailoverReason.ts"
+import { Options } from "@outlast/resilience"
+import type { FailoverReason, ReasonTag } from "../failure/reasons/FailoverReason.ts"
 
 type Table<Class> = { readonly [Tag in ReasonTag]: Class }
 

@@ -8,7 +8,7 @@
 import type { Response } from "effect/ai"
 import type { Provenance } from "../conversation/Provenance.ts"
 import { sign } from "../conversation/Provenance.ts"
-import { sum } from "../failover/Usage.ts"
+import { sum } from "../conversation/Usage.ts"
 import * as Seam from "./Seam.ts"
 
 type Part = Response.PartEncoded

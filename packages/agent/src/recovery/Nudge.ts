@@ -4,10 +4,10 @@
  * A text is fixed, so that nothing of an error reaches the model. A function may say what happened in our own words;
  * the provider's sentence is never among them.
  */
-import * as Options from "@outlast/resilience/Options"
-import type { ReasonTag } from "../failure/FailoverReason.ts"
-import type { ProviderFailure } from "../failure/ProviderFailure.ts"
-import { local, whatHappened } from "../failure/ProviderFailure.ts"
+import { Options } from "@outlast/resilience"
+import type { ReasonTag } from "../failure/reasons/FailoverReason.ts"
+import type { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
+import { local, whatHappened } from "../failure/reasons/ProviderFailure.ts"
 import * as Kind from "../options/Kind.ts"
 
 const { is } = Options

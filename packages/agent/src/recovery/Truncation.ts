@@ -7,7 +7,7 @@
  *
  * **What it does not do.** It sends nothing and joins nothing: `CallState` asks it, `Seam` joins the texts.
  */
-import * as Options from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
 
 const { is } = Options

@@ -1,7 +1,7 @@
 /** Which failures pass by themselves, for what has no chain behind it. */
 import { Retry } from "@outlast/resilience"
-import type { ReasonTag } from "../failure/FailoverReason.ts"
-import type { ProviderFailure } from "../failure/ProviderFailure.ts"
+import type { ReasonTag } from "../failure/reasons/FailoverReason.ts"
+import type { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
 
 const passing: ReadonlySet<ReasonTag> = new Set<ReasonTag>([
   "RateLimit",

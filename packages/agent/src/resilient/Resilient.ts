@@ -3,6 +3,14 @@
  *
  * Both stand on `Retry` and `CircuitBreaker` of `@outlast/resilience`, and publish their events.
  */
-export { embedding, layerEmbedding } from "./Embedding.ts"
+export { defaults as embeddingDefaults, embedding, layerEmbedding } from "./Embedding.ts"
+export type { Policy as EmbeddingPolicy } from "./Embedding.ts"
 export { ToolFailed, ToolRefused, ToolTimedOut } from "./ToolFailed.ts"
-export { idempotent, readonly, toolkit } from "./Toolkit.ts"
+export { defaults as toolkitDefaults, idempotent, readonly, toolkit } from "./Toolkit.ts"
+export type {
+  HandlerFailure,
+  Policy as ToolkitPolicy,
+  RepeatableToolPolicy,
+  Repeatable,
+  ToolPolicy
+} from "./Toolkit.ts"

@@ -36,8 +36,7 @@ import { Clock, Context, Duration, Effect, Layer, Predicate } from "effect"
 import { AiError, Tool } from "effect/ai"
 import type { Toolkit } from "effect/ai"
 import { Backoff, CircuitBreaker, InvalidOption, ResilienceEvents, Retry } from "@outlast/resilience"
-import * as MissingService from "@outlast/resilience/MissingService"
-import * as Check from "@outlast/resilience/Options"
+import { MissingService, Options as Check } from "@outlast/resilience"
 import * as Classifier from "../failure/Classifier.ts"
 import * as Kind from "../options/Kind.ts"
 import * as Passing from "./Passing.ts"
@@ -71,7 +70,7 @@ export const idempotent = <T extends Tool.Any>(tool: T): T & Repeatable =>
   tool.annotate(Tool.Idempotent, true) as unknown as T & Repeatable
 
 /** Whether a tool says that calling it again does no harm. */
-export const isRepeatable = ({ annotations }: Tool.Any): boolean =>
+const isRepeatable = ({ annotations }: Tool.Any): boolean =>
   Context.get(annotations, Tool.Readonly) || Context.get(annotations, Tool.Idempotent)
 
 // -----------------------------------------------------------------------------

@@ -3,8 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { Prompt, Tool } from "effect/ai"
 import { InvalidOption } from "@outlast/resilience"
-import { Compaction, CompactionPolicy, Marks, RecallStore, Report } from "@outlast/agent"
-import type { CompactionWording } from "@outlast/agent"
+import { Compaction, CompactionPolicy } from "@outlast/agent"
+import { Marks, RecallStore, Report } from "@outlast/agent/compaction"
+import type { CompactionWording } from "@outlast/agent/compaction"
 import {
   assistant,
   lorem,

@@ -1,7 +1,7 @@
 /** Sizes of images, read off headers as encoders write them. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import * as ImageSize from "@outlast/agent/compaction/ImageSize"
+import * as ImageSize from "#agent/compaction/ImageSize"
 
 const bytes = (...parts: ReadonlyArray<string | ReadonlyArray<number>>): Uint8Array =>
   Uint8Array.from(

@@ -2,7 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Prompt } from "effect/ai"
-import { Compaction, CompactionPolicy, Marks } from "@outlast/agent"
+import { Compaction, CompactionPolicy } from "@outlast/agent"
+import { Marks } from "@outlast/agent/compaction"
 import { assistant, lorem, scripted, system, textOf, tokensOf, turn, user } from "./support.ts"
 
 const facts = Array.from(

@@ -3,7 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Hash, Option, Stream } from "effect"
 import { Prompt } from "effect/ai"
 import { InvalidOption } from "@outlast/resilience"
-import { Compaction, Recall, RecallStore } from "@outlast/agent"
+import { Compaction } from "@outlast/agent"
+import { Recall, RecallStore } from "@outlast/agent/compaction"
 import { lorem, textOf, turn, user } from "./support.ts"
 
 const ask = (params: { readonly id: string; readonly from?: number }) =>

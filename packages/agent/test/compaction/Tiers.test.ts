@@ -3,7 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Metric, Option } from "effect"
 import { Prompt } from "effect/ai"
 import * as fc from "fast-check"
-import { Compaction, CompactionEvent, CompactionPolicy, RecallStore } from "@outlast/agent"
+import { Compaction, CompactionPolicy } from "@outlast/agent"
+import { CompactionEvent, RecallStore } from "@outlast/agent/compaction"
 import { conversation } from "./generated.ts"
 import {
   assistant,

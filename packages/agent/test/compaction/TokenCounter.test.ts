@@ -3,7 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Prompt, Tool } from "effect/ai"
 import { InvalidOption } from "@outlast/resilience"
-import { Compaction, TokenCounter } from "@outlast/agent"
+import { Compaction } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
 import { assistant, lorem, system, tokensOf, turn, user } from "./support.ts"
 
 const meter = TokenCounter.estimate.for("any")

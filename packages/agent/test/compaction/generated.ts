@@ -1,7 +1,7 @@
 /** Legal conversations of agents, with all that compaction must leave whole. Sizes are small: windows are, too. */
 import * as fc from "fast-check"
 import { Prompt } from "effect/ai"
-import { Marks } from "@outlast/agent"
+import { Marks } from "@outlast/agent/compaction"
 
 const words = (min: number, max: number) =>
   fc

@@ -3,8 +3,8 @@ import { Effect, Stream } from "effect"
 import { AiError, LanguageModel, Prompt } from "effect/ai"
 import type { Response } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
-import { TokenCounter } from "@outlast/agent"
-import type { CompactionEvent, Summariser } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
+import type { CompactionEvent, Summariser } from "@outlast/agent/compaction"
 
 export const user = (said: string): Prompt.UserMessage =>
   Prompt.makeMessage("user", { content: [Prompt.makePart("text", { text: said })] })

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Response } from "effect/ai"
 import { Prompt } from "effect/ai"
 import * as fc from "fast-check"
-import { Answered } from "@outlast/agent/conversation/CallIds"
+import { Answered } from "#agent/conversation/CallIds"
 
 const call = (id: string, providerExecuted = false): Response.ToolCallPartEncoded => ({
   type: "tool-call",

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as fc from "fast-check"
-import { inWords, misfit } from "@outlast/agent/conversation/JsonShape"
+import { inWords, misfit } from "#agent/conversation/JsonShape"
 
 const person = {
   $ref: "#/$defs/Person",

@@ -1,7 +1,7 @@
 /** The JSON in an answer, whatever stands around it and however it is cut into pieces. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { ObjectText, of } from "@outlast/agent/conversation/ObjectText"
+import { ObjectText, of } from "#agent/conversation/ObjectText"
 
 const json = fc.oneof(
   fc.json(),

@@ -1,7 +1,7 @@
 /** The value of a JSON text that has not ended. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { PartialJson } from "@outlast/agent/conversation/PartialJson"
+import { PartialJson } from "#agent/conversation/PartialJson"
 
 /** All that is in `part` is in `whole`, in the same place; a string may be the beginning of one. */
 const isPartOf = (part: unknown, whole: unknown): boolean => {

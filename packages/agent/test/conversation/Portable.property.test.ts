@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { Prompt } from "effect/ai"
-import { Dialect, Portable, Provenance } from "@outlast/agent"
+import { Dialect, Portable, Provenance } from "@outlast/agent/conversation"
 import { conversation, optionsOf, printed, refOf, said } from "./generated.ts"
 import { problems } from "./legality.ts"
 

@@ -1,7 +1,7 @@
 /** What becomes of each thing that a target does not take. */
 import { assert, describe, it } from "@effect/vitest"
 import { Prompt } from "effect/ai"
-import { Dialect, Portable, Provenance, Wording } from "@outlast/agent"
+import { Dialect, Portable, Provenance, Wording } from "@outlast/agent/conversation"
 
 const ref = { id: "me/m#KEY", provider: "me", model: "m", endpoint: "https://me.example", key: "KEY" }
 const me = Provenance.of(ref)

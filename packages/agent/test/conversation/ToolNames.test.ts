@@ -3,7 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schema, Stream } from "effect"
 import type { Response } from "effect/ai"
 import { Chat, LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
-import { Dialect, Direct, Failover, ForeignModel, Portable, ToolNames } from "@outlast/agent"
+import { Dialect, Portable, ToolNames } from "@outlast/agent/conversation"
+import { Direct, Failover } from "@outlast/agent"
+import { ForeignModel } from "@outlast/agent/failover"
 import { answer, finish, played, policy, say, serverError, text } from "../support.ts"
 
 const tool = (name: string) => Tool.make(name, { parameters: Schema.Struct({ city: Schema.String }) })

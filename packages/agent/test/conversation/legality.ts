@@ -3,7 +3,7 @@
  * nothing here is shared with the code that makes conversations legal.
  */
 import type { Prompt } from "effect/ai"
-import type { Dialect, Provenance } from "@outlast/agent"
+import type { Dialect, Provenance } from "@outlast/agent/conversation"
 
 type Item =
   | { readonly at: number; readonly role: "system" }

@@ -4,7 +4,7 @@ import { Effect, Schema, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Response } from "effect/ai"
 import { Failover, RecoveryPolicy } from "@outlast/agent"
-import { RefusedAnswers } from "@outlast/agent/failover/AnswerEnd"
+import { RefusedAnswers } from "#agent/failover/decide/AnswerEnd"
 import {
   answer,
   failureOf,

@@ -2,8 +2,9 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Option, Stream } from "effect"
 import { AiError, LanguageModel, Prompt, Response, ResponseIdTracker } from "effect/ai"
-import { Failover, FailoverReason, Outlast, ProviderFailure, Wording } from "@outlast/agent"
-import * as Conversation from "@outlast/agent/failover/Conversation"
+import { Failover, FailoverReason, Outlast, ProviderFailure } from "@outlast/agent"
+import { Wording } from "@outlast/agent/conversation"
+import * as Conversation from "#agent/failover/call/Conversation"
 import { failure, finish, played, policy, say, text } from "../support.ts"
 
 const metadata: Response.ResponseMetadataPartEncoded = { type: "response-metadata", id: "response-1" }

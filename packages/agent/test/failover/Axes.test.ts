@@ -37,7 +37,7 @@ describe("when to switch, and where to", () => {
   it.effect("switchAfter leaves a target after so many failures of one class in a row, patience or not", () =>
     Effect.gen(function* () {
       for (const [switchAfter, asked] of [
-        [undefined, 3],
+        [undefined, 5],
         [1, 1],
         [2, 2]
       ] as const) {

@@ -252,12 +252,13 @@ describe("a cooldown", () => {
   it.effect("that would cover the whole chain is not set", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
+      const rows = { ...policy.rows, Overloaded: { ...policy.rows.Overloaded, attempts: 3 } }
       const overloaded = yield* model("m", [{ times: 6, fault: status(529) }], twoKeys)
       yield* inTime(
         Effect.gen(function* () {
           assert.strictEqual((yield* failureOf(ask))._tag, "AllTargetsOut")
           assert.strictEqual((yield* timed(ask)).took, 0)
-        }).pipe(over([overloaded], { circuits: false }))
+        }).pipe(over([overloaded], { circuits: false, rows }))
       ).pipe(Effect.provide(layer))
       assert.deepStrictEqual(yield* timesAndKeys(overloaded), [
         [0, "A"],
@@ -277,20 +278,24 @@ describe("a cooldown", () => {
     })
   )
 
-  it.effect("keeps what the server named where it covers the whole chain, and at least that elsewhere", () =>
+  it.effect("of a model is as long as the server named, by the failures of two calls", () =>
     Effect.gen(function* () {
-      const lengths = (chain: Chain) =>
+      const lengths = (chain: Chain, calls = 2) =>
         Effect.gen(function* () {
           const { layer, of } = recording()
-          yield* inTime(Effect.exit(ask).pipe(over(chain), Effect.provide(layer)))
+          const asks = Effect.forEach(Array.from({ length: calls }), () => Effect.exit(ask))
+          yield* inTime(asks.pipe(over(chain), Effect.provide(layer)))
           return of("CooldownOpened").map(({ length }) => length)
         })
       const overloaded = (seconds: number) =>
         model("m1", [always({ type: "status", status: 529, headers: { "retry-after": String(seconds) } })])
       const other = yield* model("m2", [])
       assert.deepStrictEqual(yield* lengths([yield* overloaded(10)]), [10_000])
-      assert.deepStrictEqual(yield* lengths([yield* overloaded(10), other]), [120_000])
+      assert.deepStrictEqual(yield* lengths([yield* overloaded(10), other], 1), [])
+      assert.deepStrictEqual(yield* lengths([yield* overloaded(10), other]), [10_000])
       assert.deepStrictEqual(yield* lengths([yield* overloaded(300), other]), [300_000])
+      assert.deepStrictEqual(yield* lengths([yield* overloaded(900), other]), [900_000])
+      assert.deepStrictEqual(yield* lengths([yield* overloaded(0), other]), [120_000])
     })
   )
 

@@ -1,12 +1,12 @@
 /** `CallState` step by step: a call whose attempts end as a test says, and all that it does about that. */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
-import * as CallState from "@outlast/agent/failover/CallState"
-import * as Cooldown from "@outlast/agent/failover/Cooldown"
-import * as RecoveryPolicy from "@outlast/agent/failover/RecoveryPolicy"
-import * as FailoverReason from "@outlast/agent/failure/FailoverReason"
-import { ProviderFailure, wrongObject } from "@outlast/agent/failure/ProviderFailure"
-import * as Truncation from "@outlast/agent/recovery/Truncation"
+import * as CallState from "#agent/failover/decide/CallState"
+import * as Cooldown from "#agent/failover/decide/Cooldown"
+import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
+import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
+import { ProviderFailure, wrongObject } from "#agent/failure/reasons/ProviderFailure"
+import * as Truncation from "#agent/recovery/Truncation"
 import type { Entry, Turn, World } from "./callWorld.ts"
 import { calm, failed, isSending, ordinary, play, viewsOf } from "./callWorld.ts"
 
@@ -482,6 +482,25 @@ describe("limits of a call", () => {
   )
 })
 
+describe("a wait that the server named", () => {
+  const again = failsFor(limited, 1_000)
+  does(
+    "grows with the attempts of the call, whichever key they were made with",
+    [again, again, again, again, again, again, cancelled],
+    "Attempt a free; Switch b free (key+model cools 1000); Attempt b +1000 free (key+model cools 1000); Switch a free (key+model cools 1000); Attempt a +2000 free (key+model cools 1000); Switch b free (key+model cools 1000); Attempt b +4000 free (key+model cools 1000); GiveUp Cancelled",
+    { views: keysOf("a", "b"), policy: { shortWait: ms(0) } }
+  )
+  does(
+    "keeps the call from the target, although no cooldown does",
+    [failsFor(server, 3_000), fails(server), cancelled],
+    "Attempt m1 free; Switch m2; Attempt m2 +1000; GiveUp Cancelled",
+    {
+      policy: { patience: ms(0) },
+      rows: { ServerError: { switchAfter: 1, attempts: 9, cooldown: undefined } }
+    }
+  )
+})
+
 describe("the retry budget", () => {
   const budget = (tokens: number) => ({ around: { budget: tokens } })
   const three = viewsOf("m1", "m2", "m3")
@@ -504,9 +523,9 @@ describe("the retry budget", () => {
     { ...budget(0), rows: { ServerError: { cooldown: undefined } } }
   )
   does(
-    "empty, does not wait for a target that is back before the time that the server named",
-    [failsFor(limited, 20_000, { elapsed: 10_000 }), { ...calm, other: [0, 5_000] }],
-    "Attempt m1 free; GiveUp RateLimit",
+    "empty, waits until the time that the server named, although the cooldown ends before",
+    [failsFor(limited, 20_000, { elapsed: 10_000 }), { ...calm, other: [0, 5_000] }, cancelled],
+    "Attempt m1 free; Wait 20000 for m1; Attempt m1 free; GiveUp Cancelled",
     {
       ...budget(0),
       views: viewsOf("m1"),
@@ -528,7 +547,7 @@ describe("the retry budget", () => {
   does(
     "empty, allows no repeat before the time that the server named",
     [failsFor(server, 1_500), cancelled],
-    "Attempt m1 free; Switch m2 (model cools 30000); GiveUp Cancelled",
+    "Attempt m1 free; Switch m2 (model cools 1500); GiveUp Cancelled",
     { ...budget(0), rows: { ServerError: { retryAfter: "ignored" } } }
   )
   does(

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import * as ChainRecord from "@outlast/agent/failover/ChainRecord"
-import type * as Cooldown from "@outlast/agent/failover/Cooldown"
+import * as ChainRecord from "#agent/failover/chain/ChainRecord"
+import type * as Cooldown from "#agent/failover/decide/Cooldown"
 import { failureOf, targetOf } from "./chainSupport.ts"
 
 const failure = failureOf("RateLimit", "slow down", 1_500)

@@ -1,15 +1,15 @@
 import { NodeServices } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Failover, FailoverReason } from "@outlast/agent"
-import * as ChainStore from "@outlast/agent/failover/ChainStore"
-import * as KeyValueChainStore from "@outlast/agent/failover/KeyValueChainStore"
-import { InvalidOption } from "@outlast/resilience"
+import * as ChainStore from "#agent/failover/chain/ChainStore"
+import * as KeyValueChainStore from "#agent/failover/chain/KeyValueChainStore"
+import { SqliteClient } from "@outlast/node/sqlite"
+import { InvalidOption, StoreError } from "@outlast/resilience"
 import { Context, Effect, FileSystem, Layer } from "effect"
 import { KeyValueStore } from "effect/persistence"
 import { LanguageModel } from "effect/ai"
 import { answer, failure, key, played } from "../support.ts"
 import { contract } from "./ChainStoreContract.ts"
-import * as SqliteNode from "./SqliteNode.ts"
 
 const directory = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped()).pipe(
   Effect.provide(NodeServices.layer)
@@ -48,13 +48,32 @@ contract(
   "KeyValueChainStore in a SQLite file",
   Effect.map(directory, (path) => {
     // A connection of its own each time that it is built.
-    const database = KeyValueStore.layerSql().pipe(Layer.provide(SqliteNode.layer(`${path}/state.db`)))
+    const database = KeyValueStore.layerSql().pipe(
+      Layer.provide(SqliteClient.layer({ filename: `${path}/state.db` }))
+    )
     const make = () => KeyValueChainStore.make({ keyValueStore: database })
     return [make(), make()]
   })
 )
 
 describe("KeyValueChainStore", () => {
+  it.effect("names a SQLite file that cannot be used, and opens it when it is there", () =>
+    Effect.gen(function* () {
+      const folder = `${yield* directory}/later`
+      const database = KeyValueStore.layerSql().pipe(
+        Layer.provide(SqliteClient.layer({ filename: `${folder}/state.db` }))
+      )
+      const store = KeyValueChainStore.make({ keyValueStore: database })
+      const error = yield* Effect.flip(Effect.scoped(store.open))
+      assert.instanceOf(error.cause, StoreError.StoreError)
+      assert.include(error.cause.message, `${folder}/state.db`)
+      const fs = yield* FileSystem.FileSystem
+      yield* fs.makeDirectory(folder)
+      const { swap } = yield* store.open
+      assert.isTrue(yield* swap("id", undefined, "1"))
+    }).pipe(Effect.provide(NodeServices.layer))
+  )
+
   it.effect("leaves the rest of the store alone, and other prefixes", () =>
     Effect.gen(function* () {
       const context = yield* Layer.build(KeyValueStore.layerMemory)

@@ -1,9 +1,9 @@
 /** What every `ChainStore` has to do: by itself, and under the chains of two processes. */
 import { assert, describe, it } from "@effect/vitest"
-import type { ChainStore } from "@outlast/agent/failover/ChainStore"
+import type { ChainStore } from "#agent/failover/chain/ChainStore"
 import { Effect } from "effect"
 import type { Scope } from "effect"
-import { a, b, pass, quiet, start, watched } from "./chainProcess.ts"
+import { a, b, pass, start, watched } from "./chainProcess.ts"
 
 /** Stores of the same data, as two processes have them. */
 type Two = readonly [ChainStore, ChainStore]
@@ -63,7 +63,7 @@ export const contract = (name: string, make: Effect.Effect<Two, unknown, Scope.S
         const [first, second] = yield* make
         const store = watched(first)
         const other = watched(second)
-        const second_ = (millis: number) => Effect.andThen(pass(store, millis), quiet(other))
+        const second_ = (millis: number) => pass(store, millis, other)
         const one = yield* start(store)
         const two = yield* start(other)
         one.fail(a, 60_000)

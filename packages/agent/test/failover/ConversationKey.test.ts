@@ -1,6 +1,6 @@
 import { assert, it } from "vitest"
 import { Prompt } from "effect/ai"
-import * as ConversationKey from "@outlast/agent/failover/ConversationKey"
+import * as ConversationKey from "#agent/failover/call/ConversationKey"
 
 const keyOf = (...messages: ReadonlyArray<Prompt.MessageEncoded>) => ConversationKey.of(Prompt.make(messages))
 const system = (content: string): Prompt.MessageEncoded => ({ role: "system", content })

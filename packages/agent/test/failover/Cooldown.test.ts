@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Duration } from "effect"
 import * as fc from "fast-check"
-import * as Cooldown from "@outlast/agent/failover/Cooldown"
+import * as Cooldown from "#agent/failover/decide/Cooldown"
 import { targetOf as target, failureOf } from "./chainSupport.ts"
 
 const a1 = target("one", "a")
@@ -212,5 +213,27 @@ describe("a probe", () => {
   it("of one target leaves the cooldowns of others alone", () => {
     const probed = Cooldown.beginProbe(opened(10, { target: a2 }, opened(10)), a1, 9)
     assert.isTrue(Cooldown.mayProbe(probed, a2, 9, always))
+  })
+})
+
+describe("the length of a cooldown", () => {
+  const rule = {
+    scope: "model",
+    initial: Duration.minutes(2),
+    factor: 2,
+    cap: Duration.minutes(10),
+    retryAfter: "wins"
+  } as const
+
+  it("begins with the wait that the server named and grows, where that wins", () => {
+    assert.deepStrictEqual(
+      [0, 1, 3, 20].map((streak) => Cooldown.length(rule, streak, 1_000)),
+      [1_000, 2_000, 8_000, 600_000]
+    )
+  })
+
+  it("begins with the rule's own, where the server named none or the rule does not follow it", () => {
+    assert.strictEqual(Cooldown.length(rule, 1), 240_000)
+    assert.strictEqual(Cooldown.length({ ...rule, retryAfter: "minimum" }, 1, 1_000), 240_000)
   })
 })

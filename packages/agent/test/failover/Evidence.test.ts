@@ -2,10 +2,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
-import type { TargetRef } from "@outlast/agent/failure/TargetRef"
-import * as Cooldown from "@outlast/agent/failover/Cooldown"
-import * as Evidence from "@outlast/agent/failover/Evidence"
-import type { Scope } from "@outlast/agent/failover/RecoveryPolicy"
+import type { TargetRef } from "#agent/conversation/TargetRef"
+import * as Cooldown from "#agent/failover/decide/Cooldown"
+import * as Evidence from "#agent/failover/chain/Evidence"
+import type { Scope } from "#agent/failover/decide/RecoveryPolicy"
 
 const target = (model: string, key: string, endpoint = "one"): TargetRef => ({
   id: `${endpoint}/${model}#${key}`,

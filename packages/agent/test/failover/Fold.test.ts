@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Response } from "effect/ai"
 import * as fc from "fast-check"
-import * as Fold from "@outlast/agent/failover/Fold"
+import * as Fold from "#agent/failover/call/Fold"
 import { finish, keepAlive, text, thinking, toolCall } from "../support.ts"
 
 type Part = Response.PartEncoded

@@ -3,8 +3,9 @@ import { Context, Duration, Effect, Fiber, Layer, Option, Schema, Stream } from 
 import { AiError, LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Response } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Failover, ForeignModel, Outlast, OutputLimit, RecoveryPolicy } from "@outlast/agent"
-import { InvalidOption } from "@outlast/resilience/Options"
+import { Failover, Outlast, RecoveryPolicy } from "@outlast/agent"
+import { ForeignModel, OutputLimit } from "@outlast/agent/failover"
+import { Options } from "@outlast/resilience"
 import { inspect } from "node:util"
 
 const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
@@ -168,7 +169,7 @@ it("a key in place of a name is refused without quoting it", () => {
         ForeignModel.target({ ...names, layer })
         assert.fail("It was taken.")
       } catch (error) {
-        assert.instanceOf(error, InvalidOption)
+        assert.instanceOf(error, Options.InvalidOption)
         assert.strictEqual(error.message, `ForeignModel: ${field} must be a name, not a key`)
         assert.notInclude(inspect(error, { showHidden: true }), key)
       }

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Failover, KeySource } from "@outlast/agent"
-import { InvalidOption } from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import { Cause, Config, Effect, Exit, Redacted } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
@@ -20,11 +20,11 @@ const keys: ReadonlyArray<string> = [
 ]
 
 /** The error of what throws, without `planted` in it, however it is printed. */
-const refused = (run: () => unknown, planted: string): InvalidOption => {
+const refused = (run: () => unknown, planted: string): Options.InvalidOption => {
   try {
     run()
   } catch (error) {
-    assert.instanceOf(error, InvalidOption)
+    assert.instanceOf(error, Options.InvalidOption)
     const all = inspect(error, { depth: 10, showHidden: true }) + String(error) + JSON.stringify(error)
     assert.notInclude(all, planted.slice(0, 12))
     return error
@@ -78,7 +78,7 @@ describe("a key where a name belongs", () => {
         const exit = yield* Effect.exit(Effect.provide(program, Failover.layer([target])))
         assert.isTrue(Exit.isFailure(exit))
         const cause = Exit.isFailure(exit) ? exit.cause : Cause.empty
-        assert.instanceOf(Cause.squash(cause), InvalidOption)
+        assert.instanceOf(Cause.squash(cause), Options.InvalidOption)
         assert.notInclude(Cause.pretty(cause) + inspect(cause, { depth: 10 }), secret)
       }
     })

@@ -1,6 +1,8 @@
 /** What a chain asks its limiter for. */
 import { assert, describe, it } from "@effect/vitest"
-import { CallLimiter, Failover, OutputLimit, Priority } from "@outlast/agent"
+import { CallLimiter, Failover } from "@outlast/agent"
+import { OutputLimit } from "@outlast/agent/failover"
+import { Priority } from "@outlast/agent/limiter"
 import { Effect, Fiber } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"

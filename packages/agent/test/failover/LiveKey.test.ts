@@ -12,9 +12,9 @@ import {
   Scope
 } from "effect"
 import { TestClock } from "effect/testing"
-import * as KeySource from "@outlast/agent/failover/KeySource"
-import type { KeyEvent } from "@outlast/agent/failover/KeyEvent"
-import * as LiveKey from "@outlast/agent/failover/LiveKey"
+import * as KeySource from "#agent/failover/target/KeySource"
+import type { KeyEvent } from "#agent/failover/target/KeyEvent"
+import * as LiveKey from "#agent/failover/target/LiveKey"
 import { Deadline, InvalidOption, ResilienceEvents } from "@outlast/resilience"
 
 /** A key whose n-th load is told; it counts the loads and keeps the events. */

@@ -3,7 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Schema, Stream } from "effect"
 import type { Prompt } from "effect/ai"
 import { LanguageModel } from "effect/ai"
-import { Direct, Failover, ForeignModel, Outlast } from "@outlast/agent"
+import { Direct, Failover, Outlast } from "@outlast/agent"
+import { ForeignModel } from "@outlast/agent/failover"
 import { answer, finish, inTime, key, played, policy, recording, say, serverError, text } from "../support.ts"
 
 const City = Schema.Struct({ name: Schema.String, people: Schema.Finite })

@@ -2,8 +2,8 @@ import { assert, describe, it } from "vitest"
 import * as fc from "fast-check"
 import { InvalidOption } from "@outlast/resilience"
 import type { ModelInfo } from "@outlast/agent"
-import * as Facts from "@outlast/agent/failover/OrderFacts"
-import * as Order from "@outlast/agent/failover/Order"
+import * as Facts from "#agent/failover/decide/OrderFacts"
+import * as Order from "#agent/failover/decide/Order"
 
 const target = (id: string, model = id, info: ModelInfo.ModelInfo = {}): Order.Placed => ({
   ref: { id, provider: "vendor", model, endpoint: "", key: "" },

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Failover, FailoverReason } from "@outlast/agent"
-import { defaults } from "@outlast/agent/conversation/Dialect"
+import { defaults } from "#agent/conversation/Dialect"
 import type { Chain, Played } from "../support.ts"
 import { answer, failure, failureOf, inTime, limited, played, policy, serverError } from "../support.ts"
 

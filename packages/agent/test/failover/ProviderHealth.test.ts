@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Cooldown from "@outlast/agent/failover/Cooldown"
-import * as Health from "@outlast/agent/failover/ProviderHealth"
+import * as Cooldown from "#agent/failover/decide/Cooldown"
+import * as Health from "#agent/failover/chain/ProviderHealth"
 import { failureOf, targetOf } from "./chainSupport.ts"
 
 const one = targetOf("opus", "KEY_1")

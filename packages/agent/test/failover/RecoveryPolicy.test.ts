@@ -2,7 +2,7 @@ import { assert, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Random } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Classifier, Failover, RecoveryPolicy } from "@outlast/agent"
-import * as Truncation from "@outlast/agent/recovery/Truncation"
+import * as Truncation from "#agent/recovery/Truncation"
 import { Backoff } from "@outlast/resilience"
 import { answer, inTime, limited, played, serverError, timesOf } from "../support.ts"
 

@@ -1,6 +1,6 @@
 import { NodeRedis } from "@effect/platform-node"
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
-import * as RedisChainStore from "@outlast/agent/failover/RedisChainStore"
+import * as RedisChainStore from "#agent/failover/chain/RedisChainStore"
 import { InvalidOption } from "@outlast/resilience"
 import { Context, Effect, Exit, Layer, Scope } from "effect"
 import { Redis } from "effect/persistence"

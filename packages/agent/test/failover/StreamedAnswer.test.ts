@@ -6,7 +6,7 @@ import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Failover, FailoverReason, ProviderFailure, Targets } from "@outlast/agent"
 import type { ModelInfo, RecoveryPolicy } from "@outlast/agent"
-import { Override, refusesStreams } from "@outlast/agent/failover/StreamedAnswer"
+import { Override, refusesStreams } from "#agent/failover/call/StreamedAnswer"
 import {
   answer,
   failureOf,

@@ -1,10 +1,10 @@
 /** What a verdict that rests on words alone, and what a header about repeating, does to a call. */
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
-import * as CallState from "@outlast/agent/failover/CallState"
-import * as Cooldown from "@outlast/agent/failover/Cooldown"
-import * as RecoveryPolicy from "@outlast/agent/failover/RecoveryPolicy"
-import type { TargetRef } from "@outlast/agent/failure/TargetRef"
+import * as CallState from "#agent/failover/decide/CallState"
+import * as Cooldown from "#agent/failover/decide/Cooldown"
+import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
+import type { TargetRef } from "#agent/conversation/TargetRef"
 
 /** Models of one wire format: a malformed request is malformed for both. */
 const target = (model: string): TargetRef => ({

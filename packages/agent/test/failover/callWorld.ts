@@ -4,13 +4,13 @@
  */
 import { Duration } from "effect"
 import * as fc from "fast-check"
-import * as CallState from "@outlast/agent/failover/CallState"
-import * as Cooldown from "@outlast/agent/failover/Cooldown"
-import * as OutputLimit from "@outlast/agent/failover/OutputLimit"
-import * as RecoveryPolicy from "@outlast/agent/failover/RecoveryPolicy"
-import * as FailoverReason from "@outlast/agent/failure/FailoverReason"
-import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import { idOf } from "@outlast/agent/failure/TargetRef"
+import * as CallState from "#agent/failover/decide/CallState"
+import * as Cooldown from "#agent/failover/decide/Cooldown"
+import * as OutputLimit from "#agent/failover/decide/OutputLimit"
+import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
+import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
+import { ProviderFailure } from "#agent/failure/reasons/ProviderFailure"
+import { idOf } from "#agent/conversation/TargetRef"
 
 // -----------------------------------------------------------------------------
 // Failures

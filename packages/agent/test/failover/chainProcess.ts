@@ -2,12 +2,12 @@
  * Processes that share a `ChainStore`: each has cooldowns of its own and a `ChainSync`. Time is virtual, the store's
  * I/O may be real: time passes only while the store has nothing to do.
  */
-import type { ChainStore, ChainStoreError, Connection } from "@outlast/agent/failover/ChainStore"
-import type { ChainStoreEvent } from "@outlast/agent/failover/ChainStoreEvent"
-import * as ChainSync from "@outlast/agent/failover/ChainSync"
-import * as Cooldown from "@outlast/agent/failover/Cooldown"
-import type { TargetRef } from "@outlast/agent/failure/TargetRef"
-import type { Scope as CooldownScope } from "@outlast/agent/failover/RecoveryPolicy"
+import type { ChainStore, ChainStoreError, Connection } from "#agent/failover/chain/ChainStore"
+import type { ChainStoreEvent } from "#agent/failover/chain/ChainStoreEvent"
+import * as ChainSync from "#agent/failover/chain/ChainSync"
+import * as Cooldown from "#agent/failover/decide/Cooldown"
+import type { TargetRef } from "#agent/conversation/TargetRef"
+import type { Scope as CooldownScope } from "#agent/failover/decide/RecoveryPolicy"
 import { ResilienceEvents } from "@outlast/resilience"
 import { Clock, Effect, Exit, Layer, MutableRef, Redacted, Scope } from "effect"
 import { TestClock } from "effect/testing"
@@ -43,22 +43,26 @@ export const watched = (store: ChainStore): Watched => {
   }
 }
 
-/** Ends when nobody asks the store any more. */
-export const quiet = (store: Watched): Effect.Effect<void> =>
+/** Ends when nobody asks the stores any more. */
+export const quiet = (...stores: ReadonlyArray<Watched>): Effect.Effect<void> =>
   Effect.gen(function* () {
     for (let idle = 0; idle < 5; idle++) {
-      if (store.busy() > 0) idle = 0
+      if (stores.some((store) => store.busy() > 0)) idle = 0
       yield* turn
     }
   })
 
-/** Lets virtual time pass, with the store keeping up. */
-export const pass = (store: Watched, millis: number): Effect.Effect<void> =>
+/** Lets virtual time pass, with the stores keeping up. */
+export const pass = (
+  store: Watched,
+  millis: number,
+  ...others: ReadonlyArray<Watched>
+): Effect.Effect<void> =>
   Effect.gen(function* () {
-    yield* quiet(store)
+    yield* quiet(store, ...others)
     for (let left = millis; left > 0; left -= 100) {
       yield* TestClock.adjust(Math.min(left, 100))
-      yield* quiet(store)
+      yield* quiet(store, ...others)
     }
   })
 

@@ -1,6 +1,6 @@
 /** Targets, failures and cooldowns by hand: what the tests of a chain's state share. */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
-import type * as TargetRef from "@outlast/agent/failure/TargetRef"
+import type * as TargetRef from "#agent/conversation/TargetRef"
 import { Duration } from "effect"
 
 export const targetOf = (model: string, key: string, provider = "vendor"): TargetRef.TargetRef => ({

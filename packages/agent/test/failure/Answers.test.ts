@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { AiError } from "effect/ai"
-import { Classifier, ErrorFacts } from "@outlast/agent"
+import { Classifier } from "@outlast/agent"
+import { ErrorFacts } from "@outlast/agent/failure"
 
 const answered = (body: unknown) => ({ message: "", statusCode: 200, responseBody: JSON.stringify(body) })
 const tagOf = (error: unknown) => Classifier.failureOf(error).reason._tag

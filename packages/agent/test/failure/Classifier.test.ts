@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import { Classifier } from "@outlast/agent"
-import type { ReasonTag } from "@outlast/agent/failure/FailoverReason"
-import * as Redaction from "@outlast/agent/failure/Redaction"
+import type { ReasonTag } from "#agent/failure/reasons/FailoverReason"
+import * as Redaction from "#agent/secrets/Redaction"
 
 const http = (status: number, body?: unknown, headers: Record<string, string> = {}) => ({
   message: `HTTP ${status}`,

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
-import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
-import { afterwards, blind, cases, errorOf, label, phrases, review, verdict } from "./corpus.ts"
+import * as ErrorFacts from "#agent/failure/facts/ErrorFacts"
+import { afterwards, blind, blinds, cases, errorOf, label, phrases, review, verdict } from "./corpus.ts"
 import { signals } from "./signals.ts"
 
 const sentences = readFileSync(new URL("./sentences.txt", import.meta.url), "utf8")
@@ -55,21 +55,30 @@ describe("sentences without status and code", () => {
 })
 
 describe("every rule", () => {
+  const last = blinds.at(-1)?.cases ?? []
   const inputs: ReadonlyArray<readonly [error: unknown, provider: string]> = [
-    ...[...cases, ...blind, ...afterwards, ...phrases, ...review].map(
+    ...[...cases, ...blind, ...last, ...afterwards, ...phrases, ...review].map(
       (one) => [errorOf(one), one.provider] as const
     ),
     ...sentences.map(({ message, provider }) => [{ message }, provider] as const),
     ...signals.map(([error, , provider = ""]) => [error, provider] as const)
   ]
   const chains = inputs.map(([error, provider]) => ({ chain: ErrorFacts.fromUnknown(error), provider }))
-  /** Families of words come last and cover much of what the rules before them say, so those are judged without them. */
+  /**
+   * Families of words and learned words come last and cover much of what the rules before them say, so those are
+   * judged without them, and families without learned words.
+   */
+  const isLearned = ({ id }: Classifier.Rule) => id.startsWith("words/")
   const isFamily = ({ id }: Classifier.Rule) => id.startsWith("family/")
-  const specific = Classifier.defaultRules.filter((rule) => !isFamily(rule))
-  const tableFor = (rule: Classifier.Rule) => (isFamily(rule) ? Classifier.defaultRules : specific)
+  const written = Classifier.defaultRules.filter((rule) => !isLearned(rule))
+  const specific = written.filter((rule) => !isFamily(rule))
+  const tableFor = (rule: Classifier.Rule) =>
+    isLearned(rule) ? Classifier.defaultRules : isFamily(rule) ? written : specific
   const verdictsWith = (rules: ReadonlyArray<Classifier.Rule>) =>
     chains.map(({ chain, provider }) => Classifier.classify(chain, { provider, rules }))
-  const before = new Map([specific, Classifier.defaultRules].map((table) => [table, verdictsWith(table)]))
+  const before = new Map(
+    [specific, written, Classifier.defaultRules].map((table) => [table, verdictsWith(table)])
+  )
   const json = (value: unknown) => JSON.stringify(value)
 
   /** Whether a verdict of this rule would be another one with the rules given. */

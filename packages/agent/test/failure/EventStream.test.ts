@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
-import { Classifier, ErrorFacts } from "@outlast/agent"
-import type { ReasonTag } from "@outlast/agent/failure/FailoverReason"
+import { Classifier } from "@outlast/agent"
+import { ErrorFacts } from "@outlast/agent/failure"
+import type { ReasonTag } from "#agent/failure/reasons/FailoverReason"
 
 const answered = (body: string, statusCode = 200) => ({
   message: "Failed to process the response",

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import { Classifier, FailoverReason } from "@outlast/agent"
-import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
+import * as ErrorFacts from "#agent/failure/facts/ErrorFacts"
 
 const revoked = (of: object = {}): object => {
   const { proxy, revoke } = Proxy.revocable(of, {})

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier, FailoverReason, ProviderFailure } from "@outlast/agent"
-import * as KeyForm from "@outlast/agent/failure/KeyForm"
-import * as Redaction from "@outlast/agent/failure/Redaction"
+import * as KeyForm from "#agent/secrets/KeyForm"
+import * as Redaction from "#agent/secrets/Redaction"
 import * as fc from "fast-check"
 
 /** So that no scanner takes a made-up key of these tests for a real one. */

@@ -3,7 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
-import type { ReasonTag } from "@outlast/agent/failure/FailoverReason"
+import type { ReasonTag } from "#agent/failure/reasons/FailoverReason"
 
 const pairs: ReadonlyArray<readonly [status: number | undefined, message: string, reason: ReasonTag]> = [
   // A filter that reassures about money.

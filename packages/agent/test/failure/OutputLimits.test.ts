@@ -1,6 +1,7 @@
 /** Refusals of an output limit, in the words of many providers: the limit that they name is read off them. */
 import { assert, describe, it } from "@effect/vitest"
-import { Classifier, OutputLimit } from "@outlast/agent"
+import { Classifier } from "@outlast/agent"
+import { OutputLimit } from "@outlast/agent/failover"
 
 const openai = (message: string, param: string | null = null) =>
   JSON.stringify({ error: { message, type: "invalid_request_error", param, code: null } })

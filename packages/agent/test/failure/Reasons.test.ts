@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer, Stream } from "effect"
 import { AiError, LanguageModel } from "effect/ai"
-import { Classifier, Failover, FailoverReason, ForeignModel } from "@outlast/agent"
-import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
-import * as Rule from "@outlast/agent/failure/Rule"
+import { Classifier, Failover, FailoverReason } from "@outlast/agent"
+import { ForeignModel } from "@outlast/agent/failover"
+import * as ErrorFacts from "#agent/failure/facts/ErrorFacts"
+import * as Rule from "#agent/failure/rules/Rule"
 import { inTime, policy } from "../support.ts"
 
 const reasonOf = (error: unknown, provider = "") => Classifier.failureOf(error, { provider }).reason

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
-import * as Redaction from "@outlast/agent/failure/Redaction"
+import * as Redaction from "#agent/secrets/Redaction"
 
 const scrub = (text: string) => Redaction.scrub(text, 1_000)
 

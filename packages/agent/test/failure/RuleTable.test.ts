@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { Classifier, FailoverReason } from "@outlast/agent"
-import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
-import * as Phrase from "@outlast/agent/failure/Phrase"
-import * as Rule from "@outlast/agent/failure/Rule"
-import { tableOf } from "@outlast/agent/failure/RuleTable"
+import * as ErrorFacts from "#agent/failure/facts/ErrorFacts"
+import * as Phrase from "#agent/failure/facts/Phrase"
+import * as Rule from "#agent/failure/rules/Rule"
+import { tableOf } from "#agent/failure/rules/RuleTable"
 import { afterwards, cases, errorOf, phrases, review } from "./corpus.ts"
 
 /** What the index must not change: every rule in the order of the table, each on the deepest link first. */

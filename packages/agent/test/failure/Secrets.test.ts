@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Redaction from "@outlast/agent/failure/Redaction"
+import * as Redaction from "#agent/secrets/Redaction"
 
 const scrub = (text: string) => Redaction.scrub(text, 1_000)
 

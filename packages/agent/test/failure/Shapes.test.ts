@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
-import { Classifier, ErrorFacts, ProviderFailure } from "@outlast/agent"
-import * as Sizes from "@outlast/agent/failure/Sizes"
-import * as TextFacts from "@outlast/agent/failure/TextFacts"
+import { Classifier, ProviderFailure } from "@outlast/agent"
+import { ErrorFacts } from "@outlast/agent/failure"
+import * as Sizes from "#agent/failure/facts/Sizes"
+import * as TextFacts from "#agent/failure/facts/TextFacts"
 
 const first = (error: unknown) => ErrorFacts.fromUnknown(error)[0]
 

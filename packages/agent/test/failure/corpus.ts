@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs"
 import { Duration } from "effect"
 import { Classifier } from "@outlast/agent"
-import * as ErrorFacts from "@outlast/agent/failure/ErrorFacts"
+import * as ErrorFacts from "#agent/failure/facts/ErrorFacts"
 
 interface Link {
   readonly name: string
@@ -24,6 +24,8 @@ export interface Case {
   readonly expected: string
   readonly alt?: ReadonlyArray<string>
   readonly retry_after_ms: number | null
+  /** Where it was met; what was written from memory has none. */
+  readonly source?: string
 }
 
 const read = (name: string): ReadonlyArray<Case> =>
@@ -45,6 +47,12 @@ export const review: ReadonlyArray<Case> = read("review")
 
 /** From public reports and documentation, collected before the rules were widened with them in view. */
 export const blind: ReadonlyArray<Case> = read("blind-2")
+
+/** All sets that were labelled before the rules were judged on them. */
+export const blinds = ["blind-2", "blind-3", "blind-4", "blind-5", "blind-6"].map((name) => ({
+  name,
+  cases: read(name)
+}))
 
 /** What a client would have thrown. */
 export const errorOf = ({ status, code, headers, body, message, cause_chain }: Case): object => {

@@ -4,7 +4,8 @@ import { Clock, Effect, Exit, Fiber, Schema, Stream } from "effect"
 import type { Duration } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { ActiveTime, Agent, SafetyGuard } from "@outlast/agent"
+import { ActiveTime } from "@outlast/agent/conversation"
+import { Agent, SafetyGuard } from "@outlast/agent"
 import { Kit, looking, model, over, stopOf, tools, words } from "./support.ts"
 
 /** Many fibers hand on to each other: a step at a time, and many before the first minute. */

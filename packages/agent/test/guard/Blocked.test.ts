@@ -3,8 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Agent, SafetyGuard } from "@outlast/agent"
-import * as BlockedCalls from "@outlast/agent/guard/BlockedCalls"
-import { blockedText } from "@outlast/agent/guard/GuardEvent"
+import * as BlockedCalls from "#agent/guard/BlockedCalls"
+import { blockedText } from "#agent/guard/GuardEvent"
 import { Kit, looking, model, over, recording, stopOf, tools } from "./support.ts"
 
 /** Finds the same every time. */

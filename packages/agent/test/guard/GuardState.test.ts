@@ -1,7 +1,8 @@
 /** The pure machine by model, and its interleavings in the shell. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Random, Schema } from "effect"
-import { GuardState, Limits, SafetyGuard, StopReason } from "@outlast/agent"
+import { GuardState } from "@outlast/agent/guard"
+import { Limits, SafetyGuard, StopReason } from "@outlast/agent"
 import { Kit, looking, model, over, tools, words } from "./support.ts"
 import { LanguageModel } from "effect/ai"
 

@@ -6,6 +6,11 @@ import { TestClock } from "effect/testing"
 import { Agent, Direct, SafetyGuard } from "@outlast/agent"
 import { endless, Kit, looking, model, over, seconds, stopOf, tools } from "./support.ts"
 
+// A reference is known by its key.
+const noGuard = Context.Reference<unknown>("@outlast/agent/failover/CallGuard", {
+  defaultValue: () => undefined
+})
+
 type Ask = Effect.Effect<unknown, unknown, never>
 
 /** Each gets something that would trip the guard sooner or later, and does not want to hear of it. */
@@ -81,6 +86,26 @@ describe("a hostile program with a model of its own", () => {
     )
   }
 })
+
+it.effect("a program that takes the guard off the calls of a model of its own is stopped", () =>
+  Effect.gen(function* () {
+    const target = yield* model(endless)
+    const own = Effect.forever(Effect.exit(LanguageModel.generateText({ prompt: "x" }))).pipe(
+      Effect.provide(over(target)),
+      Effect.provideService(noGuard, (model: unknown) => model),
+      Effect.exit
+    )
+    const fiber = yield* own.pipe(
+      SafetyGuard.run({ turns: 5, loops: false, time: "30 minutes" }),
+      stopOf,
+      Effect.forkChild
+    )
+    yield* seconds(40)
+    const stop = yield* Fiber.join(fiber)
+    assert.strictEqual(stop.reason, "turns")
+    assert.strictEqual((yield* target.requests).length, 5)
+  })
+)
 
 describe("a hostile tool that takes its guard out of its context", () => {
   interface Found {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { LoopDetector } from "@outlast/agent"
-import { InvalidOption } from "@outlast/resilience/Options"
+import { LoopDetector } from "@outlast/agent/guard"
+import { Options } from "@outlast/resilience"
 import { Predicate, Schema } from "effect"
 import * as fc from "fast-check"
 
@@ -135,7 +135,7 @@ describe("modes", () => {
       { tools: { x: { kind: 1 } } }
     ]) {
       // From a program without types.
-      assert.throws(() => LoopDetector.make(bad as unknown as LoopDetector.Mode), InvalidOption)
+      assert.throws(() => LoopDetector.make(bad as unknown as LoopDetector.Mode), Options.InvalidOption)
     }
   })
 })
@@ -547,8 +547,12 @@ describe("options", () => {
         ["too large", () => wide]
       ] as const) {
         const ask = () => run(steps, by(identity))
-        assert.throws(ask, InvalidOption, /tools\.get_candle\.identity must be a function that returns JSON/)
-        assert.throws(ask, InvalidOption, what)
+        assert.throws(
+          ask,
+          Options.InvalidOption,
+          /tools\.get_candle\.identity must be a function that returns JSON/
+        )
+        assert.throws(ask, Options.InvalidOption, what)
       }
     })
   })
@@ -571,13 +575,21 @@ describe("options", () => {
   })
 
   it("that are out of range are refused", () => {
-    assert.throws(() => LoopDetector.make({ acts: { nudge: Number.NaN } }), InvalidOption, /acts\.nudge/)
-    assert.throws(() => LoopDetector.make({ acts: { nudge: 4, block: 3 } }), InvalidOption, /acts\.nudge/)
-    assert.throws(() => LoopDetector.make({ reads: { block: 0 } }), InvalidOption, /reads\.block/)
-    assert.throws(() => LoopDetector.make({ refusals: 0 }), InvalidOption, /refusals/)
+    assert.throws(
+      () => LoopDetector.make({ acts: { nudge: Number.NaN } }),
+      Options.InvalidOption,
+      /acts\.nudge/
+    )
+    assert.throws(
+      () => LoopDetector.make({ acts: { nudge: 4, block: 3 } }),
+      Options.InvalidOption,
+      /acts\.nudge/
+    )
+    assert.throws(() => LoopDetector.make({ reads: { block: 0 } }), Options.InvalidOption, /reads\.block/)
+    assert.throws(() => LoopDetector.make({ refusals: 0 }), Options.InvalidOption, /refusals/)
     assert.throws(
       () => LoopDetector.make({ tools: { x: { same: { block: Number.NaN } } } }),
-      InvalidOption,
+      Options.InvalidOption,
       /tools\.x/
     )
   })

@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, ConfigProvider, Effect, Fiber, Layer, Logger, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, Inbound, Requirements, SafetyGuard } from "@outlast/agent"
+import { Agent, SafetyGuard } from "@outlast/agent"
+import { Inbound, Requirements } from "@outlast/agent/guard"
 import {
   endless,
   isLegal,

@@ -2,7 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, LoopDetector, SafetyGuard } from "@outlast/agent"
+import { Agent, SafetyGuard } from "@outlast/agent"
+import { LoopDetector } from "@outlast/agent/guard"
 import { model, over, recording } from "./support.ts"
 
 const { String: Text } = Schema

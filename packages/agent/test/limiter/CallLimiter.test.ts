@@ -2,9 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Scheduler, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { InvalidOption } from "@outlast/resilience"
-import * as CallLimiter from "@outlast/agent/limiter/CallLimiter"
-import type { Limits } from "@outlast/agent/limiter/LimitState"
-import { Priority } from "@outlast/agent/limiter/Priority"
+import * as CallLimiter from "#agent/limiter/CallLimiter"
+import type { Limits } from "#agent/limiter/LimitState"
+import { Priority } from "#agent/limiter/Priority"
 import { ask, target, timed } from "./support.ts"
 
 /** A limiter with these limits for the target of the tests. */

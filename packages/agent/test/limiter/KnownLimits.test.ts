@@ -1,5 +1,5 @@
 import { assert, describe, it } from "vitest"
-import * as Known from "@outlast/agent/limiter/KnownLimits"
+import * as Known from "#agent/limiter/KnownLimits"
 
 const call = (tokens = 0, output = 0): Known.Amount => ({ requests: 1, input: tokens, output })
 const freeAt = (headers: unknown, amount = call(), now = 0) =>

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "vitest"
 import * as fc from "fast-check"
 import { InvalidOption } from "@outlast/resilience"
-import * as Limit from "@outlast/agent/limiter/LimitState"
+import * as Limit from "#agent/limiter/LimitState"
 
 /** A machine that remembers its state, and what it said to whom. */
 const machine = (limits: Limit.Limits) => {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "vitest"
 import * as fc from "fast-check"
-import * as Window from "@outlast/agent/limiter/MinuteWindow"
+import * as Window from "#agent/limiter/MinuteWindow"
 
 const of = (...uses: ReadonlyArray<readonly [amount: number, at: number]>) =>
   uses.reduce((window, [amount, at]) => Window.add(window, amount, at), Window.empty)

@@ -1,7 +1,7 @@
 /** What the tests of limiters share. */
 import { Clock, Effect } from "effect"
-import type { TargetRef } from "@outlast/agent/failure/TargetRef"
-import type * as CallLimiter from "@outlast/agent/limiter/CallLimiter"
+import type { TargetRef } from "#agent/conversation/TargetRef"
+import type * as CallLimiter from "#agent/limiter/CallLimiter"
 
 export const target = (key = "KEY_A", model = "m"): TargetRef => ({
   id: `vendor/${model}#${key}`,

@@ -3,7 +3,7 @@ import { Deferred, Effect, Exit, Fiber, Inspectable, Layer, Option, Schema, Stre
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Response } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, AgentFailed, Failover, Direct, FailoverReason } from "@outlast/agent"
+import { Agent, AgentFailed, Direct, Failover, FailoverReason } from "@outlast/agent"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
 import { ScriptedModel } from "@outlast/testing"

@@ -2,15 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Layer, Option, Schema } from "effect"
 import { LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
-import {
-  Agent,
-  Compaction,
-  CompactionPolicy,
-  Failover,
-  Marks,
-  RecallStore,
-  SafetyGuard
-} from "@outlast/agent"
+import { Agent, Compaction, CompactionPolicy, Failover, SafetyGuard } from "@outlast/agent"
+import { Marks, RecallStore } from "@outlast/agent/compaction"
 import type { FaultPlan } from "@outlast/testing"
 import { ScriptedModel } from "@outlast/testing"
 import { assistant, finish, lorem, scripted, terse, thinking, turn, user } from "../compaction/support.ts"

@@ -4,7 +4,7 @@ import { Cause, Deferred, Effect, Exit, Fiber, Layer, Option, Scheduler, Schema 
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Prompt } from "effect/ai"
 import { Agent, AgentFailed, Compaction, CompactionPolicy } from "@outlast/agent"
-import type { RecallStore } from "@outlast/agent"
+import type { RecallStore } from "@outlast/agent/compaction"
 import { finish, scripted } from "../compaction/support.ts"
 import {
   brokenPairs,

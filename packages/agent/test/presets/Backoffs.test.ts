@@ -1,5 +1,5 @@
 import { assert, it } from "vitest"
-import { Backoffs } from "@outlast/agent"
+import { Backoffs } from "@outlast/agent/presets"
 import { Backoff } from "@outlast/resilience"
 
 /** Shortest and longest delay before each of the first retries, in milliseconds. */

@@ -3,16 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Option, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import {
-  ActiveTime,
-  Agent,
-  FailoverReason,
-  Failover,
-  Limits,
-  Outlast,
-  Presets,
-  SafetyGuard
-} from "@outlast/agent"
+import { ActiveTime } from "@outlast/agent/conversation"
+import { Agent, Failover, FailoverReason, Limits, Outlast, Presets, SafetyGuard } from "@outlast/agent"
 import { ScriptedModel } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
 import {

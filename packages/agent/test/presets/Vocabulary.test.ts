@@ -1,6 +1,7 @@
 import { describe, it } from "@effect/vitest"
 import { assert } from "vitest"
-import { FailoverReason, Vocabulary } from "@outlast/agent"
+import { FailoverReason } from "@outlast/agent"
+import { Vocabulary } from "@outlast/agent/presets"
 
 const auth = (permanent: boolean) => new FailoverReason.Auth({ permanent })
 const timeout = (local: boolean) => new FailoverReason.Timeout({ phase: "total", local })

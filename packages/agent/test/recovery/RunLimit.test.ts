@@ -2,7 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
-import { Agent, Failover, FailoverReason, OutputLimit } from "@outlast/agent"
+import { Agent, Failover, FailoverReason } from "@outlast/agent"
+import { OutputLimit } from "@outlast/agent/failover"
 import type { Chain } from "../support.ts"
 import { answer, failure, finish, inTime, played, policy, say, text, toolCall } from "../support.ts"
 

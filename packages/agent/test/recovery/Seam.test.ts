@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import * as Seam from "@outlast/agent/recovery/Seam"
+import * as Seam from "#agent/recovery/Seam"
 import { answers } from "./answers.ts"
 
 /** The continuation behind the seam, in deltas of these sizes over and over. */

@@ -7,20 +7,15 @@ import {
   CallLimiter,
   Compaction,
   CompactionPolicy,
-  ContextWindows,
   Failover,
-  Inbound,
-  LoopDetector,
   Presets,
-  Priority,
-  Recall,
-  RecallStore,
-  Requirements,
   Resilient,
-  SafetyGuard,
-  TokenCounter
+  SafetyGuard
 } from "@outlast/agent"
-import * as LimitStore from "@outlast/agent/limiter/LimitStore"
+import { ContextWindows, Recall, RecallStore, TokenCounter } from "@outlast/agent/compaction"
+import { Inbound, LoopDetector, Requirements } from "@outlast/agent/guard"
+import { Priority } from "@outlast/agent/limiter"
+import * as LimitStore from "#agent/limiter/LimitStore"
 import { answer, finish, played, toolCall } from "../support.ts"
 import { refuses, untyped } from "./refuses.ts"
 

@@ -9,15 +9,14 @@ import {
   Direct,
   Failover,
   FailoverReason,
-  ForeignModel,
   Order,
   Outlast,
-  OutputLimit,
-  RecoveryPolicy,
-  Rule
+  RecoveryPolicy
 } from "@outlast/agent"
-import * as KeyValueChainStore from "@outlast/agent/failover/KeyValueChainStore"
-import * as RedisChainStore from "@outlast/agent/failover/RedisChainStore"
+import { ForeignModel, OutputLimit } from "@outlast/agent/failover"
+import { Rule } from "@outlast/agent/failure"
+import * as KeyValueChainStore from "#agent/failover/chain/KeyValueChainStore"
+import * as RedisChainStore from "#agent/failover/chain/RedisChainStore"
 import { Backoff, CircuitBreaker } from "@outlast/resilience"
 import { answer, failure, inTime, played, serverError, timesOf } from "../support.ts"
 import { refuses, untyped } from "./refuses.ts"
@@ -164,7 +163,7 @@ describe("a foreign model", () => {
     [
       "is a Layer",
       () => ForeignModel.fromLanguageModel(untyped(Layer.empty)),
-      "InvalidOption: ProviderModel.fromLanguageModel: model must be a LanguageModel, as `yield* LanguageModel.LanguageModel` gives it, got a Layer"
+      "InvalidOption: ForeignModel.fromLanguageModel: model must be a LanguageModel, as `yield* LanguageModel.LanguageModel` gives it, got a Layer"
     ]
   ])
 })

@@ -57,14 +57,14 @@ const isClosedPipe = (error: UsageError | PlatformError.PlatformError): boolean 
   error.reason.cause.code === "EPIPE"
 
 /** The score of a file, and the misses. */
-export interface Scored {
+interface Scored {
   readonly score: Score.Score
   readonly comparison: Comparison.Comparison
   readonly misses: ReadonlyArray<Score.Miss>
 }
 
 /** Reads labelled lines and scores the classifier on them. */
-export const scoreOf = (file: Option.Option<string>, bad: BadLines) =>
+const scoreOf = (file: Option.Option<string>, bad: BadLines) =>
   Effect.gen(function* () {
     let score = Score.empty
     let comparison = Comparison.empty

@@ -17,7 +17,7 @@ import type { FailoverReason } from "@outlast/agent"
 
 const rules: ReadonlyArray<SimplerRule> = [statusOnly, failover, recovery, decision037, s11, nexo, claw0]
 
-export interface Row {
+interface Row {
   readonly name: string
   readonly vocabulary: string
   readonly rule: Accuracy

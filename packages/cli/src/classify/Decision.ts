@@ -5,10 +5,10 @@
  * alone, and once beside a second key and another provider's model. Pure. It shows no later step of the call.
  */
 import { Duration } from "effect"
-import { CallState, RecoveryPolicy } from "@outlast/agent"
+import { CallState, Cooldown } from "@outlast/agent/failover"
+import { RecoveryPolicy } from "@outlast/agent"
 import type { ProviderFailure } from "@outlast/agent"
-import * as Cooldown from "@outlast/agent/failover/Cooldown"
-import type { TargetRef } from "@outlast/agent/failure/TargetRef"
+import type { TargetRef } from "@outlast/agent/conversation"
 import type { Label } from "./Label.ts"
 
 /**
@@ -66,7 +66,7 @@ export const isRight = (right: ReadonlyArray<Action>, { beside, alone }: Decisio
   }
 }
 
-const targetOf = (provider: string, key: string): TargetRef => ({
+const targetOf = (provider: string, key: string): TargetRef.TargetRef => ({
   id: `${provider}#${key}`,
   provider,
   model: `model of ${provider}`,
@@ -80,7 +80,10 @@ const otherTarget = targetOf("second", "KEY_1")
 
 const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
 
-const decide = (failure: ProviderFailure.ProviderFailure, targets: ReadonlyArray<TargetRef>): Action => {
+const decide = (
+  failure: ProviderFailure.ProviderFailure,
+  targets: ReadonlyArray<TargetRef.TargetRef>
+): Action => {
   const snapshot: CallState.Snapshot = {
     ...CallState.unbounded,
     canCompact: true,

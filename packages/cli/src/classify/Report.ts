@@ -50,11 +50,11 @@ export const accuracy = ({ overall, providers }: Score): Cells =>
     ]
   )
 
-export const waits = ({ waits: { right, wrong, madeUp } }: Score): Cells => [
+const waits = ({ waits: { right, wrong, madeUp } }: Score): Cells => [
   `Waits: ${right} of ${right + wrong} read as labelled; ${madeUp} read where none is labelled.`
 ]
 
-export const decisions = ({ decisions: { beside, alone }, overall: { cases } }: Score): Cells => [
+const decisions = ({ decisions: { beside, alone }, overall: { cases } }: Score): Cells => [
   `Decisions: ${percent(beside, cases)} right beside another key and target, ${percent(alone, cases)} right alone.`
 ]
 

@@ -35,7 +35,7 @@ export interface Miss {
 }
 
 /** Right decisions: beside another key and another target, and alone. */
-export interface Decisions {
+interface Decisions {
   readonly beside: number
   readonly alone: number
 }

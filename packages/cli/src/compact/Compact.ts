@@ -5,7 +5,8 @@
  */
 import { Console, Data, Effect, FileSystem, Option, Result, Runtime, Stdio, Stream } from "effect"
 import type { Path } from "effect"
-import { Compaction, CompactionPolicy, TokenCounter } from "@outlast/agent"
+import { Compaction, CompactionPolicy } from "@outlast/agent"
+import { TokenCounter } from "@outlast/agent/compaction"
 import { Catalogue, Tokenizers } from "@outlast/providers"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
@@ -93,7 +94,7 @@ const textOf = (
   )
 
 /** The transcript that a text is. */
-export const transcriptOf = (text: string, shown: string): Effect.Effect<Transcript, UsageError> => {
+const transcriptOf = (text: string, shown: string): Effect.Effect<Transcript, UsageError> => {
   if (text.trim() === "") return wrong(`${shown} is empty. Expected a transcript in JSON.`)
   const body = Json.parse(text.replace(/^\ufeff/, ""))
   if (Result.isFailure(body)) {
@@ -151,7 +152,8 @@ const requestOf = (
 /** Who counts: the tokenizer of the model, where it is public. Only that one is loaded. */
 const counterFor = (info: Catalogue.CatalogueEntry | undefined): Effect.Effect<TokenCounter.Service> => {
   const encoding = info?.counting?.encoding
-  return Tokenizers.make({ encodings: encoding === undefined ? [] : [encoding] })
+  // The command brings the tokenizers along.
+  return Effect.orDie(Tokenizers.make({ encodings: encoding === undefined ? [] : [encoding] }))
 }
 
 /** Messages of the body that stay at its end. */

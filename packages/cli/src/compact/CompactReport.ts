@@ -2,12 +2,12 @@
  * What a compaction did, for people and as JSON. Pure.
  */
 import type { Prompt } from "effect/ai"
-import type { Report } from "@outlast/agent"
+import type { Report } from "@outlast/agent/compaction"
 import type { Format, Transcript } from "./Transcript.ts"
 import { names } from "./Transcript.ts"
 
 /** What is no longer there as it was, by where it was in the body. */
-export interface Dropped extends Omit<Report.Dropped, "at"> {
+interface Dropped extends Omit<Report.Dropped, "at"> {
   /** The index in `messages`, `contents` or `content`. */
   readonly at: number
 }

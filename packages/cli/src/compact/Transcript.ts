@@ -5,7 +5,7 @@
  * A prompt that was read from a body is for measuring and cutting. It is not meant to be sent.
  */
 import { Prompt, Tool } from "effect/ai"
-import { Marks } from "@outlast/agent"
+import { Marks } from "@outlast/agent/compaction"
 import type { JsonObject } from "./Json.ts"
 import type { Place } from "./Place.ts"
 import type { Sources } from "./Sources.ts"

@@ -1,9 +1,9 @@
 /**
  * Where the largest of what cannot be cut stands in a body. Pure.
  */
-import type { CompactionPolicy, TokenCounter } from "@outlast/agent"
-import * as Layout from "@outlast/agent/compaction/Layout"
-import * as Units from "@outlast/agent/compaction/Units"
+import type { CompactionPolicy } from "@outlast/agent"
+import { Layout, Units } from "@outlast/agent/compaction"
+import type { TokenCounter } from "@outlast/agent/compaction"
 import type { Transcript } from "./Transcript.ts"
 
 /** How many are named. */

@@ -8,7 +8,7 @@ import { Chat } from "effect/ai"
 import { task, Workspace } from "./Project.ts"
 
 /** The model went on asking for tools. */
-export class TooManyTurns extends Data.TaggedError("TooManyTurns")<{}> {
+class TooManyTurns extends Data.TaggedError("TooManyTurns")<{}> {
   override get message(): string {
     return `The model asked for tools in ${maxTurns} turns in a row.`
   }

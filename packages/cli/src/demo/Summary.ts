@@ -5,7 +5,7 @@ import type { FailoverEvent } from "@outlast/agent"
 import type { Paint } from "./Timeline.ts"
 
 /** What one target did. */
-export interface TargetSummary {
+interface TargetSummary {
   readonly target: string
   readonly attempts: number
   readonly answers: number

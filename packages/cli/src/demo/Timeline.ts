@@ -2,8 +2,8 @@
  * The printed timeline: on the left what the agent's side does, on the right what the servers saw.
  */
 import { Clock, Console, Effect, Ref } from "effect"
-import type { FailoverEvent } from "@outlast/agent"
 import { EventLine } from "@outlast/agent"
+import type { FailoverEvent } from "@outlast/agent"
 import type { FakeProvider } from "@outlast/testing"
 
 /** ANSI colours, or none. */

@@ -15,7 +15,7 @@
  */
 import { Context, Effect, Option, Predicate, Result } from "effect"
 import { Tool } from "effect/ai"
-import { Requirements } from "@outlast/agent"
+import { Requirements } from "@outlast/agent/guard"
 
 /** A tool or an extension. */
 export interface Subject {

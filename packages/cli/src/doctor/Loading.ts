@@ -6,7 +6,7 @@
  */
 import { pathToFileURL } from "node:url"
 import { Effect, FileSystem, Path, Predicate } from "effect"
-import { scrub } from "@outlast/agent/failure/Redaction"
+import { Redaction } from "@outlast/agent/failure"
 import { unreadable } from "../Unreadable.ts"
 import type { Findings } from "./Findings.ts"
 import * as FindingsOf from "./Findings.ts"
@@ -74,7 +74,7 @@ export const failedLater = (error: unknown, secrets: ReadonlyArray<string>): str
 
 const saidBy = (error: unknown, values: ReadonlyArray<string>): string => {
   const message = error instanceof Error ? error.message : "what was thrown is no error"
-  return scrub(message, maxSaid, { values }).replace(/\.$/, "")
+  return Redaction.scrub(message, maxSaid, { values }).replace(/\.$/, "")
 }
 
 interface Fields {

@@ -7,8 +7,8 @@
  * Unlike `Requirements.discover` it logs and publishes nothing: the report says it.
  */
 import { Config, Effect, Exit, Fiber, Option, identity } from "effect"
-import { Requirements } from "@outlast/agent"
-import { scrub } from "@outlast/agent/failure/Redaction"
+import { Requirements } from "@outlast/agent/guard"
+import { Redaction } from "@outlast/agent/failure"
 import type { Subject } from "./Findings.ts"
 import { inWords, limit } from "./Limit.ts"
 
@@ -50,7 +50,7 @@ const reasonOf = (
       return Option.some("its check gave neither true, false nor a text")
     }
     const values = secretsOf(yield* Effect.forEach(requires.env ?? [], valueOf))
-    return Option.some(scrub(reason.value, maxReason, { values: [...values, ...secrets] }))
+    return Option.some(Redaction.scrub(reason.value, maxReason, { values: [...values, ...secrets] }))
   })
 
 /** Characters of a reason. */

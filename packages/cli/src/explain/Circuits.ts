@@ -2,8 +2,8 @@
  * The circuits that a rehearsed call meets: those of `CircuitBreaker`, without a clock and without other calls.
  */
 import type { RecoveryPolicy } from "@outlast/agent"
-import * as Permits from "@outlast/agent/failover/Permits"
-import type { TargetRef } from "@outlast/agent/failure/TargetRef"
+import { Permits } from "@outlast/agent/failover"
+import type { TargetRef } from "@outlast/agent/conversation"
 import { CircuitPolicy, CircuitState } from "@outlast/resilience"
 
 /** A circuit that does not let an attempt through, and the milliseconds until it does. */
@@ -24,7 +24,7 @@ export class Circuits {
   }
 
   /** What keeps an attempt from the target. */
-  refusal(target: TargetRef, now: number): Refused | undefined {
+  refusal(target: TargetRef.TargetRef, now: number): Refused | undefined {
     if (this.#policy === undefined) return undefined
     for (const circuit of Object.values(Permits.circuitsOf(target))) {
       const [admission] = CircuitState.admit(this.#policy, this.#stateOf(circuit), "", now)
@@ -34,7 +34,7 @@ export class Circuits {
   }
 
   /** An attempt was let through and has failed; `of`: the circuit whose failure it is. */
-  failed(target: TargetRef, of: RecoveryPolicy.Row["circuit"], now: number): void {
+  failed(target: TargetRef.TargetRef, of: RecoveryPolicy.Row["circuit"], now: number): void {
     if (this.#policy === undefined || of === undefined) return
     const circuit = Permits.circuitsOf(target)[of]
     const [admission, state] = CircuitState.admit(this.#policy, this.#stateOf(circuit), "", now)

@@ -5,10 +5,10 @@
  * It shows one call on a fresh chain. What other calls have found out before would shorten it.
  */
 import { Duration } from "effect"
-import { CallState, RecoveryPolicy } from "@outlast/agent"
+import { CallState, Cooldown } from "@outlast/agent/failover"
+import { RecoveryPolicy } from "@outlast/agent"
 import type { CallFailure, ProviderFailure } from "@outlast/agent"
-import * as Cooldown from "@outlast/agent/failover/Cooldown"
-import type { TargetRef } from "@outlast/agent/failure/TargetRef"
+import type { TargetRef } from "@outlast/agent/conversation"
 import { Circuits } from "./Circuits.ts"
 
 /** A chain: so many keys for each of so many models. */
@@ -143,7 +143,7 @@ const targetsOf = (provider: string, { keys, models }: Shape): ReadonlyArray<Cal
     }))
   ).flat()
 
-const targetOf = (provider: string, model: string, key: string): TargetRef => ({
+const targetOf = (provider: string, model: string, key: string): TargetRef.TargetRef => ({
   id: `${provider}/${model}#${key}`,
   provider,
   model,

@@ -4,7 +4,7 @@
  * A trace is stopped at the first call that would not have run, whether it is blocked or the run stops. The trace does
  * not show what the model would have done then.
  */
-import { LoopDetector } from "@outlast/agent"
+import { LoopDetector } from "@outlast/agent/guard"
 
 /** The verdict on a trace; `told`: the model would have heard of a loop, by a nudge or a stop. */
 export type Judged =

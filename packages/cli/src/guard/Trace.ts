@@ -3,7 +3,7 @@
  *
  * `turn` and `failed` may be left out: each call is then a turn of its own, and went well.
  */
-import type { LoopDetector } from "@outlast/agent"
+import type { LoopDetector } from "@outlast/agent/guard"
 import { Predicate, Result } from "effect"
 
 /** What is wrong with a line, with what is expected. Never echoes the line: it may hold secrets. */

@@ -59,7 +59,7 @@ const labelOf = (entry: unknown): Label | undefined => {
 }
 
 /** A trace whose verdict differs from its label. */
-export interface Miss {
+interface Miss {
   readonly file: string
   readonly expected: "ok" | "stop"
   readonly got: Judged

@@ -9,7 +9,7 @@
 import { statfsSync } from "node:fs"
 
 /** `refuse`: locks are known not to hold. `warn`: they hold or not, by how it is mounted. */
-export type Verdict = "refuse" | "warn"
+type Verdict = "refuse" | "warn"
 
 export interface NetworkFileSystem {
   /** The file system, for example `NFS`. */

@@ -9,7 +9,8 @@
  * - **One statement at a time.** A transaction has the connection to itself; others wait. A statement under way is not
  *   interruptible: an interrupt waits for its reply. A transaction begins with `BEGIN IMMEDIATE`.
  * - **Locked by another process.** SQLite waits at most `busyTimeout`, then the client tries again, up to `lockWait`;
- *   only outside of transactions and at `BEGIN`, where nothing has happened yet.
+ *   only statements outside of transactions and `BEGIN`, where nothing has happened yet. Others use the connection
+ *   meanwhile, and an interrupt ends the wait.
  * - **Errors.** Opening fails with a `StoreError`. The `SqlError` of a statement names the file and what to do where the
  *   store is at fault; `StoreError.fromSqlError` gives its reason. A file that was deleted, moved or replaced while it
  *   was open fails each statement from then on.
@@ -127,16 +128,17 @@ const makeChecked = (
   Effect.gen(function* () {
     const { opening, where } = settings
     const isMemory = opening.filename === ":memory:"
-    const openThread: Effect.Effect<SqliteThread, SqlError.SqlError> = Effect.uninterruptibleMask((restore) =>
-      Effect.flatMap(Thread.start(opening), (thread) =>
-        restore(open(thread, settings)).pipe(
-          Effect.as(thread),
-          Effect.onError(() => thread.close)
+    const openThread = (create: boolean): Effect.Effect<SqliteThread, SqlError.SqlError> =>
+      Effect.uninterruptibleMask((restore) =>
+        Effect.flatMap(Thread.start({ ...opening, create }), (thread) =>
+          restore(open(thread, settings)).pipe(
+            Effect.as(thread),
+            Effect.onError(() => thread.close)
+          )
         )
       )
-    )
     let thread: SqliteThread = yield* Effect.acquireRelease(
-      Effect.mapError(openThread, (error) => storeErrorOf(error, where)),
+      Effect.mapError(openThread(opening.create), (error) => storeErrorOf(error, where)),
       () => Effect.suspend(() => thread.close)
     )
     // Runs with the permit: one at a time.
@@ -144,7 +146,8 @@ const makeChecked = (
       const ended = thread.ended()
       if (ended === undefined) return Effect.succeed(lease(thread, settings))
       if (isMemory) return Effect.fail(lostMemory(ended, where))
-      return Effect.map(openThread, (next) => {
+      // What was stored is in the file that was there.
+      return Effect.map(openThread(false), (next) => {
         thread = next
         return lease(thread, settings)
       })
@@ -154,14 +157,18 @@ const makeChecked = (
       semaphore: yield* Semaphore.make(1),
       isTransaction: (connection: Lease) => connection.isTransaction()
     })
-    return yield* SqlClient.make({
+    const client = yield* SqlClient.make({
       ...acquirers,
+      borrower: waitForLock(acquirers.borrower, settings.lockWait),
       compiler: Statement.makeCompilerSqlite(),
       driver: "sqlite-node",
       spanAttributes: [["db.system.name", "sqlite"]],
       prepareTransactionControls: true,
       beginTransaction: "BEGIN IMMEDIATE",
       releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`
+    })
+    return Object.assign(client, {
+      withTransaction: waitToBegin(client.withTransaction, settings.lockWait)
     })
   })
 
@@ -226,15 +233,6 @@ const storeErrorOf = (error: SqlError.SqlError, where: StoreError.Where): StoreE
   StoreError.fromSqlError(error, where) ??
   new StoreError.StoreError({ reason: "unavailable", ...where, detail: error.message, cause: error })
 
-const isLocked = (error: SqlError.SqlError): boolean => error.reason._tag === "LockTimeoutError"
-
-/** Waits for a lock of another process. */
-const lockSchedule = (lockWait: Duration.Duration) =>
-  Schedule.min([Schedule.exponential("4 millis", 1.5), Schedule.spaced("50 millis")]).pipe(
-    Schedule.jittered,
-    Schedule.upTo({ duration: lockWait })
-  )
-
 /** The reply to a request; a fault in it is a failure. */
 const ask = (
   thread: SqliteThread,
@@ -251,6 +249,54 @@ const ask = (
   })
 
 // -----------------------------------------------------------------------------
+// Locks of other processes
+// -----------------------------------------------------------------------------
+
+const isLocked = (error: unknown): boolean =>
+  SqlError.isSqlError(error) && error.reason._tag === "LockTimeoutError"
+
+const lockSchedule = (lockWait: Duration.Duration) =>
+  Schedule.min([Schedule.exponential("4 millis", 1.5), Schedule.spaced("50 millis")]).pipe(
+    Schedule.jittered,
+    Schedule.upTo({ duration: lockWait })
+  )
+
+/** Runs a statement outside of transactions again. The connection is free, and the wait interruptible, in between. */
+const waitForLock =
+  (borrower: SqlConnection.Borrower, lockWait: Duration.Duration): SqlConnection.Borrower =>
+  (f) => {
+    const once = borrower(f)
+    return Effect.catch(once, (error) =>
+      isLocked(error)
+        ? Effect.retry(once, { schedule: lockSchedule(lockWait), while: isLocked })
+        : Effect.fail(error)
+    )
+  }
+
+/** Begins a transaction again; never runs its effect twice. */
+const waitToBegin =
+  (
+    withTransaction: SqlClient.SqlClient["withTransaction"],
+    lockWait: Duration.Duration
+  ): SqlClient.SqlClient["withTransaction"] =>
+  (effect) =>
+    Effect.suspend(() => {
+      let hasBegun = false
+      const isWaiting = (error: unknown) => !hasBegun && isLocked(error)
+      const once = withTransaction(
+        Effect.suspend(() => {
+          hasBegun = true
+          return effect
+        })
+      )
+      return Effect.catch(once, (error) =>
+        isWaiting(error)
+          ? Effect.retry(once, { schedule: lockSchedule(lockWait), while: isWaiting })
+          : Effect.fail(error)
+      )
+    })
+
+// -----------------------------------------------------------------------------
 // A leased connection
 // -----------------------------------------------------------------------------
 
@@ -262,7 +308,7 @@ const endsTransaction = (sql: string): boolean =>
   /^\s*(?:commit|end|rollback(?!\s+(?:transaction\s+)?to\b))\b/i.test(sql)
 
 /** The connection of one statement, one transaction or one `reserve`: knows whether its transaction still stands. */
-const lease = (thread: SqliteThread, { lockWait, where }: Settings): Lease => {
+const lease = (thread: SqliteThread, { where }: Settings): Lease => {
   let inTransaction = false
   /** The error with which SQLite has rolled back the transaction. */
   let rolledBack: SqlError.SqlError | undefined
@@ -293,15 +339,7 @@ const lease = (thread: SqliteThread, { lockWait, where }: Settings): Lease => {
         if (endsTransaction(sql)) rolledBack = undefined
         return Effect.fail(notRun(lost))
       }
-      const isOutside = !inTransaction
-      return Effect.catch(once(request, sql), (error) =>
-        isOutside && !inTransaction && isLocked(error)
-          ? Effect.retry(once(request, sql), {
-              schedule: lockSchedule(lockWait),
-              while: (error) => !inTransaction && isLocked(error)
-            })
-          : Effect.fail(error)
-      )
+      return once(request, sql)
     })
 
   const statement = (sql: string, params: ReadonlyArray<unknown>, mode: Mode, prepare: boolean) =>
@@ -367,12 +405,16 @@ const lease = (thread: SqliteThread, { lockWait, where }: Settings): Lease => {
 }
 
 /** The error of a statement that comes after its transaction was rolled back. */
-const notRun = ({ reason }: SqlError.SqlError): SqlError.SqlError =>
-  connectionError(
-    reason.cause,
-    `Not run: the transaction was rolled back before, with all of its statements. ${reason.message ?? ""}`,
-    "execute"
-  )
+const notRun = ({ reason }: SqlError.SqlError): SqlError.SqlError => {
+  const message = `Not run: the transaction was rolled back before, with all of its statements. ${reason.message ?? ""}`
+  const fields = { cause: reason.cause, message, operation: "execute" }
+  return new SqlError.SqlError({
+    reason:
+      reason._tag === "ConnectionError"
+        ? new SqlError.ConnectionError(fields)
+        : new SqlError.UnknownError(fields)
+  })
+}
 
 // -----------------------------------------------------------------------------
 // Parameters

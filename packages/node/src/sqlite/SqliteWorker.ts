@@ -80,7 +80,7 @@ const prepareFile = (filename: string): string | undefined => {
   // The write-ahead log is a file of its own beside it.
   accessSync(folder, constants.W_OK | constants.X_OK)
   if (statSync(filename, { throwIfNoEntry: false }) === undefined) {
-    if (!options.create) throw new Found("unavailable", "its file does not exist, and `create` is false")
+    if (!options.create) throw new Found("unavailable", "its file does not exist, and is not created")
     // SQLite would delete the log of a file that is empty.
     if ((statSync(`${filename}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0) {
       throw new Found("corrupt", "its file is missing, while its write-ahead log (-wal) is there")

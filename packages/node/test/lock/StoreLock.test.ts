@@ -6,10 +6,16 @@ import { spawnSync } from "node:child_process"
 import { readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { hostname } from "node:os"
 import { join } from "node:path"
+import { vi } from "vitest"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
 import { StoreLock } from "@outlast/node/lock"
 import * as Child from "../support/Child.ts"
 import * as Folder from "../support/Folder.ts"
 import * as Mount from "../support/Mount.ts"
+
+// Processes start slowly on a busy machine.
+vi.setConfig({ testTimeout: 60_000 })
 
 const program = new URL("../support/lockHolder.ts", import.meta.url)
 const newPath = Effect.map(Folder.make, (folder) => join(folder, "tasks.lock"))
@@ -86,6 +92,21 @@ describe("within a process", () => {
       assert.isTrue(yield* second.isHeld)
       assert.isFalse(yield* lock.isHeld)
     }).pipe(Effect.scoped)
+  )
+
+  it.effect("holds also when nothing refers to its scope any more", () =>
+    Effect.gen(function* () {
+      const path = yield* newPath
+      yield* Effect.flatMap(Scope.make(), (scope) => Scope.provide(StoreLock.acquire(path), scope))
+      setFlagsFromString("--expose-gc")
+      const gc: unknown = runInNewContext("gc")
+      assert.isFunction(gc)
+      for (let round = 0; round < 3; round++) {
+        if (typeof gc === "function") gc()
+        yield* Effect.promise(() => new Promise(setImmediate))
+      }
+      assert.strictEqual((yield* Effect.flip(tryIt(path))).reason, "locked")
+    })
   )
 
   it.effect("refuses a file with content, and a folder that is missing or read-only", () =>

@@ -42,3 +42,10 @@ export const tmpfs = (size: string): Effect.Effect<string, never, Scope.Scope> =
 /** Makes a mounted folder read-only. Nothing in it may be open for writing. */
 export const readOnly = (folder: string): Effect.Effect<void> =>
   Effect.sync(() => void mount("-o", "remount,ro", folder))
+
+/** Shows the file `source` at `target`, an existing file: writable, also where its folder takes no writes. */
+export const bindFile = (source: string, target: string): Effect.Effect<void, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() => void mount("--bind", source, target)),
+    () => Effect.sync(() => void execFileSync("umount", ["--lazy", target], { stdio: "ignore" }))
+  )

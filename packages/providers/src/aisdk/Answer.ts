@@ -1,14 +1,14 @@
 /**
- * A whole answer or a stream of an AI SDK model, read to its end.
+ * Reads a complete answer or a stream of an AI SDK model to its end.
  *
- * An answer is complete when a finish says so, and only then. Without a finish, with `interrupted` or `error`
- * for one, or with an error among the parts, it is a failure; neither errors nor such finishes are parts.
- * So is an answer that ends as `other` with nothing in it: Google's client takes any JSON for one.
+ * An answer is complete only if it has a finish. An answer without a finish, with the finish `interrupted` or `error`,
+ * or with an error among its parts, is a failure. Neither errors nor such finishes become parts. An answer that
+ * finishes as `other` without content is a failure, too, because Google's client reads any JSON as an answer.
  *
- * Arguments of a tool call that are no JSON, behind a finish, are the model's mistake and no failure of the provider:
- * the call keeps their text, and never runs.
+ * Invalid JSON in the arguments of a tool call, followed by a finish, is a mistake of the model and not a failure of
+ * the provider. The call keeps its text and never runs.
  */
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
+import type { ProviderFailure } from "@outlast/agent"
 import { Predicate } from "effect"
 import type { Response } from "effect/ai"
 import type { ClientCall } from "./ClientCall.ts"
@@ -16,20 +16,21 @@ import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
 import * as Parts from "./SpecResponse.ts"
 
-type FailureOf = (error: unknown) => ProviderFailure
+type FailureOf = (error: unknown) => ProviderFailure.ProviderFailure
 
-/** The parts of a whole answer, or why it is none. `json`: an object was asked for. */
+/** The parts of a complete answer, or the reason it is incomplete. `json`: the call asked for an object. */
 export const whole = (
   result: Spec.GenerateResult,
   json: boolean,
   client?: ClientCall
-): Array<Response.PartEncoded> | ProviderFailure => guarded(() => readWhole(result, json, client))
+): Array<Response.PartEncoded> | ProviderFailure.ProviderFailure =>
+  guarded(() => readWhole(result, json, client))
 
 const readWhole = (
   result: Spec.GenerateResult,
   json: boolean,
   client: ClientCall | undefined
-): Array<Response.PartEncoded> | ProviderFailure => {
+): Array<Response.PartEncoded> | ProviderFailure.ProviderFailure => {
   const parts: Array<Response.PartEncoded> = []
   const end = new Ending()
   if (result.response !== undefined) {
@@ -48,7 +49,7 @@ const readWhole = (
   return [...parts, ended(Parts.finish(result), { type: "finish", finishReason, usage }, client)]
 }
 
-/** The finish, which the call of the AI SDK is told. */
+/** The finish, recorded in the call of the AI SDK. */
 const ended = (
   finish: Response.FinishPartEncoded,
   original: Extract<Spec.StreamPart, { readonly type: "finish" }>,
@@ -62,7 +63,7 @@ const ended = (
 
 type Part = Response.PartEncoded | Response.StreamPartEncoded
 
-/** The part as it travels to a call of the AI SDK: with its original, and also where effect/ai has no such part. */
+/** The part as it travels to a call of the AI SDK: with its original, also where effect/ai has no such part. */
 const carried = <P extends Part>(
   part: Spec.Content | Spec.StreamPart,
   encoded: P | undefined,
@@ -75,8 +76,8 @@ const carried = <P extends Part>(
 }
 
 /**
- * Parts that effect/ai does not have, or not as the client gives them: files in any form, and results of tools that
- * were not offered.
+ * True for parts that effect/ai lacks or changes: files in any form, and results of tools that the program did not
+ * offer.
  */
 const isCarried = (part: Spec.Content | Spec.StreamPart, client: ClientCall): boolean => {
   switch (part.type) {
@@ -94,7 +95,7 @@ const isCarried = (part: Spec.Content | Spec.StreamPart, client: ClientCall): bo
   }
 }
 
-/** Parts of which effect/ai has all there is. */
+/** Parts that effect/ai represents without loss. */
 const isPlain = new Set([
   "text-start",
   "text-delta",
@@ -119,24 +120,26 @@ const contentPart = (part: Spec.Content): Response.PartEncoded | undefined => {
   }
 }
 
-/** Where the client names the text that is the object, the other texts are drafts. */
+/** Where the client names the text that is the object, drops the other texts, which are drafts. */
 const structured = (result: Spec.GenerateResult): ReadonlyArray<Spec.Content> => {
   const text = result.structuredOutputText
   if (text === undefined) return result.content
   return [...result.content.filter((part) => part.type !== "text"), { type: "text", text }]
 }
 
-/** A reader of one stream: give it the parts in their order, up to a failure or a finish. */
+/** Reads one stream: pass the parts in their order, until a failure or a finish. */
 export interface Reader {
-  /** The part of effect/ai, a failure, or `undefined` for what has no counterpart. */
-  readonly read: (part: Spec.StreamPart) => Response.StreamPartEncoded | ProviderFailure | undefined
-  /** A finish was read. */
+  /** The part of effect/ai, a failure, or `undefined` for a part without a counterpart. */
+  readonly read: (
+    part: Spec.StreamPart
+  ) => Response.StreamPartEncoded | ProviderFailure.ProviderFailure | undefined
+  /** True after a finish. */
   readonly finished: () => boolean
-  /** Content was read. */
+  /** True after content. */
   readonly said: () => boolean
 }
 
-/** `json`: an object was asked for. */
+/** `json`: the call asked for an object. */
 export const reader = (failureOf: FailureOf, json = false, client?: ClientCall): Reader => {
   const end = new Ending()
   const drafts = new Set<string>()
@@ -165,7 +168,7 @@ export const reader = (failureOf: FailureOf, json = false, client?: ClientCall):
   }
 }
 
-/** Responses marks texts beside an object as commentary: whole answers leave them out, too. */
+/** True for a text that Responses marks as commentary beside an object. Complete answers drop these texts, too. */
 const isDraft = (part: Spec.StreamPart, drafts: Set<string>): boolean => {
   if (part.type === "text-start") {
     const { openai } = part.providerMetadata ?? {}
@@ -175,8 +178,8 @@ const isDraft = (part: Spec.StreamPart, drafts: Set<string>): boolean => {
   return isText && drafts.has(part.id)
 }
 
-/** Clients of others keep to their interface or not: what does not is a failure, not a defect. */
-const guarded = <A>(read: () => A): A | ProviderFailure => {
+/** Turns a defect of a client that breaks its interface into a failure. */
+const guarded = <A>(read: () => A): A | ProviderFailure.ProviderFailure => {
   try {
     return read()
   } catch {
@@ -219,17 +222,17 @@ const streamPart = (
   }
 }
 
-/** What must be known of one answer to judge its end. */
+/** The state of one answer that decides if its end is complete. */
 class Ending {
-  /** There was content. */
+  /** The answer has content. */
   said = false
 
   saw(part: Spec.Content | Spec.StreamPart): void {
     this.said ||= isContent(part)
   }
 
-  /** Why this end is none. */
-  judge({ unified, raw }: Spec.FinishReason): ProviderFailure | undefined {
+  /** The failure, if this finish reason does not complete the answer. */
+  judge({ unified, raw }: Spec.FinishReason): ProviderFailure.ProviderFailure | undefined {
     if (unified === "interrupted") return Failures.cut("interrupted")
     if (unified === "error" || (raw !== undefined && givenUp.has(raw))) return Failures.finishedWithError(raw)
     return unified === "other" && !this.said && !Parts.isBlocked(raw) ? Failures.nothing(raw) : undefined
@@ -244,7 +247,7 @@ const givenUp = new Set([
   "MALFORMED_RESPONSE",
   // OpenRouter, Mistral, vLLM
   "error",
-  // vLLM, SGLang: the server gave up the request
+  // vLLM, SGLang: the server aborted the request
   "abort",
   // DeepSeek
   "insufficient_system_resource",

@@ -1,12 +1,12 @@
 /**
- * One call of the AI SDK on its way through effect/ai: what it asks and what the client answers, as far as effect/ai has
- * no words for it.
+ * One call of the AI SDK on its way through effect/ai: the parts of its request and its answer that effect/ai cannot
+ * express.
  *
- * `toAiSdk` makes one for each call, and the attempts find it in their context. They take settings, headers and provider
- * options from it, and leave the parts of the answer as the client gave them. A part of effect/ai names its original by
- * a number in its metadata; a part without a counterpart travels as the metadata of a response.
+ * `toAiSdk` makes one for each call, and the attempts find it in their context. They read settings, headers and
+ * provider options from it, and store the parts of the answer in it as the client gave them. A part of effect/ai refers
+ * to its original by a number in its metadata. A part without a counterpart travels as the metadata of a response.
  *
- * A call that does not come from the AI SDK has none, and loses nothing.
+ * A call that does not come from the AI SDK has no `ClientCall` and needs none.
  */
 import type {
   JSONObject,
@@ -14,33 +14,33 @@ import type {
   SharedV4Headers,
   SharedV4Warning
 } from "@ai-sdk/provider"
-import { ClientOptions } from "@outlast/agent/failover/ClientOptions"
+import { ClientOptions } from "@outlast/agent/failover"
 import { Effect } from "effect"
 import type { Response } from "effect/ai"
 import type * as Spec from "./Spec.ts"
 
-/** What an attempt knows of its answer beside the parts. */
+/** Facts about the answer of one attempt, beside its parts. */
 export interface Answered {
   readonly warnings?: ReadonlyArray<SharedV4Warning> | undefined
-  /** Its stream has said that it begins. */
+  /** The stream has begun. */
   readonly isStarted?: boolean | undefined
   readonly request?: { readonly url?: string; readonly body?: unknown } | undefined
   readonly response?: { readonly headers?: SharedV4Headers; readonly body?: unknown } | undefined
-  /** Its id, its time and the model. */
+  /** Id, time and model of the answer. */
   readonly metadata?: Response.ResponseMetadataPartEncoded | undefined
-  /** How it ended, with its usage. */
+  /** The finish of the answer, with its usage. */
   readonly finish?: Response.FinishPartEncoded | undefined
 }
 
-/** A part of a client's answer that is kept. */
+/** A part of a client's answer. */
 export type Original = Spec.Content | Spec.StreamPart
 
-/** The key of the number in the metadata of a part. Metadata that is no object is shown to nobody. */
+/** The key of the number in the metadata of a part. Metadata that is not an object is invisible to users. */
 const key = "outlastPart"
 
 export class ClientCall {
   readonly options: LanguageModelV4CallOptions
-  /** Of the attempt that answers: each attempt replaces what the one before has left. */
+  /** Facts about the answer. Each attempt replaces those of the attempt before. */
   answered: Answered = {}
   readonly #originals: Array<Original> = []
   readonly #declared: ReadonlySet<string>
@@ -50,12 +50,12 @@ export class ClientCall {
     this.#declared = new Set(options.tools?.map(({ name }) => name))
   }
 
-  /** effect/ai knows no results of tools that were not offered. */
+  /** True for a tool that the program offered. effect/ai rejects results of any other tool. */
   isDeclared(tool: string): boolean {
     return this.#declared.has(tool)
   }
 
-  /** What a client has answered, with all that it warns of. */
+  /** Records the answer of a client, with its warnings. */
   answer({
     request,
     response,
@@ -70,7 +70,7 @@ export class ClientCall {
     this.warn(warnings)
   }
 
-  /** What the answer of this attempt says of itself. */
+  /** Records the id and the finish of the answer. */
   saw(part: Response.ResponseMetadataPartEncoded | Response.FinishPartEncoded): void {
     this.answered = {
       ...this.answered,
@@ -78,13 +78,13 @@ export class ClientCall {
     }
   }
 
-  /** The stream of this attempt begins. */
+  /** Records that the stream of this attempt begins. */
   start(warnings: ReadonlyArray<SharedV4Warning> = []): void {
     this.answered = { ...this.answered, isStarted: true }
     this.warn(warnings)
   }
 
-  /** Warns of what this attempt cannot be asked. */
+  /** Warns about settings that this attempt cannot apply. */
   warn(warnings: ReadonlyArray<SharedV4Warning>): void {
     if (warnings.length === 0) return
     this.answered = { ...this.answered, warnings: [...(this.answered.warnings ?? []), ...warnings] }
@@ -103,7 +103,7 @@ export class ClientCall {
     return { type: "response-metadata", metadata: { [key]: this.#keep(original) } }
   }
 
-  /** The original that the metadata of a part name. */
+  /** The original to which the metadata of a part refer. */
   original(metadata: Readonly<Record<string, unknown>>): Original | undefined {
     const index = metadata[key]
     return typeof index === "number" ? this.#originals[index] : undefined
@@ -115,17 +115,18 @@ export class ClientCall {
 }
 
 /** The call of the AI SDK that an attempt belongs to, if there is one. */
-export const current: Effect.Effect<ClientCall | undefined> = Effect.map(ClientOptions, (options) =>
-  options instanceof ClientCall ? options : undefined
+export const current: Effect.Effect<ClientCall | undefined> = Effect.map(
+  ClientOptions.ClientOptions,
+  (options) => (options instanceof ClientCall ? options : undefined)
 )
 
 /** Provides the call to all attempts. */
 export const provided =
   (call: ClientCall) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.provideService(self, ClientOptions, call)
+    Effect.provideService(self, ClientOptions.ClientOptions, call)
 
-/** Options of providers, those of the call over those of the target. */
+/** Provider options. Options of the call take precedence over those of the target. */
 export const merged = (
   target: Spec.Namespaced,
   call: Readonly<Record<string, JSONObject>> | undefined

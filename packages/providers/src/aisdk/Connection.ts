@@ -1,14 +1,14 @@
 /**
- * The time limit for a connection, and the moment when a response begins to come.
+ * A time limit for connecting, and early access to the headers of a response.
  *
- * Clients of providers take no such limit and `fetch` has no option for it, but Node tells over diagnostics channels
- * what becomes of each request (`undici:*`; the `undici` package uses the same). A request is ours when it is made
- * in the asynchronous context of our call, so that every client is covered, with whatever it does before it sends.
+ * Clients of providers and `fetch` have no option for such a limit. Node, however, publishes the progress of each
+ * request on diagnostics channels (`undici:*`; the `undici` package uses the same). A request belongs to a call when it
+ * is created in the asynchronous context of that call, so every client is covered.
  *
- * - The time runs from the making of the first request until its headers are written to a socket, a new or a used one.
- * - From then on there is no limit here, for further requests of the same call neither.
- * - Headers of a response are handed on when they come, before the body.
- * - What says nothing over the channels (another runtime, a `fetch` that is not undici's) is never limited.
+ * - The time runs from the creation of the first request until its headers are written to a socket, new or reused.
+ * - After that there is no limit here, for further requests of the same call neither.
+ * - Headers of a response are passed on when they arrive, before the body.
+ * - A `fetch` that does not publish to the channels (another runtime, not undici) is never limited.
  *
  * **Example** (Ten seconds)
  *
@@ -16,9 +16,7 @@
  * Connection.within(Duration.seconds(10), { try: (signal) => client.doGenerate({ ...call, abortSignal: signal }), catch: failureOf })
  * ```
  */
-import { Timeout } from "@outlast/agent/failure/FailoverReason"
-import type { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import { local } from "@outlast/agent/failure/ProviderFailure"
+import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import { Effect, Latch } from "effect"
 import type { Duration } from "effect"
 import { AsyncLocalStorage } from "node:async_hooks"
@@ -26,16 +24,19 @@ import { subscribe } from "node:diagnostics_channel"
 
 interface Call<A> {
   readonly try: (signal: AbortSignal) => Promise<A>
-  readonly catch: (error: unknown) => ProviderFailure
+  readonly catch: (error: unknown) => ProviderFailure.ProviderFailure
   /** Gets the headers of each response of the call, names in lower case. Default: they are not read. */
   readonly onHeaders?: ((headers: Readonly<Record<string, string>>) => void) | undefined
 }
 
-/** The call, or a `Timeout` in phase `connect`. It is interrupted then, and its signal aborted. Default: no limit. */
+/**
+ * Runs the call. Fails with a `Timeout` of phase `connect` at the limit, which interrupts the call and aborts its
+ * signal. Default: no limit.
+ */
 export const within = <A>(
   limit: Duration.Duration | undefined,
   call: Call<A>
-): Effect.Effect<A, ProviderFailure> => {
+): Effect.Effect<A, ProviderFailure.ProviderFailure> => {
   const { onHeaders } = call
   if (limit === undefined && onHeaders === undefined) return Effect.tryPromise(call)
   return Effect.suspend(() => {
@@ -55,17 +56,23 @@ interface Connection {
   readonly onHeaders: Call<unknown>["onHeaders"]
 }
 
-/** Fails when it takes too long, and never ends otherwise. */
+/** Fails at the limit. Never succeeds. */
 const late = (
   { begun, stands }: Connection,
   limit: Duration.Duration
-): Effect.Effect<never, ProviderFailure> =>
+): Effect.Effect<never, ProviderFailure.ProviderFailure> =>
   begun.await.pipe(
     Effect.andThen(
       Effect.timeoutOrElse(stands.await, {
         duration: limit,
         orElse: () =>
-          Effect.fail(local("limit/connect", new Timeout({ phase: "connect", local: true }), undefined))
+          Effect.fail(
+            ProviderFailure.local(
+              "limit/connect",
+              new FailoverReason.Timeout({ phase: "connect", local: true }),
+              undefined
+            )
+          )
       })
     ),
     Effect.andThen(Effect.never)
@@ -76,7 +83,7 @@ const connections = new WeakMap<object, Connection>()
 
 let listening = false
 
-/** Once for the process, and not before it is needed: requests that are not ours are looked at, too. */
+/** Subscribes once per process, at the first use: the channels report the requests of all programs in it. */
 const listen = (): void => {
   if (listening) return
   listening = true
@@ -87,7 +94,7 @@ const listen = (): void => {
     connections.set(request, connection)
     connection.begun.openUnsafe()
   })
-  // A socket that was made for one request may carry another one's: the request counts, not the context.
+  // A socket opened for one request may carry another. Requests are matched by identity, not by context.
   subscribe("undici:client:sendHeaders", (message) => {
     const request = requestOf(message)
     if (request !== undefined) connections.get(request)?.stands.openUnsafe()
@@ -99,7 +106,7 @@ const listen = (): void => {
   })
 }
 
-/** undici has names and values in turn, as it read them. */
+/** undici gives raw headers: names and values in turn. */
 const headersOf = (message: unknown): Readonly<Record<string, string>> => {
   const { response } = message as { readonly response?: { readonly headers?: unknown } } // as undici documents it
   const headers: Record<string, string> = {}
@@ -110,7 +117,7 @@ const headersOf = (message: unknown): Readonly<Record<string, string>> => {
   return headers
 }
 
-/** The request that a message of a channel is about. */
+/** The request in a message of a channel. */
 export const requestOf = (message: unknown): object | undefined => {
   const { request } = message as { readonly request?: unknown } // as undici documents it
   return typeof request === "object" && request !== null ? request : undefined

@@ -1,18 +1,18 @@
 /**
- * Errors that a server sends with a status of success in place of a stream, as a JSON body. Most clients take them for a
- * stream that was cut.
+ * Errors that a server sends with a status of success in place of a stream, as a JSON body. Most clients read them as a
+ * truncated stream.
  *
- * An error is thrown with the body as it came, so that the classifier decides by the code in it. Everything else passes
- * unchanged, with what was read in front. `StreamEnd` does the same for a stream whose first event is an error.
+ * An error is thrown with its original body, so that the classifier decides by the code in it. Any other response
+ * passes unchanged. `StreamEnd` does the same for a stream whose first event is an error.
  *
  * **Limits.** Only responses to requests for a stream are read. A body of more than {@link maxStart} bytes passes.
  */
-import { isErrorPart } from "@outlast/agent/failure/AnswerFacts"
+import { AnswerFacts } from "@outlast/agent/failure"
 
-/** Bytes. */
+/** Bytes of a body that are read. */
 const maxStart = 65_536
 
-/** The response to a request for a stream, unless it is an error. */
+/** Returns the response to a request for a stream. Throws if the response is an error. */
 export const revealed = async (
   response: Response,
   url: string,
@@ -51,19 +51,19 @@ export const revealed = async (
   return new Response(rest, { headers, status, statusText })
 }
 
-/** The error that is thrown for a response: what the classifier reads. */
+/** The error that is thrown for a response, in the form that the classifier reads. */
 export const make = (responseBody: string, { status: statusCode, headers }: Response): Error =>
   Object.assign(new Error(""), { statusCode, responseBody, responseHeaders: Object.fromEntries(headers) })
 
 /** True for the text of a body that is an error object. */
 export const isErrorBody = (text: string): boolean => {
   try {
-    return isErrorPart(JSON.parse(text))
+    return AnswerFacts.isErrorPart(JSON.parse(text))
   } catch {
     return false
   }
 }
 
-/** True for a request whose answer is to be a stream. */
+/** True for a request that asks for a stream. */
 export const asksForStream = (url: string, request: RequestInit | undefined): boolean =>
   url.includes("alt=sse") || (typeof request?.body === "string" && /"stream" ?: ?true/.test(request.body))

@@ -1,55 +1,55 @@
 /**
- * The bytes of a stream of server-sent events up to its last event, without the events that no client knows: pure.
+ * Filters a stream of server-sent events: ends it at its last event, and drops events that the client does not know.
+ * Pure.
  *
- * Push the chunks in their order, then call `end` if the body ends before its last event. Joined, the output is the
- * same for every division of the bytes into chunks. A run of events inside one chunk passes as a view of it, without a
- * copy. Events that span chunks are copied, and so are those whose lines end in CR: they get LF.
+ * Push the chunks in order, then call `end` if the body ends before its last event. The joined output does not depend
+ * on how the bytes are divided into chunks. A run of events inside one chunk passes as a view of it, without a
+ * copy. Events that span chunks are copied, and so are events whose lines end in CR: they get LF.
  *
- * - An error in place of the first event that passes is thrown, if the filter was told how (`refused`).
- * - Comments, blocks without data and a byte order mark are left out.
- * - An event that the end of the body cuts is left out, unless its data is whole and only its blank line is missing.
+ * - An error in place of the first event throws, if the filter has a `refused`.
+ * - Comments, blocks without data and a byte order mark are dropped.
+ * - An event that the end of the body cuts is dropped, unless its data is complete and only its blank line is missing.
  * - Bytes are read as Latin-1, one character for each. No text is decoded.
  *
- * Limit: an event of more than `maxEvent` bytes fails, and no more than that is held.
+ * Limit: an event of more than `maxEvent` bytes fails, so the filter never buffers more than that.
  */
-import { Format } from "@outlast/agent/failure/FailoverReason"
-import { local } from "@outlast/agent/failure/ProviderFailure"
-import { partsOf } from "@outlast/agent/failure/EventFacts"
+import { FailoverReason, ProviderFailure } from "@outlast/agent"
+import { EventFacts } from "@outlast/agent/failure"
 import type { StreamProtocol } from "./StreamProtocol.ts"
 
 /** Bytes. Images in one event take some 20 MB. */
 const defaultMaxEvent = 32 * 1024 * 1024
 
-/** Bytes. No error is longer. */
+/** Bytes. A longer event is not read as an error. */
 const maxError = 65_536
 
 export class EventFilter {
-  /** The answer is complete, and its last event may never come. */
+  /** The answer is complete, although its last event may still be missing. */
   isComplete = false
-  /** The last event has come: what follows is left out. */
+  /** The last event has come. Everything after it is dropped. */
   isEnded = false
 
   readonly #protocol: StreamProtocol
   readonly #maxEvent: number
-  /** Until an event has passed. */
+  /** Set until an event has passed. */
   #refused: ((event: string) => Error) | undefined
-  /** The first `#size` of these bytes: what earlier chunks brought of the event under way. */
+  /** Earlier bytes of the current event: the first `#size` of this buffer. */
   #held = Buffer.alloc(0)
   #size = 0
-  /** The event under way has a whole line. */
+  /** The current event has a complete line. */
   #hasLine = false
-  /** The line under way has a character. */
+  /** The current line has a character. */
   #inLine = false
-  /** The chunk before ended in CR: an LF belongs to it. */
+  /** The chunk before ended in CR. A leading LF belongs to it. */
   #afterCr = false
   #isFirst = true
   #out: Array<Uint8Array> = []
   #chunk: Uint8Array = this.#held
-  /** The run of events that passes as it is: where it begins and ends in the chunk. */
+  /** Start and end, in the chunk, of the run of events that pass unchanged. */
   #from = 0
   #to = 0
 
-  /** `refused` makes the error that is thrown for an error in place of a stream, of the text of its event. */
+  /** `refused` makes the error to throw for an error in place of a stream, from the text of its event. */
   constructor(
     protocol: StreamProtocol,
     maxEvent: number = defaultMaxEvent,
@@ -60,13 +60,13 @@ export class EventFilter {
     this.#refused = refused
   }
 
-  /** The bytes that pass. Throws a `ProviderFailure` for an event that is too large, and what `refused` makes. */
+  /** The bytes that pass. Throws a `ProviderFailure` for an event above the limit, and the error of `refused`. */
   push(bytes: Uint8Array): ReadonlyArray<Uint8Array> {
     this.#out = []
     if (this.isEnded || bytes.length === 0) return this.#out
     this.#chunk = bytes
     const text = latin1Slice.call(bytes, 0, bytes.length)
-    // Where the event and the line under way begin in this chunk.
+    // Where the current event and line begin in this chunk.
     let start = this.#afterCr && text.startsWith("\n") ? 1 : 0
     let line = start
     this.#afterCr = false
@@ -85,7 +85,7 @@ export class EventFilter {
         start = next
         this.#hasLine = false
       } else if (!this.#hasLine && this.#first(text, start) === colon) {
-        // However many comments follow each other, none is held.
+        // Comments are never buffered, however many follow each other.
         this.#size = 0
         this.#isFirst = false
         start = next
@@ -121,7 +121,9 @@ export class EventFilter {
     this.#out.push(Buffer.from(`data: ${missing}\n\n`))
   }
 
-  /** A blank line has ended an event. `text` is what the chunk has of it, from `start`; it ends before `next`. */
+  /**
+   * Handles an event at its blank line. `text` is its part in the chunk, from `start`; the next event begins at `next`.
+   */
   #event(text: string, start: number, next: number, hasCr: boolean): void {
     if (this.#size + text.length > this.#maxEvent) throw tooLarge(this.#maxEvent)
     const isInside = this.#size === 0
@@ -144,13 +146,13 @@ export class EventFilter {
     if (this.#passes(event)) this.#out.push(Buffer.from(`${event}\n`, "latin1"))
   }
 
-  /** Reads an event whose lines end in LF. */
+  /** True when the event passes. Expects lines that end in LF. */
   #passes(event: string): boolean {
     const { name, data } = fieldsOf(event)
     if (data === undefined) return false
     if (this.#refused !== undefined && event.length <= maxError) {
       const text = Buffer.from(event, "latin1").toString()
-      if (partsOf(text).some(({ isError }) => isError)) throw this.#refused(text)
+      if (EventFacts.partsOf(text).some(({ isError }) => isError)) throw this.#refused(text)
     }
     const verdict = this.#protocol.judge(name, data)
     if (verdict === "complete") this.isComplete = true
@@ -163,7 +165,7 @@ export class EventFilter {
     return true
   }
 
-  /** Ends the run of events that passes. */
+  /** Outputs the current run of events. */
   #flush(): void {
     if (this.#to - this.#from === this.#chunk.length) this.#out.push(this.#chunk)
     else if (this.#to > this.#from) this.#out.push(this.#chunk.subarray(this.#from, this.#to))
@@ -182,7 +184,7 @@ export class EventFilter {
     this.#size = size
   }
 
-  /** What was held, and `text`. Nothing is held then. */
+  /** Returns the buffered bytes and `text`, and empties the buffer. */
   #taken(text: string): string {
     if (this.#size === 0) return text
     const event = this.#held.toString("latin1", 0, this.#size) + text
@@ -190,13 +192,13 @@ export class EventFilter {
     return event
   }
 
-  /** The first character of the event under way. */
+  /** The first character of the current event. */
   #first(text: string, start: number): number | undefined {
     return this.#size > 0 ? this.#held[0] : text.charCodeAt(start)
   }
 }
 
-/** What `toString("latin1")` calls, without a `Buffer` around the bytes. Node has it, its types do not. */
+/** The method behind `toString("latin1")`, called on plain bytes to save a `Buffer`. Node has it, its types do not. */
 const { latin1Slice } = Buffer.prototype as unknown as {
   readonly latin1Slice: (this: Uint8Array, start: number, end: number) => string
 }
@@ -205,9 +207,9 @@ const colon = 58
 const byteOrderMark = "\u00ef\u00bb\u00bf"
 
 const tooLarge = (maxEvent: number) =>
-  local(
+  ProviderFailure.local(
     "stream/event-size",
-    new Format({ side: "response" }),
+    new FailoverReason.Format({ side: "response" }),
     undefined,
     `An event of the stream has more than ${maxEvent} bytes.`
   )
@@ -217,7 +219,7 @@ const normalized = (event: string): string =>
 
 interface Fields {
   readonly name: string
-  /** None: the block is no event. */
+  /** Absent: the block is no event. */
   readonly data: string | undefined
 }
 

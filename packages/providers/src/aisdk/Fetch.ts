@@ -3,20 +3,20 @@
  * (`StreamEnd`), repeats a request whose idle connection the server had closed (`StaleSocket`), and throws errors that
  * come with a status of success (`DisguisedError`).
  *
- * The `fetch` of a runtime follows them anywhere, with the whole prompt and with every header but `authorization`:
- * `x-api-key` and `x-goog-api-key` would reach any host that a server or a proxy names. Here a redirect to another
- * scheme, host or port is a `PermanentNetwork` failure that names the origin, and nothing is sent there.
+ * The `fetch` of a runtime follows redirects anywhere, with the whole prompt and with every header except
+ * `authorization`: `x-api-key` and `x-goog-api-key` would reach any host that a server or a proxy names. Here a
+ * redirect to another scheme, host or port is a `PermanentNetwork` failure that names the origin, and no request goes
+ * there.
  *
  * - A redirect within the origin is followed, at most {@link maxRedirects} times. 307 and 308 keep method and body.
  * - 301, 302 and 303 would repeat a POST as a GET without its body. They are followed for GET and HEAD only.
- * - A caller that sets `redirect` to `manual` or `error` handles redirects itself and gets what it asked for.
+ * - A caller that sets `redirect` to `manual` or `error` handles redirects itself.
  *
- * **Limits.** A custom `fetch` gets `redirect: "manual"`. One that ignores this has already followed the redirect; its
- * answer is refused.
+ * **Limits.** A custom `fetch` gets `redirect: "manual"`. If it follows the redirect nevertheless, its response is
+ * rejected.
  */
-import { PermanentNetwork } from "@outlast/agent/failure/FailoverReason"
-import { ProviderFailure, redirect } from "@outlast/agent/failure/ProviderFailure"
-import * as Redaction from "@outlast/agent/failure/Redaction"
+import { FailoverReason, ProviderFailure } from "@outlast/agent"
+import { Redaction } from "@outlast/agent/failure"
 import * as DisguisedError from "./DisguisedError.ts"
 import * as StaleSocket from "./StaleSocket.ts"
 import * as StreamEnd from "./StreamEnd.ts"
@@ -50,20 +50,28 @@ const followed = async (
       redirect: "manual"
     })
     if (response.redirected && originOf(response.url) !== url.origin) {
-      throw refuse(response, request, redirect.origin, shown(response.url))
+      throw refuse(response, request, ProviderFailure.redirect.origin, shown(response.url))
     }
     // A browser returns this in place of a redirect.
-    if (response.type === "opaqueredirect") throw refuse(response, request, redirect.refused, "unreadable")
+    if (response.type === "opaqueredirect")
+      throw refuse(response, request, ProviderFailure.redirect.refused, "unreadable")
     const location = statuses.has(response.status) ? response.headers.get("location") : null
     if (location === null) return response
     const next = URL.canParse(location, url.href) ? new URL(location, url) : undefined
-    if (next?.origin !== url.origin) throw refuse(response, request, redirect.origin, shown(next?.href))
+    if (next?.origin !== url.origin)
+      throw refuse(response, request, ProviderFailure.redirect.origin, shown(next?.href))
     if (!request.isRead && !keepsBody.has(response.status)) {
-      throw refuse(response, request, redirect.refused, `HTTP ${response.status} to a ${request.method}`)
+      throw refuse(
+        response,
+        request,
+        ProviderFailure.redirect.refused,
+        `HTTP ${response.status} to a ${request.method}`
+      )
     }
     if (followed === maxRedirects)
-      throw refuse(response, request, redirect.refused, `more than ${maxRedirects}`)
-    if (!request.canRepeat) throw refuse(response, request, redirect.refused, "the body is a stream")
+      throw refuse(response, request, ProviderFailure.redirect.refused, `more than ${maxRedirects}`)
+    if (!request.canRepeat)
+      throw refuse(response, request, ProviderFailure.redirect.refused, "the body is a stream")
     discard(response)
     // A URL with credentials cannot be fetched, and the error would quote them.
     next.username = ""
@@ -81,7 +89,7 @@ interface Sent {
   /** GET or HEAD. */
   readonly isRead: boolean
   readonly canRepeat: boolean
-  /** For a repetition at another URL. */
+  /** The options to repeat the request at another URL. */
   readonly init: RequestInit
 }
 
@@ -103,20 +111,25 @@ const requestOf = (input: Parameters<Fetch>[0], init: RequestInit | undefined): 
 
 const originOf = (url: string): string => (URL.canParse(url) ? new URL(url).origin : "null")
 
-/** The origin alone: path, query and credentials of a redirect may hold what was sent. */
+/** Only the origin: path, query and credentials of a redirect may repeat parts of the request. */
 const shown = (url: string | undefined): string => {
   const origin = url === undefined ? "null" : originOf(url)
   return /^https?:/.test(origin) ? origin : "no http address"
 }
 
-const refuse = (response: Response, request: Sent, rule: string, matched: string): ProviderFailure => {
+const refuse = (
+  response: Response,
+  request: Sent,
+  rule: string,
+  matched: string
+): ProviderFailure.ProviderFailure => {
   discard(response)
-  // A host name may hold what was sent, too, in lower case.
+  // A host name may repeat parts of the request, too, in lower case.
   const values = Array.from(new Headers(request.init.headers).values()).flatMap((value) =>
     [value, ...value.split(/\s+/)].filter((part) => part.length >= 8)
   )
-  return new ProviderFailure({
-    reason: new PermanentNetwork(),
+  return new ProviderFailure.ProviderFailure({
+    reason: new FailoverReason.PermanentNetwork(),
     evidence: {
       rule,
       signal: "local",

@@ -1,19 +1,17 @@
 /**
- * Checks the options of the constructors of this package, where they are called. Internal.
+ * Checks the options of this package's constructors when they are called. Internal.
  *
- * `Endpoint` and `Target` check what may hold a secret: base URLs, keys and headers.
+ * `Endpoint` and `Target` check the options that may hold a secret: base URLs, keys and headers.
  */
-import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
-import { checks as modelInfo } from "@outlast/agent/failover/ModelInfo"
-import type { Check, Checks } from "@outlast/resilience/Options"
-import * as Options from "@outlast/resilience/Options"
+import { ModelInfo } from "@outlast/agent"
+import { Options } from "@outlast/resilience"
 import type { CallSettings } from "./Spec.ts"
 import type { CommonOptions } from "./Target.ts"
 import type { VendorOptions } from "./Vendor.ts"
 
 const { is } = Options
 
-const settings: Checks<CallSettings> = {
+const settings: Options.Checks<CallSettings> = {
   temperature: is.number({ min: 0 }),
   topP: is.share,
   topK: is.integer(),
@@ -24,14 +22,16 @@ const settings: Checks<CallSettings> = {
   reasoning: is.oneOf("provider-default", "none", "minimal", "low", "medium", "high", "xhigh", "max")
 }
 
-/** The checks of what all constructors have in common. */
-export const common: Checks<CommonOptions> = {
-  // `Target` checks both.
+/** Checks of the options that all constructors share. */
+export const common: Options.Checks<CommonOptions> = {
+  // `Target` checks keys and headers.
   keys: is.anything,
   headers: is.anything,
-  // An entry of the catalogue is one, too.
-  info: is.object<ModelInfo & { provider: string; model: string; counting: object; source: string }>({
-    ...modelInfo,
+  // Also accepts an entry of the catalogue.
+  info: is.object<
+    ModelInfo.ModelInfo & { provider: string; model: string; counting: object; source: string }
+  >({
+    ...ModelInfo.checks,
     provider: is.string,
     model: is.string,
     counting: is.record(),
@@ -40,28 +40,28 @@ export const common: Checks<CommonOptions> = {
   settings: is.object(settings)
 }
 
-/** The checks of what the modules of the vendors take. */
-export const vendor: Checks<VendorOptions<object>> = {
+/** Checks of the options that the vendor modules share. */
+export const vendor: Options.Checks<VendorOptions<object>> = {
   ...common,
-  // `Endpoint.base` checks it.
+  // `Endpoint.base` checks the URL.
   baseUrl: is.anything,
   providerOptions: is.record(),
-  // `Vendor.fetched` checks it.
+  // `Vendor.fetched` checks the function.
   fetch: is.anything
 }
 
 /** The check of the name of a model. */
-export const model: Check = (module, field, value) =>
+export const model: Options.Check = (module, field, value) =>
   Options.check(typeof value === "string" && value.trim() !== "", module, field, value, "the name of a model")
 
 /**
- * {@link Options.fields}, with an `example` for options that are no object. A text in their place is not shown: it may
- * be a key.
+ * {@link Options.fields}, with an `example` for options that are not an object. A string in their place is not quoted:
+ * it may be a key.
  */
 export const options = <O extends object>(
   module: string,
   given: O,
-  checks: Checks<O>,
+  checks: Options.Checks<O>,
   example: string
 ): void => {
   if (typeof given === "string" || Array.isArray(given)) {

@@ -1,10 +1,9 @@
 /**
- * Messages and parts of a prompt of the AI SDK, beside those of effect/ai that stand for them.
+ * Original messages and parts of an AI SDK prompt, attached to their effect/ai counterparts.
  *
- * effect/ai has no custom parts, no files of the reasoning, no denials and no references to files. So each message and
- * each part carries its original under a symbol, through all that a conversation goes through on its way to a target: a
- * part that nothing has changed is sent as the AI SDK has it. What stores a conversation, or writes a part anew, loses
- * the original: then the part of effect/ai is sent.
+ * effect/ai has no custom parts, no reasoning files, no denials and no file references. Each message and each part
+ * therefore carries its original under a symbol until it reaches a target. An unchanged part is sent as the AI SDK
+ * wrote it. Storing a conversation, or rewriting a part, loses the original: then the effect/ai part is sent.
  */
 import type { LanguageModelV4Message } from "@ai-sdk/provider"
 import type { Prompt } from "effect/ai"
@@ -15,11 +14,11 @@ const key = Symbol("@outlast/providers/aisdk/OriginalPart")
 
 interface Kept<Original> {
   readonly original: Original
-  /** What was made of it. */
+  /** The effect/ai counterpart, to detect changes. */
   readonly made: object
 }
 
-/** The message with its original, and with those of its parts, which stand in the same places. */
+/** The message with its original. Each part gets the original at the same position. */
 export const attach = (
   made: Prompt.Message,
   original: LanguageModelV4Message | undefined
@@ -31,11 +30,11 @@ export const attach = (
     const from = parts[i]
     return from === undefined ? part : carrying(part, from)
   })
-  // Each part is what it was.
+  // Spreading keeps the type of each part.
   return carrying({ ...made, content } as Prompt.Message, original)
 }
 
-/** Stands for a file that lies at a provider, of which only the original knows where. */
+/** Placeholder for a file stored at a provider. Only the original has its location. */
 export const reference = new URL("reference:")
 
 export const isReference = (data: unknown): boolean => String(data) === reference.href
@@ -45,7 +44,7 @@ const carrying = <A extends object, Original>(made: A, original: Original): A =>
   return { ...made, [key]: kept }
 }
 
-/** The original of a part in which nothing has changed but its options. */
+/** The original of a part, if only the options of the part have changed. */
 export const ofPart = (part: Prompt.Part): Part | undefined => {
   const kept = keptIn<Part>(part)
   if (kept === undefined) return undefined
@@ -55,10 +54,10 @@ export const ofPart = (part: Prompt.Part): Part | undefined => {
   return isSame ? kept.original : undefined
 }
 
-/** The original of a message, whatever became of its parts. */
+/** The original of a message, even if its parts have changed. */
 export const ofMessage = (message: Prompt.Message): LanguageModelV4Message | undefined =>
   keptIn<LanguageModelV4Message>(message)?.original
 
-/** `attach` writes it, and nothing else. */
+/** Only `attach` writes this field. */
 const keptIn = <Original>(self: object): Kept<Original> | undefined =>
   (self as { readonly [key]?: Kept<Original> })[key]

@@ -1,30 +1,30 @@
 /**
  * Secrets of a target: its keys and headers, and names where a key may stand by mistake.
  *
- * Names, models and endpoints are shown in events and errors. A key in their place throws an `InvalidOption` that does
- * not quote it. Headers are sent and never shown: what a server echoes of them is taken out of failures.
+ * Names, models and endpoints appear in events and errors. A key in their place throws an `InvalidOption` that does
+ * not quote it. Headers never appear: if a server echoes a value, failures omit it.
  */
-import { holdsKey, isKey } from "@outlast/agent/failure/KeyForm"
-import { InvalidOption } from "@outlast/resilience/Options"
+import { KeyForm } from "@outlast/agent/failure"
+import { Options } from "@outlast/resilience"
 
 export type Headers = Readonly<Record<string, string>>
 
-/** True for what a header can carry: no line break inside, and no character beyond Latin-1. */
+/** True for a value that a header can carry: no inner line break, and no character beyond Latin-1. */
 export const isSendable = (value: string): boolean => !notSendable.test(value)
 
-// White space at the ends is not sent.
+// White space at the ends is trimmed before sending.
 const notSendable = /\S[\r\n]+\S|[^\t\r\n\x20-\x7e\x80-\xff]/
 
-/** Throws an `InvalidOption` for a name that is, or has in it, the key of a vendor. */
+/** Throws an `InvalidOption` for a name that is or contains the key of a vendor. */
 export const checkName = (module: string, field: string, name: unknown): void => {
-  if (typeof name === "string" && (isKey(name.trim()) || holdsKey(name))) {
+  if (typeof name === "string" && (KeyForm.isKey(name.trim()) || KeyForm.holdsKey(name))) {
     throw refused(module, field, "a name, not a key", 'Give keys by name: keys: ["ANTHROPIC_API_KEY"]')
   }
 }
 
 /**
- * The headers as an object. Throws an `InvalidOption` that shows no value, unless all are texts that can be sent. An
- * instance without fields of its own, such as a `Map`, is refused: nothing of it would be sent.
+ * The headers as an object. Throws an `InvalidOption`, without quoting values, unless every value is a string that can
+ * be sent. An instance without own fields, such as a `Map`, is rejected: none of its entries would be sent.
  */
 export const headersOf = (module: string, given: unknown): Headers => {
   const headers = given instanceof globalThis.Headers ? Object.fromEntries(given) : given
@@ -40,7 +40,7 @@ export const headersOf = (module: string, given: unknown): Headers => {
   }
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => {
-      if (isKey(name) || holdsKey(name) || !/^[\w!#$%&'*+.^`|~-]{1,128}$/.test(name)) {
+      if (KeyForm.isKey(name) || KeyForm.holdsKey(name) || !/^[\w!#$%&'*+.^`|~-]{1,128}$/.test(name)) {
         throw refused(module, "headers", "an object of texts by their names", "Check the names")
       }
       if (typeof value !== "string" || !isSendable(value)) {
@@ -62,13 +62,24 @@ const isFields = (value: unknown): value is object =>
   Object.prototype.toString.call(value) === "[object Object]" &&
   (Object.keys(value).length > 0 || [Object.prototype, null].includes(Object.getPrototypeOf(value)))
 
-/** Does not show the value, which may be a key. */
-export const refused = (module: string, field: string, allowed: string, advice: string): InvalidOption =>
-  new InvalidOption(module, field, undefined, allowed, `${module}: ${field} must be ${allowed}. ${advice}.`)
+/** The error for a field, without its value, which may be a key. */
+export const refused = (
+  module: string,
+  field: string,
+  allowed: string,
+  advice: string
+): Options.InvalidOption =>
+  new Options.InvalidOption(
+    module,
+    field,
+    undefined,
+    allowed,
+    `${module}: ${field} must be ${allowed}. ${advice}.`
+  )
 
 /**
- * The secrets of headers: each value, its words, and what Basic credentials say. Of a header that is no credential
- * (`x-team: search`), values below {@link shortest} characters are flags or numbers.
+ * The secrets in headers: each value, its words, and decoded Basic credentials. In a header that is not a credential
+ * (`x-team: search`), values below {@link shortest} characters count as flags or numbers.
  */
 export const ofHeaders = (headers: Headers): ReadonlyArray<string> =>
   Object.entries(headers).flatMap(([name, value]) => {

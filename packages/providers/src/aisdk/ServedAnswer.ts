@@ -1,7 +1,7 @@
 /**
- * Answers of effect/ai as an AI SDK model gives them: the way back of `SpecResponse`.
+ * Converts effect/ai answers to the form that an AI SDK model returns. `SpecResponse` is the opposite direction.
  *
- * Who answered, in which attempt, and for how much stands in `providerMetadata.outlast` of the answer.
+ * `providerMetadata.outlast` of the answer has the target, the attempt and the cost.
  */
 import type {
   LanguageModelV4Content,
@@ -16,11 +16,11 @@ import type {
   SharedV4Warning
 } from "@ai-sdk/provider"
 import type { ClientCall, Original } from "./ClientCall.ts"
-import { answeredBy, namespace } from "@outlast/agent/failover/Answered"
+import { Answered } from "@outlast/agent"
 import { DateTime, Option, Predicate } from "effect"
 import type { Response } from "effect/ai"
 
-/** A whole answer. */
+/** A complete answer. */
 export const whole = (
   parts: ReadonlyArray<Response.AnyPart>,
   warnings: ReadonlyArray<SharedV4Warning>,
@@ -48,7 +48,7 @@ export const whole = (
   }
 }
 
-/** A whole answer as a stream, each block in one piece. */
+/** A complete answer as a stream, each block in one piece. */
 export const pieces = (
   parts: ReadonlyArray<Response.AnyPart>,
   client: ClientCall
@@ -63,7 +63,7 @@ export const pieces = (
     ]
   })
 
-/** A part of a stream; nothing for one without a counterpart. */
+/** A part of a stream; an empty list for one without a counterpart. */
 export const streamPart = (
   part: Response.AnyPart,
   client: ClientCall
@@ -95,7 +95,7 @@ export const streamPart = (
     case "tool-params-end":
       return [{ type: "tool-input-end", id: part.id, ...metadata(part) }]
     case "response-metadata":
-      // What a client gave is what the AI SDK takes.
+      // Originals come from a client, so they have the AI SDK's form.
       if (original !== undefined) return [original as LanguageModelV4StreamPart]
       return [{ type: "response-metadata", ...responseMetadata(part) }]
     case "finish":
@@ -107,7 +107,7 @@ export const streamPart = (
   }
 }
 
-/** How a stream ends that cannot go on. */
+/** The end of a stream that fails. */
 export const failed = (error: unknown): ReadonlyArray<LanguageModelV4StreamPart> => [
   { type: "error", error },
   { type: "finish", finishReason: { unified: "error", raw: undefined }, usage: usage(undefined) }
@@ -121,14 +121,14 @@ const contentPart = (part: Response.AnyPart, client: ClientCall): ReadonlyArray<
     case "reasoning":
       return [{ type: part.type, text: part.text, ...metadata(part) }]
     case "response-metadata":
-      // What a client gave is what the AI SDK takes.
+      // Originals come from a client, so they have the AI SDK's form.
       return original === undefined ? [] : [original as LanguageModelV4Content]
     default:
       return commonPart(part, original)
   }
 }
 
-/** What the client has said of a part beside the metadata, which have come another way. */
+/** Fields of a client's part except its metadata, which arrive another way. */
 const rest = (original: Original | undefined, type: Original["type"]): object => {
   if (original?.type !== type) return {}
   const { providerMetadata: _, ...fields } = original as { readonly providerMetadata?: unknown }
@@ -146,14 +146,14 @@ const commonPart = (part: Response.AnyPart, original: Original | undefined): Rea
       return [
         {
           ...toolCall(part),
-          // The arguments as they were written, and whether the tool is dynamic.
+          // Arguments as the client wrote them, and the flag of a dynamic tool.
           ...(original?.type === "tool-call"
             ? { ...rest(original, part.type), toolCallId: part.id, toolName: part.name }
             : undefined)
         }
       ]
     case "tool-result":
-      // Other results are those of the AI SDK, which runs the tools.
+      // Results without the flag belong to the AI SDK, which runs those tools.
       return part.providerExecuted ? [{ ...rest(original, part.type), ...toolResult(part) }] : []
     case "tool-approval-request": {
       const { type, approvalId, toolCallId } = part
@@ -180,7 +180,7 @@ const toolCall = (part: Response.ToolCallPart<string, unknown>): LanguageModelV4
   type: "tool-call",
   toolCallId: part.id,
   toolName: part.name,
-  // The text of arguments that are no JSON: the AI SDK takes the call for invalid, and can repair it.
+  // Arguments that are not JSON stay text: the AI SDK marks the call invalid and can repair it.
   input: typeof part.params === "string" ? part.params : JSON.stringify(part.params ?? {}),
   ...(part.providerExecuted ? { providerExecuted: true } : undefined),
   ...metadata(part)
@@ -192,7 +192,7 @@ const toolResult = (
   type: "tool-result",
   toolCallId: part.id,
   toolName: part.name,
-  // Encoded results are JSON; the AI SDK knows no null here.
+  // Encoded results are JSON; the AI SDK allows no null here.
   result: (part.encodedResult ?? {}) as LanguageModelV4ToolResult["result"],
   ...(part.isFailure ? { isError: true } : undefined),
   ...(part.preliminary === true ? { preliminary: true } : undefined),
@@ -226,7 +226,7 @@ const responseMetadata = (part: Response.ResponseMetadataPart): LanguageModelV4R
   }
 }
 
-/** The reason and the usage of an answer, in our words, and in those of the provider. */
+/** Finish reason and usage of an answer, in Outlast's terms and in the provider's. */
 const end = (
   finish: Response.FinishPart | undefined,
   client: ClientCall
@@ -237,14 +237,14 @@ const end = (
   const raw = own?.usage.raw
   return {
     finishReason: own === undefined ? reason : { unified: reason.unified, raw: own.finishReason.raw },
-    // The sum of all attempts; raw is what the last one has said.
+    // The sum of all attempts; `raw` is the report of the last one.
     usage: { ...usage(finish), ...(raw === undefined ? undefined : { raw }) }
   }
 }
 
 const noFinish: LanguageModelV4FinishReason = { unified: "other", raw: undefined }
 
-/** A pause is a stop whose message wants to be sent again: the raw reason says so. */
+/** A pause is a stop whose message must be sent again. The raw reason tells the two apart. */
 const finishReason = (reason: Response.FinishReason): LanguageModelV4FinishReason => {
   switch (reason) {
     case "pause":
@@ -273,12 +273,12 @@ const usage = (finish: Response.FinishPart | undefined): LanguageModelV4Usage =>
   }
 }
 
-/** With all that there is to say of who answered: what is written down leaves out what goes without saying. */
+/** All facts about the target that answered. The written form omits default values. */
 const finishMetadata = (finish: Response.FinishPart) =>
   metadata(
-    Option.match(answeredBy([finish]), {
+    Option.match(Answered.answeredBy([finish]), {
       onNone: () => finish,
-      onSome: (answered) => ({ metadata: { ...finish.metadata, [namespace]: answered } })
+      onSome: (answered) => ({ metadata: { ...finish.metadata, [Answered.namespace]: answered } })
     })
   )
 
@@ -286,7 +286,7 @@ const metadata = (part: {
   readonly metadata: Readonly<Record<string, unknown>>
 }): { readonly providerMetadata: SharedV4ProviderMetadata } | undefined => {
   const kept = Object.entries(part.metadata).filter(([, value]) => Predicate.isObject(value))
-  // Metadata of parts are JSON, and these are objects.
+  // Metadata of parts are JSON, and these values are objects.
   return kept.length === 0
     ? undefined
     : { providerMetadata: Object.fromEntries(kept) as SharedV4ProviderMetadata }

@@ -1,9 +1,9 @@
 /**
- * The prompt of an AI SDK call as a prompt of effect/ai: the way back of `SpecPrompt`.
+ * Converts the prompt of an AI SDK call to an effect/ai prompt. `SpecPrompt` is the opposite direction.
  *
- * Metadata that the AI SDK carries from answer to prompt (signatures, item ids) is kept, so that a second turn has
- * it. A part of which effect/ai cannot say all has its original with it (`OriginalPart`): `SpecPrompt` sends it where
- * the part is sent. A file that lies at one provider is refused by the others.
+ * Metadata that the AI SDK carries from answer to prompt (signatures, item ids) is kept for the next turn. A part that
+ * effect/ai cannot fully express carries its original (`OriginalPart`), and `SpecPrompt` sends the original. A file
+ * stored at one provider is rejected at the others.
  */
 import type {
   LanguageModelV4FilePart,
@@ -80,7 +80,7 @@ const assistantPart = (part: AssistantPart): Prompt.AssistantMessagePartEncoded 
   }
 }
 
-/** The kind of a custom part names its provider: without other options it is the provider's all the same. */
+/** The kind of a custom part names its provider, so the part belongs to that provider even without options. */
 const custom = (part: Extract<AssistantPart, { readonly type: "custom" }>) => {
   const [provider = "", kind = ""] = part.kind.split(".", 2)
   const own: Prompt.ProviderOptions = options(part)?.options ?? {}
@@ -159,7 +159,7 @@ interface WithOptions {
   readonly providerOptions?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** The AI SDK hands on what came as metadata of a part as options of the same part. */
+/** The AI SDK passes metadata of a part of an answer as options of the same part in the next prompt. */
 const options = ({ providerOptions }: WithOptions) => {
   const kept = Parts.metadataOf({ providerMetadata: providerOptions })
   return kept === undefined ? undefined : { options: kept.metadata }

@@ -1,11 +1,11 @@
 /**
- * What an AI SDK call asks for, as options of an effect/ai call, and warnings for what it asks in vain.
+ * Converts the options of an AI SDK call to those of an effect/ai call, with warnings for unsupported settings.
  *
- * Tools are offered and never run here: their calls go back to the AI SDK unchecked, which runs them. Sampling,
- * thinking, headers and provider options go to the targets in the `ClientCall`.
+ * Tools are offered and never run here. Their calls return to the AI SDK unchecked, which runs them. Sampling,
+ * thinking, headers and provider options reach the targets through the `ClientCall`.
  */
 import type { JSONSchema7, LanguageModelV4CallOptions, SharedV4Warning } from "@ai-sdk/provider"
-import * as JsonShape from "@outlast/agent/conversation/JsonShape"
+import { JsonShape } from "@outlast/agent/conversation"
 import { Schema } from "effect"
 import type { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import { Tool } from "effect/ai"
@@ -17,14 +17,14 @@ import * as ServedPrompt from "./ServedPrompt.ts"
 export interface Request {
   readonly client: ClientCall
   readonly call: Call
-  /** What the answer must be, when it is to be an object. */
+  /** The requested object, if the call asks for one. */
   readonly object: { readonly name: string; readonly schema: ObjectSchema } | undefined
   readonly maxOutputTokens: number | undefined
   readonly warnings: Array<SharedV4Warning>
 }
 
 /** An effect/ai call whose tools are not resolved. */
-export interface Call {
+interface Call {
   readonly prompt: Prompt.Prompt
   readonly toolkit: Toolkit.WithHandler<{}>
   readonly toolChoice: LanguageModel.ToolChoice<never>
@@ -32,8 +32,8 @@ export interface Call {
   readonly toolCallValidation: "deferred"
 }
 
-/** JSON that has what the schema asks for: the AI SDK does the rest, with its own schema. */
-export type ObjectSchema = Schema.Codec<Record<string, unknown>>
+/** JSON with the fields that the schema requires. The AI SDK checks the rest with its own schema. */
+type ObjectSchema = Schema.Codec<Record<string, unknown>>
 
 export const make = (options: LanguageModelV4CallOptions): Request => {
   const { responseFormat, tools = [] } = options
@@ -58,10 +58,10 @@ export const make = (options: LanguageModelV4CallOptions): Request => {
 
 type AnyTool = NonNullable<LanguageModelV4CallOptions["tools"]>[number]
 
-/** Typed as empty: calls come back unchecked, whatever tools there are. */
+/** Typed as empty, because calls return unchecked whatever the tools are. */
 const offering = (tools: ReadonlyArray<AnyTool>): Toolkit.WithHandler<{}> => ({
   tools: Object.fromEntries(tools.map((tool) => [tool.name, offered(tool)])),
-  // No name is in the empty type: nobody can ask for a handler.
+  // The empty type has no names, so this handler cannot be called.
   handle: (name: never) => name
 })
 
@@ -79,7 +79,7 @@ const offered = (tool: AnyTool): Tool.Any => {
   }
   const made = Tool.dynamic(tool.name, {
     description: tool.description,
-    // JSON Schema, by two names for the same type.
+    // JSON Schema: two names for the same type.
     parameters: plain(tool.inputSchema),
     failure: Schema.Unknown
   }).annotate(Tools.Original, tool)
@@ -88,17 +88,17 @@ const offered = (tool: AnyTool): Tool.Any => {
 
 const toolChoice = (choice: LanguageModelV4CallOptions["toolChoice"]): LanguageModel.ToolChoice<never> => {
   if (choice === undefined) return "auto"
-  // It names one of the tools, whose names the empty type does not know.
+  // The choice names one of the tools, whose names the empty type does not have.
   return choice.type === "tool" ? { tool: choice.toolName as never } : choice.type
 }
 
-/** The version of JSON Schema is no keyword that strict decoding takes. */
+/** Strict decoding rejects the keyword `$schema`. */
 const plain = (schema: JSONSchema7): Record<string, unknown> => {
   const { $schema: _version, ...rest } = schema
   return rest
 }
 
-/** What fits this JSON Schema as far as `JsonShape` looks: defaults and transformations are the AI SDK's. */
+/** Accepts values that `JsonShape` accepts for this JSON Schema. The AI SDK applies defaults and transformations. */
 const objectSchema = (schema: JSONSchema7, description: string | undefined): ObjectSchema => {
   const written = description === undefined ? plain(schema) : { description, ...plain(schema) }
   return Schema.Any.check(
@@ -118,5 +118,5 @@ const warningsOf = (options: LanguageModelV4CallOptions): Array<SharedV4Warning>
     .map(([name]): SharedV4Warning => ({
       type: "unsupported",
       feature: `header ${name}`,
-      details: "It would go to every target. Set it on its own: `keys` or `headers`."
+      details: "The header would reach every target. Set it on one target: `keys` or `headers`."
     }))

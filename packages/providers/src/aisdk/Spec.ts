@@ -1,14 +1,14 @@
 /**
- * The provider interface of the AI SDK, as far as it is used here.
+ * The parts of the AI SDK's provider interface that this package uses.
  *
- * Structural types of our own: a `LanguageModelV3` or `LanguageModelV4` fits without an import, and so does
- * anything with the same two methods. Where the two versions differ (the data of files) both shapes stand in
- * the type, and `specificationVersion` says which one a model takes.
+ * The types are structural: a `LanguageModelV3` or `LanguageModelV4` fits without an import, and so does
+ * any object with the same two methods. Where the two versions differ (the data of files), the type has both
+ * shapes, and `specificationVersion` says which one a model takes.
  */
 import type { JSONObject as ProviderJson, SharedV4Warning } from "@ai-sdk/provider"
 import type { Schema } from "effect"
 
-/** A model of an AI SDK provider package. It makes one HTTP request per call and does not retry. */
+/** A model of an AI SDK provider package. Each call makes one HTTP request, without retries. */
 export interface SpecModel {
   readonly specificationVersion: "v3" | "v4"
   readonly provider: string
@@ -17,16 +17,16 @@ export interface SpecModel {
   doStream(options: CallOptions): PromiseLike<StreamResult>
 }
 
-/** JSON, as loose as the AI SDK has it: what is undefined is not sent. */
+/** JSON as the AI SDK types it. Undefined fields are not sent. */
 export type Json = Schema.Json | ReadonlyArray<Json> | JsonObject
-export interface JsonObject {
+interface JsonObject {
   readonly [key: string]: Json | undefined
 }
 
-/** Options of providers: the name of the provider, then whatever it takes. */
+/** Provider options: by the name of the provider, the fields that it takes. */
 export type Namespaced = Readonly<Record<string, JsonObject>>
 
-/** What can be set for every call to a model. What a model does not know its client leaves out. */
+/** Settings for every call to a model. A client leaves out settings that its model does not know. */
 export interface CallSettings {
   readonly temperature?: number | undefined
   readonly topP?: number | undefined
@@ -35,7 +35,7 @@ export interface CallSettings {
   readonly frequencyPenalty?: number | undefined
   readonly stopSequences?: ReadonlyArray<string> | undefined
   readonly seed?: number | undefined
-  /** How much the model thinks. Only clients of version 4 read it. */
+  /** How much the model thinks. Only clients of version 4 read this field. */
   readonly reasoning?:
     | "provider-default"
     | "none"
@@ -100,12 +100,12 @@ export interface TextPart extends WithOptions {
   readonly text: string
 }
 
-export interface ReasoningPart extends WithOptions {
+interface ReasoningPart extends WithOptions {
   readonly type: "reasoning"
   readonly text: string
 }
 
-/** Version 4 says what the data is, version 3 leaves it to the type. References and texts are not used here. */
+/** Version 4 names the type of the data, version 3 leaves it to the value. References and texts are not used here. */
 export type FileData =
   | { readonly type: "data"; readonly data: Uint8Array | string }
   | { readonly type: "url"; readonly url: URL }
@@ -169,7 +169,7 @@ export interface ApprovalResponsePart extends WithOptions {
   readonly reason?: string | undefined
 }
 
-/** What an assistant said. Custom parts and files of the reasoning are not used here. */
+/** Parts of an assistant message. Custom parts and reasoning files are not used here. */
 export type AssistantPart =
   | TextPart
   | FilePart
@@ -199,12 +199,12 @@ export interface Usage {
     readonly text: number | undefined
     readonly reasoning: number | undefined
   }
-  /** As the provider counts. */
+  /** The usage as the provider reports it. */
   readonly raw?: ProviderJson | undefined
 }
 
 export interface FinishReason {
-  /** `interrupted`: no end was signalled. Only version 4 knows it. */
+  /** `interrupted`: the stream ended without a finish. Only version 4 has it. */
   readonly unified: "stop" | "length" | "content-filter" | "tool-calls" | "error" | "interrupted" | "other"
   readonly raw: string | undefined
 }
@@ -213,12 +213,12 @@ export interface ToolCall extends WithMetadata {
   readonly type: "tool-call"
   readonly toolCallId: string
   readonly toolName: string
-  /** JSON, or the part of it that came. */
+  /** The arguments as JSON, or the part of it that arrived. */
   readonly input: string
   readonly providerExecuted?: boolean | undefined
 }
 
-export interface ToolResult extends WithMetadata {
+interface ToolResult extends WithMetadata {
   readonly type: "tool-result"
   readonly toolCallId: string
   readonly toolName: string
@@ -243,13 +243,13 @@ export type Source = WithMetadata & { readonly type: "source"; readonly id: stri
       }
   )
 
-export interface ApprovalRequest extends WithMetadata {
+interface ApprovalRequest extends WithMetadata {
   readonly type: "tool-approval-request"
   readonly approvalId: string
   readonly toolCallId: string
 }
 
-/** Parts without a counterpart in effect/ai. Only a call of the AI SDK gets them. */
+/** Parts without a counterpart in effect/ai. Only a call of the AI SDK receives them. */
 interface Unmapped {
   readonly type: "custom" | "reasoning-file" | "raw" | "ping"
 }
@@ -259,7 +259,7 @@ interface StreamStart {
   readonly warnings?: ReadonlyArray<SharedV4Warning> | undefined
 }
 
-/** Parts that stand in whole answers and in streams alike. */
+/** Parts of complete answers and of streams alike. */
 export type CommonPart = ToolCall | ToolResult | GeneratedFile | Source | ApprovalRequest | Unmapped
 
 export type Content =
@@ -276,7 +276,7 @@ interface WithHeaders {
   readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
-/** What the client has sent. */
+/** The request that the client sent. */
 interface Sent {
   readonly url?: string
   readonly body?: unknown
@@ -284,7 +284,7 @@ interface Sent {
 
 export interface GenerateResult extends WithMetadata {
   readonly content: ReadonlyArray<Content>
-  /** The answer to a JSON request, when it is not all the text together. */
+  /** The answer to a JSON request, if it is only a part of the text. */
   readonly structuredOutputText?: string | undefined
   readonly finishReason: FinishReason
   readonly usage: Usage

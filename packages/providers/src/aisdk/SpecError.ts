@@ -1,67 +1,76 @@
 /**
- * What went wrong in a client, as a `ProviderFailure`.
+ * Turns an error of a client into a `ProviderFailure`.
  *
- * What a provider said is the classifier's matter: it gets the error as it was thrown, with status, headers,
- * body and causes. Decided here are only the errors that a client makes itself, by their names: what it could
- * not send, and what it could not read. Their messages quote the request or the answer, so they are replaced.
+ * The classifier decides about answers of a provider: it gets the error unchanged, with status, headers,
+ * body and causes. This module decides only about errors that a client itself creates, by their names: a request that
+ * it could not send, an answer that it could not read. Their messages quote request or answer, so they are replaced.
  */
-import * as Classifier from "@outlast/agent/failure/Classifier"
-import type { FailoverReason } from "@outlast/agent/failure/FailoverReason"
-import { Auth, Format, ModelNotFound, Network } from "@outlast/agent/failure/FailoverReason"
-import { notCreated, notEvents, ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import * as Redaction from "@outlast/agent/failure/Redaction"
+import { Classifier, FailoverReason, ProviderFailure } from "@outlast/agent"
+import { Redaction } from "@outlast/agent/failure"
 import { Predicate } from "effect"
 import { isErrorBody } from "./DisguisedError.ts"
 
-const local = (rule: string, matched: string | undefined, reason: FailoverReason, detail: string) =>
-  new ProviderFailure({
+const local = (
+  rule: string,
+  matched: string | undefined,
+  reason: FailoverReason.FailoverReason,
+  detail: string
+) =>
+  new ProviderFailure.ProviderFailure({
     reason,
     evidence: { rule, signal: "local", matched, depth: 0 },
     detail
   })
 
-/** The answer ended without an end. `matched` is what the client called it, where it called it anything. */
-export const cut = (matched?: string): ProviderFailure =>
-  local("stream/cut", matched, new Network(), "The answer was cut before its end.")
+/** The stream ended without a finish. `matched` is the client's name for it, if it has one. */
+export const cut = (matched?: string): ProviderFailure.ProviderFailure =>
+  local("stream/cut", matched, new FailoverReason.Network(), "The answer was cut before its end.")
 
-/** The provider ended with an error and did not say which. `raw` is its finish reason. */
-export const finishedWithError = (raw: string | undefined): ProviderFailure =>
-  local("stream/finish-error", raw, new Format({ side: "response" }), "The provider gave up the answer.")
+/** The provider ended with an error that it did not explain. `raw` is its finish reason. */
+export const finishedWithError = (raw: string | undefined): ProviderFailure.ProviderFailure =>
+  local(
+    "stream/finish-error",
+    raw,
+    new FailoverReason.Format({ side: "response" }),
+    "The provider ended the answer with an error."
+  )
 
-const request = new Format({ side: "request" })
-const response = new Format({ side: "response" })
+const request = new FailoverReason.Format({ side: "request" })
+const response = new FailoverReason.Format({ side: "response" })
 
-/** The key was pasted with a line break or an invisible character; the clients' errors for it blame an index. */
-export const keyNotSendable = (): ProviderFailure =>
+/** The key has a line break or an invisible character. The clients' own errors name only a position. */
+export const keyNotSendable = (): ProviderFailure.ProviderFailure =>
   local(
     "key/characters",
     undefined,
-    new Auth({ permanent: false }),
+    new FailoverReason.Auth({ permanent: false }),
     "The key has characters that no header can carry."
   )
 
-/** What came in place of a stream of events: a page, an error, without any event in it. */
-export const notStream = (contentType: string): ProviderFailure =>
-  local(notEvents, contentType, response, "The answer is no stream of events.")
+/** The response is not a stream of events: a page or an error, without a single event. */
+export const notStream = (contentType: string): ProviderFailure.ProviderFailure =>
+  local(ProviderFailure.notEvents, contentType, response, "The response is not a stream of events.")
 
-/** The answer ended, for no reason that it knows, and has nothing in it. */
-export const nothing = (raw: string | undefined): ProviderFailure =>
+/** The answer is empty and has no known finish reason. */
+export const nothing = (raw: string | undefined): ProviderFailure.ProviderFailure =>
   local("client/nothing", raw, response, "The answer is empty.")
 
-/** The client gave something that its own interface does not allow. */
-export const unreadable = (): ProviderFailure =>
-  local("client/unreadable", undefined, response, "The client's answer cannot be understood.")
+/** The client returned a value that its own interface does not allow. */
+export const unreadable = (): ProviderFailure.ProviderFailure =>
+  local("client/unreadable", undefined, response, "The client returned an answer in an unknown form.")
 
-/** A client that `create` did not make. Repeating cannot help, and another target may work. */
-export const noClient = (error: unknown): ProviderFailure => {
-  if (error instanceof ProviderFailure) return error
+/** `create` did not make a client. Not retryable, but another target may work. */
+export const noClient = (error: unknown): ProviderFailure.ProviderFailure => {
+  if (error instanceof ProviderFailure.ProviderFailure) return error
   const said = Predicate.hasProperty(error, "message") ? error.message : error
   const matched = typeof said === "string" && said !== "" ? said : undefined
-  return clientError(error) ?? local(notCreated, matched, new ModelNotFound(), "")
+  return (
+    clientError(error) ?? local(ProviderFailure.notCreated, matched, new FailoverReason.ModelNotFound(), "")
+  )
 }
 
-/** The failure behind an error that the client made itself, if it is known by its name. */
-const clientError = (error: unknown): ProviderFailure | undefined => {
+/** The failure for an error of a client that is known by its name. */
+const clientError = (error: unknown): ProviderFailure.ProviderFailure | undefined => {
   const known = clientErrors[nameOf(error)]
   return known === undefined ? undefined : local("client/error", nameOf(error), ...known)
 }
@@ -69,15 +78,15 @@ const clientError = (error: unknown): ProviderFailure | undefined => {
 const nameOf = (error: unknown): string =>
   Predicate.hasProperty(error, "name") && typeof error.name === "string" ? error.name : ""
 
-const clientErrors: Readonly<Record<string, readonly [FailoverReason, string]>> = {
+const clientErrors: Readonly<Record<string, readonly [FailoverReason.FailoverReason, string]>> = {
   AI_UnsupportedFunctionalityError: [request, "The client cannot send this request to the provider."],
   AI_InvalidPromptError: [request, "The client cannot send this prompt."],
   AI_NoSuchProviderReferenceError: [
     request,
     "A file lies at another provider: pass its bytes or a URL, or upload it here, too."
   ],
-  AI_InvalidArgumentError: [request, "The client refused an option."],
-  AI_LoadAPIKeyError: [new Auth({ permanent: false }), "The client was given no key."],
+  AI_InvalidArgumentError: [request, "The client rejected an option."],
+  AI_LoadAPIKeyError: [new FailoverReason.Auth({ permanent: false }), "The client has no key."],
   AI_JSONParseError: [response, "The answer is not JSON."],
   AI_TypeValidationError: [response, "The answer is not in the provider's own format."],
   AI_InvalidResponseDataError: [response, "The answer is not in the provider's own format."],
@@ -85,26 +94,29 @@ const clientErrors: Readonly<Record<string, readonly [FailoverReason, string]>> 
   AI_NoContentGeneratedError: [response, "The answer is empty."]
 }
 
-/** What Anthropic's client throws when a stream begins with an event that it cannot read. It has no name. */
+/** Anthropic's client throws an error with this message when the first event of a stream is unreadable. */
 const unknownFirstEvent = "Expected a normalized Anthropic stream error"
 
-/** Takes secrets out of what matched: reasons of ends and names of tools are the provider's own words. */
-const clean = (failure: ProviderFailure, secrets: Classifier.Options["secrets"]): ProviderFailure => {
+/** Removes secrets from the matched text: finish reasons and tool names come from the provider. */
+const clean = (
+  failure: ProviderFailure.ProviderFailure,
+  secrets: Classifier.Options["secrets"]
+): ProviderFailure.ProviderFailure => {
   const { evidence } = failure
   if (evidence.matched === undefined) return failure
   const matched = Redaction.scrub(evidence.matched, maxMatched, secrets)
   if (matched === evidence.matched) return failure
-  return new ProviderFailure({ ...failure, evidence: { ...evidence, matched } })
+  return new ProviderFailure.ProviderFailure({ ...failure, evidence: { ...evidence, matched } })
 }
 
 const maxMatched = 240
 
-/** The failure behind anything that a client threw, or put into a stream as an error. */
-export const failureOf = (error: unknown, options: Classifier.Options): ProviderFailure => {
+/** The failure for any value that a client threw, or put into a stream as an error. */
+export const failureOf = (error: unknown, options: Classifier.Options): ProviderFailure.ProviderFailure => {
   const ours = ownFailure(error)
   if (ours !== undefined) return clean(ours, options.secrets)
   const name = nameOf(error)
-  // The OpenAI-compatible client reports the end of a cut stream this way: there are no data to blame.
+  // The OpenAI-compatible client reports the end of a cut stream this way. The error carries no data.
   if (
     name === "AI_InvalidResponseDataError" &&
     Predicate.hasProperty(error, "data") &&
@@ -118,10 +130,10 @@ export const failureOf = (error: unknown, options: Classifier.Options): Provider
   return clientError(error) ?? Classifier.failureOf(asSaid(error), options)
 }
 
-/** The failure that `Fetch` threw, behind what clients put around it. */
-const ownFailure = (error: unknown): ProviderFailure | undefined => {
+/** The failure that `Fetch` threw, inside the errors that clients wrap around it. */
+const ownFailure = (error: unknown): ProviderFailure.ProviderFailure | undefined => {
   for (let at = error, depth = 0; depth < maxCauses; depth++) {
-    if (at instanceof ProviderFailure) return at
+    if (at instanceof ProviderFailure.ProviderFailure) return at
     if (!Predicate.hasProperty(at, "cause")) return undefined
     at = at.cause
   }
@@ -135,7 +147,7 @@ interface Disguised {
   readonly responseHeaders?: unknown
 }
 
-/** An error with status 200 whose body is an error object. */
+/** True for an error with status 200 whose body is an error object. */
 const isDisguised = (error: object): error is Disguised =>
   Predicate.hasProperty(error, "statusCode") &&
   error.statusCode === 200 &&
@@ -143,21 +155,21 @@ const isDisguised = (error: object): error is Disguised =>
   typeof error.responseBody === "string" &&
   isErrorBody(error.responseBody)
 
-/** The error as the provider said it, where the client put a form of its own around it. */
+/** The error as the provider sent it, without the client's wrapping. */
 const asSaid = (error: unknown): unknown => {
   if (!Predicate.isObject(error)) return error
-  // An error inside a 200: OpenAI's client keeps the body as an object, and makes up a status of 400.
+  // An error inside a 200: OpenAI's client keeps the body as an object and invents a status of 400.
   if (Predicate.hasProperty(error, "responseBody") && Predicate.isObject(error.responseBody)) {
     const responseHeaders = Predicate.hasProperty(error, "responseHeaders")
       ? error.responseHeaders
       : undefined
     return { responseBody: error.responseBody, responseHeaders }
   }
-  // The client could not read the body, because it is an error: its own sentence says nothing.
+  // The body is an error object, which the client could not read. The client's own message does not explain it.
   if (isDisguised(error)) {
     const { responseBody, responseHeaders } = error
     return { statusCode: 200, responseBody, responseHeaders }
   }
-  // An error object out of a stream, without the `{ error }` around it that bodies have.
+  // An error object out of a stream lacks the `{ error }` that bodies have.
   return error instanceof Error || "error" in error ? error : { ...error, error }
 }

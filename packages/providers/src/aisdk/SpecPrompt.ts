@@ -1,10 +1,14 @@
 /**
- * An effect/ai prompt as the prompt of an AI SDK model.
+ * Converts an effect/ai prompt to the prompt of an AI SDK model.
  *
- * Nothing is repaired for a provider here, with four exceptions that every provider is the better for:
- * texts and messages that say nothing are left out, consecutive tool messages become one, arguments of a tool call that
- * are no object are wrapped in one, and answers to approvals that the provider did not ask for stay at home.
- * Options of the `outlast` namespace are ours and are not sent.
+ * The prompt is not adapted to a provider here, with four exceptions that suit every provider:
+ *
+ * - Empty texts and empty messages are dropped.
+ * - Consecutive tool messages become one.
+ * - Arguments of a tool call that are not an object are wrapped in one.
+ * - Answers to approvals that the provider did not ask for are dropped.
+ *
+ * Options of the `outlast` namespace are internal and not sent.
  */
 import { UnsupportedFunctionalityError } from "@ai-sdk/provider"
 import { Base64 } from "effect/encoding"
@@ -17,8 +21,8 @@ import type * as Spec from "./Spec.ts"
 export interface Options {
   readonly version: Spec.SpecModel["specificationVersion"]
   /**
-   * Where the files of a tool result go: into the result, or, where the wire format has no place for them
-   * there, into a user message behind the results.
+   * Where the files of a tool result go: into the result, or, if the wire format has no place for them
+   * there, into a user message after the results.
    */
   readonly toolFiles: "result" | "user-message"
 }
@@ -44,7 +48,7 @@ export const encode = (prompt: Prompt.Prompt, options: Options): Array<Spec.Mess
   return messages
 }
 
-/** Every text of a prompt: what a failure must not quote. */
+/** Every text of a prompt. A failure must not quote any of them. */
 export const texts = (prompt: Prompt.Prompt): Array<string> =>
   prompt.content.flatMap((message) => {
     if (message.role === "system") return [message.content]
@@ -63,7 +67,7 @@ export const texts = (prompt: Prompt.Prompt): Array<string> =>
     })
   })
 
-/** As JSON; what has none (a bigint, a cycle) cannot be sent either, and so cannot be echoed. */
+/** The value as JSON. A value without JSON (a bigint, a cycle) is empty: it cannot be sent, so it cannot be echoed. */
 const written = (value: unknown): string => {
   try {
     return JSON.stringify(value) ?? ""
@@ -85,12 +89,12 @@ const encodeMessage = (
     case "user": {
       const parts = message.content.map((part) => userPart(part, options))
       const content = parts.filter(says)
-      // A message of nothing but empty texts is the caller's own: the provider may judge it.
+      // A message with only empty texts is the caller's decision. The provider may judge it.
       return { role: "user", content: content.length > 0 ? content : parts, ...providerOptions }
     }
     case "assistant": {
       const parts = message.content.flatMap((part) => assistantPart(part, options)).filter(says)
-      // Anthropic says lone white space, and refuses it when it comes back.
+      // Anthropic answers with mere white space, and refuses it when it is sent back.
       const speaks = parts.some(
         (part) => part.type === "reasoning" || (part.type === "text" && part.text.trim() !== "")
       )
@@ -108,10 +112,10 @@ const userPart = (part: Prompt.UserMessagePart, options: Options): Spec.TextPart
   return part.type === "text" ? text(part) : file(part, options)
 }
 
-/** The part as the AI SDK has it, if nothing has changed it and the target takes it so. */
+/** The part as the AI SDK wrote it, if it is unchanged and the target takes that form. */
 const asGiven = (part: Prompt.Part, options: Options): Spec.AssistantPart | Spec.ToolPart | undefined => {
   const original = OriginalPart.ofPart(part)
-  // Version 3 writes files and contents in another way.
+  // Version 3 has other shapes for files and contents.
   if (original === undefined || options.version === "v3") return undefined
   // Gemini refuses arguments that are no object.
   if (original.type === "tool-call" && !Predicate.isObject(original.input)) return undefined
@@ -260,10 +264,10 @@ const localOutput = (part: Prompt.ToolResultPart, options: Options): Spec.ToolOu
     : { type: part.isFailure ? "error-text" : "text", value: Prompt.toolModelOutputToText(part.modelOutput) }
 }
 
-/** What a provider's own tool returned goes back to it as the JSON that it was. */
+/** A result of a provider's own tool returns to the provider as its original JSON. */
 const providerOutput = (part: Prompt.ToolResultPart): Spec.ToolOutput => ({
   type: part.isFailure ? "error-json" : "json",
-  // Results in prompts are encoded: they came as JSON, or a schema made them so.
+  // Results in prompts are encoded, so they are JSON.
   value: (part.result ?? null) as Schema.Json
 })
 
@@ -282,8 +286,8 @@ const outputPart = (part: Prompt.ToolModelOutputPart, options: Options): Spec.To
 }
 
 /**
- * Ids of approvals that were asked for by the provider, for tools that it runs itself. A prompt of the AI SDK has the
- * answers only: they are the provider's if it has a call in the conversation.
+ * Ids of approvals that the provider asked for, for tools that it runs itself. A prompt of the AI SDK has only the
+ * answers: an answer is the provider's if the conversation has its call.
  */
 const approvalsOfProvider = (prompt: Prompt.Prompt): ReadonlySet<string> => {
   const calls = new Set<string>()

@@ -1,17 +1,14 @@
 /**
  * A `ProviderModel` over AI SDK models: one request per attempt, no retry, aborted with its fiber or stream.
  *
- * The whole prompt is sent every time: `previousResponseId` is not used. What a client warns of (a setting that
- * a model does not know, a part that it left out) is told to calls of the AI SDK, and dropped for others.
+ * Every request has the whole prompt: `previousResponseId` is not used. Warnings of a client (an unknown setting, a
+ * dropped part) reach calls of the AI SDK only.
  */
-import { isErrorPart } from "@outlast/agent/failure/AnswerFacts"
-import * as Classifier from "@outlast/agent/failure/Classifier"
-import { ProviderFailure } from "@outlast/agent/failure/ProviderFailure"
-import type { Secrets } from "@outlast/agent/failure/Redaction"
-import type { Check } from "@outlast/resilience/Options"
-import { is } from "@outlast/resilience/Options"
-import type { ModelInfo, WholeAnswers } from "@outlast/agent/failover/ModelInfo"
-import type { ProviderModel, ProviderRequest } from "@outlast/agent/failover/ProviderModel"
+import { AnswerFacts } from "@outlast/agent/failure"
+import type { Redaction } from "@outlast/agent/failure"
+import { Classifier, ProviderFailure } from "@outlast/agent"
+import type { ModelInfo, ProviderModel } from "@outlast/agent"
+import { Options } from "@outlast/resilience"
 import type { Pull } from "effect"
 import { Cause, Effect, Predicate, Redacted, Stream } from "effect"
 import type { Response } from "effect/ai"
@@ -25,27 +22,27 @@ import * as Failures from "./SpecError.ts"
 import * as Prompts from "./SpecPrompt.ts"
 import * as Tools from "./SpecTools.ts"
 
-/** What differs from wire format to wire format, and is known to no client. */
+/** Differences between wire formats that no client handles. */
 export interface WireFormat {
   /** See `SpecPrompt.Options`. */
   readonly toolFiles: Prompts.Options["toolFiles"]
-  /** The namespace that takes `strictJsonSchema`; absent where schemas need not be complete. */
+  /** The namespace that takes `strictJsonSchema`. Absent if the format accepts incomplete schemas. */
   readonly strictSchemas?: string | undefined
-  /** The endpoint knows JSON but no schemas: the schema is written into the prompt. Default `false`. */
+  /** The endpoint supports JSON but no schemas: the schema is written into the prompt. Default `false`. */
   readonly schemaInPrompt?: boolean | undefined
-  /** Streams report usage, so whole answers may be asked for as streams. Default: `"request"`. */
-  readonly wholeAnswers?: WholeAnswers | undefined
+  /** How to request complete answers. `"stream"` needs streams that report usage. Default: `"request"`. */
+  readonly wholeAnswers?: ModelInfo.WholeAnswers | undefined
   /**
-   * The client is the program's own: what a call of the AI SDK asks goes to it as it is, without what the formats of
-   * this package need besides. Default `false`.
+   * The client is the program's own: options of an AI SDK call reach it unchanged, without the additions that the
+   * formats of this package need. Default `false`.
    */
   readonly asGiven?: boolean | undefined
-  /** What must change for the model with this prompt: the last word on a call. */
-  readonly fit?: ((call: Spec.CallOptions, info: ModelInfo) => Spec.CallOptions) | undefined
+  /** Adapts a call to the model and the prompt. Applied last. */
+  readonly fit?: ((call: Spec.CallOptions, info: ModelInfo.ModelInfo) => Spec.CallOptions) | undefined
 }
 
 export interface Options {
-  readonly info: ModelInfo
+  readonly info: ModelInfo.ModelInfo
   readonly format: WireFormat
   readonly settings: Spec.CallSettings
   readonly headers: Readonly<Record<string, string>>
@@ -53,21 +50,21 @@ export interface Options {
   readonly create: (key: string | undefined) => Spec.SpecModel
 }
 
-/** Clients that are kept, one per key; the oldest goes first. Clients may hold tokens worth keeping. */
+/** Clients to keep, one per key. The oldest is dropped first. Clients may cache tokens. */
 const maxClients = 32
 
-export const make = (options: Options): ProviderModel => {
+export const make = (options: Options): ProviderModel.ProviderModel => {
   const clientOf = clients(options.create)
   // Headers may carry the key of a gateway.
   const headerSecrets = ofHeaders(options.headers)
-  const attempt = Effect.fnUntraced(function* (request: ProviderRequest) {
+  const attempt = Effect.fnUntraced(function* (request: ProviderModel.ProviderRequest) {
     const rules = yield* Classifier.Rules
     const ofCall = yield* ClientCall.current
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
     let provider: string | undefined
     const failureOf = (error: unknown) => {
-      // Only a failure costs a walk through the prompt.
-      const secrets: Secrets = {
+      // Collected only on failure, because it walks the whole prompt.
+      const secrets: Redaction.Secrets = {
         values: [
           ...(key === undefined ? [] : [key]),
           ...headerSecrets,
@@ -82,12 +79,12 @@ export const make = (options: Options): ProviderModel => {
       isHeard = true
       hear(request, headers)
     }
-    /** What the client hands on, with the answer: for those whose `fetch` tells nothing before. */
+    /** Passes on the headers of a client whose `fetch` did not report them earlier. */
     const handedOn = (headers: unknown) => {
       if (!isHeard) hear(request, headers)
     }
     const thrown = (error: unknown) => {
-      // A failure has headers, too: often the ones that matter.
+      // A failure has headers, too: often the important ones (`retry-after`).
       if (Predicate.hasProperty(error, "responseHeaders")) handedOn(error.responseHeaders)
       return failureOf(error)
     }
@@ -102,7 +99,7 @@ export const make = (options: Options): ProviderModel => {
     return { failureOf, handedOn, ofCall, prepare, sent }
   })
 
-  const generateText = (request: ProviderRequest) =>
+  const generateText = (request: ProviderModel.ProviderRequest) =>
     attempt(request).pipe(
       Effect.flatMap(({ failureOf, handedOn, ofCall, prepare, sent }) =>
         Effect.flatMap(
@@ -110,26 +107,28 @@ export const make = (options: Options): ProviderModel => {
             const { client, call } = prepare(signal)
             const result = await client.doGenerate(call)
             handedOn(result.response?.headers)
-            // A client that does not heed the signal may answer when another attempt is under way.
+            // A client that ignores the signal may answer while another attempt is in flight.
             if (!signal.aborted) ofCall?.answer(result)
             const answer = Answer.whole(result, call.responseFormat?.type === "json", ofCall)
-            // A client that takes any JSON for an answer, Google's, hands an error on as an empty one.
+            // Google's client reads any JSON as an answer, so an error arrives as an empty answer.
             const body = result.response?.body
-            return answer instanceof ProviderFailure && isErrorPart(body)
+            return answer instanceof ProviderFailure.ProviderFailure && AnswerFacts.isErrorPart(body)
               ? failureOf({ statusCode: 200, responseBody: body, responseHeaders: result.response?.headers })
               : answer
           }),
           (answer) =>
-            answer instanceof ProviderFailure ? Effect.fail(failureOf(answer)) : Effect.succeed(answer)
+            answer instanceof ProviderFailure.ProviderFailure
+              ? Effect.fail(failureOf(answer))
+              : Effect.succeed(answer)
         )
       )
     )
 
-  const streamText = (request: ProviderRequest) =>
+  const streamText = (request: ProviderModel.ProviderRequest) =>
     Stream.unwrap(
       Effect.gen(function* () {
         const { failureOf, handedOn, ofCall, prepare, sent } = yield* attempt(request)
-        // Not the signal of the effect that opens the stream: this one must live as long as the stream.
+        // A new signal: that of the effect which opens the stream ends too early.
         const controller = new AbortController()
         const reader = Answer.reader(failureOf, request.responseFormat.type === "json", ofCall)
         let opened: Source | undefined
@@ -137,7 +136,7 @@ export const make = (options: Options): ProviderModel => {
           if (opened !== undefined) cancel(opened)
           controller.abort()
         })
-        // A body that ends by itself leaves its connection for the next request: `StreamEnd` may still read it.
+        // A body that ends by itself keeps its connection for the next request: `StreamEnd` may still read it.
         yield* Effect.addFinalizer(() =>
           opened === undefined || !reader.finished() ? abort : Effect.forkDetach(rest(opened, abort))
         )
@@ -145,10 +144,10 @@ export const make = (options: Options): ProviderModel => {
           const { client, call } = prepare(controller.signal)
           const { stream, request: sentRequest, response } = await client.doStream(call)
           handedOn(response?.headers)
-          // Its warnings are in the stream.
+          // The stream carries its own warnings.
           if (!controller.signal.aborted) ofCall?.answer({ request: sentRequest, response })
           const source = stream.getReader()
-          // A client that does not heed the signal answers nobody: its stream would stay open.
+          // A client that ignores the signal has opened a stream without a reader. Cancel closes it.
           if (controller.signal.aborted) cancel(source)
           return { source, contentType: contentTypeOf(response?.headers) }
         })
@@ -160,27 +159,27 @@ export const make = (options: Options): ProviderModel => {
   return { info: options.info, reportsHeaders: true, generateText, streamText }
 }
 
-/** Hands the headers to the limiter. Whatever it does with them, the attempt goes on. */
-const hear = ({ heard }: ProviderRequest, headers: unknown): void => {
+/** Passes the headers to the limiter. The attempt continues even if the limiter throws. */
+const hear = ({ heard }: ProviderModel.ProviderRequest, headers: unknown): void => {
   if (heard === undefined || headers === undefined) return
   try {
     heard(headers)
   } catch {
-    // Limits are not learned from headers that cannot be read.
+    // Unreadable headers teach no limits.
   }
 }
 
 type Source = ReadableStreamDefaultReader<Spec.StreamPart>
 
-/** Not waited for, and its failure is nobody's: the request is aborted anyhow. */
+/** Cancels without waiting. A failure does not matter, because the request is aborted anyway. */
 const cancel = (source: Source): void => {
   source.cancel().catch(() => {})
 }
 
-/** Milliseconds that a body has to end behind the finish of its answer. */
+/** Milliseconds to wait for the end of the body after the finish of its answer. */
 const restWithin = 1_000
 
-/** Reads to the end of the body, for a moment; `abort` closes one that does not end. */
+/** Reads to the end of the body. Calls `abort` on a body that does not end in time. */
 const rest = (source: Source, abort: Effect.Effect<void>): Effect.Effect<void> =>
   Effect.tryPromise(() => source.read()).pipe(
     Effect.repeat({ until: ({ done }) => done }),
@@ -188,18 +187,21 @@ const rest = (source: Source, abort: Effect.Effect<void>): Effect.Effect<void> =
     Effect.catch(() => abort)
   )
 
-/** The parts as they come. */
+/** The parts as they arrive. */
 const decode = (
   source: Source,
   reader: Answer.Reader,
-  failureOf: (error: unknown) => ProviderFailure,
+  failureOf: (error: unknown) => ProviderFailure.ProviderFailure,
   contentType: string | undefined
-): Stream.Stream<Response.StreamPartEncoded, ProviderFailure> =>
+): Stream.Stream<Response.StreamPartEncoded, ProviderFailure.ProviderFailure> =>
   Stream.fromPull(
     Effect.sync(() => {
-      type Pulled = Pull.Pull<NonEmptyReadonlyArray<Response.StreamPartEncoded>, ProviderFailure>
-      // The clients take a page or an error body for a stream that was cut before its first event.
-      const cut = (cause: ProviderFailure): ProviderFailure =>
+      type Pulled = Pull.Pull<
+        NonEmptyReadonlyArray<Response.StreamPartEncoded>,
+        ProviderFailure.ProviderFailure
+      >
+      // The clients read a page or an error body as a stream that was cut before its first event.
+      const cut = (cause: ProviderFailure.ProviderFailure): ProviderFailure.ProviderFailure =>
         cause.evidence.rule === "stream/cut" && !reader.said() && isOther(contentType)
           ? Failures.notStream(contentType)
           : cause
@@ -207,10 +209,10 @@ const decode = (
       const pull: Pulled = Effect.suspend((): Pulled => {
         if (reader.finished()) return Cause.done()
         return Effect.flatMap(next, ({ done, value }): Pulled => {
-          // Behind a finish nothing is read: this end came without one.
+          // Reading stops at a finish, so the stream ended without one.
           if (done) return Effect.fail(cut(Failures.cut()))
           const read = reader.read(value)
-          if (read instanceof ProviderFailure) return Effect.fail(failureOf(cut(read)))
+          if (read instanceof ProviderFailure.ProviderFailure) return Effect.fail(failureOf(cut(read)))
           return read === undefined ? pull : Effect.succeed([read])
         })
       })
@@ -222,7 +224,7 @@ const decode = (
 const contentTypeOf = (headers: Readonly<Record<string, string>> | undefined): string | undefined =>
   headers?.["content-type"]?.split(";")[0]?.trim().toLowerCase()
 
-/** Known to be something else than events. Some servers give no type, or that of plain text. */
+/** True for a type that is surely not events. Some servers send no type, or that of plain text. */
 const isOther = (contentType: string | undefined): contentType is string =>
   contentType === "text/html" || contentType === "application/json"
 
@@ -238,33 +240,33 @@ const clients = (create: Options["create"]): Options["create"] => {
   }
 }
 
-/** Throws a `ProviderFailure` for a `create` that throws, or that gives no model. */
+/** Throws a `ProviderFailure` if `create` throws or does not return a model. */
 const created = (create: Options["create"], key: string | undefined): Spec.SpecModel => {
   let client: unknown
   try {
     client = create(key)
     isModel("AiSdk.model", "create(key)", client)
-    // The check above has seen it.
+    // Checked above.
     return client as Spec.SpecModel
   } catch (error) {
-    // Without it the failure of a promise in place of a model ends the process.
+    // `create` returned a promise. An unhandled rejection would end the process.
     if (Predicate.isPromiseLike(client)) client.then(undefined, () => {})
     throw Failures.noClient(error)
   }
 }
 
-const isModel: Check = (module, field, value) => {
-  is.having("a model of the AI SDK, not a promise or a provider", "doGenerate", "doStream")(
+const isModel: Options.Check = (module, field, value) => {
+  Options.is.having("a model of the AI SDK, not a promise or a provider", "doGenerate", "doStream")(
     module,
     field,
     value
   )
   const { specificationVersion } = value as Partial<Spec.SpecModel>
-  is.oneOf("v3", "v4")(module, `${field}.specificationVersion`, specificationVersion)
+  Options.is.oneOf("v3", "v4")(module, `${field}.specificationVersion`, specificationVersion)
 }
 
 const callOptions = (
-  request: ProviderRequest,
+  request: ProviderModel.ProviderRequest,
   client: Spec.SpecModel,
   signal: AbortSignal,
   { format: wire, info, settings, headers, providerOptions }: Options,
@@ -278,7 +280,7 @@ const callOptions = (
   })
   const call: Spec.CallOptions = {
     ...settings,
-    // With what is left out: `undefined` says so.
+    // An explicit `undefined` leaves a setting out.
     ...(asked === undefined ? undefined : { ...asked, ...defined(settings, asked) }),
     ...withoutSampling(info, ofCall),
     prompt:
@@ -295,7 +297,7 @@ const callOptions = (
           toolChoice: toolChoiceFor(request, info)
         }),
     ...responseFormat(format, asked, wire),
-    // A call that is aborted tells its client why.
+    // Passes the reason of an aborted call on to the client.
     abortSignal: asked?.abortSignal === undefined ? signal : AbortSignal.any([asked.abortSignal, signal]),
     headers: ofCall === undefined ? headers : { ...headers, ...headersOf(ofCall) },
     providerOptions: withStrictness(ClientCall.merged(providerOptions, asked?.providerOptions), format, wire)
@@ -303,24 +305,30 @@ const callOptions = (
   return wire.fit === undefined ? call : wire.fit(call, info)
 }
 
-/** Clients know which of their models take no temperature; the catalogue knows more models. */
+/** Drops sampling settings for models that refuse them. The catalogue knows more models than the clients. */
 const withoutSampling = (
-  { capabilities }: ModelInfo,
+  { capabilities }: ModelInfo.ModelInfo,
   ofCall: ClientCall.ClientCall | undefined
 ): Spec.CallSettings | undefined => {
   if (capabilities?.sampling !== false) return undefined
   const asked = sampling.filter((name) => ofCall?.options[name] !== undefined)
-  ofCall?.warn(asked.map((feature) => ({ type: "unsupported", feature, details: "The model takes none." })))
+  ofCall?.warn(
+    asked.map((feature) => ({
+      type: "unsupported",
+      feature,
+      details: "The model does not accept this setting."
+    }))
+  )
   return { temperature: undefined, topP: undefined, topK: undefined }
 }
 
 const sampling = ["temperature", "topP", "topK"] as const
 
-/** What is set for the target, where the call of the AI SDK sets nothing. */
+/** Settings of the target that the call of the AI SDK does not set. */
 const defined = (settings: Spec.CallSettings, asked: Asked): Spec.CallSettings =>
   Object.fromEntries(Object.entries(settings).filter(([name]) => Reflect.get(asked, name) === undefined))
 
-/** Keys belong to one target: the headers of a call go to all of them, and carry none. */
+/** Headers of the call, without credentials: the chain sends them to all targets, and a key belongs to one. */
 const headersOf = ({ options }: ClientCall.ClientCall): Readonly<Record<string, string>> =>
   Object.fromEntries(
     Object.entries(options.headers ?? {}).filter(
@@ -330,14 +338,14 @@ const headersOf = ({ options }: ClientCall.ClientCall): Readonly<Record<string, 
 
 type Asked = ClientCall.ClientCall["options"]
 
-/** JSON of any form. */
+/** True for a call that asks for JSON without a schema. */
 const isSchemaless = (asked: Asked | undefined): boolean =>
   asked?.responseFormat?.type === "json" && asked.responseFormat.schema === undefined
 
-/** Chat Completions demands the word in the prompt, and Anthropic has no such format. */
+/** Chat Completions requires the word JSON in the prompt, and Anthropic has no such format. */
 const onlyJson: Spec.Message = { role: "system", content: "Answer with nothing but JSON." }
 
-/** The form of the answer: the one that the AI SDK names, with the schema as strict decoding takes it. */
+/** The format of the answer: the one of the AI SDK's call, with the schema closed for strict decoding. */
 const responseFormat = (
   format: Tools.JsonFormat | undefined,
   asked: Asked | undefined,
@@ -350,8 +358,11 @@ const responseFormat = (
   return { responseFormat: wire.asGiven === true ? given : { ...given, name, schema } }
 }
 
-/** A model that cannot be made to call a tool is asked. */
-const toolChoiceFor = ({ toolChoice }: ProviderRequest, { capabilities }: ModelInfo): Spec.ToolChoice => {
+/** Offers a free choice to a model that cannot be forced to call a tool. */
+const toolChoiceFor = (
+  { toolChoice }: ProviderModel.ProviderRequest,
+  { capabilities }: ModelInfo.ModelInfo
+): Spec.ToolChoice => {
   const choice = Tools.toolChoice(toolChoice)
   const forced = choice.type === "required" || choice.type === "tool"
   return forced && capabilities?.forcedTools === false ? { type: "auto" } : choice

@@ -1,12 +1,12 @@
 /**
- * Parts of an AI SDK answer as encoded parts of effect/ai.
+ * Converts parts of an AI SDK answer to encoded parts of effect/ai.
  *
- * Metadata of a part is kept, as JSON: signatures, item ids and encrypted reasoning stand there, and a second
- * turn needs them. In streams they may come late, in an empty delta or in the end of a block; every part
- * passes, empty or not, and `Prompt.fromResponseParts` folds their metadata into the one part of the prompt.
+ * Metadata of a part is kept as JSON: it holds signatures, item ids and encrypted reasoning, which the next
+ * turn needs. In streams, metadata may come late, in an empty delta or at the end of a block. Every part
+ * passes, empty or not, and `Prompt.fromResponseParts` merges the metadata into the one part of the prompt.
  *
- * Left out are parts without a counterpart: custom items, files of the reasoning, files behind a URL, sources
- * whose URL is none.
+ * Parts without a counterpart are dropped: custom items, reasoning files, files behind a URL, sources with an invalid
+ * URL.
  */
 import { Base64 } from "effect/encoding"
 import type { Response } from "effect/ai"
@@ -23,7 +23,7 @@ export type CommonPart =
   | Response.DocumentSourcePartEncoded
   | Response.ToolApprovalRequestPartEncoded
 
-/** A part that stands in whole answers and in streams alike; tool calls come with their arguments parsed. */
+/** A part of complete answers and streams alike. Tool calls come with parsed arguments. */
 export const commonPart = (part: Exclude<Spec.CommonPart, Spec.ToolCall>): CommonPart | undefined => {
   switch (part.type) {
     case "tool-result":
@@ -57,8 +57,8 @@ export const commonPart = (part: Exclude<Spec.CommonPart, Spec.ToolCall>): Commo
 }
 
 /**
- * The call with its arguments. No arguments at all mean none. Arguments that are no JSON stay the text that came, as a
- * JSON string does: `params` that are a string are never fit to run.
+ * The tool call with its arguments parsed. An empty text means no arguments. Invalid JSON stays a string, as does a
+ * JSON string: a call whose `params` are a string never runs.
  */
 export const toolCall = (part: Spec.ToolCall): Response.ToolCallPartEncoded => ({
   type: "tool-call",
@@ -114,7 +114,7 @@ export const responseMetadata = (response: Spec.ResponseMetadata): Response.Resp
   }
 }
 
-/** The end of an answer. `interrupted` and `error` are failures and do not come here. */
+/** The finish of an answer. `interrupted` and `error` are failures and never get here. */
 export const finish = (end: {
   readonly finishReason: Spec.FinishReason
   readonly usage: Spec.Usage
@@ -139,7 +139,7 @@ export const finish = (end: {
   ...metadataOf(end)
 })
 
-/** Anthropic pauses a loop of its own tools to be sent the message again; the client calls that a stop. */
+/** Anthropic pauses a loop of its own tools until the message is sent again. The client reports a stop. */
 const reasonOf = ({ unified, raw }: Spec.FinishReason): Response.FinishReason =>
   raw === "pause_turn"
     ? "pause"
@@ -152,7 +152,7 @@ const reasonOf = ({ unified, raw }: Spec.FinishReason): Response.FinishReason =>
 /** Block reasons of Gemini that its client calls `other`. */
 const blocked: ReadonlySet<string> = new Set(["IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"])
 
-/** True for a finish that says that the content was refused, though the client calls it `other`. */
+/** True for a finish by refused content that the client reports as `other`. */
 export const isBlocked = (raw: string | undefined): boolean => raw !== undefined && blocked.has(raw)
 
 const finishReasons: Readonly<Record<string, Response.FinishReason>> = {
@@ -166,7 +166,7 @@ const finishReasons: Readonly<Record<string, Response.FinishReason>> = {
 const count = (tokens: number | undefined): number | undefined =>
   tokens !== undefined && Number.isFinite(tokens) ? Math.max(0, Math.trunc(tokens)) : undefined
 
-/** The metadata of a part, where it has any. */
+/** The metadata of a part, if it has any. */
 export const metadataOf = (part: {
   readonly providerMetadata?: Readonly<Record<string, unknown>> | undefined
 }): { readonly metadata: Response.ProviderMetadata } | undefined => {
@@ -179,7 +179,7 @@ export const metadataOf = (part: {
   return { metadata }
 }
 
-/** The JSON in a value; clients leave `undefined` in their metadata, which is none. */
+/** The value as JSON. Drops `undefined`, which clients leave in their metadata. */
 const json = (value: unknown): Schema.Json | undefined => {
   if (value === null || typeof value === "string" || typeof value === "boolean") return value
   if (typeof value === "number") return Number.isFinite(value) ? value : null

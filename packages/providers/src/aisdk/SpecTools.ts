@@ -1,20 +1,20 @@
 /**
- * Tools, tool choice and answer formats as an AI SDK model takes them.
+ * Tools, tool choice and answer formats in the form of an AI SDK model.
  */
 import { LanguageModel, Tool } from "effect/ai"
 import { Context, Option, Predicate } from "effect"
 import type { Schema } from "effect"
 import type * as Spec from "./Spec.ts"
 
-/** The tool of the AI SDK that was made a tool of effect/ai. */
+/** The AI SDK tool from which an effect/ai tool was made. */
 export class Original extends Context.Service<Original, Spec.FunctionTool | Spec.ProviderTool>()(
   "@outlast/providers/aisdk/SpecTools/Original"
 ) {}
 
-// Tools do not change, and making a JSON Schema costs more than sending it.
+// Cached, because tools do not change and a JSON Schema is expensive to make.
 const known = new WeakMap<Tool.Any, Spec.FunctionTool | Spec.ProviderTool>()
 
-/** `asGiven`: a tool of the AI SDK stays as it is, also what its JSON Schema says of itself. */
+/** `asGiven`: a tool of the AI SDK stays unchanged, with the `$schema` of its JSON Schema. */
 export const tool = (self: Tool.Any, asGiven = false): Spec.FunctionTool | Spec.ProviderTool => {
   const cached = known.get(self)
   if (cached !== undefined) return cached
@@ -32,7 +32,7 @@ const renamed = (
 ): Spec.FunctionTool | Spec.ProviderTool => {
   if (tool.type === "provider" || asGiven) return { ...tool, name }
   const { $schema: _version, ...schema } = tool.inputSchema as JsonSchema // a JSON Schema is an object
-  // An object stays one.
+  // `closed` of an object is an object.
   return { ...tool, name, inputSchema: tool.strict === true ? (closed(schema) as object) : schema }
 }
 
@@ -46,19 +46,19 @@ const providerTool = (id: Spec.ProviderTool["id"], name: string, args: unknown):
 const functionTool = (self: Tool.Any): Spec.FunctionTool => {
   const description = Tool.getDescription(self)
   const strict = Tool.getStrictMode(self)
-  // Gemini refuses a schema that names its version, and no provider reads it.
+  // Gemini refuses a schema with `$schema`, and no provider reads it.
   const { $schema: _, ...schema } = Tool.getJsonSchema(self)
   return {
     type: "function",
     name: self.name,
-    // Strict decoding takes closed objects only.
+    // Strict decoding accepts closed objects only.
     inputSchema: strict === true ? (closed(schema) as object) : schema,
     ...(description === undefined ? undefined : { description }),
     ...(strict === undefined ? undefined : { strict })
   }
 }
 
-/** `oneOf` has already chosen the tools that are sent: here it is only its mode. */
+/** `oneOf` has already filtered the tools. Only its mode matters here. */
 export const toolChoice = (choice: LanguageModel.ProviderOptions["toolChoice"]): Spec.ToolChoice => {
   if (typeof choice === "string") return { type: choice }
   return "tool" in choice ? { type: "tool", toolName: choice.tool } : { type: choice.mode ?? "auto" }
@@ -67,15 +67,15 @@ export const toolChoice = (choice: LanguageModel.ProviderOptions["toolChoice"]):
 export interface JsonFormat {
   readonly name: string
   readonly schema: object
-  /** Whether strict decoding at OpenAI takes the schema. */
+  /** True when OpenAI's strict decoding accepts the schema. */
   readonly strict: boolean
 }
 
-/** The schema of an object request. Objects with named properties are closed: models invent fewer others. */
+/** The schema of an object request. Objects with named properties are closed, so that models invent fewer others. */
 export const jsonFormat = (
   format: Extract<LanguageModel.ProviderOptions["responseFormat"], { readonly type: "json" }>
 ): JsonFormat => {
-  // The format carries any schema; generateObject has checked that this one can be encoded.
+  // The format carries any schema; `generateObject` has checked that this one can be encoded.
   const { jsonSchema } = LanguageModel.defaultCodecTransformer(format.schema as Schema.Codec<unknown>)
   const schema = closed(jsonSchema) as JsonSchema // an object stays one
   return { name: format.objectName, schema, strict: schema["type"] === "object" && isStrict(schema) }
@@ -83,7 +83,7 @@ export const jsonFormat = (
 
 type JsonSchema = Readonly<Record<string, unknown>>
 
-/** The schemas inside of a schema: under keywords, in lists of them, and by name. */
+/** Maps the schemas inside of a schema: under keywords, in lists, and by name. */
 const mapInner = (schema: JsonSchema, f: (inner: unknown) => unknown): JsonSchema =>
   Object.fromEntries(
     Object.entries(schema).map(([keyword, value]) => {
@@ -94,7 +94,7 @@ const mapInner = (schema: JsonSchema, f: (inner: unknown) => unknown): JsonSchem
     })
   )
 
-/** The schema with every object that names properties closed to others. */
+/** The schema, with `additionalProperties: false` on every object that names properties. */
 const closed = (node: unknown): unknown => {
   if (!Predicate.isObject(node)) return node
   const schema = mapInner(node, closed)
@@ -102,13 +102,13 @@ const closed = (node: unknown): unknown => {
   return schema["type"] === "object" && !open ? { ...schema, additionalProperties: false } : schema
 }
 
-/** Whether strict decoding at OpenAI takes the schema: it knows few keywords, and no optional property. */
+/** True when OpenAI's strict decoding accepts the schema: few keywords, no optional property. */
 const isStrict = (node: unknown): boolean => {
   if (!Predicate.isObject(node)) return true
   const keywords = Object.keys(node)
   if (!keywords.every((keyword) => strictKeywords.has(keyword))) return false
   if (!["type", "anyOf", "$ref", "enum", "const"].some((keyword) => keyword in node)) return false
-  // Its regular expressions cannot look around.
+  // Strict decoding supports no lookaround in patterns.
   if (typeof node["pattern"] === "string" && node["pattern"].includes("(?")) return false
   if (typeof node["format"] === "string" && !strictFormats.has(node["format"])) return false
   if (node["type"] === "object") {
@@ -133,8 +133,8 @@ const verbatim = new Set(["const", "enum", "default", "examples", "required"])
 // Keywords whose values are schemas by name.
 const named = new Set(["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"])
 
-// https://developers.openai.com/api/docs/guides/structured-outputs, supported schemas; effect/ai has the same
-// in `OpenAiStructuredOutput`, which rewrites a schema to fit: here the schema stays and only loses the strictness.
+// https://developers.openai.com/api/docs/guides/structured-outputs, supported schemas. `OpenAiStructuredOutput` of
+// effect/ai has the same list and rewrites a schema to fit. Here the schema stays and strict decoding is turned off.
 const strictKeywords = new Set([
   "type",
   "title",

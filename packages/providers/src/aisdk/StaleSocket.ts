@@ -1,14 +1,14 @@
 /**
- * A `fetch` that repeats a request once whose reused connection was closed by the server.
+ * A `fetch` that repeats a request once when the server had closed the reused connection.
  *
- * Servers close connections that are idle. A request that is written at that moment fails, and nothing of it was
- * answered. It is sent again at once, on another connection: no failure, no wait and no cooldown.
+ * Servers close idle connections. A request written at that moment fails without a response. The request is
+ * sent again at once, on another connection: no failure, no wait and no cooldown.
  *
  * **Rule.** A request is repeated when undici wrote it to a socket that had carried a request before, and the socket
- * failed without a byte of a response. Node tells both over diagnostics channels (`undici:*`).
+ * failed without a byte of a response. Node reports both on diagnostics channels (`undici:*`).
  *
- * **Limits.** On a new connection nothing is repeated here, nor with a body that can be read only once, nor with a
- * `fetch` that is not undici's. A server may, in theory, have worked on the request that it did not answer.
+ * **Limits.** A request is not repeated on a new connection, with a body that can be read only once, or with a
+ * `fetch` other than undici's. A server may, in theory, have processed a request that it did not answer.
  */
 import { AsyncLocalStorage } from "node:async_hooks"
 import { subscribe } from "node:diagnostics_channel"
@@ -37,13 +37,13 @@ const canRepeat = (body: RequestInit["body"]): boolean =>
   body === undefined || body === null || typeof body === "string" || ArrayBuffer.isView(body)
 
 interface Sent {
-  /** The socket of the request, if it is not new, and the bytes that it had read before. */
+  /** The socket of the request, if it is reused, and the bytes that it had read before. */
   reused?: { readonly socket: Socket; readonly read: number } | undefined
 }
 
 const sending = new AsyncLocalStorage<Sent>()
 const requests = new WeakMap<object, Sent>()
-/** Sockets that have carried a request. */
+/** Sockets that have already carried a request. */
 const used = new WeakSet<Socket>()
 
 let listening = false

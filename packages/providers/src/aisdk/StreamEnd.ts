@@ -1,25 +1,25 @@
 /**
- * Ends a stream of events at its last event, whatever the server does with the connection.
+ * Ends a stream of events at its last event, even if the server keeps the connection open.
  *
- * Servers and gateways exist that keep the connection open behind `[DONE]`. A client that waits for the end of the
- * body would wait until a time limit ends a complete answer. Here the body ends with the last event of its protocol
- * (`StreamProtocol`), or {@link restWithin} milliseconds behind a finish reason if nothing more comes.
+ * Some servers and gateways keep the connection open after `[DONE]`. A client that waits for the end of the
+ * body would run into a time limit with a complete answer. Here the body ends with the last event of its protocol
+ * (`StreamProtocol`), or {@link restWithin} milliseconds after a finish reason if no event follows.
  *
- * - An error in place of the first event fails the body, with what the classifier reads (`DisguisedError`).
- * - A connection that breaks behind a finish reason ends the body, too: the answer is complete.
+ * - An error in place of the first event fails the body, in the form that the classifier reads (`DisguisedError`).
+ * - A connection that breaks after a finish reason ends the body, too: the answer is complete.
  * - A connection that the server ends in that time serves the next request. Otherwise it is closed.
  * - Only a successful `text/event-stream` is read, and a response without a type (or `application/octet-stream`) to a
- *   request for a stream. Every other response is returned as it is.
- * - Backpressure and cancellation reach the server as without it.
+ *   request for a stream. Every other response is returned unchanged.
+ * - Backpressure and cancellation still reach the server.
  */
 import * as DisguisedError from "./DisguisedError.ts"
 import { EventFilter } from "./EventFilter.ts"
 import * as StreamProtocol from "./StreamProtocol.ts"
 
-/** Milliseconds that the server has to end the body behind a complete answer. */
+/** Milliseconds that the server has to end the body after a complete answer. */
 const restWithin = 1_000
 
-/** The response to `request` at `url`, whose body ends at its last event. */
+/** The response to `request` at `url`, with a body that ends at its last event. */
 export const ended = (response: Response, url: string, request: RequestInit | undefined): Response => {
   const { body, headers, ok, status, statusText } = response
   if (!ok || typeof body?.getReader !== "function" || !isEvents(headers, url, request)) {
@@ -41,14 +41,14 @@ type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>
 type Read = Awaited<ReturnType<Reader["read"]>>
 type Controller = ReadableStreamDefaultController<Uint8Array>
 
-/** The body behind a filter. */
+/** The body through a filter. */
 export const filtered = (
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
   filter: EventFilter
 ): ReadableStream<Uint8Array> => {
   const reader = body.getReader()
   let controller: Controller
-  /** Hands on what has come, or reads on if nothing of it passes. Without `async`, which costs more for each event. */
+  /** Enqueues the bytes that pass, or reads on if there are none. Not `async`, which costs more per event. */
   const take = ({ done, value }: Read): Promise<void> | undefined => {
     const out = done ? filter.end() : pushed(filter, value, reader)
     for (const bytes of out) controller.enqueue(bytes)
@@ -60,7 +60,7 @@ export const filtered = (
   }
   const pull = (): Promise<void> => {
     if (!filter.isComplete) return reader.read().then(take)
-    // Keep-alives behind a complete answer give it no more time.
+    // Keep-alives after a complete answer do not extend its time.
     return reader
       .read()
       .catch((): Read => ({ done: true, value: undefined }))
@@ -93,7 +93,7 @@ const cancel = (reader: Reader): void => {
   reader.cancel().catch(() => {})
 }
 
-/** Cancels the reader when the time of the server is over: a read that waits then ends. Returns what stops it. */
+/** Cancels the reader after {@link restWithin}, which ends a pending read. Returns a function that stops the timer. */
 const cancelLate = (reader: Reader): (() => void) => {
   const late = AbortSignal.timeout(restWithin)
   const onLate = () => cancel(reader)
@@ -101,13 +101,13 @@ const cancelLate = (reader: Reader): (() => void) => {
   return () => late.removeEventListener("abort", onLate)
 }
 
-/** Reads to the end of the body, and drops what comes. */
+/** Reads to the end of the body, and discards the bytes. */
 const rest = async (reader: Reader): Promise<void> => {
   const stop = cancelLate(reader)
   try {
     while (!(await reader.read()).done);
   } catch {
-    // The answer is complete: how the connection ends is not part of it.
+    // The answer is complete, so a broken connection does not matter.
   } finally {
     stop()
   }

@@ -1,30 +1,30 @@
 /**
- * What the events of a provider's stream mean for its end: pure, one instance per stream.
+ * Decides which event of a provider's stream is the last. Pure, one instance per stream.
  *
- * The protocol follows from the path of the request, which every client appends to its base URL. An event is judged
- * by a few characters of its data. It is parsed only where they decide nothing, which is rare.
+ * The path of the request selects the protocol: every client appends it to its base URL. A few characters of its data
+ * classify most events. The rest, which is rare, is parsed.
  *
  * - The last event ends the body: `[DONE]`, `message_stop`, `response.completed`, `.incomplete`, `.failed`.
  * - A finish reason of Chat Completions or Gemini, or a stop reason of Anthropic, makes the answer complete. Usage may
  *   follow.
- * - Events that the client does not know are skipped: each would be an error to it. Never skipped are events named
- *   `error`, data with an error object, and an object that is not whole. An `error` that is `null` is no error object.
- * - `[DONE]` without a finish reason: some servers of Chat Completions leave it out. An answer with text and without
+ * - Events that the client does not know are skipped, because the client would fail on them. Never skipped are events
+ *   named `error`, data with an error object, and an incomplete object. An `error` of `null` is not an error object.
+ * - `[DONE]` without a finish reason: some servers of Chat Completions omit it. An answer with text and without
  *   tool calls gets the finish reason {@link unknownFinish}. With tool calls, or without text, it stays unfinished.
  *
- * Limits: streams at other paths pass as they are, up to `[DONE]`.
+ * Limits: streams at other paths pass unchanged, up to `[DONE]`.
  */
-import { partsOf } from "@outlast/agent/failure/EventFacts"
+import { EventFacts } from "@outlast/agent/failure"
 
 /**
- * - `last`: nothing follows.
- * - `complete`: the answer is whole, and something may follow.
+ * - `last`: no event follows.
+ * - `complete`: the answer is complete, and events may follow.
  */
-export type Verdict = "pass" | "skip" | "complete" | "last"
+type Verdict = "pass" | "skip" | "complete" | "last"
 
 export interface StreamProtocol {
   readonly judge: (name: string, data: string) => Verdict
-  /** Data of an event that belongs before the last one, or at the end of a complete answer without one. */
+  /** Data of an event that the server left out: to insert before the last one, or at the end of a complete answer. */
   readonly missing: () => string | undefined
 }
 
@@ -42,14 +42,14 @@ export const of = (url: string): StreamProtocol => {
 const done = "[DONE]"
 const nothing = () => undefined
 
-/** The protocol that `known` describes, behind what holds for all. */
+/** The protocol with the verdicts of `known`, after the rules that all protocols share. */
 const protocol = (
   known: StreamProtocol["judge"],
   missing: StreamProtocol["missing"] = nothing
 ): StreamProtocol => ({
   judge: (name, data) => {
     if (data === done) return "last"
-    // A keep-alive without content, which every client takes for broken JSON.
+    // A keep-alive without content, which every client reads as broken JSON.
     if (data.trim() === "") return "skip"
     return known(name, data)
   },
@@ -58,18 +58,18 @@ const protocol = (
 
 const other = protocol(() => "pass")
 
-/** The verdict on an event without any mark of the protocol. */
+/** The verdict on an event that the protocol does not know. */
 const unknown = (name: string, data: string): Verdict => {
   if (name === "error" || isError(data)) return "pass"
-  // Every event is an object. What does not begin as one is a keep-alive in words.
+  // Every event is an object. Other data is a keep-alive in plain words.
   if (!data.trimStart().startsWith("{")) return "skip"
   const value = data.includes('"error"') || name === "" || name === "message" ? parsed(data) : null
   return typeof value !== "object" || hasError(value) ? "pass" : "skip"
 }
 
-/** In any of the forms that errors have: `base_resp`, `code` and `message`, exceptions of AWS. */
+/** True for any known form of an error: `base_resp`, `code` and `message`, exceptions of AWS. */
 const isError = (data: string): boolean =>
-  partsOf(`data: ${data.replaceAll("\n", "\ndata: ")}`).some((part) => part.isError)
+  EventFacts.partsOf(`data: ${data.replaceAll("\n", "\ndata: ")}`).some((part) => part.isError)
 
 /** True when a field `error` at any depth has a value. */
 const hasError = (value: unknown): boolean =>
@@ -107,13 +107,13 @@ const ofAnthropic: ReadonlySet<string> = new Set([
   "error"
 ])
 
-/** How most events begin. */
+/** The beginning of most events. */
 const deltas = {
   anthropic: `${typeStart}content_block_delta"`,
   responses: `${typeStart}response.output_text.delta"`
 } as const
 
-/** The client takes an answer without `message_stop` for one that was cut. */
+/** Without `message_stop`, the client reads an answer as cut. */
 const anthropic = (): StreamProtocol => {
   let hasReason = false
   let isStopped = false
@@ -152,8 +152,8 @@ const responses = protocol((name, data) => {
 })
 
 /**
- * Where a field stands, or -1. Quotes inside of texts are escaped, so a quote on both sides makes it a field. A search
- * that begins with a quote would stop at every field: this one begins with the name.
+ * The position of a field, or -1. Quotes inside of texts are escaped, so quotes on both sides mark a field name. The
+ * search looks for the name first, because a search for a quote would stop at every field.
  */
 const indexOfField = (data: string, name: string, from = 0): number => {
   for (let at = data.indexOf(name, from); at !== -1; at = data.indexOf(name, at + 1)) {
@@ -190,7 +190,7 @@ const gemini = protocol((name, data) => {
     return isKnown ? "pass" : unknown(name, data)
   }
   const reason = textOf(data, "finishReason", at)
-  // The client answers a continuation with a request of its own.
+  // The client continues such an answer with another request.
   return reason === undefined || reason === "CONTINUATION" ? "pass" : "complete"
 })
 

@@ -1,10 +1,8 @@
 /**
- * A `TargetSpec` over AI SDK models: what `AiSdk.model` and the modules of the vendors make.
+ * Makes a `TargetSpec` over AI SDK models, for `AiSdk.model` and the vendor modules.
  */
-import type { KeySource } from "@outlast/agent/failover/KeySource"
-import { fromOption } from "@outlast/agent/failover/KeySource"
-import type { ModelInfo } from "@outlast/agent/failover/ModelInfo"
-import type { TargetSpec } from "@outlast/agent/failover/ProviderModel"
+import { KeySource } from "@outlast/agent"
+import type { ModelInfo, ProviderModel } from "@outlast/agent"
 import { Effect } from "effect"
 import * as Catalogue from "../Catalogue.ts"
 import * as Endpoint from "../Endpoint.ts"
@@ -15,46 +13,46 @@ import { thinks } from "./Thinking.ts"
 import type { WireFormat } from "./SpecProviderModel.ts"
 import * as SpecProviderModel from "./SpecProviderModel.ts"
 
-/** What the constructors of this package have in common. */
+/** Options that all constructors of this package share. */
 export interface CommonOptions {
   /**
-   * Names of configuration values (environment variables, by default) or sources, in the order of their use. Never the
-   * keys themselves: anything else throws an `InvalidOption` that does not quote it.
+   * Names of configuration values (by default, environment variables) or sources, in the order of use. Never the
+   * keys themselves: any other value throws an `InvalidOption` that does not quote it.
    */
-  readonly keys?: ReadonlyArray<string | KeySource> | undefined
-  /** Sent with every request, over the client's own. Taken for secrets: they stand in no failure. */
+  readonly keys?: ReadonlyArray<string | KeySource.KeySource> | undefined
+  /** Sent with every request, over the client's own. Treated as secrets: no failure shows them. */
   readonly headers?: Readonly<Record<string, string>> | Headers | undefined
-  /** Known better than the catalogue: what is given here replaces it, field by field. */
-  readonly info?: ModelInfo | undefined
-  /** Sampling and thinking. Default: the provider's. */
+  /** Facts about the model that replace those of the catalogue, field by field. */
+  readonly info?: ModelInfo.ModelInfo | undefined
+  /** Sampling and thinking. Default: that of the provider. */
   readonly settings?: CallSettings | undefined
 }
 
 export interface Options extends CommonOptions {
-  /** The name under which the provider stands in events, errors and the catalogue. */
+  /** The name of the provider in events, errors and the catalogue. */
   readonly provider: string
   readonly model: string
-  /** The base URL; empty, the default, when only the client knows it. */
+  /** The base URL. Default: empty, which means that only the client knows it. */
   readonly endpoint?: string | undefined
-  /** By the namespaces of the AI SDK, for example `{ bedrock: { … } }`. */
+  /** Provider options by the namespaces of the AI SDK, for example `{ bedrock: { … } }`. */
   readonly providerOptions?: Namespaced | undefined
   /**
-   * Makes the client for a key; `undefined` when the target has none. A client must not look for a key
+   * Makes the client for a key, which is `undefined` when the target has none. The client must not look for a key
    * elsewhere then.
    */
   readonly create: (key: string | undefined) => SpecModel
 }
 
 /**
- * A target in a wire format. Errors about options name `module`. `dialectOf` is what the format takes of a conversation;
- * without it, only what all formats take.
+ * A target in a wire format. Errors about options name `module`. `dialectOf` gives the dialect of the format. Default:
+ * the dialect that every format accepts.
  */
 export const make = (
   module: string,
   options: Options,
   format: WireFormat,
   dialectOf?: DialectOf
-): TargetSpec => {
+): ProviderModel.TargetSpec => {
   const { keys, endpoint } = options
   Secrets.checkName(module, "model", options.model)
   Secrets.checkName(module, "provider", options.provider)
@@ -63,7 +61,7 @@ export const make = (
     provider: options.provider,
     model: options.model,
     endpoint: endpoint ? Endpoint.normalize(module, "endpoint", endpoint) : "",
-    keys: keys === undefined ? [] : fromOption(module, keys),
+    keys: keys === undefined ? [] : KeySource.fromOption(module, keys),
     build: Effect.sync(() =>
       SpecProviderModel.make({
         info: infoOf(options, format, dialectOf),
@@ -81,7 +79,7 @@ const infoOf = (
   { provider, model, endpoint, info: known, settings = {}, providerOptions = {} }: Options,
   format: WireFormat,
   dialectOf: DialectOf | undefined
-): ModelInfo => {
+): ModelInfo.ModelInfo => {
   const info = { ...Catalogue.infoOf(provider, model), ...known }
   return {
     ...info,

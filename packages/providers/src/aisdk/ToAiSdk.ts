@@ -2,25 +2,25 @@
  * An AI SDK model over an Outlast chain: `generateText`, `streamText` and agents of the package `ai` outlast failing
  * providers without another change.
  *
- * It takes the layer of any effect/ai `LanguageModel`, builds it with the first call, and keeps it until
- * {@link ServedModel.dispose}: cooldowns hold from call to call. A layer that cannot be built fails the calls that wait
- * for it, and the next call builds it again. A `ManagedRuntime` of your own stays yours.
+ * `toAiSdk` takes the layer of any effect/ai `LanguageModel`, builds it with the first call, and keeps it until
+ * {@link ServedModel.dispose}, so that cooldowns hold from call to call. A layer that cannot be built fails the calls
+ * that wait for it, and the next call builds it again. `dispose` leaves a `ManagedRuntime` of your own running.
  *
- * **What stays with the AI SDK.** It runs the tools, once each, after a complete answer; it checks objects against
- * their schema; it downloads files that are given by URL. Its `maxRetries` does nothing here, because failures leave
- * as `APICallError`s that are not retryable: the chain has one owner of every retry. Its `abortSignal` interrupts the
- * call: the request is aborted, and no attempt follows.
+ * **The AI SDK's part.** The AI SDK runs the tools, once each, after a complete answer. It checks objects against their
+ * schema and downloads files by URL. Its `maxRetries` has no effect, because failures are `APICallError`s that are not
+ * retryable: the chain owns every retry. Its `abortSignal` interrupts the call: the request is aborted, and no attempt
+ * follows.
  *
- * **What a call sets.** Sampling, thinking, headers and provider options go to every target that takes them, over what
- * is set there; warnings, response headers, and the raw reason and usage come back. Headers with keys are not sent
- * (there is a warning): they belong to one target.
+ * **Settings of a call.** Sampling, thinking, headers and provider options reach every target that takes them, and
+ * replace those of the target. Warnings, response headers, and the raw reason and usage come back. Headers with keys
+ * are dropped with a warning: a key belongs to one target.
  *
- * **Objects.** An object that is streamed is shown as it comes. One that is not JSON, or lacks what the schema asks for,
- * is asked for again as long as nothing of it was shown; the last one goes to the AI SDK as it is, which judges and
- * repairs it as it would without Outlast.
+ * **Objects.** A streamed object is shown as it arrives. An object that is not JSON, or lacks required fields,
+ * is requested again unless a part of it was already shown. The last one goes unchanged to the AI SDK, which judges and
+ * repairs it as without Outlast.
  *
- * **Refused content.** An answer that the provider refused goes to the policy's fallback. Where there is none, it goes to
- * the AI SDK with the finish reason `content-filter`, as without Outlast.
+ * **Refused content.** An answer that the provider refused goes to the policy's fallback. Without a fallback, it
+ * reaches the AI SDK with the finish reason `content-filter`, as without Outlast.
  *
  * **Example** (One line)
  *
@@ -38,11 +38,8 @@ import type {
   LanguageModelV4StreamPart,
   LanguageModelV4StreamResult
 } from "@ai-sdk/provider"
-import { RefusedAnswers } from "@outlast/agent/failover/AnswerEnd"
-import { OutputLimit } from "@outlast/agent/failover/OutputLimit"
-import { Override } from "@outlast/agent/failover/StreamedAnswer"
-import * as Surface from "@outlast/agent/failover/Surface"
-import * as Check from "@outlast/resilience/Options"
+import { AnswerEnd, OutputLimit, StreamedAnswer, Surface } from "@outlast/agent/failover"
+import { Options as Check } from "@outlast/resilience"
 import { Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Schema, Stream } from "effect"
 import type { AiError } from "effect/ai"
 import { LanguageModel, Response, Telemetry } from "effect/ai"
@@ -52,17 +49,17 @@ import * as ServedError from "./ServedError.ts"
 import * as ServedRequest from "./ServedRequest.ts"
 
 export interface Options {
-  /** The name under which the AI SDK shows the provider. */
+  /** The name of the provider in the AI SDK. */
   readonly provider?: string | undefined
-  /** The name under which the AI SDK shows the model; each answer names the one that gave it. */
+  /** The name of the model in the AI SDK. Each answer names the model that gave it. */
   readonly modelId?: string | undefined
 }
 
-export const defaults = { provider: "outlast", modelId: "chain" } as const
+const defaults = { provider: "outlast", modelId: "chain" } as const
 
-/** What the `model` option of the AI SDK takes. */
+/** A model for the `model` option of the AI SDK. */
 export interface ServedModel extends LanguageModelV4, AsyncDisposable {
-  /** Ends running calls and releases what the layer holds. A runtime of your own is left alone. */
+  /** Ends running calls and releases the resources of the layer. Does not dispose of a runtime of your own. */
   readonly dispose: () => Promise<void>
 }
 
@@ -85,7 +82,7 @@ export const toAiSdk = <E>(
     specificationVersion: "v4",
     provider: options.provider ?? defaults.provider,
     modelId: options.modelId ?? defaults.modelId,
-    // None: the AI SDK downloads files itself, and every target can take them.
+    // Empty: the AI SDK downloads files itself, so that every target can take them.
     supportedUrls: {},
     doGenerate: (call) => generate(runtime(), call),
     doStream: (call) => stream(runtime(), call),
@@ -101,7 +98,7 @@ const checks: Check.Checks<Options> = { provider: Check.is.text, modelId: Check.
 type Runtime = ManagedRuntime.ManagedRuntime<LanguageModel.LanguageModel, unknown>
 type Parts = ReadonlyArray<Response.AnyPart>
 
-/** The runtime of a layer. A `ManagedRuntime` keeps a failure to build it for ever: it is replaced then. */
+/** The runtime of a layer. A `ManagedRuntime` caches a failure to build, so a failed one is replaced. */
 const builtFrom = (layer: Layer.Layer<LanguageModel.LanguageModel, unknown>) => {
   let current: Runtime = ManagedRuntime.make(layer)
   let state: "new" | "used" | "failed" | "disposed" = "new"
@@ -150,8 +147,8 @@ const answerOf = (
     : objectOf(request, request.object)
 
 /**
- * The answer to a request for an object, as it was said: whether it is one is the AI SDK's to judge. It may also be a
- * tool call; effect/ai fails then, but not before it has shown the answer.
+ * The answer to a request for an object, unchanged. The AI SDK checks it. The answer may also be a tool call: effect/ai
+ * fails then, but only after the span transformer has seen the answer.
  */
 const objectOf = (
   { call, client }: ServedRequest.Request,
@@ -172,7 +169,7 @@ const objectOf = (
     )
   })
 
-/** The answer that stayed wrong in every attempt, for the AI SDK to judge. */
+/** The object that stayed wrong in every attempt. The AI SDK judges it. */
 const lastObject = <E extends AiError.AiError>(
   error: E,
   { answered: { metadata, finish } }: ClientCall.ClientCall
@@ -193,8 +190,8 @@ const decodeParts = Schema.decodeEffect(
 const noUsage = { inputTokens: {}, outputTokens: {} }
 
 /**
- * Resolves with the first part: until then a failure is the call's. Later it is a part of the stream, as with every
- * provider of the AI SDK.
+ * Resolves with the first part. A failure before it rejects the call. A later failure is a part of the stream, as with
+ * every provider of the AI SDK.
  */
 const stream = async (
   runtime: Runtime,
@@ -225,7 +222,7 @@ const stream = async (
         opened.reject(error)
         controller.error(error)
       }
-      // The stream ends with the reason, also before its first part: the AI SDK takes a rejection for an error.
+      // Ends with the reason, also before the first part: the AI SDK reports a rejection as an error.
       const abort = () => {
         void stop()
         opened.resolve()
@@ -249,7 +246,7 @@ const stream = async (
           )
         )
       )
-      // What is left of a call that nobody reads any more is nobody's.
+      // After a cancel, the result of the call is dropped.
       const forget = fiber.addObserver(end)
       stop = async () => {
         signal?.removeEventListener("abort", abort)
@@ -272,7 +269,7 @@ const stream = async (
   }
 }
 
-/** Gives what the answer consists of, as it comes. */
+/** Emits the parts of the answer as they arrive. */
 const streamed = (
   request: ServedRequest.Request,
   give: (parts: ReadonlyArray<LanguageModelV4StreamPart>) => Effect.Effect<void>
@@ -303,7 +300,7 @@ const streamOf = ({ call, object }: ServedRequest.Request) => {
   return Surface.offered({ ...Surface.closed, format })(parts)
 }
 
-/** With the limit of the request, and with its failures as errors of the AI SDK. */
+/** Runs the call with its output limit. Failures become errors of the AI SDK. */
 const served = <A>(
   { call, client, maxOutputTokens }: ServedRequest.Request,
   self: Effect.Effect<A, AiError.AiError, LanguageModel.LanguageModel>
@@ -311,14 +308,17 @@ const served = <A>(
   const failing = Effect.catch(self, (error) =>
     Effect.flatMap(ServedError.ofCall(error, call.prompt), (failed) => Effect.fail(failed))
   ).pipe(
-    // The AI SDK has asked for this form itself.
-    Effect.provideService(Override, "request"),
-    // So does an AI SDK model.
-    Effect.provideService(RefusedAnswers, "deliver"),
+    // The AI SDK has chosen between a stream and a request itself.
+    Effect.provideService(StreamedAnswer.Override, "request"),
+    // An AI SDK model delivers refused answers.
+    Effect.provideService(AnswerEnd.RefusedAnswers, "deliver"),
     ClientCall.provided(client)
   )
   return maxOutputTokens === undefined
     ? failing
-    : // Here it is the user's last word: an answer that reaches it is cut, and not continued.
-      Effect.provideService(failing, OutputLimit, { start: maxOutputTokens, max: maxOutputTokens })
+    : // The limit is final here: an answer that reaches it is cut, and not continued.
+      Effect.provideService(failing, OutputLimit.OutputLimit, {
+        start: maxOutputTokens,
+        max: maxOutputTokens
+      })
 }

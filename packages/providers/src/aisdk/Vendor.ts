@@ -1,5 +1,5 @@
 /**
- * What the modules of the vendors share.
+ * Options and helpers that the vendor modules share.
  */
 import { Predicate } from "effect"
 import type { Schema } from "effect"
@@ -10,17 +10,17 @@ import * as Failures from "./SpecError.ts"
 import type { CommonOptions } from "./Target.ts"
 
 export interface VendorOptions<ProviderOptions> extends CommonOptions {
-  /** With the version, as in each vendor's default. */
+  /** Includes the version, as does each vendor's default. */
   readonly baseUrl?: string | undefined
-  /** What the client package takes for a call, without its namespace. */
+  /** Options of the client package for a call, without its namespace. */
   readonly providerOptions?: ProviderOptions | undefined
   /** Sends the requests. Default: the global `fetch`. Redirects to another origin are not followed: see `Fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined
 }
 
 /**
- * Options of one vendor under its name. Throws an `InvalidOption` where they have a namespace already, as in a call of
- * the AI SDK: no client would read them. `names` are the namespaces that are known not to be options.
+ * Options of one vendor under its name. Throws an `InvalidOption` if they already have a namespace, as in a call of
+ * the AI SDK: no client would read them. `names` are the known namespaces.
  */
 export const namespaced = (
   module: string,
@@ -39,11 +39,11 @@ export const namespaced = (
       `Write providerOptions: { ${field}: … } without the namespace`
     )
   }
-  // The clients type these options as interfaces of their own; they are JSON all the same.
+  // The clients type these options as interfaces; the values are JSON.
   return { [name]: options as Schema.JsonObject }
 }
 
-/** Of the AI SDK's packages. */
+/** Namespaces of the AI SDK's packages. */
 const namespaces = [
   "anthropic",
   "openai",
@@ -63,21 +63,21 @@ const namespaces = [
 
 /**
  * The part of a client's settings that carries the key. A client without a key would look for one in the
- * environment: it gets an empty one instead, and the header that would carry it is taken out.
+ * environment. Instead, the key is set to an empty string and the header that would carry it is removed.
  */
 export const keyed = (key: string | undefined, header: string) =>
   key === undefined
-    ? // Every client drops headers that are undefined; only Google's types admit them.
+    ? // Every client drops undefined headers; only Google's types allow them.
       { apiKey: "", headers: { [header]: undefined } as unknown as Record<string, string> }
     : { apiKey: sendable(key) }
 
-/** The key; throws the failure of the attempt when no header can carry it. */
+/** The key. Throws the failure of the attempt when no header can carry it. */
 export const sendable = (key: string): string => {
   if (!isSendable(key)) throw Failures.keyNotSendable()
   return key
 }
 
-/** The part of a client's settings that sends. Throws an `InvalidOption` for what is no function. */
+/** The part of a client's settings that sends requests. Throws an `InvalidOption` for a value that is no function. */
 export const fetched = (
   module: string,
   { fetch }: { readonly fetch?: typeof globalThis.fetch | undefined }

@@ -15,11 +15,11 @@ const price = (input: number, output: number, cacheRead: number) => ({
   input,
   output,
   cacheRead,
-  // Five minutes of cache, which every model offers.
+  // The price of the five-minute cache, which every model offers.
   cacheWrite: input * 1.25
 })
 
-/** Claude 4.5 and before: thinking is switched on with a budget, answers may be begun for the model. */
+/** Claude 4.5 and before: thinking needs a budget, and an answer may be prefilled. */
 const budgeted: Known = {
   contextWindow: 200_000,
   maxOutputTokens: 64_000,
@@ -59,19 +59,19 @@ const adaptive: Known = {
   counting: { image: ImageRule.claudeLarge }
 }
 
-/** Claude 4.8 and 5: system messages between the others. Not Sonnet 5, of which reports differ. */
+/** Claude 4.8 and 5: system messages anywhere in the conversation. Not Sonnet 5: reports about it differ. */
 const systemic: Known = {
   ...adaptive,
   capabilities: { ...adaptive.capabilities, systemMessages: true }
 }
 
-/** Claude 5.5, Fable 5.1 and 5.2: thinking is bound to what stands before it. */
+/** Claude 5.5, Fable 5.1 and 5.2: thinking is bound to the messages before it. */
 const binding: Known = {
   ...systemic,
   capabilities: { ...systemic.capabilities, bindsThinking: true }
 }
 
-/** Of these, those that always think. */
+/** The models of this family that always think. */
 const alwaysThinking: Known = {
   ...binding,
   capabilities: { ...binding.capabilities, forcedTools: false, thinking: ["adaptive"] }

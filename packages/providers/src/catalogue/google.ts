@@ -1,7 +1,7 @@
 /**
  * Gemini at the Gemini API. Prices of Pro models are those of prompts up to 200,000 tokens.
  *
- * Google states limits of input and output apart; the window here is that of the input.
+ * Google states separate limits for input and output. The window is the input limit.
  */
 import type { CatalogueEntry, Counting } from "../Catalogue.ts"
 import * as ImageRule from "../counting/ImageRule.ts"

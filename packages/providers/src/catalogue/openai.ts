@@ -22,12 +22,12 @@ const price = (input: number, output: number, cacheRead?: number, cacheWrite?: n
   cacheWrite
 })
 
-// A conversation that ends with the assistant is accepted, and answered by a new message.
+// A conversation that ends with an assistant message is accepted, and answered by a new message.
 const chat = { tools: true, forcedTools: true, sampling: true, prefill: false } as const
 const thinks = { tools: true, forcedTools: true, images: true, sampling: false, prefill: false } as const
 
 const counting = (image: ImageRule.ImageRule): Counting => ({ encoding: "o200k_base", image })
-/** The last ones before o200k. */
+/** The last models before the tokenizer `o200k_base`. */
 const cl100k: Counting = { encoding: "cl100k_base", image: ImageRule.gpt4 }
 
 const reasoning: Known = {

@@ -1,7 +1,7 @@
 /**
  * Models behind OpenAI-compatible endpoints, by the names that their vendors use.
  *
- * Names that a vendor moves from model to model, or has retired, have no price, and the smallest window that they had.
+ * A name that a vendor moves from model to model, or has retired, has no price and the smallest window it ever had.
  */
 import type { CatalogueEntry } from "../Catalogue.ts"
 
@@ -9,7 +9,7 @@ export const others: ReadonlyArray<CatalogueEntry> = [
   {
     provider: "alibaba",
     model: "qwen-plus",
-    // The smallest of its snapshots; later ones take up to a million.
+    // The smallest window of its snapshots; later ones take up to a million.
     contextWindow: 131_072,
     reasoning: false,
     capabilities: { tools: true, images: false, sampling: true },
@@ -18,7 +18,7 @@ export const others: ReadonlyArray<CatalogueEntry> = [
   {
     provider: "deepseek",
     model: "deepseek-chat",
-    // 64K as DeepSeek-V3; twice that and more as what came behind it.
+    // 64K as DeepSeek-V3; its successors take twice that and more.
     contextWindow: 65_536,
     maxOutputTokens: 8_192,
     reasoning: false,

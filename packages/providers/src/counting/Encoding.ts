@@ -1,14 +1,17 @@
 /**
  * The encodings of `gpt-tokenizer`, made safe for any text.
  *
- * Its time grows with the square of a run of one kind of characters: 100,000 times 中 took it 87 seconds. So that no
- * text holds the event loop for long, runs are cut every {@link maxRun} characters (at most a token more for each cut),
- * of more than {@link maxRuns} such pieces the others are taken for the average, and of a text longer than
- * {@link maxText} evenly spread samples are counted. Prose, code and JSON up to that length are counted exactly.
+ * The time of `gpt-tokenizer` grows with the square of a run of one kind of characters: 100,000 times 中 took it 87
+ * seconds. Three limits keep a text from blocking the event loop:
  *
- * Names of special tokens in a text are text: whoever writes `<|endoftext|>` ends nothing.
+ * - A run is cut every {@link maxRun} characters, which adds at most one token per cut.
+ * - After {@link maxRuns} such pieces, each further piece counts as the average.
+ * - A text longer than {@link maxText} is counted by evenly spread samples.
+ *
+ * Prose, code and JSON up to that length are counted exactly. Names of special tokens (`<|endoftext|>`) are counted as
+ * plain text.
  */
-import { Effect } from "effect"
+import { Data, Effect } from "effect"
 
 export type Name = "o200k_base" | "cl100k_base"
 
@@ -19,21 +22,36 @@ export type Count = (text: string) => number
 
 /** Characters. */
 export const maxRun = 64
-export const maxRuns = 256
+const maxRuns = 256
 export const maxText = 262_144
 
-/** Samples of a longer text, and characters of each. */
+/** Number of samples of a longer text, and characters of each. */
 const samples = 64
 const sample = maxText / samples
 
+/** `gpt-tokenizer` cannot be imported. It is an optional peer, because it takes 30 MB. */
+export class TokenizerMissing extends Data.TaggedError("TokenizerMissing")<{ readonly cause: unknown }> {
+  override readonly message =
+    "Tokenizers needs the package gpt-tokenizer, which cannot be imported: run `npm install gpt-tokenizer`, " +
+    "or provide `Tokenizers.layer({ encodings: [] })` to estimate texts."
+}
+
+interface Tokenizer {
+  readonly countTokens: (text: string, options: typeof asText) => number
+}
+
+const imported = (name: Name): Promise<Tokenizer> =>
+  name === "o200k_base"
+    ? import("gpt-tokenizer/encoding/o200k_base")
+    : import("gpt-tokenizer/encoding/cl100k_base")
+
 /** Loads the ranks of an encoding (1 to 2 MB): a quarter of a second, once. */
-export const load = (name: Name): Effect.Effect<Count> =>
+export const load = (
+  name: Name,
+  from: (name: Name) => Promise<Tokenizer> = imported
+): Effect.Effect<Count, TokenizerMissing> =>
   Effect.map(
-    Effect.promise(() =>
-      name === "o200k_base"
-        ? import("gpt-tokenizer/encoding/o200k_base")
-        : import("gpt-tokenizer/encoding/cl100k_base")
-    ),
+    Effect.tryPromise({ try: () => from(name), catch: (cause) => new TokenizerMissing({ cause }) }),
     ({ countTokens }) => {
       const count: Count = (text) => countTokens(text, asText)
       return (text) => counted(text, count)
@@ -54,9 +72,9 @@ const counted = (text: string, count: Count): number => {
 }
 
 /**
- * What a tokenizer takes together, without end: letters with their marks; signs, of which marks are some to
- * `cl100k_base` (an emoji, and that it is one); white space; what `o200k_base` takes behind a sign. Digits are taken by
- * threes anyway.
+ * Characters that a tokenizer joins into one piece of unlimited length: letters with their marks, signs, white space,
+ * and the line ends and slashes that `o200k_base` joins to a sign. Some marks are signs to `cl100k_base` (the variation
+ * selector of an emoji). Digits are left out: tokenizers take at most three.
  */
 const run = new RegExp(
   [String.raw`[\p{L}\p{M}]`, String.raw`[^\s\p{L}\p{N}]`, String.raw`\s`, String.raw`[\r\n/]`]

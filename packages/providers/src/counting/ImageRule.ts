@@ -1,19 +1,18 @@
 /**
- * What images take at the vendors, in tokens. Pure.
+ * Rules by which vendors count the tokens of an image. Pure.
  *
- * Vendors scale large images down before they count. Where the size of an image is not known, it is counted as one of
- * 1,024 by 1,024 pixels.
+ * Vendors scale large images down before they count. An image of unknown size is counted as 1,024 by 1,024 pixels.
  */
-import type { ImageSize } from "@outlast/agent/compaction/ImageSize"
+import type { ImageSize } from "@outlast/agent/compaction"
 
 export type ImageRule =
-  /** One token for each 750 pixels, after scaling to the longest side and the most tokens. */
+  /** One token per 750 pixels, after scaling to `longest` (pixels of the longest side) and `max` (tokens). */
   | { readonly by: "pixels"; readonly longest: number; readonly max: number }
-  /** A base, and as much for each tile of 512 pixels, after scaling to 2,048 and its shorter side to 768. */
+  /** `base` plus `tile` for each tile of 512 pixels, after scaling to 2,048 and its shorter side to 768. */
   | { readonly by: "tiles"; readonly base: number; readonly tile: number }
-  /** Patches of 32 pixels, at most so many, times a factor. */
+  /** Patches of 32 pixels, at most `max`, times `factor`. */
   | { readonly by: "patches"; readonly max: number; readonly factor: number }
-  /** So many for a small image (384 pixels) and for each crop of a larger one, after scaling to 3,072. */
+  /** `crop` tokens for a small image (384 pixels) and for each crop of a larger one, after scaling to 3,072. */
   | { readonly by: "crops"; readonly crop: number }
   | { readonly by: "image"; readonly tokens: number }
 
@@ -30,16 +29,16 @@ export const oSeries: ImageRule = { by: "tiles", base: 75, tile: 150 }
 export const patches = (factor: number, max = 1_536): ImageRule => ({ by: "patches", max, factor })
 
 /**
- * https://ai.google.dev/gemini-api/docs/image-understanding, and of the largest side
+ * https://ai.google.dev/gemini-api/docs/image-understanding; the largest side:
  * https://firebase.google.com/docs/vertex-ai/input-file-requirements
  */
 export const gemini: ImageRule = { by: "crops", crop: 258 }
 /** https://ai.google.dev/gemini-api/docs/media-resolution */
 export const gemini3: ImageRule = { by: "image", tokens: 1_120 }
 
-const unknown: ImageSize = { width: 1_024, height: 1_024 }
+const unknown: ImageSize.ImageSize = { width: 1_024, height: 1_024 }
 
-export const tokensOf = (rule: ImageRule, size: ImageSize = unknown): number => {
+export const tokensOf = (rule: ImageRule, size: ImageSize.ImageSize = unknown): number => {
   switch (rule.by) {
     case "pixels": {
       const { width, height } = scaled(size, rule.longest / Math.max(size.width, size.height))
@@ -63,8 +62,8 @@ export const tokensOf = (rule: ImageRule, size: ImageSize = unknown): number => 
   }
 }
 
-/** Never larger than it was, and never nothing: of a thin line something is left. */
-const scaled = ({ width, height }: ImageSize, by: number): ImageSize =>
+/** Scales down, never up. Each side stays at least one pixel, so a thin line does not vanish. */
+const scaled = ({ width, height }: ImageSize.ImageSize, by: number): ImageSize.ImageSize =>
   by >= 1
     ? { width, height }
     : { width: Math.max(1, Math.round(width * by)), height: Math.max(1, Math.round(height * by)) }

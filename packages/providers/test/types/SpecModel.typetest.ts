@@ -1,6 +1,6 @@
 /**
  * A model of the AI SDK is a model for `AiSdk.model`, without a cast. The clients here are of version 4; the
- * types of version 3 are in no package that this one depends on.
+ * types of version 3 are in none of the dependencies.
  */
 import type { AnthropicProvider } from "@ai-sdk/anthropic"
 import type { GoogleProvider } from "@ai-sdk/google"

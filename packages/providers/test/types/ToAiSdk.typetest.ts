@@ -5,7 +5,7 @@ import { Context, Effect, Layer, ManagedRuntime } from "effect"
 
 const layer = Failover.layer([Anthropic.model("claude-sonnet-4-5")])
 
-// What the package `ai` takes, from a layer or from a runtime that has more.
+// Models for the package `ai`, from a layer or from a runtime with further services.
 export const models: ReadonlyArray<LanguageModel> = [
   toAiSdk(layer),
   toAiSdk(ManagedRuntime.make(layer)),
@@ -15,7 +15,7 @@ export const models: ReadonlyArray<LanguageModel> = [
 class Missing extends Context.Service<Missing, string>()("Missing") {}
 const needs = Layer.unwrap(Effect.as(Missing, layer))
 
-// @ts-expect-error: there is nobody to provide what the layer needs
+// @ts-expect-error: the layer needs a service that is not provided
 toAiSdk(needs)
 
 // @ts-expect-error: a layer without a model

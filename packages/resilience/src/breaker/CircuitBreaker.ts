@@ -252,7 +252,9 @@ const noOptions: CallOptions = {}
 /** Checks the arguments of a guard. The usual guard, with one name and no options, costs two comparisons. */
 const checkGuard = (names: Names, options: CallOptions): void => {
   if (typeof names !== "string" || names === "") isNames(module, "names", names)
-  if (options !== noOptions) Check.fields(module, options, callChecks)
+  if (options !== noOptions && !(options instanceof Circuits.AttemptOptions)) {
+    Check.fields(module, options, callChecks)
+  }
 }
 
 /** The layer of {@link make}. */
@@ -531,7 +533,7 @@ const build = (
     const executeAttempt =
       (name: string, options: CallOptions) =>
       <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
-        Check.effect(module, "effect", self)
+        if (!(options instanceof Circuits.AttemptOptions)) Check.effect(module, "effect", self)
         return Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
           const cell = circuits.of(name, fiber)
           const { state } = cell

@@ -8,6 +8,7 @@ import type { Cause, Fiber, Scope } from "effect"
 import { Clock, Effect, MutableRef, Queue, Random, Ref, Stream } from "effect"
 import { ResilienceEvents } from "../telemetry/ResilienceEvents.ts"
 import * as Warnings from "../telemetry/Warnings.ts"
+import type { Classify } from "./CircuitBreaker.ts"
 import * as Counts from "./CircuitCounts.ts"
 import type { CircuitEvent, CircuitTransition } from "./CircuitEvent.ts"
 import * as Opening from "./CircuitOpening.ts"
@@ -30,6 +31,17 @@ export class Cell {
 
   get state(): State.CircuitState {
     return this.ref.ref.current
+  }
+}
+
+/** The options of an attempt, made by a module that has checked them: they are not checked again in each call. */
+export class AttemptOptions {
+  readonly classify: Classify
+  readonly call: unknown
+
+  constructor(classify: Classify, call: unknown) {
+    this.classify = classify
+    this.call = call
   }
 }
 

@@ -591,7 +591,5 @@ const listOf = (names: Names): ReadonlyArray<string> => {
 
 const monotonic = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
 
-type NoTime<E> = E extends ConnectionEvent ? Omit<E, "at"> : never
-
-const publish = (clock: Clock.Clock, event: NoTime<ConnectionEvent>): Effect.Effect<void> =>
+const publish = (clock: Clock.Clock, event: ResilienceEvents.NoTime<ConnectionEvent>): Effect.Effect<void> =>
   ResilienceEvents.publish({ ...event, at: clock.currentTimeMillisUnsafe() })

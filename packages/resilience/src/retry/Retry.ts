@@ -38,6 +38,7 @@
 import { Cause, Clock, Data, Duration, Effect, Exit, Option, Random, Stream } from "effect"
 import * as CircuitBreaker from "../breaker/CircuitBreaker.ts"
 import { CircuitRefused } from "../breaker/CircuitRefused.ts"
+import { AttemptOptions } from "../breaker/Circuits.ts"
 import * as MissingService from "../MissingService.ts"
 import * as Check from "../Options.ts"
 import * as ErrorText from "../ErrorText.ts"
@@ -556,7 +557,11 @@ const succeeded = (settings: Settings, { failed }: Ledger): Effect.Effect<void> 
 
 const retryBudget = MissingService.get(RetryBudget, "RetryBudget", "RetryBudget.layer()")
 
-const pay = Effect.flatMap(retryBudget, ({ deposit }) => deposit)
+/** Runs `f` with the budget, in one step. */
+const withBudget = <A, E, R>(f: (budget: RetryBudget["Service"]) => Effect.Effect<A, E, R>) =>
+  MissingService.use(RetryBudget, "RetryBudget", "RetryBudget.layer()", f)
+
+const pay = withBudget(({ deposit }) => deposit)
 
 /** `RetryBudget.track` for a stream: it succeeds when it reaches its end. */
 const tracked = (self: Stream.Stream<unknown, unknown, unknown>) =>
@@ -585,8 +590,10 @@ const free: Call = { ran: true, paid: true }
 
 const call = (settings: Settings, attempted: Effect.Effect<unknown, unknown, unknown>) => {
   const { breaker, budget, deadline } = settings
-  const self = budget ? Effect.flatMap(RetryBudget, ({ track }) => track(attempted)) : attempted
-  const paying = budget ? Effect.andThen(pay, self) : self
+  const self = budget ? withBudget(({ track }) => track(attempted)) : attempted
+  const paying = budget
+    ? withBudget(({ deposit, track }) => Effect.andThen(deposit, track(attempted)))
+    : attempted
   const attempt = (one: Call): Effect.Effect<unknown, unknown, unknown> => {
     if (breaker === undefined) return self
     one.ran = false
@@ -594,7 +601,7 @@ const call = (settings: Settings, attempted: Effect.Effect<unknown, unknown, unk
       one.ran = true
       return owes(settings, one) ? paying : self
     })
-    return CircuitBreaker.execute(breaker.circuit, { classify: breaker.classify, call: one })(run)
+    return CircuitBreaker.execute(breaker.circuit, new AttemptOptions(breaker.classify, one))(run)
   }
   const attempts = (
     ledger: Ledger,

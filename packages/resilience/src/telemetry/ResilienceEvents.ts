@@ -52,6 +52,9 @@ export interface ResilienceEvent {
   readonly at: number
 }
 
+/** An event before somebody looks at the clock. */
+export type NoTime<E extends ResilienceEvent> = E extends ResilienceEvent ? Omit<E, "at"> : never
+
 /** What is done with an event, in the fiber that publishes it. */
 export type Handler = (event: ResilienceEvent) => Effect.Effect<void>
 

@@ -22,8 +22,8 @@ import {
 } from "effect"
 import { TestClock } from "effect/testing"
 import { Backoff, CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
-import type { CircuitTransition } from "@outlast/resilience/breaker/CircuitEvent"
-import { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
+import type { CircuitTransition } from "#resilience/breaker/CircuitEvent"
+import { CircuitRefused } from "#resilience/breaker/CircuitRefused"
 
 export type MakeLayer = (options?: CircuitBreaker.Options) => Layer.Layer<CircuitBreaker.CircuitBreaker>
 

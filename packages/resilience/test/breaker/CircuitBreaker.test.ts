@@ -3,11 +3,11 @@ import { Cause, Data, Deferred, Duration, Effect, Exit, Fiber, Ref, Scheduler, S
 import { CircuitBreaker as EffectBreaker, RateLimiter } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import { Backoff, CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
-import { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
-import * as CircuitState from "@outlast/resilience/breaker/CircuitState"
-import type { Answer, Breaker, Change, SharedCircuits } from "@outlast/resilience/breaker/CircuitStore"
-import { InvalidOption } from "@outlast/resilience/Options"
-import * as Refusal from "@outlast/resilience/Refusal"
+import { CircuitRefused } from "#resilience/breaker/CircuitRefused"
+import * as CircuitState from "#resilience/breaker/CircuitState"
+import type { Answer, Breaker, Change, SharedCircuits } from "#resilience/breaker/CircuitStore"
+import { InvalidOption } from "#resilience/Options"
+import * as Refusal from "#resilience/Refusal"
 import { attempt, begin, contract, exact, fails, refusal, works } from "./BreakerContract.ts"
 
 contract("memory", CircuitBreaker.layer)

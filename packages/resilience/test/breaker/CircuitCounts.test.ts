@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as CircuitCounts from "@outlast/resilience/breaker/CircuitCounts"
-import * as CircuitPolicy from "@outlast/resilience/breaker/CircuitPolicy"
+import * as CircuitCounts from "#resilience/breaker/CircuitCounts"
+import * as CircuitPolicy from "#resilience/breaker/CircuitPolicy"
 
 type Sample = CircuitCounts.Sample & { readonly at: number }
 

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { Backoff, CircuitBreaker } from "@outlast/resilience"
-import * as CircuitCounts from "@outlast/resilience/breaker/CircuitCounts"
-import * as CircuitPolicy from "@outlast/resilience/breaker/CircuitPolicy"
-import * as CircuitState from "@outlast/resilience/breaker/CircuitState"
+import * as CircuitCounts from "#resilience/breaker/CircuitCounts"
+import * as CircuitPolicy from "#resilience/breaker/CircuitPolicy"
+import * as CircuitState from "#resilience/breaker/CircuitState"
 import type { Tally } from "./support.ts"
 import { anyRules, optionsOf, pureMachine, runModel, serviceOver } from "./support.ts"
 

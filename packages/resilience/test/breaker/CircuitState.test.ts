@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Backoff } from "@outlast/resilience"
-import * as CircuitPolicy from "@outlast/resilience/breaker/CircuitPolicy"
-import * as CircuitState from "@outlast/resilience/breaker/CircuitState"
+import * as CircuitPolicy from "#resilience/breaker/CircuitPolicy"
+import * as CircuitState from "#resilience/breaker/CircuitState"
 
 type State = CircuitState.CircuitState
 

@@ -1,8 +1,8 @@
 /** Breakers over a Redis of the test's own, in virtual time: the layer for the contract and the model. */
 import { NodeRedis } from "@effect/platform-node"
 import { CircuitBreaker } from "@outlast/resilience"
-import type { SharedCircuits } from "@outlast/resilience/breaker/CircuitStore"
-import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
+import type { SharedCircuits } from "#resilience/breaker/CircuitStore"
+import * as RedisCircuitStore from "#resilience/breaker/RedisCircuitStore"
 import { Clock, Effect, Layer } from "effect"
 import type { RedisServer } from "../support/RedisServer.ts"
 

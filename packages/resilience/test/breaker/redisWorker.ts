@@ -4,8 +4,8 @@
  */
 import { NodeRedis } from "@effect/platform-node"
 import { CircuitBreaker } from "@outlast/resilience"
-import type { SharedCircuits } from "@outlast/resilience/breaker/CircuitStore"
-import * as RedisCircuitStore from "@outlast/resilience/breaker/RedisCircuitStore"
+import type { SharedCircuits } from "#resilience/breaker/CircuitStore"
+import * as RedisCircuitStore from "#resilience/breaker/RedisCircuitStore"
 import { Clock, Duration, Effect, Exit, Queue, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { createInterface } from "node:readline"

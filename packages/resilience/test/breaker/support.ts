@@ -11,10 +11,10 @@ import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Fiber, Layer, S
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { Backoff, CircuitBreaker } from "@outlast/resilience"
-import * as CircuitPolicy from "@outlast/resilience/breaker/CircuitPolicy"
-import * as CircuitState from "@outlast/resilience/breaker/CircuitState"
-import type { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
-import * as Refusal from "@outlast/resilience/Refusal"
+import * as CircuitPolicy from "#resilience/breaker/CircuitPolicy"
+import * as CircuitState from "#resilience/breaker/CircuitState"
+import type { CircuitRefused } from "#resilience/breaker/CircuitRefused"
+import * as Refusal from "#resilience/Refusal"
 
 // -----------------------------------------------------------------------------
 // What is real

@@ -3,7 +3,7 @@ import { Cause, Deferred, Duration, Effect, Exit, Fiber } from "effect"
 import type { Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { ConnectionMonitor } from "@outlast/resilience"
-import * as Refusal from "@outlast/resilience/Refusal"
+import * as Refusal from "#resilience/Refusal"
 import { hostile, isHealthy, recordAll, tags, threeFailures, watching } from "./support.ts"
 
 describe("check and record", () => {

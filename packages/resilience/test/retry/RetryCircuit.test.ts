@@ -3,8 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Duration, Effect, Exit, Fiber, Metric, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { CircuitBreaker, Deadline, Retry, RetryBudget } from "@outlast/resilience"
-import { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
-import * as Refusal from "@outlast/resilience/Refusal"
+import { CircuitRefused } from "#resilience/breaker/CircuitRefused"
+import * as Refusal from "#resilience/Refusal"
 import {
   Busy,
   busy,

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Clock, Effect, Exit, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Backoff, CircuitBreaker, Deadline, Retry, RetryBudget } from "@outlast/resilience"
-import { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
+import { CircuitRefused } from "#resilience/breaker/CircuitRefused"
 import { Busy, classify, common, failureOf, Malformed, quick, recorded, settle } from "../support/attempts.ts"
 
 /** Attempts are streams; `at` has the times at which they began. */

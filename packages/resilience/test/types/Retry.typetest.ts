@@ -3,7 +3,7 @@ import { Data, Duration, Effect } from "effect"
 import type { Stream } from "effect"
 import { Retry } from "@outlast/resilience"
 import type { CircuitBreaker, RetryBudget, RetryEvent } from "@outlast/resilience"
-import type { CircuitRefused } from "@outlast/resilience/breaker/CircuitRefused"
+import type { CircuitRefused } from "#resilience/breaker/CircuitRefused"
 
 /** Exactly the same type, not only assignable. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false

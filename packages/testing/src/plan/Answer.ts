@@ -11,13 +11,13 @@ import { Schema } from "effect"
 export const FinishReason = Schema.Literals(["stop", "length", "tool-calls", "content-filter"])
 export type FinishReason = typeof FinishReason.Type
 
-export const ToolCall = Schema.Struct({
+const ToolCall = Schema.Struct({
   /** Made up when absent: unique in the conversation, the same when the request is repeated. */
   id: Schema.optionalKey(Schema.NonEmptyString),
   name: Schema.NonEmptyString,
   params: Schema.Record(Schema.String, Schema.Json)
 })
-export type ToolCall = typeof ToolCall.Type
+type ToolCall = typeof ToolCall.Type
 
 /** Tokens. What is absent is estimated. */
 export const Usage = Schema.Struct({

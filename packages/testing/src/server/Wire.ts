@@ -8,7 +8,7 @@ import type { Schema } from "effect"
 import type { Request, Speech, WireError } from "../FaultPlan.ts"
 
 /** An HTTP request whose body has arrived. Names of headers are lower-cased. */
-export interface HttpRequest {
+interface HttpRequest {
   /** Below the base of the wire format. */
   readonly path: string
   readonly query: URLSearchParams

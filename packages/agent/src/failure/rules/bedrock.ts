@@ -2,7 +2,7 @@
  * Rules on the exceptions of Amazon Bedrock and of AWS in general: their names stand in `__type`, in the name of
  * the error, in the header `x-amzn-errortype` or in the sentence.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import {
   auth,
   badRequest,

@@ -1,7 +1,7 @@
 /**
  * Rules on the codes of DashScope (Qwen), Volcengine and Zhipu.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import {
   auth,
   badRequest,

@@ -1,7 +1,7 @@
 /**
  * Rules on messages in Chinese: of Zhipu, Moonshot, Qwen, Volcengine, and of one-api and its descendants.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import {
   auth,
   badRequest,

@@ -2,7 +2,7 @@
  * Rules on the codes and types that OpenAI, Anthropic, Google, Azure, OpenRouter and those who speak like them
  * put into error bodies, where the code alone decides: a 429 with `insufficient_quota` is a matter of money.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import {
   auth,
   badRequest,

@@ -2,7 +2,7 @@
  * Rules on what Node, undici, TLS and libc report when no answer came: codes of errors, of their causes, or
  * written into a sentence.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import { cancelled, clientTimeout, network, permanentNetwork, timeout } from "./reasons.ts"
 
 const errno = (

@@ -2,7 +2,7 @@
  * Rules on the reasons of effect/ai and of its HTTP client, for models that are not ours. They come late: the
  * response that a reason keeps says more than the reason, which knows neither an overload nor an empty account.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import {
   auth,
   badRequest,

@@ -2,8 +2,8 @@
  * Rules on single words, for sentences that no rule before knows and that no status explains: what a sentence speaks
  * of, not what it says of it. The narrower subjects come first.
  */
-import type { ErrorFacts } from "../ErrorFacts.ts"
-import * as Rule from "../Rule.ts"
+import type { ErrorFacts } from "../facts/ErrorFacts.ts"
+import * as Rule from "./Rule.ts"
 import {
   auth,
   badRequest,
@@ -19,7 +19,7 @@ import {
 } from "./reasons.ts"
 
 /** A fault in a program, or of the operating system, may name anything. */
-const local =
+export const local =
   /\b(?:eacces|eperm|enoent|errno|typeerror|referenceerror|attributeerror|keyerror|indexerror)\b|is not a function|no such file|cannot read propert/
 
 /** Said by a provider, or of one: an error of the user's own program may use any word. */

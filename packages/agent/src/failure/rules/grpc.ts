@@ -1,7 +1,7 @@
 /**
  * Rules on the status names of gRPC, which Google's JSON errors carry, and on the reasons beside them.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import {
   auth,
   badRequest,

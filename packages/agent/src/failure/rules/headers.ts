@@ -2,7 +2,7 @@
  * Rules on what stands between a client and the provider, by headers and pages, and on a header of the provider's own
  * that says whether to repeat the request.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import { permanentNetwork, serverError } from "./reasons.ts"
 
 export const headers: ReadonlyArray<Rule.Rule> = [

@@ -2,7 +2,7 @@
  * Rules on the words of limits: per unit of time, of money, or of capacity. The three are often in one sentence
  * ("rate limit … upgrade … billing"), so their order is part of them.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import { billing, overloaded, rateLimit } from "./reasons.ts"
 
 /** Names that Google's models have in a chain. */

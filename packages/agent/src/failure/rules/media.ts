@@ -2,9 +2,9 @@
  * Rules on images and files that a provider refuses: they cannot be read, are too large or too many, or the model takes
  * none. Without them the request would be fine.
  */
-import type { ErrorFacts } from "../ErrorFacts.ts"
-import { Format } from "../FailoverReason.ts"
-import * as Rule from "../Rule.ts"
+import type { ErrorFacts } from "../facts/ErrorFacts.ts"
+import { Format } from "../reasons/FailoverReason.ts"
+import * as Rule from "./Rule.ts"
 
 const refusedMedia = new Format({ side: "request", media: true })
 

@@ -1,7 +1,7 @@
 /**
  * Rules on models that are unknown, retired or not for this account, and on keys and accounts.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import { auth, modelNotFound, revoked } from "./reasons.ts"
 
 export const models: ReadonlyArray<Rule.Rule> = [

@@ -1,7 +1,7 @@
 /**
  * Rules on what says no more than a family: general codes of bodies, and the classes of clients' errors.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import {
   auth,
   badRequest,

@@ -1,7 +1,7 @@
 /**
  * Rules on the words of size: a prompt that does not fit the model, or a body that does not fit the endpoint.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import { badRequestOrLimit, contextOverflow } from "./reasons.ts"
 
 export const overflows: ReadonlyArray<Rule.Rule> = [

@@ -1,7 +1,7 @@
 /**
  * Rules on what ended an attempt on our side, as Effect says it: never what a provider did.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import { cancelled, clientTimeout } from "./reasons.ts"
 
 const tagged = (tag: string) => (facts: { readonly tag: string | undefined }) =>

@@ -1,7 +1,7 @@
 /**
  * Rules on the words of a filter: the content was refused, in the request or in the answer.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import { contentPolicy } from "./reasons.ts"
 
 export const policies: ReadonlyArray<Rule.Rule> = [

@@ -1,9 +1,9 @@
 /**
  * The reasons that rules give, made once.
  */
-import type { ErrorFacts } from "../ErrorFacts.ts"
-import * as R from "../FailoverReason.ts"
-import * as Sizes from "../Sizes.ts"
+import type { ErrorFacts } from "../facts/ErrorFacts.ts"
+import * as R from "../reasons/FailoverReason.ts"
+import * as Sizes from "../facts/Sizes.ts"
 
 export const auth = new R.Auth({ permanent: false })
 export const revoked = new R.Auth({ permanent: true })

@@ -1,7 +1,7 @@
 /**
  * Rules on the words of a broken protocol: a request that breaks the API's rules, an answer that cannot be read.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import { badRequest, badRequestOrLimit, badResponse } from "./reasons.ts"
 
 // A refusal of who asks (401, 402, 403, 407) names fields, too. Behind a 5xx the same words may be about the server's

@@ -1,7 +1,7 @@
 /**
  * Rules on the HTTP status, when neither a code nor a sentence said anything more specific.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import {
   auth,
   badRequest,

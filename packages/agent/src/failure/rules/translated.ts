@@ -2,7 +2,7 @@
  * Rules on what AWS says of Bedrock in the languages of its consoles and of its documentation. The names of its
  * exceptions, which are English everywhere, decide where they are there.
  */
-import * as Rule from "../Rule.ts"
+import * as Rule from "./Rule.ts"
 import { auth, modelNotFound, rateLimit, serverError } from "./reasons.ts"
 
 const said = (

@@ -2,8 +2,8 @@
  * Rules on the general words of failing transports. They come behind the statuses that say something, because
  * clients put them around anything.
  */
-import * as Rule from "../Rule.ts"
-import type { ErrorFacts } from "../ErrorFacts.ts"
+import * as Rule from "./Rule.ts"
+import type { ErrorFacts } from "../facts/ErrorFacts.ts"
 import { cancelled, network, serverError, timeout } from "./reasons.ts"
 
 const firstOrTotal = ({ text }: ErrorFacts) => (text.includes("headers") ? timeout.firstToken : timeout.total)

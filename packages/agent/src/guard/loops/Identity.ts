@@ -4,7 +4,7 @@
  * **What it does not do.** It guesses nothing: a value without a JSON form (a promise, a map, an instance of a class)
  * would equal any other of its kind, and is refused.
  */
-import { InvalidOption } from "@outlast/resilience/Options"
+import { Options } from "@outlast/resilience"
 import * as Hash from "./Hash.ts"
 
 /** Values in one, at most: a list in two places is read twice. */
@@ -16,7 +16,7 @@ const maxDepth = 100
 export const of = (tool: string, value: unknown): number => {
   const refuse = (got: string): never => {
     const allowed = "a function that returns JSON: texts, numbers, lists and plain objects of them"
-    throw new InvalidOption("LoopDetector", `tools.${tool}.identity`, got, allowed)
+    throw new Options.InvalidOption("LoopDetector", `tools.${tool}.identity`, got, allowed)
   }
   let values = 0
   const json = (value: unknown, depth: number): string => {

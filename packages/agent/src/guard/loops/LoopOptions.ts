@@ -4,7 +4,7 @@
  * A {@link Ladder} has the count at which the model is told (`nudge`) and the one from which the call does not run
  * (`block`). Counts are of calls that ran: with `block: 3` the fourth identical call does not run.
  */
-import * as Check from "@outlast/resilience/Options"
+import { Options as Check } from "@outlast/resilience"
 import * as LoopVerdict from "./LoopVerdict.ts"
 import type { ToolNature } from "./ToolNature.ts"
 

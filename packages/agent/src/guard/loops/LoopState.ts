@@ -94,7 +94,7 @@ const maxSeen = 24
 const maxKnown = 8
 const maxPast = 24
 /** Calls of one turn that are taken in together. */
-export const maxRunning = 12
+const maxRunning = 12
 
 export const initial: State = {
   calls: 0,

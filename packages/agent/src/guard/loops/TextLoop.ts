@@ -17,7 +17,7 @@ export interface Repetition {
 }
 
 /** Characters at the end that are looked at. */
-export const window = 16_000
+const window = 16_000
 
 /** The measure of words that repeat exactly. */
 const ofWords = 24

@@ -1,7 +1,7 @@
 /**
  * CodeBuddy's two lists, as its code has them. Its document wants "quota exceeded" to be a rate limit.
  */
-import { Vocabulary } from "@outlast/agent"
+import { Vocabulary } from "@outlast/agent/presets"
 import type { Seen } from "./SimplerRule.ts"
 import { firstOf, make } from "./SimplerRule.ts"
 

@@ -1,7 +1,7 @@
 /**
  * DECISION_037's patterns: text only, the first class wins, and what none knows is a logic error.
  */
-import { Vocabulary } from "@outlast/agent"
+import { Vocabulary } from "@outlast/agent/presets"
 import { firstOf, make } from "./SimplerRule.ts"
 
 const classes: ReadonlyArray<readonly [Vocabulary.Decision037Class, ReadonlyArray<RegExp>]> = [

@@ -1,7 +1,7 @@
 /**
  * The shorter lists: HTTP status only, learn-claude-code s11, nexo-rs, claw0.
  */
-import { Vocabulary } from "@outlast/agent"
+import { Vocabulary } from "@outlast/agent/presets"
 import type { Label } from "../Label.ts"
 import { labelOf } from "../Label.ts"
 import { firstOf, make } from "./SimplerRule.ts"

@@ -28,7 +28,7 @@ const Part = Schema.Union([
     })
   })
 ])
-export type Part = typeof Part.Type
+type Part = typeof Part.Type
 
 const Content = Schema.Union([Schema.String, Schema.Array(Part)])
 

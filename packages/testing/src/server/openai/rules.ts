@@ -9,7 +9,7 @@ import type { OpenAiError } from "./errors.ts"
 import * as Problems from "./problems.ts"
 import { emptyArray, isSet, lax, reasons, tooLong, type } from "./problems.ts"
 
-export interface Input {
+interface Input {
   readonly body: Body
   readonly tokens: number
   readonly window: number | undefined

@@ -5,7 +5,7 @@ import type { OpenAiError } from "../openai/errors.ts"
 import type { Rule } from "../Rule.ts"
 import type { Body } from "./body.ts"
 
-export interface Input {
+interface Input {
   readonly body: Body
   readonly tokens: number
   readonly window: number | undefined

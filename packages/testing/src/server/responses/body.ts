@@ -120,7 +120,7 @@ export const knownFields: ReadonlySet<string> = new Set([
 ])
 
 /** An item and where it stands, for example `input[3]`. */
-export interface Placed {
+interface Placed {
   readonly item: Item
   readonly path: string
 }

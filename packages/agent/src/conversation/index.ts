@@ -1,0 +1,13 @@
+/** What the layers share: who answered, what a model can do, how a conversation becomes legal for another model. */
+export * as ActiveTime from "./ActiveTime.ts"
+export * as Answered from "./Answered.ts"
+export * as Dialect from "./Dialect.ts"
+export * as JsonShape from "./JsonShape.ts"
+export * as ModelInfo from "./ModelInfo.ts"
+export * as Portable from "./Portable.ts"
+export * as Provenance from "./Provenance.ts"
+export * as TargetRef from "./TargetRef.ts"
+export * as ToolNames from "./ToolNames.ts"
+export * as Transcript from "./Transcript.ts"
+export * as Usage from "./Usage.ts"
+export * as Wording from "./Wording.ts"

@@ -1,0 +1,57 @@
+/**
+ * One attempt of a call, as `CallRun` hands it to whoever makes it.
+ */
+import * as Provenance from "../../conversation/Provenance.ts"
+import type { Unpriced } from "../../conversation/Answered.ts"
+import type { CallState } from "../decide/CallModel.ts"
+import { isContinuing, wasCut } from "../decide/CallModel.ts"
+import type { Target } from "../chain/Chain.ts"
+import type { Sending } from "../decide/Sending.ts"
+
+/** One attempt to make. */
+export interface Attempt {
+  readonly target: Target
+  readonly answered: Omit<Unpriced, "requested">
+  /** What is written into the parts that it makes. */
+  readonly maker: Provenance.Provenance
+  /** Monotonic milliseconds. */
+  readonly startedAt: number
+  /** The partial answer is to be continued: what ended it. */
+  readonly continues: "interrupted" | "cut" | undefined
+  /** What the consumer has seen is void. */
+  readonly rewind: boolean
+  /** The user message that goes with it. */
+  readonly nudge: string | undefined
+  readonly outputLimit: number | undefined
+}
+
+/** The attempt of an action. `isAsHad`: what is sent is the conversation that the program has, and nothing else. */
+export const attemptOf = (
+  action: Sending,
+  target: Target,
+  state: CallState,
+  { isAsHad, now }: { readonly isAsHad: boolean; readonly now: number }
+): Attempt => {
+  const { ref, info } = target
+  const { ledger, lastFailure, outputLimit } = state
+  const nudge = "nudge" in action ? action.nudge : undefined
+  const isBound = info.capabilities?.bindsThinking === true && (nudge !== undefined || !isAsHad)
+  const switched = ledger.switches > 0 ? lastFailure?.reason._tag : undefined
+  const answered = {
+    target: ref.id,
+    provider: ref.provider,
+    model: ref.model,
+    attempts: ledger.attempts,
+    ...(switched === undefined ? {} : { switched })
+  }
+  return {
+    target,
+    answered,
+    maker: isBound ? Provenance.apart(ref) : Provenance.of(ref),
+    startedAt: now,
+    continues: !isContinuing(state) ? undefined : wasCut(state) ? "cut" : "interrupted",
+    rewind: "rewind" in action && action.rewind,
+    nudge,
+    outputLimit
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * The request of an attempt: the options of the call, made fit for a target, and the way back.
+ */
+import { Effect, Redacted, Stream } from "effect"
+import type { IdGenerator, LanguageModel, Response } from "effect/ai"
+import * as CallIds from "../../conversation/CallIds.ts"
+import * as Dialect from "../../conversation/Dialect.ts"
+import * as Portable from "../../conversation/Portable.ts"
+import * as ToolNames from "../../conversation/ToolNames.ts"
+import type { Wording } from "../../conversation/Wording.ts"
+import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import type { Target } from "../chain/Chain.ts"
+import * as Conversation from "./Conversation.ts"
+import * as OutputLimit from "../decide/OutputLimit.ts"
+import type { ProviderRequest } from "../target/ProviderModel.ts"
+
+export interface AttemptRequest extends ProviderRequest {
+  /** What tools are called at the target, where it does not take their names. */
+  readonly names: ToolNames.ToolNames | undefined
+  /** Of the calls in the answer. */
+  readonly ids: CallIds.Answered
+}
+
+/**
+ * What is sent. Pure, and made anew for each attempt: nothing that only failed calls need is kept.
+ *
+ * A `previousResponseId` is known only to the target that issued it, and any attempt may go elsewhere: every
+ * target gets the whole prompt, in the form that it takes. `wording` is what stands in for what it does not take;
+ * default: English.
+ */
+export const requestOf = (
+  options: LanguageModel.ProviderOptions,
+  { ref, key, info, model }: Target,
+  { outputLimit, wording, refuses, limits, heard }: Asked
+): AttemptRequest => {
+  const { prompt, tools, toolChoice } = options
+  const dialect = model.info.dialect ?? Dialect.defaults
+  const names = ToolNames.of(tools, dialect)
+  return {
+    ...options,
+    prompt: Conversation.strip(Portable.adapt(prompt, { ref, dialect, wording, names, refuses })),
+    tools: names === undefined ? tools : ToolNames.offered(tools, names),
+    toolChoice: names === undefined ? toolChoice : ToolNames.chosen(toolChoice, names),
+    names,
+    ids: new CallIds.Answered(prompt),
+    previousResponseId: undefined,
+    incrementalPrompt: undefined,
+    key: key?.current,
+    maxOutputTokens: OutputLimit.within(outputLimit, info),
+    limits,
+    heard
+  }
+}
+
+/** What an attempt is asked with beside the options of its call. */
+export interface Asked extends Pick<ProviderRequest, "limits" | "heard"> {
+  /** Tokens; lowered to what the target can do. */
+  readonly outputLimit: number | undefined
+  readonly wording?: Wording | undefined
+  /** Whether the target has refused an image or a file; `undefined`: none. */
+  readonly refuses?: Portable.Options["refuses"]
+}
+
+/** The target's answer, its calls under the program's names and with ids of their own. */
+export const generateText = (
+  { model }: Target,
+  request: AttemptRequest
+): Effect.Effect<Array<Response.PartEncoded>, ProviderFailure, IdGenerator.IdGenerator> => {
+  const answer = model.generateText(request)
+  return mayCall(request) ? Effect.map(answer, (parts) => parts.map((part) => back(part, request))) : answer
+}
+
+/** The parts of the target's answer, its calls under the program's names and with ids of their own. */
+export const streamText = (
+  { model }: Target,
+  request: AttemptRequest
+): Stream.Stream<Response.StreamPartEncoded, ProviderFailure, IdGenerator.IdGenerator> => {
+  const answer = model.streamText(request)
+  return mayCall(request) ? Stream.map(answer, (part) => back(part, request)) : answer
+}
+
+/** A map costs each pull of a stream: without tools there is nothing to name back. */
+const mayCall = ({ tools }: AttemptRequest): boolean => tools.length > 0
+
+const back = <P extends Response.AllPartsEncoded>(part: P, { names, ids }: AttemptRequest): P =>
+  ids.of(names === undefined ? part : ToolNames.namedBack(part, names))
+
+/** A failure of this request at this target, without the key and without echoes of the prompt. */
+export const failureAt = (
+  { ref }: Target,
+  { key, prompt }: ProviderRequest,
+  failure: ProviderFailure
+): ProviderFailure =>
+  failure.at(ref, {
+    values: key === undefined ? [] : [Redacted.value(key)],
+    // What was thinking and what was said by tools may be echoed, too: all texts count.
+    prompt: failure.detail === "" ? [] : Conversation.texts(prompt)
+  })

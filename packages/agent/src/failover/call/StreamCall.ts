@@ -1,0 +1,349 @@
+/**
+ * One streamed call: attempts until one reaches its complete finish, shown to the consumer as one answer.
+ *
+ * What may be shown is `StreamGate`'s matter; here are the time limits and the way from one attempt to the
+ * next. The limit for the first token covers the opening of the stream; the limit between tokens counts only
+ * while we wait for the provider, never while the consumer is busy. An attempt is closed, its request aborted,
+ * before the next one begins.
+ */
+import type { Pull } from "effect"
+import { Cause, Channel, Duration, Effect, Exit, Queue, Scope, Stream } from "effect"
+import type { AiError, IdGenerator, LanguageModel, Response } from "effect/ai"
+import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
+import * as Classifier from "../../failure/Classifier.ts"
+import { Network, ServerError, Timeout } from "../../failure/reasons/FailoverReason.ts"
+import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import { isWrongObject, local } from "../../failure/reasons/ProviderFailure.ts"
+import { isRefused, RefusedAnswers } from "../decide/AnswerEnd.ts"
+import * as AttemptRequest from "./AttemptRequest.ts"
+import type { Attempt } from "./Attempt.ts"
+import { CallRun } from "./CallRun.ts"
+import type { Chain } from "../chain/Chain.ts"
+import type { ObjectFormat } from "./ObjectAnswer.ts"
+import * as ObjectAnswer from "./ObjectAnswer.ts"
+import type { ProviderRequest } from "../target/ProviderModel.ts"
+import type { SlowStream } from "../decide/RecoveryPolicy.ts"
+import type { Cut } from "./StreamGate.ts"
+import { StreamGate } from "./StreamGate.ts"
+import * as StrictCalls from "./StrictCalls.ts"
+import * as Surface from "./Surface.ts"
+
+type Part = Response.StreamPartEncoded
+type Parts = readonly [Part, ...Array<Part>]
+type PullOf<E> = Pull.Pull<Parts, E, void, IdGenerator.IdGenerator>
+
+/** What has come of an attempt and was not taken yet. */
+type Ready = Queue.Dequeue<Parts, ProviderFailure | Cause.Done>
+
+/** Arrays of parts of an attempt, as the provider sends them, that are read before the consumer asks, at most. */
+const readAhead = 64
+
+/**
+ * The parts of one answer, whatever number of attempts it takes. What the call fails with goes through
+ * `toError` here, and what the model got wrong through `mistaken`: mapping the stream's errors outside would cost every
+ * pull.
+ */
+export const streamText = <E>(
+  chain: Chain,
+  options: LanguageModel.ProviderOptions,
+  toError: (failure: CallFailure, object?: string) => E,
+  mistaken: (mistake: AiError.AiErrorReason) => E
+): Stream.Stream<Part, E, IdGenerator.IdGenerator> =>
+  Stream.fromChannel(
+    Channel.fromTransform((_, scope) =>
+      Effect.gen(function* () {
+        const surface = yield* Surface.taken
+        const { format } = surface
+        const asked = format === undefined ? options : { ...options, responseFormat: format }
+        const deliversRefused = (yield* RefusedAnswers) === "deliver"
+        const run = yield* CallRun.make(chain, asked, surface, true)
+        yield* Scope.addFinalizer(scope, run.abandoned)
+        const gate = new StreamGate(run.requested, run.midStream, format !== undefined)
+        const open = (attempt: Attempt) => Opened.make(run, gate, attempt, scope)
+        let opened = yield* run.begin.pipe(
+          Effect.mapError((failure) => toError(failure)),
+          Effect.flatMap(open)
+        )
+        /** Who made the last of what was shown. */
+        let author = opened.attempt
+        /** The consumer has been given something of the answer, and it was not taken back. */
+        let isGiven = false
+        /** The text of an answer that is not the object that was asked for, if that is what failed last. */
+        let wrong: string | undefined
+
+        const pull: PullOf<E> = Effect.suspend(() => {
+          if (gate.finish !== undefined) return Cause.done()
+          if (gate.cut !== undefined) return cut(gate.cut)
+          return gate.failed === undefined
+            ? opened.pull(received, failed)
+            : gate.problem === undefined
+              ? Effect.flatMap(failureOf(gate.failed, opened.attempt.target.ref.provider), failed)
+              : failed(gate.problem)
+        })
+        const received = (out: ReadonlyArray<Part>): PullOf<E> => {
+          const { seam } = gate
+          if (seam === undefined) return shown(out)
+          gate.seam = undefined
+          return Effect.andThen(run.joined(opened.attempt, seam), shown(out))
+        }
+        const shown = (out: ReadonlyArray<Part>): PullOf<E> => {
+          if (gate.finish !== undefined) {
+            return format === undefined || !ObjectAnswer.isDue(out)
+              ? finished(out, gate.finish)
+              : judged(format, out, gate.finish)
+          }
+          if (isShown(out)) isGiven = true
+          return shownOr(out)
+        }
+        const judged = (
+          format: ObjectFormat,
+          out: ReadonlyArray<Part>,
+          finish: Response.FinishPartEncoded
+        ): PullOf<E> =>
+          Effect.matchEffect(ObjectAnswer.read(format, gate.text), {
+            onSuccess: () => finished(out, finish),
+            onFailure: (problem) => {
+              // What was shown cannot be taken back: the consumer, who checks the object, has the last word.
+              if (isGiven && !surface.rewindable) return finished(out, finish)
+              wrong = gate.text
+              gate.refuse(isGiven)
+              return failed(ObjectAnswer.failure(problem, opened.attempt.target.ref))
+            }
+          })
+        const finished = (out: ReadonlyArray<Part>, finish: Response.FinishPartEncoded): PullOf<E> =>
+          Effect.flatMap(run.succeeded(opened.attempt, finish.usage), (costUsd) => {
+            const mistake = StrictCalls.mistakeIn(options, out)
+            if (mistake !== undefined) return Effect.fail(mistaken(mistake))
+            const last = gate.priced(finish, costUsd)
+            const [head, ...tail] = [...news(), ...out]
+            return Effect.succeed(head === undefined ? [last] : [head, ...tail, last])
+          })
+        const failed = (failure: ProviderFailure): PullOf<E> => {
+          if (gate.commit === "text") author = opened.attempt
+          if (!isWrongObject(failure)) wrong = undefined
+          const { attempt } = opened
+          const last = gate.failed
+          const next = opened.close.pipe(
+            Effect.andThen(run.failed(attempt, opened.located(failure), gate.commit, usageOf(last)))
+          )
+          return Effect.matchEffect(next, {
+            onSuccess: goOn,
+            onFailure: (given) =>
+              deliversRefused && last?.type === "finish" && isRefused(failure)
+                ? shownOr(gate.deliverRefused(last, attempt.answered, run.costOfFailed(attempt)))
+                : Effect.fail(toError(given, wrong))
+          })
+        }
+        const cut = ({ finish, inToolCall }: Cut): PullOf<E> => {
+          author = opened.attempt
+          const { commit, gained } = gate
+          const hasText = commit === "text"
+          const report = { commit, usage: finish.usage, inToolCall, characters: gained, hasText }
+          return opened.close.pipe(
+            Effect.andThen(run.cut(opened.attempt, report)),
+            Effect.mapError((failure) => toError(failure)),
+            Effect.flatMap(goOn)
+          )
+        }
+        /** Opens the next attempt, or ends the answer as cut as it is. */
+        const goOn = (next: Attempt | undefined): PullOf<E> => {
+          if (next === undefined) {
+            return Effect.flatMap(run.succeeded(author, undefined), (costUsd) =>
+              shownOr(gate.deliverCut(author.answered, costUsd))
+            )
+          }
+          const void_ = next.rewind ? gate.rewind() : []
+          if (next.rewind) isGiven = false
+          const said = [...void_, ...news()]
+          return Effect.flatMap(open(next), (begun) => {
+            opened = begun
+            return shownOr(said)
+          })
+        }
+        const shownOr = (out: ReadonlyArray<Part>): PullOf<E> => (isShown(out) ? Effect.succeed(out) : pull)
+        /** What the consumer has to be told, if he can be. */
+        const news = (): ReadonlyArray<Part> => {
+          if (run.notices.length === 0) return nothing
+          const { notices } = run
+          run.notices = []
+          return surface.rewindable ? notices.map(Surface.carrier) : nothing
+        }
+        return pull
+      })
+    )
+  )
+
+const nothing: ReadonlyArray<Part> = []
+
+/** An attempt whose request is under way. */
+class Opened {
+  readonly attempt: Attempt
+  readonly #run: CallRun
+  readonly #gate: StreamGate
+  readonly #request: ProviderRequest
+  readonly #ready: Ready
+  readonly #scope: Scope.Closeable
+  readonly #firstToken: number
+  readonly #idle: number
+  readonly #slow: SlowStream | undefined
+  #begun = false
+  /** Milliseconds waited for the provider since it last sent something. */
+  #silent = 0
+  /** Milliseconds waited for the provider, and characters that came, since the pace was last looked at. */
+  #waited = 0
+  #characters = 0
+  #tooSlow = false
+
+  private constructor(
+    run: CallRun,
+    gate: StreamGate,
+    attempt: Attempt,
+    request: ProviderRequest,
+    ready: Ready,
+    scope: Scope.Closeable
+  ) {
+    const { limits } = run.chain.policy
+    const reasons = attempt.target.model.info.reasoning === true
+    this.attempt = attempt
+    this.#run = run
+    this.#gate = gate
+    this.#request = request
+    this.#ready = ready
+    this.#scope = scope
+    this.#firstToken = Duration.toMillis(reasons ? limits.firstTokenReasoning : limits.firstToken)
+    this.#idle = Duration.toMillis(reasons ? limits.idleReasoning : limits.idle)
+    this.#slow = limits.slow
+  }
+
+  /** Opens the attempt, with what the consumer has already seen of the answer. */
+  static readonly make = (
+    run: CallRun,
+    gate: StreamGate,
+    attempt: Attempt,
+    parent: Scope.Scope
+  ): Effect.Effect<Opened, never, IdGenerator.IdGenerator> =>
+    Effect.suspend(() => {
+      const request = run.request(attempt, gate.text)
+      gate.begin(attempt.answered, attempt.maker, run.judge(attempt))
+      const scope = Scope.forkUnsafe(parent)
+      return Effect.map(
+        reading(AttemptRequest.streamText(attempt.target, request), scope),
+        (ready) => new Opened(run, gate, attempt, request, ready, scope)
+      )
+    })
+
+  /** Ends the request. */
+  get close(): Effect.Effect<void> {
+    return Scope.close(this.#scope, Exit.void)
+  }
+
+  /** The failure as it is reported: where it happened, and nothing secret in it. */
+  located(failure: ProviderFailure): ProviderFailure {
+    return AttemptRequest.failureAt(this.attempt.target, this.#request, failure)
+  }
+
+  /** Waits for the provider, and hands on what the consumer may see of what came, or why nothing did. */
+  pull<E>(
+    received: (out: ReadonlyArray<Part>) => PullOf<E>,
+    failed: (failure: ProviderFailure) => PullOf<E>
+  ): PullOf<E> {
+    const waitedFrom = this.#run.now()
+    const phase = this.#begun ? "idle" : "first-token"
+    const { ref } = this.attempt.target
+    const arrays = Queue.takeAll(this.#ready)
+    const limited =
+      Queue.sizeUnsafe(this.#ready) > 0
+        ? // What has come already needs no limit, and a limit costs more than all the rest.
+          arrays
+        : Effect.timeoutOrElse(arrays, {
+            duration: Math.max(0, (this.#begun ? this.#idle : this.#firstToken) - this.#silent),
+            orElse: () => Effect.fail(local(`limit/${phase}`, new Timeout({ phase, local: true }), ref))
+          })
+    return limited.pipe(
+      Effect.matchEffect({
+        onSuccess: (arrays) => {
+          const out = this.#read(arrays.length === 1 ? arrays[0] : arrays.flat(), waitedFrom)
+          if (!this.#tooSlow || isOver(this.#gate)) return received(out)
+          const slow = local("limit/slow", new Timeout({ phase: "idle", local: true }), ref)
+          return failed(slow)
+        },
+        onFailure: (failure) =>
+          failed(Cause.isDone(failure) ? local("stream/cut", new Network(), ref) : failure)
+      })
+    )
+  }
+
+  #read(parts: ReadonlyArray<Part>, waitedFrom: number): ReadonlyArray<Part> {
+    this.#gate.alive = false
+    const out = this.#gate.push(parts)
+    if (this.#slow !== undefined) this.#pace(this.#slow, parts, waitedFrom)
+    if (this.#gate.alive) {
+      this.#run.progressed(this.#begun ? waitedFrom : this.#run.now())
+      this.#begun = true
+      this.#silent = 0
+    } else this.#silent += this.#run.now() - waitedFrom
+    return out
+  }
+
+  /** Looks at how fast it comes, once in each span of waiting for the provider. */
+  #pace({ charactersPerSecond, over }: SlowStream, parts: ReadonlyArray<Part>, waitedFrom: number): void {
+    if (!this.#begun) return
+    const span = Duration.toMillis(over)
+    this.#waited += this.#run.now() - waitedFrom
+    for (const part of parts) if ("delta" in part) this.#characters += part.delta.length
+    if (this.#waited < span) return
+    this.#tooSlow = this.#characters < (charactersPerSecond * this.#waited) / 1_000
+    this.#waited = 0
+    this.#characters = 0
+  }
+}
+
+/** The attempt has ended in one way or another: it is not slow any more. */
+const isOver = ({ finish, cut, failed }: StreamGate): boolean =>
+  finish !== undefined || cut !== undefined || failed !== undefined
+
+/**
+ * Reads a provider's stream in a fiber of `scope`, a little ahead of the consumer. Parts that are ready together
+ * are taken together: the time limit, and everything behind us, costs per batch and not per part.
+ */
+const reading = (
+  stream: Stream.Stream<Part, ProviderFailure, IdGenerator.IdGenerator>,
+  scope: Scope.Scope
+): Effect.Effect<Ready, never, IdGenerator.IdGenerator> =>
+  Effect.gen(function* () {
+    const ready = yield* Queue.bounded<Parts, ProviderFailure | Cause.Done>(readAhead)
+    // The opening of the stream is part of it: it must not escape the limit for the first token.
+    const all = Effect.flatMap(Channel.toPullScoped(stream.channel, scope), (upstream) => {
+      const rest: PullOf<ProviderFailure> = Effect.flatMap(upstream, (parts) => {
+        // Mostly there is room, and then it costs no Effect.
+        if (Queue.offerUnsafe(ready, parts)) return rest
+        return Effect.flatMap(Queue.offer(ready, parts), () => rest)
+      })
+      return rest
+    })
+    yield* Effect.forkIn(
+      Effect.catchCause(all, (cause) => Queue.failCause(ready, cause)),
+      scope,
+      { startImmediately: true }
+    )
+    return ready
+  })
+
+const isShown = (parts: ReadonlyArray<Part>): parts is Parts => parts.length > 0
+
+/** What a failed attempt is known to have taken. */
+const usageOf = (part: StreamGate["failed"]): Response.FinishPartEncoded["usage"] | undefined =>
+  part?.type === "finish" ? part.usage : undefined
+
+/** What a part that ends an attempt says. */
+const failureOf = (
+  part: NonNullable<StreamGate["failed"]>,
+  provider: string
+): Effect.Effect<ProviderFailure> =>
+  part.type === "finish"
+    ? Effect.succeed(
+        part.reason === "error"
+          ? local("stream/finish-error", new ServerError(), undefined)
+          : local("stream/cut-arguments", new Network(), undefined, "The arguments of a tool call were cut.")
+      )
+    : Classifier.failure(part.error, { provider })

@@ -1,0 +1,120 @@
+/**
+ * The waits of one call inside the client (backoff, cooldown, circuit, limit, health check, key). Publishes when each
+ * begins and ends, and adds them up.
+ *
+ * A call without listeners has {@link none}, which adds no cost to a wait.
+ */
+import { Effect, Fiber } from "effect"
+import { knownLimit } from "../../failure/reasons/ProviderFailure.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
+import type * as CallLimiter from "../../limiter/CallLimiter.ts"
+import type { Soonest } from "../decide/CallModel.ts"
+import type { CallWaited, CallWaiting, WaitReason } from "./CallEvent.ts"
+
+/** A wait, and how long it may take, in milliseconds, as far as that is known. */
+export interface Wait {
+  readonly reason: WaitReason
+  readonly target: TargetRef
+  readonly delay?: number | undefined
+  readonly by?: string | undefined
+}
+
+export interface Waits {
+  /** Reports the whole run of the effect as a wait. */
+  readonly during: <A, E, R>(wait: Wait, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** Reports a wait only if the effect does not end at once. */
+  readonly unlessReady: <A, E, R>(wait: Wait, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** Asks a limiter, which reports by `onWait` that the call has to wait. */
+  readonly inQueue: <A, E>(
+    target: TargetRef,
+    ask: (onWait: CallLimiter.Request["onWait"]) => Effect.Effect<A, E>
+  ) => Effect.Effect<A, E>
+  /** Milliseconds since the last attempt, or since the call began. Counted from 0 again from here on. */
+  readonly take: () => number
+  /** Milliseconds of the whole call. */
+  readonly total: () => number
+}
+
+export const none: Waits = {
+  during: (_, effect) => effect,
+  unlessReady: (_, effect) => effect,
+  inQueue: (_, ask) => ask(undefined),
+  take: () => 0,
+  total: () => 0
+}
+
+type Told<E> = E extends unknown ? Omit<E, "at" | "call" | "attempt"> : never
+
+/** `now` in monotonic milliseconds. */
+export const make = (
+  tell: (event: Told<CallWaiting | CallWaited>) => Effect.Effect<void>,
+  now: () => number
+): Waits => {
+  let recent = 0
+  let total = 0
+
+  const begin = ({ reason, target, delay, by }: Wait): Effect.Effect<void> =>
+    tell({ _tag: "CallWaiting", reason, target, delay, by })
+
+  const end = ({ reason, target }: Wait, since: number): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const elapsed = now() - since
+      recent += elapsed
+      total += elapsed
+      return tell({ _tag: "CallWaited", reason, target, elapsed })
+    })
+
+  const during: Waits["during"] = (wait, effect) =>
+    Effect.suspend(() => {
+      const since = now()
+      return Effect.onExit(Effect.andThen(begin(wait), effect), () => end(wait, since))
+    })
+
+  return {
+    during,
+    unlessReady: <A, E, R>(wait: Wait, effect: Effect.Effect<A, E, R>) =>
+      // As `timed`: uninterruptible up to `ensuring`.
+      Effect.uninterruptibleMask((restore) =>
+        Effect.withFiber((parent): Effect.Effect<A, E> => {
+          // The context of the fiber that evaluates an Effect<A, E, R> has R.
+          const fiber = Effect.runForkWith(parent.context)(effect as Effect.Effect<A, E>)
+          const joined = during(wait, Fiber.join(fiber))
+          return fiber.pollUnsafe() ?? Effect.ensuring(restore(joined), Fiber.interrupt(fiber))
+        })
+      ),
+    inQueue: (target, ask) =>
+      Effect.suspend(() => {
+        // Up to two waits, one after the other: in the queue of this process, then for the shared limits.
+        const waits: Array<{ readonly wait: Wait; readonly since: number }> = []
+        const over = Effect.suspend(() => {
+          const last = waits.pop()
+          return last === undefined ? Effect.void : end(last.wait, last.since)
+        })
+        const asked = ask(({ limit, delay }) => {
+          const wait: Wait = { reason: "limit", target, delay, by: limit }
+          return Effect.andThen(
+            over,
+            Effect.suspend(() => {
+              waits.push({ wait, since: now() })
+              return begin(wait)
+            })
+          )
+        })
+        return Effect.onExit(asked, () => over)
+      }),
+    take: () => {
+      const taken = recent
+      recent = 0
+      return taken
+    },
+    total: () => total
+  }
+}
+
+/** The wait of a call while all targets are out. */
+export const untilBack = ({ target, failure, refused }: Soonest, delay: number): Wait => {
+  if (!refused) return { reason: "cooldown", target, delay }
+  const { circuit, evidence } = failure
+  if (circuit !== undefined) return { reason: "circuit", target, delay, by: circuit.circuit }
+  return { reason: evidence.rule === knownLimit ? "limit" : "health", target, delay }
+}

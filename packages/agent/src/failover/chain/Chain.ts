@@ -1,0 +1,265 @@
+/**
+ * Builds the targets of a chain: one per key of each entry.
+ *
+ * An entry that cannot be built, or a key that is not there, makes dead targets: they are named in errors and
+ * never chosen. Only when none is left the chain fails.
+ */
+import { Cause, Clock, Effect, MutableRef, Redacted, Schema } from "effect"
+import type { Config, Scope } from "effect"
+import type { Prompt } from "effect/ai"
+import type { RetryBudget } from "@outlast/resilience"
+import { ErrorText, InvalidOption, ResilienceEvents, Warnings } from "@outlast/resilience"
+import { Options as Check } from "@outlast/resilience"
+import { TargetOut } from "../../failure/reasons/CallFailure.ts"
+import * as Classifier from "../../failure/Classifier.ts"
+import { Auth } from "../../failure/reasons/FailoverReason.ts"
+import {
+  local,
+  missingKey,
+  ProviderFailure,
+  unloadedKey,
+  whatHappened,
+  whatToDo
+} from "../../failure/reasons/ProviderFailure.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
+import { idOf } from "../../conversation/TargetRef.ts"
+import * as Builds from "./Builds.ts"
+import type { TargetView } from "../decide/CallState.ts"
+import * as ChainLog from "./ChainLog.ts"
+import { ChainMemory } from "./ChainMemory.ts"
+import type { Admission } from "./Permits.ts"
+import type { TargetDead } from "./TargetEvent.ts"
+import type * as CallLimiter from "../../limiter/CallLimiter.ts"
+import type { ChainStore } from "./ChainStore.ts"
+import * as ChainSync from "./ChainSync.ts"
+import * as KeySource from "../target/KeySource.ts"
+import * as LiveKey from "../target/LiveKey.ts"
+import * as Kind from "../../options/Kind.ts"
+import type { Order } from "../decide/Order.ts"
+import { wantsFacts } from "../decide/Order.ts"
+import type { ProviderModel, TargetSpec } from "../target/ProviderModel.ts"
+import type { RecoveryPolicy } from "../decide/RecoveryPolicy.ts"
+
+/** A target that was built. */
+export interface Target extends TargetView {
+  readonly key: LiveKey.LiveKey | undefined
+  readonly model: ProviderModel
+}
+
+/** Makes a conversation shorter that did not fit; the same one if it cannot. */
+export type Compact = (
+  prompt: Prompt.Prompt,
+  failure: ProviderFailure
+) => Effect.Effect<Prompt.Prompt, unknown>
+
+/** How a chain works, beside its targets. */
+export interface Settings {
+  readonly policy: RecoveryPolicy<string>
+  readonly admission: Admission | undefined
+  readonly budget: RetryBudget.Service | undefined
+  readonly limiter: CallLimiter.Service | undefined
+  /** The limiter wants to know how many tokens a call will take, which costs a walk through its prompt. */
+  readonly countsTokens: boolean
+  readonly compact: Compact | undefined
+  readonly order: Order
+  readonly store: ChainStore | undefined
+}
+
+/** What the calls of one layer share. */
+export interface Chain extends Settings {
+  readonly targets: readonly [Target, ...Array<Target>]
+  readonly dead: ReadonlyArray<TargetOut>
+  readonly memory: ChainMemory
+  /** Calls begun so far. */
+  readonly calls: MutableRef.MutableRef<number>
+}
+
+/** No target of the chain could be built. */
+export class ChainError extends Schema.TaggedError<ChainError>("@outlast/agent/failover/ChainError")(
+  "ChainError",
+  {
+    targets: Schema.Array(TargetOut)
+  }
+) {
+  override get message(): string {
+    const lines = this.targets.map(
+      ({ target, failure }) => `  ${target.id}: ${whatHappened(failure)}. ${whatToDo(failure)}`
+    )
+    return ["No target of the chain can be used.", ...lines].join("\n")
+  }
+}
+
+ErrorText.printedOnce(ChainError)
+
+/** At least one entry. */
+export type Specs<E = unknown, R = unknown> = readonly [TargetSpec<E, R>, ...Array<TargetSpec<E, R>>]
+
+/** What the entries of a chain need to be built. */
+export type Services<S extends Specs> = S[number] extends infer Spec
+  ? Spec extends TargetSpec<unknown, infer R>
+    ? Exclude<R, Scope.Scope>
+    : never
+  : never
+
+/** Throws an `InvalidOption` (a `RangeError`) unless the value is a target. */
+export const isTarget: Check.Check = (module, field, value) => {
+  const hasParts = (value: unknown): boolean =>
+    Kind.isObject(value) && "provider" in value && "build" in value && "keys" in value
+  Kind.where(hasParts, targetNoun)(module, field, value)
+  // The check before has seen that it has the fields of one.
+  const { provider, model, endpoint, keys, build } = value as TargetSpec<unknown, unknown>
+  Kind.publicName(module, `${field}.provider`, provider)
+  Kind.publicName(module, `${field}.model`, model)
+  Check.check(typeof endpoint === "string", module, `${field}.endpoint`, endpoint, "a base URL, or empty")
+  Kind.list(source, "a list of KeySources")(module, `${field}.keys`, keys)
+  Check.is.effect(module, `${field}.build`, build)
+}
+
+const targetNoun = 'a target, for example Anthropic.model("…")'
+
+const source = Kind.having('a KeySource, for example KeySource.env("ANTHROPIC_API_KEY")', "name", "load")
+
+/** Throws an `InvalidOption` (a `RangeError`) unless the value is a list of at least one target. */
+export const validate = (module: string, field: string, specs: unknown): void => {
+  Kind.list(isTarget, `a list of targets, for example [Anthropic.model("…")]`)(module, field, specs)
+  if (Array.isArray(specs) && specs.length > 0) return
+  const message = `${module}: the ${field} is empty. Add a target, for example Anthropic.model("…").`
+  throw new InvalidOption(module, field, undefined, "a list of at least one target", message)
+}
+
+type Built = { readonly live: Target } | { readonly dead: TargetOut }
+
+/** The chain of these entries, in their order. */
+export const build = <E, R>(
+  specs: Specs<E, R>,
+  settings: Settings
+): Effect.Effect<Chain, ChainError, R | Scope.Scope> =>
+  Effect.gen(function* () {
+    const ids = new Set<string>()
+    const loaded: Loaded = new Map()
+    const built: Array<Built> = []
+    for (const spec of specs) built.push(...(yield* buildSpec(spec, ids, loaded)))
+    const dead = built.flatMap((result) => ("dead" in result ? [result.dead] : []))
+    for (const out of dead) yield* publishDead(out)
+    const [first, ...rest] = built.flatMap((result) => ("live" in result ? [result.live] : []))
+    if (first === undefined) return yield* ErrorText.brief(new ChainError({ targets: dead }), "targets")
+    yield* warn(built)
+    const memory = new ChainMemory(first.ref, wantsFacts(settings.order))
+    const { store } = settings
+    if (store !== undefined) {
+      const { cooldowns } = memory
+      const targets = [first, ...rest].map(({ ref, key }) => ({ ref, key: key?.current }))
+      memory.sync = yield* ChainSync.make({ store, cooldowns, targets })
+    }
+    return { ...settings, targets: [first, ...rest], dead, memory, calls: MutableRef.make(0) }
+  })
+
+const noKey: KeySource.KeySource = { name: "", load: Effect.succeed(Redacted.make("")) }
+
+const buildSpec = <E, R>(
+  spec: TargetSpec<E, R>,
+  ids: Set<string>,
+  loaded: Loaded
+): Effect.Effect<ReadonlyArray<Built>, never, R | Scope.Scope> =>
+  Effect.gen(function* () {
+    const names = new Set<string>()
+    const keyed: Array<{ readonly ref: TargetRef; readonly key: Key | ProviderFailure }> = []
+    // A target may be written by hand, and a name is shown.
+    spec.keys.forEach((key, i) => KeySource.checked("Failover.layer", `keys[${i}]`, key))
+    for (const source of spec.keys.length === 0 ? [noKey] : spec.keys) {
+      const ref = refOf(spec, unused(source.name, names), ids)
+      keyed.push({ ref, key: yield* loadKey(source, ref, loaded) })
+    }
+    const values = keyed.flatMap(({ key }) => (key._tag === "Key" ? [Redacted.value(key.key.current)] : []))
+    if (values.length === 0)
+      return keyed.flatMap(({ ref, key }) => (key._tag === "Key" ? [] : [out(ref, key)]))
+
+    // Once for all keys. Its failure is everybody's, and may name any of them.
+    const model = yield* builtOr(spec.build, (error) =>
+      Classifier.failure(error, { provider: spec.provider, secrets: { values } })
+    )
+    return keyed.map(({ ref, key }): Built => {
+      if (key._tag === "ProviderFailure") return out(ref, key)
+      if ("_tag" in model) return out(ref, model.at(ref, { values }))
+      const own = spec.keys.length === 0 ? undefined : key.key
+      return { live: { ref, key: own, renewable: own?.renew !== undefined, model, info: model.info } }
+    })
+  })
+
+const out = (target: TargetRef, failure: ProviderFailure): Built => ({ dead: { target, failure } })
+
+const refOf = (
+  { provider, model, endpoint }: Pick<TargetSpec, "provider" | "model" | "endpoint">,
+  key: string,
+  ids: Set<string>
+): TargetRef => {
+  // The same model and key name at another endpoint: the id must still be one of a kind.
+  const id = unused(idOf({ provider, model, key }), ids)
+  return { id, provider, model, endpoint, key }
+}
+
+/** The name, numbered if it is taken. Two keys of one name are two keys. */
+const unused = (name: string, taken: Set<string>): string => {
+  let free = name
+  for (let n = 2; taken.has(free); n++) free = `${name}~${n}`
+  taken.add(free)
+  return free
+}
+
+type Key = { readonly _tag: "Key"; readonly key: LiveKey.LiveKey }
+
+/** What came of each source. Entries that have the same one share its key, and so its refreshes. */
+type Loaded = Map<KeySource.KeySource, LiveKey.LiveKey | Config.ConfigError | KeySource.KeyError>
+
+const loadKey = (
+  source: KeySource.KeySource,
+  ref: TargetRef,
+  loaded: Loaded
+): Effect.Effect<Key | ProviderFailure, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const found = loaded.get(source) ?? (yield* Effect.catch(LiveKey.make(source), Effect.succeed))
+    loaded.set(source, found)
+    if (found instanceof KeySource.KeyError)
+      return new ProviderFailure({
+        reason: new Auth({ permanent: false }),
+        evidence: {
+          rule: unloadedKey,
+          signal: "local",
+          // The class of every error says nothing.
+          matched: found.error === "Error" ? undefined : found.error,
+          depth: 0
+        },
+        target: ref,
+        detail: found.message
+      })
+    const isThere = "current" in found && (Redacted.value(found.current).trim() !== "" || source === noKey)
+    return isThere ? { _tag: "Key", key: found } : local(missingKey, new Auth({ permanent: false }), ref)
+  })
+
+/** What was built, or what its failure or its defect means. An interruption stays one. */
+const builtOr = <A, E, R, B>(
+  build: Effect.Effect<A, E, R>,
+  orElse: (error: unknown) => Effect.Effect<B>
+): Effect.Effect<A | B, never, R> =>
+  Effect.catchCause(build, (cause) =>
+    Cause.hasInterrupts(cause) ? Effect.interrupt : orElse(Cause.squash(cause))
+  )
+
+/** The lines about targets that are dead, once for builds in a row, and about a chain that is built too often. */
+const warn = (built: ReadonlyArray<Built>): Effect.Effect<void> =>
+  Effect.clockWith((clock) => {
+    const refs = built.map((result) => ("live" in result ? result.live.ref : result.dead.target))
+    const { isFirst, line } = Builds.count(clock, refs)
+    const lines = isFirst
+      ? built.flatMap((result) => ("dead" in result ? [ChainLog.dead(result.dead.failure)] : []))
+      : []
+    const told = Effect.forEach(lines, Warnings.write, { discard: true })
+    // There is no event for it, so the line is also written where `Warnings` are off.
+    return line === undefined ? told : Effect.andThen(told, Warnings.log(line))
+  })
+
+const publishDead = ({ target, failure }: TargetOut): Effect.Effect<void> =>
+  Effect.flatMap(Clock.currentTimeMillis, (at) => {
+    const event: TargetDead = { _tag: "TargetDead", at, target, message: failure.message }
+    return ResilienceEvents.publish(event)
+  })

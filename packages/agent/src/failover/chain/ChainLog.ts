@@ -1,0 +1,104 @@
+/**
+ * The lines that a chain writes to Effect's log without any layer: at most one for each change.
+ *
+ * A refused key, a switch to another model, the return to the first one and a call that fails are changes; a later call
+ * that meets the same state is none. Pure but for its own memory, which is bounded by the number of targets.
+ */
+import type { Warnings } from "@outlast/resilience"
+import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
+import { needsPerson } from "../../failure/reasons/CallFailure.ts"
+import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
+import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import { waitInWords, whatHappened, whatToDo } from "../../failure/reasons/ProviderFailure.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
+
+export class ChainLog {
+  /** Target id → the reason that only a person can remove. */
+  readonly #refused = new Map<string, ReasonTag>()
+  /** The kind of the last failed call; `undefined` once a target has answered. */
+  #kind: string | undefined
+  /** Failed calls since the last line about one. */
+  #unsaid = 0
+
+  /** An attempt failed for a reason that needs a person. `next` is the target that the call goes to. */
+  refused(failure: ProviderFailure, next: TargetRef | undefined): Warnings.Line | undefined {
+    const { target, reason } = failure
+    if (target === undefined || !needsPerson.has(reason._tag)) return undefined
+    if (this.#refused.get(target.id) === reason._tag) return undefined
+    this.#refused.set(target.id, reason._tag)
+    const where = next === undefined ? "" : ` Calls go to ${next.id} instead.`
+    return { level: "Error", text: `${about(failure)}${where}` }
+  }
+
+  /** Another model answers than before. `failure` is why, where the call met one. */
+  switched(from: TargetRef, target: TargetRef, failure: ProviderFailure | undefined): Warnings.Line {
+    const level = failure !== undefined && needsPerson.has(failure.reason._tag) ? "Error" : "Warn"
+    const why = failure === undefined ? "" : ` ${about(failure)}`
+    return { level, text: `Switched from ${from.id} to ${target.id}.${why}` }
+  }
+
+  /** The first model of the chain answers again. */
+  returned(from: TargetRef, target: TargetRef): Warnings.Line {
+    return { level: "Warn", text: `Switched from ${from.id} back to ${target.id}, which answers again.` }
+  }
+
+  /** Images and files are left out of the requests to a model from now on. */
+  droppedMedia(target: TargetRef, dropped: number): Warnings.Line {
+    const what = dropped === 1 ? "an image or file" : `${dropped} images or files`
+    return { level: "Warn", text: `${target.id} refuses ${what}. The model gets a note instead.` }
+  }
+
+  /** A call failed. No line when the call before it failed in the same way. */
+  gaveUp(failure: CallFailure): Warnings.Line | undefined {
+    const kind = kindOf(failure)
+    if (kind === this.#kind) {
+      this.#unsaid++
+      return undefined
+    }
+    this.#kind = kind
+    const others = this.#unsaid
+    this.#unsaid = 0
+    const more =
+      others === 0
+        ? ""
+        : ` Since the last such line ${others} more ${others === 1 ? "call" : "calls"} failed.`
+    return { level: "Warn", text: `A call failed. ${described(failure)}${more}` }
+  }
+
+  answered(id: string): void {
+    this.#kind = undefined
+    if (this.#refused.size > 0) this.#refused.delete(id)
+  }
+}
+
+/** A target that could not be built. */
+export const dead = (failure: ProviderFailure): Warnings.Line => ({
+  level: "Warn",
+  text: `${about(failure)} The chain works without this target.`
+})
+
+/** Calls that fail alike have the same kind. */
+const kindOf = (failure: CallFailure): string =>
+  failure._tag === "ProviderFailure"
+    ? failure.reason._tag
+    : [...new Set(failure.targets.map(({ failure }) => failure.reason._tag))].toSorted().join()
+
+const described = (failure: CallFailure): string => {
+  if (failure._tag === "ProviderFailure") return about(failure)
+  const { attempts, soonest, targets } = failure
+  const made = attempts === 1 ? "1 attempt" : `${attempts} attempts`
+  const next = soonest === undefined ? "" : ` The soonest is back in ${waitInWords(soonest)}.`
+  return [`No target is left after ${made}.${next}`, ...targets.map(({ failure }) => about(failure))].join(
+    " "
+  )
+}
+
+/** One line: target, reason and advice. The provider's own sentence is left out: it may quote the request. */
+const about = (failure: ProviderFailure): string => {
+  const { target, evidence, circuit, detail } = failure
+  const where = target === undefined ? "" : `${target.id}: `
+  // A refusal of a circuit is local, but has the sentence of the failure that the circuit counted last.
+  const isOurs = evidence.signal === "local" && circuit === undefined && detail !== ""
+  const ours = isOurs ? ` ${detail}` : ""
+  return `${where}${whatHappened(failure)}.${ours} ${whatToDo(failure)}`.replaceAll(/\s+/g, " ")
+}

@@ -1,0 +1,167 @@
+/**
+ * Keeps the cooldowns of a chain and a `ChainStore` the same.
+ *
+ * Calls read and change only the local cooldowns; whoever changed them says so by `changed`, which is synchronous.
+ * One fiber does the rest, in rounds: read the store, join what it has with what is known here (`ChainRecord`), take
+ * over what others opened, cleared or reset, write what the store does not know. A round follows every change here,
+ * every hint of the store, and every `pollEvery`.
+ *
+ * **When the store is down**, from the start or later, chains go by what they know; it is reported once
+ * (`ChainStoreDown`) and once when it is back (`ChainStoreUp`). Nothing is lost by it, also if the store has lost
+ * everything: each round writes what is missing. Building the layer waits for the first round, at most `timeout`, so
+ * that a restart begins with what was known; closing it does a last one, at most `timeout`, and waits as long again for
+ * the connection to be given up.
+ *
+ * **Keys.** A cooldown of a key holds for its value, known by a fingerprint (see `ChainReplica`): a new key under the
+ * same name is not dead. It is the value at the time when the layer was built.
+ *
+ * **What it does not do.** Probes are not shared: each process may send one. Records of other chains in the same
+ * store are left alone, until they are a day past their end.
+ */
+import { Clock, Deferred, Effect, Fiber, MutableRef, Queue, Stream } from "effect"
+import type { Duration, Scope } from "effect"
+import { ResilienceEvents } from "@outlast/resilience"
+import { Options as Check } from "@outlast/resilience"
+import type { Now } from "./ChainRecord.ts"
+import type { KeyedTarget } from "./ChainReplica.ts"
+import { Replica, ownScopes } from "./ChainReplica.ts"
+import type { ChainStore, Connection } from "./ChainStore.ts"
+import { ChainStoreError } from "./ChainStore.ts"
+import type { ChainStoreEvent } from "./ChainStoreEvent.ts"
+import type { Cooldowns } from "../decide/Cooldown.ts"
+import * as Cool from "../decide/Cooldown.ts"
+
+export interface ChainSync {
+  /**
+   * Says that the cooldowns were changed from `before` to `after`, right after it was done and before anything else
+   * can happen. `startedAt` (monotonic milliseconds) is when what cleared them began: the attempt that succeeded, or
+   * an operator's reset. Cooldowns that others opened later stay.
+   */
+  readonly changed: (before: Cooldowns, after: Cooldowns, startedAt?: number) => void
+}
+
+/** For a chain whose cooldowns end with the process. */
+export const none: ChainSync = { changed: () => {} }
+
+export interface Options {
+  readonly store: ChainStore
+  readonly cooldowns: MutableRef.MutableRef<Cooldowns>
+  /** Those of the chain, with the values of their keys for the fingerprints. */
+  readonly targets: ReadonlyArray<KeyedTarget>
+  /** How often the store is read, and tried again when it is down. Default half a second. */
+  readonly pollEvery?: Duration.Input | undefined
+  /** An operation of the store that takes longer has failed. Default 2 seconds. */
+  readonly timeout?: Duration.Input | undefined
+}
+
+const defaults = { pollEvery: "500 millis", timeout: "2 seconds" } as const
+
+const module = "ChainSync"
+
+/**
+ * Reads the store once, and goes on in the background until the scope ends. An option out
+ * of its range is a defect, an `InvalidOption`.
+ */
+export const make = (options: Options): Effect.Effect<ChainSync, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const pollEvery = Check.duration(module, "pollEvery", options.pollEvery ?? defaults.pollEvery, { min: 1 })
+    const timeout = Check.duration(module, "timeout", options.timeout ?? defaults.timeout, { min: 1 })
+    const events = yield* ResilienceEvents.ResilienceEvents
+    const clock = yield* Clock.Clock
+    const wake = yield* Queue.sliding<void>(1)
+    const firstRound = yield* Deferred.make<void>()
+    const replica = new Replica(yield* ownScopes(options.targets), options.cooldowns)
+    const closed = yield* Deferred.make<void>()
+    let closing = false
+    let isDown = false
+
+    const now = (): Now => ({
+      wall: clock.currentTimeMillisUnsafe(),
+      monotonic: Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
+    })
+    replica.note(Cool.empty, MutableRef.get(options.cooldowns), undefined, now())
+    const publish = (event: ResilienceEvents.NoTime<ChainStoreEvent>) =>
+      events.publish({ ...event, at: clock.currentTimeMillisUnsafe() })
+    const inTime = <A, R>(
+      operation: ChainStoreError["operation"],
+      effect: Effect.Effect<A, ChainStoreError, R>
+    ) =>
+      Effect.timeoutOrElse(effect, {
+        duration: timeout,
+        orElse: () => Effect.fail(new ChainStoreError({ operation, cause: "it took too long" }))
+      })
+
+    const round = (connection: Connection): Effect.Effect<void, ChainStoreError> =>
+      Effect.gen(function* () {
+        const stored = yield* inTime("load", connection.load)
+        const { news, writes } = replica.meet(stored, now())
+        yield* Effect.forEach(news, publish, { discard: true })
+        for (const { id, expected, value } of writes) {
+          const done = yield* inTime("swap", connection.swap(id, expected, value))
+          // Somebody else was faster: the next round joins what they wrote.
+          if (!done) Queue.offerUnsafe(wake, undefined)
+        }
+      })
+
+    const up = Effect.suspend(() => {
+      Deferred.doneUnsafe(firstRound, Effect.void)
+      if (!isDown) return Effect.void
+      isDown = false
+      return publish({ _tag: "ChainStoreUp" })
+    })
+    const down = (error: string) =>
+      Effect.suspend(() => {
+        Deferred.doneUnsafe(firstRound, Effect.void)
+        if (isDown) return Effect.void
+        isDown = true
+        return publish({ _tag: "ChainStoreDown", error })
+      })
+    /** Until the next round. */
+    const pause = Effect.raceFirst(Effect.sleep(pollEvery), Queue.take(wake))
+    /** Until the next attempt to reach the store: what happens here cannot hurry it. */
+    const pauseDown = Effect.raceFirst(Effect.sleep(pollEvery), Deferred.await(closed))
+
+    const connected = Effect.scoped(
+      Effect.gen(function* () {
+        const connection = yield* inTime("open", options.store.open)
+        yield* Stream.runForEach(connection.changes, () => Queue.offer(wake, undefined)).pipe(
+          Effect.ignoreCause,
+          Effect.andThen(Effect.sleep(pollEvery)),
+          Effect.forever,
+          Effect.forkScoped
+        )
+        let isLast = false
+        while (!isLast) {
+          isLast = closing
+          yield* round(connection)
+          yield* up
+          if (!isLast) yield* pause
+        }
+      })
+    )
+    const rounds = Effect.suspend(() => connected).pipe(
+      Effect.catchCause((cause) => {
+        const failure = cause.reasons.find((reason) => reason._tag === "Fail")?.error
+        return Effect.andThen(down(failure?.message ?? "it broke"), pauseDown)
+      }),
+      Effect.repeat({ until: () => closing })
+    )
+
+    yield* Effect.acquireRelease(Effect.forkDetach(rounds), (fiber) =>
+      Effect.gen(function* () {
+        closing = true
+        Deferred.doneUnsafe(closed, Effect.void)
+        Queue.offerUnsafe(wake, undefined)
+        yield* Effect.timeoutOption(Fiber.await(fiber), timeout)
+        // A store that does not let itself be interrupted is not waited for, either.
+        yield* Effect.timeoutOption(Fiber.interrupt(fiber), timeout)
+      })
+    )
+    yield* Effect.timeoutOption(Deferred.await(firstRound), timeout)
+
+    return {
+      changed: (before, after, startedAt) => {
+        if (replica.note(before, after, startedAt, now())) Queue.offerUnsafe(wake, undefined)
+      }
+    }
+  })

@@ -1,0 +1,81 @@
+/**
+ * A `ChainStore` in any `KeyValueStore` of `effect/persistence`: files, SQLite or another database, a browser's
+ * storage. One key for each scope.
+ *
+ * A restart finds its cooldowns again, and processes that share the store know each other's within a second.
+ *
+ * **What it does not do.** A `KeyValueStore` cannot compare and set in one piece. Within a process writes go one
+ * after the other; where two processes write the same scope in the same moment one may be lost, until who wrote it
+ * sees so in the next round and writes it again.
+ *
+ * **Example** (SQLite, by `SqliteClient` of `@outlast/node`; files)
+ *
+ * ```ts
+ * const store = KeyValueChainStore.make({
+ *   keyValueStore: KeyValueStore.layerSql().pipe(Layer.provide(SqliteClient.layer({ filename: "state.db" })))
+ * })
+ * const inFiles = KeyValueChainStore.make({
+ *   keyValueStore: KeyValueStore.layerFileSystem("state").pipe(Layer.provide(NodeServices.layer))
+ * })
+ * ```
+ */
+import { Context, Effect, Layer, Semaphore, Stream } from "effect"
+import { KeyValueStore } from "effect/persistence"
+import { Options as Check } from "@outlast/resilience"
+import * as Kind from "../../options/Kind.ts"
+import type { ChainStore, Connection } from "./ChainStore.ts"
+import { ChainStoreError } from "./ChainStore.ts"
+
+export interface Options<E> {
+  /** The store. It is built in the background, and built again until it stands. */
+  readonly keyValueStore: Layer.Layer<KeyValueStore.KeyValueStore, E>
+  /** What its keys begin with: one for each set of chains. Default "outlast:chain:". */
+  readonly prefix?: string | undefined
+}
+
+export const defaults = { prefix: "outlast:chain:" } as const
+
+/** So often a record that is empty is read again, before it is taken for what it is. */
+const mostReads = 20
+
+const checks: Check.Checks<Options<unknown>> = {
+  keyValueStore: Check.is.required(Kind.layer("a Layer of a KeyValueStore")),
+  prefix: Kind.name
+}
+
+/** Throws an `InvalidOption` (a `RangeError`) for what is no Layer, an empty prefix and an unknown option. */
+export const make = <E>(options: Options<E>): ChainStore => {
+  Check.fields("KeyValueChainStore", options, checks)
+  const { keyValueStore, prefix = defaults.prefix } = options
+  // Of the store and not of a connection: several layers may have opened it.
+  const oneAtATime = Semaphore.makeUnsafe(1)
+  return {
+    open: Layer.build(keyValueStore).pipe(
+      Effect.mapError((cause) => new ChainStoreError({ operation: "open", cause })),
+      Effect.map((context): Connection => {
+        const values = KeyValueStore.prefix(Context.get(context, KeyValueStore.KeyValueStore), prefix)
+        const failed = (operation: "load" | "swap") => (cause: unknown) =>
+          new ChainStoreError({ operation, cause })
+        return {
+          load: Effect.gen(function* () {
+            const all = new Map<string, string>()
+            for (const id of yield* values.keys) {
+              let value = yield* values.get(id)
+              // No record is empty, but a file is while another process writes it.
+              for (let again = 0; value === "" && again < mostReads; again++) value = yield* values.get(id)
+              if (value !== undefined) all.set(id, value)
+            }
+            return all
+          }).pipe(Effect.mapError(failed("load"))),
+          swap: (id, expected, value) =>
+            Effect.gen(function* () {
+              if ((yield* values.get(id)) !== expected) return false
+              yield* value === undefined ? values.remove(id) : values.set(id, value)
+              return true
+            }).pipe(Effect.mapError(failed("swap")), oneAtATime.withPermits(1)),
+          changes: Stream.empty
+        }
+      })
+    )
+  }
+}

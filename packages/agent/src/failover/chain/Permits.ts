@@ -1,0 +1,271 @@
+/**
+ * The circuits of a chain's targets: one for each endpoint, and one for each model at an endpoint, which counts
+ * overloads. An attempt needs the permits of both or gets none.
+ *
+ * While both are closed a permit costs neither an Effect nor a scope. A health check of the user's own is asked before.
+ */
+import type { Fiber } from "effect"
+import { Cause, Duration, Effect, Exit, Scope } from "effect"
+import type { CircuitBreaker, CircuitRefused } from "@outlast/resilience"
+import { InvalidOption } from "@outlast/resilience"
+import { Network, ServerError } from "../../failure/reasons/FailoverReason.ts"
+import type { CircuitOut, ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import { briefly, local, unhealthy } from "../../failure/reasons/ProviderFailure.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
+import { timed } from "../target/Timed.ts"
+
+/** The circuits that an attempt at a target needs. */
+export interface Circuits {
+  readonly endpoint: string
+  readonly model: string
+}
+
+/** The base URL, or the provider's name where there is none, and the model there. */
+export const circuitsOf = (target: TargetRef): Circuits => {
+  const found = known.get(target)
+  if (found !== undefined) return found
+  const { provider, model, endpoint } = target
+  const place = endpoint === "" ? provider : endpoint
+  const made = { endpoint: place, model: `${model}@${place}` }
+  known.set(target, made)
+  return made
+}
+
+/** Kept, because a name that is made anew for each attempt is hashed anew for each look at its circuit. */
+const known = new WeakMap<TargetRef, Circuits>()
+
+/** How an attempt ended; `circuit` is the one whose failure it is. */
+export interface Ended {
+  readonly failure: ProviderFailure | undefined
+  readonly circuit: "endpoint" | "model" | undefined
+}
+
+export interface Permit {
+  /** To be called once, at `now` in monotonic milliseconds. `undefined`: the attempt says nothing. */
+  readonly settle: (ended: Ended | undefined, fiber: AnyFiber, now: number) => void
+}
+
+/** Milliseconds until it is worth asking again, and why it was refused. */
+export interface Refused {
+  readonly wait: number
+  readonly failure: ProviderFailure
+  /** A circuit refused it, and not a health check or a limit. */
+  readonly byCircuit: boolean
+}
+
+export interface Options {
+  readonly breaker: CircuitBreaker.Service | undefined
+  readonly circuitsOf: (target: TargetRef) => Circuits
+  readonly isHealthy: ((target: TargetRef) => Effect.Effect<boolean>) | undefined
+}
+
+export interface Admission {
+  /** Asks the user's own health check, where there is one. */
+  readonly check:
+    | ((target: TargetRef, limit: Duration.Duration) => Effect.Effect<Refused | undefined>)
+    | undefined
+  /** The permit, if it can be had without waiting for anything. */
+  readonly enterUnsafe: (target: TargetRef, call: unknown, fiber: AnyFiber) => Permit | undefined
+  /** Hands the permit to `granted`, or says why there is none. */
+  readonly enter: (
+    target: TargetRef,
+    options: Omit<CircuitBreaker.CallOptions, "classify">,
+    granted: (permit: Permit) => void
+  ) => Effect.Effect<Refused | undefined>
+  /** The refusal that an attempt would get now; of several circuits that of the one that refuses longest. */
+  readonly foresee: (target: TargetRef) => Effect.Effect<Refused | undefined>
+  /** The circuits of a target that are not closed. */
+  readonly circuits: (target: TargetRef) => Effect.Effect<ReadonlyArray<CircuitBreaker.Status>>
+  /** Closes the circuits of these targets. An isolated one stays isolated. */
+  readonly close: (targets: ReadonlyArray<TargetRef>) => Effect.Effect<Closed>
+}
+
+/** The names of circuits that an operator closed, and of those that stay as they are because they are isolated. */
+export interface Closed {
+  readonly closed: ReadonlyArray<string>
+  readonly isolated: ReadonlyArray<string>
+}
+
+type AnyFiber = Fiber.Fiber<unknown, unknown>
+
+const succeeded: CircuitBreaker.Outcome = { counts: "success" }
+const ignored: CircuitBreaker.Outcome = { counts: "ignored" }
+
+/** When nobody knows when a circuit lets the next call through, it is asked again after so many milliseconds. */
+export const askAgain = 1_000
+
+/** A target whose health check did not answer in time is not checked for so many milliseconds. */
+const uncheckedFor = 60_000
+
+/**
+ * The user's own health check, within `limit`. A check that fails, dies or is interrupted is no verdict, nor is one that
+ * does not answer. One that returns no Effect is a mistake in the program.
+ */
+const checking = (isHealthy: NonNullable<Options["isHealthy"]>) => {
+  // By target id, in monotonic milliseconds. Bounded by the targets of the chain.
+  const uncheckedUntil = new Map<string, number>()
+  return (target: TargetRef, limit: Duration.Duration): Effect.Effect<boolean> =>
+    Effect.clockWith((clock) => {
+      const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
+      if (now() < (uncheckedUntil.get(target.id) ?? -Infinity)) return Effect.succeed(true)
+      const check = Effect.suspend(() => isHealthy(target))
+      const late = () =>
+        Effect.sync(() => {
+          uncheckedUntil.set(target.id, now() + uncheckedFor)
+          return true
+        })
+      return Effect.catchCause(timed(check, limit, late), (cause) => {
+        const error = Cause.squash(cause)
+        return error instanceof InvalidOption ? Effect.die(error) : Effect.succeed(true)
+      })
+    })
+}
+
+/** `undefined` where nothing is to be asked. */
+export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | undefined => {
+  if (breaker === undefined && isHealthy === undefined) return undefined
+  const checked = isHealthy === undefined ? undefined : checking(isHealthy)
+  // The last failure that each circuit counted: what a refusal is about. As many as there are circuits.
+  const causes = new Map<string, ProviderFailure>()
+
+  const outcomeOf = (
+    circuit: string,
+    of: Ended["circuit"],
+    ended: Ended | undefined
+  ): CircuitBreaker.Outcome => {
+    if (ended === undefined) return ignored
+    const { failure } = ended
+    if (failure === undefined) return succeeded
+    if (ended.circuit !== of) return ignored
+    causes.set(circuit, failure)
+    return { counts: "failure", retryAfter: failure.retryAfter, what: briefly(failure) }
+  }
+
+  const refused = (target: TargetRef, { circuit, reason, retryAfter, lastFailure }: Refusing): Refused => {
+    const wait =
+      reason === "isolated" ? Infinity : retryAfter === undefined ? askAgain : Duration.toMillis(retryAfter)
+    const by: CircuitOut = { circuit, reason, lastFailure }
+    // A failure that another process or another chain counted is not known here.
+    const cause = causes.get(circuit) ?? local("circuit/open", new ServerError(), target)
+    return { wait, failure: cause.refusedBy(by, target), byCircuit: reason !== "isolated" }
+  }
+
+  const enter: Admission["enter"] = (target, options, granted) =>
+    Effect.suspend(() => {
+      if (breaker === undefined) return Effect.undefined
+      const { endpoint, model } = circuitsOf(target)
+      return Effect.uninterruptibleMask((restore) =>
+        Effect.flatMap(Scope.make(), (scope) =>
+          restore(Effect.all([breaker.acquire(endpoint, options), breaker.acquire(model, options)])).pipe(
+            Scope.provide(scope),
+            Effect.map(([ofEndpoint, ofModel]): Refused | undefined => {
+              const settle: Permit["settle"] = (ended, fiber) => {
+                const tell = (permit: CircuitBreaker.Permit, outcome: CircuitBreaker.Outcome) =>
+                  outcome.counts === "success"
+                    ? permit.succeed
+                    : outcome.counts === "failure"
+                      ? permit.fail(outcome)
+                      : permit.ignore
+                const told = tell(ofEndpoint, outcomeOf(endpoint, "endpoint", ended)).pipe(
+                  Effect.andThen(tell(ofModel, outcomeOf(model, "model", ended))),
+                  Effect.ensuring(Scope.close(scope, Exit.void))
+                )
+                // Ends at once but for a store in the network, which nobody waits for.
+                Effect.runForkWith(fiber.context)(told)
+              }
+              granted({ settle })
+              return undefined
+            }),
+            Effect.catch((error) => Effect.as(Scope.close(scope, Exit.void), refused(target, error))),
+            Effect.onInterrupt(() => Scope.close(scope, Exit.void))
+          )
+        )
+      )
+    })
+
+  /** The circuits of a target that are not closed, and whether each would let the next call through. */
+  const notClosed = (breaker: CircuitBreaker.Service, target: TargetRef) => {
+    const { endpoint, model } = circuitsOf(target)
+    const names = [...new Set([endpoint, model])]
+    return Effect.map(
+      Effect.forEach(names, (name) => Effect.zip(breaker.state(name), breaker.available(name))),
+      (all) =>
+        all.flatMap(([status, isAvailable]) => {
+          const { phase } = status
+          return phase === "closed" ? [] : [{ status, phase, isAvailable }]
+        })
+    )
+  }
+
+  return {
+    check:
+      checked === undefined
+        ? undefined
+        : (target, limit) =>
+            Effect.map(checked(target, limit), (healthy) =>
+              healthy
+                ? undefined
+                : {
+                    wait: askAgain,
+                    failure: local(unhealthy, new Network(), target),
+                    byCircuit: false
+                  }
+            ),
+    enterUnsafe: (target, call, fiber) => {
+      if (breaker === undefined) return undefined
+      const { endpoint, model } = circuitsOf(target)
+      const leaveEndpoint = breaker.enterUnsafe(endpoint, fiber, call)
+      if (leaveEndpoint === undefined) return undefined
+      const leaveModel = breaker.enterUnsafe(model, fiber, call)
+      if (leaveModel === undefined) {
+        leaveEndpoint(ignored, fiber)
+        return undefined
+      }
+      return {
+        settle: (ended, by, now) => {
+          if (ended !== undefined && ended.failure === undefined) {
+            leaveEndpoint(succeeded, by, now)
+            leaveModel(succeeded, by, now)
+            return
+          }
+          leaveEndpoint(outcomeOf(endpoint, "endpoint", ended), by, now)
+          leaveModel(outcomeOf(model, "model", ended), by, now)
+        }
+      }
+    },
+    enter,
+    foresee: (target) =>
+      breaker === undefined
+        ? Effect.undefined
+        : Effect.map(notClosed(breaker, target), (all) =>
+            all
+              .filter(({ isAvailable }) => !isAvailable)
+              .map(({ status, phase }) => refused(target, { ...status, reason: phase }))
+              .reduce<Refused | undefined>(
+                (longest, one) => (longest === undefined || one.wait > longest.wait ? one : longest),
+                undefined
+              )
+          ),
+    circuits: (target) =>
+      breaker === undefined
+        ? Effect.succeed([])
+        : Effect.map(notClosed(breaker, target), (all) => all.map(({ status }) => status)),
+    close: (targets) =>
+      Effect.gen(function* () {
+        if (breaker === undefined) return { closed: [], isolated: [] }
+        const names = new Set(targets.map(circuitsOf).flatMap(({ endpoint, model }) => [endpoint, model]))
+        const known = (yield* breaker.list).filter(({ circuit }) => names.has(circuit))
+        // Closed ones forget what they have counted, too.
+        for (const { circuit } of known) yield* breaker.reset(circuit)
+        const namesOf = (isMeant: (phase: CircuitBreaker.Status["phase"]) => boolean) =>
+          known.flatMap(({ circuit, phase }) => (isMeant(phase) ? [circuit] : []))
+        return {
+          closed: namesOf((phase) => phase === "open" || phase === "half-open"),
+          isolated: namesOf((phase) => phase === "isolated")
+        }
+      })
+  }
+}
+
+/** The fields of a refusal that are read here. */
+type Refusing = Pick<CircuitRefused.CircuitRefused, "circuit" | "reason" | "retryAfter" | "lastFailure">

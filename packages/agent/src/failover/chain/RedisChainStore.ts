@@ -1,0 +1,87 @@
+/**
+ * A `ChainStore` over Redis: processes on several machines know each other's cooldowns, successes and resets at
+ * once, and a restarted one finds them again.
+ *
+ * One hash holds a field for each scope; a script compares and sets it and announces the change. Who missed the
+ * announcement reads the hash again within a second. Nobody writes for 31 days, and it is gone.
+ *
+ * **When Redis is down**, from the start or later, or has lost its memory, each process goes by what it knows;
+ * when it is back they tell it what they know (see `ChainSync`).
+ *
+ * **Example**
+ *
+ * ```ts
+ * const store = RedisChainStore.make({ redis: NodeRedis.layer({ url: "redis://127.0.0.1:6379" }) })
+ * ```
+ */
+import { Context, Effect, Layer, Stream } from "effect"
+import { Redis } from "effect/persistence"
+import { Options as Check } from "@outlast/resilience"
+import * as Kind from "../../options/Kind.ts"
+import type { ChainStore, Connection } from "./ChainStore.ts"
+import { ChainStoreError } from "./ChainStore.ts"
+
+export interface Options<E> {
+  /** The connection. It is built in the background, and built again until it stands. */
+  readonly redis: Layer.Layer<Redis.Redis, E>
+  /** The name of the hash and of the channel: one for each set of chains. Default "outlast:chain". */
+  readonly prefix?: string | undefined
+}
+
+export const defaults = { prefix: "outlast:chain" } as const
+
+const checks: Check.Checks<Options<unknown>> = {
+  redis: Check.is.required(Kind.layer("a Layer of Redis, for example NodeRedis.layer({ url })")),
+  prefix: Kind.name
+}
+
+/** Throws an `InvalidOption` (a `RangeError`) for what is no Layer, an empty prefix and an unknown option. */
+export const make = <E>(options: Options<E>): ChainStore => {
+  Check.fields("RedisChainStore", options, checks)
+  const { redis, prefix = defaults.prefix } = options
+  return {
+    open: Layer.build(redis).pipe(
+      Effect.mapError((cause) => new ChainStoreError({ operation: "open", cause })),
+      Effect.map((context): Connection => {
+        const connection = Context.get(context, Redis.Redis)
+        const failed = (operation: "load" | "swap") => (cause: unknown) =>
+          new ChainStoreError({ operation, cause })
+        return {
+          load: Effect.map(connection.eval(loadScript)(prefix), toMap).pipe(Effect.mapError(failed("load"))),
+          swap: (id, expected = "", value = "") =>
+            Effect.map(connection.eval(swapScript)(prefix, id, expected, value), (done) => done === 1).pipe(
+              Effect.mapError(failed("swap"))
+            ),
+          changes: Stream.unwrap(Effect.map(connection.subscribe(prefix), Stream.fromQueue))
+        }
+      })
+    )
+  }
+}
+
+/** Each field is followed by its value. */
+const toMap = (flat: ReadonlyArray<string>): ReadonlyMap<string, string> => {
+  const values = new Map<string, string>()
+  for (let at = 0; at + 1 < flat.length; at += 2) values.set(flat[at] ?? "", flat[at + 1] ?? "")
+  return values
+}
+
+/** A script, because a plain command's answer depends on the protocol that the client speaks. */
+const loadScript = Redis.script((prefix: string) => [prefix], {
+  numberOfKeys: 1,
+  lua: `return redis.call('HGETALL', KEYS[1])`
+}).withReturnType<ReadonlyArray<string>>()
+
+const swapScript = Redis.script(
+  (prefix: string, id: string, expected: string, value: string) => [prefix, id, expected, value],
+  {
+    numberOfKeys: 1,
+    lua: `
+      local id, expected, value = ARGV[1], ARGV[2], ARGV[3]
+      if (redis.call('HGET', KEYS[1], id) or '') ~= expected then return 0 end
+      if value == '' then redis.call('HDEL', KEYS[1], id) else redis.call('HSET', KEYS[1], id, value) end
+      redis.call('PEXPIRE', KEYS[1], ${31 * 24 * 60 * 60 * 1_000})
+      redis.call('PUBLISH', KEYS[1], id)
+      return 1`
+  }
+).withReturnType<number>()

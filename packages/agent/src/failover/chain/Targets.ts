@@ -1,0 +1,287 @@
+/**
+ * What an operator sees of a chain and can do: which targets are ready, and what keeps the others out, for how long and
+ * why; how the providers are doing; and bring back what is out.
+ *
+ * It is read from the same state that calls go by, at the moment of asking. A reset reaches the other processes that
+ * share the chain's store or its circuits, too.
+ *
+ * **States of a target.** `ready`: a call may be sent to it. `cooling`: a cooldown covers it. `open`: one of its circuits
+ * lets no call through. `dead`: only a person can bring it back. Of several the one that lasts longest. A target whose
+ * known limits are used up stays `ready`, and its `limits` say how long a call would wait.
+ *
+ * **What it does not do.** It takes no target out: failures do. A target that could not be built stays dead until the
+ * layer is built again. An isolated circuit stays isolated until it is released where it was isolated.
+ *
+ * **Example** (After the key was topped up)
+ *
+ * ```ts
+ * const targets = yield* Targets.Targets
+ * const { cooldowns } = yield* targets.reset({ key: "ANTHROPIC_API_KEY" })
+ * ```
+ */
+import { Clock, Context, Duration, Effect, MutableRef } from "effect"
+import { Options as Check } from "@outlast/resilience"
+import type { TargetOut } from "../../failure/reasons/CallFailure.ts"
+import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
+import { whatHappened } from "../../failure/reasons/ProviderFailure.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
+import type * as CallLimiter from "../../limiter/CallLimiter.ts"
+import type { ChainSync } from "./ChainSync.ts"
+import type { Cooldowns, Entry, Out } from "../decide/Cooldown.ts"
+import * as Cool from "../decide/Cooldown.ts"
+import type { ModelInfo } from "../../conversation/ModelInfo.ts"
+import type { Admission } from "./Permits.ts"
+import type { ProviderHealth, ProviderRecords } from "./ProviderHealth.ts"
+import * as Health from "./ProviderHealth.ts"
+import type { Scope } from "../decide/RecoveryPolicy.ts"
+
+// -----------------------------------------------------------------------------
+// Model
+// -----------------------------------------------------------------------------
+
+export interface TargetStatus {
+  readonly target: TargetRef
+  /** What is known of its model; nothing of one that could not be built. */
+  readonly info: ModelInfo
+  readonly state: "ready" | "cooling" | "open" | "dead"
+  /** How long it is still out. Absent when it is ready, and when only a person can bring it back. */
+  readonly availableIn: Duration.Duration | undefined
+  /** The reason of the failure that took it out. */
+  readonly reason: ReasonTag | undefined
+  /** What happened, in words, without secrets. */
+  readonly message: string | undefined
+  /** When it last answered, in Unix milliseconds, to the second. Absent when it has not since the layer was built. */
+  readonly lastSuccessAt: number | undefined
+  /** All cooldowns that cover it. */
+  readonly cooldowns: ReadonlyArray<CooldownStatus>
+  /** Its circuits that are not closed. */
+  readonly circuits: ReadonlyArray<CircuitStatus>
+  /** The limits of its key and model, as far as they are known. */
+  readonly limits: ReadonlyArray<CallLimiter.LimitStatus>
+}
+
+export interface CooldownStatus {
+  /** The cooldown covers the key, the key with this model, the model, or the endpoint. */
+  readonly scope: Scope
+  /** Absent: until it is reset. */
+  readonly availableIn: Duration.Duration | undefined
+  readonly reason: ReasonTag
+  readonly message: string
+}
+
+export interface CircuitStatus {
+  /** The name: the endpoint, or the model at the endpoint. */
+  readonly circuit: string
+  readonly phase: "open" | "half-open" | "isolated"
+  /** Until it lets a probe through. Absent when it is half-open, and when it is held open by hand. */
+  readonly availableIn: Duration.Duration | undefined
+  /** The last failure that it counted, in a few words. */
+  readonly lastFailure: string | undefined
+}
+
+/** What to reset; of several fields all must hold, and none is everything. A name that the chain does not have is refused. */
+export interface Which {
+  /** The id of a target: whatever keeps it out. */
+  readonly target?: string | undefined
+  /** The name of a key: what holds for the key, with one model or with all. A circuit never does. */
+  readonly key?: string | undefined
+  readonly provider?: string | undefined
+}
+
+/** The result of a reset. */
+export interface Lifted {
+  /** Cooldowns that were open. */
+  readonly cooldowns: number
+  /** The names of circuits that were open or half-open, and are closed now. */
+  readonly circuits: ReadonlyArray<string>
+  /** Targets for which limits that the provider had named are forgotten. Limits of your own stay. */
+  readonly limits: number
+  /** The names of circuits that are held open by hand, and stay so: the program that isolated them releases them. */
+  readonly isolated: ReadonlyArray<string>
+}
+
+// -----------------------------------------------------------------------------
+// Service
+// -----------------------------------------------------------------------------
+
+export interface Service {
+  /** A call makes a conversation shorter by itself that did not fit: `compact` of the layer. */
+  readonly compacts: boolean
+  /** In the order of the chain; those that could not be built come last. */
+  readonly list: Effect.Effect<ReadonlyArray<TargetStatus>>
+  /** Times in it are Unix milliseconds. */
+  readonly providers: Effect.Effect<ReadonlyArray<ProviderHealth>>
+  /**
+   * Ends cooldowns and forgets their streaks, closes circuits, and forgets limits that providers have named and failures
+   * in a row, of the targets that `which` names. Returns what it has lifted.
+   *
+   * Dies with an `InvalidOption` for an unknown field, and for a target, key or provider that the chain does not have.
+   */
+  readonly reset: (which?: Which) => Effect.Effect<Lifted>
+}
+
+export class Targets extends Context.Service<Targets, Service>()("@outlast/agent/failover/chain/Targets") {}
+
+export interface Options {
+  readonly targets: ReadonlyArray<{ readonly ref: TargetRef; readonly info: ModelInfo }>
+  /** Targets that could not be built. */
+  readonly dead: ReadonlyArray<TargetOut>
+  readonly cooldowns: MutableRef.MutableRef<Cooldowns>
+  /** Kept in monotonic milliseconds. */
+  readonly health: MutableRef.MutableRef<ProviderRecords>
+  /** Failures in a row by target id. */
+  readonly streaks: Pick<Map<string, unknown>, "delete">
+  /** When each target last answered, by its id, in monotonic milliseconds. */
+  readonly answeredAt: ReadonlyMap<string, number>
+  /** `undefined`: no circuits. */
+  readonly admission: Pick<Admission, "foresee" | "circuits" | "close"> | undefined
+  /** `undefined`: no limits are known. */
+  readonly limiter: Pick<CallLimiter.Service, "limits" | "forget"> | undefined
+  readonly sync: ChainSync
+  readonly compacts: boolean
+}
+
+export const make = (options: Options): Service => {
+  const { targets, dead, cooldowns, health, streaks, answeredAt, admission, limiter, sync, compacts } =
+    options
+  const refs = targets.map(({ ref }) => ref)
+  const now = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1_000_000)
+  /** Add it to monotonic milliseconds to get Unix milliseconds. */
+  const shiftAt = (at: number) => Effect.map(Clock.currentTimeMillis, (unix) => unix - at)
+
+  const statusOf = ({ ref: target, info }: Options["targets"][number], at: number, shift: number) =>
+    Effect.gen(function* () {
+      const refused = yield* admission?.foresee(target) ?? Effect.undefined
+      const circuits = yield* admission?.circuits(target) ?? Effect.succeed([])
+      const limits = yield* limiter?.limits(target) ?? Effect.succeed([])
+      const known = MutableRef.get(cooldowns)
+      const cooling = Cool.outOf(known, target, at)
+      const circuit: Out | undefined = refused && { until: at + refused.wait, failure: refused.failure }
+      const isOpen = circuit !== undefined && circuit.until > (cooling?.until ?? at)
+      const out = isOpen ? circuit : cooling
+      const answered = answeredAt.get(target.id)
+      const status: TargetStatus = {
+        target,
+        info,
+        state: isOpen ? "open" : Cool.stateOf(known, target, at)._tag,
+        availableIn: leftOf(out?.until ?? Infinity, at),
+        reason: out?.failure.reason._tag,
+        message: out && whatHappened(out.failure),
+        lastSuccessAt: answered === undefined ? undefined : answered + shift,
+        cooldowns: Cool.openOf(known, target, at).map(({ scope, until, failure }) => ({
+          scope,
+          availableIn: leftOf(until, at),
+          reason: failure.reason._tag,
+          message: whatHappened(failure)
+        })),
+        circuits: circuits.flatMap(({ circuit, phase, retryAfter, lastFailure }) =>
+          phase === "closed" ? [] : [{ circuit, phase, availableIn: retryAfter, lastFailure }]
+        ),
+        limits
+      }
+      return status
+    })
+
+  const unbuilt = dead.map(({ target, failure }): TargetStatus => ({
+    target,
+    info: {},
+    state: "dead",
+    availableIn: undefined,
+    reason: failure.reason._tag,
+    message: whatHappened(failure),
+    lastSuccessAt: undefined,
+    cooldowns: [],
+    circuits: [],
+    limits: []
+  }))
+
+  const matches = (which: Which, { scope, target }: Pick<Entry, "scope" | "target">): boolean =>
+    (which.provider === undefined || target.provider === which.provider) &&
+    (which.key === undefined || (target.key === which.key && (scope === "key" || scope === "key+model"))) &&
+    (which.target === undefined ||
+      refs.some((ref) => ref.id === which.target && Cool.covers(scope, target, ref)))
+
+  /** Cooldowns also come from the store, where a chain with other targets may have left them. */
+  const namesBy = (name: (target: TargetRef) => string): ReadonlySet<string> =>
+    new Set(
+      [
+        ...refs,
+        ...dead.map(({ target }) => target),
+        ...[...MutableRef.get(cooldowns).values()].map(({ target }) => target)
+      ].map(name)
+    )
+
+  const checks: Check.Checks<Which> = {
+    target: oneOf(() => namesBy(({ id }) => id)),
+    key: oneOf(() => namesBy(({ key }) => key)),
+    provider: oneOf(() => namesBy(({ provider }) => provider))
+  }
+
+  return {
+    compacts,
+    list: Effect.gen(function* () {
+      const at = yield* now
+      const shift = yield* shiftAt(at)
+      const built = yield* Effect.forEach(targets, (target) => statusOf(target, at, shift))
+      return [...built, ...unbuilt]
+    }),
+    providers: Effect.gen(function* () {
+      const at = yield* now
+      const shift = yield* shiftAt(at)
+      const toUnix = (time: number | undefined) => (time === undefined ? undefined : time + shift)
+      const derived = Health.healthOf(
+        MutableRef.get(health),
+        MutableRef.get(cooldowns),
+        refs,
+        at,
+        dead.map(({ target }) => target)
+      )
+      return derived.map((provider) => ({
+        ...provider,
+        lastSuccessAt: toUnix(provider.lastSuccessAt),
+        cooldownUntil: toUnix(provider.cooldownUntil)
+      }))
+    }),
+    reset: (which = {}) =>
+      Effect.gen(function* () {
+        Check.fields("Targets.reset", which, checks)
+        const at = yield* now
+        const before = MutableRef.get(cooldowns)
+        const lifted = [...before.values()].filter((entry) => matches(which, entry))
+        const after = Cool.reset(before, (entry) => lifted.includes(entry))
+        MutableRef.set(cooldowns, after)
+        sync.changed(before, after, at)
+        const meant = refs.filter(
+          ({ id, provider, key }) =>
+            id === (which.target ?? id) &&
+            provider === (which.provider ?? provider) &&
+            key === (which.key ?? key)
+        )
+        for (const { id } of meant) streaks.delete(id)
+        MutableRef.update(health, (records) =>
+          meant.reduce((all, { provider }) => Health.reset(all, provider), records)
+        )
+        // A circuit is about an endpoint and its models, whatever the key.
+        const closed =
+          which.key === undefined ? yield* admission?.close(meant) ?? Effect.undefined : undefined
+        const forgotten = limiter === undefined ? [] : yield* Effect.forEach(meant, limiter.forget)
+        return {
+          cooldowns: lifted.filter(({ until }) => until > at).length,
+          circuits: closed?.closed ?? [],
+          limits: forgotten.filter((wasKnown) => wasKnown).length,
+          isolated: closed?.isolated ?? []
+        }
+      })
+  }
+}
+
+/** How long something lasts that has an end. */
+const leftOf = (until: number, at: number): Duration.Duration | undefined =>
+  until === Infinity ? undefined : Duration.millis(until - at)
+
+/** One of the names, which are read when the check runs. */
+const oneOf =
+  (names: () => ReadonlySet<string>): Check.Check =>
+  (module, field, value) =>
+    // `oneOf` finds out whether it is a string.
+    void Check.oneOf(module, field, value as string, [...names()])

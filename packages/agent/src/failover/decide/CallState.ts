@@ -1,0 +1,780 @@
+/**
+ * The one owner of every retry of a call, as a pure machine: `(policy, state, event, snapshot, draw)` gives an
+ * action and the next state. No Effect, no clock, no randomness.
+ *
+ * **States.** `idle` until `Started`; `attempting` while a request is under way; `mending` while something is done
+ * before the next one (a compaction, a new key); `waiting` while all targets are out; `done` for ever after `GiveUp`
+ * or `Deliver`. A complete answer ends the call outside the machine.
+ *
+ * **Always true**, for every policy and every sequence of events: it ends; attempts never exceed `maxAttempts`, not
+ * counting first attempts at further targets after a refusal; no wait reaches beyond the deadline, and once waits and failed attempts have used it up no attempt begins, but for
+ * one: if a silent attempt alone used it up, one target that was not tried yet is still asked; no attempt begins once
+ * attempts have cost `maxCost`, nor when the time of the program around it is up; a failure that is to stop (a cancel,
+ * a malformed request) is never followed by an attempt, nor is a committed tool call; without retry budget no target is
+ * asked twice and one switch is made, but continuations, first attempts after a refusal and waits that the server named
+ * are free; text that was seen is continued, or taken back
+ * where that can be told; a cut answer with text is delivered if nothing better comes; an object is never continued.
+ *
+ * **What it does not do.** It opens no cooldown by itself: the action carries it, and the shell opens it before the
+ * next step. Times are monotonic milliseconds. `Choice` says which targets there are, `Truncation` what to do about
+ * cut answers.
+ *
+ * Longer than 600 lines, because the order of the decisions after a failure is the behaviour, and is read in one place.
+ */
+import { Duration } from "effect"
+import { Backoff } from "@outlast/resilience"
+import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
+import { Format, Timeout } from "../../failure/reasons/FailoverReason.ts"
+import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import { cutObject, isWrongObject, local } from "../../failure/reasons/ProviderFailure.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
+import * as Nudge from "../../recovery/Nudge.ts"
+import { climb } from "../../recovery/Truncation.ts"
+import * as Choice from "./Choice.ts"
+import type { Action, CallState, Cut, Event, Failed, Sent, Snapshot, TargetView } from "./CallModel.ts"
+import { isContinuing, isSweep, wasCut } from "./CallModel.ts"
+import type { Cooldown } from "./Cooldown.ts"
+import * as Cool from "./Cooldown.ts"
+import * as OutputLimit from "./OutputLimit.ts"
+import type { MidStream, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
+import { rowOf } from "./RecoveryPolicy.ts"
+import type { Sending } from "./Sending.ts"
+import { begun, sent, unsent } from "./Sending.ts"
+
+export * from "./CallModel.ts"
+
+// -----------------------------------------------------------------------------
+// The machine
+// -----------------------------------------------------------------------------
+
+type Step = readonly [Action, CallState]
+type Policy = RecoveryPolicy<string>
+
+/** Decides what happens next. `draw` is in [0, 1). */
+export const step = <Class extends string>(
+  policy: RecoveryPolicy<Class>,
+  state: CallState,
+  event: Event,
+  snapshot: Snapshot,
+  draw: number
+): Step => {
+  switch (event._tag) {
+    case "Started":
+      return choose(policy, { ...state, call: event, outputLimit: event.outputLimit.start }, snapshot, draw)
+    case "Woke": {
+      const { ledger } = state
+      // Time that was set aside for the wait and not needed.
+      const spent = Math.max(0, ledger.spent - (event.early ?? 0))
+      return choose(policy, { ...state, ledger: { ...ledger, spent } }, snapshot, draw)
+    }
+    case "TakenAway":
+      return choose(policy, unsent(state, true), snapshot, draw)
+    case "PermitRefused":
+      return onRefusal(policy, state, event, snapshot, draw)
+    case "Failed":
+      return onFailure(
+        policy,
+        afterFailure(policy, begun(state, event), event, snapshot, draw),
+        event,
+        snapshot,
+        draw
+      )
+    case "Cut":
+      return onCut(policy, begun(state, event), event, snapshot)
+    case "Compacted":
+    case "CompactionFailed":
+      // Stryker disable next-line ConditionalExpression: for the types; only `Compacted` has a number.
+      return event._tag === "Compacted" && event.freed > 0
+        ? again(policy, { ...state, overflowed: undefined }, snapshot, draw)
+        : mendedInVain(policy, { ...state, compactions: Infinity }, snapshot, draw)
+    case "MediaDropped":
+      return event.dropped > 0
+        ? again(policy, state, snapshot, draw)
+        : mendedInVain(policy, state, snapshot, draw)
+    case "KeyAsked":
+      return event.renewed
+        ? again(policy, state, snapshot, draw)
+        : mendedInVain(policy, state, snapshot, draw)
+  }
+}
+
+const tooLate = local("limit/deadline", new Timeout({ phase: "total", local: true }), undefined)
+
+/**
+ * True when a call that waits for a cooldown may go on before its end: a target that it may be sent to has `answered`
+ * another call meanwhile, and the retry budget, which successes pay for, allows an attempt.
+ */
+export const mayWake = <Class extends string>(
+  policy: RecoveryPolicy<Class>,
+  state: CallState,
+  snapshot: Snapshot,
+  answered: (target: TargetRef) => boolean
+): boolean =>
+  snapshot.mayRetry &&
+  Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(
+    (target) =>
+      answered(target.ref) &&
+      Cool.outOf(snapshot.cooldowns, target.ref, snapshot.now) === undefined &&
+      Choice.mayGoTo(policy, state, target, snapshot)
+  )
+
+const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
+  if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
+  const notOut = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
+  // Before a call has left a target it may go anywhere, for nothing.
+  // Stryker disable next-line ConditionalExpression: only shorter; the way below gives the same.
+  const first = state.left === undefined ? Choice.preferred(notOut, snapshot, snapshot.cooldowns) : undefined
+  if (first !== undefined) return sendAfterWait(policy, state, first.ref, snapshot)
+  // An attempt that was not sent gives no time back for another one where the call has been already.
+  const late = state.phase === "attempting" && isLate(policy, state, snapshot)
+  const ready = notOut.filter(
+    (target) => Choice.mayGoTo(policy, state, target, snapshot) && (!late || !state.tries.has(target.ref.id))
+  )
+  if (ready.length === 0) return waitOrGiveUp(policy, state, snapshot, undefined, draw)
+  const affordable = ready.filter(({ ref }) => isAffordable(state, snapshot, ref))
+  const unasked = Choice.unasked(state, state.lastFailure, affordable)
+  const target = Choice.preferred(unasked.length > 0 ? unasked : affordable, snapshot, snapshot.cooldowns)
+  return target === undefined
+    ? giveUp(state, state.lastFailure ?? Choice.allOut(policy, state, snapshot), undefined)
+    : sendAfterWait(policy, state, target.ref, snapshot)
+}
+
+/** A target whose circuit refused this call, which has waited since, is asked as the last resort that it is. */
+const sendAfterWait = (policy: Policy, state: CallState, target: TargetRef, snapshot: Snapshot): Step => {
+  const isLast = state.phase === "waiting" && Choice.isRefusedByCircuit(policy, state, target)
+  const sent = send(policy, state, target, 0, undefined, snapshot)
+  return isLast ? asLastResort(...sent) : sent
+}
+
+const asLastResort = (action: Sending, next: CallState): Step => [
+  { ...action, lastResort: true },
+  { ...next, lastResort: true }
+]
+
+/** The attempt after a mended failure, where that happened, unless mending has used up the time or the budget. */
+const again = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
+  const { target } = state
+  if (target === undefined) return giveUp(state, nowhere, undefined)
+  return isOver(snapshot) || !isAffordable(state, snapshot, undefined)
+    ? mendedInVain(policy, state, snapshot, draw)
+    : send(policy, { ...state, pending: undefined }, target, 0, undefined, snapshot)
+}
+
+const mendedInVain = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step =>
+  state.pending === undefined
+    ? giveUp(state, nowhere, undefined)
+    : onFailure(policy, { ...state, pending: undefined }, state.pending, snapshot, draw)
+
+/** For events that no shell sends in this order. */
+const nowhere = local("call/out-of-order", new Format({ side: "request" }), undefined)
+
+const onRefusal = (
+  policy: Policy,
+  state: CallState,
+  { until, failure, waited, took = 0, byCircuit }: Event & { readonly _tag: "PermitRefused" },
+  snapshot: Snapshot,
+  draw: number
+): Step => {
+  // A refusal takes time, so that a call which is refused for ever comes to its deadline.
+  const later = Math.max(until, snapshot.now + 1)
+  const mayResort = byCircuit && !state.lastResort
+  // Stryker disable next-line StringLiteral: any id that no target has.
+  const refused = new Map(state.refused).set(state.target?.id ?? "", {
+    until: later,
+    failure,
+    mayResort,
+    byCircuit
+  })
+  const back = unsent(state, waited)
+  const ledger = { ...back.ledger, spent: back.ledger.spent + took }
+  return choose(policy, { ...back, ledger, refused }, snapshot, draw)
+}
+
+const afterFailure = (
+  policy: Policy,
+  state: CallState,
+  event: Failed,
+  snapshot: Snapshot,
+  draw: number
+): CallState => {
+  const { failure, commit } = event
+  const { retryAfter } = failure
+  // Stryker disable next-line StringLiteral: as above.
+  const id = state.target?.id ?? ""
+  const { reason } = failure
+  // Stryker disable next-line ConditionalExpression: for the types; it is read for an overflow only.
+  const named = reason._tag === "ContextOverflow" ? reason.limit : undefined
+  const window = Choice.viewOf(snapshot, id)?.info.contextWindow ?? named
+  const tries = state.tries.get(id)
+  const of = policy.classOf(failure)
+  const classes = new Map(tries?.classes)
+  classes.set(of, (classes.get(of) ?? 0) + 1)
+  const seen = state.seen || commit === "text"
+  const row = rowOf(policy, failure)
+  const mode = midStreamOf(policy, row, state)
+  // "Now" is no wait: the repeat is ours, and costs what ours cost.
+  const isNamed = retryAfter !== undefined && !Duration.isZero(retryAfter)
+  const next: CallState = {
+    ...state,
+    left: state.target,
+    ledger: {
+      ...state.ledger,
+      spent: state.ledger.spent + timeCounted(event),
+      cost: state.ledger.cost + event.cost,
+      tokens: state.ledger.tokens + event.tokens
+    },
+    partial: state.partial || commit === "text",
+    seen,
+    // An answer that the output limit cut is worth more than a new beginning, which it would cut again.
+    anew: state.anew || (seen && !state.cut && mode === "restart"),
+    lastFailure: failure,
+    // A failure elsewhere says nothing about how long this target has been so.
+    inARow: {
+      class: of,
+      // Stryker disable next-line OptionalChaining: for the types; who has failed has left a target.
+      count: state.inARow?.class === of && state.left?.id === id ? state.inARow.count + 1 : 1
+    },
+    overflowed:
+      failure.reason._tag === "ContextOverflow" && window !== undefined
+        ? Math.max(window, state.overflowed ?? 0)
+        : state.overflowed,
+    tries: new Map(state.tries).set(id, {
+      count: tries?.count ?? 0,
+      delay: tries?.delay,
+      failure,
+      classes,
+      notBefore: isNamed ? snapshot.now + Duration.toMillis(retryAfter) : undefined
+    })
+  }
+  const own = next.tries.get(id)
+  // Stryker disable next-line ConditionalExpression: the second is for the types; it was set above.
+  if (!isNamed || own === undefined || row.retryAfter === "ignored") return next
+  // All attempts of the call count. Each of several keys under one limit would otherwise be asked again every second.
+  const { used } = Choice.usedHere(policy, row, next, failure, snapshot)
+  const attempts = Math.max(used, next.ledger.attempts - next.ledger.sweeps)
+  const wait = waitOf(policy, row, failure, Backoff.delay(row.backoff, attempts, own.delay, draw), draw)
+  const backAt = snapshot.now + (wait._tag === "TooLong" ? wait.retryAfter : wait.millis)
+  return { ...next, tries: new Map(next.tries).set(id, { ...own, backAt }) }
+}
+
+/** The wait before a repeat at the target of the failure, `formula` being ours. */
+const waitOf = (policy: Policy, row: Row, { retryAfter }: ProviderFailure, formula: number, draw: number) => {
+  const rule: Backoff.HintRule = {
+    retryAfter: row.retryAfter,
+    maxRetryAfter: policy.maxWait,
+    retryAfterJitter: policy.retryAfterJitter
+  }
+  return Backoff.withHint(
+    rule,
+    formula,
+    retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
+    draw
+  )
+}
+
+const onFailure = (
+  policy: Policy,
+  state: CallState,
+  event: Failed,
+  snapshot: Snapshot,
+  draw: number
+): Step => {
+  const { failure, commit } = event
+  const row = rowOf(policy, failure)
+  const here = state.target
+  if (here === undefined) return giveUp(state, failure, undefined)
+  const lowered = withoutRaise(policy, state, event, here, snapshot)
+  if (lowered !== undefined) return lowered
+  const stops = row.then === "stop"
+  if (stops && !isMediaRefused(failure)) return giveUp(state, failure, undefined)
+  const leaving = Choice.cooldownFor(row, event, here, snapshot)
+  const late = isLate(policy, state, snapshot)
+  if (
+    commit === "tool" ||
+    (state.seen && midStreamOf(policy, row, state) === "fail") ||
+    mustEnd(policy, state) ||
+    (late && !mayAskAnother(policy, state, event, snapshot)) ||
+    Choice.failedTargets(state, policy.classOf(failure)) >= (row.targets ?? Infinity)
+  ) {
+    return giveUp(state, failure, leaving)
+  }
+  const mending = mend(policy, row, state, event, here, snapshot)
+  if (mending !== undefined) return mending
+  if (stops) return giveUp(state, failure, undefined)
+
+  const opened = (cooldown: Cooldown | undefined) =>
+    cooldown === undefined ? snapshot.cooldowns : Cool.open(snapshot.cooldowns, cooldown, snapshot.now)
+  const othersAt = (cooldowns: Cool.Cooldowns) =>
+    Choice.ready(policy, state, snapshot, cooldowns).filter(
+      (target) =>
+        target.ref.id !== here.id &&
+        Choice.matches(row.to, here, target, snapshot) &&
+        (!late || !state.tries.has(target.ref.id)) &&
+        isAffordable(state, snapshot, target.ref)
+    )
+  const after = opened(leaving)
+  // What proves too little for other calls is enough for this one to ask elsewhere first, where there is anything else.
+  const elsewhere = othersAt(opened(Choice.cooldownFor(row, { ...event, isProven: true }, here, snapshot)))
+  const others = elsewhere.length > 0 ? elsewhere : othersAt(after)
+  const wait = repeatDelay(policy, row, state, failure, snapshot, draw)
+  const repeat = isAffordable(state, snapshot, here, wait) ? wait : undefined
+  // A wait that the server named holds for all calls, even while this one stays.
+  const notBefore = Choice.isNotBefore(row, failure) ? leaving : undefined
+
+  const { equivalents, rest } = candidates(policy, state, failure, others, here)
+  const equivalent = Choice.preferred(equivalents, snapshot, after)
+  const other = equivalent ?? Choice.preferred(rest, snapshot, after)
+  if (other !== undefined) {
+    const stays =
+      // Stryker disable next-line ConditionalExpression: for the types; a comparison with `undefined` is false.
+      repeat !== undefined &&
+      // Stryker disable next-line OptionalChaining: for the types; there is a failure.
+      (state.inARow?.count ?? 0) < (row.switchAfter ?? Infinity) &&
+      (equivalent === undefined
+        ? state.ledger.spent + repeat <= Duration.toMillis(policy.patience)
+        : preferredToEquivalent(policy, row, state, here, failure, repeat))
+    return stays
+      ? send(policy, state, here, repeat, notBefore, snapshot)
+      : send(policy, state, other.ref, 0, leaving, snapshot)
+  }
+  if (repeat !== undefined) {
+    const soonest = Choice.soonest(
+      policy,
+      state,
+      { ...snapshot, cooldowns: after },
+      (target) => target.ref.id !== here.id && Choice.mayGoTo(policy, state, target, snapshot)
+    )
+    if (soonest === undefined || snapshot.now + repeat <= soonest.until) {
+      return send(policy, state, here, repeat, notBefore, snapshot)
+    }
+  }
+  // Another server may take the request, but that is not worth a wait.
+  if (row.to === "other-dialect") return giveUp(state, failure, leaving)
+  // Not the targets' failure, or nothing that may be tried again.
+  const isOurs = row.then === "grow" || row.to !== "next" || !isAffordable(state, snapshot, undefined)
+  const next = waitOrGiveUp(policy, state, { ...snapshot, cooldowns: after }, leaving, draw)
+  return isOurs && next[0]._tag === "GiveUp"
+    ? giveUp(state, failure, row.then === "grow" ? undefined : leaving)
+    : next
+}
+
+/**
+ * The targets to leave for: those of the same model, and all others. After a refusal, targets that this call has not
+ * asked come first. Otherwise a short wait that limited targets name brings the call back to them again and again, and
+ * it never reaches the one that would answer. Once patience is over, keys that have refused the call no longer come
+ * before a model that was not asked.
+ */
+const candidates = (
+  policy: Policy,
+  state: CallState,
+  failure: ProviderFailure,
+  others: ReadonlyArray<TargetView>,
+  here: TargetRef
+): { readonly equivalents: ReadonlyArray<TargetView>; readonly rest: ReadonlyArray<TargetView> } => {
+  const equivalents = others.filter((target) => target.ref.model === here.model)
+  const unasked = Choice.unasked(state, failure, others)
+  if (unasked.length === 0) return { equivalents, rest: others }
+  const fresh = unasked.filter((target) => target.ref.model === here.model)
+  const isPatient = state.ledger.spent <= Duration.toMillis(policy.patience)
+  return { equivalents: fresh.length === 0 && isPatient ? equivalents : fresh, rest: unasked }
+}
+
+/** What can be done about the failure so that the same target may succeed. */
+const mend = (
+  policy: Policy,
+  row: Row,
+  state: CallState,
+  event: Failed,
+  here: TargetRef,
+  snapshot: Snapshot
+): Step | undefined => {
+  const { failure } = event
+  if (!isAffordable(state, snapshot, undefined)) return undefined
+  const mending: CallState = { ...state, phase: "mending", pending: event }
+  const marked = (what: string): CallState => ({
+    ...mending,
+    mended: new Set(state.mended).add(`${what} ${here.id}`)
+  })
+  if (
+    failure.reason._tag === "Auth" &&
+    Choice.viewOf(snapshot, here.id)?.renewable === true &&
+    !state.mended.has(`key ${here.id}`)
+  ) {
+    return [{ _tag: "RenewKey", target: here, cooldown: undefined }, marked("key")]
+  }
+  if (isMediaRefused(failure) && !state.mended.has(`media ${here.id}`)) {
+    return [{ _tag: "DropMedia", target: here, failure, cooldown: undefined }, marked("media")]
+  }
+  if (row.then !== "grow") return undefined
+  const limit = OutputLimit.lowered(failure) ?? Infinity
+  if (limit < (state.outputLimit ?? Infinity) && !state.mended.has(`limit ${here.id}`)) {
+    const smaller = { ...marked("limit"), pending: undefined, overflowed: undefined, outputLimit: limit }
+    const [{ nudge, rewind, isFree }, next] = send(policy, smaller, here, 0, undefined, snapshot)
+    return [{ _tag: "LowerOutputLimit", ...mendedAttempt(here), isFree, limit, rewind, nudge }, next]
+  }
+  const isTooLong = failure.reason._tag === "ContextOverflow"
+  if (isTooLong && snapshot.canCompact && state.compactions < policy.maxCompactions) {
+    const next: CallState = { ...mending, compactions: state.compactions + 1 }
+    return [{ _tag: "Compact", target: here, failure, cooldown: undefined }, next]
+  }
+  return undefined
+}
+
+const isMediaRefused = ({ reason }: ProviderFailure): boolean =>
+  // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `media`.
+  reason._tag === "Format" && reason.media === true
+
+/** One more attempt at once where the call is. */
+const mendedAttempt = (target: TargetRef): Sent => ({
+  target,
+  delay: 0,
+  cooldown: undefined,
+  probe: false,
+  lastResort: false,
+  isFree: false
+})
+
+const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: Snapshot): Step => {
+  const { ledger } = before
+  const isContinuation = before.rungs.continuations > 0
+  const state: CallState = {
+    ...before,
+    left: before.target,
+    cut: true,
+    hasText: before.hasText || event.hasText,
+    raise: undefined,
+    seen: before.seen || event.commit === "text",
+    inARow: undefined,
+    ledger: { ...ledger, cost: ledger.cost + event.cost, tokens: ledger.tokens + event.tokens },
+    rungs: {
+      ...before.rungs,
+      gains: isContinuation ? [...before.rungs.gains, event.gain] : before.rungs.gains
+    }
+  }
+  return goOn(policy, state, event, snapshot)
+}
+
+/** What is done about an answer that the output limit cut: see `Truncation`. */
+const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot): Step => {
+  const { target: here, ledger } = state
+  if (
+    here === undefined ||
+    // Stryker disable next-line ConditionalExpression,BooleanLiteral: for the types; a rule without numbers stops.
+    policy.truncation === false ||
+    event.commit === "tool" ||
+    isOver(snapshot) ||
+    mustEnd(policy, state)
+  ) {
+    return deliver(state)
+  }
+  const rung = climb(policy.truncation, state.rungs, {
+    limit: event.limit,
+    ceiling: ceilingOf(policy, state, event, here, snapshot),
+    // A limit that the provider lowered is as high as it can be.
+    mayRaise: !state.mended.has(`limit ${here.id}`),
+    mayRepeat:
+      state.rungs.continuations === 0 &&
+      !state.seen &&
+      isAffordable({ ...state, partial: false }, snapshot, undefined),
+    mayContinue:
+      !state.call.structured &&
+      (!state.seen || midStreamOf(policy, undefined, state) !== "fail") &&
+      // The limit that cut it is the user's own last word.
+      (event.limit ?? 0) < state.call.outputLimit.max
+  })
+  if (rung._tag === "Stop") return deliver(state)
+  const { limit } = rung
+  const { raises, continuations } = state.rungs
+  const raised: CallState =
+    limit === undefined
+      ? state
+      : {
+          ...state,
+          outputLimit: limit,
+          raise: { from: event.limit ?? limit, cut: event },
+          rungs: { ...state.rungs, raises: raises + 1 }
+        }
+  if (rung._tag === "Raise") {
+    const next = sent({ ...raised, anew: true }, here, 0)
+    return [{ _tag: "RaiseOutputLimit", ...mendedAttempt(here), limit: rung.limit }, next]
+  }
+  const nudge = event.inToolCall ? policy.nudges.cutInToolCall : policy.nudges.cut
+  const rungs = { ...raised.rungs, continuations: continuations + 1 }
+  return [
+    {
+      _tag: "Continue",
+      ...mendedAttempt(here),
+      from: here,
+      failure: undefined,
+      isFree: true,
+      rewind: false,
+      nudge: Nudge.textOf(nudge, undefined, ledger.attempts + 1),
+      raisedTo: limit
+    },
+    sent({ ...raised, partial: true, rungs }, here, 0)
+  ]
+}
+
+/**
+ * The provider does not take the raised limit: the cut answer goes on at the limit that it was written with, or at a
+ * higher one that the provider names. `undefined` for any other failure, and where a repeat at a limit that the provider
+ * names is better: nothing of an object can be continued, nor of an answer without text.
+ */
+const withoutRaise = (
+  policy: Policy,
+  state: CallState,
+  { failure, commit }: Failed,
+  here: TargetRef,
+  snapshot: Snapshot
+): Step | undefined => {
+  const { raise, rungs, call } = state
+  if (raise === undefined || commit === "tool" || !OutputLimit.mayRefuse(failure)) {
+    return undefined
+  }
+  const named = OutputLimit.lowered(failure)
+  if (call.structured || (!state.hasText && (named ?? 0) > raise.from)) return undefined
+  const limit = Math.max(raise.from, named ?? 0)
+  const refused = state.anew ? 0 : 1
+  const before: CallState = {
+    ...state,
+    anew: false,
+    raise: undefined,
+    inARow: undefined,
+    outputLimit: limit,
+    mended: new Set(state.mended).add(`limit ${here.id}`),
+    // The continuation that was refused has added nothing.
+    rungs: { ...rungs, continuations: rungs.continuations - refused }
+  }
+  return goOn(policy, before, raise.cut, snapshot)
+}
+
+/** No output limit may be above: what the user, the model, the window and the money allow. */
+const ceilingOf = (
+  { maxCost = Infinity }: Policy,
+  { call, ledger }: CallState,
+  { input }: Cut,
+  here: TargetRef,
+  snapshot: Snapshot
+): number => {
+  const room = OutputLimit.room(Choice.viewOf(snapshot, here.id)?.info ?? {}, input, maxCost - ledger.cost)
+  return Math.min(call.outputLimit.max, room)
+}
+
+/** The call has made all the attempts, or spent all the money, that it may. */
+const mustEnd = (policy: Policy, { ledger }: CallState): boolean =>
+  ledger.attempts - ledger.sweeps >= policy.maxAttempts || ledger.cost >= (policy.maxCost ?? Infinity)
+
+/** The time of the program around the call is up. */
+const isOver = ({ deadline, now }: Snapshot): boolean => deadline <= now
+
+/** Milliseconds that waits and failed attempts may still take. */
+const timeLeft = (policy: Policy, { ledger }: CallState, { deadline, now }: Snapshot): number =>
+  Math.min(Duration.toMillis(policy.deadline) - ledger.spent, deadline - now)
+
+const isLate = (policy: Policy, state: CallState, snapshot: Snapshot): boolean =>
+  timeLeft(policy, state, snapshot) <= 0
+
+/** An attempt that had streamed text was at work, not lost: its time does not count against the deadline. */
+const timeCounted = ({ commit, elapsed }: Failed): number => (commit === "text" ? 0 : elapsed)
+
+/**
+ * One silent attempt may take longer than the whole deadline. If it was that attempt that used it up, a target
+ * that was not tried yet is still asked, once.
+ */
+const mayAskAnother = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): boolean =>
+  // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `local`.
+  event.failure.reason._tag === "Timeout" &&
+  event.failure.reason.local &&
+  snapshot.deadline > snapshot.now &&
+  state.ledger.spent - timeCounted(event) < Duration.toMillis(policy.deadline) &&
+  Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
+
+/**
+ * Whether the retry budget allows an attempt at `target` after `delay` milliseconds (`undefined`: one more where it was).
+ * What is free always is, and so is one switch to a target that was not asked.
+ */
+const isAffordable = (
+  state: CallState,
+  { mayRetry, now }: Snapshot,
+  target: TargetRef | undefined,
+  delay = 0
+): boolean =>
+  mayRetry ||
+  isFree(state, target, now + delay) ||
+  (target !== undefined && !state.tries.has(target.id) && state.ledger.switches === state.ledger.sweeps)
+
+/**
+ * Whether an attempt at time `at` costs no retry budget: a first attempt, a continuation, one at a further target after
+ * a refusal, and one that waited as long as the server asked.
+ */
+const isFree = (state: CallState, target: TargetRef | undefined, at: number): boolean => {
+  if (state.left === undefined || isContinuing(state)) return true
+  if (target === undefined) return false
+  return isSweep(state, target) || at >= (state.tries.get(target.id)?.notBefore ?? Infinity)
+}
+
+/**
+ * What may become of text that was seen, whatever failure comes: `restart` if any failure allows it, else `continue` if
+ * any does, else `fail`.
+ */
+export const midStreamAtMost = (policy: Policy, call: CallState["call"]): MidStream => {
+  let most = midStreamOf(policy, undefined, { call })
+  for (const name in policy.rows) {
+    const mode = midStreamOf(policy, policy.rows[name], { call })
+    if (mode === "restart" || most === "fail") most = mode
+  }
+  return most
+}
+
+const midStreamOf = (policy: Policy, row: Row | undefined, { call }: Pick<CallState, "call">): MidStream => {
+  const wanted = row?.midStream ?? call.midStream ?? policy.midStream
+  const possible = wanted === "restart" && !call.rewindable ? "continue" : wanted
+  return possible === "continue" && call.structured ? "fail" : possible
+}
+
+/** Whether to repeat here although another key or endpoint of the same model is ready. */
+const preferredToEquivalent = (
+  policy: Policy,
+  row: Row,
+  state: CallState,
+  here: TargetRef,
+  failure: ProviderFailure,
+  delay: number
+): boolean => {
+  // Stryker disable next-line OptionalChaining: for the types; it was asked.
+  const tries = state.tries.get(here.id)?.count ?? 0
+  if (Choice.isNotBefore(row, failure)) {
+    // Once in a call: a short wait at each of many limited keys would use up its attempts.
+    if (state.ledger.switches > 0 || tries > 1) return false
+    // What is really waited counts: the backoff may have grown beyond the wait that was named.
+    return delay <= Backoff.lengthened(Duration.toMillis(policy.shortWait), policy.retryAfterJitter, 1)
+  }
+  return tries <= row.repeatsBeforeEquivalent && delay <= Duration.toMillis(policy.patience)
+}
+
+/** The delay before one more attempt on the same target, or `undefined` where there may be none. */
+const repeatDelay = (
+  policy: Policy,
+  row: Row,
+  state: CallState,
+  failure: ProviderFailure,
+  snapshot: Snapshot,
+  draw: number
+): number | undefined => {
+  const { target } = state
+  const { used, delay } = Choice.usedHere(policy, row, state, failure, snapshot)
+  if (row.then !== "retry" || used >= row.attempts || failure.evidence.shouldRetry === false) return undefined
+  const wait = waitOf(policy, row, failure, Backoff.delay(row.backoff, used, delay, draw), draw)
+  // Stryker disable next-line ConditionalExpression,StringLiteral: the first is for the types; what is too long has no `millis`.
+  if (wait._tag === "TooLong" || wait.millis > timeLeft(policy, state, snapshot)) return undefined
+  // Another call has found meanwhile that the target is out, or this one has asked whether it is back.
+  const out = target && Cool.outOf(snapshot.cooldowns, target, snapshot.now + wait.millis)
+  return out === undefined ? wait.millis : undefined
+}
+
+const waitOrGiveUp = (
+  policy: Policy,
+  state: CallState,
+  snapshot: Snapshot,
+  cooldown: Cooldown | undefined,
+  draw: number
+): Step => {
+  const soonest = Choice.soonest(policy, state, snapshot, (target) =>
+    Choice.mayGoTo(policy, state, target, snapshot)
+  )
+  const left = timeLeft(policy, state, snapshot)
+  const resort = Choice.lastResort(policy, state, snapshot)
+  if (resort !== undefined && left > 0 && isAffordable(state, snapshot, resort) && !mustEnd(policy, state)) {
+    return asLastResort(...send(policy, state, resort, 0, cooldown, snapshot))
+  }
+  if (
+    soonest !== undefined &&
+    policy.whenAllOut !== "fail" &&
+    isAffordable(state, snapshot, soonest.target, Math.max(0, soonest.until - snapshot.now)) &&
+    !mustEnd(policy, state)
+  ) {
+    const { target, until, failure } = soonest
+    if (
+      policy.whenAllOut === "probe" &&
+      isAffordable(state, snapshot, soonest.target) &&
+      !soonest.refused &&
+      Cool.isUnprobed(snapshot.cooldowns, target, snapshot.now) &&
+      !state.mended.has(`out ${target.id}`)
+    ) {
+      const mended = new Set(state.mended).add(`out ${target.id}`)
+      return send(policy, { ...state, mended }, target, 0, cooldown, snapshot)
+    }
+    const wait = Math.max(0, until - snapshot.now)
+    const tooLong = failure.retryAfter !== undefined && wait > Duration.toMillis(policy.maxWait)
+    // A circuit is asked again and again, and each time takes of the deadline.
+    const mayWait = soonest.refused || state.ledger.waits < policy.maxAttempts
+    if (mayWait && wait <= left && !tooLong) {
+      const sleep = Math.min(left, Backoff.lengthened(wait, policy.retryAfterJitter, draw))
+      const { ledger } = state
+      const next: CallState = {
+        ...state,
+        phase: "waiting",
+        ledger: { ...ledger, waits: ledger.waits + (soonest.refused ? 0 : 1), spent: ledger.spent + sleep }
+      }
+      return [{ _tag: "Wait", until: snapshot.now + sleep, cooldown, soonest }, next]
+    }
+  }
+  return giveUp(state, Choice.allOut(policy, state, snapshot), cooldown)
+}
+
+const send = (
+  policy: Policy,
+  state: CallState,
+  target: TargetRef,
+  delay: number,
+  cooldown: Cooldown | undefined,
+  snapshot: Snapshot
+): readonly [Extract<Action, { readonly _tag: "Attempt" | "Switch" | "Continue" }>, CallState] => {
+  const { left: from, lastFailure: failure } = state
+  const row = failure === undefined ? undefined : rowOf(policy, failure)
+  const rewind = state.anew && state.seen
+  const next = sent(state, target, delay)
+  const probe = Cool.outOf(snapshot.cooldowns, target, snapshot.now + delay) !== undefined
+  const common: Sent = {
+    target,
+    delay,
+    cooldown,
+    probe,
+    lastResort: false,
+    isFree: isFree(state, target, snapshot.now + delay)
+  }
+  if (from === undefined) return [{ _tag: "Attempt", ...common, rewind, nudge: undefined }, next]
+  const { attempts } = next.ledger
+  if (isContinuing(next)) {
+    // No failure since the limit cut it.
+    const cause = wasCut(state) ? undefined : failure
+    const nudge = cause === undefined ? policy.nudges.cut : policy.nudges.interrupted
+    const words = Nudge.textOf(nudge, cause, attempts)
+    return [
+      { _tag: "Continue", from, failure: cause, ...common, rewind: false, nudge: words, raisedTo: undefined },
+      next
+    ]
+  }
+  const asks =
+    row?.nudge ?? (failure !== undefined && isWrongObject(failure) ? policy.nudges.wrongObject : undefined)
+  const nudge = asks === undefined ? undefined : Nudge.textOf(asks, failure, attempts)
+  return from.id === target.id || failure === undefined
+    ? [{ _tag: "Attempt", ...common, rewind, nudge }, next]
+    : [{ _tag: "Switch", from, failure, ...common, rewind, nudge }, next]
+}
+
+/** The end without a complete answer: what was kept of a cut one is better than nothing. */
+const giveUp = (state: CallState, failure: CallFailure, cooldown: Cooldown | undefined): Step => [
+  state.hasText && !state.call.structured
+    ? { _tag: "Deliver", cooldown }
+    : { _tag: "GiveUp", failure, cooldown },
+  { ...state, phase: "done" }
+]
+
+const deliver = (state: CallState): Step =>
+  state.call.structured
+    ? giveUp(state, local(cutObject, new Format({ side: "response" }), state.target), undefined)
+    : [
+        { _tag: "Deliver", cooldown: undefined },
+        { ...state, phase: "done" }
+      ]

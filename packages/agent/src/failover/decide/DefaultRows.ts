@@ -1,0 +1,147 @@
+/**
+ * The rows of the default policies: what to do about each class of failure, in one table.
+ *
+ * A class that has no row, or a reason without a class, does not compile.
+ */
+import { Duration } from "effect"
+import { Backoff } from "@outlast/resilience"
+import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import * as Kind from "../../options/Kind.ts"
+import * as PolicyChecks from "./PolicyChecks.ts"
+import type { CooldownRule, DefaultClass, Row, Scope } from "./PolicyModel.ts"
+
+/** The class of a failure in the default policies. */
+export const classOf = (failure: ProviderFailure): DefaultClass => {
+  const reason = failure.reason
+  switch (reason._tag) {
+    case "Auth":
+      return reason.permanent ? "AuthPermanent" : "Auth"
+    case "Format":
+      if (reason.outputLimit !== undefined) return "OutputTooLong"
+      return reason.side === "request" ? "FormatRequest" : "FormatResponse"
+    case "RateLimit":
+      return reason.liftable ? "RateLimit" : "RateLimitTooLarge"
+    case "Timeout":
+      // A connection that is not accepted says something about the endpoint, whoever's limit it was.
+      if (reason.phase === "connect") return "TimeoutConnect"
+      // A slow answer may be a long one. Silence says something about the model.
+      return reason.local && reason.phase === "total" && reason.silent !== true ? "TimeoutLocal" : "Timeout"
+    default:
+      return reason._tag
+  }
+}
+
+const backoff = (cap: Duration.Input) => Backoff.exponential({ initial: "1 second", factor: 2, cap })
+
+const isWide = (scope: Scope): boolean => scope === "model" || scope === "endpoint"
+
+const cooldown = (
+  scope: Scope,
+  initial: Duration.Input | "forever",
+  cap: Duration.Input = initial === "forever" ? Duration.infinity : initial,
+  retryAfter: CooldownRule["retryAfter"] = isWide(scope) ? "wins" : "minimum"
+): CooldownRule => ({
+  scope,
+  // What is wider than a key keeps other calls out, too: one call's bad luck must not close it.
+  proof: isWide(scope) ? "several-calls" : "one-call",
+  initial: initial === "forever" ? initial : Duration.fromInputUnsafe(initial),
+  factor: 2,
+  cap: Duration.fromInputUnsafe(cap),
+  retryAfter
+})
+
+/** What rows have in common: one attempt, the next target, nothing remembered. For policies of your own. */
+export const base: Row = {
+  then: "retry",
+  attempts: 1,
+  pool: "shared",
+  repeatsBeforeEquivalent: 1,
+  switchAfter: undefined,
+  to: "next",
+  backoff: backoff("30 seconds"),
+  retryAfter: "minimum",
+  cooldown: undefined,
+  circuit: undefined,
+  worthWaiting: false,
+  nudge: undefined,
+  midStream: undefined
+}
+
+/** A cooldown that never grows, whatever the server says about waiting. For policies of your own. */
+export const steady = (scope: Scope, length: Duration.Input): CooldownRule => {
+  PolicyChecks.scope("RecoveryPolicy.steady", "scope", scope)
+  Kind.duration()("RecoveryPolicy.steady", "length", length)
+  const initial = Duration.fromInputUnsafe(length)
+  return { scope, initial, factor: 1, cap: initial, retryAfter: "ignored" }
+}
+
+const stop: Row = { ...base, then: "stop" }
+
+/** The attempt has cost its whole limit already: an equivalent target is asked before it is repeated. */
+const timeout: Row = { ...base, attempts: 2, repeatsBeforeEquivalent: 0, worthWaiting: true }
+
+/** What the default policies do about each class. `docs/failover.md` has it as a table. */
+export const rows: { readonly [C in DefaultClass]: Row } = {
+  RateLimit: {
+    ...base,
+    attempts: 5,
+    repeatsBeforeEquivalent: 0,
+    backoff: backoff("60 seconds"),
+    cooldown: cooldown("key+model", "1 minute", "5 minutes", "not-before"),
+    worthWaiting: true
+  },
+  // One request is larger than the limit: no wait lifts that, another account or model may.
+  RateLimitTooLarge: { ...base, then: "move" },
+  Overloaded: {
+    ...base,
+    attempts: 5,
+    cooldown: cooldown("model", "2 minutes", "10 minutes"),
+    circuit: "model",
+    worthWaiting: true
+  },
+  ServerError: {
+    ...base,
+    attempts: 3,
+    cooldown: cooldown("model", "30 seconds", "5 minutes"),
+    circuit: "endpoint",
+    worthWaiting: true
+  },
+  Timeout: { ...timeout, cooldown: cooldown("model", "30 seconds", "5 minutes"), circuit: "endpoint" },
+  TimeoutConnect: {
+    ...timeout,
+    cooldown: cooldown("endpoint", "30 seconds", "5 minutes"),
+    circuit: "endpoint"
+  },
+  TimeoutLocal: timeout,
+  Network: {
+    ...base,
+    attempts: 5,
+    cooldown: cooldown("endpoint", "30 seconds", "5 minutes"),
+    circuit: "endpoint",
+    worthWaiting: true
+  },
+  PermanentNetwork: {
+    ...base,
+    then: "move",
+    // It does not pass by itself: one call is enough.
+    cooldown: { ...cooldown("endpoint", "10 minutes"), proof: "one-call", retryAfter: "minimum" },
+    circuit: "endpoint"
+  },
+  Auth: { ...base, then: "move", cooldown: cooldown("key", "10 minutes", "1 hour") },
+  AuthPermanent: { ...base, then: "move", cooldown: cooldown("key", "forever") },
+  Billing: { ...base, then: "move", cooldown: cooldown("key", "30 minutes", "1 hour") },
+  ModelNotFound: {
+    ...base,
+    then: "move",
+    cooldown: { ...cooldown("model", "1 hour"), proof: "one-call", retryAfter: "minimum" }
+  },
+  ContextOverflow: { ...base, then: "grow" },
+  FormatResponse: { ...base, attempts: 2 },
+  // What one server calls malformed, one with another wire format may take.
+  FormatRequest: { ...base, then: "move", to: "other-dialect", targets: 2 },
+  // The same request is taken with the limit that the provider named.
+  OutputTooLong: { ...base, then: "grow" },
+  ContentPolicy: stop,
+  Cancelled: stop,
+  Unknown: { ...base, attempts: 2, cooldown: cooldown("model", "30 seconds", "30 seconds") }
+}

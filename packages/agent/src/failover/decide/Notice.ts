@@ -1,0 +1,61 @@
+/**
+ * What a user is told when another model answers than before: one notice for each change, and one when the first
+ * model of the chain is back. The texts can be replaced, in any language.
+ */
+import { Options } from "@outlast/resilience"
+import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
+
+const { is } = Options
+
+export interface Change {
+  /** Who answered before. */
+  readonly from: TargetRef
+  readonly target: TargetRef
+  /** Why it changed; `undefined` when the first model is back. */
+  readonly reason: ReasonTag | undefined
+}
+
+export interface Notices {
+  readonly switched: (change: Change) => string
+  readonly returned: (change: Change) => string
+}
+
+/** A change of model, as the consumer of `Outlast.streamText` and of the events hears of it. */
+export interface Notice extends Change {
+  readonly type: "notice"
+  readonly message: string
+}
+
+export const defaults: Notices = {
+  switched: ({ from, target, reason }) =>
+    `Switched to ${target.model}${reason === undefined ? "" : `: ${from.model} ${causes[reason]}`}.`,
+  returned: ({ target }) => `Back to ${target.model}.`
+}
+
+/** The checks of the fields of {@link Notices}. */
+export const checks: Options.Checks<Notices> = {
+  switched: is.required(is.fn("(change) => text")),
+  returned: is.required(is.fn("(change) => text"))
+}
+
+/** Whether the user notices: another key or endpoint of the same model is none of his business. */
+export const isChange = (from: TargetRef, target: TargetRef): boolean =>
+  from.provider !== target.provider || from.model !== target.model
+
+const causes: { readonly [R in ReasonTag]: string } = {
+  Auth: "refused the key",
+  Billing: "has no quota left",
+  RateLimit: "is rate limited",
+  Overloaded: "is overloaded",
+  ServerError: "failed",
+  Timeout: "did not answer in time",
+  Network: "cannot be reached",
+  PermanentNetwork: "cannot be reached",
+  ContextOverflow: "has too small a window",
+  ModelNotFound: "is not available",
+  Format: "sent an answer that cannot be understood",
+  ContentPolicy: "refused the content",
+  Cancelled: "cancelled the call",
+  Unknown: "failed for an unknown reason"
+}

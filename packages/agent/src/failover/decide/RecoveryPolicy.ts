@@ -1,0 +1,121 @@
+/**
+ * What to do when a call fails, as data: one row per class of failure and a few numbers for the whole call.
+ *
+ * `CallState` reads it and decides; nothing here has behaviour. Two policies ship, {@link interactive} (the
+ * default) and {@link background}. They differ in patience, not in judgement. `Presets` has five more, each after a
+ * known system.
+ */
+import { Duration } from "effect"
+import type { CircuitBreaker } from "@outlast/resilience"
+import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import * as Kind from "../../options/Kind.ts"
+import * as Nudging from "../../recovery/Nudge.ts"
+import * as Ladder from "../../recovery/Truncation.ts"
+import { classOf, rows } from "./DefaultRows.ts"
+import * as Notice from "./Notice.ts"
+import * as PolicyChecks from "./PolicyChecks.ts"
+import type { RecoveryPolicy, Row } from "./PolicyModel.ts"
+
+export type * from "./PolicyModel.ts"
+export { base, steady } from "./DefaultRows.ts"
+
+/**
+ * Circuits that never turn a partly healthy target into an outage: they judge the share of failures among many attempts,
+ * and several probes at once. `docs/load.md` has the numbers that decided.
+ */
+export const circuits = {
+  trip: { consecutive: false, rate: { window: "1 minute", minimumCalls: 20, failures: 0.8 } },
+  halfOpen: { permits: 3, successes: 2 }
+} as const satisfies CircuitBreaker.Options
+
+/** Somebody waits for the answer: five seconds of patience, two minutes in all. The default. */
+export const interactive: RecoveryPolicy = {
+  classOf,
+  rows,
+  maxAttempts: 10,
+  deadline: Duration.minutes(2),
+  maxWait: Duration.seconds(60),
+  patience: Duration.seconds(5),
+  shortWait: Duration.seconds(2),
+  retryAfterJitter: 0.1,
+  maxCost: undefined,
+  counters: "call",
+  maxCompactions: 2,
+  circuits,
+  breaker: "inside",
+  probe: { share: 0.25, atMost: Duration.seconds(30) },
+  retryBudget: { paidBy: "successes" },
+  whenAllOut: "wait",
+  lastResort: true,
+  midStream: "continue",
+  truncation: Ladder.defaults,
+  nudges: Nudging.defaults,
+  notices: Notice.defaults,
+  limits: {
+    connect: Duration.seconds(10),
+    firstToken: Duration.seconds(60),
+    firstTokenReasoning: Duration.seconds(180),
+    idle: Duration.seconds(60),
+    idleReasoning: Duration.seconds(180),
+    total: Duration.minutes(10),
+    slow: undefined
+  }
+}
+
+/** Nobody waits: a minute of patience before another model, half an hour in all. */
+export const background: RecoveryPolicy = {
+  ...interactive,
+  deadline: Duration.minutes(30),
+  patience: Duration.seconds(60),
+  limits: {
+    ...interactive.limits,
+    firstToken: Duration.seconds(300),
+    firstTokenReasoning: Duration.seconds(300),
+    idle: Duration.seconds(300),
+    idleReasoning: Duration.seconds(300),
+    total: Duration.minutes(30)
+  }
+}
+
+/** The same policy with every wait exact: for tests of what a policy does. */
+export const withoutJitter = <Class extends string>(policy: RecoveryPolicy<Class>): RecoveryPolicy<Class> => {
+  Kind.plain("a policy, for example Policy.interactive")("RecoveryPolicy.withoutJitter", "policy", policy)
+  return {
+    ...policy,
+    retryAfterJitter: 0,
+    // Object.entries forgets the key type; the keys are those of `rows`.
+    rows: Object.fromEntries(
+      Object.entries<Row>(policy.rows).map(([name, row]) => [
+        name,
+        { ...row, backoff: { ...row.backoff, jitter: 0 } }
+      ])
+    ) as { [C in Class]: Row }
+  }
+}
+
+/**
+ * The row for a failure. A row that ends the call, or asks another wire format only, says `move` instead where only
+ * words speak for it: one other model is asked then, if there is one. Throws an `InvalidOption` for a class without a
+ * row, which {@link validate} could not foresee.
+ */
+export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failure: ProviderFailure): Row => {
+  const of = policy.classOf(failure)
+  if (!PolicyChecks.isClass(policy, of)) throw PolicyChecks.missingRow(of, failure)
+  const row = policy.rows[of]
+  const ends = row.then === "stop" || row.to === "other-dialect"
+  return ends && isHearsay(failure)
+    ? { ...row, then: "move", to: "other-model", targets: row.targets ?? 2 }
+    : row
+}
+
+/** Whether a verdict rests on words alone: no code, and no status that blames the request. */
+export const isHearsay = ({ evidence: { signal, status } }: ProviderFailure): boolean =>
+  signal === "text" && (status === undefined || status < 400 || status > 499)
+
+/**
+ * Throws an `InvalidOption` (a `RangeError`) that names the field: a value that is not allowed, a field that is missing or
+ * unknown, a class of `classOf` without a row. With the `classOf` of the default policies, also a row of a class that
+ * it does not give.
+ */
+export const validate = (policy: RecoveryPolicy<string>): void =>
+  PolicyChecks.validate(policy, policy.classOf === classOf)

@@ -1,0 +1,264 @@
+/**
+ * Reads how long a provider asked to wait.
+ *
+ * Precedence, over all links of a chain; the first form that can be read decides:
+ *
+ * 1. the body: Google's `RetryInfo.retryDelay`, `retry_after_ms`, `retry_after`, `resets_in_seconds`, `resets_at`; a
+ *    zero there does not beat a header that says more;
+ * 2. `retry-after-ms`, `x-ms-retry-after-ms`;
+ * 3. `retry-after` in seconds ("30", "30s"; the longest of several), as an HTTP date, or as an epoch that some
+ *    servers send;
+ * 4. `x-ratelimit-reset*`, `anthropic-ratelimit-*-reset` and the IETF's `ratelimit` of a dimension of which nothing
+ *    remains, or which is said to have rejected the request; the longest where there are several. Only of a limit, an
+ *    overload or a used-up quota: servers send these headers with every answer;
+ * 5. prose: "try again in 1.242s", "retry after 2 minutes", "please wait 1h30m". Not of an error that waiting does
+ *    not mend, which may quote anything;
+ * 6. what a reason of effect/ai says.
+ *
+ * An instant (HTTP date, epoch, RFC 3339) is read against the response's own `Date`, so that a skewed clock here
+ * does not matter; without one it is ignored. A client's own back-off ("Retrying in 5 seconds") is no hint. Never
+ * negative, NaN or infinite; zero means now.
+ */
+import { Duration } from "effect"
+import type { ErrorFacts } from "./ErrorFacts.ts"
+import type { ReasonTag } from "../reasons/FailoverReason.ts"
+
+type Headers = Readonly<Record<string, string>>
+
+/** What is over when a limit is reset. */
+const resettable = new Set<ReasonTag>(["RateLimit", "Overloaded", "Billing"])
+
+/** What waiting does not mend. */
+const lasting = new Set<ReasonTag>([
+  "Auth",
+  "PermanentNetwork",
+  "ContextOverflow",
+  "ModelNotFound",
+  "Format",
+  "ContentPolicy",
+  "Cancelled"
+])
+
+/** The wait that a chain of facts states, for the reason that was found in it. */
+export const from = (chain: ReadonlyArray<ErrorFacts>, reason: ReasonTag): Duration.Duration | undefined => {
+  const body = first(chain, ({ waits, headers }) =>
+    first(waits, (wait) => bounded(ofBody(wait, headers["date"])))
+  )
+  const millis =
+    (body === 0 ? undefined : body) ??
+    first(chain, ({ headers }) => bounded(ofHeaders(headers))) ??
+    body ??
+    (resettable.has(reason)
+      ? first(chain, ({ headers, status }) => bounded(ofResets(headers, status)))
+      : undefined) ??
+    (lasting.has(reason) ? undefined : first(chain, ({ text }) => bounded(ofProse(text))))
+  return millis === undefined
+    ? first(chain, ({ retryAfter }) =>
+        retryAfter !== undefined && isWait(Duration.toMillis(retryAfter)) ? retryAfter : undefined
+      )
+    : Duration.millis(millis)
+}
+
+const first = <A, B>(items: ReadonlyArray<A>, read: (item: A) => B | undefined): B | undefined => {
+  for (const item of items) {
+    const found = read(item)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+const ofBody = (
+  [key, value]: readonly [key: string, value: string],
+  now: string | undefined
+): number | undefined =>
+  key.endsWith("_at")
+    ? resetIn(value, now)
+    : (number(value, /_?ms$/.test(key) ? 1 : 1_000) ?? duration(value.toLowerCase()))
+
+const ofHeaders = (headers: Headers): number | undefined =>
+  number(headers["retry-after-ms"], 1) ??
+  number(headers["x-ms-retry-after-ms"], 1) ??
+  ofRetryAfter(headers["retry-after"]?.trim(), headers["date"])
+
+const ofRetryAfter = (value: string | undefined, now: string | undefined): number | undefined =>
+  value === undefined
+    ? undefined
+    : (seconds(longest(value), now) ?? duration(value.toLowerCase(), true) ?? instant(value, now))
+
+/** Of a header that was sent twice, which a client joins: "30, 30". */
+const longest = (value: string): string =>
+  /^\d{1,12}(?: *, *\d{1,12}){1,8}$/.test(value) ? String(Math.max(...value.split(",").map(Number))) : value
+
+const reset =
+  /^(?:x-ratelimit-reset(-.+)?|anthropic-ratelimit-(.+)-reset|x-ratelimit-(.+)-reset|ratelimit-reset)$/
+
+const ofResets = (headers: Headers, status: number | undefined): number | undefined => {
+  let longest = ofIetf(headers["ratelimit"])
+  for (const [name, value] of Object.entries(headers)) {
+    if (!reset.test(name) || !isSpent(name, headers, status)) continue
+    const wait = resetIn(value, headers["date"])
+    if (wait !== undefined) longest = Math.max(longest ?? 0, wait)
+  }
+  return longest
+}
+
+/**
+ * Milliseconds until the instant that the value of a reset header names, in any form; `date` is the response's own.
+ * `undefined` for one that cannot be read.
+ */
+export const resetIn = (value: string, date: string | undefined): number | undefined =>
+  duration(value.toLowerCase(), true) ?? seconds(value, date) ?? instant(value, date)
+
+const unified = "anthropic-ratelimit-unified-"
+
+/** Whether the dimension of a reset is what the request was refused for. */
+const isSpent = (name: string, headers: Headers, status: number | undefined): boolean => {
+  if (name.startsWith(unified)) return isRejected(name, headers)
+  const remaining = headers[name.replace("reset", "remaining")]
+  // What is not exhausted is no reason to wait; a count that is not given may be the one.
+  return remaining === undefined ? status === 429 : Number(remaining) <= 0
+}
+
+/**
+ * Anthropic's subscriptions have a window of five hours and others of seven days, each with a status, and one reset
+ * for the window that binds: `representative-claim` names it.
+ */
+const isRejected = (name: string, headers: Headers): boolean => {
+  const own = headers[name.replace(/reset$/, "status")]
+  if (own !== undefined) return own === "rejected"
+  if (name === `${unified}reset`) return true
+  // A window without a status is told by the claim; without a claim, the reset for all of them has to do.
+  const window = windows[headers[`${unified}representative-claim`] ?? ""]
+  return window !== undefined && name === `${unified}${window}-reset`
+}
+
+const windows: Readonly<Record<string, string>> = { five_hour: "5h", seven_day: "7d" }
+
+/** `limit=100, remaining=0, reset=50` of the older drafts, `"default";r=0;t=30` of the newer ones. */
+const ofIetf = (value: string | undefined): number | undefined => {
+  if (value === undefined) return undefined
+  const policies = /remaining=/.test(value) ? [value] : value.split(",")
+  let longest: number | undefined
+  for (const policy of policies) {
+    if (!/\b(?:remaining|r)=0(?![\d.])/.test(policy)) continue
+    const wait = number(/\b(?:reset|t)=(\d{1,9})(?![\d.])/.exec(policy)?.[1], 1_000)
+    if (wait !== undefined) longest = Math.max(longest ?? 0, wait)
+  }
+  return longest
+}
+
+/** A number of seconds, or an epoch in seconds or milliseconds. */
+const seconds = (value: string, now: string | undefined): number | undefined => {
+  const parsed = number(value, 1)
+  if (parsed === undefined || parsed < 100_000_000) return number(value, 1_000)
+  const from = now === undefined ? Number.NaN : Date.parse(now)
+  const wait = (parsed < 100_000_000_000 ? parsed * 1_000 : parsed) - from
+  return Number.isFinite(wait) ? Math.max(0, wait) : undefined
+}
+
+// What introduces a wait; a client's own "retrying in" and "will retry in" do not, nor does what expires and is no
+// limit.
+const lead =
+  /(?<!\w)(?:(?:try|retry)(?: your request)?(?: again)?(?: in|[ _-]?after[:=]?)|retrydelay["':= ]{1,4}|retry_delay ?\{ ?seconds:|wait(?: for| at least| about)?|(?:reset|resets|available|replenished|replenishes|refilled|recover|(?:limit|cooldown|ban|block|penalty) (?:ends|expires))(?: again)?(?: in| after)[:=]?|请在|请等待|请于|请|将在|将于) ?(?:about |another |approximately |around |~)?(?=\d)/g
+
+/** The first wait that a lower-cased text names. */
+const ofProse = (text: string): number | undefined => {
+  if (!/retry|try again|wait|reset|available|replenish|refilled|ends|expires|recover|[请将]/.test(text))
+    return undefined
+  for (const match of text.matchAll(lead)) {
+    const before = text.slice(Math.max(0, match.index - 12), match.index)
+    if (/^(?:re)?try/.test(match[0]) && /(?:will|ll|next|back-?off:?) $|auto-$/.test(before)) continue
+    // Who had to wait, or did not, is not asked to.
+    if (match[0].startsWith("wait") && /(?:had to|used to|would|did|not|n't) $/.test(before)) continue
+    const rest = text.slice(match.index + match[0].length, match.index + match[0].length + 60)
+    const wait = duration(rest) ?? (/ (?:in|after)[:=]? $/.test(match[0]) ? clock(rest) : undefined)
+    if (wait !== undefined) return wait
+    if (/after[:=]|seconds:|delay/.test(match[0])) {
+      const bare = /^\d{1,9}(?:\.\d{1,12})?(?![\w:/-])/.exec(rest)
+      if (bare !== null) return number(bare[0], 1_000)
+    }
+  }
+  return undefined
+}
+
+const units: Readonly<Record<string, number>> = {
+  ms: 1,
+  millisecond: 1,
+  毫秒: 1,
+  s: 1_000,
+  sec: 1_000,
+  second: 1_000,
+  秒: 1_000,
+  秒钟: 1_000,
+  m: 60_000,
+  min: 60_000,
+  minute: 60_000,
+  分: 60_000,
+  分钟: 60_000,
+  h: 3_600_000,
+  hr: 3_600_000,
+  hour: 3_600_000,
+  小时: 3_600_000,
+  d: 86_400_000,
+  day: 86_400_000,
+  天: 86_400_000,
+  w: 604_800_000,
+  wk: 604_800_000,
+  week: 604_800_000,
+  周: 604_800_000
+}
+const part =
+  /(?:,? ?(?:and )?)(?:\d{1,6}(?: ?[-–~] ?| to ))?(\d{1,3}(?:,\d{3}){1,3}|\d{1,12}(?:\.\d{1,12})?) ?(?:more |further |additional )?(毫秒|秒钟|秒|分钟|分|小时|天|周|[a-z]{1,12})/y
+
+/** "6m0s", "1m47.58s", "2 minutes", "1 hour and 5 min", at the beginning of a lower-cased text; in milliseconds. */
+const duration = (text: string, whole = false): number | undefined => {
+  let total: number | undefined
+  let end = 0
+  part.lastIndex = 0
+  for (let match = part.exec(text); match !== null; match = part.exec(text)) {
+    const word = match[2] ?? ""
+    const unit = units[word] ?? (word.endsWith("s") ? units[word.slice(0, -1)] : undefined)
+    if (unit === undefined) break
+    total = (total ?? 0) + Number(match[1]?.replaceAll(",", "")) * unit
+    end = part.lastIndex
+  }
+  return total === undefined || !isWait(total) || (whole && end < text.length) ? undefined : Math.round(total)
+}
+
+/** "12:34:56" as Azure counts down a quota; a time of the day is followed by what says so. */
+const clock = (text: string): number | undefined => {
+  const match = /^(\d{1,3}):([0-5]\d):([0-5]\d)(?![\d:]| ?(?:utc|gmt|am|pm|z|\+))/.exec(text)
+  if (match === null) return undefined
+  return (Number(match[1]) * 3_600 + Number(match[2]) * 60 + Number(match[3])) * 1_000
+}
+
+const number = (value: string | undefined, unit: number): number | undefined => {
+  if (value === undefined || !/^\s*\d+(\.\d+)?\s*$/.test(value)) return undefined
+  const millis = Number(value) * unit
+  return isWait(millis) ? Math.round(millis) : undefined
+}
+
+// `Date.parse` takes "May 5" for a date, too: only what HTTP and RFC 3339 allow is one.
+const forms = {
+  imfFixdate: /^[a-z]{3}, \d{2} [a-z]{3} \d{4} \d{2}:\d{2}:\d{2} gmt$/i,
+  rfc850: /^[a-z]{6,9}, \d{2}-[a-z]{3}-\d{2} \d{2}:\d{2}:\d{2} gmt$/i,
+  asctime: /^[a-z]{3} [a-z]{3} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/i,
+  rfc3339: /^\d{4}-\d{2}-\d{2}t\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:z|[+-]\d{2}:\d{2})$/i
+}
+const isDate = (value: string): boolean => Object.values(forms).some((form) => form.test(value))
+
+const instant = (value: string | undefined, now: string | undefined): number | undefined => {
+  if (value === undefined || now === undefined || !isDate(value)) return undefined
+  // The form of asctime has no zone; it is that of Greenwich.
+  const zoned = forms.asctime.test(value) ? `${value} GMT` : value
+  const millis = Date.parse(zoned) - Date.parse(now)
+  return Number.isFinite(millis) ? Math.max(0, millis) : undefined
+}
+
+/** Nobody is asked to wait longer than a month: such a number is an instant, or a mistake. */
+const month = 31 * 24 * 60 * 60 * 1_000
+
+const bounded = (millis: number | undefined): number | undefined =>
+  millis !== undefined && millis <= month ? millis : undefined
+
+const isWait = (millis: number): boolean => Number.isFinite(millis) && millis >= 0

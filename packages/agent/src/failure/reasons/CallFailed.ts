@@ -1,0 +1,101 @@
+/**
+ * The one boundary between our failures and effect/ai, whose error channel knows only `AiError`.
+ *
+ * A `CallFailed` is an `AiError` that still carries the typed failure: `reason` is the nearest AiError reason,
+ * so that existing handlers work, and {@link failureOf} gives the failure back. It is never retryable: the call
+ * has been retried already, and a user's own retry must not multiply the attempts.
+ */
+import { Option } from "effect"
+import { AiError } from "effect/ai"
+import { ErrorText } from "@outlast/resilience"
+import { CallFailure } from "./CallFailure.ts"
+import type { ProviderFailure } from "./ProviderFailure.ts"
+
+export class CallFailed extends AiError.AiError.extend<CallFailed>(
+  "@outlast/agent/failure/reasons/CallFailed"
+)({
+  failure: CallFailure
+}) {
+  override get isRetryable(): boolean {
+    return false
+  }
+
+  override get message(): string {
+    return this.failure.message
+  }
+}
+
+ErrorText.printedOnce(CallFailed)
+
+/** The failure behind an error of a model call that went through Outlast. */
+export const failureOf = (error: unknown): Option.Option<CallFailure> =>
+  error instanceof CallFailed ? Option.some(error.failure) : Option.none()
+
+/** Properties that repeat what the message says. */
+const hidden = ["_tag", "module", "method", "reason", "cause", "failure", "~effect/ai/AiError"]
+
+/** `object` is the text of an answer that is not the object that was asked for, if the call failed with that. */
+export const fromFailure = (method: string, failure: CallFailure, object?: string): CallFailed =>
+  // The reason is the cause of the error, and would be printed as well.
+  ErrorText.brief(
+    new CallFailed({
+      module: "Outlast",
+      method,
+      reason: ErrorText.inner(reasonOf(failure, object)),
+      failure
+    }),
+    ...hidden
+  )
+
+const reasonOf = (failure: CallFailure, object: string | undefined): AiError.AiErrorReason => {
+  if (object !== undefined) {
+    return new AiError.StructuredOutputError({ description: failure.message, responseText: object })
+  }
+  if (failure._tag === "ProviderFailure") return nearest(failure)
+  if (failure.soonest !== undefined) return new AiError.RateLimitError({ retryAfter: failure.soonest })
+  const first = failure.targets[0]
+  return first === undefined ? new AiError.UnknownError({}) : nearest(first.failure)
+}
+
+const nearest = (failure: ProviderFailure): AiError.AiErrorReason => {
+  const description = failure.message
+  switch (failure.reason._tag) {
+    case "Auth":
+      return new AiError.AuthenticationError({ kind: "InvalidKey", description })
+    case "Billing":
+      return new AiError.QuotaExhaustedError({})
+    case "RateLimit":
+      return new AiError.RateLimitError(
+        failure.retryAfter === undefined ? {} : { retryAfter: failure.retryAfter }
+      )
+    case "Overloaded":
+    case "ServerError":
+      return new AiError.InternalProviderError({ description })
+    case "Timeout":
+    case "Network":
+    case "PermanentNetwork":
+      return new AiError.NetworkError({
+        reason: failure.reason._tag === "PermanentNetwork" ? "InvalidUrlError" : "TransportError",
+        method: "POST",
+        url: failure.target?.endpoint ?? "",
+        description
+      })
+    case "ContextOverflow":
+      return new AiError.InvalidRequestError({
+        parameter: "prompt",
+        constraint: "context_length",
+        description
+      })
+    case "ModelNotFound":
+      return new AiError.InvalidRequestError({ parameter: "model", constraint: "not_found", description })
+    case "Format":
+      return failure.reason.side === "request"
+        ? new AiError.InvalidRequestError({ description })
+        : new AiError.InvalidResponseError({ description })
+    case "ContentPolicy":
+      return new AiError.ContentPolicyError({ description })
+    case "Cancelled":
+    case "Unknown":
+      return new AiError.UnknownError({ description })
+  }
+}

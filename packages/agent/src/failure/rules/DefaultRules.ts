@@ -1,0 +1,75 @@
+/**
+ * The table that ships, in the order of how much a signal says.
+ *
+ * 1. what ended the attempt on our side, and images that the provider refuses;
+ * 2. codes that mean one thing;
+ * 3. sentences: they tell what a general code, a status or a wrapper's name leaves open;
+ * 4. codes that stand for a family, and statuses that say what happened;
+ * 5. general sentences of transports, and names of clients' errors;
+ * 6. single words, where no status is known;
+ * 7. statuses that say only whose side failed;
+ * 8. what the words of a sentence stand for in labelled errors, where nothing else is known.
+ */
+import type { Rule } from "./Rule.ts"
+import { bedrockDecisive, bedrockVague } from "./bedrock.ts"
+import { chineseCodes } from "./chinese.ts"
+import { chineseTexts } from "./chineseTexts.ts"
+import { clientCodes, codes, vagueCodes } from "./codes.ts"
+import { connection } from "./connection.ts"
+import { effectAi } from "./effectAi.ts"
+import { families } from "./families.ts"
+import { grpcDecisive, grpcGeneral, grpcVague } from "./grpc.ts"
+import { headers, retryHeaders } from "./headers.ts"
+import { learned } from "./learned.ts"
+import { limits, rates } from "./limits.ts"
+import { media } from "./media.ts"
+import { keys, models, shutDown } from "./models.ts"
+import { names, requestNames, wrappers } from "./names.ts"
+import { overflows } from "./overflows.ts"
+import { own } from "./own.ts"
+import { policies } from "./policies.ts"
+import { requests, validations } from "./requests.ts"
+import { decisiveStatuses, statuses, vagueStatuses } from "./statuses.ts"
+import { translated } from "./translated.ts"
+import { deadlines, timeLimits, transport, unreachable } from "./transport.ts"
+
+export const defaultRules: ReadonlyArray<Rule> = [
+  ...own,
+  ...media,
+  ...codes,
+  ...clientCodes,
+  ...chineseCodes,
+  ...bedrockDecisive,
+  ...grpcDecisive,
+  ...connection,
+  ...headers,
+  ...deadlines,
+  ...decisiveStatuses,
+  ...validations,
+  ...limits,
+  ...overflows,
+  ...models,
+  ...rates,
+  ...shutDown,
+  ...policies,
+  ...keys,
+  ...chineseTexts,
+  ...translated,
+  ...unreachable,
+  ...timeLimits,
+  ...retryHeaders,
+  ...vagueCodes,
+  ...bedrockVague,
+  ...grpcVague,
+  ...requestNames,
+  ...requests,
+  ...statuses,
+  ...grpcGeneral,
+  ...transport,
+  ...names,
+  ...effectAi,
+  ...wrappers,
+  ...families,
+  ...vagueStatuses,
+  ...learned
+]

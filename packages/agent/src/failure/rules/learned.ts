@@ -1,0 +1,78 @@
+/**
+ * The last rule: a sentence that no rule before knows, and that no status explains, is read by its words.
+ */
+import type { ErrorFacts } from "../facts/ErrorFacts.ts"
+import type { FailoverReason } from "../reasons/FailoverReason.ts"
+import { learnedTable } from "./LearnedTable.ts"
+import * as LearnedWords from "./LearnedWords.ts"
+import type { Rule } from "./Rule.ts"
+import { local } from "./families.ts"
+import {
+  auth,
+  badRequest,
+  badResponse,
+  billing,
+  cancelled,
+  contentPolicy,
+  contextOverflow,
+  modelNotFound,
+  network,
+  overloaded,
+  permanentNetwork,
+  rateLimit,
+  serverError,
+  timeout
+} from "./reasons.ts"
+
+/** A verdict needs words that speak for it, and a distance to the next one, in logarithmic odds. */
+const least = { support: 1, margin: 0.25 }
+
+/** What could not be read was an answer, otherwise the request. */
+const ofAnswer =
+  /\b(?:response|answer|output|reply|stream|chunk|completion|choices|pars(?:e|ing)|decod(?:e|ing))\b/
+
+const format = ({ text }: ErrorFacts): FailoverReason => (ofAnswer.test(text) ? badResponse : badRequest)
+
+/** Without `unknown`: that is what is left where this rule does not match. */
+const reasons: Readonly<Record<string, FailoverReason | ((facts: ErrorFacts) => FailoverReason)>> = {
+  auth,
+  billing,
+  rate_limit: rateLimit,
+  overloaded,
+  server_error: serverError,
+  timeout: timeout.total,
+  network,
+  permanent_network: permanentNetwork,
+  context_overflow: contextOverflow,
+  model_not_found: modelNotFound,
+  format,
+  content_policy: contentPolicy,
+  cancelled
+}
+
+/** The rule that reads by a table of weights, which is unpacked when it is first needed. */
+export const learnedRule = (table: LearnedWords.Table): Rule => {
+  let read: ReturnType<typeof LearnedWords.reader> | undefined
+  return {
+    id: "words/learned",
+    why: "In labelled errors these words stand for this reason.",
+    match: (facts, provider) => {
+      const { said, status, text } = facts
+      // An error of the user's own program may use any word.
+      if (provider === "" || (said ?? status) !== undefined || local.test(text)) return undefined
+      read ??= LearnedWords.reader(table)
+      const reading = read(text)
+      if (reading === undefined) return undefined
+      if (reading.support < least.support || reading.margin < least.margin) return undefined
+      const reason = reasons[reading.label]
+      if (reason === undefined) return undefined
+      return {
+        reason: typeof reason === "function" ? reason(facts) : reason,
+        signal: "text",
+        matched: reading.words.join(" ")
+      }
+    }
+  }
+}
+
+export const learned: ReadonlyArray<Rule> = [learnedRule(learnedTable)]

@@ -1,0 +1,10 @@
+/** Layer 3: hard limits and loop detection. */
+export * as GuardEvent from "./GuardEvent.ts"
+export * as GuardState from "./GuardState.ts"
+export * as Inbound from "./Inbound.ts"
+export * as Limits from "./Limits.ts"
+export * as LoopDetector from "./LoopDetector.ts"
+export * as Requirements from "./Requirements.ts"
+export * as SafetyGuard from "./SafetyGuard.ts"
+export * as SafetyStop from "./SafetyStop.ts"
+export * as StopReason from "./StopReason.ts"

@@ -1,0 +1,25 @@
+/** The worker thread as it is published: JavaScript in dist, without the condition of the sources. */
+import { assert, it } from "vitest"
+import { execFileSync } from "node:child_process"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const packageFolder = fileURLToPath(new URL("../..", import.meta.url))
+const program = fileURLToPath(new URL("../support/plain.mjs", import.meta.url))
+const tsc = fileURLToPath(new URL("../../../../node_modules/typescript/bin/tsc", import.meta.url))
+
+it("runs from dist, and a program ends although it has not closed its client", { timeout: 120_000 }, () => {
+  execFileSync(process.execPath, [tsc, "-b", packageFolder])
+  const folder = mkdtempSync(join(tmpdir(), "outlast-node-"))
+  try {
+    const output = execFileSync(process.execPath, [program, join(folder, "a.db")], {
+      encoding: "utf8",
+      timeout: 30_000
+    })
+    assert.strictEqual(output, '[{"a":"stored"}]\nnode/dist/index.js\n')
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})

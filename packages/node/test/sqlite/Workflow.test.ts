@@ -1,0 +1,31 @@
+/** effect/workflow with a single runner on a SQLite file, over a killed process. */
+import { assert, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { join } from "node:path"
+import * as Child from "../support/Child.ts"
+import * as Folder from "../support/Folder.ts"
+
+const program = new URL("../support/workflowWorker.ts", import.meta.url)
+
+it.live(
+  "goes on after kill -9: what was done is not done again, what was under way is",
+  () =>
+    Effect.gen(function* () {
+      const path = join(yield* Folder.make, "tasks.db")
+      const first = yield* Child.start(program, [path])
+      yield* first.line("began pay 7")
+      yield* first.line("began send 7")
+      yield* first.signal("SIGKILL")
+      yield* first.ended
+
+      const second = yield* Child.start(program, [path])
+      assert.strictEqual(yield* second.line("began"), "send 7")
+      yield* second.send("go")
+      assert.strictEqual(yield* second.line("result"), "paid and sent")
+
+      const third = yield* Child.start(program, [path])
+      // Its only line: nothing ran.
+      assert.strictEqual(yield* third.line(""), "result paid and sent")
+    }),
+  60_000
+)

@@ -1,0 +1,26 @@
+/**
+ * Another program that uses a database: `lockingProcess.ts <path>`. `lock` takes the write lock, `exclusive` excludes
+ * readers as well, `commit` lets go, `ping` answers.
+ */
+import { DatabaseSync } from "node:sqlite"
+import * as Child from "./Child.ts"
+
+const database = new DatabaseSync(process.argv[2] ?? "")
+const answers: Readonly<Record<string, () => string>> = {
+  lock: () => {
+    database.exec("BEGIN IMMEDIATE")
+    return "locked"
+  },
+  exclusive: () => {
+    // Outside of WAL mode, so that not even a reader comes in.
+    database.exec("PRAGMA journal_mode=DELETE; BEGIN EXCLUSIVE")
+    return "locked"
+  },
+  commit: () => {
+    database.exec("COMMIT")
+    return "committed"
+  },
+  ping: () => "pong"
+}
+Child.commands((line) => console.log(answers[line]?.()))
+console.log("ready")

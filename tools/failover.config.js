@@ -1,0 +1,10 @@
+/** For `npm run mutation -- tools/failover.config.js`: mutates the machine of a call. */
+import base from "./stryker.config.json" with { type: "json" }
+
+export default {
+  ...base,
+  mutate: ["packages/agent/src/failover/decide/CallState.ts"],
+  vitest: { configFile: "tools/vitest.failover.config.ts" },
+  // The properties of the model test share calls that the first of them makes: no test covers a mutant by itself.
+  coverageAnalysis: "all"
+}
