@@ -184,7 +184,7 @@ export const make = (
     const {
       mode = defaults.mode,
       whenFull = defaults.whenFull,
-      maxWaiting = defaults.maxWaiting,
+      maxInFlight = defaults.maxInFlight,
       rejections: maxRejections = defaults.rejections,
       rejected: rejectedBackoff = defaults.rejected,
       retry: retryBackoff = defaults.retry,
@@ -234,6 +234,8 @@ export const make = (
     const queue = new Set<Pending>()
     let commit = 0
     let waiting = 0
+    /** Publishes on their way straight to the broker. */
+    let going = 0
     let load = Pressure.none
     let dead = 0
     const counts = { published: 0, stored: 0, drained: 0, retried: 0, refused: 0 }
@@ -349,7 +351,12 @@ export const make = (
                 batch.reduce((sum, { row }) => sum + row.bytes, 0)
               )
             for (const [cell, events] of perLane) {
-              if (Exit.isSuccess(exit)) {
+              if (Exit.isSuccess(exit) && !cell.state.draining && lanes.size > maxSubjects) {
+                // Not to be remembered: a sweep finds it again when there is room.
+                overflow = true
+                cell.state = Lane.notCommitted(cell.state, events)
+                tidy(cell)
+              } else if (Exit.isSuccess(exit)) {
                 const [begin, next] = Lane.committed(cell.state, events)
                 cell.state = next
                 if (begin) run(drain(cell))
@@ -428,7 +435,9 @@ export const make = (
 
     const direct = (pending: Pending, restore: Restore): Effect.Effect<Receipt, PublishError> => {
       const { row, lane } = pending
+      going++
       return Effect.flatMap(Effect.exit(restore(send(row, row.brokerId))), (exit) => {
+        going--
         if (Exit.isSuccess(exit)) {
           pending.at = "done"
           counts.published++
@@ -498,9 +507,9 @@ export const make = (
       Effect.uninterruptibleMask((restore) =>
         Effect.suspend(() => {
           if (closed) return Effect.fail(isClosed())
-          if (waiting + queue.size >= maxWaiting) {
+          if (going + waiting + queue.size + commit >= maxInFlight) {
             counts.refused++
-            return Effect.fail(new OutboxFull({ what: "waiting", limit: maxWaiting }))
+            return Effect.fail(new OutboxFull({ what: "inFlight", limit: maxInFlight }))
           }
           const lane = lanes.of(row.subject)
           const [arrival, next] = Lane.arrive(lane.state, storeFirst())
@@ -692,6 +701,10 @@ export const make = (
 
     /** The store holds events of this subject. */
     const found = (subject: string): void => {
+      if (lanes.size >= maxSubjects && !lanes.has(subject)) {
+        overflow = true
+        return
+      }
       const cell = lanes.of(subject)
       const [begin, next] = Lane.found(cell.state)
       cell.state = next
@@ -739,7 +752,7 @@ export const make = (
             isOver = true
             break
           }
-          if (!lanes.of(subject).state.draining) found(subject)
+          if (!lanes.has(subject) || !lanes.of(subject).state.draining) found(subject)
         }
         if (subjects.length === 0 && id !== publisher && id !== "replay") {
           yield* store.forget(id, holder)

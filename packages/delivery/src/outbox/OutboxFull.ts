@@ -5,8 +5,8 @@ import { ErrorText } from "@outlast/resilience"
 export class OutboxFull extends Schema.TaggedError<OutboxFull>("@outlast/delivery/outbox/OutboxFull")(
   "OutboxFull",
   {
-    /** What has reached its limit: stored events, their bytes, or publishes that wait in memory. */
-    what: Schema.Literals(["events", "bytes", "waiting"]),
+    /** What has reached its limit: stored events, their bytes, or publishes under way. */
+    what: Schema.Literals(["events", "bytes", "inFlight"]),
     limit: Schema.Number
   }
 ) {
@@ -14,8 +14,8 @@ export class OutboxFull extends Schema.TaggedError<OutboxFull>("@outlast/deliver
 
   override get message(): string {
     const full =
-      this.what === "waiting"
-        ? `${this.limit} publishes are waiting already`
+      this.what === "inFlight"
+        ? `${this.limit} publishes are under way already`
         : `it holds ${this.limit} ${this.what}, its cap`
     return `The outbox is full: ${full}. The event was not stored. Bring the broker back, raise the limit, or publish less.`
   }

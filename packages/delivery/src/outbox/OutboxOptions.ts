@@ -32,8 +32,8 @@ export interface OutboxOptions {
   readonly waitForRoom?: Duration.Input | undefined
   /** Largest event in bytes, as long as the broker does not say less. Default 1 MiB. */
   readonly maxBytes?: number | undefined
-  /** Publishes that wait in memory, at most; then `OutboxFull`. Default 10,000. */
-  readonly maxWaiting?: number | undefined
+  /** Publishes under way at a time; the next one fails with `OutboxFull`. Default 10,000. */
+  readonly maxInFlight?: number | undefined
   /** Rejections after which an event is a dead letter. Default 3. */
   readonly rejections?: number | undefined
   /** Wait after a rejection. Default 1 s ×2, cap 30 s. */
@@ -66,7 +66,7 @@ export const defaults = {
   whenFull: "fail",
   waitForRoom: "1 second",
   maxBytes: 1_048_576,
-  maxWaiting: 10_000,
+  maxInFlight: 10_000,
   rejections: 3,
   rejected: Backoff.exponential({ initial: "1 second", factor: 2, cap: "30 seconds" }),
   retry: Backoff.exponential({ initial: "250 millis", factor: 2, cap: "30 seconds" }),
@@ -97,7 +97,7 @@ export const checks: Options.Checks<OutboxOptions> = {
   whenFull: is.oneOf("fail", "shedOldest"),
   waitForRoom: is.duration(),
   maxBytes: positive,
-  maxWaiting: positive,
+  maxInFlight: positive,
   rejections: positive,
   rejected: Backoff.isBackoff,
   retry: Backoff.isBackoff,

@@ -379,7 +379,7 @@ onEach((subject) => {
         yield* until(holds(["3", "4", "5", "6"]))
       }).pipe(Effect.scoped, Effect.provide(layer({ cap, whenFull: "shedOldest", waitForRoom: 0 })))
     )
-    it.effect("refuses publishes beyond those that may wait in memory", () =>
+    it.effect("refuses publishes beyond those that may be under way", () =>
       Effect.gen(function* () {
         const release = yield* Deferred.make<void>()
         const { publish } = yield* Outbox.Outbox
@@ -388,10 +388,10 @@ onEach((subject) => {
           Effect.forkChild(publish(event(id)), { startImmediately: true })
         )
         const error = yield* Effect.flip(publish(event("4")))
-        assert.include(error.message, "2 publishes are waiting")
+        assert.include(error.message, "3 publishes are under way")
         yield* Deferred.succeed(release, undefined)
         yield* Effect.forEach(going, Fiber.join)
-      }).pipe(Effect.provide(blockable(subject, { maxWaiting: 2 })))
+      }).pipe(Effect.provide(blockable(subject, { maxInFlight: 3 })))
     )
   })
 
@@ -495,6 +495,24 @@ onEach((subject) => {
         const { status } = yield* Outbox.Outbox
         assert.deepStrictEqual((yield* status).oldest, Option.some(3_600_000))
       }).pipe(Effect.provide(layer()))
+    )
+    it.effect("more subjects than are remembered are stored first, and drained in order", () =>
+      Effect.gen(function* () {
+        yield* setBus("down")
+        const ids = Array.from({ length: 60 }, (_, i) => `${i}`)
+        yield* Effect.forEach(ids, (id, i) => Outbox.publish(event(id, `s${i % 20}`)))
+        yield* setBus("up")
+        yield* passing(Effect.map(onBus, ({ length }) => length === 60))
+        const bodies = yield* onBus
+        for (let i = 0; i < 20; i++) {
+          assert.deepStrictEqual(
+            bodies.filter((id) => Number(id) % 20 === i),
+            [`${i}`, `${i + 20}`, `${i + 40}`]
+          )
+        }
+        const straight = Effect.map(Outbox.publish(event("last")), ({ safe }) => safe === "broker")
+        yield* passing(straight, "5 seconds")
+      }).pipe(Effect.provide(layer({ maxSubjects: 3 })))
     )
     it.effect(
       "ten thousand events drain within one reconnect",
