@@ -47,6 +47,9 @@ export const defaults = {
 /** Rows named in one statement, at most. SQLite takes 32,766 parameters, PostgreSQL 65,535. */
 const chunk = 1_000
 
+/** Rows in one insert, at most: each has nine parameters. */
+const maxRows = 3_000
+
 /** Publishers that are looked at, at most. */
 const maxPublishers = 1_000
 
@@ -321,7 +324,11 @@ const build = (
 
   return {
     insert: (publisher, rows) =>
-      rows.length === 0 ? Effect.void : Effect.asVoid(run(insertWith(sql, publisher, rows))),
+      rows.length === 0
+        ? Effect.void
+        : rows.length <= maxRows
+          ? Effect.asVoid(run(insertWith(sql, publisher, rows)))
+          : Effect.asVoid(atomic(chunks(rows, (part) => insertWith(sql, publisher, part)))),
     insertIn: (publisher, row, committed) =>
       Effect.flatMap(SqlClient.SqlClient, (client) => {
         const raw = client.withoutTransforms()

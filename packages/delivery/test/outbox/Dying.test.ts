@@ -125,5 +125,6 @@ it.effect(
       }
       assert.isAbove(accepted, whole.statements)
     }).pipe(Effect.provide(SqliteClient.layer({ filename: ":memory:" }))),
-  60_000
+  // Some hundred lives of a few milliseconds: seconds, unless the machine is busy.
+  180_000
 )
