@@ -1,5 +1,5 @@
 /**
- * An agent with a tool, and a log of what happens to its calls.
+ * Runs an agent with a tool, and logs the events of its calls.
  *
  *     npm run agent -w examples
  */

@@ -1,11 +1,10 @@
 /**
- * A program of the AI SDK, made resilient by one line: its model.
+ * Makes a program of the AI SDK resilient by changing one line: its model.
  *
  *     npm run ai-sdk -w examples
  *
- * The providers are fakes on this machine: the first key is rate limited, a stream from the second is cut in the
- * middle and continued. With real keys only the targets change: leave out `baseUrl`, and name the variables
- * in `keys`.
+ * The providers are fakes on this machine. The first key is rate limited; a stream from the second is cut and
+ * continued. With real keys only the targets change: leave out `baseUrl`, and name the variables in `keys`.
  */
 import { generateText, isStepCount, jsonSchema, streamText, tool } from "ai"
 import { Effect, Redacted } from "effect"
@@ -37,7 +36,7 @@ const main = Effect.gen(function* () {
   yield* Effect.promise(() => program(toAiSdk(Failover.layer(targets))))
 })
 
-// The program. It knows the AI SDK and nothing else.
+// The program, which uses only the AI SDK.
 const program = async (model: ReturnType<typeof toAiSdk>) => {
   const tools = {
     search: tool({

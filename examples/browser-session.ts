@@ -1,10 +1,10 @@
 /**
- * A browser tab, watched over the DevTools protocol: the tab closes, the browser exits.
+ * Watches a browser tab over the DevTools protocol, and notices when the tab closes or the browser exits.
  *
  *     npm run browser-session -w examples
  *
- * A small server plays the browser's DevTools endpoint, so that it runs everywhere; against a browser started with
- * `--remote-debugging-port=9222` the probe is the same.
+ * A small server stands in for the browser's DevTools endpoint, so that the example runs everywhere. The probe also
+ * works with a browser started with `--remote-debugging-port=9222`.
  */
 import { once } from "node:events"
 import { createServer } from "node:http"
@@ -15,8 +15,8 @@ const { ProbeError } = ConnectionMonitor
 const Targets = Schema.Array(Schema.Struct({ id: Schema.String, type: Schema.String }))
 
 /**
- * Dead when the browser does not list the tab any more, or does not listen any more. Everything else, such as a
- * status 500 or an answer that is no list, proves nothing.
+ * Returns "dead" when the browser no longer lists the tab, or no longer listens. Anything else, such as a status 500 or
+ * an answer that is not a list, proves nothing.
  */
 const tabProbe = (endpoint: string, tab: string): ConnectionMonitor.Probe =>
   Effect.tryPromise({
@@ -41,7 +41,7 @@ const isRefused = (error: unknown): boolean =>
   "code" in error.cause &&
   error.cause.code === "ECONNREFUSED"
 
-/** The browser: its tabs, and whether it is well. */
+/** The fake browser: its tabs, and its health. */
 const tabs = new Set(["A1", "B2"])
 let status = 200
 const browser = createServer((request, response) => {

@@ -1,10 +1,10 @@
 /**
- * An agent that reads a book of 120 pages, through a window that holds about 40 of them.
+ * Runs an agent that reads a book of 120 pages with a context window of about 40 pages.
  *
  *     npm run compaction -w examples
  *
- * The program is an `Agent.run` like any other. `Compaction.layer` around it makes the conversation fit before each call:
- * results of tools are cut first, the oldest before the others, and only then a cheap model summarises.
+ * The program is a normal `Agent.run`. `Compaction.layer` makes the conversation fit before each call. It cuts tool
+ * results first, oldest first. Only then does a cheap model summarise.
  */
 import { Console, Effect, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -26,7 +26,7 @@ const main = Effect.gen(function* () {
     model: "claude-sonnet-4-5",
     info: { contextWindow: 16_000 },
     plan: {
-      // One page after the other: the last result says how far it is.
+      // One page after the other. The last result tells the current page.
       answers: ({ messages }) => {
         const page = Number(/Page (\d+) of/.exec(messages.at(-1)?.text ?? "")?.[1] ?? 0)
         if (page === pages) return { text: "It rains on every page." }

@@ -1,9 +1,9 @@
 /**
- * An existing effect/ai program, made resilient by one layer.
+ * Makes an existing effect/ai program resilient with one layer.
  *
  *     npm run failover -w examples
  *
- * The providers are fakes on this machine: the first key is wrong, the second is rate limited, another provider
+ * The providers are fakes on this machine. The first key is wrong, the second is rate limited, and another provider
  * answers. With real keys only `targets` changes: leave out `baseUrl`, and name the variables in `keys`.
  */
 import { Console, Effect, Option, Redacted } from "effect"
@@ -12,7 +12,7 @@ import { Failover, KeySource, Outlast } from "@outlast/agent"
 import { Anthropic, OpenAi } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 
-// The program. It knows effect/ai and nothing else.
+// The program, which uses only effect/ai.
 const program = LanguageModel.generateText({ prompt: "Name a river that flows north." })
 
 const main = Effect.gen(function* () {

@@ -1,10 +1,10 @@
 /**
- * A policy of one's own: the default, changed where it does not fit.
+ * A custom policy: the default with a few changes.
  *
  *     npm run own-policy -w examples
  *
- * Here a server error is repeated once and not twice, nobody waits longer than ten seconds, and a cut stream
- * fails instead of being continued.
+ * A server error is retried once instead of twice, no wait exceeds ten seconds, and a cut stream fails instead of being
+ * continued.
  */
 import { Console, Duration, Effect, Fiber, Option } from "effect"
 import { LanguageModel } from "effect/ai"

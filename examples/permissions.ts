@@ -1,10 +1,11 @@
 /**
- * Who may do what: a table that allows, asks a person, or refuses, by tool and argument.
+ * Permissions for tools: a table that allows, refuses, or asks a person, by tool and argument.
  *
  *     npm run permissions -w examples
  *
- * The table is the guard's: the model is told that something was refused, and cannot get round it. The wait for the
- * person is not active time. A second run shows a cap of one tool, and what the host reads when it is reached.
+ * The guard enforces the table. The model is informed of a refusal and cannot bypass it. Waiting for the person does
+ * not count as active time. A second run shows a cap on one tool, and the result that the host gets when the cap is
+ * reached.
  */
 import { Console, Effect, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -22,12 +23,12 @@ const Handlers = Kit.toLayer({
 
 interface Rule {
   readonly tool: string
-  /** What the arguments look like, as JSON. Default: any. */
+  /** Pattern for the arguments as JSON. Default: any arguments. */
   readonly when?: RegExp
   readonly then: "allow" | "ask" | "refuse"
 }
 
-/** The first that fits counts; what nobody has thought of is asked. */
+/** The first matching rule applies. A person is asked about calls without a rule. */
 const rules: ReadonlyArray<Rule> = [
   { tool: "read_file", when: /\.env|id_rsa/, then: "refuse" },
   { tool: "read_file", then: "allow" },
@@ -35,7 +36,7 @@ const rules: ReadonlyArray<Rule> = [
   { tool: "run_command", when: /"(ls|npm test)"/, then: "allow" }
 ]
 
-/** In a real program a message in a chat, or a dialogue. */
+/** In a real program: a message in a chat, or a dialogue. */
 const askPerson = (question: string) =>
   Effect.sleep("10 millis").pipe(Effect.andThen(Console.log(`asked: ${question} yes`)), Effect.as(true))
 

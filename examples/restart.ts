@@ -1,11 +1,11 @@
 /**
- * A stream whose consumer can take back what it has shown.
+ * Streams to a consumer that can remove the text it has shown.
  *
  *     npm run restart -w examples
  *
- * The first model breaks off in mid-sentence, again and again. `LanguageModel.streamText` would have the second model
- * go on with the partial answer. Here the second model begins anew, and the consumer is told so: a notice says that
- * another model answers, a rewind that what was shown is void.
+ * The first model breaks off mid-stream each time. With `LanguageModel.streamText` the second model would continue the
+ * partial answer. Here the second model starts again. The consumer gets a notice that another model answers, and a
+ * rewind that invalidates the shown text.
  */
 import { Console, Duration, Effect, Layer, Stream } from "effect"
 import { Failover, Outlast, RecoveryPolicy } from "@outlast/agent"

@@ -1,10 +1,10 @@
 /**
- * Sessions that die: a child process that exits, and a terminal pane that is asked for by a command.
+ * Detects sessions that die: a child process that exits, and a terminal pane that is checked by a command.
  *
  *     npm run session-death -w examples
  *
- * The pane's probe is `tmux has-session -t agent` in real life. Here Node plays the command, so that it runs
- * everywhere: what counts is the exit code, and that a command which cannot be started proves nothing.
+ * In practice the pane's probe is `tmux has-session -t agent`. Here Node stands in for the command, so that the example
+ * runs everywhere. Only the exit code counts; a command that cannot be started proves nothing.
  */
 import type { ChildProcess } from "node:child_process"
 import { spawn } from "node:child_process"
@@ -12,11 +12,11 @@ import { once } from "node:events"
 import { Console, Effect, Layer } from "effect"
 import { ConnectionMonitor, ResilienceEvents } from "@outlast/resilience"
 
-/** Alive while it has neither an exit code nor a signal that ended it. */
+/** Alive while the process has neither an exit code nor a signal that ended it. */
 const processProbe = (child: ChildProcess): ConnectionMonitor.Probe =>
   Effect.sync(() => (child.exitCode === null && child.signalCode === null ? "alive" : "dead"))
 
-/** One message there and back. However it ends, it leaves no listener behind. */
+/** Sends a message and waits for the reply. Leaves no listener behind, however it ends. */
 export const processPing = (child: ChildProcess) =>
   Effect.callback<void, Error>((resume) => {
     const end = (answer: Effect.Effect<void, Error>) => {
@@ -28,11 +28,11 @@ export const processPing = (child: ChildProcess) =>
     child.send("ping", (error) => {
       if (error !== null) end(Effect.fail(error))
     })
-    // The monitor's time limit interrupts it.
+    // Runs when the monitor's time limit interrupts the ping.
     return Effect.sync(() => child.off("message", answered))
   })
 
-/** Exit code 0: alive; any other: dead. A command that cannot be started, or is killed, says nothing. */
+/** Exit code 0 means alive, any other means dead. A command that cannot be started, or is killed, proves nothing. */
 export const commandProbe = (command: string, args: ReadonlyArray<string>): ConnectionMonitor.Probe =>
   Effect.callback((resume) => {
     const child = spawn(command, args, { stdio: "ignore" })
@@ -62,7 +62,7 @@ const main = Effect.gen(function* () {
   yield* Console.log(`worker: ${(yield* monitor.ask("worker")).outcomes > 0 ? "answers" : "is silent"}`)
   child.kill()
   yield* Effect.promise(() => once(child, "exit"))
-  // The next ping would find out; a failing call, or asking, does so at once.
+  // Checks at once. Otherwise the next ping, or a failing call, would find out.
   yield* monitor.ask("worker")
   yield* monitor
     .guard("worker")(Console.log("never sent"))
@@ -84,7 +84,7 @@ const main = Effect.gen(function* () {
   }
 })
 
-/** What is published, without the times. */
+/** Prints the published events without their times. */
 const Events = ResilienceEvents.layerHandler((event) =>
   event._tag === "PingUnavailable" && "reason" in event
     ? Console.log(`${event._tag}: ${String(event.reason)}`)

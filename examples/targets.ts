@@ -1,11 +1,11 @@
 /**
- * What a chain knows of its keys, across restarts, and what an operator can do about it.
+ * Keeps the state of a chain's keys across restarts, and lets an operator reset a key.
  *
  *     npm run targets -w examples
  *
- * The first of two keys is out of money. The chain finds out once: after a restart it still knows, because its store
- * does. Then somebody tops up the account and resets the key. `ChainStore.memory` stands in here for a store that
- * lasts: `KeyValueChainStore` over SQLite (see `sqlite.ts`) or files, or `RedisChainStore`.
+ * The first of two keys is out of money. The chain finds out once, and its store keeps that across a restart. Then an
+ * operator tops up the account and resets the key. `ChainStore.memory` stands in for a durable store:
+ * `KeyValueChainStore` over SQLite (see `sqlite.ts`) or files, or `RedisChainStore`.
  */
 import { Console, Duration, Effect, Layer, Redacted } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -22,7 +22,7 @@ const main = Effect.gen(function* () {
     plan: { answers: [{ text: "Yes." }], faults: [{ fault: { type: "status", status: 402 } }] }
   })
   const store = ChainStore.memory()
-  /** One life of the program. */
+  /** One run of the program, from start to exit. */
   const life = <A, E>(program: Effect.Effect<A, E, LanguageModel.LanguageModel | Targets.Targets>) =>
     Effect.provide(program, Layer.fresh(Failover.layer([model], { store })))
 

@@ -1,5 +1,5 @@
 /**
- * A test of what a program does when its provider is rate limited for 40 seconds. It takes no time.
+ * Tests a program whose provider is rate limited for 40 seconds, in virtual time.
  *
  *     npm run virtual-time -w examples
  */

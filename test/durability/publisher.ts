@@ -29,13 +29,25 @@ process.stdin.on("end", () => process.exit(1))
 
 const encoder = new TextEncoder()
 
+/** A full pipe refuses a line for a moment. */
+const say = (line: string): void => {
+  for (;;) {
+    try {
+      writeSync(1, line)
+      return
+    } catch (error) {
+      if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) throw error
+    }
+  }
+}
+
 const publishAll = (subject: string) =>
   Effect.forEach(
     Array.from({ length: job.count }, (_, n) => n),
     (n) => {
       const id = `${job.life}/${subject}/${n}`
       return Effect.retry(Outbox.publish({ subject, id, body: encoder.encode(id) }), { times: 100 }).pipe(
-        Effect.tap(({ safe }) => Effect.sync(() => writeSync(1, `${id} ${safe}\n`)))
+        Effect.tap(({ safe }) => Effect.sync(() => say(`${id} ${safe}\n`)))
       )
     },
     { discard: true }
@@ -52,8 +64,8 @@ const program = Effect.gen(function* () {
   const { events: left } = yield* totals
   const { list } = yield* DeadLetters.DeadLetters
   const dead = yield* list({}, { limit: 10_000 })
-  for (const { id } of dead) writeSync(1, `${id} dead\n`)
-  writeSync(1, `left ${left}\n`)
+  for (const { id } of dead) say(`${id} dead\n`)
+  say(`left ${left}\n`)
 })
 
 const layer = Outbox.layer({

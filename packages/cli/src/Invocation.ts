@@ -1,12 +1,12 @@
 /**
- * What is said about a command line that cannot be run: the mistake and how it should look, on standard error, so
- * that standard output holds results only. Help that was asked for goes to standard output.
+ * Reports command lines that cannot be run: the mistake and the usage, on standard error, so that standard output holds
+ * only results. Requested help goes to standard output.
  */
 import { Console, Effect } from "effect"
 import { CliError, CliOutput } from "effect/cli"
 import { UsageError } from "./UsageError.ts"
 
-/** Presents mistakes in a few lines on standard error, and everything else as usual. */
+/** Prints mistakes in a few lines on standard error, and everything else as usual. */
 const presenter: CliOutput.Presenter = {
   present: (event) => {
     if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
@@ -23,16 +23,16 @@ const presenter: CliOutput.Presenter = {
   }
 }
 
-/** The words of a person for those of a schema. */
+/** Rewrites a schema's message for users. */
 const said = (message: string): string =>
   message.replace("Expected a string representing a finite number", "Expected a number")
 
-/** Every mistake in the arguments ends with the exit code of {@link UsageError}. */
+/** Maps every mistake in the arguments to the exit code of {@link UsageError}. */
 const asUsageError = <E>(error: E): E | UsageError =>
   error instanceof CliError.ShowHelp && error.errors.length > 0
     ? new UsageError({ message: error.errors.map(({ message }) => message).join("\n") })
     : error
 
-/** Runs a command with both. */
+/** Runs a command with this output and these exit codes. */
 export const withUsageErrors = <A, E, R>(run: Effect.Effect<A, E, R>): Effect.Effect<A, E | UsageError, R> =>
   run.pipe(Effect.mapError(asUsageError), Effect.provideService(CliOutput.Presenter, presenter))

@@ -1,19 +1,17 @@
-/**
- * Why a file or the standard input cannot be read, in words.
- */
+/** Explains why a file or the standard input cannot be read. */
 import { Predicate } from "effect"
 import type { PlatformError } from "effect"
 import { UsageError } from "./UsageError.ts"
 
 const reasons: Readonly<Record<string, string>> = {
   EISDIR: "it is a directory",
-  ENOENT: "there is no such file",
-  ENOTDIR: "a part of its path is no directory",
+  ENOENT: "the file does not exist",
+  ENOTDIR: "a part of the path is not a directory",
   EACCES: "permission is denied",
   EPERM: "permission is denied"
 }
 
-/** The error of a platform as one of usage. `what` begins the sentence. */
+/** Converts a platform error to a usage error. `what` starts the sentence. */
 export const unreadable = (what: string, error: PlatformError.PlatformError): UsageError => {
   const { cause } = error.reason
   const code = Predicate.hasProperty(cause, "code") && typeof cause.code === "string" ? cause.code : ""

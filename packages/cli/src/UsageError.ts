@@ -1,6 +1,4 @@
-/**
- * The command was used in a way that cannot work. Printed without a stack, exit code 2.
- */
+/** The command was used incorrectly. Printed without a stack, with exit code 2. */
 import { Data, Runtime } from "effect"
 
 export class UsageError extends Data.TaggedError("UsageError")<{ readonly message: string }> {

@@ -15,13 +15,13 @@ import { presetNames } from "./explain/Preset.ts"
 import * as Guard from "./guard/Guard.ts"
 import { UsageError } from "./UsageError.ts"
 
-/** The run ended, was reported, and was no success. */
+/** The run ended without success, and has been reported. */
 class Unsuccessful extends Data.TaggedError("Unsuccessful")<{}> {
   override readonly [Runtime.errorExitCode] = 1
   override readonly [Runtime.errorReported] = false
 }
 
-// A shell makes an empty text of a variable that is not set.
+// A shell expands an unset variable to an empty text.
 const isGiven = (text: string): boolean => text !== ""
 const empty = () => "Expected a text that is not empty"
 const text = (name: string) => Flag.String(name).pipe(Flag.filter(isGiven, empty))
@@ -201,7 +201,7 @@ const doctor = Command.make(
     }
     const streams = { nats: Option.getOrUndefined(nats), subjects: subject }
     if (!(yield* Doctor.run({ ...options, ...streams, node }))) return yield* new Unsuccessful()
-    // A timer or a connection that a module of the user has left open would keep the process.
+    // A timer or a connection left open by a user module would keep the process running.
     if (options.files.length > 0) yield* exit
   })
 ).pipe(
@@ -210,7 +210,7 @@ const doctor = Command.make(
   )
 )
 
-/** Ends the process when its output is written. */
+/** Ends the process once its output is written. */
 const exit = Effect.callback<never>(() => {
   process.stdout.write("", () => process.exit())
 })
@@ -344,7 +344,7 @@ const dlq = Command.make("dlq").pipe(
   ])
 )
 
-/** Colours only on a terminal, and not where they are unwanted. */
+/** Returns colours for a terminal, unless they are turned off. */
 const paintFor = (isTerminal: boolean | undefined, noColor: string | undefined): Timeline.Paint =>
   isTerminal === true && (noColor === undefined || noColor === "") ? Timeline.coloured : Timeline.uncoloured
 

@@ -7,7 +7,7 @@ import manifest from "../package.json" with { type: "json" }
 import { outlast } from "./cli.ts"
 import { withUsageErrors } from "./Invocation.ts"
 
-// A reader that has seen enough (`outlast demo | head`) is no error; output that cannot be written is.
+// A reader that closes the pipe (`outlast demo | head`) is not an error. Other write errors are.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EPIPE") {
     process.kill(process.pid, "SIGINT")

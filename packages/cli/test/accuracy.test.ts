@@ -1,6 +1,6 @@
 /**
- * docs/classification.md has the accuracy that the command prints. `UPDATE_DOCS=1 npx vitest run
- * packages/cli/test/accuracy.test.ts` writes it.
+ * Checks that docs/classification.md has the accuracy that the command prints.
+ * `UPDATE_DOCS=1 npx vitest run packages/cli/test/accuracy.test.ts` writes it.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
@@ -23,5 +23,5 @@ it("docs/classification.md has the accuracy that the command prints", { timeout:
   else assert.strictEqual(plain(text), plain(wanted))
 })
 
-/** The formatter pads tables. */
+/** Removes the padding that the formatter adds to tables. */
 const plain = (markdown: string): string => markdown.replace(/ +/g, " ").replace(/-{2,}/g, "-")

@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Result } from "effect"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
-import * as Case from "#cli/classify/Case"
+import * as ErrorCase from "#cli/classify/ErrorCase"
 import * as Comparison from "#cli/classify/Comparison"
 import * as Decision from "#cli/classify/Decision"
 import * as Score from "#cli/classify/Score"
@@ -32,10 +32,10 @@ const limited = {
   message: "Slow down"
 }
 
-const given = (fields: object): Case.Case => Result.getOrThrow(Case.parse(JSON.stringify(fields)))
+const given = (fields: object): ErrorCase.Case => Result.getOrThrow(ErrorCase.parse(JSON.stringify(fields)))
 
 describe("outlast classify", { timeout: 60_000 }, () => {
-  it("prints one verdict a line, in order", async () => {
+  it("prints one verdict per line, in order", async () => {
     const run = await outlast(["classify"], {
       input: `${JSON.stringify(limited)}\r\n\n{"status":401,"message":"no"}\n  \n{"status":503}`
     })
@@ -49,7 +49,7 @@ describe("outlast classify", { timeout: 60_000 }, () => {
     assert.deepStrictEqual(none, [])
   })
 
-  it("reports bad lines with their number, counts them, and does the others", async () => {
+  it("reports bad lines with their number, counts them, and processes the others", async () => {
     const secret = "sk-very-secret"
     const path = await file(
       "bad.jsonl",
@@ -80,20 +80,20 @@ describe("outlast classify", { timeout: 60_000 }, () => {
     assert.notInclude(run.stderr, secret)
   })
 
-  it("reads a pipe by its name", async () => {
+  it("reads a named pipe", async () => {
     const run = await piped(["classify"], [limited, { status: 503 }])
     assert.strictEqual(run.exitCode, 0, run.stderr)
     assert.lengthOf(linesOf(run), 2)
   })
 
-  it("says that a file is not there, and exits with 2", async () => {
+  it("reports a missing file, and exits with 2", async () => {
     const run = await outlast(["classify", join(folder, "nowhere.jsonl")])
     assert.strictEqual(run.exitCode, 2)
     assert.match(run.stderr, /nowhere\.jsonl cannot be read/)
     assert.notMatch(run.stderr, /\n\s+at /)
   })
 
-  it("ends quietly when its reader has seen enough", async () => {
+  it("ends without an error when its reader closes the pipe", async () => {
     const path = await file("many.jsonl", `${JSON.stringify(limited)}\n`.repeat(20_000))
     const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
     const child = spawn(process.execPath, ["--conditions=@outlast/source", main, "classify", path])
@@ -140,7 +140,7 @@ describe("outlast classify --score", { timeout: 60_000 }, () => {
     })
   })
 
-  it("judges what is done by what a case says is right, and else by its label", async () => {
+  it("judges decisions by the actions of a case, or else by its label", async () => {
     const refused = { status: 400, message: "no", expected: "format" }
     const input = [
       { ...refused, id: "default" },
@@ -159,22 +159,22 @@ describe("outlast classify --score", { timeout: 60_000 }, () => {
     )
   })
 
-  it("wants actions that there are", async () => {
+  it("rejects unknown actions", async () => {
     const run = await outlast(["classify", "--score"], { input: '{"expected":"auth","right":["pray"]}' })
     assert.match(run.stderr, /has a wrong "right"\. Expected a list of one or more of repeat, key, target, /)
   })
 
-  it("wants a label on every line", async () => {
+  it("requires a label on every line", async () => {
     const run = await outlast(["classify", "--score"], { input: '{"status":500}\n{"expected":"boom"}' })
     assert.strictEqual(run.exitCode, 1)
     assert.match(run.stderr, /Line 1 has a wrong "expected"\. Expected one of auth, billing/)
-    assert.match(run.stderr, /no labelled case/)
+    assert.match(run.stderr, /No labelled case/)
     assert.match(run.stderr, /2 of 2 lines/)
   })
 })
 
 describe("a case", () => {
-  it("is the error that a client would have thrown, and nothing else of the line", () => {
+  it("becomes the error that a client would have thrown, without other fields of the line", () => {
     const fields = {
       id: "x",
       status: 500,
@@ -187,7 +187,7 @@ describe("a case", () => {
         { name: "B", message: "inner", code: "EPIPE" }
       ]
     }
-    assert.deepStrictEqual(Case.errorOf(given({ ...fields, expected: "auth", note: "rate limit" })), {
+    assert.deepStrictEqual(ErrorCase.errorOf(given({ ...fields, expected: "auth", note: "rate limit" })), {
       message: "m",
       statusCode: 500,
       code: "1311",
@@ -201,9 +201,9 @@ describe("a case", () => {
   })
 })
 
-/** The rules of the comparison, by what they say about one error. */
+/** True when the rule gives this class for one error. */
 const said = (fields: object, expected: string, rule: string): boolean => {
-  const labelled = Result.getOrThrow(Case.labelled(JSON.stringify({ ...fields, expected })))
+  const labelled = Result.getOrThrow(ErrorCase.labelled(JSON.stringify({ ...fields, expected })))
   const rows = Comparison.add(Comparison.empty, labelled, Verdict.failureOf(labelled.case).reason)
   const row = rows.find(({ name }) => name === rule)
   assert.isDefined(row)
@@ -231,17 +231,17 @@ describe("a simpler rule", () => {
 
 const fixtures: ReadonlyArray<readonly [file: string, strict: number, lenient: number, right: number]> = [
   ["public.jsonl", 0.98, 0.99, 0.99],
-  // The rules were widened with it in view: this holds what was won.
+  // The rules were extended with this file in view. The test keeps what was gained.
   ["blind-2.jsonl", 0.92, 0.98, 0.99],
   // Errors that the rules were not written for.
   ["afterwards.jsonl", 0.97, 0.99, 0.97]
 ]
 for (const [file, strict, lenient, right] of fixtures) {
-  it(`${file} is classified as the project promises`, async () => {
+  it(`${file} is classified with the promised accuracy`, async () => {
     const path = fileURLToPath(new URL(`../../../test/fixtures/corpus/${file}`, import.meta.url))
     const lines = (await readFile(path, "utf8")).trim().split("\n")
     const { overall, waits, decisions } = lines.reduce((score, line) => {
-      const labelled = Result.getOrThrow(Case.labelled(line))
+      const labelled = Result.getOrThrow(ErrorCase.labelled(line))
       return Score.add(
         score,
         labelled,

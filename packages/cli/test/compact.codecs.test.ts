@@ -1,4 +1,4 @@
-/** The formats that `outlast compact` reads and writes: what they keep, and what they cut. */
+/** The formats that `outlast compact` reads and writes: what they keep and what they cut. */
 import { Effect, Ref } from "effect"
 import { Chat } from "effect/ai"
 import type { Prompt } from "effect/ai"
@@ -11,7 +11,7 @@ import { assertValid, compact, listOf, problemOf, read, refusalOf, tokensOf } fr
 
 const long = (word: string) => `${word} `.repeat(400).trim()
 
-/** The body, made to fit into a window that is so small that all that can be cut is cut. */
+/** Cuts a body to a window so small that everything possible is cut. */
 const cutTo = async (body: Body, window: number) => {
   const compacted = await compact(body, window)
   assertValid(body, compacted)
@@ -47,7 +47,7 @@ type Flags = typeof flags extends fc.Arbitrary<infer A> ? A : never
 const formats: Readonly<Record<string, (made: Scenario.Scenario, flags: Flags) => Body>> = {
   "anthropic-messages": (made, { thinking, cached }) =>
     Wire.anthropic(made, {
-      // The first takes no messages of the operator, the second no sampling and no budget of thinking.
+      // The first accepts no operator messages, the second no sampling and no thinking budget.
       model: thinking === "adaptive" ? "claude-opus-4-8" : "claude-sonnet-4-6",
       maxTokens: 3_000,
       cached,
@@ -61,7 +61,7 @@ const formats: Readonly<Record<string, (made: Scenario.Scenario, flags: Flags) =
 }
 
 describe.each(Object.entries(formats))("generated bodies: %s", (format, bodyOf) => {
-  it("are written as they were read", () => {
+  it("are written back unchanged", () => {
     fc.assert(
       fc.property(scenario, flags, (made, flags) => {
         const body: Body = JSON.parse(JSON.stringify(bodyOf(made, flags)))
@@ -73,7 +73,7 @@ describe.each(Object.entries(formats))("generated bodies: %s", (format, bodyOf) 
     )
   })
 
-  it("are valid, and accepted by their provider, when they were made to fit", async () => {
+  it("are valid and accepted by their provider after compaction", async () => {
     let fitted = 0
     let accepted = 0
     await fc.assert(
@@ -85,14 +85,14 @@ describe.each(Object.entries(formats))("generated bodies: %s", (format, bodyOf) 
           const body: Body = JSON.parse(JSON.stringify(bodyOf(made, flags)))
           const window = Math.ceil(share * tokensOf(read(body)))
           const compacted = await compact(body, window).catch((error: unknown) => {
-            // A short one may be all goal and end.
+            // A short one may consist only of its goal and its end.
             assert.deepInclude(error, { _tag: "CannotFit" })
           })
           if (compacted === undefined) return
           fitted++
           if (compacted.report.tier === "none") assert.deepStrictEqual(compacted.body, body)
           else assertValid(body, compacted)
-          // Not every generated body is one that its model takes.
+          // Not every generated body is accepted by its model.
           if (refusalOf(format, body) !== undefined) return
           accepted++
           assert.isUndefined(refusalOf(format, compacted.body))
@@ -154,7 +154,7 @@ describe("Anthropic Messages", () => {
     { role: "user", content: "Thanks." }
   ]
 
-  it("cuts results and arguments, and keeps all else of their blocks", async () => {
+  it("cuts results and arguments, and keeps the other fields of their blocks", async () => {
     const body = { model: "claude-sonnet-4-5", max_tokens: 10, messages, unknown: { kept: 1 } }
     const { list, report } = await cutTo(body, 3_000)
     assert.strictEqual(report.tier, "strip")
@@ -185,7 +185,7 @@ describe("Anthropic Messages", () => {
     ])
   })
 
-  it("caps a large result around its image", async () => {
+  it("cuts a large result around its image", async () => {
     const result = {
       type: "tool_result",
       tool_use_id: "t",
@@ -211,7 +211,7 @@ describe("Anthropic Messages", () => {
     assert.deepStrictEqual(image, result.content[1])
   })
 
-  it("keeps a message of the role system where the API takes it", async () => {
+  it("keeps a message of the role system where the API accepts it", async () => {
     const turn = (n: number) => [
       { role: "assistant", content: [{ type: "tool_use", id: `t${n}`, name: "read", input: {} }] },
       { role: "user", content: [{ type: "tool_result", tool_use_id: `t${n}`, content: `ok ${n}` }] },
@@ -235,7 +235,7 @@ describe("Anthropic Messages", () => {
     assert.isTrue(roles.includes("system"))
   })
 
-  it("takes assistant messages in a row as one", () => {
+  it("treats consecutive assistant messages as one", () => {
     const body = {
       model: "claude-sonnet-4-5",
       max_tokens: 10,
@@ -320,7 +320,7 @@ describe("OpenAI Chat Completions", () => {
     ]
   }
 
-  it("cuts results and arguments, but none that are signed, broken or no JSON", async () => {
+  it("cuts results and arguments, except signed, broken and non-JSON ones", async () => {
     const { list, report } = await cutTo(body, 5_600)
     assert.strictEqual(report.tier, "strip")
     const asked = list[2] ?? {}
@@ -336,7 +336,7 @@ describe("OpenAI Chat Completions", () => {
     assert.deepStrictEqual(list[5], body.messages[5])
   })
 
-  it("drops bound thinking with what it was bound to", async () => {
+  it("drops bound thinking together with the messages it was bound to", async () => {
     const { body: after } = await compact(body, 5_600, { bindsThinking: true })
     assert.notProperty(listOf(after)[2], "reasoning_content")
   })
@@ -380,7 +380,7 @@ describe("Gemini", () => {
     ]
   }
 
-  it("cuts responses under their own name, and no arguments that are signed", async () => {
+  it("cuts responses under their own name, and no signed arguments", async () => {
     const { list, report } = await cutTo(body, 3_000)
     assert.strictEqual(report.tier, "strip")
     const cut = (characters: string) => `[Result of read left out: ${characters} characters.]`
@@ -420,7 +420,7 @@ describe("Gemini", () => {
 })
 
 describe("effect/ai", () => {
-  it("keeps fields and marks that it does not know, and pinned messages", async () => {
+  it("keeps unknown fields and marks, and pinned messages", async () => {
     const text = (text: string, more: object = {}) => ({ type: "text", text, ...more })
     const result = {
       type: "tool-result",
@@ -466,7 +466,7 @@ describe("effect/ai", () => {
     assert.strictEqual(stripped.body["version"], 3)
   })
 
-  it("reads what a Chat exports, and a Chat reads what it writes", async () => {
+  it("reads the export of a Chat, and a Chat reads its output", async () => {
     const turn = (n: number): ReadonlyArray<Prompt.MessageEncoded> => [
       { role: "assistant", content: [{ type: "tool-call", id: `c${n}`, name: "read", params: { n } }] },
       {
@@ -498,7 +498,7 @@ describe("effect/ai", () => {
     })
   })
 
-  it("marks the message that stands for others", async () => {
+  it("marks the message that summarises others", async () => {
     const body: Body = JSON.parse(
       JSON.stringify(Wire.effect(Scenario.make({ kind: "support", seed: 1, rounds: 40 })))
     )

@@ -1,4 +1,4 @@
-/** The transcripts of `test/fixtures/transcripts`, and one of a million tokens, made to fit into several windows. */
+/** The transcripts of `test/fixtures/transcripts`, and one of a million tokens, compacted to several windows. */
 import { readFile } from "node:fs/promises"
 import { Effect, Redacted, Schema } from "effect"
 import { LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
@@ -16,11 +16,11 @@ const bodyOf = async (name: string): Promise<Json> => JSON.parse(await readFile(
 const bindsThinking = ({ model }: Fixture): boolean =>
   Catalogue.find(model)?.capabilities.bindsThinking === true
 
-/** Shares of what the conversation has. */
+/** Windows as shares of the conversation's tokens. */
 const shares = [0.9, 0.5, 0.25, 0.15]
 
 describe("the transcripts", () => {
-  it("are what the generator makes, long, and of every format", async () => {
+  it("match the output of the generator, are long, and cover every format", async () => {
     const names = Object.keys(fixtures)
     assert.isAtLeast(names.length, 10)
     assert.sameMembers(
@@ -38,7 +38,7 @@ describe("the transcripts", () => {
 describe.each(Object.entries(fixtures))("%s", (name, fixture) => {
   const binds = bindsThinking(fixture)
 
-  it("is found to be of its format, and written as it was read", async () => {
+  it("is recognised in its format, and written back unchanged", async () => {
     const body = await bodyOf(name)
     const transcript = read(body)
     assert.strictEqual(transcript.format, fixture.format)
@@ -54,13 +54,13 @@ describe.each(Object.entries(fixtures))("%s", (name, fixture) => {
     assertValid(body, compacted, { bindsThinking: binds })
   })
 
-  it("fits again when it has grown, and knows what was said before", async () => {
+  it("fits again after it has grown, and recognises the earlier summary", async () => {
     const body = await bodyOf(name)
     const window = Math.floor(0.2 * tokensOf(read(body)))
     const once = await compact(body, window, { bindsThinking: binds })
     assert.strictEqual(once.report.tier, "plain")
     const list = once.before.list
-    // From the second thing that the user says on, again.
+    // Repeats the conversation from the second user message on.
     const second = listOf(body).findIndex((message, i) => i > 0 && isGoal(message))
     const grown = renamed({
       ...once.body,
@@ -72,7 +72,7 @@ describe.each(Object.entries(fixtures))("%s", (name, fixture) => {
   })
 })
 
-/** Ids of calls are unique over a conversation. */
+/** Renames the ids of calls, which are unique in a conversation. */
 const renamed = (body: Json): Json => {
   const seen = new Map<string, number>()
   const fresh = (id: string, calls: boolean): string => {
@@ -91,10 +91,10 @@ const renamed = (body: Json): Json => {
 }
 
 // -----------------------------------------------------------------------------
-// What the providers say
+// Refusals by the providers
 // -----------------------------------------------------------------------------
 
-/** Sends a body to the strict fake of its provider, which refuses what the provider would. */
+/** Sends a body to the strict fake of its provider, which refuses what the provider would refuse. */
 const send = (fixture: Fixture, body: Json, window: number): Promise<{ status: number; text: string }> =>
   Effect.gen(function* () {
     const { format, model } = fixture
@@ -112,12 +112,12 @@ const send = (fixture: Fixture, body: Json, window: number): Promise<{ status: n
 describe.each(Object.entries(fixtures).filter(([, { format }]) => format !== "effect-ai"))(
   "the provider's strict fake, with %s",
   (name, fixture) => {
-    it("takes it as it is", async () => {
+    it("is accepted unchanged", async () => {
       const answer = await send(fixture, await bodyOf(name), 1_000_000)
       assert.strictEqual(answer.status, 200, answer.text)
     })
 
-    it.each(shares)("takes it compacted to a window of %d of its tokens", async (share) => {
+    it.each(shares)("is accepted after compaction to a window of %d of its tokens", async (share) => {
       const body = await bodyOf(name)
       const window = Math.floor(share * tokensOf(read(body)))
       const compacted = await compact(body, window, { bindsThinking: bindsThinking(fixture) })
@@ -143,7 +143,7 @@ const targets = {
 } as const
 
 describe.each(Object.entries(fixtures).filter(([, { format }]) => format === "effect-ai"))("%s", (name) => {
-  it.each(Object.entries(targets))("is a prompt that %s takes, however it was compacted", (_, target) =>
+  it.each(Object.entries(targets))("is a prompt that %s accepts after any compaction", (_, target) =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: () => ({ text: "I go on." }) } })
       const body = yield* Effect.promise(() => bodyOf(name))
@@ -153,7 +153,7 @@ describe.each(Object.entries(fixtures).filter(([, { format }]) => format === "ef
         const compacted = yield* Effect.promise(() => compact(body, Math.floor(share * window)))
         yield* LanguageModel.generateText({
           prompt: yield* Schema.decodeUnknownEffect(Prompt.Prompt)(compacted.body),
-          // A history with calls wants tools.
+          // A history with calls requires tools.
           toolkit: Toolkit.make(Tool.make("read_file"), Tool.make("lookup_order")),
           disableToolCallResolution: true
         }).pipe(Effect.provide(model))

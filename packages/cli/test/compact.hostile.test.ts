@@ -26,7 +26,7 @@ const hello = [
   { role: "user", content: "Hi." }
 ]
 
-/** A chat that is a good deal larger than 1,000 tokens, and the window of its test. */
+/** A chat with much more than 1,000 tokens, and the window of its test. */
 const long = {
   model: "gpt-4.1",
   messages: [
@@ -44,7 +44,7 @@ const long = {
 }
 
 describe("a file", { timeout: 60_000 }, () => {
-  it("with a byte order mark is read, and written to the letter where it fits", async () => {
+  it("with a byte order mark is read, and written unchanged when it fits", async () => {
     const bytes = Buffer.from(`\ufeff${JSON.stringify({ model: "gpt-4.1", messages: hello })}`)
     const path = await written("bom.json", bytes)
     const out = join(folder, "bom.out.json")
@@ -53,12 +53,12 @@ describe("a file", { timeout: 60_000 }, () => {
     assert.isTrue((await readFile(out)).equals(bytes))
   })
 
-  it("that is not UTF-8 is refused, with the line, and is not written over", async () => {
+  it("that is not UTF-8 is rejected with its line, and not overwritten", async () => {
     const bytes = Buffer.from(
       `{ "model": "gpt-4.1",\n"messages": [{ "role": "system", "content": "\ufffd" },\n{ "role": "user", "content": "caf\u00e9" }] }`,
       "latin1"
     )
-    // In Latin-1 there is no U+FFFD: `fd` stands for it, which is no UTF-8 either.
+    // Latin-1 has no U+FFFD: the byte `fd` stands for it, which is not valid UTF-8 either.
     const path = await written("latin1.json", bytes)
     const run = await outlast(["compact", path, "--out", path])
     assert.strictEqual(run.exitCode, 2, run.all)
@@ -99,18 +99,18 @@ describe("--window", { timeout: 60_000 }, () => {
 })
 
 describe("--out", { timeout: 60_000 }, () => {
-  it("leaves alone what is no regular file", async ({ skip }) => {
+  it("rejects anything but a regular file", async ({ skip }) => {
     if (process.platform === "win32") return skip("There are no pipes with names.")
     const path = await written("long.json", JSON.stringify(long))
     const pipe = join(folder, "pipe")
     execFileSync("mkfifo", [pipe])
     const run = await outlast(["compact", path, "--window", "1500", "--out", pipe])
     assert.strictEqual(run.exitCode, 2, run.all)
-    assert.match(run.stderr, /pipe cannot be written: it is no regular file$/m)
+    assert.match(run.stderr, /pipe cannot be written: it is not a regular file$/m)
     assert.isTrue((await stat(pipe)).isFIFO())
   })
 
-  it("does not replace a link that leads nowhere", async () => {
+  it("does not replace a broken link", async () => {
     const path = await written("linked.json", JSON.stringify(long))
     const link = join(folder, "link")
     await symlink("nowhere.json", link)
@@ -141,12 +141,12 @@ describe("the report", { timeout: 60_000 }, () => {
   ]
   const body: Json = { system: "Be brief.", messages }
 
-  it("names each message that is gone, those too that compaction takes as one", async () => {
+  it("names each removed message, also those that compaction treats as one", async () => {
     const made = await compact(body, 1_000)
     assert.strictEqual(made.report.tier, "plain")
     const { dropped } = CompactReport.summary(made.before, made.report)
     const left = new Set(listOf(made.body).map((message) => JSON.stringify(message)))
-    // The first messages of the turns are all alike: what comes with a call tells them apart.
+    // The first messages of the turns are equal. Their calls tell them apart.
     const gone = messages.flatMap((message, at) => (left.has(JSON.stringify(message)) ? [] : [at]))
     assert.isAbove(gone.length, 10)
     const named = new Set(dropped.map(({ at }) => at))
@@ -154,7 +154,7 @@ describe("the report", { timeout: 60_000 }, () => {
       gone.filter((at) => !named.has(at)),
       []
     )
-    // And as many as they say.
+    // The counts match too.
     const said = CompactReport.lines("x", made.before, made.report, {
       size: listOf(made.body).length,
       file: undefined,
@@ -163,7 +163,7 @@ describe("the report", { timeout: 60_000 }, () => {
     assert.match(said.join("\n"), new RegExp(`dropped {3}${dropped.length} messages: `))
   })
 
-  it("says where the call stands whose arguments were cut, and the thinking that went", async () => {
+  it("names the position of calls whose arguments were cut, and the removed thinking", async () => {
     const made = await compact(body, 4_500, { bindsThinking: true })
     assert.strictEqual(made.report.tier, "strip")
     const { dropped } = CompactReport.summary(made.before, made.report)
@@ -178,21 +178,21 @@ describe("the report", { timeout: 60_000 }, () => {
   })
 })
 
-describe("messages of the assistant in a row", () => {
+describe("consecutive assistant messages", () => {
   const said = (text: string) => ({ role: "assistant", content: text })
   const talk = (n: number) => Array.from({ length: n }, (_, i) => said(`Part ${i}. ${words(40)}`))
 
-  it("go one by one, the oldest first, where each says something of its own", async () => {
+  it("are removed one by one, the oldest first, when each has its own text", async () => {
     const end = { role: "user", content: "Go on." }
     const messages = [{ role: "user", content: "Go." }, ...talk(60), end]
     const { body, report } = await compact({ system: "Be brief.", messages }, 2_000)
     assert.strictEqual(report.tier, "plain")
-    // As many as there is room for, and the last four in any case.
+    // As many as fit, and the last four in any case.
     assert.isAbove(listOf(body).length, 10)
     assert.deepStrictEqual(listOf(body).slice(-10), messages.slice(-10))
   })
 
-  it("stay together where one has a call of the provider, and the next its result", () => {
+  it("stay together when one has a call of the provider and the next its result", () => {
     const search = { type: "server_tool_use", id: "s", name: "web_search", input: {} }
     const found = { type: "web_search_tool_result", tool_use_id: "s", content: [] }
     const messages = [
@@ -205,12 +205,12 @@ describe("messages of the assistant in a row", () => {
     ]
     assert.deepStrictEqual(
       read({ system: "s", messages }).prompt.content.map(({ content }) => content.length),
-      // The text of the system; each part of the others.
+      // The text of the system message, and each part of the others.
       [1, 1, 1, 3, 1]
     )
   })
 
-  it("are in the end that stays, where they begin before it", async () => {
+  it("stay together at the end, even when they begin before the kept tail", async () => {
     const parts = (i: number) => [
       { role: "assistant", content: [{ type: "thinking", thinking: `Hm ${i}.`, signature: "s" }] },
       ...talk(4)
@@ -224,7 +224,7 @@ describe("messages of the assistant in a row", () => {
 })
 
 describe("a body", () => {
-  it("of Anthropic may offer tools without a name", () => {
+  it("of Anthropic may have tools without a name", () => {
     const tools = [
       { type: "mcp_toolset", mcp_server_name: "files" },
       { name: "read", input_schema: { type: "object" } }
@@ -240,7 +240,7 @@ describe("a body", () => {
     )
   })
 
-  it("of Gemini is the same in both spellings that Google takes", async () => {
+  it("of Gemini gives the same result in both spellings", async () => {
     const text = words(400)
     const camel = {
       systemInstruction: { parts: [{ text: words(50) }] },
@@ -279,8 +279,8 @@ describe("a body", () => {
   })
 })
 
-describe("what is asked", { timeout: 60_000 }, () => {
-  it("is answered for a window that is just large enough", async () => {
+describe("a request to the provider", { timeout: 60_000 }, () => {
+  it("succeeds for a window that is just large enough", async () => {
     const path = await written("just.json", JSON.stringify({ messages: hello, max_completion_tokens: 1_000 }))
     const run = await outlast(["compact", path, "--window", "1060", "--json"])
     assert.strictEqual(run.exitCode, 0, run.all)

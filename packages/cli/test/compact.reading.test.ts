@@ -1,4 +1,4 @@
-/** What `outlast compact` takes for a transcript, what it takes it for, and what it says of all else. */
+/** The transcripts that `outlast compact` recognises, their format, and the errors for everything else. */
 import { Result } from "effect"
 import * as fc from "fast-check"
 import { assert, describe, it } from "vitest"
@@ -7,7 +7,7 @@ import * as Json from "#cli/compact/Json"
 import { problemOf } from "./transcripts.ts"
 
 // -----------------------------------------------------------------------------
-// What is broken, and where
+// Broken bodies and their error positions
 // -----------------------------------------------------------------------------
 
 describe("a broken body", () => {
@@ -117,11 +117,11 @@ describe("a broken body", () => {
       "content[0].content[0].id: a result without its call: no open call of the message before has this id"
     ]
   ]
-  it.each(cases)("says where: %s", (_, body, says) => {
+  it.each(cases)("is reported with its position: %s", (_, body, says) => {
     assert.strictEqual(problemOf(body), says)
   })
 
-  it("may end with calls that have yet to run", () => {
+  it("may end with calls that have not run yet", () => {
     assert.strictEqual(problemOf(anthropic({ role: "user", content: "Go." }, use)), "nothing")
   })
 })
@@ -133,7 +133,7 @@ describe("the format", () => {
   }
   const hello = { messages: [{ role: "user", content: "Hello." }] }
 
-  it("is told by what stands in the messages, then tools, then fields, then the model", () => {
+  it("is detected by the messages, then tools, then fields, then the model", () => {
     const block = (type: string) => ({ messages: [{ role: "user", content: [{ type }] }] })
     assert.strictEqual(formatOf({ ...block("tool_result"), response_format: {} }), "anthropic-messages")
     assert.strictEqual(formatOf({ ...block("image_url"), system: "x" }), "openai-chat")
@@ -153,7 +153,7 @@ describe("the format", () => {
     assert.strictEqual(formatOf({ content: [{ role: "user", content: "x" }] }), "effect-ai")
   })
 
-  it("is asked for where nothing tells it", () => {
+  it("must be given when it cannot be detected", () => {
     assert.match(formatOf(hello), /Nothing in it tells Anthropic Messages from OpenAI Chat Completions/)
     assert.match(
       formatOf({ ...hello, system: "x", stop: "y" }),
@@ -173,18 +173,18 @@ describe("the format", () => {
 describe("JSON", () => {
   const parsed = (text: string) => Result.getOrThrow(Json.parse(text))
 
-  it("keeps numbers that a double cannot hold", () => {
+  it("keeps numbers that a double cannot represent", () => {
     const text =
       '{"id":12345678901234567890,"x":-9007199254740993,"big":1e400,"long":0.12345678901234567890,"a":[0.1,-0,1.5e3,12]}'
     assert.strictEqual(Json.written(parsed(text), text), text.replace("-0,1.5e3", "0,1500"))
   })
 
-  it("is refused where it is nested too deeply to be written again", () => {
+  it("is rejected when nested too deeply to be written again", () => {
     const found = Json.parse(`${"[".repeat(100_000)}${"]".repeat(100_000)}`)
     assert.deepInclude(Result.isFailure(found) ? found.failure : {}, { problem: "deep" })
   })
 
-  it("is as indented as it was", () => {
+  it("keeps its indentation", () => {
     for (const text of ['{"a":[1]}', '{\n  "a": [\n    1\n  ]\n}\n', '{\n\t"a": [\n\t\t1\n\t]\n}']) {
       assert.strictEqual(Json.written(parsed(text), text), text)
     }
@@ -214,13 +214,20 @@ describe("JSON", () => {
     ["[1,]", 1, 4],
     ['{"a":1', 1, 7, "ended"]
   ]
-  it.each(wrong.map((one) => ({ one })))("says where it stops being JSON: $one", ({ one }) => {
-    const [text, line, column, problem = "wrong"] = one
-    const found = Json.parse(text)
-    assert.deepStrictEqual(Result.isFailure(found) ? found.failure : found.success, { line, column, problem })
-  })
+  it.each(wrong.map((one) => ({ one })))(
+    "is reported with the position where it becomes invalid: $one",
+    ({ one }) => {
+      const [text, line, column, problem = "wrong"] = one
+      const found = Json.parse(text)
+      assert.deepStrictEqual(Result.isFailure(found) ? found.failure : found.success, {
+        line,
+        column,
+        problem
+      })
+    }
+  )
 
-  it("finds a place in whatever is no JSON, and none in what is", () => {
+  it("has an error position exactly when it is invalid", () => {
     fc.assert(
       fc.property(
         fc.json(),
@@ -238,7 +245,7 @@ describe("JSON", () => {
             isJson = false
             const said = / at position (\d+)/.exec(String(error))?.[1]
             if (said === undefined || Result.isSuccess(found)) return
-            // Node names the sign inside of a word or a number, we its beginning. The text has one line.
+            // Node reports the character inside a word or a number, we report its start. The text has one line.
             const after = Number(said) - (found.failure.column - 1)
             assert.isTrue(after >= 0 && after < 30, `${changed}: ${String(error)}, ${found.failure.column}`)
           }

@@ -39,7 +39,7 @@ const written = async (name: string, body: unknown): Promise<string> => {
 }
 
 describe("outlast compact", { timeout: 60_000 }, () => {
-  it("says what it found and what it cut, and keeps the result in the same format", async () => {
+  it("reports the format and the cuts, and writes the result in the same format", async () => {
     const out = join(folder, "out.json")
     const run = await outlast(["compact", incident, "--window", "54000", "--out", out])
     assert.strictEqual(run.exitCode, 0, run.stderr)
@@ -54,7 +54,7 @@ describe("outlast compact", { timeout: 60_000 }, () => {
     assert.match(before ?? "", /^ {2}before {4}[\d,]+ tokens in 228 messages, estimated$/)
     assert.match(after ?? "", /^ {2}after {5}[\d,]+ tokens in 228 messages, by strip$/)
     assert.match(rest.join("\n"), /dropped {3}\d+ results, [\d,]+ characters: \d+ \w+, /)
-    // What it was bound to is no longer there.
+    // The messages it was bound to have been removed.
     assert.match(rest.join("\n"), /\n +the thinking of 70 messages\n/)
     assert.strictEqual(rest.at(-1), `  written   ${out}`)
     const [was, is] = [await bodyIn(incident), await bodyIn(out)]
@@ -64,7 +64,7 @@ describe("outlast compact", { timeout: 60_000 }, () => {
     assert.strictEqual((await stat(out)).mode & 0o777, 0o600)
   })
 
-  it("takes the window of the model, and writes what fits to the letter", async () => {
+  it("uses the window of the model, and writes a body that fits unchanged", async () => {
     const out = join(folder, "fits.json")
     const text = `{"model":"claude-sonnet-4-5",  "max_tokens": 1, "messages":[{"role":"user","content":"Hi."}]}\n\n`
     const path = await written("odd.json", text)
@@ -78,7 +78,7 @@ describe("outlast compact", { timeout: 60_000 }, () => {
     assert.strictEqual(await readFile(out, "utf8"), text)
   })
 
-  it("prints one JSON object, with places in the body", async () => {
+  it("prints one JSON object, with positions in the body", async () => {
     const small = await outlast(["compact", "--json", "--window", "45000", fixture("openai-repository")])
     assert.strictEqual(small.exitCode, 0, small.stderr)
     assert.lengthOf(linesOf(small), 1)
@@ -102,7 +102,7 @@ describe("outlast compact", { timeout: 60_000 }, () => {
     })
   })
 
-  it("counts with the tokenizer of the model, where that is public", async () => {
+  it("counts with the tokenizer of the model if it is public", async () => {
     const text = " strawberry".repeat(1_000)
     const count = async (model: string) => {
       const path = await written(`${model}.json`, {
@@ -117,7 +117,7 @@ describe("outlast compact", { timeout: 60_000 }, () => {
     assert.approximately(await count("qwen-plus"), text.length / 4, 5)
   })
 
-  it("says places of the body where it splits a message of it", async () => {
+  it("reports positions in the body when it splits one of its messages", async () => {
     const run = await outlast(["compact", "--json", "--window", "45000", fixture("gemini-operations")])
     assert.strictEqual(run.exitCode, 0, run.stderr)
     const contents = listOf(await bodyIn(fixture("gemini-operations")))
@@ -138,7 +138,7 @@ describe("outlast compact", { timeout: 60_000 }, () => {
     assert.include(run.stdout, "Nothing was written: --out FILE keeps the compacted transcript.")
   })
 
-  it("writes over its input when it is told to, and through a link", async () => {
+  it("overwrites its input on request, also through a link", async () => {
     const path = join(folder, "own.json")
     const link = join(folder, "link.json")
     await copyFile(fixture("gemini-analysis"), path)
@@ -147,7 +147,7 @@ describe("outlast compact", { timeout: 60_000 }, () => {
     assert.strictEqual(run.exitCode, 0, run.stderr)
     assert.isTrue((await lstat(link)).isSymbolicLink())
     const text = await readFile(path, "utf8")
-    // As indented as it was.
+    // The indentation is kept.
     assert.match(text, /^\{\n {2}"model": "models\/gemini-2\.5-pro",\n/)
     assert.isBelow(text.length, (await readFile(fixture("gemini-analysis"), "utf8")).length)
     const again = await outlast(["compact", link, "--window", "26000"])
@@ -156,7 +156,7 @@ describe("outlast compact", { timeout: 60_000 }, () => {
 })
 
 describe("a transcript that cannot be made to fit", { timeout: 60_000 }, () => {
-  it("ends with 1, says what cannot be cut and where, and writes nothing", async () => {
+  it("exits with 1, names the parts that cannot be cut, and writes nothing", async () => {
     const big = "word ".repeat(3_000)
     const path = await written("big.json", {
       system: "Short.",
@@ -177,7 +177,7 @@ describe("a transcript that cannot be made to fit", { timeout: 60_000 }, () => {
       /^outlast compact: The file .*big\.json cannot be made to fit\. The conversation has 3,[\d,]+ tokens/
     )
     assert.include(run.stderr, "What cannot be cut: the protected end (")
-    assert.match(run.stderr, /\nThe largest that stay: messages\[2\] \(3,\d+ tokens\), /)
+    assert.match(run.stderr, /\nThe largest messages that must stay: messages\[2\] \(3,\d+ tokens\), /)
     assert.notInclude(run.stderr, "summariser")
     assert.notInclude(run.stderr, "word word")
     assert.strictEqual(await readFile(out, "utf8"), "before")
@@ -195,7 +195,7 @@ describe("a transcript that cannot be read", { timeout: 60_000 }, () => {
       /is not JSON: it ends too early, at line 2, column \d+\.$/m
     ],
     ["no-json", `{"messages":\n [${secret}]}`, /is not JSON: see line 2, column 3\.$/m],
-    ["unknown", { hello }, /is no transcript\. No list of messages is in it\. Expected one JSON object/],
+    ["unknown", { hello }, /is not a transcript\. It has no list of messages\. Expected one JSON object/],
     ["ambiguous", { messages: hello }, /Nothing in it tells Anthropic Messages from OpenAI/],
     [
       "misshapen",
@@ -226,7 +226,7 @@ describe("a transcript that cannot be read", { timeout: 60_000 }, () => {
       /A window of 200000 tokens has no room beside an answer of 199000, which max_tokens allows\.$/m
     ]
   ]
-  it.concurrent.each(cases)("ends with 2 and says why: %s", async (name, body, says) => {
+  it.concurrent.each(cases)("exits with 2 and the reason: %s", async (name, body, says) => {
     const path = await written(`${name}.json`, body)
     const run = await outlast(["compact", path])
     assert.strictEqual(run.exitCode, 2, run.all)
@@ -241,7 +241,7 @@ describe("a transcript that cannot be read", { timeout: 60_000 }, () => {
     [
       "no such file",
       () => [join(folder, "nowhere.json")],
-      /nowhere\.json cannot be read: there is no such file$/m
+      /nowhere\.json cannot be read: the file does not exist$/m
     ],
     ["a directory", () => [folder], /cannot be read: it is a directory$/m],
     ["a window of 0", () => [incident, "--window", "0"], /--window must be at least 1, got 0\.$/m],
@@ -249,7 +249,7 @@ describe("a transcript that cannot be read", { timeout: 60_000 }, () => {
     ["standard output", () => [incident, "--out", "-"], /--out takes a file/],
     ["two files", () => [incident, "extra"], /"extra"/]
   ]
-  it.concurrent.each(misuse)("says what is wrong with the command: %s", async (_, args, says) => {
+  it.concurrent.each(misuse)("reports the mistake in the command: %s", async (_, args, says) => {
     const run = await outlast(["compact", ...args()])
     assert.strictEqual(run.exitCode, 2, run.all)
     assert.match(run.stderr, says)
@@ -258,16 +258,16 @@ describe("a transcript that cannot be read", { timeout: 60_000 }, () => {
 })
 
 describe("an output that cannot be written", { timeout: 60_000 }, () => {
-  it("is said, and leaves what was there", async () => {
+  it("is reported, and the old file stays", async () => {
     const closed = join(folder, "closed")
     await mkdir(closed)
     const old = join(closed, "old.json")
     await writeFile(old, "before")
     await chmod(closed, 0o500)
-    // Who may do all may write there too.
+    // The superuser may write anywhere.
     const asRoot = process.getuid?.() === 0
     for (const [out, said] of [
-      [join(folder, "nowhere", "a.json"), /a\.json cannot be written: there is no such directory$/m],
+      [join(folder, "nowhere", "a.json"), /a\.json cannot be written: the directory does not exist$/m],
       [folder, /cannot be written: it is a directory$/m],
       ...(asRoot ? [] : [[old, /cannot be written: permission is denied$/m] as const])
     ] as const) {
@@ -283,11 +283,11 @@ describe("an output that cannot be written", { timeout: 60_000 }, () => {
     assert.isEmpty(left.filter((name) => name.startsWith(".outlast-")))
   })
 
-  it("leaves the old file when the disk is full", async ({ skip }) => {
+  it("keeps the old file when the disk is full", async ({ skip }) => {
     if (process.platform !== "linux") return skip("There is no limit on the size of files.")
     const out = await written("old.json", "before")
     const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
-    // A limit of 8 kB on what a file may have stands for a full disk.
+    // A file size limit of 8 kB simulates a full disk.
     const command = `trap '' XFSZ; ulimit -f 16; exec "$0" --conditions=@outlast/source "$@"`
     const args = [command, process.execPath, main, "compact", incident, "--window", "40000", "--out", out]
     const child = spawn("sh", ["-c", ...args], { stdio: ["ignore", "pipe", "pipe"] })

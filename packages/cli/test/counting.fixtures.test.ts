@@ -1,4 +1,4 @@
-/** The transcripts of `test/fixtures/transcripts`, counted turn by turn while a provider reports its usage. */
+/** Counts the transcripts of `test/fixtures/transcripts` turn by turn, while a provider reports its usage. */
 import { readFile } from "node:fs/promises"
 import { Effect } from "effect"
 import { Prompt } from "effect/ai"
@@ -12,15 +12,15 @@ import { fileOf, fixtures } from "../../../test/fixtures/transcripts/generate.ts
 import type { Transcript } from "#cli/compact/Transcript"
 import { read } from "./transcripts.ts"
 
-/** Turns whose usage is reported before a count has to be right. */
+/** Number of turns with reported usage before counts have to be accurate. */
 const learning = 10
 
-/** Shares of the whole conversation that the counts were off by, for each request after the first ten. */
+/** Errors of the counts after the first ten requests, as shares of the whole conversation. */
 const errorsOf = ({ prompt: { content } }: Transcript, tools: Transcript["tools"], count: Provider) =>
   Effect.gen(function* () {
     const compaction = yield* Compaction.make()
     const errors: Array<number> = []
-    // What the model has answered was asked for with all that is before it.
+    // Each answer of the model was requested with everything before it.
     const asked = content.flatMap(({ role }, i) => (role === "assistant" ? [content.slice(0, i)] : []))
     for (const messages of asked) {
       const prompt = Prompt.fromMessages(messages)

@@ -1,6 +1,4 @@
-/**
- * The demo as a person runs it: a process of its own, real files, real HTTP on this machine.
- */
+/** Runs the demo like a user: a separate process, real files, real HTTP on this machine. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -9,7 +7,7 @@ import type { Summary } from "#cli/demo/Summary"
 import { outlast } from "./process.ts"
 import type { Run } from "./process.ts"
 
-/** The JSON on the last line. */
+/** Returns the JSON on the last line. */
 const summaryOf = ({ stdout }: Run): Summary => JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "")
 
 let folder = ""
@@ -24,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }))
 
 describe("outlast demo", () => {
-  it("dies without Outlast, and does the same job with it", { timeout: 60_000 }, async () => {
+  it("fails without Outlast, and does the same job with it", { timeout: 60_000 }, async () => {
     const run = await outlast(["demo", "--json"])
     assert.strictEqual(run.exitCode, 0, run.all)
     assert.include(run.stdout, "The agent died; the job is not done.")
@@ -38,7 +36,7 @@ describe("outlast demo", () => {
     assert.notInclude(run.stdout, "\u001b[")
   })
 
-  it("knows a job that was not done: a corrupted edit is not verified", { timeout: 60_000 }, async () => {
+  it("detects a job that was not done: a corrupted edit is not verified", { timeout: 60_000 }, async () => {
     const plan = await file(
       "corrupted.json",
       JSON.stringify({
@@ -51,7 +49,7 @@ describe("outlast demo", () => {
               }
             ]
           },
-          // Nor does it help to mend the test instead of the code.
+          // Changing the test instead of the code does not help.
           {
             toolCalls: [
               { name: "edit_file", params: { path: "test/cart.test.mjs", find: "850", replace: "-14000" } }
@@ -93,7 +91,7 @@ describe("outlast demo", () => {
     }
   )
 
-  it("reports a run that failed, and exits with 1", { timeout: 60_000 }, async () => {
+  it("reports a failed run, and exits with 1", { timeout: 60_000 }, async () => {
     const plan = await file(
       "dead.json",
       JSON.stringify({ faults: [{ times: "always", fault: { type: "status", status: 401 } }] })
@@ -108,7 +106,7 @@ describe("outlast demo", () => {
     readonly [what: string, args: () => Promise<ReadonlyArray<string>>, says: RegExp]
   > = [
     ["a provider without its key", async () => ["--provider", "anthropic"], /set ANTHROPIC_API_KEY/],
-    ["a provider that is not one", async () => ["--provider", "acme"], /anthropic/],
+    ["an unknown provider", async () => ["--provider", "acme"], /anthropic/],
     ["a plan that is not there", async () => ["--plan", join(folder, "nowhere.json")], /cannot be read/],
     ["a plan that is not JSON", async () => ["--plan", await file("bad.json", "{")], /is not JSON/],
     [
@@ -123,7 +121,7 @@ describe("outlast demo", () => {
     ["a seed that is no number", async () => ["--seed", "x"], /seed/]
   ]
   for (const [what, args, says] of misuse) {
-    it(`says what is wrong with ${what}`, { timeout: 60_000 }, async () => {
+    it(`reports ${what}`, { timeout: 60_000 }, async () => {
       const run = await outlast(["demo", ...(await args())])
       assert.notStrictEqual(run.exitCode, 0)
       assert.match(run.all, says)

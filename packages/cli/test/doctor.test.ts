@@ -1,6 +1,4 @@
-/**
- * The doctor as a person runs it, on the modules of a project of its own. Only what takes time runs in this process.
- */
+/** Runs doctor like a user, on the modules of its own project. Only slow tests run in this process. */
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, relative } from "node:path"
@@ -25,7 +23,7 @@ import type { Run } from "./process.ts"
 
 const root = fileURLToPath(new URL("../../..", import.meta.url))
 
-/** A project that has Outlast installed. */
+/** A project with Outlast installed. */
 let project = ""
 beforeAll(async () => {
   project = await mkdtemp(join(tmpdir(), "outlast-doctor-"))
@@ -53,7 +51,7 @@ const toolsOf = (run: Run) =>
   reportOf(run).tools.map(({ name, offered, reason }) => [name, offered, reason] as const)
 
 describe("outlast doctor", { timeout: 60_000 }, () => {
-  it("says which providers have a key, and finds nothing wrong", async () => {
+  it("lists the providers with a key, and finds no problem", async () => {
     const env = { OPENAI_API_KEY: key, ANTHROPIC_API_KEY: " " }
     const run = await outlast(["doctor", "--json"], { env })
     assert.strictEqual(run.exitCode, 0, run.all)
@@ -82,7 +80,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
     assert.match(inWords.stdout, /^No problems\.$/m)
   })
 
-  it("warns when no provider has a key, which is no failure", async () => {
+  it("only warns when no provider has a key", async () => {
     const run = await outlast(["doctor", "--strict"])
     assert.strictEqual(run.exitCode, 0, run.all)
     assert.include(
@@ -91,7 +89,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
     )
   })
 
-  it("warns of a key that cannot be right, and shows nothing of it", async () => {
+  it("warns about an impossible key without showing it", async () => {
     const env = { ANTHROPIC_API_KEY: ` "${key}"\n`, OPENAI_API_KEY: "sk-your-key-here" }
     for (const args of [["doctor"], ["doctor", "--json"]]) {
       const run = await outlast(args, { env })
@@ -103,7 +101,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
     }
   })
 
-  it("lists what the exports of a module offer, of every kind and each once", async () => {
+  it("lists all kinds of exports of a module, each once", async () => {
     const path = await file(
       "kinds.ts",
       `${imports}
@@ -135,7 +133,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
     assert.deepStrictEqual(new Set(reportOf(run).tools.map(({ file }) => file)), new Set([path]))
   })
 
-  it("says in words what is skipped, and with --strict that is an error", async () => {
+  it("explains what is skipped, which is an error with --strict", async () => {
     const path = await file(
       "strict.mjs",
       `${imports}
@@ -152,7 +150,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
     assert.strictEqual(met.exitCode, 0, met.all)
   })
 
-  it("runs checks, whose logs go to standard error, whose secrets to nobody", async () => {
+  it("runs checks, sends their logs to standard error, and hides their secrets", async () => {
     const path = await file(
       "checks.js",
       `${imports}
@@ -184,7 +182,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
     assert.notInclude(run.all, "hunter2")
   })
 
-  it("ends although a module has left something open", async () => {
+  it("ends although a module has left a timer or a connection open", async () => {
     const path = await file(
       "open.mjs",
       `setInterval(() => {}, 1_000); export const a = { name: "a", requires: {} }`
@@ -209,10 +207,10 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
     ])
   })
 
-  it("says what is wrong with each file, examines the others, and exits with 1", async () => {
+  it("reports the problem of each file, examines the others, and exits with 1", async () => {
     await mkdir(join(project, "folder.ts"))
     const bad: ReadonlyArray<readonly [path: string, says: RegExp]> = [
-      [join(project, "nowhere.ts"), /^There is no such file\.$/],
+      [join(project, "nowhere.ts"), /^The file does not exist\.$/],
       [join(project, "folder.ts"), /^It is a directory\. Name the files in it\.$/],
       [await file("notes.md", ""), /^It is neither a module \(\.ts, \.js, \.mjs\) nor a manifest \(\.json\)/],
       [
@@ -223,23 +221,26 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
         await file("import.ts", 'import "./gone.ts"'),
         /gone\.ts.* Correct the import, or install the package\.$/
       ],
-      [await file("enum.ts", "export enum A { B }"), /enum is not supported.* Write it in another way/],
+      [await file("enum.ts", "export enum A { B }"), /enum is not supported.* Use erasable syntax/],
       [
         await file("syntax.mjs", "export const = 1"),
         /^It cannot be loaded: .* Correct it, and check it again\.$/
       ],
       [
         await file("throws.mjs", 'throw new Error("no\\ndatabase")'),
-        /loaded: no database\. What it does at its top/
+        /loaded: no database\. Its top-level code/
       ],
-      [await file("odd.mjs", "throw null"), /loaded: what was thrown is no error\. What it does at its top/],
+      [
+        await file("odd.mjs", "throw null"),
+        /loaded: it threw a value that is not an Error\. Its top-level code/
+      ],
       [
         await file("getter.mjs", 'export const a = { get tools() { throw new Error("x") } }'),
         /^Its export "a" throws when it is read\./
       ],
       [
         await file("field.mjs", 'export const a = { name: "a", requires: { envs: ["A"] } }'),
-        /^"a" has wrong requirements: nothing reads its "envs"\. There are "env" and "check"\.$/
+        /^"a" has wrong requirements: unknown field "envs"\. Known fields: "env" and "check"\.$/
       ],
       [
         await file("value.mjs", `export const a = { name: "a", requires: { env: ["A=${key}"] } }`),
@@ -253,10 +254,10 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
         await file("list.mjs", 'export const a = { name: "a", requires: ["A"] }'),
         /"requires" must be an object with "env" or "check"\.$/
       ],
-      [join(project, "nowhere.json"), /^It cannot be read: there is no such file\.$/],
+      [join(project, "nowhere.json"), /^It cannot be read: the file does not exist\.$/],
       [await file("text.json", `{ "name": "${key}`), /^It is not JSON\. Expected \{ "name": "…"/],
       [await file("empty.json", "[]"), /^It is an empty list\./],
-      [await file("number.json", "[7]"), /^Its entry 0 is no object\./],
+      [await file("number.json", "[7]"), /^Its entry 0 is not an object\./],
       [await file("nameless.json", '{ "requires": {} }'), /^It has no "name"\./],
       [await file("needless.json", '{ "name": "a" }'), /^It has no "requires"\./],
       [
@@ -279,22 +280,22 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
     assert.notInclude(run.all, key)
   })
 
-  it("shows no key that the error of a module repeats", async () => {
+  it("hides a key that the error of a module repeats", async () => {
     const secret = "plain words as a credential"
     const path = await file("echo.mjs", "throw new Error(`refused ${process.env.OPENAI_API_KEY}.`)")
     const run = await outlast(["doctor", "--json", path], { env: { OPENAI_API_KEY: secret } })
-    assert.match(messagesOf(run)[0] ?? "", /^It cannot be loaded: refused \[redacted\]\. What/)
+    assert.match(messagesOf(run)[0] ?? "", /^It cannot be loaded: refused \[redacted\]\. Its top-level code/)
     assert.notInclude(run.all, secret)
   })
 
-  it("does not take a module that ends the process for a sound one", async () => {
+  it("fails for a module that ends the process", async () => {
     const path = await file("ends.mjs", `export const a = { name: "a", requires: {} }; process.exit(0)`)
     const run = await outlast(["doctor", path])
     assert.strictEqual(run.exitCode, 1)
     assert.include(run.stderr, `outlast doctor: ${path} ends the process when it is loaded`)
   })
 
-  it("tells what a module begins and nothing catches, without its secrets", async () => {
+  it("reports uncaught failures of a module without its secrets", async () => {
     const secret = "plain words as a credential"
     const path = await file(
       "late.mjs",
@@ -302,12 +303,12 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
     )
     const run = await outlast(["doctor", "--json", path], { env: { OPENAI_API_KEY: secret } })
     assert.strictEqual(run.exitCode, 1)
-    assert.match(messagesOf(run)[0] ?? "", /nothing catches it: refused \[redacted\]\. Correct that/)
+    assert.match(messagesOf(run)[0] ?? "", /without being caught: refused \[redacted\]\. Fix that/)
     assert.deepStrictEqual(toolsOf(run), [["a", true, null]])
     assert.notInclude(run.all, secret)
   })
 
-  it("has standard output for its report alone", async () => {
+  it("prints only its report on standard output", async () => {
     const path = await file(
       "prints.mjs",
       `console.log("noise"); process.stdout.write("more"); export const a = { name: "a", requires: {} }`
@@ -319,19 +320,19 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
     assert.include(run.stderr, "more")
   })
 
-  it("finds a module from the current directory, and takes mistakes of the command as such", async () => {
-    // It loads what exists there, even if there is nothing in it to check.
+  it("resolves modules from the current directory, and reports mistakes in the command as such", async () => {
+    // Loads an existing module that has nothing to check.
     const path = relative(process.cwd(), join(root, "packages/cli/src/doctor/Limit.ts"))
     const run = await outlast(["doctor", path, "nowhere.ts"])
     assert.include(run.stdout, `error    ${path}: It exports nothing to check.`)
-    assert.include(run.stdout, "error    nowhere.ts: There is no such file.")
+    assert.include(run.stdout, "error    nowhere.ts: The file does not exist.")
     const misused = await outlast(["doctor", "--nope"])
     assert.strictEqual(misused.exitCode, 2)
     assert.match(misused.stderr, /^outlast doctor: .*--nope/m)
   })
 })
 
-describe("what never ends", () => {
+describe("code that never ends", () => {
   const tool = (name: string, check: Effect.Effect<boolean>) =>
     Requirements.requires(Tool.make(name, {}), { check })
 
@@ -400,7 +401,7 @@ describe("Node", () => {
     }).pipe(Effect.provide(NodeServices.layer))
   )
 
-  it("the packages need the same", async () => {
+  it("is the version in the packages' engines", async () => {
     for (const name of ["resilience", "agent", "providers", "testing", "cli"]) {
       const { engines } = JSON.parse(await readFile(join(root, "packages", name, "package.json"), "utf8"))
       assert.deepStrictEqual(engines, { node: ">=24" }, name)
@@ -409,7 +410,7 @@ describe("Node", () => {
 })
 
 describe("keys", () => {
-  it("every constructor of @outlast/providers is listed with the variables that it reads", () => {
+  it("every constructor of @outlast/providers is listed with its variables", () => {
     const made = Object.entries(Providers).flatMap(([module, exports]) =>
       Object.keys(exports).flatMap((name) => (/^(?:m|chatM)odel$/.test(name) ? [`${module}.${name}`] : []))
     )
@@ -445,7 +446,7 @@ describe("keys", () => {
     assert.deepStrictEqual(flaws(value), found)
   })
 
-  it("knows placeholders from keys", () => {
+  it("distinguishes placeholders from keys", () => {
     for (const value of [
       "your-api-key",
       "YOUR_API_KEY_HERE",
@@ -480,7 +481,7 @@ describe("keys", () => {
       "gsk_yourPQ93hTf7AbMv",
       "0123456789abcdef0123456789abcdef",
       "my9f3k2",
-      // What is as long as this is no placeholder, and is not searched.
+      // A value of this length is not a placeholder, and is not searched.
       "x".repeat(65)
     ]) {
       assert.deepStrictEqual(flaws(value), [], value)

@@ -26,7 +26,7 @@ const attempts = (steps: ReadonlyArray<Rehearsal.Step>) =>
   steps.flatMap((step) => (step._tag === "Attempt" ? [`${step.at} ${step.target}`] : []))
 
 describe("a rehearsal", () => {
-  it("waits as the server says, with one key", () => {
+  it("waits as long as the server requests, with one key", () => {
     const steps = rehearse(new FailoverReason.RateLimit(), one, "20 seconds")
     assert.deepStrictEqual(
       attempts(steps),
@@ -47,14 +47,14 @@ describe("a rehearsal", () => {
     )
   })
 
-  it("moves a conversation that is too long to a larger window only", () => {
+  it("moves a conversation that is too long only to a larger window", () => {
     const overflow = new FailoverReason.ContextOverflow({})
     const steps = rehearse(overflow, { keys: 2, models: 2 })
     assert.deepStrictEqual(attempts(steps), ["0 acme/model-1#KEY_1", "0 provider-2/model-2#KEY_1"])
     assert.deepInclude(steps.at(-1), { why: "no target has a larger window" })
   })
 
-  it("says why it ends, whatever the reason and the policy", () => {
+  it("has a reason for its end, for every reason and policy", () => {
     const stop = rehearse(new FailoverReason.ContentPolicy(), one)
     assert.deepInclude(stop.at(-1), { why: "it would fail everywhere" })
     const used = rehearse(new FailoverReason.RateLimit(), { keys: 3, models: 1 }, "1 second")
@@ -72,7 +72,7 @@ describe("a rehearsal of a preset", () => {
   const rehearsed = (preset: Preset, reason: FailoverReason.FailoverReason, shape = two) =>
     Rehearsal.run(presets[preset], failure(reason, "20 seconds"), "acme", shape)
 
-  it("moves on as the preset does", () => {
+  it("switches targets like the preset", () => {
     const last = (preset: Preset) => asked(rehearsed(preset, rateLimit)).find((line) => /model-2/.test(line))
     assert.strictEqual(last("codebuddy"), "4500 model-2")
     assert.strictEqual(last("decision037"), "15000 model-2")
@@ -81,13 +81,13 @@ describe("a rehearsal of a preset", () => {
     assert.strictEqual(last("claw0"), "0 model-2")
   })
 
-  it("counts for a target, where the policy does", () => {
+  it("counts per target, if the policy does", () => {
     const at = (name: string) => [0, 1_000, 3_000, 7_000, 15_000, 31_000].map((ms) => `${ms} ${name}`)
     const network = new FailoverReason.Network()
     assert.deepStrictEqual(asked(rehearsed("decision037", network, one)), at("model-1"))
   })
 
-  it("meets the circuit that its own failures open", () => {
+  it("is refused by the circuit that its own failures open", () => {
     const steps = rehearsed("decision037", rateLimit, one)
     assert.lengthOf(attempts(steps), 5)
     assert.deepInclude(steps.at(-2), {
@@ -99,7 +99,7 @@ describe("a rehearsal of a preset", () => {
     assert.match(steps.map(Rehearsal.lineOf).join("\n"), /circuit https:\/\/acme\.example is open for 5m/)
   })
 
-  it("says why it ends where it may not go elsewhere", () => {
+  it("has a reason for its end when no other target is allowed", () => {
     const end = (preset: Preset) => rehearsed(preset, new FailoverReason.ContextOverflow({})).at(-1)
     assert.deepInclude(end("s11"), { why: "it is not taken to another target" })
     assert.deepInclude(end("claw0"), { why: "no target has a larger window" })
@@ -109,19 +109,19 @@ describe("a rehearsal of a preset", () => {
 describe("outlast explain", { timeout: 60_000 }, () => {
   const parts = ["explain", "--status", "503", "--provider", "openai", "--header", "Retry-After: 20"]
 
-  it("says what it is, how we know, and what is done about it", async () => {
+  it("prints the reason, the evidence and the decisions", async () => {
     const run = await outlast(parts)
     assert.strictEqual(run.exitCode, 0, run.stderr)
     assert.include(run.stdout, "The provider is overloaded (HTTP 503).")
     assert.match(run.stdout, /because {2}rule \S+ decided by the HTTP status of the error itself: "503"/)
     assert.match(run.stdout, /wait {5}20s, says the provider/)
-    assert.include(run.stdout, "1 model, 1 key: 3 attempts in 40s")
+    assert.include(run.stdout, "1 model, 1 key: 5 attempts in 1m 20s")
     assert.include(run.stdout, "1 model, 2 keys:")
     assert.include(run.stdout, "2 models, 1 key each:")
     assert.include(run.stdout, "20.0s  attempt 2 at openai/model-1#KEY_1, after a wait of 20s: fails")
   })
 
-  it("shows the chain that is asked for, under the policy that is asked for, as JSON", async () => {
+  it("shows the chosen chain under the chosen policy, as JSON", async () => {
     const args = ["--keys", "1", "--models", "2", "--json", "--preset", "background"]
     const found: unknown = JSON.parse((await outlast([...parts, ...args])).stdout)
     assert.deepNestedInclude(found, {
@@ -136,7 +136,7 @@ describe("outlast explain", { timeout: 60_000 }, () => {
     assert.lengthOf(Object(found).chains, 1)
   })
 
-  it("knows every preset by its name", async () => {
+  it("accepts every preset by name", async () => {
     assert.includeMembers([...presetNames], ["codebuddy", "decision037", "s11", "nexo", "claw0"])
     const run = await outlast([...parts, "--preset", "codebuddy"])
     assert.strictEqual(run.exitCode, 0, run.stderr)
@@ -159,8 +159,8 @@ describe("outlast explain", { timeout: 60_000 }, () => {
   })
 
   const misuse: ReadonlyArray<readonly [string, ReadonlyArray<string>, string, RegExp]> = [
-    ["a preset that is none", ["--status", "500", "--preset", "acme"], "", /There are: interactive, backgro/],
-    ["no error", [], "", /There is no error to explain\. Give it/],
+    ["an unknown preset", ["--status", "500", "--preset", "acme"], "", /Known presets: interactive, backgro/],
+    ["no error", [], "", /No error to explain\. Give it/],
     ["an error that is none", [], "[1]", /The error is a list/],
     ["a file that is not there", ["--error", "/nowhere.json"], "", /nowhere\.json cannot be read/],
     ["a file and parts", ["--error", "x.json", "--status", "500"], "", /not both/],
@@ -169,7 +169,7 @@ describe("outlast explain", { timeout: 60_000 }, () => {
     ["a chain without keys", ["--status", "500", "--keys", "0"], "", /--keys must be from 1 to 10/]
   ]
   for (const [what, args, input, says] of misuse) {
-    it(`says what is wrong with ${what}, and exits with 2`, async () => {
+    it(`reports ${what}, and exits with 2`, async () => {
       const run = await outlast(["explain", ...args], { input })
       assert.strictEqual(run.exitCode, 2, run.stderr)
       assert.match(run.stderr, says)
@@ -177,7 +177,7 @@ describe("outlast explain", { timeout: 60_000 }, () => {
     })
   }
 
-  it("does not repeat a header that has no name, which may be a secret", async () => {
+  it("does not repeat a header without a name, which may be a secret", async () => {
     const secret = "hunter2-my-private-credential"
     for (const header of [secret, `:${secret}`, `Bearer ${secret}`]) {
       const run = await outlast(["explain", "--header", "a: b", "--header", header])

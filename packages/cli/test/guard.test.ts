@@ -30,7 +30,7 @@ const found = ["north", "east", "south", "west", "red", "green", "blue", "old", 
 const honest = found.map((name, turn) => ({ turn, ...grep, result: `${name}.ts:1: a` }))
 
 describe("outlast guard", { timeout: 60_000 }, () => {
-  it("prints one verdict a trace", async () => {
+  it("prints one verdict per trace", async () => {
     const bad = await file("loop.jsonl", loop)
     const good = await file("honest.jsonl", honest)
     const run = await outlast(["guard", "--json", bad, good])
@@ -70,27 +70,27 @@ describe("outlast guard", { timeout: 60_000 }, () => {
     assert.strictEqual(run.exitCode, 1)
     assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 5 })
     assert.match(run.stderr, /bad\.jsonl: Line 1 is not JSON\. Expected one object a line/)
-    assert.match(run.stderr, /bad\.jsonl: Line 2 is no object/)
+    assert.match(run.stderr, /bad\.jsonl: Line 2 is not an object/)
     assert.match(run.stderr, /bad\.jsonl: Line 3 has a wrong "tool"/)
     assert.match(run.stderr, /bad\.jsonl: Line 13 has a wrong "turn"/)
     assert.match(run.stderr, /bad\.jsonl: 4 of 13 lines could not be read\./)
     assert.notInclude(run.stderr, secret)
   })
 
-  it("judges no file of which nothing could be read", async () => {
+  it("gives no verdict on a file without readable lines", async () => {
     const run = await outlast(["guard", "--json", await file("prose.jsonl", ["no trace", "at all"])])
     assert.strictEqual(run.exitCode, 1)
     assert.strictEqual(run.stdout, "")
     assert.match(run.stderr, /prose\.jsonl: 2 of 2 lines could not be read\./)
   })
 
-  it("reads a pipe by its name", async () => {
+  it("reads a named pipe", async () => {
     const run = await piped(["guard", "--json"], loop)
     assert.strictEqual(run.exitCode, 0, run.stderr)
     assert.deepInclude(JSON.parse(run.stdout), { verdict: "stop", at: 5 })
   })
 
-  it("judges the other files where one cannot be read, and exits with 2", async () => {
+  it("judges the other files when one cannot be read, and exits with 2", async () => {
     const bad = await file("loop.jsonl", loop)
     const good = await file("honest.jsonl", honest)
     const run = await outlast(["guard", "--json", bad, join(folder, "nowhere.jsonl"), folder, good])
@@ -102,16 +102,16 @@ describe("outlast guard", { timeout: 60_000 }, () => {
         { file: good, verdict: "ok", at: null, reason: null }
       ]
     )
-    assert.match(run.stderr, /nowhere\.jsonl cannot be read: there is no such file/)
+    assert.match(run.stderr, /nowhere\.jsonl cannot be read: the file does not exist/)
     assert.include(run.stderr, `The file ${folder} cannot be read: it is a directory`)
   })
 
-  it("says what is wrong with the command, and exits with 2", async () => {
+  it("reports mistakes in the command, and exits with 2", async () => {
     for (const [args, said] of [
       [["guard"], /Which traces\?/],
-      [["guard", join(folder, "nowhere.jsonl")], /nowhere\.jsonl cannot be read: there is no such file/],
-      [["guard", "--score", folder, "a.jsonl"], /no files beside it/],
-      [["guard", "--score", join(folder, "nowhere")], /labels\.json cannot be read: there is no such file/]
+      [["guard", join(folder, "nowhere.jsonl")], /nowhere\.jsonl cannot be read: the file does not exist/],
+      [["guard", "--score", folder, "a.jsonl"], /no other files/],
+      [["guard", "--score", join(folder, "nowhere")], /labels\.json cannot be read: the file does not exist/]
     ] as const) {
       const run = await outlast(args)
       assert.strictEqual(run.exitCode, 2)
@@ -138,7 +138,7 @@ describe("outlast guard --score", { timeout: 60_000 }, () => {
       run.stdout,
       "5 traces: 3 loops, of which 1 stopped and 1 stopped too early; 2 honest, of which 1 stopped."
     )
-    assert.include(run.stdout, "The model is told of 2 loops, and in 1 honest traces.")
+    assert.include(run.stdout, "The model is informed about 2 loops, and in 1 honest traces.")
     assert.include(run.stdout, "Precision 0.333, recall 0.333.")
     assert.include(run.stdout, "Stopped 1 calls late in the median.")
     assert.include(run.stdout, "c.jsonl: stop, got ok")
@@ -148,11 +148,11 @@ describe("outlast guard --score", { timeout: 60_000 }, () => {
     assert.deepNestedInclude(json, { premature: 1, told: 2, late: 1, "misses[0].file": "c.jsonl" })
   })
 
-  it("wants labels", async () => {
+  it("requires labels", async () => {
     await file("a.jsonl", loop)
     for (const [labels, said] of [
       ["{", /is not JSON/],
-      ["{}", /is no list/],
+      ["{}", /is not a list/],
       ["[]", /nothing to score/],
       ['[{"file":"a.jsonl","label":"stop"}]', /wrong entry 0: expected \{ "file"/],
       [
@@ -186,7 +186,7 @@ describe("the labelled traces", () => {
     return TraceScore.of(await Promise.all(pairs))
   }
 
-  it("are judged as docs/guard.md says, with tools of any name", async () => {
+  it("are judged as docs/guard.md states, with tools of any name", async () => {
     const score = await scoreOf()
     assert.approximately(score.loops / score.traces, 0.5, 0.05)
     assert.isAtLeast(score.precision, 0.84)

@@ -1,4 +1,4 @@
-/** The command line as a person runs it: a process of its own. */
+/** Runs the command line like a user, in a separate process. */
 import { execFileSync, spawn } from "node:child_process"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -11,14 +11,14 @@ export interface Run {
   readonly exitCode: number | null
   readonly stdout: string
   readonly stderr: string
-  /** Both, as they came. */
+  /** Standard output and standard error, in the order of arrival. */
   readonly all: string
 }
 
 export interface Options {
-  /** What it reads from standard input. */
+  /** Standard input of the process. */
   readonly input?: string
-  /** All of its environment, beside PATH. */
+  /** The environment of the process, in addition to PATH. */
   readonly env?: Readonly<Record<string, string>>
 }
 
@@ -42,10 +42,10 @@ export const outlast = (args: ReadonlyArray<string>, { input = "", env = {} }: O
     child.stdin.end(input)
   })
 
-/** What a run printed, line by line. */
+/** Returns the output of a run, line by line. */
 export const linesOf = ({ stdout }: Run): ReadonlyArray<string> => stdout.trimEnd().split("\n")
 
-/** With the name of a pipe behind its arguments, through which these lines come. */
+/** Runs the command with a named pipe as its last argument, which delivers these lines. */
 export const piped = async (args: ReadonlyArray<string>, lines: ReadonlyArray<unknown>): Promise<Run> => {
   const folder = await mkdtemp(join(tmpdir(), "outlast-pipe-"))
   const pipe = join(folder, "pipe")

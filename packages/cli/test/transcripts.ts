@@ -1,4 +1,4 @@
-/** What the tests of `outlast compact` share: compaction of a body, and what must hold for the one that comes out. */
+/** Shared helpers for the tests of `outlast compact`: compaction of a body, and its invariants. */
 import { Effect, Result } from "effect"
 import { Compaction } from "@outlast/agent"
 import { TokenCounter } from "@outlast/agent/compaction"
@@ -13,7 +13,7 @@ export type Json = { readonly [field: string]: unknown }
 
 export const read = (body: unknown): Transcript => Result.getOrThrow(Detection.read(body))
 
-/** What is said of a body that is broken. */
+/** Returns the error message for a broken body. */
 export const problemOf = (body: unknown): string => {
   const found = Detection.read(body)
   return Result.isFailure(found) ? found.failure.message : "nothing"
@@ -25,7 +25,7 @@ export interface Compacted {
   readonly before: Transcript
 }
 
-/** As the command does it; the answer takes nothing of the window. */
+/** Compacts like the command, with no tokens reserved for the answer. */
 export const compact = (
   body: unknown,
   window: number,
@@ -45,10 +45,10 @@ export const tokensOf = ({ prompt, tools }: Transcript): number =>
   prompt.content.reduce((sum, message) => sum + meter.message(message), meter.tools(tools))
 
 // -----------------------------------------------------------------------------
-// What must hold
+// Invariants
 // -----------------------------------------------------------------------------
 
-/** A call or a result in a body, and the place of its message. */
+/** A call or a result in a body, and the position of its message. */
 interface Half {
   readonly at: number
   readonly id: string
@@ -63,7 +63,7 @@ export const listOf = (body: Json): ReadonlyArray<Json> => {
 
 const objects = (list: unknown): ReadonlyArray<Json> => (Array.isArray(list) ? list : [])
 
-/** Calls and results, found in the JSON by their names alone. */
+/** Finds calls and results in the JSON by their field names alone. */
 const halvesOf = (message: Json, at: number): ReadonlyArray<Half> => {
   const half = (what: Half["what"], id: unknown): Half => ({ at, what, id: String(id) })
   return [
@@ -91,7 +91,7 @@ const halvesOf = (message: Json, at: number): ReadonlyArray<Half> => {
 
 const roleOf = (message: Json): unknown => message["role"]
 
-/** Every call has its result before the model says something else, every result has its call. */
+/** Every call has its result before the model's next output, and every result has its call. */
 const assertPairs = (messages: ReadonlyArray<Json>): void => {
   let open: Array<string> = []
   for (const [at, message] of messages.entries()) {
@@ -109,22 +109,22 @@ const assertPairs = (messages: ReadonlyArray<Json>): void => {
   assert.isEmpty(open, "calls without results at the end")
 }
 
-/** Whether the user says something of their own. */
+/** True when a message has the user's own text. */
 export const isGoal = (message: Json): boolean =>
   roleOf(message) === "user" && halvesOf(message, 0).length === 0
 
 const isSystem = (message: Json): boolean => roleOf(message) === "system" || roleOf(message) === "developer"
 
-/** All that the operator says between the others. */
+/** Returns all system messages among the others. */
 const systemOf = (messages: ReadonlyArray<Json>): ReadonlyArray<unknown> =>
   messages
     .filter(isSystem)
     .flatMap(({ content }) => (Array.isArray(content) ? objects(content).map(({ text }) => text) : [content]))
 
-/** What the body says beside its messages. */
+/** Returns the fields of the body besides its messages. */
 const othersOf = ({ messages: _m, contents: _c, content: _e, ...others }: Json): Json => others
 
-/** What is to hold for every body that was compacted, whatever was cut. */
+/** Checks the invariants of a compacted body. */
 export const assertValid = (
   original: Json,
   { body, report, before }: Compacted,
@@ -140,21 +140,21 @@ export const assertValid = (
   assert.isBelow(report.tokensAfter, report.tokensBefore)
   assert.approximately(report.tokensAfter, tokensOf(after), 8 * before.prompt.content.length)
   const capped = report.dropped.some(({ what, at }) => what === "result" && isLast(before, at))
-  // What the operator says may have moved to the end: it was looked at above.
+  // System messages may have moved to the end, and were checked above.
   const endedWith = was.slice(-4).filter((message) => !isSystem(message))
   const endsWith = is.filter((message) => !isSystem(message)).slice(-endedWith.length)
   if (bindsThinking || capped) assert.lengthOf(endsWith, endedWith.length)
   else assert.deepStrictEqual(endsWith, endedWith, "the end")
 }
 
-/** Whether it is one of the last four messages of the body. */
+/** True for one of the last four messages of the body. */
 const isLast = ({ prompt, sources, size }: Transcript, at: number): boolean => {
   const message = prompt.content[at]
   return message !== undefined && (sources.indexOf(message) ?? 0) >= size - 4
 }
 
 // -----------------------------------------------------------------------------
-// What the providers say
+// Refusals by the providers
 // -----------------------------------------------------------------------------
 
 const paths: Readonly<Record<string, (model: string) => string>> = {
@@ -163,14 +163,14 @@ const paths: Readonly<Record<string, (model: string) => string>> = {
   gemini: (model) => `/google/v1beta/models/${model}:generateContent`
 }
 
-/** Where a body of this format goes, at a fake server. */
+/** Returns the path for a body of this format at a fake server. */
 export const pathOf = (format: string, model: string): string => {
   const path = paths[format]
   assert.isDefined(path)
   return path(model)
 }
 
-/** Headers that all of the providers take. */
+/** Headers that all providers accept. */
 export const headers = {
   "content-type": "application/json",
   "anthropic-version": "2023-06-01",
@@ -179,7 +179,10 @@ export const headers = {
   "x-goog-api-key": "sk-test"
 }
 
-/** The rule by which the strict fake of its provider refuses a body; none for a format that has no provider. */
+/**
+ * Returns the rule by which the strict fake of its provider refuses a body. `undefined` for a format without a
+ * provider.
+ */
 export const refusalOf = (format: string, body: Json): string | undefined => {
   if (format === "effect-ai") return undefined
   const whole = pathOf(format, String(body["model"]).replace("models/", ""))

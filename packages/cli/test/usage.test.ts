@@ -4,7 +4,7 @@ import { tmpdir } from "node:os"
 import { fileURLToPath } from "node:url"
 import { Result } from "effect"
 import { assert, describe, it } from "vitest"
-import * as Case from "#cli/classify/Case"
+import * as ErrorCase from "#cli/classify/ErrorCase"
 import { linesOf, outlast } from "./process.ts"
 
 const directory = tmpdir()
@@ -14,7 +14,7 @@ describe("a command line that cannot be run", { timeout: 60_000 }, () => {
     [["classify", "--nope"], /^outlast classify: .*--nope/m],
     [["classify", "a", "b"], /^outlast classify: .*"b"/m],
     [["classify", directory], /^outlast classify: The file .* cannot be read: it is a directory$/m],
-    [["classify", "/nowhere.jsonl"], /cannot be read: there is no such file$/m],
+    [["classify", "/nowhere.jsonl"], /cannot be read: the file does not exist$/m],
     [["explain", "--status", "abc"], /^outlast explain: .*--status/m],
     [["explain", "--status", "4.5"], /^outlast explain: .*--status/m],
     [["explain", "--status", "429", "extra"], /^outlast explain: .*"extra"/m],
@@ -24,7 +24,7 @@ describe("a command line that cannot be run", { timeout: 60_000 }, () => {
     [["--nope"], /^outlast: .*--nope/m]
   ]
   for (const [args, says] of misuse) {
-    it(`says so on standard error and exits with 2: ${args.join(" ").replace(directory, "DIRECTORY")}`, async () => {
+    it(`is reported on standard error with exit code 2: ${args.join(" ").replace(directory, "DIRECTORY")}`, async () => {
       const run = await outlast(args)
       assert.strictEqual(run.exitCode, 2, run.all)
       assert.match(run.stderr, says)
@@ -34,13 +34,13 @@ describe("a command line that cannot be run", { timeout: 60_000 }, () => {
     })
   }
 
-  it("shows how it should look", async () => {
+  it("is answered with the usage", async () => {
     const { stderr } = await outlast(["classify", "--nope"])
     assert.match(stderr, /^Usage: outlast classify \[flags\]/m)
     assert.match(stderr, /^See outlast classify --help\.$/m)
   })
 
-  it("help that was asked for is a result", async () => {
+  it("requested help goes to standard output", async () => {
     const run = await outlast(["classify", "--help"])
     assert.strictEqual(run.exitCode, 0)
     assert.include(run.stdout, "USAGE")
@@ -51,7 +51,7 @@ describe("a command line that cannot be run", { timeout: 60_000 }, () => {
 describe("output that cannot be written", { timeout: 60_000 }, () => {
   const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
   for (const args of [["classify"], ["explain"], ["classify", "--score"]]) {
-    it(`ends ${args.join(" ")} with one line and 1`, async ({ skip }) => {
+    it(`ends ${args.join(" ")} with one line and exit code 1`, async ({ skip }) => {
       if (process.platform !== "linux") return skip("There is no /dev/full.")
       const full = openSync("/dev/full", "w")
       const child = spawn(process.execPath, ["--conditions=@outlast/source", main, ...args], {
@@ -68,7 +68,7 @@ describe("output that cannot be written", { timeout: 60_000 }, () => {
   }
 })
 
-describe("standard input by its name", { timeout: 60_000 }, () => {
+describe('"-" as standard input', { timeout: 60_000 }, () => {
   const input = '{"status":429,"message":"x"}\n'
   it("classify -", async () => {
     const run = await outlast(["classify", "-"], { input })
@@ -84,14 +84,14 @@ describe("standard input by its name", { timeout: 60_000 }, () => {
 })
 
 describe("fields of a line", () => {
-  const parse = (line: object) => Case.parse(JSON.stringify(line))
-  it("headers that are absent, or there several times", () => {
+  const parse = (line: object) => ErrorCase.parse(JSON.stringify(line))
+  it("headers may be absent or repeated", () => {
     const headers = { a: null, b: ["7", "8"], c: [], d: [null, 9], e: 1, f: "x" }
     assert.deepStrictEqual(Result.getOrThrow(parse({ headers })).headers, { b: "7", d: "9", e: "1", f: "x" })
     assert.isTrue(Result.isFailure(parse({ headers: { a: [["x"]] } })))
     assert.isTrue(Result.isFailure(parse({ headers: { a: {} } })))
   })
-  it("a name in other letters is a mistake, and no field that is left out", () => {
+  it("a name in another case is a mistake, not an absent field", () => {
     for (const line of [{ Status: 429 }, { status: 429, MESSAGE: "x" }, { Cause_Chain: [] }]) {
       const read = parse(line)
       assert.match(

@@ -1,7 +1,4 @@
-/**
- * What a person is told who uses the command in a wrong way: on standard error, without a stack, and with an exit code
- * that is not 0.
- */
+/** The messages for wrong use of the command: on standard error, without a stack, with a non-zero exit code. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -31,14 +28,14 @@ const emptyFile = (command: string) =>
 const errorFields =
   "the fields id, provider, status, code, headers, body, message and cause_chain, all optional"
 
-/** FOLDER stands for the folder of the files. */
+/** FOLDER is the folder of the files. */
 const rows: ReadonlyArray<readonly [args: ReadonlyArray<string>, exitCode: number, message: string]> = [
   [["demo", "--model", ""], 2, emptyFlag("demo", "model")],
   [["demo", "--plan", ""], 2, emptyFlag("demo", "plan")],
   [
     ["demo", "--plan", "FOLDER/none.json"],
     2,
-    "outlast demo: The plan FOLDER/none.json cannot be read: there is no such file"
+    "outlast demo: The plan FOLDER/none.json cannot be read: the file does not exist"
   ],
   [["demo", "--plan", "FOLDER"], 2, "outlast demo: The plan FOLDER cannot be read: it is a directory"],
   [
@@ -88,7 +85,7 @@ const rows: ReadonlyArray<readonly [args: ReadonlyArray<string>, exitCode: numbe
 ]
 
 describe("a wrong use", { timeout: 120_000 }, () => {
-  it.each(rows)("%j exits with %i and says why", async (args, exitCode, message) => {
+  it.each(rows)("%j exits with %i and a reason", async (args, exitCode, message) => {
     const run = await outlast(args.map((arg) => arg.replace("FOLDER", folder)))
     const usage = run.stderr.indexOf("\nUsage: ")
     const said = (usage === -1 ? run.stderr : run.stderr.slice(0, usage)).trimEnd()
@@ -97,9 +94,9 @@ describe("a wrong use", { timeout: 120_000 }, () => {
     assert.strictEqual(run.stdout, "")
   })
 
-  it("doctor names a file that is not there", async () => {
+  it("doctor names a missing file", async () => {
     const run = await outlast(["doctor", join(folder, "none")])
-    assert.include(run.all, `${join(folder, "none")}: There is no such file.`)
+    assert.include(run.all, `${join(folder, "none")}: The file does not exist.`)
     assert.strictEqual(run.exitCode, 1)
   })
 })

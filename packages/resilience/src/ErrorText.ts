@@ -1,11 +1,11 @@
 /**
- * Prints an error once: its message, a few lines of its own stack, and nothing of what it carries.
+ * Prints an error once: its message and the first lines of its stack, without its other properties.
  *
- * Node prints every property of an error, and the stack of every error in them. An error that carries failures of
- * several targets, or a conversation, fills a screen with it. {@link printedOnce} stands under a class whose message
- * says all of that; the properties stay as they are for code that reads them.
+ * Node prints every property of an error, and the stack of every nested error. An error that carries the failures of
+ * several targets, or a conversation, fills a screen. Call {@link printedOnce} for a class whose message already says
+ * all of that. The properties stay readable.
  *
- * **Example** (An error of one's own)
+ * **Example** (A custom error class)
  *
  * ```ts
  * class Failed extends Data.TaggedError("Failed")<{ readonly failures: ReadonlyArray<Error> }> {}
@@ -13,18 +13,20 @@
  * ```
  */
 
-/** Lines of a stack that are printed. */
+/** Number of stack lines that are printed. */
 export const frames = 4
 
-/** The hook of `console.error` and of Node's message about an uncaught error. */
+/** The symbol that `console.error` and Node's report of an uncaught error look for. */
 const inspect = Symbol.for("nodejs.util.inspect.custom")
 
 export interface Options {
-  /** Prints the header of the error's `cause`, too: for a message that does not say it. Default: false. */
+  /**
+   * Also prints the first line of the error's `cause`, for a class whose message does not include it. Default: false.
+   */
   readonly withCause?: boolean | undefined
 }
 
-/** Prints the errors of a class by {@link of}. */
+/** Makes Node print the errors of a class with {@link of}. */
 export const printedOnce = (Class: { readonly prototype: Error }, options?: Options): void => {
   Object.defineProperty(Class.prototype, inspect, {
     configurable: true,
@@ -35,18 +37,20 @@ export const printedOnce = (Class: { readonly prototype: Error }, options?: Opti
   })
 }
 
-/** The name, the message and the first lines of the stack. */
+/** Returns the name, the message and the first lines of the stack. */
 export const of = (error: Error, { withCause = false }: Options = {}): string => {
   const cause = withCause && error.cause instanceof Error ? [`  [cause]: ${headerOf(error.cause)}`] : []
   return [headerOf(error), ...framesOf(error), ...cause].join("\n")
 }
 
-/** Names of schema errors are paths: the last part says what it is. */
+/** Names of schema errors are paths (`@outlast/…/Unhealthy`). The last part is the class. */
 const headerOf = ({ name, message }: Error): string => `${name.slice(name.lastIndexOf("/") + 1)}: ${message}`
 
 /**
- * Shortens what Node prints of an error that is never caught, where it asks no class: the stack gets as short as in
- * {@link of}, and the named properties are not enumerable any more. Reading them stays as it is.
+ * Shortens the report of an uncaught error, for which Node calls no hook of the class.
+ *
+ * The stack becomes as short as in {@link of}. The properties named in `hidden` are no longer enumerable, but stay
+ * readable.
  */
 export const brief = <E extends Error>(error: E, ...hidden: ReadonlyArray<PropertyKey>): E => {
   const stack = [`${error.name}: ${error.message}`, ...framesOf(error)].join("\n")
@@ -57,7 +61,7 @@ export const brief = <E extends Error>(error: E, ...hidden: ReadonlyArray<Proper
   return error
 }
 
-/** Hides all of an error but its message: for one that only stands inside of another one. */
+/** Hides everything but the message, for an error that only appears inside another one. */
 export const inner = <E extends Error>(error: E): E => {
   brief(error, ...Object.keys(error))
   Object.defineProperty(error, "stack", {
@@ -69,8 +73,8 @@ export const inner = <E extends Error>(error: E): E => {
 }
 
 /**
- * The first frames of the program. Frames of Effect, Node and built-in functions say nothing about it; those of Outlast
- * stand only where there are no others.
+ * The first stack frames of the program. Frames of Effect, Node and built-in functions are left out. Frames of Outlast
+ * are kept only where no others exist.
  */
 const framesOf = ({ stack }: Error): ReadonlyArray<string> => {
   const known = (stack ?? "")
@@ -82,6 +86,6 @@ const framesOf = ({ stack }: Error): ReadonlyArray<string> => {
   return (outside.length > 0 ? outside : known).slice(0, frames)
 }
 
-/** Files of these packages, installed or in their repository. */
+/** Matches files of these packages, installed or in their repository. */
 const outlast =
   /[\\/](?:@outlast|packages)[\\/](?:resilience|agent|providers|testing|node|delivery)[\\/](?:src|dist)[\\/]/

@@ -1,8 +1,8 @@
 /**
- * The defect of a program that runs without a service that it needs.
+ * The defect of a program that runs without a required service.
  *
- * TypeScript reports a missing service when it compiles. JavaScript, and a program whose types were erased by a cast,
- * learns it here, with the layer to provide.
+ * TypeScript reports a missing service at compile time. JavaScript, and TypeScript after a cast, gets this error at run
+ * time. The message names the layer to provide.
  *
  * **Example** (What the error says)
  *
@@ -17,7 +17,7 @@ export class MissingService extends Error {
   override readonly name = "MissingService"
   /** The name of the service, for example `CircuitBreaker`. */
   readonly service: string
-  /** The layer that provides it, as one would write it. */
+  /** The layer that provides it, as source code (e.g. `CircuitBreaker.layer()`). */
   readonly layer: string
 
   constructor(service: string, layer: string) {
@@ -27,9 +27,7 @@ export class MissingService extends Error {
   }
 }
 
-/**
- * Runs `f` with the service, in one step: for accessors on the path of each call. Dies as {@link get} does.
- */
+/** Runs `f` with the service in one step, for accessors that run on every call. Dies like {@link get}. */
 export const use = <I, S, A, E, R>(
   key: Context.Key<I, S>,
   name: string,
@@ -41,6 +39,6 @@ export const use = <I, S, A, E, R>(
     return found === undefined ? Effect.die(new MissingService(name, layer)) : f(found)
   })
 
-/** The service. Dies with a {@link MissingService} that names `layer` where it is not provided. */
+/** Returns the service. Dies with a {@link MissingService} that names `layer` when the service is not provided. */
 export const get = <I, S>(key: Context.Key<I, S>, name: string, layer: string): Effect.Effect<S, never, I> =>
   use(key, name, layer, Effect.succeed)

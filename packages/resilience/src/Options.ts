@@ -1,16 +1,15 @@
 /**
- * Checks options where they are given, before they can fail later.
+ * Checks options where they are passed in, so that a bad one fails early.
  *
- * Every public `make`, `layer` and `run` checks all of its options: their kinds, ranges and durations, their words,
- * and that there is no field that it does not know. Options also come from JavaScript and from JSON files, so a type
- * proves nothing. A bad option is a mistake in the program, so a check throws an {@link InvalidOption}, which is a
- * `RangeError`.
+ * Every public `make`, `layer` and `run` checks all of its options: types, ranges, durations, allowed words and unknown
+ * fields. Options also come from JavaScript and from JSON files, where types prove nothing. A bad option is a mistake
+ * in the program, so a check throws an {@link InvalidOption} (a `RangeError`).
  *
  * A module lists one {@link Check} for each field of its options and calls {@link fields}. The list is exhaustive by
  * type: an option without a check does not compile. The other functions check one value and return it.
  *
- * **Limits.** It fills in no defaults. A message shows short values only, and never the content of an object, of a
- * field that it does not know, or of a text that may be a key.
+ * **Limits.** The module fills in no defaults. A message shows short values only. The content of an object, of an
+ * unknown field, or of a text that may be a key is never shown.
  *
  * **Example** (What the error says)
  *
@@ -24,7 +23,7 @@
 import { Duration, Effect, Formatter, Layer, Option } from "effect"
 import * as ErrorText from "./ErrorText.ts"
 
-/** A field that is not allowed to have its value, or that the module does not know. */
+/** An option that has a value outside its range, or that the module does not know. */
 export class InvalidOption extends RangeError {
   override readonly name = "InvalidOption"
   /** The module that was called, for example `RetryBudget`. */
@@ -42,12 +41,15 @@ export class InvalidOption extends RangeError {
     this.field = field
     this.value = Duration.isDuration(value) || !(mayBeKey(value) || isObject(value)) ? value : undefined
     this.allowed = allowed
-    // The message says both. Loggers that write JSON keep the module and the field.
+    // The message already contains both. Loggers that write JSON keep the module and the field.
     ErrorText.brief(this, "value", "allowed")
   }
 }
 
-/** Throws an {@link InvalidOption} unless `holds`. For what lies between two options, such as a cap below its initial. */
+/**
+ * Throws an {@link InvalidOption} unless `holds`. Meant for rules between two options, such as a cap below its initial
+ * delay.
+ */
 export const check = (
   holds: boolean,
   module: string,
@@ -58,25 +60,25 @@ export const check = (
   if (!holds) throw new InvalidOption(module, field, value, allowed)
 }
 
-/** `min` and `max` belong to the range. */
+/** A numeric range. `min` and `max` are inclusive. */
 export interface NumberRange {
-  /** Default: no lower end. */
+  /** Inclusive lower end. Default: no lower end. */
   readonly min?: number | undefined
-  /** A lower end that does not belong to the range: 0 for a number that must not be 0. Instead of `min`. */
+  /** Exclusive lower end, instead of `min` (e.g. 0 for a number that must be positive). */
   readonly above?: number | undefined
-  /** Default: no upper end, but finite. */
+  /** Inclusive upper end. Default: no upper end, but finite. */
   readonly max?: number | undefined
 }
 
-/** A finite number within the range. */
+/** Returns a finite number within the range. */
 export const number = (module: string, field: string, n: number, range: NumberRange = {}): number =>
   inRange(module, field, n, Number.isFinite(n), "a finite number", range)
 
-/** A whole number within the range. */
+/** Returns an integer within the range. */
 export const integer = (module: string, field: string, n: number, range: NumberRange = {}): number =>
   inRange(module, field, n, Number.isInteger(n), "an integer", range)
 
-/** A whole number of at least 1, at most `max` where given. */
+/** Returns an integer of at least 1, and at most `max` where given. */
 export const positiveInteger = (
   module: string,
   field: string,
@@ -84,11 +86,11 @@ export const positiveInteger = (
   range: Pick<NumberRange, "max"> = {}
 ): number => integer(module, field, n, { min: 1, max: range.max })
 
-/** A share, from 0 to 1. */
+/** Returns a number from 0 to 1. */
 export const share = (module: string, field: string, n: number): number =>
   number(module, field, n, { min: 0, max: 1 })
 
-/** One of some words: what a type says, for options that come from a file. */
+/** Returns one of the given words, for options that come from a file. */
 export const oneOf = <const Word extends string>(
   module: string,
   field: string,
@@ -99,20 +101,20 @@ export const oneOf = <const Word extends string>(
   throw new InvalidOption(module, field, value, words.map((word) => `"${word}"`).join(" or "))
 }
 
-/** A boolean. */
+/** Returns a boolean. */
 export const flag = (module: string, field: string, value: boolean): boolean => {
   check(typeof value === "boolean", module, field, value, "true or false")
   return value
 }
 
-/** An Effect: what a combinator wraps may also be the function or the promise that was meant to become one. */
+/** Returns an Effect. Rejects a function or a promise passed in its place. */
 export const effect = <E>(module: string, field: string, value: E): E => {
   check(Effect.isEffect(value), module, field, value, "an Effect")
   return value
 }
 
 /**
- * The error for what a function of the caller has returned. `noun` says what it must return.
+ * Builds the error for a wrong return value of a caller's function. `noun` describes the expected value.
  *
  * **Example** (What the error says)
  *
@@ -124,25 +126,25 @@ export const effect = <E>(module: string, field: string, value: E): E => {
 export const wrongReturn = (module: string, field: string, value: unknown, noun: string): InvalidOption =>
   new InvalidOption(module, field, value, noun, `${module}: ${field} must return ${noun}, got ${show(value)}`)
 
-/** The Effect that a function of the caller has returned. Throws a {@link wrongReturn} for anything else. */
+/** Returns the Effect that a caller's function returned. Throws a {@link wrongReturn} for anything else. */
 export const returned = <E>(module: string, field: string, value: E, noun: string): E => {
   if (Effect.isEffect(value)) return value
   throw wrongReturn(module, field, value, noun)
 }
 
-/** Both ends belong to the range. */
+/** A range of durations. Both ends are inclusive. */
 export interface DurationRange {
-  /** Default: 0. */
+  /** Lower end. Default: 0. */
   readonly min?: Duration.Input | undefined
-  /** Default: any finite duration. `Duration.infinity` allows an infinite one. */
+  /** Upper end. Default: any finite duration. `Duration.infinity` also allows an infinite one. */
   readonly max?: Duration.Input | undefined
 }
 
 /**
- * A duration within the range.
+ * Returns a duration within the range.
  *
- * `Duration` reads NaN and an object without a known unit (`{ secs: 5 }`) as zero. Both are refused here, like every
- * other input that is no duration.
+ * `Duration` reads NaN and an object without a known unit (`{ secs: 5 }`) as zero. Both are rejected here, like every
+ * other input that is not a duration.
  */
 export const duration = (
   module: string,
@@ -202,19 +204,19 @@ const parseDuration = (input: unknown): Duration.Duration | undefined => {
     typeof input === "number"
       ? Number.isNaN(input)
       : isObject(input) && Object.values(input).some((part) => Number.isNaN(part))
-  // A `Duration` that went through JSON has fields of its own, and no unit.
+  // A `Duration` after a round trip through JSON has other fields, and no unit.
   const hasUnits =
     !isObject(input) ||
     Array.isArray(input) ||
     (Object.keys(input).length > 0 && Object.keys(input).every((unit) => units.has(unit)))
-  // `fromInput` gives none for what is no input at all.
+  // `fromInput` returns `None` for anything that is not a duration.
   return hasNaN || !hasUnits ? undefined : Option.getOrUndefined(Duration.fromInput(input as Duration.Input))
 }
 
-/** True for an input that {@link duration} can read, whatever its range. */
+/** True for an input that {@link duration} can read. The range is not checked. */
 export const isDuration = (input: unknown): boolean => parseDuration(input) !== undefined
 
-/** What {@link duration} checks, in milliseconds. */
+/** Returns a checked duration in milliseconds. See {@link duration}. */
 export const millis = (
   module: string,
   field: string,
@@ -245,20 +247,22 @@ const inRange = (
 // All fields of an object
 // -----------------------------------------------------------------------------
 
-/** Throws an {@link InvalidOption} unless the value of `field` is allowed. Not called for a field that is `undefined`. */
+/**
+ * Throws an {@link InvalidOption} unless the value of `field` is allowed. Fields that are `undefined` are not checked.
+ */
 export type Check = (module: string, field: string, value: unknown) => void
 
 /** One check for each field of `O`. */
 export type Checks<O> = { readonly [K in keyof O]-?: Check | Required }
 
-/** The check of a field that must be given. */
+/** The check of a required field. */
 export interface Required {
   readonly required: Check
 }
 
 /**
  * Checks that `options` is a plain object, that every field is known, and that every value is allowed. A field that is
- * `undefined` is not given.
+ * `undefined` counts as absent.
  */
 export const fields = <O extends object>(module: string, options: O, checks: Checks<O>): void =>
   fieldsAt(module, "", options, checks)
@@ -266,7 +270,7 @@ export const fields = <O extends object>(module: string, options: O, checks: Che
 const fieldsAt = <O extends object>(module: string, path: string, options: O, checks: Checks<O>): void => {
   if (!isRecord(options)) throw new InvalidOption(module, path || "options", options, "an object")
   const table = tableOf(checks)
-  // Only what is given costs time: some options are written for each call.
+  // Iterates over the given fields only, because some options are written for each call.
   for (const name in options) {
     const field = path === "" ? name : `${path}.${name}`
     const check = table.checks.get(name)
@@ -275,14 +279,14 @@ const fieldsAt = <O extends object>(module: string, path: string, options: O, ch
     if (value !== undefined) check(module, field, value)
   }
   for (const name of table.required) {
-    // The names are those of `O`.
+    // Names in the table are keys of `O`.
     if (options[name as keyof O] !== undefined) continue
     const field = path === "" ? name : `${path}.${name}`
     throw new InvalidOption(module, field, undefined, "given", `${module}: ${field} is missing`)
   }
 }
 
-/** Checks in the form that is quick to ask. */
+/** Checks in a form that is fast to look up. */
 interface Table {
   readonly checks: ReadonlyMap<string, Check>
   readonly required: ReadonlyArray<string>
@@ -330,7 +334,7 @@ export const is = {
   number:
     (range?: NumberRange): Check =>
     (module, field, value) =>
-      // `number` finds out whether it is one.
+      // `number` rejects values of other types.
       void number(module, field, value as number, range),
   integer:
     (range?: NumberRange): Check =>
@@ -343,8 +347,8 @@ export const is = {
     return (module, field, value) => void durationIn(module, field, value as Duration.Input, min, max)
   },
   /**
-   * Runs `check` on a duration that is seconds at least in all sensible programs. A number below 1,000 is refused: it is
-   * milliseconds, and seconds were meant.
+   * Runs `check` on a duration that is at least a second in any sensible program. Rejects a positive number below
+   * 1,000: numbers are milliseconds, so the caller probably meant seconds.
    */
   seconds:
     (check: Check): Check =>
@@ -369,21 +373,21 @@ export const is = {
       value,
       "a text that is not empty"
     )) as Check,
-  /** A function. `example` shows its form: `(target) => Effect<boolean>`. */
+  /** A function. `example` shows its signature: `(target) => Effect<boolean>`. */
   fn:
     (example: string): Check =>
     (module, field, value) =>
       check(typeof value === "function", module, field, value, `a function ${example}`),
-  /** A string, also an empty one. */
+  /** A string, which may be empty. */
   string: ((module, field, value) =>
     check(typeof value === "string", module, field, value, "a string")) as Check,
   effect: ((module, field, value) => void effect(module, field, value)) as Check,
-  /** A Layer. `example` shows how to get one. */
+  /** A Layer. `example` shows how to build one. */
   layer:
     (example: string): Check =>
     (module, field, value) =>
       check(Layer.isLayer(value), module, field, value, `a Layer, for example ${example}`),
-  /** A service or another object with these members. `noun` says what it is and how to get one. */
+  /** A service or another object with these members. `noun` describes it and how to get one. */
   having:
     (noun: string, ...members: ReadonlyArray<string>): Check =>
     (module, field, value) =>
@@ -416,7 +420,7 @@ export const is = {
     <O extends object>(checks: Checks<O>): Check =>
     (module, field, value) =>
       fieldsAt(module, field, value as O, checks),
-  /** `false`, for none, or what `other` allows. */
+  /** Either `false` (off) or a value that `other` allows. */
   falseOr:
     (other: Check): Check =>
     (module, field, value) => {
@@ -428,7 +432,7 @@ export const is = {
         throw new InvalidOption(module, field, value, `false, or ${error.allowed}`)
       }
     },
-  /** A value that one of the two checks allows. A refusal has the message of the second. */
+  /** A value that one of the two checks allows. The error has the message of the second check. */
   either:
     (first: Check, second: Check): Check =>
     (module, field, value) => {
@@ -439,7 +443,7 @@ export const is = {
         second(module, field, value)
       }
     },
-  /** Runs `check`. A refusal does not show the value, which may be a key. */
+  /** Runs `check` without showing the value in the error, since it may be a key. */
   secret:
     (check: Check): Check =>
     (module, field, value) => {
@@ -453,7 +457,7 @@ export const is = {
     },
   /** The field must be given. */
   required: (required: Check): Required => ({ required }),
-  /** Any value: something else checks it. */
+  /** Any value. Another function checks it. */
   anything: (() => {}) as Check
 } as const
 
@@ -465,26 +469,26 @@ const anything: Check = is.anything
 
 const isObject = (value: unknown): value is object => typeof value === "object" && value !== null
 
-/** An object as a literal or as JSON: no array, no Map, no Effect. */
+/** True for an object written as a literal or read from JSON: not an array, Map, Effect or Layer. */
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   isObject(value) &&
-  // A literal, which most are, costs no more than this.
+  // Most options are literals. For them this comparison is the whole cost.
   (Object.getPrototypeOf(value) === Object.prototype ||
     (Object.prototype.toString.call(value) === "[object Object]" &&
       !Effect.isEffect(value) &&
       !Layer.isLayer(value)))
 
-/** A text that is as long as a key, or has a part with digits that is. */
+/** True for a text as long as a key, or with a long part that contains digits. */
 const mayBeKey = (value: unknown): boolean =>
   typeof value === "string" &&
   (value.length > 60 || /(?=[\w-]*\d)[\w-]{12,}/.test(value) || /^(?:sk|pk)-/.test(value))
 
-/** Names of models have digits, too: only what no name looks like. */
+/** True for a text that cannot be a model name. Model names contain digits too, so the rule is stricter. */
 const looksLikeKey = (name: string): boolean => name.length > 60 || /^(?:sk|pk)-|\w{20,}/.test(name)
 
 const show = (value: unknown): string => {
   if (Duration.isDuration(value)) return Duration.format(value)
-  // Numbers hide nothing: `[NaN, 0]` and `{ seconds: -1 }` are durations.
+  // Numbers hide no secrets: `[NaN, 0]` and `{ seconds: -1 }` are durations.
   if (isObject(value) && hasNumbersOnly(value)) return Formatter.format(value)
   if (Array.isArray(value)) return value.length === 0 ? "an empty list" : `a list of ${value.length}`
   if (typeof value === "function") return "a function"

@@ -1,10 +1,10 @@
 /**
- * Errors that say "not now" before anything was called: an open circuit, an empty permit, a full limiter.
+ * Errors raised before anything was called: an open circuit, an exhausted permit, a full limiter.
  *
- * They are no failure of what stands behind: a breaker further out ignores them, and an alert does not count
- * them. Give an error of your own this mark, and it is treated the same.
+ * A refusal is not a failure of the protected service. An outer breaker ignores it, and an alert does not count it.
+ * Give your own error this mark to have it treated the same.
  *
- * **Example** (A limiter of one's own)
+ * **Example** (A custom limiter)
  *
  * ```ts
  * class Full extends Data.TaggedError("Full")<{}> {
@@ -17,17 +17,20 @@ import { Predicate } from "effect"
 /** The property that marks a refusal. */
 export const mark = "~@outlast/resilience/Refusal"
 
-/** An error that was raised instead of a call. */
+/** An error raised instead of a call. */
 export interface Refusal {
   readonly [mark]: true
 }
 
-/** Effect's own refusals, which cannot carry the mark. */
+/** Effect's own refusals, which do not carry the mark. */
 const ofEffect: ReadonlyArray<string> = [
   "~effect/persistence/CircuitBreaker/CircuitBreakerError",
   "~effect/persistence/RateLimiter/RateLimiterError"
 ]
 
-/** Whether nothing was called: an error with the {@link mark}, or of Effect's own CircuitBreaker or RateLimiter. */
+/**
+ * True when nothing was called: the error has the {@link mark}, or comes from Effect's own CircuitBreaker or
+ * RateLimiter.
+ */
 export const isRefusal = (error: unknown): boolean =>
   Predicate.isObject(error) && (Predicate.hasProperty(error, mark) || ofEffect.some((id) => id in error))

@@ -1,8 +1,7 @@
 /**
- * Resilience for any Effect program. Each namespace is one module of the folder that its path names.
+ * Resilience for any Effect program. Each namespace is one module.
  *
- * Not among them is what needs more than `effect`'s stable modules:
- * `@outlast/resilience/redis`.
+ * `@outlast/resilience/redis` is a separate entry point, because it needs more than the stable modules of `effect`.
  */
 export { InvalidOption } from "./Options.ts"
 export * as MissingService from "./MissingService.ts"

@@ -1,2 +1,2 @@
-/** What needs Redis. Apart from the rest, because it needs more of effect. */
+/** Modules that need Redis. A separate entry point, because they use `effect/persistence`. */
 export * as RedisCircuitStore from "./breaker/RedisCircuitStore.ts"

@@ -4,11 +4,11 @@ import * as MissingService from "#resilience/MissingService"
 
 class Thing extends Context.Service<Thing, { readonly n: number }>()("Thing") {}
 
-it.effect("gives the service, or dies with the layer to provide", () =>
+it.effect("returns the service, or dies with the layer to provide", () =>
   Effect.gen(function* () {
     const get = MissingService.get(Thing, "Thing", "Thing.layer()")
     assert.deepStrictEqual(yield* Effect.provideService(get, Thing, { n: 1 }), { n: 1 })
-    // What JavaScript does, or a cast.
+    // As in JavaScript, or after a cast.
     const exit = yield* Effect.exit(get as Effect.Effect<{ readonly n: number }>)
     assert.isTrue(Exit.isFailure(exit))
     if (Exit.isSuccess(exit)) return

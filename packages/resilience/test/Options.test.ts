@@ -13,7 +13,7 @@ const refusal = (f: () => unknown): Options.InvalidOption => {
   assert.fail("was not refused")
 }
 
-/** The message after the module and the field, which every case here shares. */
+/** The message without the module and the field, which all cases share. */
 const told = (f: () => unknown): string => refusal(f).message.replace("Thing: field must be ", "")
 
 it("an InvalidOption is a RangeError that names module, field, value and what is allowed", () => {
@@ -27,7 +27,7 @@ it("an InvalidOption is a RangeError that names module, field, value and what is
   assert.strictEqual(error.message, "RetryBudget: ratio must be a finite number from 0 to 1, got 1.2")
 })
 
-it("check refuses what does not hold", () => {
+it("check rejects a false condition", () => {
   Options.check(true, "Thing", "field", 1, "2")
   assert.strictEqual(
     told(() => Options.check(false, "Thing", "field", "1", "2")),
@@ -63,7 +63,7 @@ it("a number is finite and within both ends", () => {
   )
 })
 
-it("an integer is whole, and a positive one at least 1", () => {
+it("an integer is whole, and a positive integer is at least 1", () => {
   assert.strictEqual(Options.integer("Thing", "field", 0, { min: 0 }), 0)
   assert.strictEqual(
     told(() => Options.integer("Thing", "field", 0.5, { min: 0 })),
@@ -137,9 +137,9 @@ describe("a duration", () => {
     }
   })
 
-  it("that cannot be read is refused like one out of range", () => {
+  it("is rejected when unreadable, like one out of range", () => {
     for (const input of ["soon", "", "5 parsecs", null, undefined]) {
-      // What a caller without types may hand over.
+      // Input from a caller without types.
       const untyped = input as unknown as Duration.Input
       assert.strictEqual(
         told(() => Options.duration("Thing", "field", untyped)),
@@ -148,7 +148,7 @@ describe("a duration", () => {
     }
   })
 
-  it("has a known unit: Duration reads an object without one as zero", () => {
+  it("must have a known unit, because Duration reads an object without one as zero", () => {
     for (const input of [{ secs: 5 }, {}, JSON.parse(JSON.stringify(Duration.seconds(3)))]) {
       assert.throws(() => Options.duration("Thing", "field", input), Options.InvalidOption, "finite duration")
       assert.isFalse(Options.isDuration(input))
@@ -222,10 +222,10 @@ describe("fields", () => {
     must: is.required(is.text)
   }
   const given = (options: unknown): string =>
-    // What JavaScript or a JSON file may bring.
+    // Input from JavaScript or a JSON file.
     refusal(() => Options.fields("Thing", options as Thing, checks)).message
 
-  it("accepts what is allowed, and fields that are undefined", () => {
+  it("accepts allowed values, and fields that are undefined", () => {
     Options.fields("Thing", { must: "x" }, checks)
     Options.fields(
       "Thing",
@@ -281,7 +281,7 @@ describe("fields", () => {
     assert.strictEqual(given(options), message)
   })
 
-  it("shows no text that may be a key, in no field, neither as a name nor as a value", () => {
+  it("never shows a text that may be a key, neither as a name nor as a value", () => {
     const key = "sk-ant-api03-9f8e7d6c5b4a39281706"
     const shown = (options: unknown): string => {
       const error = refusal(() => Options.fields("Thing", options as Thing, checks))
@@ -305,7 +305,7 @@ describe("fields", () => {
     )
   })
 
-  it("shows no value of a secret, and says what it must be", () => {
+  it("never shows the value of a secret, but the allowed values", () => {
     const checks = { must: is.required(is.secret(is.list(is.text, "a list of keys"))) }
     const error = refusal(() => Options.fields("Thing", { must: "hunter2" }, checks))
     assert.strictEqual(error.message, "Thing: must must be a list of keys")
@@ -313,11 +313,11 @@ describe("fields", () => {
     Options.fields("Thing", { must: ["hunter2"] }, checks)
   })
 
-  it("checks layers, strings and numbers above an end", () => {
+  it("checks layers, strings, and numbers with an exclusive lower end", () => {
     const checks = { layer: is.layer("A.layer()"), string: is.string, share: is.number({ above: 0, max: 1 }) }
     Options.fields("Thing", { layer: Layer.empty, string: "", share: 1 }, checks)
     const given = (options: object) =>
-      // What JavaScript may bring.
+      // Input from JavaScript.
       refusal(() => Options.fields("Thing", options as { layer?: never }, checks as never)).message
     assert.strictEqual(
       given({ layer: Effect.void }),
@@ -335,7 +335,7 @@ describe("fields", () => {
     )
   })
 
-  it("leaves out what is undefined in a record, and knows no field of Object", () => {
+  it("ignores undefined values in a record, and names that Object has", () => {
     Options.fields("Thing", { named: { a: undefined } }, { named: is.record(is.share) })
     assert.strictEqual(
       given({ must: "x", constructor: 1 }).split(".")[0],
@@ -343,7 +343,7 @@ describe("fields", () => {
     )
   })
 
-  it("falls back to the words of the second check", () => {
+  it("has the message of the second check", () => {
     const either = { must: is.required(is.either(is.flag, is.duration())) }
     Options.fields("Thing", { must: true }, either)
     Options.fields("Thing", { must: "1 second" }, either)
@@ -354,7 +354,7 @@ describe("fields", () => {
   })
 })
 
-it("an InvalidOption is printed in at most eight lines, those of the program first", () => {
+it("an InvalidOption is printed in at most eight lines, with the program's frames first", () => {
   const error = refusal(() =>
     Options.fields("RetryBudget", {}, { ratio: Options.is.required(Options.is.share) })
   )

@@ -1,6 +1,4 @@
-/**
- * What a program is told that uses this package in a wrong way, at the line of its mistake.
- */
+/** The error messages for wrong use of this package, and the line they point at. */
 import { Effect, Layer, Stream } from "effect"
 import { assert, it } from "vitest"
 import {
@@ -19,12 +17,12 @@ import {
 } from "@outlast/resilience"
 import * as RedisCircuitStore from "#resilience/breaker/RedisCircuitStore"
 
-/** What plain JavaScript may hand over, whatever the types say. */
+/** Input from plain JavaScript, whatever the types require. */
 const untyped = (value: unknown): never => value as never
 /** Options from a file. */
 const json = (text: string): never => untyped(JSON.parse(text))
 
-/** Runs to the end what is only checked when it is built. */
+/** Runs an effect whose options are checked only when it is built. */
 const built = (effect: Effect.Effect<unknown, unknown, never>): unknown => Effect.runSync(effect)
 const layered = <A>(layer: Layer.Layer<A>): unknown => built(Effect.scoped(Layer.build(layer)))
 
@@ -78,7 +76,7 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
     "Retry: effect must be an Effect, got a promise"
   ],
   [() => Retry.withStream({ classify })(untyped([1, 2])), "Retry: stream must be a Stream, got [1,2]"],
-  // Backoff and what counts attempts
+  // Backoff and counters of attempts
   [
     () => Backoff.exponential(json(`{ "base": "1 second" }`)),
     `Backoff: "base" is not an option. Options: initial, factor, cap, jitter`

@@ -1,17 +1,17 @@
 /**
  * An HTTP server on this machine that stands in for Anthropic, OpenAI and Google, and follows a `FaultPlan`.
  *
- * It speaks Anthropic Messages, OpenAI Chat Completions and Responses, and Gemini's `generateContent`.
- * It is strict: it refuses what the real APIs refuse, with the same status and body, so that a request which
- * would fail at the provider fails in a test. Only requests that are accepted reach the plan. Answers are as
- * the APIs send them, with unknown fields, keep-alives, and chunks that break inside lines and characters.
+ * The server supports Anthropic Messages, OpenAI Chat Completions and Responses, and Gemini's `generateContent`.
+ * Requests that the real APIs refuse are refused with the same status and body, so that they already fail in a test.
+ * Only accepted requests reach the plan. Answers have the format of the real APIs, with unknown fields, keep-alives,
+ * and chunks that break inside lines and characters.
  *
- * Time is the Clock of the fiber that made the server: slow answers and keep-alives obey TestClock.
- * Closing the scope destroys every socket and interrupts every answer.
+ * Time is the Clock of the fiber that made the server: slow answers and keep-alives obey TestClock. Closing the scope
+ * destroys every socket and interrupts every answer.
  *
- * It is no model: answers come from the plan, tokens are estimated at four characters each, reasoning is sent
- * whether or not the request asked for it. There is no TLS and no limit of its own on rates. What the Responses
- * API stores is kept as long as the server is.
+ * **Limits.** Answers come from the plan, not from a model. Tokens are estimated at four characters each. Reasoning is
+ * sent even when the request did not ask for it. There is no TLS and no built-in rate limit. Stored responses are kept
+ * until the server ends.
  *
  * **Example** (A server that is overloaded once)
  *
@@ -39,79 +39,80 @@ import { responses } from "./server/responses.ts"
 import { parse } from "./server/shape.ts"
 import type { Accepted, Context, Kept, ReadOptions, Refusal, Wire } from "./server/Wire.ts"
 
-/** The wire formats that the server speaks. */
+/** The wire formats of the server. */
 export const wires: ReadonlyArray<Wire> = [anthropic, openai, responses, google]
 
 export type Provider = Wire["provider"]
 
 export interface Options {
   readonly plan: FaultPlan.FaultPlan | FaultPlan.Runner
-  /** `false` leaves out the rules on which reports about the real APIs disagree. Default `true`. */
+  /** Also applies disputed rules, on which reports about the real APIs disagree. Default: true. */
   readonly strict?: boolean
-  /** The keys that are accepted. By default, every key is. */
+  /** The accepted keys. Default: every key. */
   readonly keys?: Partial<Record<Provider, ReadonlyArray<string>>>
-  /** The models that exist. By default, every model does. */
+  /** The known models. Default: every model. */
   readonly models?: Partial<Record<Provider, ReadonlyArray<string>>>
   /**
-   * Whose key it is. Encrypted reasoning, stored items and the thinking of some models are of use only to the
-   * organisation for which they were made. By default, all keys are of one.
+   * Returns the organisation that owns a key. Encrypted reasoning, stored items and the thinking of some models can be
+   * used only by the organisation for which they were made. Default: all keys belong to one.
    */
   readonly organisation?: (key: string) => string
-  /** Context windows in tokens, by model. By default there is no limit. */
+  /** Context windows in tokens, by model. Default: no limit. */
   readonly windows?: Readonly<Record<string, number>>
 }
 
-/** How a request was answered. */
+/** The outcome of a request. */
 export type Outcome =
   | { readonly type: "answer"; readonly turn: number }
   | { readonly type: "fault"; readonly turn: number; readonly fault: Fault }
-  /** The plan has no answer for the turn: the plan is wrong, or the conversation is. */
+  /** The plan has no answer for the turn. Either the plan or the conversation is wrong. */
   | { readonly type: "no-answer"; readonly turn: number }
   /**
-   * `rule` names the row of the table that refused it. Two are the server's own: `path`, which no wire format
-   * serves, and `plan`, when the answer cannot be made or sent (a function of the plan throws, a header is none).
+   * The request was refused. `rule` names the row of the rules table. Two names are the server's own: `path` for a path
+   * that no wire format serves, and `plan` when the answer cannot be built or sent (e.g. a function of the plan throws,
+   * or a header is invalid).
    */
   | { readonly type: "refused"; readonly rule: string; readonly status: number; readonly message: string }
 
-/** A request that arrived whole. */
+/** A request that arrived completely. */
 export interface RecordedRequest {
-  /** From 0, in the order of arrival. */
+  /** Number of the request from 0, in the order of arrival. */
   readonly index: number
-  /** Empty where the path belongs to none. */
+  /** Name of the provider. Empty when no wire format serves the path. */
   readonly provider: string
   readonly path: string
-  /** Empty where the request names none. */
+  /** Name of the model. Empty when the request names none. */
   readonly model: string
-  /** The last four characters, behind an ellipsis; empty without a key. */
+  /** The last four characters of the key after an ellipsis. Empty without a key. */
   readonly key: string
   readonly streaming: boolean
-  /** Milliseconds of the Clock. */
+  /** Time of arrival in milliseconds of the Clock. */
   readonly time: number
-  /** Without those that carry the key. */
+  /** Headers, except those that carry the key. */
   readonly headers: Readonly<Record<string, string>>
-  /** Parsed; `undefined` for what is not JSON. */
+  /** Parsed body. `undefined` when it is not JSON. */
   readonly body: Schema.Json | undefined
   readonly outcome: Outcome
-  /** Whether the client closed the connection before the response was complete. */
+  /** True when the client closed the connection before the response was complete. */
   readonly closedByClient: boolean
 }
 
 export interface FakeProvider {
-  /** `http://127.0.0.1:PORT` */
+  /** URL of the server: `http://127.0.0.1:PORT`. */
   readonly url: string
-  /** What a client of the provider takes as its base URL. */
+  /** Returns the base URL for a client of the provider. */
   readonly baseUrl: (provider: Provider) => string
-  /** All that arrived, with their bodies: they are kept as long as the server is. */
+  /** All requests so far, with their bodies. Kept until the server ends. */
   readonly requests: Effect.Effect<ReadonlyArray<RecordedRequest>>
-  /** Every request when its outcome is known, from the first on, however late one listens. */
+  /** Every request once its outcome is known, including those before the subscription. */
   readonly arrivals: Stream.Stream<RecordedRequest>
-  /** Destroys every socket and stops listening, as a crash does. Once and for all. */
+  /** Destroys every socket and stops listening, like a crash. Cannot be undone. */
   readonly kill: Effect.Effect<void>
 }
 
 const { is } = Check
 
-/** One list for each provider. */
+/** One list per provider. */
 const lists = is.object<NonNullable<Options["models"]>>({
   anthropic: is.list(is.text),
   openai: is.list(is.text),
@@ -132,7 +133,7 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
   Check.fields("FakeProvider", options, checks)
   return Effect.gen(function* () {
     const runner = yield* FaultPlan.start(options.plan)
-    // Written in place: a copy for each request would cost the square of their number.
+    // Mutated, because a copy for each request would cost quadratic time.
     const requests: Array<RecordedRequest> = []
     const arrivals = yield* PubSub.unbounded<RecordedRequest>({ replay: Infinity })
     const kept = new Map<string, Kept>()
@@ -201,7 +202,7 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
         return yield* watched(connection, index, response)
       })
 
-    /** Ends when the client has gone, and remembers that it has. */
+    /** Completes when the client has disconnected, and records that. */
     const watched = (connection: Connection, index: number, response: Effect.Effect<void>) =>
       Effect.raceFirst(
         Effect.catchDefect(response, (defect) => {
@@ -219,7 +220,7 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
     const server = createServer((incoming, outgoing) => {
       run(answer(Connection_.make(incoming, outgoing)))
     })
-    // Fibers first: sockets that the server destroys were not closed by the client.
+    // Interrupts fibers first, so that sockets destroyed by the server do not count as closed by the client.
     const kill = Effect.andThen(
       FiberSet.clear(fibers),
       Effect.callback<void>((resume) => {
@@ -232,7 +233,7 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
       server.once("error", (error) => resume(Effect.die(error)))
       server.listen(0, "127.0.0.1", () => resume(Effect.void))
     })
-    // A server that listens on a port has an address of this kind.
+    // A server that listens on a port has an address of this type.
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     return {
       url,
@@ -297,7 +298,7 @@ const outcomeOf = ({ type, fault, turn }: Reply): Outcome => {
   return { type: type === "speech" ? "answer" : "no-answer", turn }
 }
 
-/** What a test reads when its own plan is wrong. */
+/** The message for a test whose own plan is wrong. */
 const brokenBy = (error: unknown) => {
   const reason = error instanceof Error ? error.message : String(error)
   return {

@@ -1,20 +1,20 @@
 /**
- * A script for a model: what it answers, and what goes wrong.
+ * A script for a model: its answers and its faults.
  *
- * A plan is plain data, so it can be a JSON file. {@link next} is the whole machine: a pure function from a
- * state and a request to a reply and the next state. `ScriptedModel` plays replies under virtual time and
- * `FakeProvider` plays them over HTTP; both ask the same machine, so both give the same sequence of outcomes.
+ * A plan is plain data, so it can be a JSON file. {@link next} is a pure function from a state and a request to a reply
+ * and the next state. `ScriptedModel` plays the replies in virtual time, and `FakeProvider` plays them over HTTP. Both
+ * use the same function, so both give the same sequence of outcomes.
  *
- * - A **fault** belongs to a request: the first step that matches the request and is not used up is taken.
- * - An **answer** belongs to a turn of the conversation: a retried request gets the same answer again, and a
- *   request that continues a partial answer gets its remainder.
+ * - A **fault** belongs to a request. The first step that matches the request and is not used up applies.
+ * - An **answer** belongs to a turn of the conversation. A retried request gets the same answer again. A request that
+ *   continues a partial answer gets the rest of it.
  *
- * Times are in milliseconds. `after` counts deltas (see `Answer`), in every wire format alike; one that is
- * larger than the answer strikes after the last delta, before the end of the message.
+ * Times are in milliseconds. `after` counts deltas (see `Answer`), the same in every wire format. A count beyond the
+ * answer takes effect after the last delta, before the end of the message.
  *
- * It does not check requests, does not know what time it is, and has no randomness.
+ * **Limits.** A plan does not check requests, and has no clock and no randomness.
  *
- * **Example** (Rate limited once, then cut in mid answer, then fine)
+ * **Example** (Rate limited once, then cut mid-stream, then complete)
  *
  * ```ts
  * const plan: FaultPlan.FaultPlan = {
@@ -44,22 +44,22 @@ export type Conversation = Conversation_.Conversation
 const After = Schema.Natural
 const Millis = Schema.Finite.check(Schema.isGreaterThan(0))
 
-/** What goes wrong with one request. */
+/** The fault of one request. */
 export const Fault = Schema.Union([
-  /** An HTTP error. Without `body` the provider's own body for that status; a string is sent as it is. */
+  /** An HTTP error. Without `body`, the provider's own body for that status is sent. A string is sent unchanged. */
   Schema.Struct({
     type: Schema.Literal("status"),
     status: Schema.Int.check(Schema.isBetween({ minimum: 400, maximum: 599 })),
     headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
     body: Schema.optionalKey(Schema.Json)
   }),
-  /** The socket is destroyed: before any answer, or after so many deltas. */
+  /** Destroys the socket: before any answer, or after this many deltas. */
   Schema.Struct({ type: Schema.Literal("reset"), after: Schema.optionalKey(After) }),
-  /** The connection is closed in an orderly way in mid answer, as if all had been said. */
+  /** Closes the connection normally in the middle of an answer, as if it were complete. */
   Schema.Struct({ type: Schema.Literal("cut"), after: After }),
   /**
-   * Nothing more comes, and the connection stays open. Without `after` there is not even a status line.
-   * With `keepAlive` a stream goes on to send keep-alives, one per so many milliseconds; then it also begins.
+   * Sends nothing more and keeps the connection open. Without `after` there is not even a status line. With `keepAlive`
+   * the stream starts and sends a keep-alive at that interval in milliseconds.
    */
   Schema.Struct({
     type: Schema.Literal("stall"),
@@ -67,29 +67,29 @@ export const Fault = Schema.Union([
     keepAlive: Schema.optionalKey(Millis)
   }),
   /**
-   * An error event inside a 200 stream, which then closes. A request without stream gets it as a status.
-   * Types are Anthropic's words; other wire formats translate those that they have a word for.
+   * Sends an error event inside a 200 stream, which then closes. A request without streaming gets a status instead.
+   * Types are Anthropic's words. Other wire formats translate the types that they know.
    */
   Schema.Struct({
     type: Schema.Literal("stream-error"),
     after: After,
     error: Schema.Struct({ type: Schema.NonEmptyString, message: Schema.String }),
-    /** The event in which the Responses API says it. Default `failed`; others have one event only. */
+    /** The event that reports the error in the Responses API. Other wire formats have only one. Default: `failed`. */
     form: Schema.optionalKey(Schema.Literals(["failed", "flat", "nested"]))
   }),
-  /** Every delta takes so many milliseconds. The answer is complete. */
+  /** Delays every delta by this many milliseconds. The answer is complete. */
   Schema.Struct({ type: Schema.Literal("slow"), delay: Millis }),
-  /** A 200 with a body that is not the protocol: a login page, JSON of something else. */
+  /** Sends a 200 whose body does not follow the protocol: a login page, or unrelated JSON. */
   Schema.Struct({ type: Schema.Literal("garbage"), body: Schema.Json }),
-  /** Ends with this reason, true or not; with `after`, that early. */
+  /** Ends with this finish reason, true or not. With `after`, ends after this many deltas. */
   Schema.Struct({
     type: Schema.Literal("finish"),
     reason: Answer_.FinishReason,
     after: Schema.optionalKey(After)
   }),
   /**
-   * A request that continues a cut answer gets a continuation that says the last so many characters of it again,
-   * behind a remark if there is one. All of that is one delta. Other requests are answered as planned.
+   * Makes a continuation repeat the last characters of the cut answer, after an optional remark, as one delta. Requests
+   * that continue nothing are answered as planned.
    */
   Schema.Struct({
     type: Schema.Literal("repeat"),
@@ -99,7 +99,7 @@ export const Fault = Schema.Union([
 ]).annotate({ expected: "a fault: status, reset, cut, stall, stream-error, slow, garbage, finish or repeat" })
 export type Fault = typeof Fault.Type
 
-/** A name that differs from one of ours only in case would never match. */
+/** Rejects a provider name that differs from a known one only in case, because it would never match. */
 const Provider = Schema.String.check(
   Schema.makeFilter((name: string) => {
     const ours = name.toLowerCase()
@@ -109,7 +109,7 @@ const Provider = Schema.String.check(
   })
 )
 
-/** Which requests a step is for. What is absent matches all. */
+/** Selects the requests of a step. Absent fields match every request. */
 export const When = Schema.Struct({
   provider: Schema.optionalKey(Provider),
   model: Schema.optionalKey(Schema.String),
@@ -121,9 +121,9 @@ export type When = typeof When.Type
 
 export const Step = Schema.Struct({
   when: Schema.optionalKey(When),
-  /** How many requests that match, and that no earlier step took, are let through first. Default 0. */
+  /** Number of matching requests to let through first. Requests taken by earlier steps do not count. Default: 0. */
   skip: Schema.optionalKey(Schema.Natural),
-  /** How many requests it strikes. Default 1. */
+  /** Number of requests that get the fault. Default: 1. */
   times: Schema.optionalKey(
     Schema.Union([Schema.Int.check(Schema.isGreaterThan(0)), Schema.Literal("always")]).annotate({
       expected: `an integer above 0, or "always"`
@@ -136,20 +136,20 @@ export type Step = typeof Step.Type
 /** A plan as data. */
 export const FaultPlan = Schema.Struct({
   faults: Schema.optionalKey(Schema.Array(Step)),
-  /** One per assistant turn. */
+  /** One answer per assistant turn. */
   answers: Schema.Array(Answer)
 })
 
 /**
- * A plan: data, or with a function in place of the list of answers. The function must be pure: it is also
- * asked about turns of the past, to find out whether they are complete.
+ * A plan: data, or with a function instead of the list of answers. The function must be pure. It is also called for
+ * past turns, to find out whether they are complete.
  */
 export interface FaultPlan {
   readonly faults?: ReadonlyArray<Step>
   readonly answers: Conversation_.Answers
 }
 
-/** A plan that cannot be used. The message says where, and what is expected there. */
+/** An invalid plan. The message has the path and the expected value. */
 export class FaultPlanError extends Schema.TaggedError<FaultPlanError>("@outlast/testing/FaultPlanError")(
   "FaultPlanError",
   { problems: Schema.String }
@@ -161,7 +161,7 @@ export class FaultPlanError extends Schema.TaggedError<FaultPlanError>("@outlast
 
 const decodeData = Schema.decodeUnknownEffect(FaultPlan, { errors: "all", onExcessProperty: "error" })
 
-/** Reads a plan from parsed JSON. Names all that is wrong with it, unknown fields included. */
+/** Reads a plan from parsed JSON. Reports every problem, including unknown fields. */
 export const decode = (json: unknown): Effect.Effect<FaultPlan, FaultPlanError> =>
   decodeData(json).pipe(Effect.mapError((error) => new FaultPlanError({ problems: error.message })))
 
@@ -169,7 +169,7 @@ export const decode = (json: unknown): Effect.Effect<FaultPlan, FaultPlanError> 
 // Machine
 // -----------------------------------------------------------------------------
 
-/** A request as the machine sees it. */
+/** A request in the form that a plan reads. */
 export interface Request {
   readonly provider: string
   readonly model: string
@@ -177,22 +177,22 @@ export interface Request {
   readonly key: string | undefined
   readonly streaming: boolean
   readonly messages: ReadonlyArray<Message>
-  /** An answer longer than this is cut with `length`, in deltas. */
+  /** Maximum number of deltas. A longer answer is cut with the finish reason `length`. */
   readonly maxOutputTokens: number | undefined
-  /** The estimated size of the input, reported where the answer says nothing. */
+  /** Estimated size of the input in tokens. Reported when the answer has no usage. */
   readonly inputTokens: number
-  /** Which request of the plan this is, from 1. {@link start} counts. */
+  /** Number of the request in the plan, from 1. Counted by {@link start}. */
   readonly number?: number | undefined
 }
 
 interface ReplyBase {
-  /** What was done to this request on purpose. */
+  /** The fault that was applied to this request. */
   readonly fault: Fault | undefined
-  /** The turn of the conversation that was due. */
+  /** Number of the conversation's turn that was due. */
   readonly turn: number
 }
 
-/** How a {@link Speech} ends. */
+/** The end of a {@link Speech}. */
 export type End =
   | { readonly type: "finish"; readonly reason: FinishReason }
   | { readonly type: "reset" }
@@ -200,18 +200,18 @@ export type End =
   | { readonly type: "stall"; readonly keepAlive: number | undefined }
   | { readonly type: "error"; readonly error: WireError }
 
-/** The words of an error, without the frame that a wire format puts around them. */
+/** Content of an error, without the envelope of a wire format. */
 export interface WireError {
   readonly type: string
   readonly message: string
 }
 
-/** The model speaks, to the end or not. */
+/** An answer of the model, complete or cut. */
 export interface Speech extends ReplyBase {
   readonly type: "speech"
-  /** What is sent. */
+  /** The deltas that are sent. */
   readonly deltas: ReadonlyArray<Delta>
-  /** What would be sent if nothing cut it. */
+  /** The deltas of the complete answer. */
   readonly all: ReadonlyArray<Delta>
   readonly toolCalls: ReadonlyArray<Conversation_.Call>
   /** Milliseconds before each delta. */
@@ -221,7 +221,7 @@ export interface Speech extends ReplyBase {
   readonly end: End
 }
 
-/** A whole HTTP response. Without `body` it is the wire format's own: of `error`, or else of the status. */
+/** A whole HTTP response. Without `body` the wire format encodes `error`, or else the status. */
 export interface Respond extends ReplyBase {
   readonly type: "respond"
   readonly status: number
@@ -238,12 +238,12 @@ export interface Nothing extends ReplyBase {
 
 export type Reply = Speech | Respond | Nothing
 
-/** How often each step has been reached, by its index. */
+/** Number of requests that reached each step, by its index. */
 export type State = ReadonlyArray<number>
 
 export const initial: State = []
 
-/** What happens to this request, and the state for the next. Pure. */
+/** Returns the reply to this request, and the state for the next one. Pure. */
 export const next = (plan: FaultPlan, state: State, request: Request): readonly [Reply, State] => {
   const [fault, after] = nextFault(plan.faults ?? [], state, request)
   return [reply(plan, fault, request), after]
@@ -292,14 +292,14 @@ const reply = (plan: FaultPlan, fault: Fault | undefined, request: Request): Rep
         return { ...respond, status: statusOf(fault.error.type, request), error: fault.error }
   }
   if (due.answer === undefined) {
-    // Not a 500: a chain would repeat the request, and its last error would not say why.
+    // Not a 500: a chain would retry that, and its last error would not name the cause.
     const error = { type: "invalid_request_error", message: ranOut(plan, due.turn, request) }
     return { ...respond, fault: undefined, status: 400, error }
   }
   return speech(remainder(due.answer, due.said), again(fault, due.said), base, request)
 }
 
-/** How long the plan is, what was asked of it, and what to do. */
+/** The message for a turn without an answer: length of the plan, turn, request, and the fix. */
 const ranOut = ({ answers }: FaultPlan, turn: number, { number }: Request): string => {
   const asked = `${number === undefined ? "this request" : `request ${number}`} asks for answer ${turn + 1}`
   if (typeof answers === "function")
@@ -308,14 +308,14 @@ const ranOut = ({ answers }: FaultPlan, turn: number, { number }: Request): stri
   return `The fault plan has run out: it has ${has}, and ${asked}. Add a step to its answers, or give a function in their place.`
 }
 
-/** Of an answer that was begun, what is left to say; its reasoning is over. */
+/** Returns the rest of a partial answer, without its reasoning. */
 const remainder = (answer: Answer, said: string): Answer => {
   if (said === "") return answer
   const { reasoning: _, ...rest } = answer
   return { ...rest, text: (answer.text ?? "").slice(said.length) }
 }
 
-/** What a continuation says before it goes on. */
+/** Returns the text that a continuation repeats before it continues. */
 const again = (fault: Fault | undefined, said: string): ReadonlyArray<Delta> => {
   if (fault?.type !== "repeat" || said === "") return []
   const text = (fault.remark ?? "") + said.slice(Math.max(0, said.length - fault.characters))
@@ -329,7 +329,7 @@ const speech = (answer: Answer, before: ReadonlyArray<Delta>, base: ReplyBase, r
   const cutAt = fault !== undefined && "after" in fault ? fault.after : undefined
   const struck = fault?.type === "stall" ? (cutAt ?? 0) : (cutAt ?? Infinity)
   const deltas = all.slice(0, Math.min(struck, limit))
-  // The output limit was reached first: the fault does not happen, the answer is over.
+  // The output limit comes first: the fault does not happen, and the answer is over.
   const limited = deltas.length < all.length && limit < struck
   const finish = limited
     ? "length"
@@ -373,7 +373,7 @@ const endOf = (fault: Fault | undefined, finish: FinishReason): End => {
   }
 }
 
-/** The status that goes with an error type. Anthropic has one of its own for overload. */
+/** Returns the status of an error type. Only Anthropic has a separate one for overload. */
 const statusOf = (type: string, { provider }: Request): number => {
   const statuses: Record<string, number | undefined> = {
     invalid_request_error: 400,
@@ -393,12 +393,12 @@ const statusOf = (type: string, { provider }: Request): number => {
 // Runner
 // -----------------------------------------------------------------------------
 
-/** A plan in progress. Several models and servers may share one. */
+/** A plan in progress. Several models and servers can share it. */
 export interface Runner {
   readonly next: (request: Request) => Effect.Effect<Reply>
 }
 
-/** Starts a plan; one in progress is taken as it is. Dies with a {@link FaultPlanError} that names what is wrong. */
+/** Starts a plan. A plan in progress is returned unchanged. Dies with a {@link FaultPlanError} for an invalid plan. */
 export const start = (plan: FaultPlan | Runner): Effect.Effect<Runner> => {
   if (typeof plan === "object" && plan !== null && "next" in plan) return Effect.succeed(plan)
   return Effect.andThen(
@@ -413,7 +413,7 @@ export const start = (plan: FaultPlan | Runner): Effect.Effect<Runner> => {
   )
 }
 
-/** Plans that are written in code are wrong as easily as files. */
+/** Plans written in code are checked like files. */
 const check = (plan: unknown): Effect.Effect<void> => {
   if (Effect.isEffect(plan)) {
     return Effect.die(new FaultPlanError({ problems: "It is an Effect: yield it, and give what it gives." }))

@@ -1,16 +1,16 @@
 /**
  * A model that follows a `FaultPlan` in memory, for programs under TestClock.
  *
- * A scripted model is a `TargetSpec`: it goes into a chain wherever a real target goes. It fails as a real
- * provider fails: statuses and bodies go through the real classifier, a broken connection is `Network`, a stall is an
- * effect that never ends and can be interrupted. All waits are `Effect.sleep`.
+ * A scripted model is a `TargetSpec` and can replace any target of a chain. Failures are like those of a real provider:
+ * statuses and bodies go through the real classifier, a broken connection is `Network`, and a stall is an effect that
+ * never ends but can be interrupted. All waits are `Effect.sleep`.
  *
- * Several models may share one plan: start it once with `FaultPlan.start` and give the runner to each.
+ * Several models can share one plan: start it once with `FaultPlan.start`, and pass the runner to each.
  *
- * A keep-alive is a part without content: the metadata of the response again.
+ * A keep-alive is a part without content, which repeats the metadata of the response.
  *
- * It does not check requests against a provider's rules (`FakeProvider` does), has no headers but those of the plan,
- * and does not look at tools.
+ * **Limits.** Requests are not checked against a provider's rules (`FakeProvider` does that). Headers come only from
+ * the plan. Tools are ignored.
  *
  * **Example** (Two targets on one plan)
  *
@@ -35,32 +35,32 @@ import { lowerCased } from "./server/play.ts"
 import * as OpenAi from "./server/openai/errors.ts"
 
 export interface Options {
-  /** `openai` and `google` speak their own error bodies, every other name Anthropic's. */
+  /** Name of the provider. `openai` and `google` use their own error bodies, every other name Anthropic's. */
   readonly provider: string
   readonly model: string
   readonly plan: FaultPlan.FaultPlan | FaultPlan.Runner
-  /** Default none: a model that needs no key. */
+  /** Keys of the model. Default: none, for a model that needs no key. */
   readonly keys?: ReadonlyArray<KeySource.KeySource>
   readonly info?: ModelInfo.ModelInfo
-  /** Default empty: a model without network. */
+  /** Base URL of the target. Default: empty, for a model without network. */
   readonly endpoint?: string
 }
 
 /** One attempt that reached the model. */
 export interface ScriptedRequest {
-  /** Milliseconds of the Clock. */
+  /** Time of the attempt in milliseconds of the Clock. */
   readonly time: number
   readonly streaming: boolean
   /** The value of the key. */
   readonly key: string | undefined
   readonly prompt: Prompt.Prompt
-  /** All that the attempt was given. */
+  /** The whole request of the attempt. */
   readonly options: ProviderModel.ProviderRequest
-  /** What the plan answered. */
+  /** The reply of the plan. */
   readonly reply: Reply
 }
 
-/** A target that follows a plan, and what it was asked. */
+/** A target that follows a plan and records its requests. */
 export interface ScriptedModel extends ProviderModel.TargetSpec {
   readonly requests: Effect.Effect<ReadonlyArray<ScriptedRequest>>
 }
@@ -135,10 +135,10 @@ export const make = (options: Options): Effect.Effect<ScriptedModel> => {
   })
 }
 
-/** A sleep of nothing would still give up its turn. */
+/** Skips a sleep of 0 ms, which would still yield to other fibers. */
 const wait = (millis: number) => (millis > 0 ? Effect.sleep(millis) : Effect.void)
 
-/** What a stalled stream goes on to send, for ever; nothing for any other. */
+/** The endless keep-alives of a stalled stream. Nothing for other replies. */
 const keepAlives = (
   { end }: Speech,
   modelId: string
@@ -150,7 +150,7 @@ const keepAlives = (
 
 type Failures = ReturnType<typeof failuresOf>
 
-/** `parts` when the speech ends as it should, else how it ends. */
+/** Returns `parts` when the answer ends regularly. Otherwise fails or stalls like the answer. */
 const ended = <A extends ReadonlyArray<Response.PartEncoded | Response.StreamPartEncoded>>(
   speech: Speech,
   failing: Failures,
@@ -173,7 +173,7 @@ const failuresOf = (provider: string, key: string | undefined) => {
   const secrets = { values: key === undefined ? [] : [key] }
   const classified = (error: unknown): Effect.Effect<never, ProviderFailure.ProviderFailure> =>
     Effect.flatMap(Classifier.failure(error, { secrets, provider }), Effect.fail)
-  // What undici says of a response whose connection went away.
+  // The error of undici for a connection that closed during a response.
   const broken = classified({
     message: "terminated",
     cause: { code: "UND_ERR_SOCKET", message: "other side closed" }

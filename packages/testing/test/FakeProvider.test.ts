@@ -12,7 +12,7 @@ const answers = [{ text: "one two three four" }]
 const serving = (faults: ReadonlyArray<FaultPlan.Fault>, options: Partial<FakeProvider.Options> = {}) =>
   FakeProvider.make({ plan: { faults: faults.map((fault) => ({ fault })), answers }, ...options })
 
-/** The texts of a stream. */
+/** Returns the texts of a stream. */
 const texts = (text: string): ReadonlyArray<string> =>
   events(text)
     .map(textIn)
@@ -21,7 +21,7 @@ const texts = (text: string): ReadonlyArray<string> =>
 const streamed = (server: FakeProvider.FakeProvider, api: Api) =>
   Effect.promise(async () => readAll(await open(server, api, { ...hello[api], stream: true })))
 
-/** What only a stream has that came to its end. */
+/** Text that appears only in a complete stream. */
 const ends: Record<Api, string> = {
   anthropic: "event: message_stop",
   openai: "data: [DONE]",
@@ -51,7 +51,7 @@ const responseHeaders: Record<Api, ReadonlyArray<string>> = {
   google: ["x-gemini-service-tier"]
 }
 
-/** Moves the virtual clock for as long as the effect needs. */
+/** Advances the virtual clock for as long as the effect runs. */
 const whileTimePasses = <A>(effect: Effect.Effect<A>) =>
   Effect.raceFirst(
     effect,
@@ -65,7 +65,7 @@ const whileTimePasses = <A>(effect: Effect.Effect<A>) =>
 
 for (const provider of apis) {
   describe(`${provider} streams`, () => {
-    it.live("come in deltas, with an end", () =>
+    it.live("consist of deltas and an end", () =>
       Effect.gen(function* () {
         const server = yield* serving([])
         const { text, broken } = yield* streamed(server, provider)
@@ -74,7 +74,7 @@ for (const provider of apis) {
         assert.include(text, ends[provider])
       }).pipe(Effect.scoped)
     )
-    it.live("are cut without a word", () =>
+    it.live("can be cut without an error", () =>
       Effect.gen(function* () {
         const server = yield* serving([{ type: "cut", after: 2 }])
         const { text, broken } = yield* streamed(server, provider)
@@ -84,7 +84,7 @@ for (const provider of apis) {
         assert.notInclude(text, "message_delta")
       }).pipe(Effect.scoped)
     )
-    it.live("are reset after what was said has arrived", () =>
+    it.live("can be reset after the sent deltas have arrived", () =>
       Effect.gen(function* () {
         const server = yield* serving([{ type: "reset", after: 2 }])
         const { text, broken } = yield* streamed(server, provider)
@@ -92,7 +92,7 @@ for (const provider of apis) {
         assert.deepStrictEqual(texts(text), ["one", " two"])
       }).pipe(Effect.scoped)
     )
-    it.live("carry an error", () =>
+    it.live("can contain an error", () =>
       Effect.gen(function* () {
         const error = { type: "overloaded_error", message: "Overloaded" }
         const server = yield* serving([{ type: "stream-error", after: 1, error }])
@@ -103,14 +103,14 @@ for (const provider of apis) {
         assert.deepInclude(last.error ?? last.response.error, overloads[provider])
       }).pipe(Effect.scoped)
     )
-    it.effect("are slow in the time of the Clock", () =>
+    it.effect("can be slow in the time of the Clock", () =>
       Effect.gen(function* () {
         const server = yield* serving([{ type: "slow", delay: 3_600_000 }])
         const { text } = yield* whileTimePasses(streamed(server, provider))
         assert.deepStrictEqual(texts(text), ["one", " two", " three", " four"])
       }).pipe(Effect.scoped)
     )
-    it.effect("stall and are kept alive", () =>
+    it.effect("can stall with keep-alives", () =>
       Effect.gen(function* () {
         const server = yield* serving([{ type: "stall", after: 1, keepAlive: 60_000 }])
         const heard = yield* whileTimePasses(
@@ -132,7 +132,7 @@ for (const provider of apis) {
   })
 
   describe(`${provider} answers`, () => {
-    it.live("carry an error's status, headers and the provider's own body", () =>
+    it.live("have an error's status, its headers and the provider's own body", () =>
       Effect.gen(function* () {
         const server = yield* serving([
           { type: "status", status: 429, headers: { "Retry-After": "7" } },
@@ -152,7 +152,7 @@ for (const provider of apis) {
         assert.strictEqual((yield* ask).text, "<html>no</html>")
       }).pipe(Effect.scoped)
     )
-    it.live("are reset before their headers, or in the middle", () =>
+    it.live("can be reset before their headers, or in the middle", () =>
       Effect.gen(function* () {
         const server = yield* serving([
           { type: "reset" },
@@ -177,7 +177,7 @@ for (const provider of apis) {
         }
       }).pipe(Effect.scoped)
     )
-    it.effect("take the time of all their deltas when they are slow", () =>
+    it.effect("take the time of all their deltas when slow", () =>
       Effect.gen(function* () {
         const server = yield* serving([{ type: "slow", delay: 3_600_000 }])
         const answered = yield* Effect.forkChild(post(server, provider, hello[provider]))
@@ -188,14 +188,14 @@ for (const provider of apis) {
         assert.strictEqual((yield* Fiber.join(answered)).status, 200)
       }).pipe(Effect.scoped)
     )
-    it.live("are garbage", () =>
+    it.live("can be garbage", () =>
       Effect.gen(function* () {
         const server = yield* serving([{ type: "garbage", body: "<html>Log in</html>" }])
         const { status, text } = yield* post(server, provider, hello[provider])
         assert.deepStrictEqual([status, text], [200, "<html>Log in</html>"])
       }).pipe(Effect.scoped)
     )
-    it.live("say that the plan has none", () =>
+    it.live("report that the plan has no answer", () =>
       Effect.gen(function* () {
         const server = yield* FakeProvider.make({ plan: { answers: [] } })
         const { status, body } = yield* post(server, provider, hello[provider])
@@ -208,7 +208,7 @@ for (const provider of apis) {
 }
 
 describe("the server", () => {
-  it.effect("records what arrives, without secrets", () =>
+  it.effect("records requests without secrets", () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(5_000)
       const server = yield* serving([{ type: "status", status: 529 }])
@@ -261,7 +261,7 @@ describe("the server", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("tells of arrivals from the first on", () =>
+  it.live("replays arrivals from the first one", () =>
     Effect.gen(function* () {
       const server = yield* serving([{ type: "status", status: 529 }])
       yield* post(server, "anthropic", hello.anthropic)
@@ -278,7 +278,7 @@ describe("the server", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("sees a client that leaves", () =>
+  it.live("notices a client that disconnects", () =>
     Effect.gen(function* () {
       const server = yield* serving([{ type: "stall" }, { type: "stall", after: 1 }])
       const abort = new AbortController()
@@ -298,7 +298,7 @@ describe("the server", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("is gone when it is killed, and no client is blamed", () =>
+  it.live("stops when killed, without reporting clients as disconnected", () =>
     Effect.gen(function* () {
       const server = yield* serving([{ type: "stall", after: 1 }])
       const reading = yield* Effect.forkChild(streamed(server, "openai"))
@@ -320,7 +320,7 @@ describe("the server", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("closes with its scope, stalled answers included", () =>
+  it.live("stops with its scope, including stalled answers", () =>
     Effect.gen(function* () {
       const url = yield* Effect.scoped(
         Effect.gen(function* () {
@@ -340,7 +340,7 @@ describe("the server", () => {
     })
   )
 
-  it.live("says what it speaks to a request that it does not know", () =>
+  it.live("lists its paths in the answer to an unknown request", () =>
     Effect.gen(function* () {
       const server = yield* serving([])
       const response = yield* Effect.promise(() => fetch(`${server.url}/v1/messages`, { method: "POST" }))
@@ -359,7 +359,7 @@ describe("the server", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("survives a path that is none", () =>
+  it.live("survives an invalid path", () =>
     Effect.gen(function* () {
       const server = yield* serving([])
       const ask = (path: string) =>
@@ -389,7 +389,7 @@ describe("the server", () => {
     }
   }
   for (const [what, plan] of Object.entries(broken)) {
-    it.live(`answers when its plan has ${what}, and says so`, () =>
+    it.live(`answers with an error when its plan has ${what}`, () =>
       Effect.gen(function* () {
         const server = yield* FakeProvider.make({ plan })
         const { status, body } = yield* post(server, "anthropic", hello.anthropic)
@@ -401,7 +401,7 @@ describe("the server", () => {
     )
   }
 
-  it.live("breaks its bytes inside characters", () =>
+  it.live("splits its bytes inside characters", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: [{ text: "größer 🚀 über äöü" }] } })
       const { chunks, text } = yield* streamed(server, "anthropic")
@@ -411,7 +411,7 @@ describe("the server", () => {
     }).pipe(Effect.scoped)
   )
 
-  it("breaks bytes without losing any", () => {
+  it("loses no bytes when splitting", () => {
     for (const text of ["", "a", "ä", "data: größer 🚀\n\n"]) {
       for (let turn = 0; turn < 20; turn++) {
         const bytes = Buffer.from(text)

@@ -19,7 +19,7 @@ const said = (text: string, toolCalls: ReadonlyArray<string> = []): FaultPlan.Me
 })
 const user = (text: string): FaultPlan.Message => ({ role: "user", text })
 
-/** The replies to these requests, in order. */
+/** Returns the replies to these requests, in order. */
 const run = (plan: FaultPlan.FaultPlan, requests: ReadonlyArray<Partial<FaultPlan.Request>>) => {
   let state = FaultPlan.initial
   return requests.map((request) => {
@@ -38,11 +38,11 @@ const textOf = (reply: FaultPlan.Reply | undefined) =>
 const status = (code: number): FaultPlan.Fault => ({ type: "status", status: code })
 
 describe("faults", () => {
-  it("are taken once each, in order, and then the answers are plain", () => {
+  it("apply once each, in order, and then the answers are normal", () => {
     const plan = { faults: [{ fault: status(429) }, { fault: status(529) }], answers: [{ text: "a" }] }
     assert.deepStrictEqual(faults(plan, [{}, {}, {}]), [429, 529, undefined])
   })
-  it("are taken several times, or always", () => {
+  it("can apply several times, or always", () => {
     const plan = {
       faults: [
         { times: 2, fault: status(429) },
@@ -52,7 +52,7 @@ describe("faults", () => {
     }
     assert.deepStrictEqual(faults(plan, [{}, {}, {}, {}]), [429, 429, 529, 529])
   })
-  it("are taken only by requests that match", () => {
+  it("apply only to requests that match", () => {
     const plan: FaultPlan.FaultPlan = {
       faults: [
         { when: { provider: "openai" }, fault: status(500) },
@@ -72,7 +72,7 @@ describe("faults", () => {
     ]
     assert.deepStrictEqual(faults(plan, requests), [undefined, 503, 502, 501, 500, undefined])
   })
-  it("let requests through first", () => {
+  it("can let requests through first", () => {
     const plan = {
       faults: [{ skip: 2, fault: status(429) }, { fault: status(500) }],
       answers: [{ text: "a" }]
@@ -95,7 +95,7 @@ describe("an answer", () => {
   }
   const result: FaultPlan.Message = { role: "tool", id: "c", text: "5" }
 
-  it("is chosen by the turn, and is the same for a request that is repeated", () => {
+  it("belongs to a turn, and is the same when the request is repeated", () => {
     const first = [0, `one two three{"a":1}`]
     assert.deepStrictEqual(ask(user("hi")), first)
     assert.deepStrictEqual(ask(user("hi")), first)
@@ -103,7 +103,7 @@ describe("an answer", () => {
     const [one, two] = run(plan, [{}, {}])
     assert.deepStrictEqual(one, two)
   })
-  it("gives its remainder to a continuation and to a prefill", () => {
+  it("gives its rest to a continuation and to a prefill", () => {
     const before = [user("hi"), said("one two three", ["c"]), result]
     assert.deepStrictEqual(ask(...before, said("four fi"), user("go on")), [1, "ve six"])
     assert.deepStrictEqual(ask(...before, said("four fi")), [1, "ve six"])
@@ -113,13 +113,13 @@ describe("an answer", () => {
     ])
     assert.deepStrictEqual(ask(...before, said("four five six"), user("thanks")), [2, "seven"])
   })
-  it("has its tool calls left when only its text was said", () => {
+  it("still has its tool calls when only its text was sent", () => {
     assert.deepStrictEqual(ask(user("hi"), said("one two three"), user("go on")), [0, `{"a":1}`])
   })
-  it("takes two assistant messages in a row as one turn", () => {
+  it("treats two consecutive assistant messages as one turn", () => {
     assert.deepStrictEqual(ask(user("hi"), said("x"), said("y"), user("ho")), [1, "hmfour five six"])
   })
-  it("that is missing is an error that says so", () => {
+  it("gives an error with advice when it is missing", () => {
     const messages = [1, 2, 3].flatMap((n) => [user("a"), said(`x${n}`)])
     const [reply] = run(plan, [{ messages }])
     assert.strictEqual(reply?.type === "respond" ? reply.status : 0, 400)
@@ -128,7 +128,7 @@ describe("an answer", () => {
       /has run out: it has 3 answers, and this request asks for answer 4\. Add a step/
     )
   })
-  it("can come from a function, which sees the conversation up to the turn", () => {
+  it("can come from a function, which gets the conversation up to the turn", () => {
     const seen: Array<FaultPlan.Conversation> = []
     const answers = (conversation: FaultPlan.Conversation) => {
       seen.push(conversation)
@@ -142,12 +142,12 @@ describe("an answer", () => {
     assert.deepStrictEqual(run({ answers }, [{ messages: again }]).map(textOf), [" c"])
     assert.deepStrictEqual(seen.at(-1), { turn: 0, messages: [user("a b c")] })
   })
-  it("comes in as many characters at a time as it says, and breaks none", () => {
+  it("can have deltas of a number of characters, and splits no character", () => {
     const [reply] = run({ answers: [{ reasoning: "ab🚀d", text: "好的 x", chunk: 3 }] }, [{}])
     const deltas = reply?.type === "speech" ? reply.deltas.map(({ type, text }) => `${type} ${text}`) : []
     assert.deepStrictEqual(deltas, ["reasoning ab🚀", "reasoning d", "text 好的 ", "text x"])
   })
-  it("names its tool calls differently in different conversations", () => {
+  it("has different tool call ids in different conversations", () => {
     const ids = run(plan, [{}, { messages: [user("other")] }]).map((reply) =>
       reply.type === "speech" ? reply.toolCalls[0]?.id : undefined
     )
@@ -156,7 +156,7 @@ describe("an answer", () => {
   })
 })
 
-describe("what a fault does", () => {
+describe("effects of faults", () => {
   const answers = [{ text: "a b c d", toolCalls: [{ name: "add", params: { a: 1 } }] }]
   const struck = (fault: FaultPlan.Fault, request: Partial<FaultPlan.Request> = {}) => {
     const [reply] = run({ faults: [{ fault }], answers }, [request])
@@ -167,33 +167,33 @@ describe("what a fault does", () => {
     return reply?.type === "nothing" ? [reply.turn, reply.reset] : reply?.type
   }
 
-  it("breaks off after so many deltas, or after the last", () => {
+  it("break off after a number of deltas, or after the last", () => {
     assert.deepStrictEqual(struck({ type: "cut", after: 2 }), [2, { type: "cut" }])
     assert.deepStrictEqual(struck({ type: "reset", after: 99 }), [5, { type: "reset" }])
     assert.deepStrictEqual(struck({ type: "stall", after: 0 }), [0, { type: "stall", keepAlive: undefined }])
     const error = { type: "overloaded_error", message: "Overloaded" }
     assert.deepStrictEqual(struck({ type: "stream-error", after: 1, error }), [1, { type: "error", error }])
   })
-  it("gives nothing at all without `after`", () => {
+  it("send nothing at all without `after`", () => {
     assert.deepStrictEqual(without({ type: "reset" }), [0, true])
     assert.deepStrictEqual(without({ type: "stall" }), [0, false])
     assert.deepStrictEqual(without({ type: "stall", keepAlive: 5 }, { streaming: false }), [0, false])
     assert.deepStrictEqual(struck({ type: "stall", keepAlive: 5 }), [0, { type: "stall", keepAlive: 5 }])
   })
-  it("turns an error of a stream into a status for a request without stream", () => {
+  it("turn a stream's error into a status for a request without streaming", () => {
     const error = { type: "overloaded_error", message: "Overloaded" }
     assert.deepInclude(struck({ type: "stream-error", after: 1, error }, { streaming: false }), {
       type: "respond",
       status: 529,
       error
     })
-    // Only Anthropic has a status of its own for overload.
+    // Only Anthropic has a separate status for overload.
     for (const provider of ["openai", "google"]) {
       const request = { streaming: false, provider }
       assert.deepInclude(struck({ type: "stream-error", after: 1, error }, request), { status: 503 })
     }
   })
-  it("repeats the end of what was said, behind a remark, where a cut answer is continued", () => {
+  it("repeat the end of the cut text after a remark, when the answer is continued", () => {
     const continuing = (fault: FaultPlan.Fault) =>
       run({ faults: [{ fault }], answers: [{ text: "one two three" }] }, [
         { messages: [user("hi"), said("one two"), user("go on")] }
@@ -208,7 +208,7 @@ describe("what a fault does", () => {
       { type: "finish", reason: "tool-calls" }
     ])
   })
-  it("lies about the end, and ends early when it is told to", () => {
+  it("report a false finish reason, and can end early", () => {
     assert.deepStrictEqual(struck({ type: "finish", reason: "stop" }), [
       5,
       { type: "finish", reason: "stop" }
@@ -218,7 +218,7 @@ describe("what a fault does", () => {
       { type: "finish", reason: "length" }
     ])
   })
-  it("does not happen when the output limit comes first", () => {
+  it("do not happen when the output limit comes first", () => {
     const length = { type: "finish", reason: "length" } as const
     assert.deepStrictEqual(struck({ type: "cut", after: 3 }, { maxOutputTokens: 2 }), [2, length])
     assert.deepStrictEqual(struck({ type: "cut", after: 2 }, { maxOutputTokens: 2 }), [2, { type: "cut" }])
@@ -229,11 +229,11 @@ describe("what a fault does", () => {
   })
 })
 
-describe("the machine, for all plans", () => {
+describe("invariants for all plans", () => {
   const After = Schema.Natural.check(Schema.isLessThanOrEqualTo(30))
   const plans = { text: Schema.String, after: After, again: After }
 
-  it.effect.prop("what was cut and what is left are the answer", { plan: Schema.Struct(plans) }, ({ plan }) =>
+  it.effect.prop("the cut part and the rest make up the answer", { plan: Schema.Struct(plans) }, ({ plan }) =>
     Effect.sync(() => {
       const { text, after, again } = plan
       const answers = [{ text }, { text: "next" }]
@@ -278,7 +278,7 @@ describe("the machine, for all plans", () => {
       })
   )
 
-  it.effect.prop("plans survive JSON", { plan: FaultPlan.FaultPlan }, ({ plan }) =>
+  it.effect.prop("plans survive a round trip through JSON", { plan: FaultPlan.FaultPlan }, ({ plan }) =>
     Effect.gen(function* () {
       assert.deepStrictEqual(
         yield* FaultPlan.decode(JSON.parse(JSON.stringify(plan))),
@@ -298,7 +298,7 @@ describe("decode", () => {
       assert.deepStrictEqual(yield* FaultPlan.decode(json), json as FaultPlan.FaultPlan)
     })
   )
-  it.effect("names every problem, where it is and what is expected", () =>
+  it.effect("reports every problem with its path and the expected value", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(
         FaultPlan.decode({

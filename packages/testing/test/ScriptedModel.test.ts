@@ -6,7 +6,7 @@ import { KeySource } from "@outlast/agent"
 import type { ProviderModel } from "@outlast/agent"
 import { FaultPlan, ScriptedModel } from "@outlast/testing"
 
-/** Asks a model as effect/ai does, with all that it puts into a request. */
+/** Calls a model like effect/ai, with every field of its requests. */
 const asLanguageModel = (
   model: ProviderModel.ProviderModel,
   attempt: Partial<ProviderModel.ProviderRequest> = {}
@@ -54,14 +54,14 @@ const make = (faults: ReadonlyArray<FaultPlan.Fault>, attempt: Partial<ProviderM
   })
 
 const run = <A, E>(effect: Effect.Effect<A, E, any>) =>
-  // all that is required is provided here
+  // all required services are provided here
   effect.pipe(
     Effect.provideService(IdGenerator.IdGenerator, IdGenerator.defaultIdGenerator),
     Effect.scoped
   ) as Effect.Effect<A, E>
 
 describe("a scripted model", () => {
-  it.effect("gives an answer whole", () =>
+  it.effect("returns a whole answer", () =>
     run(
       Effect.gen(function* () {
         const { generate } = yield* make([])
@@ -79,7 +79,7 @@ describe("a scripted model", () => {
     )
   )
 
-  it.effect("streams an answer, every block opened and closed", () =>
+  it.effect("streams an answer, with every block opened and closed", () =>
     run(
       Effect.gen(function* () {
         const { stream } = yield* make([])
@@ -106,7 +106,7 @@ describe("a scripted model", () => {
     )
   )
 
-  it.effect("closes what the output limit cuts, and gives no half tool call", () =>
+  it.effect("closes the block that the output limit cuts, and sends no partial tool call", () =>
     run(
       Effect.gen(function* () {
         const cut = yield* make([], { maxOutputTokens: 3 })
@@ -126,7 +126,7 @@ describe("a scripted model", () => {
     )
   )
 
-  it.effect("fails as the classifier says", () =>
+  it.effect("fails with the reason of the classifier", () =>
     run(
       Effect.gen(function* () {
         const { generate, failures } = yield* make([
@@ -148,7 +148,7 @@ describe("a scripted model", () => {
     )
   )
 
-  it.effect("breaks streams after what was said", () =>
+  it.effect("breaks streams after the deltas of the plan", () =>
     run(
       Effect.gen(function* () {
         const faults: ReadonlyArray<FaultPlan.Fault> = [
@@ -173,7 +173,7 @@ describe("a scripted model", () => {
     )
   )
 
-  it.effect("gives the call the text of arguments that were cut, unless the finish admits the cut", () =>
+  it.effect("returns the text of cut arguments with the call, unless the finish reason admits the cut", () =>
     run(
       Effect.gen(function* () {
         const reasons = ["stop", "tool-calls", "length"] as const
@@ -198,7 +198,7 @@ describe("a scripted model", () => {
     )
   )
 
-  it.effect("keeps a stalled stream alive with parts that have no content", () =>
+  it.effect("keeps a stalled stream alive with parts without content", () =>
     run(
       Effect.gen(function* () {
         const { stream } = yield* make([{ type: "stall", after: 3, keepAlive: 5_000 }])
@@ -214,7 +214,7 @@ describe("a scripted model", () => {
     )
   )
 
-  it.effect("is slow in virtual time", () =>
+  it.effect("can be slow in virtual time", () =>
     run(
       Effect.gen(function* () {
         const { stream, generate } = yield* make([
@@ -233,7 +233,7 @@ describe("a scripted model", () => {
     )
   )
 
-  it.effect("stalls for ever, and can be interrupted", () =>
+  it.effect("stalls without an end, and can be interrupted", () =>
     run(
       Effect.gen(function* () {
         const { stream, generate } = yield* make([
@@ -250,7 +250,7 @@ describe("a scripted model", () => {
     )
   )
 
-  it.effect("shares its plan, and records what it was asked", () =>
+  it.effect("can share its plan, and records its requests", () =>
     run(
       Effect.gen(function* () {
         const plan = yield* FaultPlan.start({
@@ -307,7 +307,7 @@ describe("a scripted model", () => {
     )
   )
 
-  it.effect("continues a partial answer of its prompt", () =>
+  it.effect("continues a partial answer in its prompt", () =>
     run(
       Effect.gen(function* () {
         const scripted = yield* ScriptedModel.make({ provider: "a", model: "m", plan: { answers } })

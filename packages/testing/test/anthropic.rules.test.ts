@@ -20,7 +20,7 @@ interface Case {
   readonly body: Record<string, unknown>
   readonly headers?: Record<string, string>
   readonly message: string | RegExp
-  /** A neighbour that is accepted. */
+  /** A similar request that is accepted. */
   readonly fine?: Record<string, unknown>
 }
 
@@ -469,7 +469,7 @@ describe("Anthropic refuses", () => {
     assert.strictEqual(new Set(rules.map(({ name }) => name)).size, rules.length)
   })
 
-  it.live("knows betas with dates of both spellings", () =>
+  it.live("accepts betas with dates in both spellings", () =>
     withServer({}, (server) =>
       Effect.gen(function* () {
         const headers = { "anthropic-beta": "claude-code-20250219, context-1m-2025-08-07" }
@@ -479,7 +479,7 @@ describe("Anthropic refuses", () => {
     )
   )
 
-  it.live("leaves out disputed rules when it is lenient", () =>
+  it.live("ignores disputed rules when not strict", () =>
     withServer({ strict: false }, (server) =>
       Effect.gen(function* () {
         for (const { rule, body } of cases) {
@@ -505,7 +505,7 @@ describe("Anthropic keys, models and versions", () => {
       ])
     )
 
-  it.live("refuses a request without key", () =>
+  it.live("refuses a request without a key", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* refusal({}, { "x-api-key": undefined }), [
         401,
@@ -514,7 +514,7 @@ describe("Anthropic keys, models and versions", () => {
       ])
     })
   )
-  it.live("refuses a wrong key, and takes a right one as a bearer too", () =>
+  it.live("refuses a wrong key, and accepts a right one as a bearer token too", () =>
     Effect.gen(function* () {
       const options = { keys: { anthropic: ["good"] } }
       assert.deepStrictEqual(yield* refusal(options, {}), [401, "authentication_error", "invalid x-api-key"])
@@ -532,7 +532,7 @@ describe("Anthropic keys, models and versions", () => {
       ])
     })
   )
-  it.live("refuses a request without version", () =>
+  it.live("refuses a request without a version", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* refusal({}, { "anthropic-version": undefined }), [
         400,
@@ -541,7 +541,7 @@ describe("Anthropic keys, models and versions", () => {
       ])
     })
   )
-  it.live("refuses what is not JSON", () =>
+  it.live("refuses a body that is not JSON", () =>
     withServer({}, (server) =>
       Effect.gen(function* () {
         const { status, body } = yield* post(server, "anthropic", "{nonsense")
@@ -552,7 +552,7 @@ describe("Anthropic keys, models and versions", () => {
 })
 
 describe("Anthropic thinking blocks", () => {
-  /** Asks once, lets `change` spoil the second request, and gives the second answer. */
+  /** Makes a request, lets `change` alter the second one, and returns the second answer. */
   const second = (
     model: string,
     change: (body: { system: string; messages: Array<any> } & Record<string, unknown>) => void,
@@ -582,7 +582,7 @@ describe("Anthropic thinking blocks", () => {
       }
     })
   )
-  it.live("are refused when edited, unless lenient", () =>
+  it.live("are refused when edited, unless the server is not strict", () =>
     Effect.gen(function* () {
       const edit = (body: { messages: Array<any> }) =>
         (body.messages[1].content[0].thinking = "Other thoughts.")
@@ -592,7 +592,7 @@ describe("Anthropic thinking blocks", () => {
       assert.strictEqual((yield* second("claude-sonnet-4-5", edit, {}, false)).status, 200)
     })
   )
-  it.live("are bound to what stands before them, on models that bind", () =>
+  it.live("are bound to everything before them, on models that bind", () =>
     Effect.gen(function* () {
       const change = (body: { system: string }) => (body.system = "Be long.")
       const { status, body } = yield* second("claude-opus-5-5", change)
@@ -608,7 +608,7 @@ describe("Anthropic thinking blocks", () => {
       assert.strictEqual((yield* second("claude-opus-5-5", dropping)).status, 400)
     })
   )
-  it.live("do not mind what is cached of their prefix, or how it is written", () =>
+  it.live("ignore cache markers and formatting in their prefix", () =>
     Effect.gen(function* () {
       const { status, text: answer } = yield* second("claude-opus-5-5", (body) => {
         body["system"] = [{ ...text("Be brief."), ...marked }] as any
@@ -617,7 +617,7 @@ describe("Anthropic thinking blocks", () => {
       assert.strictEqual(status, 200, answer)
     })
   )
-  it.live("are of use to no other account, on models that bind them to one", () =>
+  it.live("are refused for another account, on models that bind them to one", () =>
     withServer({ organisation: (key) => key }, (server) =>
       Effect.gen(function* () {
         const statuses = Effect.fnUntraced(function* (model: string) {
@@ -633,7 +633,7 @@ describe("Anthropic thinking blocks", () => {
       })
     )
   )
-  it.live("of another model are dropped without an error", () =>
+  it.live("are dropped without an error when they come from another model", () =>
     Effect.gen(function* () {
       const { status } = yield* second("claude-fable-5-1", (body) => {
         body["model"] = "claude-opus-5-5"

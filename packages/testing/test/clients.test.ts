@@ -5,7 +5,7 @@ import { Effect } from "effect"
 import { FakeProvider } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
 
-// The official client packages are the judges: what they cannot parse, the server must not send.
+// The official clients judge the server: it must not send anything that they cannot parse.
 
 const answers: FaultPlan.FaultPlan["answers"] = [
   {
@@ -45,7 +45,7 @@ type Model = ReturnType<(typeof models)["anthropic"]>
 type CallOptions = Parameters<Model["doGenerate"]>[0]
 type Content = Awaited<ReturnType<Model["doGenerate"]>>["content"]
 
-/** The answer of a stream, in the form of an answer that is not streamed. */
+/** Collects the answer of a stream in the form of an answer without streaming. */
 const collect = async (model: Model, options: CallOptions) => {
   const { stream } = await model.doStream(options)
   const content: Array<any> = []
@@ -71,7 +71,7 @@ const ways = {
   stream: collect
 }
 
-/** Says everything that the plan has, running its tools, and gives the three answers. */
+/** Plays the whole plan, runs its tools, and returns the three answers. */
 const converse = async (
   say: (options: CallOptions) => ReturnType<typeof collect>,
   options: Partial<CallOptions>

@@ -226,7 +226,7 @@ refusals({
         { ...older, ...contents(ask, model(unsigned()), user(result())) },
         // Only the first of parallel calls is signed.
         contents(ask, model(call(), unsigned("sub")), user(result(), result("sub"))),
-        // What was before the last text of the user is not checked.
+        // Calls before the last text of the user are not checked.
         contents(ask, model(unsigned()), user(result()), model(text("Five.")), ask)
       ]
     },
@@ -254,7 +254,7 @@ describe("Gemini", () => {
     ]
   }
 
-  it.live("takes back the signatures that it gave, where it gave them", () =>
+  it.live("accepts its own signatures where they were created", () =>
     Effect.gen(function* () {
       for (const strict of [true, false]) {
         const server = yield* FakeProvider.make({ strict, plan: { answers: [add, { text: "Five." }] } })
@@ -271,13 +271,13 @@ describe("Gemini", () => {
         const spoiled = structuredClone(given)
         spoiled.parts[0].thoughtSignature = given.parts[0].thoughtSignature.replace(/^..../, "AAAA")
         assert.strictEqual((yield* said(spoiled)).body.error.message, corrupted)
-        // That the signature of another model is no good is not certain.
+        // Reports disagree about signatures of another model, so only a strict server refuses them.
         assert.strictEqual((yield* said(given, "gemini-3.1-pro")).status, strict ? 400 : 200)
       }
     }).pipe(Effect.scoped)
   )
 
-  it.live("does not sign calls before Gemini 3, and gives them no ids", () =>
+  it.live("does not sign calls before Gemini 3, and sends no ids for them", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: [add] } })
       const { body } = yield* post(server, "google", { ...hello.google, ...older })
@@ -288,7 +288,7 @@ describe("Gemini", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("refuses keys, models and JSON in its own words", () =>
+  it.live("refuses keys, models and JSON with Google's messages", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({
         plan: { answers: [{ text: "hi" }] },
@@ -313,7 +313,7 @@ describe("Gemini", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("takes its key from the query too, and does not record it", () =>
+  it.live("accepts the key in the query too, and does not record it", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({
         plan: { answers: [{ text: "hi" }] },
@@ -328,7 +328,7 @@ describe("Gemini", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("says in its body how long to wait, where the plan has it in a header", () =>
+  it.live("states the plan's `retry-after` in the body", () =>
     Effect.gen(function* () {
       const fault = { type: "status", status: 429, headers: { "Retry-After": "7" } } as const
       const plan = { faults: [{ fault }, { fault: { type: "status", status: 429 } as const }], answers: [] }
@@ -342,7 +342,7 @@ describe("Gemini", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("serves no other method and no stream that is one array", () =>
+  it.live("supports no other method, and no stream as one array", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: [{ text: "hi" }] } })
       const status = (path: string, method = "POST") =>

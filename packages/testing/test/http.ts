@@ -1,4 +1,4 @@
-/** Plain HTTP against a `FakeProvider`: requests, and what a stream says. */
+/** Plain HTTP requests to a `FakeProvider`, and readers for its streams. */
 import { Effect } from "effect"
 import type { FakeProvider, Provider } from "#testing/FakeProvider"
 
@@ -17,7 +17,7 @@ export const providerOf: Record<Api, Provider> = {
 export interface Response {
   readonly status: number
   readonly headers: Headers
-  /** Parsed where it is JSON. */
+  /** Parsed if it is JSON. */
   readonly body: any // tests look into bodies of all vendors
   readonly text: string
 }
@@ -36,7 +36,7 @@ const pathOf: Record<Exclude<Api, "google">, string> = {
   responses: "/responses"
 }
 
-/** Gemini has the model and the stream in its path; here they stand in the body, as for the others. */
+/** Gemini has the model and the stream in its path. Tests put them in the body for every API. */
 const addressed = (api: Api, body: unknown): readonly [path: string, body: unknown] => {
   if (api !== "google") return [pathOf[api], body]
   const { model = "gemini-3-flash", stream = false, ...rest } = body as Record<string, unknown>
@@ -78,7 +78,7 @@ export const post = (
     return { status: response.status, headers: response.headers, body: json, text }
   })
 
-/** How a response ended: complete, or broken by the socket. `chunks` are as the network gave them. */
+/** The end of a response: complete, or broken by the socket. `chunks` are those of the network. */
 export interface Read {
   readonly text: string
   readonly broken: boolean
@@ -96,7 +96,7 @@ export const readAll = async (response: globalThis.Response): Promise<Read> => {
   return { text: Buffer.concat(chunks).toString("utf8"), broken, chunks }
 }
 
-/** The data of each complete event; `[DONE]` and comments are left out. */
+/** Returns the data of each complete event, without `[DONE]` and comments. */
 export const events = (text: string): ReadonlyArray<any> =>
   // tests look into events of all vendors
   text
@@ -107,7 +107,7 @@ export const events = (text: string): ReadonlyArray<any> =>
     .filter((data) => data !== "[DONE]")
     .map((data) => JSON.parse(data))
 
-/** The smallest request that is right. */
+/** The smallest valid request. */
 export const hello: Record<Api, Record<string, unknown>> = {
   anthropic: {
     model: "claude-sonnet-4-5",
@@ -119,7 +119,7 @@ export const hello: Record<Api, Record<string, unknown>> = {
   google: { model: "gemini-3-flash", contents: [{ role: "user", parts: [{ text: "hello" }] }] }
 }
 
-/** The text that one event of a stream adds. */
+/** Returns the text that one event of a stream adds. */
 export const textIn = (event: any): string => {
   // tests look into events of all vendors
   if (event.type === "response.output_text.delta") return event.delta

@@ -28,7 +28,7 @@ interface Case {
   readonly why?: string
   readonly body: Record<string, unknown>
   readonly error: { readonly message: string | RegExp; readonly param?: string; readonly code?: string }
-  /** A neighbour that is accepted. */
+  /** A similar request that is accepted. */
   readonly fine?: Record<string, unknown>
 }
 
@@ -299,7 +299,7 @@ describe("OpenAI refuses", () => {
     )
   })
 
-  it.live("keys and models that are missing or wrong", () =>
+  it.live("missing or wrong keys and models", () =>
     withServer({ keys: { openai: ["good"] }, models: { openai: ["gpt-5"] } }, (server) =>
       Effect.gen(function* () {
         const error = (headers: Record<string, string | undefined>) =>
@@ -316,7 +316,7 @@ describe("OpenAI refuses", () => {
     )
   )
 
-  it.live("nothing of what the other API refuses", () =>
+  it.live("no field that only the other API refuses", () =>
     withServer({}, (server) =>
       Effect.gen(function* () {
         const messages = [

@@ -1,4 +1,4 @@
-/** One table of what an API refuses: a test for each row, and that every rule has one. */
+/** A table of the requests that an API refuses. Each row is a test, and every rule must have a row. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { FakeProvider } from "@outlast/testing"
@@ -8,14 +8,14 @@ import { hello, post } from "./http.ts"
 interface Case {
   readonly rule: string
   readonly why?: string
-  /** On top of the smallest request that is right. */
+  /** Fields added to the smallest valid request. */
   readonly body: Record<string, unknown>
   readonly message: string | RegExp
-  /** What else the error says. */
+  /** Further fields of the error. */
   readonly error?: Record<string, unknown>
-  /** Default 400. */
+  /** HTTP status. Default: 400. */
   readonly status?: number
-  /** Neighbours that are accepted. */
+  /** Similar requests that are accepted. */
   readonly fine?: ReadonlyArray<Record<string, unknown>>
 }
 
@@ -23,10 +23,10 @@ interface Options {
   readonly api: Api
   readonly rules: ReadonlyArray<{ readonly name: string; readonly disputed?: boolean }>
   readonly cases: ReadonlyArray<Case>
-  /** Rules that have tests of their own. */
+  /** Rules that are tested elsewhere. */
   readonly elsewhere?: ReadonlyArray<string>
   readonly server?: Partial<FakeProvider.Options>
-  /** The error object of a refusal, from what a case says of it. */
+  /** Builds the expected error object of a case. */
   readonly error: (said: Record<string, unknown>, refused: Response, status: number) => object
 }
 
@@ -68,7 +68,7 @@ export const refusals = ({ api, rules, cases, elsewhere = [], server: options, e
       assert.strictEqual(new Set(names).size, names.length)
     })
 
-    it.live("less when it is lenient", () =>
+    it.live("disputed requests only when strict", () =>
       Effect.gen(function* () {
         const server = yield* served(false)
         const disputed = cases.filter(

@@ -188,7 +188,7 @@ refusals({
       body: input(user, call("c", "toolu_x"), output("c")),
       message: "Invalid 'input[1].id': 'toolu_x'. Expected an ID that begins with 'fc'.",
       error: { param: "input[1].id", code: "invalid_value" },
-      // The id by which the output refers to it may be anyone's.
+      // The id that the output refers to may have any format.
       fine: [input(user, call("toolu_x", "fc_x"), output("toolu_x"))]
     },
     {
@@ -272,7 +272,7 @@ describe("OpenAI Responses", () => {
     { text: "Five." }
   ]
 
-  it.live("remembers what it stored, for the organisation that asked", () =>
+  it.live("stores responses and items for the organisation of the key", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({
         plan: { answers },
@@ -294,13 +294,13 @@ describe("OpenAI Responses", () => {
       assert.strictEqual((yield* ask(referring, "sk-other")).status, 404)
       const foreign = yield* ask({ previous_response_id: first.body.id, input: answered }, "sk-other")
       assert.strictEqual(foreign.body.error.code, "previous_response_not_found")
-      // The answer to a chain of responses is the last of its own chain.
+      // The answer to a chain of responses is the last of that chain.
       const last = yield* ask({ previous_response_id: following.body.id, input: "Thanks." })
       assert.match(last.body.error.message, /has run out: .* asks for answer 3\./)
     }).pipe(Effect.scoped)
   )
 
-  it.live("remembers nothing of what it was told not to store, or of what broke off", () =>
+  it.live("stores nothing for `store: false`, and no answer that broke off", () =>
     Effect.gen(function* () {
       const faults: FaultPlan.FaultPlan["faults"] = [{ skip: 1, fault: { type: "cut", after: 1 } }]
       const server = yield* FakeProvider.make({ plan: { answers, faults } })
@@ -314,7 +314,7 @@ describe("OpenAI Responses", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("takes encrypted reasoning of its own organisation only", () =>
+  it.live("accepts encrypted reasoning only from its own organisation", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers }, organisation: (key) => key })
       const ask = (fields: object, key: string) =>
@@ -332,7 +332,7 @@ describe("OpenAI Responses", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("refuses keys and models as Chat Completions does", () =>
+  it.live("refuses keys and models like Chat Completions", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({
         plan: { answers },

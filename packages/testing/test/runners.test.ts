@@ -7,9 +7,9 @@ import type { FaultPlan } from "@outlast/testing"
 import type { Api } from "./http.ts"
 import { apis, events, hello, open, providerOf, readAll, textIn } from "./http.ts"
 
-// One plan, two runners: the sequence of what a caller hears must be the same.
+// Both runners must give a caller the same sequence of outcomes for one plan.
 
-/** What a caller heard, and how it ended: a reason of a failure, or a finish reason. */
+/** The outcome of a call: its text, and a failure reason or a finish reason. */
 interface Heard {
   readonly text: string
   readonly end: string
@@ -34,7 +34,7 @@ const plan: FaultPlan.FaultPlan = {
   answers: [{ text: "one two three four", toolCalls: [{ name: "add", params: { a: 1 } }] }]
 }
 
-/** More than the plan has faults. */
+/** More attempts than the plan has faults. */
 const attempts = Array.from({ length: 16 }, (_, i) => i % 3 !== 0)
 
 const finishes: Record<string, string> = {
@@ -47,12 +47,12 @@ const finishes: Record<string, string> = {
   max_output_tokens: "length",
   MAX_TOKENS: "length",
   SAFETY: "content-filter",
-  // The plan has an answer with a call, and no end with one that is not said: these mean that it was made.
+  // In this plan only an answer with a call ends without an explicit reason, so these mean "tool-calls".
   STOP: "tool-calls",
   completed: "tool-calls"
 }
 
-/** What an answer that is not streamed says, or one event. */
+/** Returns the text of one event, or of an answer without streaming. */
 const saidIn = (part: any, streaming: boolean): string =>
   streaming
     ? textIn(part)
@@ -104,7 +104,7 @@ const inMemory = (scripted: ScriptedModel.ScriptedModel, streaming: boolean) =>
       tools: [],
       key: Redacted.make("sk-test"),
       maxOutputTokens: undefined
-    } as unknown as Parameters<typeof model.generateText>[0] // what a scripted model does not look at is left out
+    } as unknown as Parameters<typeof model.generateText>[0] // fields that a scripted model ignores are left out
     let text = ""
     let end = ""
     const hear = (part: any) => {
@@ -124,7 +124,7 @@ const inMemory = (scripted: ScriptedModel.ScriptedModel, streaming: boolean) =>
     return { text, end }
   }).pipe(Effect.scoped, Effect.provideService(IdGenerator.IdGenerator, IdGenerator.defaultIdGenerator))
 
-describe("both runners hear the same", () => {
+describe("both runners give the same outcomes", () => {
   for (const api of apis) {
     it.live(api, () =>
       Effect.gen(function* () {

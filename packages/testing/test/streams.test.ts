@@ -5,7 +5,7 @@ import type { FaultPlan } from "@outlast/testing"
 import type { Api } from "./http.ts"
 import { events, hello, open, readAll } from "./http.ts"
 
-/** Every event of the stream with which a provider gives this answer. */
+/** Returns every event of the stream with which a provider sends this answer. */
 const eventsOf = (
   provider: Api,
   answer: FaultPlan.Answer,
@@ -23,13 +23,13 @@ const eventsOf = (
   )
 
 describe("an Anthropic stream", () => {
-  /** Types of events, and of deltas and blocks. */
+  /** Types of events, deltas and blocks. */
   const outline = (all: ReadonlyArray<any>) =>
     all.map(({ type, index, delta, content_block }) =>
       [type, index, content_block?.type ?? delta?.type].filter((word) => word !== undefined).join(" ")
     )
 
-  it.live("gives blocks one after another, and signs thinking before it ends", () =>
+  it.live("sends blocks one after another, and signs thinking before its end", () =>
     Effect.gen(function* () {
       const all = yield* eventsOf("anthropic", {
         reasoning: "I think",
@@ -72,7 +72,7 @@ describe("an Anthropic stream", () => {
       })
     })
   )
-  it.live("signs thinking that is all there is, and thinking that is not shown", () =>
+  it.live("signs thinking in an answer without text, and thinking that is not shown", () =>
     Effect.gen(function* () {
       const alone = outline(yield* eventsOf("anthropic", { reasoning: "hm" }))
       assert.deepStrictEqual(alone.slice(-4), [
@@ -106,7 +106,7 @@ describe("an OpenAI stream", () => {
     usage: { input: 10, output: 6, cacheRead: 3 }
   }
 
-  it.live("names a tool call once, and gives its arguments in pieces", () =>
+  it.live("names a tool call once, and sends its arguments in pieces", () =>
     Effect.gen(function* () {
       const all = yield* eventsOf("openai", answer)
       assert.deepStrictEqual(
@@ -129,7 +129,7 @@ describe("an OpenAI stream", () => {
       assert.isTrue(all.every((chunk) => !("usage" in chunk)))
     })
   )
-  it.live("tells the usage only when asked, in a chunk of its own", () =>
+  it.live("sends the usage only on request, in a separate chunk", () =>
     Effect.gen(function* () {
       const all = yield* eventsOf("openai", answer, { stream_options: { include_usage: true } })
       assert.deepStrictEqual(all.at(-1).choices, [])
@@ -150,7 +150,7 @@ describe("a Responses stream", () => {
   const outline = (all: ReadonlyArray<any>) => all.map(({ type }) => type.replace("response.", ""))
   const encrypted = { include: ["reasoning.encrypted_content"] }
 
-  it.live("gives items one after another, numbered, and the encrypted reasoning when it is done", () =>
+  it.live("sends numbered items one after another, with the encrypted reasoning in the finished item", () =>
     Effect.gen(function* () {
       const all = yield* eventsOf("responses", answer, encrypted)
       assert.deepStrictEqual(outline(all), [
@@ -191,7 +191,7 @@ describe("a Responses stream", () => {
       assert.strictEqual(response.usage.input_tokens_details.cached_tokens, 3)
     })
   )
-  it.live("that was cut by a limit is incomplete, and its last call is never done", () =>
+  it.live("is incomplete when cut by a limit, and its last call is never done", () =>
     Effect.gen(function* () {
       const all = yield* eventsOf("responses", answer, {}, { type: "finish", reason: "length", after: 4 })
       assert.deepStrictEqual(outline(all).slice(-3), [
@@ -204,14 +204,14 @@ describe("a Responses stream", () => {
       assert.deepInclude(response.output.at(-1), { status: "incomplete", arguments: `{"first":"ar` })
     })
   )
-  it.live("that lies about its end says that a half call is done", () =>
+  it.live("reports a partial call as done when the plan lies about the end", () =>
     Effect.gen(function* () {
       const all = yield* eventsOf("responses", answer, {}, { type: "finish", reason: "tool-calls", after: 4 })
       assert.deepStrictEqual(outline(all).slice(-2), ["output_item.done", "completed"])
       assert.deepInclude(all.at(-2).item, { status: "completed", arguments: `{"first":"ar` })
     })
   )
-  it.live("says an error in the form that the plan asks for", () =>
+  it.live("has the error in the form that the plan asks for", () =>
     Effect.gen(function* () {
       const error = { type: "rate_limit_error", message: "Slower." }
       const said = Effect.fnUntraced(function* (form?: "failed" | "flat" | "nested") {
@@ -251,7 +251,7 @@ describe("a Gemini stream", () => {
   }
   const partsOf = (all: ReadonlyArray<any>) => all.map(({ candidates }) => candidates[0].content.parts ?? [])
 
-  it.live("gives calls whole, the first of them signed, and the usage in every chunk", () =>
+  it.live("sends calls whole, signs the first, and has the usage in every chunk", () =>
     Effect.gen(function* () {
       const all = yield* eventsOf("google", answer)
       const calls = partsOf(all).slice(4, 6)
@@ -284,7 +284,7 @@ describe("a Gemini stream", () => {
       })
     })
   )
-  it.live("signs a text in a last part that has none", () =>
+  it.live("signs a text in a last part without text", () =>
     Effect.gen(function* () {
       const all = yield* eventsOf("google", { text: "Hello" })
       const [last] = partsOf(all).at(-1) ?? []
@@ -292,7 +292,7 @@ describe("a Gemini stream", () => {
       assert.isString(last.thoughtSignature)
     })
   )
-  it.live("hides thoughts that are not asked for, and counts them", () =>
+  it.live("hides thoughts unless requested, but counts them", () =>
     Effect.gen(function* () {
       const all = yield* eventsOf("google", answer, {
         generationConfig: { thinkingConfig: { includeThoughts: false } }
@@ -301,7 +301,7 @@ describe("a Gemini stream", () => {
       assert.strictEqual(all.at(-1).usageMetadata.thoughtsTokenCount, 2)
     })
   )
-  it.live("does not give a call that was cut", () =>
+  it.live("leaves out a call that was cut", () =>
     Effect.gen(function* () {
       const all = yield* eventsOf("google", answer, {}, { type: "finish", reason: "length", after: 5 })
       assert.isUndefined(

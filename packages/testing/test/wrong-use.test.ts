@@ -1,11 +1,9 @@
-/**
- * What a test is told that uses this package in a wrong way.
- */
+/** The error messages for wrong use of this package. */
 import { Effect } from "effect"
 import { assert, it } from "vitest"
 import { FakeProvider, FaultPlan, ScriptedModel } from "@outlast/testing"
 
-/** What plain JavaScript may hand over, whatever the types say. */
+/** Input from plain JavaScript, whatever the types require. */
 const untyped = (value: unknown): never => value as never
 /** A plan or options from a file. */
 const json = (text: string): never => untyped(JSON.parse(text))
@@ -108,6 +106,6 @@ it.each(rows.map(([wrong, message]) => ({ wrong, message })))(
   }
 )
 
-it("takes a plan with a function for its answers", () => {
+it("a plan may have a function for its answers", () => {
   Effect.runSync(FaultPlan.start({ faults: [], answers: () => ({ text: "hello" }) }))
 })

@@ -1,5 +1,5 @@
 /**
- * What happens to conversations that become too long: a part of the resilience events. No event has content of the
+ * Events of conversations that become too long, part of the resilience events. No event contains text of the
  * conversation.
  *
  * | metric                                 | kind    | labels | from               |
@@ -14,54 +14,54 @@ import type { Tier } from "./CompactionPolicy.ts"
 interface OfConversation {
   /** Unix time in milliseconds. */
   readonly at: number
-  /** By what the conversation is known: see `ConversationKey`. */
+  /** Identifies the conversation: see `ConversationKey`. */
   readonly conversation: string
-  /** Of the conversation, counted as exactly as can be. */
+  /** Tokens of the conversation, by the most exact count available. */
   readonly tokens: number
   readonly window: number
 }
 
-/** The window is getting full: once, until the conversation is smaller again. */
+/** The window is getting full. Published once, until the conversation is smaller again. */
 export interface ContextFilling extends OfConversation {
   readonly _tag: "ContextFilling"
-  /** A summary is prepared meanwhile. */
+  /** True when a summary is being prepared in the background. */
   readonly preparing: boolean
 }
 
-/** The conversation was made to fit. */
+/** The conversation was compacted and fits now. */
 export interface ContextCompacted extends OfConversation {
   readonly _tag: "ContextCompacted"
   readonly tier: Tier
   readonly tokensAfter: number
-  /** A provider had found it too long. */
+  /** True when a provider had rejected the prompt as too long. */
   readonly reactive: boolean
   readonly summaries: Spent
 }
 
-/** A tier could not do its work; the next one has its turn. */
+/** A tier failed. The next tier of the policy follows. */
 export interface CompactionTierFailed extends OfConversation {
   readonly _tag: "CompactionTierFailed"
   readonly tier: Tier
   readonly why: string
 }
 
-/** The conversation could not be made to fit, or was made to fit too often. */
+/** The conversation cannot be made to fit, or compaction no longer helps. */
 export interface CompactionGaveUp extends OfConversation {
   readonly _tag: "CompactionGaveUp"
   readonly reason: "cannot_fit" | "poor_gains" | "refills"
 }
 
 export const compactions = Metric.counter("outlast_compactions_total", {
-  description: "Conversations that were made to fit, by the tier that did it",
+  description: "Compactions that made a conversation fit, by tier",
   incremental: true
 })
 
 export const tokensFreed = Metric.counter("outlast_compaction_tokens_freed_total", {
-  description: "Tokens that compactions have freed, by tier",
+  description: "Tokens freed by compactions, by tier",
   incremental: true
 })
 
-/** A compaction in the metrics. */
+/** Adds a compaction to the metrics. */
 export const count = ({
   tier,
   tokens,

@@ -1,7 +1,7 @@
 /**
- * What comes in from outside, before a call is paid for: with neither text nor media there is nothing to answer.
+ * Filters inbound messages before a call is paid for: a message with neither text nor media needs no answer.
  *
- * **Example** (Empty messages of a chat, for example when somebody only joins)
+ * **Example** (Empty messages in a chat, e.g. when a person joins)
  *
  * ```ts
  * const inbound = yield* Inbound.make
@@ -20,7 +20,7 @@ export interface InboundEvent {
 }
 
 export interface Inbound {
-  /** Whether it is worth a call. What is not is counted, and published as `InboundDropped`. */
+  /** Returns true when the message is worth a call. Other messages are counted and published as `InboundDropped`. */
   readonly accept: (event: InboundEvent) => Effect.Effect<boolean>
   readonly counts: Effect.Effect<{ readonly accepted: number; readonly dropped: number }>
 }
@@ -40,7 +40,7 @@ export const isEmpty = (event: InboundEvent): boolean => {
 
 const isEvent = Kind.carrier("an object with text or media")
 
-/** A gate that counts. */
+/** Creates a filter with its own counts. */
 export const make: Effect.Effect<Inbound> = Effect.sync(() => {
   const accepted = MutableRef.make(0)
   const dropped = MutableRef.make(0)

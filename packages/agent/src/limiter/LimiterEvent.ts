@@ -1,7 +1,7 @@
-/** What limits that processes share publish: plain data. */
+/** Events of shared limits: plain data. */
 import type { ResilienceEvents } from "@outlast/resilience"
 
-/** The store did not answer: each process keeps the limits for itself until it does. */
+/** The store did not answer. Each process uses only its own limits until the store is back. */
 export interface LimitStoreLost extends ResilienceEvents.ResilienceEvent {
   readonly _tag: "LimitStoreLost"
   readonly message: string

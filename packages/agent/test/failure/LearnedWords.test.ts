@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier, RecoveryPolicy } from "@outlast/agent"
+import { Duration } from "effect"
 import { reader, unit, wordsOf } from "#agent/failure/rules/LearnedWords"
 import { learnedRule } from "#agent/failure/rules/learned"
 
@@ -66,6 +67,22 @@ describe("the learned rule", () => {
     assert.strictEqual(rule({ message: "Your wallet is empty", statusCode: 500 }).rule, "none")
     assert.strictEqual(rule("Your wallet is empty", "").rule, "none")
     assert.strictEqual(rule("TypeError: wallet is not a function").rule, "none")
+  })
+
+  it("opens no longer cooldown than an unknown failure does", () => {
+    const policy = RecoveryPolicy.interactive
+    const named = (label: string) =>
+      learnedRule({ ...table, [label]: { bias: 0, words: `wallet ${9 * unit}` } })
+    const cooldownOf = (rules: ReadonlyArray<Classifier.Rule>) =>
+      RecoveryPolicy.rowOf(policy, Classifier.failureOf("Your wallet", { rules, provider: "other" })).cooldown
+    const unknown = cooldownOf([])
+    assert.isDefined(unknown)
+    for (const label of ["auth", "billing", "model_not_found", "permanent_network", "overloaded"]) {
+      const cooldown = cooldownOf([named(label)])
+      assert.deepStrictEqual([label, cooldown?.initial], [label, unknown?.initial])
+      assert.deepStrictEqual([label, cooldown?.cap], [label, Duration.seconds(30)])
+    }
+    assert.notDeepEqual(policy.rows.Billing.cooldown?.cap, unknown?.cap)
   })
 
   it("never ends a call by itself: another model is asked", () => {

@@ -1,13 +1,13 @@
 /**
- * `outlast classify`: errors in, as JSON lines; verdicts with their evidence out, one JSON line each.
+ * `outlast classify`: reads errors as JSON lines, and prints a verdict with evidence for each, as one JSON line.
  *
- * With `score` or `compare` the lines have labels, and what comes out is how often they were met. Bad lines are
- * reported on standard error with their number and counted at the end; the others are done all the same.
+ * With `score` or `compare` the lines have labels, and the output is the accuracy. Bad lines are reported on standard
+ * error with their number and counted at the end; the other lines are still processed.
  */
 import { Console, Effect, Predicate, Result, Stdio, Stream } from "effect"
 import type { Option, PlatformError } from "effect"
 import type { UsageError } from "../UsageError.ts"
-import * as Case from "./Case.ts"
+import * as ErrorCase from "./ErrorCase.ts"
 import * as Comparison from "./Comparison.ts"
 import * as Decision from "./Decision.ts"
 import * as Lines from "./Lines.ts"
@@ -16,17 +16,17 @@ import * as Score from "./Score.ts"
 import * as Verdict from "./Verdict.ts"
 
 export interface Options {
-  /** Where the lines are; standard input when absent or `-`. */
+  /** File to read. Standard input when absent or `-`. */
   readonly file: Option.Option<string>
   /** Print accuracy, waits, decisions, confusion and misses. */
   readonly score: boolean
-  /** Print simpler rules beside ours. */
+  /** Compare simpler rules with the classifier. */
   readonly compare: boolean
   /** Print the score as one JSON object. Verdicts are JSON in any case. */
   readonly json: boolean
 }
 
-/** `true` when every line could be read. */
+/** Runs the command. `true` when every line could be read. */
 export const run = (options: Options) =>
   options.score || options.compare ? scored(options) : classified(options)
 
@@ -38,14 +38,14 @@ const classified = ({ file }: Options) =>
       Stream.mapArrayEffect((lines) => {
         let out = ""
         for (const { number, text } of lines) {
-          const given = bad.check(number, Case.parse(text))
+          const given = bad.check(number, ErrorCase.parse(text))
           if (given !== undefined) out += `${JSON.stringify(Verdict.make(given))}\n`
         }
         return Effect.as(bad.report, [out] as const)
       }),
       Stream.filter((out) => out !== ""),
       Stream.run(stdio.stdout()),
-      // A reader that has seen enough ends the work. Errors of the input are usage errors: this is the output's.
+      // A reader that closes the pipe ends the work. Input errors are usage errors, so this one comes from the output.
       Effect.catchIf(isClosedPipe, () => Effect.void)
     )
     return yield* bad.end
@@ -56,14 +56,14 @@ const isClosedPipe = (error: UsageError | PlatformError.PlatformError): boolean 
   Predicate.hasProperty(error.reason.cause, "code") &&
   error.reason.cause.code === "EPIPE"
 
-/** The score of a file, and the misses. */
+/** The score of a file, and its misses. */
 interface Scored {
   readonly score: Score.Score
   readonly comparison: Comparison.Comparison
   readonly misses: ReadonlyArray<Score.Miss>
 }
 
-/** Reads labelled lines and scores the classifier on them. */
+/** Reads labelled lines and scores the classifier. */
 const scoreOf = (file: Option.Option<string>, bad: BadLines) =>
   Effect.gen(function* () {
     let score = Score.empty
@@ -71,7 +71,7 @@ const scoreOf = (file: Option.Option<string>, bad: BadLines) =>
     const misses: Array<Score.Miss> = []
     yield* Stream.runForEachArray(Lines.read(file), (lines) => {
       for (const { number, text } of lines) {
-        const given = bad.check(number, Case.labelled(text))
+        const given = bad.check(number, ErrorCase.labelled(text))
         if (given === undefined) continue
         const failure = Verdict.failureOf(given.case)
         const verdict = Verdict.fromFailure(given.case.id, failure)
@@ -91,7 +91,7 @@ const scored = (options: Options) =>
     const bad = new BadLines()
     const { score, comparison, misses } = yield* scoreOf(options.file, bad)
     const none = score.overall.cases === 0
-    if (none) yield* Console.error('There is no labelled case to score: each line needs an "expected".')
+    if (none) yield* Console.error('No labelled case to score: each line needs an "expected".')
     else if (options.json) {
       const found = {
         ...(options.score ? { ...score, misses } : {}),
@@ -109,20 +109,20 @@ const scored = (options: Options) =>
     return allRead && !none
   })
 
-/** Counts the lines that could not be read, and says what is wrong with them. */
+/** Counts the lines that could not be read, and describes their problems. */
 export class BadLines {
   #bad = 0
   #all = 0
   #pending: Array<string> = []
   readonly #where: string
 
-  /** `where` begins each sentence, where there are several files. */
+  /** `where` starts each message when there are several files. */
   constructor(where = "") {
     this.#where = where
   }
 
-  /** What was read, or `undefined` after taking note of the problem. */
-  check<A>(number: number, read: Result.Result<A, Case.Problem>): A | undefined {
+  /** Returns the value, or `undefined` after recording the problem. */
+  check<A>(number: number, read: Result.Result<A, ErrorCase.Problem>): A | undefined {
     this.#all++
     if (Result.isSuccess(read)) return read.success
     this.#bad++
@@ -130,7 +130,7 @@ export class BadLines {
     return undefined
   }
 
-  /** Prints what was noted since the last time. */
+  /** Prints the problems recorded since the last call. */
   readonly report: Effect.Effect<void> = Effect.suspend(() => {
     if (this.#pending.length === 0) return Effect.void
     const text = this.#pending.join("\n")
@@ -138,7 +138,7 @@ export class BadLines {
     return Console.error(text)
   })
 
-  /** Prints the count, if there is one to print; `true` when there is none. */
+  /** Prints the count of bad lines, if there are any. `true` when there are none. */
   readonly end: Effect.Effect<boolean> = Effect.suspend(() =>
     this.#bad === 0
       ? Effect.succeed(true)

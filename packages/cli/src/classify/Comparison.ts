@@ -1,10 +1,10 @@
 /**
- * Simpler rules beside the classifier, on the same labelled cases. Pure.
+ * Compares simpler rules with the classifier on the same labelled cases. Pure.
  *
- * Each is judged in its own vocabulary: the labels are put into its words, and so are the classifier's verdicts,
- * so that a rule with two classes is compared with two classes.
+ * Each rule is judged in its own vocabulary. Labels and the classifier's verdicts are converted to it, so that a rule
+ * with two classes is compared with two classes.
  */
-import type { Labelled } from "./Case.ts"
+import type { Labelled } from "./ErrorCase.ts"
 import { reasonsOf } from "./Label.ts"
 import type { Accuracy } from "./Score.ts"
 import { count, none } from "./Score.ts"
@@ -21,7 +21,7 @@ interface Row {
   readonly name: string
   readonly vocabulary: string
   readonly rule: Accuracy
-  /** The classifier, in the rule's vocabulary. */
+  /** Accuracy of the classifier in the rule's vocabulary. */
   readonly ours: Accuracy
 }
 
@@ -34,7 +34,7 @@ export const empty: Comparison = rules.map(({ name, vocabulary }) => ({
   ours: none
 }))
 
-/** The comparison with one more case; `ours` is what the classifier said. */
+/** Adds one case. `ours` is the classifier's verdict. */
 export const add = (
   rows: Comparison,
   { case: given, expected, alt }: Labelled,
@@ -43,7 +43,7 @@ export const add = (
   rows.map((row, index) => {
     const simpler = rules[index]
     if (simpler === undefined) return row
-    // A label that leaves a side open accepts the classes of both.
+    // A label that leaves a side open accepts the classes of both sides.
     const strict = new Set(reasonsOf(expected).map(simpler.classOf))
     const lenient = new Set([...strict, ...alt.flatMap(reasonsOf).map(simpler.classOf)])
     const judged = (accuracy: Accuracy, said: string) => count(accuracy, strict.has(said), lenient.has(said))

@@ -1,8 +1,9 @@
 /**
- * What the default policy does first about a failure, and what it may do.
+ * The first decision of the default policy about a failure, and the decisions that count as right.
  *
- * The decision is the action of `CallState.step` after the first attempt of a call fails, on a fresh chain: once
- * alone, and once beside a second key and another provider's model. Pure. It shows no later step of the call.
+ * The decision is the action of `CallState.step` after the first attempt of a call fails, on a fresh chain. Computed
+ * twice: for a single target, and with a second key and another provider's model. Later steps of the call are not
+ * shown. Pure.
  */
 import { Duration } from "effect"
 import { CallState, Cooldown } from "@outlast/agent/failover"
@@ -12,8 +13,8 @@ import type { TargetRef } from "@outlast/agent/conversation"
 import type { Label } from "./Label.ts"
 
 /**
- * The same target again, at once or later; another key of it; another target; a smaller request, by a compaction or by
- * a lower output limit; the end of the call.
+ * The possible decisions: `repeat` (same target, at once or later), `key` (another key of it), `target` (another
+ * target), `compact` (a smaller request, by compaction or a lower output limit), `stop` (end the call).
  */
 export const actions = ["repeat", "key", "target", "compact", "stop"] as const
 
@@ -21,7 +22,7 @@ export type Action = (typeof actions)[number]
 
 export const isAction = (value: unknown): value is Action => actions.some((action) => action === value)
 
-/** What a label allows where a case names no `right` actions of its own. */
+/** The right actions for a label, when a case lists none. */
 const rightFor: { readonly [L in Label]: ReadonlyArray<Action> } = {
   auth: ["key", "target"],
   billing: ["key", "target"],
@@ -35,18 +36,18 @@ const rightFor: { readonly [L in Label]: ReadonlyArray<Action> } = {
   model_not_found: ["target"],
   format: ["target", "stop"],
   content_policy: ["target", "stop"],
-  // The caller's own cancelling interrupts the call: where an error says so, somebody else may have cancelled.
+  // The caller's own cancellation interrupts the call. An error with this label may mean that another party cancelled.
   cancelled: ["target", "stop"],
   unknown: ["repeat", "target"]
 }
 
-/** What a case allows that names no actions: nobody sleeps through a wait above what the policy waits. */
+/** Returns the right actions when a case lists none. A wait above the policy's `maxWait` must not be slept. */
 export const rightOf = (label: Label, wait: number | undefined): ReadonlyArray<Action> =>
   wait !== undefined && wait > Duration.toMillis(policy.maxWait)
     ? [...rightFor[label].filter((action) => action !== "repeat"), "stop"]
     : rightFor[label]
 
-/** The decision in a chain with a second key and another target, and with one target alone. */
+/** The decision in a chain with a second key and another target, and with a single target. */
 export interface Decision {
   readonly beside: Action
   readonly alone: Action
@@ -57,7 +58,7 @@ export const of = (failure: ProviderFailure.ProviderFailure): Decision => ({
   alone: decide(failure, [here])
 })
 
-/** Alone, a call that could only go elsewhere has to stop. */
+/** A single target has to stop where only another target would be right. */
 export const isRight = (right: ReadonlyArray<Action>, { beside, alone }: Decision) => {
   const staying: ReadonlyArray<Action> = right.filter((action) => action !== "key" && action !== "target")
   return {

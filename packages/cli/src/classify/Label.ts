@@ -1,6 +1,4 @@
-/**
- * The fourteen reasons as labels in snake_case: the words of a labelled corpus, and of what `classify` prints.
- */
+/** The fourteen reasons as labels in snake_case, as used in labelled corpora and in the output of `classify`. */
 import { FailoverReason } from "@outlast/agent"
 
 const byTag = {
@@ -63,5 +61,5 @@ const meanings: { readonly [L in Label]: ReadonlyArray<FailoverReason.FailoverRe
   unknown: [new Unknown()]
 }
 
-/** The reasons that a label leaves open: it does not say, for example, which side broke the protocol. */
+/** The reasons that a label may stand for. A label does not tell, for example, which side broke the protocol. */
 export const reasonsOf = (label: Label): ReadonlyArray<FailoverReason.FailoverReason> => meanings[label]

@@ -1,8 +1,8 @@
 /**
- * The lines of a file, of a pipe by its name, or of standard input (no file, or `-`), as they arrive: the memory that it
- * takes is that of a line.
+ * Reads the lines of a file, of a named pipe, or of standard input (no file, or `-`), as they arrive. Memory use is
+ * that of a line.
  *
- * Lines end with LF or CRLF, the last one with the input too. Empty lines are left out, but counted.
+ * Lines end with LF or CRLF; the last one may end with the input. Empty lines are skipped, but counted.
  */
 import { createReadStream } from "node:fs"
 import { NodeStream } from "@effect/platform-node"
@@ -11,12 +11,12 @@ import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
 
 export interface Line {
-  /** 1 for the first. */
+  /** Line number, starting at 1. */
   readonly number: number
   readonly text: string
 }
 
-/** What `file` holds, or what comes from standard input. */
+/** Reads a file or standard input. */
 export const read = (file: Option.Option<string>): Stream.Stream<Line, UsageError, Stdio.Stdio> =>
   Stream.unwrap(
     Effect.gen(function* () {
@@ -25,7 +25,7 @@ export const read = (file: Option.Option<string>): Stream.Stream<Line, UsageErro
         const stdio = yield* Stdio.Stdio
         if (!isNamed && (yield* stdio.stdinIsTerminal)) {
           return yield* new UsageError({
-            message: "There is no input. Name a file, or pipe JSON lines in: outlast classify < errors.jsonl"
+            message: "No input. Name a file, or pipe JSON lines in: outlast classify < errors.jsonl"
           })
         }
         return Stream.mapError(stdio.stdin, (error) => unreadable("The standard input", error))
@@ -34,7 +34,7 @@ export const read = (file: Option.Option<string>): Stream.Stream<Line, UsageErro
     })
   ).pipe(Stream.decodeText(), split)
 
-/** From its beginning on: `FileSystem.stream` reads at places, which a pipe has not. */
+/** Reads from the beginning on. `FileSystem.stream` reads at offsets, which a pipe does not support. */
 const contentOf = (file: string): Stream.Stream<Uint8Array, UsageError> =>
   NodeStream.fromReadable({
     evaluate: () => createReadStream(file),
@@ -54,7 +54,7 @@ const contentOf = (file: string): Stream.Stream<Uint8Array, UsageError> =>
   })
 
 interface State {
-  /** The pieces of the line that has not ended. */
+  /** Pieces of the unfinished line. */
   readonly pieces: Array<string>
   readonly number: number
 }

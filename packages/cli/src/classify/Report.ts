@@ -1,13 +1,11 @@
-/**
- * A score for people, as Markdown tables: they can be read in a terminal and stand in a document.
- */
+/** Prints a score as Markdown tables, which are readable in a terminal and can be pasted into a document. */
 import type { Comparison } from "./Comparison.ts"
 import type { Accuracy, Miss, Score } from "./Score.ts"
 import { seenLabels } from "./Score.ts"
 
 type Cells = ReadonlyArray<string>
 
-/** A table with padded columns; the first is text, the others are numbers unless `texts` says otherwise. */
+/** A table with padded columns. The first column is text; the others are numbers unless `texts` lists them. */
 const table = (head: Cells, rows: ReadonlyArray<Cells>, texts: ReadonlyArray<number> = [0]): Cells => {
   const width = head.map((cell, column) =>
     Math.max(3, ...[cell, ...rows.map((row) => row[column] ?? "")].map((text) => text.length))
@@ -58,7 +56,7 @@ const decisions = ({ decisions: { beside, alone }, overall: { cases } }: Score):
   `Decisions: ${percent(beside, cases)} right beside another key and target, ${percent(alone, cases)} right alone.`
 ]
 
-/** Columns have the numbers of the rows: fourteen names would not fit beside one another. */
+/** Columns are numbered like the rows, because fourteen names would not fit side by side. */
 const confusion = (score: Score): Cells => {
   const labels = seenLabels(score)
   return table(
@@ -89,7 +87,7 @@ const miss = (missed: Miss): string => {
 
 const ms = (wait: number | null): string => (wait === null ? "none" : `${wait} ms`)
 
-/** Simpler rules beside ours. */
+/** Compares simpler rules with the classifier. */
 export const comparison = (rows: Comparison): Cells =>
   table(
     ["rule", "tells apart", "strict", "lenient", "ours, strict", "ours, lenient"],

@@ -1,10 +1,10 @@
 /**
- * How often the classifier is right on labelled cases. Pure: a tally, case by case, and what it comes to.
+ * Counts how often the classifier is right on labelled cases. Pure.
  *
- * **Strict** counts the label only, **lenient** also what a careful reader could have said instead. A **decision** is
- * right if the default policy then does something that helps, whatever the label.
+ * **Strict** counts only the label. **Lenient** also counts the other labels that a careful reader could choose. A
+ * **decision** is right if the default policy's action helps, whatever the label.
  */
-import type { Labelled } from "./Case.ts"
+import type { Labelled } from "./ErrorCase.ts"
 import type { Action, Decision } from "./Decision.ts"
 import { isRight } from "./Decision.ts"
 import type { Label } from "./Label.ts"
@@ -17,7 +17,7 @@ export interface Accuracy {
   readonly lenient: number
 }
 
-/** A case with another verdict than its label, or another wait. */
+/** A case whose verdict differs from its label or its wait, or whose decision is wrong. */
 export interface Miss {
   readonly id: string | null
   readonly provider: string
@@ -25,30 +25,30 @@ export interface Miss {
   readonly alt: ReadonlyArray<Label>
   readonly retryAfterMs: number | null
   readonly got: Verdict
-  /** The label is another one. */
+  /** True when the verdict has another label. */
   readonly reasonMissed: boolean
-  /** The wait is another one. */
+  /** True when the verdict has another wait. */
   readonly waitMissed: boolean
-  /** What the policy does about it, if that does not help. */
+  /** The policy's decision, if it does not help. */
   readonly wrongly: Decision | undefined
   readonly right: ReadonlyArray<Action>
 }
 
-/** Right decisions: beside another key and another target, and alone. */
+/** Right decisions: with another key and another target, and with a single target. */
 interface Decisions {
   readonly beside: number
   readonly alone: number
 }
 
 export interface Score {
-  /** Right answers. */
+  /** Accuracy over all cases. */
   readonly overall: Accuracy
-  /** Most cases first. */
+  /** Accuracy by provider, most cases first. */
   readonly providers: ReadonlyArray<Accuracy & { readonly provider: string }>
-  /** Of the cases that name a wait, those where it was read; of the others, those where one was made up. */
+  /** Cases that name a wait: read right or wrong. Cases without one: made up by the classifier. */
   readonly waits: { readonly right: number; readonly wrong: number; readonly madeUp: number }
   readonly decisions: Decisions
-  /** Label, then verdict; what never happened is left out. */
+  /** Counts by label, then by verdict. Combinations that never occurred are absent. */
   readonly confusion: { readonly [Expected in Label]?: { readonly [Got in Label]?: number } }
 }
 
@@ -62,14 +62,14 @@ export const empty: Score = {
   confusion: {}
 }
 
-/** One answer more. */
+/** Adds one answer. */
 export const count = (accuracy: Accuracy, strict: boolean, lenient: boolean): Accuracy => ({
   cases: accuracy.cases + 1,
   strict: accuracy.strict + (strict ? 1 : 0),
   lenient: accuracy.lenient + (lenient ? 1 : 0)
 })
 
-/** The score with one more case. */
+/** Adds one case to the score. */
 export const add = (score: Score, given: Labelled, got: Verdict, decision: Decision): Score => {
   const { expected } = given
   const provider = given.case.provider ?? "(none)"
@@ -93,7 +93,7 @@ export const add = (score: Score, given: Labelled, got: Verdict, decision: Decis
   }
 }
 
-/** What is wrong with an answer, if anything is. */
+/** Returns the errors of an answer, or `undefined` when it is right. */
 export const missOf = (given: Labelled, got: Verdict, decision: Decision): Miss | undefined => {
   const wait = waitOf(given.retryAfterMs, got.retryAfterMs)
   const waitMissed = wait === "wrong" || wait === "madeUp"
@@ -111,7 +111,7 @@ const isStrict = ({ expected }: Labelled, got: Verdict): boolean => got.reason =
 const isLenient = (given: Labelled, got: Verdict): boolean =>
   isStrict(given, got) || given.alt.includes(got.reason)
 
-/** Rounding may differ by a millisecond. */
+/** Compares waits. Rounding may differ by a millisecond. */
 const waitOf = (expected: number | undefined, got: number | null): keyof Score["waits"] | undefined => {
   if (expected === undefined) return got === null ? undefined : "madeUp"
   return got !== null && Math.abs(got - expected) <= 1 ? "right" : "wrong"
@@ -122,7 +122,7 @@ const byCases = (
   b: Accuracy & { readonly provider: string }
 ): number => b.cases - a.cases || (a.provider < b.provider ? -1 : 1)
 
-/** The labels that the score has seen, as label or as verdict, in their usual order. */
+/** Returns the labels in the score, expected or returned, in their usual order. */
 export const seenLabels = ({ confusion }: Score): ReadonlyArray<Label> =>
   labels.filter(
     (label) => confusion[label] !== undefined || labels.some((row) => confusion[row]?.[label] !== undefined)

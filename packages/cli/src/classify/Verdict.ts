@@ -1,11 +1,9 @@
-/**
- * What the classifier says about a case, as `outlast classify` prints it.
- */
+/** The classifier's verdict on a case, as `outlast classify` prints it. */
 import { Duration } from "effect"
 import { Classifier } from "@outlast/agent"
 import type { ProviderFailure } from "@outlast/agent"
-import type { Case } from "./Case.ts"
-import { errorOf } from "./Case.ts"
+import type { Case } from "./ErrorCase.ts"
+import { errorOf } from "./ErrorCase.ts"
 import type { Label } from "./Label.ts"
 import { labelOf } from "./Label.ts"
 

@@ -1,22 +1,22 @@
 /**
- * The body of a request of Anthropic Messages. Pure.
+ * Reads and writes the request body of Anthropic Messages. Pure.
  *
- * Results of tools become messages of their own, in front of what else the user says with them. Messages of the
- * assistant in a row are one, as they are for the API, from thinking or a call on: what only talks may go alone. Blocks
- * of which nothing is known count by their length and go through as they are.
+ * Tool results become separate messages, before the rest of the user's message. Consecutive assistant messages are
+ * joined from thinking or a call on, as in the API; messages with only text may be removed separately. Unknown blocks
+ * count by their length and are passed through unchanged.
  */
 import { Prompt } from "effect/ai"
 import type { FileData } from "./Files.ts"
 import { addressed, ResultFiles } from "./Files.ts"
 import type { JsonObject } from "./Json.ts"
-import type { Place } from "./Place.ts"
+import type { JsonCursor } from "./JsonCursor.ts"
 import type { Kept, Run } from "./Sources.ts"
 import { Sources } from "./Sources.ts"
 import type { Transcript } from "./Transcript.ts"
 import { limitIn, opaque, saidIn, tool, userMessage } from "./Transcript.ts"
 
-/** Throws `Broken`. */
-export const read = (body: Place): Transcript => {
+/** Reads a body. Throws `Broken`. */
+export const read = (body: JsonCursor): Transcript => {
   const messages = body.field("messages").items
   const reader = new Reader()
   const system = body.maybe("system")
@@ -35,7 +35,7 @@ export const read = (body: Place): Transcript => {
     sources,
     tools: (body.maybe("tools")?.items ?? []).map((place) =>
       tool(
-        // A toolset has none.
+        // A toolset has no name.
         (place.maybe("name") ?? place.maybe("type") ?? place.field("name")).text,
         place.maybe("description"),
         place.maybe("input_schema")?.object ?? place.object
@@ -56,19 +56,19 @@ export const read = (body: Place): Transcript => {
 // Reading
 // -----------------------------------------------------------------------------
 
-/** What a string content is known by. */
+/** Key of a string content. */
 const whole = "content"
 
 class Reader {
   readonly sources = new Sources()
   readonly said: Array<Prompt.Message> = []
   readonly files = new ResultFiles()
-  /** Names of the tools that were called last, by id. */
+  /** Names of the most recent tool calls, by id. */
   #names = new Map<string, string>()
-  /** What the assistant said last is text alone. */
+  /** True when the last assistant message was only text. */
   #talks = false
 
-  message(at: number, place: Place): void {
+  message(at: number, place: JsonCursor): void {
     const role = place.field("role").oneOf(["user", "assistant", "system"])
     const content = place.field("content")
     const blocks = typeof content.value === "string" ? undefined : content.items
@@ -84,7 +84,8 @@ class Reader {
         if (before?.role !== "assistant") this.#names = new Map()
         const together = before?.role === "assistant" && !this.#talks ? before.content : []
         if (together.length > 0) this.said.pop()
-        // What follows thinking or a call, ours or the provider's, cannot go without it, nor stay.
+        // A message after thinking or a call, by our tools or by the provider's, can neither be removed nor kept
+        // without it.
         this.#talks = together.length === 0 && !blocks?.some((block) => block.field("type").text !== "text")
         for (const part of parts) if (part.type === "tool-call") this.#names.set(part.id, part.name)
         const own = parts.length > 0 ? parts : [this.#text(at, content)]
@@ -105,13 +106,13 @@ class Reader {
     }
   }
 
-  /** Of a message that is no list of blocks, or one without any. */
-  #text(at: number, content: Place): Prompt.TextPart {
+  /** Reads a message without a list of blocks, or with an empty one. */
+  #text(at: number, content: JsonCursor): Prompt.TextPart {
     const text = typeof content.value === "string" ? content.value : ""
     return this.sources.add(at, whole, content.path, (options) => Prompt.makePart("text", { text, options }))
   }
 
-  #assistant(at: number, key: number, block: Place): Prompt.AssistantMessagePart {
+  #assistant(at: number, key: number, block: JsonCursor): Prompt.AssistantMessagePart {
     const { sources } = this
     switch (block.field("type").text) {
       case "tool_use": {
@@ -125,7 +126,7 @@ class Reader {
       case "thinking":
         return this.#thinking(at, key, block, block.field("thinking").text)
       case "redacted_thinking":
-        // What it says is in there.
+        // The content is in the field `data`.
         return this.#thinking(at, key, block, block.field("data").text)
       case "tool_result":
         return block.broken("a result of a tool belongs into a message of the user")
@@ -134,11 +135,11 @@ class Reader {
     }
   }
 
-  #thinking(at: number, key: number, block: Place, text: string): Prompt.ReasoningPart {
+  #thinking(at: number, key: number, block: JsonCursor, text: string): Prompt.ReasoningPart {
     return this.sources.add(at, key, block.path, (options) => Prompt.makePart("reasoning", { text, options }))
   }
 
-  #user(at: number, key: number, block: Place): Prompt.TextPart | Prompt.FilePart {
+  #user(at: number, key: number, block: JsonCursor): Prompt.TextPart | Prompt.FilePart {
     const type = block.field("type")
     if (type.text === "tool_use")
       return type.broken("a call of a tool belongs into a message of the assistant")
@@ -149,7 +150,7 @@ class Reader {
     }))
   }
 
-  #result(at: number, key: number, block: Place): Prompt.ToolResultPart {
+  #result(at: number, key: number, block: JsonCursor): Prompt.ToolResultPart {
     const id = block.field("tool_use_id")
     const said = block.maybe("content")
     const output =
@@ -169,8 +170,8 @@ class Reader {
   }
 }
 
-/** What a block says that is neither a call nor a result. */
-const content = (block: Place): Prompt.TextPart | Prompt.FilePart => {
+/** Reads a block that is neither a call nor a result. */
+const content = (block: JsonCursor): Prompt.TextPart | Prompt.FilePart => {
   const text = (text: string) => Prompt.makePart("text", { text })
   const type = block.field("type").text
   if (type === "text") return text(block.field("text").text)
@@ -196,7 +197,7 @@ const content = (block: Place): Prompt.TextPart | Prompt.FilePart => {
 // Writing
 // -----------------------------------------------------------------------------
 
-const written = (run: Run, messages: ReadonlyArray<Place>, files: ResultFiles): JsonObject => {
+const written = (run: Run, messages: ReadonlyArray<JsonCursor>, files: ResultFiles): JsonObject => {
   if (run._tag === "Added") return { role: "user", content: saidIn(run.message) }
   const message = messages[run.at]?.object ?? {}
   const blocks = message["content"]
@@ -210,15 +211,15 @@ const written = (run: Run, messages: ReadonlyArray<Place>, files: ResultFiles): 
   }
 }
 
-/** A block whose result or arguments were cut. */
+/** Writes a block whose result or arguments were cut. */
 const rewritten = (block: JsonObject, { part }: Kept, files: ResultFiles): JsonObject => {
   if (part.type === "tool-call") return { ...block, input: part.params }
   return part.type === "tool-result" ? { ...block, content: files.content(part) } : block
 }
 
 /**
- * Messages of the role `system` where the API takes them: behind one of the user, in front of one of the assistant or at
- * the end. Where what stood around one is gone, it moves towards the end; those that meet become one.
+ * Places messages of the role `system` where the API accepts them: after a user message, and before an assistant
+ * message or at the end. When their neighbours were removed, they move towards the end. Adjacent ones are joined.
  */
 const placed = (messages: ReadonlyArray<JsonObject>): ReadonlyArray<JsonObject> => {
   const out: Array<JsonObject> = []

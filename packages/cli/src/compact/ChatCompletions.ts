@@ -1,22 +1,22 @@
 /**
- * The body of a request of OpenAI Chat Completions, or of anything that speaks it. Pure.
+ * Reads and writes the request body of OpenAI Chat Completions and compatible APIs. Pure.
  *
- * Parts of which nothing is known count by their length and go through as they are. The old `function_call` and the
- * role `function` are not read.
+ * Unknown parts count by their length and are passed through unchanged. The old `function_call` and the role `function`
+ * are not supported.
  */
 import { Predicate } from "effect"
 import { Prompt } from "effect/ai"
 import { addressed, fileAt, ResultFiles } from "./Files.ts"
 import type { JsonObject } from "./Json.ts"
 import * as Json from "./Json.ts"
-import type { Place } from "./Place.ts"
+import type { JsonCursor } from "./JsonCursor.ts"
 import type { Key, Run } from "./Sources.ts"
 import { Sources } from "./Sources.ts"
 import type { Transcript } from "./Transcript.ts"
 import { limitIn, opaque, saidIn, tool, userMessage } from "./Transcript.ts"
 
-/** Throws `Broken`. */
-export const read = (body: Place): Transcript => {
+/** Reads a body. Throws `Broken`. */
+export const read = (body: JsonCursor): Transcript => {
   const messages = body.field("messages").items
   const reader = new Reader()
   const said = messages.map((message, at) => reader.message(at, message))
@@ -52,10 +52,10 @@ const call = (index: number): Key => `tool_calls[${index}]`
 class Reader {
   readonly sources = new Sources()
   readonly files = new ResultFiles()
-  /** Names of the tools that were called last, by id. */
+  /** Names of the most recent tool calls, by id. */
   #names = new Map<string, string>()
 
-  message(at: number, place: Place): Prompt.Message {
+  message(at: number, place: JsonCursor): Prompt.Message {
     const role = place.field("role").oneOf(["system", "developer", "user", "assistant", "tool"])
     const content = place.maybe("content")
     switch (role) {
@@ -77,7 +77,7 @@ class Reader {
     }
   }
 
-  #content(at: number, content: Place): ReadonlyArray<Prompt.TextPart | Prompt.FilePart> {
+  #content(at: number, content: JsonCursor): ReadonlyArray<Prompt.TextPart | Prompt.FilePart> {
     if (typeof content.value === "string") return [this.#text(at, content.path, content.value)]
     const parts = content.items.map((part, key) => {
       const made = partOf(part)
@@ -93,7 +93,7 @@ class Reader {
     return this.sources.add(at, "content", path, (options) => Prompt.makePart("text", { text, options }))
   }
 
-  #assistant(at: number, place: Place, content: Place | undefined): Prompt.AssistantMessage {
+  #assistant(at: number, place: JsonCursor, content: JsonCursor | undefined): Prompt.AssistantMessage {
     const thought = place.maybe(thinking)
     const refusal = place.maybe("refusal")
     const calls = place.maybe("tool_calls")?.items ?? []
@@ -121,13 +121,13 @@ class Reader {
     })
   }
 
-  #call(at: number, index: number, place: Place): Prompt.ToolCallPart {
+  #call(at: number, index: number, place: JsonCursor): Prompt.ToolCallPart {
     const id = place.field("id")
     const custom = place.maybe("custom")
     const own = custom ?? place.field("function")
     const name = own.field("name").text
     const written = own.field(custom === undefined ? "arguments" : "input").text
-    // Some servers sign here what Gemini signs in its own format.
+    // Some servers put a signature here that Gemini has in its own format.
     const signed = place.maybe("extra_content") !== undefined
     this.#names.set(id.text, name)
     return this.sources.add(at, call(index), id.path, (options) =>
@@ -141,7 +141,7 @@ class Reader {
     )
   }
 
-  #result(at: number, place: Place, content: Place): Prompt.ToolResultPart {
+  #result(at: number, place: JsonCursor, content: JsonCursor): Prompt.ToolResultPart {
     const id = place.field("tool_call_id")
     const output =
       typeof content.value === "string" ? { result: content.value } : this.files.read(content.items, partOf)
@@ -158,13 +158,13 @@ class Reader {
   }
 }
 
-/** What models write is not always JSON, and stays as it is then. */
+/** Arguments written by a model are not always JSON. Others are kept as text. */
 const paramsOf = (text: string): unknown => {
   const read = Json.parse(text)
   return read._tag === "Success" && Predicate.isObject(read.success) ? read.success : text
 }
 
-const partOf = (part: Place): Prompt.TextPart | Prompt.FilePart => {
+const partOf = (part: JsonCursor): Prompt.TextPart | Prompt.FilePart => {
   const text = (text: string) => Prompt.makePart("text", { text })
   switch (part.field("type").text) {
     case "text":
@@ -197,7 +197,7 @@ const partOf = (part: Place): Prompt.TextPart | Prompt.FilePart => {
 // Writing
 // -----------------------------------------------------------------------------
 
-const written = (run: Run, messages: ReadonlyArray<Place>, files: ResultFiles): JsonObject => {
+const written = (run: Run, messages: ReadonlyArray<JsonCursor>, files: ResultFiles): JsonObject => {
   if (run._tag === "Added") return { role: "user", content: saidIn(run.message) }
   const message = messages[run.at]?.object ?? {}
   if (run.untouched) return message
@@ -222,7 +222,7 @@ const written = (run: Run, messages: ReadonlyArray<Place>, files: ResultFiles): 
   }
 }
 
-/** Only those of a function are cut: what a custom tool takes is a text. */
+/** Only the arguments of functions are cut. The input of a custom tool is text. */
 const withArguments = (one: JsonObject, params: unknown): JsonObject => {
   const own = Predicate.isObject(one["function"]) ? one["function"] : {}
   return { ...one, function: { ...own, arguments: JSON.stringify(params) } }

@@ -1,7 +1,9 @@
 /**
- * `outlast compact`: a transcript in, a report out, and with `out` the transcript made to fit, in the same format.
+ * `outlast compact`: reads a transcript and prints a report. With `out` it also writes the transcript, cut to fit, in
+ * the same format.
  *
- * It calls no model: what can be cut without one is cut. What fits is written as it was, to the letter.
+ * The command calls no model, and only cuts what can be cut without one. A transcript that already fits is written
+ * unchanged, byte for byte.
  */
 import { Console, Data, Effect, FileSystem, Option, Result, Runtime, Stdio, Stream } from "effect"
 import type { Path } from "effect"
@@ -15,21 +17,21 @@ import * as Detection from "./Detection.ts"
 import * as Json from "./Json.ts"
 import * as OutputFile from "./OutputFile.ts"
 import type { Transcript } from "./Transcript.ts"
-import * as Uncut from "./Uncut.ts"
+import * as LargestMessages from "./LargestMessages.ts"
 import * as Utf8 from "./Utf8.ts"
 
 export interface Options {
-  /** The transcript; `-` is standard input. */
+  /** The transcript. `-` is standard input. */
   readonly file: string
-  /** Where the compacted transcript goes; it may be the same file. */
+  /** File for the compacted transcript, which may be the input file. */
   readonly out: Option.Option<string>
-  /** Tokens of input and output together. Default: that of the body's model, by the catalogue. */
+  /** Tokens of input and output together. Default: the window of the body's model in the catalogue. */
   readonly window: Option.Option<number>
-  /** The report as one JSON object. */
+  /** Print the report as one JSON object. */
   readonly json: boolean
 }
 
-/** It was read, and cannot be made to fit. Exit code 1. */
+/** The transcript was read, but cannot be made to fit. Exit code 1. */
 export class Unfit extends Data.TaggedError("Unfit")<{ readonly message: string }> {
   override readonly [Runtime.errorExitCode] = 1
   override readonly [Runtime.errorReported] = false
@@ -93,7 +95,7 @@ const textOf = (
     })
   )
 
-/** The transcript that a text is. */
+/** Parses a text as a transcript. */
 const transcriptOf = (text: string, shown: string): Effect.Effect<Transcript, UsageError> => {
   if (text.trim() === "") return wrong(`${shown} is empty. Expected a transcript in JSON.`)
   const body = Json.parse(text.replace(/^\ufeff/, ""))
@@ -111,7 +113,7 @@ const transcriptOf = (text: string, shown: string): Effect.Effect<Transcript, Us
   if (Result.isSuccess(read)) return Effect.succeed(read.success)
   const { path, problem } = read.failure
   return wrong(
-    path === "" ? `${shown} is no transcript. ${problem}` : `${shown} is broken at ${path}: ${problem}.`
+    path === "" ? `${shown} is not a transcript. ${problem}` : `${shown} is broken at ${path}: ${problem}.`
   )
 }
 
@@ -119,7 +121,7 @@ const transcriptOf = (text: string, shown: string): Effect.Effect<Transcript, Us
 // Fitting
 // -----------------------------------------------------------------------------
 
-/** What it is to fit into. */
+/** Returns the limits that the transcript must fit. */
 const requestOf = (
   { model, tools, outputLimit }: Transcript,
   info: Catalogue.CatalogueEntry | undefined,
@@ -132,7 +134,7 @@ const requestOf = (
   }
   if (window < 1) return wrong(`--window must be at least 1, got ${window}.`)
   const answer = outputLimit?.tokens ?? 0
-  // As compaction counts it, in whole tokens.
+  // Counted like in compaction, in whole tokens.
   if (Math.floor(window - answer - CompactionPolicy.defaults.reserve * window) < 1) {
     const beside =
       outputLimit === undefined
@@ -149,19 +151,19 @@ const requestOf = (
   })
 }
 
-/** Who counts: the tokenizer of the model, where it is public. Only that one is loaded. */
+/** Returns the token counter: the tokenizer of the model if it is public. Only that one is loaded. */
 const counterFor = (info: Catalogue.CatalogueEntry | undefined): Effect.Effect<TokenCounter.Service> => {
   const encoding = info?.counting?.encoding
-  // The command brings the tokenizers along.
+  // Never fails, because the tokenizers are dependencies of the command.
   return Effect.orDie(Tokenizers.make({ encodings: encoding === undefined ? [] : [encoding] }))
 }
 
-/** Messages of the body that stay at its end. */
+/** Number of messages at the end of the body that are kept. */
 const tail = 4
 
 /**
- * The policy for a transcript: the tiers that need no model, and its last messages, which may be more or fewer in the
- * prompt that was read from it.
+ * Returns the policy for a transcript: the tiers that need no model, and its last messages. Their number in the prompt
+ * may differ from that in the body.
  */
 export const policyFor = ({ prompt, sources, size }: Transcript): CompactionPolicy.CompactionPolicy => {
   const first = prompt.content.findIndex((message) => (sources.lastIndexOf(message) ?? -1) >= size - tail)
@@ -178,7 +180,7 @@ const fitted = (transcript: Transcript, request: Compaction.Request, shown: stri
     Effect.catch((error) =>
       Effect.gen(function* () {
         const meter = (yield* TokenCounter.TokenCounter).for(transcript.model)
-        const where = Uncut.largest(transcript, policyFor(transcript), meter)
+        const where = LargestMessages.largest(transcript, policyFor(transcript), meter)
         return yield* new Unfit({
           message: [`${shown} cannot be made to fit. ${error.message}`, ...where].join("\n")
         })

@@ -1,23 +1,21 @@
-/**
- * What a compaction did, for people and as JSON. Pure.
- */
+/** The report of a compaction, as text and as JSON. Pure. */
 import type { Prompt } from "effect/ai"
 import type { Report } from "@outlast/agent/compaction"
 import type { Format, Transcript } from "./Transcript.ts"
 import { names } from "./Transcript.ts"
 
-/** What is no longer there as it was, by where it was in the body. */
+/** A part that was removed or changed, with its position in the body. */
 interface Dropped extends Omit<Report.Dropped, "at"> {
-  /** The index in `messages`, `contents` or `content`. */
+  /** Index in `messages`, `contents` or `content`. */
   readonly at: number
 }
 
-/** What `--json` prints. */
+/** The output of `--json`. */
 export interface Summary {
   readonly format: Format
   readonly tokensBefore: number
   readonly tokensAfter: number
-  /** `none`: it fits as it is. */
+  /** `none` when the transcript already fits. */
   readonly tier: Report.Report["tier"]
   readonly dropped: ReadonlyArray<Dropped>
 }
@@ -27,7 +25,7 @@ export const summary = ({ format, prompt, sources }: Transcript, report: Report.
   return { format, tokensBefore, tokensAfter, tier, dropped: droppedIn({ prompt, sources }, report) }
 }
 
-/** One for each message of the body: compaction takes some of them as one. */
+/** Returns one entry for each message of the body. Compaction may treat several messages as one. */
 const droppedIn = (
   { prompt, sources }: Pick<Transcript, "prompt" | "sources">,
   report: Report.Report
@@ -38,7 +36,7 @@ const droppedIn = (
     return at.map((at) => ({ ...one, at }))
   })
 
-/** Whether it is about this part of its message. */
+/** True when the entry is about this part of its message. */
 const isOf =
   ({ what, call }: Report.Dropped) =>
   (part: Prompt.Part): boolean => {
@@ -59,15 +57,15 @@ const count = (n: number): string => n.toLocaleString("en-US")
 const plural = (n: number, word: string): string => `${count(n)} ${word}${n === 1 ? "" : "s"}`
 
 export interface Written {
-  /** Messages of the body that was made. */
+  /** Number of messages in the new body. */
   readonly size: number
-  /** Where it is; `undefined`: nowhere. */
+  /** The output file. `undefined` when none was written. */
   readonly file: string | undefined
-  /** What texts were counted with; `undefined`: they were estimated. */
+  /** Name of the tokenizer. `undefined` when tokens were estimated. */
   readonly tokenizer: string | undefined
 }
 
-/** The report in lines. */
+/** The report as lines of text. */
 export const lines = (
   shown: string,
   { format, model, outputLimit, size, prompt, sources }: Transcript,
@@ -98,7 +96,7 @@ export const lines = (
   ]
 }
 
-/** Names of tools that are listed. */
+/** Maximum number of tool names to list. */
 const maxNames = 8
 
 const dropped = (all: ReadonlyArray<Report.Dropped>): ReadonlyArray<string> => {
@@ -122,7 +120,7 @@ const dropped = (all: ReadonlyArray<Report.Dropped>): ReadonlyArray<string> => {
 
 type Tally = ReadonlyArray<readonly [name: string, times: number]>
 
-/** The most frequent first. */
+/** Counts names, most frequent first. */
 const tallied = (names: ReadonlyArray<string>): Tally => {
   const times = new Map<string, number>()
   for (const name of names) times.set(name, (times.get(name) ?? 0) + 1)

@@ -1,8 +1,9 @@
 /**
- * Which format a body is in, told by its shape. Pure.
+ * Detects the format of a body by its shape. Pure.
  *
- * `contents` is Gemini's, `content` with messages effect/ai's. Anthropic and OpenAI both say `messages`: what stands in
- * the messages tells them apart, else the tools, else the other fields, else the name of the model.
+ * `contents` is Gemini's field, and `content` with messages is effect/ai's. Anthropic and OpenAI both use `messages`:
+ * they are distinguished by the content of the messages, then by the tools, then by other fields, then by the name of
+ * the model.
  */
 import { Predicate, Result } from "effect"
 import { Catalogue } from "@outlast/providers"
@@ -11,21 +12,21 @@ import * as ChatCompletions from "./ChatCompletions.ts"
 import * as EffectPrompt from "./EffectPrompt.ts"
 import * as Gemini from "./Gemini.ts"
 import type { JsonObject } from "./Json.ts"
-import { Broken, Place } from "./Place.ts"
+import { Broken, JsonCursor } from "./JsonCursor.ts"
 import type { Format, Transcript } from "./Transcript.ts"
 
-const readers: { readonly [F in Format]: (body: Place) => Transcript } = {
+const readers: { readonly [F in Format]: (body: JsonCursor) => Transcript } = {
   "anthropic-messages": AnthropicMessages.read,
   "openai-chat": ChatCompletions.read,
   gemini: Gemini.read,
   "effect-ai": EffectPrompt.read
 }
 
-/** The transcript in a body, in the format that it is found to be in. */
+/** Reads the transcript in a body, in the detected format. */
 export const read = (body: unknown): Result.Result<Transcript, Broken> =>
   Result.flatMap(formatOf(body), (format) =>
     Result.try({
-      try: () => readers[format](new Place(body)),
+      try: () => readers[format](new JsonCursor(body)),
       catch: (error) => {
         if (error instanceof Broken) return error
         throw error
@@ -40,15 +41,15 @@ const none = (problem: string): Result.Result<never, Broken> =>
   Result.fail(new Broken({ path: "", problem: `${problem} ${expected}.` }))
 
 export const formatOf = (body: unknown): Result.Result<Format, Broken> => {
-  if (!Predicate.isObject(body) || Array.isArray(body)) return none("This is no object.")
-  // Not a list: it was said just now.
+  if (!Predicate.isObject(body) || Array.isArray(body)) return none("The JSON is not an object.")
+  // An object, because a list was rejected above.
   const fields = body as JsonObject
   const found = (["messages", "contents", "content"] as const).filter((name) => Array.isArray(fields[name]))
   const [list, other] = found
   if (list === undefined) {
     return "input" in fields
       ? none("This looks like a request of OpenAI Responses, which is not read.")
-      : none("No list of messages is in it.")
+      : none("It has no list of messages.")
   }
   if (other !== undefined) return none(`It has both \`${list}\` and \`${other}\`.`)
   if (list === "contents") return Result.succeed("gemini")
@@ -104,7 +105,7 @@ const fieldsOf: Clues = {
   ])
 }
 
-/** Something that only one of the two formats has, and its name. */
+/** A feature that only one of the two formats has, and its name. */
 interface Clue {
   readonly format: keyof Clues
   readonly what: string
@@ -140,7 +141,7 @@ const named = (name: unknown, clues: Clues): ReadonlyArray<Clue> =>
 const inMessages = (messages: unknown): ReadonlyArray<Clue> => {
   const all = objectsIn(messages)
   return all.flatMap(({ role, content, tool_calls: calls }, i): ReadonlyArray<Clue> => [
-    // Anthropic has none at the beginning.
+    // Anthropic has no message of the role system at the start.
     ...(role === "tool" || role === "developer" || (role === "system" && i === 0)
       ? [{ format: "openai-chat", what: `the role \`${role}\`` } as const]
       : []),

@@ -1,19 +1,20 @@
 /**
- * A prompt of effect/ai as JSON: what `Schema.encode(Prompt.Prompt)` and `Chat.exportJson` give. Pure.
+ * Reads and writes a prompt of effect/ai as JSON: the output of `Schema.encode(Prompt.Prompt)` and `Chat.exportJson`.
+ * Pure.
  *
- * The marks of Outlast travel with it: pinned messages stay, summaries are known again.
+ * Outlast's marks are kept: pinned messages stay, and summaries are recognised.
  */
 import { Result, Schema, SchemaIssue } from "effect"
 import { Prompt } from "effect/ai"
 import type { JsonObject } from "./Json.ts"
-import type { Place } from "./Place.ts"
-import { Broken } from "./Place.ts"
+import type { JsonCursor } from "./JsonCursor.ts"
+import { Broken } from "./JsonCursor.ts"
 import type { Run } from "./Sources.ts"
 import { marked, Sources, unmarked } from "./Sources.ts"
 import type { Transcript } from "./Transcript.ts"
 
-/** Throws `Broken`. */
-export const read = (body: Place): Transcript => {
+/** Reads a body. Throws `Broken`. */
+export const read = (body: JsonCursor): Transcript => {
   const content = body.field("content").items
   const sources = new Sources()
   const said = content.map((message, at) => messageOf(at, message, sources))
@@ -48,7 +49,7 @@ const schemas = {
   "tool-approval-response": Prompt.ToolApprovalResponsePart
 } as const
 
-/** Which parts stand in which message. */
+/** The parts that each message may contain. */
 const allowed = {
   user: ["text", "file"],
   assistant: ["text", "reasoning", "file", "tool-call", "tool-result", "tool-approval-request"],
@@ -57,7 +58,7 @@ const allowed = {
 
 const issues = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** As the schema says it. Throws `Broken` with the path inside of the value. */
+/** Decodes a value by its schema. Throws `Broken` with the path inside the value. */
 const decoded = <A>(schema: Schema.Decoder<A>, value: unknown, path: string): A => {
   const read = Schema.decodeUnknownResult(schema)(value)
   if (Result.isSuccess(read)) return read.success
@@ -67,11 +68,11 @@ const decoded = <A>(schema: Schema.Decoder<A>, value: unknown, path: string): A 
   throw new Broken({ path: [path, ...inside].join("."), problem: "not what a prompt of effect/ai has there" })
 }
 
-const messageOf = (at: number, place: Place, sources: Sources): Prompt.Message => {
+const messageOf = (at: number, place: JsonCursor, sources: Sources): Prompt.Message => {
   const role = place.field("role").oneOf(["system", "user", "assistant", "tool"])
   const content = place.field("content")
   if (role === "system") return sources.addSystem(at, decoded(Prompt.SystemMessage, place.value, place.path))
-  // The parts are read one by one, for their places; this is for all else.
+  // Parts are read one by one, for their paths. This decodes everything else.
   const { options } = decoded(Prompt.UserMessage, { ...place.object, role: "user", content: "" }, place.path)
   const text = typeof content.value === "string" && role !== "tool" ? content.value : undefined
   const parts =
@@ -90,13 +91,13 @@ const messageOf = (at: number, place: Place, sources: Sources): Prompt.Message =
   }
 }
 
-const textOf = (at: number, place: Place, text: string, sources: Sources): Prompt.TextPart =>
+const textOf = (at: number, place: JsonCursor, text: string, sources: Sources): Prompt.TextPart =>
   sources.add(at, "content", place.path, (options) => Prompt.makePart("text", { text, options }))
 
 const partOf = (
   at: number,
   key: number,
-  place: Place,
+  place: JsonCursor,
   types: ReadonlyArray<keyof typeof schemas>,
   sources: Sources
 ): Prompt.Part => {
@@ -112,7 +113,7 @@ const partOf = (
 
 const encodeMessage = Schema.encodeSync(Prompt.Message)
 
-const written = (run: Run, messages: ReadonlyArray<Place>): JsonObject => {
+const written = (run: Run, messages: ReadonlyArray<JsonCursor>): JsonObject => {
   if (run._tag === "Added") return { ...encodeMessage(run.message) }
   const message = messages[run.at]?.object ?? {}
   const { content } = message
@@ -126,7 +127,7 @@ const written = (run: Run, messages: ReadonlyArray<Place>): JsonObject => {
   }
 }
 
-/** Fields that effect/ai does not know stay; what a result was in place of which it was cut does not. */
+/** Keeps fields unknown to effect/ai. Drops the original output of a result that was cut. */
 const rewritten = ({ modelOutput: _output, ...before }: JsonObject, part: Prompt.Part): JsonObject => {
   const schema: Schema.Encoder<unknown> = schemas[part.type]
   const encoded = Schema.encodeUnknownSync(schema)({ ...part, options: unmarked(part.options) })

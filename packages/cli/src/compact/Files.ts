@@ -1,14 +1,14 @@
 /**
- * Files in a body, and the results of tools that have some: a result is cut around its files, which are written back as
- * they were. Pure.
+ * Files in a body, and tool results that contain files. A result is cut around its files, which are written back
+ * unchanged. Pure.
  */
 import type { Prompt } from "effect/ai"
-import type { Place } from "./Place.ts"
+import type { JsonCursor } from "./JsonCursor.ts"
 
-/** Base64, or where it lies. */
+/** Base64 data, or the address of a file. */
 export type FileData = Prompt.FilePart["data"]
 
-/** A `data:` URL as its type and base64, any other as an address. */
+/** Reads a `data:` URL as type and base64, and any other URL as an address. */
 export const fileAt = (
   url: string,
   otherwise: string
@@ -18,7 +18,7 @@ export const fileAt = (
   return { mediaType: otherwise, data: addressed(url) }
 }
 
-/** Only that it is an address matters: its size is not known. */
+/** Returns a URL for an address of unknown size. */
 export const addressed = (address: string): URL =>
   URL.parse(address) ?? new URL(`file-id:${encodeURIComponent(address)}`)
 
@@ -27,18 +27,18 @@ type Output = Prompt.TextPart | Prompt.FilePart
 export class ResultFiles {
   readonly #written = new Map<Prompt.FilePart, unknown>()
 
-  /** What a result says in these parts. */
+  /** Reads the output of a result in these parts. */
   read(
-    parts: ReadonlyArray<Place>,
-    partOf: (part: Place) => Output
+    parts: ReadonlyArray<JsonCursor>,
+    partOf: (part: JsonCursor) => Output
   ): Pick<Prompt.ToolResultPart, "result" | "modelOutput"> {
     const modelOutput = this.add(parts, partOf)
     const result = modelOutput.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n")
     return modelOutput.some(({ type }) => type === "file") ? { result, modelOutput } : { result }
   }
 
-  /** The parts, of which files are remembered. */
-  add(parts: ReadonlyArray<Place>, partOf: (part: Place) => Output): ReadonlyArray<Output> {
+  /** Converts parts, and remembers the files among them. */
+  add(parts: ReadonlyArray<JsonCursor>, partOf: (part: JsonCursor) => Output): ReadonlyArray<Output> {
     return parts.map((part) => {
       const made = partOf(part)
       if (made.type === "file") this.#written.set(made, part.value)
@@ -46,7 +46,7 @@ export class ResultFiles {
     })
   }
 
-  /** A cut result as content: a text, or a list with the files that have stayed. */
+  /** Returns a cut result as content: a text, or a list with its remaining files. */
   content(part: Prompt.ToolResultPart): unknown {
     return (
       part.modelOutput?.map((said) =>
@@ -55,12 +55,12 @@ export class ResultFiles {
     )
   }
 
-  /** The files that have stayed. */
+  /** Returns the remaining files. */
   kept({ modelOutput = [] }: Prompt.ToolResultPart): ReadonlyArray<unknown> {
     return modelOutput.flatMap((said) => (said.type === "file" ? [this.#written.get(said)] : []))
   }
 }
 
-/** What a cut result says: always a text. */
+/** Returns the text of a cut result, which is always a string. */
 export const textOf = ({ result }: Prompt.ToolResultPart): string =>
   typeof result === "string" ? result : (JSON.stringify(result) ?? "")

@@ -1,22 +1,22 @@
 /**
- * The body of a request of Gemini, `generateContent`, with its fields in camel case or in snake case: Google takes both,
- * and its documents use both. Pure.
+ * Reads and writes the request body of Gemini's `generateContent`, in camel case or snake case. Google accepts and
+ * documents both. Pure.
  *
- * A call without an id is known by its place. A call with a thought signature keeps its arguments: edited, it would be
- * refused. Parts of which nothing is known count by their length and go through as they are.
+ * A call without an id is identified by its position. A call with a thought signature keeps its arguments, because the
+ * API refuses edited ones. Unknown parts count by their length and are passed through unchanged.
  */
 import { Predicate } from "effect"
 import { Prompt } from "effect/ai"
 import { addressed, ResultFiles, textOf } from "./Files.ts"
 import type { JsonObject } from "./Json.ts"
-import type { Place } from "./Place.ts"
+import type { JsonCursor } from "./JsonCursor.ts"
 import type { Kept, Run } from "./Sources.ts"
 import { Sources } from "./Sources.ts"
 import type { Transcript } from "./Transcript.ts"
 import { limitIn, opaque, saidIn, tool, userMessage } from "./Transcript.ts"
 
-/** Throws `Broken`. */
-export const read = (body: Place): Transcript => {
+/** Reads a body. Throws `Broken`. */
+export const read = (body: JsonCursor): Transcript => {
   const contents = body.field("contents").items
   const reader = new Reader()
   const system = (either(body, "systemInstruction")?.field("parts").items ?? []).map((part) =>
@@ -44,16 +44,16 @@ export const read = (body: Place): Transcript => {
 
 const snakeOf = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** The field in one of its spellings, unless it is absent or null. */
-const either = (place: Place, name: string): Place | undefined =>
+/** Returns the field in either spelling, unless it is absent or null. */
+const either = (place: JsonCursor, name: string): JsonCursor | undefined =>
   place.maybe(name) ?? place.maybe(snakeOf(name))
 
-/** The field in the spelling that is there, as the camel case says it. */
-const needed = (place: Place, name: string): Place => either(place, name) ?? place.field(name)
+/** Returns a required field in either spelling. Errors use the camel case. */
+const needed = (place: JsonCursor, name: string): JsonCursor => either(place, name) ?? place.field(name)
 
 const declarations = "functionDeclarations"
 
-const toolsOf = (place: Place) => [
+const toolsOf = (place: JsonCursor) => [
   ...(either(place, declarations)?.items ?? []).map((own) =>
     tool(
       own.field("name").text,
@@ -61,7 +61,7 @@ const toolsOf = (place: Place) => [
       (either(own, "parametersJsonSchema") ?? own.maybe("parameters"))?.object
     )
   ),
-  // What Google runs itself.
+  // Tools that Google runs itself.
   ...Object.entries(place.object)
     .filter(([name]) => name !== declarations && name !== snakeOf(declarations))
     .map(([name, options]) => tool(name, undefined, options))
@@ -75,10 +75,10 @@ class Reader {
   readonly sources = new Sources()
   readonly said: Array<Prompt.Message> = []
   readonly files = new ResultFiles()
-  /** Calls without a response, in their order. `given`: its id is its own. */
+  /** Calls without a response, in their order. `given`: the call has its own id. */
   #open: Array<{ readonly id: string; readonly name: string; readonly given: boolean }> = []
 
-  content(at: number, place: Place): void {
+  content(at: number, place: JsonCursor): void {
     const isModel = (place.maybe("role")?.oneOf(["user", "model", "function"]) ?? "user") === "model"
     const parts = place.maybe("parts")?.items ?? []
     if (isModel) {
@@ -100,13 +100,13 @@ class Reader {
     if (others.length > 0) this.said.push(userMessage(others))
   }
 
-  #empty(at: number, place: Place): Prompt.TextPart {
+  #empty(at: number, place: JsonCursor): Prompt.TextPart {
     return this.sources.add(at, "parts", place.path, (options) =>
       Prompt.makePart("text", { text: "", options })
     )
   }
 
-  #model(at: number, key: number, part: Place): Prompt.AssistantMessagePart {
+  #model(at: number, key: number, part: JsonCursor): Prompt.AssistantMessagePart {
     const called = either(part, "functionCall")
     if (called !== undefined) {
       const given = called.maybe("id")?.text
@@ -135,7 +135,7 @@ class Reader {
         )
   }
 
-  #user(at: number, key: number, part: Place): Prompt.TextPart | Prompt.FilePart {
+  #user(at: number, key: number, part: JsonCursor): Prompt.TextPart | Prompt.FilePart {
     if (either(part, "functionCall") !== undefined) {
       return part.broken("a functionCall belongs into a content of the model")
     }
@@ -146,7 +146,7 @@ class Reader {
     }))
   }
 
-  #result(at: number, key: number, part: Place): Prompt.ToolResultPart {
+  #result(at: number, key: number, part: JsonCursor): Prompt.ToolResultPart {
     const answer = needed(part, "functionResponse")
     const name = answer.field("name").text
     const given = answer.maybe("id")?.text
@@ -161,7 +161,7 @@ class Reader {
     const text = typeof result === "string" ? result : JSON.stringify(result)
     return this.sources.add(at, key, answer.path, (options) =>
       Prompt.makePart("tool-result", {
-        // Nobody has this one: it is found to have no call.
+        // A response without a call. Its empty id makes the check of pairs fail.
         id: call?.id ?? "",
         name,
         isFailure: "error" in response,
@@ -174,13 +174,13 @@ class Reader {
   }
 }
 
-/** The only field, if it is a text: what is cut is written back under its name. */
+/** Returns the name of the only field if it is a text. A cut text is written back under that name. */
 const textField = (response: JsonObject): string | undefined => {
   const [field, ...others] = Object.keys(response)
   return field !== undefined && others.length === 0 && typeof response[field] === "string" ? field : undefined
 }
 
-const partOf = (part: Place): Prompt.TextPart | Prompt.FilePart => {
+const partOf = (part: JsonCursor): Prompt.TextPart | Prompt.FilePart => {
   const inline = either(part, "inlineData")
   if (inline !== undefined) {
     const mediaType = needed(inline, "mimeType").text
@@ -198,7 +198,7 @@ const partOf = (part: Place): Prompt.TextPart | Prompt.FilePart => {
 // Writing
 // -----------------------------------------------------------------------------
 
-const written = (run: Run, contents: ReadonlyArray<Place>, files: ResultFiles): JsonObject => {
+const written = (run: Run, contents: ReadonlyArray<JsonCursor>, files: ResultFiles): JsonObject => {
   if (run._tag === "Added") return { role: "user", parts: [{ text: saidIn(run.message) }] }
   const content = contents[run.at]?.object ?? {}
   const { parts } = content
@@ -212,11 +212,11 @@ const written = (run: Run, contents: ReadonlyArray<Place>, files: ResultFiles): 
   }
 }
 
-/** The name under which a part was read, as {@link either} does. */
+/** Returns the spelling with which a field was read, like {@link either}. */
 const spellingIn = (part: JsonObject, name: string): string =>
   Predicate.isObject(part[name]) ? name : snakeOf(name)
 
-/** A part whose response or arguments were cut. */
+/** Writes a part whose response or arguments were cut. */
 const rewritten = (part: JsonObject, kept: Kept, files: ResultFiles): JsonObject => {
   const [called, answered] = [spellingIn(part, "functionCall"), spellingIn(part, "functionResponse")]
   const functionCall = part[called]
@@ -226,7 +226,7 @@ const rewritten = (part: JsonObject, kept: Kept, files: ResultFiles): JsonObject
   }
   if (kept.part.type !== "tool-result" || !Predicate.isObject(functionResponse)) return part
   const { parts: _files, response, ...own } = functionResponse as JsonObject
-  const before = response as JsonObject // it was read as an object
+  const before = response as JsonObject // read as an object before
   const field = textField(before) ?? ("error" in before ? "error" : "output")
   const stay = files.kept(kept.part)
   return {

@@ -1,34 +1,36 @@
 /**
- * JSON text as a value and back, so that nothing is lost: numbers that a double cannot hold stay as they were written.
- * Pure.
+ * Parses and writes JSON without losing anything: numbers that a double cannot represent keep their source text. Pure.
  *
- * What is no JSON is told by its line and column, and never quoted: it may hold secrets.
+ * Invalid JSON is reported by line and column. The text is never quoted, because it may contain secrets.
  */
 import { Result } from "effect"
 
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** Where a text stops being JSON that can be read. */
+/** Position at which a text stops being valid JSON. */
 export interface NotJson {
-  /** From 1. */
+  /** Line, starting at 1. */
   readonly line: number
-  /** From 1, in UTF-16 code units. */
+  /** Column in UTF-16 code units, starting at 1. */
   readonly column: number
-  /** Something else is expected there; the text ends before the value does; its values are nested too deeply. */
+  /**
+   * `wrong`: something else is expected there. `ended`: the text ends before the value. `deep`: values are nested too
+   * deeply.
+   */
   readonly problem: "wrong" | "ended" | "deep"
 }
 
-/** The source of a primitive, and a value that is written as its source: in Node since 21, not yet in TypeScript's library. */
+/** A reviver with the source of a primitive. Part of Node since 21, but not yet of TypeScript's library. */
 type Reviver = (key: string, value: unknown, context: { readonly source?: string }) => unknown
 const exact = JSON as unknown as {
   readonly parse: (text: string, reviver: Reviver) => unknown
   readonly rawJSON: (source: string) => unknown
 }
 
-/** Every number of so many digits is a double. */
+/** Every number with at most this many digits is a double. */
 const digits = 15
 
-/** Whether reading it as a double changes it. */
+/** True when reading the source as a double changes the number. */
 const isInexact = (value: number, source: string): boolean =>
   !Number.isFinite(value) || (source.length > digits && String(value) !== source)
 
@@ -48,11 +50,11 @@ export const parse = (text: string): Result.Result<unknown, NotJson> => {
   }
 }
 
-/** As compact or as indented as the text that it was read from, with its line ends. */
+/** Writes a value with the indentation and line ends of the text it was read from. */
 export const written = (value: unknown, like: string): string => {
   const indent = /^\s*[[{]\r?\n([ \t]+)/.exec(like)?.[1]
   const text = `${JSON.stringify(value, undefined, indent)}${like.endsWith("\n") ? "\n" : ""}`
-  // None is inside of a string: there they are escaped.
+  // Strings contain no line breaks, which are escaped there.
   return /^[^\n]*\r\n/.test(like) ? text.replaceAll("\n", "\r\n") : text
 }
 
@@ -65,14 +67,14 @@ const placeOf = (text: string, offset: number): NotJson => {
   }
 }
 
-/** What may come next. */
+/** Tokens that may come next. */
 type Expected = "value" | "value or ]" | "key" | "key or }" | "colon" | "comma or end" | "end"
 
 const literal = /(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)/y
 const escape = /\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/y
 const space = /[ \t\n\r]*/y
 
-/** The offset at which a text stops being JSON; its length, when it ends too early. */
+/** Returns the offset at which a text stops being JSON. The length of the text when it ends too early. */
 const errorIn = (text: string): number => {
   const open: Array<"{" | "["> = []
   let expected: Expected = "value"
@@ -83,7 +85,7 @@ const errorIn = (text: string): number => {
     if (found) at = pattern.lastIndex
     return found
   }
-  /** Reads a string up to its end; `false`: it stops being one at `at`. */
+  /** Reads a string up to its end. `false` when it becomes invalid at `at`. */
   const string = (): boolean => {
     for (at++; at < text.length;) {
       const code = text.charCodeAt(at)

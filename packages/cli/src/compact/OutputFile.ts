@@ -1,12 +1,12 @@
 /**
- * Writes a file whole or not at all: what stood there is there until the new one is complete. Transcripts are private:
- * nobody else may read it.
+ * Writes a file completely or not at all: the old file stays until the new one is complete. Transcripts are private, so
+ * only the owner may read the file.
  */
 import { Data, Effect, FileSystem, Option, Path, Predicate, Runtime } from "effect"
 import type { PlatformError } from "effect"
 import { UsageError } from "../UsageError.ts"
 
-/** The place was good, and writing failed: the disk is full, for example. Exit code 1. */
+/** The path was valid, but writing failed (e.g. the disk is full). Exit code 1. */
 export class NotWritten extends Data.TaggedError("NotWritten")<{ readonly message: string }> {
   override readonly [Runtime.errorExitCode] = 1
   override readonly [Runtime.errorReported] = false
@@ -14,11 +14,11 @@ export class NotWritten extends Data.TaggedError("NotWritten")<{ readonly messag
 
 const ownerOnly = 0o600
 
-/** What a wrong place is told by. */
+/** Messages for an invalid path, by error. */
 const reasons: Readonly<Record<string, string>> = {
   EISDIR: "it is a directory",
-  ENOENT: "there is no such directory",
-  ENOTDIR: "a part of its path is no directory",
+  ENOENT: "the directory does not exist",
+  ENOTDIR: "a part of the path is not a directory",
   EACCES: "permission is denied",
   EPERM: "permission is denied",
   EROFS: "the file system is read-only"
@@ -34,7 +34,7 @@ export const write = (
     const target = yield* placeOf(file)
     yield* Effect.scoped(
       Effect.gen(function* () {
-        // Beside it, for it must be on the same disk. The scope removes it, complete or not.
+        // In the same directory, because a rename needs the same disk. The scope removes it, complete or not.
         const directory = yield* fs.makeTempDirectoryScoped({
           directory: path.dirname(target),
           prefix: ".outlast-"
@@ -46,7 +46,10 @@ export const write = (
     )
   }).pipe(Effect.mapError((error) => (error._tag === "PlatformError" ? unwritable(file, error) : error)))
 
-/** What is to be replaced: a link stays one, what it names is it. A device or a pipe would be no such any more. */
+/**
+ * Returns the file to replace. A link is kept, and its target replaced. A device or a pipe is rejected, because a
+ * rename would replace it by a file.
+ */
 const placeOf = (
   file: string
 ): Effect.Effect<string, UsageError | PlatformError.PlatformError, FileSystem.FileSystem> =>
@@ -58,7 +61,7 @@ const placeOf = (
       return isLink ? yield* wrong(file, "it is a link that leads nowhere") : file
     }
     const { type } = found.value
-    if (type !== "File" && type !== "Directory") return yield* wrong(file, "it is no regular file")
+    if (type !== "File" && type !== "Directory") return yield* wrong(file, "it is not a regular file")
     return yield* fs.realPath(file)
   })
 

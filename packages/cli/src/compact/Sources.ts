@@ -1,45 +1,45 @@
 /**
- * From where in a body the parts of a prompt come, so that what compaction has not touched is written back as it was.
+ * Maps the parts of a prompt to their source in the body, so that untouched parts are written back unchanged.
  *
- * Each part has the number of its source in its options, which an edit of the part keeps. A part that is the very same
- * object is untouched. Parts without a source were made by compaction.
+ * Each part has the number of its source in its options, which are kept when the part is edited. A part that is the
+ * same object is untouched. Parts without a source were created by compaction.
  */
 import { Predicate } from "effect"
 import type { Prompt } from "effect/ai"
-import { Broken } from "./Place.ts"
+import { Broken } from "./JsonCursor.ts"
 
-/** Where in a message of the body: an index in its content, or a name that its format gives it. */
+/** Position inside a message of the body: an index in its content, or a name given by the format. */
 export type Key = string | number
 
 interface Source {
-  /** The index of the message in the body. */
+  /** Index of the message in the body. */
   readonly at: number
   readonly key: Key
-  /** For people. */
+  /** Path for messages to the user. */
   readonly path: string
   readonly part: Prompt.Part
 }
 
-/** A part that stays. */
+/** A part that is kept. */
 export interface Kept {
   readonly part: Prompt.Part
   readonly untouched: boolean
 }
 
-/** A message of the body as it is to be written. */
+/** A message of the body to be written. */
 export type Run =
-  /** Compaction has said it. */
+  /** A message created by compaction. */
   | { readonly _tag: "Added"; readonly message: Prompt.Message }
-  /** A message of the body, or what is left of it. */
+  /** A message of the body, or the rest of it. */
   | {
       readonly _tag: "Kept"
       readonly at: number
-      /** All of it is as it was. */
+      /** True when the whole message is unchanged. */
       readonly untouched: boolean
       readonly parts: ReadonlyMap<Key, Kept>
     }
 
-/** Ours, among the options that compaction leaves alone. */
+/** Namespace of Outlast in the options, which compaction leaves unchanged. */
 const namespace = "outlast"
 const field = "source"
 
@@ -50,11 +50,11 @@ export interface Marked extends Prompt.ProviderOptions {
 
 export class Sources {
   readonly #sources: Array<Source> = []
-  /** Parts of each message of the body. */
+  /** Number of parts in each message of the body. */
   readonly #parts = new Map<number, number>()
   readonly #systems = new Map<Prompt.Message, number>()
 
-  /** A part that comes from there. `make` is given the options that it must have. */
+  /** Registers a part with its source. `make` gets the options that the part must have. */
   add<P extends Prompt.Part>(at: number, key: Key, path: string, make: (options: Marked) => P): P {
     const part = make({ [namespace]: { [field]: this.#sources.length } })
     this.#sources.push({ at, key, path, part })
@@ -62,7 +62,7 @@ export class Sources {
     return part
   }
 
-  /** A system message that stands among the others. One that does not is not written. */
+  /** Registers a system message among the other messages. Only registered system messages are written. */
   addSystem(at: number, message: Prompt.SystemMessage): Prompt.SystemMessage {
     this.#systems.set(message, at)
     return message
@@ -74,19 +74,19 @@ export class Sources {
     return typeof number === "number" ? this.#sources[number] : undefined
   }
 
-  /** The index in the body of the message that this one, or its beginning, comes from. */
+  /** Returns the index in the body of the message that this one, or its beginning, comes from. */
   indexOf(message: Prompt.Message): number | undefined {
     if (message.role === "system") return this.#systems.get(message)
     const [first]: ReadonlyArray<Prompt.Part> = message.content
     return first === undefined ? undefined : this.#of(first)?.at
   }
 
-  /** The same of its end: several messages of a body may be one. */
+  /** Returns the index of the message that its end comes from. One prompt message may combine several. */
   lastIndexOf(message: Prompt.Message): number | undefined {
     return message.role === "system" ? this.#systems.get(message) : this.indicesOf(message, () => true).at(-1)
   }
 
-  /** The indices in the body of all messages that such parts of this one come from. */
+  /** Returns the indices in the body of all messages whose matching parts are in this one. */
   indicesOf(message: Prompt.Message, such: (part: Prompt.Part) => boolean): ReadonlyArray<number> {
     if (message.role === "system") return []
     const parts: ReadonlyArray<Prompt.Part> = message.content
@@ -97,7 +97,7 @@ export class Sources {
     return this.#of(part)?.path ?? ""
   }
 
-  /** The messages of a body that these are. */
+  /** Returns the messages of the body for these messages of the prompt. */
   runs(messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<Run> {
     const runs: Array<Run> = []
     let open: { at: number; parts: Map<Key, Kept> } | undefined
@@ -143,8 +143,8 @@ export class Sources {
   }
 
   /**
-   * Throws `Broken` for a result without its call, and for a call without its result, unless it is in the last message
-   * of the assistant: its tools have yet to run.
+   * Throws `Broken` for a result without its call, and for a call without its result. Calls in the last assistant
+   * message may still be open, because their tools have yet to run.
    */
   checkPairs(messages: ReadonlyArray<Prompt.Message>): void {
     let open = new Map<string, Prompt.Part>()
@@ -175,14 +175,14 @@ export class Sources {
   }
 }
 
-/** Options with the number of a source beside what else is ours. */
+/** Adds the number of a source to the options. */
 export const marked = (options: Prompt.ProviderOptions, mark: Marked): Prompt.ProviderOptions => {
   const ours = options[namespace]
   const before: object = Predicate.isObject(ours) ? ours : {}
   return { ...options, [namespace]: { ...before, ...mark[namespace] } }
 }
 
-/** The options without the number of a source: for formats that keep options. */
+/** Removes the number of a source from the options, for formats that keep options. */
 export const unmarked = (options: Prompt.ProviderOptions): Prompt.ProviderOptions => {
   const { [namespace]: ours, ...others } = options
   if (!Predicate.isObject(ours)) return options

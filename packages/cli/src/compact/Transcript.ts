@@ -1,33 +1,33 @@
 /**
- * A conversation as a program keeps it, read: what a codec gives for a body. The codecs are `AnthropicMessages`,
- * `ChatCompletions`, `Gemini` and `EffectPrompt`; here is what they share.
+ * A parsed conversation: the result of a codec for a request body, and helpers that the codecs share. The codecs are
+ * `AnthropicMessages`, `ChatCompletions`, `Gemini` and `EffectPrompt`.
  *
- * A prompt that was read from a body is for measuring and cutting. It is not meant to be sent.
+ * The prompt in a transcript is for measuring and cutting. It is not meant to be sent.
  */
 import { Prompt, Tool } from "effect/ai"
 import { Marks } from "@outlast/agent/compaction"
 import type { JsonObject } from "./Json.ts"
-import type { Place } from "./Place.ts"
+import type { JsonCursor } from "./JsonCursor.ts"
 import type { Sources } from "./Sources.ts"
 
-/** As `--json` names them. */
+/** Names of the formats in `--json`. */
 export type Format = "anthropic-messages" | "openai-chat" | "gemini" | "effect-ai"
 
 export interface Transcript {
   readonly format: Format
   readonly prompt: Prompt.Prompt
   readonly sources: Sources
-  /** What the body offers. */
+  /** Tools offered in the body. */
   readonly tools: ReadonlyArray<Tool.Any>
-  /** As the body names it. */
+  /** Model named in the body. */
   readonly model: string | undefined
-  /** Tokens that the answer may have, and the field that says it. */
+  /** Maximum tokens of the answer, and the field that states it. */
   readonly outputLimit: { readonly tokens: number; readonly field: string } | undefined
-  /** The name of the list in the body. */
+  /** Name of the list of messages in the body. */
   readonly list: "messages" | "contents" | "content"
-  /** How many messages the body has. */
+  /** Number of messages in the body. */
   readonly size: number
-  /** The body with the messages of this prompt, which compaction has made of the one that was read. */
+  /** Returns the body with the messages of this prompt, which compaction made from the one that was read. */
   readonly write: (prompt: Prompt.Prompt) => JsonObject
 }
 
@@ -38,16 +38,16 @@ export const names: Readonly<Record<Format, string>> = {
   "effect-ai": "effect/ai"
 }
 
-/** A tool for the counter. What is no function is described by all that is said of it. */
-export const tool = (name: string, description: Place | undefined, parameters: unknown): Tool.Any =>
+/** A tool for the token counter. A tool that is not a function is described by its whole JSON. */
+export const tool = (name: string, description: JsonCursor | undefined, parameters: unknown): Tool.Any =>
   Tool.dynamic(name, {
     description: typeof description?.value === "string" ? description.value : undefined,
-    // The body's own: nobody calls the tool here.
+    // The parameters of the body. The tool is never called here.
     parameters: (parameters ?? {}) as JsonObject
   })
 
-/** A limit that the body may state. */
-export const limitIn = (place: Place | undefined): Transcript["outputLimit"] => {
+/** Returns the output limit of the body, if it states one. */
+export const limitIn = (place: JsonCursor | undefined): Transcript["outputLimit"] => {
   if (place === undefined) return undefined
   const { value, path } = place
   return typeof value === "number" && Number.isInteger(value) && value >= 0
@@ -56,8 +56,8 @@ export const limitIn = (place: Place | undefined): Transcript["outputLimit"] => 
 }
 
 /**
- * A message of the user. One that an earlier compaction has made is known by its words, for these formats have no place
- * for a mark: it is no goal of the user, and what it says is not lost when it is compacted itself.
+ * Creates a user message. A summary from an earlier compaction is recognised by its text, because these formats have no
+ * field for a mark. A summary is not a goal of the user, and its content is kept when it is compacted again.
  */
 export const userMessage = (content: ReadonlyArray<Prompt.UserMessagePart>): Prompt.UserMessage => {
   const [first, second] = content
@@ -69,15 +69,15 @@ export const userMessage = (content: ReadonlyArray<Prompt.UserMessagePart>): Pro
   })
 }
 
-/** As the wording of the default policy begins. */
+/** Start of a summary by the default policy. */
 const summary = /^\[(?:Summary of )?(\d[\d,]*) earlier messages\b/
 
-/** All that a text part or a message says. */
+/** Returns the whole text of a message. */
 export const saidIn = (message: Prompt.Message): string => {
   if (message.role === "system") return message.content
   const parts: ReadonlyArray<Prompt.Part> = message.content
   return parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n")
 }
 
-/** What a block or part of which nothing is known says: it counts by its length and goes through as it is. */
+/** Returns an unknown block or part as text, which counts by its length and is passed through unchanged. */
 export const opaque = (value: unknown): string => JSON.stringify(value) ?? ""

@@ -1,14 +1,15 @@
 /**
- * Bytes as text, and nothing else in their place: what is no UTF-8 would be written back as something else. Pure.
+ * Decodes UTF-8 strictly. Invalid bytes are an error, because replacement characters would change the file when it is
+ * written back. Pure.
  *
- * A byte order mark stays in the text: what fits is written to the letter.
+ * A byte order mark is kept in the text, so that a transcript that fits is written unchanged.
  */
 import { Result } from "effect"
 
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 const lenient = new TextDecoder("utf-8", { ignoreBOM: true })
 
-/** The text, or the line, from 1, with the first bytes that are none. */
+/** Returns the text, or the line (starting at 1) with the first invalid bytes. */
 export const decode = (bytes: Uint8Array): Result.Result<string, number> =>
   Result.try({ try: () => strict.decode(bytes), catch: () => lineOf(bytes) })
 

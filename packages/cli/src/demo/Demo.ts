@@ -1,6 +1,4 @@
-/**
- * `outlast demo`: the same program, with the same faults, first without Outlast and then with it.
- */
+/** `outlast demo`: runs the same program with the same faults, first without Outlast and then with it. */
 import { Console, Data, Effect, FileSystem, Logger, Option, Redacted, Ref, Stream } from "effect"
 import type { Duration, Layer } from "effect"
 import type { LanguageModel } from "effect/ai"
@@ -20,7 +18,7 @@ import * as Timeline from "./Timeline.ts"
 export interface Options {
   /** Print the summary of the second run as one JSON object on the last line. */
   readonly json: boolean
-  /** A JSON file with `faults`, and `answers` if the job is to be done differently. */
+  /** A JSON file with `faults`, and optionally other `answers`. */
   readonly plan: Option.Option<string>
   readonly seed: Option.Option<number>
   /** Do the job with a real provider instead. */
@@ -44,7 +42,7 @@ export const run = (options: Options) =>
     return summary.outcome === "completed" && summary.jobVerified
   })
 
-/** Options that contradict one another are said, not ignored. */
+/** Rejects options that contradict each other. */
 const checked = ({ plan, seed, provider, model }: Options): Effect.Effect<void, UsageError> => {
   const wrong = (message: string) => Effect.fail(new UsageError({ message }))
   if (Option.isSome(plan) && Option.isSome(seed)) return wrong("Give either --plan or --seed, not both.")
@@ -56,7 +54,7 @@ const checked = ({ plan, seed, provider, model }: Options): Effect.Effect<void, 
     : Effect.void
 }
 
-/** Both runs against fake providers on this machine. */
+/** Does both runs with fake providers on this machine. */
 const rehearsed = (options: Options) =>
   Effect.gen(function* () {
     const { paint } = options
@@ -76,7 +74,7 @@ const rehearsed = (options: Options) =>
     )
   })
 
-/** The job with a real provider, whose key is in the environment. */
+/** Does the job with a real provider, whose key is in the environment. */
 const real = (provider: RealProvider, { paint, model }: Options) =>
   Effect.gen(function* () {
     const { target, key, name } = realTarget(provider, model)
@@ -111,14 +109,14 @@ const realTarget = (
   }
 }
 
-/** A plan may make a provider fall silent for ever. Without Outlast nobody notices; the demo has to end. */
+/** Time limits of the runs. A plan may silence a provider without an end, and the demo has to end. */
 const limits = { without: "15 seconds", with: "5 minutes", real: "15 minutes" } as const
 
 class TooSlow extends Data.TaggedError("TooSlow")<{}> {
   override readonly message = "The program still waits for its provider. The demo does not wait longer."
 }
 
-/** The chain of the second run; the first run has only its first entry, with its first key. */
+/** The chain of the second run. The first run has only the first target with its first key. */
 const targetsAt = (
   server: FakeProvider.FakeProvider
 ): readonly [ProviderModel.TargetSpec, ProviderModel.TargetSpec] => [
@@ -145,7 +143,7 @@ const withServer = <A, E, R>(
     })
   )
 
-/** Runs the program on a fresh project, shows what happens, and checks the result. */
+/** Runs the program on a fresh project, shows its events, and checks the result. */
 const doTheJob = (
   model: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError>,
   timeline: Timeline.Timeline,
@@ -158,7 +156,7 @@ const doTheJob = (
       const tools = yield* Ref.make(0)
       const project = yield* Project.make
       const watch = ResilienceEvents.layerHandler((event) => {
-        // Nothing but the failover publishes in the demo.
+        // In the demo only the failover publishes events.
         const known = event as FailoverEvent.FailoverEvent
         return Effect.andThen(
           Ref.update(events, (all) => [...all, known]),
@@ -175,7 +173,7 @@ const doTheJob = (
         Effect.as("completed" as const),
         Effect.provide([model, workspace]),
         Effect.provide(watch),
-        // The timeline says it.
+        // The timeline replaces the log.
         Effect.provide(Logger.layer([])),
         Effect.timeoutOrElse({ duration: limit, orElse: () => Effect.fail(new TooSlow()) }),
         Effect.catch((error) => Effect.as(timeline.agent(`✗ ${error.message}`, paint.bad), "failed" as const))

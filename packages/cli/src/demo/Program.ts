@@ -1,23 +1,23 @@
 /**
- * The agent: a plain effect/ai program that knows nothing of Outlast.
+ * The agent of the demo: a plain effect/ai program without any code for Outlast.
  *
- * It runs twice, with one line changed outside of it: the layer that provides its `LanguageModel`.
+ * The demo runs it twice and changes one line outside of it: the layer that provides its `LanguageModel`.
  */
 import { Data, Effect, Stream } from "effect"
 import { Chat } from "effect/ai"
 import { task, Workspace } from "./Project.ts"
 
-/** The model went on asking for tools. */
+/** The model kept asking for tools. */
 class TooManyTurns extends Data.TaggedError("TooManyTurns")<{}> {
   override get message(): string {
     return `The model asked for tools in ${maxTurns} turns in a row.`
   }
 }
 
-/** More turns than the job needs: a model that never stops must not run for ever. */
+/** More turns than the job needs, so that a model that never stops is cut off. */
 const maxTurns = 20
 
-/** Works until the model asks for no more tools; gives its last words. */
+/** Works until the model asks for no more tools. Returns its last text. */
 export const fixTheTest = (show: (text: string) => Effect.Effect<void>) =>
   Effect.gen(function* () {
     const chat = yield* Chat.fromPrompt([{ role: "system", content: "You are a careful programmer." }])

@@ -1,7 +1,7 @@
 /**
- * The job: a small project with a failing test, in a folder of its own, and the tools to mend it.
+ * The job of the demo: a small project with a failing test in a temporary folder, and the tools to fix it.
  *
- * Whether it was mended is not the agent's word: `verify` puts the original tests back and runs them in a fresh
+ * `verify` checks the result independently of the agent: it restores the original tests and runs them in a fresh
  * process.
  */
 import { Effect, FileSystem, Path, Schema, Stream } from "effect"
@@ -36,7 +36,7 @@ const files = {
   "README.md": "# A shopping cart\n"
 } as const
 
-/** What an agent may do with the project. */
+/** The tools for working on the project. */
 export const Workspace = Toolkit.make(
   Tool.make("list_files", {
     description: "Lists the files of the project.",
@@ -67,13 +67,13 @@ export const task =
 
 export interface Project {
   readonly folder: string
-  /** Whether the original tests pass, in a fresh process. */
+  /** True when the original tests pass in a fresh process. */
   readonly verify: Effect.Effect<boolean>
 }
 
 type Services = FileSystem.FileSystem | Path.Path | ChildProcessSpawner.ChildProcessSpawner
 
-/** A fresh copy of the project in a temporary folder, which goes with the scope. */
+/** Creates a fresh copy of the project in a temporary folder, which is removed with the scope. */
 export const make: Effect.Effect<Project, PlatformError.PlatformError, Services | Scope.Scope> = Effect.gen(
   function* () {
     const fs = yield* FileSystem.FileSystem
@@ -94,13 +94,13 @@ export const make: Effect.Effect<Project, PlatformError.PlatformError, Services 
   }
 )
 
-/** Characters of test output that the agent gets. */
+/** Maximum length of test output for the agent, in characters. */
 const maxOutput = 4_000
 
-/** The tests of this project take a second; an edit may make them run for ever. */
+/** Time limit of the tests. They take a second, but an edit may make them run without an end. */
 const testLimit = "20 seconds"
 
-/** What runs is code that a model wrote: it gets nothing of our environment, and no more time than it needs. */
+/** Runs code written by a model. It gets no environment variables, and a time limit. */
 const runTests = (folder: string) =>
   Effect.gen(function* () {
     const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
@@ -120,7 +120,7 @@ const runTests = (folder: string) =>
     })
   )
 
-/** The tools, working on real files of `folder` and nothing outside it; `used` hears of each call. */
+/** Implements the tools on real files of `folder` and nothing outside it. Reports each call to `used`. */
 export const layer = (folder: string, used: (tool: string) => Effect.Effect<void>) =>
   Workspace.toLayer(
     Effect.gen(function* () {

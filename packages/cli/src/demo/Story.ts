@@ -1,7 +1,7 @@
 /**
- * What the fake models say while they do the job, and what goes wrong meanwhile.
+ * The answers of the fake models in the demo, and its faults.
  *
- * Keys have the values `key-1` and `key-2` (Anthropic) and `key-3` (OpenAI): a plan can aim at them.
+ * Keys have the values `key-1` and `key-2` (Anthropic) and `key-3` (OpenAI), so that a plan can target them.
  */
 import { Effect, Random } from "effect"
 import type { FaultPlan } from "@outlast/testing"
@@ -39,22 +39,22 @@ const unavailable = { type: "status", status: 503 } as const
 const rateLimited = (seconds: number) =>
   ({ type: "status", status: 429, headers: { "retry-after": String(seconds) } }) as const
 
-/** The story that is told without options: everything that kills an agent in an afternoon. */
+/** The default faults: a rate limit, a revoked key, an outage, a cut stream and an overload. */
 export const plan: FaultPlan.FaultPlan = {
   answers,
   faults: [
-    // The first key is rate limited after its first answer. It is back for the last one.
+    // The first key is rate limited after its first answer, and works again for the last one.
     { when: { key: "key-1" }, skip: 1, fault: rateLimited(3) },
     // The second key was revoked.
     { when: { key: "key-2" }, times: "always", fault: { type: "status", status: 401 } },
-    // The other provider is down for a moment, breaks off in mid sentence, and is overloaded.
+    // The other provider is down for a moment, breaks off mid-stream, and is overloaded.
     { when: { provider: "openai" }, fault: unavailable },
     { when: { provider: "openai" }, skip: 1, fault: { type: "reset", after: 12 } },
     { when: { provider: "openai" }, skip: 2, fault: overloaded }
   ]
 }
 
-/** What a seed may draw. No more than one key is refused: with all keys dead nothing can help. */
+/** Faults that a seed may draw. At most one key is refused, because no call can succeed when all keys are. */
 const drawn: ReadonlyArray<FaultPlan.Step> = [
   { fault: rateLimited(1) },
   { fault: rateLimited(3) },
@@ -68,7 +68,7 @@ const drawn: ReadonlyArray<FaultPlan.Step> = [
   { fault: { type: "stream-error", after: 2, error: { type: "overloaded_error", message: "Overloaded" } } }
 ]
 
-/** Another story: five faults, drawn from a seed. The same seed, the same faults. */
+/** Draws five faults from a seed. The same seed gives the same faults. */
 export const seeded = (seed: number): Effect.Effect<FaultPlan.FaultPlan> =>
   Effect.gen(function* () {
     const faults: Array<FaultPlan.Step> = []

@@ -1,10 +1,8 @@
-/**
- * What a run took, counted from its events.
- */
+/** The figures of a run, counted from its events. */
 import type { FailoverEvent } from "@outlast/agent"
 import type { Paint } from "./Timeline.ts"
 
-/** What one target did. */
+/** The figures of one target. */
 interface TargetSummary {
   readonly target: string
   readonly attempts: number
@@ -15,13 +13,13 @@ interface TargetSummary {
 export interface Summary {
   readonly outcome: "completed" | "failed"
   readonly attempts: number
-  /** Times that a call went on at another target. */
+  /** Number of times that a call continued at another target. */
   readonly switches: number
-  /** Times that a call waited on our side before it went on. */
+  /** Number of times that a call waited on our side. */
   readonly waits: number
   readonly waitedSeconds: number
   readonly toolCalls: number
-  /** The project's own tests, run in a fresh process, pass. */
+  /** True when the project's own tests pass in a fresh process. */
   readonly jobVerified: boolean
   /** US dollars at the list prices of the catalogue. */
   readonly costUsd: number
@@ -77,7 +75,7 @@ export const make = (
   }
 }
 
-/** The summary for people. */
+/** Formats the summary as text. */
 export const lines = (summary: Summary, paint: Paint): ReadonlyArray<string> => {
   const { outcome, jobVerified } = summary
   const row = (name: string, value: string) => `  ${paint.dim(name.padEnd(10))} ${value}`

@@ -1,6 +1,4 @@
-/**
- * The printed timeline: on the left what the agent's side does, on the right what the servers saw.
- */
+/** The printed timeline: actions of the agent's side on the left, requests at the servers on the right. */
 import { Clock, Console, Effect, Ref } from "effect"
 import { EventLine } from "@outlast/agent"
 import type { FailoverEvent } from "@outlast/agent"
@@ -22,16 +20,16 @@ export const uncoloured: Paint = { dim: plain, good: plain, bad: plain, strong: 
 
 export interface Timeline {
   readonly paint: Paint
-  /** A line of the agent's side. */
+  /** Prints a line of the agent's side. */
   readonly agent: (line: string, paint?: (text: string) => string) => Effect.Effect<void>
-  /** A request as a server saw it. */
+  /** Prints a request that a server got. */
   readonly server: (request: FakeProvider.RecordedRequest) => Effect.Effect<void>
   readonly event: (event: FailoverEvent.FailoverEvent) => Effect.Effect<void>
 }
 
 const leftWidth = 74
 
-/** A timeline that starts now. */
+/** Creates a timeline that starts now. */
 export const make = (paint: Paint): Effect.Effect<Timeline> =>
   Effect.gen(function* () {
     const startedAt = yield* Ref.make(yield* Clock.currentTimeMillis)

@@ -1,7 +1,7 @@
 /**
- * `outlast doctor`: is this configuration complete, and if not, what to do? Node, the keys of the providers, and, of the
- * modules and manifests that are named, which tools and extensions would be offered. With `nats`, also the streams of the
- * subjects that are named.
+ * `outlast doctor`: checks that the configuration is complete, and says what to do otherwise. Covers Node, the keys of
+ * the providers, and the tools and extensions in the given modules and manifests. With `nats`, also the streams of the
+ * given subjects.
  *
  * | finding | level |
  * |---|---|
@@ -11,11 +11,12 @@
  * | a subject without a stream, a stream without acknowledgements, a server without an answer | error |
  * | a stream that can lose events in an outage | warning |
  *
- * Nothing is sent to a provider. Values of variables are read and never shown. What modules and checks print goes to standard error.
+ * Nothing is sent to a provider. Values of variables are never shown. Output of modules and checks goes to standard
+ * error.
  */
 import { Console, Effect, Logger } from "effect"
-import * as Beside from "./Beside.ts"
 import * as EventStreams from "./EventStreams.ts"
+import * as SideEffects from "./SideEffects.ts"
 import * as Keys from "./Keys.ts"
 import * as Loading from "./Loading.ts"
 import * as NodeVersion from "./NodeVersion.ts"
@@ -27,7 +28,7 @@ import * as Report from "./Report.ts"
 export interface Options {
   /** Modules and JSON manifests. */
   readonly files: ReadonlyArray<string>
-  /** Whether what is skipped is an error. */
+  /** Treats a skipped tool or extension as an error. */
   readonly strict: boolean
   readonly json: boolean
   /** Addresses of a NATS server, separated by commas. */
@@ -37,7 +38,7 @@ export interface Options {
   readonly node: NodeVersion.Versions
 }
 
-/** `true` when there is no error. */
+/** Runs the checks. `true` when there is no error. */
 export const run = (options: Options) =>
   Effect.gen(function* () {
     const report = yield* examine(options).pipe(Effect.provideService(Logger.LogToStderr, true))
@@ -57,7 +58,7 @@ const examine = ({ files, strict, node, nats, subjects = [] }: Options) =>
     const tools: Array<Report.Report["tools"][number]> = []
     const problems: Array<Problem> = [...NodeVersion.problems(version), ...Keys.problems(values)]
     for (const file of files) {
-      const { value, uncaught } = yield* Beside.watch(
+      const { value, uncaught } = yield* SideEffects.watch(
         file,
         Effect.gen(function* () {
           const { subjects, mistakes } = yield* Loading.load(file, secrets)

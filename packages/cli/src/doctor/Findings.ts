@@ -1,17 +1,17 @@
 /**
- * What a file of the user says of tools and extensions: their names and what they need. Pure, except that it reads the
- * exports of a module, which may have getters.
+ * Finds the tools and extensions in a file of the user, with their requirements. Pure, except that exports of a module
+ * may have getters.
  *
  * | an export that is | is taken as |
  * |---|---|
  * | a `Toolkit`, or anything with such `tools` | its tools |
  * | a `Tool` | a tool; without `Requirements` it needs nothing |
  * | an object with a `name` and `requires` | an extension |
- * | a list or a record | what stands in it of the above |
+ * | a list or a record | the exports above inside it |
  *
- * Everything else is passed over. What is exported twice is taken once.
+ * Everything else is ignored. Duplicates count once.
  *
- * They are told by their shape, not by their class: the module may have loaded a copy of `effect` of its own.
+ * Exports are recognised by shape, not by class, because the module may have loaded its own copy of `effect`.
  */
 import { Context, Effect, Option, Predicate, Result } from "effect"
 import { Tool } from "effect/ai"
@@ -25,7 +25,7 @@ export interface Subject {
 
 export interface Findings {
   readonly subjects: ReadonlyArray<Subject>
-  /** What could not be understood, in sentences. */
+  /** Parts that could not be read, as sentences. */
   readonly mistakes: ReadonlyArray<string>
 }
 
@@ -59,7 +59,7 @@ export const ofModule = (exports: Readonly<Record<string, unknown>>): Findings =
       )
 }
 
-/** Something that may be offered; what it needs is as it was written. */
+/** A possible tool or extension, with its requirements as written. */
 interface Item {
   readonly source: object
   readonly name: string
@@ -97,7 +97,7 @@ const isExtension = (value: unknown): value is { readonly name: string; readonly
   typeof value.name === "string" &&
   value.name.trim() !== ""
 
-/** A plain object, or the namespace of a module. */
+/** True for a plain object or the namespace of a module. */
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> => {
   if (!Predicate.isObject(value) || Array.isArray(value)) return false
   const prototype: unknown = Object.getPrototypeOf(value)
@@ -124,7 +124,7 @@ export const ofManifest = (text: string): Findings => {
 }
 
 const ofEntry = (entry: unknown, what: string): Findings => {
-  if (!isRecord(entry)) return wrong(`${what} is no object. Expected ${manifest}.`)
+  if (!isRecord(entry)) return wrong(`${what} is not an object. Expected ${manifest}.`)
   const { name, requires }: { name?: unknown; requires?: unknown } = entry
   if (typeof name !== "string" || name.trim() === "") {
     return wrong(`${what} has no "name". Expected ${manifest}.`)
@@ -148,14 +148,14 @@ const merge = (all: ReadonlyArray<Findings>): Findings => ({
 // Requirements
 // -----------------------------------------------------------------------------
 
-/** Requirements as anybody may have written them: a field with another name would never be looked at. */
+/** Validates requirements. An unknown field is a mistake, because it would never be checked. */
 const needsOf = (requires: unknown): Result.Result<Requirements.Requirements, string> => {
   if (!Predicate.isObject(requires) || Array.isArray(requires)) {
     return Result.fail('"requires" must be an object with "env" or "check".')
   }
   const unknown = Object.keys(requires).find((key) => key !== "env" && key !== "check")
   if (unknown !== undefined) {
-    return Result.fail(`nothing reads its ${quoted(unknown)}. There are "env" and "check".`)
+    return Result.fail(`unknown field ${quoted(unknown)}. Known fields: "env" and "check".`)
   }
   const { env, check }: { env?: unknown; check?: unknown } = requires
   if (env !== undefined && !(Array.isArray(env) && env.every(isVariable))) {
@@ -164,12 +164,12 @@ const needsOf = (requires: unknown): Result.Result<Requirements.Requirements, st
   if (check !== undefined && !Effect.isEffect(check)) return Result.fail('"check" must be an Effect.')
   return Result.succeed({
     env,
-    // What it gives is looked at, and a service that it may ask for is missed, when it runs.
+    // Its result is checked, and missing services are reported, when it runs.
     check: check as Requirements.Requirements["check"]
   })
 }
 
-/** Not `NAME=value`, which would be repeated as a name. */
+/** True for the name of a variable. `NAME=value` is rejected, because it would be printed as a name. */
 const isVariable = (name: unknown): name is string => typeof name === "string" && /^[\w.-]+$/.test(name)
 
 const quoted = (name: string): string => JSON.stringify(name)

@@ -1,10 +1,9 @@
 /**
- * The providers of `@outlast/providers`, and whether the variables of their keys are fit for use. Pure; nothing is sent.
+ * Checks the key variables of the providers in `@outlast/providers`. Pure; nothing is sent.
  *
- * A blank value counts as missing. What is told of a value is which mistake it has, never the value or a part of it.
+ * A blank value counts as missing. Messages name the kind of mistake, never a value or a part of it.
  *
- * **What it does not do.** It does not know whether a provider takes a key, nor which keys a program names instead of
- * the usual ones.
+ * **Limits.** Keys are not tried at the provider. Keys under other names are not known.
  */
 import { Anthropic, Google, OpenAi } from "@outlast/providers"
 import type { Problem } from "./Problem.ts"
@@ -12,9 +11,9 @@ import * as Problems from "./Problem.ts"
 
 export interface Provider {
   readonly provider: string
-  /** What makes its targets. */
+  /** Functions that create its targets. */
   readonly constructors: ReadonlyArray<string>
-  /** The variables that its targets read unless told otherwise. Without any, a key is needed only where one is named. */
+  /** Variables that its targets read by default. Without any, a key is needed only where one is named. */
   readonly keys: ReadonlyArray<string>
 }
 
@@ -26,19 +25,19 @@ export const providers: ReadonlyArray<Provider> = [
   { provider: "ai-sdk", constructors: ["AiSdk.model"], keys: [] }
 ]
 
-/** The variables of all providers. */
+/** Variables of all providers. */
 export const names: ReadonlyArray<string> = [...new Set(providers.flatMap(({ keys }) => keys))]
 
-/** A provider as the configuration has it. */
+/** The state of a provider's configuration. */
 export interface Examined {
   readonly provider: string
   readonly constructors: ReadonlyArray<string>
   readonly keys: ReadonlyArray<{ readonly name: string; readonly set: boolean }>
-  /** Whether a target could be built without naming other keys. */
+  /** True when a target could be built with the default keys. */
   readonly ready: boolean
 }
 
-/** The values of variables; those that are not set are absent. */
+/** Values of variables. Variables that are not set are absent. */
 export type Values = ReadonlyMap<string, string>
 
 export const examine = (values: Values): ReadonlyArray<Examined> =>
@@ -54,7 +53,7 @@ export const examine = (values: Values): ReadonlyArray<Examined> =>
 
 const isSet = (value: string | undefined): value is string => value !== undefined && value.trim() !== ""
 
-/** All warnings: a program may have its keys elsewhere, and a value may only look wrong. */
+/** Returns all warnings. They are not errors: keys may come from elsewhere, and a value may only look wrong. */
 export const problems = (values: Values): ReadonlyArray<Problem> => {
   const set = names.filter((name) => isSet(values.get(name)))
   if (set.length === 0) {
@@ -66,7 +65,7 @@ export const problems = (values: Values): ReadonlyArray<Problem> => {
   )
 }
 
-/** What is wrong with the value of a variable, as the end of a sentence that begins with the name. */
+/** Describes the problems of a value. Each ends a sentence that starts with the name of the variable. */
 export const flaws = (value: string): ReadonlyArray<string> => {
   const trimmed = value.trim()
   const plain = trimmed.replace(quotes, "").trim()
@@ -83,13 +82,13 @@ export const flaws = (value: string): ReadonlyArray<string> => {
 
 const quotes = /^["'`“”‘’]+|["'`“”‘’]+$/g
 
-/** The clients of the providers refuse these, too. Line breaks are told apart. */
+/** Characters that the providers' clients also reject in a header. Line breaks have their own message. */
 const beyondHeaders = /[^\t\r\n\x20-\x7e\x80-\xff]/
 
-/** Characters of a placeholder, at most. */
+/** Maximum length of a placeholder, in characters. */
 const longest = 64
 
-/** Nothing, a variable that nobody filled in, a word from an example, a row of x, dots, asterisks or zeros. */
+/** Matches an empty value, an unexpanded variable, a word from an example, or a row of x, dots, asterisks or zeros. */
 const placeholder = new RegExp(
   `^(?:${[
     "",

@@ -1,6 +1,4 @@
-/**
- * How long doctor waits for code of the user.
- */
+/** The time limit for code of the user. */
 import { Duration } from "effect"
 
 export const limit = Duration.seconds(10)

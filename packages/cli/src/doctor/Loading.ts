@@ -1,8 +1,8 @@
 /**
- * A file of the user, read or loaded, as {@link Findings}.
+ * Reads or loads a file of the user as {@link Findings}.
  *
- * A module is loaded as Node loads it, and what stands in it at the top level runs. Loading has a time limit, but code
- * that never gives the thread back cannot be stopped.
+ * A module is loaded by Node, and its top-level code runs. Loading has a time limit, but code that never yields the
+ * thread cannot be stopped.
  */
 import { pathToFileURL } from "node:url"
 import { Effect, FileSystem, Path, Predicate } from "effect"
@@ -13,8 +13,7 @@ import * as FindingsOf from "./Findings.ts"
 import { inWords, limit } from "./Limit.ts"
 
 /**
- * What is to be examined of a file, relative to the current directory. Failures are mistakes of the findings; none of
- * `secrets` stands in them.
+ * Loads a file, relative to the current directory. Failures become mistakes of the findings, without any of `secrets`.
  */
 export const load = (
   file: string,
@@ -30,7 +29,8 @@ export const load = (
       )
     }
     if (!/\.[cm]?[jt]s$/.test(file)) {
-      if (!(yield* Effect.orElseSucceed(fs.exists(file), () => true))) return failed("There is no such file.")
+      if (!(yield* Effect.orElseSucceed(fs.exists(file), () => true)))
+        return failed("The file does not exist.")
       return failed("It is neither a module (.ts, .js, .mjs) nor a manifest (.json). Name one of those.")
     }
     return yield* loadModule(pathToFileURL(path.resolve(file)).href, secrets)
@@ -57,23 +57,23 @@ export const loadModule = (url: string, secrets: ReadonlyArray<string>): Effect.
 
 const failed = (mistake: string): Findings => ({ subjects: [], mistakes: [mistake] })
 
-/** Why a module was not loaded, and what to do. */
+/** Explains why a module was not loaded, and what to do. */
 const whyNot = (error: unknown, url: string, values: ReadonlyArray<string>): string => {
   const { code, url: missing }: Fields = Predicate.isObject(error) ? error : {}
   if (missing === url) {
     return code === "ERR_UNSUPPORTED_DIR_IMPORT"
       ? "It is a directory. Name the files in it."
-      : "There is no such file."
+      : "The file does not exist."
   }
   return `It cannot be loaded: ${saidBy(error, values)}. ${toDo[String(code)] ?? otherwise(error)}`
 }
 
-/** That something which it has begun has failed, and nobody has caught it. */
+/** Reports an uncaught failure of something that the module started. */
 export const failedLater = (error: unknown, secrets: ReadonlyArray<string>): string =>
-  `Something that it begins failed, and nothing catches it: ${saidBy(error, secrets)}. Correct that, or put its tools into a module of their own.`
+  `Something that the module started failed without being caught: ${saidBy(error, secrets)}. Fix that, or put its tools into a separate module.`
 
 const saidBy = (error: unknown, values: ReadonlyArray<string>): string => {
-  const message = error instanceof Error ? error.message : "what was thrown is no error"
+  const message = error instanceof Error ? error.message : "it threw a value that is not an Error"
   return Redaction.scrub(message, maxSaid, { values }).replace(/\.$/, "")
 }
 
@@ -82,14 +82,14 @@ interface Fields {
   readonly url?: unknown
 }
 
-/** Characters of the message of somebody else's error. */
+/** Maximum length of a quoted error message, in characters. */
 const maxSaid = 300
 
 const compile = "name the compiled module instead."
 
 const toDo: Readonly<Record<string, string>> = {
   ERR_MODULE_NOT_FOUND: "Correct the import, or install the package.",
-  ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX: `Node only takes the types out. Write it in another way, or ${compile}`,
+  ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX: `Node only removes types. Use erasable syntax, or ${compile}`,
   ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING: `Build it, and ${compile}`,
   ERR_UNKNOWN_FILE_EXTENSION: `Build it, and ${compile}`
 }
@@ -97,4 +97,4 @@ const toDo: Readonly<Record<string, string>> = {
 const otherwise = (error: unknown): string =>
   error instanceof SyntaxError
     ? "Correct it, and check it again."
-    : "What it does at its top level failed: correct that, or put its tools into a module of their own."
+    : "Its top-level code failed: fix that, or put its tools into a separate module."

@@ -1,10 +1,11 @@
-/**
- * Whether this Node is new enough. Pure.
- */
+/** Checks that this Node is new enough. Pure. */
 import type { Problem } from "./Problem.ts"
 import * as Problems from "./Problem.ts"
 
-/** What runs, and what the packages need (`engines` of the manifest): a range of the form `>=24` or `>=24.1.2`. */
+/**
+ * The running version, and the version that the packages need (`engines` in package.json): a range such as `>=24` or
+ * `>=24.1.2`.
+ */
 export interface Versions {
   readonly version: string
   readonly needed: string
@@ -16,7 +17,7 @@ export interface NodeVersion extends Versions {
 
 export const of = ({ version, needed }: Versions): NodeVersion => {
   const [is, least] = [partsOf(version), partsOf(needed)]
-  // The first part that differs decides; parts that the range leaves out are 0.
+  // The first different part decides. Parts that the range leaves out are 0.
   const differing = [0, 1, 2].find((at) => (is[at] ?? 0) !== (least[at] ?? 0))
   return { version, needed, ok: differing === undefined || (is[differing] ?? 0) > (least[differing] ?? 0) }
 }

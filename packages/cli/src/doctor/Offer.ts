@@ -1,10 +1,8 @@
 /**
- * Whether tools and extensions are offered as the configuration is now, with `Requirements.unmet`.
+ * Checks which tools and extensions are offered with the present configuration, by `Requirements.unmet`.
  *
- * A check has a time limit; one that cannot be interrupted is left behind. It says nothing of the value of a variable,
- * and what a check says is freed of them.
- *
- * Unlike `Requirements.discover` it logs and publishes nothing: the report says it.
+ * A check has a time limit, and one that cannot be interrupted is abandoned. Values of variables are never shown, and
+ * are removed from the output of checks. Unlike `Requirements.discover`, nothing is logged or published.
  */
 import { Config, Effect, Exit, Fiber, Option, identity } from "effect"
 import { Requirements } from "@outlast/agent/guard"
@@ -15,14 +13,14 @@ import { inWords, limit } from "./Limit.ts"
 export interface Offer {
   readonly name: string
   readonly offered: boolean
-  /** Why it is skipped; null if it is not. */
+  /** The reason for skipping it. Null when it is offered. */
   readonly reason: string | null
 }
 
-/** Checks that run at the same time. */
+/** Number of concurrent checks. */
 const concurrency = 8
 
-/** None of `secrets` stands in a reason. */
+/** Runs the checks. `secrets` are removed from the reasons. */
 export const examine = (
   subjects: ReadonlyArray<Subject>,
   secrets: ReadonlyArray<string>
@@ -45,7 +43,7 @@ const reasonOf = (
   Effect.gen(function* () {
     const reason = yield* unmetInTime(requires)
     if (Option.isNone(reason)) return reason
-    // The check of a module that nobody has type-checked may give anything.
+    // A check from an untyped module may return anything.
     if (typeof reason.value !== "string") {
       return Option.some("its check gave neither true, false nor a text")
     }
@@ -53,22 +51,22 @@ const reasonOf = (
     return Option.some(Redaction.scrub(reason.value, maxReason, { values: [...values, ...secrets] }))
   })
 
-/** Characters of a reason. */
+/** Maximum length of a reason, in characters. */
 const maxReason = 300
 
-/** Of the values of variables those that may be secrets: a shorter one may be a part of any word. */
+/** Returns the values that may be secrets. Shorter ones could be part of any word. */
 export const secretsOf = (values: Iterable<string>): ReadonlyArray<string> =>
   Array.from(values, (value) => value.trim()).filter(({ length }) => length >= shortest)
 
 const shortest = 6
 
-/** The value of a variable; empty if it is not set. */
+/** Returns the value of a variable, or an empty string. */
 export const valueOf = (name: string): Effect.Effect<string> =>
   Effect.orElseSucceed(Config.String(name), () => "")
 
 const unmetInTime = (requires: Requirements.Requirements): Effect.Effect<Option.Option<string>> =>
   Effect.gen(function* () {
-    // In a fiber of its own: nobody waits for one that cannot be interrupted.
+    // Runs in a detached fiber, because an uninterruptible check must not block the command.
     const fiber = yield* Effect.forkDetach(Requirements.unmet(requires))
     return yield* Fiber.await(fiber).pipe(
       Effect.map(

@@ -1,12 +1,10 @@
-/**
- * Something that doctor found wrong, with what to do about it.
- */
+/** A problem found by doctor, with advice. */
 export interface Problem {
   /** An error makes the exit code 1. */
   readonly level: "error" | "warning"
-  /** The file of the user that it is about; null where it is about none. */
+  /** The user's file that the problem is about, or null. */
   readonly file: string | null
-  /** What is wrong and what to do, in sentences. No value of a variable stands in it. */
+  /** The problem and its fix, in sentences. Never contains the value of a variable. */
   readonly message: string
 }
 

@@ -1,21 +1,19 @@
-/**
- * What doctor found, as one JSON object and as lines for people. Pure.
- */
+/** Prints the findings of doctor, as one JSON object or as text. Pure. */
 import type * as Keys from "./Keys.ts"
 import type { NodeVersion } from "./NodeVersion.ts"
 import type { Offer } from "./Offer.ts"
 import type { Problem } from "./Problem.ts"
 
-/** As `--json` prints it. */
+/** The output of `--json`. */
 export interface Report {
   readonly node: NodeVersion
   readonly providers: ReadonlyArray<Keys.Examined>
-  /** Tools and extensions, in the order of the files and of what stands in them. */
+  /** Tools and extensions, in the order of the files and of their contents. */
   readonly tools: ReadonlyArray<Offer & { readonly file: string }>
   readonly problems: ReadonlyArray<Problem>
 }
 
-/** Whether there is no error. */
+/** True when there is no error. */
 export const isSound = ({ problems }: Report): boolean => problems.every(({ level }) => level !== "error")
 
 export const lines = ({ node, providers, tools, problems }: Report): ReadonlyArray<string> => [
@@ -34,7 +32,7 @@ export const lines = ({ node, providers, tools, problems }: Report): ReadonlyArr
   ...(problems.length === 0 ? ["No problems."] : ["Problems", ...problems.map(problemLine)])
 ]
 
-/** Of the longest name of a provider, in characters. */
+/** Length of the longest provider name, in characters. */
 const width = 17
 
 const keysOf = ({ keys }: Keys.Examined): string =>

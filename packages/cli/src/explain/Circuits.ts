@@ -1,18 +1,16 @@
-/**
- * The circuits that a rehearsed call meets: those of `CircuitBreaker`, without a clock and without other calls.
- */
+/** The circuits of a rehearsed call: those of `CircuitBreaker`, without a clock and without other calls. */
 import type { RecoveryPolicy } from "@outlast/agent"
 import { Permits } from "@outlast/agent/failover"
 import type { TargetRef } from "@outlast/agent/conversation"
 import { CircuitPolicy, CircuitState } from "@outlast/resilience"
 
-/** A circuit that does not let an attempt through, and the milliseconds until it does. */
+/** A circuit that refuses an attempt, and the milliseconds until it admits one. */
 export interface Refused {
   readonly circuit: string
   readonly length: number
 }
 
-/** In the middle of the jitter: none. */
+/** The middle of the jitter range, which means no jitter. */
 const draw = 0.5
 
 export class Circuits {
@@ -23,7 +21,7 @@ export class Circuits {
     this.#policy = circuits === false ? undefined : CircuitPolicy.make(circuits)
   }
 
-  /** What keeps an attempt from the target. */
+  /** Returns the circuit that refuses an attempt at the target, if there is one. */
   refusal(target: TargetRef.TargetRef, now: number): Refused | undefined {
     if (this.#policy === undefined) return undefined
     for (const circuit of Object.values(Permits.circuitsOf(target))) {
@@ -33,7 +31,7 @@ export class Circuits {
     return undefined
   }
 
-  /** An attempt was let through and has failed; `of`: the circuit whose failure it is. */
+  /** Records a failed attempt. `of` names the circuit that counts it. */
   failed(target: TargetRef.TargetRef, of: RecoveryPolicy.Row["circuit"], now: number): void {
     if (this.#policy === undefined || of === undefined) return
     const circuit = Permits.circuitsOf(target)[of]

@@ -1,9 +1,9 @@
 /**
- * `outlast explain`: what one error is, how we know, and what a policy would do about it, attempt by attempt.
+ * `outlast explain`: classifies one error with evidence, and shows a policy's decisions about it, attempt by attempt.
  */
 import { Console, Effect, FileSystem, Option, Result, Stdio, Stream } from "effect"
 import { ProviderFailure, RecoveryPolicy } from "@outlast/agent"
-import * as Case from "../classify/Case.ts"
+import * as ErrorCase from "../classify/ErrorCase.ts"
 import * as Verdict from "../classify/Verdict.ts"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
@@ -12,13 +12,13 @@ import { isPreset, presetNames, presets } from "./Preset.ts"
 import * as Rehearsal from "./Rehearsal.ts"
 
 export interface Options {
-  /** A JSON file with the error; standard input when it is `-`, or absent and no part is given either. */
+  /** A JSON file with the error. Standard input when it is `-`, or when neither it nor a part of an error is given. */
   readonly error: Option.Option<string>
   readonly status: Option.Option<number>
   readonly code: Option.Option<string>
   readonly message: Option.Option<string>
   readonly provider: Option.Option<string>
-  /** `name: value`, any number of them. */
+  /** Any number of headers, as `name: value`. */
   readonly header: ReadonlyArray<string>
   readonly preset: string
   /** Keys of each model. With this or `models` one chain is shown, else {@link defaultShapes}. */
@@ -27,21 +27,21 @@ export interface Options {
   readonly json: boolean
 }
 
-/** The chains that are shown when none is asked for. */
+/** The chains that are shown by default. */
 const defaultShapes: ReadonlyArray<Rehearsal.Shape> = [
   { keys: 1, models: 1 },
   { keys: 2, models: 1 },
   { keys: 1, models: 2 }
 ]
 
-/** More would show nothing new. */
+/** Upper limit for keys and models. More would show nothing new. */
 const most = 10
 
 export const run = (options: Options) =>
   Effect.gen(function* () {
     const { preset } = options
     if (!isPreset(preset)) {
-      return yield* wrong(`There is no preset "${preset}". There are: ${presetNames.join(", ")}.`)
+      return yield* wrong(`Unknown preset "${preset}". Known presets: ${presetNames.join(", ")}.`)
     }
     const shapes = yield* shapesOf(options)
     const given = yield* caseOf(options)
@@ -94,14 +94,14 @@ const shapesOf = ({ keys, models }: Options): Effect.Effect<ReadonlyArray<Rehear
 const howTo =
   "Give it as JSON (outlast explain < error.json, or --error error.json) or in parts (--status 429 --message ...)."
 
-/** The error that is to be explained. */
+/** Reads the error to explain. */
 const caseOf = (options: Options) =>
   Effect.gen(function* () {
     const { status, code, message, provider, header } = options
     const headers: Record<string, string> = {}
     for (const [index, line] of header.entries()) {
       const colon = line.indexOf(":")
-      // Without a colon all of it may be the value, and a secret: it is not repeated.
+      // Without a colon, the text may be a secret value, so it is not repeated.
       if (colon < 1) {
         return yield* wrong(
           `--header wants NAME: VALUE; number ${index + 1} of ${header.length} has no name.`
@@ -121,8 +121,8 @@ const caseOf = (options: Options) =>
       return yield* wrong("Give either --error, or the parts of the error, not both.")
     }
     const text = inParts ? parts : yield* textOf(options.error)
-    if (text.trim() === "") return yield* wrong(`There is no error to explain. ${howTo}`)
-    const read = Case.parse(text)
+    if (text.trim() === "") return yield* wrong(`No error to explain. ${howTo}`)
+    const read = ErrorCase.parse(text)
     return Result.isSuccess(read) ? read.success : yield* wrong(`The error ${read.failure}`)
   })
 
@@ -138,7 +138,7 @@ const textOf = (
     }
     const stdio = yield* Stdio.Stdio
     if (Option.isNone(file) && (yield* stdio.stdinIsTerminal))
-      return yield* wrong(`There is no error to explain. ${howTo}`)
+      return yield* wrong(`No error to explain. ${howTo}`)
     return yield* stdio.stdin.pipe(
       Stream.decodeText(),
       Stream.mkString,
@@ -158,7 +158,10 @@ const signals: { readonly [S in ProviderFailure.Evidence["signal"]]: string } = 
   local: "a limit of ours"
 }
 
-const verdictLines = (given: Case.Case, failure: ProviderFailure.ProviderFailure): ReadonlyArray<string> => {
+const verdictLines = (
+  given: ErrorCase.Case,
+  failure: ProviderFailure.ProviderFailure
+): ReadonlyArray<string> => {
   const { rule, signal, matched, depth } = failure.evidence
   const { reason, retryAfterMs } = Verdict.fromFailure(given.id, failure)
   const where = depth === 0 ? "of the error itself" : `of its cause, ${depth} deep`
@@ -174,7 +177,7 @@ const verdictLines = (given: Case.Case, failure: ProviderFailure.ProviderFailure
   ]
 }
 
-/** What the policy's row says, in words. */
+/** Describes the policy's row in words. */
 const ruleLine = (preset: Preset, failure: ProviderFailure.ProviderFailure): string => {
   const policy = presets[preset]
   const { then, attempts, switchAfter, to } = RecoveryPolicy.rowOf(policy, failure)

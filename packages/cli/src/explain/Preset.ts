@@ -1,6 +1,4 @@
-/**
- * The policies that have a name on the command line.
- */
+/** The policies that can be named on the command line. */
 import { Presets, RecoveryPolicy } from "@outlast/agent"
 
 const { claw0, codebuddy, decision037, nexo, s11 } = Presets
@@ -17,7 +15,7 @@ const named = {
 
 export type Preset = keyof typeof named
 
-/** Each has classes of its own. */
+/** Each preset has its own classes. */
 export const presets: Readonly<Record<Preset, RecoveryPolicy.RecoveryPolicy<string>>> = named
 
 export const presetNames: ReadonlyArray<string> = Object.keys(presets)

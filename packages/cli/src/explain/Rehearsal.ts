@@ -1,8 +1,8 @@
 /**
- * What a policy would do about a failure: `CallState.step` in a loop, in virtual time, with every attempt failing
- * in the same way and at once. Pure; waits are exact, without jitter.
+ * Simulates a policy's decisions about a failure: `CallState.step` in a loop, in virtual time, with every attempt
+ * failing at once in the same way. Pure; waits are exact, without jitter.
  *
- * It shows one call on a fresh chain. What other calls have found out before would shorten it.
+ * Shows one call on a fresh chain. State from earlier calls would shorten it.
  */
 import { Duration } from "effect"
 import { CallState, Cooldown } from "@outlast/agent/failover"
@@ -11,24 +11,24 @@ import type { CallFailure, ProviderFailure } from "@outlast/agent"
 import type { TargetRef } from "@outlast/agent/conversation"
 import { Circuits } from "./Circuits.ts"
 
-/** A chain: so many keys for each of so many models. */
+/** A chain: a number of models with a number of keys each. */
 export interface Shape {
   readonly keys: number
-  /** Each at another provider, and with a larger window than the one before. */
+  /** Each model is at another provider, and has a larger window than the previous one. */
   readonly models: number
 }
 
-/** What happened at a moment of virtual time, in milliseconds from the start of the call. */
+/** An event at a time of virtual time, in milliseconds from the start of the call. */
 export type Step = { readonly at: number } & (
   | { readonly _tag: "Attempt"; readonly number: number; readonly target: string; readonly waited: number }
   | {
       readonly _tag: "Cooldown"
       readonly scope: RecoveryPolicy.Scope
       readonly target: string
-      /** Milliseconds; null until somebody resets it. */
+      /** Length in milliseconds. Null until reset. */
       readonly length: number | null
     }
-  /** A circuit is open, for so many milliseconds more: the attempt is not sent. */
+  /** A circuit is open for this many more milliseconds: the attempt is not sent. */
   | {
       readonly _tag: "Refused"
       readonly target: string
@@ -81,7 +81,7 @@ export const run = <Class extends string>(
       event = { _tag: "Woke" }
       continue
     }
-    // Nothing is cut here, no key is asked for anew and nothing can be compacted.
+    // In a rehearsal nothing is cut, no key is renewed, and nothing can be compacted.
     if (!("probe" in action)) return steps
     const { target, delay } = action
     const refused = circuits.refusal(target, now)
@@ -131,7 +131,7 @@ const whyOf = <Class extends string>(
     : `the ${Duration.format(policy.deadline)} of a call are used up`
 }
 
-/** The window of the first model, in tokens. */
+/** Window of the first model, in tokens. */
 const window = 200_000
 
 const targetsOf = (provider: string, { keys, models }: Shape): ReadonlyArray<CallState.TargetView> =>
@@ -151,13 +151,13 @@ const targetOf = (provider: string, model: string, key: string): TargetRef.Targe
   key
 })
 
-/** How long the call took until it gave up, in milliseconds. */
+/** Returns the time until the call gave up, in milliseconds. */
 export const tookOf = (steps: ReadonlyArray<Step>): number => steps.at(-1)?.at ?? 0
 
 export const attemptsOf = (steps: ReadonlyArray<Step>): number =>
   steps.filter(({ _tag }) => _tag === "Attempt").length
 
-/** A step as a line for people. */
+/** Formats a step as a line of text. */
 export const lineOf = (step: Step): string => {
   switch (step._tag) {
     case "Attempt":

@@ -1,9 +1,9 @@
 /**
- * `outlast guard`: would the guard have stopped these runs? Traces in, a verdict for each out.
+ * `outlast guard`: checks whether the guard would have stopped recorded runs, and prints a verdict for each trace.
  *
- * With `score` a directory has labelled traces, and what comes out is how often the labels were met. Bad lines are
- * reported on standard error with their file and number and counted at the end; the others are done all the same. So
- * are the other files where one cannot be read, but a score without one of them would be none.
+ * With `score` the traces of a directory have labels, and the output is the accuracy. Bad lines are reported on
+ * standard error with their file and number and counted at the end; the other lines are still processed. When a file
+ * cannot be read, the other files are still judged, but no score is printed.
  */
 import { Console, Effect, FileSystem, Option, Path, Result, Stream } from "effect"
 import { BadLines } from "../classify/Classify.ts"
@@ -15,20 +15,20 @@ import * as Trace from "./Trace.ts"
 import * as TraceScore from "./TraceScore.ts"
 
 export interface Options {
-  /** Traces; `-` is standard input. */
+  /** Traces. `-` is standard input. */
   readonly files: ReadonlyArray<string>
   /** A directory with labelled traces. */
   readonly score: Option.Option<string>
-  /** Verdicts as JSON lines, a score as one JSON object. */
+  /** Verdicts as JSON lines, or a score as one JSON object. */
   readonly json: boolean
 }
 
-/** `true` when every line could be read. */
+/** Runs the command. `true` when every line could be read. */
 export const run = (options: Options) =>
   Effect.suspend(() => {
     const { score, files } = options
     if (Option.isSome(score) && files.length > 0) {
-      return new UsageError({ message: "--score takes a directory and no files beside it." })
+      return new UsageError({ message: "--score takes a directory and no other files." })
     }
     if (Option.isSome(score)) return scored(score.value, options.json)
     return files.length === 0
@@ -51,7 +51,7 @@ const judged = (files: ReadonlyArray<string>, json: boolean) =>
       }
       const { progress, read } = given.success
       allRead &&= read
-      // Nothing could be read: nothing is said of it but that.
+      // No line could be read. The report of that replaces a verdict.
       if (!read && progress.calls === 0) continue
       const { judged } = progress
       if (json) {
@@ -68,7 +68,7 @@ const inWords = (judged: Judge.Judged, calls: number): string =>
     ? `ok, ${calls} ${calls === 1 ? "call" : "calls"}`
     : `stop at call ${judged.at} of ${calls} (${judged.reason}): ${judged.message}`
 
-/** Judges a trace as it is read: the memory that it takes is that of a line. */
+/** Judges a trace while reading it. Memory use is that of a line. */
 const judge = (file: string, shown: string) =>
   Effect.gen(function* () {
     const bad = new BadLines(`${shown}: `)
@@ -84,7 +84,7 @@ const judge = (file: string, shown: string) =>
     return { progress, lines: index, read: yield* bad.end }
   })
 
-/** The file of labels. Its name is that of no trace: `outlast guard DIR/*.jsonl` leaves it out. */
+/** The file of labels. The name does not match `DIR/*.jsonl`, so that such a pattern selects only traces. */
 const labelFile = "labels.json"
 
 const scored = (directory: string, json: boolean) =>
@@ -124,7 +124,7 @@ const report = (score: TraceScore.Score): ReadonlyArray<string> => {
   const { traces, loops, stopped, premature, falselyStopped, told, falselyTold, late, misses } = score
   return [
     `${traces} traces: ${loops} loops, of which ${stopped} stopped and ${premature} stopped too early; ${traces - loops} honest, of which ${falselyStopped} stopped.`,
-    `The model is told of ${told} loops, and in ${falselyTold} honest traces.`,
+    `The model is informed about ${told} loops, and in ${falselyTold} honest traces.`,
     `Precision ${score.precision.toFixed(3)}, recall ${score.recall.toFixed(3)}.`,
     late === null ? "No loop was stopped in time." : `Stopped ${late} calls late in the median.`,
     ...misses.map(({ file, expected, got }) =>

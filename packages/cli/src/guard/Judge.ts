@@ -1,12 +1,12 @@
 /**
- * Replays a trace: the loop detector is asked about each call, then takes it in as it went. Pure.
+ * Replays a trace: the loop detector judges each call, then gets its recorded result. Pure.
  *
- * A trace is stopped at the first call that would not have run, whether it is blocked or the run stops. The trace does
- * not show what the model would have done then.
+ * A trace is stopped at the first call that would not have run, by a block or by the end of the run. The trace does not
+ * show how the model would have continued.
  */
 import { LoopDetector } from "@outlast/agent/guard"
 
-/** The verdict on a trace; `told`: the model would have heard of a loop, by a nudge or a stop. */
+/** The verdict on a trace. `told`: the model would have been informed about a loop, by a nudge or a stop. */
 export type Judged =
   | { readonly verdict: "ok"; readonly at: null; readonly reason: null; readonly told: boolean }
   | {
@@ -27,14 +27,14 @@ export interface Progress {
   readonly judged: Judged
 }
 
-/** No call yet. */
+/** The state before the first call. */
 export const start: Progress = {
   calls: 0,
   state: LoopDetector.initial,
   judged: { verdict: "ok", at: null, reason: null, told: false }
 }
 
-/** Takes in the next call. */
+/** Processes the next call. */
 export const next = ({ calls, state, judged }: Progress, call: LoopDetector.Observation): Progress => {
   if (judged.verdict === "stop") return { calls: calls + 1, state, judged }
   const verdict = LoopDetector.before(detector, state, call)

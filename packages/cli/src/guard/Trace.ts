@@ -1,17 +1,18 @@
 /**
- * A trace: the tool calls of a run, one JSON object a line, `{ "turn", "tool", "arguments", "result", "failed" }`. Pure.
+ * A trace: the tool calls of a run, one JSON object per line, `{ "turn", "tool", "arguments", "result", "failed" }`.
+ * Pure.
  *
- * `turn` and `failed` may be left out: each call is then a turn of its own, and went well.
+ * `turn` and `failed` are optional. By default each call is a separate turn and succeeded.
  */
 import type { LoopDetector } from "@outlast/agent/guard"
 import { Predicate, Result } from "effect"
 
-/** What is wrong with a line, with what is expected. Never echoes the line: it may hold secrets. */
+/** The problem in a line and the expected value. Never quotes the line, which may contain secrets. */
 export type Problem = string
 
 const fields = '"turn", "tool", "arguments", "result" and "failed"'
 
-/** Reads a line, the call with this index. */
+/** Reads a line as the call with this index. */
 export const parse = (line: string, index: number): Result.Result<LoopDetector.Observation, Problem> => {
   let json: unknown
   try {
@@ -20,7 +21,7 @@ export const parse = (line: string, index: number): Result.Result<LoopDetector.O
     return Result.fail(`is not JSON. Expected one object a line, with the fields ${fields}.`)
   }
   if (!Predicate.isObject(json) || Array.isArray(json)) {
-    return Result.fail(`is no object. Expected one with the fields ${fields}.`)
+    return Result.fail(`is not an object. Expected one with the fields ${fields}.`)
   }
   const { turn = index, tool, arguments: args = {}, result = null, failed = false }: Fields = json
   if (typeof turn !== "number" || !Number.isInteger(turn)) return wrong("turn", "a whole number")

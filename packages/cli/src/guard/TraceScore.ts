@@ -1,8 +1,9 @@
 /**
  * Scores the verdicts on labelled traces. Pure.
  *
- * **Precision**: the share of stops that are right. **Recall**: the share of loops with a right stop. **Told**: the share
- * of loops of which the model hears. A stop before the label's `stopFrom` is false, and its loop is missed.
+ * **Precision**: the share of stops that are right. **Recall**: the share of loops with a right stop. **Told**: the
+ * share of loops that the model is informed about. A stop before the label's `stopFrom` is false, and its loop is
+ * missed.
  */
 import { normalize } from "node:path"
 import { Predicate, Result } from "effect"
@@ -14,7 +15,7 @@ export type Label =
   | {
       readonly file: string
       readonly label: "stop"
-      /** Index from 0 of the first call that a reviewer would refuse, knowing only the calls before it. */
+      /** Index (from 0) of the first call that a reviewer would refuse, knowing only the calls before it. */
       readonly stopFrom: number
     }
 
@@ -26,7 +27,7 @@ export const labels = (text: string): Result.Result<ReadonlyArray<Label>, string
   } catch {
     return Result.fail("is not JSON")
   }
-  if (!Array.isArray(json)) return Result.fail("is no list")
+  if (!Array.isArray(json)) return Result.fail("is not a list")
   const read: Array<Label> = []
   const files = new Map<string, number>()
   for (const [index, entry] of json.entries()) {
@@ -68,19 +69,19 @@ interface Miss {
 export interface Score {
   readonly traces: number
   readonly loops: number
-  /** Loops that are stopped in time, and those that are stopped too early. */
+  /** Loops that are stopped in time, and loops that are stopped too early. */
   readonly stopped: number
   readonly premature: number
   /** Honest traces that are stopped. */
   readonly falselyStopped: number
-  /** Loops, and honest traces, of which the model is told. */
+  /** Loops and honest traces with a message to the model. */
   readonly told: number
   readonly falselyTold: number
-  /** 1 where nothing is stopped. */
+  /** 1 when no trace is stopped. */
   readonly precision: number
-  /** 1 where there is no loop. */
+  /** 1 when there is no loop. */
   readonly recall: number
-  /** Median of the calls from `stopFrom` to the stop; `null` where no loop is stopped. */
+  /** Median number of calls from `stopFrom` to the stop. `null` when no loop is stopped. */
   readonly late: number | null
   readonly misses: ReadonlyArray<Miss>
 }

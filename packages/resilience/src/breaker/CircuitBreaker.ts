@@ -1,21 +1,21 @@
 /**
- * Stops calling what keeps failing, and finds out when it is well again.
+ * Stops calling a service that keeps failing, and tests when it has recovered.
  *
- * A service keyed by **circuit name** (any string: an endpoint, a model, a tool). `execute` and `executeStream`
- * guard a call; `acquire` gives the permit to code that knows better when a call has ended. Each name has its own
- * `CircuitState`, made on first use and forgotten when it is idle; the policy is the same for all of them.
+ * A service keyed by **circuit name** (any string: an endpoint, a model, a tool). `execute` and `executeStream` guard a
+ * call; `acquire` gives a permit to code that decides itself when a call has ended. Each name has its own
+ * `CircuitState`, created on first use and removed when idle. One policy applies to all names.
  *
- * **States.** Closed: calls run and are counted. Open: calls are refused with `CircuitRefused`, at once. Half-open:
- * a few calls run as probes. Isolated: held open by hand. See `CircuitState` for what leads where.
+ * **States.** Closed: calls run and are counted. Open: calls are refused with `CircuitRefused`, at once. Half-open: a
+ * few calls run as probes. Isolated: held open by hand. `CircuitState` has the transitions.
  *
- * **What counts.** A typed failure or a defect is a failure. Interruption is nothing, and neither is a refusal of
- * another breaker or limiter inside (`Refusal`). `classify` decides otherwise, in every phase. A time limit inside
- * the guarded call is its failure; outside, it is an interruption.
+ * **What counts.** A typed failure or a defect is a failure. An interruption does not count, and neither does a refusal
+ * by a breaker or limiter inside (`Refusal`). `classify` can decide otherwise, in every phase. A timeout inside the
+ * guarded call counts as a failure; a timeout around it is an interruption.
  *
- * **How it composes.** Inside a retry, so that every attempt is seen. Several names are all or none. With
- * `RedisCircuitStore` processes share what they decided.
+ * **How it composes.** Put the breaker inside a retry, so that it sees every attempt. With several names, a call needs
+ * a permit from every circuit. `RedisCircuitStore` shares open circuits between processes.
  *
- * **What it does not do.** It does not retry (`Retry`), limit time (`Effect.timeout`), or ping (`ConnectionMonitor`).
+ * **Limits.** The breaker does not retry (`Retry`), limit time (`Effect.timeout`), or ping (`ConnectionMonitor`).
  *
  * **Example** (One circuit for an endpoint)
  *
@@ -42,69 +42,71 @@ import * as State from "./CircuitState.ts"
 import type { CircuitStore } from "./CircuitStore.ts"
 import { memory } from "./CircuitStore.ts"
 
-/** How a call ended, for its circuit. */
+/** The outcome of a call for its circuit. */
 export type Outcome = { readonly counts: "success" | "ignored" } | ({ readonly counts: "failure" } & Failure)
 
-/** A failure as a circuit counts it. */
+/** A failure that a circuit counts. */
 export interface Failure {
-  /** How long the server wants to be left alone. */
+  /** Minimum time before the next call, as requested by the server. */
   readonly retryAfter?: Duration.Input | undefined
-  /** A few words without secrets, for refusals and status pages. Default: the result of `describe`. */
+  /** Short description without secrets, for refusals and status pages. Default: the result of `describe`. */
   readonly what?: string | undefined
 }
 
-/** Decides what an exit counts as. Never asked about an interruption; if it throws, the call counts as nothing. */
+/**
+ * Decides the outcome of an exit. Never called for an interruption. If the function throws, the call does not count.
+ */
 export type Classify = (exit: Exit.Exit<unknown, unknown>) => Outcome
 
 export interface CallOptions {
   /** Default: {@link classify}. */
   readonly classify?: Classify | undefined
   /**
-   * Whose attempt this is: attempts with the same value are one call. `Retry` sets it. Default: each is a call of
-   * its own.
+   * Identifies the call that an attempt belongs to. Attempts with the same value are one call. `Retry` sets it.
+   * Default: each attempt is a separate call.
    */
   readonly call?: unknown
   /**
-   * The call has nowhere else to go: once a second one such call passes an open or a half-open circuit, and its outcome
-   * counts as a probe's. Default false.
+   * Set when the call has no alternative. One such call per second passes an open or a half-open circuit, and its
+   * outcome counts as a probe's. Default: false.
    */
   readonly lastResort?: boolean | undefined
   /**
-   * The circuit refused this call before. When a circuit closes, such calls pass gradually: three, and one more for
-   * each success. Default false.
+   * Set when the circuit refused this call before. After a circuit closes, such calls pass gradually: three at once,
+   * and one more for each success. Default: false.
    */
   readonly waited?: boolean | undefined
 }
 
-/** One circuit's name, or several: then all let the call through, or none is touched. */
+/** The name of one circuit, or of several. Either all of them let the call through, or none is changed. */
 export type Names = string | ReadonlyArray<string>
 
-/** The right to make one call. The first of its functions that runs counts; later ones do nothing. */
+/** The right to make one call. The first of its functions to run reports the outcome; later ones do nothing. */
 export interface Permit {
   readonly succeed: Effect.Effect<void>
   readonly fail: (failure?: Failure) => Effect.Effect<void>
-  /** The call said nothing about the circuit. Runs by itself when the scope ends first. */
+  /** Reports no outcome. Runs automatically when the scope ends first. */
   readonly ignore: Effect.Effect<void>
 }
 
 /**
- * How a call ended that {@link Service.enterUnsafe} let through. `now` is in monotonic milliseconds, for a caller that
- * has read the clock. Default: the clock of the fiber.
+ * Reports the outcome of a call that {@link Service.enterUnsafe} let through. `now` is in monotonic milliseconds, for a
+ * caller that has already read the clock. Default: the clock of the fiber.
  */
 export type Leave = (outcome: Outcome, fiber: AnyFiber, now?: number) => void
 
-/** A circuit as it is now. */
+/** The present state of a circuit. */
 export interface Status {
   readonly circuit: string
   readonly phase: State.Phase
   readonly generation: number
-  /** Until the next call is let through; only when it is open. */
+  /** Time until the next call is let through. Set only while the circuit is open. */
   readonly retryAfter: Duration.Duration | undefined
-  /** Failures in a row, as far as the policy counts them. */
+  /** Consecutive failures, as far as the policy counts them. */
   readonly failures: number
-  /** Openings in a row. */
+  /** Consecutive openings. */
   readonly openings: number
-  /** The last failure that this process counted since the circuit was closed, in a few words. */
+  /** Short description of the last failure that this process counted since the circuit was closed. */
   readonly lastFailure: string | undefined
 }
 
@@ -113,7 +115,9 @@ export interface Service {
     names: Names,
     options?: CallOptions
   ) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | CircuitRefused, R>
-  /** One outcome for the whole stream, at its end. A consumer that stops early says nothing. */
+  /**
+   * Guards a stream. The whole stream has one outcome, reported at its end. A consumer that stops early reports none.
+   */
   readonly executeStream: (
     names: Names,
     options?: CallOptions
@@ -123,30 +127,34 @@ export interface Service {
     options?: Omit<CallOptions, "classify">
   ) => Effect.Effect<Permit, CircuitRefused, Scope.Scope>
   /**
-   * The cheap way of {@link acquire} for a hot path: no Effect and no scope. Only for a call that has not waited, at a
-   * closed circuit; `undefined` for any other circuit, and for policies that time calls: then `acquire`. What it
-   * returns must be called once, whatever becomes of the call.
+   * A cheaper {@link acquire} for hot paths, without an Effect or a scope.
+   *
+   * Returns `undefined` unless the circuit is closed and the policy does not measure call durations; use `acquire`
+   * then. Not for calls that waited (`waited`). The returned function must be called exactly once, however the call
+   * ends.
    */
   readonly enterUnsafe: (name: string, fiber: AnyFiber, call: unknown) => Leave | undefined
-  /** Reads the circuit; changes nothing, not even for one whose time is up. */
+  /** Reads the circuit without changing it, even when its open time is over. */
   readonly state: (name: string) => Effect.Effect<Status>
   /**
-   * The `Ref` that holds the circuit's state in this process, made on first use. Read it with `Ref.get`. Change a circuit
-   * with `trip`, `reset` and `isolate`: a write to the `Ref` publishes no event and reaches no store. A circuit that was
-   * forgotten gets a new one.
+   * The `Ref` that holds the circuit's state in this process, created on first use. Read it with `Ref.get`. Use `trip`,
+   * `reset` and `isolate` to change a circuit: a write to the `Ref` publishes no event and reaches no store. A circuit
+   * that was removed as idle gets a new `Ref`.
    */
   readonly ref: (name: string) => Effect.Effect<Ref.Ref<State.CircuitState>>
-  /** Whether the next call would be let through. */
+  /** True when the next call would be let through. */
   readonly available: (names: Names) => Effect.Effect<boolean>
-  /** Forces the circuit open: for the policy's time, or for `length`. A negative one is an `InvalidOption`, a defect. */
+  /**
+   * Forces the circuit open, for the policy's time or for `length`. A negative `length` dies with an `InvalidOption`.
+   */
   readonly trip: (name: string, length?: Duration.Input) => Effect.Effect<void>
-  /** Forces the circuit closed, with nothing counted. An isolated one stays isolated. */
+  /** Forces the circuit closed and clears its counts. An isolated circuit stays isolated. */
   readonly reset: (name: string) => Effect.Effect<void>
   /** Holds the circuit open until the scope ends. Several scopes may hold it. */
   readonly isolate: (name: string) => Effect.Effect<void, never, Scope.Scope>
-  /** All circuits that are known. */
+  /** Lists all circuits that this process remembers. */
   readonly list: Effect.Effect<ReadonlyArray<Status>>
-  /** Changes of phase, once each and in order, from the subscription on. A slow reader loses the oldest. */
+  /** Changes of phase since the subscription, once each and in order. A slow reader loses the oldest ones. */
   readonly transitions: Stream.Stream<CircuitTransition>
 }
 
@@ -155,27 +163,27 @@ export class CircuitBreaker extends Context.Service<CircuitBreaker, Service>()(
 ) {}
 
 export interface Options extends Policy.Options {
-  /** Circuits that are remembered before idle ones are forgotten. Default 10,000. */
+  /** Number of circuits to remember before idle ones are removed. Default: 10,000. */
   readonly maxCircuits?: number | undefined
-  /** A circuit that is not used for so long is idle. Default 10 minutes. */
+  /** A circuit is idle when it was unused for this long. Default: 10 minutes. */
   readonly idleAfter?: Duration.Input | undefined
-  /** Where circuits live. Default `CircuitStore.memory`: in this process. */
+  /** Shares circuits between processes. Default: `CircuitStore.memory`, which shares nothing. */
   readonly store?: CircuitStore | undefined
   /**
-   * Names a counted error or defect in refusals, in a few words without secrets; `undefined` leaves it out. Default
-   * {@link describe}.
+   * Describes a counted error or defect in refusals, in a few words without secrets. `undefined` leaves the description
+   * out. Default: {@link describe}.
    */
   readonly describe?: Describe | undefined
 }
 
-/** Names an error or a defect. If it throws, nothing is said. */
+/** Describes an error or a defect. If the function throws, the description is left out. */
 export type Describe = (error: unknown) => string | undefined
 
 export const defaults = { ...Policy.defaults, maxCircuits: 10_000, idleAfter: "10 minutes" } as const
 
 /**
- * What an exit counts as unless told otherwise: success, failure, or nothing for a {@link Refusal}. A `retryAfter`
- * of the error (a `Duration.Input`; a number is milliseconds) is taken along.
+ * The default classification of an exit: success, failure, or ignored for a {@link Refusal}. A `retryAfter` of the
+ * error (a `Duration.Input`; a number is milliseconds) is passed on.
  */
 export const classify: Classify = (exit) => {
   if (Exit.isSuccess(exit)) return succeeded
@@ -187,8 +195,8 @@ export const classify: Classify = (exit) => {
 }
 
 /**
- * The tag or the name of an error, with its HTTP status where it has one: `HttpError (HTTP 503)`. Its message may hold
- * secrets and is never read.
+ * Returns the tag or the name of an error, with its HTTP status if there is one: `HttpError (HTTP 503)`. The message is
+ * never read, because it may contain secrets.
  */
 export const describe: Describe = (error) => {
   const isName = (text: string | undefined): boolean =>
@@ -200,11 +208,11 @@ export const describe: Describe = (error) => {
   return called !== undefined && http !== undefined ? `${called} (${http})` : (called ?? http)
 }
 
-/** Longest {@link Status.lastFailure}, in characters. */
+/** Maximum length of {@link Status.lastFailure}, in characters. */
 const maxWords = 200
 
 /**
- * A breaker for the enclosing scope. Throws an `InvalidOption`, a `RangeError`, for an option out of its range.
+ * Creates a breaker for the enclosing scope. Throws an `InvalidOption`, a `RangeError`, for an option out of its range.
  */
 export const make = (options: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.suspend(() => {
@@ -249,7 +257,7 @@ const isStream: Check.Check = (module, field, value) =>
 
 const noOptions: CallOptions = {}
 
-/** Checks the arguments of a guard. The usual guard, with one name and no options, costs two comparisons. */
+/** Checks the arguments of a guard. The usual case, one name and no options, costs two comparisons. */
 const checkGuard = (names: Names, options: CallOptions): void => {
   if (typeof names !== "string" || names === "") isNames(module, "names", names)
   if (options !== noOptions && !(options instanceof Circuits.AttemptOptions)) {
@@ -286,11 +294,11 @@ const ignored: Outcome = { counts: "ignored" }
 
 const retryAfterOf = (error: unknown): Duration.Duration | undefined =>
   typeof error === "object" && error !== null && "retryAfter" in error
-    ? // Whatever it is: what is no duration gives none.
+    ? // Anything that is not a duration becomes `None`.
       Option.getOrUndefined(Duration.fromInput(error.retryAfter as Duration.Input))
     : undefined
 
-/** What `uninterruptibleMask` gives: makes interruptible what was so outside. */
+/** The `restore` function of `uninterruptibleMask`, which makes an effect interruptible again if the caller was. */
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 type AdmitOptions = Omit<CallOptions, "classify">
@@ -312,12 +320,15 @@ const build = (
 ): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function* () {
     const circuits = yield* Circuits.make(limit, idle)
-    // Not of `Random`: two processes with one seed would be taken for one.
+    // Not from `Random`: two processes with the same seed would get the same id.
     const instance = globalThis.crypto.randomUUID()
     const timesCalls = policy.rate !== undefined && policy.rate.slow !== Infinity
     let holders = 0
 
-    /** Puts a circuit where this process decided. Others are told of a new generation, and of all that is done by hand. */
+    /**
+     * Applies a change that this process decided. Shares it with other processes if it starts a new generation or was
+     * made by hand.
+     */
     const decide = (cell: Cell, after: State.CircuitState, fiber: AnyFiber, byHand = false): void => {
       const before = cell.state
       if (circuits.move(cell, after, fiber) && (byHand || after.generation !== before.generation)) {
@@ -325,10 +336,10 @@ const build = (
       }
     }
 
-    /** Puts a circuit where the store says it is. */
+    /** Applies a state that came from the store. */
     const adopt = (cell: Cell, after: State.CircuitState, fiber: AnyFiber): void => {
       const { phase, generation } = cell.state
-      // Of a closed circuit that is closed here too this process knows more: its counts.
+      // A circuit that is closed here and in the store keeps its local state, which includes the counts.
       const isSameClosed = phase === "closed" && after.phase === "closed" && after.generation === generation
       if (!isSameClosed) circuits.move(cell, after, fiber)
     }
@@ -390,7 +401,7 @@ const build = (
         if (answer?.granted === true && answer.generation === cell.state.generation) {
           return Effect.succeed(enter({ grant: { generation: answer.generation, holder } }))
         }
-        // Decided anew: the circuit may have changed while the store was asked.
+        // Decides again, because the circuit may have changed while the store was asked.
         const [local, next] = State.admit(policy, cell.state, holder, monotonic(fiber), options)
         if (!local.granted) return refused(circuit, local.refusal, fiber)
         if (answer !== undefined && local.grant.holder !== undefined) {
@@ -430,7 +441,7 @@ const build = (
         decide(cell, settled(), fiber)
         return Effect.void
       }
-      // Who is interrupted does not wait, and goes on to the next circuit.
+      // A caller that is interrupted does not wait for the store, and continues with the next circuit.
       return Effect.flatMap(
         shared.settle(circuit, grant, State.judgedAsProbe(policy, cell.state, ended), cell.state, chance),
         ({ answer, leave }) =>
@@ -441,7 +452,9 @@ const build = (
       )
     }
 
-    /** Asks the circuits in the order of their names, so that two calls never hold half of what both need. */
+    /**
+     * Asks the circuits in the order of their names, so that two calls cannot each hold a permit that the other needs.
+     */
     const admit = (
       names: Names,
       options: AdmitOptions,
@@ -451,7 +464,8 @@ const build = (
         if (typeof names === "string")
           return Effect.map(admitOne(names, options, fiber, restore), (share) => [share])
         const all = [...new Set(names)].sort()
-        // Before any is touched: one whose time is up would become half-open for nothing.
+        // Checks all circuits before changing any. Otherwise one whose open time is over would become half-open for
+        // a call that another circuit refuses.
         const now = monotonic(fiber)
         for (const name of isLocal() ? all : []) {
           const known = circuits.read(name)
@@ -485,7 +499,7 @@ const build = (
         )
       )
 
-    /** Takes in how a call ended that a closed circuit let through, at no cost for the usual success. */
+    /** Reports the outcome of a call that a closed circuit let through. The usual success costs nothing. */
     const endOf = (cell: Cell, generation: number, { classify: judge, call }: CallOptions) => {
       const grant: State.Grant = { generation, holder: undefined }
       return (exit: Exit.Exit<unknown, unknown>): undefined => {
@@ -502,7 +516,7 @@ const build = (
       }
     }
 
-    /** A closed circuit admits without a trace: no clock, no lease, nothing to give back. */
+    /** True for a closed circuit, which admits calls without reading the clock and without a lease. */
     const admits = (state: State.CircuitState): state is State.Closed =>
       state.phase === "closed" && (shared === undefined || shared.isCurrent())
 
@@ -510,7 +524,7 @@ const build = (
       (name: string, options: CallOptions) =>
       <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
         Check.effect(module, "effect", self)
-        // The same for each run of this effect, until the circuit has changed.
+        // Reused for each run of this effect, until the circuit changes.
         let cell: Cell | undefined
         let generation = -1
         let watched = self
@@ -529,7 +543,7 @@ const build = (
         })
       }
 
-    /** As {@link executeOne}, for an attempt of a call: others see that it is under way. */
+    /** Like {@link executeOne}, for an attempt of a call. Counts the attempt as in flight while it runs. */
     const executeAttempt =
       (name: string, options: CallOptions) =>
       <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
@@ -548,7 +562,7 @@ const build = (
             return self
           })
           return Effect.onExitPrimitive(run, (exit) => {
-            // An interruption can come before it ran.
+            // The interruption may come before the effect has started.
             if (running) cell.running--
             return end(exit)
           })
@@ -655,7 +669,7 @@ const build = (
         if (typeof names !== "string" || timesCalls) {
           return (self) => guarded(names, options, Check.effect(module, "effect", self))
         }
-        // A rate counts calls that are in flight, and a call that waited may have to wait on.
+        // A failure rate counts calls in flight, and a call that waited may have to keep waiting.
         const isPlain = options.call === undefined && policy.rate === undefined && options.waited !== true
         return isPlain ? executeOne(names, options) : executeAttempt(names, options)
       },
@@ -695,18 +709,18 @@ const build = (
     }
   })
 
-/** A hint that is no duration is no hint: the failure counts all the same. */
+/** A hint that is not a duration is ignored. The failure still counts. */
 const hintOf = (retryAfter: Duration.Input | undefined): number | undefined =>
   retryAfter === undefined
     ? undefined
     : Option.getOrUndefined(Option.map(Duration.fromInput(retryAfter), Duration.toMillis))
 
-/** Interruption alone is nothing, whatever the classifier would say. */
+/** An exit with interruptions only is ignored, whatever the classifier would return. */
 const outcomeOf = (judge: Classify, describe: Describe, exit: Exit.Exit<unknown, unknown>): Outcome => {
   if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)) return ignored
   try {
     const outcome = judge(exit)
-    // Written in JavaScript, it may return anything, or nothing.
+    // A classifier written in JavaScript may return anything.
     if (!isOutcome(outcome)) return ignored
     if (outcome.counts !== "failure" || outcome.what !== undefined || Exit.isSuccess(exit)) return outcome
     return { ...outcome, what: wordsFor(describe, Cause.squash(exit.cause)) }
@@ -720,7 +734,7 @@ const isOutcome = (value: unknown): value is Outcome =>
 
 const wordsFor = (describe: Describe, error: unknown): string | undefined => {
   try {
-    // Written in JavaScript, it may give anything.
+    // A function written in JavaScript may return anything.
     const words: unknown = describe(error)
     return typeof words === "string" ? words : undefined
   } catch {

@@ -1,19 +1,19 @@
 /**
- * What a closed circuit remembers of its calls, and whether that is enough to open it. Pure.
+ * Counts the outcomes of a closed circuit's calls, and decides when to open the circuit. Pure.
  *
- * Two memories, both bounded: the consecutive failures (at most as many as trip), and ten slices of the rate's
- * window, by the time at which calls ended. Nothing is remembered for a policy that is off. Times are monotonic milliseconds.
+ * Two bounded memories: the consecutive failures (at most as many as trip), and ten time slices of the rate's window,
+ * by the end time of the calls. A policy that is off keeps nothing. Times are monotonic milliseconds.
  */
 import type { CircuitPolicy, RatePolicy } from "./CircuitPolicy.ts"
 
 /** A call that ended. */
 export interface Sample {
   readonly failed: boolean
-  /** Milliseconds; read only where the policy asks for slow calls. */
+  /** Duration in milliseconds. Read only when the policy has a threshold for slow calls. */
   readonly took?: number | undefined
-  /** Whose attempt it was. Undefined: a call of its own. */
+  /** Identifies the call that an attempt belongs to. Undefined: the attempt is a separate call. */
   readonly call?: unknown
-  /** Other calls that are in flight when it ends. Default 0. */
+  /** Number of other calls in flight when this one ends. Default: 0. */
   readonly inFlight?: number | undefined
 }
 
@@ -24,9 +24,9 @@ interface Failure {
 }
 
 interface Slice {
-  /** Which of the window's slices since time zero. */
+  /** Index of the slice, counted from time zero. */
   readonly index: number
-  /** Its last call. */
+  /** Time of the last call in the slice. */
   readonly at: number
   readonly calls: number
   readonly failures: number
@@ -44,18 +44,18 @@ export type Trip = "consecutive" | "failure-rate" | "slow-rate"
 
 export const empty: CircuitCounts = { streak: [], slices: [] }
 
-/** The slices of a rate's window. More would forget more evenly and cost more. */
+/** Number of slices in a rate's window. More slices would expire more evenly and cost more. */
 export const slices = 10
 
-/** A success that changes nothing: the usual case, decided without the time. */
+/** True when a success would change nothing. This is the usual case, decided without reading the clock. */
 export const unmoved = (policy: CircuitPolicy, counts: CircuitCounts): boolean =>
   policy.rate === undefined && counts.streak.length === 0
 
-/** When the latest call was that is remembered. */
+/** Time of the latest call that is remembered. */
 export const lastAt = ({ streak, slices }: CircuitCounts): number | undefined =>
   streak.at(-1)?.at ?? slices.at(-1)?.at
 
-/** Remembers a call. */
+/** Adds a call. */
 export const add = (
   { consecutive, rate }: CircuitPolicy,
   counts: CircuitCounts,
@@ -66,7 +66,7 @@ export const add = (
   slices: rate === undefined ? empty.slices : nextSlices(counts.slices, sample, rate, now)
 })
 
-/** Why the circuit must open now, if it must. `inFlight` calls have not ended: they count as not failed. */
+/** Returns the reason to open the circuit now, if there is one. Calls in flight (`inFlight`) count as not failed. */
 export const trip = (
   { consecutive, rate }: CircuitPolicy,
   { streak, slices }: CircuitCounts,
@@ -79,7 +79,7 @@ export const trip = (
   let failures = 0
   let slow = 0
   const oldest = now - rate.window
-  // A loop, because each outcome of a call counts them.
+  // A plain loop, because it runs for each outcome of a call.
   for (const slice of slices) {
     if (!isWithin(slice, rate, oldest)) continue
     calls += slice.calls
@@ -93,7 +93,7 @@ export const trip = (
 
 type Consecutive = NonNullable<CircuitPolicy["consecutive"]>
 
-/** The newest failures, as many as trip; of older ones those that show that further calls failed. */
+/** The newest failures, as many as trip, plus older ones that prove that further calls failed. */
 const nextStreak = (
   streak: ReadonlyArray<Failure>,
   { failed, call, inFlight = 0 }: Sample,
@@ -118,15 +118,15 @@ const isStreak = (
   return !isTogether(recent.slice(-failures)) || callsOf(recent) >= Math.min(distinctCalls, failures)
 }
 
-/** How many calls failed; an attempt without a call is one of its own. */
+/** Number of calls that failed. An attempt without a call counts as a separate call. */
 const callsOf = (streak: ReadonlyArray<Failure>): number => {
   const named = new Set(streak.flatMap(({ call }) => (call === undefined ? [] : [call])))
   return named.size + streak.filter(({ call }) => call === undefined).length
 }
 
 /**
- * Whether calls used the circuit at the same time: attempts overlapped, or a call came back after another's. Calls one
- * after the other are as good as one: each failed when it had the circuit to itself.
+ * True when calls used the circuit concurrently: attempts overlapped, or attempts of two calls alternated. Strictly
+ * sequential calls are as conclusive as one call, because each had the circuit to itself.
  */
 const isTogether = (streak: ReadonlyArray<Failure>): boolean =>
   streak.some(
@@ -137,7 +137,7 @@ const isTogether = (streak: ReadonlyArray<Failure>): boolean =>
 
 const width = ({ window }: RatePolicy): number => window / slices
 
-/** A slice counts while all of it lies within the window, so that nothing older ever does. */
+/** True while the whole slice lies within the window, so that no older call ever counts. */
 const isWithin = ({ index }: Slice, rate: RatePolicy, oldest: number): boolean => index * width(rate) > oldest
 
 const nextSlices = (
@@ -156,7 +156,7 @@ const nextSlices = (
     failures: (isLast ? last.failures : 0) + (failed ? 1 : 0),
     slow: (isLast ? last.slow : 0) + (took > rate.slowerThan ? 1 : 0)
   }
-  // Old slices go when a new one begins: most calls only replace the last.
+  // Old slices are removed only when a new slice begins. Most calls replace just the last one.
   return isLast
     ? known.with(known.length - 1, next)
     : [...known.filter((slice) => isWithin(slice, rate, now - rate.window)), next]

@@ -1,9 +1,9 @@
-/** The warning about a circuit that opens. Pure. */
+/** Builds the warning for a circuit that opens. Pure. */
 import type { Line } from "../telemetry/Warnings.ts"
 import type { CircuitEvent } from "./CircuitEvent.ts"
 import type { Cause } from "./CircuitState.ts"
 
-/** The line for a circuit that was closed and opens; `undefined` for every other event, later openings included. */
+/** Returns the line for a closed circuit that opens. `undefined` for every other event, including later openings. */
 export const lineOf = (event: CircuitEvent): Line | undefined => {
   if (event._tag !== "CircuitTransition" || event.from !== "closed" || event.to !== "open") return undefined
   const why = event.cause === undefined ? "" : ` because ${causes[event.cause]}`

@@ -1,62 +1,69 @@
 /**
- * When a circuit opens, for how long, and what it takes to close again: validated data.
+ * The validated policy of a circuit: when it opens, for how long, and when it closes again.
  *
- * Times are milliseconds here; users write `Duration.Input` in {@link Options}.
+ * {@link Options} takes durations as `Duration.Input`; the policy holds milliseconds.
  */
 import { Duration } from "effect"
 import * as Check from "../Options.ts"
 import * as Backoff from "../retry/Backoff.ts"
 
-/** What opens a closed circuit. With both, either does. */
+/** The conditions that open a closed circuit. With both set, either one opens it. */
 export interface TripOptions {
   /** Consecutive failures. `false` turns it off. */
   readonly consecutive?:
     | {
-        /** Default 5. */
+        /** Number of consecutive failures that open the circuit. Default: 5. */
         readonly failures?: number | undefined
-        /** They count only if they happened within this time. Default: however long ago. */
+        /** Only failures within this time count. Default: no limit. */
         readonly within?: Duration.Input | undefined
         /**
-         * Where calls used the circuit at the same time (their attempts overlapped, or took turns), the failures must
-         * come from at least this many distinct calls, or from `failures` calls where that is fewer: one call's own
-         * attempts prove little. Default 3. With 1 the failures are counted literally.
+         * Number of distinct calls among the failures, when calls used the circuit concurrently (their attempts
+         * overlapped or alternated). Capped at `failures`. Prevents one call's own retries from opening a shared
+         * circuit. Default: 3. With 1, every failure counts.
          */
         readonly distinctCalls?: number | undefined
       }
     | false
     | undefined
   /**
-   * The share of failures among the calls of the last while. A call counts from its start until `window` after its end;
-   * while it is in flight it counts as not failed. So fast failures do not outvote slow successes that started earlier.
-   * Default: off.
+   * The failure share of recent calls. Default: off.
+   *
+   * A call counts from its start until `window` after its end, and counts as not failed while in flight. Fast failures
+   * therefore do not outvote slow successes that started earlier.
    */
   readonly rate?:
     | {
-        /** A call that ended longer ago does not count; one that ended up to a tenth later may not count either. Default 1 minute. */
+        /**
+         * Time for which an ended call counts. The last tenth is approximate: a call may stop counting that much
+         * earlier. Default: 1 minute.
+         */
         readonly window?: Duration.Input | undefined
-        /** With fewer calls, those in flight included, the rates are not judged. Default 10. */
+        /** Minimum number of calls, including those in flight, before the rates are judged. Default: 10. */
         readonly minimumCalls?: number | undefined
-        /** Opens at this share of failures, exactly or above. Default 0.5; `false`: off. */
+        /** Opens at this share of failures or above. `false` turns it off. Default: 0.5. */
         readonly failures?: number | false | undefined
-        /** Opens at this share of slow calls, exactly or above. Default: off. Needs `slowerThan`. */
+        /** Opens at this share of slow calls or above. Requires `slowerThan`. Default: off. */
         readonly slow?: number | undefined
-        /** A call that takes longer is slow, even when it succeeds. */
+        /** A call that takes longer than this is slow, even if it succeeds. */
         readonly slowerThan?: Duration.Input | undefined
       }
     | undefined
 }
 
 export interface HalfOpenOptions {
-  /** Probes at a time. Default 1. */
+  /** Number of concurrent probes. Default: 1. */
   readonly permits?: number | undefined
-  /** Probes that must succeed. Default 2. */
+  /** Number of probes that must succeed to close the circuit. Default: 2. */
   readonly successes?: number | undefined
   /**
-   * Of so many; once too many have failed for that, the circuit opens again. Default: `successes`, or `permits` where
-   * that is more.
+   * Maximum number of judged probes. The circuit opens again once too many have failed to reach `successes`. Default:
+   * `successes` or `permits`, whichever is greater.
    */
   readonly outOf?: number | undefined
-  /** A probe that has not ended by then loses its permit, and its outcome no longer counts. Default 1 minute. */
+  /**
+   * Time limit of a probe. A probe that takes longer loses its permit, and its outcome does not count. Default: 1
+   * minute.
+   */
   readonly probeLimit?: Duration.Input | undefined
 }
 
@@ -64,20 +71,22 @@ export interface Options {
   readonly trip?: TripOptions | undefined
   readonly halfOpen?: HalfOpenOptions | undefined
   /**
-   * How long the circuit stays open, by the number of openings in a row. Default 10 s ×2, cap 120 s, ±10 %
-   * inside the cap. An opening is the first one again after the circuit stayed closed as long as the last lasted.
+   * Time that the circuit stays open, by the number of consecutive openings. Default: 10 s, doubled each time up to 120
+   * s, ±10 % within that cap.
+   *
+   * The count starts again at one when the circuit stayed closed for at least as long as its last opening.
    */
   readonly open?: Backoff.Backoff | undefined
-  /** No `retryAfter` of a failure keeps the circuit open for longer. Default 1 hour. */
+  /** Upper limit for a `retryAfter` of a failure. Default: 1 hour. */
   readonly maxRetryAfter?: Duration.Input | undefined
 }
 
 export interface RatePolicy {
   readonly window: number
   readonly minimumCalls: number
-  /** Infinity: off. */
+  /** Infinity turns the rule off. */
   readonly failures: number
-  /** Infinity: off. */
+  /** Infinity turns the rule off. */
   readonly slow: number
   readonly slowerThan: number
 }
@@ -142,7 +151,7 @@ const module = "CircuitBreaker"
 const { is } = Check
 const positive = is.integer({ min: 1 })
 const atLeastOneMilli = is.duration({ min: "1 milli" })
-/** A rate of 0 would open the circuit with the first call. */
+/** A rate of 0 would open the circuit on the first call. */
 const positiveShare = is.number({ above: 0, max: 1 })
 
 /** The checks of {@link Options}. */
@@ -166,7 +175,7 @@ export const checks: Check.Checks<Options> = {
   halfOpen: is.object<HalfOpenOptions>({
     permits: positive,
     successes: positive,
-    // `make` knows its least.
+    // `make` checks the lower end, because it depends on `successes`.
     outOf: positive,
     probeLimit: atLeastOneMilli
   }),

@@ -1,5 +1,5 @@
 /**
- * A circuit as a pure state machine: no clock, no randomness, no effects.
+ * The state machine of a circuit. Pure: no clock, no randomness, no effects.
  *
  * ```
  *            trips                 time is up, a call comes
@@ -11,19 +11,19 @@
  *   any ── isolate ──▶ Isolated ── the last hold is released ──▶ Closed          reset: any but Isolated ──▶ Closed
  * ```
  *
- * **Last resort.** A call that has nowhere else to go may pass an open or a half-open circuit, once every
- * {@link lastResortEvery}. Its outcome is a probe's: two successes among the last three close the circuit. Its failure
- * does not lengthen the opening. So a circuit never turns a service that sometimes answers into an outage.
+ * **Last resort.** A call without an alternative may pass an open or a half-open circuit, once every
+ * {@link lastResortEvery} ms. The outcome counts as a probe's: two successes among the last three close the circuit. A
+ * failure does not lengthen the opening. A circuit therefore never turns a partly working service into an outage.
  *
- * **Recovery.** When probes have closed a circuit, calls that were refused before are let through gradually: three, one
- * more for each of them that succeeds, and one more every five seconds. Calls that arrive later pass. If all waiting calls came
- * at once, a service that has just recovered would fail again.
+ * **Recovery.** When probes have closed a circuit, calls that were refused before are let through gradually: three at
+ * once, one more for each success among them, and one more every five seconds. New calls pass freely. If all waiting
+ * calls were sent at once, a service that has just recovered could fail again.
  *
- * Each change of phase makes a new **generation**; an outcome counts only in the generation that admitted its
- * call. Functions take the state and monotonic milliseconds and give a decision with the next state; the state
- * they were given is never changed, and comes back as the same object where nothing changed.
+ * Each change of phase starts a new **generation**. An outcome counts only in the generation that admitted its call.
+ * Functions take the state and the time in monotonic milliseconds, and return a decision and the next state. The given
+ * state is never mutated; the same object is returned when nothing changes.
  *
- * `CircuitBreaker` is the service around it; `CircuitStore` shares what it decides between processes.
+ * `CircuitBreaker` is the service around this machine; `CircuitStore` shares its decisions between processes.
  */
 import * as Backoff from "../retry/Backoff.ts"
 import * as Counts from "./CircuitCounts.ts"
@@ -31,32 +31,34 @@ import type { CircuitPolicy } from "./CircuitPolicy.ts"
 
 export type Phase = "closed" | "open" | "half-open" | "isolated"
 
-/** What opened a circuit last. */
+/** The reason for the last opening. */
 export type Cause = Counts.Trip | "probe" | "tripped"
 
 interface Base {
-  /** Fences late outcomes. */
+  /** Incremented at each change of phase, so that late outcomes can be ignored. */
   readonly generation: number
-  /** When the phase began. */
+  /** Start time of the phase. */
   readonly since: number
-  /** Openings in a row. */
+  /** Number of consecutive openings. */
   readonly openings: number
-  /** What the backoff gave for the last opening: 0 before the first. */
+  /** Backoff of the last opening, in milliseconds. 0 before the first. */
   readonly backoff: number
-  /** How long the last opening lasts or lasted. */
+  /** Length of the last opening, in milliseconds. */
   readonly lasted: number
-  /** The end of the latest `retryAfter` of a failure: no opening ends before it. */
+  /** End of the latest `retryAfter` of a failure. No opening ends earlier. */
   readonly notBefore: number
 }
 
 export interface Closed extends Base {
   readonly phase: "closed"
   readonly counts: Counts.CircuitCounts
-  /** Until the circuit has been closed for {@link recoveryTime}; absent when it was never open. */
+  /**
+   * The gradual recovery, during {@link recoveryTime} after the circuit closed. Absent when the circuit was never open.
+   */
   readonly recovery?: Recovery | undefined
 }
 
-/** How many of the calls that waited for a circuit to close have been let through. */
+/** Counts the calls that waited for the circuit to close and were let through. */
 export interface Recovery {
   readonly released: number
   readonly successes: number
@@ -66,16 +68,16 @@ export interface Open extends Base {
   readonly phase: "open"
   readonly until: number
   readonly cause: Cause
-  /** Calls that passed as a last resort; absent when there were none. */
+  /** Calls that passed as a last resort. Absent when there were none. */
   readonly lastResort?: LastResort | undefined
 }
 
-/** What calls that passed an open circuit as a last resort have shown. */
+/** The calls that passed an open circuit as a last resort, and their outcomes. */
 export interface LastResort {
-  /** When the last of them was let through. */
+  /** Time at which the latest of them was let through. */
   readonly at: number
   readonly leases: ReadonlyArray<Lease>
-  /** Whether they succeeded: the last {@link judged}, oldest first. */
+  /** Outcomes of the last {@link judged} calls, oldest first. True for a success. */
   readonly outcomes: ReadonlyArray<boolean>
 }
 
@@ -87,9 +89,9 @@ export interface Lease {
 
 export interface HalfOpen extends Base {
   readonly phase: "half-open"
-  /** What opened the circuit: where that was slowness, a slow probe has failed. */
+  /** The reason for opening. When it was slowness, a slow probe counts as failed. */
   readonly cause: Cause
-  /** When a call was last let through as a last resort; absent when none was. */
+  /** Time at which a call last passed as a last resort. Absent when none did. */
   readonly lastResortAt?: number | undefined
   readonly leases: ReadonlyArray<Lease>
   readonly successes: number
@@ -103,62 +105,62 @@ export interface Isolated extends Base {
 
 export type CircuitState = Closed | Open | HalfOpen | Isolated
 
-/** The right to make one call, and to say how it ended. */
+/** The right to make one call and to report its outcome. */
 export interface Grant {
   readonly generation: number
-  /** Whose lease it is, for a probe. */
+  /** Holder of the lease, for a probe. */
   readonly holder: string | undefined
-  /** It passed as a last resort: no store is asked. Default false. */
+  /** True when the call passed as a last resort. The store is not asked then. Default: false. */
   readonly lastResort?: boolean | undefined
-  /** It had waited for the circuit to close. Default false. */
+  /** True when the call had waited for the circuit to close. Default: false. */
   readonly waited?: boolean | undefined
 }
 
-/** Why a call was not let through. `recovering`: closed, but others that waited go first. */
+/** The reason for a refusal. `recovering`: the circuit is closed, but other calls that waited go first. */
 export interface Refusal {
   readonly reason: "open" | "half-open" | "isolated" | "recovering"
-  /** Milliseconds until a call is let through, where the circuit knows. */
+  /** Milliseconds until a call is let through, when the circuit knows it. */
   readonly retryAfter: number | undefined
 }
 
-/** What a call says of itself when it asks. */
+/** Properties of the call that asks. */
 export interface Request {
-  /** It has nowhere else to go. Default false. */
+  /** True when the call has no alternative. Default: false. */
   readonly lastResort?: boolean | undefined
-  /** The circuit refused it before. Default false. */
+  /** True when the circuit refused this call before. Default: false. */
   readonly waited?: boolean | undefined
 }
 
 /** Milliseconds between two calls that pass a circuit as a last resort. */
 export const lastResortEvery = 1_000
 
-/** So many outcomes of last resorts are judged, and {@link enough} successes among them close the circuit. */
+/** Number of last-resort outcomes that are judged. {@link enough} successes among them close the circuit. */
 export const judged = 3
 export const enough = 2
 
-/** Calls that waited and are let through at once when a circuit closes. */
+/** Number of waiting calls that are let through at once when a circuit closes. */
 export const releasedAtOnce = 3
 
-/** Milliseconds after which a closed circuit lets one more of them through, whatever became of the others. */
+/** Milliseconds after which a closed circuit lets one more waiting call through, whatever the outcome of the others. */
 export const releaseEvery = 5_000
 
-/** Milliseconds after which a closed circuit lets all calls through that waited: longer than most calls wait. */
+/** Milliseconds after which a closed circuit lets all waiting calls through. Longer than most calls wait. */
 export const recoveryTime = 600_000
 
 export type Admission =
   | { readonly granted: true; readonly grant: Grant }
   | { readonly granted: false; readonly refusal: Refusal }
 
-/** How a call ended, for its circuit. */
+/** The outcome of a call for its circuit. */
 export type Ended =
   | { readonly outcome: "ignored" }
   | {
       readonly outcome: "success" | "failure"
-      /** Of a failure: what the server said, in milliseconds. */
+      /** The wait that the server requested with a failure, in milliseconds. */
       readonly retryAfter?: number | undefined
       readonly took?: number | undefined
       readonly call?: unknown
-      /** Other calls that are in flight. */
+      /** Number of other calls in flight. */
       readonly inFlight?: number | undefined
     }
 
@@ -171,14 +173,14 @@ const nothing: Base = {
   notBefore: -Infinity
 }
 
-/** A circuit of which nothing is known. */
+/** The state of an unknown circuit: closed, with nothing counted. */
 export const initial: Closed = { ...nothing, phase: "closed", counts: Counts.empty }
 
-/** The phase at `now`, as the next call will find it. Reading changes nothing. */
+/** Returns the phase that the next call at `now` will find. Changes nothing. */
 export const phaseAt = (state: CircuitState, now: number): Phase =>
   state.phase !== "open" || now < state.until ? state.phase : "half-open"
 
-/** Whether {@link admit} would let a call through. */
+/** True when {@link admit} would let a call through. */
 export const available = (
   policy: CircuitPolicy,
   state: CircuitState,
@@ -186,11 +188,11 @@ export const available = (
   request: Request = {}
 ): boolean => refusal(policy, state, now, request) === undefined
 
-/** Whether a success changes nothing: the usual case, decided without the time. */
+/** True when a success would change nothing. This is the usual case, decided without reading the clock. */
 export const unmoved = (policy: CircuitPolicy, { counts, recovery }: Closed): boolean =>
   recovery === undefined && Counts.unmoved(policy, counts)
 
-/** Lets a call through, or does not. A probe holds a lease under the name `holder` until it ends or lapses. */
+/** Admits or refuses a call. A probe holds a lease under the name `holder` until it ends or expires. */
 export const admit = (
   policy: CircuitPolicy,
   state: CircuitState,
@@ -209,10 +211,10 @@ export const admit = (
     return [{ granted: true, grant: after === state ? grant : { ...grant, waited: true } }, after]
   }
   const lease: Lease = { holder, until: now + policy.probeLimit }
-  // The circuit itself refuses: only a last resort passes.
+  // True when the circuit would refuse any call but a last resort.
   const isLast = refusal(policy, state, now, {}) !== undefined
   if (state.phase === "open" && isLast) {
-    // Stryker disable next-line ArrayDeclaration: what is no lease is not valid.
+    // Stryker disable next-line ArrayDeclaration: a value that is not a lease is not valid.
     const { leases = [], outcomes = [] } = state.lastResort ?? {}
     const lastResort = { at: now, leases: [...valid(leases, now), lease], outcomes }
     return [granted(state.generation, holder, true), { ...state, lastResort }]
@@ -224,7 +226,7 @@ export const admit = (
   ]
 }
 
-/** Takes in how a call ended. Outcomes of another generation and of lapsed permits change nothing. */
+/** Applies the outcome of a call. Outcomes of another generation and of expired permits change nothing. */
 export const settle = (
   policy: CircuitPolicy,
   state: CircuitState,
@@ -244,7 +246,7 @@ export const settle = (
   return settleProbe(policy, { ...state, leases }, probe, now, draw)
 }
 
-/** How a call ended, judged as a probe: where slowness opened the circuit, a slow success is a failure. */
+/** Returns the outcome of a call judged as a probe. When slowness opened the circuit, a slow success is a failure. */
 export const judgedAsProbe = ({ rate }: CircuitPolicy, state: CircuitState, ended: Ended): Ended => {
   const isSlow =
     // Stryker disable next-line ConditionalExpression: for the types; other phases have no cause.
@@ -255,7 +257,7 @@ export const judgedAsProbe = ({ rate }: CircuitPolicy, state: CircuitState, ende
   return isSlow ? { ...ended, outcome: "failure" } : ended
 }
 
-/** Forces the circuit open, for the policy's time or for `length` milliseconds. An isolated circuit stays so. */
+/** Forces the circuit open, for the policy's time or for `length` milliseconds. An isolated circuit stays isolated. */
 export const trip = (
   policy: CircuitPolicy,
   state: CircuitState,
@@ -268,7 +270,7 @@ export const trip = (
   return length === undefined ? opened : { ...opened, until: now + length, lasted: length }
 }
 
-/** Forces the circuit closed and forgets all it has counted. An isolated circuit forgets, and stays isolated. */
+/** Forces the circuit closed and clears its counts. An isolated circuit is cleared too, but stays isolated. */
 export const reset = (state: CircuitState, now: number): CircuitState => {
   const fresh: Base = { ...nothing, generation: state.generation + 1, since: now }
   return state.phase === "isolated"
@@ -276,7 +278,7 @@ export const reset = (state: CircuitState, now: number): CircuitState => {
     : { ...fresh, phase: "closed", counts: Counts.empty }
 }
 
-/** Holds the circuit open by hand until `holder` releases it. Several may. */
+/** Holds the circuit open by hand until `holder` releases it. Several holders are allowed. */
 export const isolate = (state: CircuitState, holder: string, now: number): CircuitState =>
   state.phase !== "isolated"
     ? { ...base(state, now), phase: "isolated", holders: [holder] }
@@ -292,8 +294,8 @@ export const release = (state: CircuitState, holder: string, now: number): Circu
 }
 
 /**
- * Whether forgetting the circuit loses nothing that still matters: closed with nothing counted, or unused for
- * `idle` milliseconds. An open circuit is in use until its time is up, an isolated one always.
+ * True when the circuit can be removed without losing anything: closed with nothing counted, or unused for `idle`
+ * milliseconds. An open circuit is in use until its time is over, an isolated one always.
  */
 export const isForgettable = (state: CircuitState, now: number, idle: number): boolean => {
   switch (state.phase) {
@@ -350,11 +352,14 @@ const isolatedRefusal: Refusal = { reason: "isolated", retryAfter: undefined }
 const isRecovering = (state: Closed, now: number): state is Closed & { readonly recovery: Recovery } =>
   state.recovery !== undefined && now < state.since + recoveryTime
 
-/** Whether a call that waited must wait on. Time releases calls, too: those that were let through may all have failed. */
+/**
+ * True when a call that waited must keep waiting. Time also releases calls, because those let through so far may all
+ * have failed.
+ */
 const waitsFor = ({ since, recovery }: Closed & { readonly recovery: Recovery }, now: number): boolean =>
   recovery.released >= releasedAtOnce + recovery.successes + Math.floor((now - since) / releaseEvery)
 
-/** The state with a call that was let through, if it had waited. */
+/** Counts a call that was let through, if it had waited. */
 const released = (state: Closed, now: number, { waited = false }: Request): Closed =>
   waited && isRecovering(state, now)
     ? { ...state, recovery: { ...state.recovery, released: state.recovery.released + 1 } }
@@ -396,7 +401,7 @@ const settleCall = (
   return cause === undefined ? next : open(policy, next, cause, now, draw)
 }
 
-/** The state with one more success of the recovery, or without one that is over. */
+/** Adds a success to the recovery, or removes a recovery that is over. */
 const recovered = (state: Closed, isSuccess: boolean, now: number): Closed => {
   if (state.recovery === undefined) return state
   if (!isRecovering(state, now)) return { ...state, recovery: undefined }
@@ -442,7 +447,7 @@ const settleProbe = (
   const failures = state.failures + 1
   const next: HalfOpen = { ...state, failures, notBefore: notBefore(policy, state, ended, now) }
   if (failures <= policy.outOf - policy.successes) return next
-  // Probes of a slow service go on being judged by their time.
+  // After an opening for slowness, further probes are also judged by their duration.
   return open(policy, next, state.cause === "slow-rate" ? "slow-rate" : "probe", now, draw)
 }
 
@@ -460,7 +465,7 @@ const base = (state: Base, now: number): Base => ({
   notBefore: state.notBefore
 })
 
-/** `gradually`: calls that waited are let through one after the other. */
+/** Returns a closed state. With `gradually`, calls that waited are let through one after the other. */
 const closed = (state: Base, now: number, gradually = false): Closed => ({
   ...base(state, now),
   phase: "closed",
@@ -469,7 +474,7 @@ const closed = (state: Base, now: number, gradually = false): Closed => ({
 })
 
 const open = (policy: CircuitPolicy, state: CircuitState, cause: Cause, now: number, draw: number): Open => {
-  // A circuit that stayed closed as long as it was open before begins again.
+  // The count of openings restarts when the circuit stayed closed for at least as long as its last opening.
   const again = state.phase !== "closed" || now - state.since < state.lasted
   const openings = again ? state.openings + 1 : 1
   const previous = openings === 1 ? undefined : state.backoff

@@ -1,9 +1,9 @@
 /**
- * Where circuits live: in the process ({@link memory}, the default), or shared with others (`RedisCircuitStore`).
+ * Shares circuits between processes: not at all ({@link memory}, the default), or over Redis (`RedisCircuitStore`).
  *
- * Shared are **verdicts**, not counts: that a circuit opened (with its generation and end), who probes, who
- * holds it open. Each process counts for itself, and a closed circuit costs no round trip. What a breaker knows
- * always lives in the process, changed in one synchronous piece; a store only adds what others decided.
+ * A store shares **verdicts**, not counts: openings (with generation and end), probe permits, and holds by hand. Each
+ * process counts its own calls, and a closed circuit costs no round trip. The state of a breaker always lives in its
+ * process and changes synchronously; a store only adds the decisions of other processes.
  */
 import type { Scope } from "effect"
 import { Effect } from "effect"
@@ -16,46 +16,46 @@ export interface Change {
   readonly circuit: string
   readonly before: CircuitState
   readonly after: CircuitState
-  /** By hand: it holds whatever others decided meanwhile. */
+  /** True for a change made by hand, which applies whatever other processes decided meanwhile. */
   readonly byHand: boolean
 }
 
-/** What a breaker lets its store do. Times in states are the breaker's monotonic milliseconds. */
+/** The part of a breaker that its store may use. Times in states are the breaker's monotonic milliseconds. */
 export interface Breaker {
   readonly policy: CircuitPolicy
-  /** Takes over what the store says. */
+  /** Takes over a state from the store. */
   readonly adopt: (circuit: string, state: CircuitState) => Effect.Effect<void>
   readonly publish: (event: CircuitEvent) => Effect.Effect<void>
 }
 
-/** Of a store that was asked for a permit; it has told the breaker what it knows before. */
+/** The store's answer to a request for a permit. The breaker has already adopted the store's state by then. */
 export interface Answer {
   readonly granted: boolean
   /** The generation that the permit belongs to. */
   readonly generation: number
 }
 
-/** A question under way. Who is interrupted while waiting leaves; the answer is seen to all the same. */
+/** A request in flight. A caller that is interrupted runs `leave`; the answer is then handled in the background. */
 export interface Asked<A> {
   readonly answer: Effect.Effect<A>
   readonly leave: Effect.Effect<void>
 }
 
 export interface SharedCircuits {
-  /** Whether the store's verdicts are known, or calls are let through without. */
+  /** True when the store's verdicts are known, or when calls are allowed without them. */
   readonly isCurrent: () => boolean
-  /** Shares a change, as soon as the store can be reached. Never fails, never waits. */
+  /** Queues a change for the store. Never fails and never waits. */
   readonly share: (change: Change) => void
   /**
-   * Asks for a probe's permit under the name `holder`, for a circuit that is in `state` here. A permit that comes after
-   * one has left is given back. Undefined: the store cannot be asked.
+   * Requests a probe's permit under the name `holder`, for a circuit that is in `state` here. A permit that arrives
+   * after the caller has left is given back. Undefined when the store cannot be reached.
    */
   readonly admit: (
     circuit: string,
     holder: string,
     state: CircuitState
   ) => Effect.Effect<Asked<Answer | undefined>>
-  /** Says how a probe ended. False: the store cannot be told. */
+  /** Reports the outcome of a probe. False when the store cannot be reached. */
   readonly settle: (
     circuit: string,
     grant: Grant,
@@ -63,14 +63,17 @@ export interface SharedCircuits {
     state: CircuitState,
     draw: number
   ) => Effect.Effect<Asked<boolean>>
-  /** Shares what is waiting and reads what others changed, now: whether the store could be reached. */
+  /** Sends queued changes and reads the changes of other processes, now. True when the store could be reached. */
   readonly sync: Effect.Effect<boolean>
 }
 
 export interface CircuitStore {
-  /** Connects a breaker, in the background: a store that is down delays nothing. Undefined: nothing is shared. */
+  /**
+   * Connects a breaker in the background, so that an unreachable store delays nothing. Undefined when nothing is
+   * shared.
+   */
   readonly attach: (breaker: Breaker) => Effect.Effect<SharedCircuits | undefined, never, Scope.Scope>
 }
 
-/** Circuits of this process alone. */
+/** Keeps circuits in this process only. */
 export const memory: CircuitStore = { attach: () => Effect.succeed(undefined) }

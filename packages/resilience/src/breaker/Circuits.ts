@@ -1,8 +1,8 @@
 /**
- * The circuits that a breaker knows, by name: made on first use, forgotten when idle, and changed in one place, which
- * says so to those who watch. Internal to `CircuitBreaker`.
+ * The circuits of a breaker, by name. A circuit is created on first use and removed when idle. All changes go through
+ * `move`, which publishes them. Internal to `CircuitBreaker`.
  *
- * State is read and written without a pause between, which in one process is as good as a lock.
+ * State is read and written in one synchronous step, so that no lock is needed.
  */
 import type { Cause, Fiber, Scope } from "effect"
 import { Clock, Effect, MutableRef, Queue, Random, Ref, Stream } from "effect"
@@ -14,15 +14,15 @@ import type { CircuitEvent, CircuitTransition } from "./CircuitEvent.ts"
 import * as Opening from "./CircuitOpening.ts"
 import * as State from "./CircuitState.ts"
 
-/** One circuit in this process. Its state is an Effect `Ref`, changed in one synchronous step by `Circuits.move`. */
+/** One circuit in this process. The state is an Effect `Ref`, changed in one synchronous step by `Circuits.move`. */
 export class Cell {
   readonly circuit: string
   readonly ref: Ref.Ref<State.CircuitState> = Ref.makeUnsafe<State.CircuitState>(State.initial)
-  /** It was not forgotten. */
+  /** False once the circuit was removed from the map. */
   known = true
-  /** Calls that it let through and that have not ended. */
+  /** Number of calls that were let through and have not ended. */
   running = 0
-  /** What the last counted failure was, in a few words; none since it closed. */
+  /** Short description of the last counted failure. Cleared when the circuit closes. */
   lastFailure: string | undefined
 
   constructor(circuit: string) {
@@ -46,40 +46,43 @@ export class AttemptOptions {
 }
 
 export interface Circuits {
-  /** The circuit's place, made if need be. */
+  /** Returns the cell of a circuit, created if necessary. */
   readonly of: (circuit: string, fiber: AnyFiber) => Cell
-  /** The circuit's state; reading makes nothing. */
+  /** Returns the state of a circuit without creating it. */
   readonly read: (circuit: string) => State.CircuitState
   readonly lastFailure: (circuit: string) => string | undefined
   readonly all: () => ReadonlyArray<Cell>
-  /** The one place where a circuit changes. Says whether it did. */
+  /** Changes a circuit, and returns true if its state is new. All changes go through here. */
   readonly move: (cell: Cell, after: State.CircuitState, fiber: AnyFiber) => boolean
-  /** Hands an event to the `ResilienceEvents` of a fiber, without waiting. */
+  /** Queues an event for the `ResilienceEvents` of a fiber, without waiting. */
   readonly publish: (event: CircuitEvent, fiber: AnyFiber) => void
   readonly transitions: Stream.Stream<CircuitTransition>
 }
 
-/** The clock, the chance and the readers of events are those of the fiber that makes a call. */
+/** The fiber that makes a call. Supplies the clock, the random numbers and the event readers. */
 export type AnyFiber = Fiber.Fiber<unknown, unknown>
 
-/** Milliseconds of a clock that nobody sets. */
+/** Monotonic milliseconds, unaffected by changes of the wall clock. */
 export const monotonic = (fiber: AnyFiber): number =>
   Number(fiber.getRef(Clock.Clock).monotonicTimeNanosUnsafe()) / 1e6
 
 /** Unix milliseconds, for events. */
 export const wallTime = (fiber: AnyFiber): number => fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
 
-/** A number from 0, below 1. */
+/** A random number from 0 inclusive to 1 exclusive. */
 export const draw = (fiber: AnyFiber): number => fiber.getRef(Random.Random).nextDoubleUnsafe()
 
-/** Transitions that a reader, and events that `ResilienceEvents`, may be behind. */
+/** Number of events that a reader of transitions, or `ResilienceEvents`, may lag behind. */
 const capacity = 1_024
 
-/** Forgets circuits beyond `limit` that lose nothing by it, or that were not used for `idle` milliseconds. */
+/**
+ * Creates the map of circuits. Beyond `limit` it removes circuits that hold no state, or were unused for `idle`
+ * milliseconds.
+ */
 export const make = (limit: number, idle: number): Effect.Effect<Circuits, never, Scope.Scope> =>
   Effect.gen(function* () {
     const cells = new Map<string, Cell>()
-    // A queue for each reader: in one hub for all, the slowest would take from the others.
+    // One queue for each reader. In a shared hub the slowest reader would make the others lose events.
     const readers = new Set<Queue.Queue<CircuitTransition, Cause.Done>>()
     yield* Effect.addFinalizer(() => Effect.sync(() => readers.forEach((reader) => Queue.endUnsafe(reader))))
     const publish = yield* publisher
@@ -90,7 +93,7 @@ export const make = (limit: number, idle: number): Effect.Effect<Circuits, never
       cells.delete(cell.circuit)
     }
 
-    // Its cost is spread over the circuits that were added since the last time.
+    // The cost is spread over the circuits added since the last sweep.
     const sweep = (now: number): void => {
       for (const cell of cells.values()) {
         if (cell.running === 0 && State.isForgettable(cell.state, now, idle)) forget(cell)
@@ -145,12 +148,12 @@ export const make = (limit: number, idle: number): Effect.Effect<Circuits, never
         const before = cell.state
         if (after === before) return false
         if (!cell.known) {
-          // Forgotten while a call was under way: what the call found out still counts, unless it was made anew.
+          // Removed while a call was in flight. The outcome still counts, unless the circuit was created again.
           if (cells.has(cell.circuit)) return false
           cell.known = true
           cells.set(cell.circuit, cell)
         }
-        // As atomic as `Ref.modify`, at the cost of one property.
+        // As atomic as `Ref.modify`, at the cost of a property write.
         MutableRef.set(cell.ref.ref, after)
         if (after.phase === "closed" && after.generation !== before.generation) cell.lastFailure = undefined
         announce(cell.circuit, before, after, fiber)
@@ -172,8 +175,8 @@ export const make = (limit: number, idle: number): Effect.Effect<Circuits, never
   })
 
 /**
- * Hands events to the `ResilienceEvents` of the fiber they came from, in order, from a fiber of its own: no
- * observer can hold up a call, change its result, or see events in another order.
+ * Publishes events to the `ResilienceEvents` of the fiber they came from, in order, from a separate fiber. No reader
+ * can block a call, change its result, or see events in another order.
  */
 const publisher: Effect.Effect<Circuits["publish"], never, Scope.Scope> = Effect.gen(function* () {
   const queue = yield* Queue.sliding<{ readonly isMany: boolean; readonly publish: Effect.Effect<void> }>(
@@ -189,14 +192,14 @@ const publisher: Effect.Effect<Circuits["publish"], never, Scope.Scope> = Effect
     Effect.forkScoped({ startImmediately: true })
   )
   return (event, fiber) => {
-    // One for each call: in an outage they would push out what matters more.
+    // One event for each call: in an outage these would push more important events out of the queue.
     const isMany = event._tag === "CircuitRefusal" || event._tag === "CircuitFailure"
     if (isMany && many >= capacity / 2) return
     if (isMany) many++
     const events = fiber.getRef(ResilienceEvents)
     const line = Opening.lineOf(event)
     const told = Effect.suspend(() => events.publish(event))
-    // With the loggers of the call.
+    // Uses the loggers of the call.
     const publish =
       line === undefined
         ? told

@@ -1,19 +1,19 @@
 /**
- * Circuits shared by processes, over Redis.
+ * Shares circuits between processes over Redis.
  *
- * What is shared: that a circuit opened, until when, who probes, who holds it open. What is not: counts. Each
- * process trips by its own, so one bad process cannot open a circuit by flooding the store, and a call through a
- * closed circuit costs no round trip. A probe costs two: its permit and its end are one script each, by the
- * server's clock, with a holder and an expiry.
+ * The store shares openings and their end, probe permits, and holds by hand. Counts are not shared: each process trips
+ * on its own counts. One bad process therefore cannot open a circuit by flooding the store, and a call through a closed
+ * circuit costs no round trip. A probe costs two round trips, one script for its permit and one for its outcome.
+ * Permits have a holder and expire by the server's clock.
  *
- * **How current.** Changes are announced; every second (`syncEvery`) each process also asks for what it missed.
+ * **Delay.** Changes are published at once. Every second (`syncEvery`) each process also reads the changes it missed.
  *
- * **When Redis is down**, from the start or later, the process comes up, decides alone (`onStoreError: "allow"`) or
- * refuses calls (`"fail"`), says so once (`CircuitStoreDown`, `CircuitStoreUp`), and joins when Redis is back: what
- * others decided meanwhile holds, and no opening is lengthened by it. A guarded call's own result never suffers.
+ * **When Redis is down**, from the start or later, the process still starts. It decides alone (`onStoreError: "allow"`)
+ * or refuses calls (`"fail"`), and publishes `CircuitStoreDown` once. When Redis is back it publishes `CircuitStoreUp`
+ * and adopts the decisions of other processes. An outage of Redis lengthens no opening and never changes the result of
+ * a guarded call.
  *
- * **What it does not do.** It does not reconnect: that is the client's part. Breakers that share a `prefix` must
- * have the same policy.
+ * **Limits.** Reconnecting is left to the Redis client. Breakers that share a `prefix` must have the same policy.
  *
  * **Example**
  *
@@ -49,19 +49,22 @@ import type { Record, Reply, Request, Seed } from "./RedisScript.ts"
 import * as Script from "./RedisScript.ts"
 
 export interface Options<E> {
-  /** The connection. It is built in the background, and built again until it stands. */
+  /** The Redis connection. Built in the background, and rebuilt until it succeeds. */
   readonly redis: Layer.Layer<Redis.Redis, E>
-  /** What the store's keys begin with: one for each set of circuits. Default "outlast:circuits". */
+  /** Prefix of the store's keys, one for each set of circuits. Default: "outlast:circuits". */
   readonly prefix?: string | undefined
-  /** What becomes of calls while Redis cannot be asked. Default "allow": this process decides alone. */
+  /**
+   * Decides about calls while Redis cannot be reached: "allow" lets this process decide alone, "fail" refuses them.
+   * Default: "allow".
+   */
   readonly onStoreError?: "allow" | "fail" | undefined
-  /** A command that takes longer has failed. Default 1 second. */
+  /** Time limit of a Redis command. Default: 1 second. */
   readonly timeout?: Duration.Input | undefined
-  /** How often to ask for missed changes, and to try again when Redis is down. Default 1 second. */
+  /** Interval for reading missed changes, and for retrying when Redis is down. Default: 1 second. */
   readonly syncEvery?: Duration.Input | undefined
   /**
-   * The time that all processes go by, in Unix milliseconds. Default: the Redis server's own clock, which is what
-   * processes on several machines need. For tests in virtual time.
+   * The shared time in Unix milliseconds, for tests in virtual time. Default: the clock of the Redis server, which is
+   * right for processes on several machines.
    */
   readonly now?: Effect.Effect<number> | undefined
 }
@@ -73,16 +76,16 @@ export const defaults = {
   syncEvery: "1 second"
 } as const
 
-/** A process that isolates a circuit says each second that it still does; after this it has gone. Milliseconds. */
+/** Lifetime of a hold in milliseconds. A process that isolates a circuit renews its hold every second. */
 const holdLease = 10_000
 
-/** Changes that wait for the store, and versions that are remembered. */
+/** Maximum number of changes waiting for the store, and of versions remembered. */
 const capacity = 10_000
 
-/** Records that are read at a time, each time with the whole `timeout`. */
+/** Number of records read at a time. Each read may take the whole `timeout`. */
 const chunk = 500
 
-/** After so many rounds without an answer the connection is built anew: a client may have given up on it. */
+/** Number of rounds without an answer after which the connection is rebuilt, in case the client has given up on it. */
 const patience = 10
 
 /** Throws an `InvalidOption`, a `RangeError`, for an option out of its range. */
@@ -118,17 +121,17 @@ interface Settings {
   readonly now: Effect.Effect<number> | undefined
 }
 
-/** The store could not be asked. Stays inside. */
+/** The store cannot be reached. Internal. */
 class Down extends Data.TaggedError("Down")<{}> {}
 
-/** What the script announces. */
+/** The message that the script publishes. */
 interface Announcement {
   readonly circuit: string
   readonly now: number
   readonly record: Record
 }
 
-/** What is known of a circuit's record. */
+/** The last known version of a circuit's record. */
 interface Known {
   readonly version: number
   readonly generation: number
@@ -146,11 +149,11 @@ const attach = <E>(
     const holds = new Map<string, Set<string>>()
     const waiting: Array<Change> = []
     const wake = yield* Queue.sliding<void>(1)
-    /** Ends the present connection. */
+    /** Ends the current connection. */
     let broken: Deferred.Deferred<void> | undefined
     let failures = 0
     const scope = yield* Effect.scope
-    /** Answers that nobody waits for any more. */
+    /** Fibers that handle answers whose callers were interrupted. */
     const left = new Set<Fiber.Fiber<unknown>>()
     const oneAtATime = yield* Semaphore.make(1)
     let redis: Redis.Redis["Service"] | undefined
@@ -161,8 +164,8 @@ const attach = <E>(
     const monotonic = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1e6)
 
     /**
-     * Remembers a record, and gives its circuit in local time. An announcement of what is known already is late: its
-     * times would be too.
+     * Remembers a record and returns its circuit in local time. An announcement of a known version is ignored, because
+     * it is late and its times would be off.
      */
     const take = (
       circuit: string,
@@ -182,7 +185,10 @@ const attach = <E>(
       return toState(record, localNow - serverNow)
     }
 
-    /** An isolation of which the store has no record any more has ended: who holds it says so each second. */
+    /**
+     * Ends an isolation without a record in the store. Holders renew their record every second, so a missing one has
+     * expired.
+     */
     const gone = (circuit: string): CircuitState | undefined => {
       const was = known.get(circuit)
       if (was?.phase !== "isolated") return undefined
@@ -194,7 +200,8 @@ const attach = <E>(
       Effect.gen(function* () {
         const connection = redis
         if (connection === undefined) return yield* new Down()
-        // Before it is sent: a time that ends too early is asked about again, one too late would be waited for.
+        // Read before sending. A time that ends too early causes another question; one that ends too late would delay
+        // calls.
         const localNow = yield* monotonic
         const now = fixedNow === undefined ? undefined : yield* fixedNow
         const [done, serverNow, json]: Reply = yield* connection.eval(Script.script)(
@@ -204,12 +211,15 @@ const attach = <E>(
           now
         )
         if (json === "") return { done: done === 1, generation: 0, state: gone(circuit) }
-        const record = JSON.parse(json) as Record // The script's own words.
+        const record = JSON.parse(json) as Record // Written by the script.
         const state = take(circuit, record, Number(serverNow), localNow, "reply")
         return { done: done === 1, generation: record.generation, state }
       }).pipe(Effect.timeout(timeout))
 
-    /** Not while there is news to tell of the circuit, beyond `telling`: what is read is older than that. */
+    /**
+     * Adopts a state, unless a change of the circuit other than `telling` still waits for the store. The state read is
+     * older than that change.
+     */
     const adoptState = (
       circuit: string,
       state: CircuitState | undefined,
@@ -252,12 +262,12 @@ const attach = <E>(
     const tellWaiting = Effect.gen(function* () {
       for (let change = waiting[0]; change !== undefined; change = waiting[0]) {
         yield* tell(change)
-        // Not before it was told; and it may have been dropped meanwhile.
+        // Removed only after the store has it. The change may have been dropped from the queue meanwhile.
         if (waiting[0] === change) waiting.shift()
       }
     })
 
-    /** Reads the records of some circuits. A circuit without one has been forgotten. */
+    /** Reads the records of some circuits. A circuit without a record has expired. */
     const readRecords = (connection: Redis.Redis["Service"], circuits: ReadonlyArray<string>) =>
       Effect.gen(function* () {
         const localNow = yield* monotonic
@@ -269,7 +279,7 @@ const attach = <E>(
         for (const [index, circuit] of circuits.entries()) {
           const json = records[index]
           if (typeof json !== "string") continue
-          const record = JSON.parse(json) as Record // The script's own words.
+          const record = JSON.parse(json) as Record // Written by the script.
           yield* adoptState(circuit, take(circuit, record, serverNow, localNow, "reply"))
         }
       }).pipe(Effect.timeout(timeout))
@@ -280,7 +290,7 @@ const attach = <E>(
         (yield* Effect.timeout(redis.send<string | null>("GET", Script.versionKey(prefix)), timeout)) ?? 0
       )
       if (version < seen) {
-        // Redis lost its memory. What is known here goes on holding here.
+        // Redis lost its data. The local state of circuits still applies.
         known.clear()
         seen = 0
       }
@@ -294,7 +304,7 @@ const attach = <E>(
         }
         seen = version
       }
-      // A hold that nobody renews ends without an announcement.
+      // A hold that is no longer renewed expires without an announcement.
       const isolated = [...known].flatMap(([circuit, { phase }]) => (phase === "isolated" ? [circuit] : []))
       yield* Effect.forEach(isolated, refresh, { discard: true })
     })
@@ -334,7 +344,7 @@ const attach = <E>(
         onSuccess: () => Effect.as(report("up"), true)
       })
     )
-    // While there is no connection, those who try to make one report.
+    // While there is no connection, `connect` reports the outage.
     const sync: Effect.Effect<boolean> = Effect.suspend(() =>
       redis === undefined ? Effect.succeed(false) : oneAtATime.withPermits(1)(syncNow)
     )
@@ -345,7 +355,7 @@ const attach = <E>(
           Queue.take(messages).pipe(
             Effect.flatMap(({ message }) =>
               Effect.flatMap(monotonic, (localNow) => {
-                const change = JSON.parse(message) as Announcement // The script's own words.
+                const change = JSON.parse(message) as Announcement // Written by the script.
                 return adoptState(
                   change.circuit,
                   take(change.circuit, change.record, change.now, localNow, "announcement")
@@ -387,8 +397,8 @@ const attach = <E>(
     yield* Effect.forkScoped(Effect.forever(Effect.andThen(sync, Effect.raceFirst(pause, Queue.take(wake)))))
 
     /**
-     * Tells the breaker what the store knows. A store that is only slow is not down: a busy moment must not make each
-     * process probe for itself.
+     * Asks the store and passes its state to the breaker. A timeout does not count as an outage: during a busy moment
+     * each process would otherwise send its own probes.
      */
     const tryAsk = (circuit: string, request: Request): Effect.Effect<Answer | "slow" | "down"> =>
       up
@@ -398,7 +408,7 @@ const attach = <E>(
                 (reason) => Cause.isFailReason(reason) && Cause.isTimeoutError(reason.error)
               )
               if (!isSlow) return Effect.as(report("down", "Redis does not answer"), "down" as const)
-              // If it is more than slow, the next round will say so.
+              // If the store is down and not just slow, the next round reports it.
               Queue.offerUnsafe(wake, undefined)
               return Effect.succeed("slow" as const)
             },
@@ -407,7 +417,7 @@ const attach = <E>(
           })
         : Effect.succeed("down")
 
-    /** Asks in a fiber of its own, which nobody's interruption ends. */
+    /** Runs the request in a separate fiber, so that an interruption of the caller does not end it. */
     const inBackground = <A>(
       question: Effect.Effect<A>,
       tooLate: (answer: A) => Effect.Effect<unknown> = () => Effect.void
@@ -475,13 +485,13 @@ const attach = <E>(
 const holders = (state: CircuitState): ReadonlyArray<string> =>
   state.phase === "isolated" ? state.holders : []
 
-/** Which holder came and which went; by hand it is one at a time. */
+/** Returns the holder that was added and the one that was removed. A change by hand concerns one at a time. */
 const handover = (before: CircuitState, after: CircuitState) => ({
   gained: holders(after).find((holder) => !holders(before).includes(holder)),
   lost: holders(before).find((holder) => !holders(after).includes(holder))
 })
 
-/** What a process knows of an opening; of a half-open circuit, that its time is up. */
+/** The local state of an opening, with times relative to now. For a half-open circuit the open time is over (0). */
 const seedOf = (state: CircuitState, now: number): Seed => ({
   generation: state.generation,
   until: state.phase === "open" ? state.until - now : 0,
@@ -491,7 +501,7 @@ const seedOf = (state: CircuitState, now: number): Seed => ({
   notBefore: Math.max(0, state.notBefore - now)
 })
 
-/** A record as a circuit, with its times moved to another clock. Its counts are each process's own. */
+/** Converts a record to a circuit, with times shifted to the local clock. Counts stay local to each process. */
 const toState = (record: Record, shift: number): CircuitState => {
   const { generation, openings, backoff, lasted, successes, failures } = record
   const base = {
@@ -506,7 +516,7 @@ const toState = (record: Record, shift: number): CircuitState => {
     case "closed":
       return { ...base, phase: record.phase, counts: Counts.empty }
     case "open":
-      // Written by a process of ours.
+      // The cause was written by another breaker.
       return { ...base, phase: record.phase, until: record.until + shift, cause: record.cause as Opened }
     case "half-open": {
       const leases = Object.entries(record.leases).map(([holder, until]) => ({

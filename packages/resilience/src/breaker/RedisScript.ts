@@ -1,11 +1,11 @@
 /**
- * What must be atomic for all processes, as one Lua script on the server: claiming and ending a probe, and changing
- * a verdict that nobody else has changed meanwhile.
+ * One Lua script for the operations that must be atomic across processes: claiming and ending a probe, and changing a
+ * verdict if no other process has changed it meanwhile.
  *
- * A circuit is one JSON record. Its fields are those of `CircuitState`, with times in Unix milliseconds of the
- * server's clock, and `v`, a version that grows with every change in the store. A circuit without a record is
- * closed. Each change is announced on the store's channel, and its name kept in a set ordered by version, for
- * those who missed the announcement.
+ * A circuit is one JSON record. Its fields are those of `CircuitState`, with times in Unix milliseconds of the server's
+ * clock, and `v`, a version that grows with every change in the store. A circuit without a record is closed. Each
+ * change is published on the store's channel. The circuit's name is also kept in a set ordered by version, for
+ * processes that missed the message.
  */
 import { Redis } from "effect/persistence"
 
@@ -22,13 +22,13 @@ export interface Record {
   readonly notBefore: number
   readonly successes: number
   readonly failures: number
-  /** The end of each lease by its holder. */
+  /** End of each lease, by holder. */
   readonly leases: { readonly [holder: string]: number }
-  /** The end of each hold of an isolated circuit by its holder: who does not renew it has gone. */
+  /** End of each hold of an isolated circuit, by holder. A hold that is not renewed expires. */
   readonly holds: { readonly [holder: string]: number }
 }
 
-/** An opening, its times as lengths from now. */
+/** The local state of an opening. Times are relative to now, in milliseconds. */
 export interface Seed {
   readonly generation: number
   readonly until: number
@@ -38,15 +38,15 @@ export interface Seed {
   readonly notBefore: number
 }
 
-/** What a process asks for. Times are lengths in milliseconds, counted from the server's now. */
+/** The request of a process. Times are relative to the server's now, in milliseconds. */
 export type Request =
   | { readonly op: "read" }
   | {
-      /** Sets the verdict, if the circuit is still in the generation `expected`, or whatever it is in. */
+      /** Sets the verdict if the circuit is still in the generation `expected`, or in any case with "any". */
       readonly op: "set"
       readonly expected: number | "any"
       readonly phase: "closed" | "open"
-      /** The generation that it has in the process that decided, and here unless this is further on. */
+      /** The new generation in the process that decided. The store uses its own if that one is higher. */
       readonly generation: number
       readonly cause: string
       readonly until: number
@@ -60,7 +60,7 @@ export type Request =
       readonly holder: string
       readonly lease: number
       readonly generation: number
-      /** What this process was told to wait: it outlasts the isolation. */
+      /** Remaining wait that a server requested of this process. Still applies after the isolation. */
       readonly notBefore: number
     }
   | { readonly op: "release"; readonly holder: string; readonly generation: number }
@@ -70,7 +70,7 @@ export type Request =
       readonly lease: number
       readonly permits: number
       readonly outOf: number
-      /** What the process knows of the circuit, for a store that has lost its memory. */
+      /** The local state of the circuit, for a store that has lost its data. */
       readonly seed: Seed
     }
   | {
@@ -80,12 +80,12 @@ export type Request =
       readonly outcome: "success" | "failure" | "ignored"
       readonly successes: number
       readonly outOf: number
-      /** How long it opens if it must. */
+      /** Length of the opening if the circuit opens. */
       readonly backoff: number
       readonly notBefore: number
     }
 
-/** `[done, now, record]`: whether what was asked for happened, the server's time, and the record ("" for none). */
+/** `[done, now, record]`: whether the request was granted, the server's time, and the record ("" when absent). */
 export type Reply = readonly [done: number, now: string, record: string]
 
 export const channel = (prefix: string): string => `{${prefix}}:changed`
@@ -93,16 +93,16 @@ export const versionKey = (prefix: string): string => `{${prefix}}:version`
 export const changesKey = (prefix: string): string => `{${prefix}}:changes`
 export const recordKey = (prefix: string, circuit: string): string => `{${prefix}}:circuit:${circuit}`
 
-/** An idle record goes after its opening, as long again, and this many milliseconds. */
+/** Milliseconds for which an idle record is kept, in addition to its opening and the same length again. */
 const idle = 600_000
 
-/** Names kept for those who missed an announcement. */
+/** Number of names kept for processes that missed an announcement. */
 const remembered = 10_000
 
-/** And how long after the last change, in milliseconds: a day, longer than any opening by default. */
+/** Milliseconds for which the names are kept after the last change: a day, longer than any opening by default. */
 const forgetChanges = 86_400_000
 
-/** `now` is the time that the script goes by: undefined for the server's own, which is right outside tests. */
+/** The script. `now` replaces the server's time in tests; `undefined` uses the server's. */
 export const script = Redis.script(
   (prefix: string, circuit: string, request: Request, now: number | undefined) => [
     recordKey(prefix, circuit),

@@ -1,8 +1,8 @@
 /**
- * What a call, a ping or a probe says about a connection: nothing, or that it failed, and the name of its error.
+ * Reads the result of a call, a ping or a probe: success, failure with the name of its error, or no outcome.
  *
- * Internal to `ConnectionMonitor`. Errors are anything, and may throw when they are looked at: nothing here does. Of
- * an error only the tag or the class is read, never the message.
+ * Internal to `ConnectionMonitor`. An error may be any value, and may throw when its properties are read; these
+ * functions never throw. Only the tag or the class of an error is read, never the message.
  */
 import { Cause, Effect } from "effect"
 import type { Duration } from "effect"
@@ -14,12 +14,12 @@ export type Answer<A> =
   | { readonly _tag: "Failed"; readonly error: string }
   | { readonly _tag: "Unavailable"; readonly reason: string }
 
-/** What a ping or a probe said within its time. Never fails. */
+/** Runs a ping or a probe within its time limit. Never fails. */
 export const answerOf = <A, E, R>(
   question: Effect.Effect<A, E, R>,
   limit: Duration.Duration
 ): Effect.Effect<Answer<A>, never, R> =>
-  // Inside everything that a question can do wrong is caught, even that it is none.
+  // Catches everything that may go wrong, even a value that is not an effect.
   Effect.suspend(() => question).pipe(
     Effect.map((value): Answer<A> => ({ _tag: "Answered", value })),
     Effect.timeoutOrElse({
@@ -46,7 +46,7 @@ const isProbeError = (error: unknown): error is ProbeError => {
   }
 }
 
-/** The tag or the class of an error: never its message. */
+/** Returns the tag or the class of an error, never the message. */
 const nameOf = (error: unknown): string => {
   if (typeof error !== "object" || error === null) return error === null ? "null" : typeof error
   try {
@@ -65,7 +65,7 @@ const isRefusal = (error: unknown): boolean => {
   }
 }
 
-/** What says that something is wrong with the connection, if anything does. */
+/** Returns the failure of the connection in a cause, if there is one. Refusals and interruptions are not failures. */
 export const failureOf = (
   cause: Cause.Cause<unknown>,
   counts: (cause: Cause.Cause<unknown>) => boolean

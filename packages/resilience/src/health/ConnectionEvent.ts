@@ -1,8 +1,8 @@
 /**
- * What happens to connections: this module's part of the resilience events.
+ * Events that `ConnectionMonitor` publishes on `ResilienceEvents`.
  *
- * `connection` is the name under which it is watched. Of errors only the tag or the class is told, never the
- * message: that is the user's, and may hold what must not be printed.
+ * `connection` is the name of the connection. Events contain the tag or the class of an error, never the message, which
+ * may hold secrets.
  */
 interface OfConnection {
   /** Unix time in milliseconds. */
@@ -10,47 +10,44 @@ interface OfConnection {
   readonly connection: string
 }
 
-/** Once for each change. An unknown connection counts as healthy. */
+/** Health changed. An unknown connection counts as healthy. */
 export interface HealthChanged extends OfConnection {
   readonly _tag: "HealthChanged"
   readonly from: "healthy" | "unhealthy"
   readonly to: "healthy" | "unhealthy"
-  /** Outcomes in the window, and the share of failures among them, from 0 to 1. */
+  /** Number of outcomes in the window. */
   readonly outcomes: number
   readonly failureRate: number
 }
 
-/** Once for each registration, at most. */
+/** A session died. Published at most once for each registration. */
 export interface SessionDied extends OfConnection {
   readonly _tag: "SessionDied"
-  /** `probe`, or what the program said. */
+  /** Either `probe`, or the reason given to `died`. */
   readonly reason: string
 }
 
-/**
- * A call failed, as far as this connection is concerned: an outcome that `guard` or `record` took in. A call over
- * several connections publishes one for each.
- */
+/** A call failed. Published for each failure that `guard` or `record` counts, once for each connection of the call. */
 export interface ConnectionFailure extends OfConnection {
   readonly _tag: "ConnectionFailure"
-  /** The tag or the class of the error, where it is known: `record` is not told. */
+  /** The tag or the class of the error. Absent for `record`, which gets no error. */
   readonly error?: string | undefined
 }
 
-/** A ping ended with a failure, or not within its time: an outcome. */
+/** A ping failed, or exceeded its time limit. Counts as an outcome. */
 export interface PingFailed extends OfConnection {
   readonly _tag: "PingFailed"
   /** The tag or the class of the error, or `timeout`. */
   readonly error: string
-  /** Milliseconds. */
+  /** Duration of the ping in milliseconds. */
   readonly latency: number
 }
 
-/** A ping or a probe could not be made. It is no outcome: health stays as it was. */
+/** A ping or a probe could not run. Does not count as an outcome, so health stays unchanged. */
 export interface PingUnavailable extends OfConnection {
   readonly _tag: "PingUnavailable"
   readonly mechanism: "ping" | "probe"
-  /** What the `ProbeError` says, or `defect`, `interrupted`, `timeout`. */
+  /** The reason of the `ProbeError`, or `defect`, `interrupted` or `timeout`. */
   readonly reason: string
 }
 

@@ -1,34 +1,32 @@
 /**
- * Is it alive? Health of connections by name: endpoints, and sessions such as a child process, a socket, a
- * terminal pane or a browser tab.
+ * Tracks the health of connections by name: endpoints, and sessions such as a child process, a socket, a terminal pane
+ * or a browser tab.
  *
- * States of a name: **unknown** (too few outcomes, counts as healthy), **healthy**, **unhealthy** (at least half
- * of the last calls and pings failed: see `HealthWindow`), **dead** (a probe, or the program, said so). Unhealthy
- * passes by itself; dead is final until the name is registered again.
+ * States of a name: **unknown** (too few outcomes, counts as healthy), **healthy**, **unhealthy** (at least half of the
+ * last calls and pings failed: see `HealthWindow`), **dead** (reported by a probe or by the program). An unhealthy name
+ * can recover by itself. A dead name stays dead until it is registered again.
  *
- * - `guard(name)(effect)` checks before a call, and records how it ended and how long it took. An interruption is
- *   no outcome, and neither is a refusal: of a circuit, a limiter, another monitor. Each failure that is an outcome
- *   is published as `ConnectionFailure`.
- * - `register(name, { ping, probe })` asks in the background until its scope ends: a **ping** says how it does, a
- *   **probe** whether it still exists. Both may fail with {@link ProbeError}, which means that the question could
- *   not be asked: then an event says so and health stays as it was. A broken thermometer is no fever.
- * - While a name is unhealthy, one call or ping may find out after each `cooldown`, so that it recovers whether
- *   or not it is registered, and whether or not anybody calls. One that ends without an outcome lets the next find
- *   out at once.
- * - What a ping or a probe does wrong (it throws, dies, fails with anything at all) is told and asked again.
+ * - `guard(name)(effect)` checks health before a call, and records its outcome and latency. Interruptions, and refusals
+ *   by a circuit, a limiter or another monitor, are not outcomes. Each counted failure is published as
+ *   `ConnectionFailure`.
+ * - `register(name, { ping, probe })` checks the name in the background until its scope ends. A **ping** measures
+ *   health; a **probe** tells whether the session still exists. Either may fail with {@link ProbeError}, which means
+ *   that the check itself could not run. An event reports that, and health stays unchanged.
+ * - While a name is unhealthy, one call or ping is let through after each `cooldown` to test it. A registered name thus
+ *   recovers without calls, and an unregistered one through calls. A test without an outcome lets the next one through
+ *   at once.
+ * - A ping or a probe that throws, dies or fails with any error is reported in an event, and repeated later.
  *
- * **Memory and time.** All state is in the memory of the process. A name takes one bounded window, no timer and no
- * fiber; a registered name takes one fiber, which sleeps between questions. Names that are not registered are
- * bounded in number (`maxIdle`) and forgotten when unused for `idleFor`, both seen to when a new name comes. A
- * forgotten name is unknown, even if it was dead. Everything is measured with the monotonic clock; only events and {@link Status} have
- * Unix times.
+ * **Memory and time.** All state is in the memory of the process. A name takes one bounded window; a registered name
+ * also takes one fiber, which sleeps between checks. Unregistered names are limited to `maxIdle` and removed when
+ * unused for `idleFor`; both are enforced when a new name is added. A removed name is unknown again, even if it was
+ * dead. Times are monotonic; only events and {@link Status} have Unix times.
  *
- * It composes outside or inside a retry like any check: inside, each attempt is checked and recorded. Where a
- * `CircuitBreaker` guards the same calls, the monitor adds what a breaker has no means for: pings without calls,
- * death, latency.
+ * **How it composes.** Put `guard` outside or inside a retry; inside, each attempt is checked and recorded. Next to a
+ * `CircuitBreaker` on the same calls, the monitor adds pings without calls, session death, and latency.
  *
- * It does not retry, reconnect or restart anything, it does not interrupt calls that are under way when a session
- * dies, and it shares nothing between processes.
+ * **Limits.** The monitor does not retry, reconnect or restart. Calls in flight are not interrupted when a session
+ * dies. Nothing is shared between processes.
  *
  * **Example** (A child process and an endpoint)
  *
@@ -60,27 +58,30 @@ import type { NotHealthy } from "./NotHealthy.ts"
 // Model
 // -----------------------------------------------------------------------------
 
-/** One name, or all that a call depends on: it is made when every one of them allows it, and counts for each. */
+/**
+ * One name, or all names that a call depends on. The call is made only when every name allows it, and its outcome
+ * counts for each.
+ */
 export type Names = string | ReadonlyArray<string>
 
 /**
- * Whether a session still exists. Answer `"dead"` only for what is known; what cannot be found out is a
- * {@link ProbeError}.
+ * Checks whether a session still exists. Return `"dead"` only when that is certain; fail with a {@link ProbeError} when
+ * the check could not run.
  */
 export type Probe<R = never> = Effect.Effect<"alive" | "dead", ProbeError, R>
 
-/** What is asked of a registered name. With neither ping nor probe the name is only kept from being forgotten. */
+/** The checks of a registered name. Without a ping and a probe, registration only keeps the name from being removed. */
 export interface Registration<E = never, R = never> {
-  /** Its success, failure and latency are outcomes. A {@link ProbeError} or a defect is none. */
+  /** Measures health: success, failure and latency are outcomes. A {@link ProbeError} or a defect is not an outcome. */
   readonly ping?: Effect.Effect<unknown, E, R> | undefined
   readonly probe?: Probe<R> | undefined
-  /** How often it is asked; Infinity: only when it is unhealthy. Default: the monitor's. */
+  /** Time between two checks. Infinity: check only while unhealthy. Default: the monitor's `interval`. */
   readonly interval?: Duration.Input | undefined
-  /** How long a ping and a probe may take. Default: the monitor's. */
+  /** Time limit of a ping and of a probe. Default: the monitor's `timeout`. */
   readonly timeout?: Duration.Input | undefined
 }
 
-/** A name at a moment. Times are Unix milliseconds. */
+/** The state of a name at one moment. Times are Unix milliseconds. */
 export interface Status extends Omit<HealthWindow.Reading, "verdict"> {
   readonly name: string
   readonly health: HealthWindow.Verdict | "dead"
@@ -101,17 +102,19 @@ export type { NotHealthy }
 
 export interface Service {
   /**
-   * Asks for `name` until the scope ends, for the first time at once. Registering a name again replaces its
-   * registration; one that was dead starts anew, others keep what is known of them. Dies with an `InvalidOption`,
-   * a `RangeError`, for an interval or a time limit out of its range, before anything is asked.
+   * Checks `name` until the scope ends, the first time at once. Registering a name again replaces its registration. A
+   * dead name starts anew; other names keep their history.
+   *
+   * Dies with an `InvalidOption`, a `RangeError`, for an interval or a time limit out of its range, before the first
+   * check.
    */
   readonly register: <E = never, R = never>(
     name: string,
     registration: Registration<E, R>
   ) => Effect.Effect<void, never, R | Scope.Scope>
   /**
-   * Records an outcome that was had elsewhere; `latency` counts where it succeeded. One that is negative, infinite
-   * or no duration, as a clock that was set can make it, is left out; the outcome counts all the same.
+   * Records an outcome measured elsewhere. `latency` counts only for a success. A latency that is negative, infinite or
+   * invalid (e.g. after a change of the wall clock) is ignored; the outcome still counts.
    */
   readonly record: (
     names: Names,
@@ -119,22 +122,23 @@ export interface Service {
     latency?: Duration.Input
   ) => Effect.Effect<void>
   /**
-   * The check before a call. It reads what is known and asks nobody. While the name is unhealthy, the one that
-   * passes after a cooldown has the permit to find out: follow it up with {@link record}, or use {@link guard}, which
-   * gives the permit back where there is no outcome.
+   * Fails if a call must not be made now. Reads the known state, and sends nothing.
+   *
+   * While the name is unhealthy, a call that passes after a cooldown holds the permit to test the connection. Report
+   * its outcome with {@link record}, or use {@link guard}, which also gives the permit back without an outcome.
    */
   readonly check: (names: Names) => Effect.Effect<void, NotHealthy>
-  /** Checks, then runs an effect and records its outcome. */
+  /** Checks health, then runs an effect and records its outcome. */
   readonly guard: (
     names: Names
   ) => <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E | NotHealthy, R>
-  /** Asks a registered name now, and says how it is then. */
+  /** Runs the checks of a registered name now, and returns its status. */
   readonly ask: (name: string) => Effect.Effect<Status>
-  /** Declares a session dead, for what is told and need not be asked: an exit event, a closed socket. */
+  /** Declares a session dead, for a program that gets notified: an exit event, a closed socket. */
   readonly died: (name: string, reason: string) => Effect.Effect<void>
   /**
-   * Waits until calls may be made: until a registered name is healthy, or any other lets a call through to find out.
-   * Fails when the session dies. It wakes by itself and asks nobody.
+   * Waits until calls are allowed: until a registered name is healthy, or until an unregistered one lets a test call
+   * through. Fails when the session dies. Sends nothing.
    */
   readonly awaitHealthy: (name: string) => Effect.Effect<void, SessionDead>
   readonly status: (name: string) => Effect.Effect<Status>
@@ -149,25 +153,25 @@ export class ConnectionMonitor extends Context.Service<ConnectionMonitor, Servic
 // Constructors
 // -----------------------------------------------------------------------------
 
-/** For what is left out see {@link defaults}. */
+/** Options of the monitor. Defaults: see {@link defaults}. */
 export interface Options {
-  /** When a name is unhealthy. Default: see `HealthWindow.defaults`. */
+  /** The rule for an unhealthy name. Default: see `HealthWindow.defaults`. */
   readonly window?: HealthWindow.Options | undefined
-  /** How often a registered name is asked. Default 30 seconds. */
+  /** Time between two checks of a registered name. Default: 30 seconds. */
   readonly interval?: Duration.Input | undefined
-  /** How long a ping and a probe may take. Default 10 seconds. */
+  /** Time limit of a ping and of a probe. Default: 10 seconds. */
   readonly timeout?: Duration.Input | undefined
-  /** How long an unhealthy name is left alone between two that find out. Default 10 seconds. */
+  /** Time between two tests of an unhealthy name. Default: 10 seconds. */
   readonly cooldown?: Duration.Input | undefined
-  /** Names that are not registered, at most. Default 10,000. */
+  /** Maximum number of unregistered names. Default: 10,000. */
   readonly maxIdle?: number | undefined
-  /** Names that are not registered are forgotten when unused for so long. Default 1 hour. */
+  /** Unregistered names are removed when unused for this long. Default: 1 hour. */
   readonly idleFor?: Duration.Input | undefined
-  /** Which failures of a call are failures of the connection; others are no outcome. Default: all. */
+  /** Decides which failures of a call are failures of the connection. Others are not outcomes. Default: all. */
   readonly counts?: ((cause: Cause.Cause<unknown>) => boolean) | undefined
 }
 
-/** The ping every 30 seconds is DECISION_037's, and so is unhealthy at half. */
+/** The ping every 30 seconds and the threshold of one half are those of DECISION_037. */
 export const defaults = {
   interval: "30 seconds",
   timeout: "10 seconds",
@@ -215,7 +219,7 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
     )
     const counts = options.counts ?? (() => true)
 
-    // --- what changes a state, and tells
+    // --- changes of state
 
     const change = (watched: Watched, event: Event, clock: Clock.Clock): Effect.Effect<void> => {
       const before = watched.state
@@ -225,7 +229,7 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
         watched.wakeAll()
         return publish(clock, { _tag: "SessionDied", connection: watched.name, reason: event.reason })
       }
-      // Otherwise it would be woken by every call.
+      // Wakes the fiber only when the next check moves forward. Otherwise every call would wake it.
       if (Connection.dueAt(watched.state) < Connection.dueAt(before)) watched.wake.openUnsafe()
       return announce(watched, clock)
     }
@@ -248,7 +252,9 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
       })
     }
 
-    /** All names allow it, or none gives a permit away. Taken at once; what is left to do is to tell. */
+    /**
+     * Admits a call when all names allow it. Permits are taken in one synchronous step; `told` publishes the events.
+     */
     const admit = (names: ReadonlyArray<string>, clock: Clock.Clock): Granted | NotHealthy => {
       const now = monotonic(clock)
       const granted: Array<readonly [Watched, ConnectionState]> = []
@@ -267,7 +273,7 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
       let told: Effect.Effect<void> = Effect.void
       for (const [watched, state] of granted) {
         watched.state = state
-        // It may have recovered by age since anybody looked.
+        // The connection may have recovered by age since the last event.
         if (state.announced === "unhealthy") told = Effect.andThen(told, announce(watched, clock))
       }
       return { holders, told }
@@ -292,7 +298,7 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
             retryAfter: Duration.millis(admission.wait)
           })
 
-    /** Takes in an outcome for all names at once, and then tells. */
+    /** Records an outcome for all names in one synchronous step, and returns the effect that publishes the events. */
     const recordAll = (
       names: ReadonlyArray<Pick<Holder, "name"> & Partial<Holder>>,
       outcome: HealthWindow.Outcome,
@@ -329,7 +335,7 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
       return Effect.void
     }
 
-    // --- what asks
+    // --- pings and probes
 
     const askWith = <E, R>(
       watched: Watched,
@@ -361,7 +367,7 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
         let permit: number | undefined
         const withoutOutcome = Effect.sync(() => giveBack(watched, permit, clock))
         const answer = yield* Effect.uninterruptibleMask((restore) => {
-          // While the ping is under way no call finds out.
+          // While the ping is in flight, no call gets the permit.
           const [admission, state] = Connection.admit(watched.spec, watched.state, startedAt)
           watched.state = state
           if (admission._tag === "Admitted") permit = admission.permit
@@ -408,11 +414,11 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
         }
       })
 
-    // --- what reads
+    // --- reading
 
     const statusOf = (name: string, watched: Watched | undefined, clock: Clock.Clock): Status => {
       const now = monotonic(clock)
-      // The two clocks differ by a constant, as long as nobody sets the wall clock.
+      // The two clocks differ by a constant, unless the wall clock is changed.
       const unix = (time: number) => Math.round(clock.currentTimeMillisUnsafe() - (now - time))
       const state = watched?.state ?? Connection.initial
       const { verdict, lastSuccess, lastFailure, ...reading } = HealthWindow.read(
@@ -445,7 +451,7 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
           return Effect.fail(new SessionDead({ connection: name, reason: death.reason }))
         }
         if (!HealthWindow.isUnhealthy(window, now)) return announce(watched, clock)
-        // Nobody asks about a name that is not registered: a call will find out, as soon as one is let through.
+        // An unregistered name has no checks. A call tests it, as soon as one is let through.
         const [admission] = Connection.admit(watched.spec, watched.state, now)
         const isAsked = watched.token !== undefined
         if (!isAsked && admission._tag === "Admitted") return Effect.void
@@ -466,7 +472,7 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
           interval: Duration.toMillis(registration.interval ?? interval)
         }
         const token = {}
-        // One question at a time, whoever asks.
+        // Runs one check at a time, from the background fiber or from `ask`.
         const asking = Semaphore.makeUnsafe(1)
         const watched = yield* Effect.acquireRelease(
           Effect.sync(() => {
@@ -477,7 +483,7 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
             watched.ask = asking.withPermits(1)(
               Effect.provideContext(askWith(watched, registration, limit, token), context)
             )
-            // Whoever asked for it before finds another token and ends.
+            // The fiber of an earlier registration wakes up, finds another token, and ends.
             watched.wake.openUnsafe()
             return watched
           }),
@@ -512,7 +518,7 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
         const all = listOf(names)
         return <A, E, R>(effect: Effect.Effect<A, E, R>) => {
           Check.effect(module, "effect", effect)
-          // From the permit to its end nothing may come between.
+          // Uninterruptible between taking the permit and reporting the outcome.
           return Effect.uninterruptibleMask((restore) =>
             Effect.flatMap(Clock.Clock, (clock): Effect.Effect<A, E | NotHealthy, R> => {
               const admission = admit(all, clock)
@@ -550,7 +556,7 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
 // Layers
 // -----------------------------------------------------------------------------
 
-/** One monitor for the program. Throws a `RangeError` for an option outside its range. */
+/** Provides one monitor. Throws a `RangeError` for an option outside its range. */
 export const layer = (options: Options = {}): Layer.Layer<ConnectionMonitor> =>
   Layer.effect(ConnectionMonitor, make(options))
 
@@ -560,7 +566,7 @@ export const layer = (options: Options = {}): Layer.Layer<ConnectionMonitor> =>
 
 type Refused = Exclude<Connection.Admission, { readonly _tag: "Admitted" }>
 
-/** A name of a call, with what was known of it when the call began, and its permit if it has one. */
+/** A name of a call, with its state object at the start of the call, and its permit if it has one. */
 interface Holder {
   readonly name: string
   readonly watched: Watched | undefined
@@ -572,7 +578,7 @@ interface Granted {
   readonly told: Effect.Effect<void>
 }
 
-/** Milliseconds; nothing for what cannot have been measured. */
+/** Returns milliseconds, or `undefined` for a value that cannot have been measured. */
 const latencyOf = (input: Duration.Input | undefined): number | undefined => {
   if (input === undefined) return undefined
   try {
@@ -582,7 +588,7 @@ const latencyOf = (input: Duration.Input | undefined): number | undefined => {
   }
 }
 
-/** Each name once. */
+/** Returns each name once. */
 const listOf = (names: Names): ReadonlyArray<string> => {
   if (typeof names === "string") return [names]
   is.list(is.string, "the name of a connection, or a list of names")(module, "names", names)

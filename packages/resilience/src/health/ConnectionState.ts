@@ -1,17 +1,17 @@
 /**
- * What is known of one connection, and what follows from it. Pure.
+ * The state machine of one connection. Pure.
  *
- * - **good**: calls pass. The monitor asks every `interval`; a call that fails brings the next question forward,
- *   to `cooldown` after the last one at the earliest.
- * - **unhealthy** (see `HealthWindow`): calls are refused. From `cooldown` on one call or ping may find out; the
- *   next one `cooldown` later, or at once if the first succeeded. Failures meanwhile do not move that moment.
- * - **dead**: calls are refused for good. Nothing leads out of it.
+ * - **good**: calls pass. The monitor checks every `interval`. A failed call brings the next check forward, but at
+ *   least `cooldown` passes between two checks.
+ * - **unhealthy** (see `HealthWindow`): calls are refused. After `cooldown` one call or ping is let through as a test.
+ *   The next test follows `cooldown` later, or at once after a success. Other failures do not postpone it.
+ * - **dead**: calls are refused. The state is final.
  *
- * A call or a ping without an outcome (interrupted, refused further in, could not be made) gives its permit back:
- * the next may find out at once. One that comes late, when another permit has been given since, changes nothing.
+ * A test without an outcome (interrupted, refused further inside, could not run) gives its permit back, and the next
+ * test may start at once. A late outcome, after another permit was given, changes nothing.
  *
- * It has no name, no clock, no fiber and no events: `ConnectionMonitor` is the shell around it. Times are
- * monotonic milliseconds.
+ * `ConnectionMonitor` is the shell around this machine, with names, clock, fibers and events. Times are monotonic
+ * milliseconds.
  */
 import * as Health from "./HealthWindow.ts"
 
@@ -23,7 +23,7 @@ export interface Spec {
   readonly window: Health.Spec
   /** Milliseconds. */
   readonly cooldown: number
-  /** Milliseconds; Infinity: only an unhealthy connection is asked. */
+  /** Milliseconds. Infinity: only an unhealthy connection is checked. */
   readonly interval: number
 }
 
@@ -35,31 +35,31 @@ export interface Death {
 export interface ConnectionState {
   readonly window: Health.HealthWindow
   readonly death: Death | undefined
-  /** While it is unhealthy: when one call or ping may find out. */
+  /** Time at which an unhealthy connection lets a test through. */
   readonly probeAt: number
-  /** Counts the changes of `probeAt`: a permit is the generation that it made. */
+  /** Number of changes of `probeAt`. A permit is the generation that it created. */
   readonly generation: number
   readonly askedAt: number
-  /** When the monitor asks next. */
+  /** Time of the monitor's next check. */
   readonly askAt: number
-  /** What readers of the events believe. */
+  /** Health according to the last published event. */
   readonly announced: "healthy" | "unhealthy"
 }
 
 export type Event =
   | { readonly _tag: "Called"; readonly outcome: Health.Outcome }
   | { readonly _tag: "Pinged"; readonly outcome: Health.Outcome }
-  /** Asked, without an outcome: the probe found it alive and there is no ping, or the ping could not be made. */
+  /** A check without an outcome: the probe found it alive and there is no ping, or the ping could not run. */
   | { readonly _tag: "Asked" }
-  /** A call or a ping with this permit ended without an outcome. */
+  /** The call or the ping with this permit ended without an outcome. */
   | { readonly _tag: "GaveBack"; readonly permit: number }
   | { readonly _tag: "Died"; readonly reason: string }
 
-/** Whether a call may be made. */
+/** The answer to a call that wants to be made. */
 export type Admission =
-  /** With a `permit` it is the one that finds out. */
+  /** The call may be made. With a `permit`, it tests the connection. */
   | { readonly _tag: "Admitted"; readonly permit: number | undefined }
-  /** After `wait` milliseconds it is worth asking again. */
+  /** The call is refused. Another one may be admitted after `wait` milliseconds. */
   | { readonly _tag: "Refused"; readonly wait: number }
   | { readonly _tag: "Dead"; readonly death: Death }
 
@@ -88,7 +88,7 @@ export const step = (spec: Spec, state: ConnectionState, event: Event, now: numb
   const unhealthy = Health.isUnhealthy(window, now)
   const next = { ...state, window, askedAt: event._tag === "Called" ? state.askedAt : now }
 
-  // One good answer of an unhealthy connection: the next may be had at once.
+  // After one success of an unhealthy connection, the next test may start at once.
   if (event._tag !== "Asked" && event.outcome._tag === "Succeeded" && unhealthy) {
     return { ...probing(next, now), askAt: now }
   }
@@ -102,7 +102,9 @@ export const step = (spec: Spec, state: ConnectionState, event: Event, now: numb
   return { ...(isNews ? probing(next, now + spec.cooldown) : next), askAt: now + pause }
 }
 
-/** Asks for a call or a ping; one that is admitted while it is unhealthy takes the permit to find out. */
+/**
+ * Admits or refuses a call or a ping. While the connection is unhealthy, an admitted one takes the permit to test it.
+ */
 export const admit = (
   spec: Spec,
   state: ConnectionState,
@@ -117,7 +119,7 @@ export const admit = (
   return [{ _tag: "Refused", wait: Math.min(state.probeAt, state.window.unhealthyUntil) - now }, state]
 }
 
-/** The change of health that readers have not heard of yet, and the state in which they have. */
+/** Returns a change of health that was not published yet, and the state after its publication. */
 export const announce = (
   state: ConnectionState,
   now: number
@@ -128,7 +130,7 @@ export const announce = (
     : [health, { ...state, announced: health }]
 }
 
-/** When something happens by itself: the next question, or that failures have left the window. */
+/** Time of the next event without a call: a check, or the end of being unhealthy by age. */
 export const dueAt = (state: ConnectionState): number =>
   state.announced === "unhealthy" ? Math.min(state.askAt, state.window.unhealthyUntil) : state.askAt
 

@@ -1,23 +1,23 @@
 /**
- * All names that a `ConnectionMonitor` knows, with their state.
+ * The names of a `ConnectionMonitor`, with their state.
  *
- * Registered ones stay; of the others the least recently used are forgotten, when there are too many or when they
- * were unused for too long. Nothing here is an effect: it changes between two awaits, so that no lock is needed.
+ * Registered names stay. Of the others, the least recently used are evicted when there are too many, or when they were
+ * unused for too long. All changes are synchronous, so that no lock is needed.
  */
 import { Deferred, Effect, Exit, Latch } from "effect"
 import type { ConnectionState } from "./ConnectionState.ts"
 import * as Connection from "./ConnectionState.ts"
 
-/** A name with its state. It changes only between two awaits, so that no lock is needed. */
+/** A name with its state. Changes are synchronous, so that no lock is needed. */
 export class Watched {
   readonly name: string
   spec: Connection.Spec
   state: ConnectionState = Connection.initial
   usedAt: number
-  /** Of the registration, where there is one. */
+  /** Identifies the current registration. `undefined` without one. */
   token: object | undefined
   ask: Effect.Effect<void> = Effect.void
-  /** Opened when the asker may have something else to do than it thought. */
+  /** Opened when the background fiber may be due earlier than planned. */
   readonly wake = Latch.makeUnsafe(false)
   #changed: Deferred.Deferred<void> | undefined
 
@@ -27,7 +27,7 @@ export class Watched {
     this.usedAt = now
   }
 
-  /** Ends at the next change of health, death, or oblivion. */
+  /** Completes at the next change of health, at death, or when the name is removed. */
   get changed(): Effect.Effect<void> {
     return Effect.suspend(() => Deferred.await((this.#changed ??= Deferred.makeUnsafe<void>())))
   }
@@ -40,7 +40,7 @@ export class Watched {
   }
 }
 
-/** All names: those that are registered, and a bounded number of others, least recently used first. */
+/** All names: the registered ones, and a limited number of others in order of their last use. */
 export class Connections {
   readonly #registered = new Map<string, Watched>()
   readonly #idle = new Map<string, Watched>()
@@ -59,7 +59,7 @@ export class Connections {
     return idle === undefined || this.#isForgotten(idle, now) ? undefined : idle
   }
 
-  /** Finds or makes one, and counts as a use. */
+  /** Finds or creates a name, and counts as a use. */
   use(name: string, now: number, spec: Connection.Spec): Watched {
     const found = this.find(name, now)
     if (found !== undefined && this.#registered.has(name)) return found
@@ -68,7 +68,7 @@ export class Connections {
     return watched
   }
 
-  /** What is known of a name goes on, unless it was dead. */
+  /** Registers a name, which keeps its history unless it was dead. */
   register(name: string, now: number, spec: Connection.Spec): Watched {
     const found = this.find(name, now)
     const watched =
@@ -79,7 +79,7 @@ export class Connections {
   }
 
   release(watched: Watched, now: number): void {
-    // A dead one may have been replaced under its name.
+    // A dead entry may have been replaced under its name.
     if (this.#registered.get(watched.name) !== watched) return
     this.#registered.delete(watched.name)
     this.#keepIdle(watched, now)

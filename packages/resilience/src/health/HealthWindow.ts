@@ -1,25 +1,25 @@
 /**
- * How a connection has done lately: a bounded window of outcomes. Pure.
+ * Judges a connection by a bounded window of recent outcomes. Pure.
  *
- * The window holds the last `size` outcomes that are younger than `span`; the oldest leave first. From it come
- * success and failure rate and the latency of what succeeded. Two counters look further back than the window:
- * how many failures there were in a row, and when the last success and failure were.
+ * The window holds the last `size` outcomes that are younger than `span`. Success rate, failure rate and the latency of
+ * successes are computed from it. The consecutive failures and the times of the last success and failure reach further
+ * back than the window.
  *
  * The verdict:
  *
- * - **unknown**: fewer than `minimum` outcomes. Nothing is held against it.
- * - **unhealthy**: begins with a failure, when of at least `minimum` outcomes a share of at least `unhealthyAt`
- *   failed. Ends with `recovery` successes in a row, which forget what was before them; or when the share falls
- *   below `unhealthyAt`, by another success or because failures have left the window. Time alone ends it, time
- *   alone never begins it.
+ * - **unknown**: fewer than `minimum` outcomes. Treated as healthy.
+ * - **unhealthy**: starts with a failure, when at least `minimum` outcomes exist and a share of at least `unhealthyAt`
+ *   failed. Ends after `recovery` consecutive successes, which clear all earlier outcomes. Also ends when the share
+ *   falls below `unhealthyAt`, through a success or because failures leave the window. Time alone can end the state,
+ *   but never start it.
  * - **healthy**: everything else.
  *
- * **Memory and time.** A window holds at most `size` outcomes and no timer. What has left by age is dropped at the
- * next outcome and not seen by {@link read} before that; an outcome costs a copy of the window, asking whether it
- * is unhealthy costs one comparison. Times are monotonic milliseconds; a time before the latest outcome counts as
- * that outcome's, since concurrent calls may report out of order.
+ * **Memory and time.** A window holds at most `size` outcomes and no timer. Expired outcomes are dropped at the next
+ * outcome, and {@link read} ignores them before that. Each outcome copies the window; {@link isUnhealthy} is one
+ * comparison. Times are monotonic milliseconds. A time before the latest outcome is raised to it, because concurrent
+ * calls may report out of order.
  *
- * It knows no names, no clock and no cause: which outcomes count is the caller's word (`ConnectionMonitor`).
+ * **Limits.** The window has no names and no clock. The caller decides which outcomes count (`ConnectionMonitor`).
  *
  * **Example** (Two of three calls failed)
  *
@@ -39,7 +39,7 @@ import * as Check from "../Options.ts"
 // Model
 // -----------------------------------------------------------------------------
 
-/** One call or ping that has ended. */
+/** The outcome of one call or ping. */
 export type Outcome =
   | {
       readonly _tag: "Succeeded"
@@ -49,35 +49,34 @@ export type Outcome =
   | { readonly _tag: "Failed" }
 
 export interface Spec {
-  /** Outcomes of at least this age do not count. */
+  /** Outcomes of this age or older do not count. */
   readonly span: Duration.Duration
-  /** Outcomes kept, at most. */
+  /** Maximum number of outcomes. */
   readonly size: number
-  /** With fewer outcomes nothing is said. */
+  /** Minimum number of outcomes for a verdict. */
   readonly minimum: number
-  /** The share of failures from which on it is unhealthy. */
+  /** The connection is unhealthy at this share of failures or above. */
   readonly unhealthyAt: number
-  /** Successes in a row that end an unhealthy time. */
+  /** Number of consecutive successes that end the unhealthy state. */
   readonly recovery: number
 }
 
-/** What {@link spec} takes; for what is left out see {@link defaults}. */
+/** Options of {@link spec}. Defaults: see {@link defaults}. */
 export interface Options {
-  /** More than zero. Default 5 minutes. */
+  /** Outcomes of this age or older do not count. Above zero. Default: 5 minutes. */
   readonly span?: Duration.Input | undefined
-  /** From 1 to {@link maxSize}. Default 20. */
+  /** Maximum number of outcomes, from 1 to {@link maxSize}. Default: 20. */
   readonly size?: number | undefined
-  /** From 1 to `size`. Default 3. */
+  /** Minimum number of outcomes for a verdict, from 1 to `size`. Default: 3, or `size` if that is less. */
   readonly minimum?: number | undefined
-  /** Above 0, at most 1. Default 0.5. */
+  /** Share of failures at which the connection is unhealthy. Above 0, at most 1. Default: 0.5. */
   readonly unhealthyAt?: number | undefined
-  /** At least 1. Default 2. */
+  /** Number of consecutive successes that end the unhealthy state. At least 1. Default: 2. */
   readonly recovery?: number | undefined
 }
 
 interface Entry {
   readonly at: number
-  /** Whether it failed. */
   readonly failed: boolean
   readonly latency: number | undefined
 }
@@ -85,19 +84,19 @@ interface Entry {
 export interface HealthWindow {
   /** Oldest first. */
   readonly entries: ReadonlyArray<Entry>
-  /** Successes since the last failure; those before the window count too. */
+  /** Number of successes since the last failure, including those before the window. */
   readonly consecutiveSuccesses: number
-  /** Failures since the last success; those before the window count too. */
+  /** Number of failures since the last success, including those before the window. */
   readonly consecutiveFailures: number
   readonly lastSuccess: number | undefined
   readonly lastFailure: number | undefined
-  /** It is unhealthy before this moment: when enough failures will have left the window. */
+  /** The connection is unhealthy until this time, when enough failures will have left the window. */
   readonly unhealthyUntil: number
 }
 
 export type Verdict = "unknown" | "healthy" | "unhealthy"
 
-/** Milliseconds. Percentiles by nearest rank: a value that was measured. */
+/** Latency in milliseconds. Percentiles are measured values (nearest rank). */
 export interface Latency {
   readonly mean: number
   readonly p50: number
@@ -110,7 +109,7 @@ export interface Reading {
   /** From 0 to 1; `undefined` without outcomes. */
   readonly successRate: number | undefined
   readonly failureRate: number | undefined
-  /** Of what succeeded: a refused connection is quick and says nothing about how fast answers are. */
+  /** Latency of successes only. A refused connection fails fast and does not show how fast answers are. */
   readonly latency: Latency | undefined
   readonly consecutiveFailures: number
   readonly lastSuccess: number | undefined
@@ -121,7 +120,7 @@ export interface Reading {
 // Constructors
 // -----------------------------------------------------------------------------
 
-/** 20 outcomes, judged from 3 on, unhealthy at half of them. */
+/** 20 outcomes, judged from the third, unhealthy at half of them. */
 export const defaults = {
   span: "5 minutes",
   size: 20,
@@ -130,15 +129,15 @@ export const defaults = {
   recovery: 2
 } as const satisfies Options
 
-/** Every outcome copies the window, so it is kept small. */
+/** Upper limit of `size`, because every outcome copies the window. */
 export const maxSize = 1_000
 
-/** Checks and completes options. Throws a `RangeError` that names the field. */
+/** Validates options and fills in defaults. Throws a `RangeError` that names the field. */
 export const spec = (options: Options = {}): Spec => {
   const module = "HealthWindow"
   Check.fields(module, options, checks)
   const size = options.size ?? defaults.size
-  // A small window is judged by what fits in it.
+  // A window smaller than the default minimum is judged once it is full.
   const minimum = options.minimum ?? Math.min(defaults.minimum, size)
   return {
     span: Duration.fromInputUnsafe(options.span ?? defaults.span),
@@ -154,7 +153,7 @@ const { is } = Check
 const checks: Check.Checks<Options> = {
   span: is.duration({ min: "1 millis" }),
   size: is.integer({ min: 1, max: maxSize }),
-  // `spec` knows its most.
+  // `spec` checks the upper limit, which is `size`.
   minimum: is.anything,
   unhealthyAt: is.number({ above: 0, max: 1 }),
   recovery: is.integer({ min: 1 })
@@ -196,10 +195,10 @@ export const step = (spec: Spec, state: HealthWindow, outcome: Outcome, time: nu
   return { ...counted, unhealthyUntil: endOf(spec, entries) }
 }
 
-/** Whether calls had better not be made. */
+/** True when calls should not be made. */
 export const isUnhealthy = (state: HealthWindow, now: number): boolean => now < state.unhealthyUntil
 
-/** Everything about a window at a time. */
+/** Returns the verdict and the figures of a window at a time. */
 export const read = (spec: Spec, state: HealthWindow, now: number): Reading => {
   const entries = young(spec, state.entries, now)
   const outcomes = entries.length
@@ -229,7 +228,7 @@ const young = (spec: Spec, entries: ReadonlyArray<Entry>, now: number): Readonly
 const failuresIn = (entries: ReadonlyArray<Entry>): number =>
   entries.reduce((count, { failed }) => (failed ? count + 1 : count), 0)
 
-/** When age alone will have made the window good again; −∞ if it is good now. */
+/** Time at which age alone ends the unhealthy state. −∞ if the window is not unhealthy now. */
 const endOf = (spec: Spec, entries: ReadonlyArray<Entry>): number => {
   const span = Duration.toMillis(spec.span)
   let outcomes = entries.length

@@ -1,20 +1,20 @@
 /**
- * The errors of connections: why a call was refused, and that a question could not be asked.
+ * The errors of `ConnectionMonitor`, which exports them.
  *
- * Of the first two nothing was sent, so they are refusals: no circuit, monitor or alert counts them. They are
- * what `ConnectionMonitor` fails with, and are exported from there.
+ * {@link Unhealthy} and {@link SessionDead} are refusals: nothing was sent, and no circuit, monitor or alert counts
+ * them. {@link ProbeError} means that a check could not run.
  */
 import { Duration, Schema } from "effect"
 import * as Refusal from "../Refusal.ts"
 
-/** Too many calls and pings have failed lately. Nothing was sent. */
+/** Too many recent calls and pings have failed. Nothing was sent. */
 export class Unhealthy extends Schema.TaggedError<Unhealthy>("@outlast/resilience/health/Unhealthy")(
   "Unhealthy",
   {
     connection: Schema.String,
     /** From 0 to 1. */
     failureRate: Schema.Finite,
-    /** After this a call may be let through. */
+    /** Time after which a call may be let through. */
     retryAfter: Schema.Duration
   }
 ) {
@@ -22,19 +22,19 @@ export class Unhealthy extends Schema.TaggedError<Unhealthy>("@outlast/resilienc
 
   override get message(): string {
     const share = `${Math.round(this.failureRate * 100)} % of the last calls failed`
-    return `${this.connection} is unhealthy: ${share}. Come back in ${Duration.format(this.retryAfter)}.`
+    return `${this.connection} is unhealthy: ${share}. Retry after ${Duration.format(this.retryAfter)}.`
   }
   get isRetryable(): boolean {
     return true
   }
 }
 
-/** The session is gone. Nothing was sent, and nothing will be until it is registered again. */
+/** The session is dead. Nothing was sent, and nothing will be sent until it is registered again. */
 export class SessionDead extends Schema.TaggedError<SessionDead>("@outlast/resilience/health/SessionDead")(
   "SessionDead",
   {
     connection: Schema.String,
-    /** `probe`, or what the program said. */
+    /** Either `probe`, or the reason given to `died`. */
     reason: Schema.String
   }
 ) {
@@ -48,7 +48,10 @@ export class SessionDead extends Schema.TaggedError<SessionDead>("@outlast/resil
   }
 }
 
-/** A ping or a probe could not be made; it says nothing about the connection. `reason` is published: no secrets. */
+/**
+ * A ping or a probe could not run, so the state of the connection is unknown. `reason` is published: it must not
+ * contain secrets.
+ */
 export class ProbeError extends Schema.TaggedError<ProbeError>("@outlast/resilience/health/ProbeError")(
   "ProbeError",
   {
@@ -56,9 +59,9 @@ export class ProbeError extends Schema.TaggedError<ProbeError>("@outlast/resilie
   }
 ) {
   override get message(): string {
-    return `The probe could not be made: ${this.reason}`
+    return `The probe could not run: ${this.reason}`
   }
 }
 
-/** Why a call was refused. */
+/** The error of a refused call. */
 export type NotHealthy = Unhealthy | SessionDead

@@ -1,13 +1,12 @@
 /**
- * How many attempts one call may make, by class of failure.
+ * Limits the attempts of one call by class of failure.
  *
- * A class is any string that the caller sorts its failures by. A class with a limit of its own has its own pool; all
- * others have one together, of `unlisted` attempts; with `pooled`, all attempts of the call also draw on one pool in
- * common. A class in none of them is never repeated, so that what nobody thought of fails fast. A limit counts
- * attempts with the first: 5 is four retries.
+ * A class is any string chosen by the caller. A class listed in `perClass` has its own limit. All other classes share
+ * the limit `unlisted`. With `pooled`, all attempts of the call also share one limit. A class without any limit is
+ * never retried, so that unexpected failures fail fast. Limits include the first attempt: 5 means four retries.
  *
- * A pure counter of one call: start each from {@link initial}. It knows no time and no delays (`Backoff`), and
- * nothing of other calls (`FailureStreaks`, `RetryBudget`).
+ * **Limits.** A pure counter for one call: start each call from {@link initial}. Delays belong to `Backoff`, failures
+ * across calls to `FailureStreaks` and `RetryBudget`.
  *
  * **Example** (Two classes, and ten attempts in all)
  *
@@ -20,11 +19,14 @@
 import * as Options from "../Options.ts"
 
 export interface AttemptLimits {
-  /** Attempts that may end in a class. */
+  /** Maximum number of attempts that may end in each class. */
   readonly perClass: { readonly [Class in string]?: number }
-  /** Attempts that may end in the classes that are not listed, all of them together. */
+  /**
+   * Maximum number of attempts that may end in unlisted classes, all of them together. Default: unlimited with
+   * `pooled`, else none is repeated.
+   */
   readonly unlisted?: number | undefined
-  /** Attempts of the call, over all classes. */
+  /** Maximum number of attempts of the call, over all classes. Default: unlimited. */
   readonly pooled?: number | undefined
 }
 
@@ -46,22 +48,25 @@ const checks: Options.Checks<AttemptLimits> = {
 export interface State {
   readonly total: number
   readonly byClass: ReadonlyMap<string, number>
-  /** Of all classes that are not listed. */
+  /** Failed attempts of all unlisted classes. */
   readonly unlisted: number
 }
 
 export const initial: State = { total: 0, byClass: new Map(), unlisted: 0 }
 
 export type Verdict =
-  /** One more attempt; `retry` is its number among the retries after this class, 1 for the first: `n` of `Backoff`. */
+  /**
+   * One more attempt is allowed. `retry` is its number among the retries after this class, starting at 1 (`n` of
+   * `Backoff`).
+   */
   | { readonly _tag: "Allowed"; readonly retry: number }
-  /** No further attempt, because of the class's own limit, the pool, or the limit of those not listed, if any. */
+  /** No further attempt is allowed. `by` names the limit: the class's own, the pool, or that of unlisted classes. */
   | { readonly _tag: "Denied"; readonly by: "class" | "pool" | "unlisted" }
 
-/** Counts an attempt that failed with `name`, and says whether there may be another. */
+/** Counts an attempt that failed with the class `name`, and decides whether another is allowed. */
 export const next = (limits: AttemptLimits, state: State, name: string): readonly [Verdict, State] => {
   const failed = (state.byClass.get(name) ?? 0) + 1
-  // Only own fields: a class may be called "constructor".
+  // Reads own properties only, because a class may be called "constructor".
   const own = Object.hasOwn(limits.perClass, name) ? limits.perClass[name] : undefined
   const after: State = {
     total: state.total + 1,

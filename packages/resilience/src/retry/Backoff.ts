@@ -1,17 +1,17 @@
 /**
- * How long to wait before the next attempt: one pure formula.
+ * Computes the delay before the next attempt. Pure.
  *
- * A specification is plain data in one of two forms. `Exponential` waits `initial · factor^(n−1)` before retry `n`,
- * at most `cap`; `Sequence` waits what its list says, its last entry for ever. Either is moved by jitter: a formula
- * gives a shortest and a longest delay ({@link range}), and the caller's draw chooses between them. Where a cap cuts
- * the range off, the draw is spread over what is left of it, so that delays do not pile up at the cap.
+ * A specification is plain data in one of two forms. `Exponential` waits `initial · factor^(n−1)` before retry `n`, at
+ * most `cap`. `Sequence` takes its delays from a list and repeats the last entry. Jitter turns a delay into a range
+ * ({@link range}), in which the caller's draw chooses. A cap shortens the range, and the draw covers the rest of it, so
+ * that delays do not pile up at the cap.
  *
- * {@link delay} has no state, no clock and no randomness: its caller counts retries and draws. {@link schedule} is
- * the same formula as a `Schedule`, with a draw of `Random` for each delay. {@link withHint} puts in what a server
- * said about waiting; it is the only place where the two are weighed against each other.
+ * {@link delay} has no state, no clock and no randomness: the caller counts retries and draws. {@link schedule} is the
+ * same formula as a `Schedule`, with a draw of `Random` for each delay. {@link withHint} combines a delay with a
+ * server's Retry-After.
  *
- * It does not count attempts (`AttemptLimits`), does not remember failures across calls (`FailureStreaks`), and
- * does not know how much time is left (`Deadline`).
+ * **Limits.** The module does not count attempts (`AttemptLimits`), does not remember failures across calls
+ * (`FailureStreaks`), and does not know the remaining time (`Deadline`).
  *
  * **Example** (The delays of a specification)
  *
@@ -30,7 +30,7 @@ import * as Options from "../Options.ts"
 // Model
 // -----------------------------------------------------------------------------
 
-/** The shares of a delay by which it may be shorter and longer, each from 0 to 1. */
+/** Shares by which a delay may become shorter or longer, each from 0 to 1. */
 export interface Spread {
   readonly below: number
   readonly above: number
@@ -40,16 +40,16 @@ export interface Spread {
 export type SequenceJitter = number | "full" | "equal" | Spread
 
 /**
- * How a delay is moved by chance:
+ * The random variation of a delay:
  *
- * - a number from 0 to 1: shorter or longer by up to that share; 0 is none
- * - `"full"`: from nothing to the delay
- * - `"equal"`: from half of the delay to all of it
- * - `"decorrelated"`: from `initial` to `factor` times the delay before, however many there were
- * - a {@link Spread}, for shares that differ: `{ below: 0, above: 0.25 }` only adds. With `beyondCap` (default
- *   `false`) it is added after the cap, so that the longest delay is `cap · (1 + above)`
+ * - a number from 0 to 1: shorter or longer by up to that share; 0 turns jitter off
+ * - `"full"`: from 0 to the delay
+ * - `"equal"`: from half of the delay to the delay
+ * - `"decorrelated"`: from `initial` to `factor` times the previous delay, regardless of `n`
+ * - a {@link Spread}, for different shares: `{ below: 0, above: 0.25 }` only lengthens. With `beyondCap` (default:
+ *   false) jitter is added after the cap, so that the longest delay is `cap · (1 + above)`
  *
- * "Full", "equal" and "decorrelated" are those of Marc Brooker, "Exponential Backoff And Jitter" (AWS, 2015).
+ * "Full", "equal" and "decorrelated" are defined in Marc Brooker, "Exponential Backoff And Jitter" (AWS, 2015).
  */
 export type Jitter =
   | number
@@ -62,26 +62,26 @@ export interface Exponential {
   readonly _tag: "Exponential"
   /** The delay before the first retry, without jitter. */
   readonly initial: Duration.Duration
-  /** At least 1. */
+  /** Growth per retry. At least 1. */
   readonly factor: number
-  /** No delay is longer, but for jitter `beyondCap`. */
+  /** Longest delay, except for jitter `beyondCap`. */
   readonly cap: Duration.Duration
   readonly jitter: Jitter
 }
 
 export interface Sequence {
   readonly _tag: "Sequence"
-  /** The last one repeats. */
+  /** The delays in order. The last one repeats. */
   readonly delays: readonly [Duration.Duration, ...Array<Duration.Duration>]
   readonly jitter: SequenceJitter
 }
 
 export type Backoff = Exponential | Sequence
 
-/** What {@link exponential} takes for what is left out. */
+/** Defaults of {@link exponential}. */
 export const defaults = { initial: "1 second", factor: 2, cap: "30 seconds", jitter: 0.2 } as const
 
-/** No delay and no cap of a specification is longer: a year, which nobody means. */
+/** Longest delay and cap that a specification may have. */
 export const maxDuration: Duration.Duration = Duration.days(365)
 
 const module = "Backoff"
@@ -93,9 +93,10 @@ const delayCheck = is.duration({ max: maxDuration })
 // -----------------------------------------------------------------------------
 
 /**
- * Delays that grow by a factor, up to a cap.
+ * Creates delays that grow by a factor, up to a cap.
  *
- * Defaults: see {@link defaults}. Throws an `InvalidOption` (a `RangeError`) for what {@link validate} refuses.
+ * Defaults: see {@link defaults}. Throws an `InvalidOption` (a `RangeError`) for a specification that {@link validate}
+ * rejects.
  */
 export const exponential = (
   options: {
@@ -118,9 +119,10 @@ export const exponential = (
 }
 
 /**
- * Delays from a list, of which the last one repeats. `jitter` is 0 by default: a list means what it says.
+ * Creates delays from a list, whose last entry repeats. `jitter` is 0 by default, because a list usually means exact
+ * delays.
  *
- * Throws an `InvalidOption` (a `RangeError`) for what {@link validate} refuses.
+ * Throws an `InvalidOption` (a `RangeError`) for a specification that {@link validate} rejects.
  */
 export const sequence = (
   delays: readonly [Duration.Input, ...Array<Duration.Input>],
@@ -138,19 +140,19 @@ export const sequence = (
   return spec
 }
 
-/** The same delay every time: a list of one. */
+/** Creates a constant delay: a list of one. */
 export const constant = (
   delay: Duration.Input,
   options: { readonly jitter?: SequenceJitter | undefined } = {}
 ): Sequence => sequence([delay], options)
 
 /**
- * Throws an `InvalidOption` (a `RangeError`) for a specification that was written by hand and has a duration outside
- * 0 to {@link maxDuration}, a cap below its initial delay, a factor below 1, a share outside 0 to 1, jitter of another
- * name or an empty list. `owner` is who is named in the message.
+ * Throws an `InvalidOption` (a `RangeError`) for an invalid specification that was written by hand: a duration outside
+ * 0 to {@link maxDuration}, a cap below the initial delay, a factor below 1, a share outside 0 to 1, an unknown jitter,
+ * or an empty list. `owner` names the module in the message.
  */
 export const validate = (spec: Backoff, owner = "Backoff"): void => {
-  // What was found right stays so: it is read-only, and most are asked about for each call.
+  // A valid specification stays valid, because it is read-only. Most are validated on every call.
   // Stryker disable next-line ConditionalExpression: it saves time and changes nothing.
   if (valid.has(spec)) return
   switch (spec?._tag) {
@@ -172,7 +174,7 @@ export const validate = (spec: Backoff, owner = "Backoff"): void => {
       })
       break
     default: {
-      // A field of another module's is named as that module calls it.
+      // A field of another module is named as in that module.
       const [module = owner, field = "spec"] = owner.split(": ")
       throw new Options.InvalidOption(module, field, spec, "a Backoff, for example Backoff.exponential()")
     }
@@ -188,7 +190,7 @@ const exponentialChecks = {
   initial: delayCheck,
   factor: is.number({ min: 1 }),
   cap: delayCheck,
-  // `validateJitter` checks it, and knows which words there are.
+  // `validateJitter` checks it, because the allowed words depend on the form.
   jitter: is.anything
 } as const
 
@@ -222,7 +224,7 @@ const validateJitter = ({ _tag, jitter }: Backoff, owner: string): void => {
 
 /** The check of an option that is a {@link Backoff}. */
 export const isBackoff: Options.Check = (module, field, value) => {
-  // `validate` finds out whether it is one.
+  // `validate` rejects values of other types.
   const spec = value as Backoff
   // Stryker disable next-line ConditionalExpression: it saves the name of the owner and changes nothing.
   if (!valid.has(spec)) validate(spec, `${module}: ${field}`)
@@ -233,11 +235,11 @@ export const isBackoff: Options.Check = (module, field, value) => {
 // -----------------------------------------------------------------------------
 
 /**
- * The delay before retry `n` in milliseconds, 1 for the first.
+ * Returns the delay before retry `n` in milliseconds. The first retry is 1.
  *
- * `previous` is the delay before in milliseconds, `undefined` where there was none or it is not known; only
- * `"decorrelated"` reads it, and takes the formula's without jitter where it is missing. `draw` is in [0, 1).
- * The result is finite and from 0 to {@link max} for every `n`; an `n` below 1 counts as 1.
+ * `previous` is the previous delay in milliseconds, or `undefined` when there was none. Only `"decorrelated"` reads it,
+ * and uses the delay without jitter when it is missing. `draw` is in [0, 1). The result is finite and from 0 to
+ * {@link max} for every `n`. An `n` below 1 counts as 1.
  */
 export const delay = (spec: Backoff, n: number, previous: number | undefined, draw: number): number => {
   const { shortest, longest } = range(spec, n, previous)
@@ -245,13 +247,13 @@ export const delay = (spec: Backoff, n: number, previous: number | undefined, dr
   return shortest + (longest - shortest) * draw
 }
 
-/** The ends between which a draw chooses, in milliseconds. */
+/** Bounds of the delay, in milliseconds. The draw chooses between them. */
 export interface Range {
   readonly shortest: number
   readonly longest: number
 }
 
-/** Between which delays the draw chooses before retry `n`. See {@link delay}. */
+/** Returns the bounds of the delay before retry `n`. See {@link delay}. */
 export const range = (spec: Backoff, n: number, previous: number | undefined): Range => {
   // Stryker disable next-line ConditionalExpression,StringLiteral: for the types; a sequence has no such jitter.
   if (spec._tag === "Sequence") return around(spec, n, spec.jitter)
@@ -267,7 +269,7 @@ const around = (spec: Backoff, n: number, jitter: Exclude<Jitter, "decorrelated"
   return { shortest: middle * (1 - below), longest: Math.min(max(spec), middle * (1 + above)) }
 }
 
-/** The longest delay that a specification can give, in milliseconds. */
+/** Returns the longest delay of a specification, in milliseconds. */
 export const max = (spec: Backoff): number => {
   if (spec._tag === "Sequence") {
     return Math.max(...spec.delays.map(Duration.toMillis)) * (1 + spreadOf(spec.jitter).above)
@@ -283,7 +285,7 @@ const withoutJitter = (spec: Backoff, n: number): number => {
   if (spec._tag === "Sequence") {
     return Duration.toMillis(spec.delays[before] ?? spec.delays[spec.delays.length - 1] ?? spec.delays[0])
   }
-  // A finite power, so that an initial delay of 0 stays 0 however late it gets.
+  // The power stays finite, so that an initial delay of 0 stays 0 for any `n`.
   const power = Math.min(spec.factor ** before, Number.MAX_VALUE)
   return Math.min(Duration.toMillis(spec.cap), Duration.toMillis(spec.initial) * power)
 }
@@ -300,8 +302,8 @@ const spreadOf = (jitter: Exclude<Jitter, "decorrelated">): Spread => {
 }
 
 /**
- * The formula as a `Schedule` that never ends and gives out its delays, one draw of `Random` for each. Every retry
- * that runs it counts from 1.
+ * Returns the formula as an endless `Schedule` whose output is the delay, with one draw of `Random` for each. Every
+ * retry that runs the schedule counts from 1.
  */
 export const schedule = (spec: Backoff): Schedule.Schedule<Duration.Duration> => {
   validate(spec)
@@ -319,26 +321,29 @@ export const schedule = (spec: Backoff): Schedule.Schedule<Duration.Duration> =>
 }
 
 // -----------------------------------------------------------------------------
-// What the server said
+// Retry-After
 // -----------------------------------------------------------------------------
 
-/** How a wait that a server named counts. */
+/** The rule for a server's Retry-After. */
 export interface HintRule {
   /**
-   * - `wins`: it is waited instead of the backoff
-   * - `minimum`: the longer of the two is waited
-   * - `ignored`: only the backoff is waited
+   * - `wins`: the server's wait replaces the backoff
+   * - `minimum`: the longer of the two applies
+   * - `ignored`: only the backoff applies
    */
   readonly retryAfter: "wins" | "minimum" | "ignored"
-  /** A longer one is not slept: it is {@link TooLong}, and the caller has to do something else. */
+  /** Longest wait to accept from a server. A longer one is {@link TooLong}, and the caller has to do something else. */
   readonly maxRetryAfter: Duration.Duration
-  /** It is lengthened by up to this share of itself, from 0 to 1, so that clients do not return together. 0 makes it exact. */
+  /**
+   * Share by which a server's wait is lengthened at random, from 0 to 1, so that clients do not return together. 0
+   * makes the wait exact.
+   */
   readonly retryAfterJitter: number
 }
 
 /**
- * The rule for what is left out. 60 seconds is where `RecoveryPolicy` stops sleeping, and where the SDKs of Anthropic
- * and OpenAI stop believing the header.
+ * Defaults of {@link hintRule}. `RecoveryPolicy` also stops sleeping at 60 seconds, and so do the SDKs of Anthropic and
+ * OpenAI.
  */
 export const hintDefaults = {
   retryAfter: "minimum",
@@ -346,10 +351,13 @@ export const hintDefaults = {
   retryAfterJitter: 0.1
 } as const
 
-/** What {@link HintRule} knows. */
+/** The allowed values of `retryAfter` in a {@link HintRule}. */
 export const hints: ReadonlyArray<HintRule["retryAfter"]> = ["wins", "minimum", "ignored"]
 
-/** Defaults: see {@link hintDefaults}. Throws an `InvalidOption` (a `RangeError`) for a number out of range. */
+/**
+ * Creates a rule. Defaults: see {@link hintDefaults}. Throws an `InvalidOption` (a `RangeError`) for a number out of
+ * range.
+ */
 export const hintRule = (
   options: {
     readonly retryAfter?: HintRule["retryAfter"] | undefined
@@ -365,30 +373,30 @@ export const hintRule = (
   }
 }
 
-/** The checks of what {@link hintRule} takes. */
+/** The checks of the options of {@link hintRule}. */
 export const hintChecks = {
   retryAfter: is.oneOf(...hints),
   maxRetryAfter: delayCheck,
   retryAfterJitter: is.share
 } as const
 
-/** Sleep this long, in milliseconds. */
+/** Sleep for `millis` milliseconds. */
 export interface Wait {
   readonly _tag: "Wait"
   readonly millis: number
 }
 
-/** The server named a wait, in milliseconds, that is above the rule's `maxRetryAfter`. */
+/** The server requested a wait above the rule's `maxRetryAfter`. `retryAfter` is in milliseconds. */
 export interface TooLong {
   readonly _tag: "TooLong"
   readonly retryAfter: number
 }
 
 /**
- * What to wait, given the `delay` of the formula and the `retryAfter` of the server, both in milliseconds.
+ * Combines the `delay` of the formula with the `retryAfter` of a server, both in milliseconds.
  *
- * A server's 0 means now, also where it is a minimum, and so does a time that has passed; NaN says nothing. Jitter only lengthens, so a server's wait is never cut short;
- * `maxRetryAfter` is compared with what the server said, before jitter.
+ * A `retryAfter` of 0 or less means now, even when it is a minimum. NaN is ignored. `maxRetryAfter` is compared with
+ * the server's value before jitter, which only lengthens.
  */
 export const withHint = (
   rule: HintRule,
@@ -405,5 +413,5 @@ export const withHint = (
   return { _tag: "Wait", millis: isFinal ? named : Math.max(delay, named) }
 }
 
-/** A wait in milliseconds, longer by up to `share` of itself. */
+/** Lengthens a wait in milliseconds by up to `share` of itself. */
 export const lengthened = (millis: number, share: number, draw: number): number => millis * (1 + share * draw)

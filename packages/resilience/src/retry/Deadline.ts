@@ -1,12 +1,13 @@
 /**
- * Until when everything inside has to be done: an ambient value, not a timer.
+ * The time by which an effect and everything inside it must end. An ambient value, not a timer.
  *
- * {@link within} sets it for an effect and the fibers that it forks. Nested, the nearer one holds: an inner deadline
- * can shorten the outer one, never lengthen it. Time is monotonic, so that a step of the wall clock moves nothing.
+ * {@link within} sets the deadline for an effect and its child fibers. When nested, the earlier deadline applies: an
+ * inner one can shorten the outer one, never lengthen it. Time is monotonic, so changes of the wall clock have no
+ * effect.
  *
- * By itself it interrupts nothing. Whoever is about to wait asks {@link fits} or {@link remaining} and gives up early
- * instead of sleeping beyond it; {@link enforce} interrupts at the deadline where that is wanted. A stream reads it
- * when it runs, not when it is made.
+ * The deadline itself interrupts nothing. Code that is about to wait calls {@link fits} or {@link remaining}, and gives
+ * up early instead of sleeping too long. {@link enforce} interrupts at the deadline. A stream reads the deadline when
+ * it runs, not when it is built.
  *
  * **Example** (No wait beyond the deadline)
  *
@@ -28,7 +29,7 @@ import * as Options from "../Options.ts"
 /** The deadline passed before the effect was done. */
 export class DeadlineExceeded extends Data.TaggedError("DeadlineExceeded") {
   override readonly message = "The deadline passed before this was done."
-  /** The time is up: there is none left for another attempt. */
+  /** Not retryable, because no time is left. */
   readonly isRetryable = false
 }
 
@@ -36,7 +37,7 @@ export class DeadlineExceeded extends Data.TaggedError("DeadlineExceeded") {
 // Service
 // -----------------------------------------------------------------------------
 
-/** The instant in monotonic nanoseconds; `undefined` (the default) is no deadline. */
+/** The deadline in monotonic nanoseconds. Default: `undefined`, no deadline. */
 export const Deadline: Context.Reference<bigint | undefined> = Context.Reference<bigint | undefined>(
   "@outlast/resilience/retry/Deadline",
   { defaultValue: () => undefined }
@@ -47,9 +48,9 @@ export const Deadline: Context.Reference<bigint | undefined> = Context.Reference
 // -----------------------------------------------------------------------------
 
 /**
- * Gives an effect so much time from when it starts, or what is left of the deadline around it, if that is less.
+ * Gives an effect this much time from its start, or the rest of an outer deadline, whichever is shorter.
  *
- * Throws an `InvalidOption` (a `RangeError`) for a duration that is negative, infinite or none.
+ * Throws an `InvalidOption` (a `RangeError`) for a duration that is negative, infinite or invalid.
  */
 export const within: {
   (duration: Duration.Input): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
@@ -64,7 +65,7 @@ export const within: {
   })
 })
 
-/** The time left, never negative; none without a deadline. */
+/** The remaining time, never negative. `None` without a deadline. */
 export const remaining: Effect.Effect<Option.Option<Duration.Duration>> = Effect.gen(function* () {
   const deadline = yield* Deadline
   if (deadline === undefined) return Option.none()
@@ -73,9 +74,9 @@ export const remaining: Effect.Effect<Option.Option<Duration.Duration>> = Effect
 })
 
 /**
- * Whether something that takes so long would be done at the deadline or before. True without a deadline.
+ * True when work of this duration would end by the deadline, and always true without a deadline.
  *
- * Throws an `InvalidOption` (a `RangeError`) for a duration that is negative or none.
+ * Throws an `InvalidOption` (a `RangeError`) for a duration that is negative or invalid.
  */
 export const fits = (duration: Duration.Input): Effect.Effect<boolean> => {
   const length = Options.duration("Deadline", "fits", duration, { max: Duration.infinity })
@@ -86,8 +87,8 @@ export const fits = (duration: Duration.Input): Effect.Effect<boolean> => {
 }
 
 /**
- * Interrupts an effect at the deadline and fails with {@link DeadlineExceeded}; what starts at the deadline or after it
- * is not run at all. Without a deadline the effect is left alone.
+ * Interrupts an effect at the deadline and fails with {@link DeadlineExceeded}. After the deadline the effect is not
+ * run at all. Without a deadline it runs unchanged.
  */
 export const enforce = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | DeadlineExceeded, R> => {
   Options.effect("Deadline", "effect", self)

@@ -1,14 +1,14 @@
 /**
- * Failures in a row by name, across calls: what `n` of a `Backoff` is where a failure of an earlier call counts too.
+ * Counts consecutive failures by name, across calls. The count is the `n` of a `Backoff` that outlives a call.
  *
- * A name is any string, such as a target or a task with its model. A success forgets it. At most `capacity` names are
- * kept: of more, the one that failed longest ago is forgotten, and begins again at 1.
+ * A name is any string, such as a target or a task with its model. A success resets its count. At most `capacity` names
+ * are kept. Beyond that, the name that failed longest ago is evicted and starts again at 1.
  *
- * Pure and without time: a streak does not wear off by itself. It does not say whether to go on (`AttemptLimits`).
- * `Retry` counts within one call and has no use for it; it is for what lasts longer than a call, such as the cooldown
- * of a key: `succeeded` where the key has worked again.
+ * Pure and without time: a streak does not expire. `AttemptLimits` decides whether to retry. `Retry` counts within one
+ * call and does not use this module. Use it for state that outlives a call, such as the cooldown of a key: call
+ * `succeeded` once the key has worked again.
  *
- * **Example** (The third failure in a row)
+ * **Example** (A delay that grows across calls)
  *
  * ```ts
  * const [n, after] = FailureStreaks.failed(streaks, "openai/gpt-4.1")
@@ -19,27 +19,30 @@ import * as Options from "../Options.ts"
 
 export interface FailureStreaks {
   readonly capacity: number
-  /** The name that failed longest ago stands first. */
+  /** Count by name, ordered by the last failure, oldest first. */
   readonly counts: ReadonlyMap<string, number>
 }
 
-/** Names that are kept where nothing is said: enough for every target of a program, a few hundred KB at worst. */
+/** Default number of names to keep: enough for every target of a program, a few hundred KB at most. */
 export const defaultCapacity = 1_000
 
-/** No failures. Throws an `InvalidOption` (a `RangeError`) for a capacity that is not an integer of at least 1. */
+/**
+ * Creates an empty state. Throws an `InvalidOption` (a `RangeError`) for a capacity that is not an integer of at least
+ * 1.
+ */
 export const make = (options: { readonly capacity?: number | undefined } = {}): FailureStreaks => {
   Options.fields("FailureStreaks", options, { capacity: Options.is.integer({ min: 1 }) })
   return { capacity: options.capacity ?? defaultCapacity, counts: new Map() }
 }
 
-/** Failures of a name since its last success. */
+/** Returns the number of failures of a name since its last success. */
 export const of = ({ counts }: FailureStreaks, name: string): number => counts.get(name) ?? 0
 
-/** Counts a failure: how many it makes in a row, and the streaks after it. */
+/** Counts a failure. Returns the number of consecutive failures and the new state. */
 export const failed = (streaks: FailureStreaks, name: string): readonly [number, FailureStreaks] => {
   const count = of(streaks, name) + 1
   const counts = new Map(streaks.counts)
-  // A Map keeps the order of insertion: taken out and put back, the name stands last.
+  // A Map keeps insertion order. Deleted and set again, the name moves to the end.
   counts.delete(name)
   counts.set(name, count)
   const [oldest] = counts.keys()
@@ -47,7 +50,7 @@ export const failed = (streaks: FailureStreaks, name: string): readonly [number,
   return [count, { ...streaks, counts }]
 }
 
-/** Forgets a name. */
+/** Resets the count of a name. */
 export const succeeded = (streaks: FailureStreaks, name: string): FailureStreaks => {
   if (!streaks.counts.has(name)) return streaks
   const counts = new Map(streaks.counts)

@@ -1,26 +1,27 @@
 /**
- * Calls again what failed, as often, as late and as long as makes sense.
+ * Retries an effect or a stream, with limits on attempts, waits, time and load.
  *
- * One combinator that puts the policies in their right order: deadline outside; then classify, attempts, wait and
- * retry budget for each failure; the circuit inside, so that it sees every attempt.
+ * One combinator applies the policies in the right order: the deadline outside; then classification, attempt limits,
+ * wait and retry budget for each failure; the circuit inside, so that it sees every attempt.
  *
- * **What happens after a failure.** It is classified. Unless it does not pass by itself, its attempts are used up, the
- * wait is longer than allowed or than what is left of the deadline, or the budget is empty, the call waits and is made
- * again. Otherwise it fails with {@link RetryFailed}, which has the last failure, the attempts, and why they ended.
- * Defects and interruptions leave as they came, at once. If `classify` throws, the failure leaves with that defect. If it
- * returns no verdict, the call dies with an `InvalidOption`, whose `cause` is the failure.
+ * **After a failure**, the failure is classified. The call stops when the failure is not retryable, the attempt limit
+ * is reached, the wait is longer than allowed or than the remaining time, or the budget is empty. It then fails with
+ * {@link RetryFailed}, which holds the last failure, the number of attempts and the reason. Otherwise the call waits
+ * and makes another attempt. Defects and interruptions are passed on at once. If `classify` throws, that defect is
+ * added to the failure. If `classify` returns something else than a verdict, the call dies with an `InvalidOption`
+ * whose `cause` is the failure.
  *
- * **When the circuit refuses**, nothing was called, so it is no attempt, and neither pays into the budget nor takes
- * from it. The call fails, or waits until the circuit lets it through (`whenRefused: "wait"`), for as long as the
- * deadline allows: set one. The failure of an attempt before it stays the call's failure, with the refusal beside it.
- * Refusals of another breaker inside are failures like others.
+ * **When the circuit refuses**, nothing was called. A refusal is not an attempt and does not touch the retry budget.
+ * The call fails, or waits until the circuit lets it through (`whenRefused: "wait"`) or the deadline ends: set one. If
+ * an earlier attempt failed, its failure stays the call's failure, and `refused` holds the refusal. Refusals by another
+ * breaker inside count as failures.
  *
- * **How it composes.** A time limit for each attempt goes on the effect, inside. Do not put one retry around another:
- * attempts multiply (`RetryFailed` says that it is not retryable for that reason). The nearest `Deadline` always
- * holds. See `docs/composition.md`.
+ * **How it composes.** Put a timeout for each attempt on the effect, inside. Do not nest retries, because attempts
+ * multiply; `RetryFailed` is not retryable for that reason. The earliest `Deadline` always applies. See
+ * `docs/composition.md`.
  *
- * **What it does not do.** It does not interrupt an attempt that takes long, it does not choose between providers, and
- * it repeats a stream only before its first element.
+ * **Limits.** A long attempt is not interrupted. Providers are not switched. A stream is repeated only before its first
+ * element.
  *
  * **Example** (Three attempts behind a circuit)
  *
@@ -59,10 +60,10 @@ export type { Verdict } from "./RetryState.ts"
 // Model
 // -----------------------------------------------------------------------------
 
-/** It would fail again. */
+/** The verdict for a failure that would happen again. */
 export const stop: Verdict<never> = { retry: false }
 
-/** It may pass. */
+/** The verdict for a transient failure. */
 export const again = <const Class extends string = never>(
   options: { readonly class?: Class | undefined; readonly retryAfter?: Duration.Input | undefined } = {}
 ): Verdict<Class> => {
@@ -71,31 +72,37 @@ export const again = <const Class extends string = never>(
   return { retry: true, ...options }
 }
 
-/** An error that says for itself whether another attempt makes sense. */
+/** An error that states whether another attempt makes sense. */
 export interface SaysRetryable {
   readonly isRetryable: boolean
   readonly retryAfter?: Duration.Input | undefined
 }
 
-/** Does what the error says: the default. */
+/** Follows the error's own `isRetryable` and `retryAfter`. The default classification. */
 export const classify = (error: SaysRetryable): Verdict<never> =>
   error.isRetryable ? again({ retryAfter: error.retryAfter }) : stop
 
 /** A circuit around each attempt. */
 export interface Breaker<Circuit extends CircuitBreaker.Names = CircuitBreaker.Names> {
   readonly circuit: Circuit
-  /** What an attempt counts as for the circuit. Default: failures that pass count, with their `retryAfter`, and so do defects. */
+  /**
+   * Decides the outcome of an attempt for the circuit. Default: retryable failures count, with their `retryAfter`, and
+   * so do defects.
+   */
   readonly classify?: CircuitBreaker.Classify | undefined
-  /** Default "fail". "wait" waits as long as the deadline allows: without one, for ever. */
+  /**
+   * The reaction to a refusal by the circuit. "wait" waits until the deadline; without a deadline, without limit. Default:
+   * "fail".
+   */
   readonly whenRefused?: "fail" | "wait" | undefined
 }
 
-/** Attempts by class: of those that `classify` gives, and of the one that has no name. */
+/** Attempt limits by class: the classes that `classify` returns, and "failure" for failures without one. */
 export type PerClass<Class extends string> = { readonly [Name in Class | "failure"]?: number }
 
 /**
- * `Budget` and `Circuit` are what `budget` and the circuit are known to be, `never` without one: they decide which
- * services are needed. `Class` is what `classify` is known to give.
+ * `Budget` and `Circuit` are the types of `budget` and of the circuit, `never` without one. They determine the services
+ * that are required. `Class` is the type of the classes that `classify` returns.
  */
 export interface Options<
   E,
@@ -103,40 +110,44 @@ export interface Options<
   Circuit extends CircuitBreaker.Names = CircuitBreaker.Names,
   Class extends string = string
 > {
-  /** Which failures pass. Default: {@link classify}, if every error has `isRetryable`. */
+  /** Decides which failures are retryable. Default: {@link classify}, if every error has `isRetryable`. */
   readonly classify?: ((error: E) => Verdict<Class>) | undefined
   /**
-   * Attempts of the call, with the first, whatever their class. Default 3, or the most that a class of
-   * `attemptsPerClass` may have, if that is more.
+   * Maximum number of attempts of the call, including the first, over all classes. Default: 3, or the highest limit in
+   * `attemptsPerClass` if that is greater.
    */
   readonly attempts?: number | undefined
   /**
-   * Attempts that may end in a class of failure, with the first: 5 is four retries after failures of that class. A
-   * class that is listed has its own number. Those that are not have what the call has without this option,
-   * `attempts` or 3, all of them together. The call ends with whichever is used up first, its own number included.
+   * Maximum number of attempts that may end in a class of failure, including the first: 5 means four retries after
+   * failures of that class.
+   *
+   * Unlisted classes share one limit, which is `attempts` or 3. The call stops at the first limit that is reached,
+   * including its own.
    */
   readonly attemptsPerClass?: PerClass<NoInfer<Class>> | undefined
   /**
-   * Whether the classes also share the `attempts` of the call. Default "pooled": they do. "own": each class has its
-   * own attempts, whatever the others have used; `attempts` is then that of the classes that are not listed, and the
-   * call has no number of its own.
+   * "pooled": the classes also share the `attempts` of the call. "own": each class has only its own limit; `attempts`
+   * then limits the unlisted classes, and the call has no limit of its own. Default: "pooled".
    */
   readonly attemptPools?: "own" | "pooled" | undefined
-  /** Default: `Backoff.exponential()`. */
+  /** Delays between attempts. Default: `Backoff.exponential()`. */
   readonly backoff?: Backoff.Backoff | undefined
-  /** How a server's wait counts. Default "minimum": at least that. */
+  /** The rule for a server's Retry-After. Default: "minimum", which waits at least that long. */
   readonly retryAfter?: Backoff.HintRule["retryAfter"] | undefined
-  /** A server that wants to be left alone for longer is not called again. Default 60 seconds. */
+  /** Longest wait to accept from a server. If the server requests a longer one, the call fails. Default: 60 seconds. */
   readonly maxRetryAfter?: Duration.Input | undefined
-  /** A server's wait is lengthened by up to this share of itself. Default 0.1. */
+  /** Share by which a server's wait is lengthened at random. Default: 0.1. */
   readonly retryAfterJitter?: number | undefined
-  /** So long after the call began, and later, no further attempt begins. Default: only the `Deadline` around it. */
+  /**
+   * Time after the start of the call from which no further attempt is started. Default: only the `Deadline` around the
+   * call.
+   */
   readonly deadline?: Duration.Input | undefined
-  /** The call pays into the `RetryBudget` of the environment, and its retries take from it. Default false. */
+  /** Uses the `RetryBudget` of the environment: the call pays into it, and its retries take from it. Default: false. */
   readonly budget?: Budget | undefined
-  /** A circuit around each attempt, of the `CircuitBreaker` of the environment. Default: none. */
+  /** A circuit around each attempt, from the `CircuitBreaker` of the environment. Default: none. */
   readonly breaker?: Breaker<Circuit> | undefined
-  /** For events. */
+  /** Name of the call in events. */
   readonly name?: string | undefined
 }
 
@@ -151,22 +162,22 @@ export const defaults = {
 // Errors
 // -----------------------------------------------------------------------------
 
-/** All that could be done was done. Its message says nothing of the failure; that is the `cause`. */
+/** The call failed and is not retried any more. The message has the reason for stopping; the failure is the `cause`. */
 export class RetryFailed<E> extends Data.TaggedError("RetryFailed")<{
-  /** What the last attempt failed with. Without an attempt, the refusal of the circuit that came instead of one. */
+  /** Failure of the last attempt. Without an attempt, the circuit's refusal. */
   readonly failure: unknown
-  /** The refusal of the circuit that ended the call, where one did. */
+  /** The refusal that ended the call, if one did. */
   readonly refused?: CircuitRefused | undefined
-  /** Attempts that were made; refusals of a circuit are none. */
+  /** Number of attempts made. Refusals by a circuit do not count. */
   readonly attempts: number
   readonly stopped: Stopped
 }> {
   declare readonly failure: E
-  /** The call was already made as often as it should be. */
+  /** Not retryable, because the call has already been made as often as allowed. */
   readonly isRetryable = false
-  /** The `failure`, for who prints causes. */
+  /** Same as `failure`, for loggers that print causes. */
   override readonly cause: E
-  /** Without an attempt nothing was called: a breaker around this does not count it. */
+  /** Set without an attempt: nothing was called, so an outer breaker does not count the failure. */
   declare readonly [Refusal.mark]?: true
 
   constructor(fields: {
@@ -182,33 +193,38 @@ export class RetryFailed<E> extends Data.TaggedError("RetryFailed")<{
 
   override get message(): string {
     const attempts = this.attempts === 1 ? "1 attempt" : `${this.attempts} attempts`
-    const late = this.refused !== undefined && this.stopped === "deadline"
-    return `Gave up after ${attempts}: ${late ? `${why.refused} before the deadline` : why[this.stopped]}.`
+    return `Gave up after ${attempts}: ${reasonOf(this)}.`
   }
 }
 
 ErrorText.printedOnce(RetryFailed, { withCause: true })
 
+const reasonOf = ({ refused, stopped }: RetryFailed<unknown>): string => {
+  if (refused === undefined) return why[stopped]
+  const until = stopped === "deadline" ? " until the deadline" : ""
+  return `circuit \`${refused.circuit}\` refused the call${until}`
+}
+
 const why: Readonly<Record<Stopped, string>> = {
-  "not-retryable": "the failure does not pass by itself",
-  attempts: "no more are allowed",
-  deadline: "there is no time for another one before the deadline",
-  "retry-after": "the server asks for a longer wait than is allowed",
+  "not-retryable": "the failure is not retryable",
+  attempts: "the attempt limit is reached",
+  deadline: "no time is left for another attempt before the deadline",
+  "retry-after": "the server requested a longer wait than allowed",
   budget: "the retry budget is empty",
-  refused: "a circuit does not let the call through",
-  started: "the stream had begun and cannot be made again"
+  refused: "a circuit refused the call",
+  started: "the stream had already started and cannot be repeated"
 }
 
 // -----------------------------------------------------------------------------
 // Combinators
 // -----------------------------------------------------------------------------
 
-/** The services that the options ask for, or may ask for. */
+/** Services that the options require, or may require. */
 export type Services<Budget extends boolean, Circuit extends CircuitBreaker.Names> =
   | (true extends Budget ? RetryBudget : never)
   | ([Circuit] extends [never] ? never : CircuitBreaker.CircuitBreaker)
 
-/** What a retry fails with: nothing, where nothing can fail and no circuit can refuse. */
+/** Error of a retry: `never` when the effect cannot fail and there is no circuit. */
 export type Failed<E, Circuit extends CircuitBreaker.Names> = [Circuit] extends [never]
   ? [E] extends [never]
     ? never
@@ -224,7 +240,7 @@ interface Classified<
   readonly classify: (error: E) => Verdict<Class>
 }
 
-/** Every error says for itself whether it passes, and none has a class. */
+/** Every error has its own `isRetryable`, and none has a class. */
 interface Unclassified<Budget extends boolean, Circuit extends CircuitBreaker.Names> extends Options<
   never,
   Budget,
@@ -313,12 +329,13 @@ interface WithStream {
 }
 
 /**
- * Retries an effect, which comes last (`effect.pipe(Retry.with(options))`) or first (`Retry.with(effect, options)`). Its
- * failures become {@link RetryFailed}; `Effect.catchTag("RetryFailed", ({ failure }) => …)` has the original.
+ * …)` has the original. => Retries an effect, as `effect.pipe(Retry.with(options))` or `Retry.with(effect,
+ * options)`. Failures become {@link RetryFailed}. Use `Effect.catchTag("RetryFailed", ({ failure }) =>
+ * …)` to read the original failure. => …)` has the original.
  *
  * Throws an `InvalidOption`, a `RangeError`, for an option out of its range.
  */
-// The overloads say what E must be; inside, an error is whatever `classify` takes.
+// The overloads determine E. Inside, an error is whatever `classify` accepts.
 const retryEffect = ((
   first?: Options<unknown> | Effect.Effect<unknown, unknown, unknown>,
   second?: Options<unknown>
@@ -331,10 +348,10 @@ const retryEffect = ((
 }) as With
 
 /**
- * Retries a stream that fails before its first element; one that fails later has `stopped: "started"`. Otherwise as
+ * Retries a stream that fails before its first element. A later failure has `stopped: "started"`. Otherwise like
  * `with`. For the circuit, an attempt lasts until the stream ends.
  */
-// As above.
+// Cast for the same reason as in `with`.
 export const withStream = ((
   first?: Options<unknown> | Stream.Stream<unknown, unknown, unknown>,
   second?: Options<unknown>
@@ -364,7 +381,7 @@ interface Settings extends Rules {
   readonly name: string | undefined
 }
 
-/** What is built per call reads its options per call, so what is left out is not read again. */
+/** Settings without options, built once. `Retry.with` often runs once per call. */
 const unsaid = {
   limits: AttemptLimits.make({ perClass: {}, pooled: defaults.attempts }),
   backoff: Backoff.exponential(),
@@ -383,7 +400,7 @@ const checks: Check.Checks<Options<unknown>> = {
   attemptPools: is.oneOf("own", "pooled"),
   backoff: Backoff.isBackoff,
   ...Backoff.hintChecks,
-  // `read` checks it: reading it twice would cost more than all other checks.
+  // `read` checks it, because parsing the duration twice would cost more than all other checks.
   deadline: is.anything,
   budget: is.flag,
   breaker: is.object<Breaker>({
@@ -396,7 +413,7 @@ const checks: Check.Checks<Options<unknown>> = {
 
 const read = (options: Options<unknown> = {}): Settings => {
   Check.fields(module, options, checks)
-  // The overloads see to it that without `classify` every error says so itself.
+  // Without `classify`, the overloads require `isRetryable` on every error.
   const judge = options.classify ?? (classify as (error: unknown) => Verdict)
   const { backoff = unsaid.backoff, breaker, budget = defaults.budget, deadline, name } = options
   return {
@@ -435,7 +452,10 @@ const hintOf = ({ retryAfter, maxRetryAfter, retryAfterJitter }: Options<unknown
   return Backoff.hintRule({ retryAfter, maxRetryAfter, retryAfterJitter })
 }
 
-/** What would fail again says nothing about who is called; what passes does, and when it wants to be asked again. */
+/**
+ * For the circuit, a failure that is not retryable is ignored: such a failure is no sign of poor health. A retryable
+ * one counts, with its `retryAfter`.
+ */
 const forCircuit =
   (judge: (error: unknown) => Verdict): CircuitBreaker.Classify =>
   (exit) => {
@@ -448,11 +468,11 @@ const forCircuit =
       : { counts: "ignored" }
   }
 
-/** One call, which is also its identity for its circuit. */
+/** One call. The object also identifies the call to its circuit. */
 interface Call {
-  /** Whether the attempt got through the circuit. */
+  /** True when the attempt got through the circuit. */
   ran: boolean
-  /** Whether the call has paid into the retry budget. */
+  /** True when the call has paid into the retry budget. */
   paid: boolean
 }
 
@@ -462,14 +482,14 @@ const verdictNoun = "a Verdict, for example Retry.again() or Retry.stop"
 const isVerdict = (value: unknown): value is Verdict =>
   typeof value === "object" && value !== null && "retry" in value && typeof value.retry === "boolean"
 
-/** What `classify` says, or what it died of. */
+/** Returns the verdict of `classify`, or the defect it threw. */
 const judged = (
   { classify: judge }: Settings,
   error: unknown
 ): Verdict | { readonly retry: undefined; readonly defect: unknown } => {
   try {
     const verdict = judge(error)
-    // Read here, so that a verdict that is none is a defect of the classifier too.
+    // Checked here, so that a wrong return value also becomes a defect of the classifier.
     if (!isVerdict(verdict)) throw Check.wrongReturn(module, "classify", verdict, verdictNoun)
     return verdict.retry ? verdict : stop
   } catch (defect) {
@@ -477,7 +497,7 @@ const judged = (
   }
 }
 
-/** Waits, if there is to be another attempt, and gives the ledger for it. Otherwise fails. */
+/** Waits and returns the ledger for the next attempt. Fails when there is none. */
 const next = (
   settings: Settings,
   ledger: Ledger,
@@ -486,20 +506,20 @@ const next = (
   started: boolean
 ): Effect.Effect<Ledger, RetryFailed<unknown>, RetryBudget> => {
   const failure = cause.reasons.find(Cause.isFailReason)
-  /** For good, beside a defect: its type is still promised. */
+  /** Passes a cause with a defect on, with its failure wrapped as the type promises. */
   const broken = (cause: Cause.Cause<unknown>) => {
     const attempts = ledger.failed.total + 1
     return Effect.failCause(
       Cause.map(cause, (failure) => new RetryFailed({ failure, attempts, stopped: "not-retryable" }))
     )
   }
-  // Beside a defect a failure is nothing to go by.
+  // Next to a defect, a failure is not a reason to retry.
   if (failure === undefined || Cause.hasDies(cause)) return broken(cause)
   const { error } = failure
   const refused = !ran && error instanceof CircuitRefused ? error : undefined
   const verdict = refused === undefined ? judged(settings, error) : stop
   if (verdict.retry === undefined && verdict.defect instanceof Check.InvalidOption) {
-    // A mistake in the program. Beside a failure it would not be seen.
+    // A mistake in the program. Dies alone, because next to a failure the defect would be overlooked.
     verdict.defect.cause = error
     return Effect.die(verdict.defect)
   }
@@ -551,7 +571,7 @@ const publish = ({ name }: Settings, event: Unstamped<RetryEvent>): Effect.Effec
     ResilienceEvents.publish({ ...event, at, ...(name === undefined ? {} : { name }) })
   )
 
-/** Says so, if it was not the first attempt. */
+/** Publishes `RetrySucceeded`, unless the first attempt succeeded. */
 const succeeded = (settings: Settings, { failed }: Ledger): Effect.Effect<void> =>
   failed.total === 0 ? Effect.void : publish(settings, { _tag: "RetrySucceeded", attempts: failed.total + 1 })
 
@@ -563,7 +583,7 @@ const withBudget = <A, E, R>(f: (budget: RetryBudget["Service"]) => Effect.Effec
 
 const pay = withBudget(({ deposit }) => deposit)
 
-/** `RetryBudget.track` for a stream: it succeeds when it reaches its end. */
+/** `RetryBudget.track` for a stream, which succeeds when it ends. */
 const tracked = (self: Stream.Stream<unknown, unknown, unknown>) =>
   Stream.unwrap(
     Effect.gen(function* () {
@@ -578,14 +598,14 @@ const tracked = (self: Stream.Stream<unknown, unknown, unknown>) =>
     })
   )
 
-/** A call pays when its first attempt runs: what its circuit refuses is no traffic. */
+/** A call pays when its first attempt runs. A call that the circuit refuses is not traffic. */
 const owes = ({ budget }: Settings, one: Call): boolean => {
   if (!budget || one.paid) return false
   one.paid = true
   return true
 }
 
-/** For calls without a circuit, which remember nothing. */
+/** For calls without a circuit, which need no state of their own. */
 const free: Call = { ran: true, paid: true }
 
 const call = (settings: Settings, attempted: Effect.Effect<unknown, unknown, unknown>) => {

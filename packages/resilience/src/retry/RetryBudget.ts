@@ -1,21 +1,22 @@
 /**
- * Limits how much of a process's traffic may be retries.
+ * Limits the share of a process's traffic that may be retries.
  *
- * When a provider is down, every call would make all of its attempts, and the provider would get several times its
- * normal load just when it can bear least. The budget is shared by all calls. `RetryBudgetState` has its two forms: each
- * call pays for a fifth of a retry (the default), or each success pays for 1.5 (the default of a chain of models). A
- * small reserve covers programs with few calls.
+ * When a provider is down, every call would make all of its attempts. The provider would get several times its normal
+ * load when it can least handle it. All calls share the budget. `RetryBudgetState` has its two forms: each call pays
+ * for 0.2 retries (the default), or each success pays for 1.5 (the default of a chain of models). A small reserve
+ * covers programs with few calls.
  *
- * Deposit once for each call that is made, and none for one that a circuit refuses; withdraw before each attempt after
- * its first; `track` each attempt, so that its success pays. A refusal is at once: the call then fails with the failure
- * that it has. Continuations of an answer that was cut are no retries and cost nothing.
+ * Call `deposit` once for each call, but not for a call that a circuit refuses. Call `withdraw` before each attempt
+ * after the first. Wrap each attempt in `track`, so that its success pays. When the budget refuses, fail with the last
+ * failure. Continuations of a cut answer are not retries and cost nothing.
  *
- * It never waits and never retries by itself, keeps nothing when the process ends, and is not shared between processes.
+ * **Limits.** The budget never waits and never retries. Its state is lost when the process ends, and is not shared
+ * between processes.
  *
  * Metrics: `outlast_retry_budget_calls_total`, `outlast_retry_budget_attempts_total` (first attempts and retries) and
- * `outlast_retry_budget_refusals_total`. The rate of attempts by the rate of calls is the amplification.
+ * `outlast_retry_budget_refusals_total`. The rate of attempts divided by the rate of calls is the amplification.
  *
- * **Example** (A retry that asks first)
+ * **Example** (A retry within the budget)
  *
  * ```ts
  * const budget = yield* RetryBudget.RetryBudget
@@ -36,31 +37,37 @@ import * as Budget from "./RetryBudgetState.ts"
 // Service
 // -----------------------------------------------------------------------------
 
-/** `now` is in monotonic milliseconds, for a caller that has read the clock. Default: the clock of the fiber. */
+/**
+ * The retry budget. `now` is in monotonic milliseconds, for a caller that has already read the clock. Default: the
+ * clock of the fiber.
+ */
 export interface Service {
-  /** Counts a call. Once for each call, when its first attempt runs: what is refused before that pays for no retries. */
+  /** Counts a call. Run it once, when the first attempt starts: a call refused before that must not pay for retries. */
   readonly deposit: Effect.Effect<void>
-  /** Whether one more attempt of a call may be made. Before each attempt after its first. */
+  /** True when one more attempt is allowed, which is then counted. Run it before each attempt after the first. */
   readonly withdraw: Effect.Effect<boolean>
-  /** Runs an attempt: it is in flight until it ends, and its success may pay for retries. */
+  /** Runs an attempt and counts it as in flight until it ends. A success may pay for retries. */
   readonly track: <A, E, R>(attempt: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** What {@link track} does, for code that knows better when an attempt begins and ends. */
+  /** Starts an attempt like {@link track}, for code that reports the end itself. */
   readonly beginUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, now?: number) => Flight
-  /** Whether {@link withdraw} would be granted now. For whoever decides and withdraws in one synchronous piece. */
+  /** True when {@link withdraw} would be granted now. For code that decides and withdraws in one synchronous step. */
   readonly availableUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
   /** {@link withdraw} without an Effect. */
   readonly withdrawUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
   /** {@link deposit} without an Effect. */
   readonly depositUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, now?: number) => void
-  /** Attempts for each call since this budget was made: 1 without retries. */
+  /** Attempts per call since this budget was created: 1 without retries. */
   readonly amplification: Effect.Effect<number>
 }
 
 /** An attempt in flight. */
 export interface Flight {
-  /** It made progress at `now` (monotonic milliseconds): it counts as a success again, as long as when it began. */
+  /**
+   * Reports progress at `now` (monotonic milliseconds). The attempt then counts as a success again for as long as at
+   * its start.
+   */
   readonly progressUnsafe: (now: number) => void
-  /** It ended. The first call counts; later ones do nothing. */
+  /** Reports the end. Only the first report counts. */
   readonly endUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, hasSucceeded: boolean, now?: number) => void
 }
 
@@ -88,13 +95,13 @@ export const metrics = {
 // -----------------------------------------------------------------------------
 
 /**
- * A budget of its own. Defaults: see `RetryBudgetState.defaults`. Throws an `InvalidOption` (a `RangeError`) for a
- * number out of range.
+ * Creates a budget. Defaults: see `RetryBudgetState.defaults`. Throws an `InvalidOption` (a `RangeError`) for a number
+ * out of range.
  */
 export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Service> => {
   const rule = Budget.rule(options)
   return Effect.sync(() => {
-    // Changed in one synchronous piece, so that no fiber comes between reading and writing.
+    // Changed in one synchronous step, so that no other fiber runs between reading and writing.
     let state = Budget.initial
     const flights: Budget.Flights = new Map()
     const withdrawn = (now: number): readonly [boolean, Budget.State] =>
@@ -111,9 +118,9 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
       metric.updateUnsafe(1, fiber.context)
       return granted
     }
-    // A class, because an attempt that makes two closures costs more.
+    // A class, because two closures for each attempt cost more.
     class Paying implements Flight {
-      /** Where it is counted; `undefined` once it has ended. */
+      /** Slot in which the attempt is counted. `undefined` once it has ended. */
       #index: number | undefined
 
       constructor(now: number) {
@@ -162,10 +169,10 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
   })
 }
 
-/** Of a budget that successes do not pay for. */
+/** The flight of a budget that is paid by calls. Does nothing. */
 const unpaid: Flight = { progressUnsafe: () => {}, endUnsafe: () => {} }
 
-/** Monotonic milliseconds. Read from the fiber: this is on the path of each call. */
+/** Monotonic milliseconds. Read from the fiber, because this runs on every call. */
 const nowOf = (fiber: Fiber.Fiber<unknown, unknown>): number =>
   Number(fiber.getRef(Clock.Clock).monotonicTimeNanosUnsafe()) / 1_000_000
 
@@ -173,6 +180,6 @@ const nowOf = (fiber: Fiber.Fiber<unknown, unknown>): number =>
 // Layers
 // -----------------------------------------------------------------------------
 
-/** One budget for everything that is built with this layer. See {@link make}. */
+/** Provides one budget for everything built with this layer. See {@link make}. */
 export const layer = (options: Budget.RetryBudgetOptions = {}): Layer.Layer<RetryBudget> =>
   Layer.effect(RetryBudget, make(options))

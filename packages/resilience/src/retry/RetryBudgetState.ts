@@ -1,22 +1,22 @@
 /**
- * How many retries the calls of a process may make together, as a pure machine.
+ * Limits the retries of all calls of a process together. Pure.
  *
- * **Two forms.** With `paidBy: "calls"`, each call of the last `window` pays for `ratio` retries: retries stay a fixed
- * share of the traffic. With `paidBy: "successes"`, each success of the last `window` pays for `ratio` retries, and an
- * attempt in flight counts as a success until it ends, at most for `inFlight` since it began or made progress. Then
- * retries are plentiful where they work, and dry up in an outage.
+ * **Two forms.** With `paidBy: "calls"`, each call of the last `window` pays for `ratio` retries, so retries stay a
+ * fixed share of the traffic. With `paidBy: "successes"`, each success of the last `window` pays for `ratio` retries.
+ * An attempt in flight then counts as a success until it ends, for at most `inFlight` after its start or last progress.
+ * Retries are plentiful while they work, and run out during an outage.
  *
- * **State.** What paid and the retries of the last `window`, in {@link slots} slots of time, and when the reserve will be
- * full again. Attempts in flight are counted beside it, in as many slots ({@link Flights}). A retry is allowed while the retries of the window are fewer
- * than what it has paid for; beyond that it takes a token of the reserve, which holds `burst` and gets one back every
- * `refillEvery`.
+ * **State.** Payments and retries of the last `window`, in {@link slots} time slots, and the time at which the reserve
+ * is full again. Attempts in flight are counted separately, in as many slots ({@link Flights}). A retry is allowed
+ * while the payments of the window cover it. Beyond that it takes a token from the reserve, which holds `burst` tokens
+ * and gets one back every `refillEvery`.
  *
- * **Always true**, for every order of payments and retries: between any two instants, retries never exceed `ratio`
- * times what paid in that time and in the window before it (attempts in flight included), plus `burst`, plus one for
- * each `refillEvery`. Retries age with what paid for them, so a long success saves up nothing beyond its last window.
+ * **Invariant**, for every order of payments and retries: between any two instants, retries never exceed `ratio` times
+ * the payments in that time and in the window before it (attempts in flight included), plus `burst`, plus one for each
+ * `refillEvery`. Payments and retries expire together, so a long period of success saves up no more than one window.
  *
- * Times are monotonic milliseconds. `RetryBudget` is the service around it. It does not know which call a retry
- * belongs to, and it never waits.
+ * Times are monotonic milliseconds. `RetryBudget` is the service around this machine. The machine does not know which
+ * call a retry belongs to, and never waits.
  */
 import { Duration } from "effect"
 import * as Options from "../Options.ts"
@@ -26,24 +26,29 @@ import * as Options from "../Options.ts"
 // -----------------------------------------------------------------------------
 
 export interface RetryBudgetOptions {
-  /** What pays for retries. Default `"calls"`. */
+  /** The event that pays for retries. Default: `"calls"`. */
   readonly paidBy?: "calls" | "successes" | undefined
-  /** Retries for each call or success of the window, from 0 to 10. Default 0.2 for calls, 1.5 for successes. */
+  /** Retries for each call or success in the window, from 0 to 10. Default: 0.2 for calls, 1.5 for successes. */
   readonly ratio?: number | undefined
-  /** Retries that are allowed without anything to pay for them. 0 leaves only the share. Default 10. */
+  /** Size of the reserve: retries allowed without any payment. 0 leaves only the share. Default: 10. */
   readonly burst?: number | undefined
-  /** How long it takes until one token of the reserve is back. Default 6 seconds. */
+  /** Time until one token of the reserve is back. Default: 6 seconds. */
   readonly refillEvery?: Duration.Input | undefined
-  /** How long a call or a success pays for retries. Default 1 minute for calls, 20 seconds for successes. */
+  /** Time for which a call or a success pays for retries. Default: 1 minute for calls, 20 seconds for successes. */
   readonly window?: Duration.Input | undefined
-  /** How long an attempt in flight counts as a success, with `paidBy: "successes"`. Default 10 seconds; 0: not at all. */
+  /**
+   * Time for which an attempt in flight counts as a success, with `paidBy: "successes"`. 0 turns it off. Default: 10
+   * seconds.
+   */
   readonly inFlight?: Duration.Input | undefined
 }
 
 /**
- * Paid by calls: a fifth of the calls, and a reserve of ten, refilled at ten a minute, so that a program with few calls
- * can retry at all. The fifth is Finagle's and Tower's. Their window is 10 seconds; a call to a model takes longer than
- * that, and a window must outlast the calls that are counted in it.
+ * Defaults when calls pay: a fifth of the calls, and a reserve of ten refilled at ten a minute, so that a program with
+ * few calls can retry at all.
+ *
+ * Finagle and Tower use the same fifth, with a window of 10 seconds. Calls to a model take longer than that, and the
+ * window must outlast the calls counted in it.
  */
 export const defaults = {
   ratio: 0.2,
@@ -54,8 +59,9 @@ export const defaults = {
 } as const
 
 /**
- * Paid by successes: 1.5 retries for each of the last 20 seconds, with the same reserve. Where half of all attempts
- * fail, each success needs one retry: with 1.0 a burst ran dry. `docs/load.md` has the numbers.
+ * Defaults when successes pay: 1.5 retries for each success of the last 20 seconds, with the same reserve. When half of
+ * all attempts fail, each success needs one retry, and a ratio of 1.0 ran out during bursts. `docs/load.md` has the
+ * measurements.
  */
 export const defaultsOfSuccesses = {
   ...defaults,
@@ -64,45 +70,45 @@ export const defaultsOfSuccesses = {
   inFlight: "10 seconds"
 } as const
 
-/** Options that were read, in milliseconds. */
+/** Validated options. Times are in milliseconds. */
 export interface Rule {
   readonly paidBy: "calls" | "successes"
   readonly ratio: number
   readonly burst: number
   readonly refillEvery: number
   readonly window: number
-  /** 0: attempts in flight pay for nothing. */
+  /** 0 when attempts in flight do not pay. */
   readonly inFlight: number
 }
 
-/** Into how many parts the window is cut: what is counted is between nine and ten tenths of it. As in Tower. */
+/** Number of slots in a window. Between nine and ten tenths of the window are counted, as in Tower. */
 export const slots = 10
 
 export interface Slot {
-  /** Which part of time it is: `floor(now · slots / window)`. */
+  /** Index of the slot: `floor(now · slots / window)`. */
   readonly index: number
-  /** Calls or successes. */
+  /** Number of calls or successes. */
   readonly paid: number
-  /** Those that were paid for; the reserve's are not among them. */
+  /** Retries that were paid for. Retries from the reserve are not included. */
   readonly retries: number
 }
 
 /**
- * Attempts in flight, by the part of time in which they began or made progress: `floor(now · slots / inFlight)`. Changed
- * in place, because each attempt changes it twice. Holds at most {@link slots} counts, or one where they do not pay.
+ * Number of attempts in flight, by the slot in which they started or made progress: `floor(now · slots / inFlight)`.
+ * Mutated, because each attempt changes it twice. Holds at most {@link slots} counts, or one when attempts do not pay.
  */
 export type Flights = Map<number, number>
 
 export interface State {
-  /** The newest; it is all that most calls change. */
+  /** The newest slot, the only one that most calls change. */
   readonly current: Slot
-  /** Those before it, oldest first, at most {@link slots} − 1. */
+  /** Earlier slots, oldest first, at most {@link slots} − 1. */
   readonly past: ReadonlyArray<Slot>
-  /** When the reserve is full again. */
+  /** Time at which the reserve is full again. */
   readonly fullAt: number
-  /** Since the beginning. */
+  /** Total number of calls. */
   readonly calls: number
-  /** Since the beginning. */
+  /** Total number of retries. */
   readonly retries: number
 }
 
@@ -150,17 +156,17 @@ const checks: Options.Checks<RetryBudgetOptions> = {
 // The machine
 // -----------------------------------------------------------------------------
 
-/** Counts a call. It pays, if calls do. */
+/** Counts a call, which pays if calls pay. */
 export const deposit = (rule: Rule, state: State, now: number): State =>
   rule.paidBy === "calls"
     ? count({ ...at(rule, state, now), calls: state.calls + 1 }, 1, 0)
     : { ...state, calls: state.calls + 1 }
 
-/** Counts a success. It pays, if successes do. */
+/** Counts a success, which pays if successes pay. */
 export const succeeded = (rule: Rule, state: State, now: number): State =>
   rule.paidBy === "successes" ? count(at(rule, state, now), 1, 0) : state
 
-/** Whether there may be one more retry, which is counted if so. `flying`: attempts in flight that pay. */
+/** Decides about one more retry, and counts it if allowed. `flying`: number of attempts in flight that pay. */
 export const withdraw = (
   rule: Rule,
   state: State,
@@ -177,7 +183,7 @@ export const withdraw = (
     : [false, state]
 }
 
-/** Attempts for each call since the beginning: 1 without retries. */
+/** Attempts per call in total: 1 without retries. */
 export const amplification = ({ calls, retries }: State): number =>
   calls === 0 ? 1 : (calls + retries) / calls
 
@@ -185,11 +191,11 @@ export const amplification = ({ calls, retries }: State): number =>
 // Attempts in flight
 // -----------------------------------------------------------------------------
 
-/** The part of time that an attempt which begins or makes progress now is counted in. */
+/** Returns the slot for an attempt that starts or makes progress now. */
 export const flightAt = ({ inFlight }: Rule, now: number): number =>
   inFlight === 0 ? 0 : Math.floor((now * slots) / inFlight)
 
-/** Counts an attempt that began, or made progress, in this part of time. Forgets those that have been silent for too long. */
+/** Counts an attempt that started or made progress in this slot. Removes slots that are too old to pay. */
 export const began = (flights: Flights, index: number): void => {
   const count = flights.get(index)
   if (count === undefined) forget(flights, index)
@@ -202,13 +208,13 @@ const forget = (flights: Flights, now: number): void => {
   }
 }
 
-/** Takes an attempt out that is counted in this part of time, because it ended or made progress. */
+/** Removes an attempt from its slot, because it ended or made progress. */
 export const left = (flights: Flights, index: number): void => {
   const count = flights.get(index)
   if (count !== undefined) flights.set(index, count - 1)
 }
 
-/** Attempts in flight that pay for retries now. */
+/** Returns the number of attempts in flight that pay for retries now. */
 export const flyingAt = (rule: Rule, flights: Flights, now: number): number => {
   if (rule.inFlight === 0) return 0
   const oldest = flightAt(rule, now) - slots
@@ -223,7 +229,7 @@ export const flyingAt = (rule: Rule, flights: Flights, now: number): number => {
 // Slots
 // -----------------------------------------------------------------------------
 
-/** The state with the slot of this time as its current one, and without those that are too old. */
+/** Moves the state to the current slot, and drops slots that are too old. */
 const at = (rule: Rule, state: State, now: number): State => {
   const { current, past } = state
   const index = Math.floor((now * slots) / rule.window)

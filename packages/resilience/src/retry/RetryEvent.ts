@@ -1,44 +1,44 @@
-/** What `Retry` publishes on `ResilienceEvents`: plain data. A call that succeeds at once publishes nothing. */
+/** Events that `Retry` publishes on `ResilienceEvents`. Plain data. A call that succeeds at once publishes nothing. */
 import type { ResilienceEvent } from "../telemetry/ResilienceEvents.ts"
 
-/** Why a call makes no further attempt. */
+/** The reason for making no further attempt. */
 export type Stopped =
-  /** The failure is not one that passes. */
+  /** The failure is not retryable. */
   | "not-retryable"
-  /** The attempts are used up, of the call or of the failure's class. */
+  /** The attempt limit is reached, of the call or of the failure's class. */
   | "attempts"
-  /** The next attempt would not begin before the deadline. */
+  /** The next attempt would start after the deadline. */
   | "deadline"
-  /** The server wants to be left alone for longer than a call may wait. */
+  /** The server requested a longer wait than `maxRetryAfter`. */
   | "retry-after"
-  /** The process has made its share of retries. */
+  /** The retry budget of the process is empty. */
   | "budget"
-  /** A circuit did not let the call through. */
+  /** A circuit refused the call. */
   | "refused"
-  /** A stream had already given something to its consumer. */
+  /** The stream had already emitted an element. */
   | "started"
 
-/** An attempt failed, or was refused; another follows after `delay`. */
+/** An attempt failed or was refused. Another follows after `delay`. */
 export interface Retrying extends ResilienceEvent {
   readonly _tag: "Retrying"
   readonly name?: string | undefined
-  /** Attempts made so far. */
+  /** Number of attempts made so far. */
   readonly attempt: number
   /** Milliseconds. */
   readonly delay: number
-  /** Of the failure, as `classify` said. */
+  /** Class of the failure, as returned by `classify`. */
   readonly class?: string | undefined
   readonly because: "failed" | "refused"
 }
 
-/** A call succeeded after more than one attempt; a stream, when it has ended. */
+/** A call succeeded after more than one attempt. For a stream: published at its end. */
 export interface RetrySucceeded extends ResilienceEvent {
   readonly _tag: "RetrySucceeded"
   readonly name?: string | undefined
   readonly attempts: number
 }
 
-/** A call failed for good. Not published for defects and interruptions. */
+/** A call failed and is not retried any more. Not published for defects and interruptions. */
 export interface RetriesExhausted extends ResilienceEvent {
   readonly _tag: "RetriesExhausted"
   readonly name?: string | undefined

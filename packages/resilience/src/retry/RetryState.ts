@@ -1,6 +1,7 @@
 /**
- * What follows a failed attempt or a refusal of the circuit, as a pure machine: wait and try again, or stop and why.
- * `Retry` is the shell around it, which knows the time, the chance, the retry budget and the events.
+ * Decides what follows a failed attempt or a refusal by a circuit: wait and retry, or stop with a reason. Pure.
+ *
+ * `Retry` is the shell around this machine. It provides the time, the random draw, the retry budget and the events.
  */
 import { Duration, Option } from "effect"
 import type { CircuitRefused } from "../breaker/CircuitRefused.ts"
@@ -8,18 +9,18 @@ import * as AttemptLimits from "./AttemptLimits.ts"
 import * as Backoff from "./Backoff.ts"
 import type { Stopped } from "./RetryEvent.ts"
 
-/** What to do about a failure. */
+/** The classification of a failure. */
 export type Verdict<Class extends string = string> =
   | { readonly retry: false }
   | {
       readonly retry: true
-      /** For limits by class. Default: "failure". */
+      /** Class of the failure, for limits by class. Default: "failure". */
       readonly class?: Class | undefined
-      /** When the server wants to be asked again. 0 is now; what is no duration counts as nothing said. */
+      /** The wait that the server requested. 0 means now. A value that is not a duration is ignored. */
       readonly retryAfter?: Duration.Input | undefined
     }
 
-/** The options that a decision goes by. */
+/** The options that decide. */
 export interface Rules {
   readonly limits: AttemptLimits.AttemptLimits
   readonly backoff: Backoff.Backoff
@@ -27,15 +28,15 @@ export interface Rules {
   readonly whenRefused: "fail" | "wait"
 }
 
-/** What one call has spent so far. */
+/** Spending of one call so far. */
 export interface Ledger {
-  /** Attempts that failed, by class. */
+  /** Failed attempts, by class. */
   readonly failed: AttemptLimits.State
-  /** What the last attempt failed with, if there was one. */
+  /** Failure of the last attempt, if there was one. */
   readonly failure: unknown
-  /** Refusals of the circuit in a row. */
+  /** Number of consecutive refusals by the circuit. */
   readonly refusals: number
-  /** The last wait of the formula, for decorrelated jitter. */
+  /** Last delay of the formula in milliseconds, for decorrelated jitter. */
   readonly previous: number | undefined
 }
 
@@ -46,11 +47,11 @@ export const start: Ledger = {
   previous: undefined
 }
 
-/** What a decision needs from outside. */
+/** External inputs of a decision. */
 export interface Surroundings {
-  /** Milliseconds to the deadline. */
+  /** Milliseconds until the deadline. */
   readonly left: number
-  /** Of chance, in [0, 1). */
+  /** A random number in [0, 1). */
   readonly draw: number
 }
 
@@ -64,7 +65,7 @@ export type Decision =
       readonly class?: string | undefined
     }
 
-/** What follows a failed attempt; `started`: of a stream that had begun. */
+/** Decides after a failed attempt. `started`: the attempt was a stream that had emitted an element. */
 export const afterFailure = (
   { limits, backoff, hint }: Rules,
   before: Ledger,
@@ -91,7 +92,7 @@ export const afterFailure = (
   }
 }
 
-/** What follows a refusal of the circuit, which is no attempt. */
+/** Decides after a refusal by the circuit, which does not count as an attempt. */
 export const afterRefusal = (
   { backoff, whenRefused }: Rules,
   before: Ledger,
@@ -104,12 +105,12 @@ export const afterRefusal = (
   const wait =
     retryAfter === undefined
       ? Backoff.delay(backoff, refusals, undefined, draw)
-      : // Timers cut fractions off, and would wake it just before it is let through.
+      : // Rounds up: timers cut fractions off, and would wake the call just before it is let through.
         Math.ceil(Duration.toMillis(retryAfter))
   return wait >= left ? { stopped: "deadline", ledger } : { stopped: undefined, ledger, wait }
 }
 
-/** A server's wait in milliseconds. Nonsense from a server must not become a defect of ours. */
+/** Returns a server's wait in milliseconds. An invalid value from a server must not become a defect. */
 const millisOf = (retryAfter: Duration.Input | undefined): number | undefined => {
   if (retryAfter === undefined || Number.isNaN(retryAfter)) return undefined
   return Option.getOrUndefined(

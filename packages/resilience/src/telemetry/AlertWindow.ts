@@ -1,17 +1,16 @@
 /**
- * When too many failures are an alert, and when no longer. Pure.
+ * Decides when repeated failures raise an alert, and when the alert is cleared. Pure.
  *
- * - **raised** with the failure that makes `failures` of them younger than `window`.
- * - **cleared** at the moment when fewer than `clearBelow` are younger than `window`. `clearBelow` is `failures`
- *   unless it is set: then an alert ends as soon as its own condition does. A lower one keeps a steady trickle at
- *   the threshold from raising and clearing again and again.
+ * - **raised**: by the failure that makes `failures` of them younger than `window`.
+ * - **cleared**: as soon as fewer than `clearBelow` failures are younger than `window`. By default `clearBelow` equals
+ *   `failures`. A lower value keeps a steady trickle at the threshold from raising and clearing repeatedly.
  *
- * Several **witnesses** may tell of the same failures: a circuit, and the retry around it. Each counts for itself,
- * and the one with the most decides, so that no failure counts twice.
+ * Several **witnesses** may report the same failures: a circuit, and the retry around it. Each witness is counted
+ * separately, and the highest count decides, so that no failure counts twice.
  *
- * A failure of exactly the age of the window no longer counts. Between raised and cleared further failures change
- * only when it will be cleared. It keeps the last `failures` times of each witness and nothing else; times are
- * monotonic milliseconds. It has no clock: {@link clearAt} says when to look again.
+ * A failure exactly as old as the window no longer counts. While an alert is raised, further failures only delay its
+ * end. The state holds the times of the last `failures` failures of each witness, in monotonic milliseconds. There is
+ * no clock: {@link clearAt} returns the time of the next check.
  */
 export interface Spec {
   readonly failures: number
@@ -22,7 +21,7 @@ export interface Spec {
 }
 
 export interface AlertWindow {
-  /** Of the last failures by witness, oldest first. */
+  /** Times of the last failures by witness, oldest first. */
   readonly times: ReadonlyMap<string, ReadonlyArray<number>>
   readonly raisedAt: number | undefined
 }
@@ -31,7 +30,7 @@ export type Transition = "Raised" | "Cleared" | undefined
 
 export const empty: AlertWindow = { times: new Map(), raisedAt: undefined }
 
-/** A failure, or only that time has passed. */
+/** Processes a failure (`Failed`), or only the passing of time (`Woke`). */
 export const step = (
   spec: Spec,
   state: AlertWindow,
@@ -58,15 +57,15 @@ export const step = (
     : [undefined, { times, raisedAt: state.raisedAt }]
 }
 
-/** When it is cleared if nothing more fails; Infinity if it is not raised. */
+/** Returns the time at which the alert is cleared if nothing more fails. Infinity when no alert is raised. */
 export const clearAt = (spec: Spec, { times, raisedAt }: AlertWindow): number =>
   raisedAt === undefined ? Infinity : latest(times, spec.clearBelow) + spec.window
 
-/** Whether nothing is left to remember. */
+/** True when no alert is raised and no failure is left in the window. */
 export const isForgotten = (spec: Spec, { times, raisedAt }: AlertWindow, now: number): boolean =>
   raisedAt === undefined && now - latest(times, 1) >= spec.window
 
-/** The latest of all failures that are the `nth` last of their witness. */
+/** The latest time among the `nth` last failure of each witness. */
 const latest = (times: AlertWindow["times"], nth: number): number => {
   let found = -Infinity
   for (const all of times.values()) found = Math.max(found, all.at(-nth) ?? -Infinity)

@@ -1,8 +1,8 @@
 /**
- * Ten failures in five minutes: raised once, cleared once.
+ * Raises an alert after too many failures in a time window, and clears it once (default: ten in five minutes).
  *
- * Counts the failures among the resilience events for each key, and publishes {@link AlertRaised} and
- * {@link AlertCleared} on the same stream. What counts, unless told otherwise:
+ * The layer counts the failures among the resilience events for each key, and publishes {@link AlertRaised} and
+ * {@link AlertCleared} on the same stream. Events that count by default:
  *
  * | witness    | key          | one failure is                                          | event                                            |
  * | ---------- | ------------ | ------------------------------------------------------- | ------------------------------------------------ |
@@ -11,32 +11,33 @@
  * | retry      | `name`       | a call that failed for good, whatever its attempts were | `RetriesExhausted`, unless it made no attempt    |
  * | target     | its endpoint | an attempt of a failover                                | `AttemptFailed`                                  |
  *
- * Refusals are no failures: nothing was called. An attempt that `Retry` makes again is none either; where that
- * matters, the circuit or the monitor inside counts it.
+ * Refusals do not count, because nothing was called. An attempt that `Retry` repeats does not count either; a circuit
+ * or a monitor inside counts it where that matters.
  *
- * **Several layers, one failure.** Witnesses that name the same key tell of the same failures: each counts for
- * itself, and the one with the most decides. So a retry "api" around a circuit "api" in a monitor "api" is one
- * alert, raised with the tenth failure, not with the fourth. Under different names they are different alerts, each
- * with its own count: give them one name to get one. Calls that name nothing share the key `all`.
+ * **Several layers, one failure.** Witnesses with the same key report the same failures. Each is counted separately,
+ * and the highest count decides. A retry "api" around a circuit "api" in a monitor "api" therefore raises one alert, at
+ * the tenth failure and not at the fourth. Different names give separate alerts with separate counts. Calls without a
+ * name share the key `all`.
  *
- * While a circuit is open little can fail, so ten failures may never come together: with the breaker's defaults take
- * `{ failures: 5, clearBelow: 1 }`, or alert on `outlast_circuit_state`.
+ * An open circuit lets few calls fail, so a count of ten may never be reached. With the breaker's defaults use
+ * `{ failures: 5, clearBelow: 1 }`, or alert on the metric `outlast_circuit_state`.
  *
- * An alert is cleared when fewer than `clearBelow` failures are younger than the window (the rule to the
- * millisecond: `AlertWindow`), at that moment, whether or not anything happens then.
+ * An alert is cleared as soon as fewer than `clearBelow` failures are younger than the window, even when no event
+ * arrives then. `AlertWindow` has the exact rule.
  *
- * Alerts are never counted as failures, whatever the predicate says. `onAlert` runs in a fiber of its own, one
- * alert after the other: it may take its time, and what it does wrong is logged. Over 1,024 waiting alerts the
- * oldest are dropped for it; the events are not.
+ * Alerts never count as failures, even if `isFailure` returns true for them. `onAlert` runs in a separate fiber, one
+ * alert after the other. It may be slow, and its failures are logged. Beyond 1,024 waiting alerts the oldest are not
+ * passed to `onAlert`; their events are still published.
  *
- * **Memory and time.** One window for each key with a failure in it, at most `maxKeys`; further keys share the key
- * `other`. One fiber for the layer, asleep while nothing is raised. Monotonic clock. A restart begins at zero.
+ * **Memory and time.** Each key with a recent failure has one window, up to `maxKeys`; further keys share the key
+ * `other`. The layer has one fiber, which sleeps while no alert is raised. Time is monotonic. Counts start at zero
+ * after a restart.
  *
- * It reads by a handler, so it sees every event that is published; see `ResilienceEvents` for what circuits drop
- * before that. Put it over the layer of the events (`Layer.provideMerge`). It does not send mail, silence anything,
- * or know what a failure means: see {@link isFailure}.
+ * **How it composes.** The layer reads through a handler, so it sees every published event. Circuits may drop events
+ * before that (see `ResilienceEvents`). Provide it on top of the layer of the events (`Layer.provideMerge`). Sending
+ * mail and silencing alerts are left to `onAlert`.
  *
- * **Example** (Waking somebody)
+ * **Example** (Printing alerts)
  *
  * ```ts
  * const Telemetry = Alerts.layer({
@@ -63,47 +64,50 @@ interface OfAlert {
   readonly key: string
 }
 
-/** Once, until it is cleared. */
+/** Published when an alert is raised. The next one for the key follows only after the alert was cleared. */
 export interface AlertRaised extends OfAlert {
   readonly _tag: "AlertRaised"
-  /** So many failures, within so many milliseconds. */
+  /** The rule that was met: `failures` failures within `window` milliseconds. */
   readonly failures: number
   readonly window: number
 }
 
-/** Once for each that was raised. */
+/** Published once for each alert that was raised. */
 export interface AlertCleared extends OfAlert {
   readonly _tag: "AlertCleared"
-  /** Milliseconds since it was raised. */
+  /** Milliseconds since the alert was raised. */
   readonly after: number
 }
 
 export type AlertEvent = AlertRaised | AlertCleared
 
-/** For what is left out see {@link defaults}. */
+/** Options of the alerts. Defaults: see {@link defaults}. */
 export interface Options<R = never> {
-  /** Default 10. */
+  /** Number of failures that raise an alert. Default: 10. */
   readonly failures?: number | undefined
-  /** Default 5 minutes. */
+  /** The time in which the failures must happen. Default: 5 minutes. */
   readonly window?: Duration.Input | undefined
-  /** An alert is cleared when fewer failures are left in the window. From 1 to `failures`, its default. */
+  /**
+   * An alert is cleared when fewer failures than this are left in the window. From 1 to `failures`. Default:
+   * `failures`.
+   */
   readonly clearBelow?: number | undefined
-  /** Keys with failures in their window, at most; further ones share `other`. Default 1,000. */
+  /** Maximum number of keys with failures in their window. Further keys share `other`. Default: 1,000. */
   readonly maxKeys?: number | undefined
-  /** Which events count. Default {@link isFailure}. */
+  /** Selects the events that count. Default: {@link isFailure}. */
   readonly isFailure?: ((event: ResilienceEvent) => boolean) | undefined
-  /** What they count for. Default {@link keyOf}. */
+  /** Returns the key of an event; each key is counted separately. Default: {@link keyOf}. */
   readonly keyOf?: ((event: ResilienceEvent) => string) | undefined
   readonly onAlert?: ((alert: AlertEvent) => Effect.Effect<void, never, R>) | undefined
 }
 
-/** Ten in five minutes is DECISION_037's. */
+/** Ten failures in five minutes is the rule of DECISION_037. */
 export const defaults = { failures: 10, window: "5 minutes", maxKeys: 1_000 } as const satisfies Options
 
-/** The key of all keys beyond `maxKeys`. */
+/** The key shared by all keys beyond `maxKeys`. */
 export const other = "other"
 
-/** Of one witness, none of these tells of another one. */
+/** Events that count as failures. No two of them report the same failure of one witness. */
 const failureTags: ReadonlySet<string> = new Set([
   "AttemptFailed",
   "CircuitFailure",
@@ -113,14 +117,17 @@ const failureTags: ReadonlySet<string> = new Set([
   "SessionDied"
 ])
 
-/** An attempt, a call, a ping or a session that failed; not a call without an attempt, for nothing was called. */
+/**
+ * True for a failed attempt, call, ping or session. A call without an attempt does not count, because nothing was
+ * called.
+ */
 export const isFailure = (event: ResilienceEvent): boolean =>
   failureTags.has(event._tag) && numberOf(event, "attempts") !== 0
 
-/** The connection, circuit, name or endpoint that an event is about; `all` where it names none. */
+/** Returns the connection, circuit, name or endpoint that an event is about, or `all` where it names none. */
 export const keyOf = (event: ResilienceEvent): string => named(event).key
 
-/** Who tells of a failure, by the field that names what failed, and that name. */
+/** Returns the witness (the kind of field that names the failed part) and the name in that field. */
 const named = (event: ResilienceEvent): { readonly witness: string; readonly key: string } => {
   for (const witness of ["connection", "circuit", "name"]) {
     const key = textOf(event, witness)
@@ -173,7 +180,7 @@ export const layer = <R = never>(
           const { witness } = named(event)
           const alert = keys.failed(key(event), witness, monotonic(clock), clock.currentTimeMillisUnsafe())
           if (alert === undefined) return Effect.void
-          // The new one may be cleared before those that are raised already.
+          // The new alert may have to be cleared before those that are already raised.
           wake.openUnsafe()
           return announce(alert)
         })
@@ -185,7 +192,7 @@ export const layer = <R = never>(
 // Internal
 // -----------------------------------------------------------------------------
 
-/** The windows of all keys, those that failed last at the end. */
+/** The windows of all keys, ordered by their last failure, oldest first. */
 class Keys {
   readonly #spec: Spec
   readonly #max: number
@@ -197,7 +204,7 @@ class Keys {
     this.#max = max
   }
 
-  /** When the next alert is cleared; Infinity while none is raised. */
+  /** Time at which the next alert is cleared. Infinity while none is raised. */
   get nextClear(): number {
     let next = Infinity
     for (const key of this.#raised) next = Math.min(next, Window.clearAt(this.#spec, this.#of(key)))
@@ -240,7 +247,7 @@ class Keys {
     return this.#windows.get(key) ?? Window.empty
   }
 
-  /** The key itself if there is room. What still counts is not pushed out by new keys. */
+  /** Returns the key itself if there is room, else {@link other}. New keys never evict a window that still counts. */
   #place(key: string, now: number): string {
     if (this.#windows.has(key)) return key
     for (const [oldest, window] of this.#windows) {
@@ -251,7 +258,7 @@ class Keys {
   }
 }
 
-/** Hands alerts to a fiber that carries out `onAlert`. */
+/** Runs `onAlert` in a separate fiber and returns the function that queues alerts for it. */
 const told = <R>(
   onAlert: (alert: AlertEvent) => Effect.Effect<void, never, R>
 ): Effect.Effect<(alert: AlertEvent) => Effect.Effect<void>, never, R | Scope.Scope> =>
@@ -273,7 +280,7 @@ const { is } = Check
 const checks: Check.Checks<Options> = {
   failures: is.integer({ min: 1 }),
   window: is.duration({ min: "1 millis" }),
-  // `specOf` knows its most.
+  // `specOf` checks the range, because the maximum is `failures`.
   clearBelow: is.anything,
   maxKeys: is.integer({ min: 1 }),
   isFailure: is.fn("(event) => boolean"),

@@ -1,6 +1,8 @@
 /**
- * Fields of events whose type is not known here. The stream is open: another package's event may have a field of
- * the same name with another type, or none, and then there is nothing to read.
+ * Reads fields of events whose type is not known here.
+ *
+ * The stream is open: an event of another package may have a field of the same name with another type. Both functions
+ * then return `undefined`.
  */
 const field = (value: unknown, name: string): unknown =>
   typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined

@@ -1,5 +1,5 @@
 /**
- * Resilience events as Effect metrics, for whatever exports those (Prometheus, OpenTelemetry).
+ * Counts resilience events as Effect metrics, for exporters such as Prometheus and OpenTelemetry.
  *
  * | metric                                 | kind      | labels                 | from                                   |
  * | -------------------------------------- | --------- | ---------------------- | -------------------------------------- |
@@ -14,19 +14,19 @@
  * | `outlast_alerts_total`                 | counter   | `alert`                | `AlertRaised`                          |
  * | `outlast_alert_raised`                 | gauge     | `alert`                | `AlertRaised` 1, `AlertCleared` 0      |
  *
- * It reads by a handler, so it sees every event that is published; see `ResilienceEvents` for what circuits drop
- * before that. It goes by the tag of the events: what an event does not have is left out.
+ * The layer reads through a handler, so it sees every published event. Circuits may drop events before that (see
+ * `ResilienceEvents`). Events are recognised by their tag; a label without a value in the event is left out.
  *
- * Names are the program's own strings, so each label has at most `maxLabels` values (default 1,000) for the life of
- * the layer; further ones count as `other`, and have no state, since the state of many would be that of the last. A
- * circuit that never changed its state has none, and a call that succeeds at once publishes nothing, so that
- * `outlast_attempts_per_call` holds the calls that did not.
+ * Names are the program's own strings, so each label is limited to `maxLabels` values (default 1,000) for the life of
+ * the layer. Further values count as `other` and have no state gauge, since one gauge cannot show several states. A
+ * circuit that never changed its state has no gauge either. A call that succeeds at once publishes nothing, so
+ * `outlast_attempts_per_call` contains only the calls that did not.
  *
- * Other packages define metrics of their own and update them from {@link ResilienceEvents.tap}, with
- * {@link bounded} for their labels. `outlast_events_total` counts their events before they do. Put it over the
- * layer of the events (`Layer.provideMerge`), and under that of `Alerts` or over it: either sees the other's.
+ * **How it composes.** Provide the layer on top of the layer of the events (`Layer.provideMerge`), above or below
+ * `Alerts`. Other packages define their own metrics and update them from {@link ResilienceEvents.tap}, with
+ * {@link bounded} for the labels. `outlast_events_total` already counts the events of every package.
  *
- * It exports nothing by itself and keeps no history.
+ * **Limits.** The layer exports nothing by itself and keeps no history.
  *
  * **Example** (Prometheus text)
  *
@@ -115,10 +115,12 @@ export const connectionStates: ReadonlyMap<string, number> = new Map([
 // Labels
 // -----------------------------------------------------------------------------
 
-/** Different values of one label, at most. */
+/** Default maximum number of distinct values of one label. */
 export const defaultMaxLabels = 1_000
 
-/** Keeps the first `max` different values (default 1,000) and calls all further ones `other`. */
+/**
+ * Returns a function that keeps the first `max` distinct values (default 1,000) and maps all further ones to `other`.
+ */
 export const bounded = (max: number = defaultMaxLabels): ((value: string) => string) => {
   Check.positiveInteger("Metrics", "maxLabels", max)
   const known = new Set<string>()
@@ -135,19 +137,22 @@ export const bounded = (max: number = defaultMaxLabels): ((value: string) => str
 // -----------------------------------------------------------------------------
 
 export interface Options {
-  /** Different values of each label, at most. Default 1,000. */
+  /** Maximum number of distinct values of each label. Default: 1,000. */
   readonly maxLabels?: number | undefined
-  /** How many attempts a call took, where an event is the end of one. Default {@link attemptsOf}. */
+  /**
+   * Returns the number of attempts of the call that an event ends; `undefined` for other events. Default:
+   * {@link attemptsOf}.
+   */
   readonly attemptsOf?: ((event: ResilienceEvent) => number | undefined) | undefined
 }
 
-/** The `attempts` of an event that has them: the end of a call. Calls that made none are left out. */
+/** Returns the `attempts` of an event that ends a call. Calls without an attempt are left out. */
 export const attemptsOf = (event: ResilienceEvent): number | undefined => {
   const attempts = numberOf(event, "attempts")
   return attempts === undefined || attempts < 1 ? undefined : attempts
 }
 
-/** Keeps the metrics of the surrounding events. Throws a `RangeError` for an option outside its range. */
+/** Updates the metrics from the surrounding events. Throws a `RangeError` for an option outside its range. */
 export const layer = (options: Options = {}): Layer.Layer<never> =>
   ResilienceEvents.layerTap(
     Effect.sync(() => {
@@ -192,7 +197,7 @@ class Reader {
   #ofTag(event: ResilienceEvent): Effect.Effect<void> {
     switch (event._tag) {
       case "Retrying":
-        // A circuit's refusal was no attempt, so what follows is no retry.
+        // A refusal by a circuit is not an attempt, so the wait after it is not a retry.
         return textOf(event, "because") === "refused" ? Effect.void : count(retries, this.#nameOf(event))
       case "RetriesExhausted":
         return count(retriesExhausted, this.#nameOf(event))
@@ -256,7 +261,7 @@ class Reader {
 
 const refusalReasons: ReadonlySet<string> = new Set<Reason>(["open", "half-open", "isolated", "store"])
 
-/** A state that is not ours must not become a label of its own. */
+/** An unknown state of a third-party event must not become a label value. */
 const stateOf = (state: string | undefined): string =>
   state !== undefined && circuitStates.has(state) ? state : other
 

@@ -1,25 +1,24 @@
 /**
- * The one stream of what happened.
+ * One stream of events for every retry, circuit, health change and alert.
  *
- * Every package publishes its own union of events here, over the open base {@link ResilienceEvent}. Without a
- * layer events go nowhere, at no cost but their construction. There are two ways to read them:
+ * Every package publishes its own union of events here, over the open base {@link ResilienceEvent}. Without a layer,
+ * events are discarded. There are two ways to read them:
  *
- * - {@link stream}, each reader in its own fiber behind a sliding buffer: a slow reader loses the oldest events,
- *   it never slows a call down. For logs, consoles, server-sent events.
- * - a handler ({@link tap}, {@link layerTap}, {@link layerHandler}), called in order in the fiber that
- *   publishes: it sees every event that is published, and must be short, for it holds up that fiber. For counters
- *   and windows, such as `Metrics` and `Alerts`.
+ * - {@link stream}: each reader runs in its own fiber behind a sliding buffer. A slow reader loses the oldest events
+ *   and never slows a call down. Use it for logs, consoles and server-sent events.
+ * - a handler ({@link tap}, {@link layerTap}, {@link layerHandler}): called in order, in the fiber that publishes. A
+ *   handler sees every published event. Keep it short, because it blocks that fiber. Use it for counters and windows,
+ *   such as `Metrics` and `Alerts`.
  *
- * Neither can change what the caller sees: a handler that fails, throws or dies is logged and forgotten. What a
- * handler publishes is published like any other event, so a handler has to leave its own events alone.
+ * Neither can change the result of a call. A handler that fails, throws or dies is logged and ignored. Events published
+ * by a handler reach all handlers, so a handler must skip its own events.
  *
- * **What circuits publish** comes from a fiber of their own, so that no reader holds up a call: once each and in
- * order, from a queue of 1,024. Where handlers are slower than circuits, or more happens at once than it holds, some
- * are dropped before they are published. Failures and refusals, of which there is one for each call, take at most
- * half of the queue (what comes when it is full is dropped), so they never push out a transition; over 1,024 in all
- * the oldest go. Everything else is published in the fiber of the call or the ping.
+ * **Circuit events** are published from a separate fiber, once each and in order, so that no reader blocks a call.
+ * Their queue holds 1,024 events; when it is full, the oldest are dropped. Failures and refusals, one for each call,
+ * take at most half of the queue, so they never push out a transition. All other events are published in the fiber of
+ * the call or the ping.
  *
- * Layers that read are put over the layer that publishes to all, in a row, not side by side:
+ * Provide reading layers on top of the layer of the events, one after the other, not merged side by side:
  *
  * **Example** (Printing what happens, and counting it)
  *
@@ -35,7 +34,7 @@
  * )
  * ```
  *
- * It keeps no history and survives no restart.
+ * **Limits.** The stream keeps no history, and nothing survives a restart.
  */
 import { Context, Effect, Layer, PubSub, Stream } from "effect"
 import type { Scope } from "effect"
@@ -45,17 +44,17 @@ import * as Options from "../Options.ts"
 // Model
 // -----------------------------------------------------------------------------
 
-/** What every event has. Events are plain data without keys and prompts, safe to print and to store. */
+/** The fields of every event. Events are plain data without keys and prompts, safe to print and to store. */
 export interface ResilienceEvent {
   readonly _tag: string
   /** Unix time in milliseconds. */
   readonly at: number
 }
 
-/** An event before somebody looks at the clock. */
+/** An event without its time, which is added when it is published. */
 export type NoTime<E extends ResilienceEvent> = E extends ResilienceEvent ? Omit<E, "at"> : never
 
-/** What is done with an event, in the fiber that publishes it. */
+/** Processes an event in the fiber that publishes it. */
 export type Handler = (event: ResilienceEvent) => Effect.Effect<void>
 
 export interface Service {
@@ -70,20 +69,20 @@ export interface Service {
 // Service
 // -----------------------------------------------------------------------------
 
-/** Where nobody listens. */
+/** The default service, which discards events. */
 export const nowhere: Service = {
   publish: () => Effect.void,
   stream: Stream.empty,
   tap: () => Effect.void
 }
 
-/** Where events go; by default nowhere. */
+/** The current destination of events. Default: {@link nowhere}. */
 export const ResilienceEvents: Context.Reference<Service> = Context.Reference<Service>(
   "@outlast/resilience/telemetry/ResilienceEvents",
   { defaultValue: () => nowhere }
 )
 
-/** Events that a subscriber has not read yet, at most. */
+/** Number of events that a reader of the stream may lag behind before the oldest are dropped. */
 export const defaultCapacity = 1_024
 
 /** Publishes one event. */
@@ -95,7 +94,7 @@ export const stream: Stream.Stream<ResilienceEvent> = Stream.unwrap(
   Effect.map(ResilienceEvents, (events) => events.stream)
 )
 
-/** Hands every event of the surrounding layer to `handler` until the scope ends: keep it short. */
+/** Hands every event of the surrounding layer to `handler` until the scope ends. Keep the handler short. */
 export const tap = (handler: Handler): Effect.Effect<void, never, Scope.Scope> =>
   Effect.flatMap(ResilienceEvents, (events) => events.tap(handler))
 
@@ -103,7 +102,10 @@ export const tap = (handler: Handler): Effect.Effect<void, never, Scope.Scope> =
 // Constructors
 // -----------------------------------------------------------------------------
 
-/** A place that broadcasts to all readers. `capacity` (default 1,024) bounds the buffer of each reader of the stream. */
+/**
+ * Creates a service that broadcasts to all readers. `capacity` (default 1,024) bounds the buffer of each reader of the
+ * stream.
+ */
 export const make = (
   options: { readonly capacity?: number | undefined } = {}
 ): Effect.Effect<Service, never, Scope.Scope> =>
@@ -113,7 +115,7 @@ export const make = (
     return Effect.map(
       Effect.acquireRelease(PubSub.sliding<ResilienceEvent>(capacity), PubSub.shutdown),
       (hub): Service => {
-        // Replaced, not changed, so that a handler may come or go while an event is handed round.
+        // Replaced, not mutated, so that a handler may be added or removed while an event is being delivered.
         let handlers: ReadonlyArray<Handler> = []
         return {
           publish: (event) =>
@@ -125,7 +127,7 @@ export const make = (
           stream: Stream.fromPubSub(hub),
           tap: (handler) => {
             isHandler(module, "handler", handler)
-            // The same function may be handed in twice; each registration is its own.
+            // The same function may be registered twice. Each registration is separate.
             const own: Handler = (event) => handler(event)
             return Effect.acquireRelease(
               Effect.sync(() => {
@@ -150,7 +152,7 @@ export const make = (
 export const layer = (options: { readonly capacity?: number | undefined } = {}): Layer.Layer<never> =>
   Layer.effect(ResilienceEvents, make(options))
 
-/** Hands every event to `handler`, in order, in the fiber that publishes it: keep it short. */
+/** Hands every event to `handler`, in order, in the fiber that publishes it. Keep the handler short. */
 export const layerHandler = (handler: Handler): Layer.Layer<never> => {
   isHandler(module, "handler", handler)
   return Layer.effect(
@@ -160,10 +162,10 @@ export const layerHandler = (handler: Handler): Layer.Layer<never> => {
 }
 
 /**
- * What {@link layerHandler} does, for the events of the surrounding layer; where there is none it makes one.
+ * Adds a handler to the events of the surrounding layer, or creates them where there are none.
  *
- * Layers that are merged side by side do not see each other: put it over the other one with
- * `Layer.provideMerge`, or only the last of them has events.
+ * Layers merged side by side do not see each other, and only the last of them gets events. Stack them with
+ * `Layer.provideMerge`.
  */
 export const layerTap = <E, R>(
   handler: Effect.Effect<Handler, E, R>
@@ -188,7 +190,7 @@ export const layerTap = <E, R>(
 const module = "ResilienceEvents"
 const isHandler = Options.is.fn("(event) => Effect<void>")
 
-/** A handler must not change what the caller sees, and neither must a logger that reports it. */
+/** Neither a failing handler nor a failing logger may change the result of a call. */
 const harmless = (handler: Handler, event: ResilienceEvent): Effect.Effect<void> =>
   Effect.suspend(() => handler(event)).pipe(
     Effect.catchCause((cause) =>

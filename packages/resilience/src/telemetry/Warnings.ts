@@ -29,7 +29,7 @@ export interface Line {
 export const write = (line: Line): Effect.Effect<void> =>
   Effect.flatMap(Warnings, (isOn) => (isOn ? log(line) : Effect.void))
 
-/** Writes the line, whatever {@link Warnings} says. */
+/** Writes the line even when {@link Warnings} is off. */
 export const log = ({ level, text }: Line): Effect.Effect<void> =>
   Effect.ignoreCause(Effect.logWithLevel(level)(text))
 

@@ -1,8 +1,8 @@
 /**
- * What every circuit breaker does, wherever its circuits live: behaviours 1 to 24, by their numbers.
+ * The behaviours of every circuit breaker, with any store. The numbers 1 to 24 name the behaviours.
  *
- * `contract` declares the tests for one store. Each call of its `makeLayer` is a store of its own; a layer that is
- * built twice is two processes of one store.
+ * `contract` declares the tests for one store. Each call of its `makeLayer` creates a new store. A layer that is built
+ * twice stands for two processes that share one store.
  */
 import { assert, describe, it } from "@effect/vitest"
 import {
@@ -28,9 +28,9 @@ import { CircuitRefused } from "#resilience/breaker/CircuitRefused"
 export type MakeLayer = (options?: CircuitBreaker.Options) => Layer.Layer<CircuitBreaker.CircuitBreaker>
 
 export interface ContractOptions {
-  /** Processes share the circuits. What can hold in one process only is left out, what needs two is added. */
+  /** True when processes share the circuits. Tests that need a single process are skipped, tests with two are added. */
   readonly shared?: boolean | undefined
-  /** Ends when store and breaker know all that the other one knows. Default: nothing to wait for. */
+  /** Completes when store and breaker have each other's changes. Default: completes at once. */
   readonly quiet?: Effect.Effect<void> | undefined
 }
 
@@ -45,7 +45,7 @@ const down = Effect.fail(new ServerDown({}))
 const leaveAlone = (time: Duration.Input) =>
   Effect.fail(new ServerDown({ retryAfter: Duration.fromInputUnsafe(time) }))
 
-/** A call that is under way. Each of its functions ends when the call has ended. */
+/** A call in flight. Each of its functions completes when the call has ended. */
 export interface UnderWay {
   readonly fiber: Fiber.Fiber<unknown, unknown>
   readonly succeed: Effect.Effect<Exit.Exit<unknown, unknown>>
@@ -54,7 +54,7 @@ export interface UnderWay {
   readonly interrupt: Effect.Effect<void>
 }
 
-/** A call, once its body runs; undefined when it was refused. */
+/** Starts a call and returns it once its body runs. Undefined when it was refused. */
 export const attempt = (
   breaker: CircuitBreaker.Service,
   names: CircuitBreaker.Names,
@@ -90,7 +90,7 @@ export const begin = (...args: Parameters<typeof attempt>): Effect.Effect<UnderW
 export const works = (breaker: CircuitBreaker.Service, names: CircuitBreaker.Names) =>
   Effect.orDie(breaker.execute(names)(Effect.succeed("fine")))
 
-/** So many failures, of which none is a refusal. */
+/** Makes `count` failing calls. None may be refused. */
 export const fails = (breaker: CircuitBreaker.Service, name: CircuitBreaker.Names, count = 1, call = down) =>
   Effect.forEach(
     Array.from({ length: count }),
@@ -101,7 +101,7 @@ export const fails = (breaker: CircuitBreaker.Service, name: CircuitBreaker.Name
     { discard: true }
   )
 
-/** The refusal of the next call, which must not run. */
+/** Returns the refusal of the next call, whose body must not run. */
 export const refusal = (breaker: CircuitBreaker.Service, names: CircuitBreaker.Names) =>
   Effect.map(
     Effect.flip(breaker.execute(names)(Effect.die("a refused call ran"))),
@@ -132,13 +132,13 @@ export const contract = (
   const expectPhase = (breaker: CircuitBreaker.Service, expected: string, name = "a") =>
     Effect.map(phase(breaker, name), (actual) => assert.strictEqual(actual, expected))
   const trips = (failures: number): CircuitBreaker.Options => ({ trip: { consecutive: { failures } } })
-  /** Opens at once, closes with one success. */
+  /** Opens on the first failure, closes on the first success. */
   const quick = { trip: { consecutive: { failures: 1 } }, halfOpen: { successes: 1 } } as const
   const opened = (breaker: CircuitBreaker.Service, name = "a") =>
     Effect.andThen(fails(breaker, name), expectPhase(breaker, "open", name))
   const expired = (breaker: CircuitBreaker.Service, name = "a") =>
     Effect.andThen(opened(breaker, name), pass("10 seconds"))
-  /** The transitions from now on, as they come. */
+  /** Collects the transitions from now on. */
   const watched = (breaker: CircuitBreaker.Service) =>
     Effect.gen(function* () {
       const seen: Array<CircuitTransition> = []
@@ -151,19 +151,22 @@ export const contract = (
     })
   const settled = Effect.andThen(quiet, Effect.repeat(Effect.yieldNow, { times: 20 }))
 
-  describe(`${store}: what opens it`, () => {
-    check("1: a success ends the row of failures; the n-th in a row opens it", trips(5), (breaker) =>
-      Effect.gen(function* () {
-        yield* fails(breaker, "a", 4)
-        yield* works(breaker, "a")
-        yield* fails(breaker, "a", 4)
-        yield* expectPhase(breaker, "closed")
-        yield* fails(breaker, "a")
-        yield* expectPhase(breaker, "open")
-      })
+  describe(`${store}: what opens a circuit`, () => {
+    check(
+      "1: a success resets the consecutive failures; the n-th consecutive failure opens the circuit",
+      trips(5),
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* fails(breaker, "a", 4)
+          yield* works(breaker, "a")
+          yield* fails(breaker, "a", 4)
+          yield* expectPhase(breaker, "closed")
+          yield* fails(breaker, "a")
+          yield* expectPhase(breaker, "open")
+        })
     )
 
-    check("1: five in a row by default", {}, (breaker) =>
+    check("1: five consecutive failures open the circuit by default", {}, (breaker) =>
       Effect.gen(function* () {
         yield* fails(breaker, "a", 4)
         yield* expectPhase(breaker, "closed")
@@ -174,7 +177,7 @@ export const contract = (
     )
 
     check(
-      "2: failures older than the window never count, whatever the pause",
+      "2: failures older than the window do not count, after any pause",
       { trip: { consecutive: false, rate: { window: "1 minute", minimumCalls: 4 } } },
       (breaker) =>
         Effect.gen(function* () {
@@ -193,7 +196,7 @@ export const contract = (
     )
 
     check(
-      "2: neither do failures in a row, where a time is set",
+      "2: consecutive failures older than `within` do not count",
       { trip: { consecutive: { failures: 3, within: "1 minute" } } },
       (breaker) =>
         Effect.gen(function* () {
@@ -208,7 +211,7 @@ export const contract = (
     )
 
     check(
-      "3: a rate says nothing below the minimum of calls, and opens exactly at its share",
+      "3: a rate is not judged below the minimum of calls, and opens exactly at its share",
       { trip: { consecutive: false, rate: { minimumCalls: 6, failures: 0.5 } } },
       (breaker) =>
         Effect.gen(function* () {
@@ -255,7 +258,7 @@ export const contract = (
         })
     )
 
-    check("a defect is a failure, and passes through", trips(1), (breaker) =>
+    check("a defect counts as a failure and is passed on", trips(1), (breaker) =>
       Effect.gen(function* () {
         const exit = yield* Effect.exit(breaker.execute("a")(Effect.die("oops")))
         assert.deepStrictEqual(exit, Exit.die("oops"))
@@ -263,7 +266,7 @@ export const contract = (
       })
     )
 
-    check("with several calls under way, failures of three distinct calls are needed", trips(3), (breaker) =>
+    check("with concurrent calls, failures of three distinct calls are needed", trips(3), (breaker) =>
       Effect.gen(function* () {
         const bystander = yield* begin(breaker, "a", { call: "other" })
         const failing = (call: string, name = "a") =>
@@ -273,40 +276,43 @@ export const contract = (
         yield* failing("z")
         yield* expectPhase(breaker, "open")
         yield* bystander.succeed
-        // Alone, one call's own attempts are enough.
+        // A call that is alone opens the circuit with its own attempts.
         for (const call of ["x", "x", "x"]) yield* failing(call, "b")
         yield* expectPhase(breaker, "open", "b")
       })
     )
   })
 
-  describe(`${store}: while it is open`, () => {
-    check("5: a call is refused without running, at once, with the exact remainder", trips(1), (breaker) =>
-      Effect.gen(function* () {
-        yield* opened(breaker)
-        yield* pass("3456 millis")
-        const fiber = yield* Effect.forkChild(breaker.execute("a")(Effect.die("a refused call ran")), {
-          startImmediately: true
+  describe(`${store}: open circuit`, () => {
+    check(
+      "5: a call is refused at once without running, with the exact remaining time",
+      trips(1),
+      (breaker) =>
+        Effect.gen(function* () {
+          yield* opened(breaker)
+          yield* pass("3456 millis")
+          const fiber = yield* Effect.forkChild(breaker.execute("a")(Effect.die("a refused call ran")), {
+            startImmediately: true
+          })
+          const exit = fiber.pollUnsafe()
+          if (exit === undefined || Exit.isSuccess(exit)) throw new Error("not refused at once")
+          const error = Option.getOrThrow(Cause.findErrorOption(exit.cause))
+          assert.instanceOf(error, CircuitRefused)
+          assert.deepStrictEqual(
+            [error.circuit, error.reason, error.isRetryable, error.retryAfter],
+            ["a", "open", true, Duration.millis(6_544)]
+          )
+          assert.strictEqual(
+            error.message,
+            "Circuit `a` is open for another 6.6 s (last failure: ServerDown). Wait, or call something else."
+          )
+          const status = yield* breaker.state("a")
+          assert.deepStrictEqual(status.retryAfter, Duration.millis(6_544))
         })
-        const exit = fiber.pollUnsafe()
-        if (exit === undefined || Exit.isSuccess(exit)) throw new Error("not refused at once")
-        const error = Option.getOrThrow(Cause.findErrorOption(exit.cause))
-        assert.instanceOf(error, CircuitRefused)
-        assert.deepStrictEqual(
-          [error.circuit, error.reason, error.isRetryable, error.retryAfter],
-          ["a", "open", true, Duration.millis(6_544)]
-        )
-        assert.strictEqual(
-          error.message,
-          "Circuit `a` is open for another 6.6 s (last failure: ServerDown). Wait, or call something else."
-        )
-        const status = yield* breaker.state("a")
-        assert.deepStrictEqual(status.retryAfter, Duration.millis(6_544))
-      })
     )
 
     check(
-      "6: at the end of its time the next call runs, a millisecond before it does not",
+      "6: the next call runs when the open time is over, and not a millisecond earlier",
       trips(1),
       (breaker) =>
         Effect.gen(function* () {
@@ -318,7 +324,7 @@ export const contract = (
         })
     )
 
-    check("other circuits do not notice", trips(1), (breaker) =>
+    check("other circuits are not affected", trips(1), (breaker) =>
       Effect.gen(function* () {
         yield* opened(breaker)
         assert.strictEqual(yield* works(breaker, "b"), "fine")
@@ -326,7 +332,7 @@ export const contract = (
     )
   })
 
-  describe(`${store}: half-open`, () => {
+  describe(`${store}: half-open circuit`, () => {
     for (const permits of [1, 3]) {
       check(
         `7: of 20 callers that arrive together, ${permits} run and the rest are refused as half-open`,
@@ -343,7 +349,7 @@ export const contract = (
             assert.deepStrictEqual([error.reason, error.retryAfter], ["half-open", undefined])
             assert.strictEqual(
               error.message,
-              "Circuit `a` is half-open: its probes are under way (last failure: ServerDown). Try again when they have ended."
+              "Circuit `a` is half-open: its probes are in flight (last failure: ServerDown). Retry when they have ended."
             )
             for (const call of running) yield* call.succeed
             yield* expectPhase(breaker, permits === 3 ? "closed" : "half-open")
@@ -352,7 +358,7 @@ export const contract = (
     }
 
     check(
-      "8: a probe that is interrupted, ignored or cannot be classified frees its permit, and no more",
+      "8: a probe that is interrupted, ignored or not classified frees its permit and does not count",
       trips(1),
       (breaker) =>
         Effect.gen(function* () {
@@ -372,7 +378,7 @@ export const contract = (
           const exit = yield* (yield* begin(breaker, "a", throws)).fail("its own error")
           assert.deepStrictEqual(exit, Exit.fail("its own error"))
           yield* expectPhase(breaker, "half-open")
-          // Nothing of that counted: two successes are still needed.
+          // None of these counted: two successes are still needed.
           yield* works(breaker, "a")
           yield* expectPhase(breaker, "half-open")
           yield* works(breaker, "a")
@@ -381,7 +387,7 @@ export const contract = (
     )
 
     check(
-      "9: a probe that does not end loses its permit, and its outcome",
+      "9: a probe that exceeds its limit loses its permit, and its outcome does not count",
       { ...quick, halfOpen: { successes: 1, probeLimit: "5 seconds" } },
       (breaker) =>
         Effect.gen(function* () {
@@ -400,7 +406,7 @@ export const contract = (
     )
 
     check(
-      "9: a day later it is not too late",
+      "9: a probe stuck for a day does not block the circuit",
       { ...quick, halfOpen: { successes: 1, probeLimit: "5 seconds" } },
       (breaker) =>
         Effect.gen(function* () {
@@ -415,7 +421,7 @@ export const contract = (
         })
     )
 
-    check("10: a late outcome changes nothing, whatever the circuit has become", quick, (breaker) =>
+    check("10: a late outcome changes nothing in any later phase", quick, (breaker) =>
       Effect.gen(function* () {
         const late = () => Effect.forEach(["a", "a"], (name) => begin(breaker, name))
         const [failure, success] = yield* late()
@@ -469,7 +475,7 @@ export const contract = (
     )
 
     check(
-      "15: it closes after s successes of p probes, and opens as soon as that is impossible",
+      "15: a circuit closes after s successes of p probes, and opens as soon as that is impossible",
       { trip: { consecutive: { failures: 1 } }, halfOpen: { permits: 2, successes: 2, outOf: 4 } },
       (breaker) =>
         Effect.gen(function* () {
@@ -490,9 +496,9 @@ export const contract = (
     )
   })
 
-  describe(`${store}: what counts`, () => {
+  describe(`${store}: classification`, () => {
     check(
-      "11: interruption is nothing in any phase; with a failure beside it, the classifier decides",
+      "11: an interruption does not count in any phase; with a failure next to it, the classifier decides",
       quick,
       (breaker) =>
         Effect.gen(function* () {
@@ -530,7 +536,7 @@ export const contract = (
         })
     )
 
-    check("12: a time limit inside is a failure, the same limit outside is nothing", trips(1), (breaker) =>
+    check("12: a timeout inside counts as a failure, a timeout outside does not count", trips(1), (breaker) =>
       Effect.gen(function* () {
         const outside = yield* Effect.forkChild(
           Effect.exit(Effect.timeout(breaker.execute("a")(Effect.never), "1 second"))
@@ -547,7 +553,7 @@ export const contract = (
       })
     )
 
-    check("14: a refusal of an inner circuit is no failure of the outer one", trips(1), (breaker) =>
+    check("14: a refusal by an inner circuit does not count for the outer one", trips(1), (breaker) =>
       Effect.gen(function* () {
         yield* opened(breaker, "inner")
         const nested = breaker.execute("outer")(breaker.execute("inner")(down))
@@ -556,14 +562,14 @@ export const contract = (
           assert.instanceOf(error, CircuitRefused)
         }
         yield* expectPhase(breaker, "closed", "outer")
-        // What the inner one lets through fails for both.
+        // Calls that the inner circuit lets through fail for both.
         yield* pass("10 seconds")
         yield* Effect.flip(nested)
         yield* expectPhase(breaker, "open", "outer")
       })
     )
 
-    check("14: as a probe it frees the permit", quick, (breaker) =>
+    check("14: a probe refused by an inner circuit frees the permit", quick, (breaker) =>
       Effect.gen(function* () {
         yield* expired(breaker, "outer")
         yield* opened(breaker, "inner")
@@ -576,9 +582,9 @@ export const contract = (
     )
   })
 
-  describe(`${store}: how long it stays open`, () => {
+  describe(`${store}: open time`, () => {
     check(
-      "16: openings in a row last longer, up to the cap, and begin again after as long closed",
+      "16: consecutive openings last longer up to the cap, and restart after as long closed",
       quick,
       (breaker) =>
         Effect.gen(function* () {
@@ -619,7 +625,7 @@ export const contract = (
     )
 
     check(
-      "17: Retry-After lengthens and never shortens, is capped, and is kept by failures that do not trip",
+      "17: Retry-After lengthens and never shortens an opening, is capped, and is kept by failures that do not trip",
       { ...trips(2), maxRetryAfter: "5 minutes" },
       (breaker) =>
         Effect.gen(function* () {
@@ -646,7 +652,7 @@ export const contract = (
         })
     )
 
-    check("17: of a probe, and said by a classifier or a permit", quick, (breaker) =>
+    check("17: Retry-After also counts from a probe, a classifier and a permit", quick, (breaker) =>
       Effect.gen(function* () {
         yield* expired(breaker)
         yield* fails(breaker, "a", 1, leaveAlone("1 minute"))
@@ -661,7 +667,7 @@ export const contract = (
     )
 
     if (!shared) {
-      check("18: a step of the wall clock changes nothing", quick, (breaker) =>
+      check("18: a change of the wall clock has no effect", quick, (breaker) =>
         Effect.gen(function* () {
           const clock = yield* Clock.Clock
           let step = 0
@@ -690,8 +696,8 @@ export const contract = (
     }
   })
 
-  describe(`${store}: by hand`, () => {
-    check("19: isolation refuses until every hold is released", trips(2), (breaker) =>
+  describe(`${store}: changes by hand`, () => {
+    check("19: an isolated circuit refuses calls until every hold is released", trips(2), (breaker) =>
       Effect.gen(function* () {
         yield* fails(breaker, "a")
         const [first, second] = [yield* Scope.make(), yield* Scope.make()]
@@ -716,13 +722,13 @@ export const contract = (
         yield* Scope.close(second, Exit.void)
         yield* expectPhase(breaker, "closed")
         assert.isAbove(yield* generation, held)
-        // What was counted before is forgotten.
+        // Earlier counts are cleared.
         yield* fails(breaker, "a")
         yield* expectPhase(breaker, "closed")
       })
     )
 
-    check("19: reset closes and clears the counts", trips(2), (breaker) =>
+    check("19: reset closes the circuit and clears the counts", trips(2), (breaker) =>
       Effect.gen(function* () {
         yield* fails(breaker, "a")
         const before = yield* breaker.state("a")
@@ -743,7 +749,7 @@ export const contract = (
       })
     )
 
-    check("19: trip opens for the policy's time, or for the time given", {}, (breaker) =>
+    check("19: trip opens the circuit for the policy's time or the given time", {}, (breaker) =>
       Effect.gen(function* () {
         yield* breaker.trip("a")
         assert.deepStrictEqual((yield* refusal(breaker, "a")).retryAfter, Duration.seconds(10))
@@ -760,8 +766,8 @@ export const contract = (
     )
   })
 
-  describe(`${store}: looking at it`, () => {
-    check("20: reading changes nothing, and available foretells the next call", trips(1), (breaker) =>
+  describe(`${store}: observation`, () => {
+    check("20: reading changes nothing, and `available` predicts the next call", trips(1), (breaker) =>
       Effect.gen(function* () {
         const seen = yield* watched(breaker)
         const foretold = (expected: boolean, names: CircuitBreaker.Names = "a") =>
@@ -804,7 +810,7 @@ export const contract = (
       })
     )
 
-    check("20: what is known of a circuit", trips(2), (breaker) =>
+    check("20: `state` and `list` show all known facts of a circuit", trips(2), (breaker) =>
       Effect.gen(function* () {
         const unknown = yield* breaker.state("a")
         assert.deepStrictEqual(unknown, {
@@ -835,7 +841,7 @@ export const contract = (
       })
     )
 
-    check("21: transitions come once each, in order, when the state has changed", quick, (breaker) =>
+    check("21: each transition is published once, in order, after the state has changed", quick, (breaker) =>
       Effect.gen(function* () {
         const seen = yield* watched(breaker)
         const states: Array<string> = []
@@ -894,7 +900,7 @@ export const contract = (
     ] as const) {
       check(`21: an observer that ${how} cannot change or hold up a call`, quick, (breaker) =>
         Effect.gen(function* () {
-          // More than what is kept for a reader that is behind.
+          // More events than are kept for a slow reader.
           for (let n = 0; n < 1_500; n++) {
             yield* breaker.reset("a")
             yield* quiet
@@ -916,7 +922,7 @@ export const contract = (
     }
 
     check(
-      "21: an observer sees refusals and transitions in order, and its failures do not end that",
+      "21: an observer sees refusals and transitions in order, and survives its own failures",
       quick,
       (breaker) =>
         Effect.gen(function* () {
@@ -941,7 +947,7 @@ export const contract = (
         })
     )
 
-    check("21: a reader that does not read loses the oldest, and holds up nothing", quick, (breaker) =>
+    check("21: a reader that does not read loses the oldest events and blocks nothing", quick, (breaker) =>
       Effect.gen(function* () {
         const gate = yield* Deferred.make<void>()
         const seen: Array<number> = []
@@ -985,7 +991,7 @@ export const contract = (
       })
     )
 
-    check("22: so do names whose calls failed", { maxCircuits: 100 }, (breaker) =>
+    check("22: names whose calls failed are removed too", { maxCircuits: 100 }, (breaker) =>
       Effect.gen(function* () {
         let most = 0
         for (let n = 0; n < 5_000; n++) {
@@ -997,7 +1003,7 @@ export const contract = (
     )
 
     check(
-      "22: one that is open, probing, isolated or in use is not forgotten",
+      "22: a circuit that is open, probing, isolated or in use is not removed",
       { ...quick, maxCircuits: 10 },
       (breaker) =>
         Effect.gen(function* () {
@@ -1026,7 +1032,7 @@ export const contract = (
     )
 
     check(
-      "22: not even among circuits that all have counted something",
+      "22: a circuit in use is not removed even when all circuits have counts",
       { ...trips(2), maxCircuits: 5 },
       (breaker) =>
         Effect.gen(function* () {
@@ -1045,36 +1051,36 @@ export const contract = (
         })
     )
 
-    check("22: the oldest go, and no more than must", { ...trips(2), maxCircuits: 10 }, (breaker) =>
+    check(
+      "22: the oldest circuits are removed, and no more than necessary",
+      { ...trips(2), maxCircuits: 10 },
+      (breaker) =>
+        Effect.gen(function* () {
+          for (let n = 0; n < 11; n++) yield* fails(breaker, `name ${n}`)
+          const names = (yield* breaker.list).map(({ circuit }) => circuit)
+          assert.deepStrictEqual(
+            names,
+            Array.from({ length: 10 }, (_, n) => `name ${n + 1}`)
+          )
+        })
+    )
+
+    check("21: a counted call and a reset of a closed circuit publish no transition", trips(3), (breaker) =>
       Effect.gen(function* () {
-        for (let n = 0; n < 11; n++) yield* fails(breaker, `name ${n}`)
-        const names = (yield* breaker.list).map(({ circuit }) => circuit)
+        const seen = yield* watched(breaker)
+        yield* fails(breaker, "a", 2)
+        yield* breaker.reset("a")
+        yield* Effect.scoped(Effect.andThen(breaker.isolate("b"), breaker.reset("b")))
+        yield* settled
         assert.deepStrictEqual(
-          names,
-          Array.from({ length: 10 }, (_, n) => `name ${n + 1}`)
+          seen.map(({ circuit, from, to }) => `${circuit}:${from}>${to}`),
+          ["b:closed>isolated", "b:isolated>closed"]
         )
       })
     )
 
     check(
-      "21: what is counted is no transition, and neither is a reset of a closed circuit",
-      trips(3),
-      (breaker) =>
-        Effect.gen(function* () {
-          const seen = yield* watched(breaker)
-          yield* fails(breaker, "a", 2)
-          yield* breaker.reset("a")
-          yield* Effect.scoped(Effect.andThen(breaker.isolate("b"), breaker.reset("b")))
-          yield* settled
-          assert.deepStrictEqual(
-            seen.map(({ circuit, from, to }) => `${circuit}:${from}>${to}`),
-            ["b:closed>isolated", "b:isolated>closed"]
-          )
-        })
-    )
-
-    check(
-      "24: attempts of a stream have a call, too, and what is ignored at its end is nothing",
+      "24: attempts of a stream belong to a call, and an ignored end does not count",
       trips(2),
       (breaker) =>
         Effect.gen(function* () {
@@ -1092,7 +1098,7 @@ export const contract = (
     )
 
     check(
-      "22: an open one is forgotten when it was idle for so long, and not before",
+      "22: an open circuit is removed once it was idle long enough, and not before",
       { maxCircuits: 10, idleAfter: "1 minute" },
       (breaker) =>
         Effect.gen(function* () {
@@ -1113,7 +1119,7 @@ export const contract = (
     )
 
     check(
-      "22: a circuit that was forgotten under a call learns from it all the same",
+      "22: a circuit removed during a call still gets its outcome",
       { ...quick, maxCircuits: 1 },
       (breaker) =>
         Effect.gen(function* () {
@@ -1129,17 +1135,20 @@ export const contract = (
         })
     )
 
-    check("22: unless it was made anew meanwhile", { ...quick, maxCircuits: 1 }, (breaker) =>
-      Effect.gen(function* () {
-        const seen = yield* watched(breaker)
-        const call = yield* begin(breaker, "a")
-        yield* works(breaker, "b")
-        yield* works(breaker, "a")
-        yield* call.fail()
-        yield* expectPhase(breaker, "closed", "a")
-        yield* settled
-        assert.lengthOf(seen, 0)
-      })
+    check(
+      "22: the outcome is dropped when the circuit was created again meanwhile",
+      { ...quick, maxCircuits: 1 },
+      (breaker) =>
+        Effect.gen(function* () {
+          const seen = yield* watched(breaker)
+          const call = yield* begin(breaker, "a")
+          yield* works(breaker, "b")
+          yield* works(breaker, "a")
+          yield* call.fail()
+          yield* expectPhase(breaker, "closed", "a")
+          yield* settled
+          assert.lengthOf(seen, 0)
+        })
     )
   })
 
@@ -1148,7 +1157,7 @@ export const contract = (
     const running = (breaker: CircuitBreaker.Service, stream: Stream.Stream<number, unknown>) =>
       Effect.exit(Stream.runCollect(breaker.executeStream("a")(stream)))
 
-    check("24: a failure in the midst is a failure", trips(1), (breaker) =>
+    check("24: a failure after some elements counts as a failure", trips(1), (breaker) =>
       Effect.gen(function* () {
         const got: Array<number> = []
         const stream = Stream.concat(some, Stream.fail("cut"))
@@ -1166,17 +1175,20 @@ export const contract = (
       })
     )
 
-    check("24: so is a defect; what a classifier ignores is not", trips(1), (breaker) =>
-      Effect.gen(function* () {
-        const classify = () => ({ counts: "ignored" }) as const
-        yield* Effect.exit(Stream.runDrain(breaker.executeStream("a", { classify })(Stream.fail("cut"))))
-        yield* expectPhase(breaker, "closed")
-        yield* running(breaker, Stream.concat(some, Stream.die("oops")))
-        yield* expectPhase(breaker, "open")
-      })
+    check(
+      "24: a defect counts as a failure, an outcome ignored by the classifier does not",
+      trips(1),
+      (breaker) =>
+        Effect.gen(function* () {
+          const classify = () => ({ counts: "ignored" }) as const
+          yield* Effect.exit(Stream.runDrain(breaker.executeStream("a", { classify })(Stream.fail("cut"))))
+          yield* expectPhase(breaker, "closed")
+          yield* running(breaker, Stream.concat(some, Stream.die("oops")))
+          yield* expectPhase(breaker, "open")
+        })
     )
 
-    check("24: the natural end is a success, once", quick, (breaker) =>
+    check("24: the natural end counts as one success", quick, (breaker) =>
       Effect.gen(function* () {
         yield* expired(breaker)
         const ends: Array<Exit.Exit<unknown, unknown>> = []
@@ -1191,7 +1203,7 @@ export const contract = (
       })
     )
 
-    check("24: a consumer that stops early, fails or is interrupted says nothing", quick, (breaker) =>
+    check("24: a consumer that stops early, fails or is interrupted reports no outcome", quick, (breaker) =>
       Effect.gen(function* () {
         const free = Effect.gen(function* () {
           yield* quiet
@@ -1238,7 +1250,7 @@ export const contract = (
       })
     )
 
-    check("24: several circuits; each run of the stream is a call", trips(2), (breaker) =>
+    check("24: a stream may use several circuits; each run of it is a call", trips(2), (breaker) =>
       Effect.gen(function* () {
         const stream = breaker.executeStream(["a", "b"])(Stream.fail("cut"))
         yield* Effect.exit(Stream.runDrain(stream))
@@ -1251,7 +1263,7 @@ export const contract = (
   })
 
   describe(`${store}: permits`, () => {
-    check("a permit counts once, by what was said first", trips(2), (breaker) =>
+    check("a permit counts once, with its first report", trips(2), (breaker) =>
       Effect.gen(function* () {
         const failures = Effect.map(breaker.state("a"), ({ failures }) => failures)
         yield* Effect.scoped(
@@ -1277,7 +1289,7 @@ export const contract = (
       })
     )
 
-    check("a scope that ends without a word frees the permit", quick, (breaker) =>
+    check("a scope that ends without a report frees the permit", quick, (breaker) =>
       Effect.gen(function* () {
         yield* expired(breaker)
         yield* Effect.scoped(
@@ -1294,7 +1306,7 @@ export const contract = (
       })
     )
 
-    check("a permit names its call", trips(2), (breaker) =>
+    check("a permit belongs to a call", trips(2), (breaker) =>
       Effect.gen(function* () {
         yield* breaker.acquire("a", { call: "other" })
         for (const call of ["x", "x"]) yield* (yield* breaker.acquire("a", { call })).fail()
@@ -1306,7 +1318,7 @@ export const contract = (
   })
 
   describe(`${store}: several circuits`, () => {
-    check("all or none: where one refuses, the others are not touched", quick, (breaker) =>
+    check("with several circuits, a refusal by one leaves the others unchanged", quick, (breaker) =>
       Effect.gen(function* () {
         yield* expired(breaker)
         yield* opened(breaker, "z")
@@ -1322,7 +1334,7 @@ export const contract = (
       })
     )
 
-    check("all of them learn how the call ended, each once", trips(2), (breaker) =>
+    check("each of several circuits gets the outcome of a call once", trips(2), (breaker) =>
       Effect.gen(function* () {
         yield* fails(breaker, ["a", "b", "a"])
         assert.strictEqual((yield* breaker.state("a")).failures, 1)
@@ -1333,7 +1345,7 @@ export const contract = (
       })
     )
 
-    check("probes of all of them, and all are freed", quick, (breaker) =>
+    check("a call can probe several circuits, and frees all of their permits", quick, (breaker) =>
       Effect.gen(function* () {
         yield* opened(breaker, "a")
         yield* expired(breaker, "b")
@@ -1350,8 +1362,8 @@ export const contract = (
     )
   })
 
-  describe(`${store}: a total outage`, () => {
-    check("calls that start after the circuit opened make no attempt but probes", {}, (breaker) =>
+  describe(`${store}: total outage`, () => {
+    check("calls that start after the circuit opened make no attempts except probes", {}, (breaker) =>
       Effect.gen(function* () {
         let attempts = 0
         const call = breaker.execute("a")(
@@ -1378,7 +1390,7 @@ export const contract = (
 
   if (shared) {
     describe(`${store}: two processes`, () => {
-      it.effect("23: a shared opening ends when it ends, and gives one probe to all", () =>
+      it.effect("23: a shared opening ends once for all processes, and allows one probe for all", () =>
         Effect.gen(function* () {
           const layer = makeLayer({ open: exact, ...quick })
           const processOf = Effect.map(Layer.build(Layer.fresh(layer)), (context) =>
@@ -1389,7 +1401,7 @@ export const contract = (
           yield* fails(first, "a")
           yield* pass("4 seconds")
           assert.deepStrictEqual((yield* refusal(second, "a")).retryAfter, Duration.seconds(6))
-          // One that starts now does not begin the opening anew.
+          // A process that starts now does not restart the opening.
           const third = yield* processOf
           yield* quiet
           assert.deepStrictEqual((yield* refusal(third, "a")).retryAfter, Duration.seconds(6))

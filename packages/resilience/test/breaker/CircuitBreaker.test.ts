@@ -12,7 +12,7 @@ import { attempt, begin, contract, exact, fails, refusal, works } from "./Breake
 
 contract("memory", CircuitBreaker.layer)
 
-/** Opens with one failure, closes with one success. */
+/** Opens on the first failure, closes on the first success. */
 const quick: CircuitBreaker.Options = {
   trip: { consecutive: { failures: 1 } },
   halfOpen: { successes: 1 },
@@ -28,7 +28,7 @@ const halfOpen = (breaker: CircuitBreaker.Service, ...names: ReadonlyArray<strin
     yield* TestClock.adjust("10 seconds")
   })
 
-describe("interrupted between any two of its operations", () => {
+describe("interruption between any two operations", () => {
   /** Interrupts the first fiber it runs before its n-th operation. */
   class Interrupting extends Scheduler.MixedScheduler {
     readonly at: number
@@ -152,7 +152,7 @@ describe("the caller's own exit", () => {
     ["defect", Exit.die("oops")],
     ["both", Exit.failCause(Cause.fromReasons([...Cause.fail("no").reasons, ...Cause.die("oops").reasons]))]
   ] as const) {
-    it.effect(`${title} passes through, whatever the classifier does`, () =>
+    it.effect(`${title} is passed on, whatever the classifier does`, () =>
       Effect.gen(function* () {
         const breaker = yield* CircuitBreaker.make({ trip: { consecutive: { failures: 100 } } })
         const classifiers: ReadonlyArray<CircuitBreaker.Classify | undefined> = [
@@ -176,7 +176,7 @@ describe("the caller's own exit", () => {
     )
   }
 
-  it.effect("a classifier that throws says nothing", () =>
+  it.effect("a call does not count when the classifier throws", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make(quick)
       const classify = () => {
@@ -189,7 +189,7 @@ describe("the caller's own exit", () => {
   )
 })
 
-describe("what an exit counts as", () => {
+describe("default classification", () => {
   class Mine extends Data.TaggedError("Mine")<{}> {
     readonly [Refusal.mark] = true
   }
@@ -208,7 +208,7 @@ describe("what an exit counts as", () => {
   const reasons = (...causes: ReadonlyArray<Cause.Cause<unknown>>) =>
     Exit.failCause(Cause.fromReasons(causes.flatMap(({ reasons }) => reasons)))
 
-  it("a refusal is nothing: ours, of one's own, and Effect's", () => {
+  it("a refusal is ignored: of Outlast, of a custom class, and of Effect", () => {
     for (const error of [refused, new Mine(), effects, limiter]) {
       assert.isTrue(Refusal.isRefusal(error))
       assert.deepStrictEqual(CircuitBreaker.classify(Exit.fail(error)), { counts: "ignored" })
@@ -219,7 +219,7 @@ describe("what an exit counts as", () => {
     }
   })
 
-  it("a refusal beside anything else is not the whole story", () => {
+  it("a refusal together with another failure is classified by that failure", () => {
     const only = reasons(Cause.fail(refused), Cause.fail(new Mine()), Cause.interrupt(1))
     assert.strictEqual(CircuitBreaker.classify(only).counts, "ignored")
     for (const other of [Cause.fail("no"), Cause.die("oops")]) {
@@ -228,7 +228,7 @@ describe("what an exit counts as", () => {
     assert.strictEqual(CircuitBreaker.classify(Exit.die(refused)).counts, "failure")
   })
 
-  it("success, and a failure with what it says about waiting", () => {
+  it("a success counts, and a failure counts with its `retryAfter`", () => {
     assert.deepStrictEqual(CircuitBreaker.classify(Exit.succeed(refused)), { counts: "success" })
     const retryAfter = Duration.seconds(3)
     assert.deepStrictEqual(CircuitBreaker.classify(Exit.fail({ retryAfter })), {
@@ -255,11 +255,11 @@ describe("what an exit counts as", () => {
   })
 })
 
-describe("the refusal", () => {
+describe("CircuitRefused", () => {
   const refused = (reason: CircuitRefused["reason"], retryAfter?: Duration.Duration, lastFailure?: string) =>
     new CircuitRefused({ circuit: "api", reason, retryAfter, lastFailure })
 
-  it("says what to do, for each reason", () => {
+  it("the message says what to do, for each reason", () => {
     assert.strictEqual(
       refused("open", Duration.millis(3_750), "HTTP 529").message,
       "Circuit `api` is open for another 3.8 s (last failure: HTTP 529). Wait, or call something else."
@@ -267,7 +267,7 @@ describe("the refusal", () => {
     assert.strictEqual(refused("open").message, "Circuit `api` is open. Wait, or call something else.")
     assert.strictEqual(
       refused("half-open", undefined, "Timeout").message,
-      "Circuit `api` is half-open: its probes are under way (last failure: Timeout). Try again when they have ended."
+      "Circuit `api` is half-open: its probes are in flight (last failure: Timeout). Retry when they have ended."
     )
     assert.strictEqual(
       refused("isolated").message,
@@ -275,7 +275,7 @@ describe("the refusal", () => {
     )
     assert.strictEqual(
       refused("store").message,
-      'Circuit `api` cannot ask its store, and is set to refuse calls then (onStoreError: "fail").'
+      'Circuit `api` refused the call because its store cannot be reached (onStoreError: "fail"). Restore the store, or use "allow".'
     )
     assert.strictEqual(refused("isolated")._tag, "CircuitRefused")
     assert.isTrue(Refusal.isRefusal(refused("half-open")))
@@ -291,7 +291,7 @@ describe("the last failure of a circuit", () => {
   }> {}
   const trip = { consecutive: { failures: 1 } } as const
 
-  /** What a refusal and the list say after one call that ended so. */
+  /** The last failure in a refusal and in the list, after one call with this outcome. */
   const after = (call: Effect.Effect<unknown, unknown>, options: CircuitBreaker.Options = {}) =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make({ trip, ...options })
@@ -318,7 +318,7 @@ describe("the last failure of a circuit", () => {
     })
   )
 
-  it.effect("is not one of a call that began before the circuit opened", () =>
+  it.effect("is not replaced by a call that began before the circuit opened", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make({ trip })
       const late = Effect.delay(Effect.fail({ status: 500 }), "1 second")
@@ -331,7 +331,7 @@ describe("the last failure of a circuit", () => {
     })
   )
 
-  it.effect("is what `describe` says, in at most 200 characters", () =>
+  it.effect("is the result of `describe`, cut to 200 characters", () =>
     Effect.gen(function* () {
       const failing = Effect.fail(new ServerDown({ message: "x".repeat(300) }))
       const describe = (error: unknown) => (error instanceof ServerDown ? error.message : undefined)
@@ -347,7 +347,7 @@ describe("the last failure of a circuit", () => {
     })
   )
 
-  it.effect("is what the owner of a permit says, and is forgotten when the circuit closes", () =>
+  it.effect("is the description given by the owner of a permit, and is cleared when the circuit closes", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make({ trip: { consecutive: { failures: 2 } } })
       const fiber = yield* Effect.fiber
@@ -491,7 +491,7 @@ describe("options", () => {
     })
   )
 
-  it("defaults are as they are documented", () => {
+  it("the defaults are as documented", () => {
     assert.deepStrictEqual(CircuitBreaker.defaults, {
       consecutive: { failures: 5, distinctCalls: 3 },
       rate: { window: "1 minute", minimumCalls: 10, failures: 0.5 },
@@ -508,27 +508,29 @@ describe("options", () => {
     })
   })
 
-  it.effect("defaults hold: a rate of one half of ten calls, a probe of a minute, a wait of an hour", () =>
-    Effect.gen(function* () {
-      const breaker = yield* CircuitBreaker.make({ trip: { consecutive: false, rate: {} } })
-      yield* fails(breaker, "a", 9)
-      assert.strictEqual(yield* phase(breaker), "closed")
-      yield* fails(breaker, "a")
-      assert.strictEqual(yield* phase(breaker), "open")
-      yield* TestClock.adjust("12 seconds")
-      yield* begin(breaker, "a")
-      yield* TestClock.adjust("59999 millis")
-      assert.isFalse(yield* breaker.available("a"))
-      yield* TestClock.adjust("1 millis")
-      yield* begin(breaker, "a")
-      yield* (yield* breaker.acquire("b")).fail({ retryAfter: "1 day" })
-      yield* fails(breaker, "b", 9)
-      assert.deepStrictEqual((yield* breaker.state("b")).retryAfter, Duration.hours(1))
-    })
+  it.effect(
+    "the defaults apply: a rate of one half of ten calls, a probe limit of a minute, a maximum wait of an hour",
+    () =>
+      Effect.gen(function* () {
+        const breaker = yield* CircuitBreaker.make({ trip: { consecutive: false, rate: {} } })
+        yield* fails(breaker, "a", 9)
+        assert.strictEqual(yield* phase(breaker), "closed")
+        yield* fails(breaker, "a")
+        assert.strictEqual(yield* phase(breaker), "open")
+        yield* TestClock.adjust("12 seconds")
+        yield* begin(breaker, "a")
+        yield* TestClock.adjust("59999 millis")
+        assert.isFalse(yield* breaker.available("a"))
+        yield* TestClock.adjust("1 millis")
+        yield* begin(breaker, "a")
+        yield* (yield* breaker.acquire("b")).fail({ retryAfter: "1 day" })
+        yield* fails(breaker, "b", 9)
+        assert.deepStrictEqual((yield* breaker.state("b")).retryAfter, Duration.hours(1))
+      })
   )
 })
 
-describe("the layer's end", () => {
+describe("end of the layer", () => {
   it.effect("ends the readers of its transitions", () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()
@@ -548,8 +550,8 @@ describe("the layer's end", () => {
   )
 })
 
-describe("a reader of transitions that does not read", () => {
-  it.effect("takes nothing from one that does", () =>
+describe("a reader of transitions that lags behind", () => {
+  it.effect("loses events without affecting other readers", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make(quick)
       yield* breaker.transitions.pipe(
@@ -573,8 +575,8 @@ describe("a reader of transitions that does not read", () => {
   )
 })
 
-describe("the combinators of the environment", () => {
-  it.effect("guard by the breaker they find", () =>
+describe("combinators of the environment", () => {
+  it.effect("guard with the provided breaker", () =>
     Effect.gen(function* () {
       yield* Effect.exit(Effect.fail("no").pipe(CircuitBreaker.execute("a")))
       const breaker = yield* CircuitBreaker.CircuitBreaker
@@ -587,9 +589,9 @@ describe("the combinators of the environment", () => {
   )
 })
 
-// What the breaker makes of a store, with stores that do as they are told. What a real one does: its own suite.
+// The breaker's reactions to scripted stores. RedisCircuitStore.test.ts tests a real one.
 describe("behaviour 23: a store", () => {
-  /** As the store's, with plain answers. */
+  /** The store's interface with plain answers. */
   interface Scripted extends Omit<SharedCircuits, "admit" | "settle"> {
     readonly admit: (circuit: string, holder: string) => Effect.Effect<Answer | undefined>
     readonly settle: (...args: Parameters<SharedCircuits["settle"]>) => Effect.Effect<boolean>
@@ -624,7 +626,7 @@ describe("behaviour 23: a store", () => {
     body: (breaker: CircuitBreaker.Service) => Effect.Effect<void, unknown, Scope.Scope>
   ) => overStore(() => shared, body)
 
-  it.effect("that cannot be asked, where that is to fail: every call is refused, and does not run", () =>
+  it.effect('with onStoreError "fail" every call is refused without running while the store is down', () =>
     over({ isCurrent: () => false }, (breaker) =>
       Effect.gen(function* () {
         for (const names of ["a", ["a", "b"]]) {
@@ -639,7 +641,7 @@ describe("behaviour 23: a store", () => {
     )
   )
 
-  it.effect("that fails while it is asked for a probe, where that is to fail: the probe is refused", () => {
+  it.effect('with onStoreError "fail" a probe is refused when the store fails meanwhile', () => {
     let current = true
     const admit = () =>
       Effect.sync(() => {
@@ -654,7 +656,7 @@ describe("behaviour 23: a store", () => {
     )
   })
 
-  it.effect("that does not answer: this process decides alone, and the call's own result survives", () =>
+  it.effect("without an answer this process decides alone, and the call's own result is kept", () =>
     over({}, (breaker) =>
       Effect.gen(function* () {
         yield* fails(breaker, "a")
@@ -669,7 +671,7 @@ describe("behaviour 23: a store", () => {
     )
   )
 
-  it.effect("that does not answer two who asked at the same time: one of them probes", () =>
+  it.effect("without an answer one of two concurrent calls probes", () =>
     Effect.gen(function* () {
       const gate = yield* Deferred.make<undefined>()
       yield* over({ admit: () => Deferred.await(gate) }, (breaker) =>
@@ -690,7 +692,7 @@ describe("behaviour 23: a store", () => {
     })
   )
 
-  it.effect("that does not answer about a probe's end: what happened meanwhile stands", () =>
+  it.effect("without an answer about a probe's outcome, the changes made meanwhile stay", () =>
     Effect.gen(function* () {
       const gate = yield* Deferred.make<boolean>()
       const asked = yield* Deferred.make<void>()
@@ -710,89 +712,95 @@ describe("behaviour 23: a store", () => {
     })
   )
 
-  it.effect("that refuses a probe: others are at it, or the circuit is open after all", () => {
-    const answers: Array<CircuitState.CircuitState> = []
-    const now = 10_000
-    const base = { ...CircuitState.initial, openings: 1, backoff: 10_000, lasted: 10_000 }
-    answers.push({
-      ...base,
-      phase: "half-open",
-      generation: 2,
-      cause: "tripped",
-      since: now,
-      leases: [{ holder: "another process", until: now + 60_000 }],
-      successes: 0,
-      failures: 0
-    })
-    answers.push({ ...base, phase: "open", generation: 3, since: now, until: now + 500, cause: "probe" })
-    const admit =
-      ({ adopt }: Breaker): Scripted["admit"] =>
-      (circuit) =>
-        Effect.suspend(() => {
-          const state = answers.shift()
-          const answer = { granted: false, generation: 0 }
-          return state === undefined ? Effect.succeed(answer) : Effect.as(adopt(circuit, state), answer)
-        })
-    return overStore(
-      (store) => ({ admit: admit(store) }),
-      (breaker) =>
-        Effect.gen(function* () {
-          yield* halfOpen(breaker, "a")
-          assert.strictEqual((yield* refusal(breaker, "a")).reason, "half-open")
-          assert.isFalse(yield* breaker.available("a"))
-          yield* TestClock.adjust("1 minute")
-        })
-    )
-  })
+  it.effect(
+    "a probe is refused when the store has given its permits away or the circuit is open after all",
+    () => {
+      const answers: Array<CircuitState.CircuitState> = []
+      const now = 10_000
+      const base = { ...CircuitState.initial, openings: 1, backoff: 10_000, lasted: 10_000 }
+      answers.push({
+        ...base,
+        phase: "half-open",
+        generation: 2,
+        cause: "tripped",
+        since: now,
+        leases: [{ holder: "another process", until: now + 60_000 }],
+        successes: 0,
+        failures: 0
+      })
+      answers.push({ ...base, phase: "open", generation: 3, since: now, until: now + 500, cause: "probe" })
+      const admit =
+        ({ adopt }: Breaker): Scripted["admit"] =>
+        (circuit) =>
+          Effect.suspend(() => {
+            const state = answers.shift()
+            const answer = { granted: false, generation: 0 }
+            return state === undefined ? Effect.succeed(answer) : Effect.as(adopt(circuit, state), answer)
+          })
+      return overStore(
+        (store) => ({ admit: admit(store) }),
+        (breaker) =>
+          Effect.gen(function* () {
+            yield* halfOpen(breaker, "a")
+            assert.strictEqual((yield* refusal(breaker, "a")).reason, "half-open")
+            assert.isFalse(yield* breaker.available("a"))
+            yield* TestClock.adjust("1 minute")
+          })
+      )
+    }
+  )
 
-  it.effect("that refuses one of several probes: the others are given back, in the order of names", () => {
-    const told: Array<string> = []
-    const admit =
-      ({ adopt }: Breaker): Scripted["admit"] =>
-      (circuit, holder) =>
-        Effect.suspend(() => {
-          told.push(`admit ${circuit}`)
-          const state: CircuitState.CircuitState = {
-            ...CircuitState.initial,
-            phase: "half-open",
-            generation: 2,
-            cause: "tripped",
-            leases: [{ holder: circuit === "c" ? "another process" : holder, until: 1e9 }],
-            successes: 0,
-            failures: 0
-          }
-          return Effect.as(adopt(circuit, state), { granted: circuit !== "c", generation: 2 })
-        })
-    const settle =
-      ({ adopt }: Breaker): Scripted["settle"] =>
-      (circuit, _grant, { outcome }) =>
-        Effect.suspend(() => {
-          told.push(`${outcome} ${circuit}`)
-          const free: CircuitState.CircuitState = {
-            ...CircuitState.initial,
-            phase: "half-open",
-            generation: 2,
-            cause: "tripped",
-            leases: [],
-            successes: 0,
-            failures: 0
-          }
-          return Effect.as(adopt(circuit, free), true)
-        })
-    return overStore(
-      (store) => ({ admit: admit(store), settle: settle(store) }),
-      (breaker) =>
-        Effect.gen(function* () {
-          yield* halfOpen(breaker, "a", "b", "c")
-          const error = yield* refusal(breaker, ["c", "b", "a"])
-          assert.deepStrictEqual([error.circuit, error.reason], ["c", "half-open"])
-          assert.deepStrictEqual(told, ["admit a", "admit b", "admit c", "ignored a", "ignored b"])
-          assert.isTrue(yield* breaker.available(["a", "b"]))
-        })
-    )
-  })
+  it.effect(
+    "when one of several probes is refused, the other permits are given back in the order of names",
+    () => {
+      const told: Array<string> = []
+      const admit =
+        ({ adopt }: Breaker): Scripted["admit"] =>
+        (circuit, holder) =>
+          Effect.suspend(() => {
+            told.push(`admit ${circuit}`)
+            const state: CircuitState.CircuitState = {
+              ...CircuitState.initial,
+              phase: "half-open",
+              generation: 2,
+              cause: "tripped",
+              leases: [{ holder: circuit === "c" ? "another process" : holder, until: 1e9 }],
+              successes: 0,
+              failures: 0
+            }
+            return Effect.as(adopt(circuit, state), { granted: circuit !== "c", generation: 2 })
+          })
+      const settle =
+        ({ adopt }: Breaker): Scripted["settle"] =>
+        (circuit, _grant, { outcome }) =>
+          Effect.suspend(() => {
+            told.push(`${outcome} ${circuit}`)
+            const free: CircuitState.CircuitState = {
+              ...CircuitState.initial,
+              phase: "half-open",
+              generation: 2,
+              cause: "tripped",
+              leases: [],
+              successes: 0,
+              failures: 0
+            }
+            return Effect.as(adopt(circuit, free), true)
+          })
+      return overStore(
+        (store) => ({ admit: admit(store), settle: settle(store) }),
+        (breaker) =>
+          Effect.gen(function* () {
+            yield* halfOpen(breaker, "a", "b", "c")
+            const error = yield* refusal(breaker, ["c", "b", "a"])
+            assert.deepStrictEqual([error.circuit, error.reason], ["c", "half-open"])
+            assert.deepStrictEqual(told, ["admit a", "admit b", "admit c", "ignored a", "ignored b"])
+            assert.isTrue(yield* breaker.available(["a", "b"]))
+          })
+      )
+    }
+  )
 
-  it.effect("that knows better how a probe's end is to be taken: so it is", () => {
+  it.effect("the store's verdict about a probe's outcome is adopted", () => {
     const settle =
       ({ adopt }: Breaker) =>
       () =>
@@ -809,23 +817,26 @@ describe("behaviour 23: a store", () => {
     )
   })
 
-  it.effect("that says the circuit was closed meanwhile: the call is let through, and is no probe", () => {
-    const admit =
-      ({ adopt }: Breaker) =>
-      () =>
-        Effect.as(adopt("a", { ...CircuitState.initial, generation: 7 }), { granted: false, generation: 7 })
-    return overStore(
-      (store) => ({ admit: admit(store) }),
-      (breaker) =>
-        Effect.gen(function* () {
-          yield* halfOpen(breaker, "a")
-          yield* works(breaker, "a")
-          assert.strictEqual(yield* phase(breaker), "closed")
-        })
-    )
-  })
+  it.effect(
+    "a call is let through without a probe when the store says that the circuit was closed meanwhile",
+    () => {
+      const admit =
+        ({ adopt }: Breaker) =>
+        () =>
+          Effect.as(adopt("a", { ...CircuitState.initial, generation: 7 }), { granted: false, generation: 7 })
+      return overStore(
+        (store) => ({ admit: admit(store) }),
+        (breaker) =>
+          Effect.gen(function* () {
+            yield* halfOpen(breaker, "a")
+            yield* works(breaker, "a")
+            assert.strictEqual(yield* phase(breaker), "closed")
+          })
+      )
+    }
+  )
 
-  it.effect("whose permit belongs to a generation that has passed: the call is decided anew", () =>
+  it.effect("a permit of an old generation makes the call be decided again", () =>
     over({ admit: () => Effect.succeed({ granted: true, generation: 99 }) }, (breaker) =>
       Effect.gen(function* () {
         yield* halfOpen(breaker, "a")
@@ -834,7 +845,7 @@ describe("behaviour 23: a store", () => {
     )
   )
 
-  it.effect("refusals and failures in masses push out no transition", () =>
+  it.effect("many refusals and failures push out no transition", () =>
     Effect.gen(function* () {
       const seen: Array<string> = []
       const events = yield* ResilienceEvents.make()
@@ -844,7 +855,7 @@ describe("behaviour 23: a store", () => {
           const many = Array.from({ length: 3_000 }, () =>
             Effect.exit(breaker.execute("a")(Effect.fail("no")))
           )
-          // The observer has no turn before all of them are through.
+          // The observer gets no turn before all of them are done.
           yield* Effect.withFiber((fiber) => {
             const run = Effect.runSyncWith(fiber.context)
             for (const call of many) run(call)
@@ -858,7 +869,7 @@ describe("behaviour 23: a store", () => {
     })
   )
 
-  it.effect("a probe that ends after its limit is told of", () =>
+  it.effect("a probe that ends after its limit is published", () =>
     Effect.gen(function* () {
       const seen: Array<string> = []
       const events = yield* ResilienceEvents.make()
@@ -877,7 +888,7 @@ describe("behaviour 23: a store", () => {
     })
   )
 
-  it.effect("more permits than successes are probes that run at once", () =>
+  it.effect("with more permits than successes, probes run concurrently", () =>
     Effect.flatMap(CircuitBreaker.make({ ...quick, halfOpen: { permits: 5 } }), (breaker) =>
       Effect.gen(function* () {
         yield* halfOpen(breaker, "a")
@@ -890,7 +901,7 @@ describe("behaviour 23: a store", () => {
     )
   )
 
-  it.effect("a circuit that is in use is not forgotten for names that are newer", () =>
+  it.effect("a circuit in use is not removed for newer names", () =>
     Effect.flatMap(CircuitBreaker.make({ maxCircuits: 100 }), (breaker) =>
       Effect.gen(function* () {
         for (let n = 0; n < 4; n++) {
@@ -907,10 +918,10 @@ describe("behaviour 23: a store", () => {
   )
 
   for (const outcome of [undefined, true, {}]) {
-    it.effect(`a classifier that returns ${JSON.stringify(outcome)} counts as nothing`, () =>
+    it.effect(`a classifier that returns ${JSON.stringify(outcome)} makes the call not count`, () =>
       Effect.flatMap(CircuitBreaker.make(quick), (breaker) =>
         Effect.gen(function* () {
-          // As a program in JavaScript may write it.
+          // As in a JavaScript program.
           const classify = (() => outcome) as unknown as CircuitBreaker.Classify
           assert.strictEqual(yield* breaker.execute("a", { classify })(Effect.succeed("fine")), "fine")
           yield* Effect.exit(breaker.execute("a", { classify })(Effect.fail("no")))
@@ -921,7 +932,7 @@ describe("behaviour 23: a store", () => {
     )
   }
 
-  it.effect("that takes its time can be left alone", () =>
+  it.effect("a call can be interrupted while the store does not answer", () =>
     over({ admit: () => Effect.never, settle: () => Effect.never }, (breaker) =>
       Effect.gen(function* () {
         yield* halfOpen(breaker, "a")
@@ -932,7 +943,7 @@ describe("behaviour 23: a store", () => {
     )
   )
 
-  it.effect("that says what others decided: it holds here, and is not told back", () => {
+  it.effect("changes of other processes apply here and are not sent back", () => {
     const changes: Array<Change> = []
     let told: Breaker | undefined
     const attach = (breaker: Breaker) =>
@@ -959,7 +970,7 @@ describe("behaviour 23: a store", () => {
     }).pipe(Effect.provide(CircuitBreaker.layer({ ...quick, store: { attach } })))
   })
 
-  it.effect("is told of what is decided here, and of nothing else", () => {
+  it.effect("gets the changes that this process decided, and no others", () => {
     const changes: Array<Change> = []
     return over({ share: (change) => void changes.push(change) }, (breaker) =>
       Effect.gen(function* () {
@@ -984,7 +995,7 @@ describe("behaviour 23: a store", () => {
   })
 })
 
-it.effect("the state of a circuit is a Ref that can be read, one for all calls", () =>
+it.effect("the state of a circuit can be read from one Ref for all calls", () =>
   Effect.gen(function* () {
     const breaker = yield* CircuitBreaker.make({ trip: { consecutive: { failures: 1 } } })
     const ref = yield* breaker.ref("a")

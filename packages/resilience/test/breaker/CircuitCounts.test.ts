@@ -21,7 +21,7 @@ const counted = (policy: CircuitPolicy.CircuitPolicy, samples: ReadonlyArray<Sam
     CircuitCounts.empty
   )
 
-/** What the samples lead to, asked at the time of the last one or at `now`. */
+/** The reason to open after these samples, at the time of the last one or at `now`. */
 const tripOf = (
   policy: CircuitPolicy.CircuitPolicy,
   samples: ReadonlyArray<Sample>,
@@ -31,14 +31,14 @@ const tripOf = (
 const times = (count: number, sample: Sample): ReadonlyArray<Sample> =>
   Array.from({ length: count }, () => sample)
 
-describe("what is remembered", () => {
-  it("nothing at first", () => {
+describe("memory", () => {
+  it("is empty at first", () => {
     assert.deepStrictEqual(CircuitCounts.empty, { streak: [], slices: [] })
     assert.strictEqual(CircuitCounts.slices, 10)
     assert.strictEqual(CircuitPolicy.defaults.consecutive.distinctCalls, 3)
   })
 
-  it("of failures in a row: when, of which call, and whether others were there", () => {
+  it("holds the time, the call and the concurrency of consecutive failures", () => {
     assert.deepStrictEqual(counted(inARow(3), [failedAt(5), failedAt(7, { call: "a", inFlight: 1 })]), {
       streak: [
         { at: 5, call: undefined, concurrent: false },
@@ -48,7 +48,7 @@ describe("what is remembered", () => {
     })
   })
 
-  it("at most as many failures as trip, the latest ones", () => {
+  it("holds at most as many failures as trip, the latest ones", () => {
     const { streak } = counted(
       inARow(2),
       [1, 2, 3].map((at) => failedAt(at, { call: "a" }))
@@ -59,11 +59,11 @@ describe("what is remembered", () => {
     )
   })
 
-  it("a success ends the row", () => {
+  it("drops the failures after a success", () => {
     assert.deepStrictEqual(counted(inARow(3), [failedAt(1), failedAt(2), wellAt(3)]), CircuitCounts.empty)
   })
 
-  it("of the window: calls, failures and slow calls of each slice", () => {
+  it("holds calls, failures and slow calls for each slice of the window", () => {
     const slow = rated({ slow: 0.9, slowerThan: 50 })
     assert.deepStrictEqual(
       counted(slow, [
@@ -84,10 +84,10 @@ describe("what is remembered", () => {
     )
   })
 
-  it("a slice goes when a part of it leaves the window", () => {
+  it("drops a slice as soon as a part of it leaves the window", () => {
     const window = rated({})
     const atTen = [wellAt(5), wellAt(10)]
-    // The slice from 10 to 20 is whole until 110, exclusive: what is as old as the window no longer counts.
+    // The slice from 10 to 20 counts until 110, exclusive: an age equal to the window no longer counts.
     assert.deepStrictEqual(
       counted(window, [...atTen, wellAt(99)]).slices.map(({ index }) => index),
       [0, 1, 9]
@@ -106,7 +106,7 @@ describe("what is remembered", () => {
     )
   })
 
-  it("is never more than the slices of a window, whatever comes", () => {
+  it("never exceeds the slices of a window, for any input", () => {
     const window = rated({ minimumCalls: 1_000, failures: 1 })
     const samples = Array.from({ length: 500 }, (_, index) => wellAt(index * 3))
     const { slices } = counted(window, samples)
@@ -114,12 +114,12 @@ describe("what is remembered", () => {
     assert.deepStrictEqual(slices.at(-1), { index: 149, at: 1497, calls: 3, failures: 0, slow: 0 })
   })
 
-  it("nothing for a policy that is off", () => {
+  it("holds nothing for a policy that is off", () => {
     assert.deepStrictEqual(counted(inARow(3), [failedAt(1)]).slices, [])
     assert.deepStrictEqual(counted(rated({}), [failedAt(1)]).streak, [])
   })
 
-  it("a success moves nothing where there is no rate and no failure", () => {
+  it("is unchanged by a success without a rate and without failures", () => {
     const row = inARow(3)
     assert.isTrue(CircuitCounts.unmoved(row, CircuitCounts.empty))
     assert.isFalse(CircuitCounts.unmoved(row, counted(row, [failedAt(1)])))
@@ -127,25 +127,25 @@ describe("what is remembered", () => {
   })
 })
 
-describe("failures in a row", () => {
-  it("nothing trips on nothing", () => {
+describe("consecutive failures", () => {
+  it("do not trip when there are none", () => {
     assert.isUndefined(CircuitCounts.trip(inARow(1), CircuitCounts.empty, 0))
     assert.isUndefined(CircuitCounts.trip(rated({}), CircuitCounts.empty, 0))
   })
 
-  it("trip with the last of them, and with one where one is enough", () => {
+  it("trip with the last of them, and with the first when one is enough", () => {
     assert.isUndefined(tripOf(inARow(5), times(4, failedAt(1))))
     assert.strictEqual(tripOf(inARow(5), times(5, failedAt(1))), "consecutive")
     assert.strictEqual(tripOf(inARow(1), [failedAt(0)]), "consecutive")
     assert.strictEqual(tripOf(inARow(2), times(2, failedAt(1))), "consecutive")
   })
 
-  it("count however long ago, unless a time is set", () => {
+  it("count without a time limit by default", () => {
     const year = 365 * 86_400_000
     assert.strictEqual(tripOf(inARow(2), [failedAt(0), failedAt(year)]), "consecutive")
   })
 
-  it("count within the time: all of them, and not what is as old as the time", () => {
+  it("count only within the time limit, exclusive", () => {
     assert.strictEqual(tripOf(inARow(3, 100), [failedAt(1), failedAt(50), failedAt(100)]), "consecutive")
     assert.isUndefined(tripOf(inARow(3, 100), [failedAt(0), failedAt(50), failedAt(100)]))
     // A fourth brings the last three within the time.
@@ -155,7 +155,7 @@ describe("failures in a row", () => {
     )
   })
 
-  it("nothing in a row trips a policy of rates alone", () => {
+  it("do not trip a policy that has only rates", () => {
     assert.isUndefined(tripOf(rated({ minimumCalls: 100 }), times(50, failedAt(1))))
   })
 })
@@ -164,11 +164,11 @@ describe("distinct calls", () => {
   const of = (...calls: ReadonlyArray<string | undefined>): ReadonlyArray<Sample> =>
     calls.map((call, index) => failedAt(index, { call, inFlight: 1 }))
 
-  it("one call that is alone trips", () => {
+  it("a call that is alone trips with its own attempts", () => {
     assert.strictEqual(tripOf(inARow(5), times(5, failedAt(1, { call: "a" }))), "consecutive")
   })
 
-  it("one call does not trip what another used meanwhile, once", () => {
+  it("a call does not trip alone when another call used the circuit meanwhile", () => {
     const alone = failedAt(1, { call: "a" })
     for (const position of [0, 2, 4]) {
       const samples = times(5, alone).map((sample, index) =>
@@ -187,13 +187,13 @@ describe("distinct calls", () => {
   const apart = (...calls: ReadonlyArray<string | undefined>) =>
     of(...calls).map((sample) => ({ ...sample, inFlight: 0 }))
 
-  it("two calls that take turns do not trip, even when their attempts never met", () => {
+  it("two calls that alternate do not trip, even when their attempts never overlapped", () => {
     assert.isUndefined(tripOf(inARow(5), apart("a", "b", "a", "b", "b")))
     assert.isUndefined(tripOf(inARow(3), apart("a", undefined, "a")))
     assert.strictEqual(tripOf(inARow(5), apart("a", "b", "a", "c", "c")), "consecutive")
   })
 
-  it("failures of further calls are remembered beyond the row, two of them at most", () => {
+  it("at most two older failures of further calls are kept", () => {
     const beside = (...calls: ReadonlyArray<string | undefined>) => counted(inARow(2), of(...calls)).streak
     const callsIn = (...calls: ReadonlyArray<string | undefined>) => beside(...calls).map(({ call }) => call)
     assert.deepStrictEqual(callsIn("a", "a", "a"), ["a", "a"])
@@ -203,33 +203,33 @@ describe("distinct calls", () => {
     assert.deepStrictEqual(callsIn("a", "b", "a", "c", "c"), ["b", "a", "c", "c"])
     assert.deepStrictEqual(callsIn("a", "b", "c", "c", "a", "a"), ["b", "c", "a", "a"])
     assert.deepStrictEqual(callsIn(undefined, undefined, "a", "a"), [undefined, undefined, "a", "a"])
-    // The newest of a call stands for it.
+    // The newest failure represents its call.
     assert.deepStrictEqual(
       beside("a", "b", "a", "c", "c").map(({ at }) => at),
       [1, 2, 3, 4]
     )
   })
 
-  it("beside a call that goes on and on, the third call that fails opens", () => {
+  it("next to a call that keeps failing, the third call that fails opens the circuit", () => {
     const sequential = of(...times(6, failedAt(0)).flatMap(() => ["a"]), ..."bbbbbb", ..."c")
     assert.isUndefined(tripOf(inARow(5), sequential.slice(0, 12)))
     assert.strictEqual(tripOf(inARow(5), sequential), "consecutive")
   })
 
-  it("only the row itself says whether calls used the circuit at the same time", () => {
+  it("only the counted failures decide whether calls were concurrent", () => {
     const before = failedAt(0, { call: "a", inFlight: 1 })
     const row = times(5, failedAt(1, { call: "b" }))
     assert.isUndefined(tripOf(inARow(5), [before, ...row.slice(1)]))
     assert.strictEqual(tripOf(inARow(5), [before, ...row]), "consecutive")
   })
 
-  it("two calls one after the other trip as one would", () => {
+  it("two sequential calls trip like one call", () => {
     assert.strictEqual(tripOf(inARow(5), apart("a", "a", "a", "b", "b")), "consecutive")
     assert.strictEqual(tripOf(inARow(3), apart(undefined, "a", "a")), "consecutive")
     assert.strictEqual(tripOf(inARow(3), apart("a", "a", "b")), "consecutive")
   })
 
-  it("where fewer failures trip, so many calls are enough", () => {
+  it("a limit below three needs only that many calls", () => {
     assert.strictEqual(tripOf(inARow(1), of("a")), "consecutive")
     assert.strictEqual(tripOf(inARow(2), of("a", "b")), "consecutive")
     assert.isUndefined(tripOf(inARow(2), of("a", "a")))
@@ -237,7 +237,7 @@ describe("distinct calls", () => {
     assert.isUndefined(tripOf(inARow(3), of("a", "b", "b")))
   })
 
-  it("attempts without a call are a call each", () => {
+  it("attempts without a call count as one call each", () => {
     assert.strictEqual(tripOf(inARow(3), of(undefined, undefined, undefined)), "consecutive")
     assert.strictEqual(tripOf(inARow(4), of("a", undefined, "a", undefined)), "consecutive")
     assert.isUndefined(tripOf(inARow(4), of("a", undefined, "a", "a")))
@@ -258,7 +258,7 @@ describe("distinct calls", () => {
 describe("rates", () => {
   const half = rated({ minimumCalls: 4, failures: 0.5 })
 
-  it("say nothing below the minimum of calls", () => {
+  it("are not judged below the minimum of calls", () => {
     assert.isUndefined(tripOf(half, times(3, failedAt(1))))
     assert.strictEqual(tripOf(half, times(4, failedAt(1))), "failure-rate")
   })
@@ -276,12 +276,12 @@ describe("rates", () => {
     assert.strictEqual(tripOf(all, of(100, 100)), "failure-rate")
   })
 
-  it("are those of the window, whatever lies between the calls", () => {
+  it("cover the calls of the window, with any gaps between them", () => {
     const old = times(3, failedAt(1))
     assert.strictEqual(tripOf(half, [...old, failedAt(99)]), "failure-rate")
     assert.isUndefined(tripOf(half, [...old, failedAt(100)]))
     assert.isUndefined(tripOf(half, [...old, failedAt(86_400_000)]))
-    // Asked later, the same calls no longer count.
+    // Later, the same calls no longer count.
     assert.isUndefined(tripOf(half, [...old, failedAt(99)], 100))
   })
 
@@ -289,7 +289,7 @@ describe("rates", () => {
     assert.strictEqual(tripOf(half, [...times(50, wellAt(1)), ...times(4, failedAt(100))]), "failure-rate")
   })
 
-  it("slow is what takes longer than the limit, failed or not", () => {
+  it("a call above the duration limit is slow, whether it failed or not", () => {
     const slow = rated({ minimumCalls: 2, failures: 1, slow: 0.5, slowerThan: 50 })
     assert.isUndefined(tripOf(slow, times(2, wellAt(1, { took: 50 }))))
     assert.strictEqual(tripOf(slow, [wellAt(1), wellAt(1, { took: 50.5 })]), "slow-rate")
@@ -298,19 +298,19 @@ describe("rates", () => {
     assert.isUndefined(tripOf(slow, [wellAt(1, { took: 51 })]))
   })
 
-  it("slow calls alone trip where failures are off", () => {
+  it("slow calls trip alone when failures are off", () => {
     const slow = rated({ minimumCalls: 1, failures: false, slow: 1, slowerThan: 50 })
     assert.isUndefined(tripOf(slow, times(9, failedAt(1))))
     assert.strictEqual(tripOf(slow, times(1, failedAt(1, { took: 51 }))), "slow-rate")
   })
 
-  it("a call without a time is not slow", () => {
+  it("a call without a duration is not slow", () => {
     const slow = rated({ minimumCalls: 1, failures: 1, slow: 0.1, slowerThan: 0 })
     assert.isUndefined(tripOf(slow, [wellAt(1)]))
     assert.strictEqual(tripOf(slow, [wellAt(1, { took: 0.1 })]), "slow-rate")
   })
 
-  it("failures are named before slow calls, and a row before both", () => {
+  it("failures take precedence over slow calls, and consecutive failures over both", () => {
     const both = rated({ minimumCalls: 1, failures: 0.5, slow: 0.5, slowerThan: 50 })
     assert.strictEqual(tripOf(both, [failedAt(1, { took: 51 })]), "failure-rate")
     const all = policy({ consecutive: { failures: 2 }, rate: { minimumCalls: 2 } })

@@ -7,7 +7,7 @@ import * as CircuitState from "#resilience/breaker/CircuitState"
 import type { Tally } from "./support.ts"
 import { anyRules, optionsOf, pureMachine, runModel, serviceOver } from "./support.ts"
 
-/** No run is worth anything if it does not get everywhere. */
+/** A run is valid only when it has reached every transition. */
 const gotEverywhere = ({ commands, transitions }: Tally, atLeast: number): void => {
   assert.isAtLeast(commands, atLeast)
   for (const change of [
@@ -30,7 +30,7 @@ describe("random commands, against a model written from the documentation", () =
     gotEverywhere(await runModel(pureMachine, { commands: 20_000 }), 20_000)
   })
 
-  it("the pure machine, with calls that waited or have nowhere else to go", async () => {
+  it("the pure machine, with waiting calls and last resorts", async () => {
     const tally = await runModel(pureMachine, { commands: 40_000, requests: true })
     gotEverywhere(tally, 40_000)
   })
@@ -43,7 +43,7 @@ describe("random commands, against a model written from the documentation", () =
 })
 
 // -----------------------------------------------------------------------------
-// What holds whatever happens, also with jitter
+// Invariants for any sequence of events, also with jitter
 // -----------------------------------------------------------------------------
 
 const policy = fc
@@ -99,7 +99,7 @@ const frozen = <A>(value: A): A => {
 /** Milliseconds that may be lost where two times are added. */
 const rounding = 1e-6
 
-/** What each state must be by itself. */
+/** Invariants of a single state. */
 const sound = (policy: CircuitPolicy.CircuitPolicy, state: CircuitState.CircuitState, now: number): void => {
   switch (state.phase) {
     case "closed":
@@ -124,7 +124,7 @@ const sound = (policy: CircuitPolicy.CircuitPolicy, state: CircuitState.CircuitS
       break
     }
     case "half-open": {
-      // Last resorts pass beside the probes: one a second, each with a lease.
+      // Last resorts pass in addition to the probes: one a second, each with a lease.
       const live = state.leases.filter(({ until }) => now < until)
       const beside =
         state.lastResortAt === undefined ? 0 : Math.ceil(policy.probeLimit / CircuitState.lastResortEvery)
@@ -159,7 +159,7 @@ const sound = (policy: CircuitPolicy.CircuitPolicy, state: CircuitState.CircuitS
   }
 }
 
-/** What must hold for a call that says something of itself; `plain` is whether a call that says nothing passes. */
+/** Invariants of a request with properties. `plain` is true when a request without any would pass. */
 const soundFor = (
   policy: CircuitPolicy.CircuitPolicy,
   state: CircuitState.CircuitState,
@@ -171,7 +171,7 @@ const soundFor = (
   assert.strictEqual(CircuitState.available(policy, state, now, request), admission.granted)
   if (!admission.granted) assert.strictEqual(next, state)
   if (state.phase === "isolated") assert.isFalse(admission.granted)
-  // A call that has nowhere else to go passes wherever another one does, and a call that waited nowhere else.
+  // A last resort passes whenever a plain call passes. A waiting call never passes where a plain call is refused.
   if (plain && request.waited !== true) assert.isTrue(admission.granted)
   if (!plain && request.lastResort !== true) assert.isFalse(admission.granted)
   if (plain && !admission.granted) {
@@ -190,8 +190,8 @@ const soundFor = (
 const reasonOf = (admission: CircuitState.Admission): string | undefined =>
   admission.granted ? undefined : admission.refusal.reason
 
-describe("whatever happens", () => {
-  it("a state is sound, is never changed, and a new phase is a new generation", () => {
+describe("for any sequence of events", () => {
+  it("a state is valid, is never mutated, and a new phase has a new generation", () => {
     fc.assert(
       fc.property(policy, fc.array(event, { maxLength: 80 }), (policy, events) => {
         let state: CircuitState.CircuitState = CircuitState.initial

@@ -10,7 +10,7 @@ const exact = Backoff.exponential({ initial: "10 seconds", factor: 2, cap: "120 
 
 const make = (options: CircuitPolicy.Options = {}) => CircuitPolicy.make({ open: exact, ...options })
 
-/** Trips with the second failure. */
+/** Trips on the second failure. */
 const policy = make({ trip: { consecutive: { failures: 2 } } })
 
 const failure: CircuitState.Ended = { outcome: "failure" }
@@ -18,7 +18,7 @@ const success: CircuitState.Ended = { outcome: "success" }
 const ignored: CircuitState.Ended = { outcome: "ignored" }
 const after = (retryAfter: number): CircuitState.Ended => ({ outcome: "failure", retryAfter })
 
-/** Lets a call through, or fails. */
+/** Lets a call through, or throws. */
 const admitted = (state: State, holder: string, now: number, p = policy) => {
   const [admission, next] = CircuitState.admit(p, state, holder, now)
   if (!admission.granted) throw new Error(`refused: ${admission.refusal.reason}`)
@@ -32,7 +32,7 @@ const refusalOf = (state: State, now: number, p = policy) => {
   return admission.granted ? undefined : admission.refusal
 }
 
-/** A call, from admission to its end, at one moment. */
+/** Runs a call from admission to its end, without time passing. */
 const ran = (state: State, ended: CircuitState.Ended, now: number, p = policy, draw = 0): State => {
   const { grant, state: running } = admitted(state, "h", now, p)
   return CircuitState.settle(p, running, grant, ended, now, draw)
@@ -48,13 +48,13 @@ const halfOpen = (state: State): CircuitState.HalfOpen => {
   return state
 }
 
-/** Freezes all of it: whoever writes to a state that was given away throws. */
+/** Freezes a state deeply, so that any later write to it throws. */
 const frozen = (state: State): State => {
   Object.values(state).forEach((value) => typeof value === "object" && Object.freeze(value))
   return Object.freeze(state)
 }
 
-// One circuit's life: it trips at 1000 for 10 s, is tested at 11,000 and closes at 11,200.
+// The life of a circuit: trips at 1000 for 10 s, is tested at 11,000 and closes at 11,200.
 const closed: State = frozen(CircuitState.initial)
 const opened: State = frozen(ran(ran(closed, failure, 900), failure, 1_000))
 const probed = admitted(opened, "p1", 11_000)
@@ -63,7 +63,7 @@ const closedAgain: State = frozen(ran(ran(opened, success, 11_000), success, 11_
 const isolated: State = frozen(CircuitState.isolate(closed, "ops", 500))
 
 describe("a circuit", () => {
-  it("begins closed, with nothing known", () => {
+  it("starts closed, with empty counts", () => {
     assert.deepStrictEqual(CircuitState.initial, {
       phase: "closed",
       generation: 0,
@@ -76,7 +76,7 @@ describe("a circuit", () => {
     })
   })
 
-  it("opens with the failure that trips it", () => {
+  it("opens on the failure that trips it", () => {
     assert.deepStrictEqual(opened, {
       phase: "open",
       generation: 1,
@@ -90,7 +90,7 @@ describe("a circuit", () => {
     })
   })
 
-  it("becomes half-open with the first call after its time", () => {
+  it("becomes half-open with the first call after the open time", () => {
     assert.deepStrictEqual(probed, {
       grant: { generation: 2, holder: "p1" },
       state: {
@@ -109,7 +109,7 @@ describe("a circuit", () => {
     })
   })
 
-  it("closes when enough probes succeeded, with nothing counted", () => {
+  it("closes with empty counts after enough successful probes", () => {
     assert.deepStrictEqual(closedAgain, {
       phase: "closed",
       generation: 3,
@@ -123,7 +123,7 @@ describe("a circuit", () => {
     })
   })
 
-  it("is isolated by hand", () => {
+  it("can be isolated by hand", () => {
     assert.deepStrictEqual(isolated, {
       phase: "isolated",
       generation: 1,
@@ -137,15 +137,15 @@ describe("a circuit", () => {
   })
 })
 
-describe("phase at a time", () => {
-  it("is half-open from the very end of an opening", () => {
+describe("phaseAt", () => {
+  it("is half-open from the exact end of an opening", () => {
     assert.strictEqual(CircuitState.phaseAt(opened, 1_000), "open")
     assert.strictEqual(CircuitState.phaseAt(opened, 10_999.999), "open")
     assert.strictEqual(CircuitState.phaseAt(opened, 11_000), "half-open")
     assert.strictEqual(CircuitState.phaseAt(opened, 1e9), "half-open")
   })
 
-  it("is otherwise what it is", () => {
+  it("is otherwise the phase of the state", () => {
     for (const now of [0, 1e9]) {
       assert.strictEqual(CircuitState.phaseAt(closed, now), "closed")
       assert.strictEqual(CircuitState.phaseAt(testing, now), "half-open")
@@ -155,28 +155,28 @@ describe("phase at a time", () => {
 })
 
 describe("admission", () => {
-  it("closed: every call, without a trace", () => {
+  it("closed: admits every call without changing the state", () => {
     const [admission, next] = CircuitState.admit(policy, closed, "h", 5)
     assert.deepStrictEqual(admission, { granted: true, grant: { generation: 0, holder: undefined } })
     assert.strictEqual(next, closed)
     assert.isTrue(CircuitState.available(policy, closed, 5))
   })
 
-  it("open: none, with the exact remainder", () => {
+  it("open: refuses with the exact remaining time", () => {
     assert.deepStrictEqual(refusalOf(opened, 1_000), { reason: "open", retryAfter: 10_000 })
     assert.deepStrictEqual(refusalOf(opened, 10_999), { reason: "open", retryAfter: 1 })
     assert.isTrue(CircuitState.available(policy, opened, 11_000))
   })
 
-  it("half-open: no more than its permits", () => {
+  it("half-open: admits no more calls than permits", () => {
     assert.deepStrictEqual(refusalOf(testing, 11_000), { reason: "half-open", retryAfter: undefined })
   })
 
-  it("isolated: none", () => {
+  it("isolated: refuses every call", () => {
     assert.deepStrictEqual(refusalOf(isolated, 1e9), { reason: "isolated", retryAfter: undefined })
   })
 
-  it("half-open: N permits at a time", () => {
+  it("half-open: admits N calls at a time", () => {
     const three = make({ halfOpen: { permits: 3, successes: 5 } })
     let state = opened
     for (const holder of ["a", "b", "c"]) state = admitted(state, holder, 11_000, three).state
@@ -188,7 +188,7 @@ describe("admission", () => {
     assert.deepStrictEqual(refusalOf(state, 11_000, three), { reason: "half-open", retryAfter: undefined })
   })
 
-  it("half-open: no more probes than are needed for a verdict", () => {
+  it("half-open: admits no more probes than the verdict needs", () => {
     const five = make({ halfOpen: { permits: 5, successes: 2, outOf: 3 } })
     const first = ran(opened, success, 11_000, five)
     const two = admitted(admitted(first, "a", 11_000, five).state, "b", 11_000, five).state
@@ -198,7 +198,7 @@ describe("admission", () => {
     assert.strictEqual(refusalOf(last, 11_000, five)?.reason, "half-open")
   })
 
-  it("half-open: a lease that has lapsed is free, and is swept up", () => {
+  it("half-open: an expired lease is free, and is removed", () => {
     const short = make({ halfOpen: { probeLimit: 100 } })
     const { state } = admitted(opened, "a", 11_000, short)
     assert.deepStrictEqual(halfOpen(state).leases, [{ holder: "a", until: 11_100 }])
@@ -211,7 +211,7 @@ describe("admission", () => {
 })
 
 describe("a call through a closed circuit", () => {
-  it("that says nothing, or succeeds where nothing is counted, leaves the same object", () => {
+  it("that is ignored, or succeeds with empty counts, returns the same object", () => {
     const grant = { generation: 0, holder: undefined }
     assert.strictEqual(CircuitState.settle(policy, closed, grant, ignored, 5, 0), closed)
     assert.strictEqual(CircuitState.settle(policy, closed, grant, success, 5, 0), closed)
@@ -219,7 +219,7 @@ describe("a call through a closed circuit", () => {
     assert.strictEqual(CircuitState.settle(policy, counted, grant, ignored, 6, 0), counted)
   })
 
-  it("that fails is counted; a success forgets the row", () => {
+  it("that fails is counted; a success clears the failures", () => {
     const counted = ran(closed, { outcome: "failure", call: "c", inFlight: 1 }, 5)
     assert.deepStrictEqual(counted, {
       ...CircuitState.initial,
@@ -228,20 +228,20 @@ describe("a call through a closed circuit", () => {
     assert.deepStrictEqual(ran(counted, success, 6), CircuitState.initial)
   })
 
-  it("is counted with its time where the policy asks for slow calls", () => {
+  it("is counted with its duration when the policy has a limit for slow calls", () => {
     const slow = make({ trip: { consecutive: false, rate: { minimumCalls: 1, slow: 1, slowerThan: 50 } } })
     const state = ran(closed, { outcome: "success", took: 51 }, 5, slow)
     assert.strictEqual(open(state).cause, "slow-rate")
     assert.strictEqual(ran(closed, { outcome: "success", took: 50 }, 5, slow).phase, "closed")
   })
 
-  it("that succeeds may trip a rate", () => {
+  it("that succeeds can trip a rate", () => {
     const rate = make({ trip: { consecutive: false, rate: { minimumCalls: 2, failures: 0.5 } } })
     const state = ran(ran(closed, failure, 5, rate), success, 6, rate)
     assert.strictEqual(open(state).cause, "failure-rate")
   })
 
-  it("a lone call trips alone; with others about, three calls are needed", () => {
+  it("trips alone when there are no others; with concurrent calls, three are needed", () => {
     const three = make({ trip: { consecutive: { failures: 3 } } })
     const run = (...calls: ReadonlyArray<{ call: string; inFlight: number }>) =>
       calls.reduce<State>((state, call, at) => ran(state, { outcome: "failure", ...call }, at, three), closed)
@@ -260,11 +260,11 @@ describe("a probe", () => {
   const settle = (state: State, ended: CircuitState.Ended, now = 11_050, grant = permit, p = policy) =>
     CircuitState.settle(p, state, grant, ended, now, 0)
 
-  it("that succeeds counts, and frees its lease", () => {
+  it("that succeeds is counted and frees its lease", () => {
     assert.deepStrictEqual(settle(testing, success), { ...testing, leases: [], successes: 1 } as State)
   })
 
-  it("that says nothing frees its lease, and that is all", () => {
+  it("that is ignored only frees its lease", () => {
     assert.deepStrictEqual(settle(testing, ignored), { ...testing, leases: [] } as State)
   })
 
@@ -292,7 +292,7 @@ describe("a probe", () => {
     assert.strictEqual(settle(state, success, 11_060, second.grant, two).phase, "closed")
   })
 
-  it("whose lease has lapsed, or is not known, changes nothing", () => {
+  it("with an expired or unknown lease changes nothing", () => {
     for (const ended of [success, failure, ignored, after(1e6)]) {
       assert.strictEqual(settle(testing, ended, 71_000), testing)
       assert.notStrictEqual(settle(testing, ended, 70_999), testing)
@@ -301,14 +301,14 @@ describe("a probe", () => {
     }
   })
 
-  it("two of two by default", () => {
+  it("must succeed twice in two by default", () => {
     const one = ran(opened, success, 11_000)
     assert.strictEqual(halfOpen(one).successes, 1)
     assert.strictEqual(ran(one, success, 11_001).phase, "closed")
     assert.strictEqual(ran(one, failure, 11_001).phase, "open")
   })
 
-  it("2 of 4: closes with the second success, opens with the third failure", () => {
+  it("2 of 4: closes on the second success, opens on the third failure", () => {
     const some = make({ halfOpen: { successes: 2, outOf: 4 } })
     const phase = (...ends: ReadonlyArray<CircuitState.Ended>) =>
       ends.reduce((state, ended, index) => ran(state, ended, 11_000 + index, some), opened).phase
@@ -332,7 +332,7 @@ describe("a probe", () => {
 })
 
 describe("behaviour 10: an outcome of another generation changes nothing", () => {
-  // The permits of both phases that give any, and every phase that there is later.
+  // Permits of both phases that give any, and every later phase.
   const call = { generation: closed.generation, holder: undefined }
   const later: ReadonlyArray<readonly [string, State]> = [
     ["closed again", closedAgain],
@@ -355,7 +355,7 @@ describe("behaviour 10: an outcome of another generation changes nothing", () =>
     }
   }
 
-  it("admitted closed, now in the phase that its own generation led to", () => {
+  it("admitted closed, now in the phase that followed its own generation", () => {
     for (const state of [opened, testing, isolated]) {
       for (const ended of [success, failure, ignored]) {
         assert.strictEqual(CircuitState.settle(policy, state, call, ended, 11_000, 0), state)
@@ -363,7 +363,7 @@ describe("behaviour 10: an outcome of another generation changes nothing", () =>
     }
   })
 
-  it("not even one that claims the generation of a phase that gives no permits", () => {
+  it("nothing changes in a phase without permits, even for its own generation", () => {
     for (const state of [opened, isolated]) {
       for (const holder of [undefined, "ops", "p1"]) {
         const forged = { generation: state.generation, holder }
@@ -373,8 +373,8 @@ describe("behaviour 10: an outcome of another generation changes nothing", () =>
   })
 })
 
-describe("how long it stays open", () => {
-  it("doubles while openings follow each other, up to the cap", () => {
+describe("open time", () => {
+  it("doubles with consecutive openings, up to the cap", () => {
     let state = opened
     const lasted = [open(state).lasted]
     for (let n = 0; n < 5; n++) {
@@ -387,7 +387,7 @@ describe("how long it stays open", () => {
     assert.strictEqual(state.openings, 6)
   })
 
-  it("begins again after it stayed closed as long as the last opening, and not before", () => {
+  it("restarts once the circuit stayed closed as long as its last opening, and not before", () => {
     const tripped = (at: number) => open(ran(ran(closedAgain, failure, at), failure, at))
     const soon = tripped(21_199)
     assert.deepStrictEqual([soon.openings, soon.lasted], [2, 20_000])
@@ -395,18 +395,18 @@ describe("how long it stays open", () => {
     assert.deepStrictEqual([late.openings, late.lasted, late.backoff], [1, 10_000, 10_000])
   })
 
-  it("an opening after anything but a closed circuit is no first one, however late", () => {
+  it("does not restart after any other phase, however late", () => {
     const late = open(CircuitState.settle(policy, testing, probed.grant, failure, 60_000, 0))
     assert.deepStrictEqual([late.openings, late.lasted], [2, 20_000])
     const byHand = open(CircuitState.trip(policy, opened, 60_000, 0))
     assert.deepStrictEqual([byHand.openings, byHand.lasted], [2, 20_000])
   })
 
-  it("the first opening of all is the first, however early", () => {
+  it("starts at the initial delay for the first opening of all, however early", () => {
     assert.strictEqual(open(ran(ran(closed, failure, 0), failure, 0)).openings, 1)
   })
 
-  it("time closed is measured from the closing, by what really was the opening's length", () => {
+  it("is compared with the time since the closing, and with the real length of the last opening", () => {
     const longer = ran(ran(closed, failure, 0), after(50_000), 1_000)
     assert.deepStrictEqual([open(longer).backoff, open(longer).lasted], [10_000, 50_000])
     const back = ran(ran(longer, success, 51_000), success, 51_000)
@@ -415,7 +415,7 @@ describe("how long it stays open", () => {
     assert.strictEqual(at(101_000), 1)
   })
 
-  it("jitter stays inside the cap, and the draw decides", () => {
+  it("stays within the cap with jitter, by the draw", () => {
     const { open: spec } = CircuitPolicy.make()
     const jittered = make({ open: spec, trip: { consecutive: { failures: 1 } } })
     const lengths = (draw: number) => {
@@ -432,7 +432,7 @@ describe("how long it stays open", () => {
     for (const length of lengths(1 - 2 ** -53)) assert.isAtMost(length, 120_000)
   })
 
-  it("decorrelated jitter grows from the backoff before, and starts anew with a first opening", () => {
+  it("grows from the previous backoff with decorrelated jitter, and restarts with a first opening", () => {
     const decorrelated = make({
       trip: { consecutive: { failures: 1 } },
       halfOpen: { successes: 1 },
@@ -442,13 +442,13 @@ describe("how long it stays open", () => {
     // Between 1000 and 3000.
     assert.strictEqual(first.backoff, 2_000)
     const second = open(ran(first, after(30_000), first.until, decorrelated, 0.5))
-    // Between 1000 and 6000: of the backoff, not of what the server asked for.
+    // Between 1000 and 6000: based on the backoff, not on the server's wait.
     assert.deepStrictEqual([second.backoff, second.lasted], [3_500, 30_000])
     const back = ran(second, success, second.until, decorrelated)
     assert.strictEqual(open(ran(back, failure, second.until + 30_000, decorrelated, 0.5)).backoff, 2_000)
   })
 
-  it("a call by hand makes it longer, too, but for the first", () => {
+  it("grows by trips by hand too, except the first", () => {
     assert.strictEqual(open(CircuitState.trip(policy, closed, 5, 0)).openings, 1)
     assert.strictEqual(open(CircuitState.trip(policy, opened, 2_000, 0)).lasted, 20_000)
     assert.strictEqual(open(CircuitState.trip(policy, testing, 11_000, 0)).lasted, 20_000)
@@ -457,8 +457,8 @@ describe("how long it stays open", () => {
   })
 })
 
-describe("what the server said about waiting", () => {
-  it("lengthens an opening, and never shortens it", () => {
+describe("Retry-After", () => {
+  it("lengthens an opening and never shortens it", () => {
     const tripped = (retryAfter: number) => open(ran(ran(closed, failure, 0), after(retryAfter), 1_000))
     assert.deepStrictEqual([tripped(30_000).until, tripped(30_000).lasted], [31_000, 30_000])
     assert.strictEqual(tripped(10_001).until, 11_001)
@@ -477,7 +477,7 @@ describe("what the server said about waiting", () => {
     assert.strictEqual(open(ran(closed, after(Infinity), 0, hour)).until, 3_600_000)
   })
 
-  it("is kept by a failure that did not trip, and the latest end holds", () => {
+  it("is kept by a failure that does not trip, and the latest end applies", () => {
     const asked = ran(closed, after(60_000), 1_000)
     assert.strictEqual(asked.phase, "closed")
     assert.strictEqual(asked.notBefore, 61_000)
@@ -487,18 +487,18 @@ describe("what the server said about waiting", () => {
     assert.deepStrictEqual([open(plain).until, open(plain).lasted], [61_000, 58_000])
   })
 
-  it("is kept by the circuit when the next call succeeds, and when it closes again", () => {
+  it("is kept when the next call succeeds, and when the circuit closes", () => {
     const asked = ran(ran(closed, after(60_000), 1_000), success, 2_000)
     assert.strictEqual(asked.notBefore, 61_000)
     assert.strictEqual(open(ran(ran(asked, failure, 3_000), failure, 3_000)).until, 61_000)
   })
 
-  it("does not count when the call did not fail", () => {
+  it("is ignored unless the call failed", () => {
     const odd: CircuitState.Ended = { outcome: "success", retryAfter: 60_000 }
     assert.strictEqual(ran(ran(closed, failure, 0), odd, 1_000).notBefore, -Infinity)
   })
 
-  it("counts from a probe that opens the circuit, and from one that does not", () => {
+  it("counts from a probe, whether or not it opens the circuit", () => {
     assert.strictEqual(open(ran(opened, after(60_000), 11_000)).until, 71_000)
     const some = make({ halfOpen: { successes: 1, outOf: 2 } })
     const one = ran(opened, after(60_000), 11_000, some)
@@ -510,7 +510,7 @@ describe("what the server said about waiting", () => {
 })
 
 describe("trip", () => {
-  it("opens from every phase but isolated", () => {
+  it("opens every phase except isolated", () => {
     for (const state of [closed, opened, testing, closedAgain]) {
       const tripped = open(CircuitState.trip(policy, state, 12_000, 0))
       assert.deepStrictEqual(
@@ -522,13 +522,13 @@ describe("trip", () => {
     assert.strictEqual(CircuitState.trip(policy, isolated, 12_000, 0, 5), isolated)
   })
 
-  it("for the policy's time, by the draw", () => {
+  it("lasts for the policy's time, by the draw", () => {
     const { open: spec } = CircuitPolicy.make()
     assert.strictEqual(open(CircuitState.trip(make({ open: spec }), closed, 0, 0)).until, 9_000)
     assert.strictEqual(open(CircuitState.trip(make({ open: spec }), closed, 0, 0.5)).until, 10_000)
   })
 
-  it("for a length, exactly, whatever the server had said", () => {
+  it("lasts exactly for a given length, whatever the server requested", () => {
     const asked = ran(closed, after(60_000), 1_000)
     assert.deepStrictEqual(CircuitState.trip(policy, asked, 2_000, 0, 5), {
       phase: "open",
@@ -547,7 +547,7 @@ describe("trip", () => {
 })
 
 describe("reset", () => {
-  it("closes every phase but isolated, with nothing remembered", () => {
+  it("closes every phase except isolated, with nothing counted", () => {
     for (const state of [ran(closed, after(60_000), 5), opened, testing, closedAgain]) {
       assert.deepStrictEqual(CircuitState.reset(frozen(state), 12_000), {
         ...CircuitState.initial,
@@ -557,7 +557,7 @@ describe("reset", () => {
     }
   })
 
-  it("leaves isolation to those who hold it", () => {
+  it("keeps the holds of an isolated circuit", () => {
     const state = frozen(CircuitState.isolate(opened, "ops", 2_000))
     assert.deepStrictEqual(CircuitState.reset(state, 12_000), {
       phase: "isolated",
@@ -571,14 +571,14 @@ describe("reset", () => {
     })
   })
 
-  it("makes the next opening the first", () => {
+  it("makes the next opening count as the first", () => {
     const state = CircuitState.reset(opened, 2_000)
     assert.strictEqual(open(ran(ran(state, failure, 2_001), failure, 2_001)).lasted, 10_000)
   })
 })
 
 describe("isolation", () => {
-  it("holds from every phase, and keeps what the circuit knew of openings", () => {
+  it("starts from every phase, and keeps the count of openings", () => {
     for (const state of [closed, opened, testing, closedAgain]) {
       const held = CircuitState.isolate(state, "a", 12_000)
       assert.deepStrictEqual(held, {
@@ -594,7 +594,7 @@ describe("isolation", () => {
     }
   })
 
-  it("ends with the last hold, whatever their order", () => {
+  it("ends with the last hold, in any order", () => {
     const two = frozen(CircuitState.isolate(frozen(CircuitState.isolate(closed, "a", 1)), "b", 2))
     assert.deepStrictEqual(two, { ...two, generation: 1, since: 1, holders: ["a", "b"] } as State)
     for (const [first, last] of [
@@ -611,7 +611,7 @@ describe("isolation", () => {
     }
   })
 
-  it("a hold counts once, and only a holder can release it", () => {
+  it("counts a hold once, and only its holder can release it", () => {
     assert.strictEqual(CircuitState.isolate(isolated, "ops", 9), isolated)
     assert.strictEqual(CircuitState.release(isolated, "other", 9), isolated)
     assert.strictEqual(CircuitState.release(closed, "ops", 9), closed)
@@ -619,7 +619,7 @@ describe("isolation", () => {
     assert.strictEqual(CircuitState.release(testing, "p1", 9), testing)
   })
 
-  it("openings before it still count after it", () => {
+  it("keeps earlier openings in the count afterwards", () => {
     const held = CircuitState.isolate(opened, "a", 2_000)
     const back = CircuitState.release(held, "a", 3_000)
     assert.strictEqual(open(ran(ran(back, failure, 12_999), failure, 12_999)).openings, 2)
@@ -627,7 +627,7 @@ describe("isolation", () => {
   })
 })
 
-describe("what may be forgotten", () => {
+describe("isForgettable", () => {
   const idle = 1_000
   const from = (state: State, at: number) => {
     assert.isFalse(CircuitState.isForgettable(state, at - 0.001, idle), "before")
@@ -635,38 +635,38 @@ describe("what may be forgotten", () => {
     assert.isTrue(CircuitState.isForgettable(state, at + 1e9, idle), "later")
   }
 
-  it("closed, with nothing counted: at once", () => {
+  it("closed with nothing counted: at once", () => {
     assert.isTrue(CircuitState.isForgettable(closed, 0, idle))
     from(CircuitState.reset(closed, 500), 500)
   })
 
-  it("closed, with failures in a row: when it was not used for so long", () => {
+  it("closed with consecutive failures: after the idle time", () => {
     from(ran(closed, failure, 700), 1_700)
     const three = make({ trip: { consecutive: { failures: 3 } } })
     from(ran(ran(closed, failure, 700, three), failure, 900, three), 1_900)
   })
 
-  it("closed, with calls in the window: when it was not used for so long", () => {
+  it("closed with calls in the window: after the idle time", () => {
     const rate = make({ trip: { consecutive: false, rate: {} } })
     from(ran(ran(closed, success, 700, rate), success, 60_800, rate), 61_800)
   })
 
-  it("closed after an opening: when the next one would be the first again", () => {
+  it("closed after an opening: when the next opening would count as the first", () => {
     from(closedAgain, 21_200)
     from(ran(closedAgain, failure, 11_300), 22_200)
     from(ran(closedAgain, failure, 30_000), 31_000)
   })
 
-  it("closed, and the server wants to be left alone: when that is over", () => {
+  it("closed with a Retry-After: when that wait is over", () => {
     from(ran(ran(closed, after(60_000), 700), success, 800), 60_700)
     from(ran(closed, after(60_000), 700), 61_700)
   })
 
-  it("open: when its time is up for so long", () => {
+  it("open: the idle time after the end of the opening", () => {
     from(opened, 12_000)
   })
 
-  it("half-open: when its last lease lapsed for so long, or it began so long ago", () => {
+  it("half-open: the idle time after its start and its last lease", () => {
     from(testing, 72_000)
     const two = make({ halfOpen: { permits: 2 } })
     from(admitted(admitted(opened, "a", 11_000, two).state, "b", 11_500, two).state, 72_500)
@@ -699,7 +699,7 @@ describe("a rate", () => {
     assert.strictEqual(fail(1)(fail(2)(fail(2)(fail(2)(fail(2)(closed))))).phase, "open")
   })
 
-  it("counts calls in flight among the least number of calls", () => {
+  it("counts calls in flight towards the minimum of calls", () => {
     const state = ran(closed, failure, 5, rate)
     const settle = (inFlight: number) =>
       CircuitState.settle(
@@ -725,19 +725,19 @@ describe("slow probes", () => {
   })
   const took = (millis: number): CircuitState.Ended => ({ outcome: "success", took: millis })
 
-  it("fail where slowness opened the circuit, and open it again", () => {
+  it("fail when slowness opened the circuit, and open it again", () => {
     const bySlowness = ran(closed, took(51), 0, slow)
     assert.strictEqual(open(bySlowness).cause, "slow-rate")
     const once = ran(bySlowness, took(51), 10_000, slow)
     assert.deepInclude(halfOpen(once), { successes: 0, failures: 1 })
     const again = ran(once, took(60), 10_100, slow)
-    // What opened it first is remembered: the next probes are judged by their time, too.
+    // The first cause is kept: the next probes are judged by their duration too.
     assert.strictEqual(open(again).cause, "slow-rate")
     assert.strictEqual(again.openings, 2)
     assert.strictEqual(ran(bySlowness, took(50), 10_000, slow).phase, "closed")
   })
 
-  it("are judged as failures with all that is known of them, and nothing else is", () => {
+  it("are judged as failures with all of their data, unlike any other outcome", () => {
     const bySlowness = ran(closed, took(51), 0, slow)
     const judged = (ended: CircuitState.Ended, state: State = bySlowness, p = slow) =>
       CircuitState.judgedAsProbe(p, state, ended)
@@ -754,14 +754,14 @@ describe("slow probes", () => {
     }
   })
 
-  it("are as good as fast ones where failures opened the circuit", () => {
+  it("count as successes when failures opened the circuit", () => {
     const byFailures = ran(ran(closed, failure, 0, slow), failure, 0, slow)
     assert.strictEqual(open(byFailures).cause, "consecutive")
     assert.strictEqual(ran(byFailures, took(51), 10_000, slow).phase, "closed")
   })
 })
 
-describe("a last resort", () => {
+describe("last resort", () => {
   const last = (state: State, holder: string, now: number, p = policy) => {
     const [admission, next] = CircuitState.admit(p, state, holder, now, { lastResort: true })
     return admission.granted
@@ -793,7 +793,7 @@ describe("a last resort", () => {
     assert.deepStrictEqual(last(state, "b", 10_600).refusal, { reason: "open", retryAfter: 400 })
   })
 
-  it("closes the circuit with two successes of the last three", () => {
+  it("closes the circuit with two successes among the last three", () => {
     assert.strictEqual(tried(tried(opened, success, 2_000), success, 3_000).phase, "closed")
     const between = tried(tried(opened, success, 2_000), failure, 3_000)
     assert.strictEqual(between.phase, "open")
@@ -802,7 +802,7 @@ describe("a last resort", () => {
     assert.strictEqual(forgotten.phase, "open")
   })
 
-  it("holds a lease of its own until it ends", () => {
+  it("holds a separate lease until it ends", () => {
     const first = passed(opened, "a", 2_000)
     const both = passed(first.state, "b", 3_000)
     const leases = [
@@ -826,7 +826,7 @@ describe("a last resort", () => {
     assert.deepStrictEqual(settled(ignored), { at: 3_000, leases: leases.slice(0, 1), outcomes: [] })
   })
 
-  it("that no lease knows changes nothing", () => {
+  it("changes nothing without a lease", () => {
     const grant = { generation: opened.generation, holder: "nobody" }
     assert.strictEqual(CircuitState.settle(policy, opened, grant, success, 2_000, 0), opened)
     const { state } = passed(opened, "a", 2_000)
@@ -839,7 +839,7 @@ describe("a last resort", () => {
     assert.deepInclude(rest, { recovery: { released: 0, successes: 0 } })
   })
 
-  it("never lengthens an opening by its failure, nor counts when it said nothing or came late", () => {
+  it("never lengthens an opening, and does not count when ignored or late", () => {
     const failed = tried(opened, failure, 2_000)
     assert.strictEqual(open(failed).until, open(opened).until)
     assert.strictEqual(tried(tried(opened, ignored, 2_000), success, 3_000).phase, "open")
@@ -849,7 +849,7 @@ describe("a last resort", () => {
     assert.notStrictEqual(CircuitState.settle(short, state, grant, success, 2_099, 0), state)
   })
 
-  it("passes a half-open circuit beside its probes, once a second", () => {
+  it("passes a half-open circuit in addition to its probes, once a second", () => {
     const { state } = passed(testing, "a", 11_500)
     assert.strictEqual(halfOpen(state).leases.length, 2)
     assert.deepStrictEqual(last(state, "b", 11_600).refusal, { reason: "half-open", retryAfter: 900 })
@@ -867,7 +867,7 @@ describe("recovery", () => {
     return { isGranted: admission.granted, state: next, admission }
   }
 
-  it("lets three calls through that waited, then one for each success", () => {
+  it("lets three waiting calls through, then one for each success", () => {
     let state: State = closedAgain
     for (const isGranted of [true, true, true, false]) {
       const next = waits(state, 11_300)
@@ -878,7 +878,7 @@ describe("recovery", () => {
       granted: false,
       refusal: { reason: "recovering", retryAfter: undefined }
     })
-    // The success of a call that had not waited releases none.
+    // The success of a call that had not waited releases no other.
     assert.isFalse(waits(ran(state, success, 11_400), 11_500).isGranted)
     const grant: CircuitState.Grant = { generation: state.generation, holder: undefined, waited: true }
     const ended = (outcome: CircuitState.Ended) =>
@@ -888,7 +888,7 @@ describe("recovery", () => {
     assert.isFalse(waits(waits(ended(success), 11_500).state, 11_500).isGranted)
   })
 
-  it("says of a call that waited that it did", () => {
+  it("marks the grant of a call that waited", () => {
     const { admission } = waits(closedAgain, 11_300)
     assert.deepStrictEqual(admission, {
       granted: true,
@@ -896,7 +896,7 @@ describe("recovery", () => {
     })
   })
 
-  it("lets one more through every five seconds, for those that were let through may all have failed", () => {
+  it("lets one more through every five seconds, because those let through may all have failed", () => {
     let state: State = closedAgain
     for (let n = 0; n < 3; n++) state = waits(state, 11_300).state
     assert.isFalse(waits(state, 16_199).isGranted)
@@ -905,7 +905,7 @@ describe("recovery", () => {
     assert.isTrue(waits(state, 21_200).isGranted)
   })
 
-  it("lets calls that waited through a circuit that was never open", () => {
+  it("lets waiting calls through a circuit that was never open", () => {
     const { isGranted, state } = waits(closed, 100)
     assert.isTrue(isGranted)
     assert.strictEqual(state, closed)
@@ -917,7 +917,7 @@ describe("recovery", () => {
     assert.strictEqual(state, closedAgain)
   })
 
-  it("is over after ten minutes, and is not when the circuit was closed by hand", () => {
+  it("ends after ten minutes, and does not start when the circuit was closed by hand", () => {
     let state: State = closedAgain
     for (let n = 0; n < 700; n++) state = waits(state, 611_199).state
     assert.isFalse(waits(state, 611_199).isGranted)

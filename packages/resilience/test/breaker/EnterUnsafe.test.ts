@@ -8,7 +8,7 @@ const failure: CircuitBreaker.Outcome = { counts: "failure" }
 const success: CircuitBreaker.Outcome = { counts: "success" }
 const ignored: CircuitBreaker.Outcome = { counts: "ignored" }
 
-/** Makes a call that ends so, of a caller of its own. `undefined`: it was not let through. */
+/** Makes a call with this outcome and its own caller. `undefined` when it was not let through. */
 const call = (
   breaker: CircuitBreaker.Service,
   outcome: CircuitBreaker.Outcome,
@@ -20,8 +20,8 @@ const call = (
     return Effect.succeed(leave === undefined ? undefined : true)
   })
 
-describe("the cheap way in", () => {
-  it.effect("counts like any other, and is no way into an open circuit or a half-open one", () =>
+describe("enterUnsafe", () => {
+  it.effect("counts like any other call, and never enters an open or half-open circuit", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make({ trip: { consecutive: { failures: 2 } }, open: exact })
       yield* call(breaker, failure)
@@ -35,7 +35,7 @@ describe("the cheap way in", () => {
     })
   )
 
-  it.effect("a success between ends the row of failures", () =>
+  it.effect("clears consecutive failures on a success", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make({ trip: { consecutive: { failures: 2 } } })
       for (const outcome of [failure, success, failure]) yield* call(breaker, outcome)
@@ -43,7 +43,7 @@ describe("the cheap way in", () => {
     })
   )
 
-  it.effect("calls that overlap must be three distinct ones to open a circuit", () =>
+  it.effect("needs three distinct calls to open when calls overlap", () =>
     Effect.gen(function* () {
       const opened = (callers: ReadonlyArray<unknown>) =>
         Effect.gen(function* () {
@@ -61,7 +61,7 @@ describe("the cheap way in", () => {
     })
   )
 
-  it.effect("is closed where calls are timed", () =>
+  it.effect("returns undefined when the policy measures durations", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make({ trip: { rate: { slow: 0.5, slowerThan: "1 second" } } })
       assert.isUndefined(yield* call(breaker, success))

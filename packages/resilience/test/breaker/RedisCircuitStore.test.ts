@@ -17,7 +17,7 @@ import { connection, turn, until } from "./redisStore.ts"
 // -----------------------------------------------------------------------------
 
 interface Process {
-  /** Does one command and gives the answer. */
+  /** Sends one command and returns the answer. */
   readonly ask: (command: string) => Effect.Effect<string>
   readonly kill: Effect.Effect<void>
 }
@@ -52,7 +52,7 @@ const start = (server: RedisServer.RedisServer): Effect.Effect<Process, never, S
     return { ask, kill }
   })
 
-/** Runs commands "process: command" one after the other, and gives their answers. */
+/** Runs commands "process: command" one after the other, and returns their answers. */
 const script = (processes: Readonly<Record<string, Process>>, lines: ReadonlyArray<string>) =>
   Effect.forEach(lines, (line) => {
     const [name = "", command = ""] = line.split(": ")
@@ -68,7 +68,7 @@ describe.skipIf(RedisServer.missing !== undefined)("two processes", () => {
     return { server, a, b }
   })
 
-  it.effect("share an opening with its end, and not their counts", () =>
+  it.effect("share an opening with its end, but not their counts", () =>
     Effect.gen(function* () {
       const { a, b } = yield* two
       const four = ["a", "b"].flatMap((name) => Array.from({ length: 4 }, () => `${name}: call api fail`))
@@ -89,7 +89,7 @@ describe.skipIf(RedisServer.missing !== undefined)("two processes", () => {
     })
   )
 
-  it.effect("never probe both (behaviours 7, 23), and close together", () =>
+  it.effect("never probe at the same time (behaviours 7, 23), and close together", () =>
     Effect.gen(function* () {
       const { a, b } = yield* two
       yield* script({ a, b }, [
@@ -105,7 +105,7 @@ describe.skipIf(RedisServer.missing !== undefined)("two processes", () => {
         "a: begin api one",
         "b: begin api two",
         "a: end api one=succeed",
-        // What it knows may be a second old.
+        // The local state may be a second old.
         "b: sync",
         "b: begin api two",
         "a: begin api three",
@@ -129,7 +129,7 @@ describe.skipIf(RedisServer.missing !== undefined)("two processes", () => {
     })
   )
 
-  it.effect("get the permit of one that was killed when it lapses (9)", () =>
+  it.effect("get the permit of a killed process when it expires (9)", () =>
     Effect.gen(function* () {
       const { a, b } = yield* two
       yield* script({ a, b }, [
@@ -154,7 +154,7 @@ describe.skipIf(RedisServer.missing !== undefined)("two processes", () => {
     })
   )
 
-  it.effect("ignore the outcome of a permit that lapsed (9, 10)", () =>
+  it.effect("ignore the outcome of an expired permit (9, 10)", () =>
     Effect.gen(function* () {
       const { a, b } = yield* two
       yield* script({ a, b }, [
@@ -197,12 +197,12 @@ describe.skipIf(RedisServer.missing !== undefined)("two processes", () => {
     })
   )
 
-  it.effect("come late to an opening, and do not lengthen it (23)", () =>
+  it.effect("adopt an opening late without lengthening it (23)", () =>
     Effect.gen(function* () {
       const { server, a } = yield* two
       yield* script({ a }, ["a: trip api 10000", "a: sync", "a: adjust api 4000"])
       const late = yield* start(server)
-      // Its clock starts at zero, as the others' did: it stands where they stood 4 seconds ago.
+      // The clock starts at zero, as in the other processes 4 seconds ago.
       assert.deepStrictEqual(
         yield* script({ a, late }, [
           "late: adjust api 4000",
@@ -215,7 +215,7 @@ describe.skipIf(RedisServer.missing !== undefined)("two processes", () => {
     })
   )
 
-  it.effect("isolate for all until it is released, or whoever isolated is gone (19)", () =>
+  it.effect("isolate for all until released, or until the isolating process is gone (19)", () =>
     Effect.gen(function* () {
       const { a, b } = yield* two
       assert.deepStrictEqual(
@@ -266,7 +266,7 @@ describe.skipIf(RedisServer.missing !== undefined)("two processes", () => {
     })
   )
 
-  it.effect("obey what is done by hand in one of them (19)", () =>
+  it.effect("adopt changes made by hand in one of them (19)", () =>
     Effect.gen(function* () {
       const { a, b } = yield* two
       yield* script({ a, b }, [
@@ -300,7 +300,7 @@ const connect = (
   policy: CircuitBreaker.Options = {}
 ): Effect.Effect<Connected, never, Scope.Scope> =>
   Effect.gen(function* () {
-    // Virtual time moves while real commands are under way.
+    // Virtual time moves while real commands are in flight.
     const store = RedisCircuitStore.make({ ...options, timeout: "1 day", now: Clock.currentTimeMillis })
     let shared: SharedCircuits | undefined
     const attach: typeof store.attach = (breaker) =>
@@ -334,7 +334,7 @@ const counting = (server: RedisServer.RedisServer, counted: { trips: number }) =
 const fail = Effect.fail("down" as const)
 const ok = Effect.succeed("fine" as const)
 
-describe.skipIf(RedisServer.missing !== undefined)("Redis comes and goes", () => {
+describe.skipIf(RedisServer.missing !== undefined)("outages of Redis", () => {
   const collect = Effect.sync(() => {
     const seen: Array<string> = []
     const layer = ResilienceEvents.layerHandler((event) => Effect.sync(() => void seen.push(event._tag)))
@@ -366,7 +366,7 @@ describe.skipIf(RedisServer.missing !== undefined)("Redis comes and goes", () =>
       })
   )
 
-  it.effect('refuses calls with onStoreError "fail", as long as the store cannot be asked', () =>
+  it.effect('calls are refused with onStoreError "fail" while the store is down', () =>
     Effect.gen(function* () {
       const server = yield* RedisServer.make
       const { breaker, sync } = yield* connect({ redis: connection(server), onStoreError: "fail" })
@@ -382,7 +382,7 @@ describe.skipIf(RedisServer.missing !== undefined)("Redis comes and goes", () =>
     })
   )
 
-  it.effect("the guarded call's own result survives a store that dies under it (23)", () =>
+  it.effect("the guarded call's own result survives a store that fails during the call (23)", () =>
     Effect.gen(function* () {
       const server = yield* RedisServer.running
       const { breaker, sync } = yield* connect({ redis: connection(server) })
@@ -397,7 +397,7 @@ describe.skipIf(RedisServer.missing !== undefined)("Redis comes and goes", () =>
     })
   )
 
-  it.effect("the verdict of others holds over what was decided alone", () =>
+  it.effect("the verdict of other processes replaces a local decision", () =>
     Effect.gen(function* () {
       const server = yield* RedisServer.running
       const [a, b] = [
@@ -431,153 +431,156 @@ const answering = (server: RedisServer.RedisServer, wait: () => Effect.Effect<vo
     }))
   ).pipe(Layer.provide(connection(server)))
 
-/** Opens with the first failure for ten seconds, and closes with the first success. */
+/** Opens on the first failure for ten seconds, and closes on the first success. */
 const quick: CircuitBreaker.Options = {
   trip: { consecutive: { failures: 1 } },
   open: Backoff.constant("10 seconds"),
   halfOpen: { successes: 1 }
 }
 
-describe.skipIf(RedisServer.missing !== undefined)("Redis that forgets, is late, or has much to tell", () => {
-  const send = (server: RedisServer.RedisServer, command: string) =>
-    Effect.scoped(
-      Effect.flatMap(Layer.build(connection(server)), (built) =>
-        Context.get(built, Redis.Redis).send(command)
-      )
-    )
-
-  it.effect("a record that is lost while the circuit is open gives one probe, not a closed circuit", () =>
-    Effect.gen(function* () {
-      const server = yield* RedisServer.running
-      const { breaker, sync } = yield* connect({ redis: connection(server) }, quick)
-      yield* until(sync)
-      yield* Effect.exit(breaker.execute("api")(fail))
-      yield* until(sync)
-      yield* send(server, "FLUSHALL")
-      yield* TestClock.adjust("10 seconds")
-      yield* until(sync)
-      let ran = 0
-      const call = breaker.execute("api")(
-        Effect.suspend(() => {
-          ran++
-          return Effect.andThen(turn, fail)
-        })
-      )
-      yield* Effect.all(
-        Array.from({ length: 200 }, () => Effect.exit(call)),
-        { concurrency: "unbounded" }
-      )
-      assert.strictEqual(ran, 1)
-      assert.strictEqual((yield* breaker.state("api")).phase, "open")
-      assert.strictEqual((yield* breaker.state("api")).openings, 2)
-    })
-  )
-
-  it.effect("an isolation outlives the loss of its record", () =>
-    Effect.gen(function* () {
-      const server = yield* RedisServer.running
-      const [a, b] = [
-        yield* connect({ redis: connection(server) }),
-        yield* connect({ redis: connection(server) })
-      ]
-      yield* until(a.sync)
-      yield* until(b.sync)
-      yield* a.breaker.isolate("api")
-      yield* until(a.sync)
-      yield* until(b.sync)
-      yield* send(server, "FLUSHALL")
-      yield* until(a.sync)
-      yield* until(b.sync)
-      assert.strictEqual((yield* a.breaker.state("api")).phase, "isolated")
-      assert.strictEqual((yield* b.breaker.state("api")).phase, "isolated")
-    })
-  )
-
-  it.effect("a reply that comes after newer news closes nothing", () =>
-    Effect.gen(function* () {
-      const server = yield* RedisServer.running
-      const gate = yield* Deferred.make<void>()
-      let held = false
-      const late = answering(server, () => (held ? Deferred.await(gate) : Effect.void))
-      const [a, b] = [
-        yield* connect({ redis: connection(server) }, quick),
-        yield* connect({ redis: late }, quick)
-      ]
-      yield* until(a.sync)
-      yield* until(b.sync)
-      yield* Effect.exit(a.breaker.execute("api")(fail))
-      yield* until(a.sync)
-      yield* until(b.sync)
-      yield* TestClock.adjust("10 seconds")
-      const probing = yield* Deferred.make<void>()
-      const end = yield* Deferred.make<void>()
-      const probe = yield* Effect.forkChild(
-        a.breaker.execute("api")(
-          Effect.andThen(Deferred.succeed(probing, undefined), Effect.andThen(Deferred.await(end), fail))
+describe.skipIf(RedisServer.missing !== undefined)(
+  "Redis that loses data, is slow, or has many changes",
+  () => {
+    const send = (server: RedisServer.RedisServer, command: string) =>
+      Effect.scoped(
+        Effect.flatMap(Layer.build(connection(server)), (built) =>
+          Context.get(built, Redis.Redis).send(command)
         )
       )
-      yield* Deferred.await(probing)
-      held = true
-      const refused = yield* Effect.forkChild(Effect.exit(b.breaker.execute("api")(Effect.die("ran"))))
-      yield* Effect.repeat(turn, { times: 20 })
-      yield* Deferred.succeed(end, undefined)
-      yield* Fiber.await(probe)
-      yield* until(Effect.map(b.breaker.state("api"), ({ phase }) => phase === "open"))
-      yield* Deferred.succeed(gate, undefined)
-      assert.isTrue(Exit.isFailure(yield* Fiber.join(refused)))
-      assert.strictEqual((yield* b.breaker.state("api")).phase, "open")
-    })
-  )
 
-  it.effect(
-    "who is interrupted while the store is asked does not wait, and a permit that comes is given back",
-    () =>
+    it.effect("a record lost while the circuit is open leads to one probe, not to a closed circuit", () =>
+      Effect.gen(function* () {
+        const server = yield* RedisServer.running
+        const { breaker, sync } = yield* connect({ redis: connection(server) }, quick)
+        yield* until(sync)
+        yield* Effect.exit(breaker.execute("api")(fail))
+        yield* until(sync)
+        yield* send(server, "FLUSHALL")
+        yield* TestClock.adjust("10 seconds")
+        yield* until(sync)
+        let ran = 0
+        const call = breaker.execute("api")(
+          Effect.suspend(() => {
+            ran++
+            return Effect.andThen(turn, fail)
+          })
+        )
+        yield* Effect.all(
+          Array.from({ length: 200 }, () => Effect.exit(call)),
+          { concurrency: "unbounded" }
+        )
+        assert.strictEqual(ran, 1)
+        assert.strictEqual((yield* breaker.state("api")).phase, "open")
+        assert.strictEqual((yield* breaker.state("api")).openings, 2)
+      })
+    )
+
+    it.effect("an isolation outlives the loss of its record", () =>
+      Effect.gen(function* () {
+        const server = yield* RedisServer.running
+        const [a, b] = [
+          yield* connect({ redis: connection(server) }),
+          yield* connect({ redis: connection(server) })
+        ]
+        yield* until(a.sync)
+        yield* until(b.sync)
+        yield* a.breaker.isolate("api")
+        yield* until(a.sync)
+        yield* until(b.sync)
+        yield* send(server, "FLUSHALL")
+        yield* until(a.sync)
+        yield* until(b.sync)
+        assert.strictEqual((yield* a.breaker.state("api")).phase, "isolated")
+        assert.strictEqual((yield* b.breaker.state("api")).phase, "isolated")
+      })
+    )
+
+    it.effect("a reply that arrives after newer changes closes nothing", () =>
       Effect.gen(function* () {
         const server = yield* RedisServer.running
         const gate = yield* Deferred.make<void>()
         let held = false
-        const slow = answering(server, () => (held ? Deferred.await(gate) : Effect.void))
-        const { breaker, sync } = yield* connect({ redis: slow }, quick)
-        yield* until(sync)
-        yield* Effect.exit(breaker.execute("api")(fail))
-        yield* until(sync)
+        const late = answering(server, () => (held ? Deferred.await(gate) : Effect.void))
+        const [a, b] = [
+          yield* connect({ redis: connection(server) }, quick),
+          yield* connect({ redis: late }, quick)
+        ]
+        yield* until(a.sync)
+        yield* until(b.sync)
+        yield* Effect.exit(a.breaker.execute("api")(fail))
+        yield* until(a.sync)
+        yield* until(b.sync)
         yield* TestClock.adjust("10 seconds")
+        const probing = yield* Deferred.make<void>()
+        const end = yield* Deferred.make<void>()
+        const probe = yield* Effect.forkChild(
+          a.breaker.execute("api")(
+            Effect.andThen(Deferred.succeed(probing, undefined), Effect.andThen(Deferred.await(end), fail))
+          )
+        )
+        yield* Deferred.await(probing)
         held = true
-        const call = yield* Effect.forkChild(breaker.execute("api")(Effect.die("ran")))
+        const refused = yield* Effect.forkChild(Effect.exit(b.breaker.execute("api")(Effect.die("ran"))))
         yield* Effect.repeat(turn, { times: 20 })
-        yield* Fiber.interrupt(call)
-        held = false
+        yield* Deferred.succeed(end, undefined)
+        yield* Fiber.await(probe)
+        yield* until(Effect.map(b.breaker.state("api"), ({ phase }) => phase === "open"))
         yield* Deferred.succeed(gate, undefined)
-        yield* until(sync)
+        assert.isTrue(Exit.isFailure(yield* Fiber.join(refused)))
+        assert.strictEqual((yield* b.breaker.state("api")).phase, "open")
+      })
+    )
+
+    it.effect(
+      "who is interrupted while the store is asked does not wait, and a permit that comes is given back",
+      () =>
+        Effect.gen(function* () {
+          const server = yield* RedisServer.running
+          const gate = yield* Deferred.make<void>()
+          let held = false
+          const slow = answering(server, () => (held ? Deferred.await(gate) : Effect.void))
+          const { breaker, sync } = yield* connect({ redis: slow }, quick)
+          yield* until(sync)
+          yield* Effect.exit(breaker.execute("api")(fail))
+          yield* until(sync)
+          yield* TestClock.adjust("10 seconds")
+          held = true
+          const call = yield* Effect.forkChild(breaker.execute("api")(Effect.die("ran")))
+          yield* Effect.repeat(turn, { times: 20 })
+          yield* Fiber.interrupt(call)
+          held = false
+          yield* Deferred.succeed(gate, undefined)
+          yield* until(sync)
+          assert.strictEqual(yield* breaker.execute("api")(ok), "fine")
+        })
+    )
+
+    it.effect("a process that joins late gets the state of thousands of circuits", () =>
+      Effect.gen(function* () {
+        const server = yield* RedisServer.running
+        const early = yield* connect({ redis: connection(server) }, quick)
+        yield* until(early.sync)
+        const names = Array.from({ length: 3_000 }, (_, index) => `circuit ${index}`)
+        yield* Effect.forEach(names, (name) => early.breaker.trip(name), { discard: true })
+        yield* until(early.sync)
+        const late = yield* connect({ redis: connection(server), onStoreError: "fail" }, quick)
+        yield* until(late.sync)
+        const known = yield* late.breaker.list
+        assert.strictEqual(known.filter(({ phase }) => phase === "open").length, 3_000)
+      })
+    )
+
+    it.effect("a healthy start waits only for the connection", () =>
+      Effect.gen(function* () {
+        const server = yield* RedisServer.running
+        const { breaker } = yield* connect({ redis: connection(server), onStoreError: "fail" })
+        // No time passes.
+        yield* until(breaker.available("api"))
         assert.strictEqual(yield* breaker.execute("api")(ok), "fine")
       })
-  )
-
-  it.effect("a process that joins late learns of thousands of circuits", () =>
-    Effect.gen(function* () {
-      const server = yield* RedisServer.running
-      const early = yield* connect({ redis: connection(server) }, quick)
-      yield* until(early.sync)
-      const names = Array.from({ length: 3_000 }, (_, index) => `circuit ${index}`)
-      yield* Effect.forEach(names, (name) => early.breaker.trip(name), { discard: true })
-      yield* until(early.sync)
-      const late = yield* connect({ redis: connection(server), onStoreError: "fail" }, quick)
-      yield* until(late.sync)
-      const known = yield* late.breaker.list
-      assert.strictEqual(known.filter(({ phase }) => phase === "open").length, 3_000)
-    })
-  )
-
-  it.effect("a healthy start waits for nothing but the connection", () =>
-    Effect.gen(function* () {
-      const server = yield* RedisServer.running
-      const { breaker } = yield* connect({ redis: connection(server), onStoreError: "fail" })
-      // No time passes.
-      yield* until(breaker.available("api"))
-      assert.strictEqual(yield* breaker.execute("api")(ok), "fine")
-    })
-  )
-})
+    )
+  }
+)
 
 describe.skipIf(RedisServer.missing !== undefined)("round trips", () => {
   it.effect("1,000 concurrent outcomes: none in the closed phase, few in the open one", () =>
@@ -586,7 +589,7 @@ describe.skipIf(RedisServer.missing !== undefined)("round trips", () => {
       const counted = { trips: 0 }
       const { breaker, sync } = yield* connect({ redis: counting(server, counted) })
       yield* until(sync)
-      // What the connection itself made it ask for is over then.
+      // Commands for the new connection are done by then.
       yield* Effect.andThen(turn, sync)
       counted.trips = 0
       const thousand = <A, E>(call: Effect.Effect<A, E>) =>

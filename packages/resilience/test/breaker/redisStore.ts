@@ -1,4 +1,4 @@
-/** Breakers over a Redis of the test's own, in virtual time: the layer for the contract and the model. */
+/** Breakers over a Redis server that the test starts, in virtual time. A layer for the contract and the model. */
 import { NodeRedis } from "@effect/platform-node"
 import { CircuitBreaker } from "@outlast/resilience"
 import type { SharedCircuits } from "#resilience/breaker/CircuitStore"
@@ -6,10 +6,10 @@ import * as RedisCircuitStore from "#resilience/breaker/RedisCircuitStore"
 import { Clock, Effect, Layer } from "effect"
 import type { RedisServer } from "../support/RedisServer.ts"
 
-/** Lets real I/O go on, for a turn of the event loop. */
+/** Lets real I/O proceed for one turn of the event loop. */
 export const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))
 
-/** Waits for what only real I/O can bring; the test's own limit ends it. */
+/** Waits for a result of real I/O. The test's time limit ends the wait. */
 export const until = (condition: Effect.Effect<boolean>): Effect.Effect<void> =>
   Effect.flatMap(condition, (holds) => (holds ? Effect.void : Effect.andThen(turn, until(condition))))
 
@@ -17,9 +17,9 @@ export const connection = ({ port }: RedisServer) =>
   NodeRedis.layer({ socket: { host: "127.0.0.1", port }, disableOfflineQueue: true })
 
 export interface RedisStore {
-  /** Each call is a set of circuits of its own; a layer that is built twice is two processes. */
+  /** Each call creates a new set of circuits. A layer that is built twice stands for two processes. */
   readonly layer: (options?: CircuitBreaker.Options) => Layer.Layer<CircuitBreaker.CircuitBreaker>
-  /** Ends when all processes know what the store knows. */
+  /** Completes when all processes have the store's state. */
   readonly quiet: Effect.Effect<void>
 }
 
@@ -40,7 +40,7 @@ export const make = (server: () => RedisServer): RedisStore => {
           const store = RedisCircuitStore.make({
             redis: connection(server()),
             prefix,
-            // Virtual time moves while real commands are under way.
+            // Virtual time moves while real commands are in flight.
             timeout: "100 days",
             syncEvery: "1 second",
             now: Clock.currentTimeMillis

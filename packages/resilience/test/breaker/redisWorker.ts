@@ -1,6 +1,6 @@
 /**
- * A process with a breaker over Redis and a clock of its own: it does what it reads from stdin, line by line, and
- * answers each line with one line. Time moves only when it is told to.
+ * A process with a breaker over Redis and its own clock. Runs the commands from stdin, and answers each line with one
+ * line. Time moves only on command.
  */
 import { NodeRedis } from "@effect/platform-node"
 import { CircuitBreaker } from "@outlast/resilience"
@@ -13,7 +13,7 @@ import { createInterface } from "node:readline"
 const [port, probeLimit] = process.argv.slice(2)
 const store = RedisCircuitStore.make({
   redis: NodeRedis.layer({ socket: { host: "127.0.0.1", port: Number(port) }, disableOfflineQueue: true }),
-  // Virtual time moves while real commands are under way.
+  // Virtual time moves while real commands are in flight.
   timeout: "1 day",
   now: Clock.currentTimeMillis
 })

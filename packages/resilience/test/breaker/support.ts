@@ -1,10 +1,10 @@
 /**
- * The model test of circuits: random commands, run against something real and against a small model of it.
+ * The model test of circuits: random commands, run against an implementation and against a small model.
  *
- * The model is written from the documentation and in another style than the code: circuits are objects that change,
- * permits remember the period they were given in, and whether to trip is found in the whole history of a period.
+ * The model is written from the documentation, in another style than the code. Circuits are mutable objects, permits
+ * remember the period they were given in, and the whole history of a period decides whether to trip.
  *
- * What is real is a {@link Real}: the pure machine, or a `CircuitBreaker` over any store ({@link serviceOver}).
+ * The implementation is a {@link Real}: the pure machine, or a `CircuitBreaker` over any store ({@link serviceOver}).
  */
 import { assert } from "@effect/vitest"
 import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
@@ -17,7 +17,7 @@ import type { CircuitRefused } from "#resilience/breaker/CircuitRefused"
 import * as Refusal from "#resilience/Refusal"
 
 // -----------------------------------------------------------------------------
-// What is real
+// Implementations
 // -----------------------------------------------------------------------------
 
 type Ending = "success" | "failure" | "defect" | "refusal" | "interruption"
@@ -36,7 +36,7 @@ interface View {
   readonly openings: number
 }
 
-/** A breaker as the commands use it. Permits are numbered by the commands. Times are milliseconds. */
+/** An implementation as the commands use it. Permits are numbered by the commands. Times are milliseconds. */
 interface Real {
   readonly start: (
     permit: number,
@@ -53,15 +53,15 @@ interface Real {
   readonly release: (hold: number) => Promise<void>
   readonly view: (name: string) => Promise<View>
   readonly available: (names: ReadonlyArray<string>) => Promise<boolean>
-  /** What changed since the start: `name:from>to`. */
+  /** Transitions since the start: `name:from>to`. */
   readonly transitions: () => Promise<ReadonlyArray<string>>
   readonly close: () => Promise<void>
 }
 
-/** Makes what is real, for one run of commands. */
+/** Creates an implementation for one run of commands. */
 export type MakeReal = (options: CircuitBreaker.Options) => Promise<Real>
 
-/** The pure machine, with no service around it. */
+/** The pure machine, without a service. */
 export const pureMachine: MakeReal = async (options) => {
   const policy = CircuitPolicy.make(options)
   const states = new Map<string, CircuitState.CircuitState>()
@@ -157,11 +157,11 @@ class Full extends Data.TaggedError("Full")<{}> {
   readonly [Refusal.mark] = true
 }
 
-/** A store to test: where the circuits of a breaker live. */
+/** A store under test. */
 export interface StoreUnderTest {
-  /** A breaker over a new store. It is built in virtual time. */
+  /** A breaker over a new store, built in virtual time. */
   readonly layer: (options: CircuitBreaker.Options) => Layer.Layer<CircuitBreaker.CircuitBreaker>
-  /** Ends when store and breaker know all that the other one knows. Default: nothing to wait for. */
+  /** Completes when store and breaker have each other's changes. Default: completes at once. */
   readonly quiet?: Effect.Effect<void> | undefined
 }
 
@@ -199,7 +199,7 @@ export const serviceOver =
       retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter)
     })
 
-    /** A call that ends when it is told to. */
+    /** A call that ends on command. */
     const underWay = (
       permit: number,
       guarded: (
@@ -322,25 +322,27 @@ interface Ended {
   readonly at: number
   readonly failed: boolean
   readonly took: number
-  /** Calls without a name are calls of their own. */
+  /** Identifies the call. Attempts without one are separate calls. */
   readonly call: unknown
   readonly amongOthers: boolean
 }
 
-/** From one change of phase to the next. */
+/** The time from one change of phase to the next. */
 type Period =
   | {
       readonly kind: "closed"
       readonly since: number
       readonly history: Array<Ended>
-      /** After probes closed it: the permits of calls that waited and passed, and how many of these succeeded. */
+      /**
+       * After probes closed the circuit: the permits of waiting calls that passed, and the number of their successes.
+       */
       readonly recovery?: { readonly passed: Set<number>; succeeded: number }
     }
   | {
       readonly kind: "open"
       readonly until: number
       readonly slow: boolean
-      /** The last resorts, in their order; how they ended, in that order. */
+      /** The last resorts in their order, and their outcomes in that order. */
       readonly resorts: Array<Probe & { readonly at: number }>
       readonly outcomes: Array<boolean>
     }
@@ -355,13 +357,13 @@ type Period =
 interface Probe {
   readonly permit: number
   readonly lapses: number
-  verdict: "under way" | "won" | "lost" | "void"
+  verdict: "in flight" | "won" | "lost" | "void"
 }
 
-/** One circuit, as the documentation tells it. */
+/** One circuit, following the documentation. */
 class ModelCircuit {
   period: Period = { kind: "closed", since: 0, history: [] }
-  /** How often the period changed. */
+  /** Number of changes of the period. */
   changes = 0
   readonly underWay = new Set<number>()
   openings = 0
@@ -384,7 +386,7 @@ class ModelCircuit {
     if (from !== period.kind || period.kind === "open") this.log.push(`${this.name}:${from}>${period.kind}`)
   }
 
-  /** For a minute after probes closed it. */
+  /** True during the recovery time after probes closed the circuit. */
   isRecovering(now: number): boolean {
     const { period } = this
     return period.kind === "closed" && period.recovery !== undefined && now < period.since + 600_000
@@ -408,7 +410,7 @@ class ModelCircuit {
       return waits ? { circuit, reason: "recovering", retryAfter: undefined } : undefined
     }
     if (period.kind !== "half-open") return undefined
-    const probing = period.probes.filter(({ verdict, lapses }) => verdict === "under way" && now < lapses)
+    const probing = period.probes.filter(({ verdict, lapses }) => verdict === "in flight" && now < lapses)
     const decided = period.probes.filter(({ verdict }) => verdict === "won" || verdict === "lost")
     const isFull = probing.length >= rules.permits || probing.length + decided.length >= rules.outOf
     if (!isFull) return undefined
@@ -420,7 +422,7 @@ class ModelCircuit {
   enter(permit: number, now: number, { waited = false }: CircuitState.Request): Period {
     const isLast = this.refuses(now) !== undefined
     this.underWay.add(permit)
-    const probe: Probe = { permit, lapses: now + this.rules.probeLimit, verdict: "under way" }
+    const probe: Probe = { permit, lapses: now + this.rules.probeLimit, verdict: "in flight" }
     if (this.period.kind === "open") {
       if (isLast) {
         this.period.resorts.push({ ...probe, at: now })
@@ -437,7 +439,7 @@ class ModelCircuit {
     return this.period
   }
 
-  /** Closed by probes: calls that waited are let through gradually. */
+  /** Closes the circuit after probes: waiting calls are let through gradually. */
   recover(now: number): void {
     this.become({ kind: "closed", since: now, history: [], recovery: { passed: new Set(), succeeded: 0 } })
   }
@@ -482,7 +484,7 @@ class ModelCircuit {
     }
   }
 
-  /** Why it opens; calls that are under way count as not failed and not slow. */
+  /** Returns the reason to open. Calls in flight count as neither failed nor slow. */
   mustOpen(history: ReadonlyArray<Ended>, now: number): "failures" | "slow" | undefined {
     const { consecutive, rate } = this.rules
     if (consecutive !== undefined) {
@@ -549,7 +551,7 @@ class ModelCircuit {
     return this.period.kind === "open" && now >= this.period.until ? "half-open" : this.period.kind
   }
 
-  /** Times at which something ends by itself. */
+  /** Times at which something ends without a command. */
   ends(): ReadonlyArray<number> {
     const { period } = this
     return period.kind === "open"
@@ -588,7 +590,7 @@ export interface Rules {
   readonly initial: number
   readonly cap: number
   readonly maxRetryAfter: number
-  /** Whether calls have names. With and without are not mixed: a call without one leaves no trace in a closed circuit. */
+  /** True when calls have names. The two are not mixed: a call without a name leaves no trace in a closed circuit. */
   readonly named: boolean
 }
 
@@ -602,7 +604,7 @@ class Model {
   readonly log: Array<string> = []
   readonly circuits: Readonly<Record<string, ModelCircuit>>
   readonly rules: Rules
-  /** The generations that were seen, of each circuit's periods. */
+  /** Generations seen so far, for the periods of each circuit. */
   readonly generations = new Map<string, number>()
 
   constructor(rules: Rules) {
@@ -635,7 +637,7 @@ const rate = fc
   })
   .filter(({ failures, slow }) => failures !== Infinity || slow !== Infinity)
 
-/** Rules with short times, so that short runs meet all of them. */
+/** Rules with short times, so that short runs reach all of them. */
 export const anyRules: fc.Arbitrary<Rules> = fc
   .record({
     trip: fc.oneof(
@@ -709,7 +711,7 @@ const command = (
   toString: () => title
 })
 
-/** Reads all there is to read, and compares. */
+/** Compares everything that can be read. */
 const agree = async (model: Model, real: Real): Promise<void> => {
   for (const name of names) {
     const circuit = model.of(name)
@@ -764,7 +766,7 @@ const advance = (millis: number): Command =>
     model.now += millis
   })
 
-/** To where something ends by itself, or a millisecond before. */
+/** Moves time to the next end without a command, or a millisecond before. */
 const toTheEnd = (which: number, before: number): Command =>
   command(`toTheEnd(${which}, ${before})`, async (model, real) => {
     const ends = names.flatMap((name) => model.of(name).ends()).filter((at) => at - before > model.now)
@@ -781,7 +783,7 @@ const trip = (name: string, length: number | undefined): Command =>
     if (circuit.period.kind !== "isolated") circuit.open(model.now, false, length)
   })
 
-/** Last resorts at an open circuit, one a second: chance alone seldom gets so far. */
+/** Runs last resorts at an open circuit, one a second. Random commands seldom get this far. */
 const resorts = (name: string, endings: ReadonlyArray<Ending>): Command =>
   command(`resorts(${name}, ${endings.join(", ")})`, async (model, real) => {
     await trip(name, 10_000).run(model, real)
@@ -819,7 +821,7 @@ const release = (which: number): Command =>
     ({ held }) => held.length > 0
   )
 
-/** What a policy is about comes often, and what somebody does by hand seldom. */
+/** Commands about the policy come often, commands by hand seldom. */
 const anyCommands = (maxCommands: number, requests: boolean): fc.Arbitrary<Iterable<Command>> => {
   const name = fc.constantFrom(...names)
   const which = fc.nat(5)
@@ -866,7 +868,7 @@ const anyCommands = (maxCommands: number, requests: boolean): fc.Arbitrary<Itera
       fc.array(fc.constantFrom<Ending>("success", "failure", "refusal"), { minLength: 2, maxLength: 5 })
     )
     .map(([name, endings]) => resorts(name, endings))
-  // The weights: fc.commands draws evenly from its list.
+  // Weighted by repetition, because fc.commands draws evenly from its list.
   const usual = [started, started, started, ended, ended, ended, ended, moved, moved, byHand]
   return fc.commands(requests ? [...usual, resorted] : usual, {
     maxCommands,
@@ -878,7 +880,7 @@ const anyCommands = (maxCommands: number, requests: boolean): fc.Arbitrary<Itera
 // Runs
 // -----------------------------------------------------------------------------
 
-/** What was run: how many commands, and how often each change of phase was seen. */
+/** A summary of a run: the number of commands, and of each change of phase. */
 export interface Tally {
   readonly commands: number
   readonly transitions: ReadonlyMap<string, number>
@@ -886,14 +888,14 @@ export interface Tally {
 
 /**
  * Runs random commands until `commands` of them ran. Throws the shortest run that shows a difference, with the seed
- * that repeats it. A new seed each time, unless it is given.
+ * that repeats it. Each run has a new seed, unless one is given.
  */
 export const runModel = async (
   make: MakeReal,
   options: {
     readonly commands: number
     readonly seed?: number | undefined
-    /** Calls say that they waited, or that they have nowhere else to go. Default `false`. */
+    /** True when calls may be waiting or have no alternative. Default: false. */
     readonly requests?: boolean | undefined
   }
 ): Promise<Tally> => {

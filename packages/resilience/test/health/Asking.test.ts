@@ -7,7 +7,7 @@ import { hostile, isHealthy, recordAll, tags, threeFailures, watching } from "./
 
 const { ProbeError } = ConnectionMonitor
 
-/** A ping that says what it is told to, and counts. */
+/** A ping with a scripted result that counts its runs. */
 const pingOf = (answer: { now: "up" | "down" | "broken" | "silent" | "defect" }) => {
   const times: Array<number> = []
   const ping = Effect.clockWith((clock) =>
@@ -31,14 +31,14 @@ const pingOf = (answer: { now: "up" | "down" | "broken" | "silent" | "defect" })
 }
 
 describe("pings", () => {
-  it.effect("every 30 seconds from the first, until the scope ends", () =>
+  it.effect("run every 30 seconds from the start, until the scope ends", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         const { ping, times } = pingOf({ now: "up" })
         const scope = yield* Scope.make()
         yield* Scope.provide(monitor.register("api", { ping }), scope)
         yield* TestClock.adjust("95 seconds")
-        // Each takes 40 ms; the interval begins when it has ended.
+        // Each takes 40 ms. The interval starts when it has ended.
         assert.deepStrictEqual(times, [0, 30_040, 60_080, 90_120])
         assert.deepInclude(yield* monitor.status("api"), { registered: true, outcomes: 4, health: "healthy" })
         assert.strictEqual((yield* monitor.status("api")).latency?.p95, 40)
@@ -50,7 +50,7 @@ describe("pings", () => {
     )
   )
 
-  it.effect("an interval of one's own, for the monitor and for a name", () =>
+  it.effect("can have another interval, for the monitor and for a name", () =>
     watching({ interval: "1 minute" })((monitor) =>
       Effect.gen(function* () {
         const slow = pingOf({ now: "up" })
@@ -66,7 +66,7 @@ describe("pings", () => {
         assert.lengthOf(slow.times, 2)
         yield* TestClock.adjust("30 minutes")
         assert.lengthOf(never.times, 1)
-        // Only when it is unhealthy.
+        // Only while unhealthy.
         yield* recordAll(monitor, "never", threeFailures)
         yield* TestClock.adjust("1 minute")
         assert.isTrue(yield* isHealthy(monitor, "never"))
@@ -95,7 +95,7 @@ describe("pings", () => {
           answer.now = "up"
           yield* TestClock.adjust("5 seconds")
           assert.isFalse(yield* isHealthy(monitor, "api"))
-          // One good answer, and the second is asked for at once.
+          // After one success the second ping follows at once.
           yield* TestClock.adjust("80 millis")
           assert.deepStrictEqual(times.slice(5), [90_000, 90_040])
           assert.isTrue(yield* isHealthy(monitor, "api"))
@@ -104,7 +104,7 @@ describe("pings", () => {
       )
   )
 
-  it.effect("a ping that does not answer in its time has failed", () =>
+  it.effect("fail when they exceed their time limit", () =>
     watching({ timeout: "3 seconds" })((monitor, events) =>
       Effect.gen(function* () {
         yield* monitor.register("api", { ping: Effect.never })
@@ -118,7 +118,7 @@ describe("pings", () => {
     )
   )
 
-  it.effect("a call that fails brings the next ping forward, at most once in a cooldown", () =>
+  it.effect("are brought forward by a failed call, at most once in a cooldown", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         const { ping, times } = pingOf({ now: "up" })
@@ -137,7 +137,7 @@ describe("pings", () => {
     )
   )
 
-  it.effect("fail-open: a ping that could not be made is told, and changes nothing", () =>
+  it.effect("that could not run are reported, and leave health unchanged", () =>
     watching()((monitor, events) =>
       Effect.gen(function* () {
         const answer: Parameters<typeof pingOf>[0] = { now: "broken" }
@@ -152,7 +152,7 @@ describe("pings", () => {
           [...Array.from({ length: 4 }, () => ["ping", "no curl here"]), ["ping", "defect"]]
         )
         assert.deepInclude(yield* monitor.status("api"), { health: "unknown", outcomes: 0 })
-        // Unhealthy by its calls, it stays so; and it is a call that finds out, since the ping cannot.
+        // Unhealthy by its calls, the name stays unhealthy. A call tests it, because the ping cannot run.
         yield* recordAll(monitor, "api", threeFailures)
         assert.isFalse(yield* isHealthy(monitor, "api"))
         yield* TestClock.adjust("10 seconds")
@@ -162,7 +162,7 @@ describe("pings", () => {
     )
   )
 
-  it.effect("ending the scope during a ping interrupts it, and that is no outcome", () =>
+  it.effect("are interrupted when the scope ends, without an outcome", () =>
     watching()((monitor, events) =>
       Effect.gen(function* () {
         let interrupted = false
@@ -179,7 +179,7 @@ describe("pings", () => {
     )
   )
 
-  it.effect("asks now, one question at a time", () =>
+  it.effect("runs the checks now, one at a time", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         const { ping, times } = pingOf({ now: "up" })
@@ -214,9 +214,9 @@ describe("pings", () => {
   )
 })
 
-describe("questions that go wrong", () => {
+describe("checks that go wrong", () => {
   for (const [name, error] of hostile) {
-    it.effect(`errors that are ${name}: the ping has failed, and the next is made`, () =>
+    it.effect(`errors that are ${name}: the ping has failed, and the next one runs`, () =>
       watching({ cooldown: "10 seconds" })((monitor, events) =>
         Effect.gen(function* () {
           let pings = 0
@@ -234,11 +234,11 @@ describe("questions that go wrong", () => {
       )
     )
 
-    it.effect(`errors that are ${name}: the probe could not be made, and the next is`, () =>
+    it.effect(`errors that are ${name}: the probe could not run, and the next one does`, () =>
       watching()((monitor, events) =>
         Effect.gen(function* () {
           yield* monitor.register("tab", {
-            // What plain JavaScript can do.
+            // As in a JavaScript program.
             probe: Effect.fail(error) as unknown as ConnectionMonitor.Probe
           })
           yield* TestClock.adjust("30 seconds")
@@ -248,7 +248,7 @@ describe("questions that go wrong", () => {
     )
   }
 
-  it.effect("a ping that throws is published and asked again", () =>
+  it.effect("a ping that throws is published and repeated", () =>
     watching()((monitor, events) =>
       Effect.gen(function* () {
         const throws = Effect.suspend((): Effect.Effect<void> => {
@@ -265,8 +265,8 @@ describe("questions that go wrong", () => {
   )
 })
 
-describe("replaced and recovered", () => {
-  it.effect("the answer to a ping of a registration that was replaced is no outcome", () =>
+describe("replacement and recovery", () => {
+  it.effect("the answer to a ping of a replaced registration does not count", () =>
     watching()((monitor, events) =>
       Effect.gen(function* () {
         yield* monitor.register("api", { ping: Effect.andThen(Effect.sleep("5 seconds"), Effect.fail("no")) })
@@ -282,7 +282,7 @@ describe("replaced and recovered", () => {
   const changes = (events: ReadonlyArray<ConnectionEvent.ConnectionEvent>) =>
     events.map((event) => [event.at, "to" in event ? event.to : event._tag])
 
-  it.effect("a registered name that recovers by age is announced at that moment, without a question", () =>
+  it.effect("the recovery by age of a registered name is published at that moment, without a check", () =>
     watching({ cooldown: "1 hour", interval: "1 hour" })((monitor, events) =>
       Effect.gen(function* () {
         yield* monitor.register("tab", { probe: Effect.succeed("alive") })
@@ -296,7 +296,7 @@ describe("replaced and recovered", () => {
     )
   )
 
-  it.effect("any other is announced when somebody asks for a call", () =>
+  it.effect("the recovery of an unregistered name is published at the next call", () =>
     watching()((monitor, events) =>
       Effect.gen(function* () {
         yield* recordAll(monitor, "api", threeFailures)
@@ -310,8 +310,8 @@ describe("replaced and recovered", () => {
   )
 })
 
-describe("death", () => {
-  it.effect("a probe that finds it dead is final: no more questions, and calls are refused, typed", () =>
+describe("session death", () => {
+  it.effect('a probe that returns "dead" is final: checks stop, and calls fail with SessionDead', () =>
     watching()((monitor, events) =>
       Effect.gen(function* () {
         let alive = true
@@ -344,14 +344,14 @@ describe("death", () => {
           death: { at: 60_000, reason: "probe" },
           outcomes: 0
         })
-        // A new one under the same name starts anew.
+        // A new registration under the same name starts anew.
         yield* monitor.register("tab", { probe: Effect.succeed("alive") })
         yield* monitor.check("tab")
       })
     )
   )
 
-  it.effect("a failing call finds the death at once", () =>
+  it.effect("a failing call detects the death at once", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         let alive = true
@@ -365,7 +365,7 @@ describe("death", () => {
     )
   )
 
-  it.effect("fail-open: a probe that could not be made, or took too long, proves nothing", () =>
+  it.effect("a probe that could not run, or took too long, proves nothing", () =>
     watching({ timeout: "2 seconds" })((monitor, events) =>
       Effect.gen(function* () {
         yield* monitor.register("broken", { probe: Effect.fail(new ProbeError({ reason: "no tmux here" })) })
@@ -386,7 +386,7 @@ describe("death", () => {
     )
   )
 
-  it.effect("a ping is still made when the probe cannot be", () =>
+  it.effect("a ping still runs when the probe cannot", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         yield* monitor.register("api", {
@@ -399,7 +399,7 @@ describe("death", () => {
     )
   )
 
-  it.effect("what was unhealthy when it died does not become healthy", () =>
+  it.effect("an unhealthy name that dies does not become healthy", () =>
     watching()((monitor, events) =>
       Effect.gen(function* () {
         yield* recordAll(monitor, "tab", threeFailures)
@@ -411,7 +411,7 @@ describe("death", () => {
     )
   )
 
-  it.effect("the program may declare it, once", () =>
+  it.effect("the program can declare a death, once", () =>
     watching()((monitor, events) =>
       Effect.gen(function* () {
         yield* monitor.died("child", "exit code 1")

@@ -7,7 +7,7 @@ import * as Refusal from "#resilience/Refusal"
 import { hostile, isHealthy, recordAll, tags, threeFailures, watching } from "./support.ts"
 
 describe("check and record", () => {
-  it.effect("an unknown name may be called, and asking leaves nothing behind", () =>
+  it.effect("an unknown name may be called, and reading it stores nothing", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         yield* monitor.check("nobody")
@@ -18,7 +18,7 @@ describe("check and record", () => {
     )
   )
 
-  it.effect("refuses an unhealthy name, typed, and says when to come back", () =>
+  it.effect("an unhealthy name fails with Unhealthy and its retryAfter", () =>
     watching()((monitor, events) =>
       Effect.gen(function* () {
         yield* recordAll(monitor, "api", ["success", ...threeFailures])
@@ -29,8 +29,8 @@ describe("check and record", () => {
         assert.strictEqual(error.failureRate, 0.75)
         assert.isTrue(error.isRetryable)
         assert.isTrue(Refusal.isRefusal(error))
-        assert.strictEqual(error.message, "api is unhealthy: 75 % of the last calls failed. Come back in 6s.")
-        // Two of three failures were enough: half had been reached with the third outcome.
+        assert.strictEqual(error.message, "api is unhealthy: 75 % of the last calls failed. Retry after 6s.")
+        // Two failures in three outcomes were enough: the share of one half was passed.
         assert.deepStrictEqual(events, [
           {
             _tag: "HealthChanged",
@@ -47,7 +47,7 @@ describe("check and record", () => {
     )
   )
 
-  it.effect("after the cooldown one call may find out, and the next at once if it succeeded", () =>
+  it.effect("after the cooldown one call may test the name, and the next one at once after a success", () =>
     watching()((monitor, events) =>
       Effect.gen(function* () {
         yield* recordAll(monitor, "api", threeFailures)
@@ -56,7 +56,7 @@ describe("check and record", () => {
         yield* TestClock.adjust("1 millis")
         assert.isTrue(yield* isHealthy(monitor, "api"))
         assert.isFalse(yield* isHealthy(monitor, "api"))
-        // It failed: nobody is let through before the cooldown is over again, and late failures do not move that.
+        // The call failed. None is let through before the cooldown is over again, and late failures do not postpone it.
         yield* TestClock.adjust("5 seconds")
         yield* recordAll(monitor, "api", threeFailures)
         yield* TestClock.adjust("5 seconds")
@@ -73,7 +73,7 @@ describe("check and record", () => {
     )
   )
 
-  it.effect("a cooldown of one's own", () =>
+  it.effect("the cooldown can be set", () =>
     watching({ cooldown: "1 minute" })((monitor) =>
       Effect.gen(function* () {
         yield* recordAll(monitor, "api", threeFailures)
@@ -85,20 +85,22 @@ describe("check and record", () => {
     )
   )
 
-  it.effect("several names: all must allow it, and a refusal of one takes no permit of the others", () =>
-    watching()((monitor) =>
-      Effect.gen(function* () {
-        yield* recordAll(monitor, "session", threeFailures)
-        yield* TestClock.adjust("10 seconds")
-        yield* recordAll(monitor, "endpoint", threeFailures)
-        const error = yield* Effect.flip(monitor.check(["session", "endpoint"]))
-        assert.strictEqual(error.connection, "endpoint")
-        assert.isTrue(yield* isHealthy(monitor, "session"))
-      })
-    )
+  it.effect(
+    "all of several names must allow the call, and a refusal by one takes no permit of the others",
+    () =>
+      watching()((monitor) =>
+        Effect.gen(function* () {
+          yield* recordAll(monitor, "session", threeFailures)
+          yield* TestClock.adjust("10 seconds")
+          yield* recordAll(monitor, "endpoint", threeFailures)
+          const error = yield* Effect.flip(monitor.check(["session", "endpoint"]))
+          assert.strictEqual(error.connection, "endpoint")
+          assert.isTrue(yield* isHealthy(monitor, "session"))
+        })
+      )
   )
 
-  it.effect("a window of one's own", () =>
+  it.effect("the window can be set", () =>
     watching({ window: { minimum: 1, recovery: 1 } })((monitor) =>
       Effect.gen(function* () {
         yield* monitor.record("api", "failure")
@@ -110,8 +112,8 @@ describe("check and record", () => {
   )
 })
 
-describe("a latency that is none", () => {
-  it.effect("is left out, and the outcome counts", () =>
+describe("an invalid latency", () => {
+  it.effect("is ignored, and the outcome counts", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         const latencies = [-1, Number.NaN, Infinity, "soon" as "1 second", "20 millis"] as const
@@ -126,7 +128,7 @@ describe("a latency that is none", () => {
 })
 
 describe("guard", () => {
-  it.effect("records success with its latency, failure, and defect", () =>
+  it.effect("records a success with its latency, a failure, and a defect", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         const guarded = monitor.guard("api")
@@ -150,7 +152,7 @@ describe("guard", () => {
     )
   )
 
-  it.effect("does not run what is refused", () =>
+  it.effect("does not run a refused call", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         yield* recordAll(monitor, "api", threeFailures)
@@ -163,14 +165,14 @@ describe("guard", () => {
     )
   )
 
-  it.effect("an interruption is no outcome", () =>
+  it.effect("an interruption is not an outcome", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         const fiber = yield* Effect.forkChild(monitor.guard("api")(Effect.never), { startImmediately: true })
         yield* Fiber.interrupt(fiber)
         yield* Effect.exit(monitor.guard("api")(Effect.interrupt))
         assert.strictEqual((yield* monitor.status("api")).outcomes, 0)
-        // A failure among interruptions is one.
+        // A failure among interruptions is an outcome.
         const both = Cause.combine(Cause.interrupt(1), Cause.fail("no"))
         yield* Effect.exit(monitor.guard("api")(Effect.failCause(both)))
         assert.strictEqual((yield* monitor.status("api")).outcomes, 1)
@@ -178,7 +180,7 @@ describe("guard", () => {
     )
   )
 
-  it.effect("a refusal from within is no outcome", () =>
+  it.effect("a refusal from inside is not an outcome", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         yield* recordAll(monitor, "inner", threeFailures)
@@ -189,7 +191,7 @@ describe("guard", () => {
     )
   )
 
-  it.effect("the program says which failures count, and a mistake in that changes no result", () =>
+  it.effect("`counts` selects the failures that count, and its mistakes change no result", () =>
     watching({
       counts: (cause) => {
         const error = Cause.squash(cause)
@@ -207,7 +209,7 @@ describe("guard", () => {
     )
   )
 
-  it.effect("a call of a dead session says nothing about the one that replaced it", () =>
+  it.effect("a call of a dead session does not count for the session that replaced it", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         const gate = yield* Deferred.make<void, string>()
@@ -233,8 +235,8 @@ describe("guard", () => {
   )
 })
 
-describe("the permit to find out", () => {
-  /** Unhealthy, and the cooldown is over: one call may find out. */
+describe("the permit for a test", () => {
+  /** An unhealthy name after its cooldown: one call may test it. */
   const withPermit = (
     program: (monitor: ConnectionMonitor.Service) => Effect.Effect<unknown, unknown, Scope.Scope>,
     options: ConnectionMonitor.Options = {}
@@ -249,7 +251,7 @@ describe("the permit to find out", () => {
   const started = <A, E>(effect: Effect.Effect<A, E>) =>
     Effect.forkChild(Effect.exit(effect), { startImmediately: true })
 
-  it.effect("is given back by a call that is interrupted: the next may be made at once", () =>
+  it.effect("is given back by a call that is interrupted, so that the next may run at once", () =>
     withPermit((monitor) =>
       Effect.gen(function* () {
         const fiber = yield* started(monitor.guard("api")(Effect.never))
@@ -261,17 +263,19 @@ describe("the permit to find out", () => {
     )
   )
 
-  it.effect("is given back by a call that is refused further in, and by a failure that does not count", () =>
-    withPermit(
-      (monitor) =>
-        Effect.gen(function* () {
-          yield* monitor.died("tab", "closed")
-          yield* Effect.exit(monitor.guard("api")(monitor.guard("tab")(Effect.void)))
-          yield* Effect.exit(monitor.guard("api")(Effect.fail("bad request")))
-          assert.isTrue(yield* isHealthy(monitor, "api"))
-        }),
-      { counts: (cause) => Cause.squash(cause) !== "bad request" }
-    )
+  it.effect(
+    "is given back by a call that is refused further inside, and by a failure that does not count",
+    () =>
+      withPermit(
+        (monitor) =>
+          Effect.gen(function* () {
+            yield* monitor.died("tab", "closed")
+            yield* Effect.exit(monitor.guard("api")(monitor.guard("tab")(Effect.void)))
+            yield* Effect.exit(monitor.guard("api")(Effect.fail("bad request")))
+            assert.isTrue(yield* isHealthy(monitor, "api"))
+          }),
+        { counts: (cause) => Cause.squash(cause) !== "bad request" }
+      )
   )
 
   it.effect("is given back for every name", () =>
@@ -295,7 +299,7 @@ describe("the permit to find out", () => {
     )
   )
 
-  it.effect("of one call is not given back by an earlier one that ends late", () =>
+  it.effect("is not given back by an earlier call that ends late", () =>
     withPermit((monitor) =>
       Effect.gen(function* () {
         const hanging = yield* started(monitor.guard("api")(Effect.never))
@@ -307,7 +311,7 @@ describe("the permit to find out", () => {
     )
   )
 
-  it.effect("a call that began before it was unhealthy has none to give back", () =>
+  it.effect("is not held by a call that began while the name was healthy", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         const early = yield* started(monitor.guard("api")(Effect.never))
@@ -364,7 +368,7 @@ describe("failures", () => {
     )
   )
 
-  it.effect("that are no outcome are not published", () =>
+  it.effect("that are not outcomes are not published", () =>
     watching({ counts: () => false })((monitor, _events, failures) =>
       Effect.gen(function* () {
         yield* Effect.exit(monitor.guard("api")(Effect.fail("bad request")))
@@ -378,7 +382,7 @@ describe("failures", () => {
   )
 
   for (const [name, error] of hostile) {
-    it.effect(`that are ${name} leave as they came, and count`, () =>
+    it.effect(`that are ${name} are passed on unchanged, and count`, () =>
       watching()((monitor, _events, failures) =>
         Effect.gen(function* () {
           const left = yield* Effect.flip(monitor.guard("api")(Effect.fail(error)))
@@ -391,7 +395,7 @@ describe("failures", () => {
 })
 
 describe("awaitHealthy", () => {
-  it.effect("wakes at the recovery, all who wait", () =>
+  it.effect("wakes all waiting fibers at the recovery", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         yield* monitor.register("api", { interval: "1 hour" })
@@ -409,7 +413,7 @@ describe("awaitHealthy", () => {
     )
   )
 
-  it.effect("of a name that nobody asks about, it ends when a call is let through", () =>
+  it.effect("ends when a call is let through, for an unregistered name", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         yield* recordAll(monitor, "api", threeFailures)
@@ -423,7 +427,7 @@ describe("awaitHealthy", () => {
     )
   )
 
-  it.effect("wakes when the failures have left the window, without polling", () =>
+  it.effect("wakes without polling when the failures have left the window", () =>
     watching()((monitor, events) =>
       Effect.gen(function* () {
         yield* monitor.register("api", { interval: "1 hour" })
@@ -438,7 +442,7 @@ describe("awaitHealthy", () => {
     )
   )
 
-  it.effect("fails when the session dies, and at once when it is dead", () =>
+  it.effect("fails when the session dies, and at once when it is already dead", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         yield* recordAll(monitor, "tab", threeFailures)
@@ -465,7 +469,7 @@ describe("awaitHealthy", () => {
 })
 
 describe("names", () => {
-  it.effect("are bounded: the least recently used goes, a registered one never", () =>
+  it.effect("are limited: the least recently used is evicted, a registered one never", () =>
     watching({ maxIdle: 2 })((monitor) =>
       Effect.gen(function* () {
         yield* monitor.register("kept", {})
@@ -478,7 +482,7 @@ describe("names", () => {
     )
   )
 
-  it.effect("are forgotten when unused, and whoever waits for one goes on", () =>
+  it.effect("are removed when unused, and fibers that wait for one continue", () =>
     watching({ idleFor: "1 minute" })((monitor) =>
       Effect.gen(function* () {
         yield* recordAll(monitor, "api", threeFailures)
@@ -494,7 +498,7 @@ describe("names", () => {
     )
   )
 
-  it.effect("a registration that ends leaves an idle name with what is known of it", () =>
+  it.effect("keep their state when their registration ends", () =>
     watching()((monitor) =>
       Effect.gen(function* () {
         yield* Effect.scoped(monitor.register("api", { ping: Effect.void }))
@@ -503,7 +507,7 @@ describe("names", () => {
     )
   )
 
-  it("the option that is wrong is named", () => {
+  it("an invalid option is named in the error", () => {
     const wrong: ReadonlyArray<readonly [ConnectionMonitor.Options, RegExp]> = [
       [{ interval: 0 }, /ConnectionMonitor: interval must be a duration of at least 1ms, got 0/],
       [{ timeout: Duration.infinity }, /ConnectionMonitor: timeout must be a finite duration/],

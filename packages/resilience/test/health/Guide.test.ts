@@ -1,6 +1,4 @@
-/**
- * The examples of docs/health.md: they type-check and run here, and the document has them line by line.
- */
+/** The examples of docs/health.md. They are type-checked and run here, and the document contains them line by line. */
 import { readFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import { Console, Effect, Layer, Metric } from "effect"
@@ -58,7 +56,7 @@ describe("docs/health.md", () => {
     }).pipe(Effect.provide(Telemetry), Effect.provideService(Metric.MetricRegistry, new Map()))
   })
 
-  it.effect("metrics of one's own", () => {
+  it.effect("custom metrics", () => {
     const deliveries = Metric.counter("deliveries_total", { incremental: true })
 
     const DeliveryMetrics = ResilienceEvents.layerTap(
@@ -110,7 +108,7 @@ describe("docs/health.md", () => {
   })
 })
 
-/** Without indentation, which differs, and empty lines. */
+/** Removes indentation, which differs, and empty lines. */
 function linesOf(source: string): string {
   return source
     .split("\n")

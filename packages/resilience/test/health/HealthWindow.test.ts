@@ -23,7 +23,7 @@ const verdict = (letters: string, options: HealthWindow.Options = {}): HealthWin
   HealthWindow.read(HealthWindow.spec(options), after(letters, options), (letters.length - 1) * 1_000).verdict
 
 describe("HealthWindow", () => {
-  it("is unhealthy at half, not below, and not before there are enough outcomes", () => {
+  it("is unhealthy at one half, not below, and not before the minimum of outcomes", () => {
     assert.strictEqual(verdict(""), "unknown")
     assert.strictEqual(verdict("FF"), "unknown")
     assert.strictEqual(verdict("SFF"), "unhealthy")
@@ -33,13 +33,13 @@ describe("HealthWindow", () => {
     assert.strictEqual(verdict("SSFF", { unhealthyAt: 0.51 }), "healthy")
   })
 
-  it("keeps the last outcomes only", () => {
+  it("keeps only the last outcomes", () => {
     const old = "F".repeat(10)
     assert.strictEqual(
       HealthWindow.read(HealthWindow.spec(), after(`${old}${"S".repeat(50)}`), 60_000).outcomes,
       20
     )
-    // Ten failures have been pushed out by ten of twelve outcomes.
+    // Ten of twelve later outcomes have pushed out the failures.
     assert.strictEqual(verdict(`SSS${"F".repeat(2)}${"S".repeat(10)}`, { size: 10 }), "healthy")
     assert.strictEqual(
       HealthWindow.read(HealthWindow.spec({ size: 4 }), after("FFSSSS", { size: 4 }), 5_000).failureRate,
@@ -47,7 +47,7 @@ describe("HealthWindow", () => {
     )
   })
 
-  it("recovers after two successes in a row, and forgets what was before them", () => {
+  it("recovers after two consecutive successes, and drops earlier outcomes", () => {
     const failed = after("FFFFFFFF")
     assert.isTrue(HealthWindow.isUnhealthy(failed, 8_000))
     const once = after("S", {}, failed, 8_000)
@@ -55,21 +55,21 @@ describe("HealthWindow", () => {
     const twice = after("S", {}, once, 9_000)
     assert.isFalse(HealthWindow.isUnhealthy(twice, 9_000))
     assert.strictEqual(HealthWindow.read(HealthWindow.spec(), twice, 9_000).failureRate, 0)
-    // One more failure does not throw it back.
+    // One more failure does not make it unhealthy again.
     assert.isFalse(HealthWindow.isUnhealthy(after("F", {}, twice, 10_000), 10_000))
     const three = { recovery: 3 }
     assert.isTrue(HealthWindow.isUnhealthy(after("FFFFSS", three), 5_000))
     assert.isFalse(HealthWindow.isUnhealthy(after("FFFFSSS", three), 6_000))
   })
 
-  it("a failure between two successes starts the count of successes again", () => {
+  it("a failure between two successes restarts the count of successes", () => {
     assert.isTrue(HealthWindow.isUnhealthy(after("FFFFFSFS"), 7_000))
     assert.isFalse(HealthWindow.isUnhealthy(after("FFFFFSFSS"), 8_000))
   })
 
-  it("failures as old as the span do not count: age ends it to the millisecond", () => {
+  it("failures as old as the span do not count: age ends the unhealthy state to the millisecond", () => {
     const failed = after("FFF")
-    // Two of three are enough to say nothing, so the first to leave ends it.
+    // Two of three outcomes are below the minimum, so the first to leave ends it.
     assert.isTrue(HealthWindow.isUnhealthy(failed, 5 * minute - 1))
     assert.isFalse(HealthWindow.isUnhealthy(failed, 5 * minute))
     assert.strictEqual(HealthWindow.read(HealthWindow.spec(), failed, 5 * minute).outcomes, 2)
@@ -81,12 +81,12 @@ describe("HealthWindow", () => {
     assert.isFalse(HealthWindow.isUnhealthy(after("F", {}, failed, 60 * minute), 60 * minute))
   })
 
-  it("age alone never makes it unhealthy: successes that leave are not missed", () => {
+  it("age alone never makes it unhealthy, even when successes leave the window", () => {
     const state = after("SSSSFFF", { span: "10 seconds" })
     for (let now = 6_000; now < 30_000; now += 500) assert.isFalse(HealthWindow.isUnhealthy(state, now))
   })
 
-  it("tells latency of what succeeded, by values that were measured", () => {
+  it("reports the latency of successes, as measured values", () => {
     const spec = HealthWindow.spec()
     const state = [10, 20, 30, 40, 1_000].reduce(
       (state, latency, i) => HealthWindow.step(spec, state, { _tag: "Succeeded", latency }, i),
@@ -96,7 +96,7 @@ describe("HealthWindow", () => {
     assert.isUndefined(HealthWindow.read(spec, after("FFF"), 10).latency)
   })
 
-  it("counts failures in a row and remembers the last of each beyond the window", () => {
+  it("counts consecutive failures and keeps the last times beyond the window", () => {
     const reading = HealthWindow.read(
       HealthWindow.spec({ size: 3 }),
       after("SFFFFF", { size: 3 }),
@@ -109,7 +109,7 @@ describe("HealthWindow", () => {
     assert.isUndefined(reading.successRate)
   })
 
-  it("an outcome that is reported late counts as the latest one's time", () => {
+  it("an outcome reported late counts at the time of the latest one", () => {
     const spec = HealthWindow.spec()
     const state = HealthWindow.step(
       spec,
@@ -120,7 +120,7 @@ describe("HealthWindow", () => {
     assert.strictEqual(state.lastFailure, 10_000)
   })
 
-  it("names the option that is wrong", () => {
+  it("an invalid option is named in the error", () => {
     const wrong: ReadonlyArray<readonly [HealthWindow.Options, RegExp]> = [
       [{ size: 0 }, /HealthWindow: size must be an integer from 1 to 1000, got 0/],
       [{ size: 1_001 }, /size/],
@@ -134,7 +134,7 @@ describe("HealthWindow", () => {
     for (const [options, message] of wrong) assert.throws(() => HealthWindow.spec(options), message)
   })
 
-  it("agrees with a window that keeps everything", () => {
+  it("agrees with a window that keeps all outcomes", () => {
     const event = fc.record({ failed: fc.boolean(), gap: fc.integer({ min: 0, max: 4_000 }) })
     const options = fc.record({
       size: fc.integer({ min: 1, max: 8 }),

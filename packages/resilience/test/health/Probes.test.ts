@@ -1,6 +1,6 @@
 /**
- * Probes of real things: a child process, a TCP socket, and those of `examples/session-death.ts`. What is waited for
- * is an event of theirs, never time.
+ * Probes of a real child process, a TCP socket, and those of `examples/session-death.ts`. The tests wait for their
+ * events, never for time.
  */
 import type { ChildProcess } from "node:child_process"
 import { spawn } from "node:child_process"
@@ -14,7 +14,7 @@ import { ConnectionMonitor } from "@outlast/resilience"
 const monitored = <A, E>(program: (monitor: ConnectionMonitor.Service) => Effect.Effect<A, E, Scope.Scope>) =>
   Effect.scoped(Effect.flatMap(ConnectionMonitor.make(), program))
 
-it.live("a child process that exits is dead at the next question", () =>
+it.live("a child process that exits is dead at the next check", () =>
   monitored((monitor) =>
     Effect.gen(function* () {
       const child = spawn(process.execPath, ["-e", "process.stdin.resume()"], {
@@ -33,7 +33,7 @@ it.live("a child process that exits is dead at the next question", () =>
   )
 )
 
-it.live("a socket that its peer has closed is dead, as soon as a call over it fails", () =>
+it.live("a socket closed by its peer is dead as soon as a call over it fails", () =>
   monitored((monitor) =>
     Effect.gen(function* () {
       const server = createServer((peer) => {
@@ -49,7 +49,7 @@ it.live("a socket that its peer has closed is dead, as soon as a call over it fa
       yield* monitor.register("socket", {
         probe: Effect.sync(() => (socket.destroyed ? "dead" : "alive"))
       })
-      // The exchange fails, because the peer hangs up instead of answering.
+      // The exchange fails, because the peer closes the connection instead of answering.
       const exchange = Effect.tryPromise({
         try: async () => {
           socket.resume()
@@ -72,7 +72,7 @@ describe("examples/session-death.ts", () => {
     readonly commandProbe: (command: string, args: ReadonlyArray<string>) => ConnectionMonitor.Probe
     readonly processPing: (child: ChildProcess) => Effect.Effect<void, Error>
   }
-  // It runs when it is loaded, and says so.
+  // The example runs when it is loaded, and prints its output.
   const example = Effect.promise(async (): Promise<Example> => {
     const silent = vi.spyOn(console, "log").mockReturnValue(undefined)
     const loaded = await import(new URL("../../../../examples/session-death.ts", import.meta.url).href)
@@ -81,7 +81,7 @@ describe("examples/session-death.ts", () => {
   })
   const node = (source: string) => [process.execPath, ["-e", source]] as const
 
-  it.live("a command that is killed proves nothing, its exit code is what counts", () =>
+  it.live("a killed command proves nothing, because only its exit code counts", () =>
     Effect.gen(function* () {
       const { commandProbe } = yield* example
       assert.strictEqual(yield* commandProbe(...node("process.exit(0)")), "alive")
@@ -94,7 +94,7 @@ describe("examples/session-death.ts", () => {
     })
   )
 
-  it.live("a ping leaves no listener behind, whether it is answered, given up or cannot be sent", () =>
+  it.live("a ping leaves no listener behind, whether it is answered, abandoned or cannot be sent", () =>
     Effect.gen(function* () {
       const { processPing } = yield* example
       const child = spawn(

@@ -1,4 +1,4 @@
-/** What the tests of the monitor share. */
+/** Shared helpers for tests of the monitor. */
 import { Effect, Exit, Layer } from "effect"
 import type { Scope } from "effect"
 import { ConnectionMonitor, ResilienceEvents } from "@outlast/resilience"
@@ -8,7 +8,7 @@ type Outcomes = ReadonlyArray<"success" | "failure">
 type Events = ReadonlyArray<ConnectionEvent.ConnectionEvent>
 type Failures = ReadonlyArray<ConnectionEvent.ConnectionFailure>
 
-/** A monitor, its events, those of failed calls apart, and a program with all of them. */
+/** A monitor, its events, those of failed calls separately, and a program with all of them. */
 export const watching = (options: ConnectionMonitor.Options = {}) => {
   const events: Array<ConnectionEvent.ConnectionEvent> = []
   const failures: Array<ConnectionEvent.ConnectionFailure> = []
@@ -16,7 +16,7 @@ export const watching = (options: ConnectionMonitor.Options = {}) => {
     Layer.provideMerge(
       ResilienceEvents.layerHandler((published) =>
         Effect.sync(() => {
-          // Nobody else publishes in these tests.
+          // Only the monitor publishes in these tests.
           const event = published as ConnectionEvent.ConnectionEvent
           if (event._tag === "ConnectionFailure") failures.push(event)
           else events.push(event)
@@ -46,7 +46,7 @@ export const tags = (events: Events) => events.map(({ _tag }) => _tag)
 export const isHealthy = (monitor: ConnectionMonitor.Service, name: string) =>
   Effect.map(Effect.exit(monitor.check(name)), Exit.isSuccess)
 
-/** Errors that nothing can be read from. */
+/** Errors whose properties cannot be read. */
 export const hostile: ReadonlyArray<readonly [string, unknown]> = [
   ["objects without a prototype", Object.create(null)],
   ["undefined", undefined],

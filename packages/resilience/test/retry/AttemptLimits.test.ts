@@ -2,7 +2,7 @@ import { assert, it } from "vitest"
 import * as fc from "fast-check"
 import { AttemptLimits } from "@outlast/resilience"
 
-/** What each failure of a call in turn is answered with. */
+/** The verdict for each failure of a call, in order. */
 const verdicts = (
   limits: AttemptLimits.AttemptLimits,
   classes: ReadonlyArray<string>
@@ -18,7 +18,7 @@ const verdicts = (
 const rate = "RateLimit"
 const server = "ServerError"
 
-it("25 a class has as many attempts as its limit says, the first included", () => {
+it("25 a class has as many attempts as its limit, including the first", () => {
   const limits = AttemptLimits.make({ perClass: { RateLimit: 5, ServerError: 3 } })
   assert.deepStrictEqual(verdicts(limits, [rate, rate, rate, rate, rate, rate]), [
     1,
@@ -32,30 +32,30 @@ it("25 a class has as many attempts as its limit says, the first included", () =
   assert.deepStrictEqual(verdicts(AttemptLimits.make({ perClass: { RateLimit: 1 } }), [rate]), ["class"])
 })
 
-it("each class has a pool of its own", () => {
+it("each listed class has a separate limit", () => {
   const limits = AttemptLimits.make({ perClass: { RateLimit: 3, ServerError: 2 } })
   assert.deepStrictEqual(verdicts(limits, [rate, server, rate, server, rate]), [1, 1, 2, "class", "class"])
 })
 
-it("with a pool, all classes draw on it together, and their own limits still hold", () => {
+it("with `pooled`, all classes share a limit and keep their own", () => {
   const limits = AttemptLimits.make({ perClass: { RateLimit: 5, ServerError: 2 }, pooled: 4 })
   assert.deepStrictEqual(verdicts(limits, [rate, server, rate, rate]), [1, 1, 2, "pool"])
   assert.deepStrictEqual(verdicts(limits, [rate, server, server]), [1, 1, "class"])
   assert.deepStrictEqual(verdicts(AttemptLimits.make({ perClass: {}, pooled: 1 }), [rate]), ["pool"])
 })
 
-it("a class without a limit draws only on the pool", () => {
+it("an unlisted class is limited only by the pool", () => {
   const limits = AttemptLimits.make({ perClass: { RateLimit: 2 }, pooled: 4 })
   assert.deepStrictEqual(verdicts(limits, ["A", "B", "A", "B"]), [1, 1, 2, "pool"])
 })
 
-it("25 a class in neither is never repeated", () => {
+it("25 a class without any limit is never repeated", () => {
   const limits = AttemptLimits.make({ perClass: { RateLimit: 5 } })
   assert.deepStrictEqual(verdicts(limits, ["Auth", rate]), ["unlisted", 1])
   assert.deepStrictEqual(verdicts(limits, ["constructor", "toString"]), ["unlisted", "unlisted"])
 })
 
-it("classes that are not listed have a limit together, where one is given", () => {
+it("unlisted classes share a limit if one is given", () => {
   const own = AttemptLimits.make({ perClass: { RateLimit: 5 }, unlisted: 3 })
   assert.deepStrictEqual(verdicts(own, ["A", rate, "B", rate, "A"]), [1, 1, 1, 2, "unlisted"])
   const pooled = AttemptLimits.make({ perClass: { RateLimit: 5 }, unlisted: 3, pooled: 4 })
@@ -85,7 +85,7 @@ it("a limit is an integer of at least 1", () => {
   assert.strictEqual<unknown>(AttemptLimits.make(limits), limits)
 })
 
-it("25 for every sequence of failures the attempts stay within both limits", () => {
+it("25 attempts stay within both limits for every sequence of failures", () => {
   const name = fc.constantFrom("A", "B", "C")
   const limit = fc.integer({ min: 1, max: 6 })
   const limits = fc.record({

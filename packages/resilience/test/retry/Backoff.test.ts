@@ -6,7 +6,7 @@ import { Backoff } from "@outlast/resilience"
 
 const exact = { initial: "1 second", factor: 2, cap: "30 seconds", jitter: 0 } as const
 
-/** The largest draw there is. */
+/** The largest possible draw. */
 const almostOne = 1 - 2 ** -53
 
 const delays = (spec: Backoff.Backoff, count: number, draw = 0): ReadonlyArray<number> =>
@@ -22,7 +22,7 @@ const ends = (spec: Backoff.Backoff, n: number, previous?: number): ReadonlyArra
 }
 
 // -----------------------------------------------------------------------------
-// Anything that may be specified
+// Arbitrary specifications
 // -----------------------------------------------------------------------------
 
 const share = fc.double({ min: 0, max: 1, noNaN: true })
@@ -87,7 +87,7 @@ describe("for every specification", () => {
     )
   })
 
-  it.effect("27 the same seed gives the same delays, and they are the formula's", () =>
+  it.effect("27 the same seed gives the same delays, equal to the formula's", () =>
     Effect.gen(function* () {
       for (const given of fc.sample(spec, { numRuns: 40, seed: 1 })) {
         const expected = Effect.gen(function* () {
@@ -113,7 +113,7 @@ describe("for every specification", () => {
   )
 })
 
-/** The first delays that the schedule of a specification gives out, in milliseconds. */
+/** Returns the first delays of a specification's schedule, in milliseconds. */
 const waits = (spec: Backoff.Backoff, count: number) =>
   Effect.gen(function* () {
     const step = yield* Schedule.toStep(Backoff.schedule(spec))
@@ -141,7 +141,7 @@ describe("exponential", () => {
     assert.deepStrictEqual(delays(Backoff.exponential({ ...exact, factor: 1 }), 3), [1_000, 1_000, 1_000])
   })
 
-  it("its defaults are 1 s, doubled, at most 30 s, ±20 %", () => {
+  it("defaults to 1 s, doubled, at most 30 s, ±20 %", () => {
     assert.deepStrictEqual(
       Backoff.exponential(),
       Backoff.exponential({ initial: 1_000, factor: 2, cap: 30_000, jitter: 0.2 })
@@ -149,14 +149,14 @@ describe("exponential", () => {
     assert.deepStrictEqual(ends(Backoff.exponential(), 2), [1_600, 2_400])
   })
 
-  it("27 no growth overflows: not of the power, and not of nothing", () => {
+  it("27 growth never overflows, neither the power nor an initial delay of 0", () => {
     const steep = Backoff.exponential({ ...exact, factor: 1e6 })
     assert.strictEqual(Backoff.delay(steep, 10_000, undefined, 0), 30_000)
     const none = Backoff.exponential({ ...exact, initial: 0 })
     assert.strictEqual(Backoff.delay(none, 10_000, undefined, 0.5), 0)
   })
 
-  it("a retry before the first counts as the first", () => {
+  it("counts a retry number below 1 as 1", () => {
     for (const spec of [Backoff.exponential(exact), Backoff.sequence(["1 second", "2 seconds"])]) {
       for (const n of [0, -1, -10]) assert.strictEqual(Backoff.delay(spec, n, undefined, 0), 1_000)
     }
@@ -176,7 +176,7 @@ describe("exponential", () => {
 describe("jitter", () => {
   const withJitter = (jitter: Backoff.Jitter) => Backoff.exponential({ ...exact, jitter })
 
-  it("of a share moves a delay both ways, and stays below the cap without piling up there", () => {
+  it("a share varies a delay both ways, and stays below the cap without piling up there", () => {
     const spec = withJitter(0.2)
     assert.deepStrictEqual(ends(spec, 1), [800, 1_200])
     assert.deepStrictEqual(ends(spec, 3), [3_200, 4_800])
@@ -185,22 +185,22 @@ describe("jitter", () => {
     assert.strictEqual(Backoff.max(spec), 30_000)
   })
 
-  it("full is from nothing to the delay", () => {
+  it("full ranges from 0 to the delay", () => {
     assert.deepStrictEqual(ends(withJitter("full"), 3), [0, 4_000])
     assert.strictEqual(Backoff.max(withJitter("full")), 30_000)
   })
 
-  it("equal is from half of the delay to all of it", () => {
+  it("equal ranges from half of the delay to the delay", () => {
     assert.deepStrictEqual(ends(withJitter("equal"), 3), [2_000, 4_000])
     assert.strictEqual(Backoff.max(withJitter("equal")), 30_000)
   })
 
-  it("of two shares moves a delay by what each says", () => {
+  it("two shares shorten and lengthen a delay separately", () => {
     assert.deepStrictEqual(ends(withJitter({ below: 0.5, above: 0.25 }), 3), [2_000, 5_000])
     assert.deepStrictEqual(ends(withJitter({ below: 0, above: 0.25 }), 3), [4_000, 5_000])
   })
 
-  it("is cut off by the cap unless it is added after it", () => {
+  it("is limited by the cap unless added after it", () => {
     const within = withJitter({ below: 0.1, above: 0.25 })
     assert.deepStrictEqual(ends(within, 9), [27_000, 30_000])
     assert.strictEqual(Backoff.max(within), 30_000)
@@ -210,13 +210,13 @@ describe("jitter", () => {
     assert.strictEqual(Backoff.max(beyond), 37_500)
   })
 
-  it("decorrelated is from the initial delay to so many times the delay before", () => {
+  it("decorrelated ranges from the initial delay to a multiple of the previous one", () => {
     const spec = withJitter("decorrelated")
     assert.deepStrictEqual(ends(spec, 2, 3_000), [1_000, 6_000])
     assert.deepStrictEqual(ends(spec, 500, 3_000), [1_000, 6_000])
     assert.deepStrictEqual(ends(spec, 2, 15_500), [1_000, 30_000])
     assert.deepStrictEqual(ends(spec, 2, 300_000), [1_000, 30_000])
-    // What was waited may have been a server's, shorter than any of ours.
+    // The previous wait may be a server's, shorter than any delay of the formula.
     assert.deepStrictEqual(ends(spec, 2, 0), [1_000, 2_000])
     assert.strictEqual(Backoff.max(spec), 30_000)
     assert.deepStrictEqual(
@@ -225,7 +225,7 @@ describe("jitter", () => {
     )
   })
 
-  it("decorrelated takes the formula's delay where the one before is not known", () => {
+  it("decorrelated uses the delay without jitter when the previous one is unknown", () => {
     const spec = withJitter("decorrelated")
     assert.deepStrictEqual(ends(spec, 1), [1_000, 2_000])
     assert.deepStrictEqual(ends(spec, 2), [1_000, 2_000])
@@ -235,20 +235,20 @@ describe("jitter", () => {
 })
 
 describe("sequence", () => {
-  it("waits what it says, the last one for ever", () => {
+  it("waits for the listed delays and repeats the last one", () => {
     const spec = Backoff.sequence(["1 second", "2 seconds", "4 seconds", "8 seconds", "16 seconds"])
     assert.deepStrictEqual(delays(spec, 7, 0.7), [1_000, 2_000, 4_000, 8_000, 16_000, 16_000, 16_000])
     assert.strictEqual(Backoff.delay(spec, 10_000, undefined, 0), 16_000)
     assert.strictEqual(Backoff.max(spec), 16_000)
   })
 
-  it("may fall, and its longest delay is its max", () => {
+  it("may decrease, and its max is the longest entry", () => {
     const spec = Backoff.sequence([5_000, 1_000])
     assert.deepStrictEqual(delays(spec, 3), [5_000, 1_000, 1_000])
     assert.strictEqual(Backoff.max(spec), 5_000)
   })
 
-  it("has jitter around what it says, above its longest too", () => {
+  it("applies jitter around each entry, also above the longest", () => {
     const spec = Backoff.sequence([1_000, 2_000], { jitter: 0.25 })
     assert.deepStrictEqual(ends(spec, 1), [750, 1_250])
     assert.deepStrictEqual(ends(spec, 2), [1_500, 2_500])
@@ -260,7 +260,7 @@ describe("sequence", () => {
     )
   })
 
-  it("of one is constant", () => {
+  it("with one entry is constant", () => {
     const spec = Backoff.constant("5 seconds")
     assert.deepStrictEqual(spec, Backoff.sequence(["5 seconds"]))
     assert.deepStrictEqual(spec, { _tag: "Sequence", delays: [Duration.seconds(5)], jitter: 0 })
@@ -322,7 +322,7 @@ describe("validate", () => {
     ],
     [
       "Backoff: delays must be a list of at least one duration, got an empty list",
-      // What a caller without types may hand over.
+      // Input from a caller without types.
       () =>
         Backoff.validate({ _tag: "Sequence", delays: [] as unknown as Backoff.Sequence["delays"], jitter: 0 })
     ],
@@ -349,7 +349,7 @@ describe("validate", () => {
     ]
   ]
   for (const [message, f] of cases) {
-    it(`refuses: ${message}`, () => {
+    it(`rejects: ${message}`, () => {
       assert.throws(f, RangeError)
       try {
         f()
@@ -359,7 +359,7 @@ describe("validate", () => {
     })
   }
 
-  it("refuses jitter of a name that there is not, instead of waiting NaN", () => {
+  it("rejects an unknown jitter instead of waiting NaN", () => {
     const share = "a number from 0 to 1"
     const words = `${share}, "full" or "equal" or "decorrelated", or { below, above }`
     const cases = [
@@ -389,7 +389,7 @@ describe("validate", () => {
     assert.throws(() => Backoff.validate(undefined as never), RangeError, "Backoff: spec must be a Backoff")
   })
 
-  it("accepts both ends of what is allowed", () => {
+  it("accepts both ends of each range", () => {
     for (const jitter of [0, 1, "full", "equal", "decorrelated", { below: 0, above: 1 }] as const) {
       Backoff.validate(Backoff.exponential({ initial: 0, cap: 0, factor: 1, jitter }))
     }
@@ -401,7 +401,7 @@ describe("validate", () => {
 
 // -----------------------------------------------------------------------------
 
-/** Moves the clock until the effect has ended. */
+/** Advances the clock until the effect has ended. */
 const inTime = <A, E>(self: Effect.Effect<A, E>) =>
   Effect.gen(function* () {
     const fiber = yield* Effect.forkChild(self)
@@ -410,7 +410,7 @@ const inTime = <A, E>(self: Effect.Effect<A, E>) =>
   })
 
 describe("schedule", () => {
-  it.effect("retries an effect at the formula's times, and counts each run from the first", () =>
+  it.effect("retries an effect at the formula's times, and each run counts from the first", () =>
     Effect.gen(function* () {
       const spec = Backoff.exponential(exact)
       const times = yield* Ref.make<ReadonlyArray<number>>([])
@@ -434,7 +434,7 @@ describe("schedule", () => {
     })
   )
 
-  it.effect("decorrelated delays follow from the ones before", () =>
+  it.effect("decorrelated delays depend on the previous ones", () =>
     Effect.gen(function* () {
       const spec = Backoff.exponential({ ...exact, jitter: "decorrelated" })
       const drawn = waits(spec, 4).pipe(
@@ -444,7 +444,7 @@ describe("schedule", () => {
     })
   )
 
-  it.effect("26 interrupting during a delay ends at once and starts no attempt", () =>
+  it.effect("26 an interruption during a delay ends at once and starts no attempt", () =>
     Effect.gen(function* () {
       const attempts = yield* Ref.make(0)
       const failing = Effect.andThen(
@@ -464,11 +464,11 @@ describe("schedule", () => {
 
 // -----------------------------------------------------------------------------
 
-describe("what the server said", () => {
+describe("withHint", () => {
   const rule = Backoff.hintRule({ retryAfterJitter: 0 })
   const wait = (millis: number): Backoff.Wait => ({ _tag: "Wait", millis })
 
-  it("the rule for what is left out: a minimum, up to a minute, 0 to 10 % more", () => {
+  it("the default rule is a minimum, up to a minute, lengthened by 0 to 10 %", () => {
     assert.deepStrictEqual(Backoff.hintRule(), {
       retryAfter: "minimum",
       maxRetryAfter: Duration.minutes(1),
@@ -478,32 +478,32 @@ describe("what the server said", () => {
     assert.throws(() => Backoff.hintRule({ retryAfterJitter: 1.5 }), "Backoff: retryAfterJitter must be")
   })
 
-  it("28 as a minimum it lengthens the backoff and never shortens it", () => {
+  it("28 a minimum lengthens the backoff and never shortens it", () => {
     assert.deepStrictEqual(Backoff.withHint(rule, 4_000, 7_000, 0.5), wait(7_000))
     assert.deepStrictEqual(Backoff.withHint(rule, 4_000, 3_000, 0.5), wait(4_000))
   })
 
-  it("28 winning, it is waited whatever the backoff says", () => {
+  it('28 "wins" replaces the backoff by the wait of the server', () => {
     const wins = Backoff.hintRule({ retryAfter: "wins", retryAfterJitter: 0 })
     assert.deepStrictEqual(Backoff.withHint(wins, 4_000, 7_000, 0.5), wait(7_000))
     assert.deepStrictEqual(Backoff.withHint(wins, 4_000, 3_000, 0.5), wait(3_000))
     assert.deepStrictEqual(Backoff.withHint(wins, 4_000, undefined, 0.5), wait(4_000))
   })
 
-  it("28 ignored, it changes nothing, however long", () => {
+  it('28 "ignored" drops the wait of the server, however long', () => {
     const ignored = Backoff.hintRule({ retryAfter: "ignored" })
     for (const hint of [undefined, 0, 7_000, 3_600_000]) {
       assert.deepStrictEqual(Backoff.withHint(ignored, 4_000, hint, 0.5), wait(4_000))
     }
   })
 
-  it("28 its 0 means now, as a minimum too", () => {
+  it("28 a Retry-After of 0 means now, also as a minimum", () => {
     for (const retryAfter of ["wins", "minimum"] as const) {
       assert.deepStrictEqual(Backoff.withHint(Backoff.hintRule({ retryAfter }), 4_000, 0, 0.9), wait(0))
     }
   })
 
-  it("28 above the cap it is told, not slept; at the cap it is slept", () => {
+  it("28 a wait above the limit is TooLong; at the limit it is slept", () => {
     for (const retryAfter of ["wins", "minimum"] as const) {
       const rule = Backoff.hintRule({ retryAfter, maxRetryAfter: "30 seconds" })
       assert.deepStrictEqual(Backoff.withHint(rule, 99_000, 30_001, 0), {
@@ -518,7 +518,7 @@ describe("what the server said", () => {
     })
   })
 
-  it("28 a hint that is no number says nothing, and one that has passed means now", () => {
+  it("28 NaN is ignored, and a time in the past means now", () => {
     for (const retryAfter of ["wins", "minimum"] as const) {
       const rule = Backoff.hintRule({ retryAfter })
       assert.deepStrictEqual(Backoff.withHint(rule, 4_000, Number.NaN, 0.5), wait(4_000))
@@ -528,14 +528,14 @@ describe("what the server said", () => {
     }
   })
 
-  it("refuses a rule of another name", () => {
+  it("rejects an unknown rule", () => {
     assert.throws(
       () => Backoff.hintRule({ retryAfter: "sometimes" as "wins" }),
       'Backoff: retryAfter must be "wins" or "minimum" or "ignored", got "sometimes"'
     )
   })
 
-  it("28 jitter only lengthens it", () => {
+  it("28 jitter only lengthens a server's wait", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 60_000 }), share, draw, (hint, retryAfterJitter, draw) => {
         const rule = Backoff.hintRule({ retryAfter: "wins", retryAfterJitter })

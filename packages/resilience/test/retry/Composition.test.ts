@@ -1,6 +1,6 @@
 /**
- * The examples of docs/composition.md, and what happens in each: `test/docs.test.ts` sees to it that the document
- * quotes them, and its table says what is measured here. `UPDATE_DOCS=1` writes the table.
+ * The examples of docs/composition.md, with measurements of each. `test/docs.test.ts` checks that the document quotes
+ * them and that its table has these figures. `UPDATE_DOCS=1` writes the table.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
@@ -89,7 +89,7 @@ const failover = (request: Request, other: Request) => {
 }
 
 // -----------------------------------------------------------------------------
-// What happens
+// Measurements
 // -----------------------------------------------------------------------------
 
 type Provider = "fails" | "is silent" | "fails, circuit open"
@@ -250,7 +250,7 @@ for (const [name, provider, happens, wanted] of table) {
   )
 }
 
-it.effect("breakerUnknown takes from the budget for attempts that nobody saw", () =>
+it.effect("breakerUnknown takes budget for attempts that were never sent", () =>
   Effect.gen(function* () {
     yield* (yield* CircuitBreaker.CircuitBreaker).trip("provider")
     const { attempts } = yield* failureOf(breakerUnknown(Effect.succeed("never asked")), "5 seconds")
@@ -259,7 +259,7 @@ it.effect("breakerUnknown takes from the budget for attempts that nobody saw", (
   }).pipe(Effect.provide(Layer.mergeAll(CircuitBreaker.layer(), RetryBudget.layer())))
 )
 
-it.effect("breakerOutside opens after three times as many requests, and retries go on meanwhile", () =>
+it.effect("breakerOutside opens after three times as many requests, and retries continue meanwhile", () =>
   Effect.gen(function* () {
     const requestsUntilRefused = (example: (request: Request) => Effect.Effect<unknown, unknown, Services>) =>
       Effect.gen(function* () {
@@ -283,7 +283,7 @@ it.effect("breakerOutside opens after three times as many requests, and retries 
   })
 )
 
-it("docs/composition.md says so", () => {
+it("docs/composition.md has these figures", () => {
   const file = fileURLToPath(new URL("../../../../docs/composition.md", import.meta.url))
   const rows = table.map(([name, provider, , { requests, after, circuit, end }]) => {
     const [example, rest = ""] = name.split(/(?=, )/)
@@ -307,7 +307,7 @@ it("docs/composition.md says so", () => {
   else assert.strictEqual(plain(text), plain(wanted))
 })
 
-/** The formatter pads tables. */
+/** Removes the padding that the formatter adds to tables. */
 const plain = (markdown: string): string =>
   markdown
     .replace(/ +/g, " ")

@@ -3,7 +3,7 @@ import { Clock, Duration, Effect, Fiber, Option, Ref } from "effect"
 import { TestClock } from "effect/testing"
 import { Deadline } from "@outlast/resilience"
 
-/** What is left in milliseconds; `undefined` without a deadline. */
+/** The remaining time in milliseconds, or `undefined` without a deadline. */
 const left = Effect.map(Deadline.remaining, (remaining) =>
   Option.getOrUndefined(Option.map(remaining, Duration.toMillis))
 )
@@ -27,7 +27,7 @@ describe("within", () => {
     })
   )
 
-  it.effect("what is left shrinks as time passes, and is never negative", () =>
+  it.effect("the remaining time shrinks as time passes, and is never negative", () =>
     Effect.gen(function* () {
       yield* TestClock.adjust("4 seconds")
       assert.strictEqual(yield* left, 6_000)
@@ -38,7 +38,7 @@ describe("within", () => {
     }).pipe(Deadline.within("10 seconds"))
   )
 
-  it.effect("nested, the nearer one holds", () =>
+  it.effect("the earlier of two nested deadlines applies", () =>
     Effect.gen(function* () {
       const inner = (seconds: number) => left.pipe(Deadline.within(Duration.seconds(seconds)))
       assert.strictEqual(yield* inner(5), 5_000)
@@ -50,7 +50,7 @@ describe("within", () => {
     }).pipe(Deadline.within("10 seconds"))
   )
 
-  it.effect("holds in the fibers that are forked inside", () =>
+  it.effect("applies to child fibers", () =>
     Effect.gen(function* () {
       const fiber = yield* Effect.forkChild(Effect.delay(left, "1 second"))
       yield* TestClock.adjust("1 second")
@@ -58,7 +58,7 @@ describe("within", () => {
     }).pipe(Deadline.within("10 seconds"))
   )
 
-  it.effect("interrupts nothing by itself", () =>
+  it.effect("does not interrupt", () =>
     Effect.gen(function* () {
       const fiber = yield* Effect.forkChild(
         Effect.as(Effect.sleep("1 minute"), "done").pipe(Deadline.within("1 second"))
@@ -68,7 +68,7 @@ describe("within", () => {
     })
   )
 
-  it.effect("18 a step of the wall clock moves it nowhere", () =>
+  it.effect("18 a change of the wall clock has no effect", () =>
     Effect.gen(function* () {
       const live = yield* Clock.Clock
       const stepped: Clock.Clock = {
@@ -85,11 +85,11 @@ describe("within", () => {
     }).pipe(Deadline.within("10 seconds"))
   )
 
-  it("its key is its path", () => {
+  it("the service key is its path", () => {
     assert.strictEqual(Deadline.Deadline.key, "@outlast/resilience/retry/Deadline")
   })
 
-  it("refuses a duration that is negative, infinite or none", () => {
+  it("rejects a duration that is negative, infinite or invalid", () => {
     for (const input of [-1, Infinity, Number.NaN]) {
       assert.throws(() => Deadline.within(Effect.void, input), RangeError, "Deadline: within must be")
       assert.throws(() => Effect.void.pipe(Deadline.within(input)), RangeError, "Deadline: within must be")
@@ -98,7 +98,7 @@ describe("within", () => {
 })
 
 describe("fits", () => {
-  it.effect("26 a wait fits that ends at the deadline, and none that ends after it", () =>
+  it.effect("26 a wait that ends at the deadline fits, one that ends after it does not", () =>
     Effect.gen(function* () {
       assert.isTrue(yield* Deadline.fits("10 seconds"))
       assert.isFalse(yield* Deadline.fits("10001 millis"))
@@ -109,7 +109,7 @@ describe("fits", () => {
     }).pipe(Deadline.within("10 seconds"))
   )
 
-  it("refuses a duration that is negative or none", () => {
+  it("rejects a duration that is negative or invalid", () => {
     for (const input of [-1, Number.NaN]) {
       assert.throws(() => Deadline.fits(input), RangeError, "Deadline: fits must be")
     }
@@ -138,7 +138,7 @@ describe("enforce", () => {
     })
   )
 
-  it.effect("does not run what starts when the time is up", () =>
+  it.effect("does not run an effect that starts after the deadline", () =>
     Effect.gen(function* () {
       const ran = yield* Ref.make(false)
       const error = yield* Ref.set(ran, true).pipe(Deadline.enforce, Deadline.within(0), Effect.flip)
@@ -147,7 +147,7 @@ describe("enforce", () => {
     })
   )
 
-  it.effect("leaves alone what is done in time, what fails, and what has no deadline", () =>
+  it.effect("does not affect effects that end in time, fail, or have no deadline", () =>
     Effect.gen(function* () {
       assert.strictEqual(yield* Effect.succeed(1).pipe(Deadline.enforce, Deadline.within("1 second")), 1)
       assert.strictEqual(

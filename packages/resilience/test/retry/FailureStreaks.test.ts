@@ -5,7 +5,7 @@ import { Backoff, FailureStreaks } from "@outlast/resilience"
 const fail = (streaks: FailureStreaks.FailureStreaks, ...names: ReadonlyArray<string>) =>
   names.reduce((all, name) => FailureStreaks.failed(all, name)[1], streaks)
 
-it("counts failures in a row by name, and a success forgets that name only", () => {
+it("consecutive failures are counted by name, and a success resets only that name", () => {
   const two = fail(FailureStreaks.make(), "a", "b", "a")
   assert.strictEqual(FailureStreaks.of(two, "a"), 2)
   assert.strictEqual(FailureStreaks.of(two, "b"), 1)
@@ -15,7 +15,7 @@ it("counts failures in a row by name, and a success forgets that name only", () 
   assert.strictEqual(FailureStreaks.of(after, "a"), 0)
   assert.strictEqual(FailureStreaks.of(after, "b"), 1)
   assert.strictEqual(FailureStreaks.failed(after, "a")[0], 1)
-  // The states before are left as they were.
+  // Earlier states are unchanged.
   assert.strictEqual(FailureStreaks.of(two, "a"), 2)
 })
 
@@ -24,7 +24,7 @@ it("a success of a name without failures changes nothing", () => {
   assert.strictEqual(FailureStreaks.succeeded(streaks, "b"), streaks)
 })
 
-it("the name that failed longest ago is forgotten first", () => {
+it("the name that failed longest ago is evicted first", () => {
   const full = fail(FailureStreaks.make({ capacity: 2 }), "a", "b", "a")
   assert.deepStrictEqual(
     [...full.counts],
@@ -50,7 +50,7 @@ it("the name that failed longest ago is forgotten first", () => {
   )
 })
 
-it("counts across calls what a backoff waits", () => {
+it("a backoff can grow across calls", () => {
   const spec = Backoff.exponential({ initial: "1 second", jitter: 0 })
   let streaks = FailureStreaks.make()
   const waits = [1, 2, 3].map(() => {
@@ -61,7 +61,7 @@ it("counts across calls what a backoff waits", () => {
   assert.deepStrictEqual(waits, [1_000, 2_000, 4_000])
 })
 
-it("its capacity is 1,000 by default, and an integer of at least 1", () => {
+it("the capacity defaults to 1,000, and must be an integer of at least 1", () => {
   assert.strictEqual(FailureStreaks.make().capacity, 1_000)
   assert.strictEqual(FailureStreaks.defaultCapacity, 1_000)
   assert.strictEqual(FailureStreaks.make({ capacity: 1 }).capacity, 1)
@@ -70,7 +70,7 @@ it("its capacity is 1,000 by default, and an integer of at least 1", () => {
   }
 })
 
-it("for every sequence it agrees with a list of all that happened", () => {
+it("the counts agree with a list of all failures, for every sequence", () => {
   const event = fc.record({ name: fc.constantFrom("a", "b", "c", "d"), failed: fc.boolean() })
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 5 }), fc.array(event, { maxLength: 60 }), (capacity, events) => {

@@ -1,4 +1,4 @@
-/** What many calls do together to a provider that is in trouble: ten virtual minutes, a thousand calls. */
+/** The load that many calls together put on a failing provider: a thousand calls in ten virtual minutes. */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Fiber, Layer, Random } from "effect"
 import { TestClock } from "effect/testing"
@@ -10,7 +10,7 @@ const tenMinutes = 600_000
 
 interface Attempt {
   readonly at: number
-  /** Of its circuit, as it was let through. */
+  /** Phase of the circuit when the attempt was let through. */
   readonly phase: string
 }
 
@@ -18,7 +18,9 @@ const services = Layer.mergeAll(CircuitBreaker.layer(), RetryBudget.layer())
 const classify = (): Retry.Verdict => Retry.again()
 const circuit = "provider"
 
-/** The attempts that a provider gets which fails with so much chance, from calls that begin evenly over the time. */
+/**
+ * Returns the attempts that reach a provider with this failure probability, for calls that start evenly over the time.
+ */
 const attemptsOf = <R>(
   retry: (self: Effect.Effect<void, "down">) => Effect.Effect<void, unknown, R>,
   chance: number
@@ -44,26 +46,26 @@ const attemptsOf = <R>(
 describe("60 % of calls fail for ten minutes", () => {
   const allowed = calls * 1.2 + 110
 
-  it.effect("29 with a retry budget attempts stay within a fifth more and the reserve", () =>
+  it.effect("29 with a retry budget, attempts stay within the calls plus a fifth and the reserve", () =>
     Effect.gen(function* () {
       const attempts = yield* attemptsOf(Retry.with({ classify, attempts: 4, budget: true }), 0.6)
       assert.isAtMost(attempts.length, allowed)
-      // It allows what it can: it is no ban on retries.
+      // The budget is used up, so retries are not simply forbidden.
       assert.isAtLeast(attempts.length, calls * 1.2 + 90)
       assert.strictEqual(yield* (yield* RetryBudget.RetryBudget).amplification, attempts.length / calls)
     }).pipe(Effect.provide(services))
   )
 
-  it.effect("29 without one they exceed that", () =>
+  it.effect("29 without a retry budget, attempts exceed that limit", () =>
     Effect.gen(function* () {
       const attempts = yield* attemptsOf(Retry.with({ classify, attempts: 4 }), 0.6)
-      // 1 + 0.6 + 0.36 + 0.216 of each call.
+      // 1 + 0.6 + 0.36 + 0.216 for each call.
       assert.isAbove(attempts.length, allowed)
       assert.isAtLeast(attempts.length, calls * 2)
     }).pipe(Effect.provide(services))
   )
 
-  it.effect("29 with three attempts the same holds", () =>
+  it.effect("29 the limit also holds with three attempts per call", () =>
     Effect.gen(function* () {
       const without = yield* attemptsOf(Retry.with({ classify }), 0.6)
       assert.isAbove(without.length, allowed)
@@ -111,7 +113,7 @@ describe("29 a hundred calls that fail at the same time", () => {
       }).pipe(Effect.provide(RetryBudget.layer()))
   )
 
-  it.effect("without a budget each makes all of its attempts", () =>
+  it.effect("without a budget each call makes all of its attempts", () =>
     Effect.gen(function* () {
       const { attempts } = yield* together(Retry.with({ classify, attempts: 4 }))
       assert.strictEqual(attempts, 400)
@@ -127,12 +129,12 @@ describe("a total outage: calls that start after the circuit opened make no atte
         event._tag === "CircuitTransition" && "to" in event ? [{ to: event.to, at: event.at }] : []
       )
       const opened = transitions.find(({ to }) => to === "open")?.at ?? Infinity
-      // Five failures open it, of calls that come every 0.6 seconds.
+      // Five failures open the circuit. Calls come every 0.6 seconds.
       assert.isBelow(opened, 5_000)
-      // Neither those of calls that start later, nor further ones of calls under way.
+      // Neither later calls nor calls in flight make further attempts.
       const later = attempts.filter(({ at }) => at > opened)
       const probes = transitions.filter(({ to }) => to === "half-open")
-      // In ten minutes: after 10, 20, 40, 80, 120, 120 and 120 seconds, about.
+      // In ten minutes: after about 10, 20, 40, 80, 120, 120 and 120 seconds.
       assert.isAtLeast(probes.length, 5)
       assert.isAtMost(probes.length, 9)
       assert.deepStrictEqual(
@@ -140,15 +142,15 @@ describe("a total outage: calls that start after the circuit opened make no atte
         probes.map(({ at }) => at)
       )
       assert.isTrue(later.every(({ phase }) => phase === "half-open"))
-      // A thousand calls made so many attempts.
+      // All thousand calls together made this many attempts.
       assert.isAtMost(attempts.length, 8 + probes.length)
     })
 
-  it.effect("calls that fail when it refuses", () =>
+  it.effect("calls that fail when the circuit refuses", () =>
     probesOnly(Retry.with({ classify, breaker: { circuit } })).pipe(Effect.provide(services))
   )
 
-  it.effect("calls that wait for it, for a minute", () =>
+  it.effect("calls that wait for the circuit for a minute", () =>
     probesOnly(
       Retry.with({ classify, deadline: "1 minute", breaker: { circuit, whenRefused: "wait" } })
     ).pipe(Effect.provide(services))

@@ -1,4 +1,4 @@
-/** Attempts, limits by class, errors, events and options; waits, circuits and streams have files of their own. */
+/** Attempts, limits by class, errors, events and options. Waits, circuits and streams have separate files. */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Data, Duration, Effect, Exit, Redacted } from "effect"
 import { Backoff, CircuitBreaker, Retry } from "@outlast/resilience"
@@ -17,7 +17,7 @@ import {
 } from "../support/attempts.ts"
 
 describe("attempts", () => {
-  it.effect("25 are one and the retries, and the last failure comes back with their number", () =>
+  it.effect("25 include the first and the retries, and the last failure is returned with their number", () =>
     Effect.gen(function* () {
       for (const attempts of [1, 2, 3, 7]) {
         let n = 0
@@ -31,7 +31,7 @@ describe("attempts", () => {
     })
   )
 
-  it.effect("25 are three unless told otherwise", () =>
+  it.effect("25 are limited to three by default", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(busy)
       yield* failureOf(attempt.pipe(Retry.with({ classify })))
@@ -40,7 +40,7 @@ describe("attempts", () => {
     })
   )
 
-  it.effect("25 end with the first success, whose value comes back", () =>
+  it.effect("25 end with the first success, whose value is returned", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(busy, Effect.succeed("fine"), busy)
       const { exit } = yield* settle(attempt.pipe(Retry.with(common)))
@@ -49,7 +49,7 @@ describe("attempts", () => {
     })
   )
 
-  it.effect("25 a defect runs once and leaves as it came", () =>
+  it.effect("25 a defect is not retried and is passed on", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(Effect.die("bug"))
       const { exit } = yield* settle(attempt.pipe(Retry.with({ classify: () => Retry.again() })))
@@ -58,7 +58,7 @@ describe("attempts", () => {
     })
   )
 
-  it.effect("25 an interruption runs once and leaves as it came", () =>
+  it.effect("25 an interruption is not retried and is passed on", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(Effect.interrupt)
       const { exit } = yield* settle(attempt.pipe(Retry.with({ classify: () => Retry.again() })))
@@ -67,7 +67,7 @@ describe("attempts", () => {
     })
   )
 
-  it.effect("25 what does not pass runs once, also after what does", () =>
+  it.effect("25 a failure that is not retryable ends the call, also after a retryable one", () =>
     Effect.gen(function* () {
       const once = scripted(Effect.fail(new Malformed()))
       const first = yield* failureOf(once.attempt.pipe(Retry.with(common)))
@@ -83,22 +83,24 @@ describe("attempts", () => {
     })
   )
 
-  it.effect("25 a failure beside a defect is not repeated, and both leave, the failure with its type", () =>
-    Effect.gen(function* () {
-      const cause = Cause.combine(Cause.fail(new Busy({})), Cause.die("bug"))
-      const { at, attempt } = scripted(Effect.failCause(cause))
-      const { exit } = yield* settle(attempt.pipe(Retry.with(common)))
-      assert.strictEqual(at.length, 1)
-      assert.isTrue(Exit.isFailure(exit))
-      if (!Exit.isFailure(exit)) return
-      assert.isTrue(Cause.hasDies(exit.cause))
-      const [failed] = exit.cause.reasons.filter(Cause.isFailReason)
-      assert.instanceOf(failed?.error, Retry.RetryFailed)
-      assert.instanceOf(failed?.error.failure, Busy)
-    })
+  it.effect(
+    "25 a failure next to a defect is not retried, and both are passed on, the failure with its type",
+    () =>
+      Effect.gen(function* () {
+        const cause = Cause.combine(Cause.fail(new Busy({})), Cause.die("bug"))
+        const { at, attempt } = scripted(Effect.failCause(cause))
+        const { exit } = yield* settle(attempt.pipe(Retry.with(common)))
+        assert.strictEqual(at.length, 1)
+        assert.isTrue(Exit.isFailure(exit))
+        if (!Exit.isFailure(exit)) return
+        assert.isTrue(Cause.hasDies(exit.cause))
+        const [failed] = exit.cause.reasons.filter(Cause.isFailReason)
+        assert.instanceOf(failed?.error, Retry.RetryFailed)
+        assert.instanceOf(failed?.error.failure, Busy)
+      })
   )
 
-  it.effect("25 a failure that comes with the interruption of others is classified", () =>
+  it.effect("25 a failure together with an interruption of child fibers is classified", () =>
     Effect.gen(function* () {
       const one = scripted(busy, Effect.void)
       const both = Effect.all([one.attempt, Effect.sleep("1 second")], { concurrency: "unbounded" })
@@ -108,24 +110,26 @@ describe("attempts", () => {
     })
   )
 
-  it.effect("25 a classifier that throws ends the call, and both leave: the failure, and its defect", () =>
-    Effect.gen(function* () {
-      const { at, attempt } = scripted(Effect.fail(new Busy({ n: 503 })))
-      const throwing = Retry.with({
-        classify: (): Retry.Verdict => {
-          throw new Error("bug")
-        }
+  it.effect(
+    "25 a classifier that throws ends the call, and both the failure and the defect are passed on",
+    () =>
+      Effect.gen(function* () {
+        const { at, attempt } = scripted(Effect.fail(new Busy({ n: 503 })))
+        const throwing = Retry.with({
+          classify: (): Retry.Verdict => {
+            throw new Error("bug")
+          }
+        })
+        const { exit } = yield* settle(throwing(attempt))
+        assert.strictEqual(at.length, 1)
+        assert.isTrue(Exit.isFailure(exit))
+        if (!Exit.isFailure(exit)) return
+        const [failed] = exit.cause.reasons.filter(Cause.isFailReason)
+        assert.propertyVal(failed?.error.failure, "n", 503)
+        assert.deepStrictEqual([failed?.error.attempts, failed?.error.stopped], [1, "not-retryable"])
+        const [died] = exit.cause.reasons.filter(Cause.isDieReason)
+        assert.propertyVal(died?.defect, "message", "bug")
       })
-      const { exit } = yield* settle(throwing(attempt))
-      assert.strictEqual(at.length, 1)
-      assert.isTrue(Exit.isFailure(exit))
-      if (!Exit.isFailure(exit)) return
-      const [failed] = exit.cause.reasons.filter(Cause.isFailReason)
-      assert.propertyVal(failed?.error.failure, "n", 503)
-      assert.deepStrictEqual([failed?.error.attempts, failed?.error.stopped], [1, "not-retryable"])
-      const [died] = exit.cause.reasons.filter(Cause.isDieReason)
-      assert.propertyVal(died?.defect, "message", "bug")
-    })
   )
 
   for (const [verdict, shown] of [
@@ -138,7 +142,7 @@ describe("attempts", () => {
     it.effect(`a classifier that returns ${shown} ends the call with an InvalidOption`, () =>
       Effect.gen(function* () {
         const { at, attempt } = scripted(Effect.fail(new Busy({ n: 503 })))
-        // As a program in JavaScript may write it.
+        // As in a JavaScript program.
         const classify = (() => verdict) as unknown as () => Retry.Verdict
         const { exit } = yield* settle(attempt.pipe(Retry.with({ classify })))
         assert.strictEqual(at.length, 1)
@@ -161,7 +165,7 @@ describe("attempts", () => {
     )
   })
 
-  it.effect("the effect can come first", () =>
+  it.effect("the effect can be the first argument", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(busy, Effect.succeed("fine"))
       const { exit } = yield* settle(Retry.with(attempt, common))
@@ -176,7 +180,7 @@ describe("attempts", () => {
     })
   )
 
-  it.effect("a class has its own limit, and the call has one over all", () =>
+  it.effect("a class has its own limit, and the call has one for all classes", () =>
     Effect.gen(function* () {
       const of = (name: string) => Effect.fail(new Busy({ class: name }))
       const call = (...script: readonly [typeof busy, ...Array<typeof busy>]) => {
@@ -189,7 +193,7 @@ describe("attempts", () => {
       assert.strictEqual((yield* call(of("constructor"))).attempts, 1)
       assert.strictEqual((yield* call(of("Other"))).attempts, 5)
       assert.strictEqual((yield* call(busy)).attempts, 5)
-      // One of Server, then RateLimit until the call's five are used up, although it may have four of its own.
+      // One of Server, then RateLimit until the call's five are used up, although RateLimit alone allows four.
       const mixed = yield* call(of("Server"), of("Other"), of("RateLimit"))
       assert.strictEqual(mixed.attempts, 5)
       assert.propertyVal(mixed.failure, "class", "RateLimit")
@@ -198,12 +202,12 @@ describe("attempts", () => {
     })
   )
 
-  it.effect("a class may have more than the three that a call has otherwise", () =>
+  it.effect("a class may have more than the default of three attempts", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(Effect.fail(new Busy({ class: "RateLimit" })))
       yield* failureOf(attempt.pipe(Retry.with({ ...common, attemptsPerClass: { RateLimit: 5 } })))
       assert.strictEqual(at.length, 5)
-      // What is not listed keeps its three, all of it together, also beside a class that may have more.
+      // Unlisted classes share three attempts, also next to a class with more.
       const of = (name: string) => Effect.fail(new Busy({ class: name }))
       const calls = [
         [["Server"], 3],
@@ -228,7 +232,7 @@ describe("attempts", () => {
     })
   )
 
-  it.effect("classes draw on one pool together, unless each is to have its own", () =>
+  it.effect('classes share one pool by default, and have separate limits with "own"', () =>
     Effect.gen(function* () {
       const of = (name: string) => Effect.fail(new Busy({ class: name }))
       const attempts = (options: Pick<Retry.Options<Busy>, "attempts" | "attemptPools">) => {
@@ -242,13 +246,13 @@ describe("attempts", () => {
       assert.strictEqual(yield* attempts({}), 3)
       assert.strictEqual(yield* attempts({ attempts: 4 }), 4)
       assert.strictEqual(yield* attempts({ attemptPools: "pooled" }), 3)
-      // The seventh is the third of those that are not listed.
+      // The seventh failure is the third of the unlisted classes.
       assert.strictEqual(yield* attempts({ attemptPools: "own" }), 7)
       assert.strictEqual(yield* attempts({ attemptPools: "own", attempts: 2 }), 6)
     })
   )
 
-  it.effect("each run begins anew, one after the other and at the same time", () =>
+  it.effect("runs are independent, sequentially and concurrently", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(busy)
       const call = Effect.flip(attempt.pipe(Retry.with({ ...common, breaker: { circuit: "a" } })))
@@ -264,7 +268,7 @@ describe("attempts", () => {
     }).pipe(Effect.provide(CircuitBreaker.layer({ trip: { consecutive: { failures: 100 } } })))
   )
 
-  it.effect("ten thousand of them end, one after the other", () =>
+  it.effect("ten thousand attempts end without a stack overflow", () =>
     Effect.gen(function* () {
       const { attempt } = scripted(busy)
       const now = Backoff.constant(0)
@@ -282,7 +286,7 @@ describe("without classify", () => {
     readonly retryAfter?: Duration.Duration
   }> {}
 
-  it.effect("an error that says that it passes is repeated, after the wait that it names", () =>
+  it.effect("a retryable error is retried after the wait it names", () =>
     Effect.gen(function* () {
       const yes = scripted(Effect.fail(new Told({ isRetryable: true, retryAfter: Duration.seconds(20) })))
       yield* failureOf(yes.attempt.pipe(Retry.with({ attempts: 2, backoff: exact, retryAfterJitter: 0 })))
@@ -294,7 +298,7 @@ describe("without classify", () => {
     })
   )
 
-  it.effect("one retry around another does not multiply attempts", () =>
+  it.effect("nested retries do not multiply attempts", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(Effect.fail(new Told({ isRetryable: true })))
       const error = yield* failureOf(attempt.pipe(Retry.with(), Retry.with({ attempts: 5 })))
@@ -306,7 +310,7 @@ describe("without classify", () => {
 })
 
 describe("RetryFailed", () => {
-  it.effect("has the failure, as its cause too, the attempts, and why they ended", () =>
+  it.effect("holds the failure (also as cause), the number of attempts, and the reason", () =>
     Effect.gen(function* () {
       const failure = new Busy({ n: 1 })
       const error = yield* failureOf(Effect.fail(failure).pipe(Retry.with(common)))
@@ -314,12 +318,12 @@ describe("RetryFailed", () => {
       assert.strictEqual(error._tag, "RetryFailed")
       assert.strictEqual(error.failure, failure)
       assert.strictEqual(error.cause, failure)
-      assert.strictEqual(error.message, "Gave up after 3 attempts: no more are allowed.")
+      assert.strictEqual(error.message, "Gave up after 3 attempts: the attempt limit is reached.")
       assert.isFalse(error.isRetryable)
     })
   )
 
-  it("says why in its message, and nothing of the failure", () => {
+  it("has a message with the reason and without the failure", () => {
     const secret = "sk-ant-0123456789"
     const failure = { _tag: "Denied", key: Redacted.make(secret), prompt: secret }
     const messageOf = (stopped: Retry.RetryFailed<unknown>["stopped"], attempts = 2) =>
@@ -360,7 +364,7 @@ const sameEvents = (events: ReadonlyArray<object>, wanted: ReadonlyArray<object>
   assert.deepStrictEqual(events, wanted)
 
 describe("events", () => {
-  it.effect("say what failed and what follows, with the name of the call", () =>
+  it.effect("contain the failure, the next step and the name of the call", () =>
     Effect.gen(function* () {
       const { attempt } = scripted(Effect.fail(new Busy({ class: "RateLimit" })), busy, Effect.void)
       const { events } = yield* recorded(settle(attempt.pipe(Retry.with({ ...common, name: "answer" }))))
@@ -380,7 +384,7 @@ describe("events", () => {
     })
   )
 
-  it.effect("say that a call failed for good, and why", () =>
+  it.effect("report a call that failed, with the reason", () =>
     Effect.gen(function* () {
       const { events } = yield* recorded(settle(busy.pipe(Retry.with({ ...common, attempts: 2 }))))
       sameEvents(events, [
@@ -390,7 +394,7 @@ describe("events", () => {
     })
   )
 
-  it.effect("say nothing of a call that succeeds at once, nor of defects and interruptions", () =>
+  it.effect("are not published for a call that succeeds at once, or for defects and interruptions", () =>
     Effect.gen(function* () {
       const calls = [Effect.void, Effect.die("bug"), Effect.interrupt].map((effect) =>
         Effect.exit(effect.pipe(Retry.with()))
@@ -416,7 +420,7 @@ describe("events", () => {
   )
 })
 
-describe("options out of their range are refused when it is made", () => {
+describe("options out of their range are rejected by `Retry.with`", () => {
   const refused: ReadonlyArray<readonly [Retry.Options<never>, string]> = [
     [{ attempts: 0 }, "Retry: attempts must be an integer of at least 1, got 0"],
     [{ attempts: 1.5 }, "Retry: attempts must be an integer of at least 1, got 1.5"],
@@ -456,7 +460,7 @@ describe("options out of their range are refused when it is made", () => {
   ]
   for (const [options, message] of unknown) {
     it(message, () => {
-      // As from a file: the types know better.
+      // As read from a file, without types.
       const loose = { classify: () => Retry.stop, ...options } as Retry.Options<never>
       for (const make of [Retry.with, Retry.withStream] as ReadonlyArray<(options: object) => unknown>) {
         assert.throws(() => make(loose), RangeError, message)

@@ -3,7 +3,7 @@ import { Clock, Effect, Fiber, Layer, Metric, Random, Ref } from "effect"
 import { TestClock } from "effect/testing"
 import { Backoff, Retry, RetryBudget } from "@outlast/resilience"
 
-/** One call of up to four attempts, each of which fails with so much chance. */
+/** A call of up to four attempts, each of which fails with this probability. */
 const call = (budget: RetryBudget.Service, attempts: Ref.Ref<number>, chance: number) =>
   Effect.gen(function* () {
     yield* budget.deposit
@@ -20,7 +20,7 @@ const call = (budget: RetryBudget.Service, attempts: Ref.Ref<number>, chance: nu
     )
   })
 
-/** A budget that refuses nothing. */
+/** A budget that grants everything. */
 const unlimited: RetryBudget.Service = {
   deposit: Effect.void,
   withdraw: Effect.succeed(true),
@@ -45,17 +45,19 @@ const attemptsOf = (budget: RetryBudget.Service, calls: number) =>
     return yield* Ref.get(attempts)
   }).pipe(Random.withSeed("outage"))
 
-it.effect("29 60 % of calls failing for ten minutes: attempts stay within a fifth more and the reserve", () =>
-  Effect.gen(function* () {
-    const calls = 1_000
-    const budget = yield* RetryBudget.make()
-    const attempts = yield* attemptsOf(budget, calls)
-    assert.isAtMost(attempts, calls * 1.2 + 110)
-    // It allows what it can: it is no ban on retries.
-    assert.isAtLeast(attempts, calls * 1.2 + 90)
-    assert.strictEqual(yield* budget.amplification, attempts / calls)
-    assert.isAbove(yield* attemptsOf(unlimited, calls), calls * 1.2 + 110)
-  })
+it.effect(
+  "29 with 60 % of calls failing for ten minutes, attempts stay within the calls plus a fifth and the reserve",
+  () =>
+    Effect.gen(function* () {
+      const calls = 1_000
+      const budget = yield* RetryBudget.make()
+      const attempts = yield* attemptsOf(budget, calls)
+      assert.isAtMost(attempts, calls * 1.2 + 110)
+      // The budget is used up, so retries are not simply forbidden.
+      assert.isAtLeast(attempts, calls * 1.2 + 90)
+      assert.strictEqual(yield* budget.amplification, attempts / calls)
+      assert.isAbove(yield* attemptsOf(unlimited, calls), calls * 1.2 + 110)
+    })
 )
 
 it.effect(
@@ -90,7 +92,7 @@ it.effect("an empty budget refuses without waiting", () =>
   })
 )
 
-it.effect("18 a step of the wall clock refills nothing", () =>
+it.effect("18 a change of the wall clock refills nothing", () =>
   Effect.gen(function* () {
     const budget = yield* RetryBudget.make({ burst: 1 })
     assert.isTrue(yield* budget.withdraw)
@@ -109,7 +111,7 @@ it.effect("18 a step of the wall clock refills nothing", () =>
   })
 )
 
-it.effect("one layer is one budget for all that is built with it", () =>
+it.effect("a layer is shared by everything built with it", () =>
   Effect.gen(function* () {
     const first = yield* RetryBudget.RetryBudget
     assert.isTrue(yield* first.withdraw)
@@ -118,7 +120,7 @@ it.effect("one layer is one budget for all that is built with it", () =>
   }).pipe(Effect.provide(RetryBudget.layer({ burst: 1 })))
 )
 
-it.effect("it counts calls, attempts and refusals", () =>
+it.effect("calls, attempts and refusals are counted in metrics", () =>
   Effect.gen(function* () {
     const budget = yield* RetryBudget.make({ burst: 2 })
     yield* Effect.replicateEffect(budget.deposit, 3)
@@ -136,12 +138,12 @@ it.effect("it counts calls, attempts and refusals", () =>
   }).pipe(Effect.provideService(Metric.MetricRegistry, new Map()))
 )
 
-it.effect("without an Effect it is the same budget", () =>
+it.effect("the functions without an Effect use the same budget", () =>
   Effect.gen(function* () {
     const budget = yield* RetryBudget.make({ burst: 1 })
     const granted = yield* Effect.withFiber((fiber) => {
       budget.depositUnsafe(fiber)
-      // Looking takes nothing.
+      // `availableUnsafe` takes nothing.
       const looked = [budget.availableUnsafe(fiber), budget.availableUnsafe(fiber)]
       const taken = [
         budget.withdrawUnsafe(fiber),
@@ -156,20 +158,20 @@ it.effect("without an Effect it is the same budget", () =>
   })
 )
 
-it("refuses numbers out of range when it is made, not when it runs", () => {
+it("numbers out of range are rejected by `make`, not when it runs", () => {
   assert.throws(() => RetryBudget.make({ ratio: 11 }), RangeError, "RetryBudget: ratio must be")
   assert.throws(() => RetryBudget.layer({ window: -1 }), RangeError, "RetryBudget: window must be")
   assert.isTrue(Layer.isLayer(RetryBudget.layer()))
 })
 
-it("its key is its path", () => {
+it("the service key is its path", () => {
   assert.strictEqual(RetryBudget.RetryBudget.key, "@outlast/resilience/retry/RetryBudget")
 })
 
 describe("paid by successes", () => {
   const paidBySuccesses = { paidBy: "successes", burst: 0 } as const
 
-  it.effect("a success pays for one retry of the next 20 seconds, a failure and a call for none", () =>
+  it.effect("a success pays for one retry in the next 20 seconds; failures and calls pay for none", () =>
     Effect.gen(function* () {
       const budget = yield* RetryBudget.make(paidBySuccesses)
       yield* budget.deposit
@@ -184,7 +186,7 @@ describe("paid by successes", () => {
     })
   )
 
-  it.effect("an attempt in flight counts as a success for ten seconds, and not once it was interrupted", () =>
+  it.effect("an attempt in flight counts as a success for ten seconds, until it is interrupted", () =>
     Effect.gen(function* () {
       const budget = yield* RetryBudget.make(paidBySuccesses)
       const fiber = yield* Effect.forkChild(budget.track(Effect.never), { startImmediately: true })
@@ -211,7 +213,7 @@ describe("paid by successes", () => {
           assert.isTrue(budget.availableUnsafe(fiber))
           flight.endUnsafe(fiber, false)
           assert.isFalse(budget.availableUnsafe(fiber))
-          // It has ended: nothing that it says later counts.
+          // The attempt has ended, so later reports do not count.
           flight.endUnsafe(fiber, true)
           flight.progressUnsafe(18_000)
           assert.isFalse(budget.availableUnsafe(fiber))
@@ -220,7 +222,7 @@ describe("paid by successes", () => {
     })
   )
 
-  it.effect("Retry spends what the successes of its calls have paid", () =>
+  it.effect("Retry spends the payments of its successful calls", () =>
     Effect.gen(function* () {
       const attempts = yield* Ref.make(0)
       const guarded = (fails: boolean) =>
@@ -234,7 +236,7 @@ describe("paid by successes", () => {
         assert.strictEqual(yield* Ref.get(attempts), 1)
         yield* guarded(false)
         yield* guarded(true)
-        // One call that succeeded, one that failed, and the one retry that is paid.
+        // One successful call, one failed call, and the one retry that is paid.
         assert.strictEqual(yield* Ref.get(attempts), 4)
       })
       yield* Effect.provide(program, RetryBudget.layer(paidBySuccesses))

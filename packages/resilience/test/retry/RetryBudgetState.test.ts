@@ -5,7 +5,7 @@ import { RetryBudgetState as Budget } from "@outlast/resilience"
 const rule = Budget.rule()
 const shareOnly = Budget.rule({ burst: 0 })
 
-/** A machine that remembers its state. */
+/** A machine that keeps its state. */
 const machine = (rule: Budget.Rule) => {
   let state = Budget.initial
   const withdraw = (now: number): boolean => {
@@ -20,7 +20,7 @@ const machine = (rule: Budget.Rule) => {
       for (let i = 0; i < times; i++) state = Budget.deposit(rule, state, now)
     },
     withdraw,
-    /** How many are granted, until the first that is not. */
+    /** Number of retries granted until the first refusal. */
     drain: (now: number): number => {
       let granted = 0
       while (withdraw(now)) granted++
@@ -29,7 +29,7 @@ const machine = (rule: Budget.Rule) => {
   }
 }
 
-it("its defaults are a fifth of the calls of a minute, and ten that come back at ten a minute", () => {
+it("the defaults are a fifth of the calls of a minute, and a reserve of ten refilled at ten a minute", () => {
   assert.deepStrictEqual(rule, {
     paidBy: "calls",
     ratio: 0.2,
@@ -40,7 +40,7 @@ it("its defaults are a fifth of the calls of a minute, and ten that come back at
   })
 })
 
-it("begins with nothing counted and a full reserve", () => {
+it("the initial state has no counts and a full reserve", () => {
   assert.deepStrictEqual(Budget.initial, {
     current: { index: -Infinity, paid: 0, retries: 0 },
     past: [],
@@ -57,7 +57,7 @@ describe("the reserve", () => {
     assert.strictEqual(budget.drain(5_999), 0)
   })
 
-  it("gets one back every six seconds, and never holds more than ten", () => {
+  it("gets one token back every six seconds, and never holds more than ten", () => {
     const budget = machine(rule)
     budget.drain(0)
     assert.strictEqual(budget.drain(5_999), 0)
@@ -68,7 +68,7 @@ describe("the reserve", () => {
     assert.strictEqual(budget.drain(1_000_000), 10)
   })
 
-  it("of another size and speed", () => {
+  it("can have another size and speed", () => {
     const budget = machine(Budget.rule({ burst: 2, refillEvery: "1 second" }))
     assert.strictEqual(budget.drain(0), 2)
     assert.strictEqual(budget.drain(999), 0)
@@ -88,15 +88,15 @@ describe("the share", () => {
     assert.strictEqual(budget.drain(0), 19)
   })
 
-  it("is taken before the reserve", () => {
+  it("is used before the reserve", () => {
     const budget = machine(rule)
     budget.deposit(0, 5)
     assert.strictEqual(budget.drain(0), 11)
-    // The call's one is spent, the reserve's come back.
+    // The call's retry is spent, the tokens of the reserve are back.
     assert.strictEqual(budget.drain(6_000), 1)
   })
 
-  it("of another ratio", () => {
+  it("can have another ratio", () => {
     const half = machine(Budget.rule({ burst: 0, ratio: 0.5 }))
     half.deposit(0, 10)
     assert.strictEqual(half.drain(0), 5)
@@ -105,7 +105,7 @@ describe("the share", () => {
     assert.strictEqual(none.drain(0), 10)
   })
 
-  it("ages: calls pay for the minute in which they are made", () => {
+  it("calls pay for the minute after they are made", () => {
     for (const [at, granted] of [
       [0, 2],
       [59_999, 2],
@@ -117,7 +117,7 @@ describe("the share", () => {
     }
   })
 
-  it("is cut into tenths of the window", () => {
+  it("is counted in tenths of the window", () => {
     const budget = machine(Budget.rule({ burst: 0, window: "10 seconds" }))
     budget.deposit(1_999, 10)
     assert.strictEqual(budget.drain(10_999), 2)
@@ -127,18 +127,18 @@ describe("the share", () => {
     assert.strictEqual(Budget.slots, 10)
   })
 
-  it("a long success saves up no more than its last minute", () => {
+  it("a long period of calls saves up no more than a minute", () => {
     const budget = machine(shareOnly)
     for (let second = 0; second < 3_600; second++) budget.deposit(second * 1_000, 10)
     assert.strictEqual(budget.drain(3_599_999), 120)
     assert.isAtMost(budget.state().past.length, Budget.slots - 1)
   })
 
-  it("retries age with the calls that paid for them, so that even traffic never retries more than its share", () => {
+  it("retries expire together with the calls that paid, so steady traffic never exceeds its share", () => {
     const budget = machine(shareOnly)
     budget.deposit(0, 10)
     assert.strictEqual(budget.drain(59_000), 2)
-    // The ten calls are out of the window, their two retries are not.
+    // The ten calls have left the window, their two retries have not.
     budget.deposit(61_000, 10)
     assert.strictEqual(budget.drain(61_000), 0)
     budget.deposit(61_000, 5)
@@ -146,7 +146,7 @@ describe("the share", () => {
   })
 })
 
-it("a call in a slot that is open touches no other slot", () => {
+it("a call in the current slot changes no other slot", () => {
   const budget = machine(rule)
   budget.deposit(0)
   budget.deposit(30_000)
@@ -156,21 +156,21 @@ it("a call in a slot that is open touches no other slot", () => {
   assert.deepStrictEqual(budget.state().current, { index: 5, paid: 2, retries: 0 })
 })
 
-it("time that goes back a slot counts where it was", () => {
+it("a time that goes back by a slot counts in the newest slot", () => {
   const budget = machine(shareOnly)
   budget.deposit(30_000, 5)
   budget.deposit(20_000, 5)
   assert.strictEqual(budget.drain(30_000), 2)
 })
 
-it("amplification is attempts by calls, and 1 before the first", () => {
+it("amplification is attempts divided by calls, and 1 before the first call", () => {
   const budget = machine(rule)
   assert.strictEqual(Budget.amplification(budget.state()), 1)
   budget.deposit(0, 20)
   assert.strictEqual(Budget.amplification(budget.state()), 1)
   budget.withdraw(0)
   assert.strictEqual(Budget.amplification(budget.state()), 1.05)
-  // Of everything, not of the last minute.
+  // Counted since the start, not over the last minute.
   budget.deposit(1_000_000, 20)
   assert.strictEqual(budget.drain(1_000_000), 14)
   assert.strictEqual(Budget.amplification(budget.state()), 55 / 40)
@@ -178,7 +178,7 @@ it("amplification is attempts by calls, and 1 before the first", () => {
 
 it("29 for every order of calls and retries, no window has more retries than its share and the reserve", () => {
   const event = fc.record({
-    // Often at the same instant, sometimes after a long silence.
+    // Often at the same instant, sometimes after a long pause.
     after: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 3_000 }), fc.integer({ min: 0, max: 200_000 })),
     call: fc.boolean()
   })
@@ -223,7 +223,7 @@ it("29 for every order of calls and retries, no window has more retries than its
   )
 })
 
-it("refuses numbers out of range", () => {
+it("numbers out of range are rejected", () => {
   const cases: ReadonlyArray<readonly [string, Budget.RetryBudgetOptions]> = [
     ["ratio must be a finite number from 0 to 10, got 10.1", { ratio: 10.1 }],
     ["ratio must be a finite number from 0 to 10, got -0.1", { ratio: -0.1 }],
@@ -249,7 +249,7 @@ it("refuses numbers out of range", () => {
 describe("paid by successes", () => {
   const bySuccesses = Budget.rule({ paidBy: "successes", ratio: 1, burst: 0 })
 
-  it("its defaults are three retries for two successes of 20 seconds, and the same reserve", () => {
+  it("the defaults are three retries for two successes of 20 seconds, and the same reserve", () => {
     assert.deepStrictEqual(Budget.rule({ paidBy: "successes" }), {
       paidBy: "successes",
       ratio: 1.5,
@@ -260,7 +260,7 @@ describe("paid by successes", () => {
     })
   })
 
-  it("counts attempts in flight in slots, and forgets those that were silent for too long", () => {
+  it("attempts in flight are counted in slots, and dropped when silent for too long", () => {
     const flights: Budget.Flights = new Map()
     const begin = (now: number) => Budget.began(flights, Budget.flightAt(bySuccesses, now))
     const flyingAt = (now: number) => Budget.flyingAt(bySuccesses, flights, now)
@@ -289,7 +289,7 @@ describe("paid by successes", () => {
         [11, 1]
       ]
     )
-    // It was silent for too long before it ended.
+    // The attempt was silent for too long before it ended.
     Budget.left(flights, 0)
     Budget.left(flights, 11)
     assert.deepStrictEqual(
@@ -335,7 +335,7 @@ describe("paid by successes", () => {
                 successes.push(now)
               }
             }
-            // What paid within the window, or in flight when the retry was granted, bounds the retries of a window.
+            // Payments within the window, or in flight when the retry was granted, limit the retries of a window.
             const recent = (times: ReadonlyArray<number>, span: number) =>
               times.filter((at) => at > now - span).length
             if (event === "retry" && retries.at(-1) === now) {

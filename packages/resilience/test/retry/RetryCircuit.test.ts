@@ -18,7 +18,7 @@ import {
 } from "../support/attempts.ts"
 
 describe("the retry budget", () => {
-  it.effect("29 when it is empty the call fails at once with what it has", () =>
+  it.effect("29 when empty, the call fails at once with its last failure", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(Effect.fail(new Busy({ n: 7 })))
       const call = attempt.pipe(Retry.with({ ...common, attempts: 9, budget: true }))
@@ -31,7 +31,7 @@ describe("the retry budget", () => {
     }).pipe(Effect.provide(RetryBudget.layer({ burst: 2, refillEvery: "1 hour" })))
   )
 
-  it.effect("a call pays in once, whatever comes of it, and a retry takes one", () =>
+  it.effect("a call pays once, whatever its outcome, and a retry takes one token", () =>
     Effect.gen(function* () {
       const budget = yield* RetryBudget.RetryBudget
       const call = (
@@ -42,14 +42,14 @@ describe("the retry budget", () => {
       assert.strictEqual(yield* budget.amplification, 1)
       yield* call(busy)
       assert.strictEqual(yield* budget.amplification, 4 / 2)
-      // Nothing is taken for an attempt that is not made for another reason.
+      // No token is taken when another rule already stops the call.
       yield* call(Effect.fail(new Malformed()))
       yield* call(busy, { deadline: "1 milli" })
       assert.strictEqual(yield* budget.amplification, 6 / 4)
     }).pipe(Effect.provide(RetryBudget.layer()))
   )
 
-  it.effect("is left alone unless it is asked for", () =>
+  it.effect("is not used by default", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(busy)
       yield* failureOf(attempt.pipe(Retry.with({ ...common, budget: false })))
@@ -69,7 +69,7 @@ describe("the circuit", () => {
   const trip = (name: string) =>
     Effect.flatMap(CircuitBreaker.CircuitBreaker, (breaker) => breaker.trip(name))
 
-  it.effect("sees each attempt, and stops a call in its midst", () =>
+  it.effect("sees each attempt, and can stop a call between attempts", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(busy)
       const error = yield* failureOf(
@@ -84,34 +84,32 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect(
-    "that refuses after a failure does not hide it: the failure stays, the refusal is beside it",
-    () =>
-      Effect.gen(function* () {
-        const attempt = Effect.fail(new Busy({ n: 503 }))
-        const error = yield* failureOf(attempt.pipe(Retry.with({ ...common, breaker: guard })))
-        assert.deepStrictEqual([error.attempts, error.stopped], [1, "refused"])
-        assert.propertyVal(error.failure, "n", 503)
-        assert.strictEqual(error.cause, error.failure)
-        assert.instanceOf(error.refused, CircuitRefused)
-        assert.isFalse(Refusal.isRefusal(error))
-        assert.strictEqual(error.message, "Gave up after 1 attempt: a circuit does not let the call through.")
-        // The same where a call would wait for the circuit, but not so long.
-        yield* (yield* CircuitBreaker.CircuitBreaker).reset("a")
-        const waiting = yield* failureOf(
-          attempt.pipe(Retry.with({ ...common, deadline: "5 seconds", breaker: patient }))
-        )
-        assert.deepStrictEqual([waiting.attempts, waiting.stopped], [1, "deadline"])
-        assert.propertyVal(waiting.failure, "n", 503)
-        assert.propertyVal(waiting.refused, "circuit", "a")
-        assert.strictEqual(
-          waiting.message,
-          "Gave up after 1 attempt: a circuit does not let the call through before the deadline."
-        )
-      }).pipe(Effect.provide(CircuitBreaker.layer({ trip: { consecutive: { failures: 1 } } })))
+  it.effect("a refusal after a failed attempt does not replace the failure", () =>
+    Effect.gen(function* () {
+      const attempt = Effect.fail(new Busy({ n: 503 }))
+      const error = yield* failureOf(attempt.pipe(Retry.with({ ...common, breaker: guard })))
+      assert.deepStrictEqual([error.attempts, error.stopped], [1, "refused"])
+      assert.propertyVal(error.failure, "n", 503)
+      assert.strictEqual(error.cause, error.failure)
+      assert.instanceOf(error.refused, CircuitRefused)
+      assert.isFalse(Refusal.isRefusal(error))
+      assert.strictEqual(error.message, "Gave up after 1 attempt: circuit `a` refused the call.")
+      // The same when a call would wait longer for the circuit than its deadline allows.
+      yield* (yield* CircuitBreaker.CircuitBreaker).reset("a")
+      const waiting = yield* failureOf(
+        attempt.pipe(Retry.with({ ...common, deadline: "5 seconds", breaker: patient }))
+      )
+      assert.deepStrictEqual([waiting.attempts, waiting.stopped], [1, "deadline"])
+      assert.propertyVal(waiting.failure, "n", 503)
+      assert.propertyVal(waiting.refused, "circuit", "a")
+      assert.strictEqual(
+        waiting.message,
+        "Gave up after 1 attempt: circuit `a` refused the call until the deadline."
+      )
+    }).pipe(Effect.provide(CircuitBreaker.layer({ trip: { consecutive: { failures: 1 } } })))
   )
 
-  it.effect("that let the call through at last is not in the error: the failure came after it", () =>
+  it.effect("a refusal is not in the error when a later attempt failed", () =>
     Effect.gen(function* () {
       yield* trip("a")
       const error = yield* failureOf(busy.pipe(Retry.with({ ...common, attempts: 1, breaker: patient })))
@@ -120,7 +118,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("a success in a later attempt ends the row of failures", () =>
+  it.effect("a success in a later attempt clears the consecutive failures", () =>
     Effect.gen(function* () {
       for (let n = 0; n < 3; n++) {
         const { attempt } = scripted(busy, Effect.void)
@@ -131,7 +129,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("counts what passes, with its wait, and defects, but not what would fail again", () =>
+  it.effect("counts retryable failures with their wait and defects, but not other failures", () =>
     Effect.gen(function* () {
       const ended = (attempt: Effect.Effect<never, Busy | Malformed>) =>
         Effect.exit(attempt.pipe(Retry.with({ ...common, attempts: 1, breaker: guard })))
@@ -150,7 +148,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("counts as the breaker's own classifier says, where there is one", () =>
+  it.effect("counts according to the breaker's own classifier, if there is one", () =>
     Effect.gen(function* () {
       const failed: CircuitBreaker.Outcome = { counts: "failure" }
       const own = { circuit: "a", classify: () => failed }
@@ -163,10 +161,10 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("takes the attempts of one call for one call", () =>
+  it.effect("counts the attempts of one call as one call", () =>
     Effect.gen(function* () {
       const call = (attempts: number) => busy.pipe(Retry.with({ ...common, attempts, breaker: guard }))
-      // Another call is under way, so that a row of one call's own failures proves nothing.
+      // Another call is in flight, so one call's own failures are not enough.
       const other = yield* Effect.forkChild(
         Effect.never.pipe(CircuitBreaker.execute("a", { call: "other" })),
         { startImmediately: true }
@@ -174,19 +172,19 @@ describe("the circuit", () => {
       assert.strictEqual((yield* failureOf(call(5))).attempts, 5)
       assert.strictEqual(yield* phaseOf("a"), "closed")
       yield* (yield* CircuitBreaker.CircuitBreaker).reset("a")
-      // Each run is a call.
+      // Each run is a separate call.
       const twice = call(2)
       assert.strictEqual((yield* failureOf(twice)).attempts, 2)
       assert.strictEqual((yield* failureOf(twice)).attempts, 2)
       assert.strictEqual(yield* phaseOf("a"), "closed")
-      // The fifth failure in a row, and the first of a third call.
+      // The fifth consecutive failure, and the first of a third call.
       const { stopped, attempts } = yield* failureOf(twice)
       assert.deepStrictEqual([stopped, attempts], ["refused", 1])
       yield* Fiber.interrupt(other)
     }).pipe(Effect.provide(CircuitBreaker.layer()))
   )
 
-  it.effect("open, it refuses at once, and no attempt is made", () =>
+  it.effect("open: refuses at once, and no attempt is made", () =>
     Effect.gen(function* () {
       yield* trip("a")
       const { at, attempt } = scripted(Effect.void)
@@ -200,7 +198,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("open, a call that waits is made at the instant at which the circuit lets it through", () =>
+  it.effect("open: a waiting call runs at the instant at which the circuit lets it through", () =>
     Effect.gen(function* () {
       yield* trip("a")
       yield* TestClock.adjust("4 seconds")
@@ -209,8 +207,8 @@ describe("the circuit", () => {
         settle(attempt.pipe(Retry.with({ ...common, attempts: 2, breaker: patient })))
       )
       assert.deepStrictEqual(value.exit, Exit.succeed("fine"))
-      // The first one is a probe whose failure opens the circuit again, for ten seconds: no attempt until then,
-      // and none is counted: two attempts are made of two that are allowed.
+      // The first one is a probe whose failure opens the circuit again for ten seconds. The refusal in between does not
+      // count, so both allowed attempts are made.
       assert.deepStrictEqual(at, [10_000, 20_000])
       assert.deepStrictEqual(
         events.flatMap((event) =>
@@ -236,7 +234,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("half-open, a call that waits asks again as the backoff says", () =>
+  it.effect("half-open: a waiting call asks again after the backoff", () =>
     Effect.gen(function* () {
       yield* trip("a")
       yield* TestClock.adjust("10 seconds")
@@ -260,7 +258,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("isolated, a call that waits asks again until it is released", () =>
+  it.effect("isolated: a waiting call asks again until the circuit is released", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.CircuitBreaker
       const scope = yield* Scope.make()
@@ -274,7 +272,7 @@ describe("the circuit", () => {
       yield* TestClock.adjust("5 seconds")
       yield* Fiber.join(fiber)
       assert.deepStrictEqual(at, [15_000])
-      // At once, where it does not wait.
+      // Without waiting, the call fails at once.
       const again = yield* Scope.make()
       yield* Scope.provide(breaker.isolate("a"), again)
       const error = yield* failureOf(attempt.pipe(Retry.with({ ...common, breaker: guard })))
@@ -282,7 +280,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("26 no call waits for it beyond the deadline, its own or the one around it", () =>
+  it.effect("26 no call waits beyond its own or an outer deadline", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.CircuitBreaker
       yield* breaker.trip("a")
@@ -303,7 +301,7 @@ describe("the circuit", () => {
           const held = yield* failureOf(
             attempt.pipe(Retry.with({ ...common, deadline: "1 minute", breaker: patient }))
           )
-          // 1, 3, 7, 15, 31; the next would be at 61.
+          // 1, 3, 7, 15, 31. The next would be at 61.
           assert.deepStrictEqual([held.stopped, held.after], ["deadline", 31_000])
           assert.strictEqual(held.failure._tag, "CircuitRefused")
         })
@@ -312,7 +310,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("26 interruption while a call waits for it ends at once and starts no attempt", () =>
+  it.effect("26 an interruption while a call waits for the circuit ends at once and starts no attempt", () =>
     Effect.gen(function* () {
       yield* trip("a")
       const { at, attempt } = scripted(Effect.void)
@@ -326,7 +324,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("refusals are no attempts and take nothing of the budget", () =>
+  it.effect("refusals are not attempts and take nothing from the budget", () =>
     Effect.gen(function* () {
       yield* trip("a")
       const { at, attempt } = scripted(Effect.void)
@@ -348,7 +346,7 @@ describe("the circuit", () => {
         for (let n = 0; n < 1_000; n++) yield* Effect.exit(call)
         assert.isFalse(yield* budget.withdraw)
         assert.strictEqual((yield* Metric.value(RetryBudget.metrics.calls)).count, 0)
-        // One that waits pays when its first attempt runs, and once, however often it was refused.
+        // A waiting call pays once, when its first attempt runs, however often it was refused.
         const waiting = busy.pipe(
           Retry.with({
             ...common,
@@ -366,7 +364,7 @@ describe("the circuit", () => {
       )
   )
 
-  it.effect("a classifier that throws leaves the failure in the cause, and is reported beside it", () =>
+  it.effect("a classifier that throws keeps the failure in the cause, with its defect next to it", () =>
     Effect.gen(function* () {
       const classify = (): Retry.Verdict => {
         throw new Error("bug")
@@ -377,7 +375,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(CircuitBreaker.layer({ trip: { consecutive: { failures: 1 } } })))
   )
 
-  it.effect("a refusal of another circuit inside is classified like other failures", () =>
+  it.effect("a refusal by another circuit inside is classified like other failures", () =>
     Effect.gen(function* () {
       yield* trip("inner")
       const { at, attempt } = scripted(Effect.void)
@@ -396,7 +394,7 @@ describe("the circuit", () => {
       )
       assert.deepStrictEqual(seen, ["inner"])
       assert.deepStrictEqual([stopping.stopped, stopping.attempts], ["not-retryable", 1])
-      // It says for itself that it passes, and when; the outer circuit is not asked about it.
+      // The error's own `retryAfter` applies. The outer circuit is not asked about it.
       yield* trip("inner")
       const { exit } = yield* settle(inner.pipe(Retry.with({ retryAfterJitter: 0, breaker: guard })))
       assert.isTrue(Exit.isSuccess(exit))
@@ -405,7 +403,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("of several, all or none: the call waits for the one that refuses", () =>
+  it.effect("with several circuits, the call waits for the one that refuses", () =>
     Effect.gen(function* () {
       yield* trip("b")
       const { at, attempt } = scripted(Effect.void)
@@ -417,7 +415,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("counts what its own classifier says", () =>
+  it.effect("counts according to the call's own classifier", () =>
     Effect.gen(function* () {
       const harmless: CircuitBreaker.Classify = () => ({ counts: "ignored" })
       yield* failureOf(
@@ -445,7 +443,7 @@ describe("the circuit", () => {
       }).pipe(Effect.provide(quick))
   )
 
-  it.effect("25 an interruption of an attempt is no failure of the circuit and is not repeated", () =>
+  it.effect("25 an interruption of an attempt does not count for the circuit and is not retried", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(Effect.never)
       const call = attempt.pipe(Retry.with({ ...common, breaker: { circuit: "a" } }))

@@ -5,7 +5,7 @@ import { Backoff, CircuitBreaker, Deadline, Retry, RetryBudget } from "@outlast/
 import { CircuitRefused } from "#resilience/breaker/CircuitRefused"
 import { Busy, classify, common, failureOf, Malformed, quick, recorded, settle } from "../support/attempts.ts"
 
-/** Attempts are streams; `at` has the times at which they began. */
+/** Attempts are streams. `at` holds their start times. */
 const scriptedStream = <A, E, R>(
   ...script: readonly [Stream.Stream<A, E, R>, ...Array<Stream.Stream<A, E, R>>]
 ) => {
@@ -22,7 +22,7 @@ const scriptedStream = <A, E, R>(
 const busy = Stream.fail(new Busy({}))
 const cut = Stream.concat(Stream.make(1, 2), busy)
 
-/** What a consumer saw of a stream, and how it ended. */
+/** The elements that a consumer got, and how the stream ended. */
 const consumed = <A, E, R>(stream: Stream.Stream<A, E, R>) =>
   Effect.suspend(() => {
     const seen: Array<A> = []
@@ -31,7 +31,7 @@ const consumed = <A, E, R>(stream: Stream.Stream<A, E, R>) =>
   })
 
 describe("before its first element", () => {
-  it.effect("25 a stream that fails is made again, and its consumer sees nothing of that", () =>
+  it.effect("25 a stream that fails is repeated, unseen by its consumer", () =>
     Effect.gen(function* () {
       const { at, attempt } = scriptedStream(busy, busy, Stream.make(1, 2, 3))
       const { seen, exit } = yield* consumed(attempt.pipe(Retry.withStream(common)))
@@ -41,20 +41,22 @@ describe("before its first element", () => {
     })
   )
 
-  it.effect("25 attempts are one and the retries, and the last failure comes back with their number", () =>
-    Effect.gen(function* () {
-      let n = 0
-      const attempt = Stream.suspend(() => Stream.fail(new Busy({ n: ++n })))
-      const error = yield* failureOf(
-        Stream.runDrain(attempt.pipe(Retry.withStream({ ...common, attempts: 4 })))
-      )
-      assert.strictEqual(n, 4)
-      assert.deepStrictEqual([error.attempts, error.stopped, error.after], [4, "attempts", 7_000])
-      assert.propertyVal(error.failure, "n", 4)
-    })
+  it.effect(
+    "25 the limit includes the first attempt, and the last failure is returned with the number of attempts",
+    () =>
+      Effect.gen(function* () {
+        let n = 0
+        const attempt = Stream.suspend(() => Stream.fail(new Busy({ n: ++n })))
+        const error = yield* failureOf(
+          Stream.runDrain(attempt.pipe(Retry.withStream({ ...common, attempts: 4 })))
+        )
+        assert.strictEqual(n, 4)
+        assert.deepStrictEqual([error.attempts, error.stopped, error.after], [4, "attempts", 7_000])
+        assert.propertyVal(error.failure, "n", 4)
+      })
   )
 
-  it.effect("25 defects, interruptions and what does not pass run once", () =>
+  it.effect("25 defects, interruptions and failures that are not retryable run once", () =>
     Effect.gen(function* () {
       const died = scriptedStream(Stream.die("bug"))
       assert.deepStrictEqual(
@@ -86,7 +88,7 @@ describe("before its first element", () => {
     })
   )
 
-  it.effect("what an attempt held is given back before the wait for the next", () =>
+  it.effect("resources of an attempt are released before the wait for the next", () =>
     Effect.gen(function* () {
       const log: Array<readonly [string, number]> = []
       const say = (what: string) => Effect.map(Clock.currentTimeMillis, (now) => void log.push([what, now]))
@@ -109,7 +111,7 @@ describe("before its first element", () => {
     })
   )
 
-  it.effect("26 interruption during a wait ends at once and starts no attempt", () =>
+  it.effect("26 an interruption during a wait ends at once and starts no attempt", () =>
     Effect.gen(function* () {
       const { at, attempt } = scriptedStream(busy)
       const fiber = yield* Effect.forkChild(Stream.runDrain(attempt.pipe(Retry.withStream(common))), {
@@ -122,7 +124,7 @@ describe("before its first element", () => {
     })
   )
 
-  it.effect("26 the deadline holds, its own and the one around it, and is known inside", () =>
+  it.effect("26 its own and an outer deadline apply, and are visible inside", () =>
     Effect.gen(function* () {
       const left: Array<unknown> = []
       const attempt = Stream.unwrap(
@@ -146,7 +148,7 @@ describe("before its first element", () => {
     })
   )
 
-  it.effect("29 an empty budget ends it at once; each run pays in once", () =>
+  it.effect("29 an empty budget ends the stream at once; each run pays once", () =>
     Effect.gen(function* () {
       const { at, attempt } = scriptedStream(busy)
       const stream = attempt.pipe(Retry.withStream({ ...common, budget: true }))
@@ -158,7 +160,7 @@ describe("before its first element", () => {
     }).pipe(Effect.provide(RetryBudget.layer({ burst: 1, refillEvery: "1 day" })))
   )
 
-  it.effect("29 a stream whose circuit refuses pays nothing in", () =>
+  it.effect("29 a stream refused by its circuit does not pay", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.CircuitBreaker
       yield* breaker.trip("a")
@@ -174,7 +176,7 @@ describe("before its first element", () => {
     }).pipe(Effect.provide(quick), Effect.provide(RetryBudget.layer({ burst: 0, ratio: 1 })))
   )
 
-  it.effect("25 a classifier that throws leaves the failure in the cause", () =>
+  it.effect("25 a classifier that throws keeps the failure in the cause", () =>
     Effect.gen(function* () {
       const classify = (): Retry.Verdict => {
         throw new Error("bug")
@@ -184,7 +186,7 @@ describe("before its first element", () => {
     })
   )
 
-  it.effect("the stream can come first", () =>
+  it.effect("the stream can be the first argument", () =>
     Effect.gen(function* () {
       const { at, attempt } = scriptedStream<number, Busy, never>(busy, Stream.make(1))
       const { seen } = yield* consumed(Retry.withStream(attempt, common))
@@ -193,7 +195,7 @@ describe("before its first element", () => {
     })
   )
 
-  it.effect("two thousand attempts end, one after the other", () =>
+  it.effect("two thousand attempts end without a stack overflow", () =>
     Effect.gen(function* () {
       const { attempt } = scriptedStream(busy)
       const now = { classify, backoff: Backoff.constant(0), attempts: 2_000 }
@@ -204,7 +206,7 @@ describe("before its first element", () => {
 })
 
 describe("after its first element", () => {
-  it.effect("a stream that is cut is not made again, and says that it had begun", () =>
+  it.effect('a cut stream is not repeated, and fails with "started"', () =>
     Effect.gen(function* () {
       const { at, attempt } = scriptedStream(cut)
       const { value, events } = yield* recorded(consumed(attempt.pipe(Retry.withStream(common))))
@@ -222,7 +224,7 @@ describe("after its first element", () => {
     })
   )
 
-  it.effect("also in a later attempt, in the last one, and when the server wants a wait", () =>
+  it.effect("the same applies in a later attempt, in the last one, and when the server requests a wait", () =>
     Effect.gen(function* () {
       const told = Stream.concat(Stream.make(1), Stream.fail(new Busy({ wait: "1 day" })))
       for (const end of [cut, told]) {
@@ -231,7 +233,7 @@ describe("after its first element", () => {
           failureOf(Stream.runDrain(attempt.pipe(Retry.withStream({ ...common, attempts: 2 }))))
         )
         assert.deepStrictEqual([value.attempts, value.stopped], [2, "started"])
-        // It has not succeeded, although it had begun.
+        // The attempt did not succeed, although it had started.
         assert.deepStrictEqual(
           events.map(({ _tag }) => _tag),
           ["Retrying", "RetriesExhausted"]
@@ -240,7 +242,7 @@ describe("after its first element", () => {
     })
   )
 
-  it.effect("a failure that does not pass says so", () =>
+  it.effect('a failure that is not retryable fails with "not-retryable"', () =>
     Effect.gen(function* () {
       const stream = Stream.concat(Stream.make(1), Stream.fail(new Malformed()))
       const error = yield* failureOf(Stream.runDrain(stream.pipe(Retry.withStream(common))))
@@ -248,7 +250,7 @@ describe("after its first element", () => {
     })
   )
 
-  it.effect("takes nothing of the budget", () =>
+  it.effect("no budget is taken", () =>
     Effect.gen(function* () {
       const error = yield* failureOf(Stream.runDrain(cut.pipe(Retry.withStream({ ...common, budget: true }))))
       assert.strictEqual(error.stopped, "started")
@@ -256,7 +258,7 @@ describe("after its first element", () => {
     }).pipe(Effect.provide(RetryBudget.layer()))
   )
 
-  it.effect("a failure of the consumer is its own, and not repeated", () =>
+  it.effect("a failure of the consumer is passed on and not retried", () =>
     Effect.gen(function* () {
       const { at, attempt } = scriptedStream(Stream.make(1, 2))
       const stream = attempt.pipe(
@@ -268,7 +270,7 @@ describe("after its first element", () => {
     })
   )
 
-  it.effect("its success is told when it ends", () =>
+  it.effect("the success is published when the stream ends", () =>
     Effect.gen(function* () {
       const { attempt } = scriptedStream<number, Busy, never>(
         busy,
@@ -289,7 +291,7 @@ describe("the circuit", () => {
   const guarded = { ...common, breaker: { circuit: "a" } } as const
   const state = Effect.flatMap(CircuitBreaker.CircuitBreaker, (breaker) => breaker.state("a"))
 
-  it.effect("24 has one outcome of each attempt", () =>
+  it.effect("24 gets one outcome for each attempt", () =>
     Effect.gen(function* () {
       const { at, attempt } = scriptedStream(busy)
       const error = yield* failureOf(Stream.runDrain(attempt.pipe(Retry.withStream(guarded))), "5 seconds")
@@ -311,14 +313,14 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("24 a consumer that stops says nothing, and its permit is free again", () =>
+  it.effect("24 gets no outcome from a consumer that stops, and frees its permit", () =>
     Effect.gen(function* () {
       yield* failureOf(Stream.runDrain(cut.pipe(Retry.withStream(guarded))))
       const { at, attempt } = scriptedStream(Stream.concat(Stream.make(1), Stream.never))
       const { seen } = yield* consumed(attempt.pipe(Retry.withStream(guarded), Stream.take(1)))
       assert.deepStrictEqual([seen, at.length], [[1], 1])
       assert.deepStrictEqual([(yield* state).phase, (yield* state).failures], ["closed", 1])
-      // The same as a probe: another one is let through at once.
+      // The same applies to a probe: another one is let through at once.
       const breaker = yield* CircuitBreaker.CircuitBreaker
       yield* breaker.trip("a")
       yield* TestClock.adjust("10 seconds")
@@ -328,7 +330,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("open, a stream that waits begins at the instant at which the circuit lets it through", () =>
+  it.effect("open: a waiting stream starts at the instant at which the circuit lets it through", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.CircuitBreaker
       yield* breaker.trip("a")
@@ -340,7 +342,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(quick))
   )
 
-  it.effect("takes the attempts of one stream for one call, and each run for another", () =>
+  it.effect("counts the attempts of one stream as one call, and each run as another", () =>
     Effect.gen(function* () {
       const stream = busy.pipe(Retry.withStream({ ...guarded, attempts: 2 }))
       const other = yield* Effect.forkChild(
@@ -364,7 +366,7 @@ describe("the circuit", () => {
     }).pipe(Effect.provide(CircuitBreaker.layer()))
   )
 
-  it.effect("refusals of another circuit inside are classified", () =>
+  it.effect("refusals by another circuit inside are classified", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.CircuitBreaker
       yield* breaker.trip("inner")
@@ -384,7 +386,7 @@ describe("the circuit", () => {
   )
 })
 
-it.effect("nothing is told of a stream that succeeds at once", () =>
+it.effect("a stream that succeeds at once publishes no event", () =>
   Effect.gen(function* () {
     const { value, events } = yield* recorded(consumed(Stream.make(1).pipe(Retry.withStream())))
     assert.deepStrictEqual(value.seen, [1])
@@ -392,7 +394,7 @@ it.effect("nothing is told of a stream that succeeds at once", () =>
   })
 )
 
-it.effect("each run of a stream begins anew", () =>
+it.effect("runs of a stream are independent", () =>
   Effect.gen(function* () {
     const { at, attempt } = scriptedStream(busy)
     const stream = attempt.pipe(Retry.withStream(common))

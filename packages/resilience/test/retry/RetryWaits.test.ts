@@ -1,18 +1,18 @@
-/** Waits of the backoff and of the server, the deadline, and interruption meanwhile. */
+/** Waits of the backoff and of the server, the deadline, and interruption during waits. */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Fiber, Random } from "effect"
 import { TestClock } from "effect/testing"
 import { Backoff, Deadline, Retry } from "@outlast/resilience"
 import { Busy, busy, classify, common, failureOf, scripted, settle } from "../support/attempts.ts"
 
-/** The largest draw there is. */
+/** The largest possible draw. */
 const almostOne = 1 - 2 ** -53
 
 const withDraw = (draw: number) =>
   Effect.provideService(Random.Random, { nextDoubleUnsafe: () => draw, nextIntUnsafe: () => 0 })
 
 describe("waits", () => {
-  it.effect("27 are those of the backoff", () =>
+  it.effect("27 follow the backoff", () =>
     Effect.gen(function* () {
       const { at, attempt } = scripted(busy)
       const error = yield* failureOf(attempt.pipe(Retry.with({ ...common, attempts: 5 })))
@@ -29,7 +29,7 @@ describe("waits", () => {
     })
   )
 
-  it.effect("27 the same seed gives the same ones, another seed others", () =>
+  it.effect("27 are equal for the same seed, and differ for another", () =>
     Effect.gen(function* () {
       const run = (seed: string) =>
         Effect.gen(function* () {
@@ -43,7 +43,7 @@ describe("waits", () => {
     })
   )
 
-  it.effect("27 decorrelated jitter goes by the wait before", () =>
+  it.effect("27 depend on the previous wait with decorrelated jitter", () =>
     Effect.gen(function* () {
       const backoff = Backoff.exponential({
         initial: "1 second",
@@ -76,17 +76,17 @@ describe("waits", () => {
       return at[1] === undefined ? error.stopped : at[1] - (at[0] ?? 0)
     })
 
-  it.effect("28 a server's wait is the least, in whatever unit it comes", () =>
+  it.effect("28 last at least as long as the server requested, in any unit", () =>
     Effect.gen(function* () {
       for (const wait of ["20 seconds", 20_000, Duration.seconds(20), { seconds: 20 }] as const) {
         assert.strictEqual(yield* waited(wait), 20_000)
       }
-      // Shorter than the backoff's.
+      // Shorter than the backoff.
       assert.strictEqual(yield* waited("10 millis"), 1_000)
     })
   )
 
-  it.effect("28 it wins, or is ignored, where that is wanted", () =>
+  it.effect("28 follow or ignore the server when so configured", () =>
     Effect.gen(function* () {
       assert.strictEqual(yield* waited("10 millis", { retryAfter: "wins" }), 10)
       assert.strictEqual(yield* waited("20 seconds", { retryAfter: "wins" }), 20_000)
@@ -95,7 +95,7 @@ describe("waits", () => {
     })
   )
 
-  it.effect("28 0 means now, and so does a time that has passed", () =>
+  it.effect("28 are skipped for 0 and for a time in the past", () =>
     Effect.gen(function* () {
       assert.strictEqual(yield* waited(0), 0)
       assert.strictEqual(yield* waited(0, { retryAfter: "wins" }), 0)
@@ -104,7 +104,7 @@ describe("waits", () => {
     })
   )
 
-  it.effect("28 what is no duration counts as nothing said", () =>
+  it.effect("28 ignore a value that is not a duration", () =>
     Effect.gen(function* () {
       for (const wait of [Number.NaN, "soon" as never, {} as never, null as never, new Date() as never]) {
         assert.strictEqual(yield* waited(wait), wait !== null && typeof wait === "object" ? 0 : 1_000)
@@ -112,7 +112,7 @@ describe("waits", () => {
     })
   )
 
-  it.effect("28 a wait above the limit is not slept: the call ends at once", () =>
+  it.effect("28 above the limit are not slept: the call ends at once", () =>
     Effect.gen(function* () {
       assert.strictEqual(yield* waited("1 minute"), 60_000)
       assert.strictEqual(yield* waited(60_001), "retry-after")
@@ -130,7 +130,7 @@ describe("waits", () => {
     })
   )
 
-  it.effect("28 it is lengthened by up to a tenth, never shortened", () =>
+  it.effect("28 of a server are lengthened by up to a tenth, never shortened", () =>
     Effect.gen(function* () {
       assert.strictEqual(yield* withDraw(0)(waited("20 seconds", { retryAfterJitter: 0.1 })), 20_000)
       assert.strictEqual(yield* withDraw(0.5)(waited("20 seconds", { retryAfterJitter: 0.1 })), 21_000)
@@ -146,7 +146,7 @@ describe("waits", () => {
 })
 
 describe("the deadline", () => {
-  /** When attempts began, and when and why the call ended: four attempts, at 0, 1, 3 and 7 seconds. */
+  /** Start times of four attempts at 0, 1, 3 and 7 seconds, and the time and the reason of the call's end. */
   const outcome = (
     options: Pick<Retry.Options<Busy>, "deadline">,
     around: (self: Effect.Effect<never, unknown>) => Effect.Effect<never, unknown> = (self) => self,
@@ -161,7 +161,7 @@ describe("the deadline", () => {
       return [at.map((time) => time - (at[0] ?? 0)), after, stopped]
     })
 
-  it.effect("26 of its own: no wait is begun that would not end before it", () =>
+  it.effect("26 of the call: no wait starts that would end after it", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* outcome({}), [[0, 1_000, 3_000, 7_000], 7_000, "attempts"])
       assert.deepStrictEqual(yield* outcome({ deadline: 7_001 }), [
@@ -179,7 +179,7 @@ describe("the deadline", () => {
     })
   )
 
-  it.effect("26 around it: the nearer one holds", () =>
+  it.effect("26 around the call: the earlier one applies", () =>
     Effect.gen(function* () {
       const within = (length: Duration.Input) => Deadline.within(length)
       assert.deepStrictEqual(yield* outcome({}, within("2 seconds")), [[0, 1_000], 1_000, "deadline"])
@@ -199,7 +199,7 @@ describe("the deadline", () => {
     })
   )
 
-  it.effect("26 a server's wait of more than is left is not slept", () =>
+  it.effect("26 a server's wait beyond the remaining time is not slept", () =>
     Effect.gen(function* () {
       const wait = Effect.fail(new Busy({ wait: "30 seconds" }))
       assert.deepStrictEqual(yield* outcome({ deadline: "30 seconds" }, (self) => self, wait), [
@@ -215,24 +215,26 @@ describe("the deadline", () => {
     })
   )
 
-  it.effect("26 the time of the attempts counts, and after it none begins, not even without a wait", () =>
-    Effect.gen(function* () {
-      const slow = Effect.delay(busy, "5 seconds")
-      assert.deepStrictEqual(yield* outcome({ deadline: "13 seconds" }, (self) => self, slow), [
-        [0, 6_000],
-        11_000,
-        "deadline"
-      ])
-      const now = Effect.delay(Effect.fail(new Busy({ wait: 0 })), "5 seconds")
-      assert.deepStrictEqual(yield* outcome({ deadline: "9 seconds" }, (self) => self, now), [
-        [0, 5_000],
-        10_000,
-        "deadline"
-      ])
-    })
+  it.effect(
+    "26 includes the time of the attempts, and no attempt starts after it, not even without a wait",
+    () =>
+      Effect.gen(function* () {
+        const slow = Effect.delay(busy, "5 seconds")
+        assert.deepStrictEqual(yield* outcome({ deadline: "13 seconds" }, (self) => self, slow), [
+          [0, 6_000],
+          11_000,
+          "deadline"
+        ])
+        const now = Effect.delay(Effect.fail(new Busy({ wait: 0 })), "5 seconds")
+        assert.deepStrictEqual(yield* outcome({ deadline: "9 seconds" }, (self) => self, now), [
+          [0, 5_000],
+          10_000,
+          "deadline"
+        ])
+      })
   )
 
-  it.effect("interrupts no attempt, and is known inside each", () =>
+  it.effect("interrupts no attempt, and is visible inside each", () =>
     Effect.gen(function* () {
       const left: Array<number | undefined> = []
       const attempt = Effect.flatMap(Deadline.remaining, (remaining) => {

@@ -1,10 +1,10 @@
-/** A Redis server of one's own, on a free port, that dies with its scope. */
+/** A private Redis server on a free port, which is killed with its scope. */
 import { Data, Effect } from "effect"
 import type { Scope } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { createServer } from "node:net"
 
-/** Why the suites that need Redis are skipped; CI requires it. */
+/** The reason to skip the suites that need Redis. CI requires Redis. */
 export const missing: string | undefined = (() => {
   try {
     execFileSync("redis-server", ["--version"], { stdio: "ignore" })
@@ -22,9 +22,9 @@ class ServerFailed extends Data.TaggedError("ServerFailed")<{ readonly message: 
 
 export interface RedisServer {
   readonly port: number
-  /** Ends when the server accepts connections. */
+  /** Completes when the server accepts connections. */
   readonly start: Effect.Effect<void, ServerFailed>
-  /** Ends when the process is gone. */
+  /** Completes when the process has exited. */
   readonly kill: Effect.Effect<void>
 }
 
@@ -65,7 +65,7 @@ export const make: Effect.Effect<RedisServer, never, Scope.Scope> = Effect.gen(f
   return { port, start, kill }
 })
 
-/** A server that runs. */
+/** A running server. */
 export const running: Effect.Effect<RedisServer, ServerFailed, Scope.Scope> = Effect.tap(
   make,
   ({ start }) => start

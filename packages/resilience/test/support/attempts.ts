@@ -1,17 +1,17 @@
-/** Attempts that end as a script says, under virtual time. */
+/** Scripted attempts under virtual time. */
 import { Clock, Data, Effect, Fiber } from "effect"
 import type { Duration, Exit } from "effect"
 import { TestClock } from "effect/testing"
 import { Backoff, CircuitBreaker, ResilienceEvents, Retry } from "@outlast/resilience"
 
-/** A failure that passes, of a class and with a wait if so wanted. */
+/** A retryable failure, optionally with a class and a wait. */
 export class Busy extends Data.TaggedError("Busy")<{
   readonly n?: number
   readonly class?: string
   readonly wait?: Duration.Input
 }> {}
 
-/** A failure that does not pass. */
+/** A failure that is not retryable. */
 export class Malformed extends Data.TaggedError("Malformed") {}
 
 export const classify = (error: Busy | Malformed): Retry.Verdict =>
@@ -22,7 +22,7 @@ export const exact = Backoff.exponential({ initial: "1 second", factor: 2, cap: 
 
 export const common = { classify, backoff: exact } as const
 
-/** Opens for ten seconds after two failures in a row, and closes with the first success. */
+/** Opens for ten seconds after two consecutive failures, and closes on the first success. */
 export const quick = CircuitBreaker.layer({
   trip: { consecutive: { failures: 2 } },
   open: Backoff.constant("10 seconds"),
@@ -31,7 +31,7 @@ export const quick = CircuitBreaker.layer({
 
 export const busy = Effect.fail(new Busy({}))
 
-/** Each attempt ends as the script says, the last entry for ever; `at` has the times at which they began. */
+/** Each attempt ends as scripted, and the last entry repeats. `at` holds the start times. */
 export const scripted = <A, E, R>(
   ...script: readonly [Effect.Effect<A, E, R>, ...Array<Effect.Effect<A, E, R>>]
 ) => {
@@ -43,7 +43,7 @@ export const scripted = <A, E, R>(
   return { at, attempt }
 }
 
-/** How an effect ends within so much virtual time, and when. */
+/** The result of an effect within this virtual time, and the time of its end. */
 export const settle = <A, E, R>(
   effect: Effect.Effect<A, E, R>,
   within: Duration.Input = "1 hour"
@@ -58,7 +58,7 @@ export const settle = <A, E, R>(
     return yield* Fiber.join(fiber)
   })
 
-/** The failure of an effect that must fail with it within so much virtual time. */
+/** The failure of an effect that must fail within this virtual time. */
 export const failureOf = <A, E, R>(
   effect: Effect.Effect<A, E, R>,
   within: Duration.Input = "1 hour"
@@ -69,7 +69,7 @@ export const failureOf = <A, E, R>(
     return Object.assign(exit.value as E & object, { after })
   })
 
-/** Runs an effect and keeps the events that it publishes. */
+/** Runs an effect and collects the events that it publishes. */
 export const recorded = <A, E, R>(effect: Effect.Effect<A, E, R>) => {
   const events: Array<ResilienceEvents.ResilienceEvent> = []
   const layer = ResilienceEvents.layerHandler((event) => Effect.sync(() => void events.push(event)))

@@ -14,7 +14,7 @@ const failed = (name: string, tag = "RetriesExhausted") =>
   )
 const times = (count: number, effect: Effect.Effect<void>) => Effect.repeat(effect, { times: count - 1 })
 
-/** The alerts that are published, as `time tag key`. */
+/** Collects the published alerts, as `time tag key`. */
 const telling = <R = never>(options: Alerts.Options<R> = {}) => {
   const told: Array<string> = []
   const layer = Alerts.layer(options).pipe(
@@ -30,7 +30,7 @@ const telling = <R = never>(options: Alerts.Options<R> = {}) => {
 }
 
 describe("Alerts", () => {
-  it.effect("ten failures in five minutes raise once, and it clears once, by itself", () => {
+  it.effect("ten failures in five minutes raise one alert, which clears by itself", () => {
     const { told, layer } = telling()
     return Effect.gen(function* () {
       yield* times(9, failed("api"))
@@ -38,7 +38,7 @@ describe("Alerts", () => {
       yield* TestClock.adjust("1 minute")
       yield* times(5, failed("api"))
       assert.deepStrictEqual(told, ["60000 AlertRaised api"])
-      // Of the first nine and the last five, nine leave at five minutes.
+      // Of the first nine and the last five, nine leave the window at five minutes.
       yield* TestClock.adjust("239999 millis")
       assert.lengthOf(told, 1)
       yield* TestClock.adjust("1 millis")
@@ -48,7 +48,7 @@ describe("Alerts", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("raises anew after it was cleared", () => {
+  it.effect("raises again after it was cleared", () => {
     const { told, layer } = telling()
     return Effect.gen(function* () {
       yield* times(10, failed("api"))
@@ -66,7 +66,7 @@ describe("Alerts", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("further failures put the clearing off", () => {
+  it.effect("further failures delay the clearing", () => {
     const { told, layer } = telling({ failures: 2, window: "1 minute" })
     return Effect.gen(function* () {
       yield* times(2, failed("api"))
@@ -76,12 +76,12 @@ describe("Alerts", () => {
       }
       assert.deepStrictEqual(told, ["0 AlertRaised api"])
       yield* TestClock.adjust("1 hour")
-      // The last two were at 80 and 100 seconds.
+      // The last two failures were at 80 and 100 seconds.
       assert.deepStrictEqual(told.slice(1), ["140000 AlertCleared api"])
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("clearBelow keeps a trickle at the threshold from raising again and again", () => {
+  it.effect("a lower clearBelow keeps a trickle at the threshold from raising repeatedly", () => {
     const trickle = Effect.gen(function* () {
       for (let i = 0; i < 60; i++) {
         yield* failed("api")
@@ -100,7 +100,7 @@ describe("Alerts", () => {
     })
   })
 
-  it.effect("keys are apart, and the one that clears first is not held up by another", () => {
+  it.effect("keys are independent, and the one that clears first does not wait for another", () => {
     const { told, layer } = telling({ failures: 2, window: "1 minute" })
     return Effect.gen(function* () {
       yield* failed("early")
@@ -119,7 +119,7 @@ describe("Alerts", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("what counts, and for what, is the program's word", () => {
+  it.effect("the program can choose which events count, and for which key", () => {
     const { told, layer } = telling({
       failures: 1,
       isFailure: ({ _tag }) => _tag.startsWith("My"),
@@ -132,7 +132,7 @@ describe("Alerts", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it("by default failures of circuits, connections, targets and calls count, for what they name", () => {
+  it("by default failures of circuits, connections, targets and calls count, under the name they carry", () => {
     const event = (_tag: string, rest: object = {}) => ({ _tag, at: 0, ...rest })
     for (const tag of [
       "AttemptFailed",
@@ -177,13 +177,13 @@ describe("Alerts", () => {
         yield* told3({ circuit: "api" }, "CircuitFailure")
         yield* told3({ circuit: "api" }, "CircuitFailure")
         yield* TestClock.adjust("1 hour")
-        // Of the connection one was left after a minute, of the circuit two.
+        // After a minute the connection has one failure left, the circuit two.
         assert.deepStrictEqual(told.slice(1), ["60000 AlertCleared api"])
       }).pipe(Effect.provide(layer))
     }
   )
 
-  it.effect("an alert is no failure, even if the predicate says so", () => {
+  it.effect("an alert does not count as a failure, even if the predicate accepts it", () => {
     const { told, layer } = telling({ failures: 1, isFailure: () => true })
     return Effect.gen(function* () {
       yield* failed("api")
@@ -192,7 +192,7 @@ describe("Alerts", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("keys are bounded: further ones share one, and what has been forgotten makes room", () => {
+  it.effect("keys are limited: further ones share one, and an expired key makes room", () => {
     const { told, layer } = telling({ failures: 2, maxKeys: 2 })
     return Effect.gen(function* () {
       for (const name of ["a", "b", "c", "d"]) yield* failed(name)
@@ -200,7 +200,7 @@ describe("Alerts", () => {
       yield* TestClock.adjust("10 minutes")
       yield* times(2, failed("e"))
       assert.deepStrictEqual(told.slice(2), ["600000 AlertRaised e"])
-      // The one that failed longest ago makes room, not the one that came first.
+      // The key that failed longest ago makes room, not the one that came first.
       yield* failed("f")
       yield* TestClock.adjust("4 minutes")
       yield* failed("e")
@@ -210,7 +210,7 @@ describe("Alerts", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("onAlert is told in order, and cannot hold up or change the caller", () =>
+  it.effect("onAlert runs in order, and cannot block or change the caller", () =>
     Effect.gen(function* () {
       const gate = yield* Deferred.make<void>()
       const handled: Array<string> = []
@@ -228,7 +228,7 @@ describe("Alerts", () => {
         yield* failed("bad")
         yield* failed("good")
         yield* TestClock.adjust("5 minutes")
-        // Nobody has opened the gate: the events are out all the same.
+        // The gate is still closed, but the events are published.
         assert.lengthOf(told, 4)
         assert.deepStrictEqual(handled, [])
         yield* Deferred.succeed(gate, undefined)
@@ -238,7 +238,7 @@ describe("Alerts", () => {
     })
   )
 
-  it("the option that is wrong is named", () => {
+  it("an invalid option is named in the error", () => {
     const wrong: ReadonlyArray<readonly [Alerts.Options, RegExp]> = [
       [{ failures: 0 }, /Alerts: failures must be an integer of at least 1, got 0/],
       [{ window: 0 }, /Alerts: window/],

@@ -7,7 +7,7 @@ import { series, without } from "./support.ts"
 const publish = (_tag: string, rest: object = {}) =>
   ResilienceEvents.publish({ _tag, at: 0, ...rest } as ResilienceEvents.ResilienceEvent)
 
-/** With metrics of its own. */
+/** Runs a program with separate metrics. */
 const counting = <A, E>(program: Effect.Effect<A, E>, layer: Layer.Layer<never> = Metrics.layer()) =>
   program.pipe(
     Effect.provide(Layer.provideMerge(layer, ResilienceEvents.layer())),
@@ -15,7 +15,7 @@ const counting = <A, E>(program: Effect.Effect<A, E>, layer: Layer.Layer<never> 
   )
 
 describe("Metrics", () => {
-  it.effect("counts retries, what they came to, and the attempts of each call", () =>
+  it.effect("counts retries, their outcomes, and the attempts of each call", () =>
     counting(
       Effect.gen(function* () {
         yield* publish("Retrying", { name: "mail", attempt: 1, delay: 10 })
@@ -42,7 +42,7 @@ describe("Metrics", () => {
     )
   )
 
-  it.effect("tells a circuit's state and counts its transitions", () =>
+  it.effect("has a circuit's state and counts its transitions", () =>
     counting(
       Effect.gen(function* () {
         yield* publish("CircuitTransition", { circuit: "api", from: "closed", to: "open", generation: 1 })
@@ -78,7 +78,7 @@ describe("Metrics", () => {
     )
   )
 
-  it.effect("counts every event, of whatever package, and survives fields that are not there", () =>
+  it.effect("counts every event of any package, and accepts missing fields", () =>
     counting(
       Effect.gen(function* () {
         for (const tag of [
@@ -103,7 +103,7 @@ describe("Metrics", () => {
     )
   )
 
-  it.effect("reads what the monitor and the alerts publish, whichever layer is over the other", () => {
+  it.effect("reads the events of the monitor and of the alerts, in either order of layers", () => {
     const program = Effect.gen(function* () {
       const monitor = yield* ConnectionMonitor.make()
       for (let i = 0; i < 3; i++) yield* monitor.record("api", "failure")
@@ -138,7 +138,7 @@ describe("Metrics", () => {
     })
   })
 
-  it.effect("labels are bounded: further names are other, and have no state", () =>
+  it.effect("limits labels: further names are `other`, and have no state", () =>
     counting(
       Effect.gen(function* () {
         for (const circuit of ["a", "b", "c", "d", "a"]) {
@@ -156,7 +156,7 @@ describe("Metrics", () => {
     )
   )
 
-  it("a thousand labels by default", () => {
+  it("allows a thousand labels by default", () => {
     const label = Metrics.bounded()
     const labels = new Set(Array.from({ length: 5_000 }, (_, i) => label(`name ${i}`)))
     assert.strictEqual(labels.size, 1_001)
@@ -165,7 +165,7 @@ describe("Metrics", () => {
     assert.throws(() => Metrics.bounded(0), /Metrics: maxLabels must be an integer of at least 1, got 0/)
   })
 
-  it.effect("which event ends a call can be set", () =>
+  it.effect("the events that end a call can be chosen", () =>
     counting(
       Effect.gen(function* () {
         yield* publish("CallSucceeded", { attempt: 3 })
@@ -175,7 +175,7 @@ describe("Metrics", () => {
     )
   )
 
-  it.effect("misses nothing, however fast events come", () =>
+  it.effect("loses no event, however fast they come", () =>
     counting(
       Effect.gen(function* () {
         yield* Effect.repeat(publish("Retrying"), { times: 9_999 })

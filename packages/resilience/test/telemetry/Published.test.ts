@@ -13,14 +13,14 @@ import {
 } from "@outlast/resilience"
 import { series, without } from "./support.ts"
 
-/** Never open, so that every call is made. */
+/** A breaker that never opens, so that every call is made. */
 const closed: CircuitBreaker.Options = { trip: { consecutive: { failures: 1_000_000 } } }
 const again = { classify: () => Retry.again(), backoff: Backoff.constant("1 second") }
 const down = Effect.fail("down" as const)
 
 type Services = CircuitBreaker.CircuitBreaker | ConnectionMonitor.ConnectionMonitor
 
-/** Runs a program with all of it, and gives the alerts that were published meanwhile, as `time tag key`. */
+/** Runs a program with all services, and returns the alerts published meanwhile, as `time tag key`. */
 const alerting = (
   program: (alerts: ReadonlyArray<string>) => Effect.Effect<void, unknown, Services>,
   breaker: CircuitBreaker.Options = closed,
@@ -43,7 +43,7 @@ const alerting = (
   )
 }
 
-/** One after the other, with the time that it takes. */
+/** Runs calls one after the other. */
 const calls = <E, R>(count: number, call: Effect.Effect<unknown, E, R>) =>
   Effect.gen(function* () {
     for (let i = 0; i < count; i++) {
@@ -56,7 +56,7 @@ const calls = <E, R>(count: number, call: Effect.Effect<unknown, E, R>) =>
 describe("alerts", () => {
   const alone: Readonly<Record<string, Effect.Effect<unknown, unknown, Services>>> = {
     "a breaker alone": CircuitBreaker.execute("api")(down),
-    // Unhealthy from the third failure on, it lets one call through in ten seconds.
+    // Unhealthy from the third failure on, the monitor lets one call through in ten seconds.
     "guard alone": Effect.flatMap(ConnectionMonitor.ConnectionMonitor, (monitor) =>
       monitor.guard("api")(down)
     ),
@@ -67,7 +67,7 @@ describe("alerts", () => {
     "a call that is not made again": Retry.with({ classify: () => Retry.stop, name: "api" })(down)
   }
   for (const [name, call] of Object.entries(alone)) {
-    it.effect(`${name}: ten failures in five minutes raise once, and it clears once`, () =>
+    it.effect(`${name}: ten failures in five minutes raise one alert, which clears once`, () =>
       alerting((told) =>
         Effect.gen(function* () {
           yield* calls(9, call)
@@ -82,44 +82,44 @@ describe("alerts", () => {
     )
   }
 
-  it.effect("an open circuit lets few failures through: told at the fifth, held while its probes fail", () =>
-    alerting(
-      (told) =>
-        Effect.gen(function* () {
-          const breaker = yield* CircuitBreaker.CircuitBreaker
-          yield* calls(60, breaker.execute("api")(down))
-          assert.lengthOf(told, 1)
-          yield* TestClock.adjust("1 hour")
-          assert.lengthOf(told, 2)
-        }),
-      {},
-      { failures: 5, clearBelow: 1 }
-    )
+  it.effect(
+    "an open circuit lets few failures through: raised at the fifth, kept while its probes fail",
+    () =>
+      alerting(
+        (told) =>
+          Effect.gen(function* () {
+            const breaker = yield* CircuitBreaker.CircuitBreaker
+            yield* calls(60, breaker.execute("api")(down))
+            assert.lengthOf(told, 1)
+            yield* TestClock.adjust("1 hour")
+            assert.lengthOf(told, 2)
+          }),
+        {},
+        { failures: 5, clearBelow: 1 }
+      )
   )
 
-  it.effect(
-    "guard: failures of calls that are under way together count, those that are refused then do not",
-    () =>
-      alerting((told) =>
-        Effect.gen(function* () {
-          const monitor = yield* ConnectionMonitor.ConnectionMonitor
-          const failing = (count: number) =>
-            Effect.all(
-              Array.from({ length: count }, () =>
-                Effect.exit(monitor.guard("api")(Effect.andThen(Effect.yieldNow, down)))
-              ),
-              { concurrency: "unbounded" }
-            )
-          yield* failing(9)
-          assert.deepStrictEqual(told, [])
-          yield* monitor.record("api", "failure")
-          assert.deepStrictEqual(told, ["0 AlertRaised api"])
-          // Refused, and so no failures.
-          yield* failing(50)
-          yield* TestClock.adjust("1 hour")
-          assert.deepStrictEqual(told, ["0 AlertRaised api", "300000 AlertCleared api"])
-        })
-      )
+  it.effect("guard: failures of concurrent calls count, later refusals do not", () =>
+    alerting((told) =>
+      Effect.gen(function* () {
+        const monitor = yield* ConnectionMonitor.ConnectionMonitor
+        const failing = (count: number) =>
+          Effect.all(
+            Array.from({ length: count }, () =>
+              Effect.exit(monitor.guard("api")(Effect.andThen(Effect.yieldNow, down)))
+            ),
+            { concurrency: "unbounded" }
+          )
+        yield* failing(9)
+        assert.deepStrictEqual(told, [])
+        yield* monitor.record("api", "failure")
+        assert.deepStrictEqual(told, ["0 AlertRaised api"])
+        // Refused, and therefore not failures.
+        yield* failing(50)
+        yield* TestClock.adjust("1 hour")
+        assert.deepStrictEqual(told, ["0 AlertRaised api", "300000 AlertCleared api"])
+      })
+    )
   )
 
   it.effect(
@@ -144,7 +144,7 @@ describe("alerts", () => {
       )
   )
 
-  it.effect("a call that was made again and succeeded has not failed", () =>
+  it.effect("a call that succeeded after a retry has not failed", () =>
     alerting((told) =>
       Effect.gen(function* () {
         let attempts = 0
@@ -156,7 +156,7 @@ describe("alerts", () => {
     )
   )
 
-  it.effect("calls that a circuit refused are no failures", () =>
+  it.effect("calls refused by a circuit are not failures", () =>
     alerting((told) =>
       Effect.gen(function* () {
         const breaker = yield* CircuitBreaker.CircuitBreaker
@@ -172,7 +172,7 @@ describe("alerts", () => {
 })
 
 describe("metrics", () => {
-  it.effect("count attempts of real calls, with those of a circuit that refuses at the end", () =>
+  it.effect("count attempts of real calls, including calls that a circuit ends", () =>
     alerting(
       () =>
         Effect.gen(function* () {
@@ -213,7 +213,7 @@ describe("metrics", () => {
             concurrency: "unbounded",
             discard: true
           })
-          // Events come in order, so what came before this has been read, or is lost.
+          // Events come in order, so all earlier ones have been read or dropped.
           yield* breaker.trip("last")
           yield* Deferred.await(last)
           const all = yield* series

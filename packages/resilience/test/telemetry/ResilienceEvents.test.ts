@@ -11,14 +11,14 @@ const numbered = (n: number): Numbered => ({ _tag: "Numbered", at: 0, n })
 const numberOf = (event: ResilienceEvents.ResilienceEvent) => ("n" in event ? event.n : undefined)
 
 describe("ResilienceEvents", () => {
-  it.effect("goes nowhere without a layer", () =>
+  it.effect("discards events without a layer", () =>
     Effect.gen(function* () {
       yield* ResilienceEvents.publish(numbered(1))
       assert.deepStrictEqual(yield* Stream.runCollect(ResilienceEvents.stream), [])
     })
   )
 
-  it.effect("takes events that it knows nothing of, and gives them to every reader in order", () =>
+  it.effect("accepts unknown events, and delivers them to every reader in order", () =>
     Effect.gen(function* () {
       const read = Effect.forkChild(Stream.runCollect(Stream.take(ResilienceEvents.stream, 3)), {
         startImmediately: true
@@ -51,7 +51,7 @@ describe("ResilienceEvents", () => {
         Stream.runForEach((event) => Effect.sync(() => quick.push(numberOf(event)))),
         Effect.forkChild({ startImmediately: true })
       )
-      // Nobody opens the gate: were publishing to wait for the slow reader, this would never end.
+      // The gate stays closed. If publishing waited for the slow reader, this would never end.
       for (let n = 1; n <= 10; n++) {
         yield* ResilienceEvents.publish(numbered(n))
         yield* Effect.yieldNow
@@ -63,7 +63,7 @@ describe("ResilienceEvents", () => {
     }).pipe(Effect.provide(ResilienceEvents.layer({ capacity: 3 })))
   )
 
-  it.effect("a caller that outlives the layer goes on, and readers end", () =>
+  it.effect("a caller that outlives the layer continues, and readers end", () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()
       const context = yield* Layer.buildWithScope(ResilienceEvents.layer(), scope)
@@ -83,26 +83,29 @@ describe("ResilienceEvents", () => {
       throw new Error("boom")
     },
     "interrupts itself": () => Effect.interrupt,
-    // A handler that lies about its error channel, as plain JavaScript can.
+    // A handler that breaks its type, as in a JavaScript program.
     fails: () => Effect.suspend(() => Effect.fail("boom") as unknown as Effect.Effect<void>)
   }
   for (const [name, handler] of Object.entries(broken)) {
-    it.effect(`a handler that ${name} does not change what the caller sees, nor stop the next one`, () => {
-      const seen: Array<unknown> = []
-      const layer = ResilienceEvents.layerTap(
-        Effect.succeed((event) => Effect.sync(() => void seen.push(numberOf(event))))
-      ).pipe(Layer.provideMerge(ResilienceEvents.layerHandler(handler)))
-      return Effect.gen(function* () {
-        const exit = yield* Effect.exit(
-          Effect.as(ResilienceEvents.publish(numbered(1)), "the caller's value")
-        )
-        assert.deepStrictEqual(exit, Exit.succeed("the caller's value"))
-        assert.deepStrictEqual(seen, [1])
-      }).pipe(Effect.provide(layer))
-    })
+    it.effect(
+      `a handler that ${name} does not change the result of the caller, nor stop the next handler`,
+      () => {
+        const seen: Array<unknown> = []
+        const layer = ResilienceEvents.layerTap(
+          Effect.succeed((event) => Effect.sync(() => void seen.push(numberOf(event))))
+        ).pipe(Layer.provideMerge(ResilienceEvents.layerHandler(handler)))
+        return Effect.gen(function* () {
+          const exit = yield* Effect.exit(
+            Effect.as(ResilienceEvents.publish(numbered(1)), "the caller's value")
+          )
+          assert.deepStrictEqual(exit, Exit.succeed("the caller's value"))
+          assert.deepStrictEqual(seen, [1])
+        }).pipe(Effect.provide(layer))
+      }
+    )
   }
 
-  it.effect("an interrupted caller stays interrupted, though its handler waits", () => {
+  it.effect("an interrupted caller stays interrupted while its handler waits", () => {
     let after = false
     return Effect.gen(function* () {
       const fiber = yield* ResilienceEvents.publish(numbered(1)).pipe(
@@ -116,7 +119,7 @@ describe("ResilienceEvents", () => {
     }).pipe(Effect.provide(ResilienceEvents.layerHandler(() => Effect.never)))
   })
 
-  it.effect("a handler with a stream beside it: both see the event", () => {
+  it.effect("a handler and a stream reader both see the event", () => {
     const handled: Array<unknown> = []
     const layer = ResilienceEvents.layerHandler((event) =>
       Effect.sync(() => void handled.push(numberOf(event)))
@@ -141,7 +144,7 @@ describe("ResilienceEvents", () => {
     }).pipe(Effect.provide(ResilienceEvents.layer()))
   )
 
-  it.effect("layerTap alone makes a stream of its own", () => {
+  it.effect("layerTap without a surrounding layer creates its own stream", () => {
     const seen: Array<unknown> = []
     const layer = ResilienceEvents.layerTap(
       Effect.succeed((event) => Effect.sync(() => void seen.push(numberOf(event))))
@@ -152,7 +155,7 @@ describe("ResilienceEvents", () => {
     )
   })
 
-  it("refuses a capacity that is none", () => {
+  it("rejects an invalid capacity", () => {
     assert.throws(
       () => Effect.runSync(Effect.scoped(ResilienceEvents.make({ capacity: 0 }))),
       /ResilienceEvents: capacity must be an integer of at least 1, got 0/

@@ -1,7 +1,7 @@
-/** What tests of metrics share. */
+/** Shared helpers for tests of metrics. */
 import { Effect, Metric } from "effect"
 
-/** Every series as `id{label=value}`, with its count or value. */
+/** Returns every series as `id{label=value}`, with its count or value. */
 export const series = Effect.map(Metric.snapshot, (snapshot) =>
   Object.fromEntries(
     snapshot.map((metric) => {

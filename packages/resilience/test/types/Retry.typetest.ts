@@ -11,7 +11,7 @@ const same = <A, B>(yes: Same<A, B>): boolean => yes
 
 class Busy extends Data.TaggedError("Busy")<{ readonly wait: Duration.Duration }> {}
 class Malformed extends Data.TaggedError("Malformed") {}
-/** Says for itself that it passes, and when. */
+/** An error that states that it is retryable, and when. */
 class Overloaded extends Data.TaggedError("Overloaded")<{ readonly retryAfter: Duration.Duration }> {
   readonly isRetryable = true
 }
@@ -23,7 +23,7 @@ declare const answer: Effect.Effect<string, Busy | Malformed, Database>
 declare const told: Effect.Effect<string, Overloaded>
 declare const lines: Stream.Stream<string, Busy | Malformed, Database>
 
-// What `classify` takes is what the effect fails with, without a word of the user.
+// The parameter of `classify` has the error type of the effect, without an annotation.
 export const classified: Effect.Effect<string, Retry.RetryFailed<Busy | Malformed>, Database> = answer.pipe(
   Retry.with({
     classify: (error) => (error._tag === "Busy" ? Retry.again({ retryAfter: error.wait }) : Retry.stop)
@@ -48,7 +48,7 @@ lines.pipe(
   Retry.withStream({ classify: onlyBusy })
 )
 
-// Without `classify` every error has to say for itself whether it passes.
+// Without `classify` every error must have `isRetryable`.
 export const said: Effect.Effect<string, Retry.RetryFailed<Overloaded>> = told.pipe(Retry.with())
 export const saidWithOptions: Effect.Effect<string, Retry.RetryFailed<Overloaded>> = told.pipe(
   Retry.with({ attempts: 5 })
@@ -66,18 +66,18 @@ Effect.fail("text").pipe(
   Retry.with()
 )
 
-// What must not be repeated cannot say that it may be.
+// A verdict against a retry cannot have a wait.
 // @ts-expect-error: a failure that is not retried has no wait
 export const stopWithWait: Retry.Verdict = { retry: false, retryAfter: "1 second" }
 same<Retry.RetryFailed<Busy>["isRetryable"], false>(true)
 declare const failed: Retry.RetryFailed<Overloaded>
 // @ts-expect-error: attempts would multiply
 export const retryable: Overloaded["isRetryable"] = failed.isRetryable
-// A verdict is a decision: neither a boolean nor nothing.
-// @ts-expect-error: it says nothing about waiting and class
+// A verdict must be an object: neither a boolean nor nothing.
+// @ts-expect-error: a boolean has no wait and no class
 answer.pipe(Retry.with({ classify: () => true }))
 
-// Services are asked for exactly when options ask.
+// Services are required exactly when options use them.
 const classify = (_error: Busy | Malformed): Retry.Verdict => Retry.again()
 type Of<T> = T extends Effect.Effect<infer _A, infer _E, infer R> ? R : never
 type ErrorOf<T> = T extends Effect.Effect<infer _A, infer E, infer _R> ? E : never
@@ -103,7 +103,7 @@ same<
   >
 >(true)
 
-// Where the options are only known when it runs, the services they may ask for are needed.
+// When options are only known at run time, the services they may use are required.
 declare const configured: {
   readonly budget: boolean
   readonly breaker: Retry.Breaker | undefined
@@ -114,7 +114,7 @@ declare const anyOptions: Retry.Options<Busy | Malformed>
 const loose = answer.pipe(Retry.with({ ...anyOptions, classify }))
 same<Of<typeof loose>, Database | RetryBudget.RetryBudget | CircuitBreaker.CircuitBreaker>(true)
 
-// Limits are of classes that `classify` gives, and of the one without a name.
+// Limits may name the classes that `classify` returns, and "failure".
 const limited = answer.pipe(
   Retry.with({
     classify: (error) =>
@@ -135,7 +135,7 @@ told.pipe(
   })
 )
 told.pipe(Retry.with({ attemptsPerClass: { failure: 5 } }))
-// Where the class is any string, so may the limits be.
+// When the class is any string, so are the limits.
 answer.pipe(Retry.with({ classify, attemptsPerClass: { RateLimit: 5 } }))
 declare const reason: { readonly name: string }
 answer.pipe(
@@ -145,7 +145,7 @@ answer.pipe(
   })
 )
 
-// What cannot fail, and is refused by no circuit, still cannot fail.
+// An effect that cannot fail, without a circuit, still cannot fail.
 declare const sure: Effect.Effect<string>
 declare const sureLines: Stream.Stream<string>
 export const surely: Effect.Effect<string> = sure.pipe(Retry.with({ attempts: 2 }))
@@ -153,13 +153,13 @@ export const surelyLines: Stream.Stream<string> = sureLines.pipe(Retry.withStrea
 const guardedSure = sure.pipe(Retry.with({ breaker: { circuit: "a" } }))
 same<ErrorOf<typeof guardedSure>, Retry.RetryFailed<CircuitRefused>>(true)
 
-// Code for any error has what it gives.
+// Generic code gets the error type of its effect.
 export const wrapped = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(Retry.with({ classify: () => Retry.again(), attempts: 2 }))
 const unwrapped = wrapped(answer)
 same<ErrorOf<typeof unwrapped>, Retry.RetryFailed<Busy | Malformed>>(true)
 
-// The effect or the stream may come first, with the same types.
+// The effect or the stream can be the first argument, with the same types.
 const firstClassified = Retry.with(answer, {
   classify: (error) => (error._tag === "Busy" ? Retry.again({ retryAfter: error.wait }) : Retry.stop),
   budget: true,
@@ -185,7 +185,7 @@ Retry.with(answer, { classify: onlyBusy })
 // @ts-expect-error: neither Busy nor Malformed has isRetryable
 Retry.with(answer, { attempts: 2 })
 
-// A breaker's classifier needs no annotation.
+// The breaker's classifier needs no annotation.
 told.pipe(
   Retry.with({
     breaker: {
@@ -195,10 +195,10 @@ told.pipe(
   })
 )
 
-// The refusal that ended a call stands beside its failure.
+// The refusal that ended a call is available next to its failure.
 same<(typeof failed)["refused"], CircuitRefused | undefined>(true)
 
-// An option that does not exist is no option.
+// An unknown option does not compile.
 // @ts-expect-error: it is called attempts
 answer.pipe(Retry.with({ classify, attemps: 5 }))
 // @ts-expect-error: it is called attempts
@@ -206,7 +206,7 @@ told.pipe(Retry.with({ times: 5 }))
 // @ts-expect-error: a circuit that refuses makes a call wait or fail
 told.pipe(Retry.with({ breaker: { circuit: "a", whenRefused: "retry" } }))
 
-// The original is behind the tag, with its type.
+// The original failure is available by tag, with its type.
 export const caught: Effect.Effect<string, never, Database> = plain.pipe(
   Effect.catchTag("RetryFailed", ({ failure, attempts }) =>
     Effect.succeed(`${failure._tag} after ${attempts}`)
@@ -230,7 +230,7 @@ plain.pipe(
   Effect.catchTag("Busy", () => Effect.succeed(""))
 )
 
-// Every way to stop has a name that a program can switch over.
+// A program can switch over every reason for stopping.
 export const stoppedBy = (stopped: RetryEvent.Stopped): number => {
   switch (stopped) {
     case "not-retryable":

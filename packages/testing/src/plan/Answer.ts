@@ -1,27 +1,27 @@
 /**
- * What a model says when nothing fails, and the pieces in which it says it.
+ * The answer of a model when nothing fails, and its division into deltas.
  *
- * Pure data: an answer knows no wire format. The unit of everything that counts is the **delta**, one
- * content event of a stream: a word of text or reasoning (or some characters, see `chunk`), or a few characters
- * of the arguments of a tool call. One delta stands for one output token.
+ * Pure data, independent of wire formats. The **delta** is the unit of all counts. One delta is one content event of a
+ * stream: a word of text or reasoning (or some characters, see `chunk`), or a few characters of a tool call's
+ * arguments. One delta stands for one output token.
  */
 import { Schema } from "effect"
 
-/** Why an answer ended, in the words of effect/ai. */
+/** The reason for the end of an answer, in the words of effect/ai. */
 export const FinishReason = Schema.Literals(["stop", "length", "tool-calls", "content-filter"])
 export type FinishReason = typeof FinishReason.Type
 
 const ToolCall = Schema.Struct({
-  /** Made up when absent: unique in the conversation, the same when the request is repeated. */
+  /** Generated when absent: unique in the conversation, and the same when the request is repeated. */
   id: Schema.optionalKey(Schema.NonEmptyString),
   name: Schema.NonEmptyString,
   params: Schema.Record(Schema.String, Schema.Json)
 })
 type ToolCall = typeof ToolCall.Type
 
-/** Tokens. What is absent is estimated. */
+/** Token counts. Absent ones are estimated. */
 export const Usage = Schema.Struct({
-  /** The whole input, with what came from and went to the cache. */
+  /** The whole input, including cache reads and writes. */
   input: Schema.optionalKey(Schema.Natural),
   output: Schema.optionalKey(Schema.Natural),
   cacheRead: Schema.optionalKey(Schema.Natural),
@@ -29,16 +29,16 @@ export const Usage = Schema.Struct({
 })
 
 export const Answer = Schema.Struct({
-  /** Said before the text. A wire format without reasoning keeps the time and the count, and sends nothing. */
+  /** Sent before the text. A wire format without reasoning sends nothing, but keeps the time and the count. */
   reasoning: Schema.optionalKey(Schema.NonEmptyString),
   text: Schema.optionalKey(Schema.String),
   toolCalls: Schema.optionalKey(Schema.Array(ToolCall)),
-  /** Characters per delta of text and reasoning, so that an answer can be cut inside of a word. Default: a word. */
+  /** Characters per delta of text and reasoning, so that an answer can be cut inside a word. Default: one word. */
   chunk: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThan(0))),
-  /** May lie. By default `tool-calls` when there are tool calls, else `stop`. */
+  /** Finish reason, true or not. Default: `tool-calls` when there are tool calls, else `stop`. */
   finish: Schema.optionalKey(FinishReason),
   usage: Schema.optionalKey(Usage),
-  /** Headers of the response, over those that the wire format has by itself: limits that are used up, for example. */
+  /** Headers of the response, which override those of the wire format (e.g. rate limits that are used up). */
   headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String))
 })
 export type Answer = typeof Answer.Type
@@ -49,10 +49,10 @@ export type Delta =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "params"; readonly call: number; readonly text: string }
 
-/** Consecutive deltas that belong together. `complete` is false for a block that was cut. */
+/** Consecutive deltas of one kind. `complete` is false for a block that was cut. */
 export type Block = Delta & { readonly complete: boolean }
 
-/** The answer in deltas: reasoning, then text, then the arguments of each tool call. */
+/** Divides an answer into deltas: reasoning, then text, then the arguments of each tool call. */
 export const deltas = (answer: Answer): ReadonlyArray<Delta> => [
   ...said(answer.reasoning, answer).map((text): Delta => ({ type: "reasoning", text })),
   ...said(answer.text, answer).map((text): Delta => ({ type: "text", text })),
@@ -61,7 +61,7 @@ export const deltas = (answer: Answer): ReadonlyArray<Delta> => [
   )
 ]
 
-/** Deltas joined to blocks, for an answer that is not streamed. `all` is what the whole answer would be. */
+/** Joins deltas to blocks, for an answer without streaming. `all` has the deltas of the complete answer. */
 export const blocks = (sent: ReadonlyArray<Delta>, all: ReadonlyArray<Delta>): ReadonlyArray<Block> => {
   const joined: Array<Block> = []
   for (const [i, delta] of sent.entries()) {
@@ -80,7 +80,7 @@ export const sameBlock = (a: Delta, b: Delta): boolean =>
 const said = (text = "", { chunk }: Answer): ReadonlyArray<string> =>
   chunk === undefined ? words(text) : chunks(text, chunk)
 
-/** So many characters each; none is broken. */
+/** Divides text into pieces of this many characters, without splitting one. */
 const chunks = (text: string, length: number): ReadonlyArray<string> => {
   const characters = Array.from(text)
   return Array.from({ length: Math.ceil(characters.length / length) }, (_, i) =>
@@ -88,8 +88,8 @@ const chunks = (text: string, length: number): ReadonlyArray<string> => {
   )
 }
 
-/** Words with the white space before them; joined they are the text again. */
+/** Divides text into words, each with the white space before it. */
 const words = (text: string): ReadonlyArray<string> => text.match(/\s*\S+|\s+/gu) ?? []
 
-/** Twelve characters at most, so that JSON breaks inside of names and values. */
+/** Divides JSON into pieces of at most twelve characters, so that it breaks inside names and values. */
 const pieces = (json: string): ReadonlyArray<string> => json.match(/.{1,12}/gsu) ?? []

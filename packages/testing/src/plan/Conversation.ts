@@ -1,8 +1,8 @@
 /**
- * A request's messages in the shape that a plan looks at, and the place in it at which an answer is due.
+ * The messages of a request in the form that a plan reads, and the position at which an answer is due.
  *
- * The same shape is made from every wire format and from a `Prompt`. It has what decides about answers:
- * texts, tool calls and results. Reasoning and images are not in it.
+ * Every wire format and `Prompt` are converted to this form. It has everything that selects answers: texts, tool calls
+ * and results. Reasoning and images are left out.
  */
 import type { Schema } from "effect"
 import type { Answer } from "./Answer.ts"
@@ -10,7 +10,7 @@ import type { Answer } from "./Answer.ts"
 export type Message =
   | { readonly role: "system" | "user"; readonly text: string }
   | { readonly role: "assistant"; readonly text: string; readonly toolCalls: ReadonlyArray<Call> }
-  /** One result. Several stand one after another. */
+  /** One tool result. Several results are separate messages. */
   | { readonly role: "tool"; readonly id: string; readonly text: string }
 
 export interface Call {
@@ -19,16 +19,16 @@ export interface Call {
   readonly params: unknown
 }
 
-/** What an answer function sees: the conversation up to the point at which an answer is due. */
+/** Input of an answer function: the conversation up to the position at which an answer is due. */
 export interface Conversation {
   readonly messages: ReadonlyArray<Message>
-  /** How many assistant turns are complete. */
+  /** Number of complete assistant turns. */
   readonly turn: number
 }
 
 export type Answers = ReadonlyArray<Answer> | ((conversation: Conversation) => Answer | undefined)
 
-/** The answer that is due, and how much of its text the conversation has already. */
+/** The answer that is due, and the part of its text that is already in the conversation. */
 export interface Due {
   readonly turn: number
   readonly answer: Answer | undefined
@@ -38,9 +38,9 @@ export interface Due {
 /**
  * Finds the answer that is due.
  *
- * Consecutive assistant messages are one turn. A turn without tool calls whose text only begins an answer was
- * cut: it is not counted, and what is due is the rest of that answer. So a retried request gets the same
- * answer, and a continuation or a prefill gets the remainder.
+ * Consecutive assistant messages are one turn. A turn without tool calls whose text is a prefix of its answer was cut:
+ * it does not count, and the rest of that answer is due. A retried request therefore gets the same answer, and a
+ * continuation or a prefill gets the rest.
  */
 export const due = (messages: ReadonlyArray<Message>, answers: Answers): Due => {
   const answerAt = (turn: number, end: number): Answer | undefined =>
@@ -48,7 +48,7 @@ export const due = (messages: ReadonlyArray<Message>, answers: Answers): Due => 
 
   let turn = 0
   let said = ""
-  /** Where the turn that is due began: before what was said of it. */
+  /** Start of the due turn, before its partial text. */
   let start = messages.length
   for (let i = 0; i < messages.length;) {
     if (messages[i]?.role !== "assistant") {
@@ -80,7 +80,7 @@ const onlyBegins = (said: string, answer: Answer): boolean => {
   return text.startsWith(said) && (said.length < text.length || (answer.toolCalls ?? []).length > 0)
 }
 
-/** Tokens of the messages and of what else is sent, roughly: four characters each. */
+/** Estimates the tokens of the messages and tools: four characters each. */
 export const tokensOf = (messages: ReadonlyArray<Message>, tools?: Schema.Json): number => {
   const texts = messages.flatMap((message) => [
     message.text,

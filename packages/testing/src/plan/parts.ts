@@ -1,15 +1,15 @@
 /**
- * A speech as the parts of effect/ai, for the model in memory.
+ * Encodes an answer as the parts of effect/ai, for `ScriptedModel`.
  *
- * A tool call whose arguments are not complete has the text that came for its arguments, as the clients of real models
- * give it. An answer that says itself that it was cut has no such call.
+ * A tool call with incomplete arguments has the partial text as its arguments, as the clients of real models return it.
+ * An answer with a finish reason that admits the cut has no such call.
  */
 import type { Response } from "effect/ai"
 import type { Speech } from "../FaultPlan.ts"
 import type { Delta } from "./Answer.ts"
 import { blocks, sameBlock } from "./Answer.ts"
 
-/** All parts of an answer that is not streamed. */
+/** All parts of an answer without streaming. */
 export const whole = (speech: Speech): Array<Response.PartEncoded> => {
   const parts: Array<Response.PartEncoded> = []
   for (const block of blocks(speech.deltas, speech.all)) {
@@ -46,7 +46,7 @@ export const streamed = (speech: Speech, model: string) => {
   return { deltas, end }
 }
 
-/** How a finish closes the block that it cuts. */
+/** The parts that close a block which the finish cuts. */
 const cutting = (speech: Speech, last: Delta): ReadonlyArray<Response.StreamPartEncoded> => {
   if (last.type !== "params") return closing(speech, last)
   if (!claimsWhole(speech)) return []
@@ -59,7 +59,7 @@ const cutting = (speech: Speech, last: Delta): ReadonlyArray<Response.StreamPart
   ]
 }
 
-/** The finish does not say that the answer was cut. */
+/** True when the finish reason does not admit that the answer was cut. */
 const claimsWhole = ({ end }: Speech): boolean =>
   end.type === "finish" && end.reason !== "length" && end.reason !== "content-filter"
 

@@ -1,6 +1,4 @@
-/**
- * A `Prompt` as the messages that a plan looks at.
- */
+/** Converts a `Prompt` to the messages that a plan reads. */
 import type { Prompt } from "effect/ai"
 import type { Message } from "./Conversation.ts"
 import { tokensOf } from "./Conversation.ts"
@@ -36,5 +34,5 @@ const textOf = (parts: ReadonlyArray<Prompt.UserMessagePart | Prompt.AssistantMe
 const resultText = (result: unknown): string =>
   typeof result === "string" ? result : (JSON.stringify(result) ?? "")
 
-/** The size of the prompt in tokens, roughly. */
+/** Estimates the size of the prompt in tokens. */
 export const estimate = (prompt: Prompt.Prompt): number => tokensOf(messagesOf(prompt))

@@ -1,5 +1,5 @@
 /**
- * One HTTP exchange of `node:http` as effects: the body that came, what is written, and how it ends.
+ * One HTTP exchange of `node:http` as effects: the request body, writes, and the end.
  *
  * Bytes are written in pieces that break inside lines and characters, always at the same places.
  */
@@ -10,18 +10,18 @@ export interface Connection {
   readonly method: string
   readonly path: string
   readonly query: URLSearchParams
-  /** Lower-cased names. */
+  /** Headers with lower-cased names. */
   readonly headers: Readonly<Record<string, string>>
-  /** `undefined` when the client went away before it was complete. */
+  /** The request body. `undefined` when the client disconnected before it was complete. */
   readonly body: Effect.Effect<string | undefined>
-  /** Ends when the client closed the connection before the response was complete. */
+  /** Completes when the client closed the connection before the response was complete. */
   readonly closedByClient: Effect.Effect<void>
-  /** Whether nothing has been sent yet. */
+  /** True while nothing has been sent. */
   readonly untouched: () => boolean
   readonly start: (status: number, headers: Readonly<Record<string, string>>) => Effect.Effect<void>
-  /** Ends when the bytes have been handed to the operating system. */
+  /** Completes when the bytes have been handed to the operating system. */
   readonly write: (text: string) => Effect.Effect<void>
-  /** Ends the response in order. */
+  /** Ends the response normally. */
   readonly end: Effect.Effect<void>
   /** Destroys the socket. */
   readonly destroy: Effect.Effect<void>
@@ -33,7 +33,7 @@ export const make = (request: IncomingMessage, response: ServerResponse): Connec
   response.on("close", () => {
     if (!response.writableFinished) Deferred.doneUnsafe(closed, Effect.void)
   })
-  // A client that goes away is no error of the server.
+  // A client that disconnects is not an error of the server.
   request.on("error", () => {})
   response.on("error", () => {})
 
@@ -65,7 +65,7 @@ export const make = (request: IncomingMessage, response: ServerResponse): Connec
         response.writeHead(status, headers)
         response.flushHeaders()
       }),
-    // A turn of the event loop between two pieces, or the client would find them joined again.
+    // Waits for a turn of the event loop between two pieces. Otherwise the client would receive them joined.
     write: (text) =>
       Effect.forEach(
         pieces(Buffer.from(text), written++),
@@ -82,8 +82,8 @@ export const make = (request: IncomingMessage, response: ServerResponse): Connec
 }
 
 /**
- * The bytes in pieces: broken behind the first byte of the first character that has several, and at a place
- * that wanders with `turn`. Every fourth time they stay whole.
+ * Splits bytes into pieces: after the first byte of the first multi-byte character, and at a place that moves with
+ * `turn`. Every fourth time the bytes stay whole.
  */
 export const pieces = (bytes: Uint8Array, turn: number): ReadonlyArray<Uint8Array> => {
   if (turn % 4 === 3) return bytes.length === 0 ? [] : [bytes]

@@ -1,16 +1,14 @@
-/**
- * A table of what an API refuses: each row is one rule with a name, checked in order.
- */
+/** A table of the requests that an API refuses. Each row is one named rule; rules are checked in order. */
 export interface Rule<in Input, out Problem> {
-  /** Unique in its table; a recorded request that was refused names it. */
+  /** Unique in the table. A recorded request that was refused names its rule. */
   readonly name: string
-  /** Reports about the real API disagree: only applied by a strict server. Default `false`. */
+  /** True when reports about the real API disagree. Such a rule applies only on a strict server. Default: false. */
   readonly disputed?: boolean
-  /** What is wrong, or `undefined`. */
+  /** Returns the problem, or `undefined`. */
   readonly check: (input: Input) => Problem | undefined
 }
 
-/** The first rule that the input breaks. */
+/** Returns the first rule that the input breaks. */
 export const firstBroken = <Input, Problem>(
   rules: ReadonlyArray<Rule<Input, Problem>>,
   input: Input,
@@ -23,7 +21,7 @@ export const firstBroken = <Input, Problem>(
   return undefined
 }
 
-/** The first defined result. */
+/** Returns the first defined result. */
 export const firstOf = <A, B>(
   items: Iterable<A>,
   find: (item: A, index: number) => B | undefined
@@ -36,7 +34,7 @@ export const firstOf = <A, B>(
   return undefined
 }
 
-/** The first value that stands twice. */
+/** Returns the first value that occurs twice. */
 export const duplicate = (values: Iterable<string>): string | undefined => {
   const seen = new Set<string>()
   return firstOf(values, (value) => (seen.size === seen.add(value).size ? value : undefined))

@@ -1,8 +1,8 @@
 /**
  * Anthropic Messages: `POST /anthropic/v1/messages`.
  *
- * Speaks the versions `2023-06-01` and `2026-10-21`. Not spoken: token counting, batches, files, tools that
- * run at the provider.
+ * Supports the versions `2023-06-01` and `2026-10-21`. Not supported: token counting, batches, files, tools that run at
+ * the provider.
  */
 import { Result } from "effect"
 import { tokensOf } from "../plan/Conversation.ts"
@@ -18,7 +18,7 @@ import { firstBroken } from "./Rule.ts"
 import { parse } from "./shape.ts"
 import type { Refusal, Wire } from "./Wire.ts"
 
-/** Every rule, in the order in which they are checked. */
+/** All rules, in the order in which they are checked. */
 export const rules = [...parameterRules, ...messageRules, ...thinkingRules]
 
 const versions = ["2023-06-01", "2026-10-21"]

@@ -1,7 +1,7 @@
 /**
  * Gemini: `POST /google/v1beta/models/{model}:generateContent` and `:streamGenerateContent?alt=sse`.
  *
- * Fields are read in camel case only. Not spoken: streams that are one JSON array (without `alt=sse`), caches,
+ * Fields are read in camel case only. Not supported: streams that are one JSON array (without `alt=sse`), caches,
  * continuation tokens, token counting, tools that run at the provider, several candidates.
  */
 import { Result } from "effect"
@@ -17,7 +17,7 @@ import { firstBroken } from "./Rule.ts"
 import { parse } from "./shape.ts"
 import type { Refusal, Wire } from "./Wire.ts"
 
-/** Every rule, in the order in which they are checked. */
+/** All rules, in the order in which they are checked. */
 export const rules = [...requestRules, ...contentRules, ...signatureRules]
 
 const endpoint = /^\/models\/([^/:]+):(generateContent|streamGenerateContent)$/
@@ -84,7 +84,7 @@ export const google: Wire = {
 
   headers: () => ({ "x-gemini-service-tier": "standard" }),
   error: Errors.errorOf,
-  // The API sends none of its own; gateways send comments.
+  // The API sends no keep-alives. Gateways send comments.
   keepAlive: ": keep-alive\n\n"
 }
 

@@ -1,7 +1,7 @@
 /**
  * OpenAI Chat Completions: `POST /openai/v1/chat/completions`.
  *
- * Not spoken: the old `functions`, several choices, audio, log probabilities.
+ * Not supported: the old `functions`, several choices, audio, log probabilities.
  */
 import { Result } from "effect"
 import { tokensOf } from "../plan/Conversation.ts"
@@ -42,6 +42,6 @@ export const openai: Wire = {
     }
   },
 
-  // The API sends none of its own; gateways send comments.
+  // The API sends no keep-alives. Gateways send comments.
   keepAlive: ": keep-alive\n\n"
 }

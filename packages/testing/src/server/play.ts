@@ -1,6 +1,4 @@
-/**
- * Plays replies on a connection.
- */
+/** Plays the replies of a plan on a connection. */
 import { Effect } from "effect"
 import type { Schema } from "effect"
 import type { Reply, Respond, Speech } from "../FaultPlan.ts"
@@ -29,7 +27,7 @@ export const reply = (
 export const refusal = (connection: Connection, wire: Wire, refusal: Refusal, context: Context) =>
   send(connection, refusal.status, wire.headers(context), refusal.body(context.requestId))
 
-/** An error of the server itself, in the words of no API; a response that has begun is destroyed. */
+/** Answers with an error of the server itself, in no API's format. Destroys a response that has already started. */
 export const failure = (connection: Connection, status: number, type: string, message: string) =>
   connection.untouched()
     ? send(connection, status, {}, { type: "error", error: { type, message } })
@@ -38,7 +36,7 @@ export const failure = (connection: Connection, status: number, type: string, me
 const respond = (connection: Connection, wire: Wire, reply: Respond, context: Context) => {
   const stated = lowerCased(reply.headers)
   const body = reply.body ?? wire.error(reply.status, reply.error, context.requestId, stated)
-  // A page does not come from the API, and has none of its headers.
+  // An HTML page comes from the edge network and has none of the API's headers.
   const headers = typeof body === "string" ? {} : wire.headers(context)
   return send(connection, reply.status, { ...headers, ...stated }, body)
 }
@@ -90,7 +88,7 @@ const stream = (connection: Connection, wire: Wire, request: Accepted, speech: S
     }
   })
 
-/** An answer that is not streamed; one that breaks off announces its length and stops at half of it. */
+/** Sends an answer without streaming. An answer that breaks off announces its full length and stops at half of it. */
 const whole = (connection: Connection, wire: Wire, request: Accepted, speech: Speech, context: Context) =>
   Effect.gen(function* () {
     if (speech.delay > 0) yield* Effect.sleep(speech.delay * speech.deltas.length)
@@ -112,6 +110,6 @@ const whole = (connection: Connection, wire: Wire, request: Accepted, speech: Sp
 
 const json = "application/json"
 
-/** Names of headers as they are compared. */
+/** Lower-cases the names of headers, for comparison. */
 export const lowerCased = (headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))

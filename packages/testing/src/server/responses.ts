@@ -1,8 +1,8 @@
 /**
  * OpenAI Responses: `POST /openai/v1/responses`.
  *
- * What it stores (all, unless `store` is `false`) is remembered by the ids of the response and of its items, for
- * the organisation of the key. Not spoken: conversations, background responses, token counting, prompts and
+ * Responses are stored unless `store` is `false`. They can be referred to by the ids of the response and of its items,
+ * by keys of the same organisation. Not supported: conversations, background responses, token counting, prompts and
  * files by id, tools that run at the provider.
  */
 import { Result } from "effect"
@@ -16,7 +16,7 @@ import { firstBroken } from "./Rule.ts"
 import { parse } from "./shape.ts"
 import type { Wire } from "./Wire.ts"
 
-/** Every rule, in the order in which they are checked. */
+/** All rules, in the order in which they are checked. */
 export const rules = [...requestRules, ...itemRules]
 
 export const responses: Wire = {

@@ -1,13 +1,11 @@
-/**
- * Reads a JSON body by a schema, and says what is wrong in the words of an API.
- */
+/** Reads a JSON body by a schema, and describes the first problem for the messages of an API. */
 import { Result, Schema, SchemaIssue } from "effect"
 
-/** The first thing that is wrong: its path, and whether it is missing. */
+/** The first problem: its path, and whether the value is missing. */
 export interface Misfit {
   readonly path: ReadonlyArray<string>
   readonly missing: boolean
-  /** What was expected, in the schema's words. */
+  /** The expected value, in the schema's words. */
   readonly expected: string
 }
 
@@ -28,7 +26,7 @@ export const read = <S extends Schema.Decoder<unknown>>(
     return { path, missing: first?.message === missing, expected: first?.message ?? "" }
   })
 
-/** Parsed JSON, or `undefined` for what is not JSON. */
+/** Returns parsed JSON, or `undefined` for anything else. */
 export const parse = (text: string): Schema.Json | undefined => {
   try {
     return JSON.parse(text)

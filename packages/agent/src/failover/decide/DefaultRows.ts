@@ -77,6 +77,9 @@ export const steady = (scope: Scope, length: Duration.Input): CooldownRule => {
 
 const stop: Row = { ...base, then: "stop" }
 
+/** An unknown failure keeps its target out for this long; a verdict learned from words for no longer. */
+export const unknownCooldown: Duration.Duration = Duration.seconds(30)
+
 /** The attempt has cost its whole limit already: an equivalent target is asked before it is repeated. */
 const timeout: Row = { ...base, attempts: 2, repeatsBeforeEquivalent: 0, worthWaiting: true }
 
@@ -143,5 +146,5 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
   OutputTooLong: { ...base, then: "grow" },
   ContentPolicy: stop,
   Cancelled: stop,
-  Unknown: { ...base, attempts: 2, cooldown: cooldown("model", "30 seconds", "30 seconds") }
+  Unknown: { ...base, attempts: 2, cooldown: cooldown("model", unknownCooldown) }
 }

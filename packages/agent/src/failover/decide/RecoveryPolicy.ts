@@ -8,13 +8,14 @@
 import { Duration } from "effect"
 import type { CircuitBreaker } from "@outlast/resilience"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import * as LearnedWords from "../../failure/rules/LearnedWords.ts"
 import * as Kind from "../../options/Kind.ts"
 import * as Nudging from "../../recovery/Nudge.ts"
 import * as Ladder from "../../recovery/Truncation.ts"
-import { classOf, rows } from "./DefaultRows.ts"
+import { classOf, rows, unknownCooldown } from "./DefaultRows.ts"
 import * as Notice from "./Notice.ts"
 import * as PolicyChecks from "./PolicyChecks.ts"
-import type { RecoveryPolicy, Row } from "./PolicyModel.ts"
+import type { CooldownRule, RecoveryPolicy, Row } from "./PolicyModel.ts"
 
 export type * from "./PolicyModel.ts"
 export { base, steady } from "./DefaultRows.ts"
@@ -101,12 +102,24 @@ export const withoutJitter = <Class extends string>(policy: RecoveryPolicy<Class
 export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failure: ProviderFailure): Row => {
   const of = policy.classOf(failure)
   if (!PolicyChecks.isClass(policy, of)) throw PolicyChecks.missingRow(of, failure)
-  const row = policy.rows[of]
+  const row = withShortCooldown(policy.rows[of], failure)
   const ends = row.then === "stop" || row.to === "other-dialect"
   return ends && isHearsay(failure)
     ? { ...row, then: "move", to: "other-model", targets: row.targets ?? 2 }
     : row
 }
+
+/** A verdict that was learned from words is too uncertain for a longer cooldown than an unknown failure gets. */
+const withShortCooldown = (row: Row, { evidence }: ProviderFailure): Row =>
+  row.cooldown === undefined || evidence.rule !== LearnedWords.ruleId
+    ? row
+    : { ...row, cooldown: atMost(row.cooldown, unknownCooldown) }
+
+const atMost = (rule: CooldownRule, limit: Duration.Duration): CooldownRule => ({
+  ...rule,
+  initial: rule.initial === "forever" ? limit : Duration.min(rule.initial, limit),
+  cap: Duration.min(rule.cap, limit)
+})
 
 /** Whether a verdict rests on words alone: no code, and no status that blames the request. */
 export const isHearsay = ({ evidence: { signal, status } }: ProviderFailure): boolean =>

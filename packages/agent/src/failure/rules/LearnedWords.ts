@@ -18,6 +18,9 @@ export interface Reading {
   readonly margin: number
 }
 
+/** The rule that reads by this model, as the evidence names it. */
+export const ruleId = "words/learned"
+
 /** Weights are whole numbers; so many of them are 1. */
 export const unit = 32
 

@@ -54,7 +54,7 @@ const reasons: Readonly<Record<string, FailoverReason | ((facts: ErrorFacts) => 
 export const learnedRule = (table: LearnedWords.Table): Rule => {
   let read: ReturnType<typeof LearnedWords.reader> | undefined
   return {
-    id: "words/learned",
+    id: LearnedWords.ruleId,
     why: "In labelled errors these words stand for this reason.",
     match: (facts, provider) => {
       const { said, status, text } = facts

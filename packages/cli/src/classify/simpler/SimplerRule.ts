@@ -1,34 +1,32 @@
-/**
- * A simpler way to sort errors, in a vocabulary of its own, to stand beside the classifier.
- */
+/** A simpler rule for sorting errors, with its own vocabulary, to compare with the classifier. */
 import type { FailoverReason } from "@outlast/agent"
-import type { Case } from "../Case.ts"
+import type { Case } from "../ErrorCase.ts"
 
-/** What such a rule reads. */
+/** Input of such a rule. */
 export interface Seen {
   readonly status: number | undefined
   readonly headers: Readonly<Record<string, string>>
   /**
-   * The error's text. Rules that read nothing else are not made to fail by that: where the text lacks the HTTP
-   * status, it stands in front, as the providers' own clients print it.
+   * The error's text. If the text lacks the HTTP status, the status is put in front, as the providers' clients print
+   * it. Rules that read only text are therefore not at a disadvantage.
    */
   readonly text: string
-  /** The error's name, where the case shows one. */
+  /** The error's name, if the case has one. */
   readonly name: string
-  /** The texts of its causes. */
+  /** Texts of the causes. */
   readonly causes: ReadonlyArray<string>
 }
 
 export interface SimplerRule {
   readonly name: string
-  /** What it tells apart. */
+  /** The classes that the rule distinguishes. */
   readonly vocabulary: string
   readonly sort: (seen: Seen) => string
-  /** The same vocabulary for a reason: what the rule should have said. */
+  /** Returns the expected class for a reason. */
   readonly classOf: (reason: FailoverReason.FailoverReason) => string
 }
 
-/** A rule whose answers are of one type, as one of many. */
+/** Erases the class type of a rule, so that rules can be put in one list. */
 export const make = <Class extends string>(rule: {
   readonly name: string
   readonly vocabulary: string
@@ -44,7 +42,7 @@ export const seenOf = ({ status, headers, message = "", causes }: Case): Seen =>
   causes: causes.map(({ name = "", message = "", code = "" }) => `${name}: ${message} ${code}`)
 })
 
-/** The class of the first list that has a pattern for the text. */
+/** Returns the class of the first list with a pattern that matches the text. */
 export const firstOf = <Class extends string>(
   lists: ReadonlyArray<readonly [Class, ReadonlyArray<RegExp>]>,
   text: string

@@ -1,6 +1,4 @@
-/**
- * CodeBuddy's two lists, as its code has them. Its document wants "quota exceeded" to be a rate limit.
- */
+/** CodeBuddy's two lists, following its code. Its document treats "quota exceeded" as a rate limit instead. */
 import { Vocabulary } from "@outlast/agent/presets"
 import type { Seen } from "./SimplerRule.ts"
 import { firstOf, make } from "./SimplerRule.ts"

@@ -1,5 +1,6 @@
 /**
- * DECISION_037's patterns: text only, the first class wins, and what none knows is a logic error.
+ * DECISION_037's patterns. They read only the text. The first matching class applies, and text without a match is a
+ * logic error.
  */
 import { Vocabulary } from "@outlast/agent/presets"
 import { firstOf, make } from "./SimplerRule.ts"

@@ -1,6 +1,4 @@
-/**
- * The shorter lists: HTTP status only, learn-claude-code s11, nexo-rs, claw0.
- */
+/** The shorter rules: HTTP status only, learn-claude-code s11, nexo-rs, claw0. */
 import { Vocabulary } from "@outlast/agent/presets"
 import type { Label } from "../Label.ts"
 import { labelOf } from "../Label.ts"
@@ -25,7 +23,7 @@ const statuses: { readonly [status: number]: Label } = {
   529: "overloaded"
 }
 
-/** What the status alone says, read as kindly as it can be. */
+/** The best possible rule that reads only the status. */
 export const statusOnly = make({
   name: "HTTP status only",
   vocabulary: "our 14 reasons",
@@ -50,7 +48,7 @@ export const s11 = make({
   }
 })
 
-/** A subscription's window that is used up is not retried; other 429s are, and all 5xx. */
+/** A 429 is retried unless the window of a subscription is used up. All 5xx are retried. */
 export const nexo = make({
   name: "nexo-rs",
   vocabulary: "retryable or not",

@@ -1,8 +1,8 @@
 /**
- * A speech as a Messages response, whole or as server-sent events.
+ * Encodes an answer as a Messages response, whole or as server-sent events.
  *
- * Blocks never interleave. A stream has a ping after its start, one delta event per delta, and cumulative
- * counts at its end. Fields that no documentation promises are sent too.
+ * Blocks never interleave. A stream has a ping after its start, one delta event per delta, and cumulative counts at its
+ * end. Undocumented fields are sent too.
  */
 import type { Schema } from "effect"
 import type { FinishReason, Speech } from "../../FaultPlan.ts"
@@ -153,9 +153,9 @@ const signerOf = (body: Body, { organisation }: Context) => {
   return (text: string): string => sign(body.model, text, prefix, organisation)
 }
 
-/** With `display: omitted` the thinking is signed and not shown. */
+/** With `display: omitted` the thinking is signed but not shown. */
 const shown = (body: Body, text: string): string => (body.thinking?.display === "omitted" ? "" : text)
 
-/** With thinking `enabled` every answer begins with thinking; one without is given a block that shows none. */
+/** With thinking `enabled`, every answer starts with thinking. An answer without any gets an empty block. */
 const mustThink = (body: Body, speech: Speech): boolean =>
   body.thinking?.type === "enabled" && speech.all.every(({ type }) => type !== "reasoning")

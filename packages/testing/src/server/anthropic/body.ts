@@ -1,7 +1,7 @@
 /**
- * The body of a Messages request, and the conversation in it.
+ * Reads the body of a Messages request, and the conversation in it.
  *
- * Fields that no rule looks at are not in the types; they are checked by name only.
+ * Fields without a rule have no type. Only their names are checked.
  */
 import { Result, Schema } from "effect"
 import type { Message } from "../../plan/Conversation.ts"
@@ -12,7 +12,7 @@ const Fields = Schema.Record(Schema.String, Schema.Json)
 const CacheControl = Schema.optionalKey(Schema.NullOr(Schema.Struct({ type: Schema.Literal("ephemeral") })))
 const cached = { cache_control: CacheControl }
 
-/** The blocks of a request, by their type. */
+/** The blocks of a request, by type. */
 const Text = Schema.Struct({
   type: Schema.Literal("text"),
   text: Schema.String,
@@ -84,7 +84,7 @@ const Outer = Schema.Struct({
   tools: Schema.optionalKey(
     Schema.Array(
       Schema.Struct({
-        // Tools of the provider carry a dated type and no schema.
+        // Tools of the provider have a dated type and no schema.
         type: Schema.optionalKey(Schema.String),
         name: Schema.String,
         description: Schema.optionalKey(Schema.String),
@@ -123,7 +123,7 @@ const Outer = Schema.Struct({
   ...cached
 })
 
-/** What may stand at the top. */
+/** Allowed fields at the top level. */
 export const knownFields: ReadonlySet<string> = new Set([
   ...Object.keys(Outer.fields),
   "metadata",
@@ -136,15 +136,15 @@ export const knownFields: ReadonlySet<string> = new Set([
   "inference_geo"
 ])
 
-/** One message, its content as blocks. */
+/** One message, with its content as blocks. */
 export interface Turn {
   readonly role: "user" | "assistant" | "system"
   readonly blocks: ReadonlyArray<Placed>
-  /** `messages.N` of the first message that is part of it. */
+  /** `messages.N` of the first message in the turn. */
   readonly path: string
 }
 
-/** A block and where it stands, for example `messages.1.content.0`. */
+/** A block and its path, for example `messages.1.content.0`. */
 export interface Placed {
   readonly block: Block
   readonly path: string
@@ -152,13 +152,13 @@ export interface Placed {
 
 export interface Body extends Omit<typeof Outer.Type, "messages"> {
   readonly raw: Readonly<Record<string, Schema.Json>>
-  /** As they were sent. */
+  /** The messages in the form in which they were sent. */
   readonly messages: ReadonlyArray<Turn>
-  /** Consecutive messages of one role joined. */
+  /** The turns: consecutive messages of one role, joined. */
   readonly turns: ReadonlyArray<Turn>
 }
 
-/** The body, or the sentence with which the API refuses its shape. */
+/** Returns the body, or the message with which the API refuses its shape. */
 export const bodyOf = (json: Schema.Json): Result.Result<Body, string> =>
   Result.gen(function* () {
     const outer = yield* Result.mapError(read(Outer, json), (misfit) => sentence(misfit))
@@ -171,7 +171,7 @@ export const bodyOf = (json: Schema.Json): Result.Result<Body, string> =>
       for (const [j, field] of fields.entries()) blocks.push(yield* blockOf(field, `${path}.content.${j}`))
       messages.push({ role, blocks, path })
     }
-    // The schema has accepted it as a struct, so it is an object.
+    // An object, because the schema has accepted it as a struct.
     const raw = json as Readonly<Record<string, Schema.Json>>
     return { ...outer, raw, messages, turns: joined(messages) }
   })
@@ -197,7 +197,7 @@ const sentence = ({ path, missing, expected }: Misfit, prefix?: string): string 
   return `${place === "" ? "body" : place}: ${missing ? "Field required" : `Input should be valid: ${expected}`}`
 }
 
-/** Consecutive messages of one role are one turn; system messages stand alone. */
+/** Joins consecutive messages of one role into turns. System messages are not joined. */
 export const joined = (messages: ReadonlyArray<Turn>): ReadonlyArray<Turn> => {
   const turns: Array<Turn> = []
   for (const message of messages) {
@@ -209,7 +209,7 @@ export const joined = (messages: ReadonlyArray<Turn>): ReadonlyArray<Turn> => {
   return turns
 }
 
-/** The conversation as a plan sees it. */
+/** Returns the conversation in the form that a plan reads. */
 export const conversationOf = (body: Body): ReadonlyArray<Message> => [
   ...systemOf(body).map((text): Message => ({ role: "system", text })),
   ...body.turns.flatMap(({ role, blocks }): ReadonlyArray<Message> => {

@@ -1,6 +1,4 @@
-/**
- * Error bodies of the Anthropic API: `{type: "error", error: {type, message}, request_id}`.
- */
+/** Encodes error bodies of the Anthropic API: `{type: "error", error: {type, message}, request_id}`. */
 import type { Schema } from "effect"
 import type { WireError } from "../../FaultPlan.ts"
 import { edgePage, edgeStatuses } from "../Wire.ts"

@@ -1,6 +1,6 @@
 /**
- * What the Messages API refuses about the messages: emptiness, places of roles, ids, and that every tool use
- * has its one result.
+ * Rules of the Messages API about the messages: no empty content, the order of roles, ids, and exactly one result for
+ * every tool use.
  */
 import { duplicate, firstOf } from "../Rule.ts"
 import type { Block, Placed, Turn } from "./body.ts"
@@ -216,7 +216,7 @@ const useId = (block: Block): string => (block.type === "tool_use" ? block.id : 
 const usesOf = ({ blocks }: Turn): ReadonlyArray<string> =>
   blocks.flatMap(({ block }) => (block.type === "tool_use" ? [block.id] : []))
 
-/** Results count only before anything else is said. */
+/** Returns the results before any other block. Later ones do not count. */
 const leadingResults = ({ blocks }: Turn): ReadonlyArray<string> => {
   const end = blocks.findIndex(({ block }: Placed) => block.type !== "tool_result")
   return blocks

@@ -1,22 +1,20 @@
-/**
- * What the Claude models accept, as far as reports agree. A model that is not here has no rules.
- */
+/** Limits of the Claude models, as far as reports agree. A model that is not listed has no rules. */
 export interface ModelRules {
-  /** The largest `max_tokens`. */
+  /** Maximum `max_tokens`. */
   readonly maxOutput: number
   readonly thinking: ReadonlyArray<"enabled" | "adaptive" | "between_tools">
-  /** Whether thinking may be disabled; `effort` means only with an effort of at most `high`. */
+  /** Tells if thinking may be disabled. `effort`: only with an effort of at most `high`. */
   readonly disabled: "yes" | "effort" | "no"
   readonly forcedTools: boolean
-  /** Whether `temperature`, `top_p` and `top_k` may be set; `one` means not `temperature` with `top_p`. */
+  /** Tells if `temperature`, `top_p` and `top_k` may be set. `one`: not `temperature` together with `top_p`. */
   readonly sampling: "yes" | "one" | "no"
-  /** Whether the last message may be the assistant's. */
+  /** True when the last message may be the assistant's. */
   readonly prefill: boolean
-  /** Whether a message may have the role `system`. */
+  /** True when a message may have the role `system`. */
   readonly system: boolean
-  /** Whether thinking blocks are bound to all that stands before them. */
+  /** True when thinking blocks are bound to everything before them. */
   readonly bound: boolean
-  /** Whether thinking blocks are bound to the account that made them. */
+  /** True when thinking blocks are bound to the account that made them. */
   readonly accountBound: boolean
 }
 
@@ -53,7 +51,7 @@ const rules: Readonly<Record<string, ModelRules | undefined>> = {
   "opus-4-6": claude46,
   "opus-4-7": claude47,
   "opus-4-8": claude48,
-  // Reports differ on whether it takes system messages.
+  // Reports disagree about system messages in this model.
   "sonnet-5": claude48,
   "opus-5": opus5,
   "haiku-5-5": haiku55,
@@ -65,6 +63,6 @@ const rules: Readonly<Record<string, ModelRules | undefined>> = {
   "sonnet-5-5": sonnet55
 }
 
-/** The rules of `claude-opus-5-5`, with a date behind it or without. */
+/** Returns the rules of a model such as `claude-opus-5-5`, with or without a date suffix. */
 export const rulesOf = (model: string): ModelRules | undefined =>
   rules[/^claude-(.+?)(?:-\d{8})?$/.exec(model)?.[1] ?? ""]

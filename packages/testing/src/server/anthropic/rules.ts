@@ -1,8 +1,8 @@
 /**
- * What the Messages API refuses about the parameters of a request, its tools and its sizes.
+ * Rules of the Messages API about the parameters of a request, its tools and its sizes.
  *
- * Every rule says the sentence of the refusal; the status is 400 `invalid_request_error`. Rules on messages
- * stand in `messageRules.ts`, rules on thinking in `thinkingRules.ts`.
+ * Every rule returns the message of the refusal. The status is 400 `invalid_request_error`. Rules about messages are in
+ * `messageRules.ts`, rules about thinking in `thinkingRules.ts`.
  */
 import type { Schema } from "effect"
 import { duplicate, firstOf } from "../Rule.ts"
@@ -13,20 +13,20 @@ import type { ModelRules } from "./models.ts"
 
 export interface Input {
   readonly body: Body
-  /** `undefined` for a model of which nothing is known. */
+  /** Rules of the model. `undefined` for an unknown model. */
   readonly model: ModelRules | undefined
-  /** The value of `anthropic-version`. */
+  /** The value of the header `anthropic-version`. */
   readonly version: string
   readonly betas: ReadonlyArray<string>
   readonly tokens: number
   readonly window: number | undefined
-  /** Whose key it is. */
+  /** The organisation that owns the key. */
   readonly organisation: string
 }
 
 export type AnthropicRule = Rule<Input, string>
 
-/** Every block of the messages. */
+/** Returns every block of the messages. */
 export const blocksOf = (body: Body): ReadonlyArray<Placed> => body.messages.flatMap(({ blocks }) => blocks)
 
 const newVersion = "2026-10-21"
@@ -257,7 +257,7 @@ const thinks = ({ thinking }: Body): boolean => thinking !== undefined && thinki
 
 const forced = ({ tool_choice }: Body): boolean => tool_choice?.type === "any" || tool_choice?.type === "tool"
 
-/** Whether every object schema inside forbids further properties. */
+/** True when every object schema inside forbids additional properties. */
 const closed = (schema: Schema.Json): boolean => {
   if (typeof schema !== "object" || schema === null) return true
   const fields = new Map<string, Schema.Json>(Object.entries(schema))

@@ -1,15 +1,15 @@
 /**
  * Signatures of thinking blocks.
  *
- * A signature names the model and the account that made the block, and holds digests of the text and of all
- * that stood before it.
+ * A signature names the model and the account that made the block. It contains digests of the block's text and of
+ * everything before the block.
  */
 import type { Schema } from "effect"
 import { digest, seal, unseal } from "../seal.ts"
 import type { Body } from "./body.ts"
 import { joined } from "./body.ts"
 
-/** What a valid signature says. */
+/** The content of a valid signature. */
 export interface Signed {
   readonly model: string
   readonly text: string
@@ -17,11 +17,11 @@ export interface Signed {
   readonly account: string
 }
 
-/** `before` is the request that was answered, or the part of a later one that should be equal to it. */
+/** Signs a block. `before` is the request that was answered, or the part of a later request that must equal it. */
 export const sign = (model: string, text: string, before: string, account: string): string =>
   seal(model, digest(text), digest(before), digest(account))
 
-/** What the signature says, or `undefined` when no server of this kind made it. */
+/** Returns the content of a signature, or `undefined` when no such server created it. */
 export const verify = (signature: string): Signed | undefined => {
   const [model, text, prefix, account] = unseal(signature) ?? []
   return model === undefined || text === undefined || prefix === undefined || account === undefined
@@ -35,7 +35,10 @@ export const follows = (signed: Signed, before: string): boolean => signed.prefi
 
 export const isFor = (signed: Signed, account: string): boolean => signed.account === digest(account)
 
-/** What a block of the message `at` is bound to: system, tools and the messages before, cached or not. */
+/**
+ * Returns everything that a block of the message `at` is bound to: system, tools and earlier messages, without cache
+ * markers.
+ */
 export const prefixOf = (body: Body, at: number): string => {
   const { system = [], tools = [] } = body.raw
   const instructions = typeof system === "string" ? [{ type: "text", text: system }] : system

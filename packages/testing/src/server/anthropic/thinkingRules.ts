@@ -1,6 +1,6 @@
 /**
- * What the Messages API refuses about thinking blocks in the history: foreign and edited blocks, and for the
- * models that bind them, blocks behind a prefix that has changed and blocks made for another account.
+ * Rules of the Messages API about thinking blocks in the history: no foreign and no edited blocks. Models that bind
+ * blocks also refuse blocks after a changed prefix, and blocks made for another account.
  */
 import { firstOf } from "../Rule.ts"
 import type { Body, Placed } from "./body.ts"
@@ -73,7 +73,7 @@ export const thinkingRules: ReadonlyArray<AnthropicRule> = [
         : firstOf(body.messages, ({ blocks }, at) =>
             firstOf(blocks, ({ block, path }) => {
               const signed = block.type === "thinking" ? verify(block.signature) : undefined
-              // A block of another model is dropped without a word.
+              // A block of another model is dropped silently.
               if (signed === undefined || signed.model !== body.model) return undefined
               return follows(signed, prefixOf(body, at))
                 ? undefined

@@ -1,6 +1,4 @@
-/**
- * What the rules of Gemini look at.
- */
+/** Input of the rules of Gemini. */
 import type { Rule } from "../Rule.ts"
 import type { Body } from "./body.ts"
 
@@ -11,8 +9,8 @@ export interface Input {
   readonly window: number | undefined
 }
 
-/** Says the message; the error is 400 `INVALID_ARGUMENT`. */
+/** A rule that returns the message. The error is always 400 `INVALID_ARGUMENT`. */
 export type GoogleRule = Rule<Input, string>
 
-/** Gemini 3 and later: thinking has levels, and calls come back with the signature of the thought behind them. */
+/** True for Gemini 3 and later: thinking has levels, and function calls must return their thought signature. */
 export const isNewer = (model: string): boolean => /^gemini-([3-9]|\d\d)/.test(model)

@@ -1,9 +1,9 @@
 /**
- * A speech as a Gemini response, whole or as server-sent events.
+ * Encodes an answer as a Gemini response, whole or as server-sent events.
  *
- * Every event is a whole response object with an increment of text. A function call comes whole, in the event of
- * the last of its deltas; one that was cut does not come at all. Gemini 3 and later sign the first function call
- * of an answer, and the text of an answer without calls, in a last part that has no text of its own.
+ * Every event is a whole response object with an increment of text. A function call is sent whole, with the last of its
+ * deltas; a call that was cut is not sent at all. Gemini 3 and later sign the first function call of an answer. They
+ * sign the text of an answer without calls in a last part that has no text.
  */
 import type { Schema } from "effect"
 import type { FinishReason, Speech } from "../../FaultPlan.ts"
@@ -18,7 +18,7 @@ import { sign } from "./signatureRules.ts"
 const finishReasons: Record<FinishReason, string> = {
   stop: "STOP",
   length: "MAX_TOKENS",
-  // Calls are seen from the parts alone.
+  // A finish by tool calls is "STOP" too. Clients recognise calls by the parts.
   "tool-calls": "STOP",
   "content-filter": "SAFETY"
 }
@@ -75,7 +75,7 @@ const response = (
 ): Schema.Json => ({
   candidates: [
     {
-      // Thoughts may have used the whole budget: then there is no part.
+      // Thoughts may have used the whole budget. There is no part then.
       content: { role: "model", ...(parts.length === 0 ? {} : { parts }) },
       ...(last && speech.end.type === "finish" ? { finishReason: finishReasons[speech.end.reason] } : {}),
       index: 0,
@@ -88,7 +88,7 @@ const response = (
   createTime: new Date(now).toISOString()
 })
 
-/** Cumulative; the last counts. Candidates are counted without thoughts, the prompt with its cache. */
+/** Cumulative counts; the last one applies. Output tokens exclude thoughts, input tokens include the cache. */
 const usageOf = ({ deltas, usage: { input, output, cacheRead } }: Speech, sent: number, last: boolean) => {
   const thoughtsTokenCount = deltas.slice(0, sent).filter(({ type }) => type === "reasoning").length
   const candidatesTokenCount = Math.max(0, (last ? output : sent) - thoughtsTokenCount)
@@ -111,7 +111,7 @@ const call = (model: string, { toolCalls }: Speech, index: number): Schema.Json 
       name,
       // Parameters of a plan are JSON.
       args: params as Schema.Json,
-      // Older models give no id.
+      // Older models send no id.
       ...(isNewer(model) ? { id } : {})
     },
     ...(isNewer(model) && index === 0 ? { thoughtSignature: sign(model, name) } : {})

@@ -1,7 +1,7 @@
 /**
- * The body of a Gemini request, and the conversation in it.
+ * Reads the body of a Gemini request, and the conversation in it.
  *
- * Fields that no rule looks at are not in the types; they are checked by name only.
+ * Fields without a rule have no type. Only their names are checked.
  */
 import { Result, Schema } from "effect"
 import type { Message } from "../../plan/Conversation.ts"
@@ -33,7 +33,7 @@ const PartSchema = Schema.Struct({
 })
 export type Part = typeof PartSchema.Type
 
-/** The fields of a part of which exactly one is set. */
+/** The data fields of a part. Exactly one of them must be set. */
 export const dataFields = [
   "text",
   "inlineData",
@@ -85,7 +85,7 @@ const Outer = Schema.Struct({
   generationConfig: Schema.optionalKey(Config)
 })
 
-/** What may stand at the top. */
+/** Allowed fields at the top level. */
 export const knownFields: ReadonlySet<string> = new Set([
   ...Object.keys(Outer.fields),
   "cachedContent",
@@ -97,7 +97,7 @@ export const knownFields: ReadonlySet<string> = new Set([
   "store"
 ])
 
-/** What may stand in `generationConfig`. */
+/** Allowed fields in `generationConfig`. */
 export const knownConfig: ReadonlySet<string> = new Set([
   ...Object.keys(Config.fields),
   "audioTimestamp",
@@ -115,7 +115,7 @@ export const knownConfig: ReadonlySet<string> = new Set([
   "stopSequences"
 ])
 
-/** One content; without a role it is the user's. */
+/** One content. The default role is the user. */
 export interface Content {
   readonly role: string
   readonly parts: ReadonlyArray<Part>
@@ -126,13 +126,13 @@ export interface Body extends Omit<typeof Outer.Type, "contents"> {
   readonly contents: ReadonlyArray<Content>
 }
 
-/** The body, or the sentence with which the API refuses its shape. */
+/** Returns the body, or the message with which the API refuses its shape. */
 export const bodyOf = (json: Schema.Json): Result.Result<Body, string> =>
   Result.mapBoth(read(Outer, json), {
     onFailure: sentence,
     onSuccess: ({ contents = [], ...body }) => ({
       ...body,
-      // The schema has accepted it as a struct, so it is an object.
+      // An object, because the schema has accepted it as a struct.
       raw: json as Readonly<Record<string, Schema.Json>>,
       contents: contents.map(({ role = "user", parts = [] }) => ({ role, parts }))
     })
@@ -149,7 +149,7 @@ const sentence = ({ path, missing, expected }: Misfit): string => {
     : `Invalid value at '${place}': ${expected}`
 }
 
-/** Google names fields as its own services do. */
+/** Google names fields in snake case in its messages. */
 export const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 export const callsIn = ({ role, parts }: Content): ReadonlyArray<NonNullable<Part["functionCall"]>> =>
@@ -160,7 +160,7 @@ export const callsIn = ({ role, parts }: Content): ReadonlyArray<NonNullable<Par
 export const responsesIn = ({ parts }: Content): ReadonlyArray<NonNullable<Part["functionResponse"]>> =>
   parts.flatMap(({ functionResponse }) => (functionResponse === undefined ? [] : [functionResponse]))
 
-/** The conversation as a plan sees it. A call without an id goes by its name. */
+/** Returns the conversation in the form that a plan reads. A call without an id is identified by its name. */
 export const conversationOf = ({ contents, systemInstruction }: Body): ReadonlyArray<Message> => [
   ...(systemInstruction?.parts ?? []).map(({ text = "" }): Message => ({ role: "system", text })),
   ...contents.flatMap((content): ReadonlyArray<Message> => {
@@ -183,7 +183,7 @@ export const conversationOf = ({ contents, systemInstruction }: Body): ReadonlyA
   })
 ]
 
-/** The text that clients put under one of these names, else all of it. */
+/** Returns the text under one of the names that clients use, or else all of it. */
 const resultText = (response: typeof Fields.Type): string => {
   const { content, output, result, error } = response
   return (

@@ -1,6 +1,6 @@
 /**
- * What Gemini refuses about the contents: emptiness, roles, and that every turn of function calls is answered by
- * one content with as many function responses.
+ * Rules of Gemini about the contents: no empty contents, the order of roles, and one content of function responses for
+ * each turn of function calls, with as many responses as calls.
  */
 import { firstOf } from "../Rule.ts"
 import { callsIn, dataFields, responsesIn, snake } from "./body.ts"
@@ -117,7 +117,7 @@ interface Named {
   readonly id?: string
 }
 
-/** By name, and by id where both have one. */
+/** Matches by name, and by id if both have one. */
 const answers = (response: Named, call: Named): boolean =>
   response.name === call.name &&
   (response.id === undefined || call.id === undefined || response.id === call.id)

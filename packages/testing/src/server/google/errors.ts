@@ -1,6 +1,4 @@
-/**
- * Error bodies of the Gemini API: `{error: {code, message, status, details?}}`.
- */
+/** Encodes error bodies of the Gemini API: `{error: {code, message, status, details?}}`. */
 import type { Schema } from "effect"
 import type { WireError } from "../../FaultPlan.ts"
 import { edgePage, edgeStatuses } from "../Wire.ts"
@@ -35,7 +33,7 @@ const messages: Readonly<Record<number, string | undefined>> = {
   504: "The request timed out. Please try again."
 }
 
-/** What Google says beside an exhausted quota. It says how long to wait here, not in a header. */
+/** The details of an exhausted quota. Google states the wait here, not in a header. */
 const exhausted = (quotaId: string, retryDelay = "1.4s"): ReadonlyArray<Schema.Json> => [
   {
     "@type": "type.googleapis.com/google.rpc.QuotaFailure",
@@ -52,7 +50,7 @@ const exhausted = (quotaId: string, retryDelay = "1.4s"): ReadonlyArray<Schema.J
 const perMinute = "GenerateContentPaidTierInputTokensPerModelPerMinute"
 const perDay = "GenerateRequestsPerDayPerProjectPerModel"
 
-// Errors that a plan names in Anthropic's words, as the codes of this API.
+// HTTP statuses of this API for errors that a plan names in Anthropic's words.
 const codes: Readonly<Record<string, number | undefined>> = {
   invalid_request_error: 400,
   authentication_error: 401,
@@ -77,7 +75,7 @@ export const bodyOf = ({ code, message, details }: GoogleError): Schema.Json => 
   }
 })
 
-/** The error of a plan in the words of this API. A type may also be a status of Google's own. */
+/** Encodes the error of a plan in this API's format. A type may also be one of Google's own statuses. */
 export const bodyOfWireError = ({ type, message }: WireError): Schema.Json => {
   const named = Object.keys(statuses).find((code) => statuses[Number(code)] === type)
   const code = codes[type] ?? Number(named ?? 500)
@@ -105,6 +103,6 @@ export const errorOf = (
   })
 }
 
-/** The seconds that a plan states in a header, as Google states them. */
+/** Converts the seconds of a plan's `retry-after` header to Google's format. */
 const delayOf = (retryAfter: string | undefined): string | undefined =>
   retryAfter !== undefined && /^\d+$/.test(retryAfter) ? `${retryAfter}s` : undefined

@@ -1,6 +1,4 @@
-/**
- * What Gemini refuses about the fields of a request.
- */
+/** Rules of Gemini about the fields of a request. */
 import { duplicate, firstOf } from "../Rule.ts"
 import { knownConfig, knownFields, snake } from "./body.ts"
 import type { Body } from "./body.ts"

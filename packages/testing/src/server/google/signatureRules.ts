@@ -1,8 +1,8 @@
 /**
- * What Gemini 3 and later refuse about the signatures of function calls.
+ * Rules of Gemini 3 and later about the signatures of function calls.
  *
- * Only the current turn is checked: all that follows the last text of the user. In each of its steps the first
- * function call carries the signature that came with it.
+ * Only the current turn is checked: everything after the last text of the user. In each of its steps, the first
+ * function call must carry the signature it was returned with.
  */
 import { firstOf } from "../Rule.ts"
 import { seal, unseal } from "../seal.ts"
@@ -11,10 +11,10 @@ import type { Content, Part } from "./body.ts"
 import { isNewer } from "./Input.ts"
 import type { GoogleRule, Input } from "./Input.ts"
 
-/** What stands in place of a signature that was lost, or that another model made. */
+/** Accepted in place of a signature that was lost, or that came from another model. */
 const sentinel = "skip_thought_signature_validator"
 
-/** `what` is the name of the function, or empty for text. */
+/** Signs a function call. `what` is the name of the function, or empty for text. */
 export const sign = (model: string, what: string): string => seal(model, what)
 
 export const signatureRules: ReadonlyArray<GoogleRule> = [
@@ -52,7 +52,7 @@ export const signatureRules: ReadonlyArray<GoogleRule> = [
 
 const corrupted = "Corrupted thought signature."
 
-/** The first problem of the first calls of each step in the current turn. */
+/** Returns the first problem among the first calls of the steps in the current turn. */
 const firstCall = (
   { body: { contents }, model }: Input,
   find: (part: Part, at: number) => string | undefined

@@ -1,7 +1,7 @@
 /**
- * A speech as a Chat Completions response, whole or as server-sent events.
+ * Encodes an answer as a Chat Completions response, whole or as server-sent events.
  *
- * Reasoning is not said on this endpoint: its deltas take their time and are counted, and send nothing.
+ * This endpoint does not send reasoning. Deltas of reasoning take their time and are counted, but send nothing.
  */
 import type { Schema } from "effect"
 import type { FinishReason, Speech } from "../../FaultPlan.ts"

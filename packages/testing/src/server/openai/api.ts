@@ -1,6 +1,4 @@
-/**
- * What both APIs of OpenAI share around their bodies: keys, headers, errors.
- */
+/** Keys, headers and errors that both APIs of OpenAI share. */
 import type { ReadOptions, Refusal, Wire } from "../Wire.ts"
 import type { OpenAiError } from "./errors.ts"
 import * as Errors from "./errors.ts"
@@ -37,7 +35,7 @@ export const api: Pick<Wire, "provider" | "base" | "key" | "refuseKey" | "header
 export const badJson = (): Refusal =>
   refuse("json", 400, { type, message: "We could not parse the JSON body of your request." })
 
-/** Refuses a model that is not known. */
+/** Refuses an unknown model. */
 export const refuseModel = (model: string, { models }: ReadOptions): Refusal | undefined =>
   models === undefined || models.includes(model)
     ? undefined
@@ -55,7 +53,7 @@ export const refuse = (rule: string, status: number, error: OpenAiError): Refusa
   body: () => Errors.bodyOf(error)
 })
 
-/** The API echoes the ends of a wrong key. */
+/** The API echoes both ends of a wrong key. */
 const masked = (key: string): string =>
   `${key.slice(0, 3)}${"*".repeat(Math.max(0, key.length - 7))}${key.slice(-4)}`
 

@@ -1,7 +1,7 @@
 /**
- * The body of a Chat Completions request, and the conversation in it.
+ * Reads the body of a Chat Completions request, and the conversation in it.
  *
- * Fields that no rule looks at are not in the types; they are checked by name only.
+ * Fields without a rule have no type. Only their names are checked.
  */
 import { Result, Schema } from "effect"
 import type { Message } from "../../plan/Conversation.ts"
@@ -94,7 +94,7 @@ const Outer = Schema.Struct({
   )
 })
 
-/** What may stand at the top. */
+/** Allowed fields at the top level. */
 export const knownFields: ReadonlySet<string> = new Set([
   ...Object.keys(Outer.fields),
   "audio",
@@ -128,15 +128,15 @@ export interface Body extends Readonly<typeof Outer.Type> {
   readonly raw: Readonly<Record<string, Schema.Json>>
 }
 
-/** The body, or the error with which the API refuses its shape. */
+/** Returns the body, or the error with which the API refuses its shape. */
 export const bodyOf = (json: Schema.Json): Result.Result<Body, OpenAiError> =>
   Result.mapBoth(read(Outer, json), {
     onFailure: (misfit) => misshapen(misfit),
-    // The schema has accepted it as a struct, so it is an object.
+    // An object, because the schema has accepted it as a struct.
     onSuccess: (body) => ({ ...body, raw: json as Readonly<Record<string, Schema.Json>> })
   })
 
-/** The conversation as a plan sees it. */
+/** Returns the conversation in the form that a plan reads. */
 export const conversationOf = ({ messages }: Body): ReadonlyArray<Message> =>
   messages.map((message): Message => {
     const text = textOf(message.content)

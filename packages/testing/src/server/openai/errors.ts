@@ -1,6 +1,4 @@
-/**
- * Error bodies of the OpenAI API: `{error: {message, type, param, code}}`.
- */
+/** Encodes error bodies of the OpenAI API: `{error: {message, type, param, code}}`. */
 import type { Schema } from "effect"
 import type { WireError } from "../../FaultPlan.ts"
 import { edgePage, edgeStatuses } from "../Wire.ts"
@@ -33,14 +31,14 @@ const byStatus: Readonly<Record<number, OpenAiError | undefined>> = {
   503: { type: "service_unavailable_error", message: "The server is overloaded. Slow down." }
 }
 
-// Errors that a plan names in Anthropic's words, in the words of this API.
+// Errors of this API for those that a plan names in Anthropic's words.
 const translated: Readonly<Record<string, OpenAiError | undefined>> = {
   insufficient_quota: { type: "insufficient_quota", message: "", code: "insufficient_quota" },
   rate_limit_error: { type: "tokens", message: "", code: "rate_limit_exceeded" },
   api_error: { type: "server_error", message: "" }
 }
 
-/** The error in the words of this API. */
+/** Encodes an error in this API's format. */
 export const worded = (error: WireError): OpenAiError => ({
   ...translated[error.type],
   ...error,

@@ -1,6 +1,4 @@
-/**
- * What both APIs of OpenAI refuse, in their common words.
- */
+/** Rules that both APIs of OpenAI share, with their common messages. */
 import type { Schema } from "effect"
 import { firstOf } from "../Rule.ts"
 import type { Misfit } from "../shape.ts"
@@ -12,10 +10,10 @@ const toolName = "^[a-zA-Z0-9_-]+$"
 const maxNameLength = 64
 const maxTools = 128
 
-/** Models that reason: the o series and everything from GPT-5 on. */
+/** True for models that reason: the o series and everything from GPT-5 on. */
 export const reasons = (model: string): boolean => /^(o\d|gpt-[5-9])/.test(model) && !model.includes("chat")
 
-/** The request, JSON and all, does not have the shape of one. */
+/** The error for a body that does not have the shape of a request. */
 export const misshapen = ({ path, missing, expected }: Misfit, prefix = ""): OpenAiError => {
   const param = path.reduce(
     (place, name) => (/^\d+$/.test(name) ? `${place}[${name}]` : place === "" ? name : `${place}.${name}`),
@@ -60,7 +58,7 @@ export const badName = (param: string, name: string): OpenAiError | undefined =>
       }
 }
 
-/** A function whose schema cannot be strict, though it says that it is. */
+/** The error for a function marked strict whose schema cannot be strict. */
 export const notStrict = (
   param: string,
   { name, parameters, strict }: FunctionTool
@@ -82,7 +80,7 @@ export interface FunctionTool {
   readonly strict?: boolean | null
 }
 
-/** A sampling parameter other than its default, `null` included. */
+/** The error for a sampling parameter other than its default. `null` counts as another value. */
 export const sampled = (body: {
   readonly temperature?: number | null
   readonly top_p?: number | null
@@ -135,7 +133,7 @@ export const tooLong = (param: string, value: string, maximum: number): OpenAiEr
   code: "string_above_max_length"
 })
 
-/** Why a schema cannot be strict, or `undefined`. */
+/** Returns the reason why a schema cannot be strict, or `undefined`. */
 export const lax = (schema: Schema.Json, context: ReadonlyArray<string> = []): string | undefined => {
   if (typeof schema !== "object" || schema === null) return undefined
   const fields = new Map<string, Schema.Json>(Object.entries(schema))

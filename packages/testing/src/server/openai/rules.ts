@@ -1,6 +1,4 @@
-/**
- * What Chat Completions refuses. Every rule says the error; the status is 400.
- */
+/** Rules of Chat Completions. Every rule returns the error. The status is 400. */
 import { firstOf } from "../Rule.ts"
 import type { Rule } from "../Rule.ts"
 import type { Body, ChatMessage } from "./body.ts"
@@ -19,10 +17,10 @@ export type OpenAiRule = Rule<Input, OpenAiError>
 
 const maxIdLength = 40
 
-/** Models that take no function tools together with reasoning on this endpoint. */
+/** True for models that refuse function tools together with reasoning on this endpoint. */
 const refusesTools = ({ model, reasoning_effort }: Body): boolean => {
   if (reasoning_effort === "none") return false
-  // GPT-5.6 reasons by default, and refuses when nothing is said too.
+  // GPT-5.6 reasons by default, and refuses tools even without an effort in the request.
   return /^gpt-5\.6/.test(model) || (reasoning_effort !== undefined && /^gpt-(5\.[4-9]|[6-9])/.test(model))
 }
 
@@ -208,7 +206,7 @@ export const rules: ReadonlyArray<OpenAiRule> = [
           ? undefined
           : {
               type,
-              // The misspelling is theirs.
+              // The misspelling is OpenAI's.
               message:
                 "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
               param: `messages.[${i}].role`

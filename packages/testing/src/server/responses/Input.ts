@@ -1,6 +1,4 @@
-/**
- * What the rules of the Responses API look at.
- */
+/** Input of the rules of the Responses API. */
 import type { OpenAiError } from "../openai/errors.ts"
 import type { Rule } from "../Rule.ts"
 import type { Body } from "./body.ts"
@@ -9,12 +7,12 @@ interface Input {
   readonly body: Body
   readonly tokens: number
   readonly window: number | undefined
-  /** Whose key it is. */
+  /** The organisation that owns the key. */
   readonly organisation: string
 }
 
 export interface Problem extends OpenAiError {
-  /** Default 400. */
+  /** HTTP status. Default: 400. */
   readonly status?: number
 }
 

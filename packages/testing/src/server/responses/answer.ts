@@ -1,8 +1,8 @@
 /**
- * A speech as a Responses response, whole or as server-sent events.
+ * Encodes an answer as a Responses response, whole or as server-sent events.
  *
- * Items never interleave. There is no reason of a finish: calls are seen from the items, and an answer that was
- * cut is `incomplete`. Its last item is then never done, when it is a call.
+ * Items never interleave. There is no finish reason: clients recognise calls by the items, and an answer that was cut
+ * is `incomplete`. If its last item is a call, that item is never done.
  */
 import type { Schema } from "effect"
 import type { FinishReason, Speech, WireError } from "../../FaultPlan.ts"
@@ -15,7 +15,7 @@ import type { Body } from "./body.ts"
 
 type Fields = Readonly<Record<string, Schema.Json>>
 
-/** Why an answer is incomplete. */
+/** The reason for an incomplete answer. */
 const incomplete: Readonly<Record<FinishReason, string | undefined>> = {
   stop: undefined,
   "tool-calls": undefined,
@@ -28,7 +28,7 @@ export const answer = (body: Body, speech: Speech, context: Context): Schema.Jso
   return { ...response(body, context), ...ending(speech), output: items, usage: usageOf(speech) }
 }
 
-/** The response with all that it followed, and each of its items. */
+/** Returns the items to store: those of the whole response with everything before it, and each of its items. */
 export const keeps = (body: Body, speech: Speech, context: Context): ReadonlyMap<string, Kept> => {
   if (body.store === false) return new Map()
   const items = itemsOf(body, speech, context)
@@ -75,7 +75,7 @@ export const stream = (body: Body, speech: Speech, context: Context): Frames => 
   return { head, deltas, tail: tail() }
 }
 
-/** Whether the delta is the last of its block. */
+/** True when the delta is the last of its block. */
 const isLast = ({ all }: Speech, i: number): boolean => {
   const [delta, next] = [all[i], all[i + 1]]
   return delta === undefined || next === undefined || !sameBlock(delta, next)
@@ -95,7 +95,7 @@ const opening = (say: Say, { type }: Delta, item: Item, output_index: number): s
   switch (type) {
     case "reasoning": {
       const sealed = item["encrypted_content"]
-      // Not yet what will stand in the item that is done.
+      // A provisional value, shorter than that of the finished item.
       const provisional = typeof sealed === "string" ? sealed.slice(0, 16) : null
       return (
         say("response.output_item.added", {
@@ -163,7 +163,7 @@ const closing = (say: Say, { type, text }: Block, item: Item, output_index: numb
   }
 }
 
-/** The error as the plan wants it said. */
+/** Encodes the error in the form that the plan asks for. */
 const failing = (say: Say, response: Fields, { end, fault }: Speech): string => {
   if (end.type !== "error") return ""
   const { type, code, message } = coded(end.error)
@@ -177,7 +177,7 @@ const failing = (say: Say, response: Fields, { end, fault }: Speech): string => 
   }
 }
 
-/** Errors inside of streams have a code, and the type only in one form. */
+/** Errors inside streams have a code. Only one form has the type. */
 const coded = (error: WireError) => {
   const { type, code, message } = worded(error)
   return { type, message, code: code ?? codes[type] ?? type }
@@ -231,7 +231,7 @@ const response = (body: Body, context: Context) => ({
   service_tier: "default"
 })
 
-/** Whether the speech ended before it was over, and says so. */
+/** True when the answer was cut and says so. */
 const isLimited = ({ end }: Speech): boolean => end.type === "finish" && incomplete[end.reason] !== undefined
 
 const ending = ({ end }: Speech) => {

@@ -1,7 +1,7 @@
 /**
- * The body of a Responses request, and the conversation in it: what was stored, and the items that were sent.
+ * Reads the body of a Responses request, and the conversation in it: stored items, and the items that were sent.
  *
- * Fields that no rule looks at are not in the types; they are checked by name only.
+ * Fields without a rule have no type. Only their names are checked.
  */
 import { Result, Schema } from "effect"
 import type { Message as PlanMessage } from "../../plan/Conversation.ts"
@@ -17,7 +17,7 @@ const Part = Schema.Struct({ type: Schema.String, text: Schema.optionalKey(Schem
 const Content = Schema.Union([Schema.String, Schema.Array(Part)])
 const id = { id: nullable(Schema.String) }
 
-/** The items of a request, by their type. */
+/** The items of a request, by type. */
 const schemas = {
   message: Schema.Struct({
     type: Schema.Literal("message"),
@@ -101,7 +101,7 @@ const Outer = Schema.Struct({
   stream_options: nullable(Fields)
 })
 
-/** What may stand at the top. */
+/** Allowed fields at the top level. */
 export const knownFields: ReadonlySet<string> = new Set([
   ...Object.keys(Outer.fields),
   "background",
@@ -119,7 +119,7 @@ export const knownFields: ReadonlySet<string> = new Set([
   "user"
 ])
 
-/** An item and where it stands, for example `input[3]`. */
+/** An item and its path, for example `input[3]`. */
 interface Placed {
   readonly item: Item
   readonly path: string
@@ -127,18 +127,18 @@ interface Placed {
 
 export interface Body extends Omit<typeof Outer.Type, "input"> {
   readonly raw: Readonly<Record<string, Schema.Json>>
-  /** As they were sent. */
+  /** The items in the form in which they were sent. */
   readonly input: ReadonlyArray<Placed>
-  /** What the input follows; `undefined` when a previous response was named that is not there. */
+  /** The items before the input. `undefined` when the request names a previous response that is not stored. */
   readonly previous: ReadonlyArray<Placed> | undefined
-  /** The whole conversation: what was stored, then the input with its references resolved. */
+  /** The whole conversation: stored items, then the input with its references resolved. */
   readonly items: ReadonlyArray<Placed>
   /** The same as JSON, to be stored. */
   readonly json: Kept
   readonly isKept: (id: string) => boolean
 }
 
-/** The body, or the error with which the API refuses its shape. */
+/** Returns the body, or the error with which the API refuses its shape. */
 export const bodyOf = (
   json: Schema.Json,
   kept: (id: string) => Kept | undefined
@@ -156,7 +156,7 @@ export const bodyOf = (
     const previous = stored === undefined ? undefined : yield* itemsOf(stored)
     return {
       ...outer,
-      // The schema has accepted it as a struct, so it is an object.
+      // An object, because the schema has accepted it as a struct.
       raw: json as Readonly<Record<string, Schema.Json>>,
       input,
       previous,
@@ -195,7 +195,7 @@ const itemOf = (json: Schema.Json, path: string): Result.Result<Placed, OpenAiEr
 
 const isKnown = (type: string): type is keyof typeof schemas => Object.hasOwn(schemas, type)
 
-/** The conversation as a plan sees it. */
+/** Returns the conversation in the form that a plan reads. */
 export const conversationOf = ({ instructions, items }: Body): ReadonlyArray<PlanMessage> => [
   ...(typeof instructions === "string" ? [{ role: "system", text: instructions } as const] : []),
   ...items.flatMap(({ item }): ReadonlyArray<PlanMessage> => {

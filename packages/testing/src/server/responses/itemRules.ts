@@ -1,6 +1,6 @@
 /**
- * What the Responses API refuses about the items of the input: ids, items that it has not stored, encrypted
- * reasoning that is not its own, and that every call has its output.
+ * Rules of the Responses API about the items of the input: ids, references to stored items, encrypted reasoning that it
+ * did not create, and one output for every call.
  */
 import { badName, tooLong, type, wrongPart } from "../openai/problems.ts"
 import { firstOf } from "../Rule.ts"
@@ -152,7 +152,7 @@ const callId = (item: Item): string | undefined => ("call_id" in item ? item.cal
 const isEncrypted = ({ encrypted_content: sealed }: Extract<Item, { readonly type: "reasoning" }>): boolean =>
   sealed !== undefined && sealed !== null
 
-/** Whether it can stand behind reasoning: what the model said next. */
+/** True for an item that can follow reasoning: the next output of the model. */
 const follows = (item: Item): boolean =>
   item.type === "reasoning" ||
   item.type === "function_call" ||

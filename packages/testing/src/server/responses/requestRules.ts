@@ -1,6 +1,4 @@
-/**
- * What the Responses API refuses about the fields of a request.
- */
+/** Rules of the Responses API about the fields of a request. */
 import * as Problems from "../openai/problems.ts"
 import { isSet, lax, reasons, type } from "../openai/problems.ts"
 import { firstOf } from "../Rule.ts"
@@ -10,7 +8,7 @@ import type { ResponsesRule } from "./Input.ts"
 
 const minOutputTokens = 16
 
-/** Fields of Chat Completions, and what they are called here. */
+/** Fields of Chat Completions, and their names in this API. */
 const moved: Readonly<Record<string, string | undefined>> = {
   max_completion_tokens: "max_output_tokens",
   max_tokens: "max_output_tokens",

@@ -1,17 +1,12 @@
-/**
- * A value inside of a body, and where it stands: reads fields, and says where one is not what it should be. Pure.
- */
+/** A JSON value with its path in the body. Reads fields, and reports the path of an unexpected value. Pure. */
 import { Data, Predicate } from "effect"
 import type { JsonObject } from "./Json.ts"
 
-/**
- * The body is not what its format says. A shape is read in many small steps: each throws it, and whoever reads a whole
- * body catches it.
- */
+/** The body does not follow its format. Thrown by each reading step, and caught once for the whole body. */
 export class Broken extends Data.TaggedError("Broken")<{
-  /** For example `messages[17].content[2].tool_use_id`; empty for the body itself. */
+  /** Path of the value, e.g. `messages[17].content[2].tool_use_id`. Empty for the body itself. */
   readonly path: string
-  /** What is wrong there. Quotes no content. */
+  /** Description of the problem, without quoting content. */
   readonly problem: string
 }> {
   override get message(): string {
@@ -26,7 +21,7 @@ const article = (value: unknown): string => {
   return typeof value === "object" ? "an object" : `a ${typeof value}`
 }
 
-export class Place {
+export class JsonCursor {
   readonly path: string
   readonly value: unknown
 
@@ -50,9 +45,9 @@ export class Place {
       : this.#expected("an object")
   }
 
-  get items(): ReadonlyArray<Place> {
+  get items(): ReadonlyArray<JsonCursor> {
     return Array.isArray(this.value)
-      ? this.value.map((item: unknown, i) => new Place(item, `${this.path}[${i}]`))
+      ? this.value.map((item: unknown, i) => new JsonCursor(item, `${this.path}[${i}]`))
       : this.#expected("a list")
   }
 
@@ -60,20 +55,20 @@ export class Place {
     return typeof this.value === "string" ? this.value : this.#expected("a string")
   }
 
-  /** One of these words. */
+  /** Returns the value if it is one of these words. */
   oneOf<const W extends string>(words: ReadonlyArray<W>): W {
     const found = words.find((word) => word === this.value)
     return found ?? this.#expected(words.map((word) => `"${word}"`).join(" or "))
   }
 
-  field(name: string): Place {
+  field(name: string): JsonCursor {
     const object = this.object
     const value = Object.hasOwn(object, name) ? object[name] : undefined
-    return new Place(value, this.path === "" ? name : `${this.path}.${name}`)
+    return new JsonCursor(value, this.path === "" ? name : `${this.path}.${name}`)
   }
 
-  /** The field, unless it is absent or null. */
-  maybe(name: string): Place | undefined {
+  /** Returns the field, unless it is absent or null. */
+  maybe(name: string): JsonCursor | undefined {
     const place = this.field(name)
     return place.value === undefined || place.value === null ? undefined : place
   }

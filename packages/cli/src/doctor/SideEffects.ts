@@ -1,20 +1,22 @@
 /**
- * What code of the user may do beside what it is asked for: print, fail later, or end the process. What it prints goes
- * to standard error, for standard output is the report's; what fails later is told; the end of the process is no
- * success of doctor.
+ * Contains the side effects of user code while it is loaded and examined: output, uncaught failures, and
+ * `process.exit`.
  *
- * **What it does not do.** It cannot tell which file it was when two of them still have something under way.
+ * Output goes to standard error, because standard output holds the report. Uncaught failures are collected. A module
+ * that ends the process makes the exit code 1.
+ *
+ * **Limits.** When failures of two files overlap, the file that caused one is not known.
  */
 import { writeSync } from "node:fs"
 import { Effect } from "effect"
 
 export interface Watched<A> {
   readonly value: A
-  /** What was thrown or rejected, and nobody has caught. */
+  /** Errors that were thrown or rejected and never caught. */
   readonly uncaught: ReadonlyArray<unknown>
 }
 
-/** Runs what loads and examines a file. */
+/** Runs the effect that loads and examines a file. */
 export const watch = <A, E, R>(file: string, run: Effect.Effect<A, E, R>): Effect.Effect<Watched<A>, E, R> =>
   Effect.acquireUseRelease(
     Effect.sync(() => {
@@ -28,7 +30,7 @@ export const watch = <A, E, R>(file: string, run: Effect.Effect<A, E, R>): Effec
         process.exitCode = 1
         writeSync(
           2,
-          `outlast doctor: ${file} ends the process when it is loaded: put its tools into a module of their own.\n`
+          `outlast doctor: ${file} ends the process when it is loaded: put its tools into a separate module.\n`
         )
       }
       stdout.write = stderr.write.bind(stderr)
@@ -44,7 +46,7 @@ export const watch = <A, E, R>(file: string, run: Effect.Effect<A, E, R>): Effec
       }
     }),
     ({ uncaught }) =>
-      // A rejection is known to be nobody's only when all else has had its turn.
+      // A rejection counts as uncaught only after all other code has had its turn.
       Effect.map(Effect.tap(run, Effect.yieldNow), (value) => ({ value, uncaught })),
     ({ release }) => Effect.sync(release)
   )

@@ -1,8 +1,8 @@
 /**
- * One error as a line of JSON: what is read from it, and the error that it describes.
+ * One error as a line of JSON: its fields, and the error object that it describes. Pure.
  *
- * Only the fields of {@link Case} are read. A label, a note or a source that stands beside them is not seen by
- * the classifier; {@link labelled} reads the label for scoring. Pure.
+ * The classifier sees only the fields of {@link Case}. Labels, notes and sources in the line are ignored;
+ * {@link labelled} reads the label for scoring.
  */
 import { Predicate, Result } from "effect"
 import type { Action } from "./Decision.ts"
@@ -10,41 +10,41 @@ import { actions, isAction, rightOf } from "./Decision.ts"
 import type { Label } from "./Label.ts"
 import { isLabel, labels } from "./Label.ts"
 
-/** A link of a chain of causes. */
+/** A link in a chain of causes. */
 export interface Link {
   readonly name: string | undefined
   readonly message: string | undefined
   readonly code: string | undefined
 }
 
-/** All fields are optional; null is the same as absent. */
+/** The fields of an error. All are optional; null is the same as absent. */
 export interface Case {
   readonly id: string | undefined
-  /** Who produced the wording. */
+  /** Name of the provider whose wording it is. */
   readonly provider: string | undefined
   readonly status: number | undefined
   readonly code: string | undefined
-  /** Of several values the first. */
+  /** First value of each header. */
   readonly headers: Readonly<Record<string, string>>
-  /** Raw text; what was JSON is text again. */
+  /** Raw text. A JSON body is converted back to text. */
   readonly body: string | undefined
   readonly message: string | undefined
-  /** Outermost first. */
+  /** Causes of the error, outermost first. */
   readonly causes: ReadonlyArray<Link>
 }
 
-/** A case and what it should be. */
+/** A case and its expected verdict. */
 export interface Labelled {
   readonly case: Case
   readonly expected: Label
-  /** What a careful reader could also say. */
+  /** Other labels that a careful reader could choose. */
   readonly alt: ReadonlyArray<Label>
-  /** What may be done about it; by default what the label allows. */
+  /** Actions that count as right. Default: those that the label allows. */
   readonly right: ReadonlyArray<Action>
   readonly retryAfterMs: number | undefined
 }
 
-/** What is wrong with a line, with what is expected. Never echoes the line: it may hold secrets. */
+/** The problem in a line and the expected value. Never quotes the line, which may contain secrets. */
 export type Problem = string
 
 const names = ["id", "provider", "status", "code", "headers", "body", "message", "cause_chain"]
@@ -129,7 +129,7 @@ const decode = (fields: Fields): Result.Result<Case, Problem> => {
   })
 }
 
-/** The error as a client would have thrown it. */
+/** Builds the error that a client would have thrown. */
 export const errorOf = (given: Case): unknown => ({
   message: given.message ?? "",
   ...(given.status === undefined ? {} : { statusCode: given.status }),
@@ -156,13 +156,13 @@ const isFinite = (value: unknown): value is number => typeof value === "number" 
 const isStatus = (value: unknown): value is number =>
   typeof value === "number" && Number.isInteger(value) && value >= 100 && value <= 599
 
-/** Some providers number their codes. */
+/** True for text or a number, because some providers use numeric codes. */
 const isWord = (value: unknown): value is string | number => typeof value === "string" || isFinite(value)
 
 const textOf = (value: string | number | null): string | undefined =>
   value === null ? undefined : String(value)
 
-/** What can be parsed may yet be too deep to be written. */
+/** Returns JSON as text. A value that was parsed may still be nested too deeply to be written. */
 const textOfJson = (json: unknown): string | undefined => {
   try {
     return JSON.stringify(json)
@@ -173,7 +173,7 @@ const textOfJson = (json: unknown): string | undefined => {
 
 type Value = string | number | null
 
-/** A header may be absent, and several of one name come as a list: the first one counts. */
+/** True for an object of headers. A header may be absent, or a list of values, of which the first counts. */
 const isHeaders = (value: unknown): value is Readonly<Record<string, Value | ReadonlyArray<Value>>> =>
   isRecord(value) &&
   Object.values(value).every((one) => isValue(one) || (Array.isArray(one) && one.every(isValue)))

@@ -1,15 +1,13 @@
-/**
- * Where the largest of what cannot be cut stands in a body. Pure.
- */
+/** Finds the largest messages of a body that compaction must keep, for the error message. Pure. */
 import type { CompactionPolicy } from "@outlast/agent"
 import { Layout, Units } from "@outlast/agent/compaction"
 import type { TokenCounter } from "@outlast/agent/compaction"
 import type { Transcript } from "./Transcript.ts"
 
-/** How many are named. */
+/** Maximum number of messages to name. */
 const most = 5
 
-/** One line that names them, largest first; none where nothing is kept. */
+/** Returns one line that names them, largest first. Nothing when no message has to be kept. */
 export const largest = (
   { prompt, sources, list }: Transcript,
   { tail }: CompactionPolicy.CompactionPolicy,
@@ -25,5 +23,5 @@ export const largest = (
       const where = at === undefined ? "the system prompt" : `${list}[${at}]`
       return `${where} (${tokens.toLocaleString("en-US")} tokens)`
     })
-  return kept.length === 0 ? [] : [`The largest that stay: ${kept.join(", ")}.`]
+  return kept.length === 0 ? [] : [`The largest messages that must stay: ${kept.join(", ")}.`]
 }
