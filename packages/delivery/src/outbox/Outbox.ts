@@ -575,6 +575,12 @@ export const make = (
       millis: (failures, draw) => Backoff.delay(retryBackoff, failures, undefined, draw)
     }
 
+    const untilProbe = (retryAfter: Duration.Duration): Next => ({
+      _tag: "wait",
+      // Whole milliseconds, at least one: timers know no parts of them.
+      millis: () => Math.max(1, Math.ceil(Duration.toMillis(retryAfter)))
+    })
+
     /** Publishes the rows in order, up to the first that is not acknowledged. */
     const sendAll = (
       rows: ReadonlyArray<Row>,
@@ -591,9 +597,7 @@ export const make = (
           const error = exit.cause.reasons.find(Cause.isFailReason)?.error
           if (error instanceof BusError && error.reason === "rejected") return yield* onRejected(row, error)
           if (error instanceof CircuitRefused.CircuitRefused && error.retryAfter !== undefined) {
-            const { retryAfter } = error
-            // Whole milliseconds, at least one: timers know no parts of them.
-            return { _tag: "wait", millis: () => Math.max(1, Math.ceil(Duration.toMillis(retryAfter))) }
+            return untilProbe(error.retryAfter)
           }
           if (error === undefined) {
             yield* Effect.logError(`The event bus died at an event of \`${row.subject}\``, exit.cause)
@@ -632,19 +636,28 @@ export const make = (
         return more
       })
 
-    const drainOnce = (cell: LaneCell, unremoved: Array<Row>): Effect.Effect<Next, StoreError.StoreError> =>
+    const drainOnce = (
+      cell: LaneCell,
+      unremoved: Array<Row>,
+      limit: number
+    ): Effect.Effect<Next, StoreError.StoreError> =>
       Effect.gen(function* () {
         // Acknowledged rows that could not be removed come first: read again, they would be published twice.
         yield* removed(unremoved)
+        // Nothing is read for a broker that takes nothing: with many subjects that would keep the store busy.
+        if (!(yield* breaker.available(circuitName))) {
+          const { retryAfter } = yield* breaker.state(circuitName)
+          return retryAfter === undefined ? backOff : untilProbe(retryAfter)
+        }
         cell.state = Lane.reading(cell.state)
-        const rows = yield* store.head(owned, cell.subject, drainBatch)
+        const rows = yield* store.head(owned, cell.subject, limit)
         const next = yield* Effect.ensuring(
           sendAll(rows, unremoved),
           // Also at an interruption, so that a stop repeats nothing.
           Effect.ignore(removed(unremoved))
         )
         if (next !== more || unremoved.length > 0) return next === more ? backOff : next
-        const [isDone, state] = Lane.drained(cell.state, rows.length < drainBatch)
+        const [isDone, state] = Lane.drained(cell.state, rows.length < limit)
         cell.state = state
         return isDone ? done : more
       })
@@ -671,10 +684,15 @@ export const make = (
         while (true) {
           const before = counts.drained
           if (failures > 0) counts.retried++
-          const next = yield* permits.withPermit(drainOnce(cell, unremoved)).pipe(
-            Effect.tap(() => Effect.sync(() => void (storeFailed = false))),
-            Effect.catch((error) => Effect.as(onStoreError(error), backOff))
-          )
+          const next = yield* permits
+            .withPermit(
+              // After a failure one event shows whether the broker is back.
+              drainOnce(cell, unremoved, failures > 0 ? 1 : drainBatch)
+            )
+            .pipe(
+              Effect.tap(() => Effect.sync(() => void (storeFailed = false))),
+              Effect.catch((error) => Effect.as(onStoreError(error), backOff))
+            )
           if (next._tag === "done") return tidy(cell)
           if (next._tag === "more") {
             failures = 0
