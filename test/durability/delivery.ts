@@ -118,7 +118,8 @@ const oneRound = (n: number, url: string) =>
         })
       const kill = (one: Publisher) =>
         Effect.gen(function* () {
-          yield* lines(one, yield* between(1, 120))
+          // A process that is paused in a transaction holds the SQLite file: then no line comes.
+          yield* Effect.timeoutOption(lines(one, yield* between(1, 120)), "10 seconds")
           yield* Effect.sleep(yield* between(0, 30))
           yield* signal(one.child, "SIGKILL")
           yield* end(one)
@@ -127,7 +128,7 @@ const oneRound = (n: number, url: string) =>
       if (isShared) {
         const first = yield* life("0", 1_000_000)
         const second = yield* life("1", 60)
-        yield* lines(second, yield* between(1, 60))
+        yield* Effect.timeoutOption(lines(second, yield* between(1, 60)), "10 seconds")
         yield* signal(second.child, "SIGSTOP")
         pauses++
         yield* kill(first)
