@@ -15,6 +15,7 @@
  * error.
  */
 import { Console, Effect, Logger } from "effect"
+import { Registry } from "@outlast/providers"
 import * as EventStreams from "./EventStreams.ts"
 import * as SideEffects from "./SideEffects.ts"
 import * as Keys from "./Keys.ts"
@@ -50,7 +51,7 @@ const examine = ({ files, strict, node, nats, subjects = [] }: Options) =>
   Effect.gen(function* () {
     const version = NodeVersion.of(node)
     const values = new Map(
-      yield* Effect.forEach(Keys.names, (name) =>
+      yield* Effect.forEach(Registry.keys, (name) =>
         Effect.map(Offer.valueOf(name), (value) => [name, value] as const)
       )
     )
