@@ -49,7 +49,7 @@ export interface Result {
 const worker = fileURLToPath(new URL("publisher.ts", import.meta.url))
 
 /** A publishing process that waits for its job, and what it says. */
-const start = () => {
+const start = (name: string) => {
   const child = spawn(process.execPath, ["--conditions=@outlast/source", worker], {
     stdio: ["pipe", "pipe", "inherit"]
   })
@@ -63,13 +63,15 @@ const start = () => {
     for (const listener of listeners) listener()
   })
   const ended = new Promise<number | null>((resolve) => child.once("close", (code) => resolve(code)))
-  return { child, said, ended, listeners }
+  return { name, child, said, ended, listeners }
 }
 type Publisher = ReturnType<typeof start>
 
-const publisher = Effect.acquireRelease(Effect.sync(start), ({ child }) =>
-  Effect.sync(() => void child.kill("SIGKILL"))
-)
+const publisher = (name: string) =>
+  Effect.acquireRelease(
+    Effect.sync(() => start(name)),
+    ({ child }) => Effect.sync(() => void child.kill("SIGKILL"))
+  )
 
 /** Ends when so many lines were said, or the process has ended. */
 const lines = ({ said, ended, listeners }: Publisher, count: number): Effect.Effect<void> =>
@@ -104,7 +106,7 @@ const oneRound = (n: number, url: string) =>
       let pauses = 0
       const life = (name: string, count: number) =>
         Effect.gen(function* () {
-          const one = yield* publisher
+          const one = yield* publisher(name)
           all.push(one)
           yield* begin(one, {
             url,
@@ -154,7 +156,13 @@ const oneRound = (n: number, url: string) =>
         .map((line) => line.split(" ")[0] ?? "")
       const stored = said.filter((line) => line.endsWith(" store")).length
       const dead = said.filter((line) => line.endsWith(" dead")).map((line) => line.split(" ")[0] ?? "")
-      return { accepted, stored, dead, kills, pauses, isShared }
+      // What a process says that was so slow, or paused so long, that another one took over.
+      const replaced = new Set(
+        all
+          .filter((one) => one.said.some((line) => line.includes("took over the backlog of this one")))
+          .map(({ name }) => name)
+      )
+      return { accepted, stored, dead, kills, pauses, isShared, replaced }
     })
   )
 
@@ -198,7 +206,8 @@ const judge = (
   accepted: ReadonlyArray<string>,
   seen: ReadonlyArray<string>,
   dead: ReadonlyArray<string>,
-  isShared: boolean
+  isShared: boolean,
+  replaced: ReadonlySet<string>
 ) => {
   const known = new Set([...seen, ...dead])
   const first = [...new Set(seen)]
@@ -211,18 +220,19 @@ const judge = (
     const [life, , number] = id.split("/")
     return Number(life) * 10_000_000 + Number(number)
   }
-  let outOfOrder = 0
+  const outOfOrder: Array<string> = []
   for (const [order, ids] of orders) {
-    // The paused life: a process that lost its lease goes on as another publisher.
-    if (isShared && order.startsWith("1 ")) continue
-    let last = -1
+    // A process that lost its lease goes on as another publisher: the paused life, and one that the machine starved.
+    const [life = ""] = order.split(" ")
+    if (isShared && (life === "1" || replaced.has(life))) continue
+    let last = ""
     for (const id of ids) {
-      if (rank(id) < last) outOfOrder++
-      last = Math.max(last, rank(id))
+      if (last !== "" && rank(id) < rank(last)) outOfOrder.push(`${id} after ${last}`)
+      else last = id
     }
   }
   return {
-    lost: accepted.filter((id) => !known.has(id)).length,
+    lost: accepted.filter((id) => !known.has(id)),
     duplicates: seen.length - first.length,
     outOfOrder
   }
@@ -250,10 +260,14 @@ const runWith = (server: Nats.Nats, { rounds, seed, parallel }: Options) =>
       Array.from({ length: rounds }, (_, n) => n),
       (n) =>
         Effect.gen(function* () {
-          const { accepted, stored, dead, kills, pauses, isShared } = yield* oneRound(n, server.url)
+          const { accepted, stored, dead, kills, pauses, isShared, replaced } = yield* oneRound(n, server.url)
           const seen = yield* consume(n, accepted)
-          const verdict = judge(accepted, seen, dead, isShared)
-          return { ...verdict, events: accepted.length, stored, deadLetters: dead.length, kills, pauses }
+          const { lost, outOfOrder, duplicates } = judge(accepted, seen, dead, isShared, replaced)
+          for (const id of lost) console.error(`round ${n}: ${id} is lost`)
+          for (const what of outOfOrder) console.error(`round ${n}: ${what}`)
+          if ((n + 1) % 20 === 0) console.error(`round ${n + 1} of ${rounds}`)
+          const faults = { lost: lost.length, outOfOrder: outOfOrder.length, duplicates }
+          return { ...faults, events: accepted.length, stored, deadLetters: dead.length, kills, pauses }
         }).pipe(Random.withSeed(`${seed}-${n}`)),
       { concurrency: parallel }
     )

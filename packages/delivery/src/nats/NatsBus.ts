@@ -16,7 +16,7 @@ import { AckPolicy, DeliverPolicy } from "@nats-io/jetstream"
 import type { Consumer, JsMsg } from "@nats-io/jetstream"
 import { headers } from "@nats-io/transport-node"
 import type { MsgHdrs, NodeConnectionOptions } from "@nats-io/transport-node"
-import { Context, Duration, Effect, Layer, Option, Schedule, Stream } from "effect"
+import { Cause, Context, Duration, Effect, Exit, Layer, Option, Schedule, Stream } from "effect"
 import * as Options from "@outlast/resilience/Options"
 import { BusError } from "../bus/BusError.ts"
 import type { Delivery, Service, Source } from "../bus/EventBus.ts"
@@ -110,7 +110,7 @@ const busOver = (connection: Connection.Connection, timeout: number): Service =>
       const live = connection.live()
       return live === undefined
         ? Effect.fail(connection.unavailable(event.subject))
-        : send(connection, live, event, brokerId, timeout)
+        : send(live, event, brokerId)
     }),
   deliveries: (source) =>
     Stream.suspend(() => {
@@ -126,35 +126,19 @@ const busOver = (connection: Connection.Connection, timeout: number): Service =>
 // -----------------------------------------------------------------------------
 
 const send = (
-  connection: Connection.Connection,
   live: Live,
   event: OutboxEvent,
-  brokerId: string,
-  timeout: number
+  brokerId: string
 ): Effect.Effect<{ readonly duplicate: boolean }, BusError> =>
   Effect.callback<{ readonly duplicate: boolean }, BusError>((resume) => {
     const { subject } = event
-    const end = connection.onDown(() =>
-      resume(
-        Effect.fail(
-          Errors.unavailable(undefined, subject, "The connection to NATS was lost before it acknowledged.")
-        )
-      )
-    )
-    live.js
-      .publish(subject, event.body, { msgID: brokerId, headers: headersOf(event), timeout, retries: 1 })
-      .then(
-        ({ duplicate }) => {
-          end()
-          resume(Effect.succeed({ duplicate }))
-        },
-        (error: unknown) => {
-          end()
-          const verdict = Errors.verdict(error, subject)
-          resume(verdict === "ask" ? ask(live, subject, error) : Effect.fail(verdict))
-        }
-      )
-    return Effect.sync(end)
+    const forget = live.acks.publish(subject, event.body, headersOf(event, brokerId), (answer) => {
+      if (Exit.isSuccess(answer)) return resume(Effect.succeed(answer.value))
+      const error = answer.cause.reasons.find(Cause.isFailReason)?.error
+      const verdict = Errors.verdict(error, subject)
+      resume(verdict === "ask" ? ask(live, subject, error) : Effect.fail(verdict))
+    })
+    return Effect.sync(forget)
   })
 
 /** Nobody answered. Only a server with JetStream that knows no stream of the subject rejects the event. */
@@ -178,10 +162,14 @@ const ask = (live: Live, subject: string, error: unknown): Effect.Effect<never, 
       )
   )
 
-const headersOf = ({ id, headers: own }: OutboxEvent): MsgHdrs => {
+/** The broker drops a message whose id it has seen within the stream's window. */
+const brokerIdHeader = "Nats-Msg-Id"
+
+const headersOf = ({ id, headers: own }: OutboxEvent, brokerId: string): MsgHdrs => {
   const all = headers()
   for (const name in own) all.set(name, own[name] ?? "")
-  all.set(idHeader, id)
+  all.append(idHeader, id)
+  all.append(brokerIdHeader, brokerId)
   return all
 }
 

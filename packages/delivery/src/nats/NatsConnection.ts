@@ -13,6 +13,7 @@ import type { Scope } from "effect"
 import { Backoff } from "@outlast/resilience"
 import type { BusError } from "../bus/BusError.ts"
 import type { Status } from "../bus/EventBus.ts"
+import * as Acks from "./NatsAcks.ts"
 import * as Errors from "./NatsErrors.ts"
 
 /** What is usable while the server can be reached. */
@@ -20,6 +21,7 @@ export interface Live {
   readonly nc: NatsConnection
   readonly js: JetStreamClient
   readonly jsm: JetStreamManager
+  readonly acks: Acks.Acks
 }
 
 export interface Connection {
@@ -31,8 +33,6 @@ export interface Connection {
   readonly whenDown: Effect.Effect<void>
   /** Why nothing can be sent now. */
   readonly unavailable: (subject?: string) => BusError
-  /** Calls `abort` when the connection goes. Returns what ends that. */
-  readonly onDown: (abort: () => void) => () => void
   readonly status: Stream.Stream<Status>
 }
 
@@ -48,21 +48,19 @@ export const make = (
   Effect.gen(function* () {
     let live: Live | undefined
     let problem: string | undefined
-    const aborts = new Set<() => void>()
     const readers = new Set<Queue.Queue<Status>>()
     const up = Latch.makeUnsafe(false)
     const down = Latch.makeUnsafe(true)
 
     const set = (next: Live | undefined): void => {
       if (next === live) return
+      const before = live
       live = next
       const status = next === undefined ? "down" : "up"
       if (next === undefined) {
         up.closeUnsafe()
         down.openUnsafe()
-        const all = [...aborts]
-        aborts.clear()
-        for (const abort of all) abort()
+        before?.acks.abort(new Error("The connection to NATS was lost before it acknowledged"))
       } else {
         problem = undefined
         down.closeUnsafe()
@@ -115,7 +113,8 @@ export const make = (
         )
         yield* Effect.addFinalizer(() => Effect.sync(() => set(undefined)))
         const jsm = yield* Effect.promise(() => jetstreamManager(nc, { timeout, checkAPI: false }))
-        const own: Live = { nc, jsm, js: jetstream(nc, { timeout }) }
+        const acks = yield* Acks.make(nc, options.inboxPrefix, timeout)
+        const own: Live = { nc, jsm, js: jetstream(nc, { timeout }), acks }
         set(own)
         yield* Effect.raceFirst(
           watch(nc, own),
@@ -153,10 +152,6 @@ export const make = (
             ? "There is no connection to NATS."
             : `There is no connection to NATS: ${problem}.`
         ),
-      onDown: (abort) => {
-        aborts.add(abort)
-        return () => void aborts.delete(abort)
-      },
       status: Stream.unwrap(
         Effect.map(
           Effect.acquireRelease(

@@ -236,10 +236,43 @@ const build = (
   const run = StoreError.mapSqlError(where)
   const atomic = <A, E>(effect: Effect.Effect<A, E | SqlError.SqlError>) => run(sql.withTransaction(effect))
 
-  const insertWith = (client: SqlClient.SqlClient, publisher: string, rows: ReadonlyArray<NewRow>) =>
-    client`INSERT INTO ${client(table.outbox)} ${client.insert(
-      nonEmpty(rows.map((row) => recordOf(publisher, row)))
-    )} ON CONFLICT (id) DO NOTHING`
+  const insertWith = (
+    client: SqlClient.SqlClient,
+    publisher: string,
+    rows: ReadonlyArray<NewRow>
+  ): Effect.Effect<unknown, SqlError.SqlError> =>
+    client.onDialectOrElse({
+      sqlite: () => insertPacked(client, publisher, rows),
+      orElse: () =>
+        client`INSERT INTO ${client(table.outbox)} ${client.insert(
+          nonEmpty(rows.map((row) => recordOf(publisher, row)))
+        )} ON CONFLICT (id) DO NOTHING`
+    })
+
+  /**
+   * One statement for any number of rows: their fields as one JSON text, their bodies as one blob. Nine parameters for
+   * each row would have to be compiled, copied to SQLite's thread and prepared again for each size of a group.
+   */
+  const insertPacked = (client: SqlClient.SqlClient, publisher: string, rows: ReadonlyArray<NewRow>) => {
+    // One byte more than needed: Node binds an empty array as NULL.
+    const bodies = new Uint8Array(rows.reduce((sum, { body }) => sum + body.byteLength, 1))
+    let start = 0
+    const fields = rows.map((row) => {
+      const { byteLength } = row.body
+      bodies.set(row.body, start)
+      // SQLite counts from one.
+      const at = start + 1
+      start += byteLength
+      const headers = JSON.stringify(row.headers)
+      return [row.id, row.subject, headers, row.brokerId, row.bytes, row.at, row.rejections, at, byteLength]
+    })
+    return client`INSERT INTO ${client(table.outbox)}
+        (id, publisher, subject, body, headers, broker_id, bytes, born, rejections)
+      SELECT value ->> 0, ${publisher}, value ->> 1, substr(${bodies}, value ->> 7, value ->> 8), value ->> 2,
+        value ->> 3, value ->> 4, value ->> 5, value ->> 6
+      FROM json_each(${JSON.stringify(fields)}) WHERE true ORDER BY key
+      ON CONFLICT (id) DO NOTHING`
+  }
 
   const chunks = <A, B, E>(
     all: ReadonlyArray<A>,

@@ -89,6 +89,27 @@ onEach((subject) => {
       })
     )
     test(
+      "keep bodies of any length, and any text",
+      Effect.gen(function* () {
+        const { bury, head, insert, showDead } = yield* store
+        const headers = { key: `é 漢 "'\\ \ud83d\ude00` }
+        const bodies = [[], [1, 2, 3], [0], []].map((bytes) => Uint8Array.from(bytes))
+        yield* insert("p", [{ ...row("none"), body: new Uint8Array(0) }])
+        yield* insert(
+          "p",
+          bodies.map((body, i) => ({ ...row(`é'${i}`), body, headers }))
+        )
+        const [first, ...rest] = yield* head(["p"], "a", 10)
+        assert.strictEqual(first?.body.byteLength, 0)
+        assert.deepStrictEqual(
+          rest.map(({ id, body, headers }) => ({ id, body: [...body], headers })),
+          bodies.map((body, i) => ({ id: `é'${i}`, body: [...body], headers }))
+        )
+        yield* bury({ seqs: [first?.seq ?? 0] }, { reason: "rejected", detail: "no", at: 0 })
+        assert.strictEqual(Option.getOrUndefined(yield* showDead("none"))?.body.byteLength, 0)
+      })
+    )
+    test(
       "in thousands are stored and removed",
       Effect.gen(function* () {
         const { insert, head, remove, totals } = yield* store
