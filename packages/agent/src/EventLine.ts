@@ -1,8 +1,8 @@
 /**
- * One line for an event: what `Outlast.layerLog` writes to the log and `outlast demo` prints.
+ * Formats one line for an event, as `Outlast.layerLog` logs it and `outlast demo` prints it.
  *
- * Events of failover, circuits and the guard have a wording of their own. Every other event is named by its tag and
- * its subject, so that an event of a later version or of another package still gives a readable line. Pure.
+ * Events of failover, circuits and the guard have their own wording. Every other event is named by its tag and its
+ * subject, so that an event of a later version or of another package still gives a readable line. Pure.
  */
 import { Predicate } from "effect"
 import type { CircuitEvent, ResilienceEvents, Warnings } from "@outlast/resilience"
@@ -11,7 +11,7 @@ import type { GuardEvent } from "./guard/GuardEvent.ts"
 import { blockedText } from "./guard/GuardEvent.ts"
 import type { FailoverEvent, WaitReason } from "./failover/FailoverEvent.ts"
 
-/** The line, or `undefined` for an event that repeats what another one says. */
+/** The line, or `undefined` for an event that repeats another one. */
 export const of = (event: ResilienceEvents.ResilienceEvent): Warnings.Line | undefined => {
   const text = textOf(event)
   return text === undefined ? undefined : { level: levelOf(event), text: text.replaceAll(/\s*\n\s*/g, " ") }
@@ -20,13 +20,13 @@ export const of = (event: ResilienceEvents.ResilienceEvent): Warnings.Line | und
 type Known = FailoverEvent | CircuitEvent.CircuitEvent | GuardEvent
 
 const textOf = (event: ResilienceEvents.ResilienceEvent): string | undefined => {
-  // The stream of events is open: every tag that is not known ends in `default`.
+  // The set of events is open. An unknown tag reaches `default`.
   const known = event as Known
   switch (known._tag) {
     case "AttemptStarted":
       return `→ ${known.target.id}${known.after === undefined ? "" : `, attempt ${known.attempt}`}`
     case "TargetSwitched":
-      // The attempt that follows names the target.
+      // The line of the next attempt names the target.
       return undefined
     case "AnswerContinued":
       return `  ${known.target.id} continues the answer${
@@ -54,7 +54,7 @@ const textOf = (event: ResilienceEvents.ResilienceEvent): string | undefined => 
     case "CallWaiting":
       return `… waiting${known.delay === undefined ? "" : ` ${seconds(known.delay)}`} ${waitsFor[known.reason]}`
     case "CallWaited":
-      // The line of its beginning says what it waits for.
+      // The line for its start says what it waits for.
       return undefined
     case "AttemptFailed": {
       const status = known.status === undefined ? "" : ` (HTTP ${known.status})`
@@ -80,7 +80,7 @@ const textOf = (event: ResilienceEvents.ResilienceEvent): string | undefined => 
     }
     case "CircuitFailure":
     case "CircuitRefusal":
-      // The attempt that failed or went elsewhere has a line of its own.
+      // The line of the failed or abandoned attempt says the same.
       return undefined
     case "GuardBlocked":
       return `✗ ${blockedText(known)}`
@@ -114,7 +114,10 @@ const warnings: ReadonlySet<string> = new Set<Known["_tag"]>([
   "GuardStopped"
 ])
 
-/** `CallAnswered` of a target is `  call answered: anthropic/claude-sonnet-4-5`. */
+/**
+ * Line for an event without its own wording: `CallAnswered` of a target is
+ * `  call answered: anthropic/claude-sonnet-4-5`.
+ */
 const unknown = (event: ResilienceEvents.ResilienceEvent): string => {
   const words = event._tag.replaceAll(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase()
   const about = subjects.map((name) => stringAt(event, name)).find((found) => found !== undefined)
@@ -123,7 +126,7 @@ const unknown = (event: ResilienceEvents.ResilienceEvent): string => {
   return `  ${words}${about === undefined ? "" : `: ${about}`}${time}`
 }
 
-/** Fields that name the subject of an event; the first that is there is used. */
+/** Fields that name the subject of an event. The first one present is used. */
 const subjects = ["message", "target", "circuit", "tool", "key", "connection", "name"] as const
 
 const stringAt = (event: object, name: string): string | undefined => {

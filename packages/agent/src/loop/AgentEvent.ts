@@ -1,14 +1,14 @@
 /**
- * What happens in a run: the loop's part of the resilience events. No event has content of the conversation.
+ * The loop's part of the resilience events. No event has content of the conversation.
  */
 import type { Transition } from "./Transition.ts"
 
-/** A turn ended, or ended the run. */
+/** A turn ended, and possibly the run with it. */
 export interface AgentTransition {
   readonly _tag: "AgentTransition"
   /** Unix time in milliseconds. */
   readonly at: number
-  /** From 1. */
+  /** Number of the turn, from 1. */
   readonly turn: number
   readonly transition: Transition
 }
@@ -19,18 +19,21 @@ export interface ToolFinished {
   readonly at: number
   readonly turn: number
   readonly tool: string
-  /** The result is an error for the model. */
+  /** True when the result is an error for the model. */
   readonly isFailure: boolean
-  /** Milliseconds. */
+  /** Duration of the call in milliseconds. */
   readonly elapsed: number
 }
 
-/** A run is to fit, and nobody knows into which window: it is compacted only when a provider refuses. Once in a run. */
+/**
+ * The window of the model is unknown, so the conversation is compacted only when a provider rejects it. At most
+ * once in a run.
+ */
 export interface ContextWindowUnknown {
   readonly _tag: "ContextWindowUnknown"
   readonly at: number
   readonly turn: number
-  /** `undefined`: nobody knows its name, either. */
+  /** Name of the model; `undefined` if unknown. */
   readonly model: string | undefined
 }
 

@@ -1,4 +1,4 @@
-/** Which failures pass by themselves, for what has no chain behind it. */
+/** Retry decisions for transient failures, for components without a chain. */
 import { Retry } from "@outlast/resilience"
 import type { ReasonTag } from "../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
@@ -11,7 +11,7 @@ const passing: ReadonlySet<ReasonTag> = new Set<ReasonTag>([
   "Network"
 ])
 
-/** Again, no sooner than the server said, for what passes. The class is the reason's tag. */
+/** Retries a transient failure, not before the wait that the server stated. The class is the reason's tag. */
 export const verdict = ({ reason, retryAfter }: ProviderFailure): Retry.Verdict =>
   passing.has(reason._tag) && !(reason._tag === "RateLimit" && !reason.liftable)
     ? Retry.again({ class: reason._tag, retryAfter })

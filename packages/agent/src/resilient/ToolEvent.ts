@@ -1,11 +1,11 @@
-/** What a resilient toolkit publishes of its own, beside the events of `Retry` and `CircuitBreaker`: plain data. */
+/** Events of a resilient toolkit, besides those of `Retry` and `CircuitBreaker`. Plain data. */
 import type { ResilienceEvents } from "@outlast/resilience"
 
-/** A handler was interrupted, because it took longer than its limit. One event for each attempt. */
+/** A handler was interrupted at its time limit. One event for each attempt. */
 export interface ToolTimeout extends ResilienceEvents.ResilienceEvent {
   readonly _tag: "ToolTimeout"
   readonly tool: string
-  /** Milliseconds. */
+  /** Time limit in milliseconds. */
   readonly limit: number
 }
 
