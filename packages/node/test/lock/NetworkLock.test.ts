@@ -1,4 +1,4 @@
-/** The lock on file systems that cannot be mounted here: `statfs` is replaced. */
+/** The lock on file systems that cannot be mounted in a test, with `statfs` replaced. */
 import { assert, beforeEach, it } from "@effect/vitest"
 import { Effect, Logger } from "effect"
 import type * as Fs from "node:fs"
@@ -28,7 +28,7 @@ beforeEach(() => {
   lines.length = 0
 })
 
-it.effect("refuses NFS, unless it is allowed", () =>
+it.effect("rejects a file on NFS, unless `networkFileSystem` allows it", () =>
   Effect.gen(function* () {
     statfs.type = 0x6969
     const error = yield* Effect.flip(take())
@@ -40,7 +40,7 @@ it.effect("refuses NFS, unless it is allowed", () =>
   })
 )
 
-it.effect("warns of FUSE", () =>
+it.effect("warns about a file on FUSE", () =>
   Effect.gen(function* () {
     statfs.type = 0x65735546
     yield* take()

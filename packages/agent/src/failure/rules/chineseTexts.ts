@@ -1,5 +1,5 @@
 /**
- * Rules on messages in Chinese: of Zhipu, Moonshot, Qwen, Volcengine, and of one-api and its descendants.
+ * Rules on messages in Chinese: Zhipu, Moonshot, Qwen, Volcengine, and one-api and its descendants.
  */
 import * as Rule from "./Rule.ts"
 import {

@@ -1,6 +1,6 @@
 /**
- * Rules on the codes and types that OpenAI, Anthropic, Google, Azure, OpenRouter and those who speak like them
- * put into error bodies, where the code alone decides: a 429 with `insufficient_quota` is a matter of money.
+ * Rules on the codes and types in error bodies of OpenAI, Anthropic, Google, Azure, OpenRouter and compatible
+ * servers. The code alone decides: a 429 with `insufficient_quota` means that credit is used up.
  */
 import * as Rule from "./Rule.ts"
 import {
@@ -17,7 +17,7 @@ import {
   revoked
 } from "./reasons.ts"
 
-/** Ordered: the more specific meaning first, because a body has a code and a type. */
+/** The more specific meaning comes first, because a body may have both a code and a type. */
 export const codes: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "code/billing",
@@ -40,7 +40,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "exceeded_budget",
       "exceeded_current_quota_error"
     ],
-    // DashScope uses OpenAI's word for a limit per minute.
+    // DashScope uses OpenAI's code for a limit per minute.
     when: ({ codes, text }, provider) =>
       !codes.includes("resource_exhausted") &&
       !provider.includes("qwen") &&
@@ -115,7 +115,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
     inText: true,
     reason: revoked
   }),
-  // Google answers 400 for a bad key, and says so only in the details.
+  // Google answers 400 for an invalid key, and names the key only in the details.
   Rule.code({
     id: "code/key",
     why: "The key or token is wrong, missing or expired.",
@@ -151,7 +151,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "AI_LoadAPIKeyError"
     ],
     inText: true,
-    // Vertex and Bedrock gateways wrap what Anthropic says about a model or money.
+    // Vertex and Bedrock gateways wrap Anthropic's messages about models and billing.
     when: ({ text }) => !text.includes("model") || !text.includes("access"),
     reason: auth
   }),
@@ -240,12 +240,12 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "BADREQUEST_PARAMETER",
       "unknown_url"
     ],
-    // A validator of the client uses the same words of an answer.
+    // A client's validator uses the same words about an answer.
     when: ({ text }) =>
       !text.includes("context") &&
       !text.includes("must be verified") &&
       !text.includes("type validation failed"),
-    // OpenAI refuses an output limit with `invalid_value`, and names its maximum in the text.
+    // OpenAI rejects an output limit with `invalid_value`, and states its maximum in the text.
     reason: badRequestOrLimit
   }),
   Rule.code({
@@ -256,7 +256,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
   })
 ]
 
-/** What the AI SDK calls an error of the request, or of what the model made of it, before anything was sent. */
+/** AI SDK errors of a request, or of the model's tool call, before anything was sent. */
 export const clientCodes: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "code/unsendable",
@@ -288,7 +288,7 @@ export const clientCodes: ReadonlyArray<Rule.Rule> = [
   })
 ]
 
-/** Codes behind which texts say what is really meant. */
+/** Codes whose meaning depends on the text. */
 export const vagueCodes: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "code/rate",

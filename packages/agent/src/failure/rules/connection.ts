@@ -1,6 +1,6 @@
 /**
- * Rules on what Node, undici, TLS and libc report when no answer came: codes of errors, of their causes, or
- * written into a sentence.
+ * Rules on errors of Node, undici, TLS and libc without a response: codes of errors, of their causes, or inside a
+ * sentence.
  */
 import * as Rule from "./Rule.ts"
 import { cancelled, clientTimeout, network, permanentNetwork, timeout } from "./reasons.ts"
@@ -12,7 +12,7 @@ const errno = (
   reason: Rule.Common["reason"]
 ): Rule.Rule => Rule.code({ id: `connection/${id}`, why, codes, reason, inText: true, signal: "cause" })
 
-/** A status means that the address was good. */
+/** True when no provider answered. Any status but 500 means that the address is valid. */
 const nobodyAnswered = ({ status }: { readonly status: number | undefined }) =>
   status === undefined || status === 500
 
@@ -153,7 +153,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
     "not-http",
     "The bytes of the response are not HTTP, or contradict its headers. The request had no part in it.",
     [
-      // The parser of `fetch`, which often gives no code.
+      // The HTTP parser of `fetch`, whose errors often lack a code.
       "HTTPParserError",
       "HPE_CHUNK_EXTENSIONS_OVERFLOW",
       "HPE_CLOSED_CONNECTION",

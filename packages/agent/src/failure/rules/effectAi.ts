@@ -1,6 +1,7 @@
 /**
- * Rules on the reasons of effect/ai and of its HTTP client, for models that are not ours. They come late: the
- * response that a reason keeps says more than the reason, which knows neither an overload nor an empty account.
+ * Rules on the reasons of effect/ai and of its HTTP client, for models that are not Outlast's. They come late,
+ * because the response inside a reason is more specific: effect/ai has no reason for an overload or for used-up
+ * credit.
  */
 import * as Rule from "./Rule.ts"
 import {

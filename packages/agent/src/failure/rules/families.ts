@@ -1,6 +1,6 @@
 /**
- * Rules on single words, for sentences that no rule before knows and that no status explains: what a sentence speaks
- * of, not what it says of it. The narrower subjects come first.
+ * Rules on single words, for sentences that match no earlier rule and have no status. A word shows the subject of a
+ * sentence only. The narrower subjects come first.
  */
 import type { ErrorFacts } from "../facts/ErrorFacts.ts"
 import * as Rule from "./Rule.ts"
@@ -18,11 +18,11 @@ import {
   serverError
 } from "./reasons.ts"
 
-/** A fault in a program, or of the operating system, may name anything. */
+/** Errors of a local program or of the operating system. Their text may name anything. */
 export const local =
   /\b(?:eacces|eperm|enoent|errno|typeerror|referenceerror|attributeerror|keyerror|indexerror)\b|is not a function|no such file|cannot read propert/
 
-/** Said by a provider, or of one: an error of the user's own program may use any word. */
+/** Words of a text about a provider. Errors of the user's own program may use any other word. */
 const ofProvider =
   /\b(?:api|llm|models?|provider|upstream|requests?|response|server|endpoint|https?|url|tokens?|account|agent|client|chat|completions?|prompts?|stream|gateway|temperature|messages?|tools?|functions?|schema|parameters?)\b/
 
@@ -33,7 +33,7 @@ const among =
 
 const bare = among([undefined])
 
-/** Words that any program uses: they need a provider in sight. */
+/** Condition for words that any program uses: the error must come from a provider or mention one. */
 const unexplained = (facts: ErrorFacts, provider: string): boolean =>
   bare(facts) && (provider !== "" || ofProvider.test(facts.text))
 const blamed = among([undefined, 400])

@@ -1,5 +1,5 @@
 /**
- * Rules on the status names of gRPC, which Google's JSON errors carry, and on the reasons beside them.
+ * Rules on gRPC status names, which Google's JSON errors contain, and on the reasons next to them.
  */
 import * as Rule from "./Rule.ts"
 import {
@@ -21,7 +21,7 @@ const grpc = (
   inText = true
 ): Rule.Rule => Rule.code({ id: `grpc/${id}`, why, codes, reason, inText })
 
-/** Names that no text contradicts. */
+/** Names that override any text. */
 export const grpcDecisive: ReadonlyArray<Rule.Rule> = [
   grpc(
     "deadline",
@@ -45,7 +45,7 @@ export const grpcDecisive: ReadonlyArray<Rule.Rule> = [
   )
 ]
 
-/** Names that stand for a family of errors. */
+/** Names for a family of errors. */
 export const grpcVague: ReadonlyArray<Rule.Rule> = [
   grpc(
     "exhausted",
@@ -57,7 +57,7 @@ export const grpcVague: ReadonlyArray<Rule.Rule> = [
   grpc("denied", "These credentials may not do this.", ["PERMISSION_DENIED", "PermissionDenied"], auth)
 ]
 
-/** Names behind which sentences and statuses say more. */
+/** Names that sentences and statuses override. */
 export const grpcGeneral: ReadonlyArray<Rule.Rule> = [
   grpc(
     "unavailable",

@@ -1,6 +1,6 @@
 /**
- * Rules on what stands between a client and the provider, by headers and pages, and on a header of the provider's own
- * that says whether to repeat the request.
+ * Rules on headers and pages of proxies between the client and the provider, and on the provider's own header that
+ * says whether to retry.
  */
 import * as Rule from "./Rule.ts"
 import { permanentNetwork, serverError } from "./reasons.ts"
@@ -36,7 +36,7 @@ export const headers: ReadonlyArray<Rule.Rule> = [
   })
 ]
 
-/** Behind all that says which side failed, and how. */
+/** Runs after every rule that determines which side failed, and how. */
 export const retryHeaders: ReadonlyArray<Rule.Rule> = [
   Rule.rule(
     {

@@ -1,11 +1,11 @@
 /**
- * Rules on the words of limits: per unit of time, of money, or of capacity. The three are often in one sentence
- * ("rate limit … upgrade … billing"), so their order is part of them.
+ * Rules on the words of limits per unit of time, of money, or of capacity. One sentence often mentions all three
+ * ("rate limit … upgrade … billing"), so their order matters.
  */
 import * as Rule from "./Rule.ts"
 import { billing, overloaded, rateLimit } from "./reasons.ts"
 
-/** Names that Google's models have in a chain. */
+/** Names of Google's models and providers in a chain. */
 const google = ["google", "gemini", "vertex"]
 
 export const limits: ReadonlyArray<Rule.Rule> = [
@@ -157,7 +157,7 @@ export const limits: ReadonlyArray<Rule.Rule> = [
   })
 ]
 
-/** What is left when no unit of time, no money and no capacity is named. */
+/** Rules for limits without a unit of time, money or capacity. */
 export const rates: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "limit/rate",

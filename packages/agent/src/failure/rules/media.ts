@@ -1,6 +1,6 @@
 /**
- * Rules on images and files that a provider refuses: they cannot be read, are too large or too many, or the model takes
- * none. Without them the request would be fine.
+ * Rules on images and files that a provider rejects: they are unreadable, too large or too many, or the model does
+ * not accept any. The request would be valid without them.
  */
 import type { ErrorFacts } from "../facts/ErrorFacts.ts"
 import { Format } from "../reasons/FailoverReason.ts"

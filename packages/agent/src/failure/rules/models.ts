@@ -1,5 +1,5 @@
 /**
- * Rules on models that are unknown, retired or not for this account, and on keys and accounts.
+ * Rules on models that are unknown, retired or not enabled for this account, and on keys and accounts.
  */
 import * as Rule from "./Rule.ts"
 import { auth, modelNotFound, revoked } from "./reasons.ts"
@@ -108,14 +108,14 @@ export const shutDown: ReadonlyArray<Rule.Rule> = [
       "token (has been |was |)revoked"
     ],
     unless: ["tool", "schema", "model…(disabled|retired|deprecated)", "billing*"],
-    // In an error that nobody answered with, "account was closed" may be about anything.
+    // Without a status, "account was closed" may be about anything.
     when: ({ status, text }) =>
       status !== undefined || /\b(?:your|this|the) |api|consumer|organi[sz]ation|token/.test(text),
     reason: revoked
   })
 ]
 
-/** Behind what filters say: they speak of keys and teams, too. */
+/** Run after the rules on content filters, whose messages also mention keys and teams. */
 export const keys: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "auth/key",

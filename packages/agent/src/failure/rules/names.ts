@@ -1,5 +1,5 @@
 /**
- * Rules on what says no more than a family: general codes of bodies, and the classes of clients' errors.
+ * Rules on signals for a family of errors: general codes of bodies, and class names of clients' errors.
  */
 import * as Rule from "./Rule.ts"
 import {
@@ -14,7 +14,7 @@ import {
   unknown
 } from "./reasons.ts"
 
-/** Behind a status that says something else, the code is only a manner of speaking. */
+/** True without a more specific status: no status, one below 401, 422 or 500. Others override a general code. */
 const vagueOrNone = ({
   status,
   said
@@ -55,7 +55,7 @@ export const requestNames: ReadonlyArray<Rule.Rule> = [
   })
 ]
 
-/** What wraps an error and does not say which. */
+/** Wrappers that do not state which error they wrap. */
 export const wrappers: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "wrapper/openrouter",

@@ -1,5 +1,6 @@
 /**
- * Rules on the words of size: a prompt that does not fit the model, or a body that does not fit the endpoint.
+ * Rules on the words of size: a prompt that is too long for the model, or a body that is too large for the
+ * endpoint.
  */
 import * as Rule from "./Rule.ts"
 import { badRequestOrLimit, contextOverflow } from "./reasons.ts"

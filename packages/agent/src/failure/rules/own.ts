@@ -1,5 +1,5 @@
 /**
- * Rules on what ended an attempt on our side, as Effect says it: never what a provider did.
+ * Rules on local ends of an attempt (interruption, timeout) as Effect reports them. The provider is not at fault.
  */
 import * as Rule from "./Rule.ts"
 import { cancelled, clientTimeout } from "./reasons.ts"

@@ -1,5 +1,5 @@
 /**
- * Rules on the words of a filter: the content was refused, in the request or in the answer.
+ * Rules on the words of a content filter, which rejected the request or the answer.
  */
 import * as Rule from "./Rule.ts"
 import { contentPolicy } from "./reasons.ts"

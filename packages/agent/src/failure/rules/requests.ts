@@ -1,14 +1,14 @@
 /**
- * Rules on the words of a broken protocol: a request that breaks the API's rules, an answer that cannot be read.
+ * Rules on the words of a broken protocol: an invalid request, or an answer that cannot be parsed.
  */
 import * as Rule from "./Rule.ts"
 import { badRequest, badRequestOrLimit, badResponse } from "./reasons.ts"
 
-// A refusal of who asks (401, 402, 403, 407) names fields, too. Behind a 5xx the same words may be about the server's
-// own insides, but then a code says so.
+// Errors about the caller's rights (401, 402, 403, 407) also name fields. After a 5xx the same words may be about
+// the server's internals, but then a code says so.
 const refused = new Set([401, 402, 403, 407])
 
-/** Two requests met, or one came too early: nothing is wrong with what it says. */
+/** Statuses of requests that collided or came too early. Their content is valid. */
 const transient = new Set([409, 425])
 
 const mayBeRequest = ({ status }: { readonly status: number | undefined }): boolean =>
@@ -17,7 +17,7 @@ const mayBeRequest = ({ status }: { readonly status: number | undefined }): bool
   status === 500 ||
   status === 501
 
-/** Sentences of a validator about a field, which may quote the field: whatever that says is not meant. */
+/** Sentences of a validator about a field. They may quote the field, whose content must not be interpreted. */
 export const validations: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "format/validator",

@@ -1,6 +1,6 @@
 /**
- * Rules on what AWS says of Bedrock in the languages of its consoles and of its documentation. The names of its
- * exceptions, which are English everywhere, decide where they are there.
+ * Rules on Bedrock messages in the languages of AWS's consoles and documentation. If an exception name is present,
+ * it decides: these names are English everywhere.
  */
 import * as Rule from "./Rule.ts"
 import { auth, modelNotFound, rateLimit, serverError } from "./reasons.ts"

@@ -1,6 +1,6 @@
 /**
- * Rules on the general words of failing transports. They come behind the statuses that say something, because
- * clients put them around anything.
+ * Rules on the general words of failing transports. They come after the specific statuses, because clients wrap any
+ * error in such words.
  */
 import * as Rule from "./Rule.ts"
 import type { ErrorFacts } from "../facts/ErrorFacts.ts"
@@ -8,7 +8,7 @@ import { cancelled, network, serverError, timeout } from "./reasons.ts"
 
 const firstOrTotal = ({ text }: ErrorFacts) => (text.includes("headers") ? timeout.firstToken : timeout.total)
 
-/** Said of a server's time or of a client's limit: neither status nor wrapper says more. */
+/** Time limits of a server or a client, which no status and no wrapper states more precisely. */
 export const deadlines: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "transport/context-canceled",
@@ -30,8 +30,8 @@ export const deadlines: ReadonlyArray<Rule.Rule> = [
 ]
 
 /**
- * Behind what names a size or a quota, which may speak of time limits, too, and before what a status says; but not
- * before a 429.
+ * Time limits. They come after the rules on sizes and quotas, whose texts may also mention time limits, and before
+ * the statuses. A 429 is excluded.
  */
 export const timeLimits: ReadonlyArray<Rule.Rule> = [
   Rule.text({
@@ -53,7 +53,7 @@ export const timeLimits: ReadonlyArray<Rule.Rule> = [
   })
 ]
 
-/** What the operating system, gRPC or nginx says of a connection, even inside a 503 or a sentence about time limits. */
+/** Connection errors of the operating system, gRPC or nginx, even inside a 503 or a sentence about time limits. */
 export const unreachable: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "transport/unreachable",
@@ -83,7 +83,10 @@ export const unreachable: ReadonlyArray<Rule.Rule> = [
   )
 ]
 
-/** A message of its own, or a part of one: "TypeError: terminated", "Stream error: terminated (caused by …)". */
+/**
+ * "terminated" as a whole message or a part of one: "TypeError: terminated", "Stream error: terminated (caused by
+ * …)".
+ */
 const terminated = /(?:^|[:"'({] ?)terminated(?:$|["',;:)}]| ?[(|]| at |\.(?: |$))/
 
 export const transport: ReadonlyArray<Rule.Rule> = [
