@@ -432,19 +432,21 @@ describe("a worker thread that ends", () => {
     })
   )
 
-  it.live("rolls back the open transaction, runs none of its later statements, and fails without a defect", () =>
-    Effect.gen(function* () {
-      const file = yield* newPath
-      const { kill, sql } = yield* withThread(file)
-      const insert = sql`INSERT INTO t VALUES (1)`
-      const caught = Effect.andThen(kill, Effect.ignore(insert))
-      const program = Effect.andThen(Effect.andThen(insert, caught), insert)
-      const error = yield* Effect.flip(sql.withTransaction(program))
-      assert.strictEqual(reasonOf(error, file), "unavailable")
-      assert.strictEqual(yield* count(sql), 0)
-      yield* sql.withTransaction(insert)
-      assert.strictEqual(yield* count(sql), 1)
-    })
+  it.live(
+    "rolls back the open transaction, runs none of its later statements, and fails without a defect",
+    () =>
+      Effect.gen(function* () {
+        const file = yield* newPath
+        const { kill, sql } = yield* withThread(file)
+        const insert = sql`INSERT INTO t VALUES (1)`
+        const caught = Effect.andThen(kill, Effect.ignore(insert))
+        const program = Effect.andThen(Effect.andThen(insert, caught), insert)
+        const error = yield* Effect.flip(sql.withTransaction(program))
+        assert.strictEqual(reasonOf(error, file), "unavailable")
+        assert.strictEqual(yield* count(sql), 0)
+        yield* sql.withTransaction(insert)
+        assert.strictEqual(yield* count(sql), 1)
+      })
   )
 
   it.live("fails a running stream", () =>

@@ -92,15 +92,10 @@ export const bedrockVague: ReadonlyArray<Rule.Rule> = [
     ["ServiceUnavailableException", "ServiceUnavailable"],
     overloaded
   ),
-  aws(
-    "validation",
-    "The request breaks the rules of the API.",
-    ["ValidationException", "ValidationError"],
-    badRequest
-  ),
+  aws("validation", "The request is invalid.", ["ValidationException", "ValidationError"], badRequest),
   aws(
     "internal",
-    "The service or the model broke, maybe in the middle of an answer.",
+    "The service or the model failed, possibly mid-stream.",
     ["InternalServerException", "InternalFailure", "ModelErrorException", "ModelStreamErrorException"],
     serverError
   )

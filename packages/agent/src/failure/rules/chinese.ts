@@ -79,7 +79,7 @@ const baidu = (
 export const chineseCodes: ReadonlyArray<Rule.Rule> = [
   dashScope(
     "arrears",
-    "The account is overdue, or its free quota, or what it lets a model cost, is used up.",
+    "The account is overdue, or its free quota or its budget for a model is used up.",
     [
       "Arrearage",
       "SetLimitExceeded",
@@ -95,7 +95,7 @@ export const chineseCodes: ReadonlyArray<Rule.Rule> = [
   ),
   dashScope(
     "inspection",
-    "Alibaba's content inspection refused the input or the output.",
+    "Alibaba's content inspection rejected the input or the output.",
     [
       "DataInspectionFailed",
       "data_inspection_failed",
@@ -132,7 +132,7 @@ export const chineseCodes: ReadonlyArray<Rule.Rule> = [
   ),
   dashScope(
     "serving",
-    "The model is not being served for now.",
+    "The model is temporarily not served.",
     ["ModelUnavailable", "ModelServingError", "ServerOverloaded"],
     overloaded
   ),

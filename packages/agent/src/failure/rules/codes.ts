@@ -21,7 +21,7 @@ import {
 export const codes: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "code/billing",
-    why: "The account has no money or quota that money buys.",
+    why: "The account has used up its credit or its paid quota.",
     codes: [
       "insufficient_quota",
       "billing_error",
@@ -71,7 +71,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "code/model",
-    why: "The model, or its deployment, does not exist, or not for this account.",
+    why: "The model or its deployment does not exist, or this account has no access to it.",
     codes: [
       "model_not_found",
       "model_not_available",
@@ -157,7 +157,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "code/policy",
-    why: "A filter refused the content.",
+    why: "A filter rejected the content.",
     codes: [
       "content_filter",
       "content_filter_error",
@@ -180,7 +180,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "code/ended",
-    why: "The answer ended because a filter or the model itself refused to go on.",
+    why: "A filter or the model itself ended the answer.",
     codes: [
       "end/refusal",
       "end/content_filter",
@@ -206,7 +206,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "code/overloaded-word",
-    why: "The same in words that stand in no other sentence.",
+    why: "The provider is out of capacity: codes that occur in no other sentence.",
     codes: [
       "overloaded_error",
       "engine_overloaded_error",
@@ -220,7 +220,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "code/parameter",
-    why: "One field of the request is named as wrong.",
+    why: "The error names an invalid field of the request.",
     codes: [
       "unsupported_parameter",
       "unsupported_value",
@@ -250,7 +250,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "code/generated",
-    why: "What the model wrote is no call of a tool, or no JSON, as the provider itself found.",
+    why: "The provider found that the model wrote an invalid tool call or invalid JSON.",
     codes: ["tool_use_failed", "json_validate_failed"],
     reason: badResponse
   })
@@ -260,7 +260,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
 export const clientCodes: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "code/unsendable",
-    why: "The client will not send such a request, or its model cannot.",
+    why: "The client rejects the request before sending it, or its model does not support it.",
     codes: [
       "AI_UnsupportedFunctionalityError",
       "AI_InvalidArgumentError",
@@ -276,7 +276,7 @@ export const clientCodes: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "code/tool-call",
-    why: "The model asks for a tool that is not there, or with arguments off its schema.",
+    why: "The model calls a tool that does not exist, or with arguments that do not match its schema.",
     codes: [
       "AI_NoSuchToolError",
       "AI_InvalidToolInputError",
@@ -292,7 +292,7 @@ export const clientCodes: ReadonlyArray<Rule.Rule> = [
 export const vagueCodes: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "code/rate",
-    why: "A limit per unit of time, where no text says that money or capacity is meant.",
+    why: "A limit per unit of time, if no text mentions money or capacity.",
     codes: [
       "rate_limit_error",
       "rate_limit_exceeded",

@@ -49,7 +49,7 @@ export const grpcDecisive: ReadonlyArray<Rule.Rule> = [
 export const grpcVague: ReadonlyArray<Rule.Rule> = [
   grpc(
     "exhausted",
-    "A quota of Google's is used up for now.",
+    "A quota at Google is used up until it resets.",
     ["RESOURCE_EXHAUSTED", "ResourceExhausted"],
     rateLimit
   ),
@@ -61,21 +61,21 @@ export const grpcVague: ReadonlyArray<Rule.Rule> = [
 export const grpcGeneral: ReadonlyArray<Rule.Rule> = [
   grpc(
     "unavailable",
-    "The service is down or full for the moment.",
+    "The service is temporarily down or full.",
     ["UNAVAILABLE", "ServiceUnavailable"],
     overloaded,
     false
   ),
   grpc(
     "not-found",
-    "At a model's endpoint, what is not found is the model.",
+    "At a model's endpoint, the missing resource is the model.",
     ["NOT_FOUND"],
     modelNotFound,
     false
   ),
   grpc(
     "invalid",
-    "The request breaks the rules of the API.",
+    "The request is invalid.",
     ["INVALID_ARGUMENT", "InvalidArgument", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED"],
     badRequest
   ),

@@ -9,7 +9,7 @@ export const headers: ReadonlyArray<Rule.Rule> = [
   Rule.rule(
     {
       id: "header/challenge",
-      why: "Cloudflare takes the client for a bot: no other key helps at this endpoint, and repeating does not.",
+      why: "Cloudflare takes the client for a bot. Neither another key nor a retry helps at this endpoint.",
       reason: permanentNetwork
     },
     "header",
@@ -17,7 +17,7 @@ export const headers: ReadonlyArray<Rule.Rule> = [
   ),
   Rule.text({
     id: "page/challenge",
-    why: "A firewall shows a page instead of asking the provider: no other key helps at this endpoint.",
+    why: "A firewall answers with a page instead of the provider. Another key does not help at this endpoint.",
     phrases: [
       "just a moment...",
       "enable javascript and cookies to continue",

@@ -55,7 +55,7 @@ export const learnedRule = (table: LearnedWords.Table): Rule => {
   let read: ReturnType<typeof LearnedWords.reader> | undefined
   return {
     id: LearnedWords.ruleId,
-    why: "In labelled errors these words stand for this reason.",
+    why: "In labelled errors these words indicate this reason.",
     match: (facts, provider) => {
       const { said, status, text } = facts
       // Errors of the user's own program may use any word.

@@ -39,7 +39,7 @@ export const media: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "format/media",
-    why: "An image or a file of the request is named as unreadable, too large, too many or not supported.",
+    why: "The error calls an image or a file of the request unreadable, too large, too many or unsupported.",
     phrases: [
       `(could not|couldn't|cannot|can't|unable to|failed to|error) (process|processing|decode|decoding|download|downloading|fetch|fetching|load|loading|read|reading|open|identify|parse) (the |this |input |provided |)${what}`,
       `(invalid|corrupt|corrupted|unsupported|malformed|bad|unprocessable|too many) (base64 |base64-encoded |input |inline |)${what}`,

@@ -7,7 +7,7 @@ import { auth, modelNotFound, revoked } from "./reasons.ts"
 export const models: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "model/unknown",
-    why: "The sentence names a model, a deployment or an endpoint of it that is not there.",
+    why: "The sentence names a model, deployment or endpoint that does not exist.",
     phrases: [
       "model…(does not exist|doesn't exist|not exist|not found|is not found|was not found|not available|unavailable in|no longer available|no longer supported|not recognized)",
       "modelcode…does not exist",
@@ -61,14 +61,14 @@ export const models: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "model/load",
-    why: "A local server cannot load the model that it was asked for; behind a 5xx it is the server that broke.",
+    why: "A local server cannot load the requested model. With a 5xx the server itself failed.",
     phrases: ["(failed|unable|could not|cannot) (to |)load (the |)model"],
     when: ({ said, status }) => (said ?? status ?? 0) < 500,
     reason: modelNotFound
   }),
   Rule.text({
     id: "model/manifest",
-    why: "Ollama's registry, or the folder of its models, has none of this name.",
+    why: "Ollama's registry or model folder has no model of this name.",
     phrases: ["manifest: file does not exist"],
     reason: modelNotFound
   }),
@@ -119,7 +119,7 @@ export const shutDown: ReadonlyArray<Rule.Rule> = [
 export const keys: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "auth/key",
-    why: "The key or token is named as wrong, missing or expired.",
+    why: "The error calls the key or token invalid, missing or expired.",
     phrases: [
       "authentication is…not supported",
       "lacks the required",
@@ -166,7 +166,7 @@ export const keys: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "auth/permission",
-    why: "Said of who asks; of a file, the operating system says the same.",
+    why: "The words are about the caller. The operating system uses the same words about a file.",
     phrases: ["permission (denied|error|to access|to perform|on resource)"],
     unless: ["(eacces|eperm|errno)"],
     when: ({ status, text }) =>

@@ -11,7 +11,7 @@ export const own: ReadonlyArray<Rule.Rule> = [
   Rule.rule(
     {
       id: "own/interrupted",
-      why: "A Cause or Exit of interruptions only: the caller gave up.",
+      why: "A Cause or Exit of interruptions only: the caller cancelled.",
       reason: cancelled
     },
     "local",
@@ -21,7 +21,7 @@ export const own: ReadonlyArray<Rule.Rule> = [
   Rule.rule(
     {
       id: "own/timeout",
-      why: "Effect.timeout ended the attempt: a limit of ours.",
+      why: "Effect.timeout ended the attempt: a local time limit.",
       reason: clientTimeout.ours
     },
     "local",

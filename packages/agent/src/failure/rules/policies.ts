@@ -7,7 +7,7 @@ import { contentPolicy } from "./reasons.ts"
 export const policies: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "policy/filtered",
-    why: "A filter, or the model's own guard, refused the content.",
+    why: "A filter, or the model's own guard, rejected the content.",
     phrases: [
       "content (management|filtering|filter|filters|moderation|safety|usage|policy) (policy|policies|system|violation|violations|triggered|error|check)",
       "content (filtered|moderation)",

@@ -37,7 +37,7 @@ export const validations: ReadonlyArray<Rule.Rule> = [
 export const requests: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "format/request",
-    why: "A field, a role, a schema or a pairing of the request is named as wrong.",
+    why: "The error calls a field, role, schema or pairing of the request invalid.",
     phrases: [
       "(tool_use|tool_result|tool_calls|tool_call_id|tool calls)…(without|must|found|did not|not found|unexpected|missing|unique|should|require|requires)",
       "(tool_call_ids|tool_use ids)",
@@ -69,7 +69,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "format/wording",
-    why: "Something must be otherwise: a field of the request, where a server or a field's name is in sight.",
+    why: "Something is invalid: a field of the request, if the text mentions a server or the name of a field.",
     phrases: [
       "must be (a |an |valid |followed |non-empty|non empty|one of|unique|of type|provided|set|at least|at most|in|greater|less|positive|specified|string|object|array|between|alternate|the last|immediately)*",
       "must (not|have|contain|start|end|precede|alternate|match|include|follow|respond|immediately)",
@@ -86,7 +86,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "format/reference",
-    why: "A file, an earlier answer or a conversation that the request names is not there; it is not the model.",
+    why: "A file, an earlier answer or a conversation of the request does not exist. The model does.",
     phrases: [
       "(file|item|thread|batch|run|message|conversation|assistant|vector store|container|upload|cachedcontent|previous response|response) (with id |id |)…(not found|does not exist)",
       "no such (file|thread|assistant|batch|run|response|vector store)…",
@@ -98,7 +98,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "format/response",
-    why: "What came back cannot be parsed, or is not what was agreed.",
+    why: "The response cannot be parsed, or does not follow the protocol.",
     phrases: [
       "(is not|not|isn't|invalid|malformed|no valid|non-json) (valid |a valid |)json",
       "json (parse|parsing|decode|decoding|syntax|validation|repair) (error|failed|failure)",

@@ -31,8 +31,8 @@ export const decisiveStatuses: ReadonlyArray<Rule.Rule> = [
 
 /** Statuses that say what happened. */
 export const statuses: ReadonlyArray<Rule.Rule> = [
-  status("auth", "Who asks is not known, or may not ask.", [401, 403, 407], auth),
-  status("model", "At a model's endpoint, what is not found is the model.", [404, 410], modelNotFound),
+  status("auth", "The caller is unknown or has no permission.", [401, 403, 407], auth),
+  status("model", "At a model's endpoint, the missing resource is the model.", [404, 410], modelNotFound),
   status("too-large", "Content Too Large.", [413], contextOverflow),
   status("rate", "Too Many Requests.", [429], rateLimit),
   status("cancelled", "The client closed the request.", [499], cancelled),
@@ -54,7 +54,7 @@ export const vagueStatuses: ReadonlyArray<Rule.Rule> = [
     serverError
   ),
   status("server", "The server's side failed.", (code) => code >= 500, serverError),
-  status("request", "The client's side is to blame.", (code) => code >= 400, badRequest),
+  status("request", "The request is at fault.", (code) => code >= 400, badRequest),
   // A success that the client could not use: an error page, garbage, an answer that does not match its schema.
   status("response", "A success that cannot be used.", (code) => code >= 200 && code < 300, badResponse)
 ]
