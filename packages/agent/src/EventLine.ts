@@ -48,7 +48,7 @@ const textOf = (event: ResilienceEvents.ResilienceEvent): string | undefined => 
     case "ModelChanged":
       return `  ${known.message}`
     case "SeamRepaired":
-      return `  ${known.removed} repeated characters taken out`
+      return `  ${known.removed} repeated characters removed`
     case "SeamUnsure":
       return `  ${known.kept} characters may be a repetition: kept`
     case "CallWaiting":

@@ -66,7 +66,7 @@ export interface ObjectOptions<S extends Schema.Top> {
   readonly objectName?: string | undefined
 }
 
-/** The object so far: unchecked and not decoded. Its last string may be incomplete. */
+/** The object so far: unchecked and not decoded. The last string may be incomplete. */
 export interface PartialObject {
   readonly type: "partial-object"
   readonly value: unknown

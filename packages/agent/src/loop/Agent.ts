@@ -406,7 +406,7 @@ const isRefused = (reason: Reason): boolean =>
   reason._tag === "ProviderFailure" && reason.reason._tag === "ContentPolicy"
 
 const unknownWindow = (model: string | undefined): string =>
-  `Agent: nobody knows the window of ${model ?? "the model"}: the conversation is compacted only when a provider refuses it. Set compaction.window, or provide ContextWindows.`
+  `Agent: the context window of ${model ?? "the model"} is unknown, so the conversation is compacted only when a provider rejects it. Set compaction.window, or provide ContextWindows.`
 
 /** Adds the conversation so far to the cause of a defect, because it shows which tools have run. */
 const keeping =

@@ -38,7 +38,7 @@ export class AgentFailed extends Data.TaggedError("AgentFailed")<{
   readonly transcript: Transcript
 }> {
   override get message(): string {
-    const next = isTooLong(this.reason) ? "." : "; run again with it as the prompt to go on."
+    const next = isTooLong(this.reason) ? "." : "; to continue, run again with it as the prompt."
     return `The run failed in turn ${this.turn}. ${this.reason.message}\nThe conversation so far is in \`transcript\`${next}`
   }
 

@@ -172,7 +172,7 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
     if (!Object.hasOwn(self.tools, name)) {
       throw invalid(
         `tools.${name}`,
-        `is no tool of the toolkit. Tools: ${Object.keys(self.tools).join(", ")}`
+        `is not a tool of the toolkit. Tools: ${Object.keys(self.tools).join(", ")}`
       )
     }
   }

@@ -72,7 +72,7 @@ const hasCertain = alone(certain)
 const eachPrefixed = alone(prefixed, "g")
 
 /**
- * Words of which names are made: `hf_api_token` and `sk_live_key_2` are names, although a vendor's keys begin like
+ * Words that occur in names: `hf_api_token` and `sk_live_key_2` are names, although a vendor's keys begin like
  * them.
  */
 const nameWord =

@@ -406,7 +406,7 @@ describe("rejects a resilient toolkit that", () => {
     [
       "has a tool that does not exist",
       kit({ tools: { fly: {} } }),
-      "InvalidOption: Resilient.toolkit: tools.fly is no tool of the toolkit. Tools: look, pay"
+      "InvalidOption: Resilient.toolkit: tools.fly is not a tool of the toolkit. Tools: look, pay"
     ],
     [
       "has an unknown option of a tool",

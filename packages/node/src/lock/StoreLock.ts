@@ -148,11 +148,11 @@ const checkFileSystem = (
     Effect.flatMap((network) => {
       if (network === undefined) return Effect.void
       if (network.verdict === "refuse" && policy === "refuse") {
-        const detail = `it lies on ${network.name}, where locks do not hold`
+        const detail = `it is on ${network.name}, where locks do not work`
         return Effect.fail(problem(file, "unavailable", detail))
       }
       return Effect.logWarning(
-        `The lock ${file} lies on ${network.name}, where locks may not hold between machines.`
+        `The lock ${file} is on ${network.name}, where locks between machines may not work.`
       )
     })
   )

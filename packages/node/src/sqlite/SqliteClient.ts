@@ -219,7 +219,7 @@ const connectionError = (cause: unknown, message: string, operation: string): Sq
 
 const endedError = (ended: ThreadEnded, operation: string, where: StoreError.Where): SqlError.SqlError => {
   const file = where.file === undefined ? "" : ` (${where.file})`
-  const message = `Store \`${where.store}\`${file}: ${ended.message}. The outcome of a statement under way is unknown. The next statement opens the file again.`
+  const message = `Store \`${where.store}\`${file}: ${ended.message}. The outcome of the running statement is unknown. The next statement reopens the file.`
   return connectionError(ended, message, operation)
 }
 
@@ -407,7 +407,7 @@ const lease = (thread: SqliteThread, { where }: Settings): Lease => {
 
 /** The error of a statement after its transaction was rolled back. */
 const notRun = ({ reason }: SqlError.SqlError): SqlError.SqlError => {
-  const message = `Not run: the transaction was rolled back before, with all of its statements. ${reason.message ?? ""}`
+  const message = `Not run: the transaction was already rolled back with all of its statements. ${reason.message ?? ""}`
   const fields = { cause: reason.cause, message, operation: "execute" }
   return new SqlError.SqlError({
     reason:

@@ -75,7 +75,7 @@ const prepareFile = (filename: string): string | undefined => {
   const network = NetworkFileSystem.of(folder)
   const isRefused = network?.verdict === "refuse" && options.networkFileSystem === "refuse"
   if (network !== undefined && isRefused) {
-    throw new Found("unavailable", `it lies on ${network.name}, where SQLite's locks do not hold`)
+    throw new Found("unavailable", `it is on ${network.name}, where SQLite's locks do not work`)
   }
   // The write-ahead log is a separate file in this folder.
   accessSync(folder, constants.W_OK | constants.X_OK)
@@ -88,7 +88,7 @@ const prepareFile = (filename: string): string | undefined => {
     PrivateFile.create(filename)
   }
   accessSync(filename, constants.R_OK | constants.W_OK)
-  return network === undefined ? undefined : `lies on ${network.name}, where SQLite's locks may not hold`
+  return network === undefined ? undefined : `is on ${network.name}, where SQLite's locks may not work`
 }
 
 /** SQLite's own code for a moved database (SQLITE_READONLY_DBMOVED), which it reports only in some cases. */

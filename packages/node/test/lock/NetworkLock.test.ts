@@ -33,10 +33,13 @@ it.effect("rejects a file on NFS, unless `networkFileSystem` allows it", () =>
     statfs.type = 0x6969
     const error = yield* Effect.flip(take())
     assert.strictEqual(error.reason, "unavailable")
-    assert.include(error.message, "it lies on NFS, where locks do not hold")
+    assert.include(error.message, "it is on NFS, where locks do not work")
     assert.isEmpty(lines)
     yield* take({ networkFileSystem: "allow" })
-    assert.match(lines.join(), /^Warn: The lock .*a\.lock lies on NFS, where locks may not hold/)
+    assert.match(
+      lines.join(),
+      /^Warn: The lock .*a\.lock is on NFS, where locks between machines may not work/
+    )
   })
 )
 

@@ -131,7 +131,7 @@ describe("a full disk", () => {
       )
       assert.isTrue(Exit.isFailure(exit))
       assert.deepStrictEqual(seen, [
-        "Not run: the transaction was rolled back before, with all of its statements. UNIQUE constraint failed: t.a"
+        "Not run: the transaction was already rolled back with all of its statements. UNIQUE constraint failed: t.a"
       ])
       assert.strictEqual(yield* count(sql), 0)
       yield* sql.withTransaction(sql`INSERT INTO t VALUES (3)`)

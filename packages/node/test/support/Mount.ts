@@ -43,7 +43,7 @@ export const tmpfs = (size: string): Effect.Effect<string, never, Scope.Scope> =
 export const readOnly = (folder: string): Effect.Effect<void> =>
   Effect.sync(() => void mount("-o", "remount,ro", folder))
 
-/** Shows the file `source` at `target`, an existing file. It is writable, even in a read-only folder. */
+/** Shows the file `source` at `target`, an existing file. The target is writable, even in a read-only folder. */
 export const bindFile = (source: string, target: string): Effect.Effect<void, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() => void mount("--bind", source, target)),

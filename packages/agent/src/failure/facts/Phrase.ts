@@ -165,7 +165,7 @@ const escape = (text: string): string =>
   text.replace(/[\\^$.+?()[\]{}|]/g, "\\$&").replace(/\*/g, "\\w{0,24}")
 
 /**
- * For each element, the words one of which must be in the text. Elements with an alternative without a word are
+ * A list of words for each element; the text must have one of them. Elements with an alternative without a word are
  * left out.
  */
 const anchorsOf = (elements: ReadonlyArray<Element>): ReadonlyArray<ReadonlyArray<string>> =>

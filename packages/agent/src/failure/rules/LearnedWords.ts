@@ -1,12 +1,12 @@
 /**
- * A linear model that predicts a reason from the words of an error. It runs last, on sentences that match no rule.
+ * A linear model that predicts a reason from the words of an error. The model runs last, on sentences that match no rule.
  *
  * The weights in `LearnedTable.ts` are learned from the labelled errors in `test/fixtures/corpus`. The model uses
  * only the set of words, not their order, grammar or numbers. Its evidence is therefore the weakest of all rules.
  * Pure.
  */
 
-/** By label: the score without any word, and the words with their weights in one string: `quota 41 free -7`. */
+/** For each label: the score without any word, and the words with their weights in one string: `quota 41 free -7`. */
 export type Table = Readonly<Record<string, { readonly bias: number; readonly words: string }>>
 
 export interface Reading {

@@ -237,7 +237,7 @@ const check = <A>(
 }
 
 const invalid = (field: string, value: unknown, message: string): InvalidOption =>
-  new InvalidOption("Rule", field, value, "one that can match, and does not match everything", message)
+  new InvalidOption("Rule", field, value, "one that matches some errors, but not all", message)
 
 /** A rule of any other kind. `find` returns the value that matched. */
 export const rule = (
