@@ -47,6 +47,6 @@ it.effect("warns about a file on FUSE", () =>
   Effect.gen(function* () {
     statfs.type = 0x65735546
     yield* take()
-    assert.match(lines.join(), /^Warn: The lock .*a\.lock lies on FUSE, /)
+    assert.match(lines.join(), /^Warn: The lock .*a\.lock is on FUSE, /)
   })
 )
