@@ -37,7 +37,7 @@ const demo = Command.make(
       Flag.optional
     ),
     seed: Flag.Int("seed").pipe(Flag.withDescription("Draw other faults from this number"), Flag.optional),
-    provider: Flag.Literals("provider", ["anthropic", "openai", "google"]).pipe(
+    provider: Flag.ChoiceWithValue("provider", [...Demo.realProviders]).pipe(
       Flag.withDescription("Do the job with a real provider; its key must be in the environment"),
       Flag.optional
     ),

@@ -1,16 +1,16 @@
 /**
- * What each beginning of a conversation comes to by a meter, so that a new turn costs by its own size.
+ * Token counts and hashes for every prefix of a conversation. A new turn costs only its own size.
  *
- * A conversation is known again by its messages: the same objects in the same order, with new ones behind them. They
- * are compared, not counted again. What is remembered hangs on the last message of a conversation and goes with it; a
- * conversation that goes on two ways is counted anew on one of them.
+ * A conversation is recognised by its messages: the same objects in the same order, followed by new ones. Known
+ * messages are compared, not counted again. The cache entry is held by the last message of a conversation (a
+ * `WeakMap`) and is freed with it. When a conversation forks, one branch is counted again.
  */
 import { Hash } from "effect"
 import type { Prompt, Tool } from "effect/ai"
 import * as Content from "./Content.ts"
 import type { Meter } from "./TokenCounter.ts"
 
-/** A request, by a meter. */
+/** The request to measure, and the meter that counts it. */
 export interface Request {
   readonly model: string | undefined
   readonly messages: ReadonlyArray<Prompt.Message>
@@ -18,11 +18,14 @@ export interface Request {
   readonly meter: Meter
 }
 
-/** Of the tools, and of them with the first message, the first two, and so on. */
+/** Running sums. Index 0 covers the tools alone, index `n` the tools and the first `n` messages. */
 export interface Sums {
-  /** Tokens by the meter. */
+  /** Token counts by the meter. */
   readonly counted: ReadonlyArray<number>
-  /** Hashes of model, tools, kinds, counts and content: the same in each process, whoever made the objects. */
+  /**
+   * Hashes of model, tools, message kinds, counts and content. Equal in every process, independent of object
+   * identity.
+   */
   readonly keys: ReadonlyArray<number>
 }
 
@@ -36,7 +39,7 @@ interface Known {
 export class Beginnings {
   readonly #known = new WeakMap<Prompt.Message, Known>()
 
-  /** Valid until it is asked for the next. */
+  /** Returns the sums of a request. The arrays are reused: read them before the next call of `of`. */
   of({ model, messages, tools, meter }: Request): Sums {
     const schemas = meter.tools(tools)
     const key = mixed(Hash.string(model ?? ""), schemas)
@@ -55,7 +58,7 @@ export class Beginnings {
     return { counted, keys }
   }
 
-  /** The longest beginning that is known: it is what goes on now. */
+  /** Takes the longest known prefix out of the cache. The caller extends it and stores it again. */
   #take(messages: ReadonlyArray<Prompt.Message>, meter: Meter, key: number): Known | undefined {
     for (let i = messages.length - 1; i >= 0; i--) {
       const last = messages[i]
@@ -70,7 +73,7 @@ export class Beginnings {
   }
 }
 
-/** All that a turn costs of the history. */
+/** Identity comparison of each message: the only cost that grows with the history. */
 const isBeginning = (begin: ReadonlyArray<Prompt.Message>, whole: ReadonlyArray<Prompt.Message>): boolean => {
   if (begin === whole) return true
   for (let i = 0; i < begin.length; i++) if (begin[i] !== whole[i]) return false
@@ -84,11 +87,11 @@ const numberOf: Readonly<Record<Prompt.Message["role"], number>> = {
   tool: 4
 }
 
-/** Two results that were cut to one length have one count, whatever they consist of. */
+/** Hashes the content, too: two different results that were cut to the same length have the same token count. */
 const ofContent = (content: Content.Content, hash: number): number =>
   Content.kinds.reduce((sum, kind) => mixed(sum, Math.round(content[kind])), hash)
 
-/** A hash of 32 bits. */
+/** Mixes a value into a 32-bit hash. */
 const mixed = (hash: number, value: number): number => {
   const next = Math.imul(hash ^ value, 0x9e3779b1)
   return next ^ (next >>> 15)

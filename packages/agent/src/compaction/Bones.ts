@@ -1,5 +1,6 @@
 /**
- * What is left of messages without a model: how many they were, what the user asked for, which tools were called. Pure.
+ * Collects the facts of a summary without a model: number of messages, the user's requests, names of the called
+ * tools. Pure.
  */
 import type { Prompt } from "effect/ai"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
@@ -35,13 +36,13 @@ export const of = (
   }
 }
 
-/** Tools that are named: those that were called most. */
+/** Number of tools that are named, the most frequently called first. */
 const maxTools = 20
 
 const countOf = (messages: ReadonlyArray<Prompt.Message>, role: Prompt.Message["role"]): number =>
   messages.filter((message) => message.role === role).length
 
-/** The first lines of the first messages of the user. */
+/** The first line of each of the first user messages. */
 const requestsOf = (
   messages: ReadonlyArray<Prompt.Message>,
   { requests, characters }: CompactionPolicy["plain"]

@@ -1,14 +1,14 @@
 /**
- * Thinking that holds only behind the very messages that it followed: where these were edited, all thinking behind the
- * edit goes, whole, because its maker would refuse it. Before the edit it stays as it was. Pure.
+ * Drops thinking that is bound to the messages before it. Some models reject thinking when an earlier message was
+ * edited. All thinking after the first edit is therefore removed whole; thinking before the edit stays. Pure.
  *
- * Which models bind it, their `ModelInfo` says: `capabilities.bindsThinking`.
+ * `ModelInfo` names these models: `capabilities.bindsThinking`.
  */
 import type { Prompt } from "effect/ai"
 
 type Messages = ReadonlyArray<Prompt.Message>
 
-/** The messages without thinking behind the first that is not as it was. The same array where there is none. */
+/** Removes thinking after the first message that differs from `before`. Returns the same array when there is none. */
 export const drop = (after: Messages, before: Messages): Messages => {
   let edit = 0
   while (edit < after.length && after[edit] === before[edit]) edit++
@@ -16,7 +16,7 @@ export const drop = (after: Messages, before: Messages): Messages => {
   return after.flatMap((message, i): Messages => {
     if (i < edit || message.role !== "assistant" || !thinks(message)) return [message]
     const content = message.content.filter(({ type }) => type !== "reasoning")
-    // Nothing was said behind the thinking.
+    // The message held only thinking, so nothing of it is left.
     return content.length === 0 ? [] : [{ ...message, content }]
   })
 }

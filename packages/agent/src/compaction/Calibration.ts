@@ -1,14 +1,14 @@
 /**
- * By how much a counter is wrong about a model, learned from what providers report. Pure.
+ * Learns the error of a token counter for one model from the usage that providers report. Pure.
  *
- * How many characters a token has differs between words, numbers and scripts by more than between models, so that the
- * error is a sum over the kinds of {@link Content}: `real = counted + Σ error × content`. Each report moves the errors
- * of what it was about, the more the less is known of them (a Kalman filter whose state does not move). What a provider
- * adds to every request counts as a kind of its own, `hidden`.
+ * The number of characters in a token differs more between words, numbers and scripts than between models. The error
+ * is therefore a sum over the kinds of {@link Content}: `real = counted + Σ error × content`. Each report corrects
+ * the errors of the kinds it contains, most where least is known (a Kalman filter with a constant state). Tokens that
+ * a provider adds to every request are a kind of their own, `hidden`.
  *
- * Wrong reports do little: {@link isPlausible} keeps out what cannot be, such as a usage without its cached tokens, and
- * a report is never believed further than {@link surprise} standard deviations from what was expected. One that
- * surprises more leaves a doubt, so that the next ones are believed sooner: what was wrong may be what was learned.
+ * Wrong reports do little harm. {@link isPlausible} rejects impossible ones, e.g. a usage without its cached tokens.
+ * A report moves the estimate by at most {@link surprise} standard deviations. A report that differs by more raises
+ * the uncertainty, so the next reports weigh more: the learned errors may be the wrong part.
  */
 import type { Content } from "./Content.ts"
 import { kinds } from "./Content.ts"
@@ -17,42 +17,42 @@ import { kinds } from "./Content.ts"
 // Model
 // -----------------------------------------------------------------------------
 
-/** One number for each of {@link kinds}. */
+/** One number for each of {@link kinds}, in their order. */
 type Vector = ReadonlyArray<number>
 
 export interface Calibration {
-  /** Tokens that are missing for each token's worth of a kind. */
+  /** Missing tokens for each counted token of a kind. */
   readonly errors: Vector
-  /** How uncertain they are, row by row. */
+  /** Covariance matrix of the errors, row by row. */
   readonly covariance: ReadonlyArray<Vector>
 }
 
-/** What is expected of an error before anything was reported, as a standard deviation. */
+/** Standard deviation of an error before the first report. */
 const uncertain = 0.5
 
-/** A report is not explained better than to this share of its size, and so many tokens. */
+/** Measurement noise of a report: a share of its size plus a number of tokens. */
 const noise = { share: 0.03, tokens: 10 } as const
 
-/** Standard deviations that a report may surprise by. */
+/** Largest correction by one report, in standard deviations. */
 const surprise = 3
 
 /**
- * Errors stay a little uncertain: models change. As a standard deviation, gained with each report, and with one that
- * surprises; never to more than before anything was reported.
+ * Standard deviation that each report (`drift`) and each surprising report (`doubt`) adds to the errors. Models
+ * change, so the errors stay a little uncertain; they never exceed the initial `uncertain`.
  */
 const drift = 0.01
 const doubt = 0.1
 
-/** How far the tokens of a request may be from what was counted, and how many may be hidden. */
+/** Accepted range of the real tokens, as factors of the counted tokens, and the largest number of hidden tokens. */
 export const bounds = { min: 0.25, max: 4, hidden: 10_000 } as const
 
 /**
- * Share of a window that is believed to be hidden. One report cannot tell what is added to a request from what its texts
- * take; of a small window a wrong guess would leave nothing, and what is hidden cannot be cut.
+ * Largest share of the window that is attributed to hidden tokens. One report cannot separate hidden tokens from the
+ * tokens of its texts. Hidden tokens cannot be cut, so a wrong guess would leave nothing of a small window.
  */
 const hiddenShare = 0.1
 
-/** The counter is right. */
+/** The initial state: the counter is assumed to be right. */
 export const initial: Calibration = {
   errors: kinds.map(() => 0),
   covariance: kinds.map((kind) => kinds.map((other) => (kind === other ? uncertain ** 2 : 0)))
@@ -62,7 +62,7 @@ export const initial: Calibration = {
 // Machine
 // -----------------------------------------------------------------------------
 
-/** Tokens of a model with this window, as far as is known. */
+/** Estimated tokens of a request to a model with this window. */
 export const estimate = (
   { errors }: Calibration,
   counted: number,
@@ -75,7 +75,7 @@ export const estimate = (
   return clamp(counted + missing, bounds.min * counted, bounds.max * counted + bounds.hidden)
 }
 
-/** A provider has counted `real` tokens. */
+/** Updates the errors with a report: the provider counted `real` tokens. */
 export const learn = (
   calibration: Calibration,
   counted: number,
@@ -98,14 +98,17 @@ export const learn = (
   }
 }
 
-/** Whether a report of a whole request, of `counted` tokens, can be one. */
+/** True when `real` is a possible report for a whole request of `counted` tokens. */
 export const isPlausible = (counted: number, real: number): boolean =>
   Number.isFinite(real) &&
   real > 0 &&
   real >= bounds.min * counted &&
   real <= bounds.max * counted + bounds.hidden
 
-/** A kind that nobody reports would become so uncertain that its first report is believed whatever it says. */
+/**
+ * Adds uncertainty up to the initial value. Without the cap, a kind that is never reported would accept its first
+ * report unchecked.
+ */
 const uncertainBy = (deviation: number, covariance: Calibration["covariance"]): Calibration["covariance"] =>
   covariance.map((row, i) =>
     row.map((value, j) =>

@@ -1,12 +1,15 @@
 /**
- * What providers have reported, for the next count: a calibration for each model, and an anchor for each prompt.
+ * Remembers what providers have reported: one calibration for each model and one anchor for each prompt. Later counts
+ * use both.
  *
- * A reported prompt is exact for whatever begins with it: only what is new behind its longest reported beginning is
- * estimated. A beginning is known by the kinds, counts and `Content` of its messages, not by its objects, so that a
- * conversation that was stored and read again is known, too; two that agree in all of it are worth the same. An edit (a
- * compaction, too) leaves the anchors before it. Other tools or another model have anchors of their own.
+ * An anchor is the exact token count of a reported prompt. A later prompt that starts with it needs an estimate only
+ * for the messages after it. The longest matching anchor is used. A prefix is matched by the kinds, counts and
+ * `Content` of its messages, not by object identity. A conversation that was stored and read again matches, too; two
+ * prefixes that agree in all of these cost the same. Anchors before an edit (or a compaction) stay valid. Other tools
+ * or another model have their own anchors.
  *
- * Both are bounded: what was learned longest ago goes first. Each change is one step: nobody sees half of it.
+ * Both tables are bounded: the entry that was learned longest ago is evicted first. Each update is synchronous, so no
+ * reader sees half of one.
  */
 import type { Request } from "./Beginnings.ts"
 import { Beginnings } from "./Beginnings.ts"
@@ -14,29 +17,29 @@ import * as Calibration from "./Calibration.ts"
 import * as Content from "./Content.ts"
 import type { Meter } from "./TokenCounter.ts"
 
-/** How many tokens a request has. */
+/** Tokens of a request. */
 export interface Measured {
-  /** By the meter. */
+  /** Counted by the meter. */
   readonly counted: number
-  /** By what is known of the model: whole tokens. */
+  /** Corrected by what is known of the model, rounded up to whole tokens. */
   readonly tokens: number
 }
 
 /** A prompt that a provider has counted. */
 interface Anchor {
-  /** By the meter: anchors with one hash are told apart by it. */
+  /** Count by the meter. Distinguishes anchors with the same hash. */
   readonly counted: number
   readonly real: number
 }
 
 interface Found {
   readonly counted: number
-  /** The longest beginning that was reported. */
+  /** The anchor of the longest reported prefix. */
   readonly anchor: Anchor | undefined
-  /** The key of that anchor, and of one for the whole. */
+  /** Key of that anchor (`at`), and key for an anchor of the whole prompt (`key`). */
   readonly at: number
   readonly key: number
-  /** What was not reported, and what the meter counts for it; without an anchor, all of it. */
+  /** Content after the anchor and its count by the meter. Without an anchor both cover the whole prompt. */
   readonly fresh: Content.Content
   readonly freshly: number
 }
@@ -44,8 +47,9 @@ interface Found {
 export const limits = { models: 1_000, anchors: 10_000 } as const
 
 /**
- * A report that is so much smaller than that of its beginning contradicts it, and so does one to which the beginning is
- * so much smaller than what is not new: thinking that was dropped is no such.
+ * Smallest plausible ratio between the report of a prompt and the anchor of its prefix. A smaller report contradicts
+ * the anchor. An anchor that is too small for the known part of the prompt contradicts the report. The margin allows
+ * for thinking that was dropped.
  */
 const leastGrowth = 0.8
 
@@ -54,7 +58,7 @@ export class Calibrations {
   readonly #anchors = new Map<number, Anchor>()
   readonly #beginnings = new Beginnings()
 
-  /** How many tokens a request to a model with this window has. */
+  /** Counts the tokens of a request to a model with this window. */
   measure(request: Request, window: number): Measured {
     const calibration = this.#models.get(request.model ?? unnamed)
     if (calibration === undefined) {
@@ -66,7 +70,7 @@ export class Calibrations {
     return { counted, tokens: Math.ceil(tokens) }
   }
 
-  /** The meter, corrected for a model with this window by what is known of it now; without a report the meter itself. */
+  /** Corrects the meter by the calibration of the model. Without a report, returns the meter itself. */
   meter(model: string | undefined, meter: Meter, window: number): Meter {
     const calibration = this.#models.get(model ?? unnamed)
     if (calibration === undefined) return meter
@@ -82,16 +86,17 @@ export class Calibrations {
     }
   }
 
-  /** A provider has counted `real` tokens for it. */
+  /** Learns from a report: the provider counted `real` tokens for this request. */
   learn(request: Request, real: number): void {
     let found = this.#find(request)
     if (!Calibration.isPlausible(found.counted, real)) return
     if (found.anchor !== undefined && real < leastGrowth * found.anchor.real) {
-      // One of the two is wrong, and nobody knows which.
+      // Either the anchor or the report is wrong. Trust neither.
       this.#anchors.delete(found.at)
       return
     }
-    // Here it was the one before, without what was cached; what is new must not answer for that.
+    // The anchor is too small, e.g. reported without cached tokens. Drop it, so that the new messages are not blamed
+    // for the difference.
     while (found.anchor !== undefined && leastGrowth * (real - mostOf(found)) > found.anchor.real) {
       this.#anchors.delete(found.at)
       found = this.#find(request)
@@ -140,12 +145,12 @@ export class Calibrations {
   }
 }
 
-/** Tokens that what is new can have. */
+/** Largest plausible number of tokens after the anchor. */
 const mostOf = ({ freshly }: Found): number => Calibration.bounds.max * freshly
 
 const unnamed = ""
 
-// A map goes through its entries in the order in which they came.
+// Evicts the oldest entries. A map iterates in insertion order.
 const put = <K, V>(all: Map<K, V>, key: K, value: V, max: number): void => {
   all.delete(key)
   all.set(key, value)

@@ -1,17 +1,17 @@
 /**
- * Cuts a list of entries into overlapping chunks that each have room. Pure.
+ * Splits a list of entries into overlapping chunks within a token budget. Pure.
  *
- * Each chunk but the first begins with the end of the one before, so that what is said across a seam is seen whole by
- * one of them.
+ * Each chunk after the first starts with the end of the previous one. Statements that span a boundary are complete in
+ * one of the two chunks.
  */
 import type { Entry } from "./Transcribed.ts"
 import { sized } from "./Transcribed.ts"
 import type { Meter } from "./TokenCounter.ts"
 
 export interface Options {
-  /** Tokens of a chunk at most. Each entry has at most half of it. */
+  /** Maximum tokens of a chunk. No entry may have more than half of it. */
   readonly budget: number
-  /** Tokens that are repeated at most. */
+  /** Maximum tokens that a chunk repeats from the one before. */
   readonly overlap: number
   readonly meter: Meter
 }
@@ -26,7 +26,7 @@ export const of = (
   for (const entry of entries) {
     if (tokens + entry.tokens > budget && chunk.length > 0) {
       chunks.push(chunk)
-      // Never so much that the entry would not fit behind it.
+      // The overlap leaves room for the entry itself.
       chunk = endOf(chunk, Math.min(overlap, budget - entry.tokens), meter)
       tokens = total(chunk)
     }
@@ -39,7 +39,7 @@ export const of = (
 
 const total = (entries: ReadonlyArray<Entry>): number => entries.reduce((sum, { tokens }) => sum + tokens, 0)
 
-/** The last entries within so many tokens; if the last is larger, its end. */
+/** The last entries within `tokens`. If the last entry alone is larger, the end of its text. */
 const endOf = (chunk: ReadonlyArray<Entry>, tokens: number, meter: Meter): Array<Entry> => {
   const end: Array<Entry> = []
   let left = tokens
@@ -57,7 +57,7 @@ const endOf = (chunk: ReadonlyArray<Entry>, tokens: number, meter: Meter): Array
   return part.tokens > tokens ? [] : [part]
 }
 
-/** Texts in groups that are within the budget each, in their order. */
+/** Groups texts in order, each group within the budget. */
 export const groups = (
   texts: ReadonlyArray<string>,
   budget: number,

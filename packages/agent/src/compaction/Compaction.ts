@@ -1,24 +1,25 @@
 /**
- * Layer 4: a conversation that fits into the window.
+ * Layer 4: keeps a conversation within the context window of its model.
  *
- * {@link Service.fit} gives a prompt that fits, or says what cannot be cut. It works on any effect/ai `Prompt`, with the
- * rest of Outlast or without. Tiers, thresholds and texts are a `CompactionPolicy`; the model that summarises is yours to
- * choose, and without one the tiers do that need none.
+ * {@link Service.fit} returns a prompt that fits, or fails and names the parts that cannot be cut. It works on any
+ * effect/ai `Prompt`, with or without the rest of Outlast. Tiers, thresholds and texts are set by a
+ * `CompactionPolicy`. The summarising model is optional: without one, only the tiers that need no model run.
  *
- * **States** of a conversation: it fits (below 80 % nothing is done) · it is filling (an event, an exact count, and a
- * summary in the background if `prepare` is on) · it is full (it is compacted, one at a time) · it is exhausted
- * (compaction does not help any more: `ContextExhausted`).
+ * **States** of a conversation: it fits (below 80 % nothing happens) · it is filling (an event, an exact count, and a
+ * summary in the background with `prepare`) · it is full (it is compacted, one compaction at a time) · it is
+ * exhausted (compaction no longer helps: `ContextExhausted`).
  *
- * **Always true.** Calls and results stay pairs. System messages, pinned messages, the first message of the user and the
- * protected end are as they were, but for two things: results that are larger than 30 % of the window, and thinking
- * that its model binds to what stood before it (`bindsThinking`), which goes whole. What comes back is smaller than
- * before and under the limit; what fits comes back as the same object. What fails or is interrupted has changed nothing.
+ * **Invariants.** Tool calls and their results stay pairs. System messages, pinned messages, the first user message
+ * and the protected tail do not change, with two exceptions: results larger than 30 % of the window are cut, and
+ * thinking that its model binds to earlier messages (`bindsThinking`) is removed whole. The returned prompt is
+ * smaller than before and under the limit; a prompt that fits is returned as the same object. A failed or interrupted
+ * compaction changes nothing.
  *
- * **Counting.** `TokenCounter` counts, and what providers report corrects it: {@link Service.learn}. A limit that a
- * provider has named when it refused goes to `ContextWindows`, and holds for later calls of that model.
+ * **Counting.** `TokenCounter` counts, and reported usage corrects it: {@link Service.learn}. When a provider rejects
+ * a request and names its limit, `ContextWindows` remembers the limit for later calls of that model.
  *
- * **What it does not do.** It calls no model but the summariser, asks nobody how large a window is, and does not make a
- * conversation legal for another provider: `Portable` does.
+ * **What it does not do.** It calls no model except the summariser, does not ask a provider for its window, and does
+ * not make a conversation legal for another provider: `Portable` does.
  *
  * **Example** (Before each call)
  *
@@ -28,7 +29,7 @@
  * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: haiku } })))
  * ```
  *
- * **Example** (When a provider of a chain finds it too long)
+ * **Example** (When a provider of a chain rejects the prompt as too long)
  *
  * ```ts
  * const compaction = yield* Compaction.make({ summariser: { model: haiku } })
@@ -39,7 +40,7 @@ import { Clock, Context, Effect, FiberMap, Layer, Option, Ref, Semaphore } from 
 import type { Scope } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import type { Chat, Tool } from "effect/ai"
-import { Deadline, ResilienceEvents } from "@outlast/resilience"
+import { Deadline, EventDefinition, ResilienceEvents } from "@outlast/resilience"
 import { MissingService, Options as Check } from "@outlast/resilience"
 import { failureOf } from "../failure/reasons/CallFailed.ts"
 import type { Compact } from "../failover/chain/Chain.ts"
@@ -51,8 +52,8 @@ import type { Request as Measurable } from "./Beginnings.ts"
 import { Calibrations } from "./Calibrations.ts"
 import type { CannotFit } from "./CompactionError.ts"
 import { ContextExhausted } from "./CompactionError.ts"
-import type { CompactionEvent } from "./CompactionEvent.ts"
-import * as CompactionEvents from "./CompactionEvent.ts"
+import type { CompactionEvent, ContextCompacted } from "./CompactionEvent.ts"
+import { definitions } from "./CompactionEvent.ts"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
 import * as Policies from "./CompactionPolicy.ts"
 import { ContextWindows } from "./ContextWindows.ts"
@@ -81,68 +82,73 @@ import * as Window from "./Window.ts"
 export interface Options {
   /** Default `CompactionPolicy.defaults`. */
   readonly policy?: CompactionPolicy | undefined
-  /** Who summarises. Default: nobody; the tiers do that need no model. */
+  /** Model that summarises, and its bounds. Default: none; only the tiers that need no model run. */
   readonly summariser?: Summarisers.Options | undefined
   /** Prepares a summary in the background when the window is getting full. Default false. */
   readonly prepare?: boolean | undefined
-  /** Keeps what is cut, for the tool `recall`. Default: nobody does. */
+  /** Keeps the texts that are cut, for the tool `recall`. Default: none; cut texts are lost. */
   readonly store?: RecallStore | undefined
-  /** Conversations that are remembered. Default {@link defaults}`.maxConversations`: 1,000. */
+  /** Number of conversations that are remembered. Default {@link defaults}`.maxConversations`: 1,000. */
   readonly maxConversations?: number | undefined
 }
 
 export const defaults = { maxConversations: 1_000 } as const
 
-/** What a conversation is to fit into. */
+/** The window and other constraints that a conversation must fit into. */
 export interface Request extends Room {
-  /** What the call offers. Default: no tools. */
+  /** Tools that the call offers. Default: no tools. */
   readonly tools?: ReadonlyArray<Tool.Any> | undefined
-  /** Its name, for the counter. Default: not known. */
+  /** Name of the model, for the counter. Default: unknown. */
   readonly model?: string | undefined
-  /** Whether its thinking holds only behind what it followed: `ModelInfo.capabilities`. Default false. */
+  /**
+   * True when the model rejects thinking whose earlier messages were edited: `ModelInfo.capabilities`. Default false.
+   */
   readonly bindsThinking?: boolean | undefined
-  /** Messages that must stay, beside those that `Marks.pin` has marked. Default: none. */
+  /** Selects messages that must stay, in addition to those marked with `Marks.pin`. Default: none. */
   readonly pinned?: ((message: Prompt.Message) => boolean) | undefined
-  /** Identifiers that no summary may lose. Default: none. */
+  /** Identifiers that every summary must keep. Default: none. */
   readonly required?: ReadonlyArray<string> | undefined
-  /** Tells conversations apart that begin alike. Default: by their beginning, as `ConversationKey` does. */
+  /**
+   * Key that tells apart conversations with the same beginning. Default: a hash of the beginning, by
+   * `ConversationKey`.
+   */
   readonly conversation?: string | undefined
 }
 
-/** What a provider counted for a prompt that was sent. */
+/** The usage that a provider reported for a prompt. */
 export interface Usage {
   readonly prompt: Prompt.Prompt
-  /** What the call offered. Default: no tools. */
+  /** Tools that the call offered. Default: no tools. */
   readonly tools?: ReadonlyArray<Tool.Any> | undefined
-  /** Its name, as in {@link Request}. Default: not known. */
+  /** Name of the model, as in {@link Request}. Default: unknown. */
   readonly model?: string | undefined
-  /** As the provider reported: all input tokens, cached ones too. */
+  /** All input tokens that the provider reported, including cached ones. */
   readonly inputTokens: number
 }
 
-/** The sizes that a provider named when it refused. */
+/** The sizes that a provider named when it rejected a prompt as too long. */
 export type Overflow = Pick<ContextOverflow, "limit" | "requested" | "output">
 
 export interface Service {
   readonly policy: CompactionPolicy
   /**
-   * A prompt that fits. One call of it is one turn of the conversation.
+   * Returns a prompt that fits. Call it once for each turn of the conversation.
    *
-   * Throws an `InvalidOption` (a `RangeError`) for a window or an output limit that cannot be.
+   * Throws an `InvalidOption` (a `RangeError`) for an impossible window or output limit.
    */
   readonly fit: (
     prompt: Prompt.Prompt,
     request: Request
   ) => Effect.Effect<Fitted, CannotFit | ContextExhausted>
-  /** A smaller prompt, after a provider has refused this one: whatever was counted, it was too long. */
+  /** Returns a smaller prompt after a provider rejected this one as too long. The rejection overrules every count. */
   readonly shrink: (
     prompt: Prompt.Prompt,
     request: Request,
     overflow?: Overflow
   ) => Effect.Effect<Fitted, CannotFit | ContextExhausted>
-  /** The prompt with no result larger than the policy allows: for results on their way into a conversation. */
+  /** Cuts every result that is larger than the policy allows. For results that are about to enter a conversation. */
   readonly admit: (prompt: Prompt.Prompt, request: Request) => Effect.Effect<Prompt.Prompt>
-  /** What a provider counted for a prompt that was sent: from now on this model is counted better. */
+  /** Corrects later counts of this model with the usage that a provider reported. */
   readonly learn: (usage: Usage) => Effect.Effect<void>
 }
 
@@ -162,9 +168,9 @@ const policyNoun = "a policy, for example { ...CompactionPolicy.defaults, act: 0
 
 const policy: Check.Check = (module, field, value) => {
   Kind.plain(policyNoun)(module, field, value)
-  // A policy with a few fields only needs another one to spread.
+  // A policy with only a few fields is incomplete: it must spread another policy.
   Check.check(Kind.isObject(value) && "tiers" in value, module, field, value, policyNoun)
-  // `validate` checks every field.
+  // `validate` checks every field, so the cast is safe.
   Policies.validate(value as CompactionPolicy)
 }
 
@@ -188,7 +194,7 @@ const requestChecks: Check.Checks<Request> = {
 }
 
 /**
- * A service with a memory of its own. What it prepares in the background ends with the scope.
+ * Creates a service with its own memory. Summaries in the background end with the scope.
  *
  * Throws an `InvalidOption` (a `RangeError`) for an option out of its range.
  */
@@ -216,7 +222,7 @@ export const layer = (options: Options = {}): Layer.Layer<Compaction> =>
 
 const asking = MissingService.get(LanguageModel.LanguageModel, "LanguageModel", "Failover.layer([...])")
 
-/** {@link layer}; the model around it summarises. */
+/** Like {@link layer}, but the surrounding `LanguageModel` summarises. */
 export const layerModel = (
   options: Omit<Options, "summariser"> & {
     readonly summariser?: Omit<Summarisers.Options, "model"> | undefined
@@ -237,15 +243,15 @@ interface Parts {
   readonly calibrations: Calibrations
 }
 
-/** A conversation, and what is known of it. */
+/** A conversation and what is known of it. */
 interface Case {
   readonly prompt: Prompt.Prompt
   readonly request: Request
-  /** Who counts, and the same corrected by what was reported. */
+  /** The meter as it counts, and the same meter corrected by reported usage. */
   readonly raw: Meter
   readonly meter: Meter
   readonly conversation: Conversation
-  /** Inside of a call of a summariser: it is not asked again. */
+  /** True inside a call of the summariser, which must not call itself. */
   readonly asking: boolean
 }
 
@@ -319,7 +325,7 @@ const serviceOf = (parts: Parts): Service => {
         })
       }
       const ended = (gain: number): void => {
-        // Turns may have begun meanwhile.
+        // Uses the current state: other turns may have begun during the compaction.
         conversation.thrash = Thrash.compacted(Thrash.full(conversation.thrash, rules), gain, rules)
         conversation.prepared = undefined
         conversation.warned = false
@@ -341,14 +347,24 @@ const serviceOf = (parts: Parts): Service => {
       ended((tokensBefore - tokensAfter) / limit)
       yield* failed(tried)
       if (tier !== "none") {
-        yield* CompactionEvents.count({ tier, tokens, tokensAfter })
-        yield* publish({ _tag: "ContextCompacted", ...about, tier, tokensAfter, reactive, summaries })
+        const at = yield* Clock.currentTimeMillis
+        const event: ContextCompacted = {
+          _tag: "ContextCompacted",
+          at,
+          ...about,
+          tier,
+          tokensAfter,
+          reactive,
+          summaries
+        }
+        yield* EventDefinition.update(definitions.ContextCompacted, event)
+        yield* ResilienceEvents.publish(event)
       }
       return fitted
     }).pipe(within, Semaphore.withPermit(conversation.lock))
   }
 
-  /** A summary of what would go now, for when it must. */
+  /** Summarises in the background what would be cut now, so that a later compaction finds the summary ready. */
   const prepared = (known: Case, sizes: Sizes): Effect.Effect<void> => {
     const { conversation, prompt, request } = known
     return Effect.gen(function* () {
@@ -360,7 +376,7 @@ const serviceOf = (parts: Parts): Service => {
       const text = yield* asked.summary({ messages: covers, required, maxTokens: Infinity, in: "chunks" })
       conversation.prepared = { covers, text }
     }).pipe(
-      // There is another chance when it is needed.
+      // A failure here costs nothing: the compaction itself summarises again.
       Effect.ignore,
       within,
       Semaphore.withPermit(conversation.lock)
@@ -401,7 +417,7 @@ const serviceOf = (parts: Parts): Service => {
         }
         const exact =
           raw.exact === undefined ? undefined : yield* raw.exact(prompt.content, request.tools ?? [])
-        // A meter that cannot find out more, or finds no count, knows less than what was reported.
+        // An exact count that is unusable, or equal to the plain count, adds nothing: the calibrated count is better.
         const isFound = exact !== undefined && exact > 0 && exact < Infinity && exact !== measured.counted
         const tokens = isFound ? exact : measured.tokens
         if (tokens > bounds.limit) {
@@ -444,7 +460,10 @@ const serviceOf = (parts: Parts): Service => {
   }
 }
 
-/** The room that there is, as far as refusals have shown. Dies with an `InvalidOption` for a wrong request. */
+/**
+ * The room of a request, limited by what earlier rejections have shown. Dies with an `InvalidOption` for a wrong
+ * request.
+ */
 const roomOf = (prompt: Prompt.Prompt, request: Request): Effect.Effect<Room> =>
   Effect.suspend(() => {
     Kind.madePrompt(module, "prompt", prompt)
@@ -464,7 +483,7 @@ const measurable = (
   meter: Meter
 ): Measurable => ({ model, messages: prompt.content, tools, meter })
 
-/** The bounds of a conversation that has so many tokens. */
+/** The bounds for a conversation with `tokens` tokens. */
 const sizesOf = ({ prompt, request, meter }: Case, bounds: Bounds, tokens: number): Sizes => {
   const tools = request.tools ?? []
   return Window.sizesOf(bounds, meter.tools(tools), Fitting.tokensOf(prompt.content, tools, meter), tokens)
@@ -482,10 +501,7 @@ const asItIs = (
   return { prompt, report: { tier: "none", ...sizes, dropped: [], tried: [], summaries } }
 }
 
-type WithoutTime<E> = E extends CompactionEvent ? Omit<E, "at"> : never
-
-const publish = (event: WithoutTime<CompactionEvent>): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (at) => ResilienceEvents.publish({ ...event, at }))
+const publish = ResilienceEvents.publishNow<CompactionEvent>
 
 // -----------------------------------------------------------------------------
 // Combinators
@@ -500,7 +516,7 @@ export const fit = (
 ): Effect.Effect<Fitted, CannotFit | ContextExhausted, Compaction> =>
   Effect.flatMap(around, (compaction) => compaction.fit(prompt, request))
 
-/** Makes the history of a chat fit: the next message is sent with it. A history that grew meanwhile is left alone. */
+/** Makes the history of a chat fit before the next message. A history that changed meanwhile is left alone. */
 export const chat = (
   chat: Chat.Chat,
   request: Request
@@ -513,8 +529,8 @@ export const chat = (
   })
 
 /**
- * For `Failover.layer(chain, { compact })`, which asks for it at most `policy.maxCompactions` times in a call. Where
- * the models of a chain differ, the request may depend on the one that refused: `failure.target`.
+ * The option `compact` of `Failover.layer`, which calls it at most `policy.maxCompactions` times per call. When the
+ * models of a chain differ, derive the request from the model that rejected the prompt: `failure.target`.
  */
 export const reactive =
   (compaction: Service, request: Request | ((failure: ProviderFailure) => Request)): Compact =>
@@ -527,10 +543,11 @@ export const reactive =
   }
 
 /**
- * A call of any model with a prompt that fits: `use` is called again with a smaller one when its provider finds it too
- * long, at most `policy.maxReactive` times. Over `Failover` use {@link reactive}: there every repetition has one owner.
+ * Calls any model with a prompt that fits. When the provider rejects the prompt as too long, `use` is called again
+ * with a smaller one, at most `policy.maxReactive` times. With `Failover` use {@link reactive}, so that one owner
+ * makes all retries.
  *
- * Gives what `use` gave, and the prompt that it gave it for: the history to go on with.
+ * Returns the result of `use` and the prompt that produced it. Continue the conversation with that prompt.
  */
 export const call = <A, E, R>(
   prompt: Prompt.Prompt,
@@ -565,7 +582,7 @@ export const call = <A, E, R>(
     return yield* again(fitting, compaction.policy.maxReactive)
   })
 
-/** What a provider said of the size, if that is why it refused. */
+/** The sizes that a provider named, when the prompt was rejected as too long. */
 const overflowOf = (error: unknown): Effect.Effect<Overflow | undefined> =>
   Effect.gen(function* () {
     const known = Option.getOrUndefined(failureOf(error))

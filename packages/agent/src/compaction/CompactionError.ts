@@ -1,5 +1,5 @@
 /**
- * How compaction fails. The conversation is as it was: whoever asked has it still.
+ * Errors of compaction. The caller's conversation is unchanged in each case.
  */
 import { Data } from "effect"
 import { ErrorText } from "@outlast/resilience"
@@ -15,40 +15,40 @@ const names: Readonly<Record<Uncuttable["what"], string>> = {
   tools: "the schemas of tools"
 }
 
-/** What cannot be cut is larger than the limit. */
+/** The parts that cannot be cut are larger than the limit. */
 export class CannotFit extends Data.TaggedError("CannotFit")<{
   readonly window: number
-  /** Tokens that the conversation may have: less than the window, because the answer needs room. */
+  /** Maximum tokens of the conversation. Less than the window, because the answer needs room. */
   readonly limit: number
   readonly tokens: number
-  /** The least that was reached. */
+  /** The smallest size that was reached, in tokens. */
   readonly smallest: number
-  /** Largest first. */
+  /** Parts that cannot be cut, largest first. */
   readonly uncuttable: ReadonlyArray<Uncuttable>
   readonly tried: ReadonlyArray<Tried>
 }> {
-  /** The same conversation fits no better the next time. */
+  /** The same conversation would not fit the next time either. */
   readonly isRetryable = false
 
   override get message(): string {
     const parts = this.uncuttable.map(({ what, tokens }) => `${names[what]} (${count(tokens)} tokens)`)
     const failed = this.tried.flatMap(({ tier, why }) => (why === undefined ? [] : [`${tier}: ${why}`]))
     return [
-      `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}; ${count(this.smallest)} was the least that it could be cut to.`,
+      `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}. The smallest size that was reached is ${count(this.smallest)} tokens.`,
       ...(parts.length === 0 ? [] : [`What cannot be cut: ${parts.join(", ")}.`]),
       ...(failed.length === 0 ? [] : [`What failed: ${failed.join("; ")}.`]),
-      "Shorten the largest of these, lower the output limit, or take a model with a larger window."
+      "Shorten the largest of these, lower the output limit, or use a model with a larger window."
     ].join("\n")
   }
 }
 
 ErrorText.printedOnce(CannotFit)
 
-/** Compaction was tried again and again, and the window is full again. */
+/** Repeated compactions did not help: the window is full again. */
 export class ContextExhausted extends Data.TaggedError("ContextExhausted")<{
-  /** Compactions that freed too little, in a row; or the window that was full again soon after each. */
+  /** `poor_gains`: consecutive compactions freed too little. `refills`: the window was full again soon after each. */
   readonly reason: "poor_gains" | "refills"
-  /** How many in a row. */
+  /** Number of consecutive compactions or refills. */
   readonly times: number
   readonly tokens: number
   readonly window: number
@@ -60,8 +60,8 @@ export class ContextExhausted extends Data.TaggedError("ContextExhausted")<{
     const why =
       this.reason === "poor_gains"
         ? `The last ${this.times} compactions freed too little.`
-        : `${this.times} times in a row the window was full again soon after it was compacted.`
-    return `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}. ${why} One more would not help: begin a new conversation with what matters, make results of tools smaller, unpin messages, or take a model with a larger window.`
+        : `The window was full again soon after each of the last ${this.times} compactions.`
+    return `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}. ${why} Another compaction would not help: begin a new conversation with the essential facts, shorten tool results, unpin messages, or use a model with a larger window.`
   }
 }
 

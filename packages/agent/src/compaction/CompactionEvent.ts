@@ -1,75 +1,90 @@
 /**
- * What happens to conversations that become too long: a part of the resilience events. No event has content of the
+ * Events of conversations that become too long, part of the resilience events. No event contains text of the
  * conversation.
- *
- * | metric                                 | kind    | labels | from               |
- * | -------------------------------------- | ------- | ------ | ------------------ |
- * | `outlast_compactions_total`            | counter | `tier` | `ContextCompacted` |
- * | `outlast_compaction_tokens_freed_total` | counter | `tier` | `ContextCompacted` |
  */
-import { Effect, Metric } from "effect"
+import { Metric } from "effect"
+import { EventDefinition } from "@outlast/resilience"
 import type { Spent } from "./Summariser.ts"
 import type { Tier } from "./CompactionPolicy.ts"
 
 interface OfConversation {
   /** Unix time in milliseconds. */
   readonly at: number
-  /** By what the conversation is known: see `ConversationKey`. */
+  /** Identifies the conversation: see `ConversationKey`. */
   readonly conversation: string
-  /** Of the conversation, counted as exactly as can be. */
+  /** Tokens of the conversation, by the most exact count available. */
   readonly tokens: number
   readonly window: number
 }
 
-/** The window is getting full: once, until the conversation is smaller again. */
 export interface ContextFilling extends OfConversation {
   readonly _tag: "ContextFilling"
-  /** A summary is prepared meanwhile. */
+  /** True when a summary is being prepared in the background. */
   readonly preparing: boolean
 }
 
-/** The conversation was made to fit. */
 export interface ContextCompacted extends OfConversation {
   readonly _tag: "ContextCompacted"
   readonly tier: Tier
   readonly tokensAfter: number
-  /** A provider had found it too long. */
+  /** True when a provider had rejected the prompt as too long. */
   readonly reactive: boolean
   readonly summaries: Spent
 }
 
-/** A tier could not do its work; the next one has its turn. */
 export interface CompactionTierFailed extends OfConversation {
   readonly _tag: "CompactionTierFailed"
   readonly tier: Tier
   readonly why: string
 }
 
-/** The conversation could not be made to fit, or was made to fit too often. */
 export interface CompactionGaveUp extends OfConversation {
   readonly _tag: "CompactionGaveUp"
   readonly reason: "cannot_fit" | "poor_gains" | "refills"
 }
 
 export const compactions = Metric.counter("outlast_compactions_total", {
-  description: "Conversations that were made to fit, by the tier that did it",
+  description: "Compactions that made a conversation fit, by tier",
   incremental: true
 })
 
 export const tokensFreed = Metric.counter("outlast_compaction_tokens_freed_total", {
-  description: "Tokens that compactions have freed, by tier",
+  description: "Tokens freed by compactions, by tier",
   incremental: true
 })
 
-/** A compaction in the metrics. */
-export const count = ({
-  tier,
-  tokens,
-  tokensAfter
-}: Pick<ContextCompacted, "tier" | "tokens" | "tokensAfter">): Effect.Effect<void> =>
-  Effect.andThen(
-    Metric.update(Metric.withAttributes(compactions, { tier }), 1),
-    Metric.update(Metric.withAttributes(tokensFreed, { tier }), Math.max(0, tokens - tokensAfter))
-  )
-
 export type CompactionEvent = ContextFilling | ContextCompacted | CompactionTierFailed | CompactionGaveUp
+
+const tier = ({ tier }: ContextCompacted) => tier
+
+/** When each event is published, its line and its metrics. */
+export const definitions: EventDefinition.EventDefinitions<CompactionEvent> = {
+  ContextFilling: {
+    doc: "The window is getting full. Published once, until the conversation is smaller again.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  ContextCompacted: {
+    doc: "The conversation was compacted and fits now.",
+    line: EventDefinition.named(),
+    // Counted where it happens: these need no layer.
+    metrics: [
+      { metric: compactions, words: { tier } },
+      {
+        metric: tokensFreed,
+        words: { tier },
+        value: ({ tokens, tokensAfter }) => Math.max(0, tokens - tokensAfter)
+      }
+    ]
+  },
+  CompactionTierFailed: {
+    doc: "A tier failed. The next tier of the policy follows.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  CompactionGaveUp: {
+    doc: "The conversation cannot be made to fit, or compaction no longer helps.",
+    line: EventDefinition.named(),
+    metrics: []
+  }
+}

@@ -1,8 +1,8 @@
 /**
- * When and how a conversation is made to fit, as data.
+ * When and how a conversation is compacted, as data.
  *
- * {@link defaults} is what we would take. {@link tokenTail} protects the newest tokens instead of the newest messages.
- * {@link codebuddy}, {@link claw0} and {@link s11} do as those systems do.
+ * {@link defaults} is the recommended policy. {@link tokenTail} protects the newest tokens instead of the newest
+ * messages. {@link codebuddy}, {@link claw0} and {@link s11} imitate those systems.
  *
  * **Example** (Never a summary by a model)
  *
@@ -16,72 +16,80 @@ import { checks as wordingChecks, defaults as wording } from "./CompactionWordin
 import * as Kind from "../options/Kind.ts"
 
 /**
- * What is done, from the cheapest on:
- * - `cap`: the middle of results that are larger than {@link CompactionPolicy.maxResult} is cut out, wherever they stand
- * - `strip`: large results and arguments outside the protected tail are cut, oldest first, until it is enough
- * - `chunks`: all that is not protected is summarised in overlapping chunks, and the summaries merged
- * - `half`: the oldest half of it is summarised at once
- * - `plain`: the oldest of it become a few lines, without a model; only where nothing before lasts
+ * The tiers, cheapest first:
+ * - `cap`: cuts the middle out of every result larger than {@link CompactionPolicy.maxResult}, anywhere in the
+ *   conversation
+ * - `strip`: cuts large results and arguments outside the protected tail, oldest first, until enough is freed
+ * - `chunks`: summarises everything unprotected in overlapping chunks and merges the summaries
+ * - `half`: summarises the oldest half of it in one call
+ * - `plain`: replaces the oldest of it with a few lines, without a model; only when no earlier tier has a lasting
+ *   effect
  */
 export type Tier = "cap" | "strip" | "chunks" | "half" | "plain"
 
-/** What is always kept at the end: so many messages, or the newest within so many tokens (at most half of `downTo`). */
+/**
+ * Protected end of the conversation: a number of messages, or the newest messages within a number of tokens (at most
+ * half of `downTo`).
+ */
 export type Tail = { readonly messages: number } | { readonly tokens: number }
 
 export interface CompactionPolicy {
-  /** Share of the window at which an event says that it is getting full, and a summary may be prepared. Default 0.8. */
+  /**
+   * Share of the window from which the conversation is filling: an event is published, a summary may be prepared.
+   * Default 0.8.
+   */
   readonly warn: number
-  /** Share of the window above which it is compacted. Default 0.9. */
+  /** Share of the window above which the conversation is compacted. Default 0.9. */
   readonly act: number
-  /** Share of the window that is left free beside the output limit. Default 0.02. */
+  /** Share of the window that stays free in addition to the output limit. Default 0.02. */
   readonly reserve: number
-  /** Share of the window down to which it is compacted, where it can be. Default 0.6. */
+  /** Target size after a compaction, as a share of the window. Default 0.6. */
   readonly downTo: number
-  /** Share of the window that one result of a tool may have. Default 0.3. */
+  /** Largest share of the window for one tool result. Default 0.3. */
   readonly maxResult: number
-  /** Default 4 messages. Calls and results that belong to the first of them are protected, too. */
+  /** Protected end. Default 4 messages. Calls and results that belong to the first of them are protected, too. */
   readonly tail: Tail
-  /** In this order, until it is down to `downTo`. Default: all. */
+  /** Tiers in the order in which they are tried, until the size is down to `downTo`. Default: all. */
   readonly tiers: ReadonlyArray<Tier>
-  /** A model summarises nothing in a conversation of fewer messages. Default 6. */
+  /** Number of messages below which no model summarises. Default 6. */
   readonly minMessages: number
-  /** Results and arguments with more characters than this are large. Default 200. */
+  /** Number of characters above which a result or an argument is large. Default 200. */
   readonly large: number
   readonly chunks: {
-    /** Tokens of a chunk at most, and never more than the summariser's window holds. Default 12,000. */
+    /** Maximum tokens of a chunk, limited by the summariser's window. Default 12,000. */
     readonly maxTokens: number
     /** Share of a chunk that the next one repeats. Default 0.1. */
     readonly overlap: number
-    /** Chunks that are summarised at the same time. Default 3. */
+    /** Number of chunks that are summarised concurrently. Default 3. */
     readonly concurrency: number
   }
   readonly messages: {
-    /** Characters of one message that the summariser is shown: beginning and end. Default 10,000. */
+    /** Maximum characters of a message in the summariser's transcript: its beginning and end. Default 10,000. */
     readonly maxCharacters: number
-    /** Share of the summariser's window above which a message is not shown at all. Default 0.5. */
+    /** Share of the summariser's window above which a message is omitted. Default 0.5. */
     readonly omitAbove: number
   }
   readonly plain: {
-    /** How many requests of the user are named. Default 10. */
+    /** Number of user requests that are quoted. Default 10. */
     readonly requests: number
-    /** Characters of each. Default 80. */
+    /** Characters of each quoted request. Default 80. */
     readonly characters: number
-    /** Characters that stay of the summary before. Default 4,000. */
+    /** Characters that are kept of an earlier summary. Default 4,000. */
     readonly earlier: number
-    /** Beside the protected end as many of the newest messages stay as `downTo` has room for. Default true. */
+    /** True to keep as many newer messages as `downTo` has room for, in addition to the tail. Default true. */
     readonly fill: boolean
   }
   readonly thrash: {
-    /** A compaction that frees less than this share of the limit is a poor one. Default 0.1. */
+    /** Share of the limit below which the tokens freed by a compaction are a poor gain. Default 0.1. */
     readonly poorGain: number
-    /** After so many poor ones in a row there is no other. Default 3. */
+    /** Consecutive poor gains after which compaction stops. Default 3. */
     readonly poorGains: number
-    /** It is a refill when the window is full again within so many turns. Default 3. */
+    /** Number of turns after a compaction within which a full window counts as a refill. Default 3. */
     readonly refillTurns: number
-    /** At the refill of this number in a row it ends. Default 3. */
+    /** Consecutive refills after which compaction stops. Default 3. */
     readonly refills: number
   }
-  /** Compactions of one call after its provider found the conversation too long. Default 2. */
+  /** Maximum compactions of one call after its provider rejected the prompt as too long. Default 2. */
   readonly maxReactive: number
   readonly wording: CompactionWording
 }
@@ -104,16 +112,16 @@ export const defaults: CompactionPolicy = {
   wording
 }
 
-/** The newest tokens are protected instead of the newest messages; OpenClaw keeps 20,000. */
+/** Protects the newest tokens instead of the newest messages. OpenClaw keeps 20,000. */
 export const tokenTail = (tokens: number): CompactionPolicy => {
   Check.positiveInteger("CompactionPolicy", "tail.tokens", tokens)
   return { ...defaults, tail: { tokens } }
 }
 
 /**
- * CodeBuddy's layer 4: tool results, chunks, the oldest half, plain text; warns at 80 %, acts at 90 %.
+ * CodeBuddy's layer 4: tool results, chunks, the oldest half, plain text. It warns at 80 % and acts at 90 %.
  *
- * It compacts to the limit, not below it. The chunks of its document overlap; those of its code do not. Here they do.
+ * It compacts to the limit, not below it. Chunks overlap in its documentation but not in its code. Here they overlap.
  */
 export const codebuddy: CompactionPolicy = {
   ...defaults,
@@ -123,17 +131,17 @@ export const codebuddy: CompactionPolicy = {
 }
 
 /**
- * claw0: results above 30 % of the window are truncated, then the first half is summarised; three compactions of a call.
+ * claw0: truncates results above 30 % of the window, then summarises the first half; three compactions per call.
  *
- * What it keeps of the end is a fifth of the messages, at least four; here it is four. Where its summary fails it drops
- * the old messages without a word; here that is a typed failure.
+ * claw0 keeps a fifth of the messages at the end, at least four; here it is always four. When its summary fails,
+ * claw0 silently drops the old messages; here that is a typed failure.
  */
 export const claw0: CompactionPolicy = { ...defaults, tiers: ["cap", "half"], minMessages: 0, maxReactive: 3 }
 
 /**
- * learn-claude-code's s11: the last five messages stay, a sentence says that the others are gone; once in a call.
+ * learn-claude-code's s11: keeps the last five messages and replaces the others with one sentence, once per call.
  *
- * There the first message goes, too. Here it stays, as pinned ones do.
+ * The original also drops the first message. Here it stays, like pinned messages.
  */
 export const s11: CompactionPolicy = {
   ...defaults,
@@ -151,7 +159,7 @@ const share = required(is.number({ min: 0.01, max: 1 }))
 const count = required(Kind.count)
 const countOrNone = required(Kind.countOrNone)
 
-/** One of two: by messages, or by tokens. */
+/** Exactly one of `messages` and `tokens`. */
 const tail: Check.Check = (module, field, value) => {
   const noun = "{ messages } or { tokens }"
   Kind.object<{ readonly messages?: number; readonly tokens?: number }>(noun, {

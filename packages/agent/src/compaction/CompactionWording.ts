@@ -1,63 +1,63 @@
 /**
- * What compaction says, to the model of the conversation and to the one that summarises. All of it can be replaced, in
- * any language: `CompactionPolicy.wording`.
+ * Texts of compaction, for the model of the conversation and for the summariser. Replace any of them, in any
+ * language, with `CompactionPolicy.wording`.
  */
 import { Options } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
 
 const { is } = Options
 
-/** Something that was cut. */
+/** A text that was cut. */
 export interface CutAway {
   readonly tool: string
   readonly characters: number
-  /** By what the `recall` tool finds it; `undefined` where nobody keeps it. */
+  /** Id for the `recall` tool; `undefined` when no store keeps the text. */
   readonly recall: string | undefined
 }
 
-/** What a text without a model is made of. */
+/** Facts of a summary that is written without a model. */
 export interface Bones {
-  /** Messages that are gone, by who said them. */
+  /** Number of removed messages, by role. */
   readonly user: number
   readonly assistant: number
   readonly tool: number
-  /** The first lines of what the user said, oldest first. */
+  /** First lines of the user's messages, oldest first. */
   readonly requests: ReadonlyArray<string>
-  /** The names of tools and how often they were called. */
+  /** Names of tools and their number of calls. */
   readonly tools: ReadonlyArray<readonly [name: string, calls: number]>
   /** Identifiers that must not be lost. */
   readonly required: ReadonlyArray<string>
-  /** What a summary said that is gone, too; `undefined` where there was none. */
+  /** Text of an earlier summary that was removed, too; `undefined` when there was none. */
   readonly earlier: string | undefined
 }
 
 export interface CompactionWording {
-  /** In place of a result. Keep it short: what is not shorter than the result is not used. */
+  /** Replaces a result. A text that is not shorter than the result is not used. */
   readonly result: (cut: CutAway) => string
-  /** In place of a long argument. */
+  /** Replaces a long argument. */
   readonly argument: (cut: CutAway) => string
-  /** Between the beginning and the end of a result that is too large for the window. */
+  /** Stands between the beginning and the end of a result that is too large for the window. */
   readonly middle: (cut: CutAway) => string
-  /** The message that stands for others. The text is not trusted: say what it is. */
+  /** The message that replaces others. The text is untrusted: label it as a record. */
   readonly summary: (summary: { readonly messages: number; readonly text: string }) => string
-  /** The message that stands for others, made without a model. */
+  /** The message that replaces others when no model summarises. */
   readonly plain: (summary: { readonly messages: number; readonly bones: Bones }) => string
-  /** Where messages are gone between two of the assistant. */
+  /** User message that separates two assistant messages when everything between them was removed. */
   readonly gap: string
   /** The system message of the summariser. */
   readonly instructions: (task: { readonly maxTokens: number }) => string
-  /** Asks for the summary of a part of the conversation. The transcript comes framed. */
+  /** Asks for the summary of one part of the conversation. The transcript is already framed. */
   readonly summarise: (task: {
     readonly transcript: string
     readonly part: number
     readonly parts: number
     readonly required: ReadonlyArray<string>
   }) => string
-  /** Asks for one summary of several. They come framed. */
+  /** Asks for one summary of several. The summaries are already framed. */
   readonly merge: (task: { readonly summaries: string; readonly required: ReadonlyArray<string> }) => string
-  /** Said behind the request when identifiers were missing: each with where it stood. */
+  /** Added to the request when a summary lost identifiers: each with the text around it. */
   readonly missing: (identifiers: ReadonlyArray<{ readonly id: string; readonly context: string }>) => string
-  /** In place of a message that is too large for a summary. */
+  /** Replaces a message that is too large for the summariser. */
   readonly omitted: (message: { readonly role: string; readonly tokens: number }) => string
 }
 
@@ -114,7 +114,7 @@ Under Identifiers stand paths, ids, URLs, versions, numbers and error texts, exa
 
 const text = is.required(is.fn("that gives a text"))
 
-/** The checks of its fields. */
+/** Checks of the options, by field. */
 export const checks: Options.Checks<CompactionWording> = {
   result: text,
   argument: text,

@@ -1,27 +1,27 @@
 /**
- * What a message consists of, in rough tokens: words, numbers, signs, scripts, files. Pure.
+ * Breaks a message down into rough tokens by kind: words, numbers, punctuation, scripts, files. Pure.
  *
- * It is what `Calibration` needs to know of a message, whatever counts it. A message is looked at once.
+ * `Calibration` learns from these numbers, whichever counter is used. Each message is read once and cached.
  */
 import type { Prompt } from "effect/ai"
 import { fileTokens, written } from "./TokenCounter.ts"
 
 export const kinds = [
-  // Letters and spaces: of texts, and of what tools are given and give back.
+  // Letters and spaces: of texts (`words`), and of tool arguments and results (`data`).
   "words",
   "data",
   // Digits.
   "numbers",
-  // Other signs of ASCII.
+  // Other ASCII characters.
   "signs",
-  // Letters of about half a token, and signs of syllables and words.
+  // Letters of about half a token (e.g. Cyrillic), and characters that stand for a syllable or a word (e.g. Chinese).
   "narrow",
   "wide",
   "files",
-  // Messages, calls and results, beside their content.
+  // Fixed cost of messages, calls and results.
   "frames",
   "tools",
-  // What a provider adds to each request.
+  // Tokens that a provider adds to each request.
   "hidden"
 ] as const
 export type Kind = (typeof kinds)[number]
@@ -43,7 +43,7 @@ export const nothing: Content = {
   hidden: 0
 }
 
-/** Of each request: half of it may be there, before it is known. */
+/** Assumed hidden tokens of each request. The initial uncertainty allows for about half of them. */
 export const hidden = 1_000
 
 const known = new WeakMap<Prompt.Message, Content>()
@@ -67,13 +67,13 @@ const contentOf = (message: Prompt.Message): Content => {
   return sum
 }
 
-/** Tokens of a message, and of a call or a result in it, beside its content. */
+/** Fixed cost of a message, a call or a result, in tokens. */
 const frame = 4
 
 /**
- * And the id of a call or a result, which some providers count and others do not: about two characters of it are a
- * token, and half of what stands here may be there, before it is known. Without it, what the ids take would be
- * taken for a higher price of the texts in the first results.
+ * Adds the id of a call or a result, which only some providers count. About two characters of an id are a token; one
+ * per character, weighed with the initial uncertainty, allows for that. Without this term, the first reports would
+ * blame the ids on the texts of the results.
  */
 const frameOf = ({ id }: { readonly id: string }): number => frame + id.length
 
@@ -102,7 +102,7 @@ const readPart = (part: Prompt.Part, sum: Mutable): void => {
   }
 }
 
-// Characters of a token.
+// Characters per token.
 const perWord = 4.5
 const perNumber = 2
 const perSign = 2

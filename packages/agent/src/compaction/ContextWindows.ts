@@ -1,16 +1,16 @@
 /**
- * How large the windows of models are: what is known of them, and what providers said when they refused.
+ * Context windows of models: a table of known sizes, and the limits that providers named when they rejected a prompt.
  *
- * {@link ContextWindows} is a `Context.Reference`: without a layer it knows what it has learned, for the life of the
- * process. With a table, such as the catalogue of `@outlast/providers`, it knows both.
+ * {@link ContextWindows} is a `Context.Reference`. Without a layer it starts empty and learns for the life of the
+ * process. With a table, e.g. the catalogue of `@outlast/providers`, it knows both.
  *
- * A provider's word about a request that it refused counts from then on, the last one if there were several, but never
- * above the table: that is a limit that somebody chose. To wait for a refusal to be wrong costs one call; to believe in
- * too large a window costs one with every conversation.
+ * The last limit that a provider named applies from then on, but never above the table: the table is a limit that the
+ * user chose. A wrong small limit costs little. A window that is assumed too large costs a rejected call in every
+ * conversation.
  *
- * **What it does not do.** It asks no provider, and keeps nothing beyond the process.
+ * **What it does not do.** It asks no provider, and stores nothing beyond the process.
  *
- * **Example** (A table of one's own)
+ * **Example** (Your own table)
  *
  * ```ts
  * const windows = new Map([["house-model", 32_768]])
@@ -24,34 +24,34 @@ import { Options } from "@outlast/resilience"
 // Service
 // -----------------------------------------------------------------------------
 
-/** Windows in tokens. */
+/** All sizes in tokens. */
 export interface Service {
-  /** Tokens of input and output together; `undefined`: not known. */
+  /** Window for input and output together; `undefined` when unknown. */
   readonly of: (model: string) => Effect.Effect<number | undefined>
-  /** What a provider has said when it refused; `undefined`: none has. */
+  /** The limit that a provider named in a rejection; `undefined` when there was none. */
   readonly learned: (model: string) => Effect.Effect<number | undefined>
   /**
-   * A provider has refused with this limit: from now on it counts (never more than what is known otherwise). What is no
-   * window, below {@link limits}`.least`, is ignored.
+   * Remembers the limit that a provider named in a rejection. A limit above the table has no effect, one below
+   * {@link limits}`.least` is ignored.
    */
   readonly learn: (model: string, limit: number) => Effect.Effect<void>
 }
 
 export const limits = {
-  /** Tokens: half of the smallest window that is in use (2,048). Less is a number that was misread. */
+  /** Smallest accepted window: half of the smallest one in use (2,048). A smaller number was misread. */
   least: 1_024,
-  /** Models whose limits are remembered. The one that was learned longest ago goes first. */
+  /** Number of models whose limits are remembered. The one learned longest ago is evicted first. */
   models: 1_000
 } as const
 
-/** Whether what a provider has named can be a window: of "128k" a number may be left that is none. */
+/** True when the number can be a window. Error texts are parsed, so "128k" may arrive as 128. */
 export const isWindow = (limit: number): boolean => Number.isSafeInteger(limit) && limit >= limits.least
 
 // -----------------------------------------------------------------------------
 // Constructors
 // -----------------------------------------------------------------------------
 
-/** Learned limits over a table; `undefined` of it: not known. */
+/** Creates a service over a table that returns `undefined` for unknown models. */
 export const make = (known: (model: string) => number | undefined): Effect.Effect<Service> => {
   Options.is.fn("(model) => tokens, or undefined where it is not known")("ContextWindows", "known", known)
   return Effect.sync(() => serviceOf(known))
@@ -62,7 +62,7 @@ export const layer = (known: (model: string) => number | undefined): Layer.Layer
   Layer.effect(ContextWindows, make(known))
 
 const serviceOf = (known: (model: string) => number | undefined): Service => {
-  // A map goes through its entries in the order in which they came.
+  // A map iterates in insertion order, so the first entry is the oldest.
   const all = new Map<string, number>()
   const learnedOf = (model: string): number | undefined => {
     const limit = all.get(model)
@@ -84,7 +84,7 @@ const serviceOf = (known: (model: string) => number | undefined): Service => {
   }
 }
 
-/** By default {@link make} without a table. */
+/** The current windows. Default: {@link make} with an empty table. */
 export const ContextWindows: Context.Reference<Service> = Context.Reference<Service>(
   "@outlast/agent/compaction/ContextWindows",
   { defaultValue: () => serviceOf(() => undefined) }

@@ -1,5 +1,5 @@
 /**
- * What is remembered of conversations between compactions: bounded, the one that was used longest ago goes first.
+ * Memory of conversations between compactions. Bounded: the least recently used conversation is evicted first.
  */
 import { Semaphore } from "effect"
 import type { Prepared } from "./Fitting.ts"
@@ -7,17 +7,17 @@ import * as Thrash from "./Thrash.ts"
 
 export interface Conversation {
   readonly key: string
-  /** One compaction at a time. */
+  /** Allows one compaction at a time. */
   readonly lock: Semaphore.Semaphore
   thrash: Thrash.Thrash
-  /** It was said that the window is getting full. */
+  /** True when the event `ContextFilling` was published. */
   warned: boolean
   prepared: Prepared | undefined
 }
 
 export class Conversations {
   readonly #max: number
-  // A map goes through its entries in the order in which they came.
+  // A map iterates in insertion order, so the first entry is the oldest.
   readonly #all = new Map<string, Conversation>()
 
   constructor(max: number) {
@@ -36,7 +36,7 @@ export class Conversations {
   }
 }
 
-/** One that nobody remembers. */
+/** Creates the state of a new conversation, without remembering it. */
 export const make = (key: string): Conversation => ({
   key,
   lock: Semaphore.makeUnsafe(1),

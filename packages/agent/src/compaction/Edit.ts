@@ -1,8 +1,9 @@
 /**
- * A conversation while it is made to fit, as a value: its places with what they have become, and what is gone. Pure.
+ * An immutable draft of a conversation during compaction: its places with their current messages, and the removed
+ * ones. Pure.
  *
- * Its messages are made of the places that stay, in their order, and of one message that stands for those that are
- * gone. Where that would put two messages of the assistant next to each other, the user says that something is missing.
+ * The result consists of the remaining places in order, plus one message that summarises the removed ones. Where two
+ * assistant messages would become adjacent, a user message says that something is missing.
  */
 import { Prompt } from "effect/ai"
 import * as BoundThinking from "./BoundThinking.ts"
@@ -17,7 +18,7 @@ import type { Cut } from "./Trim.ts"
 
 type Messages = ReadonlyArray<Prompt.Message>
 
-/** A cut, and the message that it was cut out of. */
+/** A cut and the message it was made in. */
 interface PlacedCut extends Cut {
   readonly at: number
   readonly role: "assistant" | "tool"
@@ -26,9 +27,9 @@ interface PlacedCut extends Cut {
 export interface Edit {
   readonly places: ReadonlyArray<Place>
   readonly cuts: ReadonlyArray<PlacedCut>
-  /** Places that are gone, by where they were. */
+  /** Start indexes of the removed places. */
   readonly gone: ReadonlySet<number>
-  /** Says what was in them. */
+  /** The message that summarises the removed places. */
   readonly summary: Prompt.UserMessage | undefined
 }
 
@@ -43,7 +44,7 @@ export const begin = (places: ReadonlyArray<Place>): Edit => ({
 // Cutting
 // -----------------------------------------------------------------------------
 
-/** Each message as `become` makes it, while `wanted` holds. */
+/** Applies `become` to each message of the places that `wanted` selects. */
 const changed = (
   edit: Edit,
   become: (message: Prompt.Message, cuts: Array<Cut>) => Prompt.Message,
@@ -58,7 +59,7 @@ const changed = (
     const messages = place.messages.map((message, i) => {
       const cuts: Array<Cut> = []
       const after = become(message, cuts)
-      // Only these have anything to cut.
+      // Only messages of these two roles contain anything to cut.
       const role = message.role === "assistant" ? "assistant" : "tool"
       for (const cut of cuts) all.push({ ...cut, at: place.at + i, role })
       differs ||= after !== message
@@ -73,7 +74,10 @@ const changed = (
   return touched ? { ...edit, places, cuts: together(edit.cuts, all) } : edit
 }
 
-/** The cuts of both: of a result that was cut before, the new one, which counts what went then, too. */
+/**
+ * Merges two lists of cuts. When a result was cut twice, the new cut replaces the old one: it counts the characters
+ * of both.
+ */
 const together = (
   before: ReadonlyArray<PlacedCut>,
   after: ReadonlyArray<PlacedCut>
@@ -88,7 +92,7 @@ const together = (
   ]
 }
 
-/** No result has more than so many tokens, wherever it stands, but for pinned ones. */
+/** Caps every result at `maxTokens`, anywhere in the conversation, except in pinned messages. */
 export const capped = (edit: Edit, maxTokens: number, meter: Meter, options: Trim.Options): Edit =>
   changed(
     edit,
@@ -96,7 +100,7 @@ export const capped = (edit: Edit, maxTokens: number, meter: Meter, options: Tri
     ({ kind }) => kind !== "pinned"
   )
 
-/** The message with results of at most so many tokens each. */
+/** Caps each result of the message at `maxTokens`. */
 export const capMessage = (
   message: Prompt.Message,
   maxTokens: number,
@@ -111,11 +115,11 @@ export const capMessage = (
     const tokens = meter.message(alone(part))
     if (tokens <= maxTokens) return part
     const text = Trim.resultText(part)
-    // Its files and frame alone: where they leave no room, it would lose its text in vain, and keeps it.
+    // Files and frame without text. When they leave no room, cutting the text would not help, so it stays.
     const least = meter.message(alone(Trim.withText(part, "")))
     let best = part
     let own: Array<Cut> = []
-    // Characters for tokens, and fewer where that was not enough.
+    // Start from a proportional estimate and shrink until the result fits.
     let characters = Math.floor((text.length * (maxTokens - least)) / (tokens - least))
     for (; characters > 0; characters = Math.floor(characters * 0.95)) {
       const cuts: Array<Cut> = []
@@ -132,7 +136,7 @@ export const capMessage = (
   return content.every((part, i) => part === message.content[i]) ? message : { ...message, content }
 }
 
-/** Large results and arguments are cut, oldest first, until so many tokens are saved. */
+/** Cuts large results and arguments, oldest first, until `save` tokens are freed. */
 export const stripped = (
   edit: Edit,
   save: number,
@@ -155,20 +159,20 @@ export const stripped = (
 // Leaving out
 // -----------------------------------------------------------------------------
 
-/** What may be left out and is still there. */
+/** Places that may be removed and are still there. */
 export const free = ({ places, gone }: Edit): ReadonlyArray<Place> =>
   places.filter(({ kind, at }) => kind === "free" && !gone.has(at))
 
-/** How many messages these are, and those that summaries among them stand for. */
+/** Number of messages in these places, including those that earlier summaries among them replaced. */
 export const countOf = (places: ReadonlyArray<Place>): number =>
   places
     .flatMap(({ messages }) => messages)
     .reduce((sum, message) => sum + (Marks.summaryOf(message)?.messages ?? 1), 0)
 
-/** Without these places; the text stands for them. */
+/** Replaces the places with a summary. */
 export const replaced = (edit: Edit, places: ReadonlyArray<Place>, text: string): Edit => ({
   ...edit,
-  // What was cut of them is gone as a whole.
+  // Cuts inside a removed place no longer matter.
   cuts: edit.cuts.filter(({ at }) => !places.some((place) => covers(place, at))),
   gone: new Set([...edit.gone, ...places.map(({ at }) => at)]),
   summary: Prompt.makeMessage("user", {
@@ -181,17 +185,17 @@ const covers = ({ at, messages }: Place, index: number): boolean =>
   index >= at && index < at + messages.length
 
 // -----------------------------------------------------------------------------
-// What has become of it
+// Result
 // -----------------------------------------------------------------------------
 
 export interface Finishing {
   readonly wording: CompactionWording
-  /** The conversation as it was. */
+  /** The original conversation. */
   readonly before: Messages
   readonly bindsThinking: boolean
 }
 
-/** The conversation as it is now. */
+/** The resulting conversation. */
 export const messages = ({ places, gone, summary }: Edit, finishing: Finishing): Messages => {
   const out: Array<Prompt.Message> = []
   let said = false
@@ -212,11 +216,11 @@ export const messages = ({ places, gone, summary }: Edit, finishing: Finishing):
   return finishing.bindsThinking ? BoundThinking.drop(out, finishing.before) : out
 }
 
-/** It stands for nobody: those that are gone are counted by the summary. */
+/** Summarises no messages (0): the removed ones are counted by the summary. */
 const gapOf = ({ gap }: CompactionWording): Prompt.UserMessage =>
   Prompt.makeMessage("user", { content: [Prompt.makePart("text", { text: gap })], options: Marks.summary(0) })
 
-/** What is no longer there, by places of the conversation before. */
+/** Lists what was removed, by indexes of the original conversation. */
 export const droppedOf = (edit: Edit, finishing: Finishing): ReadonlyArray<Dropped> => {
   const cuts = edit.cuts.map(({ what, at, role, tool, call, characters, recall }): Dropped => ({
     what,
@@ -237,7 +241,7 @@ export const droppedOf = (edit: Edit, finishing: Finishing): ReadonlyArray<Dropp
   )
 }
 
-/** Thinking of messages that stay, behind the first that did not. */
+/** Thinking in remaining messages after the first edited or removed message. */
 const lostThinking = (edit: Edit): ReadonlyArray<Dropped> => {
   const places = [...edit.gone, ...edit.cuts.map(({ at }) => at)]
   const firstCut = places.reduce((least, at) => Math.min(least, at), Infinity)

@@ -1,11 +1,11 @@
 /**
- * One compaction: tier after tier, the cheapest first, until the conversation is as small as the policy wants it.
+ * One compaction: tries the tiers in order, cheapest first, until the conversation is as small as the policy wants.
  *
- * Where no tier reaches that, a result under the limit is taken, the cheapest but for those that free a good deal more;
- * where none is under the limit it fails with what cannot be cut. `plain`, which loses most, has its turn only where
- * nothing before it lasts. Each tier works on the conversation as it was (but for results that are too large for the
- * window), so that the failure of one loses nothing. It changes nothing that others see: what is interrupted has not
- * happened.
+ * When no tier reaches that size, the cheapest result under the limit is used, unless a later tier freed much more.
+ * When none is under the limit, it fails and names the parts that cannot be cut. `plain` loses most and runs only
+ * when no earlier tier has a lasting effect. Each tier starts from the original conversation (with oversized results
+ * already capped), so a failed tier loses nothing. There are no side effects before the end: an interrupted
+ * compaction leaves no trace.
  */
 import { Effect } from "effect"
 import type { Tool } from "effect/ai"
@@ -29,9 +29,9 @@ import type { Sizes } from "./Window.ts"
 // Model
 // -----------------------------------------------------------------------------
 
-/** A summary that was made before it was needed. */
+/** A summary that was made in the background. */
 export interface Prepared {
-  /** The messages that it stands for. */
+  /** The messages that it replaces. */
   readonly covers: ReadonlyArray<Prompt.Message>
   readonly text: string
 }
@@ -44,7 +44,7 @@ export interface Task {
   readonly pinned: ((message: Prompt.Message) => boolean) | undefined
   readonly required: ReadonlyArray<string>
   readonly bindsThinking: boolean
-  /** The window was full again soon after the last compaction. */
+  /** True when the window was full again soon after the last compaction. */
   readonly refilled: boolean
   readonly summariser: Summariser | undefined
   readonly prepared: Prepared | undefined
@@ -52,21 +52,21 @@ export interface Task {
 }
 
 export interface Fitted {
-  /** The same object where there was nothing to do. */
+  /** The fitting prompt. The same object when nothing had to change. */
   readonly prompt: Prompt.Prompt
   readonly report: Report
 }
 
 export const nothingSpent: Spent = { calls: 0, tokens: 0, costUsd: undefined }
 
-/** Tokens of a whole request. */
+/** Tokens of a whole request: messages and tools. */
 export const tokensOf = (
   messages: ReadonlyArray<Prompt.Message>,
   tools: ReadonlyArray<Tool.Any>,
   meter: Meter
 ): number => Layout.tokensOf(messages, meter) + meter.tools(tools)
 
-/** The places of a conversation, as the tiers see them. */
+/** The places of a conversation that the tiers work on. */
 export const placesOf = (
   prompt: Prompt.Prompt,
   { policy, meter, sizes, pinned }: Pick<Task, "policy" | "meter" | "sizes" | "pinned">
@@ -82,7 +82,7 @@ export const placesOf = (
 // Run
 // -----------------------------------------------------------------------------
 
-/** What a tier has come to. */
+/** Result of one tier. */
 interface Candidate {
   readonly tier: Tier
   readonly edit: Edit.Edit
@@ -90,7 +90,7 @@ interface Candidate {
   readonly tokens: number
 }
 
-/** A conversation that is too long, made to fit. */
+/** Compacts a conversation that is too long. */
 export const run = (task: Task): Effect.Effect<Fitted, CannotFit> =>
   Effect.gen(function* () {
     const { prompt, policy, meter, sizes } = task
@@ -102,7 +102,7 @@ export const run = (task: Task): Effect.Effect<Fitted, CannotFit> =>
     let hasSummarised = false
 
     for (const tier of policy.tiers) {
-      // What summarised all of it and was not enough is not asked to summarise half of it.
+      // A summary of everything was too large, so a summary of half of it cannot help.
       if (tier === "half" && hasSummarised) continue
       if (tier === "plain" && best !== undefined && lasts(best, before, task)) continue
       const attempted = yield* Effect.result(attempt(tier, edit, places, task))
@@ -126,11 +126,14 @@ export const run = (task: Task): Effect.Effect<Fitted, CannotFit> =>
     return yield* finished(best, before, tried, task)
   })
 
-/** It is under the limit, and will not be above it again at once: it is no poor gain, and no refill was before it. */
+/** True when the result is under the limit and is likely to stay there: no poor gain, and no recent refill. */
 const lasts = ({ tokens }: Candidate, before: number, { policy, sizes, refilled }: Task): boolean =>
   !refilled && tokens <= sizes.limit && before - tokens >= policy.thrash.poorGain * sizes.limit
 
-/** A later tier loses more: where the one before is under the limit, it must free a good deal more than that. */
+/**
+ * True when this result is the better one. A later tier loses more, so it must free much more than one that is
+ * already under the limit.
+ */
 const isBetter = ({ tokens }: Candidate, best: Candidate | undefined, { policy, sizes }: Task): boolean => {
   if (best === undefined) return true
   const least = best.tokens > sizes.limit ? 0 : policy.thrash.poorGain * sizes.limit
@@ -145,7 +148,7 @@ const finishing = ({ policy, prompt, bindsThinking }: Task): Edit.Finishing => (
 
 const scaled = (tokens: number, { scale }: Sizes): number => Math.ceil(tokens * scale)
 
-/** A tier that has nothing to work on, or no one to work for it. */
+/** The reason why a tier was skipped: nothing to cut, or no summariser. */
 interface Skipped {
   readonly why: string
 }
@@ -162,7 +165,7 @@ const attempt = (
     const over = overOf(edit, task)
     return over > 0 ? Edit.stripped(edit, over, policy.large, meter, trim) : edit
   }
-  /** Cheaper means on what is left, where they belong to the policy. */
+  /** Strips what is left after a summary, when `strip` is part of the policy. */
   const stripped = (edit: Edit.Edit): Edit.Edit => (policy.tiers.includes("strip") ? strip(edit) : edit)
   const replaced = ({ gone, text }: Summarised): Edit.Edit => stripped(Edit.replaced(edit, gone, text))
   switch (tier) {
@@ -188,18 +191,18 @@ const attempt = (
   }
 }
 
-/** Tokens above `downTo`; below 0: there is room. */
+/** Tokens above `downTo`. Negative when there is room. */
 const overOf = (edit: Edit.Edit, task: Task): number => {
   const { meter, sizes } = task
   return Layout.tokensOf(Edit.messages(edit, finishing(task)), meter) + sizes.fixed - sizes.downTo
 }
 
-/** A few lines for what may go: for all of it, or for all but its newest end that has room. */
+/** Replaces unprotected places with a few lines: all of them, or all except the newest ones that fit. */
 const plain = (edit: Edit.Edit, task: Task): Edit.Edit => {
   const { policy, meter } = task
   const free = Edit.free(edit)
   const room = roomBeside(free, edit, task)
-  // What was asked and an earlier summary have room only where there is some: two characters to a token are few.
+  // Quoted requests and an earlier summary only use free room. Two characters per token is a cautious estimate.
   const characters = 2 * Math.max(0, room)
   const rules = {
     ...policy.plain,
@@ -214,7 +217,7 @@ const plain = (edit: Edit.Edit, task: Task): Edit.Edit => {
   const filled = (room: number): Edit.Edit => {
     const gone = allBut(room, free, meter)
     const after = without(gone)
-    // How long the lines are is known only now. A little less of the end makes room for them.
+    // The length of the lines is known only now. Keep fewer of the newest places to make room for them.
     const over = gone.length === free.length ? 0 : overOf(after, task)
     return over <= 0 ? after : filled(Layout.tokensOf(messagesOf(free.slice(gone.length)), meter) - over)
   }
@@ -226,7 +229,7 @@ const nothingFree = "nothing is left that may be cut"
 const messagesOf = (places: ReadonlyArray<Place>): ReadonlyArray<Prompt.Message> =>
   places.flatMap(({ messages }) => messages)
 
-/** The places without the newest that have room; the oldest is always one of them. */
+/** The places to remove: all except the newest ones that fit into `room`. Always includes the oldest. */
 const allBut = (room: number, places: ReadonlyArray<Place>, meter: Meter): ReadonlyArray<Place> => {
   let left = room
   let end = places.length
@@ -237,7 +240,7 @@ const allBut = (room: number, places: ReadonlyArray<Place>, meter: Meter): Reado
   return places.slice(0, end)
 }
 
-/** The oldest half, in tokens. */
+/** The oldest half of the places, by tokens. */
 const oldest = (places: ReadonlyArray<Place>, meter: Meter): ReadonlyArray<Place> => {
   const sizes = places.map(({ messages }) => Layout.tokensOf(messages, meter))
   const half = sizes.reduce((sum, size) => sum + size, 0) / 2
@@ -260,7 +263,7 @@ const without = ({ places }: Edit.Edit, gone: ReadonlyArray<Place>): ReadonlyArr
   return places.filter((place) => !all.has(place))
 }
 
-/** Tokens up to `downTo`, beside what stays. */
+/** Free tokens up to `downTo` when the places `gone` are removed. */
 const roomBeside = (gone: ReadonlyArray<Place>, edit: Edit.Edit, { sizes, meter }: Task): number =>
   sizes.downTo - sizes.fixed - Layout.tokensOf(messagesOf(without(edit, gone)), meter)
 
@@ -281,13 +284,13 @@ const summarised = (
     if (gone.length === 0) return Effect.fail<Skipped>({ why: nothingFree })
     const said = prompt.content.filter(({ role }) => role !== "system").length
     if (said < policy.minMessages) {
-      return Effect.fail<Skipped>({ why: `it has fewer than ${policy.minMessages} messages` })
+      return Effect.fail<Skipped>({ why: `the conversation has fewer than ${policy.minMessages} messages` })
     }
     return Effect.map(
       summariser.summary({
         messages: messagesOf(gone),
         required: requiredOf(gone, edit, task),
-        // Without room for it `downTo` is missed, but the limit may still be kept.
+        // A summary without room misses `downTo`, but may still be under the limit.
         maxTokens: Math.max(leastSummary, roomBeside(gone, edit, task)),
         in: how
       }),
@@ -295,10 +298,10 @@ const summarised = (
     )
   })
 
-/** Tokens that a summary may have in any case. */
+/** Smallest token limit that a summary is given. */
 const leastSummary = 512
 
-/** The summary that was prepared, if it is of the beginning of what is to go, and has all that is required. */
+/** The prepared summary, if it covers a prefix of the places to remove and has all required identifiers. */
 const ready = (edit: Edit.Edit, places: ReadonlyArray<Place>, task: Task): Summarised | undefined => {
   const { prepared, policy } = task
   if (prepared === undefined) return undefined
@@ -308,7 +311,7 @@ const ready = (edit: Edit.Edit, places: ReadonlyArray<Place>, task: Task): Summa
     if (original.kind !== "free" || covered === prepared.covers.length) continue
     if (original.messages.some((message, n) => message !== prepared.covers[covered + n])) return undefined
     covered += original.messages.length
-    // Places keep their order, whatever becomes of their messages.
+    // Places keep their order when their messages change.
     const now = edit.places[i]
     if (now !== undefined) gone.push(now)
   }
@@ -318,7 +321,7 @@ const ready = (edit: Edit.Edit, places: ReadonlyArray<Place>, task: Task): Summa
 }
 
 // -----------------------------------------------------------------------------
-// How it ends
+// Result
 // -----------------------------------------------------------------------------
 
 const finished = (
@@ -346,7 +349,7 @@ const finished = (
     }
   })
 
-/** Gives the store what was cut. */
+/** Stores the texts that were cut. */
 export const keep = (store: RecallStore | undefined, cuts: ReadonlyArray<Cut>): Effect.Effect<void> =>
   Effect.forEach(
     cuts,

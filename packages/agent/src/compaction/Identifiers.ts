@@ -6,7 +6,7 @@ import * as Transcribed from "./Transcribed.ts"
 
 type Messages = ReadonlyArray<Prompt.Message>
 
-/** Of those that are required: the ones that stand in what goes, and not in what stays. */
+/** Required identifiers that occur in the removed messages and not in the remaining ones. */
 export const atRisk = (
   required: ReadonlyArray<string>,
   gone: Messages,
@@ -23,10 +23,10 @@ export const atRisk = (
 export const missing = (required: ReadonlyArray<string>, text: string): ReadonlyArray<string> =>
   required.filter((id) => !text.includes(id))
 
-/** Characters before and behind an identifier. */
+/** Number of characters of context before and after an identifier. */
 const around = 60
 
-/** The identifiers with where each stood last. */
+/** The identifiers, each with the text around its last occurrence. */
 export const inContext = (
   ids: ReadonlyArray<string>,
   gone: Messages

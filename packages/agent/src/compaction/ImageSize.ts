@@ -1,7 +1,7 @@
 /**
- * Width and height of an image, read off its first bytes: PNG, JPEG, GIF, WebP. Pure.
+ * Reads width and height of an image from its first bytes: PNG, JPEG, GIF, WebP. Pure.
  *
- * It decodes no image, and looks at no more than the first {@link maxBytes}.
+ * It decodes no image, and reads no more than the first {@link maxBytes}.
  */
 
 /** In pixels. */
@@ -10,10 +10,10 @@ export interface ImageSize {
   readonly height: number
 }
 
-/** In a JPEG the size stands behind what a camera has written, which may be 64 kB. */
+/** Bytes to read. In a JPEG the size stands after the camera's metadata, which may have 64 kB. */
 export const maxBytes = 96 * 1_024
 
-/** Of bytes, base64 or a data URL; `undefined` where it cannot be read: another format, a URL. */
+/** Reads the size from bytes, base64 or a data URL. Returns `undefined` for another format or a URL. */
 export const of = (data: Uint8Array | string | URL): ImageSize | undefined => {
   const bytes = data instanceof URL ? undefined : typeof data === "string" ? decoded(data) : data
   if (bytes === undefined || bytes.length < 10) return undefined
@@ -22,14 +22,14 @@ export const of = (data: Uint8Array | string | URL): ImageSize | undefined => {
     const size = png(view) ?? gif(view) ?? webp(view) ?? jpeg(view)
     return size !== undefined && size.width > 0 && size.height > 0 ? size : undefined
   } catch {
-    // It ends before its size.
+    // The data ends before the size.
     return undefined
   }
 }
 
 const decoded = (text: string): Uint8Array | undefined => {
   const from = text.startsWith("data:") ? text.indexOf(",") + 1 : 0
-  // Four characters are three bytes; some write them in lines.
+  // Four characters are three bytes. Some encoders insert line breaks.
   const begin = text.slice(from, from + (maxBytes / 3) * 4).replaceAll(/\s/g, "")
   try {
     const binary = atob(begin.slice(0, begin.length - (begin.length % 4)))
@@ -58,7 +58,7 @@ const webp = (view: DataView): ImageSize | undefined => {
       const bits = view.getUint32(21, true)
       return { width: (bits & 0x3fff) + 1, height: ((bits >>> 14) & 0x3fff) + 1 }
     }
-    // "VP8X": 24 bits each, from the lowest byte on.
+    // "VP8X": 24 bits each, little-endian.
     case 0x56503858:
       return {
         width: (view.getUint32(24, true) & 0xffffff) + 1,
@@ -75,11 +75,11 @@ const jpeg = (view: DataView): ImageSize | undefined => {
     if (view.getUint8(at) !== 0xff) return undefined
     const marker = view.getUint8(at + 1)
     if (isFrame(marker)) return { width: view.getUint16(at + 7), height: view.getUint16(at + 5) }
-    // A byte that fills up, or a segment with its length.
+    // A padding byte, or a segment with its length.
     at += marker === 0xff ? 1 : 2 + view.getUint16(at + 2)
   }
 }
 
-/** A start of frame. Three numbers between them mean something else. */
+/** True for a start of frame. Three markers in that range mean something else. */
 const isFrame = (marker: number): boolean =>
   marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc

@@ -1,8 +1,8 @@
 /**
- * What of a conversation may be cut, and what may not, and why. Pure.
+ * Decides which parts of a conversation may be cut, and why the others stay. Pure.
  *
- * Kept by construction: system messages, pinned messages, the first message of the user (the goal), and the end. All
- * else is `free`.
+ * System messages, pinned messages, the first user message (the goal) and the tail always stay. Everything else is
+ * `free`.
  */
 import type { Prompt } from "effect/ai"
 import type { Tail } from "./CompactionPolicy.ts"
@@ -19,9 +19,9 @@ export interface Place extends Unit {
 
 export interface Options {
   readonly tail: Tail
-  /** Tokens that a tail of tokens may have at most. */
+  /** Maximum tokens of a tail that is given in tokens. */
   readonly maxTail: number
-  /** Pinned beside those that are marked. */
+  /** Selects pinned messages, in addition to the marked ones. */
   readonly pinned: ((message: Prompt.Message) => boolean) | undefined
   readonly meter: Meter
 }
@@ -40,14 +40,14 @@ export const of = (units: ReadonlyArray<Unit>, options: Options): ReadonlyArray<
   })
 }
 
-/** The first unit of the tail: it begins with a whole unit. */
+/** Index of the first unit of the tail. The tail starts with a whole unit. */
 const tailOf = (units: ReadonlyArray<Unit>, { tail, maxTail, meter }: Options): number => {
   let left = "messages" in tail ? tail.messages : Math.min(tail.tokens, maxTail)
   let i = units.length
   while (i > 0 && left > 0) {
     const { messages } = units[i - 1] ?? { messages: [] }
     const size = "messages" in tail ? messages.length : tokensOf(messages, meter)
-    // One message too many is protected, one token too many is not; but something of the end always is.
+    // A tail of messages may exceed its number by a few; a tail of tokens may not. The last unit is always protected.
     if ("tokens" in tail && size > left && i < units.length) break
     left -= size
     i--
@@ -55,7 +55,7 @@ const tailOf = (units: ReadonlyArray<Unit>, { tail, maxTail, meter }: Options): 
   return i
 }
 
-/** The messages that may go, and those that stay. */
+/** Splits the messages into those that may be removed and those that stay. */
 export const split = (
   places: ReadonlyArray<Place>
 ): readonly [free: ReadonlyArray<Prompt.Message>, kept: ReadonlyArray<Prompt.Message>] => [

@@ -1,11 +1,11 @@
 /**
- * What compaction remembers in the conversation itself: options under `outlast`, so that it travels with the
- * conversation wherever the program keeps it. `Failover` takes them off before sending; other models ignore them.
+ * Marks of compaction inside the conversation: options under `outlast`. They are stored with the conversation
+ * wherever the program keeps it. `Failover` removes them before sending; other models ignore them.
  *
- * - `pinned`: must never be cut. Yours to set: {@link pin}.
- * - `cut`: this result or these arguments have been cut, and are not cut again.
- * - `capped`: this result has lost its middle; what it was, for whoever cuts it again.
- * - `summary`: this message stands for so many others.
+ * - `pinned`: must never be cut. Set it with {@link pin}.
+ * - `cut`: this result or these arguments were cut, and are not cut again.
+ * - `capped`: this result lost its middle; records the original for a second cut.
+ * - `summary`: this message replaces a number of others.
  */
 import { Predicate } from "effect"
 import type { Prompt } from "effect/ai"
@@ -13,7 +13,7 @@ import { namespace } from "../conversation/Answered.ts"
 
 /** A message that compaction made. */
 export interface Summary {
-  /** How many messages it stands for. */
+  /** Number of messages that it replaces. */
   readonly messages: number
 }
 
@@ -21,11 +21,11 @@ type Options = Readonly<Record<string, unknown>>
 
 const read = (options: Options, field: string): unknown => {
   const ours = options[namespace]
-  // Read for each part of each message: an option of ours is a record.
+  // No schema here, because this runs for each part of each message. Options under our name are records.
   return Predicate.isObject(ours) ? (ours as Options)[field] : undefined
 }
 
-/** The options with one of ours more. What else stands under our name, such as who made a part, stays. */
+/** Adds a mark. Other options under our name, e.g. the provider of a part, stay. */
 const marked = (
   options: Prompt.ProviderOptions,
   field: string,
@@ -50,7 +50,7 @@ export const pin = <M extends Prompt.Message>(message: M): M => ({
   options: marked(message.options, "pinned", true)
 })
 
-/** Whether the message, or a part of it, is pinned. */
+/** True when the message or one of its parts is pinned. */
 export const isPinned = (message: Prompt.Message): boolean => {
   if (read(message.options, "pinned") === true) return true
   if (message.role === "system") return false
@@ -58,7 +58,7 @@ export const isPinned = (message: Prompt.Message): boolean => {
   return parts.some(({ options }) => read(options, "pinned") === true)
 }
 
-/** The part, not to be cut again. */
+/** Marks the part as cut. */
 export const cut = <P extends Prompt.ToolCallPart | Prompt.ToolResultPart>(part: P): P => ({
   ...part,
   options: marked(part.options, "cut", true)
@@ -69,11 +69,11 @@ export const isCut = (part: Prompt.Part): boolean => read(part.options, "cut") =
 /** A result as it was before its middle was cut. */
 export interface Whole {
   readonly characters: number
-  /** By what the store finds it; `undefined` where nobody keeps it. */
+  /** Id in the store; `undefined` when no store keeps the text. */
   readonly recall: string | undefined
 }
 
-/** The result, without its middle. */
+/** Marks the result as capped. */
 export const capped = (
   part: Prompt.ToolResultPart,
   { characters, recall }: Whole
@@ -85,7 +85,7 @@ export const capped = (
   })
 })
 
-/** What a result was; `undefined` for one that has its middle. */
+/** The original size and id of a capped result; `undefined` for other results. */
 export const wholeOf = (part: Prompt.ToolResultPart): Whole | undefined => {
   const found = read(part.options, "capped")
   if (!Predicate.hasProperty(found, "characters") || typeof found.characters !== "number") return undefined
@@ -93,10 +93,10 @@ export const wholeOf = (part: Prompt.ToolResultPart): Whole | undefined => {
   return { characters: found.characters, recall: typeof recall === "string" ? recall : undefined }
 }
 
-/** Options of a message that stands for others. */
+/** Options of a message that replaces others. */
 export const summary = (messages: number): Prompt.ProviderOptions => marked({}, "summary", { messages })
 
-/** What a message stands for; `undefined` for one that somebody said. */
+/** Returns the mark of a summary; `undefined` for an ordinary message. */
 export const summaryOf = (message: Prompt.Message): Summary | undefined => {
   const found = read(message.options, "summary")
   return Predicate.hasProperty(found, "messages") && typeof found.messages === "number"
@@ -104,10 +104,10 @@ export const summaryOf = (message: Prompt.Message): Summary | undefined => {
     : undefined
 }
 
-/** Settings of the user on a part, as the AI SDK names them. */
+/** Options on a part that the user sets, by their names in the AI SDK. */
 const settings = new Set(["cacheControl", "cache_control", "cachePoint", "promptCacheBreakpoint"])
 
-/** Whether its maker has signed the part or stores it: edited, it would be refused, or the edit ignored. */
+/** True when the provider has signed or stored the part. An edited part would be rejected, or the edit ignored. */
 export const isSigned = ({ options }: Prompt.Part): boolean => {
   for (const name in options) {
     if (name === namespace) continue

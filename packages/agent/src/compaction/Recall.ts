@@ -1,10 +1,10 @@
 /**
- * The tool `recall`: what compaction cut out of results and arguments, piece by piece.
+ * The tool `recall`: gives the model back what compaction cut out of results and arguments, piece by piece.
  *
- * A piece is never so large that it fills the window again. What is not in the store is a sentence for the model, not a
- * failure of the run.
+ * A piece is small enough not to fill the window again. For an unknown id the model gets a sentence, and the run goes
+ * on.
  *
- * **Example** (An agent that can look again)
+ * **Example** (An agent that can read cut results again)
  *
  * ```ts
  * const store = RecallStore.memory()
@@ -32,15 +32,15 @@ export const tool = Tool.make("recall", {
 export const toolkit = Toolkit.make(tool)
 
 export interface Options {
-  /** Characters of one piece. Default 20,000. */
+  /** Maximum characters of one piece. Default 20,000. */
   readonly maxCharacters?: number | undefined
-  /** What the model reads. Default: in English. */
+  /** Texts for the model. Default: English. */
   readonly wording?: Wording | undefined
 }
 
 export interface Wording {
   readonly unknown: (id: string) => string
-  /** Behind a piece with more to come. */
+  /** Added after a piece when more text follows. */
   readonly more: (piece: { readonly to: number; readonly of: number }) => string
 }
 
@@ -63,7 +63,7 @@ const checks: Check.Checks<Options> = {
   })
 }
 
-/** The handler over a store. Throws an `InvalidOption` (a `RangeError`) for what is no store, and for a wrong option. */
+/** Handler over a store. Throws an `InvalidOption` (a `RangeError`) for a wrong store or option. */
 export const layer = (
   store: RecallStore,
   options: Options = {}

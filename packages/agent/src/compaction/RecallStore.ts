@@ -1,8 +1,8 @@
 /**
- * Keeps what compaction cut, so that the model can have it again.
+ * Stores the texts that compaction cut, so that the model can recall them.
  *
- * {@link memory} is bounded and ends with the process; a store of your own can last longer. Writing and reading never
- * fail: a store that cannot be reached answers that it has nothing.
+ * {@link memory} is bounded and ends with the process. Implement your own store for a longer life. `put` and `get`
+ * never fail: an unreachable store returns nothing.
  */
 import { Effect, Option } from "effect"
 import { Options as Check } from "@outlast/resilience"
@@ -14,22 +14,22 @@ export interface RecallStore {
 }
 
 export interface MemoryOptions {
-  /** Texts at most; the oldest go. Default 1,000. */
+  /** Maximum number of texts. The oldest is evicted first. Default 1,000. */
   readonly maxTexts?: number | undefined
-  /** Characters of all of them at most; the oldest go. Default 50,000,000. */
+  /** Maximum number of characters of all texts. The oldest is evicted first. Default 50,000,000. */
   readonly maxCharacters?: number | undefined
 }
 
 export const defaults = { maxTexts: 1_000, maxCharacters: 50_000_000 } as const
 
-/** A store, for the options that take one. */
+/** Check for options that take a store. */
 export const check: Check.Check = Kind.having("a RecallStore, for example RecallStore.memory()", "put", "get")
 
-/** A store in memory. Throws an `InvalidOption` (a `RangeError`) for an unknown option and a bound below 1. */
+/** Creates a store in memory. Throws an `InvalidOption` (a `RangeError`) for an unknown option or a bound below 1. */
 export const memory = (options: MemoryOptions = {}): RecallStore => {
   Check.fields<MemoryOptions>("RecallStore", options, { maxTexts: Kind.count, maxCharacters: Kind.count })
   const { maxTexts = defaults.maxTexts, maxCharacters = defaults.maxCharacters } = options
-  // A map goes through its entries in the order in which they came.
+  // A map iterates in insertion order, so the first entry is the oldest.
   const texts = new Map<string, string>()
   let characters = 0
   const remove = (id: string, text: string): void => {

@@ -1,54 +1,54 @@
 /**
- * What a compaction did: plain data, without content of the conversation but for names of tools and ids of calls.
+ * Report of a compaction, as plain data. Contains no text of the conversation except tool names and call ids.
  */
 import type { Tier } from "./CompactionPolicy.ts"
 import type { Kept } from "./Layout.ts"
 import type { Spent } from "./Summariser.ts"
 
-/** Something that is no longer there as it was. */
+/** A removed or shortened part of the conversation. */
 export interface Dropped {
-  /** A whole message, or of one that stays the result, the arguments, the thinking. */
+  /** `message`: removed whole. The others name the part that a remaining message lost. */
   readonly what: "message" | "result" | "arguments" | "thinking"
-  /** The place of the message in the conversation before, from 0. */
+  /** Index of the message in the original conversation, from 0. */
   readonly at: number
   readonly role: "system" | "user" | "assistant" | "tool"
-  /** Of a result or arguments. */
+  /** Name of the tool, for a result or arguments. */
   readonly tool?: string
-  /** The id of the call. */
+  /** Id of the call, for a result or arguments. */
   readonly call?: string
-  /** Characters that are gone of a result or arguments, since the tool gave them. */
+  /** Characters removed from a result or arguments, counted from the original text of the tool. */
   readonly characters?: number
-  /** By what the store finds them. */
+  /** Id in the store. */
   readonly recall?: string
 }
 
-/** How a tier went. */
+/** Outcome of one tier. */
 export interface Tried {
   readonly tier: Tier
-  /** It got down to `downTo`; it did not; it failed, or had nothing to work on. */
+  /** `enough`: reached `downTo`. `too_little`: did not. `failed`: failed or had nothing to work on. */
   readonly outcome: "enough" | "too_little" | "failed"
-  /** Tokens that it came to. */
+  /** Size after the tier, in tokens. */
   readonly tokens?: number
-  /** Why it failed. */
+  /** Reason of a failure. */
   readonly why?: string
 }
 
 export interface Report {
-  /** What made it fit; `none`: it did, or does not have to. */
+  /** The tier whose result was used; `none` when the conversation already fitted. */
   readonly tier: Tier | "none"
   readonly tokensBefore: number
   readonly tokensAfter: number
-  /** Tokens: of the model; that it must not have more of; that it was compacted down to, where possible. */
+  /** All in tokens: window of the model, maximum size of the conversation, target size of a compaction. */
   readonly window: number
   readonly limit: number
   readonly downTo: number
   readonly dropped: ReadonlyArray<Dropped>
   readonly tried: ReadonlyArray<Tried>
-  /** What the summaries took. */
+  /** Calls, tokens and cost of the summaries. */
   readonly summaries: Spent
 }
 
-/** The tiers by number: 0 none, 1 cap and strip, 2 chunks, 3 half, 4 plain. */
+/** Numbers of the tiers: 0 none, 1 cap and strip, 2 chunks, 3 half, 4 plain. */
 export const numberOf: Readonly<Record<Tier | "none", 0 | 1 | 2 | 3 | 4>> = {
   none: 0,
   cap: 1,
@@ -58,7 +58,7 @@ export const numberOf: Readonly<Record<Tier | "none", 0 | 1 | 2 | 3 | 4>> = {
   plain: 4
 }
 
-/** What cannot be cut, and what it takes. */
+/** A part that cannot be cut, and its size. */
 export interface Uncuttable {
   readonly what: Kept | "tools"
   readonly tokens: number

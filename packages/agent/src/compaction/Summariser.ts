@@ -1,12 +1,12 @@
 /**
- * Asks a model for summaries, within bounds of its own: time, tokens, money, and its own window.
+ * Asks a model for summaries, within its own limits of time, tokens, cost and window.
  *
- * It goes through whatever resilience its model has. Every way in which it can fail, an error, a defect, a cut or empty
- * answer, a lost identifier, a bound that is reached, is one {@link SummaryFailed}: the next tier takes over, and nothing
- * is lost. It repeats a call only once, when identifiers were missing.
+ * It uses the resilience of its model. Every failure is one {@link SummaryFailed}: an error, a defect, a truncated or
+ * empty answer, a lost identifier, an exceeded limit. The next tier then takes over. It repeats a call only once,
+ * when identifiers are missing.
  *
- * While it asks, {@link Asking} is set: compaction inside of its calls does not ask it again. Under a `SafetyGuard` its
- * calls count like those of the agent, and are not in the agent's conversation.
+ * {@link Asking} is set during its calls, so that compaction inside them does not call the summariser again. Under a
+ * `SafetyGuard` its calls count like those of the agent, but do not appear in the agent's conversation.
  */
 import { Cause, Context, Data, Duration, Effect, Option } from "effect"
 import { Prompt } from "effect/ai"
@@ -30,19 +30,22 @@ import * as Transcribed from "./Transcribed.ts"
 // -----------------------------------------------------------------------------
 
 export interface Options {
-  /** Who summarises: a cheap model will do. */
+  /** Model that summarises. A cheap one is enough. */
   readonly model: Context.Service.Shape<typeof LanguageModel.LanguageModel>
-  /** Its name, for the counter. Default: that of the conversation's model. */
+  /** Name of that model, for the counter. Default: the name of the conversation's model. */
   readonly name?: string | undefined
-  /** Its window in tokens. Default: that of the conversation's model. */
+  /** Window of that model, in tokens. Default: the window of the conversation's model. */
   readonly window?: number | undefined
-  /** Tokens of one summary. Default 4,096, and never more than a quarter of its window. */
+  /** Maximum tokens of one summary. Default 4,096; never more than a quarter of the window. */
   readonly outputLimit?: number | undefined
-  /** For all calls of one compaction. Default 2 minutes. */
+  /** Time limit for all calls of one compaction. Default 2 minutes. */
   readonly deadline?: Duration.Input | undefined
-  /** Tokens, in and out, of all calls of one compaction. Default: no limit. */
+  /** Maximum tokens, input and output, of all calls of one compaction. Default: no limit. */
   readonly maxTokens?: number | undefined
-  /** US dollars of one compaction, where prices are known: no call is made once they are spent. Default: no limit. */
+  /**
+   * Maximum cost of one compaction in US dollars. Applies where prices are known: no call starts once it is spent.
+   * Default: no limit.
+   */
   readonly maxCost?: number | undefined
 }
 
@@ -50,7 +53,7 @@ export const defaults = { outputLimit: 4_096, deadline: "2 minutes" } as const
 
 const { is } = Check
 
-/** The checks of its fields. */
+/** Checks of the options, by field. */
 export const checks: Check.Checks<Options> = {
   model: is.required(Kind.languageModel),
   name: Kind.name,
@@ -65,40 +68,40 @@ export const checks: Check.Checks<Options> = {
 // Errors
 // -----------------------------------------------------------------------------
 
-/** There is no summary. `why` has nothing of the conversation. */
+/** No summary could be made. `why` contains no text of the conversation. */
 export class SummaryFailed extends Data.TaggedError("SummaryFailed")<{ readonly why: string }> {}
 
 // -----------------------------------------------------------------------------
 // Service
 // -----------------------------------------------------------------------------
 
-/** Whether this fiber is inside a call of a summariser. */
+/** True when this fiber is inside a call of a summariser. */
 export const Asking: Context.Reference<boolean> = Context.Reference<boolean>(
   "@outlast/agent/compaction/Summariser/Asking",
   { defaultValue: () => false }
 )
 
-/** What one compaction has spent on summaries. */
+/** Calls, tokens and cost of the summaries of one compaction. */
 export interface Spent {
   readonly calls: number
-  /** In and out; estimated where the model does not say. */
+  /** Input and output tokens; estimated when the model does not report them. */
   readonly tokens: number
-  /** US dollars; `undefined` where no price is known. */
+  /** US dollars; `undefined` when no price is known. */
   readonly costUsd: number | undefined
 }
 
 export interface Task {
-  /** What goes. */
+  /** Messages to summarise. */
   readonly messages: ReadonlyArray<Prompt.Message>
   /** Identifiers that must be in the summary. */
   readonly required: ReadonlyArray<string>
-  /** Tokens that the summary may have. */
+  /** Maximum tokens of the summary. */
   readonly maxTokens: number
-  /** At once, in one call, or in as many as it takes. */
+  /** `one`: in a single call. `chunks`: in as many calls as needed. */
   readonly in: "one" | "chunks"
 }
 
-/** The summariser of one compaction: bounds hold for all its tasks together. */
+/** The summariser of one compaction. Limits apply to all its tasks together. */
 export class Summariser {
   readonly #options: Options
   readonly #policy: CompactionPolicy
@@ -121,7 +124,10 @@ export class Summariser {
     return this.#spent
   }
 
-  /** The text of a summary. A model that interrupts itself has failed; an interruption from outside ends all. */
+  /**
+   * Returns the text of a summary. An interruption inside the model is a failure; an interruption from outside ends
+   * everything.
+   */
   summary(task: Task): Effect.Effect<string, SummaryFailed> {
     const { deadline = defaults.deadline } = this.#options
     return apart(this.#summary(task)).pipe(
@@ -137,7 +143,7 @@ export class Summariser {
             })
           )
         }
-        // What a model says in its error is not ours to repeat.
+        // The model's error may quote the conversation, so it is not repeated here.
         return Effect.fail(new SummaryFailed({ why: "the summariser failed" }))
       })
     )
@@ -152,7 +158,7 @@ export class Summariser {
         Math.floor(this.#window / 4)
       )
       const ask = (text: string) => this.#ask(text, output)
-      // A tenth is left free: a tokenizer does not count a whole as the sum of its parts.
+      // Leave a tenth free: tokens of a whole text are not the sum of its parts.
       const bare = this.#tokensOf(
         wording.summarise({ transcript: "", part: 99, parts: 99, required: task.required }),
         output
@@ -182,7 +188,7 @@ export class Summariser {
     })
   }
 
-  /** The request of the last summary, after the summaries that it needs are there. */
+  /** Summarises the chunks and returns the request that merges them into the last summary. */
   #merged(
     requests: ReadonlyArray<string>,
     required: ReadonlyArray<string>,
@@ -208,7 +214,7 @@ export class Summariser {
     })
   }
 
-  /** The summary with all that is required in it: asked for a second time, if not. */
+  /** Checks that the summary has all required identifiers. Asks a second time when some are missing. */
   #checked(
     request: string,
     { messages, required }: Task,
@@ -225,16 +231,17 @@ export class Summariser {
     })
   }
 
-  /** One call, if the bounds leave room for it. */
+  /** Makes one call, if the limits allow it. */
   #ask(text: string, output: number): Effect.Effect<string, SummaryFailed> {
     return Effect.gen({ self: this }, function* () {
       const { model, maxTokens = Infinity, maxCost = Infinity } = this.#options
       const input = this.#tokensOf(text, output)
       if (input + output > this.#window)
         return yield* this.#failed("its request does not fit into its window")
-      if (this.#spent.tokens + input + output > maxTokens) return yield* this.#failed("its tokens are spent")
-      if ((this.#spent.costUsd ?? 0) >= maxCost) return yield* this.#failed("its money is spent")
-      // Counted before, corrected behind: calls at the same time must not all think that there is room.
+      if (this.#spent.tokens + input + output > maxTokens)
+        return yield* this.#failed("its token limit is reached")
+      if ((this.#spent.costUsd ?? 0) >= maxCost) return yield* this.#failed("its cost limit is reached")
+      // Reserve first and correct afterwards, so that concurrent calls do not share the same room.
       this.#add({ calls: 1, tokens: input + output, costUsd: undefined })
       const response = yield* model
         .generateText({ prompt: this.#prompt(text, output) })
@@ -253,7 +260,7 @@ export class Summariser {
       const said = Transcribed.summary(response.text)
       return said === "" ? yield* this.#failed("its answer is empty") : said
     }).pipe(
-      // What the model fails with is its own.
+      // The model's error may quote the conversation, so it is not repeated here.
       Effect.catchTag("AiError", () => this.#failed("the summariser failed"))
     )
   }
@@ -288,7 +295,7 @@ export class Summariser {
     })
   }
 
-  /** All messages in one chunk, each as short as it takes; none, if there are too many. */
+  /** Puts all messages into one chunk and shortens each as far as necessary. Empty when there are too many. */
   #squeezed(
     messages: ReadonlyArray<Prompt.Message>,
     budget: number
@@ -305,7 +312,10 @@ export class Summariser {
   }
 }
 
-/** Under the guards of the agent, but in no conversation of its: the summariser's prompt is not the agent's transcript. */
+/**
+ * Keeps the summary under the guards of the agent, but outside its conversation: the prompt is not the agent's
+ * transcript.
+ */
 const apart = <A, E>(summary: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.withFiber((fiber) => {
     const branch = branchOf(fiber)
@@ -316,7 +326,7 @@ const apart = <A, E>(summary: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     })
   })
 
-/** Tokens below which a chunk, a message in it or a summary is not worth a call. */
+/** Minimum tokens of a chunk, of a message in it, and of a summary. Below them a call is not worth it. */
 const leastBudget = 256
 const leastEntry = 24
 const leastOutput = 64

@@ -1,15 +1,15 @@
 /**
- * How many tokens a conversation has.
+ * Counts the tokens of a conversation.
  *
- * Everything that a request sends is counted: system messages, texts, thinking, calls with their arguments, results,
- * images and files by rule, and the schemas of tools. A message is counted once and remembered by its identity, so
- * that a new turn costs by its own size, not by that of the history.
+ * Every part of a request is counted: system messages, texts, thinking, calls with their arguments, results, images
+ * and files by rule, and tool schemas. A message is counted once and cached by identity. A new turn costs only its
+ * own size.
  *
- * {@link TokenCounter} is a `Context.Reference`: without a layer it is {@link estimate}, which needs to know nothing of
- * the model. A counter with a tokenizer is {@link make} with another `text`.
+ * {@link TokenCounter} is a `Context.Reference`. Without a layer it is {@link estimate}, which needs no knowledge of
+ * the model. Pass another `text` to {@link make} to use a tokenizer.
  *
- * **What it does not do.** It asks no provider, and learns nothing from the usage that providers report: whoever counts,
- * `Compaction` corrects it by what it was told (`learn`).
+ * **What it does not do.** It asks no provider and does not learn from reported usage: `Compaction.learn` corrects
+ * every counter.
  *
  * **Example** (A tokenizer)
  *
@@ -29,32 +29,32 @@ import * as ImageSize from "./ImageSize.ts"
 // Model
 // -----------------------------------------------------------------------------
 
-/** Counts for one model. The same while one conversation is made to fit. */
+/** Counts for one model. Stays the same during one compaction. */
 export interface Meter {
-  /** Tokens of one message, from what is known at once. At least 1. */
+  /** Tokens of one message, available at once. At least 1. */
   readonly message: (message: Prompt.Message) => number
-  /** Tokens of what is said about tools. */
+  /** Tokens of the tool schemas. */
   readonly tools: (tools: ReadonlyArray<Tool.Any>) => number
-  /** All of it, as exactly as can be found out: asked when the window is getting full. Default: the sum. */
+  /** The most exact count of the whole request. Called when the window is getting full. Default: the sum. */
   readonly exact?:
     | ((messages: ReadonlyArray<Prompt.Message>, tools: ReadonlyArray<Tool.Any>) => Effect.Effect<number>)
     | undefined
 }
 
 export interface Service {
-  /** `undefined`: a model of which nothing is known. */
+  /** Returns the meter of a model. `undefined` is an unknown model. */
   readonly for: (model: string | undefined) => Meter
 }
 
-/** Rules in tokens. */
+/** Counting rules. Each returns tokens. */
 export interface Rules {
-  /** Of prose. Default: about four characters each, and one for each sign of a script without spaces. */
+  /** Counts prose. Default: about four characters per token, and one token per character of scripts such as Chinese. */
   readonly text?: ((text: string) => number) | undefined
-  /** Of arguments, results and schemas. Default: about three characters each. */
+  /** Counts arguments, results and schemas. Default: about three characters per token. */
   readonly json?: ((text: string) => number) | undefined
-  /** Of an image, a document, another file. Default: {@link fileTokens}. */
+  /** Counts an image, a document or another file. Default: {@link fileTokens}. */
   readonly file?: ((file: Prompt.FilePart) => number) | undefined
-  /** What each message and each part costs beside its content. Default 4. */
+  /** Fixed cost of each message and each part, in tokens. Default 4. */
   readonly overhead?: number | undefined
 }
 
@@ -68,7 +68,7 @@ const jsonCharacters = 3
 // oxlint-disable-next-line no-control-regex -- Everything that is not ASCII.
 const beyondAscii = /[^\u0000-\u007f]/
 
-/** Characters beyond ASCII are a token each where they stand for syllables or words, and half a one otherwise. */
+/** Non-ASCII characters are one token each when they stand for a syllable or a word, otherwise half a token. */
 const estimated =
   (characters: number) =>
   (text: string): number => {
@@ -83,16 +83,16 @@ const estimated =
     return Math.ceil(narrow / characters + wide)
   }
 
-/** What an image and a page of a PDF take, in tokens. */
+/** Tokens of an image and of a page of a PDF. */
 export interface FileRules {
-  /** Of an image; `undefined`: its size is not known. */
+  /** Tokens of an image; the size is `undefined` when it is unknown. */
   readonly image: (size: ImageSize.ImageSize | undefined) => number
   readonly page: number
 }
 
 /**
- * An image: one for each 750 pixels, at most 1,600, as at Anthropic; 1,600 where its size is not known. A page: 2,000,
- * between what Anthropic names for its text (1,500 to 3,000).
+ * Image: one token per 750 pixels, at most 1,600, as at Anthropic; 1,600 when the size is unknown. Page: 2,000,
+ * within Anthropic's figure for its text (1,500 to 3,000).
  */
 export const fileRules: FileRules = {
   image: (size) =>
@@ -101,8 +101,9 @@ export const fileRules: FileRules = {
 }
 
 /**
- * Images and pages by the rules (default {@link fileRules}); a PDF has a page for each 50 kB, at least one. Text: by its
- * length. Others: 1 for each 100 bytes, at least 1,000. A file behind a URL: as an image.
+ * Counts a file. Images and pages follow the rules (default {@link fileRules}). A PDF has one page per 50 kB, at
+ * least one. Text counts by its length. Other files: 1 token per 100 bytes, at least 1,000. A file behind a URL
+ * counts as an image.
  */
 export const fileTokens = ({ mediaType, data }: Prompt.FilePart, rules: FileRules = fileRules): number => {
   const bytes =
@@ -128,8 +129,8 @@ const checks: Check.Checks<Rules> = {
 }
 
 /**
- * A counter by these rules, the same for every model. Throws an `InvalidOption` (a `RangeError`) for a rule that is
- * unknown or not allowed.
+ * Creates a counter with these rules for every model. Throws an `InvalidOption` (a `RangeError`) for an unknown or
+ * invalid rule.
  */
 export const make = (rules: Rules = {}): Service => {
   Check.fields("TokenCounter", rules, checks)
@@ -175,7 +176,7 @@ export const make = (rules: Rules = {}): Service => {
   const tool = (tool: Tool.Any): number => {
     const before = schemas.get(tool)
     if (before !== undefined) return before
-    // What a provider runs is described there, in a few words here.
+    // The provider adds the schema of a tool that it runs itself, so only the name is counted.
     const schema = Tool.isProviderDefined(tool) ? tool.name : written(Tool.getJsonSchema(tool))
     const tokens = json(tool.name) + text(Tool.getDescription(tool) ?? "") + json(schema) + overhead
     schemas.set(tool, tokens)
@@ -186,7 +187,10 @@ export const make = (rules: Rules = {}): Service => {
   return { for: () => meter }
 }
 
-/** JSON, or the text itself. Nothing for what JSON does not know (a bigint, a cycle): it cannot be sent either. */
+/**
+ * Returns a string unchanged, anything else as JSON. Empty for values that JSON cannot express (a bigint, a cycle):
+ * they cannot be sent either.
+ */
 export const written = (value: unknown): string => {
   if (typeof value === "string") return value
   try {
@@ -196,14 +200,17 @@ export const written = (value: unknown): string => {
   }
 }
 
-/** By the number of characters: for any model, within about a quarter for English, code and JSON. */
+/**
+ * Estimates by the number of characters. Within about a quarter of the real count for English, code and JSON, on any
+ * model.
+ */
 export const estimate: Service = make()
 
 // -----------------------------------------------------------------------------
 // Service
 // -----------------------------------------------------------------------------
 
-/** Who counts; by default {@link estimate}. */
+/** The current counter. Default: {@link estimate}. */
 export const TokenCounter: Context.Reference<Service> = Context.Reference<Service>(
   "@outlast/agent/compaction/TokenCounter",
   { defaultValue: () => estimate }

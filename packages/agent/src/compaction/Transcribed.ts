@@ -1,8 +1,8 @@
 /**
- * Messages as text for the summariser: framed as data, so that nothing in them can pass for an instruction or close
- * the frame, and each no longer than it may be. Pure.
+ * Writes messages as text for the summariser. Each is framed as data: its text cannot pass for an instruction or
+ * close the frame. Each is shortened to its limit. Pure.
  *
- * Thinking is left out: it is the way, not the result. Files are named.
+ * Thinking is left out, because only results matter. Files are mentioned by name.
  */
 import { Prompt } from "effect/ai"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
@@ -14,11 +14,11 @@ import { written } from "./TokenCounter.ts"
 export interface Entry {
   readonly role: string
   readonly body: string
-  /** With its frame. */
+  /** Tokens of the entry with its frame. */
   readonly tokens: number
 }
 
-/** Nothing that looks like a frame of ours. */
+/** Escapes everything that looks like one of our frames. */
 const tame = (text: string): string =>
   text.replace(/<(\/?(?:transcript|message|summary|summaries)\b)/gi, "&lt;$1")
 
@@ -31,10 +31,10 @@ export const transcript = (entries: ReadonlyArray<Entry>): string =>
 export const summaries = (texts: ReadonlyArray<string>): string =>
   texts.map((text, i) => `<summary part="${i + 1}">\n${tame(text)}\n</summary>`).join("\n")
 
-/** What a model wrote, harmless inside of a frame. */
+/** Makes the text of a model safe inside a frame. */
 export const summary = (text: string): string => tame(text.trim())
 
-/** Tokens of a text that the user says. */
+/** Tokens of a text as a user message. */
 export const tokensOf = (text: string, meter: Meter): number => meter.message(said(text))
 
 export const said = (text: string): Prompt.UserMessage =>
@@ -42,14 +42,14 @@ export const said = (text: string): Prompt.UserMessage =>
 
 export interface Room {
   readonly meter: Meter
-  /** Tokens that one message may have at most. */
+  /** Maximum tokens of one message. */
   readonly perEntry: number
-  /** Of the summariser, in tokens. */
+  /** Window of the summariser, in tokens. */
   readonly window: number
   readonly policy: CompactionPolicy
 }
 
-/** The messages as entries, each within its room. */
+/** Converts messages to entries, each within its limit. */
 export const entries = (messages: ReadonlyArray<Prompt.Message>, room: Room): ReadonlyArray<Entry> =>
   messages.map((message) => entry(message, room))
 
@@ -61,7 +61,7 @@ const entry = (message: Prompt.Message, { meter, perEntry, window, policy }: Roo
   return sized(role, body, policy.messages.maxCharacters, perEntry, meter)
 }
 
-/** The entry of at most so many characters and tokens: beginning and end of a longer one. */
+/** Creates an entry within the limits. A longer text keeps its beginning and end. */
 export const sized = (
   role: string,
   body: string,
@@ -79,7 +79,7 @@ export const sized = (
   return made
 }
 
-/** All that the message says, in words. */
+/** The whole message as text. */
 export const bodyOf = (message: Prompt.Message): string => {
   if (message.role === "system") return message.content
   const parts: ReadonlyArray<Prompt.Part> = message.content

@@ -1,8 +1,8 @@
 /**
- * Cuts results of tools and arguments of calls, and says what it cut. Pure.
+ * Cuts tool results and call arguments, and reports every cut. Pure.
  *
- * What is cut is replaced by a sentence that names it, and by an id where a store keeps it. Nothing becomes longer, and
- * nothing is cut twice. A call that its maker has signed keeps its arguments: edited, it would be refused.
+ * A cut text is replaced by a sentence that names it, with an id when a store keeps it. No text becomes longer or is
+ * cut twice. A call that its provider has signed keeps its arguments, because an edited call would be rejected.
  */
 import { Predicate } from "effect"
 import { Prompt } from "effect/ai"
@@ -12,27 +12,27 @@ import type { CompactionWording } from "./CompactionWording.ts"
 import * as Marks from "./Marks.ts"
 import { written } from "./TokenCounter.ts"
 
-/** A result or an argument that was cut, with what it was. */
+/** A cut result or argument, with its original text. */
 export interface Cut {
   readonly what: "result" | "arguments"
   readonly tool: string
   /** The id of the call. */
   readonly call: string
-  /** How many are gone. */
+  /** Number of characters removed. */
   readonly characters: number
-  /** By what the store finds it as it was. */
+  /** Id of the original text in the store. */
   readonly recall: string | undefined
-  /** As it was, for the store; `undefined`: the store was given it before. */
+  /** The original text for the store; `undefined` when the store already has it. */
   readonly text: string | undefined
 }
 
 export interface Options {
   readonly wording: CompactionWording
-  /** Somebody keeps what is cut. */
+  /** True when a store keeps the cut texts. */
   readonly stored: boolean
 }
 
-/** What a model reads of a result. */
+/** The text of a result that the model reads. */
 export const resultText = ({ modelOutput, result }: Prompt.ToolResultPart): string =>
   modelOutput === undefined ? written(result) : Prompt.toolModelOutputToText(modelOutput)
 
@@ -40,7 +40,7 @@ export const resultText = ({ modelOutput, result }: Prompt.ToolResultPart): stri
 // Strip
 // -----------------------------------------------------------------------------
 
-/** The message without results and arguments of more than `large` characters; cuts go to `cuts`. */
+/** Cuts results and arguments of more than `large` characters. Cuts are added to `cuts`. */
 export const strip = (
   message: Prompt.Message,
   large: number,
@@ -70,7 +70,7 @@ const withoutResult = (
 ): Prompt.ToolResultPart => {
   if (Marks.isCut(part) || Marks.isSigned(part)) return part
   const text = resultText(part)
-  // Images of a result are large, whatever its text is.
+  // Images in a result are large, even when its text is short.
   const files = part.modelOutput?.some(({ type }) => type === "file") === true
   if (text.length <= large && !files) return part
   const { whole, kept } = wholeOf(part, text, options)
@@ -88,7 +88,7 @@ const withoutArguments = (
 ): Prompt.ToolCallPart => {
   const { params } = part
   if (!Predicate.isObject(params) || Marks.isCut(part) || Marks.isSigned(part)) return part
-  // Short ones stay: they say which file it was, and what was looked for.
+  // Short arguments stay: they name the file or the search term.
   let shorter: Record<string, unknown> | undefined
   for (const [name, value] of Object.entries(params)) {
     const text = written(value)
@@ -107,7 +107,7 @@ const withoutArguments = (
 // Cap
 // -----------------------------------------------------------------------------
 
-/** The message with no result of more than `characters`: of a longer one the beginning and the end stay. */
+/** Cuts the middle out of every result of more than `characters` characters. */
 export const cap = (
   message: Prompt.Message,
   characters: number,
@@ -131,7 +131,7 @@ export const cap = (
   return content === message.content ? message : { ...message, content }
 }
 
-/** The result with another text, and its files. */
+/** Replaces the text of a result and keeps its files. */
 export const withText = (part: Prompt.ToolResultPart, text: string): Prompt.ToolResultPart => {
   const files = part.modelOutput?.filter(({ type }) => type === "file") ?? []
   return files.length === 0
@@ -142,7 +142,7 @@ export const withText = (part: Prompt.ToolResultPart, text: string): Prompt.Tool
 const withoutOutput = ({ modelOutput: _output, ...part }: Prompt.ToolResultPart): Prompt.ToolResultPart =>
   part
 
-/** Beginning and end, two thirds and one: errors stand at the end. Never half of a surrogate pair. */
+/** Keeps two thirds at the beginning and one third at the end, where errors stand. Never splits a surrogate pair. */
 export const shortened = (text: string, room: number, middle: string): string => {
   const head = Math.ceil((room * 2) / 3)
   const tail = room - head
@@ -152,10 +152,10 @@ export const shortened = (text: string, room: number, middle: string): string =>
 }
 
 // -----------------------------------------------------------------------------
-// What is gone
+// Original text
 // -----------------------------------------------------------------------------
 
-/** What the result was before anything was cut of it, and what of it the store does not have yet. */
+/** The original size and id of a result, and the text that the store does not have yet. */
 const wholeOf = (
   part: Prompt.ToolResultPart,
   text: string,
@@ -171,8 +171,8 @@ const wholeOf = (
 const idOf = (text: string, { stored }: Options): string | undefined => (stored ? recallId(text) : undefined)
 
 /**
- * The same text has the same id, in every conversation and every process. Two halves of 32 bits that are mixed apart
- * (cyrb53, public domain): a store of a million texts has two with one id once in 10⁷.
+ * Hash of the text, equal in every conversation and process. Two differently mixed 32-bit halves (cyrb53, public
+ * domain): a store of a million texts contains a collision with a probability of 10⁻⁷.
  */
 const recallId = (text: string): string => {
   let high = 0xdeadbeef

@@ -1,9 +1,10 @@
 /**
- * A conversation in pieces that stay together: a message, or a message with tool calls and the results behind it.
+ * Splits a conversation into units that stay together: a single message, or a message with tool calls and the results
+ * after it.
  *
- * Whoever keeps or drops whole units keeps every call with its result, both ways. A conversation that comes with broken
- * pairs is mended as `Pairs` mends it for a provider. Only calls of the last unit may be open: their tools have yet to
- * run, or somebody has yet to approve of them.
+ * Keeping or dropping whole units never separates a call from its result. A conversation with broken pairs is
+ * repaired first, as `Pairs` does it for a provider. Only calls in the last unit may be open: their tools still have
+ * to run, or await approval.
  */
 import type { Prompt } from "effect/ai"
 import * as Dialects from "../conversation/Dialect.ts"
@@ -13,20 +14,20 @@ import { isLocalCall } from "../conversation/Parts.ts"
 import * as Wordings from "../conversation/Wording.ts"
 
 export interface Unit {
-  /** The place of its first message in the conversation. */
+  /** Index of the first message in the conversation. */
   readonly at: number
-  /** At least one. */
+  /** At least one message. */
   readonly messages: ReadonlyArray<Prompt.Message>
 }
 
 type Messages = ReadonlyArray<Prompt.Message>
 
-/** The units of a conversation, and the conversation that they make up: mended, if it was broken. */
+/** Splits a conversation into units. Repairs broken pairs first. */
 export const of = (messages: Messages): ReadonlyArray<Unit> => {
   const units = split(messages)
   const last = units.at(-1)
   if (last === undefined || units.every((unit) => isWhole(unit, unit === last))) return units
-  // The last unit is mended only where open calls are not all that it lacks.
+  // A last unit with open calls is left alone. With any other fault it is repaired, too.
   return isWhole(last, true)
     ? split([...Pairs.fit(messages.slice(0, last.at), anywhere), ...last.messages])
     : split(Pairs.fit(messages, anywhere))
@@ -43,7 +44,7 @@ const split = (messages: Messages): ReadonlyArray<Unit> => {
   return units
 }
 
-/** Whether its results have calls and its calls, unless they may be open, results. */
+/** True when each result has its call and each call its result. With `mayBeOpen`, calls may lack results. */
 const isWhole = ({ messages }: Unit, mayBeOpen: boolean): boolean => {
   const [first] = messages
   if (first?.role === "system" || first?.role === "user") return true
@@ -60,7 +61,7 @@ const isWhole = ({ messages }: Unit, mayBeOpen: boolean): boolean => {
   return mayBeOpen || open.length === 0
 }
 
-/** Takes every id and name: pairs are all that is to be mended here. */
+/** A destination that accepts every id and name, because only pairs are repaired here. */
 const anywhere: Destination = {
   ref: { id: "", provider: "", model: "", endpoint: "", key: "" },
   dialect: { ...Dialects.defaults, callId: /^/, toolName: /^/, uniqueCallIds: false },

@@ -1,5 +1,5 @@
 /**
- * When a conversation is too long, in numbers: what a policy's shares of a window come to. Pure.
+ * Converts the shares of a policy into token limits for a window. Pure.
  */
 import { Options as Check } from "@outlast/resilience"
 import type { ContextOverflow } from "../failure/reasons/FailoverReason.ts"
@@ -9,36 +9,37 @@ import { isWindow } from "./ContextWindows.ts"
 export interface Room {
   /** Tokens of input and output together. */
   readonly window: number
-  /** Tokens that the answer may have. Default 0. */
+  /** Tokens reserved for the answer. Default 0. */
   readonly outputLimit?: number | undefined
 }
 
-/** Tokens. */
+/** Limits of a window, in tokens. */
 export interface Bounds {
   readonly window: number
-  /** From here on it is getting full. */
+  /** Size from which the conversation is filling. */
   readonly warn: number
-  /** It must not have more. */
+  /** Maximum size of the conversation. */
   readonly limit: number
   readonly downTo: number
 }
 
-/** Numbers in the tokens of the meter. */
+/** The bounds in tokens of the meter. */
 export interface Sizes {
   readonly window: number
   readonly limit: number
   readonly downTo: number
-  /** Tokens of a request beside its messages. */
+  /** Tokens of a request without its messages: the tool schemas. */
   readonly fixed: number
-  /** How many tokens of the provider one of the meter is. */
+  /** Provider tokens per meter token. */
   readonly scale: number
-  /** In the tokens of the provider. */
+  /** The bounds in tokens of the provider. */
   readonly bounds: Bounds
 }
 
 /**
- * Acts at min(act, window - output limit - reserve); `downTo` is lower by the same share where the output limit makes
- * the limit lower. Throws an `InvalidOption` (a `RangeError`) for a window or an output limit that cannot be.
+ * Limits for a window: the limit is min(act, window - output limit - reserve). When the output limit lowers the
+ * limit, `downTo` falls by the same share. Throws an `InvalidOption` (a `RangeError`) for an impossible window or
+ * output limit.
  */
 export const boundsOf = (policy: CompactionPolicy, { window, outputLimit = 0 }: Room): Bounds => {
   Check.positiveInteger("Compaction", "window", window)
@@ -59,7 +60,7 @@ export const boundsOf = (policy: CompactionPolicy, { window, outputLimit = 0 }: 
   return { window, warn: Math.min(Math.floor(policy.warn * window), limit), limit, downTo }
 }
 
-/** The bounds in tokens of a meter that counts `counted` where there are `real`. */
+/** Scales the bounds to the tokens of a meter that counts `counted` instead of `real`. */
 export const sizesOf = (bounds: Bounds, fixed: number, counted: number, real: number): Sizes => {
   const scale = counted === 0 ? 1 : real / counted
   const own = (tokens: number): number => Math.floor(tokens / scale)
@@ -67,14 +68,14 @@ export const sizesOf = (bounds: Bounds, fixed: number, counted: number, real: nu
   return { window: own(window), limit: own(limit), downTo: own(downTo), fixed, scale, bounds }
 }
 
-/** The room that is left where a provider has named a limit. It is never more than there was. */
+/** Reduces the room to the limit that a provider named. Never increases it. */
 export const within = (room: Room, limit: number | undefined): Room => {
   if (limit === undefined || limit >= room.window) return room
-  // A smaller window than was thought may be all that there is: the answer gets half of it then.
+  // The output limit may exceed this smaller window. The answer then gets half of it.
   return { window: limit, outputLimit: Math.min(room.outputLimit ?? 0, Math.floor(limit / 2)) }
 }
 
-/** The bounds that a provider's refusal leaves, and the tokens that the conversation must have had. */
+/** The bounds after a rejection, and the number of tokens that the conversation must have had. */
 export const refused = (
   policy: CompactionPolicy,
   room: Room,
@@ -85,7 +86,7 @@ export const refused = (
   const bounds = boundsOf(policy, within(room, limit))
   const { window } = bounds
   const input = requested === undefined ? 0 : requested - (output ?? 0)
-  // Without a number it is only known that there was too much.
+  // Without a reported size, only the lower bound is known.
   const real = input > 0 ? input : Math.max(counted, window)
   return {
     real,

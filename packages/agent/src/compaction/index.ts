@@ -1,4 +1,4 @@
-/** Layer 4: a conversation that always fits. */
+/** Layer 4: keeps a conversation within the context window. */
 export * as Compaction from "./Compaction.ts"
 export * as CompactionError from "./CompactionError.ts"
 export * as CompactionEvent from "./CompactionEvent.ts"

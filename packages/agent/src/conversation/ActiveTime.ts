@@ -1,18 +1,18 @@
 /**
- * Time in which something is done: without the waits for a cooldown, between attempts, or for a person.
+ * Active time: the time of work, without waits for a cooldown, between attempts, or for a person.
  *
- * Whoever waits so says it with {@link parked}. A guard counts time by the tree of what runs under it: an activity works
- * while anything works that it started; otherwise it waits while it says so, or while all that it started waits. So a
- * wait of one of two parallel agents stops no clock, and a wait of the last one does, however deep it is.
+ * Code that waits reports it with {@link parked}. A guard measures time by the tree of activities under it. An
+ * activity works while any of its children works. Otherwise it waits while it is parked itself, or while its children
+ * wait. When one of two parallel agents waits, the clock runs on; when the last one waits, it stops, at any depth.
  *
- * A stream that its consumer lets wait **rests** ({@link resting}): neither works nor waits, as if it were not there. The
- * time is its consumer's, which counts if that is itself at work under the guard.
+ * A stream that waits for its consumer **rests** ({@link resting}): it counts neither as work nor as a wait. The time
+ * belongs to the consumer, and counts when the consumer itself works under the guard.
  *
- * **Composition.** `SafetyGuard` provides the activity, `Failover` and `Agent` report their waits to it. Outside of a
- * guard `parked` changes nothing.
+ * **Composition.** `SafetyGuard` provides the activity; `Failover` and `Agent` report their waits to it. Outside of a
+ * guard `parked` has no effect.
  *
- * **What it does not do.** It does not see waits that nobody reports: a tool that sleeps is at work. It believes those
- * that are: a tool that is parked for ever is never out of time.
+ * **What it does not do.** It does not notice unreported waits: a tool that sleeps is working. It does not check
+ * reported waits: a tool that stays parked never reaches its time limit.
  *
  * **Example** (A tool that waits for a person)
  *
@@ -23,13 +23,13 @@
 import { Context, Effect, Stream } from "effect"
 import type { Clock } from "effect"
 
-/** What runs in this fiber, if a guard watches it. */
+/** Activity of the current fiber; `undefined` outside of a guard. */
 export const ActiveTime: Context.Reference<Activity | undefined> = Context.Reference<Activity | undefined>(
   "@outlast/agent/conversation/ActiveTime",
   { defaultValue: () => undefined }
 )
 
-/** What an effect is for the activity that it runs in, as long as it takes. */
+/** Changes the state of the current activity while an effect runs. */
 const during =
   (begin: (activity: Activity) => void, end: (activity: Activity) => void) =>
   <A, E, R>(wait: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
@@ -42,19 +42,19 @@ const during =
       })
     })
 
-/** Time that this takes is not active time, but for what it starts itself: a model that is asked, an agent. */
+/** Excludes the time of an effect from active time, except for the models and agents that it starts. */
 export const parked = during(
   (activity) => activity.park(),
   (activity) => activity.resume()
 )
 
-/** Time that this takes is that of the consumer which it waits for. */
+/** Leaves the time of an effect to the consumer that it waits for. */
 export const resting = during(
   (activity) => activity.rest(),
   (activity) => activity.wake()
 )
 
-/** A stream that is an activity while somebody pulls, and rests between that. */
+/** A stream whose activity works during a pull and rests between pulls. */
 export const whilePulled =
   (activity: Activity) =>
   <A, E, R>(self: Stream.Stream<A, E, R>): Stream.Stream<A, E, R> =>
@@ -70,17 +70,20 @@ export const whilePulled =
 
 type State = "works" | "waits" | "rests"
 
-/** A part of what runs under a guard. Every change is one synchronous piece. */
+/** A node of the tree under a guard. Every change is synchronous. */
 export class Activity {
   readonly #parents: ReadonlyArray<Activity>
   readonly #watch: Stopwatch | undefined
   #waits = 0
   #rests = 0
-  /** Of what it started. Those that rest count as little as those that have ended. */
+  /** Number of working and of waiting children. Resting and ended children do not count. */
   readonly #children = { works: 0, waits: 0 }
   #ended = false
 
-  /** It begins at once, as a part of `parents`; `watch` runs while it works. With a watch it does nothing by itself. */
+  /**
+   * Starts at once as a child of `parents`. `watch` runs while the activity works. An activity with a watch has no
+   * work of its own.
+   */
   constructor(parents: ReadonlyArray<Activity>, watch?: Stopwatch) {
     this.#parents = parents
     this.#watch = watch
@@ -115,7 +118,7 @@ export class Activity {
     for (const parent of this.#parents) parent.#moved(this.#state, undefined)
   }
 
-  /** A child of it was in one state, if it was there at all, and is in another. */
+  /** Records that a child has changed its state; `undefined` before its start and after its end. */
   #moved(from: State | undefined, to: State | undefined): void {
     this.#change(() => {
       if (from === "works" || from === "waits") this.#children[from]--
@@ -134,7 +137,7 @@ export class Activity {
   }
 }
 
-/** Measures monotonic milliseconds, with pauses. It begins paused. */
+/** Measures monotonic milliseconds, with pauses. Initially paused. */
 export class Stopwatch {
   readonly #clock: Clock.Clock
   readonly #started: () => void
@@ -143,7 +146,7 @@ export class Stopwatch {
   #isOn = false
   #isHalted = false
 
-  /** `started` is called whenever it goes on. */
+  /** `started` is called whenever the watch starts or resumes. */
   constructor(clock: Clock.Clock, started: () => void) {
     this.#clock = clock
     this.#started = started
@@ -167,7 +170,7 @@ export class Stopwatch {
     this.#stand()
   }
 
-  /** Stands, whatever starts it, until it is released. */
+  /** Stops the watch until `release`, even if it is started in between. */
   halt(): void {
     this.#isHalted = true
     this.#stand()

@@ -1,29 +1,29 @@
 /**
- * Which target answered, and what it cost: metadata under `outlast` on the first text part and on the finish
- * part of an answer. The text part's metadata lands in the conversation; it is stripped before sending.
+ * The target that answered, and the cost: metadata under `outlast` on the first text part and the finish part of an
+ * answer. The metadata of the text part becomes part of the conversation. It is removed before sending.
  */
 import { Option, Schema } from "effect"
 import type { Types } from "effect"
 import type { Response } from "effect/ai"
 import type { Price } from "./ModelInfo.ts"
 
-/** The key of our metadata in parts and of our options in a prompt. */
+/** Key of our metadata in parts and of our options in a prompt. */
 export const namespace = "outlast"
 
 export const Answered = Schema.Struct({
-  /** The id of the target that stands first in the chain. */
+  /** Id of the first target in the chain. */
   requested: Schema.String,
-  /** The id of the target that answered. */
+  /** Id of the target that answered. */
   target: Schema.String,
   provider: Schema.String,
   model: Schema.String,
-  /** Attempts of this call, the successful one included. */
+  /** Number of attempts of this call, including the successful one. */
   attempts: Schema.Finite,
-  /** Why the call left the target before, where it did: the tag of the failure's reason. */
+  /** Reason why the call left the previous target: the tag of the failure's reason. Absent without a switch. */
   switched: Schema.optionalKey(Schema.String),
   /**
-   * US dollars for the answer and for failed attempts whose usage the provider named; absent where the price or the
-   * usage of the answer is not known.
+   * Cost in US dollars of the answer, and of failed attempts whose usage the provider reported. Absent when the price
+   * or the usage of the answer is unknown.
    */
   costUsd: Schema.optionalKey(Schema.Finite)
 })
@@ -32,7 +32,7 @@ export type Answered = typeof Answered.Type
 /** Without the cost, which is known last. */
 export type Unpriced = Omit<Answered, "costUsd">
 
-/** As it is written: what goes without saying is left out, because effect/ai checks every field of every part. */
+/** The written form omits default values, because effect/ai checks every field of every part. */
 const Written = Schema.Struct({
   ...Answered.fields,
   requested: Schema.optionalKey(Schema.String),
@@ -41,12 +41,12 @@ const Written = Schema.Struct({
 
 const decode = Schema.decodeUnknownOption(Written)
 
-/** What is written into metadata: the target is the one that was asked for, in one attempt, unless it says so. */
+/** Converts to the written form. The defaults are: the requested target answered, in one attempt. */
 export const written = (
   answered: Unpriced & { readonly costUsd?: number | undefined }
 ): typeof Written.Type => {
   const { requested, target, provider, model, attempts, switched, costUsd } = answered
-  // Field by field: it is done twice in each call, and a rest of an object costs several times as much.
+  // Copies field by field: this runs twice per call, and a rest spread costs several times as much.
   const out: Types.Mutable<typeof Written.Type> = { target, provider, model }
   if (requested !== target) out.requested = requested
   if (attempts !== 1) out.attempts = attempts
@@ -56,8 +56,8 @@ export const written = (
 }
 
 /**
- * Who answered: give it the `content` of a response, or the parts of a stream. The last part that knows
- * wins, because the finish part knows the cost. `None` for an answer that did not come through Outlast.
+ * Reads the answering target from the `content` of a response or the parts of a stream. The last part with metadata
+ * is used, because the finish part has the cost. `None` for an answer that did not come through Outlast.
  */
 export const answeredBy = (
   parts: ReadonlyArray<{
@@ -76,7 +76,7 @@ export const answeredBy = (
 
 type Usage = Response.FinishPartEncoded["usage"]
 
-/** US dollars for a usage at a price; `undefined` where either is not known. */
+/** Cost of a usage in US dollars; `undefined` when the price or the usage is unknown. */
 export const costOf = (price: Price | undefined, usage: Usage): number | undefined => {
   const { inputTokens, outputTokens } = usage
   if (price === undefined || (inputTokens.total === undefined && outputTokens.total === undefined))

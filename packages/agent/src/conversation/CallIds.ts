@@ -1,31 +1,31 @@
 /**
- * Ids of tool calls, each for one call of a conversation.
+ * Unique ids for the tool calls of a conversation.
  *
- * Some models give one id to two calls of an answer, or count from `call_0` in every turn; some servers leave the id
- * empty. {@link Answered} gives such a call of an answer another id before the program sees it, so that its result
- * belongs to this call and to no other. What an id becomes depends on what stands before it and on nothing else: it is
- * the same in every attempt and every later call, and prompt caches stay good.
+ * Some models use one id for two calls of an answer, or count from `call_0` in every turn. Some servers leave the id
+ * empty. {@link Answered} gives such a call another id before the program sees it, so that each result belongs to
+ * exactly one call. The new id depends only on the messages before it. It is therefore the same in every attempt and
+ * every later call, and prompt caches stay valid.
  *
- * Calls that the provider runs itself keep their ids, because the provider knows them by these.
+ * Calls that the provider runs itself keep their ids, because the provider refers to them.
  */
 import type { Prompt, Response } from "effect/ai"
 import { shortened } from "./ToolNames.ts"
 
-/** The ids that are given out so far, and the next one. */
+/** Assigns ids, and remembers the assigned ones. */
 export class Ids {
   readonly #legal: RegExp
   readonly #isUnique: boolean
-  /** Ids that a later call must not have. */
+  /** Ids that are already in use. */
   readonly #taken: Set<string>
 
-  /** `legal`: the form that an id must have. `isUnique`: an id that has it stands for one call. */
+  /** `legal` is the required format of an id. With `isUnique`, each id may be used only once. */
   constructor(legal: RegExp, isUnique: boolean, taken: ReadonlyArray<string> = []) {
     this.#legal = legal
     this.#isUnique = isUnique
     this.#taken = new Set(taken)
   }
 
-  /** The id of one more call: its own, or another one where that is not legal or not free. */
+  /** Returns the id for one more call: the given one, or a new one when it is not legal or already in use. */
   of(id: string): string {
     if (this.#legal.test(id) && !this.#taken.has(id)) {
       if (this.#isUnique) this.#taken.add(id)
@@ -38,21 +38,21 @@ export class Ids {
   }
 }
 
-/** The ids of one answer: give it the parts in their order, whole or streamed. */
+/** Rewrites the ids of one answer. Pass the parts in order, whole or streamed. */
 export class Answered {
   readonly #prompt: Prompt.Prompt
   #ids: Ids | undefined
-  /** By the provider's id, that of its latest call. Made with the first call: most answers have none. */
+  /** Id of the latest call, by the provider's id. Created on first use, because most answers have no calls. */
   #latest: Map<string, string> | undefined
-  /** By the provider's id, those of calls that have begun and are not made. */
+  /** Ids of calls that have begun but are not complete, by the provider's id. */
   #begun: Map<string, Array<string>> | undefined
 
-  /** `prompt` is the conversation, as the program has it, that the answer goes on with. */
+  /** `prompt` is the program's conversation that the answer continues. */
   constructor(prompt: Prompt.Prompt) {
     this.#prompt = prompt
   }
 
-  /** The part with the id of its call. */
+  /** Returns the part with the id of its call. */
   of<P extends Response.AllPartsEncoded>(part: P): P {
     switch (part.type) {
       case "tool-params-start": {

@@ -1,9 +1,9 @@
 /**
- * What a model takes of a conversation, as data: the rules of its wire format and its own habits.
+ * Rules for the conversations that a model accepts, as data: those of its wire format and of the model itself.
  *
- * {@link defaults} is what a model of which nothing is known gets: a conversation that every known one accepts.
+ * {@link defaults} are the rules for an unknown model: every known model accepts such a conversation.
  *
- * **Example** (A server that takes system messages everywhere)
+ * **Example** (A server that accepts system messages anywhere)
  *
  * ```ts
  * const dialect: Dialect.Dialect = { ...Dialect.defaults, system: "anywhere" }
@@ -18,57 +18,61 @@ const { required } = is
 
 export interface Dialect {
   /**
-   * The name of the wire format, for example `anthropic-messages`. A request that one server refuses as malformed, others
-   * of the same format refuse, too. Default: each provider has its own.
+   * Name of the wire format, e.g. `anthropic-messages`. Servers of the same format reject the same malformed
+   * requests. Default: each provider has its own.
    */
   readonly format?: string | undefined
-  /** The namespaces of part options from which the target reads what it has signed, encrypted or stored. */
+  /** Namespaces of part options in which the target finds what it has signed, encrypted or stored. */
   readonly namespaces: ReadonlyArray<string>
   /**
-   * Who understands what a target has signed: every key and endpoint of the same provider and model, or only the
-   * target itself, because it is bound to an organisation.
+   * Scope of a target's signatures: valid for every key and endpoint of the same provider and model, or only for the
+   * target itself, e.g. because they are bound to an organisation.
    */
   readonly bound: "model" | "target"
   /**
-   * The ids of calls of tools that the target runs itself. They say whose a call is that comes from a history without
-   * anything else that tells. Default: none.
+   * Format of the ids of calls that the target runs itself. Identifies these calls in a history without other
+   * evidence. Default: none.
    */
   readonly providerCalls?: RegExp | undefined
   /**
-   * The thinking that it takes in the messages of the assistant:
-   * - `none`: it refuses all
-   * - `own`: what it has made itself
-   * - `plain`: that, and thinking that nobody has signed
-   * - `required`: as `plain`, and a message with tool calls must have some: a placeholder stands where it has none
+   * Thinking that is accepted in assistant messages:
+   * - `none`: no thinking
+   * - `own`: thinking of the target itself
+   * - `plain`: as `own`, and unsigned thinking
+   * - `required`: as `plain`, and every message with tool calls must have thinking; a placeholder is inserted where
+   *   it is missing
    */
   readonly thinking: "none" | "own" | "plain" | "required"
-  /** The ids of tool calls that it takes. What does not match becomes `call_` and 32 characters of `[a-zA-Z0-9_-]` at most. */
+  /** Format of accepted call ids. Other ids become `call_` and at most 32 characters of `[a-zA-Z0-9_-]`. */
   readonly callId: RegExp
-  /** An id stands for one call of the whole conversation. */
+  /** True when an id may be used by only one call of the conversation. */
   readonly uniqueCallIds: boolean
-  /** The names of tools that it takes in calls. What does not match is rewritten. */
+  /** Format of accepted tool names in calls. Other names are rewritten. */
   readonly toolName: RegExp
-  /** System messages: everywhere, between the user and the assistant or at the end, or only at the beginning. */
+  /**
+   * Accepted positions of system messages: anywhere, between user and assistant or at the end, or only at the
+   * beginning.
+   */
   readonly system: "anywhere" | "between" | "leading"
-  /** The last message: anybody's, the user's or a beginning of the answer, or only the user's. */
+  /** Accepted last message: any; from the user or the beginning of an answer; or only from the user. */
   readonly ending: "any" | "prefill" | "user"
-  /** A message with tool calls stands directly behind one of the user, or behind results. */
+  /** True when a message with tool calls must directly follow a user message or results. */
   readonly callsFollowUser: boolean
-  /** Messages of one role in a row are refused, and so is a conversation that begins with the assistant. */
+  /** True when consecutive messages of one role are rejected, and also an assistant message at the beginning. */
   readonly alternates: boolean
-  /** Stands in the options of the first call of a message whose signature is not there. */
+  /** Option that makes the target accept the first call of a message when its signature is missing. */
   readonly unsignedCall:
     | { readonly namespace: string; readonly field: string; readonly value: string }
     | undefined
-  /** Media types of files that it reads, as beginnings (`image/`); `undefined` for all. */
+  /** Prefixes of accepted media types, e.g. `image/`; `undefined` for all. */
   readonly files: ReadonlyArray<string> | undefined
-  /** Of these, those that may stand behind a URL; `undefined` for all. */
+  /** Subset of `files` that is accepted by URL; `undefined` for all. */
   readonly linkedFiles: ReadonlyArray<string> | undefined
-  /** Takes back files that a model made. */
+  /** True when files made by a model are accepted. */
   readonly assistantFiles: boolean
 }
 
-/** Accepted by all. */
+/** Rules that every known model accepts. */
 export const defaults: Dialect = {
   namespaces: [],
   bound: "target",
@@ -81,7 +85,7 @@ export const defaults: Dialect = {
   callsFollowUser: true,
   alternates: true,
   unsignedCall: undefined,
-  // What a user attaches is not taken away on a guess.
+  // Files stay by default: removing a user's attachment on a guess would be worse.
   files: undefined,
   linkedFiles: undefined,
   assistantFiles: false
@@ -89,7 +93,7 @@ export const defaults: Dialect = {
 
 const pattern = Kind.where((value) => value instanceof RegExp, "a RegExp")
 
-/** The checks of its fields. */
+/** Checks of the options, by field. */
 export const checks: Options.Checks<Dialect> = {
   format: Kind.name,
   namespaces: required(Kind.names),

@@ -1,9 +1,9 @@
 /**
- * Checks JSON against a JSON Schema, as far as every reader of the schema agrees: types, required and named properties,
- * items, values of `enum` and `const`, `anyOf`, `oneOf`, `allOf` and local references.
+ * Checks JSON against the parts of JSON Schema that all implementations agree on: types, required and named
+ * properties, items, `enum` and `const` values, `anyOf`, `oneOf`, `allOf` and local references.
  *
- * It never rejects what a validator would accept: other keywords are ignored, and so are further properties, which many
- * programs drop. Pure.
+ * A value that a validator accepts is never rejected. Other keywords are ignored, and so are additional properties,
+ * which many programs drop. Pure.
  *
  * **Example** (A missing property)
  *
@@ -13,7 +13,7 @@
  */
 import { Predicate } from "effect"
 
-/** Where a value does not fit, and what should stand there. */
+/** The place where a value does not fit, and the expected value. */
 export interface Misfit {
   readonly path: ReadonlyArray<string | number>
   readonly expected: string
@@ -25,10 +25,10 @@ export const misfit = (schema: unknown, value: unknown): Misfit | undefined =>
 
 type Path = Misfit["path"]
 
-/** Levels of schemas and values. References may lead in a circle, and an answer may nest without end. */
+/** Maximum depth of schemas and values. References may be circular, and an answer may nest without end. */
 const maxDepth = 200
 
-/** Schemas that are looked at for one value: alternatives may double with each level. */
+/** Maximum number of schemas that are checked for one value. Alternatives may double with each level. */
 const maxChecks = 100_000
 
 interface Run {
@@ -37,7 +37,7 @@ interface Run {
 }
 
 const check = (schema: unknown, value: unknown, path: Path, depth: number, run: Run): Misfit | undefined => {
-  // What is too large to be checked may fit.
+  // A value that is too large to check is accepted.
   if (!Predicate.isObject(schema) || depth > maxDepth || run.checks++ > maxChecks) return undefined
   const same = (part: unknown) => check(part, value, path, depth + 1, run)
   const inner = (of: unknown, item: unknown, key: string | number) =>
@@ -61,7 +61,7 @@ const check = (schema: unknown, value: unknown, path: Path, depth: number, run: 
       const parts = listOf(group)
       const misfits = parts.map(same)
       if (parts.length === 0 || misfits.includes(undefined)) return undefined
-      // The alternative that fits furthest is the one that was meant.
+      // Report the alternative that fits furthest: it is probably the intended one.
       return misfits.reduce((a, b) => ((b?.path.length ?? 0) > (a?.path.length ?? 0) ? b : a))
     })
   if (found !== undefined) return found
@@ -78,7 +78,7 @@ const check = (schema: unknown, value: unknown, path: Path, depth: number, run: 
 
 const listOf = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
 
-/** The schema of a property; that of all further ones, where nothing else may name it. */
+/** The schema of a property: its own, or `additionalProperties` when no pattern could match. */
 const propertyOf = (schema: Readonly<Record<PropertyKey, unknown>>, name: string): unknown => {
   const { properties, patternProperties, additionalProperties } = schema
   if (Predicate.isObject(properties) && Object.hasOwn(properties, name)) return Reflect.get(properties, name)
@@ -126,7 +126,7 @@ const wrongValue = (
   path: Path
 ): Misfit | undefined => {
   const allowed = "const" in schema ? [schema["const"]] : listOf(schema["enum"])
-  // Objects among the values would have to be compared by their content.
+  // Object values would need a deep comparison, so they are not checked.
   if (allowed.length === 0 || allowed.some((one) => typeof one === "object" && one !== null)) return undefined
   if (allowed.includes(value)) return undefined
   return { path, expected: allowed.map((one) => JSON.stringify(one)).join(" or ") }
@@ -140,7 +140,7 @@ const expectedBy = (schema: unknown): string => {
 const named = (type: string): string =>
   type === "null" ? "null" : `${/^[aeiou]/.test(type) ? "an" : "a"} ${type}`
 
-/** What a local reference points to. Others are not followed, and fit everything. */
+/** Resolves a local reference. Other references are not followed, and accept everything. */
 const resolved = (root: unknown, ref: string): unknown => {
   if (ref !== "#" && !ref.startsWith("#/")) return undefined
   let node = root
@@ -161,7 +161,7 @@ const decodeStep = (step: string): string => {
   }
 }
 
-/** As effect's schemas say it. */
+/** Formats a misfit like the errors of effect's schemas. */
 export const inWords = ({ path, expected }: Misfit): string =>
   path.length === 0
     ? `Expected ${expected}`

@@ -1,7 +1,7 @@
 /**
- * What is known of a model: sizes, prices and habits that differ from model to model.
+ * Facts about a model: sizes, prices and capabilities.
  *
- * Every field is optional: an unknown model works, without cost and without a limit of ours.
+ * Every field is optional. An unknown model works without cost reports and without our limits.
  */
 
 import { Options } from "@outlast/resilience"
@@ -15,53 +15,53 @@ const { is } = Options
 export interface Price {
   readonly input: number
   readonly output: number
-  /** Input read from the prompt cache; the input price when absent. */
+  /** Price of input read from the prompt cache. Default: the input price. */
   readonly cacheRead?: number | undefined
-  /** Input written to the prompt cache; the input price when absent. */
+  /** Price of input written to the prompt cache. Default: the input price. */
   readonly cacheWrite?: number | undefined
 }
 
-/** Habits that differ from model to model. What is absent is not known. */
+/** Capabilities of a model. An absent field is unknown. */
 export interface Capabilities {
   readonly tools?: boolean | undefined
-  /** Takes images as input. */
+  /** Accepts images as input. */
   readonly images?: boolean | undefined
-  /** Continues a conversation that ends with a message of the assistant. */
+  /** Continues a conversation that ends with an assistant message. */
   readonly prefill?: boolean | undefined
-  /** Takes system messages behind others. */
+  /** Accepts system messages after other messages. */
   readonly systemMessages?: boolean | undefined
-  /** Can be made to call a tool. */
+  /** Supports forcing a tool call. */
   readonly forcedTools?: boolean | undefined
-  /** Takes temperature and its like. */
+  /** Accepts sampling parameters such as temperature. */
   readonly sampling?: boolean | undefined
-  /** The modes of thinking that it can be set to. */
+  /** Thinking modes that can be requested. */
   readonly thinking?: ReadonlyArray<"enabled" | "adaptive" | "between_tools" | "disabled"> | undefined
-  /** Its thinking is valid only behind the very messages, system prompt and tools that it followed. */
+  /** Thinking is valid only after exactly the same messages, system prompt and tools. */
   readonly bindsThinking?: boolean | undefined
-  /** Its thinking is valid only for the organisation for which it was made. */
+  /** Thinking is valid only for the organisation that requested it. */
   readonly bindsAccount?: boolean | undefined
 }
 
-/** How a whole answer is asked for: as a stream that is folded, or with one request. */
+/** How to request a whole answer: as a stream that is folded, or with one plain request. */
 export type WholeAnswers = "stream" | "request"
 
 export interface ModelInfo {
-  /** Input and output together, in tokens. */
+  /** Window for input and output together, in tokens. */
   readonly contextWindow?: number | undefined
-  /** The most that one answer may have, in tokens. */
+  /** Maximum tokens of one answer. */
   readonly maxOutputTokens?: number | undefined
   readonly price?: Price | undefined
   /**
-   * Thinks before it answers: the first token may take long. Default `false`; with the vendors' constructors, what the
-   * catalogue and the options of the target say.
+   * Thinks before it answers, so the first token may take long. Default `false`; with a vendor's constructor, from
+   * the catalogue and the options of the target.
    */
   readonly reasoning?: boolean | undefined
   readonly capabilities?: Capabilities | undefined
-  /** What it takes of a conversation. Default: only what every known model takes. */
+  /** Rules for its conversations. Default: only what every known model accepts. */
   readonly dialect?: Dialect | undefined
   /**
-   * How a whole answer is asked for. With `"stream"` the limits for the first token and between tokens hold for it, too;
-   * with `"request"` only the total limit does. A stream must report its usage. Default `"request"`; `Anthropic.model`,
+   * How to request a whole answer. With `"stream"` the time limits for the first token and between tokens apply; with
+   * `"request"` only the total limit does. A stream must report its usage. Default `"request"`; `Anthropic.model`,
    * `OpenAi.model`, `OpenAi.chatModel` and `Google.model` set `"stream"`.
    */
   readonly wholeAnswers?: WholeAnswers | undefined
@@ -82,7 +82,7 @@ const prices: Options.Checks<Price> = {
 
 const thinking = is.oneOf("enabled", "adaptive", "between_tools", "disabled")
 
-/** The check of {@link Capabilities}. */
+/** Check of {@link Capabilities}. */
 export const capabilities: Options.Check = Kind.object<Capabilities>("an object of capabilities", {
   tools: is.flag,
   images: is.flag,
@@ -95,7 +95,7 @@ export const capabilities: Options.Check = Kind.object<Capabilities>("an object 
   bindsAccount: is.flag
 })
 
-/** The checks of the fields of {@link ModelInfo}. */
+/** Checks of the fields of {@link ModelInfo}. */
 export const checks: Options.Checks<ModelInfo> = {
   contextWindow: Kind.count,
   maxOutputTokens: Kind.count,

@@ -1,17 +1,18 @@
 /**
- * The JSON in an answer that was to be an object, as it comes: without the Markdown fence that some models put around
- * it. Pure but for its own state; array-wise callers push every piece of text in its order.
+ * Extracts the JSON of a streamed object answer, without the Markdown fence that some models add. Keeps its own
+ * state; push every piece of text in order.
  *
- * - A text that begins with `{` or `[` passes as it is.
- * - Of a text that begins with a fence the content of that fence passes. A line that begins with three backticks ends
- *   it: inside of a JSON string a line break is escaped.
- * - Any other text is held to its end. If it has one fence, and JSON in it, that JSON is the text; otherwise the text
- *   stays as it was.
+ * - A text that begins with `{` or `[` passes unchanged.
+ * - Of a text that begins with a fence, the content of the fence passes. A line that begins with three backticks
+ *   closes it; inside a JSON string a line break is escaped.
+ * - Any other text is held until its end. When it has exactly one fence with JSON in it, that JSON is the text.
+ *   Otherwise the text stays unchanged.
  *
- * **What it does not do.** It repairs no JSON, and does not look for braces in prose: which of them was meant is a guess.
+ * **What it does not do.** It repairs no JSON. It does not search for braces in prose, because choosing one would be
+ * a guess.
  */
 
-/** The text of a whole answer. */
+/** Extracts the JSON of a complete text. */
 export const of = (text: string): string => {
   const object = new ObjectText()
   return object.push(text) + object.end()
@@ -19,10 +20,10 @@ export const of = (text: string): string => {
 
 export class ObjectText {
   #state: "start" | "plain" | "fenced" | "prose" | "over" = "start"
-  /** What is not decided yet. */
+  /** Text that is still undecided. */
   #held = ""
 
-  /** What of the text is known to belong to the object now. */
+  /** Adds text, and returns the part that certainly belongs to the object. */
   push(text: string): string {
     if (this.#state === "plain") return text
     if (this.#state === "over") return ""
@@ -33,7 +34,7 @@ export class ObjectText {
     return state === "fenced" ? this.#fenced() : ""
   }
 
-  /** The rest, when the answer has ended. */
+  /** Returns the rest at the end of the answer. */
   end(): string {
     const rest = this.#release()
     switch (this.#state) {
@@ -54,7 +55,7 @@ export class ObjectText {
       return "fenced"
     }
     if (/^[{[]/.test(text)) return "plain"
-    // Anything that may still become a fence waits.
+    // Wait while the text may still become a fence.
     return /^(?:`{0,2}|```[\w+-]*[ \t]*\r?)$/.test(text) ? "start" : "prose"
   }
 
@@ -78,7 +79,7 @@ export class ObjectText {
   }
 }
 
-/** The JSON in the only fence of a text. */
+/** The JSON inside the only fence of a text. */
 const onlyFence = (text: string): string | undefined => {
   const [first, second] = text.matchAll(/^[ \t]*```[\w+-]*[ \t]*\r?\n([\s\S]*?)\r?\n[ \t]*```/gm)
   const content = second === undefined ? first?.[1] : undefined

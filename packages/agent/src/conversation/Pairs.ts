@@ -1,10 +1,10 @@
 /**
- * Calls of tools and their results: every call has one result, directly behind its message, in the order of the
- * calls; every result has its call; ids and names are such as the target takes.
+ * Pairs tool calls with their results. Afterwards every call has one result, directly after its message and in the
+ * order of the calls. Every result has its call. Ids and names match the format of the target.
  *
- * Results without a call are dropped, calls without a result get one that says so. An id or name that the target
- * would refuse is rewritten, alike in call and result. What it becomes depends on what stands before it and on
- * nothing else: it is the same in every attempt and every later call, so that prompt caches stay good.
+ * Results without a call are dropped; calls without a result get one that says so. An id or name that the target
+ * would reject is rewritten in both call and result. The new value depends only on the messages before it. It is the
+ * same in every attempt and every later call, so prompt caches stay valid.
  */
 import { Prompt } from "effect/ai"
 import { Ids } from "./CallIds.ts"
@@ -15,7 +15,7 @@ import { mapped, same } from "./Unchanged.ts"
 
 type Messages = ReadonlyArray<Prompt.Message>
 
-/** The messages with whole pairs. The same array where there is nothing to do. */
+/** Returns the messages with complete pairs; the same array when nothing changes. */
 export const fit = (messages: Messages, to: Destination): Messages =>
   messages.some(({ role, content }) => role === "tool" || (role === "assistant" && content.some(isLocalCall)))
     ? rewritten(paired(messages, to), to)
@@ -52,10 +52,10 @@ const paired = (messages: Messages, { wording }: Destination): Messages => {
   return same(out, messages) ? messages : out
 }
 
-/** The result of each call, by the number of the call in the conversation. */
+/** The result of each call, by number of the call in the conversation. */
 const resultsOf = (messages: Messages): ReadonlyArray<Prompt.ToolResultPart | undefined> => {
   const results: Array<Prompt.ToolResultPart | undefined> = []
-  // Numbers of calls without a result. Some servers count their ids from anew in each answer: the latest counts.
+  // Open calls by id. Some servers restart their ids in each answer, so the latest call with an id counts.
   const open = new Map<string, Array<number>>()
   for (const message of messages) {
     if (message.role === "assistant") {
@@ -82,7 +82,7 @@ const toolMessagesAt = (messages: Messages, start: number): ReadonlyArray<Prompt
   return run
 }
 
-/** Answers to approvals belong to no call of ours: they stay where they are. */
+/** Approval responses belong to no local call, so they stay in place. */
 const approvalsOf = (message: Prompt.ToolMessage): ReadonlyArray<Prompt.ToolMessage> => {
   const content = message.content.filter((part) => part.type === "tool-approval-response")
   if (content.length === 0) return []
@@ -96,7 +96,7 @@ const unanswered = ({ id, name }: Prompt.ToolCallPart, result: string): Prompt.T
 // Ids and names
 // -----------------------------------------------------------------------------
 
-/** Of messages whose results stand in the order of their calls. */
+/** Rewrites ids and names. Results must already be in the order of their calls. */
 const rewritten = (messages: Messages, { dialect, names: offered }: Destination): Messages => {
   const ids = new Ids(dialect.callId, dialect.uniqueCallIds)
   let names: ReadonlyArray<Named> = []

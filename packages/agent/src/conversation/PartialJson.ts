@@ -1,8 +1,9 @@
 /**
- * The value of a JSON text that has not ended: what has come of it, with its open strings, lists and objects closed.
+ * The value of an incomplete JSON text: everything received so far, with open strings, lists and objects closed.
  *
- * A string is shown as far as it came. A key without its value, a number and a word are left out until something stands
- * behind them: `12` may become `120`. Reads each character once; giving the value costs a parse of the text.
+ * A string is shown as far as it was received. A key without a value, a number and a word are left out until another
+ * character follows: `12` may become `120`. Each character is read once; returning the value costs one parse of the
+ * text.
  *
  * **Example** (Half an object)
  *
@@ -12,19 +13,19 @@
  */
 export class PartialJson {
   #text = ""
-  /** Characters that are read. */
+  /** Number of characters read. */
   #read = 0
   readonly #open: Array<"}" | "]"> = []
   #expects: "key" | "value" | "other" = "value"
-  /** Inside of a key, a string that is a value, a number or a word. */
+  /** The token that is being read. */
   #inside: "key" | "string" | "literal" | undefined
-  /** Where the escape sequence under way began. */
+  /** Start of the current escape sequence. */
   #escape: number | undefined
-  /** The text can be cut here and closed so. */
+  /** A position where the text can be cut, and the characters that close it there. */
   #cut: { readonly at: number; readonly closing: string } | undefined
   #shown: string | undefined
 
-  /** The value with one more piece of text, or `undefined` where nothing of it is new. */
+  /** Adds a piece of text. Returns the new value, or `undefined` when it has not changed. */
   push(piece: string): unknown {
     this.#text += piece
     for (; this.#read < this.#text.length; this.#read++) this.#take(this.#text.charAt(this.#read))
@@ -35,7 +36,7 @@ export class PartialJson {
       this.#shown = whole
       return value
     } catch {
-      // It is no JSON: whoever reads the end of the answer says so.
+      // Invalid JSON. The reader of the complete answer reports it.
       return undefined
     }
   }

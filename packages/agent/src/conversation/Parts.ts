@@ -1,15 +1,15 @@
 /**
- * The parts of a conversation as a target takes them: what only its maker understands is dropped, what it cannot
- * read is said in words.
+ * Adapts the parts of a conversation to a target. Content that only its own model understands is dropped; content
+ * that the target cannot read is described in words.
  *
- * - Thinking stays untouched with its maker and is left out for everybody else, whole. Thinking that was not
- *   finished, and thinking behind which nothing was said, is left out for all.
- * - Texts and tool calls lose the signatures and item ids of another maker.
+ * - Thinking stays unchanged for the model that made it, and is left out for others. Unfinished thinking, and
+ *   thinking at the end of a message, is always left out.
+ * - Texts and tool calls lose the signatures and item ids of another model.
  * - A tool that another provider ran becomes a text.
- * - Texts that say nothing are left out, and messages in which nothing is left.
+ * - Empty texts are left out, and messages that become empty.
  *
- * A part without provenance counts as its options say: those of the target's namespace are its own, others are not. A
- * call of a provider's tool without options counts as its id says.
+ * The options of a part without provenance decide: options in the target's namespaces make it the target's own. A
+ * provider's call without options is identified by the format of its id.
  */
 import { Predicate } from "effect"
 import { Prompt } from "effect/ai"
@@ -21,37 +21,37 @@ import type { ToolNames } from "./ToolNames.ts"
 import { mapped } from "./Unchanged.ts"
 import type { Wording } from "./Wording.ts"
 
-/** Where a conversation goes. */
+/** The target of a conversation, with its rules. */
 export interface Destination {
   readonly ref: TargetRef
   readonly dialect: Dialect
   readonly wording: Wording
-  /** Of the tools that are offered; `undefined` where they need no other. */
+  /** Renamed tools; `undefined` when all names are accepted. */
   readonly names: ToolNames | undefined
-  /** Images and files that the target has refused before. */
+  /** True for images and files that the target has rejected before. */
   readonly refuses?: ((file: Prompt.FilePart) => boolean) | undefined
 }
 
-/** The messages with parts that the target takes. The same array where there is nothing to do. */
+/** Returns the messages with adapted parts; the same array when nothing changes. */
 export const fit = (
   messages: ReadonlyArray<Prompt.Message>,
   to: Destination
 ): ReadonlyArray<Prompt.Message> => {
   const own = providerParts(messages, to)
   const fitted = mapped(messages, (message) => fitMessage(message, to, own))
-  // Nothing but empty messages: they are the caller's own, and the provider may judge them.
+  // Only empty messages: leave them to the provider.
   return fitted.some(({ role }) => role !== "system") ? fitted : messages
 }
 
 /**
- * The calls of tools that the target has run itself, and their results. A result may come in a later message, behind
- * results of the program; behind one of the user it comes too late.
+ * The calls that the target has run itself, and their results. A result may come in a later message after results of
+ * the program, but not after a user message.
  */
 const providerParts = (
   messages: ReadonlyArray<Prompt.Message>,
   to: Destination
 ): ReadonlySet<AssistantPart> => {
-  // The usual first turn.
+  // Fast path for a first turn.
   if (!messages.some(({ role }) => role === "assistant")) return noParts
   const own = new Set<AssistantPart>()
   const open = new Map<string, AssistantPart>()
@@ -69,7 +69,7 @@ const providerParts = (
         const call = open.get(part.id)
         if (call === undefined) continue
         open.delete(part.id)
-        // A call whose result another maker has signed would be left without one.
+        // Otherwise the call would have no result.
         if (isUnderstood(part, to)) own.add(part)
         else own.delete(call)
       }
@@ -127,7 +127,7 @@ const assistantParts = (
         return !isPartial(part.options) && isUnderstood(part, to) ? [part] : []
       case "text": {
         const own = withoutForeign(part, to)
-        // Some sign a text in a last piece that says nothing.
+        // Some models sign a text in a last, empty piece.
         return says(own) || (own.text === "" && signersOf(own, to.dialect).length > 0) ? [own] : []
       }
       case "file":
@@ -140,7 +140,7 @@ const assistantParts = (
         if (part.providerExecuted) return [own.has(part) ? part : useInWords(part, resultOf(part, parts), to)]
         return [part === firstCall ? vouched(withoutForeign(part, to), to.dialect) : withoutForeign(part, to)]
       case "tool-result":
-        // It stands in the words of its call.
+        // The result is part of the text of its call.
         return own.has(part) ? [part] : []
       case "tool-approval-request":
         return [part]
@@ -170,10 +170,10 @@ const isPartial = (options: Prompt.ProviderOptions): boolean => {
 }
 
 // -----------------------------------------------------------------------------
-// Whose it is
+// Provenance
 // -----------------------------------------------------------------------------
 
-/** Whether the target understands what the maker of the part has put into its options. */
+/** True when the target understands the options that the model of this part has set. */
 const isUnderstood = (part: AssistantPart, { ref, dialect }: Destination): boolean => {
   if (part.type === "reasoning" && dialect.thinking === "none") return false
   const maker = Provenance.read(part.options)
@@ -192,15 +192,17 @@ const isUnderstood = (part: AssistantPart, { ref, dialect }: Destination): boole
   return dialect.providerCalls?.test(part.id) ?? false
 }
 
-/** What users set on parts of the assistant, as the AI SDK names it. Whatever else stands there is of the maker. */
+/**
+ * Options on assistant parts that the user sets, by their names in the AI SDK. All other options belong to the model.
+ */
 const settings = new Set(["cacheControl", "cache_control", "cachePoint", "promptCacheBreakpoint"])
 
-/** Whether a field of options can go to anybody: a setting of the user, or what stands for a lost signature. */
+/** True when an option may be sent to any target: a user setting, or the replacement of a lost signature. */
 const isOpen = (name: string, field: string, value: unknown, { unsignedCall }: Dialect): boolean =>
   settings.has(field) ||
   (name === unsignedCall?.namespace && field === unsignedCall.field && value === unsignedCall.value)
 
-/** The namespaces in which a maker has left something. */
+/** Namespaces in which a model has left options. */
 const signersOf = ({ options }: AssistantPart, dialect: Dialect): ReadonlyArray<string> =>
   Object.keys(options).filter((name) => {
     const fields = name === namespace ? undefined : options[name]
@@ -219,14 +221,14 @@ const withoutForeign = <P extends AssistantPart>(part: P, to: Destination): P =>
     const kept = Object.entries(options[name] ?? {}).filter(([field, value]) =>
       isOpen(name, field, value, to.dialect)
     )
-    // The values are those of the JSON that they were taken from.
+    // The values come from JSON, so the cast is safe.
     if (kept.length > 0) options[name] = Object.fromEntries(kept) as Prompt.ProviderOptions[string]
     else delete options[name]
   }
   return { ...part, options }
 }
 
-/** The call with what stands for a signature, where the target demands one. */
+/** Adds the replacement of a signature to a call, when the target requires one. */
 const vouched = (part: Prompt.ToolCallPart, { unsignedCall }: Dialect): Prompt.ToolCallPart => {
   if (unsignedCall === undefined) return part
   const { namespace: name, field, value } = unsignedCall
@@ -247,7 +249,7 @@ const isReadable = (file: Prompt.FilePart, { dialect, refuses }: Destination): b
 const isOf = ({ mediaType }: Prompt.FilePart, types: ReadonlyArray<string> | undefined): boolean =>
   types === undefined || types.some((type) => mediaType.startsWith(type))
 
-/** Bytes, base64 or a data URL; base64 has no colon. */
+/** True for bytes, base64 or a data URL; base64 contains no colon. */
 const isInline = ({ data }: Prompt.FilePart): boolean =>
   data instanceof Uint8Array || !/^(?!data:)[a-z][a-z0-9+.-]*:/i.test(String(data))
 
@@ -264,7 +266,7 @@ const toolResult = (part: Prompt.ToolResultPart, to: Destination): Prompt.ToolRe
   return modelOutput === part.modelOutput ? part : { ...part, modelOutput }
 }
 
-/** What a tool that a provider ran returned. */
+/** Result of a tool that a provider ran. */
 const resultOf = (
   { id }: Prompt.ToolCallPart,
   parts: ReadonlyArray<AssistantPart>
@@ -284,7 +286,7 @@ const useInWords = (
     })
   )
 
-/** As much of the JSON as is worth its tokens: pages of a search are long, and partly encrypted. */
+/** Shortens the JSON: results of a search are long and partly encrypted, so the rest is not worth its tokens. */
 const written = (value: unknown): string => {
   const json = typeof value === "string" ? value : (JSON.stringify(value) ?? "nothing")
   return json.length > maxWritten ? `${json.slice(0, maxWritten)}…` : json

@@ -1,14 +1,13 @@
 /**
- * A conversation made legal for the target that it goes to, whoever made its parts.
+ * Makes a conversation legal for the target that it is sent to, whichever models wrote it.
  *
- * Pure, and the same object where there is nothing to do. What is done to a message depends on what stands before
- * it, not on what comes later, as far as the target allows that: caches of prompts stay good, and thinking that is
- * bound to all that stands before it stays valid from turn to turn.
+ * Pure. Returns the same object when nothing changes. Where the target allows it, each message is changed depending
+ * only on the messages before it. Prompt caches stay valid, and so does thinking that is bound to earlier messages.
  *
- * No text of the user is lost. What is done at which target is in `docs/providers.md`. It does not shorten a
- * conversation, does not rename the tools that are offered (`ToolNames` does), and does not fetch files.
+ * No text of the user is lost. `docs/providers.md` lists the changes for each target. It does not shorten a
+ * conversation, does not rename offered tools (`ToolNames` does), and does not fetch files.
  *
- * **Example** (What a target would be sent)
+ * **Example** (The prompt that a target receives)
  *
  * ```ts
  * Portable.adapt(prompt, { ref, dialect: Dialect.defaults })
@@ -29,11 +28,11 @@ export interface Options {
   readonly ref: TargetRef
   /** Default: {@link Dialects.defaults}. */
   readonly dialect?: Dialect | undefined
-  /** Default: in English. */
+  /** Texts for the model. Default: English. */
   readonly wording?: Wording | undefined
-  /** Images and files that are said in words although the dialect takes their type. Default: none. */
+  /** Selects images and files to describe in words although the dialect accepts their type. Default: none. */
   readonly refuses?: ((file: Prompt.FilePart) => boolean) | undefined
-  /** What the tools that are offered are called there. Default: as here, if the dialect takes it. */
+  /** Names of the offered tools at the target. Default: unchanged, when the dialect accepts them. */
   readonly names?: ToolNames | undefined
 }
 

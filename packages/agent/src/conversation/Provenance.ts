@@ -1,10 +1,9 @@
 /**
- * Who made a part of a conversation: metadata under `outlast` on each part of an answer that may carry something
- * only its maker understands, a signature, an item id, encrypted thinking.
+ * The target that made a part of a conversation: metadata under `outlast` on each part of an answer that may contain
+ * something only its model understands, e.g. a signature, an item id, encrypted thinking.
  *
- * effect/ai folds the metadata of an answer into the options of the conversation, so it travels with the
- * conversation wherever the program keeps it, and comes back with the next call. It is taken off before sending.
- * It names the key, never its value.
+ * effect/ai copies the metadata of an answer into the options of the conversation. It is stored with the conversation
+ * and comes back with the next call. It is removed before sending. It contains the name of the key, never its value.
  */
 import { Predicate } from "effect"
 import type { Types } from "effect"
@@ -12,39 +11,39 @@ import type { Response } from "effect/ai"
 import { namespace } from "./Answered.ts"
 import type { TargetRef } from "./TargetRef.ts"
 
-// A type, not an interface: it must be JSON.
+// A type instead of an interface, because it must be JSON.
 export type Provenance = {
   readonly provider: string
   readonly model: string
-  /** None for a model without network. */
+  /** Absent for a model without network. */
   readonly endpoint?: string
-  /** The name of the key; none where none is needed. */
+  /** Name of the key; absent when none is needed. */
   readonly key?: string
   /**
-   * Nothing that the attempt signed holds in the conversation. It went on with a cut answer: it saw a message that
-   * asked it to, which the conversation does not have, and its text may stand in one block with that of another
-   * attempt. Or it binds its thinking to what it saw, and that was more or less than the conversation has.
+   * True when the signatures of the attempt are invalid in this conversation. Either the attempt continued a cut
+   * answer: it saw a nudge that the conversation does not contain, and its text may be merged with that of another
+   * attempt. Or it binds its thinking to what it saw, which differs from the conversation.
    */
   readonly continued?: boolean
 }
 
-/** What is written into the parts that this target makes. */
+/** Metadata for the parts that this target makes. */
 export const of = ({ provider, model, endpoint, key }: TargetRef): Provenance => {
   const out: Types.Mutable<Provenance> = { provider, model }
-  // What is empty is not written: effect/ai checks every field of every part.
+  // Empty fields are omitted, because effect/ai checks every field of every part.
   if (endpoint !== "") out.endpoint = endpoint
   if (key !== "") out.key = key
   return out
 }
 
-/** {@link of}, where nothing that the target signs holds in the conversation. */
+/** Like {@link of}, for an attempt whose signatures are invalid in the conversation. */
 export const apart = (ref: TargetRef): Provenance => ({ ...of(ref), continued: true })
 
-/** The maker that the options of a part name; `undefined` for a part that did not come through Outlast. */
+/** Reads the maker of a part from its options; `undefined` for a part that did not come through Outlast. */
 export const read = (options: Readonly<Record<string, unknown>>): Provenance | undefined => {
   const ours = options[namespace]
   if (!Predicate.isObject(ours)) return undefined
-  // Not a schema: this is read for each part of each attempt.
+  // No schema here, because this runs for each part of each attempt.
   const { provider, model, endpoint, key, continued } = ours as Partial<Record<string, unknown>>
   if (typeof provider !== "string" || typeof model !== "string") return undefined
   return {
@@ -56,7 +55,7 @@ export const read = (options: Readonly<Record<string, unknown>>): Provenance | u
   }
 }
 
-/** The part with its maker in its metadata, if it is of a kind that a conversation keeps. */
+/** Adds the maker to the metadata of a part, for the types that a conversation keeps. */
 export const sign = <
   P extends { readonly type: string; readonly metadata?: Response.ProviderMetadata | undefined }
 >(
@@ -64,7 +63,7 @@ export const sign = <
   maker: Provenance
 ): P => (kept.has(part.type) ? { ...part, metadata: { ...part.metadata, [namespace]: { ...maker } } } : part)
 
-// The metadata of an approval request does not reach the conversation; of a block, that of the start does.
+// Metadata of an approval request is not kept; of a block, only that of its start.
 const kept = new Set([
   "text",
   "text-start",
@@ -75,7 +74,7 @@ const kept = new Set([
   "file"
 ])
 
-/** What is written in a part already. */
+/** The metadata under `outlast` that a part already has. */
 export const signed = ({
   metadata
 }: {

@@ -1,6 +1,6 @@
 /**
- * The places of roles: system messages where the target knows none are said by the user; a call comes behind the
- * user; and the last word is the user's, where it must be.
+ * Moves roles to positions that the target accepts. A misplaced system message becomes a user message. A call follows
+ * a user message. Where required, the last message is the user's.
  */
 import { Prompt } from "effect/ai"
 import type { Destination } from "./Parts.ts"
@@ -10,8 +10,8 @@ import { mapped, same } from "./Unchanged.ts"
 type Messages = ReadonlyArray<Prompt.Message>
 
 /**
- * The messages in places that the target accepts. The same array where there is nothing to do. `prefilled`: the
- * caller has begun the answer.
+ * Returns the messages in accepted positions; the same array when nothing changes. `prefilled` is true when the
+ * caller began the answer.
  */
 export const fit = (messages: Messages, to: Destination, prefilled: boolean): Messages =>
   ended(alternating(calling(systems(messages, to), to), to), to, prefilled)
@@ -22,12 +22,12 @@ const user = (text: string): Prompt.UserMessage =>
 const systems = (messages: Messages, { dialect, wording }: Destination): Messages => {
   if (dialect.system === "anywhere") return messages
   const first = messages.findIndex(({ role }) => role !== "system")
-  // Most conversations have none behind their beginning.
+  // Fast path: most conversations have system messages only at the beginning.
   if (!messages.some(({ role }, i) => role === "system" && i > first)) return messages
   return mapped(messages, (message, i) => {
     if (message.role !== "system" || i < first || first === -1) return [message]
     const next = messages[i + 1]
-    // What stood before it is not the assistant's, or has become the user's.
+    // The previous message is from the user, or has become a user message.
     const between = messages[i - 1]?.role !== "assistant" && (next === undefined || next.role === "assistant")
     return [dialect.system === "between" && between ? message : user(wording.system(message.content))]
   })
@@ -52,7 +52,7 @@ const calling = (messages: Messages, { dialect, wording }: Destination): Message
   return same(out, messages) ? messages : out
 }
 
-/** Messages of one role in a row as one, the user's first. Each result of a tool stays a message of its own. */
+/** Merges consecutive messages of one role. Each tool result stays a separate message. */
 const alternating = (messages: Messages, { dialect, wording }: Destination): Messages => {
   if (!dialect.alternates) return messages
   const first = messages.findIndex(({ role }) => role !== "system")
@@ -69,9 +69,9 @@ const alternating = (messages: Messages, { dialect, wording }: Destination): Mes
   return out
 }
 
-/** Two messages of one role as one; `undefined` where they stay two. */
+/** Merges two messages of one role; `undefined` when they must stay separate. */
 const joined = (before: Prompt.Message | undefined, message: Prompt.Message): Prompt.Message | undefined => {
-  // Decided before anything is made: this runs for each message of each attempt.
+  // Check before anything is allocated: this runs for each message of each attempt.
   if (before?.role !== message.role || message.role === "tool") return undefined
   const options = { ...before.options, ...message.options }
   if (before.role === "system" && message.role === "system") {
@@ -90,7 +90,7 @@ const ended = (messages: Messages, to: Destination, prefilled: boolean): Message
   const { dialect, wording } = to
   const last = messages.at(-1)
   if (last?.role !== "assistant" || dialect.ending === "any") return messages
-  // The target's own tools are at work, and it paused: the message goes back as it is.
+  // The target paused while its own tools run: return the message unchanged.
   const paused =
     last.content.at(-1)?.type !== "text" &&
     last.content.some((part) => part.type === "tool-call" && part.providerExecuted)
@@ -98,7 +98,7 @@ const ended = (messages: Messages, to: Destination, prefilled: boolean): Message
   return dialect.ending === "prefill" ? trimmed(messages, last) : messages
 }
 
-/** The beginning of an answer, without white space behind it. */
+/** The beginning of an answer without trailing white space. */
 const trimmed = (messages: Messages, last: Prompt.AssistantMessage): Messages => {
   const part = last.content.at(-1)
   const text = part?.type === "text" ? part.text.trimEnd() : undefined

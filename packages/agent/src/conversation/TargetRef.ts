@@ -1,23 +1,23 @@
 /**
- * The name of a target: one (provider, model, key, endpoint) that a call can be sent to.
+ * Identifies a target: one combination of provider, model, key and endpoint that a call can be sent to.
  *
- * It is safe to print: `key` is the name of the credential (an environment variable), never its value.
+ * Safe to print: `key` is the name of the credential (an environment variable), never its value.
  */
 import { Schema } from "effect"
 
 export const TargetRef = Schema.Struct({
-  /** Unique in a chain, for example `anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY`. */
+  /** Unique in a chain, e.g. `anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY`. */
   id: Schema.String,
   provider: Schema.String,
   model: Schema.String,
-  /** The base URL without query and trailing slash; empty for a model without network. */
+  /** Base URL without query and trailing slash; empty for a model without network. */
   endpoint: Schema.String,
-  /** The name of the credential, for example `ANTHROPIC_API_KEY`; empty where none is needed. */
+  /** Name of the credential, e.g. `ANTHROPIC_API_KEY`; empty when none is needed. */
   key: Schema.String
 })
 export type TargetRef = typeof TargetRef.Type
 
-/** The id under which a target appears in events, errors and summaries. */
+/** Id of a target in events, errors and summaries. */
 export const idOf = (ref: {
   readonly provider: string
   readonly model: string

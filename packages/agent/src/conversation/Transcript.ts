@@ -1,8 +1,8 @@
 /**
  * A conversation that does not print itself.
  *
- * Errors and outcomes carry the transcript so that a run can go on from it. What prints an error, a log line, a
- * JSON body, sees only its length; `prompt` gives the conversation to those who ask for it.
+ * Errors and outcomes carry the transcript, so that a run can continue from it. Logs and JSON show only its length.
+ * `prompt` returns the conversation.
  */
 import { Inspectable } from "effect"
 import type { Prompt } from "effect/ai"
@@ -14,7 +14,7 @@ export class Transcript {
     this.#prompt = prompt
   }
 
-  /** The conversation: legal as the prompt of another call or run. */
+  /** The conversation, legal as the prompt of another call or run. */
   get prompt(): Prompt.Prompt {
     return this.#prompt
   }

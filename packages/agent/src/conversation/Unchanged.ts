@@ -1,8 +1,8 @@
 /**
- * Arrays that are mapped seldom: what needs no change stays the same object.
+ * Mapping that keeps the same array when nothing changes.
  */
 
-/** Each item as what it becomes, one item, several or none; the same array when each became itself. */
+/** Replaces each item with one item, several or none. Returns the same array when every item stays the same. */
 export const mapped = <A>(
   items: ReadonlyArray<A>,
   become: (item: A, index: number) => ReadonlyArray<A>
@@ -18,6 +18,6 @@ export const mapped = <A>(
   return out ?? items
 }
 
-/** Whether both have the same items. */
+/** True when both arrays have the same items. */
 export const same = (a: ReadonlyArray<unknown>, b: ReadonlyArray<unknown>): boolean =>
   a.length === b.length && a.every((item, i) => item === b[i])

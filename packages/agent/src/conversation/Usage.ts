@@ -1,11 +1,11 @@
 /**
- * Tokens of several attempts.
+ * Token usage over several attempts.
  */
 import type { Response } from "effect/ai"
 
 export type Usage = Response.FinishPartEncoded["usage"]
 
-/** Tokens of two attempts; what neither knows stays unknown. */
+/** Adds the tokens of two attempts. A count that both lack stays unknown. */
 export const sum = (a: Usage | undefined, b: Usage): Usage => {
   const add = (x: number | undefined, y: number | undefined) =>
     x === undefined || y === undefined ? (x ?? y) : x + y
@@ -25,7 +25,7 @@ export const sum = (a: Usage | undefined, b: Usage): Usage => {
   }
 }
 
-/** Of an answer that does not say. */
+/** Usage of an answer that reports none. */
 export const unknown: Usage = {
   inputTokens: { uncached: undefined, total: undefined, cacheRead: undefined, cacheWrite: undefined },
   outputTokens: { total: undefined, text: undefined, reasoning: undefined }

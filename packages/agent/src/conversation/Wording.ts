@@ -1,5 +1,5 @@
 /**
- * What the model reads in place of something that cannot be sent to it. All of it can be replaced, in any language.
+ * Texts for the model that replace content it cannot receive. Each can be replaced, in any language.
  */
 import { Options } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
@@ -7,24 +7,24 @@ import * as Kind from "../options/Kind.ts"
 const { is } = Options
 
 export interface Wording {
-  /** The result of a call that has none. */
+  /** Result of a call that has none. */
   readonly unanswered: string
-  /** In place of a file that the model cannot read. */
+  /** Replaces a file that the model cannot read. */
   readonly file: (file: { readonly mediaType: string; readonly fileName: string | undefined }) => string
-  /** In place of a tool that another provider ran. */
+  /** Replaces the use of a tool that another provider ran. */
   readonly providerTool: (use: {
     readonly name: string
     readonly params: string
-    /** `undefined` where there is none. */
+    /** Result of the tool; `undefined` when there is none. */
     readonly result: string | undefined
   }) => string
-  /** A system message where only the user may speak. */
+  /** Replaces a system message in a position that is only open to the user. */
   readonly system: (text: string) => string
-  /** What the user says behind an assistant's message that must not be the last. */
+  /** User message after an assistant message that must not be the last one. */
   readonly goOn: string
-  /** The thinking before a tool call of another model, where the target wants to read some. */
+  /** Thinking before a tool call of another model, when the target requires some. */
   readonly thinking: string
-  /** What the user says before a message of the assistant that must not be the first. */
+  /** User message before an assistant message that must not be the first one. */
   readonly beginning: string
 }
 
@@ -40,7 +40,7 @@ export const defaults: Wording = {
   beginning: "The beginning of this conversation is left out."
 }
 
-/** The checks of its fields. */
+/** Checks of the options, by field. */
 export const checks: Options.Checks<Wording> = {
   unanswered: is.required(Kind.name),
   file: is.required(is.fn("(file) => text")),

@@ -1,4 +1,4 @@
-/** What the layers share: who answered, what a model can do, how a conversation becomes legal for another model. */
+/** Concepts that the layers share: targets, models, and conversations that are legal for another model. */
 export * as ActiveTime from "./ActiveTime.ts"
 export * as Answered from "./Answered.ts"
 export * as Dialect from "./Dialect.ts"

@@ -1,15 +1,15 @@
 /**
- * Calls of tools that a guard did not let run: how many there were, and the last of them. Pure, of bounded size.
+ * Tool calls that a guard blocked: their number, and the last ones. Pure, of bounded size.
  *
- * An outcome and a `SafetyStop` have them, so that a run which ends well does not hide what it did not do.
+ * `Outcome` and `SafetyStop` contain them, so that a successful run does not hide the calls that did not run.
  */
 import type { Pattern } from "./LoopDetector.ts"
 
 export interface BlockedCall {
   readonly tool: string
-  /** The turn of the agent that asked for it, from 1. */
+  /** Turn of the agent that requested the call, from 1. */
   readonly turn: number
-  /** The pattern of the loop; `permission`: the host's hook refused the call. */
+  /** The loop pattern, or `permission` when the host's hook refused the call. */
   readonly pattern: Pattern | "permission"
   /** The text that the model read, cut after {@link maxMessage} characters. */
   readonly message: string
@@ -23,9 +23,9 @@ export interface BlockedCalls {
 
 const most = 100
 
-/** Characters of a tool's name. A model may call a tool that does not exist, by a name of any length. */
+/** Maximum characters of a tool's name. A model may call a nonexistent tool by a name of any length. */
 export const maxTool = 200
-/** Characters of a message. */
+/** Maximum characters of a message. */
 const maxMessage = 1_000
 
 export const none: BlockedCalls = { count: 0, last: [] }

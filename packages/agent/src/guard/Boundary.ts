@@ -1,12 +1,12 @@
 /**
- * The edge of a guarded program: the program runs in a fiber of its own, raced against the stop of its guard.
+ * The boundary of a guarded program. The program runs in its own fiber, raced against the stop of its guard.
  *
- * Whichever way the program ends, by a value, an error, a defect, or not at all, a guard that stopped has the last
- * word. Tools that run at a stop may end, unless it is their time that is up; then the program is interrupted and its
- * finalizers run. Neither takes longer than the grace: what does is left behind.
- * When it ends by itself, calls that it left running in detached fibers are interrupted.
+ * A stopped guard decides the result, however the program ends: by a value, an error, a defect, or not at all. After
+ * a stop, running tools may finish, except after a timeout. Then the program is interrupted and its finalizers run.
+ * Each of the two phases takes at most the grace period; whatever takes longer is abandoned.
+ * When the program ends by itself, calls that it left in detached fibers are interrupted.
  */
-import { Clock, Context, Effect, Fiber, Option, Queue, Stream } from "effect"
+import { Context, Effect, Fiber, Option, Queue, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
 import * as ActiveTime from "../conversation/ActiveTime.ts"
@@ -16,7 +16,7 @@ import * as GuardedModel from "./GuardedModel.ts"
 import type { GuardStopped } from "./GuardEvent.ts"
 import type { SafetyStop } from "./SafetyStop.ts"
 
-/** Runs a program under a guard. `service` is what else it is given. */
+/** Runs a program under a guard. `service` is added to the context of the program. */
 export const run = <A, E, R, S>(
   guard: Guard,
   service: Context.Context<S>,
@@ -28,7 +28,7 @@ export const run = <A, E, R, S>(
       const branch = Branch.program(guard, fiber)
       const model = Context.getOption(fiber.context, LanguageModel.LanguageModel)
       const own = Context.merge(service, branch.context)
-      // The type says nothing of the model: what is in the context already is replaced there.
+      // The type of the program does not mention the model: a model in the context is replaced with a guarded one.
       const context: Context.Context<S> = Option.isNone(model)
         ? own
         : Context.add(own, LanguageModel.LanguageModel, GuardedModel.bound(model.value, branch))
@@ -47,7 +47,7 @@ export const run = <A, E, R, S>(
         yield* restore(Effect.raceFirst(Effect.asVoid(Fiber.await(running)), guard.whenStopped)).pipe(
           Effect.onInterrupt(() => Effect.andThen(ended(guard, running), leave))
         )
-        // It may have stopped in the moment in which the program ended.
+        // The guard may have stopped at the moment when the program ended.
         if (guard.stopped === undefined) {
           yield* leave
           return yield* yield* Fiber.await(running)
@@ -55,7 +55,7 @@ export const run = <A, E, R, S>(
         if (guard.stopped.reason !== "timeout") yield* finished(guard)
         guard.interrupt()
         yield* ended(guard, running)
-        // As soon as all have left, the host may extend it.
+        // Build the error first: once everything has left, the host may extend the guard.
         const failing = stopped(guard)
         yield* leave
         return yield* failing
@@ -63,7 +63,7 @@ export const run = <A, E, R, S>(
     })
   )
 
-/** The same for a stream. The wait for its consumer is not active time. */
+/** Like {@link run}, for a stream. Waiting for the consumer is not active time. */
 export const runStream = <A, E, R, S>(
   guard: Guard,
   service: Context.Context<S>,
@@ -83,27 +83,27 @@ export const runStream = <A, E, R, S>(
     { bufferSize }
   )
 
-/** As much runs at once as does without a guard. */
+/** Starts synchronously, like a program without a guard. */
 const immediately = { startImmediately: true }
 
-/** Tools that were admitted come to their end: what is half done is worse than one more result. */
+/** Waits for admitted tools to finish, at most for the grace period. A half-done tool is worse than one more result. */
 const finished = (guard: Guard): Effect.Effect<void> =>
   Effect.raceFirst(guard.quiet, Effect.sleep(guard.settings.grace))
 
-/** Interrupts the program and waits for its finalizers; from a stop on, no longer than the grace. */
+/** Interrupts the program and waits for its finalizers. After a stop it waits at most for the grace period. */
 const ended = (guard: Guard, running: Fiber.Fiber<unknown, unknown>): Effect.Effect<void> =>
   Effect.raceFirst(
     Fiber.interrupt(running),
     Effect.andThen(guard.whenStopped, Effect.sleep(guard.settings.grace))
   )
 
-/** With what it was stopped for at this moment. */
+/** Fails with the stop as it is now. The first caller also publishes `GuardStopped`. */
 const stopped = (guard: Guard): Effect.Effect<never, SafetyStop> => {
   const stop = guard.stop()
   if (!guard.tell()) return Effect.fail(stop)
   const { reason, limit, subject, counts } = stop
-  return Effect.flatMap(Clock.currentTimeMillis, (at) => {
-    const event: GuardStopped = { _tag: "GuardStopped", at, reason, limit, subject, counts }
-    return Effect.andThen(ResilienceEvents.publish(event), Effect.fail(stop))
-  })
+  return Effect.andThen(
+    ResilienceEvents.publishNow<GuardStopped>({ _tag: "GuardStopped", reason, limit, subject, counts }),
+    Effect.fail(stop)
+  )
 }

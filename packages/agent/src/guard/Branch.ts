@@ -1,12 +1,12 @@
 /**
- * A place in the tree of what runs under guards: a program, an agent, or a tool.
+ * A node in the tree of everything that runs under guards: a program, an agent, or a tool.
  *
- * It goes with the fiber, so that whatever an agent starts is below it: an agent that a tool runs is a sub-agent and
- * shares the limits. Each branch has a conversation, and what the loop detectors have seen of it. A guard inside a
- * guard makes a branch with both: what happens there is counted by all, and none admits more than it has left.
+ * A branch follows its fiber, so everything that an agent starts is below it. An agent that a tool runs is a
+ * sub-agent and shares the limits. Each branch has a conversation and the state of its loop detectors. A guard inside
+ * a guard makes a branch with both: each counts everything, and each must admit it.
  *
- * **Composition.** `GuardedModel` and `GuardedTool` ask it before anything happens, and tell it what came of it. Every
- * answer of it is one synchronous piece.
+ * **Composition.** `GuardedModel` and `GuardedTool` ask the branch before each step and report the result to it. Each
+ * of its answers is synchronous.
  */
 import { Context, Effect, Option } from "effect"
 import type { Fiber } from "effect"
@@ -26,19 +26,21 @@ import * as LoopDetector from "./LoopDetector.ts"
 
 export type AnyFiber = Fiber.Fiber<unknown, unknown>
 
-/** Where a fiber runs, as its context says: by a token, because what runs there can read its context. */
+/**
+ * Branch of a fiber, in its context. Holds a token instead of the branch, because guarded code can read its context.
+ */
 const Current: Context.Reference<object | undefined> = Context.Reference<object | undefined>(
   "@outlast/agent/guard/Branch",
   { defaultValue: () => undefined }
 )
 
-/** What the tokens stand for. One that was made up stands for nothing. */
+/** Branches by token. A forged token has no entry. */
 const branches = new WeakMap<object, Branch>()
 
-/** Where fibers run that carry out a program: what they have in their context, they can take out of it. */
+/** Branches of the fibers that run a program. A program can change its context, but not this map. */
 const places = new WeakMap<AnyFiber, Branch>()
 
-/** This fiber carries out a program, or a tool. Returns what puts it back to where it was. */
+/** Assigns a fiber to a branch. Returns a function that restores the previous assignment. */
 export const place = (fiber: AnyFiber, branch: Branch): (() => void) => {
   const before = places.get(fiber)
   places.set(fiber, branch)
@@ -50,7 +52,10 @@ export const place = (fiber: AnyFiber, branch: Branch): (() => void) => {
   }
 }
 
-/** Where a fiber runs; outside of a guard nowhere. A token of somewhere else leads nobody out of where it was placed. */
+/**
+ * The branch of a fiber; `undefined` outside of a guard. A token cannot move a fiber out of the guards where it was
+ * placed.
+ */
 export const branchOf = (fiber: AnyFiber): Branch | undefined => {
   const token = fiber.getRef(Current)
   const told = token === undefined ? undefined : branches.get(token)
@@ -59,14 +64,14 @@ export const branchOf = (fiber: AnyFiber): Branch | undefined => {
   return place.guards.every((guard) => told.guards.includes(guard)) ? told : place
 }
 
-/** Where this fiber runs. */
+/** The branch of the current fiber. */
 export const current: Effect.Effect<Branch | undefined> = Effect.withFiber((fiber) =>
   Effect.succeed(branchOf(fiber))
 )
 
 export type Warning = Exclude<LoopDetector.Verdict, { readonly _tag: "Ok" }>
 
-/** Why a call is not run; the message is for the model. */
+/** Reason why a call does not run. The message is for the model. */
 export type Refusal = Pick<BlockedCall, "pattern" | "message">
 
 export type Admission =
@@ -74,18 +79,20 @@ export type Admission =
   | { readonly _tag: "Block"; readonly warning: Warning }
   | { readonly _tag: "Stopped" }
 
-/** An agent of the tree. */
+/** An agent in the tree. */
 interface Agent {
-  /** By guard: how many agents stand above it in what that guard runs. */
+  /** Depth of this agent below the program of each guard, by index of the guard. */
   readonly depths: ReadonlyArray<number>
-  /** Sub-agents of it that run now. */
+  /** Number of its sub-agents that run now. */
   running: number
 }
 
-/** How deep an agent stands that this one runs; the first one in what a guard runs is at 0. */
+/** Depth of an agent that this one runs. The first agent under a guard has depth 0. */
 const depthBelow = (agent: Agent | undefined, guard: number): number => (agent?.depths[guard] ?? -1) + 1
 
-/** Each once. A program without types may give anything; what is no name could not be counted. */
+/**
+ * Returns each file name once. Throws for anything that is not a name, because untyped programs may return any value.
+ */
 const filesIn = (given: unknown): ReadonlyArray<string> => {
   if (given === undefined || given === null) return none
   const files: ReadonlyArray<unknown> = Array.isArray(given) ? given : [given]
@@ -96,7 +103,7 @@ const filesIn = (given: unknown): ReadonlyArray<string> => {
 
 const aroundOf = (branch: Branch): CallGuard.Around | undefined => branch.guards[0]?.around
 
-/** What tells a fiber where it is. A map is quicker made than three contexts. */
+/** Context that assigns a fiber to a branch. Building one map is faster than three contexts. */
 export const placed = (branch: Branch, activity: Activity): Context.Context<never> =>
   Context.makeUnsafe(
     new Map<string, unknown>([
@@ -106,9 +113,9 @@ export const placed = (branch: Branch, activity: Activity): Context.Context<neve
     ])
   )
 
-/** Nudges that wait for the next call of the model, at most. */
+/** Maximum number of nudges that wait for the next model call. */
 const maxNudges = 8
-/** Characters of an answer that are kept, and after how many new ones they are looked at. */
+/** Characters of an answer that are kept (`tail`), and new characters between two checks (`stride`). */
 const tail = 16_000
 const stride = 1_000
 
@@ -116,28 +123,28 @@ const stopped: Admission = { _tag: "Stopped" }
 const none: ReadonlyArray<never> = []
 
 export class Branch {
-  /** All that it stands under, outermost first; never none. */
+  /** All guards above this branch, outermost first; at least one. */
   readonly guards: ReadonlyArray<Guard>
   readonly context: Context.Context<never>
-  /** Says nothing to whoever has it. */
+  /** Opaque key of this branch. */
   readonly token: object = Object.freeze({})
   #conversation: GuardedConversation | undefined
-  /** The guards at whose top its conversation will be, as soon as it begins. */
+  /** Guards whose top conversation will be this one, once it begins. */
   #topOf: ReadonlyArray<Guard> = none
   readonly activity: Activity
-  /** The nearest agent, this one included. */
+  /** The nearest agent, including this branch. */
   readonly #agent: Agent | undefined
   #standIn: Agent | undefined
   #turn = 0
   #nudges: ReadonlyArray<string> = []
-  /** By guard. */
+  /** State of the loop detector of each guard, by index of the guard. */
   readonly #loops: Array<LoopDetector.State | undefined> = []
   #text = ""
   #unlooked = 0
 
-  /** By guard: the agent that runs the program that it guards. */
+  /** Agent that runs the guarded program of each guard, by index of the guard. */
   readonly #owners: ReadonlyArray<Agent | undefined>
-  /** The tool calls that it is inside of, itself included. */
+  /** Tool calls that contain this branch, including itself. */
   readonly #calls: ReadonlyArray<object>
   #call: object | undefined
 
@@ -157,7 +164,7 @@ export class Branch {
     this.context = placed(this, activity)
   }
 
-  /** Of a program that begins to run under a guard, in a fiber that may be under others. */
+  /** Creates the branch of a program under a guard. The fiber may already be under other guards. */
   static program(guard: Guard, fiber: AnyFiber): Branch {
     const outer = branchOf(fiber)
     const around = fiber.getRef(ActiveTime)
@@ -180,7 +187,7 @@ export class Branch {
     return branch
   }
 
-  /** Of an agent that begins, or `undefined` if there may be no more. */
+  /** Creates the branch of an agent. Returns `undefined` when the limits allow no more agents. */
   agent(fiber: AnyFiber): Branch | undefined {
     const parent = this.#agent
     const running = parent?.running ?? 0
@@ -201,18 +208,18 @@ export class Branch {
     return branch
   }
 
-  /** The guards whose program this agent runs, and no agent below it. */
+  /** Guards whose program runs this agent directly, without another agent in between. */
   #runBy(agent: Agent | undefined): ReadonlyArray<Guard> {
     return this.guards.filter((_, i) => this.#owners[i] === agent)
   }
 
-  /** An agent has ended: `branch` was made by {@link agent}. */
+  /** Ends the branch of an agent, made by {@link agent}. */
   leave(branch: Branch): void {
     if (this.#agent !== undefined) this.#agent.running--
     branch.end()
   }
 
-  /** Of a tool that begins to run. */
+  /** Creates the branch of a tool that begins to run. */
   tool(fiber: AnyFiber): Branch {
     const call = {}
     for (const guard of this.guards) guard.begin(call)
@@ -222,7 +229,10 @@ export class Branch {
     return branch
   }
 
-  /** Of what the host does between two steps: a conversation of its own, and waiting but for what it starts. */
+  /**
+   * Creates a branch for the host, e.g. for a permission hook. It has its own conversation. Its time is waiting time,
+   * except for the agents and models that it starts.
+   */
   apart(fiber: AnyFiber): Branch {
     const branch = new Branch(this.guards, this.#owners, this.#part(fiber), this.#caller(), this.#calls)
     branch.activity.park()
@@ -230,8 +240,8 @@ export class Branch {
   }
 
   /**
-   * The agent whose tools run. A guarded program that has none of its own stands for one when it calls tools: to the
-   * guards whose program it is. To those outside of it that is the agent that they know.
+   * The agent whose tools run. When a guarded program calls tools without an agent, a stand-in takes its place for
+   * the guards of that program. Outer guards see the agent that they know.
    */
   #caller(): Agent | undefined {
     const agent = this.#agent
@@ -247,7 +257,7 @@ export class Branch {
     if (this.#call !== undefined) for (const guard of this.guards) guard.end(this.#call)
   }
 
-  /** A call inside of it will not end. */
+  /** A call inside this branch will never end, so stop waiting for the tool calls around it. */
   held(): void {
     for (const guard of this.guards) for (const call of this.#calls) guard.end(call)
   }
@@ -256,19 +266,22 @@ export class Branch {
     return new Activity([fiber.getRef(ActiveTime) ?? this.activity])
   }
 
-  /** Most tools have none. */
+  /** Created on first use, because most tools have no conversation. */
   get #own(): GuardedConversation {
     return (this.#conversation ??= new GuardedConversation())
   }
 
-  /** It begins with the first call of the model or of a tool: until then the one before it is at the top. */
+  /**
+   * Marks the conversation as the top one of its guards. It begins with the first call of a model or a tool; until
+   * then the previous one stays at the top.
+   */
   #begun(): GuardedConversation {
     for (const guard of this.#topOf) guard.top = this.#own
     this.#topOf = none
     return this.#own
   }
 
-  /** No guard above it is stopped, and none has ended. */
+  /** True while all guards are open: none stopped, none closed. */
   get isOpen(): boolean {
     for (const guard of this.guards) if (!guard.isOpen) return false
     return true
@@ -278,7 +291,7 @@ export class Branch {
     return this.guards.some((guard) => guard.stopped !== undefined)
   }
 
-  /** Registers a fiber with all guards. Returns what takes it out again. */
+  /** Registers a fiber with all guards. Returns a function that removes it. */
   enter(fiber: AnyFiber): () => void {
     const [only] = this.guards
     if (only !== undefined && this.guards.length === 1) return only.enter(fiber)
@@ -288,7 +301,7 @@ export class Branch {
     }
   }
 
-  /** Counted by all guards, or by none. The outermost one that has no room stops. */
+  /** Counts a step in all guards or in none. The outermost guard without room stops. */
   #admit(step: (bounds: Bounds, state: GuardState, guard: number) => Step): boolean {
     if (!this.isOpen) return false
     const [only] = this.guards
@@ -318,7 +331,7 @@ export class Branch {
   // The model
   // ---------------------------------------------------------------------------
 
-  /** Before a call of the model. What the one that is too many would have asked belongs to the conversation. */
+  /** Admits a call of the model. The conversation records the prompt even of a rejected call. */
   ask(prompt: Prompt.Prompt): boolean {
     if (!this.isOpen) return false
     const admitted = this.#admit(State.admitCall)
@@ -330,21 +343,21 @@ export class Branch {
     return true
   }
 
-  /** What the model is to be told with its next call. */
+  /** Takes the nudges for the next model call. */
   takeNudges(): ReadonlyArray<string> {
     const nudges = this.#nudges
     this.#nudges = []
     return nudges
   }
 
-  /** Parts of an answer, as they come. False when the guard has stopped at them. */
+  /** Counts parts of an answer as they arrive. Returns false when a guard has stopped. */
   said(parts: ReadonlyArray<Response.AnyPart>): boolean {
     this.#own.said(parts)
     for (const part of parts) if (!this.#count(part)) return false
     return this.isOpen
   }
 
-  /** The answer so far is void. */
+  /** Discards the answer so far. */
   unsaid(): void {
     this.#text = ""
     this.#own.unsaid()
@@ -363,7 +376,7 @@ export class Branch {
       case "source":
         return this.#admit(State.admitEvent)
       case "tool-call":
-        // One that the provider runs itself cannot be held back, only counted.
+        // A call that the provider runs itself cannot be blocked, only counted.
         return part.providerExecuted !== true || this.#admitTool(part.name, none)
       case "finish": {
         const { inputTokens, outputTokens } = part.usage
@@ -377,7 +390,7 @@ export class Branch {
     }
   }
 
-  /** Looks whether an answer repeats itself. */
+  /** Checks whether an answer repeats itself. */
   #read(text: string, whole: boolean): boolean {
     this.#text = (this.#text + text).slice(-tail)
     this.#unlooked += text.length
@@ -404,7 +417,7 @@ export class Branch {
   // Tools
   // ---------------------------------------------------------------------------
 
-  /** Before a tool runs. */
+  /** Admits a tool call: checks loops and limits, and counts it. */
   admit(call: Call): Admission {
     const judged = this.judge(call)
     if (judged._tag !== "Run") return judged
@@ -414,7 +427,7 @@ export class Branch {
     return judged
   }
 
-  /** Whether a call would go round in circles. One that is not blocked is not yet admitted. */
+  /** Checks a call for loops, without admitting it. */
   judge(call: Call): Admission {
     if (!this.isOpen) return stopped
     let warning: Warning | undefined
@@ -441,12 +454,12 @@ export class Branch {
     return { _tag: "Run", warning }
   }
 
-  /** A call is in the conversation from now on; call what it gives with the result. */
+  /** Adds a call to the conversation. Pass the result to the returned function. */
   called(call: Call): (result: Result) => void {
     return this.#begun().called(call)
   }
 
-  /** A call is not run, and its result says why. False when the guard has stopped at that. */
+  /** Records a call that does not run, with a result that says why. Returns false when a guard has stopped. */
   deny(call: Call, why: Refusal, result: Result): boolean {
     const blocked: BlockedCall = { tool: call.name, turn: this.#turn, ...why }
     if (!this.#admit((bounds, state) => State.admitDenial(bounds, state, blocked))) return false
@@ -454,7 +467,7 @@ export class Branch {
     return true
   }
 
-  /** A tool has ended, or was refused. */
+  /** Passes the result of a call, or its refusal, to the loop detectors. */
   observe(call: Call, { encoded, isFailure }: Result): void {
     for (const [i, guard] of this.guards.entries()) {
       const { loops } = guard.settings
@@ -479,7 +492,7 @@ export class Branch {
     return this.#admit((bounds, state) => State.admitTool(bounds, state, { tool, files }))
   }
 
-  /** The innermost guard knows the tools best. */
+  /** Asks the innermost guard, which knows the tools best. */
   #filesOf({ name, params }: Call): ReadonlyArray<string> | undefined {
     const guard = this.guards.at(-1)
     const given = guard?.asking("`fileOf`", () =>

@@ -1,7 +1,8 @@
 /**
- * Finds the files that a call writes to, from its arguments: a path beside new content, a list of such, or a patch. Pure.
+ * Finds the files that a call writes to, from its arguments: a path next to new content, a list of these, or a patch.
+ * Pure.
  *
- * **What it does not do.** It reads no file, and sees no edit that a shell command makes.
+ * **What it does not do.** It reads no file, and does not see the edits of a shell command.
  */
 import { Predicate } from "effect"
 import { normalised } from "./Path.ts"
@@ -11,22 +12,22 @@ const names = (list: string): ReadonlySet<string> => new Set(list.split(" "))
 const paths = names(
   "path file filename filepath targetfile relativepath relativeworkspacepath uri notebookpath docid documentid pageid"
 )
-/** Text that is written: in place of other text, or as a whole. */
+/** Fields with text to write: a replacement or a whole content. */
 const contents = names(
   "content contents filetext text newcontent code body data patch diff input newsource codeedit snippet " +
     "new newstr newstring newtext replace replacement replacementcontent after updated newcode with"
 )
 
-/** The heads of files that a patch brings something to. */
+/** Headers of the files that a patch adds or changes. */
 const heads = /^(?:\*\*\* (?:Update|Add) File: |--- .*\r?\n\+\+\+ (?:b\/)?)([^\t\r\n]+)/gm
 
-/** The path of a diff whose file is deleted. */
+/** Path in a diff whose file is deleted. */
 const nowhere = "/dev/null"
 
-/** Fields of a call that are read. */
+/** Maximum number of fields that are read. */
 const maxFields = 100
 
-/** The files that a call writes to and names; one may be there twice. */
+/** The files that the arguments of a call write to. May contain duplicates. */
 export const of = (args: unknown): ReadonlyArray<string> => {
   if (typeof args === "string") return ofPatch(args)
   if (!Predicate.isObject(args)) return []

@@ -1,28 +1,28 @@
 /**
- * How often each file was edited: a map of bounded size, as a value.
+ * Number of edits of each file, as an immutable map of bounded size.
  *
- * It has two halves. When the newer one is full it becomes the older one, and what was there before is forgotten: a
- * count is lost only after {@link half} other files have been edited since. Pure.
+ * The map has two generations. When the newer one is full, it replaces the older one, whose counts are lost. A count
+ * is lost only after {@link half} other files were edited since. Pure.
  */
 import { HashMap, Option } from "effect"
 
 export interface FileCounts {
   readonly newer: HashMap.HashMap<string, number>
   readonly older: HashMap.HashMap<string, number>
-  /** Files edited; one that was forgotten counts again. */
+  /** Number of edited files. A file whose count was lost counts again. */
   readonly total: number
-  /** The last files that were edited for the first time, at most {@link maxNames}, oldest first. */
+  /** Names of the last files that were edited for the first time, at most {@link maxNames}, oldest first. */
   readonly last: ReadonlyArray<string>
 }
 
-/** Files that one half holds. */
+/** Capacity of one generation. */
 const half = 4_096
-/** Names that are kept for a message. */
+/** Number of names that are kept for a message. */
 const maxNames = 10
-/** Characters of a name in a message. */
+/** Maximum characters of a name in a message. */
 const maxName = 200
 
-/** A name as it stands in a message. */
+/** Shortens a name for a message. */
 export const named = (file: string): string => file.slice(0, maxName)
 
 export const none: FileCounts = { newer: HashMap.empty(), older: HashMap.empty(), total: 0, last: [] }
@@ -30,7 +30,7 @@ export const none: FileCounts = { newer: HashMap.empty(), older: HashMap.empty()
 export const get = ({ newer, older }: FileCounts, file: string): number =>
   in_(newer, file) ?? in_(older, file) ?? 0
 
-/** With one more edit of a file. */
+/** Adds one edit of a file. */
 export const add = (counts: FileCounts, file: string): FileCounts => {
   const before = get(counts, file)
   const isFull = HashMap.size(counts.newer) >= half

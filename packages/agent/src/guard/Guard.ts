@@ -1,11 +1,11 @@
 /**
- * One guard: the limits, what has been taken of them, and everything that runs under it now.
+ * One guard: its limits, the amounts used so far, and everything that runs under it.
  *
- * **States.** Closed (nothing runs under it), open, stopped. Every change is one synchronous piece, so that of any
- * number of calls at the same time exactly as many are admitted as there is room for. The first that finds no room
- * stops the guard; whoever waits at its boundary (`SafetyGuard.run`) hears of it and interrupts what runs.
+ * **States.** Closed (nothing runs under it), open, stopped. Every change is synchronous, so concurrent calls never
+ * exceed a limit. The first call without room stops the guard. The boundary (`SafetyGuard.run`) then interrupts
+ * everything that runs.
  *
- * **Composition.** A guard stands in a tree with others: `Branch` asks all of those above it. `GuardState` decides.
+ * **Composition.** Guards form a tree: `Branch` asks all guards above it. `GuardState` makes the decisions.
  */
 import { Deferred, Effect, Exit } from "effect"
 import { ErrorText } from "@outlast/resilience"
@@ -25,7 +25,7 @@ import type { LoopDetector } from "./LoopDetector.ts"
 import { SafetyStop } from "./SafetyStop.ts"
 import type { Counts, Texts, Tripped } from "./StopReason.ts"
 
-/** What the host says of a call, before it runs. */
+/** The host's decision about a call, before it runs. */
 export type Permission = "allow" | { readonly refuse: string }
 
 export interface Settings {
@@ -39,9 +39,9 @@ export interface Settings {
     readonly arguments: unknown
   }) => string | ReadonlyArray<string> | null | undefined
   readonly texts: Texts
-  /** How often it may be extended. */
+  /** Maximum number of extensions. */
   readonly extensions: number
-  /** Milliseconds that what is stopped has for its finalizers. */
+  /** Grace period: milliseconds that a stopped program has for its finalizers. */
   readonly grace: number
 }
 
@@ -49,9 +49,9 @@ type AnyFiber = Fiber.Fiber<unknown, unknown>
 
 export class Guard {
   readonly settings: Settings
-  /** It works while anything does that runs under it. */
+  /** Active while anything under the guard is active. */
   readonly activity: Activity
-  /** The conversation at the top that began last; it stays there when the guard is extended. */
+  /** The top-level conversation that began last. It survives an extension of the guard. */
   top: GuardedConversation | undefined
   #bounds: Bounds
   #state: GuardState = State.initial
@@ -60,18 +60,18 @@ export class Guard {
   #told = false
   #stop = Deferred.makeUnsafe<void>()
   #resumed = Deferred.makeUnsafe<void>()
-  /** Fibers that a call of this guard runs in, or is held in; one that has two calls is there twice. */
+  /** Fibers with a call under this guard, running or held. A fiber with two calls has two entries. */
   readonly #fibers = new Set<{ readonly fiber: AnyFiber }>()
-  /** Tool calls that may still come to their end. */
+  /** Tool calls that may still finish. */
   readonly #pending = new Set<object>()
   #quiet = Deferred.makeUnsafe<void>()
   #closed = Deferred.makeUnsafe<void>()
   /** Active time. */
   readonly #watch: Stopwatch
-  /** All time in which a program runs under it. */
+  /** Total time in which a program runs under the guard. */
   readonly #total: Stopwatch
 
-  /** Puts the calls of a model under the guards of the fiber that makes them. */
+  /** Puts the calls of a model under the guards of the calling fiber. */
   readonly around: Around
 
   constructor(settings: Settings, clock: Clock.Clock, around: Around) {
@@ -104,7 +104,7 @@ export class Guard {
     return State.counts(this.#state, this.#watch.elapsed, this.#total.elapsed)
   }
 
-  /** The last calls that were not run, oldest first. */
+  /** The last calls that did not run, oldest first. */
   get blocked(): ReadonlyArray<BlockedCall> {
     return this.#state.blocked.last
   }
@@ -113,7 +113,7 @@ export class Guard {
   // Counting
   // ---------------------------------------------------------------------------
 
-  /** What a step would come to. Commit it before anything else happens. */
+  /** Returns the result of a step without committing it. Commit it synchronously. */
   consider(step: (bounds: Bounds, state: GuardState) => Step): Step {
     const over = this.#timeout()
     if (over !== undefined) return [over, this.#state]
@@ -128,7 +128,7 @@ export class Guard {
     this.#state = State.spent(this.#state, { tokens, costUsd })
   }
 
-  /** Stops it, and its clocks; the first stop counts. */
+  /** Stops the guard and its clocks. Only the first stop counts. */
   trip(tripped: Tripped): void {
     if (this.#state.stopped !== undefined) return
     this.#state = State.stop(this.#state, tripped)
@@ -138,7 +138,7 @@ export class Guard {
     this.#settle()
   }
 
-  /** What a host's function gives, or `undefined` if it throws: then the guard stops. */
+  /** Calls a function of the host. When it throws, the guard stops and the result is `undefined`. */
   asking<A>(what: string, ask: () => A): { readonly value: A } | undefined {
     try {
       return { value: ask() }
@@ -148,30 +148,30 @@ export class Guard {
     }
   }
 
-  /** The guard cannot judge any more: it stops. */
+  /** Stops the guard because it can no longer decide. */
   failed(what: string, error: unknown): void {
     const why = wordsOf(error)
-    // Its words are the host's: what looks like a secret in them stays here.
+    // The text comes from the host's error and may contain a secret, so it is scrubbed.
     this.trip({ reason: "guard_failed", detail: `${what} failed (${Redaction.scrub(why, 300)}).` })
   }
 
   // ---------------------------------------------------------------------------
-  // What runs
+  // Running calls
   // ---------------------------------------------------------------------------
 
-  /** A fiber that is stopped with the guard. Returns what takes it out again. */
+  /** Registers a fiber that the guard interrupts when it stops. Returns a function that removes it. */
   enter(fiber: AnyFiber): () => void {
     const entry = { fiber }
     this.#fibers.add(entry)
     return () => void this.#fibers.delete(entry)
   }
 
-  /** A tool call that runs. */
+  /** Registers a running tool call. */
   begin(toolCall: object): void {
     this.#pending.add(toolCall)
   }
 
-  /** It has ended, or something inside of it is held. */
+  /** Removes a tool call that has finished, or that contains a held call. */
   end(toolCall: object): void {
     if (this.#pending.delete(toolCall)) this.#settle()
   }
@@ -182,17 +182,17 @@ export class Guard {
     }
   }
 
-  /** Ends when no tool runs any more that was admitted before the stop. */
+  /** Completes when every tool call admitted before the stop has finished. */
   readonly quiet: Effect.Effect<void> = Effect.suspend(() => Deferred.await(this.#quiet))
 
-  /** A program begins to run under it. */
+  /** Registers a program that begins to run. */
   open(): void {
     if (this.#runs++ > 0) return
     this.#closed = Deferred.makeUnsafe<void>()
     this.#total.start()
   }
 
-  /** A program has ended. With the last one everything ends that was left running behind it. */
+  /** Removes a program that has ended. After the last one, everything it left running is interrupted. */
   close(): void {
     this.#runs--
     if (this.#runs > 0) return
@@ -201,7 +201,7 @@ export class Guard {
     Deferred.doneUnsafe(this.#closed, Exit.void)
   }
 
-  /** When it is stopped: ends when the last program has ended that it stopped. */
+  /** Completes when the guard is not stopped, or when all stopped programs have ended. */
   readonly settled: Effect.Effect<void> = Effect.suspend(() =>
     this.stopped === undefined || this.isClosed ? Effect.void : Deferred.await(this.#closed)
   )
@@ -214,7 +214,7 @@ export class Guard {
 
   readonly whenStopped: Effect.Effect<void> = Effect.suspend(() => Deferred.await(this.#stop))
 
-  /** Stops it when its time is up; never ends otherwise. */
+  /** Stops the guard when its time is up. Otherwise never completes. */
   readonly watch: Effect.Effect<void> = Effect.suspend(() => {
     const over = this.#timeout()
     if (over !== undefined) return Effect.sync(() => this.trip(over))
@@ -223,9 +223,9 @@ export class Guard {
     const active = this.#watch.isPaused ? Infinity : time - this.#watch.elapsed
     const left = Math.min(total, active)
     const woken = left === Infinity ? Effect.never : Effect.sleep(Math.ceil(left))
-    // A clock that goes on may be the next to run out. Programs that run at the same time wait for the same.
+    // A clock that resumes may be the next to run out. Concurrent programs share this wait.
     if (Deferred.isDoneUnsafe(this.#resumed)) this.#resumed = Deferred.makeUnsafe<void>()
-    // It may have been parked meanwhile: then there is more left.
+    // The time may have been parked in between. Check again how much is left.
     return Effect.flatMap(
       this.#watch.isPaused ? Effect.raceFirst(woken, Deferred.await(this.#resumed)) : woken,
       () => this.watch
@@ -236,7 +236,7 @@ export class Guard {
   // The host
   // ---------------------------------------------------------------------------
 
-  /** Wider limits, and no stop any more. `undefined` if it has been extended too often. */
+  /** Raises the limits and clears a stop. Returns the number of the extension; `undefined` when no more are allowed. */
   extend(by: Extension): number | undefined {
     if (this.#extensions >= this.settings.extensions) return undefined
     this.#bounds = Limits.extended(this.#bounds, by)
@@ -247,20 +247,20 @@ export class Guard {
       this.#stop = Deferred.makeUnsafe<void>()
       this.#quiet = Deferred.makeUnsafe<void>()
       this.#told = false
-      // What was left behind holds up no later stop.
+      // Abandoned calls must not delay a later stop.
       this.#pending.clear()
     }
     return ++this.#extensions
   }
 
-  /** Whether this is the first that asks since it was stopped. */
+  /** Returns true for the first caller after a stop. */
   tell(): boolean {
     const first = !this.#told
     this.#told = true
     return first
   }
 
-  /** The error that it leaves with. */
+  /** The error of the stopped run. */
   stop(): SafetyStop {
     const { texts } = this.settings
     const tripped = this.#state.stopped ?? this.#outOf("active")
@@ -274,7 +274,7 @@ export class Guard {
     return ErrorText.brief(stop, "transcript", "counts", "blocked")
   }
 
-  /** The time that is up, if one is. */
+  /** The time limit that was reached, if any. */
   #timeout(): Tripped | undefined {
     if (this.#total.elapsed >= this.#bounds.totalTime) return this.#outOf("total")
     return this.#watch.elapsed >= this.#bounds.time ? this.#outOf("active") : undefined
@@ -294,7 +294,7 @@ const wordsOf = (error: unknown): string => {
   }
 }
 
-/** What a host's function gave, in words: its kind, and nothing of what is in it. */
+/** Describes the type of a value from the host, without its content. */
 export const kindOf = (value: unknown): string => {
   if (value === undefined || value === null) return String(value)
   if (value instanceof Promise) return "a promise"

@@ -1,10 +1,10 @@
-/** What a guard publishes: plain data, with names of tools and files but no arguments, results or texts. */
+/** Events of a guard: plain data, with names of tools and files but no arguments, results or texts. */
+import { EventDefinition } from "@outlast/resilience"
 import { maxTool } from "./BlockedCalls.ts"
 import type { Pattern } from "./LoopDetector.ts"
 import type { Extension } from "./Limits.ts"
 import type { Counts, StopReason } from "./StopReason.ts"
 
-/** A run was stopped; once for each. */
 export interface GuardStopped {
   readonly _tag: "GuardStopped"
   /** Unix time in milliseconds. */
@@ -15,37 +15,33 @@ export interface GuardStopped {
   readonly counts: Counts
 }
 
-/** The host gave more. */
 export interface GuardExtended {
   readonly _tag: "GuardExtended"
   readonly at: number
   readonly by: Extension
-  /** The how-manieth extension of this guard, from 1. */
+  /** Number of this extension of the guard, from 1. */
   readonly number: number
 }
 
-/** The model is told that it goes round in circles. */
 export interface GuardNudged {
   readonly _tag: "GuardNudged"
   readonly at: number
-  /** `undefined` for a text that repeats itself. */
+  /** The repeated tool; `undefined` for a text that repeats itself. */
   readonly tool: string | undefined
   readonly pattern: Pattern
   readonly count: number
 }
 
-/** A call was not run; the model reads why. One event for each call. */
 export interface GuardBlocked {
   readonly _tag: "GuardBlocked"
   readonly at: number
   readonly tool: string
-  /** `permission`: the host's hook refused it. */
+  /** The loop pattern, or `permission` when the host's hook refused the call. */
   readonly pattern: Pattern | "permission"
-  /** The text that the model read. A permission hook may repeat arguments: its reason is left out. */
+  /** The text that the model read. The reason of a permission hook is left out, because it may quote arguments. */
   readonly message: string
 }
 
-/** A tool whose needs are not met was not offered. */
 export interface ToolSkipped {
   readonly _tag: "ToolSkipped"
   readonly at: number
@@ -53,11 +49,10 @@ export interface ToolSkipped {
   readonly reason: string
 }
 
-/** Something came in with neither text nor media, and no call was made for it. */
 export interface InboundDropped {
   readonly _tag: "InboundDropped"
   readonly at: number
-  /** Of those dropped, from 1. */
+  /** Number of dropped messages so far, including this one. */
   readonly number: number
 }
 
@@ -69,10 +64,47 @@ export type GuardEvent =
   | ToolSkipped
   | InboundDropped
 
-/** Describes a call that was not run, in one line. The name is the model's: it may be of any length, in several lines. */
+/** Describes a blocked call in one line. The name comes from the model and may be long or contain line breaks. */
 export const blockedText = ({ tool, pattern }: Pick<GuardBlocked, "tool" | "pattern">): string => {
   const name = tool.slice(0, maxTool).replaceAll(/\s+/g, " ")
   return pattern === "permission"
     ? `the tool call ${name} was refused by the permission hook`
     : `the tool call ${name} was blocked by the guard (${pattern})`
+}
+
+/** When each event is published, its line and its metrics. */
+export const definitions: EventDefinition.EventDefinitions<GuardEvent> = {
+  GuardStopped: {
+    doc: "A run was stopped. Published once for each stop.",
+    line: ({ reason, subject }) => ({
+      level: "Warn",
+      text: `✗ the guard stopped the run: ${reason}${subject === undefined ? "" : ` of ${subject}`}`
+    }),
+    metrics: []
+  },
+  GuardExtended: {
+    doc: "The host raised the limits.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  GuardNudged: {
+    doc: "The model gets a hint that it repeats itself.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  GuardBlocked: {
+    doc: "A tool call did not run; its result tells the model why. Published once for each call.",
+    line: (event) => ({ level: "Warn", text: `✗ ${blockedText(event)}` }),
+    metrics: []
+  },
+  ToolSkipped: {
+    doc: "A tool with unmet requirements was not offered.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  InboundDropped: {
+    doc: "An inbound message had neither text nor media, so no call was made.",
+    line: EventDefinition.named(),
+    metrics: []
+  }
 }

@@ -1,14 +1,14 @@
 /**
- * What a run has taken, and whether it may take more: pure.
+ * Amounts that a run has used, and the decision whether it may use more. Pure.
  *
- * **States.** Running, or stopped with what it tripped over. A state that is stopped admits nothing.
+ * **States.** Running, or stopped with its reason. A stopped state admits nothing.
  *
- * `admit…` asks before something happens and counts it at once: a {@link Step} has either what was tripped over, and
- * then nothing is counted, or the state in which it is counted. So no count ever passes its limit, however calls
- * interleave. What is known only afterwards (tokens, money) is counted by {@link spent} and asked about before the next
- * call. A step costs the same at the first call and at the millionth; memory is bounded.
+ * Each `admit…` function is asked before something happens, and counts it at once. A {@link Step} is either a reached
+ * limit, and nothing is counted, or the new state. No count ever exceeds its limit, in any order of concurrent calls.
+ * Tokens and cost are known only afterwards: {@link spent} adds them, and the next call checks them. Each step takes
+ * constant time, and memory is bounded.
  *
- * **What it does not do.** It knows no time, which `ActiveTime` measures, and no loops, which are `LoopDetector`'s.
+ * **What it does not do.** It measures no time (`ActiveTime` does) and detects no loops (`LoopDetector` does).
  */
 import type { BlockedCall } from "./BlockedCalls.ts"
 import * as BlockedCalls from "./BlockedCalls.ts"
@@ -23,14 +23,14 @@ export interface GuardState {
   readonly tokens: number
   readonly costUsd: number
   readonly subagents: number
-  /** Calls of the tools that have a limit. */
+  /** Calls of the tools that have their own limit. */
   readonly tools: ReadonlyMap<string, number>
   readonly files: FileCounts.FileCounts
   readonly blocked: BlockedCalls.BlockedCalls
   readonly stopped: Tripped | undefined
 }
 
-/** What was tripped over, if anything, and the state after it. */
+/** The reached limit, if any, and the state afterwards. */
 export type Step = readonly [Tripped | undefined, GuardState]
 
 export const initial: GuardState = {
@@ -46,7 +46,7 @@ export const initial: GuardState = {
   stopped: undefined
 }
 
-/** A call of the model. */
+/** Admits a call of the model. */
 export const admitCall = (bounds: Bounds, state: GuardState): Step => {
   if (state.stopped !== undefined) return [state.stopped, state]
   const { turns, tokens, costUsd } = state
@@ -57,7 +57,7 @@ export const admitCall = (bounds: Bounds, state: GuardState): Step => {
   return [undefined, { ...state, turns: turns + 1 }]
 }
 
-/** A call of a tool, and the files that it edits, each once. The call and its result are two events. */
+/** Admits a tool call and its file edits, with each file named once. The call and its result are two events. */
 export const admitTool = (
   bounds: Bounds,
   state: GuardState,
@@ -86,7 +86,7 @@ export const admitTool = (
   ]
 }
 
-/** A call of a tool that is not run, and the result that says why: two events, and no call. */
+/** Records a tool call that does not run. The call and its result are two events, but no tool call. */
 export const admitDenial = (bounds: Bounds, state: GuardState, call: BlockedCall): Step => {
   if (state.stopped !== undefined) return [state.stopped, state]
   if (state.events + 2 > bounds.events) return over({ reason: "max_events", limit: bounds.events }, state)
@@ -94,7 +94,7 @@ export const admitDenial = (bounds: Bounds, state: GuardState, call: BlockedCall
   return [undefined, { ...state, events: state.events + 2, blocked }]
 }
 
-/** One more event of the transcript. */
+/** Admits one event of the transcript. */
 export const admitEvent = (bounds: Bounds, state: GuardState): Step => {
   if (state.stopped !== undefined) return [state.stopped, state]
   if (state.events >= bounds.events) return over({ reason: "max_events", limit: bounds.events }, state)
@@ -102,8 +102,8 @@ export const admitEvent = (bounds: Bounds, state: GuardState): Step => {
 }
 
 /**
- * An agent at its depth below the program that is guarded, where the first one is at 0 and counts nothing; `running`:
- * those of its parent that run now.
+ * Admits an agent. `depth` is its depth below the guarded program: the first agent has depth 0 and is not counted.
+ * `running` is the number of running sub-agents of its parent.
  */
 export const admitAgent = (
   bounds: Bounds,
@@ -125,7 +125,7 @@ export const admitAgent = (
   return [undefined, { ...state, subagents: state.subagents + 1 }]
 }
 
-/** What an answer has taken. */
+/** Adds the tokens and cost of an answer. */
 export const spent = (
   state: GuardState,
   { tokens, costUsd }: { readonly tokens: number; readonly costUsd: number }
@@ -135,14 +135,14 @@ export const spent = (
   costUsd: state.costUsd + amountOf(costUsd)
 })
 
-/** A report that makes no sense takes nothing back, and switches no limit off. */
+/** An invalid report (negative or NaN) must neither reduce a count nor disable a limit. */
 const amountOf = (reported: number): number => (reported > 0 ? reported : 0)
 
-/** Stopped; the first stop counts. */
+/** Stops the run. Only the first stop counts. */
 export const stop = (state: GuardState, tripped: Tripped): GuardState =>
   state.stopped === undefined ? { ...state, stopped: brief(tripped) } : state
 
-/** What a model has named may be of any length. */
+/** Shortens names and texts that may come from the model. */
 const brief = (tripped: Tripped): Tripped => {
   const { subject, detail } = tripped
   return {
@@ -152,10 +152,10 @@ const brief = (tripped: Tripped): Tripped => {
   }
 }
 
-/** Characters. */
+/** Maximum characters of a detail. */
 const maxDetail = 1_000
 
-/** Running again, after the host has given more. */
+/** Clears the stop after the host raised the limits. */
 export const resumed = (state: GuardState): GuardState => ({ ...state, stopped: undefined })
 
 export const counts = (state: GuardState, elapsed: number, totalElapsed: number): Counts => ({

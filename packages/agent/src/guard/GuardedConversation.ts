@@ -1,12 +1,12 @@
 /**
- * The conversation of one agent as far as it is known, for the time when it is stopped.
+ * The conversation of one agent, recorded for the transcript of a stop.
  *
- * It holds the prompt of the last call, what was answered, and the results that tools have brought since. `transcript`
- * makes a legal prompt of it: a call that has no result gets one that says so, and calls of the last answer that had one
- * id get others.
+ * The record holds the prompt of the last call, the answer, and the tool results since then. `transcript` turns them
+ * into a legal prompt. A call without a result gets a result that says so. Calls of the last answer with the same id
+ * get different ids.
  *
- * **What it does not do.** A model that answers as a whole and resolves its own tools shows its answer only after they
- * have run: stopped before, its transcript has the calls, and not the text before them.
+ * **What it does not do.** A model that resolves its own tools without streaming returns its answer only after the
+ * tools have run. When the run stops before that, the transcript has the calls but not the text before them.
  */
 import { Equal } from "effect"
 import { Prompt } from "effect/ai"
@@ -27,7 +27,7 @@ export interface Call {
 }
 
 export interface Result {
-  /** As the model gets it. */
+  /** The result as the model receives it. */
   readonly encoded: unknown
   readonly isFailure: boolean
 }
@@ -36,7 +36,7 @@ interface Made extends Call {
   result: Result | undefined
 }
 
-/** Calls that are kept without a call of the model between them: a program may call handlers for ever. */
+/** Maximum number of recorded calls between two model calls. A program may call handlers without end. */
 const maxCalls = 2_000
 
 export class GuardedConversation {
@@ -44,24 +44,24 @@ export class GuardedConversation {
   #parts: Array<Response.AnyPart> = []
   #calls: Array<Made> = []
 
-  /** The model is asked with this. */
+  /** Records the prompt of a model call. */
   asked(prompt: Prompt.Prompt): void {
     this.#prompt = prompt
     this.#parts = []
     this.#calls = []
   }
 
-  /** The model has said more. */
+  /** Records parts of the answer. */
   said(parts: ReadonlyArray<Response.AnyPart>): void {
     for (const part of parts) this.#parts.push(part)
   }
 
-  /** What the model has said in this turn is void. */
+  /** Discards the answer of this turn. */
   unsaid(): void {
     this.#parts = []
   }
 
-  /** A tool begins to run; call what it gives with the result. */
+  /** Records a tool call that begins. Pass the result to the returned function. */
   called(call: Call): (result: Result) => void {
     const made: Made = { ...call, result: undefined }
     this.#calls.push(made)
@@ -75,12 +75,12 @@ export class GuardedConversation {
     const own = this.#parts.filter((part) => !isLocalResult(part) && !this.#isHalf(part))
     const said = own.filter(isLocalCall)
     const made = [...this.#calls]
-    // What the prompt asks for already is run first: it was approved.
+    // Open calls of the prompt ran first: they were waiting for approval.
     const open = unanswered(this.#prompt)
     const approved = open.flatMap(
       (id) => taken(made, (one) => one.id === id && !said.some((call) => call.id === id)) ?? []
     )
-    // Ids may be equal: then those belong together that have the same arguments, or that come first.
+    // Ids may repeat: match calls with the same arguments first, then in their order.
     const same = said.map((call) => taken(made, (one) => isSame(one, call)))
     const ran = said.map((call, i) => same[i] ?? taken(made, ({ id }) => id === call.id))
     const results = this.#parts.filter(isLocalResult).filter(({ preliminary }) => !preliminary)
@@ -97,7 +97,7 @@ export class GuardedConversation {
     }
 
     const last = Prompt.fromResponseParts(own).content.at(-1)
-    // What is left are calls that the model has not shown yet.
+    // The remaining calls are not yet in the answer of the model.
     const calls = made.map(({ id, name, params }) =>
       Prompt.makePart("tool-call", { id, name, params, providerExecuted: false })
     )
@@ -115,7 +115,7 @@ export class GuardedConversation {
         ...made.map((one) => resultFor(one, one))
       ])
     ]
-    // Of calls of the prompt, if of any.
+    // Results of calls in the prompt.
     const others = [
       ...approved.map((one) => resultFor(one, one)),
       ...results.map((part) => resultOf(part, part.encodedResult, part.isFailure))
@@ -129,7 +129,7 @@ export class GuardedConversation {
     return new Transcript(Prompt.fromMessages(Pairs.fit(messages, { ...anywhere, wording })))
   }
 
-  /** A call that its provider runs and has not ended. */
+  /** True for a call that the provider runs and that has not ended. */
   #isHalf(part: Response.AnyPart): boolean {
     return (
       part.type === "tool-call" &&
@@ -139,7 +139,7 @@ export class GuardedConversation {
   }
 }
 
-/** Ids of the calls of a prompt that have no result in it. */
+/** Ids of the calls in a prompt that have no result there. */
 const unanswered = ({ content }: Prompt.Prompt): ReadonlyArray<string> => {
   const open = new Set<string>()
   for (const message of content) {
@@ -166,7 +166,7 @@ const isLocalCall = (part: Response.AnyPart): part is LocalCall =>
 const isSame = (one: Call, other: Call): boolean =>
   one.id === other.id && one.name === other.name && Equal.equals(one.params, other.params)
 
-/** The first that fits, taken out of the list. */
+/** Removes the first match from the list and returns it. */
 const taken = <A>(from: Array<A>, fits: (one: A) => boolean): A | undefined => {
   const at = from.findIndex(fits)
   return at < 0 ? undefined : from.splice(at, 1)[0]
@@ -178,12 +178,12 @@ const toolMessage = (content: ReadonlyArray<Prompt.ToolResultPart>): ReadonlyArr
 const resultOf = ({ id, name }: Named, result: unknown, isFailure: boolean): Prompt.ToolResultPart =>
   Prompt.makePart("tool-result", { id, name, result, isFailure, providerExecuted: false })
 
-/** No target in particular: ids and names stay as they are, only pairs are made whole. */
+/** A neutral destination: ids and names stay as they are, only pairs are completed. */
 const anywhere = {
   ref: { id: "", provider: "", model: "", endpoint: "", key: "" },
   dialect: { ...Dialect.defaults, callId: /(?:)/, uniqueCallIds: false, toolName: /(?:)/ },
   names: undefined
 }
 
-/** Calls of one answer have different ids, and none is without one. */
+/** Like `anywhere`, but each call of an answer must have its own, non-empty id. */
 const toldApart: Dialect.Dialect = { ...anywhere.dialect, callId: /./, uniqueCallIds: true }

@@ -1,12 +1,12 @@
 /**
- * A `LanguageModel` under a guard: each call is asked for and counted, what it says is counted, and the tools that it
- * resolves by itself are guarded, whoever makes the call.
+ * A `LanguageModel` under a guard: each call is admitted and counted, its answer is counted, and the tools that it
+ * resolves are guarded.
  *
- * The models of `Failover` and `Direct` are so by themselves: they look for the guard of the fiber that calls, and
- * without one they cost nothing. `SafetyGuard.run` does it for the model that is around it, and
- * `SafetyGuard.layerModel` for one that is provided inside.
+ * Models of `Failover` and `Direct` are guarded automatically: they look up the guard of the calling fiber. Without a
+ * guard this costs nothing. `SafetyGuard.run` guards the model that surrounds it; `SafetyGuard.layerModel` guards a
+ * model that is provided inside.
  *
- * A nudge of the loop detector goes along with the next call, as a message of the user that is not kept.
+ * Nudges of the loop detector are added to the next call as a user message that is not kept in the conversation.
  */
 import { Context, Effect, Option, Stream } from "effect"
 import type { Scope } from "effect"
@@ -22,7 +22,7 @@ import { held } from "./Held.ts"
 
 type Service = Context.Service.Shape<typeof LanguageModel.LanguageModel>
 
-/** What the three methods have in common. Their types are the caller's; a guarded call changes none of them. */
+/** Options common to the three methods. Their types belong to the caller; a guarded call changes none of them. */
 interface Options {
   readonly prompt: Prompt.RawInput
   readonly toolkit?: unknown
@@ -34,15 +34,18 @@ type Whole = (
 type Streaming = (options: Options) => Stream.Stream<Response.AnyPart, unknown>
 type BranchOf = (fiber: AnyFiber) => Branch | undefined
 
-/** Guarded models, and what they were made of. */
+/** The original model of each guarded one. */
 const plain = new WeakMap<object, Service>()
 
-/** By model: the one under the guard of the fiber that calls. */
+/** Guarded models by original model; each uses the guard of the calling fiber. */
 const guarded = new WeakMap<object, Service>()
 
 const unguarded = (model: Service): Service => bareOf(plain.get(model) ?? model)
 
-/** Under the guard of the fiber that calls; without one it is the model itself. Once is enough. */
+/**
+ * Guards a model with the guard of the calling fiber. Without a guard, calls go to the model itself. A model is
+ * wrapped only once.
+ */
 export const ambient = (model: Service): Service => {
   if (plain.has(model)) return model
   const own = unguarded(model)
@@ -53,7 +56,10 @@ export const ambient = (model: Service): Service => {
   return made
 }
 
-/** Under the guards of `branch`, or deeper in its tree, whoever calls it from wherever. */
+/**
+ * Binds a model to the guards of `branch`. Calls from other fibers count there, too. A fiber deeper in the tree uses
+ * its own branch.
+ */
 export const bound = (model: Service, branch: Branch): Service => {
   const service = wrap(unguarded(model), (fiber) => {
     const current = branchOf(fiber)
@@ -65,7 +71,10 @@ export const bound = (model: Service, branch: Branch): Service => {
   return service
 }
 
-/** Where a model has been bound that a fiber would ask: what has left the tree, but not its model, is found by it. */
+/**
+ * The branch that the model in the fiber's context is bound to. Finds the guards of a fiber that has left the tree
+ * but kept the model.
+ */
 export const branchOfModel = (fiber: AnyFiber): Branch | undefined => {
   const model = Context.getOption(fiber.context, LanguageModel.LanguageModel)
   return Option.isNone(model) ? undefined : boundTo.get(model.value)
@@ -79,7 +88,7 @@ const wrap = (model: Service, branchOf: BranchOf): Service => {
     generateText: whole(model.generateText as Whole, branchOf),
     generateObject: whole(model.generateObject as unknown as Whole, branchOf),
     streamText: streaming(model.streamText as Streaming, branchOf)
-    // The methods pass on what they are given and give what they get.
+    // The methods forward arguments and results unchanged, so the cast is safe.
   } as unknown as Service
   plain.set(service, model)
   return service
@@ -139,7 +148,7 @@ const streaming =
       )
     )
 
-/** Rewinds are carried by parts that say nothing themselves. */
+/** Passes the parts on to the branch. Parts that carry a rewind have no content of their own. */
 const said = (branch: Branch, parts: ReadonlyArray<Response.AnyPart>): boolean => {
   if (!parts.some((part) => Surface.carriedBy(part)?.type === "rewind")) return branch.said(parts)
   for (const part of parts) {
@@ -173,7 +182,7 @@ const guardedOptions = (branch: Branch, options: Options, prompt: Prompt.Prompt)
       : Prompt.concat(prompt, [
           { role: "user", content: nudges.map((text) => ({ type: "text" as const, text })) }
         ])
-  // Calls that come back unresolved run no handler.
+  // Unresolved calls run no handler.
   if (options.toolkit === undefined || options.disableToolCallResolution === true) {
     return { ...options, prompt: told }
   }
@@ -182,13 +191,15 @@ const guardedOptions = (branch: Branch, options: Options, prompt: Prompt.Prompt)
 
 type Kit = Toolkit.WithHandler<Record<string, Tool.Any>>
 
-/** effect/ai takes handlers, or an Effect that gives them. */
+/** effect/ai accepts handlers, or an Effect that returns them. */
 const guardedKit = (branch: Branch, given: unknown): unknown =>
   Effect.isEffect(given)
     ? Effect.map(given as Effect.Effect<Kit>, (kit) => toolkit(kit, inside(branch)))
     : toolkit(given as Kit, inside(branch))
 
-/** Where the handler is called; a fiber that has left the tree is still under its guards. */
+/**
+ * The branch of the fiber that calls a handler. A fiber that has left the tree stays under the guards of `branch`.
+ */
 const inside =
   (branch: Branch): BranchOf =>
   (fiber) =>

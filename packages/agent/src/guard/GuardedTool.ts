@@ -1,13 +1,14 @@
 /**
- * A tool call under a guard: asked for, counted, run, and told of.
+ * A tool call under a guard: admitted, counted, run, and reported.
  *
- * Two forms of one thing: {@link run} for a call as an Effect, which is what `Agent` has, and {@link toolkit} for the
- * handlers of a toolkit, whose results are streams.
+ * Two forms: {@link run} for a call as an Effect, used by `Agent`, and {@link toolkit} for the handlers of a toolkit,
+ * whose results are streams.
  *
- * The order: loops, where the host is to be asked; the host's permission, which may take its time; then loops and limits and the count, in one synchronous
- * piece; then the tool. A call that is refused or blocked has a result that says so. One that trips the guard has none.
+ * Order of the checks: loops, if the host has a permission hook; then the hook, which may take its time; then loops,
+ * limits and counting in one synchronous step; then the tool runs. A refused or blocked call has a result that says
+ * so. A call that trips the guard has no result.
  */
-import { Cause, Clock, Context, Effect, Exit, Predicate, Stream } from "effect"
+import { Cause, Context, Effect, Exit, Predicate, Stream } from "effect"
 import type { Scope } from "effect"
 import { Tool } from "effect/ai"
 import type { Toolkit } from "effect/ai"
@@ -24,16 +25,16 @@ import { blockedText } from "./GuardEvent.ts"
 import { held } from "./Held.ts"
 import type { Hints } from "./LoopDetector.ts"
 
-/** How a call is run, and how it is refused. */
+/** How to run a call, and how to represent a refused one. */
 export interface Handling<A, E, R> {
   readonly run: Effect.Effect<A, E, R>
   readonly refused: (message: string) => A
-  /** Hears once of a call that is not run. */
+  /** Called once for each call that does not run. */
   readonly blocked: (refusal: Refusal) => void
   readonly resultOf: (value: A) => Result
 }
 
-/** Runs a call if it may run. Outside of a guard it just runs. */
+/** Runs a call if the guards admit it. Outside of a guard it always runs. */
 export const run = <A, E, R>(call: Call, handling: Handling<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) => {
     const branch = branchOf(fiber)
@@ -64,19 +65,19 @@ export const run = <A, E, R>(call: Call, handling: Handling<A, E, R>): Effect.Ef
     })
   })
 
-/** The handlers of a toolkit, under the guard of the fiber that calls them, or under `branch`. */
+/** Guards the handlers of a toolkit, by the branch that `branchOf` finds for the calling fiber. */
 export const toolkit = <Tools extends Record<string, Tool.Any>>(
   kit: Toolkit.WithHandler<Tools>,
   branchOf: (fiber: AnyFiber) => Branch | undefined
 ): Toolkit.WithHandler<Tools> => {
   if (guarded.has(kit)) return kit
-  // The name and the params are the model's: `handle` checks both.
+  // Name and params come from the model, and `handle` checks both.
   const unchecked = kit.handle as unknown as AnyHandle
   const handle = (name: string, params: unknown, id = "", ...rest: ReadonlyArray<unknown>) => {
     const plain = Stream.unwrap(unchecked(name, params, id, ...rest))
     return Effect.succeed(handled({ id, name, params, hints: hintsOf(kit.tools[name]) }, plain, branchOf))
   }
-  // The results are those of the handlers, and refusals, which every tool may have.
+  // The results are those of the handlers, or refusals, which every tool may return.
   const wrapped = { tools: kit.tools, handle: handle as unknown as Toolkit.WithHandler<Tools>["handle"] }
   guarded.add(wrapped)
   return wrapped
@@ -84,7 +85,7 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
 
 const guarded = new WeakSet<object>()
 
-/** The annotations that a tool was given; defaults say nothing about it. */
+/** The hints that a tool was annotated with. Defaults are left out, because they carry no information. */
 export const hintsOf = (tool: Tool.Any | undefined): Hints | undefined => {
   if (tool === undefined || tool.annotations.mapUnsafe.size === 0) return undefined
   const given = ({ annotations }: Tool.Any, hint: Context.Reference<boolean>): boolean | undefined =>
@@ -132,7 +133,7 @@ const handled = (
                 Stream.updateContext((context: Context.Context<never>) =>
                   Context.merge(context, begun.context)
                 ),
-                // What it does while nobody reads is not seen: it mostly waits to tell more.
+                // The time between two pulls does not count: the handler usually just waits to emit more.
                 whilePulled(begun.activity)
               )
               return Effect.addFinalizer((exit) =>
@@ -148,18 +149,18 @@ const toResult = ({ encodedResult, isFailure }: HandlerResult): Result => ({
   isFailure
 })
 
-/** The result of a call that is not run, by the reason. */
+/** Creates the result of a call that does not run, from the reason. */
 type Denied = (message: string) => Result
 
 const denied: Denied = (message) => toResult(denial(message))
 
-/** As effect/ai says that a call was not run; tools of both failure modes take it. */
+/** The result of effect/ai for a call that was not executed. Tools of both failure modes accept it. */
 const denial = (reason: string): HandlerResult & { readonly result: unknown } => {
   const result = { type: "execution-denied", reason }
   return { result, encodedResult: result, isFailure: true, preliminary: false }
 }
 
-/** What a call came to that failed; none if it was interrupted. */
+/** The result of a failed call; `undefined` when it was interrupted. */
 const resultOf = ({ cause }: Exit.Failure<unknown, unknown>): Result | undefined =>
   Cause.hasInterruptsOnly(cause) ? undefined : { encoded: String(Cause.squash(cause)), isFailure: true }
 
@@ -169,7 +170,7 @@ const resultOf = ({ cause }: Exit.Failure<unknown, unknown>): Result | undefined
 
 const asks = (branch: Branch): boolean => branch.guards.some(({ settings }) => settings.permit !== undefined)
 
-/** It does not get through; `tripped`: the guard has stopped at it, and was not stopped before. */
+/** The call never resumes. `tripped` is true when this call stopped the guard. */
 interface Held {
   readonly _tag: "Held"
   readonly tripped: boolean
@@ -179,12 +180,12 @@ type Answer = { readonly _tag: "Permitted" } | { readonly _tag: "Refused"; reado
 
 const allowed: Answer = { _tag: "Permitted" }
 
-/** What the host says to it. The wait for a person is not active time. */
+/** Asks the permission hooks of the host. Waiting for them is not active time. */
 const permission = (branch: Branch, call: Call, denied: Denied): Effect.Effect<Answer> => {
   const guards = branch.guards.filter((guard) => guard.settings.permit !== undefined)
   if (guards.length === 0 || !branch.isOpen) return Effect.succeed(allowed)
   return Effect.gen(function* () {
-    // What would not run anyway is asked of nobody; so neither is a person, again and again, for what they refuse.
+    // Check for loops first, so that a person is not asked again and again for a call that would be blocked anyway.
     let wasOpen = branch.isOpen
     const stopped = (): Answer => ({ _tag: "Held", tripped: wasOpen })
     const judged = branch.judge(call)
@@ -204,7 +205,7 @@ const permission = (branch: Branch, call: Call, denied: Denied): Effect.Effect<A
         return hook
       })
       const exit = yield* Effect.exit(apart(branch, asked))
-      // Whoever is interrupted while the hook waits ends here; a hook that interrupts itself has no answer.
+      // An interruption from outside ends here. A hook that interrupts itself has given no answer.
       if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
         yield* Effect.interruptible(Effect.void)
       wasOpen = branch.isOpen
@@ -226,14 +227,14 @@ const permission = (branch: Branch, call: Call, denied: Denied): Effect.Effect<A
   })
 }
 
-/** A program without types may give anything: what is neither allows nothing. */
+/** Untyped programs may return any value. Anything but the two allowed answers throws. */
 const answered = (value: unknown): Permission => {
   if (value === "allow") return value
   if (Predicate.isObject(value) && typeof value["refuse"] === "string") return { refuse: value["refuse"] }
   throw new TypeError(`it gave ${kindOf(value)}, not "allow" or { refuse: "why" }`)
 }
 
-/** Beside the calls that run meanwhile, and beside the conversation. What is left behind ends with the run. */
+/** Runs a hook apart from the running calls and the conversation. A hook that is left behind ends with the run. */
 const apart = <A>(branch: Branch, hook: Effect.Effect<A>): Effect.Effect<A> =>
   Effect.withFiber((fiber) =>
     Effect.uninterruptibleMask((restore) => {
@@ -256,7 +257,7 @@ type Begun =
       readonly activity: Activity
       readonly context: Context.Context<never>
       readonly told: Effect.Effect<void>
-      /** Call it once; without a result the call was interrupted. */
+      /** Call it once. Without a result the call was interrupted. */
       readonly ended: (result: Result | undefined) => void
     }
 
@@ -294,7 +295,7 @@ const blocked = (call: Call, refusal: Refusal): Effect.Effect<void> => {
   const event = { tool: call.name, ...refusal }
   return Effect.andThen(
     Warnings.write({ level: "Warn", text: `Guard: ${blockedText(event)}. The model is told why.` }),
-    publish<GuardBlocked>({ _tag: "GuardBlocked", ...event })
+    ResilienceEvents.publishNow<GuardBlocked>({ _tag: "GuardBlocked", ...event })
   )
 }
 
@@ -304,7 +305,4 @@ const refusalOf = ({ warning }: Extract<Admission, { readonly _tag: "Block" }>):
 })
 
 const nudged = ({ evidence: { tool, pattern, count } }: Warning): Effect.Effect<void> =>
-  publish<GuardNudged>({ _tag: "GuardNudged", tool, pattern, count })
-
-const publish = <E extends GuardBlocked | GuardNudged>(event: Omit<E, "at">): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (at) => ResilienceEvents.publish({ ...event, at } as unknown as E))
+  ResilienceEvents.publishNow<GuardNudged>({ _tag: "GuardNudged", tool, pattern, count })

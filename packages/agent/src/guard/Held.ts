@@ -1,12 +1,12 @@
-/** What becomes of a call that a guard does not let through. */
+/** Holds a call that a guard does not admit. */
 import { Effect } from "effect"
 import type { AnyFiber, Branch } from "./Branch.ts"
 
 /**
- * Never resumes: the boundary of the guard that stopped interrupts its fiber.
+ * Never resumes: the boundary of the stopped guard interrupts the fiber.
  *
- * Finalizers cannot be interrupted. The call that trips the guard holds them all the same, because the boundary waits
- * only so long; a later call ends there as interrupted, so that the others have their turn.
+ * Inside a finalizer a fiber cannot be interrupted. The call that trips the guard waits there anyway, because the
+ * boundary waits only for the grace period. Later calls end as interrupted, so that other finalizers can run.
  */
 export const held = (
   branch: Branch,
@@ -22,7 +22,7 @@ export const held = (
   }
   const leave = branch.enter(fiber)
   branch.held()
-  // Nobody waits at the boundary any more.
+  // No boundary waits for a closed guard, so interrupt here.
   for (const guard of closed) guard.interrupt()
   const never = tripped ? restore(Effect.never) : Effect.interruptible(Effect.never)
   return Effect.onExit(never, () => Effect.sync(leave))

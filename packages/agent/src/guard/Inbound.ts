@@ -1,14 +1,14 @@
 /**
- * What comes in from outside, before a call is paid for: with neither text nor media there is nothing to answer.
+ * Filters inbound messages before a call is paid for: a message with neither text nor media needs no answer.
  *
- * **Example** (Empty messages of a chat, for example when somebody only joins)
+ * **Example** (Empty messages in a chat, e.g. when a person joins)
  *
  * ```ts
  * const inbound = yield* Inbound.make
  * messages.pipe(Stream.filterEffect(inbound.accept), Stream.runForEach(answer))
  * ```
  */
-import { Clock, Effect, MutableRef } from "effect"
+import { Effect, MutableRef } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
 import { Options as Check } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
@@ -20,7 +20,7 @@ export interface InboundEvent {
 }
 
 export interface Inbound {
-  /** Whether it is worth a call. What is not is counted, and published as `InboundDropped`. */
+  /** Returns true when the message is worth a call. Other messages are counted and published as `InboundDropped`. */
   readonly accept: (event: InboundEvent) => Effect.Effect<boolean>
   readonly counts: Effect.Effect<{ readonly accepted: number; readonly dropped: number }>
 }
@@ -40,7 +40,7 @@ export const isEmpty = (event: InboundEvent): boolean => {
 
 const isEvent = Kind.carrier("an object with text or media")
 
-/** A gate that counts. */
+/** Creates a filter with its own counts. */
 export const make: Effect.Effect<Inbound> = Effect.sync(() => {
   const accepted = MutableRef.make(0)
   const dropped = MutableRef.make(0)
@@ -52,10 +52,8 @@ export const make: Effect.Effect<Inbound> = Effect.sync(() => {
           return Effect.succeed(true)
         }
         const number = MutableRef.incrementAndGet(dropped)
-        return Effect.flatMap(Clock.currentTimeMillis, (at) => {
-          const drop: InboundDropped = { _tag: "InboundDropped", at, number }
-          return Effect.as(ResilienceEvents.publish(drop), false)
-        })
+        const drop = { _tag: "InboundDropped", number } as const
+        return Effect.as(ResilienceEvents.publishNow<InboundDropped>(drop), false)
       }),
     counts: Effect.sync(() => ({ accepted: MutableRef.get(accepted), dropped: MutableRef.get(dropped) }))
   }

@@ -1,10 +1,10 @@
 /**
- * What a run may take: numbers that nothing inside the run can change. Checked when they are made.
+ * Limits of a run: numbers that nothing inside the run can change. They are checked when they are made.
  *
- * A limit is the number that is allowed: with `toolCalls: 400` the 401st call does not run. `toolCalls`, `turns` and
- * active time always have a number, so that every run ends; the others may be `false`, for none.
+ * A limit is the allowed number: with `toolCalls: 400` the 401st call does not run. `toolCalls`, `turns` and active
+ * time always have a limit, so that every run ends. The others may be `false` for no limit.
  *
- * **Example** (The defaults, but for two)
+ * **Example** (The defaults with two changes)
  *
  * ```ts
  * SafetyGuard.run({ time: "10 minutes", tools: { delete_file: 3 } })(program)
@@ -15,45 +15,51 @@ import { Options as Check } from "@outlast/resilience"
 
 export interface Limits {
   /**
-   * Events of the transcript: a block of text or thinking, a file, a source, a tool call, a result. Deltas of a stream
-   * are none. Default: none. At most 1,000,000.
+   * Events of the transcript: a block of text or thinking, a file, a source, a tool call, a result. Deltas of a
+   * stream do not count. Default: no limit. At most 1,000,000.
    */
   readonly events?: number | false | undefined
   /** Tool calls. Default 400, at most 1,000,000. */
   readonly toolCalls?: number | undefined
-  /** Active time, total time, or both. A duration is active time, and a number is milliseconds. `{}`: the defaults. */
+  /**
+   * Active time, total time, or both. A duration alone is active time; a number is milliseconds. `{}` means the
+   * defaults.
+   */
   readonly time?: Duration.Input | Times | undefined
-  /** Calls of models. Default 400, at most 1,000,000. */
+  /** Model calls. Default 400, at most 1,000,000. */
   readonly turns?: number | undefined
-  /** Tokens in and out, as providers report them. Default: none. */
+  /** Input and output tokens, as providers report them. Default: no limit. */
   readonly tokens?: number | false | undefined
-  /** US dollars, where prices are known. Default: none. */
+  /** US dollars, where prices are known. Default: no limit. */
   readonly money?: number | false | undefined
-  /** Calls of a tool, by its name. Default: none. 0 forbids it. */
+  /** Calls of a tool, by its name. Default: no limit. 0 forbids the tool. */
   readonly tools?: Readonly<Record<string, number>> | undefined
-  /** Edits of any one file. Default: none. */
+  /** Edits of any one file. Default: no limit. */
   readonly fileEdits?: number | false | undefined
-  /** Agents that agents run. */
+  /** Agents that other agents run. */
   readonly subagents?: Subagents | undefined
 }
 
 export interface Times {
-  /** Waits for a cooldown, between attempts and for a person do not count. Default 60 minutes, at most 30 days. */
+  /**
+   * Active time: waits for a cooldown, between attempts and for a person do not count. Default 60 minutes, at most 30
+   * days.
+   */
   readonly active?: Duration.Input | undefined
-  /** All time from the start of the run, whatever it waits for. Default: none. At most 30 days. */
+  /** All time since the start of the run, including waits. Default: no limit. At most 30 days. */
   readonly total?: Duration.Input | false | undefined
 }
 
 export interface Subagents {
   /** Levels below the first agent. Default 3; 0 forbids them. */
   readonly depth?: number | undefined
-  /** Those of one agent that run at the same time. Default 8. */
+  /** Sub-agents of one agent that run concurrently. Default 8. */
   readonly breadth?: number | undefined
-  /** All of a run. Default 32. */
+  /** All sub-agents of a run. Default 32. */
   readonly total?: number | undefined
 }
 
-/** Limits as they are compared: no limit is `Infinity`. */
+/** Resolved limits. `Infinity` means no limit. */
 export interface Bounds {
   readonly events: number
   readonly toolCalls: number
@@ -105,7 +111,7 @@ export const make = (limits: Limits = {}): Bounds => {
   }
 }
 
-/** More of some limits, added to what is there. */
+/** Amounts to add to some limits. */
 export interface Extension {
   readonly events?: number | undefined
   readonly toolCalls?: number | undefined
@@ -116,7 +122,7 @@ export interface Extension {
   readonly money?: number | undefined
   readonly tools?: Readonly<Record<string, number>> | undefined
   readonly fileEdits?: number | undefined
-  /** Of `subagents.total`. */
+  /** Added to `subagents.total`. */
   readonly subagents?: number | undefined
 }
 
@@ -125,12 +131,12 @@ export interface ExtendedTimes {
   readonly total?: Duration.Input | undefined
 }
 
-/** The bounds, wider. Throws an `InvalidOption` for what is no addition, and for a sum out of the range. */
+/** Adds to the bounds. Throws an `InvalidOption` for an invalid extension or a sum out of range. */
 export const extended = (bounds: Bounds, by: Extension): Bounds => {
   Check.fields<{ readonly extend: Extension }>(module, { extend: by }, { extend: is.required(additions) })
   const plus = (field: NumericBound, added = 0): number => {
     const limit = bounds[field]
-    // No limit stays none.
+    // An unlimited bound stays unlimited.
     if (limit === Infinity || added === 0) return limit
     return inRange(field, limit + added)
   }
@@ -143,7 +149,7 @@ export const extended = (bounds: Bounds, by: Extension): Bounds => {
   const tools = new Map(bounds.tools)
   for (const [name, added] of Object.entries(by.tools ?? {})) {
     const limit = tools.get(name)
-    // A tool without a limit keeps none.
+    // A tool without a limit stays unlimited.
     if (limit !== undefined) tools.set(name, countOf(`tools.${name}`, limit + added, limit))
   }
   const { active, total } = timesOf(by.time)
@@ -181,10 +187,10 @@ const amount: Check.Check = (module, field, n) =>
 
 const isAmount = (n: unknown): boolean => typeof n === "number" && Number.isFinite(n) && n > 0
 
-/** A `Map` would be taken for a record without names. */
+/** Rejects a `Map`, which would be read as an empty record. */
 const byTool = (item: Check.Check): Check.Check => is.record(item, "a record of numbers")
 
-/** True for `{ active, total }`, and for an object that is no duration in any form. */
+/** True for `{ active, total }` and for any other plain object that is not a duration. */
 const isTimes = (time: unknown): time is Times =>
   Object.prototype.toString.call(time) === "[object Object]" && !Check.isDuration(time)
 
@@ -193,7 +199,7 @@ const timeOr =
   (module, field, value) =>
     (isTimes(value) ? times : duration)(module, field, value)
 
-/** One check for each limit. `SafetyGuard` adds those of its other options. */
+/** One check for each limit. `SafetyGuard` adds checks for its other options. */
 export const checks: Check.Checks<Limits> = {
   events: is.falseOr(count),
   toolCalls: count,
@@ -245,5 +251,5 @@ const inRange = (field: NumericBound, sum: number): number => {
 type Given<O> = { readonly [K in keyof O]?: Exclude<O[K], undefined> }
 
 const given = <O extends object>(options: O): Given<O> =>
-  // Some fields of `O` are left out; the others have their types.
+  // Only undefined fields are removed, so the remaining ones keep their types.
   Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Given<O>

@@ -2,20 +2,20 @@
  * Detects an agent that repeats itself: the same call with the same outcome, a cycle of such calls, the same failure.
  *
  * **Evidence.** Strict evidence blocks and stops: the same call with the same outcome (`identical`, `poll`), the same
- * failure of the same call (`identical`), whole laps of identical calls (`cycle`), an answer that repeats itself (`text`).
- * Soft evidence tells the model: the same failure (`same_failure`) or the same outcome (`same_finding`) of other calls,
- * and laps whose outcomes differ in numbers. `mode` changes what evidence may do. Times, durations and generated ids in
- * results do not count as differences.
+ * failure of the same call (`identical`), whole laps of identical calls (`cycle`), an answer that repeats itself
+ * (`text`). Soft evidence only nudges the model: the same failure (`same_failure`) or the same outcome
+ * (`same_finding`) of different calls, and laps whose outcomes differ in numbers. The option `mode` changes this.
+ * Times, durations and generated ids in results do not count as differences.
  *
- * **Ladder.** `before` says what to do with a call: `Ok`, `Nudge` (run it and tell the model), `Block` (do not run it and
- * tell the model why) or `Stop` (it was blocked too often). `observe` takes in the result of a call, `refused` that it
- * was not run. Equal calls of one turn count once, and the order in which calls of a turn end does not count.
+ * **Ladder.** `before` decides about a call: `Ok`, `Nudge` (run it and tell the model), `Block` (do not run it and
+ * tell the model why) or `Stop` (it was blocked too often). `observe` records the result of a call, `refused` a call
+ * that did not run. Equal calls of one turn count once. The order in which calls of a turn end does not matter.
  *
  * **Composition.** Pure: a state goes in, a state comes out. A state is JSON of at most 8 KB; {@link State} is its
  * schema. `SafetyGuard` asks the detector before a tool runs; `outlast guard` replays traces with it.
  *
- * **What it does not do.** It knows neither the time nor the meaning of words: an agent that reads new pages about the
- * wrong thing makes progress here. Limits end that.
+ * **What it does not do.** It knows neither time nor meaning. An agent that reads new pages about the wrong topic
+ * makes progress here; only limits end such a run.
  *
  * **Example**
  *
@@ -45,7 +45,7 @@ export { State } from "./loops/LoopState.ts"
 
 /** A call that a model asks for. */
 export interface Call {
-  /** Calls of one turn run at the same time. */
+  /** Number of the turn. Calls of one turn run concurrently. */
   readonly turn: number
   readonly tool: string
   readonly arguments: unknown
@@ -56,7 +56,7 @@ export interface Call {
 /** A call that ran. */
 export interface Observation extends Call {
   readonly result: unknown
-  /** The tool failed. A result that begins with an error, or has a field for one, counts as a failure too. */
+  /** True when the tool failed. A result that begins with an error, or has an error field, counts as a failure, too. */
   readonly failed: boolean
 }
 
@@ -64,24 +64,24 @@ export interface LoopDetector {
   readonly options: LoopOptions
   /** Looks a tool up by its name. */
   readonly toolOf: (name: string) => Named
-  /** `LoopState.settled`. `before` and `observe` of a call need the same: the last result is kept. */
+  /** Cached `LoopState.settled`. `before` and `observe` of one call need the same state, so the last result is kept. */
   readonly settled: (state: LoopState.State) => LoopState.State
 }
 
-/** A tool by its name: the hash of the name, and the host's options. */
+/** A tool by its name: the hash of the name, its nature, and the host's options. */
 interface Named {
   readonly id: number
   readonly nature: ToolNature | undefined
   readonly own: ToolOptions | undefined
 }
 
-/** The default options. */
+/** Default options. */
 export const defaults: LoopOptions = Ladders.defaults
 
-/** The text for the model, in English. */
+/** English texts for the model. */
 export const wording: LoopVerdict.Wording = LoopVerdict.wording
 
-/** Makes a detector. Throws an `InvalidOption` for an unknown field and for a value that is not allowed. */
+/** Creates a detector. Throws an `InvalidOption` for an unknown or invalid option. */
 export const make = (input: Input | Mode = {}): LoopDetector => {
   const options = Ladders.make(input)
   const own = new Map(Object.entries(options.tools))
@@ -94,7 +94,7 @@ export const make = (input: Input | Mode = {}): LoopDetector => {
       nature: Nature.ofName(name),
       own: own.get(name)
     }
-    // Names are the model's: there may be any number.
+    // Names come from the model, so their number is unlimited.
     if (named.size < maxNamed) named.set(name, tool)
     return tool
   }
@@ -106,20 +106,20 @@ export const make = (input: Input | Mode = {}): LoopDetector => {
   return { options, toolOf, settled }
 }
 
-/** Names whose natures are kept, so that they are read once. */
+/** Number of names whose nature is cached. */
 const maxNamed = 256
 
-/** The state of a run without calls. */
+/** Initial state of a run. */
 export const initial: LoopState.State = LoopState.initial
 
-/** Says what to do with a call, assuming that it brings what it brought before. */
+/** Decides about a call, on the assumption that its outcome will be the same as before. */
 export const before = (detector: LoopDetector, given: LoopState.State, call: Call): Verdict => {
   const { options } = detector
   const { tool } = call
   const named = detector.toolOf(tool)
   const nature = natureOf(named, call)
   if (nature === "pause") return LoopVerdict.ok
-  // The other calls of the turn have not counted yet.
+  // Other calls of the same turn are not counted yet.
   const state = call.turn === given.turn ? given : detector.settled(given)
   const id = idOf(named, call)
   const ladder = named.own?.same
@@ -133,7 +133,7 @@ export const before = (detector: LoopDetector, given: LoopState.State, call: Cal
     worst.add({ pattern: isPoll ? "poll" : "identical", count: seen.same }, own)
     if (ladder === undefined) worst.add({ pattern: "identical", count: seen.failures }, options.failures)
   }
-  // A tool with a ladder of its own has its own patience.
+  // A tool with its own ladder follows only that ladder.
   if (ladder === undefined) {
     if (seen !== undefined) addCycles(worst, options.cycle, state, id)
     const known = LoopState.finding(state, named.id)
@@ -141,7 +141,7 @@ export const before = (detector: LoopDetector, given: LoopState.State, call: Cal
     else if (known !== undefined) worst.add({ pattern: "same_finding", count: known.times }, options.findings)
   }
   if (worst.finding === undefined) return LoopVerdict.ok
-  // The model has not read the refusals of this turn yet.
+  // The model has not yet read the refusals of this turn.
   const isTold = state.refusals >= options.refusals && state.refusedIn !== call.turn
   const step = !worst.isBlocked ? "Nudge" : isTold ? "Stop" : "Block"
   return LoopVerdict.make(step, { tool, ...worst.finding }, options.wording)
@@ -160,10 +160,10 @@ const addCycles = (worst: Worst, ladder: Ladder, state: LoopState.State, id: num
   }
 }
 
-/** Changes of its outcome that make a call a poll. One change may be an accident. */
+/** Number of outcome changes from which a call is a poll. A single change may be an accident. */
 const minChanges = 2
 
-/** A cycle of few calls blocks at this number of laps or at this number of calls, whichever comes first. */
+/** A short cycle blocks at this number of laps or of calls, whichever comes first. */
 const shortLaps = 3
 const shortCalls = 9
 
@@ -177,7 +177,7 @@ class Worst {
     this.#mode = mode
   }
 
-  /** Evidence that may not block nudges again at multiples of the count that would block. */
+  /** Adds a finding. Evidence that must not block nudges again at multiples of `block`. */
   add(
     finding: Omit<Finding, "tool">,
     { nudge, block }: Ladder,
@@ -192,13 +192,13 @@ class Worst {
   }
 }
 
-/** The count from which evidence blocks. The only place that gives the modes their meaning. */
+/** The count from which evidence blocks. The modes are defined only here. */
 const blockOf = (mode: Mode, isStrict: boolean, block: number): number => {
   if (mode === "tell") return Infinity
   return isStrict ? block : mode === "soft" ? 2 * block : Infinity
 }
 
-/** Returns the state after a call ran. */
+/** Records the result of a call. */
 export const observe = (
   detector: LoopDetector,
   state: LoopState.State,
@@ -225,7 +225,7 @@ export const observe = (
   })
 }
 
-/** Returns the state after a call was not run. */
+/** Records a call that did not run. */
 export const refused = (detector: LoopDetector, state: LoopState.State, call: Call): LoopState.State => {
   const { mode, failures, findings } = detector.options
   return LoopState.refused(state, call.turn, detector.toolOf(call.tool).id, (row) =>
@@ -233,7 +233,7 @@ export const refused = (detector: LoopDetector, state: LoopState.State, call: Ca
   )
 }
 
-/** Says what to do about an answer, given its text so far. */
+/** Checks the text of an answer so far. */
 export const text = ({ options }: LoopDetector, answer: string): Verdict => {
   const { nudge, block } = options.text
   const found = TextLoop.at(answer, nudge)
@@ -246,7 +246,7 @@ export const text = ({ options }: LoopDetector, answer: string): Verdict => {
 const natureOf = ({ own, nature }: Named, { hints }: Call): ToolNature | undefined =>
   (hints && Nature.ofHints(hints)) ?? own?.nature ?? nature
 
-/** Identifies a call: the tool and its arguments, or what the host's `identity` makes of them. */
+/** Identifies a call by the tool and its arguments, or by the result of the host's `identity`. */
 const idOf = ({ id, own }: Named, { tool, arguments: args }: Call, hash?: number): number => {
   const identity = own?.identity
   const asked =

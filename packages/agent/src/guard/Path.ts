@@ -1,4 +1,4 @@
-/** One name for a file, however it is written: `./src//a.ts` and `src\lib\..\a.ts` are `src/a.ts`. Pure text. */
+/** Normalises a path as text: `./src//a.ts` and `src\lib\..\a.ts` become `src/a.ts`. Pure. */
 export const normalised = (path: string): string => {
   const parts: Array<string> = []
   for (const part of path.trim().replaceAll("\\", "/").split("/")) {

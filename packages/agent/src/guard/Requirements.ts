@@ -1,12 +1,12 @@
 /**
- * What a tool or an extension needs before it can be offered: environment variables, and whatever a check finds out.
+ * Requirements of a tool or an extension: environment variables, and a custom check.
  *
- * What is not met is skipped at discovery, so that no model is offered a tool that can only fail, and it is said why: in
- * the result, as a `ToolSkipped` event and in the log. `Agent` does it at the beginning of each run. A check that fails, dies, interrupts itself or finds nothing
- * is not met. Variables are read from the `ConfigProvider`; an empty one is missing. No value of a variable appears
- * anywhere: what a check says is freed of those that it names, and of what looks like a secret.
+ * Tools with unmet requirements are not offered, so that no model calls a tool that can only fail. The reason is in
+ * the result, in a `ToolSkipped` event and in the log. `Agent` checks at the beginning of each run. A check that
+ * fails, dies or interrupts itself counts as unmet. Variables are read from the `ConfigProvider`; an empty variable
+ * counts as missing. Reasons never contain values of the named variables or texts that look like a secret.
  *
- * **What it does not do.** It looks once. What goes away later fails as it fails.
+ * **What it does not do.** It checks once. A tool that loses a requirement later fails when it is called.
  *
  * **Example** (No token, no tool)
  *
@@ -16,7 +16,7 @@
  * // skipped => [{ name: "list_issues", reason: "GITHUB_TOKEN is not set" }]
  * ```
  */
-import { Cause, Clock, Config, Context, Effect, Option } from "effect"
+import { Cause, Config, Context, Effect, Option } from "effect"
 import { Toolkit } from "effect/ai"
 import type { Tool } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
@@ -26,9 +26,12 @@ import * as Redaction from "../secrets/Redaction.ts"
 import type { ToolSkipped } from "./GuardEvent.ts"
 
 export interface Requirements {
-  /** Names of variables that have to be set. */
+  /** Names of variables that must be set. */
   readonly env?: ReadonlyArray<string> | undefined
-  /** True if it can be offered; a text says why not. Of that 300 characters are kept, without secrets. */
+  /**
+   * Returns true when the tool can be offered. A text is the reason why it cannot: scrubbed of secrets, at most 300
+   * characters.
+   */
   readonly check?: Effect.Effect<boolean | string, unknown> | undefined
 }
 
@@ -37,7 +40,7 @@ export interface Skipped {
   readonly reason: string
 }
 
-/** The annotation of a tool. */
+/** Annotation of a tool with its requirements. */
 export class Requires extends Context.Service<Requires, Requirements>()(
   "@outlast/agent/guard/Requirements/Requires"
 ) {}
@@ -47,14 +50,16 @@ const checks: Check.Checks<Requirements> = {
   check: Check.is.effect
 }
 
-/** Says what a tool needs. Throws an `InvalidOption` (a `RangeError`) for a need that is unknown or not allowed. */
+/** Annotates a tool with its requirements. Throws an `InvalidOption` (a `RangeError`) for an unknown or invalid one. */
 export const requires = <T extends Tool.Any>(tool: T, needs: Requirements): T => {
   Check.fields("Requirements", needs, checks)
-  // The annotated tool is of the same type.
+  // An annotation does not change the type of the tool.
   return tool.annotate(Requires, needs) as unknown as T
 }
 
-/** Why it cannot be offered; none if it can. Dies with an `InvalidOption` as {@link requires} throws it. */
+/**
+ * The reason why a requirement is unmet; none when all are met. Dies with an `InvalidOption`, like {@link requires}.
+ */
 export const unmet = (needs: Requirements): Effect.Effect<Option.Option<string>> =>
   Effect.gen(function* () {
     Check.fields("Requirements", needs, checks)
@@ -64,7 +69,7 @@ export const unmet = (needs: Requirements): Effect.Effect<Option.Option<string>>
     for (const name of env) {
       const value = (yield* Effect.orElseSucceed(Config.String(name), () => "")).trim()
       if (value === "") missing.push(name)
-      // A shorter one may be a part of any word.
+      // A shorter value may be part of any word.
       else if (value.length >= shortest) values.push(value)
     }
     if (missing.length > 0) {
@@ -80,17 +85,17 @@ export const unmet = (needs: Requirements): Effect.Effect<Option.Option<string>>
     const said: unknown = exit.value
     if (said === true) return Option.none()
     if (said === false) return Option.some("its check says no")
-    // The check of a program without types may give anything.
+    // The check of an untyped program may return any value.
     if (typeof said !== "string") return Option.some("its check gave neither true, false nor a text")
     return Option.some(Redaction.scrub(said, maxReason, { values }))
   })
 
-/** Characters of a value that may be a secret, at least. */
+/** Minimum characters of a value that is treated as a secret. */
 const shortest = 6
-/** Characters of a reason. */
+/** Maximum characters of a reason. */
 const maxReason = 300
 
-/** What can be offered of named things that say what they need: extensions, servers, tools. In their order. */
+/** Splits named items (extensions, servers, tools) by their requirements. Keeps the order. */
 export const discover = <A extends { readonly name: string; readonly requires?: Requirements | undefined }>(
   all: Iterable<A>
 ): Effect.Effect<{ readonly offered: ReadonlyArray<A>; readonly skipped: ReadonlyArray<Skipped> }> =>
@@ -103,23 +108,21 @@ export const discover = <A extends { readonly name: string; readonly requires?: 
       else {
         skipped.push({ name: one.name, reason: reason.value })
         yield* Effect.logWarning(`${one.name} is not offered: ${reason.value}`)
-        const event: ToolSkipped = {
+        yield* ResilienceEvents.publishNow<ToolSkipped>({
           _tag: "ToolSkipped",
-          at: yield* Clock.currentTimeMillis,
           tool: one.name,
           reason: reason.value
-        }
-        yield* ResilienceEvents.publish(event)
+        })
       }
     }
     return { offered, skipped }
   })
 
-/** Whether a tool of it says what it needs. */
+/** True when a tool of the toolkit has requirements. */
 export const isAnnotated = (self: { readonly tools: Record<string, Tool.Any> }): boolean =>
   Object.values(self.tools).some((tool) => Option.isSome(Context.getOption(tool.annotations, Requires)))
 
-/** The toolkit without the tools whose needs are not met. An `Agent` asks for it by itself. */
+/** The toolkit without the tools whose requirements are unmet. An `Agent` does this automatically. */
 export const offered = <Tools extends Record<string, Tool.Any>>(
   self: Toolkit.Toolkit<Tools>
 ): Effect.Effect<{ readonly toolkit: Toolkit.Toolkit<Tools>; readonly skipped: ReadonlyArray<Skipped> }> =>
@@ -133,7 +136,7 @@ export const offered = <Tools extends Record<string, Tool.Any>>(
     ),
     ({ offered, skipped }) => ({
       skipped,
-      // A toolkit of fewer tools: only a model asks for one by its name, and it knows those that are offered.
+      // The cast is safe: only a model looks up a tool by name, and it knows only the offered ones.
       toolkit: Toolkit.make(...offered.map(({ tool }) => tool)) as unknown as Toolkit.Toolkit<Tools>
     })
   )

@@ -1,22 +1,22 @@
 /**
- * Layer 3: hard limits around a program that nothing inside the program can change, skip or swallow.
+ * Layer 3: hard limits around a program. Nothing inside the program can change, skip or swallow them.
  *
- * `run(limits)(program)` counts what the program's agents do, turns, tool calls, events of the transcript, tokens,
- * money, time, and watches for loops. Every call of a model and of a tool asks first. The one that would go over
- * never resumes: the program is interrupted, its finalizers run, and at this boundary, only here, the run fails with
- * {@link SafetyStop}. It is in no error channel inside, so that no retry, no `catchCause` and no layer ever sees it.
+ * `run(limits)(program)` counts turns, tool calls, events of the transcript, tokens, cost and time of the program's
+ * agents, and detects loops. Every model call and every tool call is checked first. A call over a limit never resumes:
+ * the program is interrupted, its finalizers run, and the run fails at this boundary with {@link SafetyStop}. The
+ * error is in no error channel inside, so no retry, `catchCause` or layer sees it.
  *
- * **States** of a guard: closed, open, stopped. {@link make} gives it to the host, who may {@link Host.extend} it and
- * run again; what was counted stays.
+ * **States** of a guard: closed, open, stopped. {@link make} gives the guard to the host, which may
+ * {@link Host.extend} it and run again; the counts continue.
  *
- * **Composition.** Agents, and models of `Failover` and `Direct`, find the guard by themselves, with all the tools that
- * they run. Another model is guarded when it stands around `run`; inside it needs {@link layerModel}. Handlers that a
- * program calls itself need {@link toolkit}. An agent that a tool runs is a sub-agent: one set of limits for the whole
- * tree. A guard inside of a guard makes limits narrower, never wider.
+ * **Composition.** Agents and models of `Failover` and `Direct` find the guard automatically, including all tools
+ * that they run. Any other model is guarded when it surrounds `run`; inside, it needs {@link layerModel}. Handlers
+ * that a program calls directly need {@link toolkit}. An agent that a tool runs is a sub-agent: the whole tree shares
+ * one set of limits. A guard inside a guard can only narrow the limits.
  *
- * **What it does not do.** It sees no work that is neither a model's nor a tool's, but for the time that it takes. It
- * cannot stop a synchronous loop. What an answer costs is known when it is there: calls under way at the same time may
- * go over `money` and `tokens`. Tools that the provider runs are counted when they are reported.
+ * **What it does not do.** Of work outside of models and tools, it measures only the time. It cannot stop a
+ * synchronous loop. The cost of an answer is known afterwards, so concurrent calls may exceed `money` and `tokens`.
+ * Tools that a provider runs are counted when they are reported.
  *
  * **Example** (An agent that may delete three files)
  *
@@ -55,23 +55,25 @@ import * as ToolNature from "./loops/ToolNature.ts"
 
 export interface Options extends Limits.Limits {
   /**
-   * The effect of loops. Default `"strict"`: identical calls with identical outcomes, and cycles of them, are blocked and
-   * stopped; other evidence nudges the model. `"soft"`: other evidence also blocks, at twice its count. `"tell"`: nothing
-   * is blocked. `false`: loops are not looked for. An object sets the counts, and its `mode` is one of these words.
+   * Reaction to loops. Default `"strict"`: identical calls with identical outcomes, and cycles of these, are blocked
+   * and stopped; other evidence nudges the model. `"soft"`: other evidence also blocks, at twice its count. `"tell"`:
+   * nothing is blocked. `false`: loops are not detected. An object sets the counts; its `mode` is one of these words.
    */
   readonly loops?: LoopDetector.Mode | LoopInput | false | undefined
-  /** Asked before each tool call; it may ask a person, and the wait is not active time. Default: all are allowed. */
+  /** Called before each tool call. May ask a person; the wait is not active time. Default: all calls are allowed. */
   readonly permit?: Settings["permit"]
   /**
-   * The file that a call edits, by whatever name is always the same; several, or none. Default: read from the
-   * arguments.
+   * Names the file that a call edits, always by the same name; several, or none. Default: derived from the arguments.
    */
   readonly fileOf?: Settings["fileOf"] | undefined
-  /** What is said, to the host and to the model. Default: in English. */
+  /** Texts for the host and for the model. Default: English. */
   readonly texts?: Partial<Texts> | undefined
-  /** How often the host may extend the limits. Default 10, at most 1,000. */
+  /** Maximum number of extensions by the host. Default 10, at most 1,000. */
   readonly extensions?: number | undefined
-  /** What is stopped has so long for its finalizers; then nobody waits for it. Default 10 seconds. */
+  /**
+   * Grace period: time that a stopped program has for its finalizers. After it, the run ends anyway. Default 10
+   * seconds.
+   */
   readonly grace?: Duration.Input | undefined
 }
 
@@ -79,29 +81,32 @@ export const defaults = { ...Limits.defaults, extensions: 10, grace: "10 seconds
 
 export type { BlockedCall, Permission }
 
-/** What has been taken, and of what. */
+/** Usage of a guard, and its limits. */
 export interface Report {
   readonly counts: Counts
-  /** Calls that were not run, by loops or without permission: the last 100, oldest first. */
+  /** Calls blocked by loops or refused permission: the last 100, oldest first. */
   readonly blocked: ReadonlyArray<BlockedCall>
   readonly limits: Limits.Bounds
 }
 
-/** A guard in the hands of the host. Do not give it to what it guards. */
+/** A guard for the host. Do not pass it to the guarded program. */
 export interface Host {
-  /** Runs a program under it. Programs that run at the same time share its limits. */
+  /** Runs a program under the guard. Concurrent programs share its limits. */
   readonly run: <A, E, R>(
     program: Effect.Effect<A, E, R>
   ) => Effect.Effect<A, E | SafetyStop, Exclude<R, SafetyGuard>>
-  /** The same for a stream. At most {@link bufferSize} elements wait for the consumer; that wait is not active time. */
+  /**
+   * Like {@link run}, for a stream. At most {@link bufferSize} elements are buffered for the consumer. Waiting for
+   * the consumer is not active time.
+   */
   readonly runStream: <A, E, R>(
     program: Stream.Stream<A, E, R>
   ) => Stream.Stream<A, E | SafetyStop, Exclude<R, SafetyGuard>>
   /**
-   * Adds to its limits, and makes it ready to run again if it was stopped: then it waits until all programs have ended
-   * that ran under it. Published as `GuardExtended`.
+   * Raises the limits. A stopped guard can run again: `extend` first waits until all programs under it have ended.
+   * Published as `GuardExtended`.
    *
-   * Dies with an `InvalidOption` for what is no addition, or too much.
+   * Dies with an `InvalidOption` for an invalid extension.
    */
   readonly extend: (by: Limits.Extension) => Effect.Effect<void, ExtensionRefused>
   readonly report: Effect.Effect<Report>
@@ -115,10 +120,10 @@ export const bufferSize = 64
 
 export { SafetyStop } from "./SafetyStop.ts"
 
-/** The guard has been extended as often as it may be. */
+/** The guard has reached its maximum number of extensions. */
 export class ExtensionRefused extends Data.TaggedError("ExtensionRefused")<{ readonly extensions: number }> {
   override get message(): string {
-    return `The guard has been extended ${this.extensions} times, as often as it may be. Begin anew with a guard of its own, or allow more \`extensions\`.`
+    return `The guard has been extended ${this.extensions} times, which is its limit. Start a new guard, or raise \`extensions\`.`
   }
 }
 
@@ -126,7 +131,7 @@ export class ExtensionRefused extends Data.TaggedError("ExtensionRefused")<{ rea
 // Service
 // -----------------------------------------------------------------------------
 
-/** What a program may know of the guard that it runs under. It changes nothing. */
+/** Read-only view of the guard, for the program that runs under it. */
 export class SafetyGuard extends Context.Service<SafetyGuard, { readonly report: Effect.Effect<Report> }>()(
   "@outlast/agent/guard/SafetyGuard"
 ) {}
@@ -135,14 +140,14 @@ export class SafetyGuard extends Context.Service<SafetyGuard, { readonly report:
 // Constructors
 // -----------------------------------------------------------------------------
 
-/** A guard for the host. Throws an `InvalidOption` (a `RangeError`) for an option out of its range. */
+/** Creates a guard for the host. Throws an `InvalidOption` (a `RangeError`) for an invalid option. */
 export const make = (options: Options = {}): Effect.Effect<Host> => {
   const settings = settingsOf(options)
   return Effect.map(Clock.Clock, (clock) => hostOf(new Guard(settings, clock, GuardedModel.ambient)))
 }
 
 /**
- * Runs a program under a guard of its own.
+ * Runs a program under its own guard.
  *
  * Throws an `InvalidOption` (a `RangeError`) for an option out of its range.
  */
@@ -158,7 +163,7 @@ export const run = (
   }
 }
 
-/** {@link run} for a stream. */
+/** Like {@link run}, for a stream. */
 export const runStream = (
   options: Options = {}
 ): (<A, E, R>(
@@ -175,7 +180,10 @@ export const runStream = (
 // Layers and combinators
 // -----------------------------------------------------------------------------
 
-/** Guards a foreign model that is provided inside of `run`, and the tools that it resolves: put it over the model. */
+/**
+ * Guards another model that is provided inside of `run`, and the tools that it resolves. Place it over the layer of
+ * the model.
+ */
 export const layerModel: Layer.Layer<
   LanguageModel.LanguageModel,
   never,
@@ -192,7 +200,7 @@ export const layerModel: Layer.Layer<
   })
 )
 
-/** The handlers of a toolkit, guarded, for a program that calls them itself. Models and agents need no help. */
+/** Guards the handlers of a toolkit for a program that calls them directly. Models and agents do this automatically. */
 export const toolkit = <Tools extends Record<string, Tool.Any>>(
   self: Toolkit.Toolkit<Tools>
 ): Effect.Effect<Toolkit.WithHandler<Tools>, never, Tool.HandlersFor<Tools> | SafetyGuard> =>
@@ -227,15 +235,12 @@ const hostOf = (guard: Guard): Host => {
         const number = guard.extend(by)
         return number === undefined
           ? new ExtensionRefused({ extensions: guard.settings.extensions })
-          : Effect.flatMap(Clock.currentTimeMillis, (at) => {
-              const event: GuardExtended = { _tag: "GuardExtended", at, by, number }
-              return ResilienceEvents.publish(event)
-            })
+          : ResilienceEvents.publishNow<GuardExtended>({ _tag: "GuardExtended", by, number })
       })
   }
 }
 
-/** Where a layer or a toolkit is made that says that it wants a guard. */
+/** The current branch. Dies when a layer or toolkit that needs a guard is built outside of one. */
 const here = Effect.flatMap(current, (branch) =>
   branch === undefined
     ? Effect.die(new MissingService.MissingService("SafetyGuard", "this inside of SafetyGuard.run({ … })"))
@@ -277,6 +282,6 @@ const checks: Check.Checks<Options> = {
   grace: is.duration({ max: "1 hour" })
 }
 
-/** A tool whose name says that it only reads edits nothing, whatever its arguments are. */
+/** A tool whose name says that it only reads is assumed to edit nothing. */
 const editedFiles: Settings["fileOf"] = ({ tool, arguments: args }) =>
   ToolNature.ofName(tool) === "read" ? undefined : EditedFiles.of(args)

@@ -1,7 +1,7 @@
 /**
- * How a guarded run ends that was stopped: the only error of the guard, at its boundary and nowhere inside.
+ * The error of a stopped run. It appears only at the boundary of the guard, never inside.
  *
- * **Example** (Going on after the stop)
+ * **Example** (Continue after the stop)
  *
  * ```ts
  * guard.run(Agent.run(options)).pipe(
@@ -22,25 +22,26 @@ import type { Counts, StopReason } from "./StopReason.ts"
 
 export class SafetyStop extends Data.TaggedError("SafetyStop")<{
   readonly reason: StopReason
-  /** In the unit of the reason: a count, milliseconds, tokens, US dollars. None for loops. */
+  /** The limit in the unit of the reason: a count, milliseconds, tokens, US dollars. `undefined` for loops. */
   readonly limit: number | undefined
   /** The tool, the file or the time (`active`, `total`) whose limit was reached; `undefined` for other limits. */
   readonly subject: string | undefined
-  /** What the run had taken. */
+  /** Amounts that the run had used. */
   readonly counts: Counts
-  /** Calls that were not run, by loops or without permission: the last 100, oldest first. */
+  /** Calls blocked by loops or refused permission: the last 100, oldest first. */
   readonly blocked: ReadonlyArray<BlockedCall>
   /**
-   * The conversation, legal as a prompt: every tool call in it has its result. Of several at once it is the one that
-   * began last; those of sub-agents are not in it. One that has asked for nothing has not begun.
+   * The conversation as a legal prompt: every tool call has its result. Of several concurrent conversations it is the
+   * one that began last. Conversations of sub-agents are not included. A conversation begins with its first model or
+   * tool call.
    */
   readonly transcript: Transcript
   readonly message: string
 }> {
-  /** Never: what is repeated is stopped again. */
+  /** Always false: a repeated run would be stopped again. */
   readonly isRetryable = false
 
-  /** For loggers: leaves out the conversation. */
+  /** For loggers. Omits the conversation. */
   override toJSON(): unknown {
     const { _tag, message, reason, limit, subject, counts } = this
     return { _tag, message, reason, limit, subject, counts }

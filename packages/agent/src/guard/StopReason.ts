@@ -1,8 +1,8 @@
 /**
- * Why a guard stops a run: a closed set, and the sentence for each.
+ * Reasons why a guard stops a run, as a closed set, with a sentence for each.
  *
- * Beside the reasons of limits and loops there is `guard_failed`: something that the guard had to ask (an identity
- * function, a permission hook) broke, and a guard that cannot judge lets nothing through.
+ * Besides limits and loops there is `guard_failed`: a function that the guard had to call (an identity function, a
+ * permission hook) failed. A guard that cannot decide admits nothing.
  */
 import { Duration } from "effect"
 import { Options as Check } from "@outlast/resilience"
@@ -38,18 +38,18 @@ export const reasons: ReadonlyArray<StopReason> = [
   "guard_failed"
 ]
 
-/** What a guard tripped over. */
+/** The reason for a stop, with its facts. */
 export interface Tripped {
   readonly reason: StopReason
-  /** The limit, in the unit of the reason: a count, milliseconds, tokens, US dollars. None for loops. */
+  /** The limit in the unit of the reason: a count, milliseconds, tokens, US dollars. `undefined` for loops. */
   readonly limit?: number | undefined
   /** The tool, the file or the time (`active`, `total`) whose limit was reached; `undefined` for other limits. */
   readonly subject?: string | undefined
-  /** What happened, in words, where the numbers do not say it. */
+  /** Description in words, when the numbers are not enough. */
   readonly detail?: string | undefined
 }
 
-/** What a run has taken so far. */
+/** Amounts that a run has used so far. */
 export interface Counts {
   readonly events: number
   readonly toolCalls: number
@@ -58,31 +58,34 @@ export interface Counts {
   /** US dollars, of answers with a known price. */
   readonly costUsd: number
   readonly subagents: number
-  /** Calls of tools that were blocked or not permitted. */
+  /** Tool calls that were blocked or not permitted. */
   readonly blocked: number
   /** Active time in milliseconds. */
   readonly elapsed: number
   /** All time since the start of the run, in milliseconds. */
   readonly totalElapsed: number
-  /** Files edited, and the names of the last of them, oldest first. */
+  /** Number of edited files, and the names of the last ones, oldest first. */
   readonly files: number
   readonly lastFiles: ReadonlyArray<string>
 }
 
-/** A stop in all its facts, for a text. */
+/** All facts of a stop, for a text. */
 export interface StopFacts extends Tripped {
   readonly counts: Counts
 }
 
-/** What the guard says. Each can be replaced, in any language; one that fails, or gives no text, is not used. */
+/**
+ * Texts of the guard. Each can be replaced, in any language. The default is used when a replacement throws or returns
+ * no text.
+ */
 export interface Texts {
   /** The message of `SafetyStop`. */
   readonly stopped: (facts: StopFacts) => string
-  /** The result of a call that ran when the run was stopped. */
+  /** Result of a call that was running when the run was stopped. */
   readonly interrupted: string
-  /** The result of a call that was not run because the run was stopped. */
+  /** Result of a call that did not run because the run was stopped. */
   readonly notRun: string
-  /** The result of a call that the permission hook refused. */
+  /** Result of a call that the permission hook refused. */
   readonly refused: (call: { readonly tool: string; readonly why: string }) => string
 }
 
@@ -101,7 +104,7 @@ export const texts: Texts = {
   refused: ({ why }) => `This call was not permitted: ${why}`
 }
 
-/** The checks of the texts that a host may give. */
+/** Checks of the texts of a host. */
 export const textChecks: Check.Checks<Partial<Texts>> = {
   stopped: Check.is.fn("(facts) => string"),
   interrupted: Check.is.text,
@@ -109,7 +112,7 @@ export const textChecks: Check.Checks<Partial<Texts>> = {
   refused: Check.is.fn("(call) => string")
 }
 
-/** With the host's texts. */
+/** The default texts with those of the host. */
 export const withOwn = (own: Partial<Texts> = {}): Texts => ({
   stopped: saying(own.stopped, texts.stopped),
   interrupted: own.interrupted ?? texts.interrupted,
@@ -117,7 +120,7 @@ export const withOwn = (own: Partial<Texts> = {}): Texts => ({
   refused: saying(own.refused, texts.refused)
 })
 
-/** A text of the host's that fails is no reason to say nothing. */
+/** Falls back to the default text when the host's function fails. */
 const saying =
   <A>(own: ((facts: A) => string) | undefined, otherwise: (facts: A) => string) =>
   (facts: A): string => {
@@ -174,7 +177,7 @@ const filesOf = ({ files, lastFiles }: Counts): ReadonlyArray<string> => {
 const whatNext = ({ reason, detail }: StopFacts): string => {
   switch (reason) {
     case "guard_failed":
-      return "Mend what failed; the conversation so far is in `transcript`."
+      return "Fix what failed; the conversation so far is in `transcript`."
     case "tool_loop":
     case "cycle":
     case "no_progress":
@@ -190,7 +193,7 @@ const goOn = (first: string): string => `To go on, ${first} and run again with \
 
 const count = (n: number): string => n.toLocaleString("en-US")
 
-/** Whole seconds. */
+/** Formats whole seconds. */
 const time = (millis: number): string =>
   millis < 1_000 ? "0s" : Duration.format(Duration.seconds(Math.floor(millis / 1_000)))
 

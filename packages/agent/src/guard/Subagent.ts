@@ -1,10 +1,10 @@
-/** An agent as a branch of the tree: the first of a guarded program, or a sub-agent where it is below one. */
+/** Runs an agent as a branch of the tree: the first agent of a guarded program, or a sub-agent of another one. */
 import { Effect } from "effect"
 import { branchOf } from "./Branch.ts"
 import { branchOfModel } from "./GuardedModel.ts"
 import { held } from "./Held.ts"
 
-/** Runs an agent if there may be one more. Outside of a guard it just runs. */
+/** Runs an agent if the limits allow one more. Outside of a guard it always runs. */
 export const run = <A, E, R>(agent: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) => {
     const around = branchOf(fiber) ?? branchOfModel(fiber)

@@ -1,22 +1,21 @@
 /**
- * Keeps calls from running into limits that are already known: calls that run at the same time, and calls and tokens
- * of a minute, per key and model.
+ * Keeps calls below known limits: concurrency, calls per minute and tokens per minute, by key and model.
  *
- * Limits come from two places: the user sets them ({@link Options.limits}), and providers name theirs in the headers
- * of every answer (`learn`). A call asks for a permit before it is sent. If there is one it goes on at once; if there
- * will be one soon it waits, interactive calls before background ones (`LimitState` says how exactly); if it would have
- * to wait for longer than it wants to it is refused at once with {@link LimitTooFar}, so that it can go elsewhere. Where
- * nothing is set and nothing was learned a permit costs nothing.
+ * Limits come from two sources: the user sets them ({@link Options.limits}), and providers name theirs in the headers
+ * of every answer (`learn`). A call acquires a permit before it is sent. An available permit is granted at once. A
+ * permit that is available soon is awaited, interactive calls before background ones (`LimitState` defines the
+ * order). When the wait would exceed the call's maximum, the call is rejected at once with {@link LimitTooFar}, so
+ * that it can use another target. Without any limit a permit costs nothing.
  *
- * Limits are kept in this process, or together with others over a `LimitStore`.
+ * Limits are kept in this process, or shared with other processes over a `LimitStore`.
  *
- * **Why not effect's `RateLimiter` alone.** It knows neither concurrency nor priorities, takes no estimate back, and
- * lets twice the limit pass around the edge of a window. It is what processes share the limits over.
+ * **Why not only effect's `RateLimiter`.** It has no concurrency and no priorities, cannot correct an estimate, and
+ * lets twice the limit pass around the edge of a window. It is used to share limits between processes.
  *
- * **What it does not do.** It does not count tokens, and it retries nothing. A 429 that comes all the same is a matter
- * of cooldowns.
+ * **What it does not do.** It neither counts tokens nor retries. A 429 in spite of the limits is handled by
+ * cooldowns.
  *
- * **Example** (A key that allows 50 calls and 40,000 tokens a minute)
+ * **Example** (A key with 50 calls and 40,000 tokens per minute)
  *
  * ```ts
  * const Limiter = CallLimiter.layer({
@@ -42,20 +41,20 @@ import { Priority } from "./Priority.ts"
 // Errors
 // -----------------------------------------------------------------------------
 
-/** A permit would come too late. The call was not made. */
+/** A permit would be available too late. The call was not sent. */
 export class LimitTooFar extends Data.TaggedError("LimitTooFar")<{
-  /** The id of the target. */
+  /** Id of the target. */
   readonly target: string
-  /** The earliest time for it, in monotonic milliseconds. */
+  /** Earliest time of a permit, in monotonic milliseconds. */
   readonly until: number
-  /** Milliseconds until then; at least 1 second where it depends on other calls, for nobody knows that. */
+  /** Milliseconds until then. At least 1 second when it depends on the end of other calls, which is unknown. */
   readonly wait: number
 }> {
   override get message(): string {
     const wait = Duration.format(Duration.millis(Math.ceil(this.wait)))
-    return `${this.target}: known limits allow no call before ${wait}. Wait, raise the limits, or add another target.`
+    return `${this.target}: known limits allow no call for another ${wait}. Wait, raise the limits, or add another target.`
   }
-  /** Nothing was sent: the same call may be made again later, or elsewhere at once. */
+  /** Nothing was sent: the call can be repeated later, or sent to another target at once. */
   readonly isRetryable = true
   get retryAfter(): Duration.Duration {
     return Duration.millis(this.wait)
@@ -66,63 +65,66 @@ export class LimitTooFar extends Data.TaggedError("LimitTooFar")<{
 // Service
 // -----------------------------------------------------------------------------
 
-/** A call that is about to be made. */
+/** A call that is about to be sent. */
 export interface Request {
   readonly target: TargetRef
-  /** Tokens that it will take, estimated, input and output together. */
+  /** Estimated tokens of the call, input and output together. */
   readonly tokens: number
-  /** How many of them are output. Default 0. */
+  /** Estimated output tokens, part of `tokens`. Default 0. */
   readonly outputTokens?: number | undefined
-  /** Default: what the {@link Priority} of the context says. */
+  /** Default: the {@link Priority} of the context. */
   readonly priority?: Priority | undefined
-  /** How long it may wait for a permit. 0: not at all. */
+  /** Maximum wait for a permit. 0 means no wait. */
   readonly maxWait: Duration.Input
-  /** Run when the call has to wait, before it does. */
+  /** Runs once before the call starts to wait. */
   readonly onWait?: ((waiting: Waiting) => Effect.Effect<void>) | undefined
 }
 
-/** The wait of a call. */
+/** Describes the wait of a call. */
 export interface Waiting {
   /** The limit that takes longest. */
   readonly limit: Limit.LimitStatus["kind"]
-  /** Milliseconds at least, as far as that is known: not where it depends on other calls. */
+  /** Minimum wait in milliseconds; `undefined` when it depends on the end of other calls. */
   readonly delay: number | undefined
 }
 
-/** One limit of a key and model. Durations are from now. */
+/** One limit of a key and model. Durations are relative to now. */
 export interface LimitStatus extends Pick<Limit.LimitStatus, "kind" | "source" | "limit" | "remaining"> {
-  /** Until all of it is there again, if nothing else is used; `undefined`: when calls have ended. */
+  /**
+   * Time until the limit is fully available again without further use; `undefined` when it depends on the end of
+   * calls.
+   */
   readonly resetsIn: Duration.Duration | undefined
-  /** How long a call would wait for it now; `undefined`: not at all; infinite: until another call has ended. */
+  /** Time that a call would wait for it now; `undefined` for no wait, infinite when another call must end first. */
   readonly wait: Duration.Duration | undefined
 }
 
-/** The right to make one call. */
+/** The permission to make one call. */
 export interface Permit {
-  /** What the call has used instead of what was estimated. May be told again when more is known. */
+  /** Replaces the estimate with the real usage. Can be called again when more is known. */
   readonly settle: (usage: {
     readonly inputTokens?: number | undefined
     readonly outputTokens?: number | undefined
   }) => Effect.Effect<void>
-  /** The call is done. To be run once in any case; more often changes nothing. */
+  /** Ends the call. Run it exactly once; further runs have no effect. */
   readonly release: Effect.Effect<void>
 }
 
 export interface Service {
   /**
-   * A permit at once, or after a wait. Run it where it cannot be interrupted before the release is in place
-   * ({@link withPermit} does): the wait itself can be interrupted everywhere.
+   * Acquires a permit, at once or after a wait. Run it uninterruptibly until the release is in place
+   * ({@link withPermit} does). The wait itself can be interrupted anyway.
    */
   readonly acquire: (request: Request) => Effect.Effect<Permit, LimitTooFar>
-  /** Whether nothing is known that could limit the target: `acquire` would give its permit at once, and for nothing. */
+  /** True when no limit of the target is known. `acquire` then grants its permit at once, without cost. */
   readonly isFreeUnsafe: (target: TargetRef) => boolean
-  /** Reads the limits that an answer names in its headers (a record, `Headers`, `Map` or list of pairs). */
+  /** Reads limits from the headers of an answer (a record, `Headers`, `Map` or list of pairs). */
   readonly learn: (target: TargetRef, headers: unknown) => Effect.Effect<void>
-  /** {@link learn} without an Effect. */
+  /** Like {@link learn}, without an Effect. */
   readonly learnUnsafe: (target: TargetRef, headers: unknown) => void
-  /** The limits that hold for the target now: set by the user, or named by its provider. */
+  /** The current limits of the target, set by the user or named by its provider. */
   readonly limits: (target: TargetRef) => Effect.Effect<ReadonlyArray<LimitStatus>>
-  /** Forgets what providers have said of the target's key and model. Gives whether there was something. */
+  /** Forgets the limits that providers named for the target's key and model. Returns true when there were any. */
   readonly forget: (target: TargetRef) => Effect.Effect<boolean>
 }
 
@@ -136,11 +138,11 @@ export class CallLimiter extends Context.Service<CallLimiter, Service>()(
 
 export interface Options {
   /**
-   * Limits by `provider/model`, each for every key of its own; or a function. Read once for a target.
-   * Default: none but what is learned.
+   * Limits by `provider/model`, separately for every key; or a function, called once per target. Default: only
+   * learned limits.
    */
   readonly limits?: Readonly<Record<string, Limits>> | ((target: TargetRef) => Limits | undefined) | undefined
-  /** Where several processes keep limits of a minute together. Default: each keeps them for itself. */
+  /** Shares per-minute limits between processes. Default: each process keeps its own. */
   readonly store?: LimitStore | undefined
 }
 
@@ -167,19 +169,19 @@ const requestChecks: Check.Checks<Request> = {
   onWait: is.fn("(waiting) => Effect<void>")
 }
 
-/** Keys and models whose limits are kept at the same time; beyond that those that nobody uses are forgotten. */
+/** Maximum number of keys and models with stored limits. Beyond it, unused ones are forgotten. */
 export const maxLanes = 1_000
 
-/** Somebody who has asked. */
+/** A call that waits for a verdict. */
 interface Waiter {
   verdict: Verdict | undefined
-  /** Where the verdict did not come at once. */
+  /** Set when the verdict did not come at once. */
   tell: ((verdict: Verdict) => void) | undefined
 }
 
-/** One key and model, of a target that has limits. */
+/** State of one key and model with limits. */
 interface Lane {
-  /** Names the credential, never its value. */
+  /** Contains the name of the credential, never its value. */
   readonly name: string
   readonly rule: Rule
   state: LimitState
@@ -189,10 +191,10 @@ interface Lane {
 }
 
 /**
- * A limiter of its own. When its scope ends, those who wait are refused.
+ * Creates a limiter. Waiting calls are rejected when its scope ends.
  *
- * Throws an `InvalidOption` (a `RangeError`) for an option or a limit that is unknown or not allowed; the limits of a
- * function, and a wrong {@link Request}, are a defect of the call.
+ * Throws an `InvalidOption` (a `RangeError`) for an unknown or invalid option or limit. An invalid limit from a
+ * function, or an invalid {@link Request}, is a defect of the call.
  */
 export const make = (options: Options = {}): Effect.Effect<Service, never, Scope.Scope> => {
   Check.fields("CallLimiter", options, checks)
@@ -225,7 +227,7 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
       return lane
     }
 
-    /** The one place where a lane changes. Synchronous, so that no other call comes between. */
+    /** The only place where a lane changes. Synchronous, so that no other call interferes. */
     const apply = (lane: Lane, [verdicts, state]: Step): void => {
       lane.state = state
       const told = verdicts.flatMap((verdict) => {
@@ -235,7 +237,7 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
         waiter.verdict = verdict
         return [{ waiter, verdict }]
       })
-      // Not before all have theirs: who hears goes on at once, and may interrupt the others.
+      // Notify only after all verdicts are set: a notified call continues at once, and may interrupt others.
       for (const { waiter, verdict } of told) waiter.tell?.(verdict)
       const wakeAt = Limit.wakeAt(lane.rule, lane.state, now())
       if (wakeAt === lane.wakeAt) return
@@ -246,7 +248,7 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
 
     const wake = (lane: Lane, at: number): Effect.Effect<void> =>
       Effect.andThen(
-        // A timer that rounds down only finds nothing to do, and is set again.
+        // A timer that fires early finds nothing to do, and is set again.
         Effect.sleep(Math.max(0, at - now())),
         Effect.sync(() => {
           lane.timer = undefined
@@ -268,7 +270,7 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
       })
     )
 
-    /** The grant of this process. */
+    /** Acquires a grant within this process. */
     const granted = (
       lane: Lane,
       { target, onWait }: Request,
@@ -282,7 +284,7 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
       own.tell = (verdict) => Deferred.doneUnsafe(told, Exit.succeed(verdict))
       const wait = Effect.interruptible(Deferred.await(told))
       return (onWait === undefined ? wait : Effect.andThen(onWait(waitingOf(lane, asking)), wait)).pipe(
-        // Interrupted, or `onWait` died.
+        // The wait was interrupted, or `onWait` died.
         Effect.onError(() =>
           Effect.sync(() => {
             lane.waiters.delete(asking.id)
@@ -311,7 +313,7 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
         Effect.fail(new LimitTooFar({ target: id, until, wait: Math.max(0, until - now()) }))
       )
 
-    /** The same grant, of all processes together. */
+    /** Reserves the grant in the shared store. */
     const reserved = (
       store: LimitStore,
       lane: Lane,
@@ -320,13 +322,14 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
       deadline: number
     ): Effect.Effect<void, LimitTooFar> => {
       const giveBack = Effect.uninterruptible(takeOf(store, lane, -1, -grant.tokens))
-      // Uninterruptible but for the sleep. The store answers within its time limit; what it has given to a call that did
-      // not wait for the answer could never be given back.
+      // Only the sleep can be interrupted. The store answers within its time limit. An answer that nothing waits for
+      // could never be returned.
       return Effect.flatMap(takeOf(store, lane, 1, grant.tokens), (delay) => {
         if (delay === 0) return Effect.void
         const until = now() + delay
         if (until > deadline) return Effect.andThen(giveBack, tooFar(target, until))
-        // Whoever comes later would get a later place: here it can still be ordered by priority.
+        // Hold back all calls of this process until then: a later reservation would get a later place, and here calls
+        // can still be ordered by priority.
         apply(lane, [[], Limit.hold(lane.state, until)])
         const told = onWait?.({ limit: "shared", delay }) ?? Effect.void
         return Effect.onError(Effect.andThen(told, Effect.interruptible(Effect.sleep(delay))), () => giveBack)
@@ -360,7 +363,7 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
       }
     }
 
-    /** What has no limit and has said nothing has no lane. */
+    /** True when the target has no limit and has named none: it has no lane. */
     const isFree = (target: TargetRef): boolean => {
       const { name, rule } = describe(target)
       return isUnlimited(rule) && !lanes.has(name)
@@ -441,7 +444,7 @@ export const layer = (options: Options = {}): Layer.Layer<CallLimiter> =>
 // Combinators
 // -----------------------------------------------------------------------------
 
-/** Makes a call with a permit, which is released however the call ends. */
+/** Runs a call with a permit, and always releases it. */
 export const withPermit = <A, E, R>(
   request: Request,
   call: (permit: Permit) => Effect.Effect<A, E, R>
@@ -475,10 +478,10 @@ const ruleBy = (limits: Options["limits"]): ((target: TargetRef) => Rule) => {
   return ({ provider, model }) => rules.get(`${provider}/${model}`) ?? unlimited
 }
 
-/** A number of tokens: whole, and never below 0. */
+/** Rounds up to a whole number of tokens, at least 0. */
 const counted = (tokens: number): number => (Number.isFinite(tokens) ? Math.max(0, Math.ceil(tokens)) : 0)
 
-/** Takes from the limits that a lane has; in how many milliseconds that may be used. */
+/** Reserves in the shared store. Returns the milliseconds until the reservation may be used. */
 const takeOf = (
   store: LimitStore,
   { name, rule }: Lane,
@@ -495,7 +498,7 @@ const takeOf = (
     Math.max
   )
 
-/** Those whose state is worth nothing; if there are none, the oldest that nobody uses. */
+/** Drops lanes whose state is empty. When there are too few of these, drops the oldest unused ones. */
 const forget = (lanes: Map<string, Lane>, now: number): void => {
   for (const [name, { state }] of lanes) if (Limit.isIdle(state, now)) lanes.delete(name)
   for (const [name, { state }] of lanes) {

@@ -1,13 +1,13 @@
 /**
- * What a provider has said about its own limits, and how much of that is left. Pure.
+ * Limits that a provider has named, and the amounts left of them. Pure.
  *
- * Answers carry, per kind, a limit, what remains of it and when it is full again: `x-ratelimit-limit-requests`,
- * `x-ratelimit-remaining-requests`, `x-ratelimit-reset-requests` (OpenAI and those that follow it; requests and
- * tokens) and `anthropic-ratelimit-requests-limit`, `-remaining`, `-reset` (requests, tokens, input-tokens,
- * output-tokens). Whether a limit is one of a minute or of a day is not said and need not be known: the reset is when
- * it will be full, and it fills evenly until then. After that nothing is known, until the next answer.
+ * For each kind, an answer carries a limit, the remaining amount and the time of the reset:
+ * `x-ratelimit-limit-requests`, `x-ratelimit-remaining-requests`, `x-ratelimit-reset-requests` (OpenAI and compatible
+ * servers; requests and tokens) and `anthropic-ratelimit-requests-limit`, `-remaining`, `-reset` (requests, tokens,
+ * input-tokens, output-tokens). The period of a limit (minute or day) is not named and not needed: the limit is
+ * assumed to refill evenly until its reset. After the reset nothing is known until the next answer.
  *
- * What is sent while an answer is on its way is not in its numbers, so that a few calls may still run into a limit.
+ * Calls that are sent while an answer is on its way are not in its numbers, so a few calls may still reach a limit.
  * Times are monotonic milliseconds.
  */
 import * as HeaderFacts from "../failure/facts/HeaderFacts.ts"
@@ -16,16 +16,16 @@ import * as WaitHint from "../failure/facts/WaitHint.ts"
 export const kinds = ["requests", "tokens", "input-tokens", "output-tokens"] as const
 export type Kind = (typeof kinds)[number]
 
-/** One limit, as an answer described it. */
+/** One limit as described by an answer. */
 export interface Known {
-  /** `undefined`: not said. */
+  /** `undefined` when not named. */
   readonly limit: number | undefined
-  /** Left at `at`. */
+  /** Amount left at the time `at`. */
   readonly remaining: number
   readonly at: number
-  /** When it will be full, and this description is worth nothing any more. */
+  /** Time of the reset. From then on this description is obsolete. */
   readonly fullAt: number
-  /** Used by calls that began after `at`. */
+  /** Amount used by calls that began after `at`. */
   readonly used: number
 }
 
@@ -33,14 +33,14 @@ export type KnownLimits = { readonly [K in Kind]?: Known | undefined }
 
 export const empty: KnownLimits = {}
 
-/** What a call takes, in tokens. */
+/** Amount that a call uses. */
 export interface Amount {
   readonly requests: number
   readonly input: number
   readonly output: number
 }
 
-/** What the headers of an answer say, over what is known. The same object where they say nothing. */
+/** Updates the limits from the headers of an answer. Returns the same object when the headers name none. */
 export const learn = (known: KnownLimits, headers: unknown, now: number): KnownLimits => {
   const fields = HeaderFacts.from([headers])
   let next = known
@@ -53,7 +53,7 @@ export const learn = (known: KnownLimits, headers: unknown, now: number): KnownL
   return next
 }
 
-/** Counts a call; a negative amount takes one back. */
+/** Counts a call. A negative amount takes a call back. */
 export const take = (known: KnownLimits, amount: Amount): KnownLimits => {
   if (known === empty) return known
   const next: { [K in Kind]?: Known } = {}
@@ -64,28 +64,28 @@ export const take = (known: KnownLimits, amount: Amount): KnownLimits => {
   return next
 }
 
-/** When so much is left of everything that is known: `now` or later. */
+/** Earliest time at which all known limits have the amount left: `now` or later. */
 export const freeAt = (known: KnownLimits, amount: Amount, now: number): number => {
   if (known === empty) return now
   let latest = now
   for (const kind of kinds) {
     const of = known[kind]
-    // No answer is without a token, so that nothing is needed where nothing was estimated.
+    // Every answer has at least one token, even without an estimate.
     if (of !== undefined) latest = Math.max(latest, freeOf(of, Math.max(1, amountOf(kind, amount))))
   }
   return latest
 }
 
-/** The amount left at `now`, assuming that it refills evenly; never below 0. */
+/** Amount left at `now` with an even refill; never below 0. */
 export const leftAt = ({ limit, remaining, at, fullAt, used }: Known, now: number): number => {
   const filled = limit === undefined ? 0 : ((limit - remaining) * (now - at)) / (fullAt - at)
   return Math.max(0, Math.floor(Math.min(limit ?? Infinity, remaining + filled - used)))
 }
 
-/** When one more call or token is left: `now` or later. */
+/** Earliest time at which one more call or token is left: `now` or later. */
 export const nextAt = (known: Known, now: number): number => Math.max(now, freeOf(known, 1))
 
-/** Whether nothing that is known still holds. */
+/** True when all known limits are obsolete. */
 export const isOver = (known: KnownLimits, now: number): boolean =>
   kinds.every((kind) => (known[kind]?.fullAt ?? now) <= now)
 
@@ -102,9 +102,9 @@ const amountOf = (kind: Kind, { requests, input, output }: Amount): number => {
   }
 }
 
-/** When so much is left; what is over by now was so before. */
+/** Earliest time at which the amount is left. May lie before `now` for an obsolete limit. */
 const freeOf = ({ limit, remaining, at, fullAt, used }: Known, amount: number): number => {
-  // More than all of it never fits: such a call has it all to itself.
+  // A call that is larger than the limit waits for the whole limit.
   const needed = Math.min(amount, limit ?? amount) + used - remaining
   if (needed <= 0) return at
   const rate = limit === undefined ? 0 : (limit - remaining) / (fullAt - at)
@@ -125,7 +125,7 @@ const read = (
   return { limit, remaining, at: now, fullAt: now + Math.min(wait, longest), used: 0 }
 }
 
-/** A day: a longer reset is a mistake, or no reason to hold calls back on this one's word. */
+/** One day. A longer reset is a mistake, or no reason to hold calls back. */
 const longest = 86_400_000
 
 const count = (value: string | undefined): number | undefined =>

@@ -1,17 +1,17 @@
 /**
- * Who may call now, and who waits, under the limits of one key and model: a pure machine.
+ * Order of calls under the limits of one key and model. Pure state machine.
  *
- * **State.** How many calls run, what was used within the last minute, what the provider has said about its limits,
- * and two queues of those who wait: interactive and background.
+ * **State.** Number of running calls, usage of the last minute, limits that the provider named, and two queues of
+ * waiting calls: interactive and background.
  *
- * **Who is next.** Interactive before background; within each, whoever came first. While somebody in the background
- * waits, at most {@link turns} interactive calls go before it: then it is its turn. Nobody passes whoever is next, not
- * even with a smaller call that would fit: otherwise large calls would wait for ever.
+ * **Order.** Interactive calls come before background calls, and each queue is first in, first out. While a
+ * background call waits, at most {@link turns} interactive calls go first; then it is next. No call overtakes the
+ * next one, not even a smaller call that would fit: large calls would otherwise wait without end.
  *
- * **Always true**, for every order of events: no more than `concurrency` calls run; in no minute more than
- * `requestsPerMinute` calls begin, nor more than `tokensPerMinute` tokens by their estimates (what a call turns out to
- * have used beyond its estimate was used already; it counts against those that follow). A waiter gets one verdict,
- * never after its deadline, and one that has left leaves no trace. A call that is larger than a limit takes all of it.
+ * **Invariants**, for every order of events: at most `concurrency` calls run. In any minute at most
+ * `requestsPerMinute` calls begin, with at most `tokensPerMinute` estimated tokens. (Usage beyond an estimate counts
+ * against later calls.) A waiting call gets exactly one verdict, never after its deadline, and a call that leaves has
+ * no further effect. A call larger than a limit uses all of it.
  *
  * `CallLimiter` is the service around it. Times are monotonic milliseconds.
  */
@@ -26,48 +26,48 @@ import type { Priority } from "./Priority.ts"
 // Model
 // -----------------------------------------------------------------------------
 
-/** Limits of one key and model. What is absent is not limited. */
+/** Limits of one key and model. An absent field means no limit. */
 export interface Limits {
-  /** Calls that run at the same time, at least 1. */
+  /** Maximum number of concurrent calls, at least 1. */
   readonly concurrency?: number | undefined
-  /** Calls that begin within a minute, at least 1. */
+  /** Maximum number of calls that begin within a minute, at least 1. */
   readonly requestsPerMinute?: number | undefined
-  /** Tokens of calls that begin within a minute, input and output together, at least 1. */
+  /** Maximum tokens of calls that begin within a minute, input and output together, at least 1. */
   readonly tokensPerMinute?: number | undefined
 }
 
-/** Limits that were read; Infinity: none. */
+/** Resolved limits. `Infinity` means no limit. */
 export interface Rule {
   readonly concurrency: number
   readonly requests: number
   readonly tokens: number
 }
 
-/** Somebody who wants to call. */
+/** A call that asks for a permit. */
 export interface Asking {
-  /** Grows with time: it tells waiters apart. */
+  /** Unique and ascending. */
   readonly id: number
   readonly priority: Priority
-  /** Tokens, as estimated: of the prompt. */
+  /** Estimated tokens of the prompt. */
   readonly input: number
-  /** Tokens, as estimated: of the answer. */
+  /** Estimated tokens of the answer. */
   readonly output: number
-  /** Until when it is worth waiting. */
+  /** Latest time at which a permit is useful. */
   readonly deadline: number
 }
 
-/** What is counted for a call. */
+/** The amounts counted for a granted call. */
 export interface Grant {
   readonly amount: Amount
-  /** The slot in which it is counted. */
+  /** The slot in which the call is counted. */
   readonly slot: number
-  /** What is counted of its tokens. */
+  /** Counted tokens. */
   readonly tokens: number
 }
 
 export type Verdict =
   | { readonly _tag: "Granted"; readonly id: number; readonly grant: Grant }
-  /** It would wait at least until then. */
+  /** `until` is the earliest time at which the call could be granted. */
   | { readonly _tag: "Refused"; readonly id: number; readonly until: number }
 
 export interface LimitState {
@@ -75,23 +75,23 @@ export interface LimitState {
   readonly requests: MinuteWindow
   readonly tokens: MinuteWindow
   readonly known: KnownLimits
-  /** Nobody is next before. */
+  /** No call is granted before this time. */
   readonly heldUntil: number
   readonly interactive: ReadonlyArray<Asking>
   readonly background: ReadonlyArray<Asking>
-  /** Interactive calls since somebody in the background waits. */
+  /** Number of interactive calls granted while a background call waits. */
   readonly passed: number
 }
 
 export type Step = readonly [ReadonlyArray<Verdict>, LimitState]
 
-/** Interactive calls that go before one in the background that waits: it gets a fifth at least. */
+/** Number of interactive calls that may go before a waiting background call, which therefore gets at least a fifth. */
 export const turns = 4
 
-/** Those who may wait for one key and model. */
+/** Maximum number of waiting calls for one key and model. */
 export const maxWaiters = 1_000
 
-/** Milliseconds: what is said of a wait that depends on others being done. Nobody knows it. */
+/** Assumed wait in milliseconds when it depends on the end of other calls. */
 export const unknownWait = 1_000
 
 export const initial: LimitState = {
@@ -107,14 +107,14 @@ export const initial: LimitState = {
 
 const limit = Options.is.integer({ min: 1 })
 
-/** The checks of the fields of {@link Limits}. */
+/** Checks of the fields of {@link Limits}. */
 export const checks: Options.Checks<Limits> = {
   concurrency: limit,
   requestsPerMinute: limit,
   tokensPerMinute: limit
 }
 
-/** Throws an `InvalidOption` (a `RangeError`) for a limit below 1 and for an unknown one. */
+/** Resolves limits. Throws an `InvalidOption` (a `RangeError`) for a limit below 1 or an unknown one. */
 export const rule = (limits: Limits = {}): Rule => {
   Options.fields("CallLimiter", limits, checks)
   const { concurrency = Infinity, requestsPerMinute = Infinity, tokensPerMinute = Infinity } = limits
@@ -126,8 +126,8 @@ export const rule = (limits: Limits = {}): Rule => {
 // -----------------------------------------------------------------------------
 
 /**
- * Somebody wants to call: granted at once, refused at once because it would wait beyond its deadline, or left waiting
- * for a verdict of a later step.
+ * Asks for a permit. The call is granted at once, rejected at once when it would wait beyond its deadline, or queued
+ * until a later step.
  */
 export const ask = (rule: Rule, state: LimitState, asking: Asking, now: number): Step => {
   if (!hasWaiters(state) && freeAt(rule, state, asking, now) <= now) {
@@ -139,7 +139,7 @@ export const ask = (rule: Rule, state: LimitState, asking: Asking, now: number):
   return tick(rule, { ...state, [asking.priority]: [...state[asking.priority], asking] }, now)
 }
 
-/** A waiter does not want to call any more. */
+/** Removes a waiting call. */
 export const leave = (rule: Rule, state: LimitState, id: number, now: number): Step =>
   tick(
     rule,
@@ -151,11 +151,11 @@ export const leave = (rule: Rule, state: LimitState, id: number, now: number): S
     now
   )
 
-/** A call is done. */
+/** Ends a call. */
 export const release = (rule: Rule, state: LimitState, now: number): Step =>
   tick(rule, { ...state, running: state.running - 1 }, now)
 
-/** A call was granted and not made: nothing of it counts. */
+/** Takes back a grant whose call was not sent. */
 export const undo = (rule: Rule, state: LimitState, { amount, slot, tokens }: Grant, now: number): Step =>
   release(
     rule,
@@ -168,7 +168,7 @@ export const undo = (rule: Rule, state: LimitState, { amount, slot, tokens }: Gr
     now
   )
 
-/** What a call has used is known: `tokens` in all. The grant counts that from now on. */
+/** Replaces the estimate of a grant with the real usage of `tokens`. Returns the corrected grant. */
 export const settle = (
   rule: Rule,
   state: LimitState,
@@ -180,17 +180,17 @@ export const settle = (
   tick(rule, { ...state, tokens: Window.correct(state.tokens, granted.slot, tokens - granted.tokens) }, now)
 ]
 
-/** The headers of an answer. */
+/** Learns from the headers of an answer. */
 export const learn = (rule: Rule, state: LimitState, headers: unknown, now: number): Step => {
   const known = Known.learn(state.known, headers, now)
   return known === state.known ? [[], state] : tick(rule, { ...state, known }, now)
 }
 
-/** Nobody is to be let through until then. */
+/** Grants no call until the given time. */
 export const hold = (state: LimitState, until: number): LimitState =>
   until > state.heldUntil ? { ...state, heldUntil: until } : state
 
-/** Grants what can be granted at this time, and refuses those whose deadline has come. */
+/** Grants all calls that are possible now, and rejects those whose deadline has passed. */
 export const tick = (rule: Rule, state: LimitState, now: number): Step => {
   if (!hasWaiters(state)) return [[], state]
   const verdicts: Array<Verdict> = []
@@ -216,7 +216,7 @@ export const tick = (rule: Rule, state: LimitState, now: number): Step => {
   ]
 }
 
-/** When the next {@link tick} has something to do, if nothing else happens before; `undefined`: nothing. */
+/** Time of the next necessary {@link tick} if nothing else happens; `undefined` for none. */
 export const wakeAt = (rule: Rule, state: LimitState, now: number): number | undefined => {
   const next = nextOf(state)
   if (next === undefined) return undefined
@@ -226,7 +226,7 @@ export const wakeAt = (rule: Rule, state: LimitState, now: number): number | und
   return Number.isFinite(soonest) ? soonest : undefined
 }
 
-/** Whether nothing would be lost if this state were forgotten. */
+/** True when forgetting this state loses nothing. */
 export const isIdle = (state: LimitState, now: number): boolean =>
   isUnused(state) &&
   state.heldUntil <= now &&
@@ -234,7 +234,7 @@ export const isIdle = (state: LimitState, now: number): boolean =>
   Window.used(state.tokens, now) === 0 &&
   Known.isOver(state.known, now)
 
-/** Whether nobody calls or waits. */
+/** True when no call runs or waits. */
 export const isUnused = (state: LimitState): boolean => state.running === 0 && !hasWaiters(state)
 
 // -----------------------------------------------------------------------------
@@ -244,22 +244,25 @@ export const isUnused = (state: LimitState): boolean => state.running === 0 && !
 /**
  * One limit as it is now.
  *
- * `concurrency`, `requests` and `tokens` of the user's own {@link Limits}; the same kinds, and those of input and output,
- * where a provider has named them. `shared` is what other processes have used up.
+ * The kinds `concurrency`, `requests` and `tokens` come from the user's {@link Limits}. A provider may name the same
+ * kinds, and those of input and output tokens. `shared` is the amount used by other processes.
  */
 export interface LimitStatus {
   readonly kind: "concurrency" | Known.Kind | "shared"
   readonly source: "user" | "provider"
-  /** `undefined`: not said. */
+  /** `undefined` when not named. */
   readonly limit: number | undefined
   readonly remaining: number
-  /** When all of it is there again, if nothing else is used; `undefined`: when calls have ended. */
+  /**
+   * Time when the limit is fully available again without further use; `undefined` when it depends on the end of
+   * calls.
+   */
   readonly resetsAt: number | undefined
-  /** When it lets the next call through: `now`, or later; Infinity: when another has ended. */
+  /** Time when the limit admits the next call: `now` or later, Infinity when another call must end first. */
   readonly freeAt: number
 }
 
-/** All limits of a key and model that hold at `now`. */
+/** All limits of a key and model that apply at `now`. */
 export const limitsAt = (rule: Rule, state: LimitState, now: number): ReadonlyArray<LimitStatus> => {
   const { concurrency } = rule
   const places = concurrency - state.running
@@ -311,7 +314,7 @@ export const limitsAt = (rule: Rule, state: LimitState, now: number): ReadonlyAr
   ]
 }
 
-/** Which limit a call has to wait for, and until when as far as that is known. */
+/** The limit that a call waits for, and the earliest time, if known. */
 export const waitOf = (
   rule: Rule,
   state: LimitState,
@@ -364,7 +367,7 @@ const grant = (
     {
       ...state,
       running: state.running + 1,
-      // What nobody limits need not be counted.
+      // Unlimited amounts are not counted.
       requests: rule.requests < Infinity ? Window.add(state.requests, 1, now) : state.requests,
       tokens: rule.tokens < Infinity ? Window.add(state.tokens, tokens, now) : state.tokens,
       known: Known.take(state.known, amount)
@@ -378,7 +381,7 @@ const refused = (id: number, until: number, now: number): Verdict => ({
   until: until > now ? until : now + unknownWait
 })
 
-/** When a call can be granted if it is next; Infinity: when another is done. */
+/** Earliest time for a call that is next; Infinity when another call must end first. */
 const freeAt = (rule: Rule, state: LimitState, { input, output }: Asking, now: number): number =>
   state.running >= rule.concurrency
     ? Infinity
@@ -392,7 +395,7 @@ const limitsFreeAt = (rule: Rule, state: LimitState, amount: Amount, tokens: num
   return Math.max(free, Known.freeAt(state.known, amount, now))
 }
 
-/** The earliest time for a call behind those who wait before it, as far as limits tell: others may come between. */
+/** Earliest time for a call after those that wait before it, judged only by limits: others may still come between. */
 const soonest = (rule: Rule, state: LimitState, asking: Asking, now: number): number => {
   const before =
     asking.priority === "interactive" ? state.interactive : [...state.interactive, ...state.background]

@@ -1,21 +1,20 @@
 /**
- * Limits that several processes keep together.
+ * Shares limits between processes.
  *
- * The store is effect's own `RateLimiter` (`effect/persistence`), in memory or over Redis: a bucket for the calls and
- * one for the tokens of a key and model, each as large as a minute's limit and filled evenly. Each process keeps the
- * whole limit in its own exact window besides; the buckets hold the processes together back. A bucket that was full
- * lets up to twice its limit through in its first minute, as those of the providers do.
+ * The store is effect's own `RateLimiter` (`effect/persistence`), in memory or over Redis. It has one bucket for the
+ * calls and one for the tokens of a key and model. Each bucket holds one minute's limit and refills evenly. In
+ * addition each process enforces the whole limit with its own exact window; the buckets limit all processes together.
+ * A full bucket lets up to twice its limit through in its first minute, like the buckets of providers.
  *
- * What is taken is reserved: a process that has to wait keeps its place before those that come later, in whichever
- * process they are.
+ * An amount is reserved when it is taken: a waiting process keeps its place before later ones, in any process.
  *
- * A store that fails, or does not answer within the time limit, is left alone for {@link pause}; meanwhile each
- * process goes by its own window only. That is published, once each way (`LimitStoreLost`, `LimitStoreBack`).
+ * A store that fails, or does not answer within the time limit, is not used for {@link pause} milliseconds. Meanwhile
+ * each process uses only its own window. Both changes are published (`LimitStoreLost`, `LimitStoreBack`).
  *
- * **What it does not do.** It shares neither concurrency nor what providers say: a process that died would keep its
- * places for ever, and every process hears from its providers itself.
+ * **What it does not do.** It shares neither concurrency nor limits that providers name. A process that died would
+ * never return its concurrency permits, and every process learns from its own answers.
  *
- * **Example** (A limit that all workers keep together)
+ * **Example** (A limit shared by all workers)
  *
  * ```ts
  * const Limiter = Layer.unwrap(
@@ -27,7 +26,8 @@
  * )
  * ```
  */
-import { Clock, Duration, Effect } from "effect"
+import type { Clock } from "effect"
+import { Duration, Effect } from "effect"
 import { RateLimiter } from "effect/persistence"
 import { ResilienceEvents } from "@outlast/resilience"
 import { MissingService, Options } from "@outlast/resilience"
@@ -37,26 +37,27 @@ import type { LimiterEvent } from "./LimiterEvent.ts"
 
 export interface LimitStore {
   /**
-   * Takes an amount of what a minute allows and says in how many milliseconds it may be used: 0 is now. A negative
-   * amount gives back. Never fails: a store that is lost answers 0.
+   * Takes an amount from a minute's limit. Returns the milliseconds until it may be used: 0 is now. A negative amount
+   * gives back. Never fails: a lost store returns 0.
    */
   readonly take: (name: string, perMinute: number, amount: number) => Effect.Effect<number>
 }
 
 export interface StoreOptions {
-  /** How long the store may take to answer. Default 1 second. */
+  /** Maximum time for an answer of the store. Default 1 second. */
   readonly timeout?: Duration.Input | undefined
 }
 
 export const defaults = { timeout: "1 second" } as const
 
-/** Milliseconds for which a store that was lost is not asked. */
+/** Milliseconds for which a lost store is not used. */
 export const pause = 5_000
 
 const around = MissingService.get(RateLimiter.RateLimiter, "RateLimiter", "RateLimiter.layer")
 
 /**
- * A store over the `RateLimiter` of the context. Throws an `InvalidOption` (a `RangeError`) for a timeout out of range.
+ * Creates a store over the `RateLimiter` of the context. Throws an `InvalidOption` (a `RangeError`) for an invalid
+ * timeout.
  */
 export const make = (
   options: StoreOptions = {}
@@ -94,9 +95,9 @@ export const make = (
             duration: timeout,
             orElse: () => Effect.fail({ message: `no answer within ${Duration.format(timeout)}` })
           }),
-          Effect.catchDefect(() => Effect.fail({ message: "it broke" })),
+          Effect.catchDefect(() => Effect.fail({ message: "unexpected error" })),
           Effect.matchEffect({
-            onFailure: ({ message }) => lost(`The store of the limits: ${Redaction.scrub(message, 200)}.`),
+            onFailure: ({ message }) => lost(`The limit store failed: ${Redaction.scrub(message, 200)}.`),
             onSuccess: ({ delay }) => answered(Duration.toMillis(delay))
           })
         )
@@ -112,7 +113,6 @@ export const make = (
   })
 }
 
-const publish = (event: ResilienceEvents.NoTime<LimiterEvent>): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (at) => ResilienceEvents.publish({ ...event, at }))
+const publish = ResilienceEvents.publishNow<LimiterEvent>
 
 const nowOf = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000

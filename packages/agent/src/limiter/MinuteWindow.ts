@@ -1,48 +1,48 @@
 /**
- * How much was used within the last minute, as a pure sliding window.
+ * Usage of the last minute, as a pure sliding window.
  *
- * Time is cut into slots of {@link slotLength}; what was used in one counts until a whole minute after its end. So
- * what is counted is never less than what was used in any minute, and a limit that is kept here is kept in every
- * window of a minute, wherever it begins. A fixed window or a bucket would let twice the limit pass around its edge.
+ * Time is divided into slots of {@link slotLength}. The usage of a slot counts until a whole minute after its end.
+ * The count is therefore never below the real usage of any minute, and a limit holds in every minute, wherever it
+ * begins. A fixed window or a bucket would let twice the limit pass around its edge.
  *
- * At most {@link slots} slots are kept, however much is used. Times are monotonic milliseconds.
+ * At most {@link slots} slots are kept, for any usage. Times are monotonic milliseconds.
  */
 
-/** Milliseconds. */
+/** One minute in milliseconds. */
 export const length = 60_000
 
-/** Milliseconds: by how much a use may count longer than a minute. */
+/** Length of a slot in milliseconds: the longest time that usage counts beyond a minute. */
 export const slotLength = 1_000
 
-/** Those of a minute, and the one that is not over. */
+/** Slots of a minute, plus the current one. */
 export const slots = length / slotLength + 1
 
 interface Slot {
-  /** Which part of time it is: `floor(now / slotLength)`. */
+  /** Number of the slot: `floor(now / slotLength)`. */
   readonly index: number
   readonly amount: number
 }
 
 export interface MinuteWindow {
-  /** The newest; it is all that most uses change. */
+  /** The newest slot. Most uses change only this one. */
   readonly current: Slot
-  /** Those before it, oldest first. */
+  /** Older slots, oldest first. */
   readonly past: ReadonlyArray<Slot>
   readonly pastTotal: number
 }
 
 export const empty: MinuteWindow = { current: { index: -Infinity, amount: 0 }, past: [], pastTotal: 0 }
 
-/** Where a use at this time is counted: for {@link correct}. */
+/** Slot of a use at this time, for {@link correct}. */
 export const slotOf = (now: number): number => Math.floor(now / slotLength)
 
-/** The window after a use. */
+/** Adds a use. */
 export const add = (window: MinuteWindow, amount: number, now: number): MinuteWindow => {
   const { current, past, pastTotal } = at(window, now)
   return { current: { index: current.index, amount: current.amount + amount }, past, pastTotal }
 }
 
-/** The window when a use in a slot was larger by `by` than was counted, or smaller. What is forgotten stays so. */
+/** Corrects an earlier use by `by`, which may be negative. Slots that were dropped stay dropped. */
 export const correct = (window: MinuteWindow, slot: number, by: number): MinuteWindow => {
   const corrected = ({ index, amount }: Slot): Slot => ({ index, amount: Math.max(0, amount + by) })
   if (window.current.index === slot) return { ...window, current: corrected(window.current) }
@@ -50,15 +50,15 @@ export const correct = (window: MinuteWindow, slot: number, by: number): MinuteW
   return { ...window, past, pastTotal: sum(past) }
 }
 
-/** What counts now. */
+/** Usage that counts now. */
 export const used = (window: MinuteWindow, now: number): number => {
   const { current, pastTotal } = at(window, now)
   return current.amount + pastTotal
 }
 
 /**
- * When so much more fits under a limit: `now` or later. For more than the limit itself it is when the last part fits,
- * after as many full minutes as the others take.
+ * Earliest time at which the amount fits under the limit: `now` or later. An amount above the limit fits in parts:
+ * one full minute for each earlier part, then the last part.
  */
 export const freeAt = (window: MinuteWindow, limit: number, amount: number, now: number): number => {
   const minutes = Math.max(0, Math.ceil(amount / limit) - 1)
@@ -74,7 +74,7 @@ export const freeAt = (window: MinuteWindow, limit: number, amount: number, now:
   return free + minutes * length
 }
 
-/** The window with the slot of this time as its current one, and without those that are too old. */
+/** Advances the window to the slot of this time, and drops slots that are too old. */
 const at = (window: MinuteWindow, now: number): MinuteWindow => {
   const index = slotOf(now)
   if (index <= window.current.index) return window

@@ -1,6 +1,6 @@
 /**
- * How urgent the calls inside are, for limits that not all of them fit: somebody waits for an interactive call, nobody
- * for one in the background.
+ * Urgency of the calls inside, for limits that cannot admit all of them. A user waits for an interactive call; a
+ * background call can wait.
  *
  * **Example** (A summary that can wait)
  *

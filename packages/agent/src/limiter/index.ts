@@ -1,4 +1,4 @@
-/** Limits per key and model that are kept before a provider has to enforce them. */
+/** Enforces limits per key and model before the provider has to. */
 export * as CallLimiter from "./CallLimiter.ts"
 export * as LimiterEvent from "./LimiterEvent.ts"
 export * as Priority from "./Priority.ts"

@@ -254,8 +254,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       )
     const events = yield* ResilienceEvents.ResilienceEvents
     const kit = yield* handlersOf(options.toolkit)
-    const publish = (event: WithoutTime<AgentEvent>) =>
-      events.publish({ ...event, at: clock.currentTimeMillisUnsafe() })
+    const publish = ResilienceEvents.publisher(events, clock)<AgentEvent>
     const moved = (turn: number, transition: Transition) =>
       Effect.andThen(
         publish({ _tag: "AgentTransition", turn, transition }),
@@ -423,8 +422,6 @@ const statuses: Partial<Record<Transition, Outcome["status"]>> = {
   turn_limit: "turn_limit",
   guard_stopped: "cost_limit"
 }
-
-type WithoutTime<E> = E extends AgentEvent ? Omit<E, "at"> : never
 
 /**
  * The tools of a run: `offered` to the model, whose calls come back unchecked, and `handlers`, which are found by

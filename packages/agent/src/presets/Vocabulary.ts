@@ -1,7 +1,7 @@
 /**
  * Pure mappings from failover reasons to the classes of five known systems.
  *
- * The presets use these classes; the classifier does not change. Each mapping covers all fourteen reasons. Where a
+ * The presets use these classes; the classifier does not change. Each mapping covers all reasons. Where a
  * system's document and its code disagree, the document wins. The comment of a mapping says where both have a gap,
  * or where following them would do harm.
  *
@@ -11,7 +11,8 @@
 import { Options } from "@outlast/resilience"
 import type { FailoverReason, ReasonTag } from "../failure/reasons/FailoverReason.ts"
 
-type Table<Class> = { readonly [Tag in ReasonTag]: Class }
+/** Reasons that a table leaves out have the system's class for unknown failures. */
+type Table<Class> = { readonly [Tag in ReasonTag]?: Class }
 
 /** CodeBuddy, layer 1: decides the cooldown of a provider. */
 export type CodebuddyReason =
@@ -29,16 +30,10 @@ const codebuddyReasons: Table<CodebuddyReason> = {
   Billing: "billing",
   RateLimit: "rate_limit",
   Overloaded: "overloaded",
-  ServerError: "unknown",
   Timeout: "timeout",
   Network: "overloaded",
-  PermanentNetwork: "unknown",
-  ContextOverflow: "unknown",
   ModelNotFound: "model_not_found",
-  Format: "format",
-  ContentPolicy: "unknown",
-  Cancelled: "unknown",
-  Unknown: "unknown"
+  Format: "format"
 }
 
 /**
@@ -50,7 +45,8 @@ const codebuddyReasons: Table<CodebuddyReason> = {
  * - 500 is `unknown`: neither the document nor the code lists it.
  * - `format` is documented, but the code never produces it. Here it is produced, for requests too.
  */
-export const codebuddy = (reason: FailoverReason): CodebuddyReason => codebuddyReasons[reason._tag]
+export const codebuddy = (reason: FailoverReason): CodebuddyReason =>
+  codebuddyReasons[reason._tag] ?? "unknown"
 
 /** CodeBuddy, layer 2: decides whether a stream is retried. */
 export type CodebuddyRecovery = "transient" | "permanent"
@@ -106,10 +102,7 @@ const decision037Classes: Table<Decision037Class> = {
   PermanentNetwork: "NetworkPermanent",
   ContextOverflow: "ContextLength",
   ModelNotFound: "ProviderError",
-  Format: "ProviderError",
-  ContentPolicy: "LogicError",
-  Cancelled: "LogicError",
-  Unknown: "LogicError"
+  Format: "ProviderError"
 }
 
 /**
@@ -121,26 +114,17 @@ const decision037Classes: Table<Decision037Class> = {
  * - The code retries "request aborted". Here a cancel by the caller is `LogicError`, which stops.
  */
 export const decision037 = (reason: FailoverReason): Decision037Class =>
-  reason._tag === "Format" && reason.side === "response" ? "LogicError" : decision037Classes[reason._tag]
+  reason._tag === "Format" && reason.side === "response"
+    ? "LogicError"
+    : (decision037Classes[reason._tag] ?? "LogicError")
 
 /** learn-claude-code s11: the failures it recovers from, and `unrecoverable` for all others. */
 export type S11Class = "rate_limit" | "overloaded" | "prompt_too_long" | "unrecoverable"
 
 const s11Classes: Table<S11Class> = {
-  Auth: "unrecoverable",
-  Billing: "unrecoverable",
   RateLimit: "rate_limit",
   Overloaded: "overloaded",
-  ServerError: "unrecoverable",
-  Timeout: "unrecoverable",
-  Network: "unrecoverable",
-  PermanentNetwork: "unrecoverable",
-  ContextOverflow: "prompt_too_long",
-  ModelNotFound: "unrecoverable",
-  Format: "unrecoverable",
-  ContentPolicy: "unrecoverable",
-  Cancelled: "unrecoverable",
-  Unknown: "unrecoverable"
+  ContextOverflow: "prompt_too_long"
 }
 
 /**
@@ -151,7 +135,7 @@ const s11Classes: Table<S11Class> = {
  * - Any text with "429" is a rate limit in the code. A text that reports used-up credit is `unrecoverable` here.
  * - Overloads with status 502 or 503 count as 529 does.
  */
-export const s11 = (reason: FailoverReason): S11Class => s11Classes[reason._tag]
+export const s11 = (reason: FailoverReason): S11Class => s11Classes[reason._tag] ?? "unrecoverable"
 
 /** nexo-rs: decides whether a call to the model is retried. */
 export type NexoClass = "retryable" | "not_retryable"
@@ -182,17 +166,8 @@ const claw0Classes: Table<Claw0Class> = {
   Auth: "auth",
   Billing: "billing",
   RateLimit: "rate_limit",
-  Overloaded: "unknown",
-  ServerError: "unknown",
   Timeout: "timeout",
-  Network: "unknown",
-  PermanentNetwork: "unknown",
-  ContextOverflow: "overflow",
-  ModelNotFound: "unknown",
-  Format: "unknown",
-  ContentPolicy: "unknown",
-  Cancelled: "unknown",
-  Unknown: "unknown"
+  ContextOverflow: "overflow"
 }
 
 /**
@@ -201,4 +176,4 @@ const claw0Classes: Table<Claw0Class> = {
  * - "quota" is billing in the document, unless the text also has "rate" or "key" in it. Here a limit per unit of
  *   time is `rate_limit`, whatever its wording.
  */
-export const claw0 = (reason: FailoverReason): Claw0Class => claw0Classes[reason._tag]
+export const claw0 = (reason: FailoverReason): Claw0Class => claw0Classes[reason._tag] ?? "unknown"

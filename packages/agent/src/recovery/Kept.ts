@@ -1,9 +1,9 @@
 /**
- * The parts of a whole answer that took more than one attempt: what was kept of cut ones, joined to one answer.
+ * Joins the parts of an answer that took more than one attempt.
  *
- * The texts become one text, without what a continuation repeats (`Seam`). Thinking of a continuation is left out: it
- * belongs to a request that the conversation will not show. Tool calls of a cut answer are left out, because their
- * arguments may be; those of the complete one at the end stay.
+ * The texts become one text, without the words that a continuation repeats (`Seam`). Thinking of a continuation is
+ * dropped: it belongs to a request that the conversation does not contain. Tool calls of a cut answer are dropped,
+ * because their arguments may be cut; those of the final complete answer stay.
  */
 import type { Response } from "effect/ai"
 import type { Provenance } from "../conversation/Provenance.ts"
@@ -14,28 +14,31 @@ import * as Seam from "./Seam.ts"
 type Part = Response.PartEncoded
 type Usage = Response.FinishPartEncoded["usage"]
 
-/** Whoever makes the parts, and whether it was asked to go on with what is kept. */
+/** The maker of parts, and whether it was asked to continue the kept answer. */
 interface Author {
   readonly maker: Provenance
   readonly continues: "interrupted" | "cut" | undefined
 }
 
 export class Kept<From extends Author> {
-  /** Whose answer was kept last. */
+  /** Maker of the answer that was kept last. */
   from: From | undefined
-  /** What is kept, without a finish. */
+  /** Parts kept so far, without a finish part. */
   parts: ReadonlyArray<Part> = []
-  /** All text of it. */
+  /** The text of all kept parts. */
   text = ""
-  /** What the attempts before took. */
+  /** Usage of the earlier attempts. */
   usage: Usage | undefined
 
-  /** An attempt failed: only what it took is remembered. */
+  /** Adds the usage of a failed attempt, without its parts. */
   forget(usage: Usage): void {
     this.usage = sum(this.usage, usage)
   }
 
-  /** A cut answer: joined to what it continues, or in its place. A text is not given up for an answer without any. */
+  /**
+   * Keeps a cut answer: joined to the one that it continues, or in its place. An answer without text never replaces
+   * one with text.
+   */
   keep(parts: ReadonlyArray<Part>, usage: Usage, from: From): Seam.Verdict | undefined {
     if (from.continues === undefined && this.parts.some(isText) && !parts.some(isText)) {
       this.forget(usage)
@@ -52,7 +55,7 @@ export class Kept<From extends Author> {
     return joined.verdict
   }
 
-  /** The parts of the next answer, behind what is kept where they continue it, as one answer without a finish. */
+  /** Joins the next answer to the kept parts, if it continues them. Returns one answer without a finish part. */
   join(
     parts: ReadonlyArray<Part>,
     { maker, continues }: Author
@@ -85,9 +88,9 @@ export class Kept<From extends Author> {
   }
 }
 
-/** Text that says something. */
+/** True for a text that is not blank. */
 export const isText = (part: Part): boolean => part.type === "text" && part.text.trim() !== ""
 
-/** A call that the program would run. */
+/** True for a call that the program would run. */
 export const isCallOfProgram = (part: Part): boolean =>
   part.type === "tool-call" && part.providerExecuted !== true

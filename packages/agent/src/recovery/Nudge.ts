@@ -1,8 +1,8 @@
 /**
- * The user messages that tell a model how to go on after a failure. All of them can be replaced, in any language.
+ * User messages that tell a model how to continue after a failure. Each can be replaced, in any language.
  *
- * A text is fixed, so that nothing of an error reaches the model. A function may say what happened in our own words;
- * the provider's sentence is never among them.
+ * A plain text contains nothing of an error. A function gets a description in our own words; the provider's error
+ * text is never passed to the model.
  */
 import { Options } from "@outlast/resilience"
 import type { ReasonTag } from "../failure/reasons/FailoverReason.ts"
@@ -13,24 +13,24 @@ import * as Kind from "../options/Kind.ts"
 const { is } = Options
 
 export interface NudgeContext {
-  /** Why the attempt before did not end well; `undefined` for an answer that the output limit cut. */
+  /** Reason why the previous attempt failed; `undefined` for an answer that the output limit cut. */
   readonly reason: ReasonTag | undefined
-  /** The same in plain words, for example "the provider is overloaded". */
+  /** The reason in plain words, e.g. "the provider is overloaded". */
   readonly inWords: string
-  /** The attempt that is about to begin, from 2. */
+  /** Number of the attempt that is about to begin, from 2. */
   readonly attempt: number
 }
 
 export type Nudge = string | ((context: NudgeContext) => string)
 
 export interface Nudges {
-  /** Go on with an answer whose stream broke. */
+  /** Continue an answer whose stream broke. */
   readonly interrupted: Nudge
-  /** Go on with an answer that the output limit cut. */
+  /** Continue an answer that the output limit cut. */
   readonly cut: Nudge
-  /** Make a tool call again that the output limit cut, and that was not run. */
+  /** Repeat a tool call that the output limit cut, and that was not run. */
   readonly cutInToolCall: Nudge
-  /** Answer again with an object that fits its schema. Without it the request is repeated as it was. */
+  /** Answer again with an object that matches the schema. Without this nudge the request is repeated unchanged. */
   readonly wrongObject?: Nudge | undefined
 }
 
@@ -44,13 +44,13 @@ export const defaults: Nudges = {
     `An earlier answer to this could not be used: ${inWords}. Answer with nothing but JSON that fits the schema.`
 }
 
-/** A text, or a function that gives one. */
+/** A text, or a function that returns one. */
 export const check: Options.Check = Kind.where(
   (value) => typeof value === "function" || (typeof value === "string" && value.trim() !== ""),
   "a text, or a function (context) => text"
 )
 
-/** The checks of the fields of {@link Nudges}. */
+/** Checks of the fields of {@link Nudges}. */
 export const checks: Options.Checks<Nudges> = {
   interrupted: is.required(check),
   cut: is.required(check),
@@ -58,13 +58,13 @@ export const checks: Options.Checks<Nudges> = {
   wrongObject: check
 }
 
-/** The text of a nudge. */
+/** Returns the text of a nudge. */
 export const textOf = (nudge: Nudge, failure: ProviderFailure | undefined, attempt: number): string =>
   typeof nudge === "string"
     ? nudge
     : nudge({
         reason: failure?.reason._tag,
-        // Of the reason alone: evidence and detail may hold the provider's words.
+        // Uses only the reason: evidence and detail may contain the provider's words.
         inWords:
           failure === undefined
             ? "the answer reached the output limit"

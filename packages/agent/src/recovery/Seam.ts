@@ -1,23 +1,23 @@
 /**
- * The seam of an answer that was cut and is continued: what the continuation repeats is taken out, so that the
- * text reads as if it had never been cut. Pure: no Effect, no clock.
+ * The seam between a cut answer and its continuation. It removes the words that the continuation repeats, so that the
+ * text reads as if it had not been cut. Pure: no Effect, no clock.
  *
- * A model that is asked to go on often repeats the end of what it had said, sometimes behind a remark ("Sure,
- * here is the rest:"), or opens its code block again. {@link push} takes the continuation in deltas of any size
- * and holds back no more than it takes to decide; then all passes.
+ * A model that is asked to continue often repeats the end of its text, sometimes after a remark ("Sure, here is the
+ * rest:"), or opens its code block again. {@link push} takes the continuation in deltas of any size. It holds back
+ * only as much as it needs to decide; then everything passes.
  *
- * **What is taken out:**
+ * **Removed:**
  * - a repetition of at least 24 characters that ends where the text ended. White space and case may differ.
- * - what stands before such a repetition, if it reads as a remark: only the repetition proves it.
- * - a shorter repetition, from 8 characters, if keeping it would weld two words ("the lazy" + "the lazy dog").
- * - the opening line of a code block, if that very block is open.
+ * - the text before such a repetition, if it reads as a remark: only the repetition proves it.
+ * - a shorter repetition, from 8 characters, if keeping it would join two words ("the lazy" + "the lazy dog").
+ * - the opening line of a code block, if that same block is open.
  *
- * **What is kept, and said to be unsure:** shorter repetitions; repetitions in a text that shows itself that it
- * repeats (rows of a table, laughter); what begins like a repetition and then differs; what looks like a remark
- * without proof. Without a repetition nothing is touched, and no blank is ever added.
+ * **Kept, and reported as doubtful:** shorter repetitions; repetitions in a text that itself repeats (rows of a
+ * table, laughter); a beginning like a repetition that then differs; a remark without proof. Without a repetition
+ * nothing changes, and no blank is ever added.
  *
- * Decisions do not depend on how the text is cut into deltas. Held are at most about 400 characters, beyond that
- * only what the consumer has already seen. Only the last 4,096 characters of the text are looked at.
+ * Decisions do not depend on the boundaries of the deltas. At most about 400 characters are held, beyond that only
+ * text that the consumer has already seen. Only the last 4,096 characters of the text are compared.
  *
  * **Example** (A repeated end)
  *
@@ -32,93 +32,93 @@
 // Model
 // -----------------------------------------------------------------------------
 
-/** The numbers of the module, in UTF-16 code units. */
+/** Thresholds of the module, in UTF-16 code units. */
 export const defaults = {
-  /** How much of the text before the seam is looked at. */
+  /** Number of characters before the seam that are compared. */
   tail: 4_096,
-  /** A repetition of this length is taken out. */
+  /** Minimum length of a repetition that is removed. */
   proof: 24,
-  /** How many of these must not be white space. */
+  /** Minimum number of these that are not white space. */
   visible: 6,
-  /** A shorter one is taken out from this length, if keeping it would weld two words. */
+  /** Minimum length of a shorter repetition that is removed because keeping it would join two words. */
   weld: 8,
-  /** How long a remark before the repetition may be. Characters of scripts without spaces count four. */
+  /** Maximum length of a remark before the repetition. A character of a script without spaces counts as four. */
   remark: 200,
-  /** What is held back at most, unless the consumer has already seen it. */
+  /** Maximum length of the held text, unless the consumer has already seen it. */
   window: 400
 } as const
 
 /**
- * Why a seam is unsure:
- * - `short`: the continuation begins with the last characters, but they are too few to tell
+ * Reasons for a doubtful seam:
+ * - `short`: the continuation begins with the last characters, but with too few to be sure
  * - `repetitive`: the text itself repeats there
- * - `differs`: the continuation begins with something said before, and then differs
+ * - `differs`: the continuation begins with earlier text and then differs
  * - `remark`: the continuation seems to begin with a remark
  */
 export type Doubt = "short" | "repetitive" | "differs" | "remark"
 
-/** What was decided about a seam. */
+/** Decision about a seam. */
 export interface Verdict {
-  /** Characters that were taken out. */
+  /** Number of removed characters. */
   readonly removed: number
-  /** Characters that may be too many, and were kept. */
+  /** Number of characters that may be a repetition but were kept. */
   readonly kept: number
   readonly doubt: Doubt | undefined
 }
 
 export interface Seam {
   readonly said: Said
-  /** The continuation so far, as it came. */
+  /** The continuation so far, unchanged. */
   readonly held: string
-  /** The same, folded: see {@link fold}. */
+  /** The continuation so far, folded: see {@link fold}. */
   readonly folded: string
-  /** What the remark may still take. */
+  /** Remaining length for a remark. */
   readonly remark: number
-  /** Where the continuation may be repeating. */
+  /** Places where the continuation may be repeating the text. */
   readonly alive: ReadonlyArray<Alignment>
-  /** A repetition that ended, while it is seen whether the text goes on repeating. */
+  /** A completed repetition, while it is undecided whether the text itself repeats. */
   readonly ended: Repetition | undefined
-  /** How far the very beginning of the continuation was something said before. */
+  /** Length of the beginning of the continuation that is equal to earlier text. */
   readonly longest: number
-  /** Known once decided; from then on all passes. */
+  /** Set once decided. From then on all text passes. */
   readonly verdict: Verdict | undefined
 }
 
 export interface Pushed {
   readonly seam: Seam
-  /** What the consumer may see now. */
+  /** Text that the consumer may see now. */
   readonly text: string
-  /** Only where this call decided. */
+  /** Set only by the call that decided. */
   readonly verdict: Verdict | undefined
 }
 
-/** The end of what was said. */
+/** The end of the text before the seam. */
 interface Said {
   readonly raw: string
   readonly folded: string
-  /** White space at its end. */
+  /** White space at the end. */
   readonly space: string
-  /** It stops inside a sentence. */
+  /** True when the text stops inside a sentence. */
   readonly inSentence: boolean
-  /** It stops behind a comma or a semicolon, which may also stand in data. */
+  /** True when the text stops after a comma or a semicolon, which may also occur in data. */
   readonly afterComma: boolean
-  /** The opening line of the code block that is open. */
+  /** Opening line of the code block that is still open. */
   readonly fence: string | undefined
 }
 
-/** `folded` from `from` stands in what was said at `at`, up to now. */
+/** `folded` from index `from` equals the text from index `at`, so far. */
 interface Alignment {
   readonly from: number
   readonly at: number
 }
 
-/** `length` folded characters of the continuation, from `from`, are the end of what was said. */
+/** `length` folded characters of the continuation from index `from` equal the end of the text. */
 interface Repetition {
   readonly from: number
   readonly length: number
-  /** The white space at the end of what was said is not among them. */
+  /** True when white space at the end of the text is excluded. */
   readonly trimmed: boolean
-  /** The white space before them, in both. */
+  /** True when white space precedes the repetition, in both texts. */
   readonly spaced: boolean
 }
 
@@ -126,7 +126,7 @@ interface Repetition {
 // Machine
 // -----------------------------------------------------------------------------
 
-/** The seam behind `text`. */
+/** Creates the seam after `text`. */
 export const make = (text: string): Seam => {
   const said = saidOf(text)
   return {
@@ -141,7 +141,7 @@ export const make = (text: string): Seam => {
   }
 }
 
-/** More of the continuation. */
+/** Adds more of the continuation. */
 export const push = (seam: Seam, delta: string): Pushed => {
   let next = seam
   for (let i = 0; i < delta.length; i++) {
@@ -153,7 +153,7 @@ export const push = (seam: Seam, delta: string): Pushed => {
   return { seam: next, text: "", verdict: undefined }
 }
 
-/** The continuation is complete: decides, and lets go of what is held. */
+/** Ends the continuation: decides, and releases the held text. */
 export const end = (seam: Seam): Pushed =>
   seam.verdict === undefined
     ? settled(seam, decide(seam, true) ?? sure(0), "")
@@ -168,12 +168,12 @@ const settled = (seam: Seam, verdict: Verdict, rest: string): Pushed => ({
 const sure = (removed: number): Verdict => ({ removed, kept: 0, doubt: undefined })
 const unsure = (doubt: Doubt, kept: number): Verdict => ({ removed: 0, kept, doubt })
 
-/** Takes in one code unit. */
+/** Reads one code unit. */
 const read = (seam: Seam, unit: string): Seam => {
   const { said } = seam
   const held = seam.held + unit
   const char = foldUnit(unit)
-  // Runs of white space are one blank, and none at the very beginning.
+  // Fold runs of white space to one blank, and drop it at the beginning.
   if (char === " " && (seam.folded === "" || seam.folded.endsWith(" "))) return { ...seam, held }
   const index = seam.folded.length
   const folded = seam.folded + char
@@ -202,19 +202,19 @@ const read = (seam: Seam, unit: string): Seam => {
   }
 }
 
-/** The end of the text within the continuation: no proof if it is this short, but worth a word. */
+/** Length of an occurrence of the end of the text that is no proof, but is reported. */
 const likely = 16
 
-/** What is decided about what is held; `undefined`: not enough has come. */
+/** Decides about the held text; `undefined` when more is needed. */
 const decide = (seam: Seam, isEnd: boolean): Verdict | undefined => {
   const { said, held, folded } = seam
   const proof = seam.ended ?? (isEnd ? proofAtEnd(seam) : undefined)
   if (proof !== undefined) return decideRepetition(seam, proof, isEnd)
-  // What the consumer has already seen may be held for long.
+  // Text that the consumer has already seen may be held for longer.
   const isSeen = seam.alive.some(({ from }) => folded.length - from >= defaults.proof)
   const isOpen = folded === "" || seam.alive.length > 0 || seam.remark > 0
   if (!isEnd && isOpen && (isSeen || held.length < defaults.window)) return undefined
-  // To the letter: white space may be all that is repeated.
+  // Compare unfolded text: the repetition may be only white space.
   const length = overlap(held.slice(0, defaults.window), said.raw)
   const short: Repetition = { from: 0, length, trimmed: false, spaced: false }
   if (length >= defaults.weld && isWelded(said, length)) return decideRepetition(seam, short, isEnd)
@@ -248,7 +248,7 @@ const proofAtEnd = ({ said, held, folded, alive }: Seam): Repetition | undefined
 // Evidence
 // -----------------------------------------------------------------------------
 
-/** The repetition at `from`, if it is long enough to prove itself and what stands before it a remark. */
+/** The repetition at `from`, if it is long enough and the text before it is a remark. */
 const proofOf = (said: Said, held: string, folded: string, from: number): Repetition | undefined => {
   const repeated = folded.slice(from)
   const whole = repetitionOf(said, held, repeated, from, false)
@@ -260,15 +260,15 @@ const proofOf = (said: Said, held: string, folded: string, from: number): Repeti
   const start = end.length - repetition.length
   const isUnique = end.indexOf(end.slice(start)) === start
   const remark = folded.slice(0, from)
-  // What has been said before is no remark: the text repeats itself.
+  // A remark is new text. Earlier text before the repetition means that the text itself repeats.
   const words = remark.replace(/`{3,}[\w+-]* ?$/, "").trimEnd()
   const isNew = words === "" || !said.folded.includes(words)
   return isUnique && isNew && !isLabel(said, held, end.slice(0, start), remark) ? repetition : undefined
 }
 
 /**
- * "Apple: see there." and "Pear: see there." are two lines of a list, not a remark and a repetition: the same
- * signs stand before what repeats, at a place where a new line or sentence may begin.
+ * Detects labels: "Apple: see there." and "Pear: see there." are two lines of a list, not a remark and a repetition.
+ * The same signs stand before the repeated text, where a new line or sentence may begin.
  */
 const isLabel = (said: Said, held: string, before: string, remark: string): boolean => {
   const signs = lastSigns(remark)
@@ -298,7 +298,7 @@ const repetitionOf = (
 
 const endOf = (said: Said, trimmed: boolean): string => (trimmed ? said.folded.trimEnd() : said.folded)
 
-/** At least {@link defaults.proof} characters on both sides, and not nearly all of them blanks. */
+/** True for at least {@link defaults.proof} characters on both sides that are not nearly all blanks. */
 const isLong = (said: Said, held: string, { from, length, trimmed, spaced }: Repetition): boolean => {
   const end = endOf(said, trimmed)
   const visible = end.slice(end.length - length).replaceAll(" ", "").length
@@ -310,9 +310,9 @@ const isLong = (said: Said, held: string, { from, length, trimmed, spaced }: Rep
 }
 
 /**
- * Whether the text itself repeats at the seam, so that the continuation may be right to go on with it: it ends in
- * at least two rounds of something, or the repetition has more of itself before or behind it. `undefined`: more
- * of the continuation is needed.
+ * True when the text itself repeats at the seam, so that the repetition may be intended: the text ends in at least
+ * two rounds, or the repetition has more of itself before or after it. `undefined` when more of the continuation is
+ * needed.
  */
 const isGenuine = (
   { said, folded }: Seam,
@@ -330,7 +330,7 @@ const isGenuine = (
   const behind = common(rest, folded.slice(from))
   if ((before[round] ?? 0) + behind >= Math.min(round, defaults.proof)) return true
   if (from > 0) {
-    // A remark is not made again behind the repetition; a row comes again.
+    // A remark does not come again after the repetition; a row of a table does.
     const again = common(rest, folded)
     if (again >= Math.min(from, defaults.proof)) return true
     if (again === rest.length && !isEnd) return undefined
@@ -338,7 +338,7 @@ const isGenuine = (
   return behind === rest.length && !isEnd ? undefined : false
 }
 
-/** A short repetition is words, and would be welded to the end of the last one. */
+/** True when a short repetition consists of words and would be joined to the last word. */
 const isWelded = ({ raw }: Said, length: number): boolean => {
   const start = raw.length - length
   return (
@@ -349,24 +349,24 @@ const isWelded = ({ raw }: Said, length: number): boolean => {
   )
 }
 
-/** A letter of a script that puts blanks between words. */
+/** True for a letter of a script with blanks between words. */
 const isSpacedLetter = (char: string): boolean =>
   /[\p{Script=Latin}\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Georgian}\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Devanagari}\p{Script=Hangul}]/u.test(
     char
   )
 
-/** Where the opening line of a code block ends that is open already; 0 if there is none. */
+/** End of the opening line of a code block that is already open; 0 when there is none. */
 const fenceEnd = ({ fence, raw }: Said, held: string): number => {
   if (fence === undefined || !raw.endsWith("\n")) return 0
   return held.startsWith(`${fence}\n`) ? fence.length + 1 : 0
 }
 
 const closers = String.raw`[*_"'”»)\]]*`
-/** What a remark ends with, wherever the text was cut. */
+/** End of a remark, wherever the text was cut. */
 const remarkEnd = new RegExp(String.raw`(?:[:：…—]|\.\.\.|-{3,}|${"```"}[\w+-]*)${closers} ?$`, "u")
-/** What it ends with if a sentence was cut: no other can begin there. */
+/** End of a remark after a cut sentence, where no other sentence can begin. */
 const sentenceEnd = new RegExp(String.raw`[.。!！]${closers} ?$`, "u")
-/** A beginning that reads as a remark. */
+/** Beginning that reads as a remark. */
 const remarkLine = new RegExp(String.raw`^\s*.{1,200}?(?:[:：…]|\.\.\.)${closers}(?=\s)`, "u")
 
 const isRemark = (said: Said, folded: string): boolean => {
@@ -374,7 +374,7 @@ const isRemark = (said: Said, folded: string): boolean => {
   return remarkEnd.test(last) || (said.inSentence && sentenceEnd.test(last))
 }
 
-/** Remarks begin with a capital, with a letter of a script without capitals, or with a sign. */
+/** True for the first character of a remark: a capital, a letter of a script without capitals, or a sign. */
 const mayBeRemark = (first: string): boolean =>
   first >= "\u2000" || /[\p{Lu}\p{Lt}\p{Lo}("'“«„¡¿*#>[`]/u.test(first)
 
@@ -400,19 +400,19 @@ const saidOf = (text: string): Said => {
   }
 }
 
-/** How much white space stands before `index`. */
+/** Length of the white space before `index`. */
 const spaceBefore = (text: string, index: number): number => index - text.slice(0, index).trimEnd().length
 
 const isSpace = (unit: string): boolean => unit.trim() === ""
 
-/** One code unit without case, and white space as a blank. The length stays. */
+/** Lower-cases a code unit, and replaces white space with a blank. The length stays 1. */
 const foldUnit = (unit: string): string => {
   if (unit === "" || isSpace(unit)) return unit === "" ? "" : " "
   const lower = unit.toLowerCase()
   return lower.length === 1 ? lower : unit
 }
 
-/** Without case, with one blank for each run of white space but the first. */
+/** Lower-cases the text, and replaces each run of white space with one blank. Drops the first run. */
 const fold = (text: string): string => {
   let folded = ""
   let wasSpace = true
@@ -424,7 +424,7 @@ const fold = (text: string): string => {
   return folded
 }
 
-/** Where the folded character `index` of `text` begins, or where `text` ends behind its last one. */
+/** Index in `text` of the folded character `index`; the length of `text` after the last one. */
 const rawAt = (text: string, index: number): number => {
   let count = 0
   let wasSpace = true
@@ -439,7 +439,7 @@ const rawAt = (text: string, index: number): number => {
   return text.length
 }
 
-/** Where a repetition ends in `held`, with the white space that has been said as well. */
+/** End of a repetition in `held`, including white space that the text already has. */
 const rawEnd = (said: Said, held: string, { from, length, trimmed }: Repetition): number => {
   const last = rawAt(held, from + length - 1)
   if (trimmed || !isSpace(held.charAt(last))) return last + 1
@@ -447,14 +447,14 @@ const rawEnd = (said: Said, held: string, { from, length, trimmed }: Repetition)
   return last + common(rest.slice(0, rest.length - rest.trimStart().length), said.space)
 }
 
-/** How many characters two texts have in common at the beginning. */
+/** Length of the common prefix. */
 const common = (a: string, b: string): number => {
   let length = 0
   while (length < a.length && length < b.length && a.charAt(length) === b.charAt(length)) length++
   return length
 }
 
-/** The length of the longest beginning of `a` that is an end of `b`. Linear (Knuth, Morris and Pratt). */
+/** Length of the longest prefix of `a` that is a suffix of `b`. Linear (Knuth, Morris and Pratt). */
 const overlap = (a: string, b: string): number => {
   const borders: Array<number> = [0]
   let length = 0
@@ -471,7 +471,7 @@ const overlap = (a: string, b: string): number => {
   return length
 }
 
-/** For each n, how much of the end of `text` also stands n characters before it. Linear (the Z function). */
+/** For each n, the length of the suffix of `text` that also occurs n characters earlier. Linear (the Z function). */
 const periods = (text: string): ReadonlyArray<number> => {
   const last = text.length - 1
   const z: Array<number> = [0]

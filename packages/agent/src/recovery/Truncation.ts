@@ -1,9 +1,10 @@
 /**
- * What to do about an answer that the output limit cut: the ladder, pure.
+ * Decides how to go on after an answer that the output limit cut. Pure.
  *
- * First the limit is raised and the request repeated, without the cut answer; where that cannot be (text was seen, or
- * the retry budget is empty) the answer is continued at the raised limit. Then it is kept and continued, a few times,
- * as long as that adds enough; then it is delivered as it is. {@link climb} names the next rung.
+ * The steps, as a ladder: first the limit is raised and the request repeated without the cut answer. When that is not
+ * possible (the consumer has seen text, or the retry budget is empty), the answer is continued at the raised limit.
+ * Then it is continued a few times, as long as each continuation adds enough. Finally it is delivered as it is.
+ * {@link climb} returns the next step.
  *
  * **What it does not do.** It sends nothing and joins nothing: `CallState` asks it, `Seam` joins the texts.
  */
@@ -13,21 +14,21 @@ import * as Kind from "../options/Kind.ts"
 const { is } = Options
 
 export interface Truncation {
-  /** The limit that calls begin with which set none (`OutputLimit`), in tokens; `undefined`: the provider's own. */
+  /** Initial output limit of calls that set none (`OutputLimit`), in tokens; `undefined` for the provider's default. */
   readonly start: number | undefined
-  /** What a limit is raised to, in tokens. */
+  /** Raised limit, in tokens. */
   readonly raiseTo: number
-  /** How often it is raised in one call. */
+  /** Maximum number of raises in one call. */
   readonly raises: number
-  /** How often a cut answer is continued in one call. */
+  /** Maximum number of continuations in one call. */
   readonly continuations: number
-  /** So many continuations in a row … */
+  /** Number of consecutive poor continuations after which the call stops continuing. */
   readonly poorGains: number
-  /** … that each added fewer tokens than this are the last. */
+  /** Number of added tokens below which a continuation is poor. */
   readonly minGain: number
 }
 
-/** 64,000 tokens, three continuations and gains of 500 are what Claude Code is reported to use. */
+/** Claude Code is reported to use 64,000 tokens, three continuations and gains of 500. */
 export const defaults: Truncation = {
   start: undefined,
   raiseTo: 64_000,
@@ -37,7 +38,7 @@ export const defaults: Truncation = {
   minGain: 500
 }
 
-/** What a call has done so far about cut answers. */
+/** Steps that a call has taken so far. */
 export interface Rungs {
   readonly raises: number
   /** Tokens that each continuation added. */
@@ -47,23 +48,23 @@ export interface Rungs {
 
 export const ground: Rungs = { raises: 0, gains: [], continuations: 0 }
 
-/** What the cut answer and its surroundings allow. */
+/** Conditions of the cut answer. */
 export interface Room {
-  /** The limit that cut it, in tokens, where it is known. */
+  /** The limit that cut the answer, in tokens; `undefined` when unknown. */
   readonly limit: number | undefined
-  /** No limit may be above: the model's maximum, the window and the money that are left. */
+  /** Upper bound of any limit: the model's maximum, the window, and the remaining budget. */
   readonly ceiling: number
-  /** The provider has not refused a higher limit. */
+  /** True unless the provider has rejected a higher limit. */
   readonly mayRaise: boolean
-  /** No text of the answer was seen, and a repeat can be paid for. */
+  /** True when the consumer has seen no text, and the budget allows a repeat. */
   readonly mayRepeat: boolean
-  /** It is text, of which a part is worth something. */
+  /** True for a text, where a part is useful. */
   readonly mayContinue: boolean
 }
 
 export type Rung =
   | { readonly _tag: "Raise"; readonly limit: number }
-  /** `limit`: the limit is raised for it. */
+  /** `limit` is set when the limit is raised, too. */
   | { readonly _tag: "Continue"; readonly limit: number | undefined }
   | { readonly _tag: "Stop" }
 
@@ -79,7 +80,7 @@ export const climb = (rule: Truncation, rungs: Rungs, room: Room): Rung => {
     : { _tag: "Stop" }
 }
 
-/** The checks of its fields: `RecoveryPolicy.validate` makes them. */
+/** Checks of the options, by field. `RecoveryPolicy.validate` runs them. */
 export const checks: Options.Checks<Truncation> = {
   start: Kind.count,
   raiseTo: is.required(Kind.count),

@@ -1,4 +1,4 @@
-/** Layer 2: answers that were cut, and how a model goes on. */
+/** Layer 2: continues answers that were cut. */
 export * as Nudge from "./Nudge.ts"
 export * as Seam from "./Seam.ts"
 export * as Truncation from "./Truncation.ts"

@@ -1,4 +1,4 @@
-/** That a turn costs by its own size, and that what is remembered is never of another conversation. */
+/** Cost of a new turn, and independence of the cache between conversations. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Prompt, Tool } from "effect/ai"
@@ -10,7 +10,7 @@ import { assistant, talking, tokensOf, user } from "./support.ts"
 
 const window = 10_000_000
 
-/** A counter that says which messages it was asked for. */
+/** A counter that records the messages it counts. */
 const listening = () => {
   const asked: Array<Prompt.Message> = []
   const meter = TokenCounter.estimate.for(undefined)
@@ -27,8 +27,8 @@ const listening = () => {
 const longer = ({ content }: Prompt.Prompt, ...more: ReadonlyArray<Prompt.Message>) =>
   Prompt.fromMessages([...content, ...more])
 
-describe("a turn", () => {
-  it.effect.each([true, false])("asks only for its own messages; told what was reported: %s", (isTold) =>
+describe("counting a turn", () => {
+  it.effect.each([true, false])("counts only the messages of the turn; usage reported: %s", (isTold) =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const { asked, service } = listening()
@@ -44,14 +44,14 @@ describe("a turn", () => {
       const next = longer(long, assistant("Yes."), user("And?"))
       assert.strictEqual(yield* turn(next), 2)
       assert.strictEqual(yield* turn(longer(next, assistant("No."))), 1)
-      // From here it goes on in another way: once as a whole, then by its turns again.
+      // The conversation forks here: the fork is counted whole once, then turn by turn.
       const other = longer(next, assistant("Perhaps."))
       assert.strictEqual(yield* turn(other), other.content.length)
       assert.strictEqual(yield* turn(longer(other, user("Why?"))), 1)
     }).pipe(Effect.scoped)
   )
 
-  it.effect("is counted as if nothing were remembered, whatever was before", () =>
+  it.effect("returns the same count as without a cache, for any earlier conversations", () =>
     Effect.promise(() =>
       fc.assert(
         fc.asyncProperty(
@@ -70,7 +70,7 @@ describe("a turn", () => {
                 const prompt = Prompt.fromMessages(content)
                 const { report } = yield* compaction.fit(prompt, { window, tools })
                 assert.strictEqual(report.tokensBefore, tokensOf(prompt) + meter.tools(tools))
-                // The same objects in another order and number, with new ones behind them.
+                // The same objects in another order and number, followed by new ones.
                 const said = Array.from({ length: more }, (_, i) => user("a".repeat(i * 8)))
                 content = [...content.slice(skip, skip + keep), ...content.slice(0, skip), ...said]
               }
@@ -81,7 +81,7 @@ describe("a turn", () => {
     )
   )
 
-  it.effect("is counted by who counts now", () =>
+  it.effect("counts again when another counter is provided", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const prompt = talking(10)

@@ -1,4 +1,4 @@
-/** What reported usage does to counts, and what wrong reports do not. */
+/** Effect of reported usage on counts, and resistance to wrong reports. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Prompt, Tool } from "effect/ai"
@@ -23,7 +23,7 @@ const longer = (prompt: Prompt.Prompt, ...more: ReadonlyArray<Prompt.Message>) =
   Prompt.fromMessages([...prompt.content, ...more])
 
 describe("a reported prompt", () => {
-  it.effect("has what was reported, and whatever begins with it that much more than its own", () =>
+  it.effect("counts as reported, and a longer prompt adds only an estimate of its new messages", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const tokens = tokensBy(compaction)
@@ -37,7 +37,7 @@ describe("a reported prompt", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("is known again after it was stored, whoever made its objects", () =>
+  it.effect("is recognised after it was stored and decoded into new objects", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const prompt = working(10)
@@ -49,7 +49,7 @@ describe("a reported prompt", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("says nothing exact of an edited one, of other tools, of another model", () =>
+  it.effect("does not apply to an edited prompt, other tools or another model", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const prompt = talking(20)
@@ -77,7 +77,7 @@ describe("a reported prompt", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("says nothing of another that only has as many tokens, such as one cut to the same length", () =>
+  it.effect("does not apply to a prompt with the same token count and other content", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const of = (said: string) =>
@@ -90,12 +90,12 @@ describe("a reported prompt", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("decides when it is compacted, and how far", () =>
+  it.effect("decides when and how far the conversation is compacted", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const prompt = working(90)
       const request = { window: 20_000, model: "dense" }
-      // 70 % as it is counted, 140 % as it is.
+      // Counted: 70 % of the window. Reported: 140 %.
       assert.isBelow(tokensOf(prompt), 16_000)
       assert.strictEqual((yield* compaction.fit(prompt, request)).report.tier, "none")
       yield* compaction.learn({ prompt, model: "dense", inputTokens: 2 * tokensOf(prompt) })
@@ -103,12 +103,12 @@ describe("a reported prompt", () => {
       assert.strictEqual(report.tier, "strip")
       assert.approximately(report.tokensBefore, 2 * tokensOf(prompt), 2)
       assert.isAtMost(report.tokensAfter, 12_000)
-      // About twice as many as they are counted: no more than it takes is gone.
+      // The meter counts half of the real tokens. No more than necessary is cut.
       assert.approximately(tokensOf(after), 6_000, 600)
     }).pipe(Effect.scoped)
   )
 
-  it.effect("that a provider has refused teaches, too", () =>
+  it.effect("teaches the sizes that a provider named in a rejection", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const prompt = talking(20)
@@ -117,7 +117,7 @@ describe("a reported prompt", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("does not correct a counter that finds out more", () =>
+  it.effect("does not override the exact count of a counter", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const meter = TokenCounter.estimate.for(undefined)
@@ -131,7 +131,7 @@ describe("a reported prompt", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect.each([Number.NaN, 0, -1, Infinity])("is believed before a counter that finds out %d", (wrong) =>
+  it.effect.each([Number.NaN, 0, -1, Infinity])("overrides a counter whose exact count is %d", (wrong) =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const meter = TokenCounter.estimate.for(undefined)
@@ -147,7 +147,7 @@ describe("a reported prompt", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("is forgotten after 10,000 others", () =>
+  it.effect("is forgotten after 10,000 other prompts", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const first = talking(4)
@@ -168,9 +168,9 @@ describe("a reported prompt", () => {
   )
 })
 
-describe("a guess of what is hidden", () => {
+describe("hidden tokens", () => {
   const tools = [Tool.make("search", { description: "Looks for it." })]
-  /** As in a run: a provider has named the sizes, and nobody knew better. */
+  /** As in a run: a provider named the sizes, and no table knew the window. */
   const refused = (prompt: Prompt.Prompt, limit: number, factor: number) =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
@@ -185,17 +185,17 @@ describe("a guess of what is hidden", () => {
     ["a talk of twice the tokens", talking(22), 1_500, 2],
     ["work of twice the tokens", working(16), 1_000, 2],
     ["work of nearly four times the tokens", working(16), 2_000, 3.9]
-  ] as const)("leaves room in a small window: %s", ([, prompt, limit, factor]) =>
+  ] as const)("leave room in a small window: %s", ([, prompt, limit, factor]) =>
     Effect.gen(function* () {
       const { compaction, request, fitted } = yield* refused(prompt, limit, factor)
       assert.isAtMost(fitted.report.tokensAfter, fitted.report.limit)
-      // And it is the same for the next turn.
+      // The next turn fits without a compaction.
       const again = yield* compaction.fit(fitted.prompt, request)
       assert.strictEqual(again.prompt, fitted.prompt)
     }).pipe(Effect.scoped)
   )
 
-  it.effect("is believed in a large one", () =>
+  it.effect("are learned in a large window and limited to a tenth of a small one", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const tokens = tokensBy(compaction, { window: 200_000 })
@@ -205,7 +205,7 @@ describe("a guess of what is hidden", () => {
       }
       const other = working(4)
       assert.approximately(yield* tokens(other), tokensOf(other) + 1_500, 250)
-      // Of a window of 4,000 it would be more than a third.
+      // In a window of 4,000 the hidden tokens would be more than a third.
       const small = tokensBy(compaction, { window: 4_000 })
       assert.approximately(yield* small(other), tokensOf(other) + 400, 250)
     }).pipe(Effect.scoped)
@@ -213,7 +213,7 @@ describe("a guess of what is hidden", () => {
 })
 
 describe("a wrong report", () => {
-  it("that cannot be changes nothing (a usage without what was cached, none at all, no number)", () =>
+  it("is ignored when it is impossible (zero, not a number, a fifth of the count)", () =>
     fc.assert(
       fc.asyncProperty(conversation, fc.constantFrom(0, -1, Number.NaN, Infinity, 1e9), (prompt, wrong) =>
         Effect.gen(function* () {
@@ -225,7 +225,7 @@ describe("a wrong report", () => {
       )
     ))
 
-  it.effect("without what was cached does not undo the one before", () =>
+  it.effect("without the cached tokens leaves the report before it in place", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const prompt = talking(20)
@@ -237,7 +237,7 @@ describe("a wrong report", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("without half of what was cached is taken for none", () =>
+  it.effect("without half of the cached tokens is discarded", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const prompt = talking(20)
@@ -248,7 +248,7 @@ describe("a wrong report", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("of either of two that contradict each other is not believed, and the next one is", () =>
+  it.effect("that contradicts an earlier one discards both, and the next report counts", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const tokens = tokensBy(compaction)
@@ -267,7 +267,7 @@ describe("a wrong first report", () => {
   const fresh = (i: number, n: number) =>
     Prompt.fromMessages([user("x".repeat(4 * i)), ...talking(n).content])
 
-  it.effect.each([0.26, 3.9])("of %d times the tokens is forgotten after five others", (factor) =>
+  it.effect.each([0.26, 3.9])("of %d times the tokens is forgotten after five correct ones", (factor) =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const wrong = fresh(1, 100)
@@ -281,7 +281,7 @@ describe("a wrong first report", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("without what was cached is not held against what is new behind it", () =>
+  it.effect("without the cached tokens does not raise the estimate of later messages", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const prompt = talking(100)
@@ -295,7 +295,7 @@ describe("a wrong first report", () => {
   )
 })
 
-describe("the machine", () => {
+describe("the calibration", () => {
   const content = (of: ReadonlyArray<number>) => {
     const made: Record<Kind, number> = { ...nothing }
     for (const [i, kind] of kinds.entries()) made[kind] = of[i] ?? 0
@@ -307,7 +307,7 @@ describe("the machine", () => {
   })
   const total = (of: ReadonlyArray<number>) => of.reduce((sum, value) => sum + value, 0)
 
-  it("stays within its bounds and in numbers, whatever is reported", () => {
+  it("stays finite and within its bounds for any reports", () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(vector, fc.double({ min: 0, max: 1e7, noNaN: true })), { maxLength: 60 }),
@@ -347,7 +347,7 @@ describe("the machine", () => {
     )
   }
 
-  it("finds out what each kind costs, from mixed reports", () => {
+  it("learns the cost of each kind from mixed reports", () => {
     fc.assert(
       fc.property(truth, many, vector, (weights, reports, asked) => {
         assert.isBelow(errorOf(taught(reports, weights), asked, weights), 0.1)
@@ -355,7 +355,7 @@ describe("the machine", () => {
     )
   })
 
-  it("is not less sure of a kind than at first, however long nobody reports it", () => {
+  it("does not become less certain of an unreported kind than at the start", () => {
     const [words, files] = [kinds.indexOf("words"), kinds.indexOf("files")]
     const only = (kind: number, tokens: number) => kinds.map((_, i) => (i === kind ? tokens : 0))
     const once = (state: Calibration.Calibration) => {
@@ -368,7 +368,7 @@ describe("the machine", () => {
     assert.approximately(once(state), once(Calibration.initial), 10)
   })
 
-  it("is moved little by one report of four times or a quarter of it", () => {
+  it("moves little after one report of four times or a quarter of the real tokens", () => {
     fc.assert(
       fc.property(
         truth,

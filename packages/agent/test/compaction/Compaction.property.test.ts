@@ -1,4 +1,4 @@
-/** What holds for every conversation, every policy, and chains of compactions. */
+/** Invariants for every conversation, every policy, and chains of compactions. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit } from "effect"
 import { Prompt } from "effect/ai"
@@ -19,7 +19,7 @@ const policies: Readonly<Record<string, CompactionPolicy.CompactionPolicy>> = {
   "strip only": { ...CompactionPolicy.defaults, tiers: ["cap", "strip"] }
 }
 
-/** Summarisers, good and bad. */
+/** Summarisers that work, and summarisers that fail. */
 const summarisers: Readonly<Record<string, () => Effect.Effect<Scripted | undefined>>> = {
   none: () => Effect.succeed(undefined),
   terse: () => terse({ window: 1_500 }),
@@ -43,7 +43,7 @@ const results = (message: Prompt.Message | undefined) =>
     ? message.content.flatMap((part) => (part.type === "tool-result" ? [part.id] : []))
     : []
 
-/** Calls without results right behind them, and results without calls. */
+/** Calls whose results do not follow them, and results without calls. */
 const brokenPairs = ({ content }: Prompt.Prompt): ReadonlyArray<string> => {
   const broken: Array<string> = []
   let due: Array<string> = []
@@ -70,7 +70,7 @@ const adjacentAnswers = ({ content }: Prompt.Prompt): number =>
 const reasoning = (message: Prompt.Message) =>
   message.role === "assistant" ? message.content.filter(({ type }) => type === "reasoning") : []
 
-/** The messages as they were, but for thinking. */
+/** The message without its thinking. */
 const withoutThinking = (message: Prompt.Message) =>
   message.role === "assistant"
     ? { ...message, content: message.content.filter(({ type }) => type !== "reasoning") }
@@ -87,14 +87,14 @@ const check = (
   const same = binds ? withoutThinking : (message: Prompt.Message) => message
   const kept = after.content.map(same).map((message) => JSON.stringify(message))
   const stays = (message: Prompt.Message) => assert.include(kept, JSON.stringify(same(message)))
-  // System messages, pinned ones and the first of the user.
+  // System messages, pinned messages and the first user message are unchanged.
   for (const message of before.content)
     if (message.role === "system" || Marks.isPinned(message)) stays(message)
   const goal = before.content.find(
     (message) => message.role === "user" && Marks.summaryOf(message) === undefined
   )
   if (goal !== undefined) stays(goal)
-  // The end.
+  // The tail is unchanged.
   if ("messages" in policy.tail) {
     const n = policy.tail.messages
     assert.deepStrictEqual(
@@ -105,7 +105,7 @@ const check = (
         .map((message) => JSON.stringify(message))
     )
   }
-  // Thinking is whole and in its place, or gone behind the edit.
+  // Thinking is unchanged, or removed whole after the first edit.
   const edit = before.content.findIndex((message, i) => message !== after.content[i])
   for (const [i, message] of after.content.entries()) {
     for (const part of reasoning(message)) {
@@ -125,7 +125,7 @@ const check = (
       if (origin !== undefined) assert.lengthOf(reasoning(message), reasoning(origin).length)
     }
   }
-  // No two messages of the assistant come together that did not stand together.
+  // No two assistant messages become adjacent.
   assert.isAtMost(adjacentAnswers(after), adjacentAnswers(before))
 }
 
@@ -149,10 +149,10 @@ describe.each(Object.entries(policies))("compaction, policy %s", (_, given) => {
                 const request = { window, bindsThinking }
                 let prompt = first
                 for (const [n, next] of [[], ...more].entries()) {
-                  // Ids of calls are of one kind in a conversation.
+                  // Call ids are unique within a conversation.
                   const renamed = JSON.parse(JSON.stringify(next).replaceAll(/call_(\d+)/g, `call_${n}x$1`))
                   prompt = Prompt.fromMessages([...prompt.content, ...Prompt.make(renamed).content])
-                  // As results come in.
+                  // Results are capped when they enter.
                   prompt = yield* compaction.admit(prompt, request)
                   const print = JSON.stringify(prompt)
                   const exit = yield* Effect.exit(compaction.fit(prompt, request))
@@ -187,8 +187,8 @@ describe.each(Object.entries(policies))("compaction, policy %s", (_, given) => {
   )
 })
 
-describe("a conversation that comes with broken pairs", () => {
-  it.effect("has none behind a compaction", () =>
+describe("a conversation with broken pairs", () => {
+  it.effect("has only whole pairs after a compaction", () =>
     Effect.promise(() =>
       fc.assert(
         fc.asyncProperty(anyConversation, (broken) =>
@@ -202,7 +202,7 @@ describe("a conversation that comes with broken pairs", () => {
               const exit = yield* Effect.exit(compaction.fit(Prompt.fromMessages(prompt), { window: 1_000 }))
               if (Exit.isFailure(exit)) continue
               const last = exit.value.prompt.content.findLastIndex(({ role }) => role !== "tool")
-              // Only the last may still be open.
+              // Only the last call may still be open.
               const closed = Prompt.fromMessages(exit.value.prompt.content.slice(0, last))
               assert.deepStrictEqual(brokenPairs(closed), [])
               assert.deepStrictEqual(strayResults(exit.value.prompt), [])

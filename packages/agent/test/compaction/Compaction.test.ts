@@ -1,4 +1,4 @@
-/** What one compaction does: thresholds, tiers, and what must stay. */
+/** A single compaction: thresholds, tiers, and the protected messages. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { Prompt, Tool } from "effect/ai"
@@ -29,8 +29,8 @@ const withTiers = (...tiers: ReadonlyArray<CompactionPolicy.Tier>): CompactionPo
   tiers
 })
 
-describe("when it acts", () => {
-  it.effect("leaves a conversation alone that fits, and says what it has", () =>
+describe("thresholds", () => {
+  it.effect("returns a conversation that fits as the same object, with its size", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const prompt = working(3)
@@ -47,20 +47,20 @@ describe("when it acts", () => {
     })
   )
 
-  it.effect("acts at 90 % of the window, and compacts down to 60 %", () =>
+  it.effect("compacts above 90 % of the window, down to 60 %", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const prompt = working(20)
       const { prompt: after, report } = yield* compaction.fit(prompt, { window })
       assert.strictEqual(report.tier, "strip")
       assert.isAtMost(tokensOf(after), 1_200)
-      // No more than it takes: the newest results are still there.
+      // No more than necessary is cut: the newest results are still there.
       assert.isAbove(tokensOf(after), 1_000)
       assert.include(textOf(after.content.at(-5)), "word word")
     })
   )
 
-  it.effect("acts earlier where the answer needs room: window - output limit - 2 %", () =>
+  it.effect("compacts earlier when the answer needs room: window - output limit - 2 %", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const { report } = yield* compaction.fit(working(9), { window, outputLimit: 1_000 })
@@ -78,7 +78,7 @@ describe("when it acts", () => {
     })
   )
 
-  it.effect("says once that the window is filling, from 80 % on, with an exact count", () =>
+  it.effect("publishes ContextFilling once from 80 % on, with an exact count", () =>
     Effect.gen(function* () {
       const { events, layer } = recording()
       const compaction = yield* Compaction.make()
@@ -98,7 +98,7 @@ describe("when it acts", () => {
     })
   )
 
-  it.effect("thresholds are the policy's", () =>
+  it.effect("takes the thresholds from the policy", () =>
     Effect.gen(function* () {
       const eager = yield* Compaction.make({
         policy: { ...policy, act: 0.5, downTo: 0.4, warn: 0.3, reserve: 0.1 }
@@ -116,7 +116,7 @@ describe("when it acts", () => {
     })
   )
 
-  it("refuses what nobody can mean", () => {
+  it("rejects impossible options", () => {
     for (const wrong of [
       { ...policy, act: 1.2 },
       { ...policy, downTo: 0.95 },
@@ -142,7 +142,7 @@ describe("when it acts", () => {
 })
 
 describe("tier 1", () => {
-  it.effect("cuts large results, oldest first, names them, and leaves small ones", () =>
+  it.effect("cuts large results, oldest first, names them, and keeps small ones", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make({ policy: withTiers("strip") })
       const prompt = Prompt.fromMessages([
@@ -164,7 +164,7 @@ describe("tier 1", () => {
     })
   )
 
-  it.effect("cuts long arguments and keeps short ones; signed calls keep all", () =>
+  it.effect("cuts long arguments and keeps short ones; a signed call keeps all", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make({ policy: withTiers("strip") })
       const write = { path: "src/a.ts", content: lorem(500) }
@@ -196,7 +196,7 @@ describe("tier 1", () => {
     })
   )
 
-  it.effect("nothing is cut twice, however long it is said, and no result that its maker has signed", () =>
+  it.effect("cuts no result twice, even with a long replacement text, and no signed result", () =>
     Effect.gen(function* () {
       const wording = {
         ...policy.wording,
@@ -218,7 +218,7 @@ describe("tier 1", () => {
     })
   )
 
-  it.effect("what is large is the policy's", () =>
+  it.effect("takes the size of a large result from the policy", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make({ policy: { ...withTiers("strip"), large: 500 } })
       const failed = yield* Effect.flip(compaction.fit(working(20), { window }))
@@ -226,7 +226,7 @@ describe("tier 1", () => {
     })
   )
 
-  it.effect("a result larger than 30 % of the window loses its middle, even at the end", () =>
+  it.effect("cuts the middle out of a result larger than 30 % of the window, even in the tail", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const large = `BEGIN ${lorem(1_500)} END`
@@ -236,7 +236,7 @@ describe("tier 1", () => {
       assert.strictEqual(report.tier, "cap")
       assert.match(said, /BEGIN .* characters in the middle left out.* END/)
       assert.isAtMost(tokensOf(Prompt.fromMessages(after.content.slice(-1))), 480)
-      // On its way in it is cut, too; then nothing else has to be.
+      // `admit` cuts the result in the same way, and a second time it changes nothing.
       const admitted = yield* compaction.admit(prompt, { window: 1_600 })
       assert.strictEqual(textOf(admitted.content.at(-1)), said)
       assert.strictEqual(yield* compaction.admit(admitted, { window: 1_600 }), admitted)
@@ -246,7 +246,7 @@ describe("tier 1", () => {
     })
   )
 
-  it.effect("what is cut can be found in the store", () =>
+  it.effect("stores every text that it cuts", () =>
     Effect.gen(function* () {
       const store = RecallStore.memory()
       const compaction = yield* Compaction.make({ store })
@@ -263,7 +263,7 @@ describe("tier 1", () => {
 })
 
 describe("tiers 2 to 4", () => {
-  it.effect("2: all that is not protected is summarised, in place", () =>
+  it.effect("tier 2 replaces everything unprotected with a summary", () =>
     Effect.gen(function* () {
       const { options } = yield* terse()
       const compaction = yield* Compaction.make({ summariser: options })
@@ -288,20 +288,20 @@ describe("tiers 2 to 4", () => {
     })
   )
 
-  it.effect("a summary counts the messages of the summary that it replaces", () =>
+  it.effect("adds the count of an earlier summary when it replaces that summary", () =>
     Effect.gen(function* () {
       const { options } = yield* terse()
       const compaction = yield* Compaction.make({ summariser: options })
       const { prompt: once } = yield* compaction.fit(talking(20), { window })
       const longer = Prompt.fromMessages([...once.content, ...talking(20).content.slice(1)])
       const { prompt: twice } = yield* compaction.fit(longer, { window })
-      // 18, and 4 of the end, and 18 of the 22 that are new.
+      // 18 from the first summary, 4 of its tail, and 18 of the 22 new messages.
       assert.deepStrictEqual(Marks.summaryOf(twice.content[1]!), { messages: 40 })
       assert.strictEqual(twice.content.filter((message) => Marks.summaryOf(message) !== undefined).length, 1)
     })
   )
 
-  it.effect("3: the oldest half is summarised in one call, and the rest stripped", () =>
+  it.effect("tier 3 summarises the oldest half in one call and strips the rest", () =>
     Effect.gen(function* () {
       const { options, asked } = yield* terse()
       const compaction = yield* Compaction.make({ summariser: options, policy: withTiers("half") })
@@ -316,7 +316,7 @@ describe("tiers 2 to 4", () => {
     })
   )
 
-  it.effect("4: a few lines stay, without a model", () =>
+  it.effect("tier 4 leaves a few lines without a model", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make({
         policy: { ...policy, plain: { requests: 2, characters: 11, earlier: 10, fill: false } }
@@ -327,7 +327,7 @@ describe("tiers 2 to 4", () => {
       assert.strictEqual(report.tier, "plain")
       assert.include(said, "27 earlier messages left out")
       assert.include(said, "- Go on.\\n- Build it.\\nTools called: search (3)")
-      // The next one keeps what this one said, up to a bound.
+      // The next one keeps these lines up to a bound.
       const longer = Prompt.fromMessages([...after.content, ...talking(20).content.slice(1)])
       const { prompt: twice } = yield* compaction.fit(longer, { window })
       assert.include(textOf(twice.content[2]), "Before that:\\n[27 earlie…\\n")
@@ -341,7 +341,7 @@ describe("tiers 2 to 4", () => {
     })
   )
 
-  it.effect("the cheapest that is enough is taken, in the order of the policy", () =>
+  it.effect("uses the cheapest sufficient tier, in the order of the policy", () =>
     Effect.gen(function* () {
       const { options, asked } = yield* terse()
       const strip = yield* Compaction.make({ summariser: options })
@@ -355,7 +355,7 @@ describe("tiers 2 to 4", () => {
     })
   )
 
-  it.effect("a tier that gets it under the limit is taken, however little it frees", () =>
+  it.effect("uses a tier that reaches the limit even when it frees little", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const prompt = Prompt.fromMessages([
@@ -372,7 +372,7 @@ describe("tiers 2 to 4", () => {
     })
   )
 
-  it.effect("what fails falls to the next tier, and says so", () =>
+  it.effect("continues with the next tier after a failure and reports the failure", () =>
     Effect.gen(function* () {
       const { events, layer } = recording()
       const { options, asked } = yield* scripted(() => Effect.die("gone"))
@@ -396,7 +396,7 @@ describe("tiers 2 to 4", () => {
     })
   )
 
-  it.effect("nothing is summarised below 6 messages", () =>
+  it.effect("does not summarise fewer than 6 messages", () =>
     Effect.gen(function* () {
       const { options, asked } = yield* terse()
       const short = Prompt.fromMessages([user("a"), user(lorem(2_000)), user("c"), user("d"), user("e")])
@@ -412,7 +412,7 @@ describe("tiers 2 to 4", () => {
     })
   )
 
-  it.effect("a tail of tokens keeps the newest tokens, at most half of what it is compacted to", () =>
+  it.effect("keeps the newest tokens with a tail in tokens, at most half of the target size", () =>
     Effect.gen(function* () {
       const keep = (tokens: number) =>
         Effect.flatMap(
@@ -425,12 +425,12 @@ describe("tiers 2 to 4", () => {
           }),
           (made) => Effect.map(made.fit(talking(20), { window }), ({ prompt }) => prompt.content.length - 2)
         )
-      // Messages of 106 tokens or so, and two short ones at the end.
+      // Messages of about 106 tokens, and two short ones at the end.
       assert.deepStrictEqual([yield* keep(1), yield* keep(250), yield* keep(100_000)], [1, 4, 7])
     })
   )
 
-  it.effect("presets keep what those systems keep", () =>
+  it.effect("keeps the same messages as the imitated systems, by preset", () =>
     Effect.gen(function* () {
       const { options } = yield* terse()
       const run = (policy: CompactionPolicy.CompactionPolicy) =>
@@ -451,8 +451,8 @@ describe("tiers 2 to 4", () => {
   )
 })
 
-describe("what must stay", () => {
-  it.effect("pinned messages with their calls, by mark or by predicate", () =>
+describe("protected messages", () => {
+  it.effect("keeps pinned messages with their calls, by mark or by predicate", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const base = talking(20).content
@@ -472,7 +472,7 @@ describe("what must stay", () => {
     })
   )
 
-  it.effect("between two messages of the assistant the user says that something is missing", () =>
+  it.effect("separates two assistant messages when everything between them is removed", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const base = talking(22).content
@@ -498,7 +498,7 @@ describe("what must stay", () => {
     })
   )
 
-  it.effect("thinking stays; where its model binds it, it goes behind the edit and is reported", () =>
+  it.effect("keeps thinking, or drops and reports it after the edit when the model binds it", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const prompt = Prompt.fromMessages([
@@ -522,7 +522,7 @@ describe("what must stay", () => {
     })
   )
 
-  it.effect("a call at the end that waits for its result, or for approval, is not answered", () =>
+  it.effect("keeps an open call at the end without inventing a result", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const [call] = turn("open", "")
@@ -532,7 +532,7 @@ describe("what must stay", () => {
     })
   )
 
-  it.effect("what cannot be cut is named, with its tokens (langchain-ai/langchain#37533)", () =>
+  it.effect("names the parts that cannot be cut, with their tokens (langchain-ai/langchain#37533)", () =>
     Effect.gen(function* () {
       const { events, layer } = recording()
       const compaction = yield* Compaction.make()
@@ -553,7 +553,7 @@ describe("what must stay", () => {
       )
       assert.match(
         error.message,
-        /must not have more than 1,800; [^]*the first message of the user \(1,004 tokens\), the system messages/
+        /must not have more than 1,800\. [^]*the first message of the user \(1,004 tokens\), the system messages/
       )
       assert.isFalse(error.isRetryable)
       assert.deepInclude(events.at(-1), { _tag: "CompactionGaveUp", reason: "cannot_fit" })

@@ -1,4 +1,4 @@
-/** Compactions over time: what ends them, one at a time, in the background, after a refusal, of a chat. */
+/** Several compactions: when they stop, locking, background summaries, rejections, and chats. */
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Ref } from "effect"
 import { Chat, LanguageModel, Prompt } from "effect/ai"
@@ -23,13 +23,13 @@ import {
 
 const policy = CompactionPolicy.defaults
 
-describe("an end to it", () => {
-  /** A conversation that is full again at once. */
+describe("exhaustion", () => {
+  /** Refills the conversation at once. */
   const refilled = (prompt: Prompt.Prompt) =>
     Prompt.fromMessages([...prompt.content, ...working(20).content.slice(2)])
 
   it.effect(
-    "the third refill in a row within three turns ends in ContextExhausted (openai/codex#31351, anomalyco/opencode#27924)",
+    "fails with ContextExhausted at the third refill within three turns (openai/codex#31351, anomalyco/opencode#27924)",
     () =>
       Effect.gen(function* () {
         const { layer, tags } = recording()
@@ -49,20 +49,20 @@ describe("an end to it", () => {
         })
         assert.include(error.message, "begin a new conversation")
         assert.deepStrictEqual(tags().slice(-2), ["ContextCompacted", "CompactionGaveUp"])
-        // And it stays so, however often one asks.
+        // Further calls fail in the same way.
         for (let i = 0; i < 5; i++)
           assert.strictEqual(
             (yield* Effect.flip(compaction.fit(prompt, { window })))._tag,
             "ContextExhausted"
           )
-        // Another conversation is another matter, and so is this one once it is short.
+        // Another conversation is not affected. This one recovers after some turns in which it is short.
         yield* compaction.fit(prompt, { window, conversation: "other" })
         for (let i = 0; i < 5; i++) yield* compaction.fit(working(2), { window })
         yield* compaction.fit(prompt, { window })
       })
   )
 
-  it.effect("refills are forgiven when turns lie between, as many as the policy says", () =>
+  it.effect("resets the refills after the number of turns in the policy", () =>
     Effect.gen(function* () {
       const often = (turnsBetween: number, thrash: Partial<CompactionPolicy.CompactionPolicy["thrash"]>) =>
         Effect.gen(function* () {
@@ -90,53 +90,55 @@ describe("an end to it", () => {
     })
   )
 
-  it.effect("three poor gains in a row end in ContextExhausted; a failure is one", () =>
-    Effect.gen(function* () {
-      const poor = (poorGain: number, poorGains = 3) =>
-        Effect.gen(function* () {
-          const compaction = yield* Compaction.make({
-            policy: { ...policy, thrash: { poorGain, poorGains, refillTurns: 1, refills: 100 } }
+  it.effect(
+    "fails with ContextExhausted after three consecutive poor gains; a failed compaction is one",
+    () =>
+      Effect.gen(function* () {
+        const poor = (poorGain: number, poorGains = 3) =>
+          Effect.gen(function* () {
+            const compaction = yield* Compaction.make({
+              policy: { ...policy, thrash: { poorGain, poorGains, refillTurns: 1, refills: 100 } }
+            })
+            const errors: Array<string> = []
+            for (let i = 0; i < 5; i++) {
+              const fit = yield* Effect.result(compaction.fit(working(12), { window }))
+              errors.push(fit._tag === "Failure" ? fit.failure._tag : "fits")
+            }
+            return errors
           })
-          const errors: Array<string> = []
-          for (let i = 0; i < 5; i++) {
-            const fit = yield* Effect.result(compaction.fit(working(12), { window }))
-            errors.push(fit._tag === "Failure" ? fit.failure._tag : "fits")
-          }
-          return errors
-        })
-      assert.deepStrictEqual(yield* poor(0.5), [
-        "fits",
-        "fits",
-        "fits",
-        "ContextExhausted",
-        "ContextExhausted"
-      ])
-      assert.deepStrictEqual(yield* poor(0.5, 1), [
-        "fits",
-        ...Array.from({ length: 4 }, () => "ContextExhausted")
-      ])
-      assert.deepStrictEqual(
-        yield* poor(0.1),
-        Array.from({ length: 5 }, () => "fits")
-      )
-      const { options, asked } = yield* terse()
-      const compaction = yield* Compaction.make({ summariser: options })
-      const stuck = Prompt.fromMessages([user(lorem(3_000)), ...talking(8, 10).content])
-      const tags = []
-      for (let i = 0; i < 5; i++) tags.push((yield* Effect.flip(compaction.fit(stuck, { window })))._tag)
-      assert.deepStrictEqual(tags, [
-        "CannotFit",
-        "CannotFit",
-        "CannotFit",
-        "ContextExhausted",
-        "ContextExhausted"
-      ])
-      // One call each: no money is spent on the last two.
-      assert.lengthOf(asked, 3)
-    })
+        assert.deepStrictEqual(yield* poor(0.5), [
+          "fits",
+          "fits",
+          "fits",
+          "ContextExhausted",
+          "ContextExhausted"
+        ])
+        assert.deepStrictEqual(yield* poor(0.5, 1), [
+          "fits",
+          ...Array.from({ length: 4 }, () => "ContextExhausted")
+        ])
+        assert.deepStrictEqual(
+          yield* poor(0.1),
+          Array.from({ length: 5 }, () => "fits")
+        )
+        const { options, asked } = yield* terse()
+        const compaction = yield* Compaction.make({ summariser: options })
+        const stuck = Prompt.fromMessages([user(lorem(3_000)), ...talking(8, 10).content])
+        const tags = []
+        for (let i = 0; i < 5; i++) tags.push((yield* Effect.flip(compaction.fit(stuck, { window })))._tag)
+        assert.deepStrictEqual(tags, [
+          "CannotFit",
+          "CannotFit",
+          "CannotFit",
+          "ContextExhausted",
+          "ContextExhausted"
+        ])
+        // One call each: the last two compactions make no call.
+        assert.lengthOf(asked, 3)
+      })
   )
 
-  it.effect("conversations are forgotten, the one used longest ago first", () =>
+  it.effect("forgets the least recently used conversation first", () =>
     Effect.gen(function* () {
       const thrash = { ...policy.thrash, refills: 1 }
       const compaction = yield* Compaction.make({ policy: { ...policy, thrash }, maxConversations: 2 })
@@ -149,8 +151,8 @@ describe("an end to it", () => {
   )
 })
 
-describe("one at a time", () => {
-  /** A summariser that waits for a word. */
+describe("locking", () => {
+  /** A summariser that waits for a signal. */
   const waiting = Effect.gen(function* () {
     const go = yield* Deferred.make<void>()
     let running = 0
@@ -162,13 +164,13 @@ describe("one at a time", () => {
           yield* Deferred.await(go)
           return [{ type: "text", text: "SUMMARY" } as const, finish()]
         }).pipe(Effect.ensuring(Effect.sync(() => running--))),
-      // Room for all in one chunk.
+      // All messages fit into one chunk.
       { window: 50_000 }
     )
     return { go, model, most: () => most, running: () => running }
   })
 
-  it.effect("two of a conversation do not run at once; two conversations do", () =>
+  it.effect("runs one compaction at a time per conversation, and different conversations concurrently", () =>
     Effect.gen(function* () {
       const { go, model, most } = yield* waiting
       const compaction = yield* Compaction.make({ summariser: model.options })
@@ -185,7 +187,7 @@ describe("one at a time", () => {
     })
   )
 
-  it.effect("an interruption leaves the original, ends the summariser and frees the way", () =>
+  it.effect("keeps the original, stops the summariser and releases the lock on interruption", () =>
     Effect.gen(function* () {
       const { go, model, running } = yield* waiting
       const compaction = yield* Compaction.make({ summariser: model.options })
@@ -204,7 +206,7 @@ describe("one at a time", () => {
     })
   )
 
-  it.effect("a defect of the counter or of the store frees the way, too", () =>
+  it.effect("releases the lock after a defect of the counter or the store", () =>
     Effect.gen(function* () {
       let broken = true
       const store = {
@@ -223,8 +225,8 @@ describe("one at a time", () => {
   )
 })
 
-describe("in the background", () => {
-  it.effect("a summary is prepared at 80 %, and used when it is needed", () =>
+describe("a summary in the background", () => {
+  it.effect("is prepared at 80 % and used when the window is full", () =>
     Effect.gen(function* () {
       const { events, layer } = recording()
       const { options, asked } = yield* terse({ window: 50_000 })
@@ -242,13 +244,13 @@ describe("in the background", () => {
       assert.strictEqual(report.tier, "chunks")
       assert.strictEqual(report.summaries.calls, 0)
       assert.strictEqual(asked.length, 1)
-      // What came meanwhile is still there, word for word.
+      // Messages that came later are unchanged.
       assert.include(textOf(after.content[1]), "Summary of 13 earlier messages")
       assert.deepStrictEqual(after.content.slice(2), full.content.slice(14))
     })
   )
 
-  it.effect("is not used where the conversation has become another, or lacks what is required now", () =>
+  it.effect("is discarded when the conversation changed or the summary lacks a required identifier", () =>
     Effect.gen(function* () {
       const { options, asked } = yield* scripted((request) =>
         request.includes("ID-7") ? "with ID-7" : "SUMMARY"
@@ -266,7 +268,7 @@ describe("in the background", () => {
           yield* compaction.fit(change(talking(20)), { window, conversation, required })
           return asked.length - before
         })
-      // Equal messages are not the same ones.
+      // Equal messages are not the same objects.
       assert.isAbove(yield* run("a", (prompt) => prompt, []), 0)
       const filling = talking(15)
       yield* compaction.fit(filling, { window, conversation: "b" })
@@ -278,7 +280,7 @@ describe("in the background", () => {
     })
   )
 
-  it.effect("has what is required of what it stands for, and is not asked for more", () =>
+  it.effect("contains only the required identifiers of the messages it replaces", () =>
     Effect.gen(function* () {
       const { options, asked } = yield* scripted(
         (request) => (/letter:\n- Answer 12$/.test(request) ? "Answer 12" : "S"),
@@ -321,31 +323,33 @@ describe("in the background", () => {
   )
 })
 
-describe("after a provider has refused", () => {
-  it.effect("the sizes that it named decide; without any it is smaller all the same", () =>
-    Effect.gen(function* () {
-      const compaction = yield* Compaction.make()
-      const prompt = working(10)
-      const counted = tokensOf(prompt)
-      const shrink = (conversation: string, overflow?: Compaction.Overflow) =>
-        Effect.map(
-          compaction.shrink(prompt, { window: 100_000, conversation }, overflow),
-          ({ prompt, report }) => [
-            Math.round((tokensOf(prompt) / counted) * 10) / 10 <= 0.6,
-            report.tokensBefore,
-            report.limit
-          ]
+describe("after a rejection by the provider", () => {
+  it.effect(
+    "compacts to the sizes that the provider named; without them the prompt still becomes smaller",
+    () =>
+      Effect.gen(function* () {
+        const compaction = yield* Compaction.make()
+        const prompt = working(10)
+        const counted = tokensOf(prompt)
+        const shrink = (conversation: string, overflow?: Compaction.Overflow) =>
+          Effect.map(
+            compaction.shrink(prompt, { window: 100_000, conversation }, overflow),
+            ({ prompt, report }) => [
+              Math.round((tokensOf(prompt) / counted) * 10) / 10 <= 0.6,
+              report.tokensBefore,
+              report.limit
+            ]
+          )
+        // The provider counts twice as many tokens: its window of 2,000 is 1,000 of ours.
+        assert.deepStrictEqual(
+          yield* shrink("a", { limit: 2_000, requested: 2 * counted + 100, output: 100 }),
+          [true, 2 * counted, 1_800]
         )
-      // It has twice the tokens that were counted here: a window of 2,000 is 1,000 of ours.
-      assert.deepStrictEqual(
-        yield* shrink("a", { limit: 2_000, requested: 2 * counted + 100, output: 100 }),
-        [true, 2 * counted, 1_800]
-      )
-      const [smaller, before, limit] = yield* shrink("b")
-      assert.deepStrictEqual([smaller, before], [true, 100_000])
-      // Rounded in tokens of ours, of which each is many of theirs.
-      assert.approximately(Number(limit), 90_000, 100)
-    })
+        const [smaller, before, limit] = yield* shrink("b")
+        assert.deepStrictEqual([smaller, before], [true, 100_000])
+        // Rounded in our tokens, and each of them is many of the provider's.
+        assert.approximately(Number(limit), 90_000, 100)
+      })
   )
 
   const tooLong: FaultPlan.Fault = {
@@ -366,7 +370,7 @@ describe("after a provider has refused", () => {
       }
     })
 
-  it.effect("Failover compacts and asks again", () =>
+  it.effect("lets Failover compact and ask again", () =>
     Effect.gen(function* () {
       const target = yield* refusing(1)
       const compaction = yield* Compaction.make()
@@ -382,7 +386,7 @@ describe("after a provider has refused", () => {
     })
   )
 
-  it.effect("what is wanted may depend on the model that refused; other failures change nothing", () =>
+  it.effect("takes the request from the model that rejected the prompt, and ignores other failures", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const models: Array<string | undefined> = []
@@ -395,7 +399,7 @@ describe("after a provider has refused", () => {
         Effect.provide(Failover.layer([target], { compact, policy: support.policy }))
       )
       assert.deepStrictEqual(models, ["m"])
-      // Of its window of 1,000 it had 2,083 tokens, as the server said.
+      // The server counted 2,083 tokens for a window of 1,000.
       assert.isAtMost(tokensOf((yield* target.requests)[1]!.prompt), (tokensOf(working(20)) * 900) / 2_083)
       const prompt = working(20)
       assert.strictEqual(yield* compact(prompt, support.serverError), prompt)
@@ -403,7 +407,7 @@ describe("after a provider has refused", () => {
   )
 
   it.effect(
-    "a call of any model is made again with less, twice at most, and gives the history to go on with",
+    "`call` repeats with a smaller prompt at most twice, and returns the prompt that was accepted",
     () =>
       Effect.gen(function* () {
         const attempts = (times: number, policy?: CompactionPolicy.CompactionPolicy) =>
@@ -416,7 +420,7 @@ describe("after a provider has refused", () => {
               ).pipe(Effect.provide(model), Effect.provide(Compaction.layer({ policy })))
             )
             const sizes = (yield* target.requests).map(({ prompt }) => tokensOf(prompt))
-            // The target joins messages of one role: each message that is gone saves a few tokens.
+            // The target joins adjacent messages of one role: each removed message saves a few tokens.
             if (made._tag === "Success") assert.closeTo(tokensOf(made.success.prompt), sizes.at(-1) ?? 0, 10)
             return [made._tag, sizes.length]
           })
@@ -426,7 +430,7 @@ describe("after a provider has refused", () => {
       })
   )
 
-  it.effect("any other failure is the call's own", () =>
+  it.effect("`call` passes on any other failure", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(
         Compaction.call(working(2), { window }, () => Effect.fail("mine")).pipe(
@@ -439,7 +443,7 @@ describe("after a provider has refused", () => {
 })
 
 describe("a chat", () => {
-  it.effect("has a history that fits; one that grew meanwhile is left alone", () =>
+  it.effect("gets a history that fits, unless it changed during the compaction", () =>
     Effect.gen(function* () {
       const chat = yield* Chat.fromPrompt(working(20))
       const { prompt } = yield* Compaction.chat(chat, { window })
@@ -461,7 +465,7 @@ describe("a chat", () => {
     }).pipe(Effect.provide(Compaction.layer()))
   )
 
-  it.effect("the model around the layer can summarise", () =>
+  it.effect("can be summarised by the model around the layer", () =>
     Effect.gen(function* () {
       const { options } = yield* terse()
       const { report } = yield* Compaction.fit(talking(20), { window }).pipe(

@@ -1,4 +1,4 @@
-/** What is known of windows, and what refusals teach. */
+/** Known windows, and limits learned from rejections. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -8,9 +8,9 @@ import { ScriptedModel } from "@outlast/testing"
 import * as support from "../support.ts"
 import { talking, tokensOf, working } from "./support.ts"
 
-describe("a limit that is no window", () => {
+describe("an impossible limit", () => {
   it.effect.each([128, 1, 0, -5, 2_500.5, Number.NaN, Infinity])(
-    "counts like none, and does not end the run (%d, as of `128k`)",
+    "is ignored and does not end the run (%d, as from `128k`)",
     (limit) =>
       Effect.gen(function* () {
         const request = { window: 4_000, model: "m", conversation: "c" }
@@ -28,7 +28,7 @@ describe("a limit that is no window", () => {
 describe("ContextWindows", () => {
   const table = (model: string) => (model === "known" ? 10_000 : undefined)
 
-  it.effect("knows its table, and what was learned; the last word counts, but never above the table", () =>
+  it.effect("returns the table or the last learned limit, but never more than the table", () =>
     Effect.gen(function* () {
       const windows = yield* ContextWindows.make(table)
       const all = (model: string) => Effect.all([windows.of(model), windows.learned(model)])
@@ -45,7 +45,7 @@ describe("ContextWindows", () => {
     })
   )
 
-  it.effect("does not believe in what is no window", () =>
+  it.effect("ignores a limit that cannot be a window", () =>
     Effect.gen(function* () {
       const windows = yield* ContextWindows.make(table)
       for (const limit of [0, -1, 1, 1_023, 2_000.5, Number.NaN, Infinity]) yield* windows.learn("m", limit)
@@ -55,7 +55,7 @@ describe("ContextWindows", () => {
     })
   )
 
-  it.effect("forgets the model that was learned longest ago", () =>
+  it.effect("evicts the model that was learned longest ago", () =>
     Effect.gen(function* () {
       const windows = yield* ContextWindows.make(table)
       const { models } = ContextWindows.limits
@@ -69,7 +69,7 @@ describe("ContextWindows", () => {
     })
   )
 
-  it.effect("by default knows what was learned before", () =>
+  it.effect("remembers learned limits without a layer", () =>
     Effect.gen(function* () {
       const windows = yield* ContextWindows.ContextWindows
       yield* windows.learn("ContextWindows.test", 4_096)
@@ -78,11 +78,11 @@ describe("ContextWindows", () => {
   )
 })
 
-describe("a limit that a refusal has named", () => {
+describe("a limit that a provider named in a rejection", () => {
   const fresh = ContextWindows.layer(() => undefined)
   const prompt = talking(30)
 
-  it.effect("is the window of the calls behind it, of that model", () =>
+  it.effect("is the window of later calls of that model", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const fit = (model: string | undefined, outputLimit?: number) =>
@@ -104,14 +104,14 @@ describe("a limit that a refusal has named", () => {
       const after = yield* fit("a")
       assert.deepInclude(after, { window: 2_000, limit: 1_800 })
       assert.isAtMost(after.tokensAfter, 1_200)
-      // An output limit of the large window is none of the small one.
+      // The output limit of the large window does not apply to the small one.
       assert.deepInclude(yield* fit("a", 16_000), { window: 2_000, limit: 960 })
       for (const other of ["b", undefined])
         assert.deepInclude(yield* fit(other), { tier: "none", window: 100_000 })
     }).pipe(Effect.provide(fresh))
   )
 
-  it.effect("is not what makes a window larger, nor that of nobody", () =>
+  it.effect("neither enlarges a window nor applies without the name of a model", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       yield* compaction.shrink(prompt, { window: 3_000, model: "a" }, { limit: 50_000 })
@@ -121,7 +121,7 @@ describe("a limit that a refusal has named", () => {
     }).pipe(Effect.provide(fresh))
   )
 
-  it.effect("is learned of the model that refused, where nobody named one", () =>
+  it.effect("is stored for the model that rejected the prompt when the request names none", () =>
     Effect.gen(function* () {
       const message = "prompt is too long: 2083 tokens > 2000 maximum"
       const target = yield* ScriptedModel.make({
@@ -149,7 +149,7 @@ describe("a limit that a refusal has named", () => {
     }).pipe(Effect.provide(fresh))
   )
 
-  it.effect("holds for results on their way in, too", () =>
+  it.effect("applies to results that enter the conversation, too", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const large = working(1, 3_000)

@@ -1,4 +1,4 @@
-/** Sizes of images, read off headers as encoders write them. */
+/** Sizes of images, read from headers as encoders write them. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import * as ImageSize from "#agent/compaction/ImageSize"
@@ -15,7 +15,7 @@ const headers: Readonly<Record<string, Uint8Array>> = {
   png: bytes("\x89PNG\r\n\x1a\n", [0, 0, 0, 13], "IHDR", [0, 0, 2, 128, 0, 0, 1, 224], zeros(9)),
   gif: bytes("GIF89a", [128, 2, 224, 1], zeros(6)),
   "webp, lossy": bytes("RIFF", zeros(4), "WEBPVP8 ", zeros(10), [128, 2, 224, 1]),
-  // 14 bits each, one less than it is.
+  // 14 bits each, stored minus one.
   "webp, lossless": bytes("RIFF", zeros(4), "WEBPVP8L", zeros(4), [0x2f, 127, 194, 119, 0], zeros(8)),
   "webp, extended": bytes("RIFF", zeros(4), "WEBPVP8X", zeros(8), [127, 2, 0, 223, 1, 0]),
   jpeg: bytes([0xff, 0xd8, 0xff, 0xc0, 0, 17, 8, 1, 224, 2, 128], zeros(10)),
@@ -28,18 +28,18 @@ const headers: Readonly<Record<string, Uint8Array>> = {
 }
 
 describe("the size of an image", () => {
-  it.each(Object.entries(headers))("is read off a %s, as bytes, base64 and data URL", (_, header) => {
+  it.each(Object.entries(headers))("is read from a %s, as bytes, base64 and data URL", (_, header) => {
     const base64 = Buffer.from(header).toString("base64")
     for (const data of [header, base64, `data:image/any;base64,${base64}`]) {
       assert.deepStrictEqual(ImageSize.of(data), { width: 640, height: 480 })
     }
-    // Wherever the bytes stand in their buffer.
+    // The bytes may start anywhere in their buffer.
     const within = new Uint8Array(header.length + 7)
     within.set(header, 7)
     assert.deepStrictEqual(ImageSize.of(within.subarray(7)), { width: 640, height: 480 })
   })
 
-  it("is read off base64 in lines, however long it is", () => {
+  it("is read from base64 with line breaks, at any length", () => {
     for (let more = 0; more < 300; more++) {
       const data = Buffer.concat([headers["png"] ?? bytes(), Buffer.alloc(more)]).toString("base64")
       const lines = data.replaceAll(/.{76}/g, "$&\n")
@@ -47,7 +47,7 @@ describe("the size of an image", () => {
     }
   })
 
-  it("is not known of anything else", () => {
+  it("is undefined for a URL, other formats and invalid data", () => {
     for (const data of [
       new URL("https://example.com/a.png"),
       "",
@@ -61,7 +61,7 @@ describe("the size of an image", () => {
     assert.isUndefined(ImageSize.of(empty))
   })
 
-  it("is asked of any bytes without harm", () => {
+  it("never throws and is never zero, for any bytes", () => {
     const cut = fc
       .tuple(fc.constantFrom(...Object.values(headers)), fc.nat(80), fc.uint8Array({ maxLength: 40 }))
       .map(([header, length, more]) => Uint8Array.from([...header.subarray(0, length), ...more]))

@@ -1,4 +1,7 @@
-/** Forty facts in a conversation of 200,000 tokens: the pinned ones stay, and the report says which others went. */
+/**
+ * Forty facts in a conversation of 200,000 tokens: the pinned ones stay, and the report lists the others that were
+ * removed.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Prompt } from "effect/ai"
@@ -11,7 +14,7 @@ const facts = Array.from(
   (_, i) => `FACT-${100 + i}: the port of service ${i} is ${4_000 + 7 * i}.`
 )
 
-/** A fact here and there, said by the user or found by a tool, in long work. */
+/** Facts from the user and from tools, spread over long work. */
 const conversation = (pinned: (fact: number) => boolean) =>
   Prompt.fromMessages([
     system("Be kind."),
@@ -29,7 +32,7 @@ const conversation = (pinned: (fact: number) => boolean) =>
     user("List them.")
   ])
 
-/** Copies a fact out of each part of what it is shown, and forgets the others. */
+/** Copies one fact out of each request and forgets the others. */
 const forgetful = scripted((request) => `Seen: ${request.match(/FACT-\d+: [^.]*\./)?.[0] ?? "nothing"}`)
 
 const policies: Readonly<Record<string, CompactionPolicy.CompactionPolicy>> = {
@@ -52,7 +55,7 @@ describe.each(Object.entries(policies))("40 facts in 200,000 tokens, policy %s",
       return { ...fitted, found: facts.filter((fact) => said.includes(fact)) }
     })
 
-  it.effect("pinned: 40 of 40", () =>
+  it.effect("keeps 40 of 40 pinned facts", () =>
     Effect.gen(function* () {
       const prompt = conversation(() => true)
       assert.isAtLeast(tokensOf(prompt), 200_000)
@@ -62,7 +65,7 @@ describe.each(Object.entries(policies))("40 facts in 200,000 tokens, policy %s",
     })
   )
 
-  it.effect("half of them pinned: those stay, and of each that went the report names the message", () =>
+  it.effect("keeps the pinned half, and reports the message of each removed fact", () =>
     Effect.gen(function* () {
       const prompt = conversation((i) => i % 4 < 2)
       const { found, report } = yield* run(prompt)
@@ -75,7 +78,7 @@ describe.each(Object.entries(policies))("40 facts in 200,000 tokens, policy %s",
           `${fact} at ${at}`
         )
       }
-      // Nothing else is named as a whole that is still there.
+      // The report never lists the system message as removed.
       assert.isTrue(report.dropped.every(({ at }) => prompt.content[at]?.role !== "system"))
     })
   )

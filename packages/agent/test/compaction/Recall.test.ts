@@ -1,4 +1,4 @@
-/** What was cut can be had again, piece by piece. */
+/** Cut texts can be read again, piece by piece. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Hash, Option, Stream } from "effect"
 import { Prompt } from "effect/ai"
@@ -15,7 +15,7 @@ const ask = (params: { readonly id: string; readonly from?: number }) =>
   })
 
 describe("the tool recall", () => {
-  it.effect("gives back what compaction left out, by the id that stands there", () =>
+  it.effect("returns the text that compaction cut, by the id in its place", () =>
     Effect.gen(function* () {
       const store = RecallStore.memory()
       const compaction = yield* Compaction.make({ store })
@@ -32,7 +32,7 @@ describe("the tool recall", () => {
     })
   )
 
-  it.effect("and never another, which a hash of 32 bits takes for the same", () =>
+  it.effect("tells texts with the same 32-bit hash apart", () =>
     Effect.gen(function* () {
       const store = RecallStore.memory()
       const compaction = yield* Compaction.make({ store })
@@ -50,7 +50,7 @@ describe("the tool recall", () => {
     })
   )
 
-  it.effect("in pieces, and with a sentence for what is not kept", () =>
+  it.effect("returns long texts in pieces, and a sentence for an unknown id", () =>
     Effect.gen(function* () {
       const store = RecallStore.memory()
       yield* store.put("a", "0123456789")
@@ -76,7 +76,7 @@ describe("the tool recall", () => {
 })
 
 describe("the store in memory", () => {
-  it.effect("is bounded: the oldest go first, and what is put again is new", () =>
+  it.effect("is bounded: the oldest text is evicted first, and a text that is put again is the newest", () =>
     Effect.gen(function* () {
       const left = (store: RecallStore.RecallStore) =>
         Effect.gen(function* () {

@@ -1,4 +1,4 @@
-/** Which tier is taken, what the last one keeps, and what is said of results that were cut more than once. */
+/** Choice of the tier, messages kept by the last tier, and reports of results that were cut more than once. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Metric, Option } from "effect"
 import { Prompt } from "effect/ai"
@@ -21,7 +21,7 @@ import {
 
 const policy = CompactionPolicy.defaults
 
-/** Turns with results that can be cut, and so many tokens that only the last tier can leave out. */
+/** Turns with results that `strip` can cut, and `talk` tokens that only the last tier can remove. */
 const mixed = (turns: number, talk: number, result = 100) =>
   Prompt.fromMessages([
     user("Build it."),
@@ -35,8 +35,8 @@ const mixed = (turns: number, talk: number, result = 100) =>
 const tiersOf = ({ tried }: { readonly tried: ReadonlyArray<{ readonly tier: string }> }) =>
   tried.map(({ tier }) => tier)
 
-describe("the cheapest tier that is under the limit and lasts", () => {
-  it.effect("is taken: messages are not left out where cutting results is enough", () =>
+describe("choice of the tier", () => {
+  it.effect("removes no message when cutting results reaches the limit", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const before = mixed(12, 900)
@@ -49,22 +49,22 @@ describe("the cheapest tier that is under the limit and lasts", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("is not one that frees so little that it would be a poor gain", () =>
+  it.effect("skips a tier whose poor gain would not last", () =>
     Effect.gen(function* () {
-      // What strip can cut is 7 % of the limit.
+      // `strip` can cut 7 % of the limit.
       const before = mixed(2, 1_670, 60)
       const { report } = yield* (yield* Compaction.make()).fit(before, { window })
       assert.strictEqual(report.tier, "plain")
       const stripped = report.tried.find(({ tier }) => tier === "strip")?.tokens ?? Infinity
       assert.isAtMost(stripped, report.limit)
-      // How little that is, the policy says.
+      // The policy sets the size of a poor gain.
       const thrash = { ...policy.thrash, poorGain: 0.01 }
       const content = yield* Compaction.make({ policy: { ...policy, thrash } })
       assert.strictEqual((yield* content.fit(before, { window })).report.tier, "strip")
     }).pipe(Effect.scoped)
   )
 
-  it.effect("is not one after which the window was full again soon", () =>
+  it.effect("uses a stronger tier after a recent refill", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const tiers: Array<string> = []
@@ -72,14 +72,14 @@ describe("the cheapest tier that is under the limit and lasts", () => {
         Effect.map(compaction.fit(prompt, { window, conversation: "c" }), ({ report }) => report.tier)
       const full = mixed(12, 900)
       for (let i = 0; i < 2; i++) tiers.push(yield* fit(full))
-      // Turns between them: it lasts again.
+      // After some turns in which it fits, the first tier is used again.
       for (let i = 0; i < 4; i++) yield* fit(working(2))
       tiers.push(yield* fit(full))
       assert.deepStrictEqual(tiers, ["strip", "plain", "strip"])
     }).pipe(Effect.scoped)
   )
 
-  it.effect("may be a summary: it is not given up for a few lines", () =>
+  it.effect("keeps a summary under the limit instead of replacing it with a few lines", () =>
     Effect.gen(function* () {
       const { options, asked } = yield* scripted(() => lorem(300), { window: 50_000 })
       const compaction = yield* Compaction.make({ summariser: options })
@@ -92,7 +92,7 @@ describe("the cheapest tier that is under the limit and lasts", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("gives way to a summary only where that frees a good deal more", () =>
+  it.effect("prefers a summary over stripping only when it frees much more", () =>
     Effect.gen(function* () {
       const { options } = yield* scripted(() => lorem(500), { window: 50_000 })
       const run = (poorGain: number) =>
@@ -119,14 +119,14 @@ describe("without a model", () => {
       made.fit(before, { window })
     )
 
-  it.effect("as many of the newest messages stay as there is room for, word for word", () =>
+  it.effect("keeps as many of the newest messages unchanged as fit", () =>
     Effect.gen(function* () {
       const before = talking(400)
       const { prompt: after, report } = yield* fit(before, 20_000)
       assert.strictEqual(report.tier, "plain")
       const kept = after.content.slice(2)
       assert.deepStrictEqual(kept, before.content.slice(-kept.length))
-      // Less than one more would take is free.
+      // The free room is smaller than one more message.
       assert.isAtMost(report.tokensAfter, 12_000)
       assert.isAbove(report.tokensAfter, 12_000 - 110)
       assert.include(textOf(after.content[1]), `${400 + 2 - kept.length} earlier messages left out`)
@@ -135,7 +135,7 @@ describe("without a model", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("a million tokens are not cut down to a thousand", () =>
+  it.effect("uses the target size instead of cutting a million tokens down to a thousand", () =>
     Effect.gen(function* () {
       const before = Prompt.fromMessages([...working(8_000, 60).content, ...talking(1_600, 300).content])
       assert.isAbove(tokensOf(before), 1_000_000)
@@ -144,7 +144,7 @@ describe("without a model", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("calls stay with their results, whatever has room", () =>
+  it.effect("keeps calls with their results, at any size of the window", () =>
     Effect.promise(() =>
       fc.assert(
         fc.asyncProperty(conversation, fc.integer({ min: 300, max: 1_500 }), (before, window) =>
@@ -158,7 +158,7 @@ describe("without a model", () => {
               const from = before.content.indexOf(message)
               assert.strictEqual(content[i - 1], before.content[from - 1])
             }
-            // What is gone is older than what stays, but for what must stay.
+            // Every removed message is older than the remaining ones, except the protected ones.
             const bare = yield* fit(before, window, {
               tiers: ["plain"],
               plain: { ...policy.plain, fill: false }
@@ -175,7 +175,7 @@ describe("without a model", () => {
     )
   )
 
-  it.effect("the lines are as few as it takes: what cannot be cut is all that it can fail for", () =>
+  it.effect("writes fewer lines when there is little room", () =>
     Effect.gen(function* () {
       const before = Prompt.fromMessages([
         ...talking(60, 60).content,
@@ -189,7 +189,7 @@ describe("without a model", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("the presets keep as little as those systems: s11 five messages, codebuddy four", () =>
+  it.effect("keeps as little as the imitated systems by preset: s11 five messages, codebuddy four", () =>
     Effect.gen(function* () {
       const before = talking(400)
       const kept = (policy: CompactionPolicy.CompactionPolicy) =>
@@ -212,7 +212,7 @@ describe("a result that is cut twice", () => {
     ...working(14, 100).content.slice(2)
   ])
 
-  it.effect("is one thing that is gone, with all its characters", () =>
+  it.effect("is reported once, with all its characters", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const { prompt: after, report } = yield* compaction.fit(before, { window })
@@ -226,7 +226,7 @@ describe("a result that is cut twice", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("of one that only lost its middle that many are gone, and all of it can be recalled", () =>
+  it.effect("reports only the removed middle of a capped result, and the store has the whole text", () =>
     Effect.gen(function* () {
       const store = RecallStore.memory()
       const compaction = yield* Compaction.make({ store })
@@ -241,7 +241,7 @@ describe("a result that is cut twice", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("is known as it was when it came, and recalled so, in a later compaction and after storing", () =>
+  it.effect("keeps its original size and text over a later compaction and after storing", () =>
     Effect.gen(function* () {
       const store = RecallStore.memory()
       const compaction = yield* Compaction.make({ store })
@@ -261,7 +261,7 @@ describe("a result that is cut twice", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("in one compaction is kept as it was", () =>
+  it.effect("is stored whole when both cuts happen in one compaction", () =>
     Effect.gen(function* () {
       const store = RecallStore.memory()
       const compaction = yield* Compaction.make({ store })
@@ -272,7 +272,7 @@ describe("a result that is cut twice", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("that lost its middle twice says what is gone since it came", () =>
+  it.effect("names all removed characters when its middle was cut twice", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const came = Prompt.fromMessages(turn("large", large))
@@ -304,16 +304,16 @@ describe("a result with images", () => {
     return Prompt.fromMessages([user("Go."), call!, { ...result, content }])
   }
 
-  it.effect("that are too large by themselves keeps its text", () =>
+  it.effect("keeps its text when the images alone exceed the cap", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const before = shown(400)
-      // The image has 1,600 tokens, the cap is at 1,500.
+      // The image has 1,600 tokens, the cap is 1,500.
       assert.strictEqual(yield* compaction.admit(before, { window: 5_000 }), before)
     }).pipe(Effect.scoped)
   )
 
-  it.effect("that have room loses as much text as it takes", () =>
+  it.effect("loses only as much text as the images require", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const after = yield* compaction.admit(shown(4_000), { window: 8_000 })
@@ -325,8 +325,8 @@ describe("a result with images", () => {
   )
 })
 
-describe("the metrics", () => {
-  it.effect("count compactions and what they freed, by tier", () =>
+describe("metrics", () => {
+  it.effect("count compactions and freed tokens, by tier", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const first = yield* compaction.fit(working(20), { window })

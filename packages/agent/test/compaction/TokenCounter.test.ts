@@ -1,4 +1,4 @@
-/** What is counted, and that a message is counted once. */
+/** Counting of every part of a request, once per message. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Prompt, Tool } from "effect/ai"
@@ -17,7 +17,7 @@ describe("the estimate", () => {
     assert.strictEqual(meter.message(user("é".repeat(100))), 54)
   })
 
-  it("counts thinking, calls, results, and what a result shows instead", () => {
+  it("counts thinking, calls, results, and the model output that replaces a result", () => {
     const [call, result] = turn("id", { found: "a".repeat(288) })
     assert.isAtLeast(meter.message(call!), 8)
     assert.strictEqual(meter.message(result!), 108)
@@ -41,7 +41,7 @@ describe("the estimate", () => {
     assert.strictEqual(meter.message(shown), 1_609)
   })
 
-  it("does not choke on what is no JSON", () => {
+  it("counts values that JSON cannot express as empty", () => {
     const cycle: Record<string, unknown> = {}
     cycle["self"] = cycle
     for (const result of [1n, cycle, undefined]) assert.isAtLeast(meter.message(turn("id", result)[1]!), 1)
@@ -74,8 +74,8 @@ describe("the estimate", () => {
   })
 })
 
-describe("a counter of one's own", () => {
-  it.effect("counts each message once, however often it is asked: a new turn costs by its own size", () =>
+describe("a custom counter", () => {
+  it.effect("counts each message once over several turns", () =>
     Effect.gen(function* () {
       const counted: Array<string> = []
       const text = (text: string) => {
@@ -99,7 +99,7 @@ describe("a counter of one's own", () => {
     })
   )
 
-  it.effect("may know better for a model, and more exactly than message by message", () =>
+  it.effect("may depend on the model and give a more exact count than the sum", () =>
     Effect.gen(function* () {
       const asked: Array<string | undefined> = []
       const counter: TokenCounter.Service = {
@@ -121,14 +121,14 @@ describe("a counter of one's own", () => {
         .fit(prompt, { window: 1_000, model: "m" })
         .pipe(Effect.provideService(TokenCounter.TokenCounter, counter))
       assert.deepStrictEqual(asked, ["m"])
-      // It thought of 80 %, and it was 160 %: down to 60 % as it really is.
+      // The sum was 80 % of the window, the exact count is 160 %. Compaction reaches 60 % of the exact count.
       assert.isAtLeast(report.tokensBefore, 1_600)
       assert.isAtMost(report.tokensAfter, 600)
       assert.strictEqual(report.limit, 900)
     })
   )
 
-  it("has no negative overhead", () => {
+  it("rejects a negative overhead", () => {
     assert.throws(() => TokenCounter.make({ overhead: -1 }), InvalidOption)
   })
 })

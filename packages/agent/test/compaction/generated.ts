@@ -1,4 +1,7 @@
-/** Legal conversations of agents, with all that compaction must leave whole. Sizes are small: windows are, too. */
+/**
+ * Arbitrary legal agent conversations with everything that compaction must keep whole. Sizes are small, like the
+ * windows.
+ */
 import * as fc from "fast-check"
 import { Prompt } from "effect/ai"
 import { Marks } from "@outlast/agent/compaction"
@@ -92,7 +95,7 @@ const step = fc.oneof(
   { weight: 4, arbitrary: turn }
 )
 
-/** Steps, numbered on from `from`. It may end anywhere but before results. */
+/** Steps with ids numbered from `from`. The list may end anywhere except before results. */
 export const steps = (from: number, maxLength: number): fc.Arbitrary<ReadonlyArray<Prompt.Message>> =>
   fc.array(step, { minLength: 1, maxLength }).map((all) => all.flatMap((make, i) => make(from + i)))
 

@@ -1,4 +1,4 @@
-/** What the tests of compaction share: summarisers that are written down, and events. */
+/** Shared test support of compaction: scripted summarisers, and recorded events. */
 import { Effect, Stream } from "effect"
 import { AiError, LanguageModel, Prompt } from "effect/ai"
 import type { Response } from "effect/ai"
@@ -52,7 +52,7 @@ export const tokensOf = (prompt: Prompt.Prompt): number => {
 
 export const lorem = (tokens: number): string => "word ".repeat(Math.ceil((tokens * 4) / 5))
 
-/** A model that answers as it is told, and what it was asked. */
+/** A model with scripted replies, and the prompts it received. */
 export interface Scripted {
   readonly asked: ReadonlyArray<Prompt.Prompt>
   readonly options: Summariser.Options
@@ -106,14 +106,14 @@ export const broken = AiError.make({
   reason: new AiError.InternalProviderError({ description: "down", metadata: {} })
 })
 
-/** Always the same few words. */
+/** A summariser with a constant short reply. */
 export const terse = (options: Omit<Summariser.Options, "model"> = {}) => scripted(() => "SUMMARY", options)
 
 export const recording = () => {
   const events: Array<CompactionEvent.CompactionEvent> = []
   const layer = ResilienceEvents.layerHandler((event) =>
     Effect.sync(() => {
-      // Nobody else publishes in these tests.
+      // Only compaction publishes events in these tests.
       events.push(event as CompactionEvent.CompactionEvent)
     })
   )
@@ -129,7 +129,7 @@ export const working = (turns: number, tokens = 100) =>
     assistant("Done so far."),
     user("Go on.")
   ])
-/** A goal, and a long talk. */
+/** A goal and a long dialogue. */
 export const talking = (messages: number, tokens = 100) =>
   Prompt.fromMessages([
     user("Build it."),
@@ -139,5 +139,5 @@ export const talking = (messages: number, tokens = 100) =>
     assistant("Done so far."),
     user("Go on.")
   ])
-/** Tokens. */
+/** Default window of the tests, in tokens. */
 export const window = 2_000

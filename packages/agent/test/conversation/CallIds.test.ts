@@ -1,4 +1,4 @@
-/** Ids of tool calls: each for one call, in an answer and in the conversation. */
+/** Ids of tool calls, unique in an answer and in the conversation. */
 import { assert, describe, it } from "@effect/vitest"
 import type { Response } from "effect/ai"
 import { Prompt } from "effect/ai"
@@ -39,7 +39,7 @@ const ids = fc.array(fc.constantFrom("call_0", "call_1", "functions.eval:301", "
 
 describe("ids of tool calls", () => {
   // NousResearch/hermes-agent#67777 and #111443, can1357/oh-my-pi#2055, vectorize-io/hindsight#4250.
-  it("stand for one call, and stay where they do already", () => {
+  it("identify one call each, and unique ids do not change", () => {
     fc.assert(
       fc.property(
         fc.uniqueArray(fc.constantFrom<Array<string>>("call_0", "call_1", "a", "b")),
@@ -86,7 +86,7 @@ describe("ids of tool calls", () => {
     assert.strictEqual(new Set([...mapped, "0"]).size, 3)
   })
 
-  it("of calls that the provider runs stay its own", () => {
+  it("do not change for calls that the provider runs", () => {
     assert.deepStrictEqual(idsOf(after("srv_1"), [call("srv_1", true)]), ["srv_1"])
   })
 })

@@ -1,4 +1,4 @@
-/** JSON against a JSON Schema: what does not fit is found, what may fit is left alone. */
+/** JSON against a JSON Schema: misfits are found, and values that may fit are accepted. */
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as fc from "fast-check"
@@ -33,7 +33,7 @@ const found = (value: unknown, schema: unknown = person) => {
 }
 
 describe("JSON against a JSON Schema", () => {
-  it("names the place, and what is expected there", () => {
+  it("reports the place of a misfit and the expected value", () => {
     assert.strictEqual(found("x"), "Expected an object")
     assert.strictEqual(found({}), 'Expected a string at ["name"]')
     assert.strictEqual(found({ name: 1 }), 'Expected a string at ["name"]')
@@ -46,7 +46,7 @@ describe("JSON against a JSON Schema", () => {
     assert.strictEqual(found({ name: "x", home: { city: 1 } }), 'Expected a string at ["home"]["city"]')
   })
 
-  it("takes what fits, and whatever other programs take", () => {
+  it("accepts values that fit, and values that other programs accept", () => {
     for (const value of [
       { name: "x", age: null, kind: "a", friends: [{ name: "y" }], home: "Oslo" },
       { name: "x", more: true }
@@ -62,14 +62,14 @@ describe("JSON against a JSON Schema", () => {
       assert.isUndefined(found({ any: 1 }, schema))
   })
 
-  it("ends for a reference that leads to itself, and for a value of any depth", () => {
+  it("ends for a circular reference and for a value of any depth", () => {
     const circle = { anyOf: [{ $ref: "#" }, { $ref: "#" }], items: { $ref: "#" } }
     let deep: unknown = 1
     for (let i = 0; i < 2_000; i++) deep = [deep]
     assert.isUndefined(found(deep, circle))
   })
 
-  it("takes every value of a schema of effect", () => {
+  it("accepts every value of an effect schema", () => {
     const schema = Schema.Struct({
       a: Schema.Array(Schema.Union([Schema.String, Schema.Struct({ b: Schema.optionalKey(Schema.Int) })])),
       c: Schema.NullOr(Schema.Literals([1, "two", true])),

@@ -1,4 +1,4 @@
-/** The JSON in an answer, whatever stands around it and however it is cut into pieces. */
+/** The JSON of an answer, with any text around it and in any pieces. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { ObjectText, of } from "#agent/conversation/ObjectText"
@@ -42,12 +42,12 @@ describe("the text of an object", () => {
     )
   })
 
-  it("passes an object as it is", () => {
+  it("passes an unfenced object unchanged", () => {
     fc.assert(fc.property(object, cuts, (text, at) => assert.strictEqual(read(text, at), text)))
   })
 
   // vercel/ai#4906 and vercel/ai#4710.
-  it("loses its fence, and nothing else", () => {
+  it("loses only its fence", () => {
     const before = fc.constantFrom("```json\n", "```\n", "\n\n```json5\r\n", "Of course.\n```json\n")
     const after = fc.constantFrom("\n```", "\n```\n", "\r\n```\nShall I go on?")
     fc.assert(
@@ -57,7 +57,7 @@ describe("the text of an object", () => {
     )
   })
 
-  it("shows a fenced object as it comes", () => {
+  it("shows a fenced object as it arrives", () => {
     const reader = new ObjectText()
     assert.deepStrictEqual(
       ["``", "`json\n", '{"a": ', "[1,", "2]}\n", "``", "`"].map((piece) => reader.push(piece)),
@@ -66,7 +66,7 @@ describe("the text of an object", () => {
     assert.strictEqual(reader.end(), "")
   })
 
-  it("stays prose where it is not clear which part is meant", () => {
+  it("stays unchanged when the intended part is ambiguous", () => {
     for (const text of [
       "It is {a} or {b}.",
       "```json\n{}\n```\nor\n```json\n[]\n```".replace("```json", "Either:\n```json"),

@@ -1,9 +1,9 @@
-/** The value of a JSON text that has not ended. */
+/** The value of an incomplete JSON text. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { PartialJson } from "#agent/conversation/PartialJson"
 
-/** All that is in `part` is in `whole`, in the same place; a string may be the beginning of one. */
+/** True when `part` occurs in `whole` in the same places. A string may be a prefix. */
 const isPartOf = (part: unknown, whole: unknown): boolean => {
   if (typeof part === "string") return typeof whole === "string" && whole.startsWith(part)
   if (Array.isArray(part)) return Array.isArray(whole) && part.every((item, i) => isPartOf(item, whole[i]))
@@ -16,8 +16,8 @@ const isPartOf = (part: unknown, whole: unknown): boolean => {
   return Object.is(part, whole)
 }
 
-describe("the value of a JSON text that has not ended", () => {
-  it("is a part of the whole after each character, and the whole at the end", () => {
+describe("the value of an incomplete JSON text", () => {
+  it("is a part of the final value after each character, and equal to it at the end", () => {
     fc.assert(
       fc.property(fc.oneof(fc.array(fc.jsonValue()), fc.dictionary(fc.string(), fc.jsonValue())), (value) => {
         const text = JSON.stringify(value)
@@ -35,7 +35,7 @@ describe("the value of a JSON text that has not ended", () => {
     )
   })
 
-  it("shows a string as it comes, and leaves out what may change", () => {
+  it("includes incomplete strings, and leaves out values that may change", () => {
     const reader = new PartialJson()
     const pieces = ['{"ci', 'ty": "Os', "lo\\u00", '5f", "n": 1', "2", ', "is": tr', 'ue, "l": [{', "}", "]}"]
     assert.deepStrictEqual(
@@ -54,7 +54,7 @@ describe("the value of a JSON text that has not ended", () => {
     )
   })
 
-  it("is silent about a text that is no JSON", () => {
+  it("is undefined for invalid JSON", () => {
     const reader = new PartialJson()
     assert.isUndefined(reader.push("The answer: }]"))
   })

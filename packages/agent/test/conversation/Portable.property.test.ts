@@ -1,4 +1,4 @@
-/** Any conversation becomes one that the target takes; what takes which is told by `legality.ts`. */
+/** Every conversation becomes one that the target accepts; `legality.ts` knows the rules. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { Prompt } from "effect/ai"
@@ -70,7 +70,7 @@ describe.each(Object.entries(dialects))("a conversation for %s", (provider, dial
   const ref = refOf(provider)
   const adapt = (prompt: Prompt.Prompt) => Portable.adapt(prompt, { ref, dialect })
 
-  it("is legal whoever made it (openclaw/openclaw#8525, earendil-works/pi#4570, can1357/oh-my-pi#6379)", () => {
+  it("is legal for any makers (openclaw/openclaw#8525, earendil-works/pi#4570, can1357/oh-my-pi#6379)", () => {
     fc.assert(
       fc.property(conversation, (prompt) => {
         const adapted = adapt(prompt)
@@ -81,7 +81,7 @@ describe.each(Object.entries(dialects))("a conversation for %s", (provider, dial
     )
   })
 
-  it("is left alone once it is legal: the same object", () => {
+  it("is the same object once it is legal", () => {
     fc.assert(
       fc.property(conversation, (prompt) => {
         const adapted = adapt(prompt)
@@ -92,7 +92,7 @@ describe.each(Object.entries(dialects))("a conversation for %s", (provider, dial
     )
   })
 
-  it("has every text of the user, in its order", () => {
+  it("contains every text of the user in order", () => {
     fc.assert(
       fc.property(conversation, (prompt) => {
         const kept = said(adapt(prompt))
@@ -107,7 +107,7 @@ describe.each(Object.entries(dialects))("a conversation for %s", (provider, dial
     )
   })
 
-  it("does not change its argument, and is the same every time", () => {
+  it("is derived without changing the argument, and always in the same way", () => {
     fc.assert(
       fc.property(conversation, (prompt) => {
         const before = printed(prompt)
@@ -118,10 +118,10 @@ describe.each(Object.entries(dialects))("a conversation for %s", (provider, dial
     )
   })
 
-  it("begins, after the next answer and question, as it was: prompt caches and bound thinking hold", () => {
+  it("keeps its prefix after the next turn, so that prompt caches and bound thinking stay valid", () => {
     fc.assert(
       fc.property(
-        // As a program sends it: it ends with the user or with all results.
+        // As a program sends it: ending with a user message or with all results.
         conversation.filter(
           (prompt) =>
             prompt.content.at(-1)?.role === "user" &&

@@ -1,4 +1,4 @@
-/** What becomes of each thing that a target does not take. */
+/** Replacements for everything that a target does not accept. */
 import { assert, describe, it } from "@effect/vitest"
 import { Prompt } from "effect/ai"
 import { Dialect, Portable, Provenance, Wording } from "@outlast/agent/conversation"
@@ -10,7 +10,7 @@ const from = (other: Partial<Provenance.Provenance>, vendor: Prompt.ProviderOpti
   outlast: { ...me, ...other }
 })
 
-/** Takes everything, so that each test takes one thing away. */
+/** Accepts everything. Each test restricts one rule. */
 const lenient: Dialect.Dialect = {
   ...Dialect.defaults,
   namespaces: ["me"],
@@ -30,7 +30,7 @@ const adapt = (
   wording?: Wording.Wording
 ) => Portable.adapt(Prompt.make(messages), { ref, dialect: { ...lenient, ...dialect }, wording })
 
-/** Roles, and of each part what a reader of the test wants to see. */
+/** Roles and the relevant content of each part, as text. */
 const shown = ({ content }: Prompt.Prompt): ReadonlyArray<string> =>
   content.map((message) => {
     if (message.role === "system") return `system: ${message.content}`
@@ -94,7 +94,7 @@ describe("thinking", () => {
     shown(adapt([user("x"), assistant(thought("t", options), text("a"))], dialect))[1] ===
     "assistant: (t) | a"
 
-  it("stays with its maker, and with nobody else (can1357/oh-my-pi#6379, decolua/9router#4136)", () => {
+  it("is sent only to the target that made it (can1357/oh-my-pi#6379, decolua/9router#4136)", () => {
     assert.isTrue(kept(from({}, signed)))
     assert.isFalse(kept(from({ provider: "other" }, signed)))
     assert.isFalse(kept(from({ model: "other" }, signed)))
@@ -103,14 +103,14 @@ describe("thinking", () => {
     assert.isFalse(kept(from({ continued: true }, signed)))
   })
 
-  it("that is bound to the model stays for all keys and endpoints of the model", () => {
+  it("that is bound to the model is sent to all keys and endpoints of the model", () => {
     const bound = { bound: "model" } as const
     assert.isTrue(kept(from({ key: "OTHER", endpoint: "https://other.example" }, signed), bound))
     assert.isFalse(kept(from({ model: "other" }, signed), bound))
     assert.isFalse(kept(from({ continued: true }, signed), bound))
   })
 
-  it("of a conversation that was not made here is judged by who signed it", () => {
+  it("of a foreign conversation is judged by its signatures", () => {
     assert.isTrue(kept(signed))
     assert.isFalse(kept({ other: { signature: "s" } }))
     assert.isFalse(kept({}))
@@ -118,12 +118,12 @@ describe("thinking", () => {
     assert.isFalse(kept({ other: { signature: "s" } }, { thinking: "plain" }))
   })
 
-  it("is left out for a target that refuses all, its own too (QwenLM/qwen-code#11045)", () => {
+  it("is dropped for a target that accepts none, even its own (QwenLM/qwen-code#11045)", () => {
     assert.isFalse(kept(from({}, signed), { thinking: "none" }))
     assert.isFalse(kept({}, { thinking: "none" }))
   })
 
-  it("has a placeholder before a tool call, where the target wants some (earendil-works/pi#3636)", () => {
+  it("gets a placeholder before a tool call when the target requires some (earendil-works/pi#3636)", () => {
     const foreign = assistant(
       thought("t", from({ model: "other" }, signed)),
       call("1", from({ model: "other" }))
@@ -149,7 +149,7 @@ describe("thinking", () => {
     )
   })
 
-  it("goes with its message when nothing was said behind it", () => {
+  it("is dropped with its message when no text follows", () => {
     const prompt = [
       user("x"),
       assistant(text("a"), thought("t", from({}, signed))),
@@ -159,7 +159,7 @@ describe("thinking", () => {
     assert.deepStrictEqual(shown(adapt(prompt)), ["user: x", "assistant: a", "user: y"])
   })
 
-  it("that was not finished is never sent", () => {
+  it("is dropped when it is unfinished", () => {
     const prompt = [user("x"), assistant(thought("t", { outlast: { ...me, partial: true } }), text("a"))]
     assert.deepStrictEqual(shown(adapt(prompt)), ["user: x", "assistant: a"])
   })
@@ -176,13 +176,13 @@ describe("signatures of texts and calls", () => {
     return content.map((part) => part.options["me"])
   }
 
-  it("stay with their maker; from others the target gets what the user has set", () => {
+  it("are sent only to their maker; settings of the user are sent to all", () => {
     assert.deepStrictEqual(optionsAt({}), [options.me, options.me])
     const settings = { cacheControl: { type: "ephemeral" } }
     assert.deepStrictEqual(optionsAt({ key: "OTHER" }), [settings, settings])
   })
 
-  it("are replaced on the first call, where the target demands one", () => {
+  it("are replaced on the first call when the target requires one", () => {
     const unsignedCall = { namespace: "me", field: "sign", value: "lost" }
     const prompt = [
       user("x"),
@@ -202,7 +202,7 @@ describe("signatures of texts and calls", () => {
 })
 
 describe("calls and results", () => {
-  it("stand together, in the order of the calls", () => {
+  it("are adjacent, in the order of the calls", () => {
     const prompt = [
       user("x"),
       assistant(call("1"), call("2")),
@@ -218,7 +218,7 @@ describe("calls and results", () => {
     ])
   })
 
-  it("a call that was not answered gets a result that says so (openclaw/openclaw#8525)", () => {
+  it("include a result for an unanswered call that says so (openclaw/openclaw#8525)", () => {
     const wording = { ...Wording.defaults, unanswered: "kein Ergebnis" }
     assert.deepStrictEqual(shown(adapt([user("x"), assistant(call("1")), user("y")], {}, wording)), [
       "user: x",
@@ -228,7 +228,7 @@ describe("calls and results", () => {
     ])
   })
 
-  it("a result without a call is left out, and so is a second one (earendil-works/pi#4570)", () => {
+  it("lose a result without a call, and a second result (earendil-works/pi#4570)", () => {
     const prompt = [
       results(result("0")),
       user("x"),
@@ -238,7 +238,7 @@ describe("calls and results", () => {
     assert.deepStrictEqual(shown(adapt(prompt)), ["user: x", "assistant: look#1", "tool: #1=a"])
   })
 
-  it("belong together turn by turn, where a server counts its ids from anew", () => {
+  it("are paired turn by turn when a server restarts its ids", () => {
     const turn = (said: string) => [assistant(call("0")), results(result("0", said))]
     const prompt = [user("x"), ...turn("a"), ...turn("b")]
     assert.deepStrictEqual(shown(adapt(prompt)), shown(Prompt.make(prompt)))
@@ -247,7 +247,7 @@ describe("calls and results", () => {
     assert.match(second ?? "", /^tool: #call_0_\w+=b$/)
   })
 
-  it("a result answers the latest call of its id, not one that was left without", () => {
+  it("match a result with the latest call of its id", () => {
     const prompt = [
       user("x"),
       assistant(call("0")),
@@ -260,7 +260,7 @@ describe("calls and results", () => {
     assert.strictEqual(answered, "tool: #0=b")
   })
 
-  it("keep what the user allowed, where it is", () => {
+  it("keep approvals in place", () => {
     const allowed = { type: "tool-approval-response", approvalId: "a", approved: true } as const
     const adapted = adapt([
       user("x"),
@@ -276,7 +276,7 @@ describe("calls and results", () => {
     ])
   })
 
-  it("keep it, too, where results are put in order", () => {
+  it("keep approvals when results are reordered", () => {
     const allowed = { type: "tool-approval-response", approvalId: "a", approved: true } as const
     const prompt = [user("x"), assistant(call("1"), call("2")), results(allowed, result("2"), result("1"))]
     assert.deepStrictEqual(shown(adapt(prompt)).slice(2), [
@@ -302,11 +302,11 @@ describe("ids and names", () => {
     return called
   }
 
-  it("that the target takes stay", () => {
+  it("do not change when the target accepts them", () => {
     assert.deepStrictEqual(idsOf(["call_1", "toolu_2"]), ["call_1", "toolu_2"])
   })
 
-  it("that it refuses become short and plain, different ones different, the same in every call", () => {
+  it("become short and plain when rejected, stay distinct, and are the same in every call", () => {
     const refused = ["a|b", "a.b", "x".repeat(41), `${"x".repeat(41)}y`, "", "漢字"]
     const ids = idsOf(refused)
     for (const id of ids) assert.match(id, /^call_[a-zA-Z0-9_-]{1,32}$/)
@@ -314,7 +314,7 @@ describe("ids and names", () => {
     assert.deepStrictEqual(idsOf(refused.slice(0, 3)), ids.slice(0, 3))
   })
 
-  it("do not become one that another call has", () => {
+  it("never become the id of another call", () => {
     const [first = ""] = idsOf(["a|b"])
     const ids = idsOf(["a|b", first, "a|b"])
     assert.lengthOf(new Set([ids[0], ids[1]]), 2)
@@ -352,7 +352,7 @@ describe("tools that a provider ran", () => {
     text("Sunny.")
   ]
 
-  it("stay with it, and become words for others", () => {
+  it("are kept for that provider, and become texts for others", () => {
     const own = [user("x"), assistant(...use(from({})))]
     assert.deepStrictEqual(shown(adapt(own)), shown(Prompt.make(own)))
     assert.deepStrictEqual(shown(adapt([user("x"), assistant(...use(from({ provider: "other" })))])), [
@@ -361,7 +361,7 @@ describe("tools that a provider ran", () => {
     ])
   })
 
-  it("become words with a result that another maker has signed: the call would have none", () => {
+  it("become texts when another maker signed the result, because the call would have none", () => {
     const [call, result] = [use(from({}))[0], use(from({ provider: "other" }))[1]]
     const mixed = [user("x"), assistant(call as AssistantPart, result as AssistantPart)]
     assert.deepStrictEqual(shown(adapt(mixed)), [
@@ -370,7 +370,7 @@ describe("tools that a provider ran", () => {
     ])
   })
 
-  it("are not written out at any length, and may have no result", () => {
+  it("become texts of limited length, with or without a result", () => {
     const [search] = use({})
     const long = assistant({ ...search, params: { q: "x".repeat(10_000) } } as AssistantPart)
     const [, said = ""] = shown(adapt([user("x"), long]))
@@ -378,11 +378,11 @@ describe("tools that a provider ran", () => {
     assert.include(said, "It has no result.")
   })
 
-  it("that are at work go back as they are", () => {
+  it("are returned unchanged while they run", () => {
     const [search] = use(from({}))
     const paused = [user("x"), assistant(text("Let me see."), search as AssistantPart)]
     assert.deepStrictEqual(shown(adapt(paused, { ending: "user" })), shown(Prompt.make(paused)))
-    // What was searched and then said is no pause.
+    // A search followed by text is not paused.
     const said = [user("x"), assistant(search as AssistantPart, text("It is sunny."))]
     assert.deepStrictEqual(shown(adapt(said, { ending: "user" })).at(-1), "user: Go on.")
   })
@@ -393,7 +393,7 @@ describe("files", () => {
   const link = { ...image, data: new URL("https://example.com/a.png") }
   const pdf = { type: "file", mediaType: "application/pdf", fileName: "a.pdf", data: "AQ==" } as const
 
-  it("that the target cannot read are named", () => {
+  it("are described in words when the target cannot read them", () => {
     const prompt: ReadonlyArray<Prompt.MessageEncoded> = [
       { role: "user", content: [{ type: "text", text: "x" }, image, link, pdf] }
     ]
@@ -403,7 +403,7 @@ describe("files", () => {
     ])
   })
 
-  it("of a model are named where it cannot have made any", () => {
+  it("from a model are described in words when the target accepts none", () => {
     const prompt = [user("x"), assistant(image, text("here"))]
     assert.deepStrictEqual(shown(adapt(prompt)), ["user: x", "assistant: file | here"])
     assert.deepStrictEqual(shown(adapt(prompt, { assistantFiles: false })), [
@@ -412,7 +412,7 @@ describe("files", () => {
     ])
   })
 
-  it("of a tool's result are named, too", () => {
+  it("in a tool result are described in words", () => {
     const seen = { ...result("1"), modelOutput: [image, pdf] } as Prompt.ToolMessagePartEncoded
     const adapted = adapt([user("x"), assistant(call("1")), results(seen)], { files: ["image/"] })
     const last = adapted.content.at(-1)
@@ -425,7 +425,7 @@ describe("files", () => {
 })
 
 describe("roles", () => {
-  it("system messages behind others are said by the user, where the target knows none there", () => {
+  it("turn misplaced system messages into user messages", () => {
     const prompt = [system("s"), user("x"), assistant(text("a")), system("t"), user("y")]
     const said = ["system: s", "user: x", "assistant: a", "user: <system>\nt\n</system>", "user: y"]
     assert.deepStrictEqual(shown(adapt(prompt)), shown(Prompt.make(prompt)))
@@ -435,7 +435,7 @@ describe("roles", () => {
     assert.deepStrictEqual(shown(adapt(between, { system: "between" })), shown(Prompt.make(between)))
   })
 
-  it("what is in its place stays there", () => {
+  it("do not change when they are in place", () => {
     for (const prompt of [
       [system("s"), system("t")],
       [assistant(text("Good morning.")), user("x")]
@@ -446,13 +446,13 @@ describe("roles", () => {
     }
   })
 
-  it("empty texts and messages are left out, unless there is nothing else", () => {
+  it("lose empty texts and messages, unless nothing else is left", () => {
     const prompt = [user("x"), assistant(text("")), user(" "), assistant(text("a"), text("\n"))]
     assert.deepStrictEqual(shown(adapt(prompt)), ["user: x", "assistant: a"])
     assert.deepStrictEqual(shown(adapt([system("s"), user("")])), ["system: s", "user: "])
   })
 
-  it("the last word is the user's, where it must be (BerriAI/litellm#27967)", () => {
+  it("end with a user message where required (BerriAI/litellm#27967)", () => {
     const begun = [user("x"), assistant(text("The answer is "))]
     assert.deepStrictEqual(shown(adapt(begun)), ["user: x", "assistant: The answer is "])
     assert.deepStrictEqual(shown(adapt(begun, { ending: "prefill" })), [
@@ -460,14 +460,14 @@ describe("roles", () => {
       "assistant: The answer is"
     ])
     const wording = { ...Wording.defaults, goOn: "Weiter." }
-    // Its words can be replaced (BerriAI/litellm#18229).
+    // The text can be replaced (BerriAI/litellm#18229).
     assert.deepStrictEqual(shown(adapt(begun, { ending: "user" }, wording)).at(-1), "user: Weiter.")
-    // An answer that nobody asked to be continued is none that was begun.
+    // An earlier assistant message is not a prefill.
     const silent = [...begun, user("")]
     assert.deepStrictEqual(shown(adapt(silent, { ending: "prefill" })).at(-1), "user: Go on.")
   })
 
-  it("alternate where they must: messages of one role become one (vllm-project/vllm#6862)", () => {
+  it("alternate where required, by merging messages of one role (vllm-project/vllm#6862)", () => {
     const prompt = [
       system("s"),
       system("t"),
@@ -493,7 +493,7 @@ describe("roles", () => {
     assert.deepStrictEqual(shown(adapt(prompt)), shown(Prompt.make(prompt)))
   })
 
-  it("a call follows the user, where it must", () => {
+  it("put a user message before a call where required", () => {
     const calling = [assistant(text("a")), assistant(text("b"), call("1")), results(result("1")), user("x")]
     assert.deepStrictEqual(shown(adapt(calling, { callsFollowUser: true })), [
       "user: The beginning of this conversation is left out.",
@@ -504,7 +504,7 @@ describe("roles", () => {
   })
 })
 
-it("a conversation that is fit stays the same object, whatever it cost to make", () => {
+it("a legal conversation stays the same object, even with thinking and calls", () => {
   const prompt = Prompt.make([
     system("s"),
     user("x"),
@@ -523,7 +523,7 @@ it("a conversation that is fit stays the same object, whatever it cost to make",
   }
 })
 
-it("a target of which nothing is known gets what all take", () => {
+it("an unknown target gets only what every target accepts", () => {
   const prompt = Prompt.make([user("x"), system("s"), assistant(call("a|b", { other: { id: "i" } }))])
   const adapted = Portable.adapt(prompt, { ref })
   assert.deepStrictEqual(

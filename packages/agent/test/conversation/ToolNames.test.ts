@@ -1,4 +1,4 @@
-/** What tools are called where their names are refused, and how they come back. */
+/** Replaced tool names for a target that rejects the original ones, and their translation back. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schema, Stream } from "effect"
 import type { Response } from "effect/ai"
@@ -12,13 +12,13 @@ const tool = (name: string) => Tool.make(name, { parameters: Schema.Struct({ cit
 const named = (...names: ReadonlyArray<string>) => names.map(tool)
 const { defaults } = Dialect
 
-describe("names", () => {
-  it("nothing is renamed where all is taken", () => {
+describe("tool names", () => {
+  it("do not change when the target accepts them", () => {
     assert.isUndefined(ToolNames.of(named("a", "b-2"), defaults))
     assert.isUndefined(ToolNames.of([], defaults))
   })
 
-  it("each stays another's, in whatever order the tools are", () => {
+  it("stay distinct, in any order of the tools", () => {
     const all = [
       "weather.get",
       "weather:get",
@@ -41,8 +41,8 @@ describe("names", () => {
     assert.isFalse(forth?.there.has("plain"))
   })
 
-  it("two whose replacements are the same keep their own, in whatever order they are", () => {
-    // The hashes of both are the same, and so is what of them may stay.
+  it("stay distinct when their replacements collide, in any order", () => {
+    // Both names have the same hash and the same legal characters.
     const pair = ["a/&%.$:b", "a.:/./&b"]
     const alone = pair.map((name) => ToolNames.of(named(name), defaults)?.there.get(name))
     assert.strictEqual(alone[0], alone[1])
@@ -55,7 +55,7 @@ describe("names", () => {
     )
   })
 
-  it("a conversation has the names that are offered with it", () => {
+  it("are the same in the conversation as in the offered tools", () => {
     const first = ToolNames.of(named("weather.get"), defaults)?.there.get("weather.get") ?? ""
     const names = ToolNames.of(named("weather.get", first), defaults)
     const prompt = Prompt.make([
@@ -69,18 +69,18 @@ describe("names", () => {
       )
     const offered = names?.there.get("weather.get") ?? ""
     assert.deepStrictEqual(said(names), [offered, offered])
-    // A tool that is offered no longer.
+    // A tool that is no longer offered.
     assert.deepStrictEqual(said(undefined), [first, first])
   })
 
-  it("a name that is taken is not taken again", () => {
+  it("are never replaced by a name that is already in use", () => {
     const first = ToolNames.of(named("weather.get"), defaults)?.there.get("weather.get") ?? ""
     const second = ToolNames.of(named("weather.get", first), defaults)?.there.get("weather.get")
     assert.isDefined(second)
     assert.notStrictEqual(second, first)
   })
 
-  it("tools that run at a provider keep theirs", () => {
+  it("of tools that run at a provider do not change", () => {
     const search = Tool.providerDefined({
       id: "vendor.search",
       customName: "Search",
@@ -99,7 +99,7 @@ const Handlers = Kit.toLayer({
   plain: () => Effect.succeed("plain")
 })
 
-/** What the target calls it that does not take dots. */
+/** The replacement at the target that rejects dots. */
 const theirs = ToolNames.of(Object.values(Kit.tools), defaults)?.there.get("weather.get") ?? ""
 const dotted: Dialect.Dialect = { ...defaults, toolName: /^[a-z.]+$/ }
 
@@ -114,7 +114,7 @@ const streamOf = (name: string) =>
     finish("tool-calls")
   )
 
-/** The names of the tools that a target was offered, and those in its conversation. */
+/** Tool names that were offered to a target, and those in its conversation. */
 const seenBy = ({ requests }: ReturnType<typeof played>, n = 0) => {
   const { tools = [], prompt = Prompt.empty } = requests[n]?.request ?? {}
   const parts = prompt.content.flatMap(({ content }): ReadonlyArray<Prompt.Part> =>
@@ -128,14 +128,14 @@ const seenBy = ({ requests }: ReturnType<typeof played>, n = 0) => {
   }
 }
 
-describe("a target that refuses the name of a tool", () => {
+describe("a target that rejects the name of a tool", () => {
   const target = () =>
     played({
       answers: [Effect.succeed([callOf(theirs), finish("tool-calls")]), answer("Sunny.")],
       streams: [streamOf(theirs), say(...text.block("Sunny."), finish())]
     })
 
-  it.effect("is offered another, and its call is the program's", () =>
+  it.effect("is offered another name, and its call has the program's name", () =>
     Effect.gen(function* () {
       for (const layer of [Failover.layer([target()], { policy }), Direct.layer(target())]) {
         const { toolCalls, toolResults } = yield* LanguageModel.generateText({
@@ -154,7 +154,7 @@ describe("a target that refuses the name of a tool", () => {
     })
   )
 
-  it.effect("in a stream every part has the program's name", () =>
+  it.effect("has the program's name in every part of a stream", () =>
     Effect.gen(function* () {
       for (const layer of [Failover.layer([target()], { policy }), Direct.layer(target())]) {
         const parts = yield* Stream.runCollect(
@@ -172,7 +172,7 @@ describe("a target that refuses the name of a tool", () => {
     })
   )
 
-  it.effect("reads in its conversation what it was offered, and so does the next target", () =>
+  it.effect("gets the offered names in its conversation, and so does the next target", () =>
     Effect.gen(function* () {
       const first = target()
       const chat = yield* Chat.empty
@@ -181,7 +181,7 @@ describe("a target that refuses the name of a tool", () => {
         chat.generateText({ prompt: "And?", toolkit: Kit })
       ).pipe(Effect.provide(Layer.merge(Failover.layer([first], { policy }), Handlers)))
       assert.deepStrictEqual(seenBy(first, 1), { offered: [theirs, "plain"], said: [theirs, theirs] })
-      // The program's own name travels with the conversation.
+      // The conversation keeps the program's name.
       const second = played({ answers: [answer("Yes.")], info: { dialect: dotted } })
       yield* chat
         .generateText({ prompt: "Sure?", toolkit: Kit })
@@ -193,7 +193,7 @@ describe("a target that refuses the name of a tool", () => {
     })
   )
 
-  it.effect("each attempt has the names of its target", () =>
+  it.effect("gets its own names in each attempt", () =>
     Effect.gen(function* () {
       const taking = played({ answers: [Effect.fail(serverError)], info: { dialect: dotted } })
       const refusing = played({
@@ -222,7 +222,7 @@ describe("a target that refuses the name of a tool", () => {
     })
   )
 
-  it.effect("is told to use the tool under its name", () =>
+  it.effect("gets the tool choice with its own names", () =>
     Effect.gen(function* () {
       const asked = played({ answers: [answer("No.")] })
       const ask = (toolChoice: LanguageModel.ToolChoice<"weather.get" | "plain">) =>
@@ -239,7 +239,7 @@ describe("a target that refuses the name of a tool", () => {
     })
   )
 
-  it.effect("and is a layer of somebody else's", () =>
+  it.effect("may be a layer of another library", () =>
     Effect.gen(function* () {
       const inner = yield* LanguageModel.make({
         generateText: ({ tools }) =>
@@ -265,7 +265,7 @@ describe("a target that refuses the name of a tool", () => {
     })
   )
 
-  it.effect("sends the same tools, where nothing is to be renamed", () =>
+  it.effect("gets the same tool objects when no name changes", () =>
     Effect.gen(function* () {
       const asked = played({ answers: [answer("Yes.")], info: { dialect: dotted } })
       yield* LanguageModel.generateText({ prompt: "Rome?", toolkit: Kit }).pipe(

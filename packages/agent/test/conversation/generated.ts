@@ -1,4 +1,4 @@
-/** Conversations of any makers, legal or not. */
+/** Arbitrary conversations by any makers, legal or not. */
 import * as fc from "fast-check"
 import { Prompt } from "effect/ai"
 
@@ -10,10 +10,10 @@ export const refOf = (provider: string, key = "KEY") => ({
   key
 })
 
-/** The vendors; each signs under its name. */
+/** Vendors; each signs under its own name. */
 const makers = ["messages", "items", "contents", "chat", "prefilling", "unknown"]
 
-/** Who made a part: a target, nobody that is known, or somebody who left a signature and no name. */
+/** Maker of a part: a target, an unknown maker, or a signature without a name. */
 const origin = fc.oneof(
   fc.record({
     provider: fc.constantFrom(...makers),
@@ -96,10 +96,10 @@ const message: fc.Arbitrary<Prompt.MessageEncoded> = fc.oneof(
 export const conversation = fc
   .array(message, { minLength: 1, maxLength: 8 })
   .map((messages) => Prompt.make(messages))
-  // Without a word of anybody there is nothing to make legal.
+  // Without any text there is nothing to make legal.
   .filter((prompt) => said(prompt).length > 0)
 
-/** The words of the user. */
+/** Texts of the user. */
 export const said = (prompt: Prompt.Prompt) =>
   prompt.content.flatMap((message) =>
     message.role === "user"

@@ -1,6 +1,6 @@
 /**
- * What is wrong with a conversation for a dialect, found out in one walk over a flat list of everything in it:
- * nothing here is shared with the code that makes conversations legal.
+ * Finds violations of a dialect in a conversation, in one walk over a flat list of its content. Shares no code with
+ * the implementation.
  */
 import type { Prompt } from "effect/ai"
 import type { Dialect, Provenance } from "@outlast/agent/conversation"
@@ -23,7 +23,7 @@ const makerOf = (part: Prompt.Part) => {
   return outlast?.provider === undefined ? undefined : outlast
 }
 
-/** The vendors that have put a signature into a part. */
+/** Vendors that have signed a part. */
 const signers = (part: Prompt.Part): ReadonlyArray<string> =>
   Object.keys(part.options).filter((name) => name !== "outlast")
 
@@ -44,12 +44,12 @@ export const problems = (
     return maker.continued !== true && fields.every((field) => maker[field] === me[field])
   }
 
-  // Every message says something.
+  // No message is empty.
   for (const [at, message] of prompt.content.entries()) {
     if (message.role !== "system" && message.content.length === 0) found.push(`${at}: empty`)
   }
 
-  // Pairs: what is due is exactly the list of calls that were made, in their order.
+  // Pairs: results follow in exactly the order of the open calls.
   let due: Array<string> = []
   const everyId = new Set<string>()
   let previous: Item | undefined
@@ -78,7 +78,7 @@ export const problems = (
         break
       case "tool-result":
         if (role === "assistant") {
-          // One that nobody has signed belongs to its call.
+          // An unsigned result belongs to its call.
           const isUnsigned = makerOf(part) === undefined && signers(part).length === 0
           if (!mine(part) && !isUnsigned) found.push(`${at}: a foreign result`)
         } else if (due.shift() !== `${part.id} ${part.name}`)
@@ -126,7 +126,7 @@ export const problems = (
   }
   if (due.length > 0) found.push(`end: results are due: ${due.join()}`)
 
-  // The first call of a message is vouched for.
+  // The first call of a message has a signature or its replacement.
   const { unsignedCall } = dialect
   if (unsignedCall !== undefined) {
     for (const message of prompt.content) {

@@ -1,4 +1,4 @@
-/** Whose time it is: of those that work, of those that wait, and of consumers that take theirs. */
+/** Active time: time of work, without waits and without slow consumers. */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Exit, Fiber, Schema, Stream } from "effect"
 import type { Duration } from "effect"
@@ -8,7 +8,7 @@ import { ActiveTime } from "@outlast/agent/conversation"
 import { Agent, SafetyGuard } from "@outlast/agent"
 import { Kit, looking, model, over, stopOf, tools, words } from "./support.ts"
 
-/** Many fibers hand on to each other: a step at a time, and many before the first minute. */
+/** Many fibers must run before the first minute passes, so the clock moves in small steps. */
 const minutes = (n: number) =>
   Effect.gen(function* () {
     for (let i = 0; i < 2_000; i++) yield* TestClock.adjust(0)
@@ -17,10 +17,10 @@ const minutes = (n: number) =>
 
 const limits = { time: "10 minutes", loops: false } as const
 
-/** More parts than all queues on the way hold. */
+/** More parts than all queues can buffer. */
 const long = Array.from({ length: 300 }, (_, n) => words(n)).join(" ")
 
-/** Why it was stopped, and at which minute; `undefined` if it was not. */
+/** Reason and minute of the stop; `undefined` when there was none. */
 const stoppedAt = <A, E, R>(program: Effect.Effect<A, E | SafetyGuard.SafetyStop, R>) =>
   Effect.gen(function* () {
     const stopping = Effect.flatMap(stopOf(program), ({ reason }) =>
@@ -32,30 +32,30 @@ const stoppedAt = <A, E, R>(program: Effect.Effect<A, E | SafetyGuard.SafetyStop
     return Exit.isSuccess(exit) ? exit.value : undefined
   })
 
-/** Takes two hours over one part. */
+/** Takes two hours for one part. */
 const slowly = <A, E, R>(stream: Stream.Stream<A, E, R>) => {
   let n = 0
   return Stream.runForEach(stream, () => (n++ === 5 ? Effect.sleep("2 hours") : Effect.void))
 }
 
-describe("a slow consumer is not active time", () => {
+describe("a slow consumer", () => {
   const text = { answers: [{ text: long }] }
 
-  it.effect("of an agent", () =>
+  it.effect("does not use active time of an agent", () =>
     Effect.gen(function* () {
       const run = Agent.stream({ prompt: "x" }).pipe(SafetyGuard.runStream(limits), slowly)
       assert.isUndefined(yield* stoppedAt(Effect.provide(run, over(yield* model(text)))))
     })
   )
 
-  it.effect("of a model", () =>
+  it.effect("does not use active time of a model", () =>
     Effect.gen(function* () {
       const run = LanguageModel.streamText({ prompt: "x" }).pipe(SafetyGuard.runStream(limits), slowly)
       assert.isUndefined(yield* stoppedAt(Effect.provide(run, over(yield* model(text)))))
     })
   )
 
-  it.effect("of answers and the tools that they ran", () =>
+  it.effect("does not use active time of answers and their tools", () =>
     Effect.gen(function* () {
       const target = yield* model({ answers: ({ turn }) => looking(`question ${words(turn)}`) })
       const run = Stream.range(1, 200).pipe(
@@ -68,7 +68,7 @@ describe("a slow consumer is not active time", () => {
     })
   )
 
-  it.effect("of a tool that says how far it is", () =>
+  it.effect("does not use active time of a tool that reports progress", () =>
     Effect.gen(function* () {
       const Count = Toolkit.make(Tool.make("count", { success: Schema.Finite }))
       const layer = Count.toLayer({
@@ -85,7 +85,7 @@ describe("a slow consumer is not active time", () => {
     })
   )
 
-  it.effect("but what runs beside it is stopped at its limit", () =>
+  it.effect("does not protect a concurrent tool from its limit", () =>
     Effect.gen(function* () {
       let ended = -1
       const { layer } = tools({
@@ -106,7 +106,7 @@ describe("a slow consumer is not active time", () => {
     })
   )
 
-  it.effect("but one that is at work under the guard itself is active", () =>
+  it.effect("uses active time when it runs under the guard itself", () =>
     Effect.gen(function* () {
       const own = <A, E, R>(stream: Stream.Stream<A, E, R>) => SafetyGuard.run(limits)(slowly(stream))
       const agent = own(Agent.stream({ prompt: "x" }))
@@ -117,7 +117,7 @@ describe("a slow consumer is not active time", () => {
     })
   )
 
-  it.effect("and so is one that is at work under a guard around it", () =>
+  it.effect("uses active time of an outer guard that it runs under", () =>
     Effect.gen(function* () {
       const inner = slowly(SafetyGuard.runStream({ time: "5 minutes" })(Agent.stream({ prompt: "x" })))
       const both = Effect.provide(SafetyGuard.run(limits)(inner), over(yield* model(text)))
@@ -126,7 +126,7 @@ describe("a slow consumer is not active time", () => {
   )
 })
 
-describe("what waits hides nothing that works", () => {
+describe("work inside a wait", () => {
   const nested = (around: <A, E, R>(child: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>) =>
     Effect.gen(function* () {
       const below = yield* model({ answers: [looking("a"), { text: "done" }] })
@@ -144,20 +144,20 @@ describe("what waits hides nothing that works", () => {
       )
     })
 
-  it.effect("an agent in a tool that says that it waits", () =>
+  it.effect("counts an agent in a tool that is parked", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* nested(ActiveTime.parked), ["timeout", 10])
     })
   )
 
-  it.effect("but a wait of its own counts nothing", () =>
+  it.effect("does not count a wait without work", () =>
     Effect.gen(function* () {
       const run = SafetyGuard.run(limits)(ActiveTime.parked(Effect.sleep("2 hours")))
       assert.isUndefined(yield* stoppedAt(run))
     })
   )
 
-  it.effect("a model that a permission hook asks", () =>
+  it.effect("counts a model that a permission hook calls", () =>
     Effect.gen(function* () {
       const slow = { faults: [{ times: 1, fault: { type: "stall" } }] } as const
       const judging = Effect.flatMap(model({ answers: [{ text: "yes" }], ...slow }), (judge) =>
@@ -177,7 +177,7 @@ describe("what waits hides nothing that works", () => {
 })
 
 describe("the clock of a guard", () => {
-  it.effect("ends each of two programs that wait at the same time", () =>
+  it.effect("stops each of two concurrent programs that wait", () =>
     Effect.gen(function* () {
       const guard = yield* SafetyGuard.make(limits)
       const waits = (time: Duration.Input) => ActiveTime.parked(Effect.sleep(time))
@@ -187,7 +187,7 @@ describe("the clock of a guard", () => {
     })
   )
 
-  it.effect("stands from its stop on, while tools come to their end, and goes on when it is extended", () =>
+  it.effect("pauses at the stop while tools finish, and resumes after an extension", () =>
     Effect.gen(function* () {
       const { layer } = tools({ look_up: () => Effect.as(Effect.sleep("8 seconds"), "found") })
       const fiber = yield* Effect.gen(function* () {

@@ -1,4 +1,4 @@
-/** Calls that did not run are said: in the outcome, in a stop, and as an event each. */
+/** Blocked calls are reported in the outcome, in a stop, and as one event each. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -7,9 +7,9 @@ import * as BlockedCalls from "#agent/guard/BlockedCalls"
 import { blockedText } from "#agent/guard/GuardEvent"
 import { Kit, looking, model, over, recording, stopOf, tools } from "./support.ts"
 
-/** Finds the same every time. */
+/** Returns the same result every time. */
 const same = () => tools({ look_up: () => Effect.succeed("nothing new under the sun") })
-/** Asks for the same so many times, in turns of their own. */
+/** Requests the same call `times` times, one per turn. */
 const asking = (times: number) =>
   Effect.map(
     model({
@@ -24,8 +24,8 @@ const expected = {
     "look_up was called with the same arguments 5 times and brought nothing new. This call was not run. Use what you have, try another way, or say what is in the way."
 } as const
 
-describe("a run that ends well", () => {
-  it.effect("lists the calls that were blocked, with the turn and the reason", () =>
+describe("a completed run", () => {
+  it.effect("lists the blocked calls with turn and reason", () =>
     Effect.gen(function* () {
       const { of, layer: events } = recording()
       const outcome = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
@@ -45,7 +45,7 @@ describe("a run that ends well", () => {
     })
   )
 
-  it.effect("lists none without a guard, and none where nothing was blocked", () =>
+  it.effect("lists no blocked call without a guard or without a block", () =>
     Effect.gen(function* () {
       const run = Agent.run({ prompt: "x", toolkit: Kit })
       for (const program of [run, SafetyGuard.run({ loops: "tell" })(run)]) {
@@ -55,7 +55,7 @@ describe("a run that ends well", () => {
     })
   )
 
-  it.effect("lists what was not permitted; the event has none of the hook's words", () =>
+  it.effect("lists refused calls; the event omits the reason of the hook", () =>
     Effect.gen(function* () {
       const { of, layer: events } = recording()
       const outcome = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
@@ -79,7 +79,7 @@ describe("a run that ends well", () => {
     })
   )
 
-  it.effect("lists a call once that was blocked before a hook was asked, and streams list it, too", () =>
+  it.effect("lists a call once that was blocked before the hook was called, in streams too", () =>
     Effect.gen(function* () {
       const { of, layer: events } = recording()
       const parts = yield* Agent.stream({ prompt: "x", toolkit: Kit }).pipe(
@@ -95,7 +95,7 @@ describe("a run that ends well", () => {
 })
 
 describe("a stop", () => {
-  it.effect("has the calls that were blocked before it, and so has the guard's report", () =>
+  it.effect("lists the calls that were blocked before it, like the report of the guard", () =>
     Effect.gen(function* () {
       const guard = yield* SafetyGuard.make()
       const stop = yield* stopOf(guard.run(Agent.run({ prompt: "x", toolkit: Kit }))).pipe(
@@ -111,7 +111,7 @@ describe("a stop", () => {
     })
   )
 
-  it.effect("has those of a plain model's tools", () =>
+  it.effect("lists the blocked calls of a plain model", () =>
     Effect.gen(function* () {
       const ask = LanguageModel.generateText({ prompt: "x", toolkit: Kit })
       const stop = yield* Effect.forever(ask).pipe(
@@ -124,14 +124,14 @@ describe("a stop", () => {
   )
 })
 
-it("the line about one is a single line, whatever name the model calls", () => {
+it("describes a blocked call in a single line, for any name of a tool", () => {
   const line = blockedText({ tool: `a\nERROR forged ${"x".repeat(9_000)}`, pattern: "identical" })
   assert.isTrue(line.startsWith("the tool call a ERROR forged xxx"))
   assert.notInclude(line, "\n")
   assert.isBelow(line.length, 300)
 })
 
-it("at most the last hundred are listed, and their texts are bounded", () => {
+it("lists at most the last hundred calls, with shortened texts", () => {
   let calls = BlockedCalls.none
   for (let turn = 1; turn <= 250; turn++)
     calls = BlockedCalls.add(calls, {

@@ -1,4 +1,4 @@
-/** Which files a call edits, and how often each may be edited. */
+/** Files that a call edits, and the limit of edits per file. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -12,7 +12,7 @@ describe("files that one call edits", () => {
       success: Schema.String
     })
   )
-  /** Calls for ever, each with its number, until the third edit of a file. */
+  /** Makes numbered calls until the third edit of a file stops the run. */
   const edited = (
     params: (n: number) => { readonly [name: string]: Schema.Json },
     options?: SafetyGuard.Options
@@ -32,7 +32,7 @@ describe("files that one call edits", () => {
     })
   const hunk = (n: number) => `@@\n-old ${n}\n+new ${n}\n`
 
-  it.effect("count all, however they are listed", () =>
+  it.effect("are all counted, in any form of list", () =>
     Effect.gen(function* () {
       for (const params of [
         (n: number) => ({
@@ -55,13 +55,13 @@ describe("files that one call edits", () => {
         })
       ]) {
         const stop = yield* edited(params)
-        // The third call was not run, and so has edited neither.
+        // The third call did not run, so it edited neither file.
         assert.deepStrictEqual(stop, { reason: "file_loop", subject: "b.ts", ran: 2, files: 3 })
       }
     })
   )
 
-  it.effect("count once each, and none that is deleted or only read", () =>
+  it.effect("count once each, without files that are deleted or only read", () =>
     Effect.gen(function* () {
       const once = yield* edited((n) => ({
         edits: ["a.ts", "./a.ts", "a.ts"].map((path) => ({ path, old: `${n}`, new: `x${n}` }))
@@ -76,7 +76,7 @@ describe("files that one call edits", () => {
     })
   )
 
-  it.effect("count whatever else the model puts beside them", () =>
+  it.effect("are counted next to any other arguments", () =>
     Effect.gen(function* () {
       for (const beside of [
         { method: "GET", url: "https://a.test" },
@@ -89,14 +89,14 @@ describe("files that one call edits", () => {
     })
   )
 
-  it.effect("may be several of an own `fileOf`", () =>
+  it.effect("are returned by a custom `fileOf`", () =>
     Effect.gen(function* () {
       const stop = yield* edited((n) => ({ n }), { fileOf: () => ["a", "b", "a"] })
       assert.deepStrictEqual(stop, { reason: "file_loop", subject: "a", ran: 2, files: 2 })
     })
   )
 
-  it.effect("may have names of any length, which stand nowhere in full", () =>
+  it.effect("are shortened in every report when their names are long", () =>
     Effect.gen(function* () {
       const path = "a".repeat(1_000_000)
       const stop = yield* edited((n) => ({ path, content: `${n}` }))

@@ -1,4 +1,4 @@
-/** The pure machine by model, and its interleavings in the shell. */
+/** The pure state machine by model, and concurrent calls through the Effect shell. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Random, Schema } from "effect"
 import { GuardState } from "@outlast/agent/guard"
@@ -47,8 +47,8 @@ const step = (
   }
 }
 
-describe("what providers report", () => {
-  it("takes nothing back and switches nothing off, however wrong it is", () => {
+describe("reports of providers", () => {
+  it("neither reduce a count nor disable a limit when they are wrong", () => {
     const spent = [10, Number.NaN, -5].reduce(
       (state, amount) => GuardState.spent(state, { tokens: amount, costUsd: amount }),
       GuardState.initial
@@ -59,7 +59,7 @@ describe("what providers report", () => {
 
 describe("GuardState", () => {
   it.prop(
-    "no count passes its limit, whatever comes; a stop admits nothing, and the first one counts",
+    "keeps every count within its limit; a stopped state admits nothing and keeps its first reason",
     {
       commands: Schema.Array(Command),
       events: Schema.Literals([1, 5, 12]),
@@ -88,7 +88,7 @@ describe("GuardState", () => {
         } else {
           first ??= tripped
           assert.deepStrictEqual(state.stopped, first)
-          // What was refused is counted nowhere.
+          // A rejected step changes no count.
           assert.deepStrictEqual({ ...state, stopped: undefined }, { ...before, stopped: undefined })
         }
         const of = (what: string) => admitted.filter((command) => command.do === what)
@@ -109,7 +109,7 @@ describe("GuardState", () => {
     }
   )
 
-  it("a call of the model is not admitted once tokens or money are spent", () => {
+  it("rejects a model call once tokens or money are spent", () => {
     const bounds = Limits.make({ tokens: 10, money: 1 })
     const rich = GuardState.spent(GuardState.initial, { tokens: 9, costUsd: 0.5 })
     assert.isUndefined(GuardState.admitCall(bounds, rich)[0])
@@ -119,7 +119,7 @@ describe("GuardState", () => {
     assert.strictEqual(money?.reason, "money")
   })
 
-  it("memory is bounded: of very many files the last are remembered", () => {
+  it("remembers only the last of very many files", () => {
     const bounds = Limits.make({ toolCalls: 100_000, fileEdits: 3 })
     let state = GuardState.initial
     for (let n = 0; n < 20_000; n++) {
@@ -137,7 +137,7 @@ describe("GuardState", () => {
   })
 
   it.effect.prop(
-    "in any interleaving of calls that take their time no more run than may",
+    "runs no more calls than allowed, in any interleaving",
     {
       delays: Schema.NonEmptyArray(Schema.Literals([0, 1, 2, 3])),
       limit: Schema.Literals([1, 2, 5]),
@@ -173,7 +173,7 @@ describe("GuardState", () => {
     { arbitrary: { runs: 40 } }
   )
 
-  it("the reasons are a closed set, and each has its sentence", () => {
+  it("has a sentence for each reason", () => {
     const counts = GuardState.counts(GuardState.initial, 443_000, 443_000)
     for (const reason of StopReason.reasons) {
       const said = StopReason.texts.stopped({ reason, limit: 1_234, subject: "it", counts })

@@ -1,4 +1,4 @@
-/** Programs that do everything to go on: none of them makes one call more than it may. */
+/** Programs that try everything to continue. None of them makes a call beyond the limit. */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Schedule, Stream } from "effect"
 import { Chat, LanguageModel } from "effect/ai"
@@ -6,34 +6,34 @@ import { TestClock } from "effect/testing"
 import { Agent, Direct, SafetyGuard } from "@outlast/agent"
 import { endless, Kit, looking, model, over, seconds, stopOf, tools } from "./support.ts"
 
-// A reference is known by its key.
+// A reference is identified by its key.
 const noGuard = Context.Reference<unknown>("@outlast/agent/failover/CallGuard", {
   defaultValue: () => undefined
 })
 
 type Ask = Effect.Effect<unknown, unknown, never>
 
-/** Each gets something that would trip the guard sooner or later, and does not want to hear of it. */
+/** Each program gets a call that trips the guard sooner or later, and tries to ignore the stop. */
 const hostile: Readonly<Record<string, (ask: Ask) => Effect.Effect<unknown, unknown>>> = {
   "catches every cause": (ask) => Effect.forever(Effect.catchCause(ask, () => Effect.void)),
   "turns everything into an exit": (ask) => Effect.forever(Effect.exit(ask)),
-  "retries for ever": (ask) => Effect.retry(Effect.andThen(ask, Effect.fail("again")), Schedule.forever),
-  "makes a value of the failure": (ask) =>
+  "retries without end": (ask) => Effect.retry(Effect.andThen(ask, Effect.fail("again")), Schedule.forever),
+  "turns the failure into a value": (ask) =>
     Effect.matchCause(Effect.forever(ask), { onFailure: () => "fine", onSuccess: () => "fine" }),
-  "makes a defect of the failure and catches it": (ask) =>
+  "turns the failure into a defect and catches it": (ask) =>
     Effect.catchDefect(Effect.orDie(Effect.forever(ask)), () => Effect.succeed("fine")),
-  "goes on in its finalizer": (ask) =>
+  "continues in its finalizer": (ask) =>
     Effect.onExit(Effect.forever(ask), () => Effect.ignoreCause(Effect.forever(ask))),
-  "cannot be interrupted": (ask) => Effect.uninterruptible(Effect.forever(Effect.exit(ask))),
-  "cannot be interrupted, but where it can": (ask) =>
+  "is uninterruptible": (ask) => Effect.uninterruptible(Effect.forever(Effect.exit(ask))),
+  "is uninterruptible except for the call": (ask) =>
     Effect.uninterruptible(Effect.forever(Effect.exit(Effect.interruptible(ask)))),
-  "races it with a value": (ask) =>
+  "races the call with a value": (ask) =>
     Effect.raceFirst(Effect.forever(ask), Effect.as(Effect.sleep("1 hour"), "fine")),
-  "gives it a timeout and goes on": (ask) =>
+  "adds a timeout and continues": (ask) =>
     Effect.forever(Effect.exit(Effect.timeout(Effect.forever(ask), "1 second"))),
-  "forks it and succeeds": (ask) =>
+  "forks the call and succeeds": (ask) =>
     Effect.as(Effect.andThen(Effect.forkDetach(Effect.forever(ask)), Effect.sleep("1 second")), "fine"),
-  "trips it and succeeds in the same moment": (ask) =>
+  "trips the guard and succeeds in the same moment": (ask) =>
     Effect.forEach(Array.from({ length: 5 }), () => ask).pipe(
       Effect.andThen(Effect.forkDetach(ask, { startImmediately: true })),
       Effect.as("fine")
@@ -42,26 +42,26 @@ const hostile: Readonly<Record<string, (ask: Ask) => Effect.Effect<unknown, unkn
     Effect.flatMap(Effect.forkDetach(Effect.forever(Effect.exit(ask))), (fiber) =>
       Effect.exit(Fiber.await(fiber))
     ),
-  "asks many times at once": (ask) =>
+  "makes many calls at once": (ask) =>
     Effect.exit(
       Effect.all(
         Array.from({ length: 50 }, () => Effect.exit(ask)),
         { concurrency: "unbounded" }
       )
     ),
-  "guards itself with more": (ask) =>
+  "adds its own guard with higher limits": (ask) =>
     Effect.exit(SafetyGuard.run({ turns: 1_000, loops: false })(Effect.forever(ask))),
-  "says that there is no guard": (ask) =>
+  "claims that there is no guard": (ask) =>
     Effect.provideService(Effect.forever(ask), SafetyGuard.SafetyGuard, { report: Effect.die("none") }),
   "hides its context": (ask) => Effect.updateContext(Effect.forever(ask), () => Context.empty())
 }
 
-describe("a hostile program with a model of its own", () => {
-  // A reference is known by its key.
+describe("a hostile program with its own model", () => {
+  // A reference is identified by its key.
   const where = Context.Reference<unknown>("@outlast/agent/guard/Branch", { defaultValue: () => undefined })
   const hiding: Record<string, <A, E>(own: Effect.Effect<A, E>) => Effect.Effect<A, E>> = {
-    "throws its context away": (own) => Effect.updateContext(own, () => Context.empty()),
-    "says that it is nowhere": (own) => Effect.provideService(own, where, undefined)
+    "removes its context": (own) => Effect.updateContext(own, () => Context.empty()),
+    "claims to be outside of the guard": (own) => Effect.provideService(own, where, undefined)
   }
   for (const [what, hide] of Object.entries(hiding)) {
     it.effect(`that ${what} is stopped, and nothing runs beyond the limit`, () =>
@@ -87,7 +87,7 @@ describe("a hostile program with a model of its own", () => {
   }
 })
 
-it.effect("a program that takes the guard off the calls of a model of its own is stopped", () =>
+it.effect("a program that removes the guard from the calls of its own model is stopped", () =>
   Effect.gen(function* () {
     const target = yield* model(endless)
     const own = Effect.forever(Effect.exit(LanguageModel.generateText({ prompt: "x" }))).pipe(
@@ -107,14 +107,14 @@ it.effect("a program that takes the guard off the calls of a model of its own is
   })
 )
 
-describe("a hostile tool that takes its guard out of its context", () => {
+describe("a hostile tool with access to its context", () => {
   interface Found {
     readonly guards?: Array<{ readonly extend: (by: { toolCalls: number; turns: number }) => unknown }>
   }
   const where = Context.Reference<Found | undefined>("@outlast/agent/guard/Branch", {
     defaultValue: () => undefined
   })
-  /** Allows everything, and makes more like itself. */
+  /** Allows everything, and returns itself for every child. */
   const forged: Found = new Proxy<Found>(
     {},
     {
@@ -156,10 +156,10 @@ describe("a hostile tool that takes its guard out of its context", () => {
     })
 
   for (const [what, misuse] of Object.entries(misuses)) {
-    it.effect(`and ${what} it is stopped at its limit`, () => stopped(misuse))
+    it.effect(`that ${what} the guards in its context is stopped at its limit`, () => stopped(misuse))
   }
 
-  it.effect("and forges it is stopped at its limit", () =>
+  it.effect("that forges its branch is stopped at its limit", () =>
     stopped(Effect.void, (self) => Effect.provideService(self, where, forged))
   )
 
@@ -169,7 +169,7 @@ describe("a hostile tool that takes its guard out of its context", () => {
       "another fiber": (self) => Effect.flatMap(Effect.forkChild(self), Fiber.join)
     }
   for (const [what, leave] of Object.entries(leaving)) {
-    it.effect(`and throws it away before it goes on in ${what}, it is stopped at its limit`, () =>
+    it.effect(`that removes its branch and continues in ${what} is stopped at its limit`, () =>
       Effect.gen(function* () {
         const { ran, layer } = tools()
         const stop = yield* leave(Agent.run({ prompt: "x", toolkit: Kit, maxTurns: 20 })).pipe(
@@ -184,7 +184,7 @@ describe("a hostile tool that takes its guard out of its context", () => {
     )
   }
 
-  it.effect("and uses that of an outer guard is stopped by the inner one", () =>
+  it.effect("that uses the branch of an outer guard is stopped by the inner one", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const stop = yield* Effect.flatMap(where, (outer) =>
@@ -198,7 +198,7 @@ describe("a hostile tool that takes its guard out of its context", () => {
     })
   )
 
-  it.effect("finds nothing there that it could use", () =>
+  it.effect("finds only an opaque, frozen object", () =>
     stopped(
       Effect.map(where, (found) => {
         assert.deepStrictEqual(Reflect.ownKeys(found ?? { none: true }), [])
@@ -227,7 +227,7 @@ describe("a hostile program", () => {
         yield* seconds(40)
         const stop = yield* Fiber.join(fiber)
         assert.strictEqual(stop.reason, "turns")
-        // Those that were running may end, and no other begins.
+        // Running calls may finish, but no other begins.
         yield* TestClock.adjust("3 hours")
         assert.strictEqual((yield* target.requests).length, 5)
         assert.isAtMost(ran.length, 5)
@@ -253,7 +253,7 @@ describe("a hostile program", () => {
       return [(yield* Fiber.join(fiber)).reason, calls]
     })
 
-  it.effect("that cannot be interrupted is held at the call whose permission stops it", () =>
+  it.effect("that is uninterruptible is held at the call whose permission hook stops it", () =>
     Effect.gen(function* () {
       const refusing = () => Effect.succeed({ refuse: "no" })
       assert.deepStrictEqual(yield* asked({ events: 5, permit: refusing }), ["max_events", 3])
@@ -261,7 +261,7 @@ describe("a hostile program", () => {
     })
   )
 
-  it.effect("cannot do without: a detached fiber ends with the run", () =>
+  it.effect("cannot continue in a detached fiber after the run", () =>
     Effect.gen(function* () {
       let ended = false
       const { layer } = tools({
@@ -277,7 +277,7 @@ describe("a hostile program", () => {
     })
   )
 
-  it.effect("a call after the end of the run dies", () =>
+  it.effect("dies when it calls the model after the run", () =>
     Effect.gen(function* () {
       const target = yield* model(endless)
       const service = yield* Effect.provide(SafetyGuard.run()(LanguageModel.LanguageModel), over(target))
@@ -288,12 +288,12 @@ describe("a hostile program", () => {
   )
 })
 
-describe("wherever the model comes from", () => {
+describe("a guard finds the model", () => {
   const limited = <A, E, R>(program: Effect.Effect<A, E, R>) =>
     Effect.map(stopOf(SafetyGuard.run({ turns: 2, loops: false })(program)), (stop) => stop.reason)
   const ask = Effect.forever(LanguageModel.generateText({ prompt: "x", toolkit: Kit }))
 
-  it.effect("a layer inside, an agent, a chat, a stream: the guard is there", () =>
+  it.effect("in a layer inside, an agent, a chat and a stream", () =>
     Effect.gen(function* () {
       const target = yield* model(endless)
       const { layer } = tools()
@@ -316,7 +316,7 @@ describe("wherever the model comes from", () => {
     })
   )
 
-  it.effect("a foreign model is guarded around `run`, and inside by its layer", () =>
+  it.effect("of another library, around `run` or inside with `layerModel`", () =>
     Effect.gen(function* () {
       let asked = 0
       const Foreign = Layer.effect(
@@ -334,7 +334,7 @@ describe("wherever the model comes from", () => {
     })
   )
 
-  it.effect("handlers that a program calls itself", () =>
+  it.effect("handlers that a program calls directly", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const stop = yield* Effect.gen(function* () {
@@ -348,7 +348,7 @@ describe("wherever the model comes from", () => {
     })
   )
 
-  it.effect("tools of a stream run while it is open, and are counted before they do", () =>
+  it.effect("tools of a stream, which are counted before they run", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const target = yield* model({ answers: [looking("a", "b", "c", "d"), { text: "done" }] })

@@ -19,11 +19,11 @@ const ran = (tool: string, args: unknown, result: unknown, failed = false): Step
 interface Run {
   readonly state: LoopDetector.State
   readonly verdicts: ReadonlyArray<LoopDetector.Verdict>
-  /** Index of the first call that would not have run. */
+  /** Index of the first call that would not run. */
   readonly at: number | undefined
 }
 
-/** Asks about each call and takes it in, until one would not run. */
+/** Checks and records each call, until one would not run. */
 const run = (steps: ReadonlyArray<Step>, of: LoopDetector.LoopDetector = detector): Run => {
   let state = LoopDetector.initial
   const verdicts: Array<LoopDetector.Verdict> = []
@@ -45,7 +45,7 @@ const patterns = ({ verdicts }: Run) =>
 const patternOf = (found: Run) => patterns(found).at(-1)
 
 const grep = ran("grep", { pattern: "a" }, "src/a.ts:1: a")
-/** Of a tool that is annotated. */
+/** A call of a tool with an annotation. */
 const wipe = { ...ran("wipe", { disk: "a" }, "ok"), hints: { destructiveHint: true } }
 const names =
   "amber birch cedar delta ember fjord grove heath islet jetty knoll lagoon marsh north oasis".split(" ")
@@ -55,18 +55,18 @@ const reading = (i: number) =>
   ran("read_file", { path: `${nameOf(i)}.ts` }, `the ${nameOf(i)} file, part ${i}`)
 
 describe("the ladder", () => {
-  it("runs a call, then tells the model, then does not run it", () => {
+  it("runs a call, then nudges the model, then blocks the call", () => {
     assert.deepStrictEqual(tags(run(times(9, () => wipe))), ["Ok", "Ok", "Nudge", "Block"])
   })
 
-  it("has more patience with a tool that reads, or of which nothing is known", () => {
+  it("blocks reading and unknown tools later", () => {
     for (const step of [grep, ran("frobnicate", {}, "ok")]) {
       const found = run(times(364, () => step))
       assert.deepStrictEqual([found.at, patternOf(found)], [5, "identical"])
     }
   })
 
-  it("stops the run when calls were refused in three turns and nothing new came", () => {
+  it("stops the run after three turns with refusals and nothing new", () => {
     let { state } = run(times(9, () => wipe))
     for (let turn = 20; turn < 23; turn++) {
       // Calls of one turn are refused before the model has read any refusal.
@@ -81,7 +81,7 @@ describe("the ladder", () => {
     assert.strictEqual(LoopDetector.before(detector, learned, { ...wipe, turn: 24 })._tag, "Ok")
   })
 
-  it("names no argument and no result", () => {
+  it("reports no arguments and no results", () => {
     const secret = "sk-very-secret"
     const found = run(times(9, () => ran("login", { password: secret }, secret)))
     assert.notInclude(JSON.stringify([found.verdicts, found.state]), secret)
@@ -96,7 +96,7 @@ describe("the ladder", () => {
 describe("modes", () => {
   const failing = times(30, (i) => ran("edit", { path: nameOf(i) }, "the old text was not found", true))
 
-  it("by default soft evidence tells the model, and again at multiples of the count", () => {
+  it("by default soft evidence nudges the model, again at multiples of the count", () => {
     const found = run(failing)
     assert.isUndefined(found.at)
     assert.deepStrictEqual(
@@ -107,7 +107,7 @@ describe("modes", () => {
     )
   })
 
-  it("`soft` lets soft evidence block at twice its count, with one more chance after a refusal", () => {
+  it("`soft` blocks on soft evidence at twice its count, with one more chance after a refusal", () => {
     const { at, state } = run(failing, softly)
     assert.strictEqual(at, 12)
     const other = { turn: 12, tool: "edit", arguments: { path: "another" } }
@@ -115,7 +115,7 @@ describe("modes", () => {
     assert.notStrictEqual(LoopDetector.before(softly, refused, { ...other, turn: 13 })._tag, "Block")
   })
 
-  it("`tell` blocks neither equal calls, nor cycles, nor answers that repeat themselves", () => {
+  it("`tell` never blocks equal calls, cycles or repeated answers", () => {
     const tell = LoopDetector.make("tell")
     const cycle = times(60, (i) => ran("act", { n: i % 2 }, "ok"))
     for (const steps of [failing, cycle, times(60, () => wipe), times(60, () => grep)]) {
@@ -126,7 +126,7 @@ describe("modes", () => {
     assert.strictEqual(LoopDetector.text(tell, "I will try again, and again. ".repeat(90))._tag, "Nudge")
   })
 
-  it("refuses another mode, and unknown fields", () => {
+  it("rejects unknown modes and fields", () => {
     for (const bad of [
       "loud",
       { mode: "loud" },
@@ -134,7 +134,7 @@ describe("modes", () => {
       { acts: { at: 3 } },
       { tools: { x: { kind: 1 } } }
     ]) {
-      // From a program without types.
+      // As from an untyped program.
       assert.throws(() => LoopDetector.make(bad as unknown as LoopDetector.Mode), Options.InvalidOption)
     }
   })
@@ -149,7 +149,7 @@ describe("the same call", () => {
     duration: fc.integer({ min: 1, max: 99_999 })
   })
 
-  it("is found in spite of ids, times and durations in its results, with the patience of a poll", () => {
+  it("is recognised despite ids, times and durations in results, with the counts of a poll", () => {
     fc.assert(
       fc.property(
         fc.uniqueArray(volatile, { minLength: 12, maxLength: 12, selector: ({ id }) => id }),
@@ -174,17 +174,17 @@ describe("the same call", () => {
     )
   })
 
-  it("differs where a number or a name in its results differs", () => {
+  it("differs by numbers and names in its results", () => {
     assert.isUndefined(run(times(30, (i) => ran("get_job", {}, { percent: 3 * i }))).at)
     assert.isUndefined(run(times(30, (i) => ran("next_message", {}, { from: nameOf(i), number: i }))).at)
   })
 
-  it("differs where an id in its arguments differs", () => {
+  it("differs by ids in its arguments", () => {
     const id = (i: number) => `8f14e45f-ceea-467f-a8f3-${String(i).padStart(12, "0")}`
     assert.isUndefined(run(times(30, (i) => ran("delete_mail", { id: id(i) }, { deleted: true }))).at)
   })
 
-  it("does not depend on the order of fields", () => {
+  it("is independent of the order of fields", () => {
     const steps = times(9, (i) =>
       ran(
         "set",
@@ -195,13 +195,13 @@ describe("the same call", () => {
     assert.strictEqual(run(steps).at, 5)
   })
 
-  it("counts once among the equal calls of one turn", () => {
+  it("counts once among equal calls of one turn", () => {
     const one = times(40, () => ({ ...wipe, turn: 0 }))
     assert.isUndefined(run(one).at)
     assert.strictEqual(run([...one, ...times(3, (i) => ({ ...wipe, turn: i + 1 }))]).at, 42)
   })
 
-  it("counts half after news elsewhere", () => {
+  it("loses half of its count after news elsewhere", () => {
     // The counts are 1, 2, 3, then 2.5, 3.5, 4.5 and 5.5.
     const steps = [grep, grep, grep, reading(0), grep, grep, grep, grep]
     assert.isUndefined(run(steps).at)
@@ -210,7 +210,7 @@ describe("the same call", () => {
     assert.isUndefined(run(always).at)
   })
 
-  it("has the patience of a poll when its outcome changed twice", () => {
+  it("uses the counts of a poll after two changes of its outcome", () => {
     const status = (state: string) => ran("get_status", { job: 1 }, { state })
     const stuck = times(20, () => status("running"))
     assert.strictEqual(run([status("queued"), ...stuck]).at, 6)
@@ -223,13 +223,13 @@ describe("the same call", () => {
     assert.strictEqual(run(acting, acts).at, 5)
   })
 
-  it("has the patience of a poll when time is let pass", () => {
+  it("uses the counts of a poll when time passes in between", () => {
     const pauses = times(40, (i) => (i % 2 ? ran("sync", {}, "ok") : ran("sleep", { seconds: i }, "slept")))
     assert.strictEqual(run(pauses).at, 17)
     assert.strictEqual(run(times(20, () => ran("bash", { command: "sleep 60; date +%A" }, "Monday"))).at, 8)
   })
 
-  it("that fails is blocked at the sixth time, though files are read in between", () => {
+  it("is blocked after six failures, even with file reads in between", () => {
     const test = ran("run_tests", {}, "1 failed: expected 2, got 3", true)
     const found = run(times(40, (i) => (i % 2 ? test : reading(i))))
     assert.deepStrictEqual([found.at, patternOf(found)], [13, "identical"])
@@ -242,7 +242,7 @@ describe("a cycle", () => {
   const lap = (period: number) => (i: number) =>
     ran("look", { about: nameOf(i % period) }, `${nameOf(i % period)} as before`)
 
-  it("of identical calls is blocked after three laps, or after two and a quarter if these are nine calls", () => {
+  it("of identical calls is blocked after three laps, or earlier at nine calls", () => {
     for (const [period, at] of [
       [2, 6],
       [3, 9],
@@ -254,12 +254,12 @@ describe("a cycle", () => {
     }
   })
 
-  it("of parallel calls is found in whatever order they end", () => {
+  it("of parallel calls is found in any order of their ends", () => {
     const steps = times(40, (i) => ({ ...lap(4)((i * 3) % 4), turn: Math.floor(i / 2) }))
     assert.isDefined(run(steps).at)
   })
 
-  it("of outcomes that differ in numbers only tells", () => {
+  it("with outcomes that differ in numbers only nudges", () => {
     const found = run(
       times(40, (i) => ran(i % 2 ? "set" : "check", {}, `revision ${i} of ${i % 2 ? "this" : "that"}`)),
       LoopDetector.make({ findings: { nudge: 99 } })
@@ -268,7 +268,7 @@ describe("a cycle", () => {
     assert.include(patterns(found), "cycle")
   })
 
-  it("is over when another call is asked for", () => {
+  it("ends when another call is requested", () => {
     const { state } = run(times(60, lap(3)))
     assert.strictEqual(LoopDetector.before(detector, state, { turn: 99, ...reading(0) })._tag, "Ok")
   })
@@ -281,7 +281,7 @@ describe("soft evidence", () => {
     return patterns(found).findIndex((pattern) => pattern !== undefined)
   }
 
-  it("is the same error in other words", () => {
+  it("includes the same error in other words", () => {
     const errors = [
       "Error: cannot open the database file: permission denied for user",
       "Error: permission denied for user: database file cannot be opened",
@@ -294,19 +294,19 @@ describe("soft evidence", () => {
     )
   })
 
-  it("is the same question in other words, with the same result", () => {
+  it("includes the same result of a rephrased question", () => {
     const steps = times(8, (i) =>
       ran("search", { query: `find the ${nameOf(i)} invoice please` }, "No results")
     )
     assert.strictEqual(told(steps), 4)
   })
 
-  it("is a long result that does not depend on the question", () => {
+  it("includes a long result that is independent of the arguments", () => {
     const page = "one page of customers with their orders and addresses, always the first"
     assert.strictEqual(told(times(8, (i) => ran("list", { page: i }, page))), 4)
   })
 
-  it("is no short answer to each of a few things", () => {
+  it("excludes short answers to different arguments", () => {
     assert.strictEqual(told(times(12, (i) => ran("delete_mail", { id: i }, "ok"))), -1)
   })
 })
@@ -320,7 +320,7 @@ describe("the nature of a tool", () => {
     ).at
   }
 
-  it("comes from annotations, then from the option, then from the name", () => {
+  it("is taken from annotations, then the option, then the name", () => {
     assert.strictEqual(natures("get_it", { readOnlyHint: false }, "read"), 3)
     assert.strictEqual(natures("wipe", { readOnlyHint: true }, "act"), 5)
     assert.strictEqual(natures("wipe", { destructiveHint: true, idempotentHint: true }), 5)
@@ -332,7 +332,7 @@ describe("the nature of a tool", () => {
 })
 
 describe("parallel calls", () => {
-  it("lead to the same state in whatever order they end", () => {
+  it("lead to the same state in any order of their ends", () => {
     const call = fc.record({
       tool: fc.constantFrom("read_file", "bash", "sleep"),
       arguments: fc.record({ of: fc.constantFrom("a", "b", "c") }),
@@ -361,12 +361,12 @@ describe("an answer", () => {
   const sentence = "I will now look at the file once more. "
   const lines = (count: number, line: (i: number) => string) =>
     Array.from({ length: count }, (_, i) => line(i)).join("\n")
-  /** No part of it is like another. */
+  /** Text without repetition. */
   const prose = lines(
     300,
     (i) => `and so it goes on ${"abcdefghijklmnopqrstuvwxyz".slice(i % 26)} ${"z".repeat(i / 26)}`
   )
-  /** The worst that is said of it while it comes. */
+  /** The strongest verdict while the text grows. */
   const grown = (text: string) => {
     const said = new Set<string>()
     for (let end = 1_000; end < text.length + 1_000; end += 1_000) {
@@ -375,7 +375,7 @@ describe("an answer", () => {
     return ["Stop", "Nudge"].find((tag) => said.has(tag)) ?? "Ok"
   }
 
-  it("that repeats its words is noticed, then stopped, counters or not", () => {
+  it("that repeats itself is nudged, then stopped, with or without counters", () => {
     assert.strictEqual(LoopDetector.text(detector, "Well. " + sentence.repeat(3))._tag, "Ok")
     assert.strictEqual(LoopDetector.text(detector, "Well. " + sentence.repeat(4))._tag, "Nudge")
     assert.strictEqual(LoopDetector.text(detector, "Well. " + sentence.repeat(6))._tag, "Stop")
@@ -392,13 +392,13 @@ describe("an answer", () => {
     assert.strictEqual(LoopDetector.text(detector, `const a = [${"null, ".repeat(60)}`)._tag, "Stop")
   })
 
-  it("may hold tables, rulers and rows of numbers", () => {
+  it("may contain tables, rulers and rows of numbers", () => {
     for (const text of ["-".repeat(400), "| --- | --- |\n".repeat(40), "0.0, 1.5, ".repeat(90)]) {
       assert.strictEqual(LoopDetector.text(detector, text)._tag, "Ok")
     }
   })
 
-  it("may hold lists whose lines differ in their numbers", () => {
+  it("may contain lists whose lines differ in numbers", () => {
     for (const text of [
       lines(8, (i) => `- test ${i}: passed`),
       lines(300, (i) => `test case_${i + 100} ... ok`),
@@ -415,7 +415,7 @@ describe("an answer", () => {
     }
   })
 
-  it("that never ends is stopped, whatever it says", () => {
+  it("that never ends is stopped, with any content", () => {
     for (const text of [
       "a".repeat(1e5),
       "a ".repeat(1e5),
@@ -431,7 +431,7 @@ describe("an answer", () => {
     }
   })
 
-  it("may be of any length", () => {
+  it("may have any length", () => {
     const words = Array.from({ length: 20_000 }, (_, i) => `word${(i * 7919) % 4001}`).join(" ")
     assert.strictEqual(LoopDetector.text(detector, words)._tag, "Ok")
   })
@@ -488,7 +488,7 @@ describe("options", () => {
     const minute = (i: number) => `2026-01-01T00:0${i}:00Z`
     const steps = times(9, (i) => ran("get_candle", { symbol: "x", timestamp: minute(i) }, { open: 1 }))
 
-    it("tell times and ids apart", () => {
+    it("distinguish times and ids", () => {
       assert.strictEqual(run(steps).at, 5)
       assert.isUndefined(
         run(
@@ -524,7 +524,7 @@ describe("options", () => {
       )
     })
 
-    it("do not depend on the order of fields, nor on fields without a value", () => {
+    it("ignore the order of fields and undefined fields", () => {
       let i = 0
       const turned = by(() =>
         i++ % 2 ? { a: 1, b: { c: minute(2), d: 3 } } : { b: { d: 3, e: undefined, c: minute(2) }, a: 1 }
@@ -532,7 +532,7 @@ describe("options", () => {
       assert.strictEqual(run(steps, turned).at, 5)
     })
 
-    it("are refused where they are no JSON: all of a kind would be the same", () => {
+    it("are rejected when they are not JSON, because all values of that type would be equal", () => {
       const endless: Array<unknown> = []
       endless.push(endless)
       const wide = Array.from({ length: 60 }).reduce<unknown>((inner) => [inner, inner], 0)
@@ -557,7 +557,7 @@ describe("options", () => {
     })
   })
 
-  it("set one number of a ladder: the other gives way, of a tool as of all", () => {
+  it("adapt the missing number of a ladder, for a tool and for all", () => {
     for (const options of [{ acts: { nudge: 4 } }, { tools: { wipe: { same: { nudge: 4 } } } }]) {
       const late = run(
         times(9, () => wipe),
@@ -574,7 +574,7 @@ describe("options", () => {
     }
   })
 
-  it("that are out of range are refused", () => {
+  it("are rejected when they are out of range", () => {
     assert.throws(
       () => LoopDetector.make({ acts: { nudge: Number.NaN } }),
       Options.InvalidOption,
@@ -594,7 +594,7 @@ describe("options", () => {
     )
   })
 
-  it("that throw are not hidden: no call goes through on a guess", () => {
+  it("throw when the identity function throws", () => {
     const broken = LoopDetector.make({
       tools: {
         grep: {
@@ -608,7 +608,7 @@ describe("options", () => {
     assert.throws(ask, "broken")
   })
 
-  it("says what it found in the host's words, and in its own where those fail", () => {
+  it("include the host's wording, with the default as fallback", () => {
     const german = LoopDetector.make({
       wording: (step, { tool, count }) => `${step}: ${tool} schon ${count}-mal`
     })
@@ -636,7 +636,7 @@ describe("options", () => {
 describe("the state", () => {
   const Json = Schema.toCodecJson(LoopDetector.State)
 
-  it("is JSON of at most 8 KB after 400 calls, and goes on after it was stored", () => {
+  it("has at most 8 KB of JSON after 400 calls, and survives storage", () => {
     let state = LoopDetector.initial
     for (let i = 0; i < 400; i++) {
       const words = names.map((name) => `${name}${"abcdefghij".slice(i % 7)}`).join(" ")
@@ -655,7 +655,7 @@ describe("the state", () => {
     assert.strictEqual(state.calls, 400)
   })
 
-  it("survives arguments and results of any shape", () => {
+  it("accepts arguments and results of any type", () => {
     const endless: Record<string, unknown> = {}
     endless["self"] = endless
     const deep = Array.from({ length: 50_000 }).reduce<unknown>((inner) => [inner], 0)

@@ -19,7 +19,7 @@ import {
 } from "./support.ts"
 
 describe("permit", () => {
-  it.effect("refuses by tool and argument, and the model is told why", () =>
+  it.effect("refuses by tool and arguments, and the model reads the reason", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const { of, layer: events } = recording()
@@ -45,7 +45,7 @@ describe("permit", () => {
     })
   )
 
-  it.effect("a person may take all the time: it is not active, and no time of the tool", () =>
+  it.effect("may wait for a person without using active time or tool time", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const fiber = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
@@ -63,7 +63,7 @@ describe("permit", () => {
 })
 
 describe("the log", () => {
-  it.effect("has one line for a tool call that the hook refuses, without any layer", () =>
+  it.effect("has one line for a refused tool call, without any layer", () =>
     Effect.gen(function* () {
       const logged: Array<string> = []
       const logging = Logger.layer([
@@ -82,7 +82,7 @@ describe("the log", () => {
 })
 
 describe("the text of a refusal", () => {
-  it.effect("is the guard's own where the host's fails or gives none", () =>
+  it.effect("is the default when the host's text fails or is missing", () =>
     Effect.gen(function* () {
       for (const refused of [
         () => {
@@ -103,7 +103,7 @@ describe("the text of a refusal", () => {
 describe("a permission hook", () => {
   const allowing = (hook: Effect.Effect<unknown>) => Effect.as(hook, "allow" as const)
 
-  it.effect("that waits does not stop the clock for a call that runs meanwhile", () =>
+  it.effect("does not stop the clock of concurrent calls while it waits", () =>
     Effect.gen(function* () {
       const { layer } = tools({ look_up: () => Effect.never })
       const fiber = yield* Agent.run({ prompt: "x", toolkit: Kit, toolTimeout: "3 hours" }).pipe(
@@ -123,7 +123,7 @@ describe("a permission hook", () => {
     })
   )
 
-  it.effect("that asks a model does it in a conversation of its own, under the same limits", () =>
+  it.effect("may call a model in its own conversation, under the same limits", () =>
     Effect.gen(function* () {
       const { layer } = tools()
       const judge = yield* model({ answers: [{ text: "allow" }] })
@@ -144,7 +144,7 @@ describe("a permission hook", () => {
     })
   )
 
-  it.effect("that is interrupted with the call for which it is asked is no failure of the guard", () =>
+  it.effect("that is interrupted with its call is not a failure of the guard", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const waits = Effect.sleep("1 hour")
@@ -168,7 +168,7 @@ describe("a permission hook", () => {
     })
   )
 
-  it.effect("that is left behind ends with its run, and nothing runs in the next one", () =>
+  it.effect("that is left behind ends with its run and starts nothing in the next run", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       let ended = false
@@ -194,8 +194,8 @@ describe("a permission hook", () => {
   )
 })
 
-describe("what is refused again and again", () => {
-  it.effect("is blocked without that the person is asked, then the run stops", () =>
+describe("a call that is refused repeatedly", () => {
+  it.effect("is blocked without asking the person again, then the run stops", () =>
     Effect.gen(function* () {
       let asked = 0
       const { ran, layer } = tools()
@@ -217,7 +217,7 @@ describe("what is refused again and again", () => {
   )
 })
 
-describe("calls that are not run are events of the transcript", () => {
+describe("calls that do not run count as events of the transcript", () => {
   const stopped = (options: SafetyGuard.Options, queries: ReadonlyArray<string>) =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
@@ -230,7 +230,7 @@ describe("calls that are not run are events of the transcript", () => {
       return [stop.reason, stop.counts.events, stop.counts.toolCalls, ran.length]
     })
 
-  it.effect("because they were refused", () =>
+  it.effect("when they are refused", () =>
     Effect.gen(function* () {
       const queries = Array.from({ length: 100 }, (_, n) => `question ${words(n)}`)
       const permit = () => Effect.succeed({ refuse: "no" })
@@ -240,7 +240,7 @@ describe("calls that are not run are events of the transcript", () => {
 
   const blocking = { reads: { nudge: 1, block: 1 }, refusals: 100 }
 
-  it.effect("because they were blocked", () =>
+  it.effect("when they are blocked", () =>
     Effect.gen(function* () {
       const once = tools({ look_up: () => Effect.succeed("always the same") }).layer
       const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
@@ -252,7 +252,7 @@ describe("calls that are not run are events of the transcript", () => {
     })
   )
 
-  it.effect("because they were blocked before anybody was asked", () =>
+  it.effect("when they are blocked before the hook is called", () =>
     Effect.gen(function* () {
       let asked = 0
       const permit = () => Effect.sync(() => (asked++, { refuse: "no" }))
@@ -267,7 +267,7 @@ describe("requirements", () => {
   const tool = (name: string) => Tool.make(name, { success: Schema.String })
   const env = (values: Record<string, string>) => ConfigProvider.layer(ConfigProvider.fromUnknown(values))
 
-  it.effect("a tool whose needs are not met is not offered, and it is said why", () =>
+  it.effect("skip a tool with unmet needs and report the reason", () =>
     Effect.gen(function* () {
       const kit = Toolkit.make(
         tool("plain"),
@@ -296,7 +296,7 @@ describe("requirements", () => {
     })
   )
 
-  it.effect("an agent runs with what is left", () =>
+  it.effect("leave an agent with the remaining tools", () =>
     Effect.gen(function* () {
       const Issues = Requirements.requires(tool("issues"), { env: ["GITHUB_TOKEN"] })
       const kit = Toolkit.make(tool("plain"), Issues)
@@ -318,7 +318,7 @@ describe("requirements", () => {
     })
   )
 
-  it.effect("an agent offers none by itself whose needs are not met, and says why", () =>
+  it.effect("are checked by an agent automatically", () =>
     Effect.gen(function* () {
       const kit = Toolkit.make(
         tool("plain"),
@@ -339,7 +339,7 @@ describe("requirements", () => {
     })
   )
 
-  it.effect("a check that interrupts itself is not met, and ends no agent", () =>
+  it.effect("count as unmet when a check interrupts itself, and do not end the agent", () =>
     Effect.gen(function* () {
       const kit = Toolkit.make(
         tool("plain"),
@@ -355,13 +355,13 @@ describe("requirements", () => {
     })
   )
 
-  it.effect("what a check says has no secrets in it, wherever it is said", () =>
+  it.effect("never report secrets from a check", () =>
     Effect.gen(function* () {
       const [token, key] = ["correct horse battery", `sk-ant-api03-${"A1b2".repeat(10)}`]
       const said = `login with ${token} and ${key} was refused`
       const kit = Toolkit.make(
         Requirements.requires(tool("issues"), { env: ["TOKEN"], check: Effect.succeed(said) }),
-        // From a program without types.
+        // As from an untyped program.
         Requirements.requires(tool("odd"), { check: Effect.succeed(5 as unknown as string) })
       )
       const logged: Array<string> = []
@@ -380,7 +380,7 @@ describe("requirements", () => {
     })
   )
 
-  it.effect("extensions are skipped in the same way", () =>
+  it.effect("apply to extensions in the same way", () =>
     Effect.gen(function* () {
       const { offered, skipped } = yield* Requirements.discover([
         { name: "a" },
@@ -395,8 +395,8 @@ describe("requirements", () => {
   )
 })
 
-describe("inbound", () => {
-  it.effect("what has neither text nor media is dropped and counted", () =>
+describe("inbound messages", () => {
+  it.effect("are dropped and counted without text and media", () =>
     Effect.gen(function* () {
       const { of, layer } = recording()
       const inbound = yield* Inbound.make

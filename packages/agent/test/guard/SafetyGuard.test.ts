@@ -28,7 +28,7 @@ const Pay = Toolkit.make(Tool.make("pay", { success: Schema.String }).setNeedsAp
 const call: FaultPlan.Answer = { toolCalls: [{ name: "pay", params: {} }] }
 
 describe("limits", () => {
-  it.effect("call 401 does not run, and the stop says so in the seed's words", () =>
+  it.effect("stop the run at call 401 with the documented message", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const target = yield* model(endless)
@@ -50,7 +50,7 @@ describe("limits", () => {
     })
   )
 
-  it.effect("100 parallel calls at a limit of 10: exactly 10 run", () =>
+  it.effect("admit exactly 10 of 100 parallel calls at a limit of 10", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const target = yield* model({ answers: [looking(...many(100)), { text: "done" }] })
@@ -66,7 +66,7 @@ describe("limits", () => {
     })
   )
 
-  it.effect("100 parallel calls of a plain generateText at a limit of 10: exactly 10 run", () =>
+  it.effect("admit exactly 10 of 100 parallel calls of a plain generateText", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const target = yield* model({ answers: [looking(...many(100)), { text: "done" }] })
@@ -80,7 +80,7 @@ describe("limits", () => {
     })
   )
 
-  it.effect("each limit stops with its own reason, at its number", () =>
+  it.effect("stop with their own reason, at their own number", () =>
     Effect.gen(function* () {
       const price = { input: 1, output: 1 }
       const cases: ReadonlyArray<
@@ -115,7 +115,7 @@ describe("limits", () => {
     })
   )
 
-  it.effect("the edit above the threshold of a file stops, however its name is written", () =>
+  it.effect("count edits of one file under all spellings of its name", () =>
     Effect.gen(function* () {
       const names = ["a.ts", "./a.ts", "b.ts", "src/../a.ts", ".//a.ts", "a.ts"]
       const { ran, layer } = tools()
@@ -138,7 +138,7 @@ describe("limits", () => {
     })
   )
 
-  it.effect("an own `fileOf` says which file a call edits", () =>
+  it.effect("use a custom `fileOf` to count edits", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
@@ -151,7 +151,7 @@ describe("limits", () => {
     })
   )
 
-  it.effect("an own `fileOf` may say that there is none", () =>
+  it.effect("count no edit when a custom `fileOf` returns none", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
@@ -163,14 +163,14 @@ describe("limits", () => {
     })
   )
 
-  it("numbers that nobody could have meant are refused", () => {
+  it("are rejected when they are out of range", () => {
     const bad: ReadonlyArray<[SafetyGuard.Options, string]> = [
       [{ toolCalls: 0 }, "toolCalls"],
       [{ toolCalls: 2_000_000 }, "toolCalls"],
       [{ toolCalls: Number.NaN }, "toolCalls"],
       [{ turns: 1.5 }, "turns"],
       [{ events: -1 }, "events"],
-      // From a program without types: every run has to end.
+      // As from an untyped program. Every run must end.
       [{ toolCalls: false as unknown as number }, "toolCalls"],
       [{ turns: false as unknown as number }, "turns"],
       [{ time: 0 }, "time"],
@@ -180,7 +180,7 @@ describe("limits", () => {
       [{ tokens: Infinity }, "tokens"],
       [{ fileEdits: 0 }, "fileEdits"],
       [{ tools: { look_up: -1 } }, "tools.look_up"],
-      // From a program without types: nothing that is given is passed over.
+      // As from an untyped program. Invalid options are never ignored.
       [{ tools: new Map([["look_up", 1]]) as unknown as Record<string, number> }, "tools"],
       [{ tools: 5 as unknown as Record<string, number> }, "tools"],
       [{ tools: false as unknown as Record<string, number> }, "tools"],
@@ -207,7 +207,7 @@ describe("limits", () => {
 })
 
 describe("time", () => {
-  it.effect("a tool that never returns ends at the limit, and its finalizers run", () =>
+  it.effect("ends a tool that never returns, and its finalizers run", () =>
     Effect.gen(function* () {
       let finalized = 0
       const { layer } = tools({
@@ -245,7 +245,7 @@ describe("time", () => {
     })
   )
 
-  it.effect("waits for a cooldown do not count", () =>
+  it.effect("excludes waits for a cooldown", () =>
     Effect.gen(function* () {
       const { layer } = tools()
       const target = yield* model({
@@ -262,7 +262,7 @@ describe("time", () => {
     })
   )
 
-  it.effect("waits until a target is back do not count, nor waits for an approval", () =>
+  it.effect("excludes waits for a target and for an approval", () =>
     Effect.gen(function* () {
       const limited: FaultPlan.Step = {
         times: 1,
@@ -288,7 +288,7 @@ describe("time", () => {
     })
   )
 
-  it.effect("a wait for a place among the calls of a target does not count", () =>
+  it.effect("excludes waits for a place at a target with a concurrency limit", () =>
     Effect.gen(function* () {
       const limiter = yield* CallLimiter.make({ limits: { "vendor/m": { concurrency: 1 } } })
       const slow = played({ answers: [Effect.delay(answer("first"), 1_500), answer("second")] })
@@ -302,7 +302,7 @@ describe("time", () => {
     })
   )
 
-  it.effect("a wait stops the clock only when all that runs waits", () =>
+  it.effect("stops only while everything waits", () =>
     Effect.gen(function* () {
       const { layer } = tools({
         look_up: ({ q }) =>
@@ -331,7 +331,7 @@ describe("time", () => {
     })
   )
 
-  it.effect("a finalizer that does not end is left behind after the grace", () =>
+  it.effect("abandons a finalizer that does not end within the grace period", () =>
     Effect.gen(function* () {
       const { layer } = tools({ look_up: () => Effect.uninterruptible(Effect.never) })
       const began = yield* Clock.currentTimeMillis
@@ -349,7 +349,7 @@ describe("time", () => {
 })
 
 describe("a stop", () => {
-  it.effect("leaves a transcript from which the host goes on with a guard that it has extended", () =>
+  it.effect("has a transcript that the host can continue with after an extension", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const target = yield* model({
@@ -375,7 +375,7 @@ describe("a stop", () => {
     })
   )
 
-  describe("that comes again", () => {
+  describe("that repeats after an extension", () => {
     const stops = (
       options: SafetyGuard.Options,
       more: Limits.Extension,
@@ -399,7 +399,7 @@ describe("a stop", () => {
         return yield* Fiber.join(fiber)
       })
 
-    it.effect("at the first call has the conversation that was to go on", () =>
+    it.effect("keeps the conversation when the first call stops", () =>
       Effect.gen(function* () {
         const [first, second] = yield* stops({ turns: 3, tokens: 300 }, { turns: 5 })
         assert.deepStrictEqual([first.reason, second.reason], ["turns", "tokens"])
@@ -408,7 +408,7 @@ describe("a stop", () => {
       })
     )
 
-    it.effect("because of the time has it, too", () =>
+    it.effect("keeps the conversation when the time is up", () =>
       Effect.gen(function* () {
         const slow = Effect.as(Effect.sleep("20 seconds"), "found")
         const [first, second] = yield* stops({ time: "30 seconds" }, { turns: 5 }, slow)
@@ -418,7 +418,7 @@ describe("a stop", () => {
       })
     )
 
-    it.effect("before a second agent has said anything, has what that was to do", () =>
+    it.effect("has the prompt of a second agent that has not answered yet", () =>
       Effect.gen(function* () {
         const target = yield* model({ answers: () => ({ text: "done" }) })
         const stop = yield* Agent.run({ prompt: "the first task" }).pipe(
@@ -432,7 +432,7 @@ describe("a stop", () => {
     )
   })
 
-  it.effect("an extension waits until all have ended that it stopped", () =>
+  it.effect("is extended only after all stopped programs have ended", () =>
     Effect.gen(function* () {
       const { layer } = tools()
       const guard = yield* SafetyGuard.make({ turns: 4, loops: false })
@@ -464,7 +464,7 @@ describe("a stop", () => {
     })
   )
 
-  it.effect("limits can be extended while the program runs, within their range", () =>
+  it.effect("can be avoided by extending limits while the program runs", () =>
     Effect.gen(function* () {
       const guard = yield* SafetyGuard.make({ time: "1 minute" })
       const fiber = yield* Effect.forkChild(guard.run(Effect.as(Effect.sleep("90 seconds"), "done")))
@@ -477,7 +477,7 @@ describe("a stop", () => {
     })
   )
 
-  it.effect("no extension takes a limit away, or is passed over", () =>
+  it.effect("rejects an extension that removes a limit or is invalid", () =>
     Effect.gen(function* () {
       const guard = yield* SafetyGuard.make({ tokens: 1e308, tools: { look_up: 1 } })
       const map = new Map([["look_up", 5]]) as unknown as Record<string, number>
@@ -490,14 +490,14 @@ describe("a stop", () => {
     })
   )
 
-  it.effect("is not held up by a tool that an earlier one left behind", () =>
+  it.effect("is not delayed by a tool that an earlier stop abandoned", () =>
     Effect.gen(function* () {
       const { layer } = tools({
         look_up: ({ q }) => (q === "stuck" ? Effect.uninterruptible(Effect.never) : Effect.succeed(q))
       })
       const fiber = yield* Effect.gen(function* () {
         const guard = yield* SafetyGuard.make({ toolCalls: 1, grace: "5 seconds", loops: false })
-        /** Milliseconds until it is stopped. */
+        /** Milliseconds until the stop. */
         const stopping = (...queries: ReadonlyArray<string>) =>
           Effect.gen(function* () {
             const began = yield* Clock.currentTimeMillis
@@ -511,12 +511,12 @@ describe("a stop", () => {
         return [first, yield* stopping("two", "three")]
       }).pipe(Effect.forkChild)
       yield* seconds(30)
-      // The grace for the tool and for its fiber; then none.
+      // First the grace period for the tool and for its fiber, then none.
       assert.deepStrictEqual(yield* Fiber.join(fiber), [10_000, 0])
     })
   )
 
-  it.effect("speaks the host's words, and its own where those fail", () =>
+  it.effect("uses the host's texts, with the defaults as fallback", () =>
     Effect.gen(function* () {
       const { layer } = tools()
       const stopped = (texts: SafetyGuard.Options["texts"]) =>
@@ -548,7 +548,7 @@ describe("a stop", () => {
     })
   )
 
-  it.effect("of a stream: what was seen stays seen, and the stream fails", () =>
+  it.effect("of a stream keeps the emitted parts and fails the stream", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const target = yield* model(endless)
@@ -561,14 +561,14 @@ describe("a stop", () => {
       )
       assert.strictEqual(stop.reason, "max_tool_calls")
       assert.strictEqual(ran.length, 3)
-      // What was on its way is in the transcript.
+      // Parts on their way are in the transcript.
       assert.isAtLeast(seen.filter((type) => type === "tool-result").length, 2)
       assert.strictEqual(JSON.stringify(stop.transcript.prompt).split("number").length, 4)
       assert.isTrue(isLegal(stop.transcript.prompt))
     })
   )
 
-  it.effect("does not come to a consumer of a stream that only takes its time", () =>
+  it.effect("does not reach a consumer that is only slow", () =>
     Effect.gen(function* () {
       const fiber = yield* Stream.range(1, 300).pipe(
         SafetyGuard.runStream({ time: "1 minute" }),
@@ -576,13 +576,13 @@ describe("a stop", () => {
         Stream.runCount,
         Effect.forkChild
       )
-      // Many fibers hand on to each other: a step at a time.
+      // Many fibers must run in turn, so the clock moves in small steps.
       for (let minute = 0; minute < 310; minute++) yield* TestClock.adjust("1 minute")
       assert.strictEqual(yield* Fiber.join(fiber), 300)
     })
   )
 
-  it.effect("a program that is not stopped ends as without a guard", () =>
+  it.effect("changes nothing for a program within its limits", () =>
     Effect.gen(function* () {
       const guarded = SafetyGuard.run()
       assert.strictEqual(yield* guarded(Effect.succeed(1)), 1)

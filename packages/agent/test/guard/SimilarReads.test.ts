@@ -1,4 +1,4 @@
-/** Honest work that looks alike: files that are about errors, and searches that find nothing. */
+/** Legitimate work that looks repetitive: files about errors, and searches without a result. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -19,7 +19,7 @@ const things = (
 ).split(" ")
 const upper = (name: string) => `${name.slice(0, 1).toUpperCase()}${name.slice(1)}`
 
-/** One file for each thing: they differ in its name and in little else. */
+/** One file for each name. The files differ in little else. */
 const languages: Readonly<Record<string, { readonly ext: string; readonly file: (name: string) => string }>> =
   {
     Go: {
@@ -117,7 +117,7 @@ interface Call {
   readonly params: Readonly<Record<string, string>>
 }
 
-/** An agent that makes the calls, one a turn, under the guard's defaults. */
+/** An agent that makes the calls, one per turn, under the default guard. */
 const made = (calls: ReadonlyArray<Call>, result: (call: Call) => string) =>
   Effect.gen(function* () {
     let ran = 0
@@ -161,7 +161,7 @@ describe("similar files that handle errors are read to the end", () => {
     )
   }
 
-  it.effect("thirty searches for removed names find nothing, one after the other", () =>
+  it.effect("thirty searches without a result are not blocked", () =>
     Effect.gen(function* () {
       const searches = things.map((name): Call => ({
         name: "grep",
@@ -174,9 +174,9 @@ describe("similar files that handle errors are read to the end", () => {
   )
 })
 
-describe("what a tool that reads says of itself is a failure", () => {
+describe("a failure of a reading tool", () => {
   const soft = LoopDetector.make({ mode: "soft", failures: { nudge: 2, block: 2 } })
-  /** Reads of different files; whether the same failure is seen in the results. */
+  /** Reads different files and returns whether the same failure is detected. */
   const isFailure = (result: (name: string) => unknown, failed = false): boolean => {
     let state = LoopDetector.initial
     for (const [turn, name] of things.entries()) {
@@ -188,7 +188,7 @@ describe("what a tool that reads says of itself is a failure", () => {
     return false
   }
 
-  it("by its failure channel, a field for an error, or a result that begins with an error", () => {
+  it("is recognised by its failure channel, an error field, or an error at the beginning", () => {
     assert.isTrue(isFailure(() => "gone", true))
     assert.isTrue(isFailure(() => ({ error: "gone" })))
     assert.isTrue(isFailure(() => "Error: ENOENT, no such file"))
@@ -197,7 +197,7 @@ describe("what a tool that reads says of itself is a failure", () => {
     assert.isTrue(isFailure(() => trace))
   })
 
-  it("not by the words of a text that is about errors", () => {
+  it("is not assumed for a text about errors", () => {
     for (const { file } of Object.values(languages)) assert.isFalse(isFailure(file))
     const guide = (name: string) => `# Error handling of ${name}\n${"What fails is an error.\n".repeat(9)}`
     assert.isFalse(isFailure(guide))

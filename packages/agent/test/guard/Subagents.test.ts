@@ -21,7 +21,7 @@ const delegating = (...to: ReadonlyArray<string>): FaultPlan.Answer => ({
   toolCalls: to.map((to) => ({ name: "delegate", params: { to } }))
 })
 
-/** An agent whose tool runs another agent, which looks things up or goes on delegating. */
+/** An agent whose tool runs another agent, which looks things up or delegates further. */
 const nested = (parent: FaultPlan.FaultPlan, child: FaultPlan.FaultPlan) =>
   Effect.gen(function* () {
     const below = yield* model(child)
@@ -46,7 +46,7 @@ describe("sub-agents", () => {
         { answers: [delegating("one"), delegating("two"), { text: "done" }] },
         { answers: ({ turn }) => (turn < 3 ? looking(`question ${words(turn)}`) : { text: "looked" }) }
       )
-      // Two of the parent and three of the first child: the second child has one left.
+      // Two calls of the parent and three of the first child leave one for the second child.
       const stop = yield* stopOf(SafetyGuard.run({ toolCalls: 6, loops: false })(run))
       assert.deepInclude(stop, { reason: "max_tool_calls", limit: 6 })
       assert.strictEqual(ran.length, 4)
@@ -57,7 +57,7 @@ describe("sub-agents", () => {
     })
   )
 
-  it.effect("have limits of their own: in depth, at a time, and in all", () =>
+  it.effect("have their own limits of depth, concurrency and total", () =>
     Effect.gen(function* () {
       const stopped = (options: SafetyGuard.Options, plan: FaultPlan.FaultPlan) =>
         Effect.gen(function* () {
@@ -121,7 +121,7 @@ describe("sub-agents", () => {
         return yield* Fiber.join(fiber)
       })
 
-    it.effect("are sub-agents all the same", () =>
+    it.effect("count as sub-agents", () =>
       Effect.gen(function* () {
         const none = yield* plain({ subagents: { depth: 0 } }, "one")
         assert.deepInclude(none, { reason: "subagents", limit: 0 })
@@ -132,7 +132,7 @@ describe("sub-agents", () => {
       })
     )
 
-    it.effect("and what it said is its transcript", () =>
+    it.effect("leave the program's own conversation in the transcript", () =>
       Effect.gen(function* () {
         const stop = yield* plain({ turns: 3 }, "one")
         assert.include(JSON.stringify(stop.transcript.prompt), "the task")
@@ -141,9 +141,9 @@ describe("sub-agents", () => {
     )
   })
 
-  describe("of a guard inside of a guard", () => {
+  describe("under a guard inside a guard", () => {
     const delegate = delegating("one")
-    /** An agent whose tool runs `child` under a guard that allows no sub-agents; how that ended. */
+    /** Result of an agent whose tool runs `child` under a guard without sub-agents. */
     const inner = (child: Effect.Effect<unknown, unknown>) =>
       Effect.gen(function* () {
         let exit: Exit.Exit<unknown, unknown> | undefined
@@ -173,16 +173,16 @@ describe("sub-agents", () => {
       Layer.unwrap(Effect.map(model({ answers: [delegate, { text: "done" }] }), over))
     )
 
-    it.effect("the first agent is none of its own", () =>
+    it.effect("exclude the first agent from the inner guard", () =>
       Effect.gen(function* () {
         const [exit, counted] = yield* inner(leaf)
         assert.isTrue(exit !== undefined && Exit.isSuccess(exit))
-        // Of the outer guard it is one.
+        // The outer guard counts it as a sub-agent.
         assert.strictEqual(counted, 1)
       })
     )
 
-    it.effect("a program of it adds no level to those of the outer one", () =>
+    it.effect("get no extra level from the inner program", () =>
       Effect.gen(function* () {
         const plain = Effect.provide(
           LanguageModel.generateText({ prompt: "y", toolkit: Kit }),
@@ -200,14 +200,14 @@ describe("sub-agents", () => {
       })
     )
 
-    it.effect("those below that agent are", () =>
+    it.effect("include the agents below the first one", () =>
       Effect.gen(function* () {
         const [exit] = yield* inner(Effect.provide(Agent.run({ prompt: "y", toolkit: Kit }), delegatingLeaf))
         assert.include(JSON.stringify(exit), "levels of sub-agents")
       })
     )
 
-    it.effect("and so are those of a tool of its program", () =>
+    it.effect("include the agents of a tool of the inner program", () =>
       Effect.gen(function* () {
         const [exit] = yield* inner(
           Effect.provide(LanguageModel.generateText({ prompt: "y", toolkit: Kit }), delegatingLeaf)
@@ -217,7 +217,7 @@ describe("sub-agents", () => {
     )
   })
 
-  it.effect("a guard inside of a guard gives no more than there is left, and may give less", () =>
+  it.effect("cannot exceed the outer limits with an inner guard, only narrow them", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
       const inner = (options: SafetyGuard.Options) =>
@@ -234,12 +234,12 @@ describe("sub-agents", () => {
       }).pipe(SafetyGuard.run({ toolCalls: 5, loops: false }), stopOf)
       assert.deepInclude(stop, { reason: "max_tool_calls", limit: 5 })
       assert.strictEqual(ran.length, 5)
-      // What was said last at the top is what the inner program said.
+      // The last conversation at the top is that of the inner program.
       assert.isTrue(isLegal(stop.transcript.prompt))
     })
   )
 
-  it.effect("a model that a tool asks by itself does not disturb the conversation of its agent", () =>
+  it.effect("keep the agent's conversation when a tool calls a model directly", () =>
     Effect.gen(function* () {
       const own = yield* model({ answers: [{ text: "a summary" }] })
       const { layer } = tools({
@@ -262,7 +262,7 @@ describe("sub-agents", () => {
 })
 
 describe("loops", () => {
-  it.effect("the model is told, then the call is blocked, then the run stops", () =>
+  it.effect("lead to a nudge, then a blocked call, then a stop", () =>
     Effect.gen(function* () {
       let ran = 0
       const { layer } = tools({ look_up: () => Effect.sync(() => (ran++, "always the same answer")) })
@@ -279,7 +279,7 @@ describe("loops", () => {
       assert.strictEqual(of("GuardNudged").length, 1)
       assert.strictEqual(of("GuardBlocked").length, 2)
       const asked = (yield* target.requests).map(({ prompt }) => JSON.stringify(prompt))
-      // The nudge goes along once and is not kept.
+      // The nudge is sent once and not kept.
       assert.deepStrictEqual(
         asked.map((prompt) => prompt.includes("If that is not what you want")),
         [false, false, false, true, false, false]
@@ -290,7 +290,7 @@ describe("loops", () => {
     })
   )
 
-  it.effect("a tool that is annotated as destructive is blocked earlier, as an idempotent one is not", () =>
+  it.effect("block a destructive tool earlier, unless it is idempotent", () =>
     Effect.gen(function* () {
       const ranOf = (annotated: (tool: Tool.Any) => Tool.Any) =>
         Effect.gen(function* () {
@@ -324,7 +324,7 @@ describe("loops", () => {
     })
   )
 
-  it.effect("`loops: false` leaves it to the limits", () =>
+  it.effect("are left to the limits with `loops: false`", () =>
     Effect.gen(function* () {
       const { layer } = tools({ look_up: () => Effect.succeed("always the same answer") })
       const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
@@ -336,7 +336,7 @@ describe("loops", () => {
     })
   )
 
-  it.effect("a tool that is told later is stopped later", () =>
+  it.effect("stop a tool later that has a later nudge", () =>
     Effect.gen(function* () {
       const { layer } = tools({ look_up: () => Effect.succeed("always the same answer") })
       const stop = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
@@ -349,7 +349,7 @@ describe("loops", () => {
     })
   )
 
-  it.effect("an answer that repeats itself is stopped while it is streamed", () =>
+  it.effect("stop a repetitive answer while it is streamed", () =>
     Effect.gen(function* () {
       const target = yield* model({
         answers: [{ text: "I will now look at the file once more and try again. ".repeat(200) }]
@@ -364,7 +364,7 @@ describe("loops", () => {
     })
   )
 
-  it.effect("an answer that is a list is an answer", () =>
+  it.effect("do not stop an answer that is a list", () =>
     Effect.gen(function* () {
       for (const text of [
         Array.from({ length: 8 }, (_, i) => `- test ${i}: passed`).join("\n"),
@@ -377,7 +377,7 @@ describe("loops", () => {
     })
   )
 
-  it.effect("an answer that repeats a long part is stopped while it is streamed", () =>
+  it.effect("stop an answer that repeats a long part while it is streamed", () =>
     Effect.gen(function* () {
       const part = Array.from({ length: 200 }, (_, i) => `question ${words(i)}`)
         .join(" ")
@@ -393,7 +393,7 @@ describe("loops", () => {
   )
 })
 
-describe("the guard's own failure", () => {
+describe("a failure of the guard's own functions", () => {
   const broken = (options: SafetyGuard.Options) =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
@@ -404,7 +404,7 @@ describe("the guard's own failure", () => {
       )
       return { stop, ran: ran.length }
     })
-  /** From a program without types. */
+  /** As from an untyped program. */
   const untyped = (value: unknown) => value as never
   const unreadable = Object.defineProperty(new Error("x"), "message", {
     get: () => {
@@ -415,7 +415,7 @@ describe("the guard's own failure", () => {
     throw new Error("boom")
   }
 
-  it.effect("stops the run and says why; the call does not run", () =>
+  it.effect("stops the run with the reason, and the call does not run", () =>
     Effect.gen(function* () {
       for (const [options, what] of [
         [{ loops: { tools: { look_up: { identity: boom } } } }, "The loop detector failed (Error: boom)"],

@@ -1,4 +1,4 @@
-/** Total time: from the start of a run, whatever it waits for. */
+/** Total time: all time from the start of a run, including waits. */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Exit, Fiber, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
@@ -18,7 +18,7 @@ const minutes = (n: number) =>
 
 const limits = { time: { total: "10 minutes" }, loops: false } as const
 
-/** How it was stopped, and after how many minutes of the clock. */
+/** The stop, and its time in minutes of the clock. */
 const stopped = <A, E, R>(program: Effect.Effect<A, E | SafetyGuard.SafetyStop, R>) =>
   Effect.gen(function* () {
     const stopping = Effect.flatMap(stopOf(program), (stop) =>
@@ -34,7 +34,7 @@ const isTotal = ({ stop, at }: { readonly stop: SafetyGuard.SafetyStop; readonly
 }
 
 describe("total time interrupts a program", () => {
-  it.effect("in a parked wait, and the message names limit, counts, time and what to do next", () =>
+  it.effect("in a parked wait, and the message names the limit, counts, times and next step", () =>
     Effect.gen(function* () {
       const wait = Effect.andThen(Effect.sleep("2 minutes"), ActiveTime.parked(Effect.sleep("30 minutes")))
       const found = yield* stopped(SafetyGuard.run(limits)(wait))
@@ -106,7 +106,7 @@ describe("total time interrupts a program", () => {
     })
   )
 
-  it.effect("while the consumer of its stream takes its time", () =>
+  it.effect("while the consumer of its stream is slow", () =>
     Effect.gen(function* () {
       const text = Array.from({ length: 300 }, (_, n) => words(n)).join(" ")
       let n = 0
@@ -115,13 +115,13 @@ describe("total time interrupts a program", () => {
         Stream.runForEach(() => (n++ === 5 ? Effect.sleep("20 minutes") : Effect.void)),
         Effect.provide(over(yield* model({ answers: [{ text }] })))
       )
-      // The consumer hears of it when it asks again.
+      // The consumer sees the stop at its next pull.
       const { stop } = yield* stopped(run)
       assert.deepStrictEqual([stop.reason, stop.subject], ["timeout", "total"])
     })
   )
 
-  it.effect("of a guard inside of a guard: the narrower one", () =>
+  it.effect("at the narrower of two nested guards", () =>
     Effect.gen(function* () {
       const waits = ActiveTime.parked(Effect.sleep("50 minutes"))
       const inner = SafetyGuard.run(limits)(waits)
@@ -132,8 +132,8 @@ describe("total time interrupts a program", () => {
   )
 })
 
-describe("the two times", () => {
-  it.effect("each stops a run at its own limit, whichever is first", () =>
+describe("active and total time", () => {
+  it.effect("each stop a run at their own limit, whichever comes first", () =>
     Effect.promise(() =>
       fc.assert(
         fc.asyncProperty(
@@ -149,7 +149,7 @@ describe("the two times", () => {
                   const sleep = Effect.sleep(`${wait} minutes`)
                   return parked ? ActiveTime.parked(sleep) : sleep
                 })
-                // Within a minute: no wait ends at the same moment.
+                // Half a minute off, so that no wait ends at the same moment.
                 const before = (minutes: number) => Duration.seconds(60 * minutes - 30)
                 const time = { active: before(active), total: before(total) }
                 const fiber = yield* program.pipe(
@@ -169,7 +169,7 @@ describe("the two times", () => {
     )
   )
 
-  /** The time that is up first; total time where both are at once. */
+  /** The limit reached first; total time when both are reached at once. */
   const expected = (
     steps: ReadonlyArray<{ readonly wait: number; readonly parked: boolean }>,
     active: number,
@@ -187,7 +187,7 @@ describe("the two times", () => {
     return undefined
   }
 
-  it.effect("can both be extended; a stop and what follows it take none of either", () =>
+  it.effect("can both be extended, and the time between stop and next run does not count", () =>
     Effect.gen(function* () {
       const guard = yield* SafetyGuard.make({ time: { active: "1 minute", total: "2 minutes" } })
       const fiber = yield* Effect.gen(function* () {
@@ -212,7 +212,7 @@ describe("the two times", () => {
     })
   )
 
-  it.effect("a duration alone is active time, in an extension, too; no total stays none", () =>
+  it.effect("treat a plain duration as active time, and keep an unlimited total unlimited", () =>
     Effect.gen(function* () {
       const guard = yield* SafetyGuard.make({ time: "1 minute" })
       yield* guard.extend({ time: "1 minute" })
@@ -222,7 +222,7 @@ describe("the two times", () => {
     })
   )
 
-  it("take what is a duration, and nothing else", () => {
+  it("accept only durations", () => {
     const good: ReadonlyArray<Limits.Limits["time"]> = [{ minutes: 5 }, {}, { total: false }, [5, 0], 5]
     for (const time of good) SafetyGuard.run({ time })
     const bad: ReadonlyArray<[unknown, string]> = [
@@ -235,7 +235,7 @@ describe("the two times", () => {
     ]
     for (const [time, field] of bad) {
       try {
-        // From a program without types.
+        // As from an untyped program.
         SafetyGuard.run({ time: time as Limits.Limits["time"] })
         assert.fail(field)
       } catch (error) {
@@ -244,7 +244,7 @@ describe("the two times", () => {
     }
   })
 
-  it("unknown options are refused, at any depth", () => {
+  it("reject unknown options at any depth", () => {
     for (const [options, field] of [
       [{ toolcalls: 5 }, "toolcalls"],
       [{ subagents: { width: 5 } }, "subagents.width"],

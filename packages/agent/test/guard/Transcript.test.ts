@@ -1,11 +1,11 @@
-/** What is left of a run that was stopped: every call with what became of it. */
+/** The transcript of a stopped run: every call with its result. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Schema, Stream } from "effect"
 import { LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
 import { Agent, SafetyGuard, StopReason } from "@outlast/agent"
 import { isLegal, Kit, model, over, seconds, stopOf, tools } from "./support.ts"
 
-/** The arguments of each call and its result, in their order. */
+/** Arguments and result of each call, in order. */
 const pairs = ({ transcript }: SafetyGuard.SafetyStop) => {
   assert.isTrue(isLegal(transcript.prompt))
   const calls: Array<Prompt.ToolCallPart> = []
@@ -24,8 +24,8 @@ const pairs = ({ transcript }: SafetyGuard.SafetyStop) => {
   return calls.map(({ params }, i) => [JSON.stringify(params), results[i]?.result])
 }
 
-describe("calls that have the same id", () => {
-  it.effect("because handlers are called without one, have their own results", () =>
+describe("calls with the same id", () => {
+  it.effect("have their own results when handlers are called without an id", () =>
     Effect.gen(function* () {
       const { layer } = tools()
       const stop = yield* Effect.gen(function* () {
@@ -45,9 +45,9 @@ describe("calls that have the same id", () => {
   const twice = ["a", "b", "c"].map((q) => ({ id: "one", name: "look_up", params: { q } }))
   const { notRun } = StopReason.texts
 
-  it.effect("because the model gave it twice, have them, and which did not run is known", () =>
+  it.effect("have their own results when the model repeats an id, and the unexecuted one is marked", () =>
     Effect.gen(function* () {
-      // The first waits, so that the second is asked for before it.
+      // The first call waits, so that the second one is admitted before it.
       const permit = ({ arguments: given }: { readonly arguments: unknown }) =>
         Effect.as(JSON.stringify(given).includes('"a"') ? Effect.yieldNow : Effect.void, "allow" as const)
       const { layer } = tools()
@@ -64,7 +64,7 @@ describe("calls that have the same id", () => {
     })
   )
 
-  it.effect("and so have those of a stream that ran them itself", () =>
+  it.effect("have their own results in a stream that runs its tools", () =>
     Effect.gen(function* () {
       const { layer } = tools()
       const stop = yield* LanguageModel.streamText({ prompt: "x", toolkit: Kit }).pipe(
@@ -81,7 +81,7 @@ describe("calls that have the same id", () => {
     })
   )
 
-  it.effect("and what was refused is not taken for what runs", () =>
+  it.effect("are not confused when one is refused and the other runs", () =>
     Effect.gen(function* () {
       const { layer } = tools({ look_up: () => Effect.never })
       const permit = ({ arguments: given }: { readonly arguments: unknown }) =>
@@ -105,7 +105,7 @@ describe("calls that have the same id", () => {
   )
 })
 
-describe("a call that the prompt asks for, and a person has approved", () => {
+describe("an approved call from the prompt", () => {
   const Danger = Toolkit.make(
     Tool.make("danger", {
       parameters: Schema.Struct({ q: Schema.String }),

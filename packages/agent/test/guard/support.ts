@@ -1,4 +1,4 @@
-/** A toolkit, its handlers, and models that ask for its tools. */
+/** A toolkit, its handlers, and models that request its tools. */
 import { Effect, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import type { Prompt } from "effect/ai"
@@ -19,7 +19,7 @@ export const Kit = Toolkit.make(Look, Edit, Delegate)
 
 type Handlers = Parameters<typeof Kit.of>[0]
 
-/** What ran, and the handlers that say so. Each has a different result every time. */
+/** A record of the calls, and handlers that add to it. Every result is different. */
 export const tools = (own: Partial<Handlers> = {}) => {
   const ran: Array<string> = []
   const say = (what: string) => Effect.sync(() => `done ${what}, number ${ran.push(what)}`)
@@ -36,10 +36,10 @@ export const looking = (...queries: ReadonlyArray<string>): FaultPlan.Answer => 
   toolCalls: queries.map((q) => ({ name: "look_up", params: { q } }))
 })
 
-/** Asks for something new in every turn, for ever. */
+/** Requests something new in every turn, without end. */
 export const endless: FaultPlan.FaultPlan = { answers: ({ turn }) => looking(`question ${words(turn)}`) }
 
-/** A word for a number: digits are taken for one another where volatile parts are left out. */
+/** Writes a number in words, because digits are ignored where volatile values are removed. */
 export const words = (n: number): string =>
   [...String(n)]
     .map(
@@ -67,7 +67,7 @@ export const stopOf = <A, E, R>(effect: Effect.Effect<A, E | SafetyGuard.SafetyS
     error instanceof SafetyGuard.SafetyStop ? Effect.succeed(error) : Effect.die(error)
   )
 
-/** Every call has a result behind it, and every result a call. */
+/** True when every call is followed by its result, and every result has a call. */
 export const isLegal = (prompt: Prompt.Prompt): boolean => {
   const open = new Set<string>()
   for (const { role, content } of prompt.content) {
@@ -81,7 +81,7 @@ export const isLegal = (prompt: Prompt.Prompt): boolean => {
   return open.size === 0
 }
 
-/** Lets everything run that needs no time, then so many seconds, one by one. */
+/** Runs everything that needs no time, then `n` seconds one by one. */
 export const seconds = (n: number) =>
   Effect.gen(function* () {
     for (let i = 0; i < 40; i++) yield* TestClock.adjust(0)

@@ -17,14 +17,14 @@ const spent = {
 }
 
 describe("without limits", () => {
-  it.effect("a permit is there at once, and is the same for all", () =>
+  it.effect("a permit is granted at once, always the same object", () =>
     Effect.gen(function* () {
       const limiter = yield* CallLimiter.make()
       const permits = yield* Effect.forEach(Array.from({ length: 100 }), () =>
         limiter.acquire(ask({ tokens: 1e9, maxWait: 0 }))
       )
       assert.strictEqual(new Set(permits).size, 1)
-      // It has nothing to release or to correct.
+      // The permit has nothing to release or to correct.
       for (const permit of permits) {
         yield* permit.settle({ inputTokens: 5 })
         yield* permit.release
@@ -32,7 +32,7 @@ describe("without limits", () => {
     })
   )
 
-  it.effect("of its own a target gets its permits whatever others do", () =>
+  it.effect("a target gets its permits, independent of others", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ concurrency: 1 })
       yield* limiter.acquire(ask())
@@ -42,7 +42,7 @@ describe("without limits", () => {
   )
 })
 
-describe("limits that are set", () => {
+describe("limits of the user", () => {
   it.effect("count per key and model", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ requestsPerMinute: 1 })
@@ -63,7 +63,7 @@ describe("limits that are set", () => {
     })
   )
 
-  it.effect("let calls wait until they may, and take what was not used", () =>
+  it.effect("make calls wait, and return unused tokens", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ tokensPerMinute: 100 })
       const first = yield* limiter.acquire(ask({ tokens: 80 }))
@@ -72,7 +72,7 @@ describe("limits that are set", () => {
       yield* TestClock.adjust("1 second")
       yield* first.settle({ inputTokens: 60 })
       yield* first.settle({ inputTokens: 20, outputTokens: 30 })
-      // What is not told is not known.
+      // An empty usage changes nothing.
       yield* first.settle({})
       assert.strictEqual((yield* Fiber.join(second)).at, 1_000)
       yield* TestClock.adjust("2 minutes")
@@ -80,7 +80,7 @@ describe("limits that are set", () => {
     })
   )
 
-  it.effect("of calls at the same time are free again on release, once", () =>
+  it.effect("of concurrent calls become available again on release, once", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ concurrency: 1 })
       const permit = yield* limiter.acquire(ask())
@@ -96,7 +96,7 @@ describe("limits that are set", () => {
     })
   )
 
-  it("below 1 are refused", () => {
+  it("below 1 are rejected", () => {
     assert.throws(
       () => limited({ concurrency: 0 }),
       InvalidOption,
@@ -105,8 +105,8 @@ describe("limits that are set", () => {
   })
 })
 
-describe("a refusal", () => {
-  it.effect("is given at once when the wait would be too long, with its end", () =>
+describe("a rejection", () => {
+  it.effect("comes at once when the wait would be too long, with its end", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ requestsPerMinute: 1 })
       yield* limiter.acquire(ask())
@@ -117,7 +117,7 @@ describe("a refusal", () => {
       assert.isTrue(error.isRetryable)
       assert.strictEqual(
         error.message,
-        "vendor/m#KEY_A: known limits allow no call before 30s. Wait, raise the limits, or add another target."
+        "vendor/m#KEY_A: known limits allow no call for another 30s. Wait, raise the limits, or add another target."
       )
       const call = yield* Effect.forkChild(timed(limiter, ask({ maxWait: "30 seconds" })))
       yield* TestClock.adjust("30 seconds")
@@ -125,7 +125,7 @@ describe("a refusal", () => {
     })
   )
 
-  it.effect("comes at the end of the wait when nobody could know", () =>
+  it.effect("comes at the end of the wait when the duration is unknown", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ concurrency: 1 })
       yield* limiter.acquire(ask())
@@ -137,7 +137,7 @@ describe("a refusal", () => {
     })
   )
 
-  it.effect("is what those get who wait when the limiter ends", () =>
+  it.effect("goes to all waiting calls when the limiter ends", () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()
       const limiter = yield* Scope.provide(limited({ requestsPerMinute: 1 }), scope)
@@ -151,7 +151,7 @@ describe("a refusal", () => {
 })
 
 describe("priorities", () => {
-  it.effect("interactive calls go before background ones", () =>
+  it.effect("order interactive calls before background calls", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ concurrency: 1 })
       const permit = yield* limiter.acquire(ask())
@@ -176,12 +176,12 @@ describe("priorities", () => {
 })
 
 describe("limits that a provider names", () => {
-  it.effect("hold calls back that would run into them", () =>
+  it.effect("delay calls that would exceed them", () =>
     Effect.gen(function* () {
       const limiter = yield* CallLimiter.make()
       yield* limiter.acquire(ask({ maxWait: 0 }))
       yield* limiter.learn(target(), spent)
-      // The same key and model, whoever names it.
+      // The same key and model, as a different object.
       const error = yield* Effect.flip(limiter.acquire(ask({ target: target(), maxWait: 0 })))
       assert.strictEqual(error.wait, 1_000)
       yield* limiter.acquire(ask({ target: target("KEY_B"), maxWait: 0 }))
@@ -195,7 +195,7 @@ describe("limits that a provider names", () => {
     })
   )
 
-  it.effect("may be for input and output apart", () =>
+  it.effect("may differ for input and output", () =>
     Effect.gen(function* () {
       const limiter = yield* CallLimiter.make()
       yield* limiter.learn(target(), {
@@ -212,7 +212,7 @@ describe("limits that a provider names", () => {
     })
   )
 
-  it.effect("of which nothing is said cost nothing", () =>
+  it.effect("cost nothing when they are missing", () =>
     Effect.gen(function* () {
       const limiter = yield* CallLimiter.make()
       yield* limiter.learn(target(), { "content-type": "application/json" })
@@ -221,7 +221,7 @@ describe("limits that a provider names", () => {
     })
   )
 
-  it.effect("let those go who wait, when the next answer says that there is more", () =>
+  it.effect("release waiting calls when the next answer names more", () =>
     Effect.gen(function* () {
       const limiter = yield* CallLimiter.make()
       yield* limiter.learn(target(), { ...spent, "x-ratelimit-limit-requests": "1" })
@@ -233,7 +233,7 @@ describe("limits that a provider names", () => {
   )
 })
 
-/** Interrupts the fiber that it runs before its n-th operation. */
+/** Interrupts the running fiber before its n-th operation. */
 class Interrupting extends Scheduler.MixedScheduler {
   readonly at: number
   operations = 0
@@ -249,7 +249,7 @@ class Interrupting extends Scheduler.MixedScheduler {
 }
 
 describe("an interrupted call", () => {
-  it.effect("leaves no trace while it waits", () =>
+  it.effect("leaves the queue", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ tokensPerMinute: 100 })
       yield* limiter.acquire(ask({ tokens: 50 }))
@@ -261,7 +261,7 @@ describe("an interrupted call", () => {
     })
   )
 
-  it.effect("can be interrupted while it waits even where nothing else can", () =>
+  it.effect("can be interrupted while it waits, even in an uninterruptible region", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ concurrency: 1 })
       yield* limiter.acquire(ask())
@@ -272,7 +272,7 @@ describe("an interrupted call", () => {
     })
   )
 
-  it.effect("gives back what it was granted, between whichever two operations the interruption comes", () =>
+  it.effect("returns its grant, at any point of the interruption", () =>
     Effect.gen(function* () {
       let interrupted = 0
       let made = 0
@@ -297,7 +297,7 @@ describe("an interrupted call", () => {
     })
   )
 
-  it.effect("gives back what it was granted together with the one that won the race against it", () =>
+  it.effect("returns its grant when another call wins the race", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ concurrency: 2, requestsPerMinute: 2 })
       const call = Effect.provideService(
@@ -315,7 +315,7 @@ describe("an interrupted call", () => {
     })
   )
 
-  it.effect("whose onWait dies leaves the queue, and gives back what it was granted meanwhile", () =>
+  it.effect("leaves the queue and returns its grant when onWait dies", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ concurrency: 1 })
       const first = yield* limiter.acquire(ask())
@@ -325,7 +325,7 @@ describe("an interrupted call", () => {
     })
   )
 
-  it.effect("releases the permit that it holds, as a failed and a dying one does", () =>
+  it.effect("releases its permit, like a failed or dying call", () =>
     Effect.gen(function* () {
       const limiter = yield* limited({ concurrency: 1 })
       const withPermit = (effect: Effect.Effect<void, string>) =>
@@ -346,7 +346,7 @@ describe("an interrupted call", () => {
   )
 })
 
-it.effect("a thousand calls that wait are let through at the pace of the limit", () =>
+it.effect("a thousand waiting calls proceed at the pace of the limit", () =>
   Effect.gen(function* () {
     const limiter = yield* CallLimiter.make({ limits: { "vendor/m": { requestsPerMinute: 100 } } })
     const calls = yield* Effect.forEach(Array.from({ length: 1_000 }), () =>
@@ -358,7 +358,7 @@ it.effect("a thousand calls that wait are let through at the pace of the limit",
   })
 )
 
-it.effect("keys and models that nobody uses are forgotten when there are too many", () =>
+it.effect("unused keys and models are forgotten when there are too many", () =>
   Effect.gen(function* () {
     const limiter = yield* CallLimiter.make({ limits: () => ({ requestsPerMinute: 1, concurrency: 1 }) })
     const held = yield* limiter.acquire(ask({ target: target("held") }))
@@ -367,7 +367,7 @@ it.effect("keys and models that nobody uses are forgotten when there are too man
       const { release } = yield* limiter.acquire(ask({ target: target(String(i)), maxWait: 0 }))
       yield* release
     }
-    // The oldest is forgotten, and with it that it has had its call; one that is in use is not.
+    // The oldest is forgotten, including its used call. A lane in use is not.
     yield* limiter.acquire(ask({ target: target("0"), maxWait: 0 }))
     yield* Effect.flip(limiter.acquire(ask({ target: target("held"), maxWait: 0 })))
     yield* held.release

@@ -29,25 +29,25 @@ const without = (headers: Readonly<Record<string, string>>, part: string) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !name.includes(part)))
 
 describe("limits that a provider names", () => {
-  it("fill evenly until the reset: OpenAI's, in durations", () => {
-    // One of sixty a minute.
+  it("refill evenly until the reset (OpenAI: durations)", () => {
+    // One of sixty per minute.
     assert.strictEqual(freeAt(openai), 1_000)
     assert.strictEqual(freeAt(openai, call(), 400), 1_000)
     assert.strictEqual(freeAt(openai, call(), 1_500), 1_500)
   })
 
-  it("Anthropic's, in instants against the response's own date, input and output apart", () => {
+  it("refill evenly until the reset (Anthropic: instants relative to the response date, input and output apart)", () => {
     const noOutput = without(anthropic, "output")
     assert.strictEqual(freeAt(noOutput, call(10_000)), 0)
     // 20,000 in 40 seconds.
     assert.strictEqual(freeAt(noOutput, call(15_000)), 10_000)
     assert.strictEqual(freeAt(noOutput, call(5_000, 10_000)), 0)
-    // 8,000 in 60 seconds; no answer is without a token.
+    // 8,000 in 60 seconds. Every answer has at least one token.
     assert.strictEqual(freeAt(anthropic, call(0, 4_000)), 30_000)
     assert.strictEqual(freeAt(anthropic, call()), 7.5)
   })
 
-  it("a total of tokens takes input and output", () => {
+  it("count input and output for a total of tokens", () => {
     const total = {
       "x-ratelimit-limit-tokens": "1000",
       "x-ratelimit-remaining-tokens": "500",
@@ -57,7 +57,7 @@ describe("limits that a provider names", () => {
     assert.strictEqual(freeAt(total, call(300, 201)), 1_000)
   })
 
-  it("are used up by what is sent meanwhile, and given back by what was not", () => {
+  it("decrease with calls sent in between, and increase with cancelled ones", () => {
     let known = Known.learn(Known.empty, { ...openai, "x-ratelimit-remaining-requests": "2" }, 0)
     for (let i = 0; i < 2; i++) known = Known.take(known, call())
     assert.isAbove(Known.freeAt(known, call(), 0), 0)
@@ -65,7 +65,7 @@ describe("limits that a provider names", () => {
     assert.strictEqual(Known.freeAt(known, call(), 0), 0)
   })
 
-  it("say nothing any more when they are full again", () => {
+  it("end at their reset", () => {
     let known = Known.learn(Known.empty, openai, 0)
     for (let i = 0; i < 500; i++) known = Known.take(known, call(1_000))
     assert.strictEqual(Known.freeAt(known, call(), 0), 60_000)
@@ -74,7 +74,7 @@ describe("limits that a provider names", () => {
     assert.strictEqual(Known.freeAt(known, call(), 60_000), 60_000)
   })
 
-  it("of a call larger than all of it: it has all of it to itself", () => {
+  it("let a call that is larger than the limit wait for all of it", () => {
     assert.strictEqual(freeAt(without(anthropic, "output"), call(90_000)), 40_000)
     const full = {
       "x-ratelimit-limit-tokens": "1000",
@@ -84,7 +84,7 @@ describe("limits that a provider names", () => {
     assert.strictEqual(freeAt(full, call(5_000)), 0)
   })
 
-  it("without a limit are a count that holds until the reset", () => {
+  it("without a maximum are a count that applies until the reset", () => {
     const unlimited = {
       "x-ratelimit-remaining-requests": "1",
       "x-ratelimit-reset-requests": "30s"
@@ -93,7 +93,7 @@ describe("limits that a provider names", () => {
     assert.strictEqual(Known.freeAt(known, call(), 0), 30_000)
   })
 
-  it("replace each other, kind by kind", () => {
+  it("replace each other by kind", () => {
     const first = Known.learn(Known.empty, openai, 0)
     const second = Known.learn(
       first,
@@ -104,13 +104,13 @@ describe("limits that a provider names", () => {
     assert.strictEqual(second.tokens, first.tokens)
   })
 
-  it("are read in whatever form a client keeps headers", () => {
+  it("are read from headers in any form", () => {
     for (const headers of [new Headers(openai), new Map(Object.entries(openai)), Object.entries(openai)]) {
       assert.strictEqual(freeAt(headers), 1_000)
     }
   })
 
-  it("that cannot be read change nothing", () => {
+  it("that are unreadable change nothing", () => {
     const odd = [
       undefined,
       null,
@@ -118,7 +118,7 @@ describe("limits that a provider names", () => {
       {},
       { ...openai, "x-ratelimit-remaining-requests": "-1", "x-ratelimit-remaining-tokens": "many" },
       { ...without(openai, "tokens"), "x-ratelimit-reset-requests": "soon" },
-      // An instant without a date of its own.
+      // An instant without a response date.
       without(anthropic, "date"),
       without(openai, "remaining"),
       without(openai, "reset")
@@ -127,7 +127,7 @@ describe("limits that a provider names", () => {
       assert.strictEqual(Known.learn(Known.empty, headers, 0), Known.empty, JSON.stringify(headers))
     }
     assert.strictEqual(freeAt({ ...openai, "x-ratelimit-limit-requests": "lots" }), 60_000)
-    // A month is no reason to hold calls back on this word alone.
+    // A reset after a month is no reason to hold calls back.
     const month = { ...openai, "x-ratelimit-limit-requests": "", "x-ratelimit-reset-requests": "30d" }
     assert.strictEqual(freeAt(month), 86_400_000)
   })

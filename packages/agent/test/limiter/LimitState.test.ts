@@ -3,7 +3,7 @@ import * as fc from "fast-check"
 import { InvalidOption } from "@outlast/resilience"
 import * as Limit from "#agent/limiter/LimitState"
 
-/** A machine that remembers its state, and what it said to whom. */
+/** A machine that remembers its state and its verdicts. */
 const machine = (limits: Limit.Limits) => {
   const rule = Limit.rule(limits)
   let state = Limit.initial
@@ -53,7 +53,7 @@ const machine = (limits: Limit.Limits) => {
 const background = { priority: "background" } as const
 
 describe("limits", () => {
-  it("of calls that run at the same time", () => {
+  it("of concurrent calls", () => {
     const m = machine({ concurrency: 2 })
     for (let i = 0; i < 4; i++) m.ask(0)
     assert.deepStrictEqual(m.granted(), [1, 2])
@@ -67,7 +67,7 @@ describe("limits", () => {
     const m = machine({ requestsPerMinute: 2 })
     for (let i = 0; i < 3; i++) m.ask(500)
     assert.deepStrictEqual(m.granted(), [1, 2])
-    // That they are done does not matter.
+    // The end of a call does not matter.
     m.release(600)
     assert.strictEqual(m.wakeAt(600), 61_000)
     m.tick(60_999)
@@ -85,7 +85,7 @@ describe("limits", () => {
     assert.strictEqual(m.wakeAt(0), 61_000)
   })
 
-  it("of none of these let everything through and count nothing", () => {
+  it("that are not set admit everything and count nothing", () => {
     const m = machine({})
     for (let i = 0; i < 100; i++) m.ask(0, { input: 1e9 })
     assert.lengthOf(m.granted(), 100)
@@ -93,7 +93,7 @@ describe("limits", () => {
     assert.strictEqual(m.state().requests, Limit.initial.requests)
   })
 
-  it("a call that is larger than the limit takes all of it", () => {
+  it("are used up by a call that is larger", () => {
     const m = machine({ tokensPerMinute: 100 })
     m.ask(0, { input: 10 })
     m.ask(0, { input: 1_000 })
@@ -102,7 +102,7 @@ describe("limits", () => {
     assert.deepStrictEqual(m.granted(), [1, 2])
   })
 
-  it("that a provider named hold, too", () => {
+  it("that a provider named apply", () => {
     const m = machine({})
     m.learn(
       {
@@ -120,7 +120,7 @@ describe("limits", () => {
     assert.deepStrictEqual(m.granted(), [1, 2])
   })
 
-  it("held from outside hold everybody", () => {
+  it("held from outside delay every call", () => {
     const m = machine({})
     m.hold(5_000)
     m.hold(1_000)
@@ -135,15 +135,15 @@ describe("limits", () => {
     )
   })
 
-  it("below 1 are refused", () => {
+  it("below 1 are rejected", () => {
     for (const limits of [{ concurrency: 0 }, { requestsPerMinute: 0.5 }, { tokensPerMinute: Number.NaN }]) {
       assert.throws(() => Limit.rule(limits), InvalidOption, Object.keys(limits)[0])
     }
   })
 })
 
-describe("what a call has used", () => {
-  it("corrects what was estimated, up and down", () => {
+describe("the usage of a call", () => {
+  it("corrects the estimate, up and down", () => {
     const m = machine({ tokensPerMinute: 100 })
     m.ask(0, { input: 90 })
     m.ask(0, { input: 50 })
@@ -156,7 +156,7 @@ describe("what a call has used", () => {
     assert.deepStrictEqual(m.granted(), [1, 2])
   })
 
-  it("is nothing, if it was not made", () => {
+  it("is taken back when the call was not made", () => {
     const m = machine({ concurrency: 1, requestsPerMinute: 1, tokensPerMinute: 100 })
     m.ask(0, { input: 90 })
     m.ask(0, { input: 90 })
@@ -175,8 +175,8 @@ describe("what a call has used", () => {
   })
 })
 
-describe("who is next", () => {
-  it("interactive before background, in each whoever came first", () => {
+describe("the order of calls", () => {
+  it("is interactive before background, and first in, first out within each", () => {
     const m = machine({ concurrency: 1 })
     m.ask(0)
     m.ask(0, background)
@@ -187,7 +187,7 @@ describe("who is next", () => {
     assert.deepStrictEqual(m.granted(), [1, 3, 5, 2, 4])
   })
 
-  it("every fifth is one in the background, while one waits", () => {
+  it("gives every fifth turn to a waiting background call", () => {
     const m = machine({ concurrency: 1 })
     m.ask(0)
     m.ask(0, background)
@@ -199,7 +199,7 @@ describe("who is next", () => {
     assert.deepStrictEqual(m.granted(), [1, 4, 5, 6, 7, 2, 8, 9, 10, 11, 3, 12, 13])
   })
 
-  it("those that went before nobody do not count", () => {
+  it("ignores interactive calls from before a background call waited", () => {
     const m = machine({ concurrency: 1 })
     for (let i = 0; i < 10; i++) m.ask(0)
     for (let i = 0; i < 8; i++) m.release(i)
@@ -210,7 +210,7 @@ describe("who is next", () => {
     assert.deepStrictEqual(m.granted(), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12])
   })
 
-  it("a smaller call does not pass a larger one, or that would wait for ever", () => {
+  it("never lets a smaller call overtake a larger one, which would otherwise wait without end", () => {
     const m = machine({ tokensPerMinute: 100 })
     m.ask(0, { input: 50 })
     m.ask(0, { input: 60 })
@@ -222,12 +222,12 @@ describe("who is next", () => {
 })
 
 describe("a wait", () => {
-  it("beyond the deadline is refused at once, with its end", () => {
+  it("beyond the deadline is rejected at once, with its end", () => {
     const m = machine({ requestsPerMinute: 1 })
     m.ask(0)
     m.ask(0, { deadline: 60_999 })
     m.ask(0, { deadline: 61_000 })
-    // Behind the one that waits it takes another minute.
+    // A call after the waiting one needs another minute.
     m.ask(0, { deadline: 61_000 })
     assert.deepStrictEqual(m.refused(), [
       [2, 61_000],
@@ -237,7 +237,7 @@ describe("a wait", () => {
     assert.deepStrictEqual(m.granted(), [1, 3])
   })
 
-  it("for others to be done ends at the deadline, when nobody knows how long it would go on", () => {
+  it("of unknown length ends at the deadline", () => {
     const m = machine({ concurrency: 1 })
     m.ask(0)
     m.ask(0, { deadline: 0 })
@@ -254,7 +254,7 @@ describe("a wait", () => {
     assert.deepStrictEqual(m.granted(), [1])
   })
 
-  it("that ends in time at the very deadline is granted", () => {
+  it("that ends exactly at the deadline is granted", () => {
     const m = machine({ concurrency: 1 })
     m.ask(0)
     m.ask(0, { deadline: 300 })
@@ -262,7 +262,7 @@ describe("a wait", () => {
     assert.deepStrictEqual(m.granted(), [1, 2])
   })
 
-  it("in the background ends at its deadline, too, though it is not next", () => {
+  it("in the background ends at its deadline, even if the call is not next", () => {
     const m = machine({ concurrency: 1 })
     m.ask(0)
     m.ask(0)
@@ -272,7 +272,7 @@ describe("a wait", () => {
     assert.deepStrictEqual(m.refused(), [[3, 300 + Limit.unknownWait]])
   })
 
-  it("of an interactive call is not behind those in the background", () => {
+  it("of an interactive call excludes background calls", () => {
     const m = machine({ requestsPerMinute: 1 })
     m.ask(0)
     m.ask(0, background)
@@ -283,7 +283,7 @@ describe("a wait", () => {
     assert.deepStrictEqual(m.granted(), [1, 3])
   })
 
-  it("of too many is refused", () => {
+  it("is rejected when too many calls wait", () => {
     const m = machine({ concurrency: 1 })
     for (let i = 0; i <= Limit.maxWaiters; i++) m.ask(0, i % 2 === 0 ? {} : background)
     assert.isEmpty(m.refused())
@@ -292,7 +292,7 @@ describe("a wait", () => {
     assert.lengthOf(m.refused(), 2)
   })
 
-  it("that is given up makes room for those behind it", () => {
+  it("that is abandoned makes room for later calls", () => {
     const m = machine({ tokensPerMinute: 100 })
     m.ask(0, { input: 50 })
     m.ask(0, { input: 60 })
@@ -302,7 +302,7 @@ describe("a wait", () => {
   })
 })
 
-it("whatever happens, no limit is exceeded, everybody gets one verdict in time and in order, and nothing is left", () => {
+it("every limit holds, every call gets one verdict in time and in order, and nothing is left, for any events", () => {
   const limits = fc.record({
     concurrency: fc.option(fc.integer({ min: 1, max: 3 }), { nil: undefined }),
     requestsPerMinute: fc.option(fc.integer({ min: 1, max: 5 }), { nil: undefined }),
@@ -336,7 +336,7 @@ it("whatever happens, no limit is exceeded, everybody gets one verdict in time a
           const { id } = verdict
           const asking = asked.get(id)
           assert(asking !== undefined)
-          // One verdict each: whoever has one does not wait any more.
+          // One verdict each: a call with a verdict does not wait any more.
           assert.isTrue(waiting.delete(id), `${id}`)
           if (verdict._tag === "Refused") {
             assert.isAbove(verdict.until, now)
@@ -392,7 +392,7 @@ it("whatever happens, no limit is exceeded, everybody gets one verdict in time a
           const use = begun.find((one) => one.id === id)
           assert(use !== undefined)
           if (what === "settle") {
-            // Less than estimated: more was used already, and is no decision of the machine.
+            // Usage beyond the estimate is not a decision of the machine, so count at most the grant.
             use.tokens = Math.min(grant.tokens, input)
             running.set(id, m.settle(grant, use.tokens, now))
           } else {
@@ -405,7 +405,7 @@ it("whatever happens, no limit is exceeded, everybody gets one verdict in time a
         check()
       }
 
-      // Everybody is done or has left: a minute later nothing of it is to be seen.
+      // All calls have ended or left: a minute later the state is empty.
       for (const id of waiting) {
         waiting.delete(id)
         m.leave(id, now)

@@ -21,10 +21,10 @@ type Shared = (
 const limiterOver = (limits: Limits) =>
   Effect.flatMap(LimitStore.make(), (store) => CallLimiter.make({ limits: { "vendor/m": limits }, store }))
 
-/** Lets what needs real I/O go on, for a turn of the event loop. */
+/** Waits for one turn of the event loop, so that real I/O can continue. */
 const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))
 
-/** Waits for a fiber in virtual time, while real I/O may be under way. */
+/** Waits for a fiber in virtual time while real I/O is running. */
 const joined = <A, E>(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E> =>
   Effect.suspend(() =>
     fiber.pollUnsafe() === undefined
@@ -48,26 +48,26 @@ const contract = (shared: Shared) => {
     })
   )
 
-  it.effect("a refusal and an interruption give back what was reserved", () =>
+  it.effect("a rejection and an interruption return the reservation", () =>
     Effect.gen(function* () {
       const [one, two] = yield* shared(2, { requestsPerMinute: 1, concurrency: 1 })
       assert(one !== undefined && two !== undefined)
       yield* one.acquire(ask())
       yield* Effect.flip(two.acquire(ask({ maxWait: "59 seconds" })))
-      // While the store is asked, and while the place that it gave is waited for.
+      // While the store is called, and while the reserved place is awaited.
       for (const turns of [0, 1, 2, 20]) {
         const waiting = yield* Effect.forkChild(two.acquire(ask({ maxWait: "1 hour" })))
         for (let i = 0; i < turns; i++) yield* turn
         yield* Fiber.interrupt(waiting)
       }
-      // Neither of them has a place before this one.
+      // Neither interrupted call keeps a place before this one.
       const next = yield* joined(yield* Effect.forkChild(timed(two, ask({ maxWait: "61 seconds" }))))
       assert.isAtLeast(next.at, 60_000)
       assert.isAtMost(next.at, 61_000)
     })
   )
 
-  it.effect("tokens that were not used are there for the others, and those beyond the estimate are not", () =>
+  it.effect("unused tokens are available to other processes, and tokens beyond the estimate are not", () =>
     Effect.gen(function* () {
       const [one, two] = yield* shared(2, { tokensPerMinute: 100 })
       assert(one !== undefined && two !== undefined)
@@ -107,7 +107,7 @@ describe.skipIf(RedisServer.missing !== undefined)("over Redis", () => {
       const { port } = server
       const prefix = `limits-${++stores}:`
       const one = Effect.gen(function* () {
-        // A connection of its own.
+        // A separate connection.
         const context = yield* Layer.build(
           RateLimiter.layer.pipe(
             Layer.provide(RateLimiter.layerStoreRedis({ prefix })),
@@ -121,18 +121,18 @@ describe.skipIf(RedisServer.missing !== undefined)("over Redis", () => {
   )
 })
 
-describe("a store that is lost", () => {
+describe("a lost store", () => {
   const failed = new RateLimiter.RateLimiterError({
     reason: new RateLimiter.RateLimitStoreError({ message: "connection refused" })
   })
 
-  /** A limiter over a store that answers as it is told. */
+  /** A limiter over a store with controlled answers. */
   const setup = (options: LimitStore.StoreOptions = {}) =>
     Effect.gen(function* () {
       const events: Array<string> = []
       const store = { asked: 0, answer: Effect.fail(failed) as Consumed }
       const Events = ResilienceEvents.layerHandler((event) =>
-        // Only the store publishes here.
+        // Only the store publishes events here.
         Effect.sync(() => events.push((event as LimiterEvent)._tag))
       )
       const context = yield* Layer.build(Events)
@@ -156,7 +156,7 @@ describe("a store that is lost", () => {
     resetAfter: Duration.zero
   })
 
-  it.effect("leaves each process with its own limits, is left alone for a while, and said once", () =>
+  it.effect("leaves each process with its own limits, is not used for a while, and is reported once", () =>
     Effect.gen(function* () {
       const { acquire, store, events } = yield* setup()
       yield* acquire
@@ -175,7 +175,7 @@ describe("a store that is lost", () => {
     })
   )
 
-  it.effect("is one that does not answer in time, too", () =>
+  it.effect("includes a store that does not answer in time", () =>
     Effect.gen(function* () {
       for (const [timeout, millis] of [
         [undefined, 1_000],
@@ -193,7 +193,7 @@ describe("a store that is lost", () => {
     })
   )
 
-  it.effect("is one that breaks, too", () =>
+  it.effect("includes a store that throws", () =>
     Effect.gen(function* () {
       const { acquire, store, events } = yield* setup()
       store.answer = Effect.die(new Error("a mistake in a driver"))
@@ -202,12 +202,12 @@ describe("a store that is lost", () => {
     })
   )
 
-  it("a timeout out of range is refused", () => {
+  it("rejects a timeout out of range", () => {
     assert.throws(() => LimitStore.make({ timeout: 0 }), InvalidOption, "LimitStore: timeout")
   })
 })
 
-it.effect("who waits for the store's sake holds the others back, so that priorities hold", () =>
+it.effect("a call that waits for the store delays its process, so that priorities hold", () =>
   Effect.gen(function* () {
     const context = yield* Layer.build(Layer.provide(RateLimiter.layer, RateLimiter.layerStoreMemory))
     const limits = { requestsPerMinute: 2 }

@@ -12,7 +12,7 @@ describe("a window of a minute", () => {
     assert.strictEqual(Window.used(window, 61_000), 0)
   })
 
-  it("says when more fits", () => {
+  it("returns the time when more fits", () => {
     const window = of([5, 0], [3, 10_000])
     assert.strictEqual(Window.freeAt(window, 10, 2, 10_500), 10_500)
     assert.strictEqual(Window.freeAt(window, 10, 3, 10_500), 61_000)
@@ -21,21 +21,21 @@ describe("a window of a minute", () => {
     assert.strictEqual(Window.freeAt(window, 10, 10, 90_000), 90_000)
   })
 
-  it("needs a minute more for each time that the limit is exceeded", () => {
+  it("needs one more minute for each multiple of the limit", () => {
     const window = of([10, 0])
     assert.strictEqual(Window.freeAt(window, 10, 10, 0), 61_000)
     assert.strictEqual(Window.freeAt(window, 10, 11, 0), 121_000)
     assert.strictEqual(Window.freeAt(Window.empty, 10, 25, 0), 120_000)
   })
 
-  it("adds up the uses of a second, however many", () => {
+  it("sums up all uses of one second", () => {
     const uses = Array.from({ length: 1_000 }, (_, i) => [1, i] as const)
     const window = of([2, -5_000], ...uses)
     assert.lengthOf(window.past, 1)
     assert.strictEqual(Window.used(window, 999), 1_002)
   })
 
-  it("is corrected where a use was counted, while it is remembered", () => {
+  it("corrects a use in its slot while the slot exists", () => {
     const window = of([5, 0], [3, 10_000])
     assert.strictEqual(Window.used(Window.correct(window, 0, -4), 10_000), 4)
     assert.strictEqual(Window.used(Window.correct(window, 10, 4), 10_000), 12)
@@ -43,7 +43,7 @@ describe("a window of a minute", () => {
     assert.strictEqual(Window.used(Window.correct(window, 7, 9), 10_000), 8)
   })
 
-  it("keeps a bounded number of slots, and counts at least what was used in any minute", () => {
+  it("keeps a bounded number of slots, and never counts less than the usage of any minute", () => {
     const uses = fc.array(fc.tuple(fc.integer({ min: 1, max: 9 }), fc.oneof(fc.nat(3_000), fc.nat(90_000))), {
       maxLength: 200
     })

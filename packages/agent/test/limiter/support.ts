@@ -1,4 +1,4 @@
-/** What the tests of limiters share. */
+/** Shared test support of limiters. */
 import { Clock, Effect } from "effect"
 import type { TargetRef } from "#agent/conversation/TargetRef"
 import type * as CallLimiter from "#agent/limiter/CallLimiter"
@@ -18,7 +18,7 @@ export const ask = (options: Partial<CallLimiter.Request> = {}): CallLimiter.Req
   ...options
 })
 
-/** Acquires and says when, in milliseconds of virtual time. */
+/** Acquires a permit and returns the time in milliseconds of virtual time. */
 export const timed = (limiter: CallLimiter.Service, request: CallLimiter.Request) =>
   Effect.gen(function* () {
     const permit = yield* limiter.acquire(request)

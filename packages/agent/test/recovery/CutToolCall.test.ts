@@ -1,6 +1,6 @@
 /**
- * A tool call that was cut never runs, whatever the provider says of the end of its answer: an end that admits the cut
- * is repeated or continued, any other leaves arguments that the model is told about.
+ * A cut tool call never runs, whatever finish reason the provider reports. A reported cut is repeated or continued.
+ * With any other reason the invalid arguments are reported.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema, Stream } from "effect"
@@ -25,13 +25,13 @@ const payments = () => {
 
 const call = { name: "pay", params: { to: "somebody with a long name", amount: 100 } }
 
-/** The first answer ends inside the arguments of its call, and says `reason`. */
+/** The first answer ends inside the arguments of its call, with `reason`. */
 const model = (reason: FaultPlan.FinishReason) =>
   ScriptedModel.make({
     provider: "anthropic",
     model: "m",
     plan: {
-      // An answer that is repeated by the call itself keeps its place in the plan.
+      // An answer that is repeated within the call keeps its place in the plan.
       answers: [
         { toolCalls: [call] },
         ...(reason === "length" ? [] : [{ toolCalls: [call] }]),
@@ -50,16 +50,16 @@ const programs: Readonly<Record<string, Program>> = {
   "Agent.stream": Stream.runDrain(Agent.stream({ prompt: "Pay.", toolkit: Kit }))
 }
 
-describe("a tool call that was cut", () => {
+describe("a cut tool call", () => {
   for (const [name, program] of Object.entries(programs)) {
     // vllm#58228 and hermes-agent PR #7693: "tool_calls" reported for a length cut.
     for (const reason of ["stop", "tool-calls", "length"] as const) {
       const resolves = name === "generateText" || name === "streamText"
       const title =
         resolves && reason !== "length"
-          ? "fails with what is wrong, and runs nothing"
-          : "is made again and runs once"
-      it.effect(`${name}: ${title}, where the first ended with ${reason}`, () =>
+          ? "fails with the invalid parameters and runs nothing"
+          : "is repeated and runs once"
+      it.effect(`${name}: ${title} after the finish reason ${reason}`, () =>
         Effect.gen(function* () {
           const { made, handlers } = payments()
           const target = yield* model(reason)

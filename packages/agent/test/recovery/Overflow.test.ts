@@ -1,4 +1,4 @@
-/** Conversations that do not fit: a lower output limit, then compaction, then a larger window, then the end. */
+/** Conversations that do not fit: a lower output limit, then compaction, then a larger window, then failure. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
@@ -26,7 +26,7 @@ import {
 const sentences = Array.from({ length: 8 }, (_, i) => `This is sentence number ${i}.`)
 const ask = LanguageModel.generateText({ prompt: sentences.join(" ") })
 
-/** What Anthropic says of an input with which the reserved output does not fit. */
+/** Anthropic's error for an input that does not fit together with the reserved output. */
 const tooMuch = (input: number, output: number, window: number): FaultPlan.Fault => ({
   type: "status",
   status: 400,
@@ -62,7 +62,7 @@ const model = (
 const limitsOf = (target: ScriptedModel.ScriptedModel) =>
   Effect.map(target.requests, (requests) => requests.map(({ options }) => options.maxOutputTokens))
 
-/** Makes the conversation one sentence shorter each time, and counts. */
+/** Removes one sentence from the conversation each time, and counts the calls. */
 const shortening = () => {
   let made = 0
   return {
@@ -74,17 +74,17 @@ const shortening = () => {
 const over = (chain: Chain, options: Failover.Options<RecoveryPolicy.DefaultClass> = {}) =>
   Effect.provide(Failover.layer(chain, { policy, ...options }))
 
-describe("an input that fits, but not with the output limit", () => {
+describe("an input that fits only with a lower output limit", () => {
   const limited = Effect.provideService(OutputLimit.OutputLimit, 21_333)
 
-  it.effect("is sent again with what is left, and is not compacted (188240 + 21333 > 200000)", () =>
+  it.effect("is sent again with the remaining tokens, without compaction (188240 + 21333 > 200000)", () =>
     Effect.gen(function* () {
       const target = yield* model("m", [tooMuch(188_240, 21_333, 200_000)])
       const { layer, of } = recording()
       const { count, compact } = shortening()
       const response = yield* ask.pipe(limited, over([target], { compact }), Effect.provide(layer))
       assert.strictEqual(response.text, "hello there")
-      // A thousand tokens are left free between both.
+      // A thousand tokens stay free between both.
       assert.deepStrictEqual(yield* limitsOf(target), [21_333, 10_760])
       assert.deepStrictEqual(
         of("OutputLimitLowered").map(({ limit }) => limit),
@@ -112,7 +112,7 @@ describe("an input that fits, but not with the output limit", () => {
     })
   )
 
-  it.effect("and its answer, cut at the lowered limit, is continued and not raised into the same wall", () =>
+  it.effect("is continued, not raised to the rejected limit, when the lowered limit cuts the answer", () =>
     Effect.gen(function* () {
       const target = played({
         answers: [
@@ -134,7 +134,7 @@ describe("an input that fits, but not with the output limit", () => {
     })
   )
 
-  it.effect("fits the other keys of the model, too, once it fits", () =>
+  it.effect("keeps the lowered limit for the other keys of the model", () =>
     Effect.gen(function* () {
       const target = yield* ScriptedModel.make({
         provider: "anthropic",
@@ -152,7 +152,7 @@ describe("an input that fits, but not with the output limit", () => {
     })
   )
 
-  it.effect("does not make a continuation forget what it continues", () =>
+  it.effect("keeps the text of a continuation after lowering its limit", () =>
     Effect.gen(function* () {
       const overflow = failure(
         new FailoverReason.ContextOverflow({ limit: 200_000, requested: 209_573, output: 21_333 })
@@ -176,7 +176,7 @@ describe("an input that fits, but not with the output limit", () => {
 })
 
 describe("a conversation that does not fit", () => {
-  it.effect("is made shorter at most twice, and then fails", () =>
+  it.effect("is compacted at most twice, and then fails", () =>
     Effect.gen(function* () {
       const target = yield* model(
         "m",
@@ -195,7 +195,7 @@ describe("a conversation that does not fit", () => {
     })
   )
 
-  it.effect("as often as the policy says, and not at all where nothing can", () =>
+  it.effect("is compacted as often as the policy allows, and not without a compactor", () =>
     Effect.gen(function* () {
       for (const maxCompactions of [0, 1, 3]) {
         const target = yield* model(
@@ -216,7 +216,7 @@ describe("a conversation that does not fit", () => {
   )
 
   it.effect(
-    "goes to a larger window when compaction fails, dies, or frees nothing (openai/codex#31351)",
+    "moves to a larger window when compaction fails, dies, or frees nothing (openai/codex#31351)",
     () =>
       Effect.gen(function* () {
         const same = () => Effect.succeed(Prompt.make(sentences.join(" ")))
@@ -236,7 +236,7 @@ describe("a conversation that does not fit", () => {
       })
   )
 
-  it.effect("is asked again in its shorter form elsewhere, too", () =>
+  it.effect("is sent to the next target in its shorter form", () =>
     Effect.gen(function* () {
       const first = played({
         keys: [key("A")],
@@ -252,7 +252,7 @@ describe("a conversation that does not fit", () => {
     })
   )
 
-  it.effect("is interrupted while it is made shorter", () =>
+  it.effect("can be interrupted during compaction", () =>
     Effect.gen(function* () {
       const target = yield* model("m", [tooLong])
       const exit = yield* ask.pipe(over([target], { compact: () => Effect.interrupt }), Effect.exit)

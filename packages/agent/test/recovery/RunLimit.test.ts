@@ -1,4 +1,4 @@
-/** The output limit that an agent run has raised: it lasts for the rest of the run. */
+/** An output limit that was raised in an agent run applies to the rest of the run. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -23,7 +23,7 @@ describe("a raised limit in an agent run", () => {
   const seen = Agent.stream({ prompt: "Tell me all.", toolkit: Kit }).pipe(Stream.runDrain)
 
   for (const [way, run] of Object.entries({ "whole answers": agent, streams: seen })) {
-    it.effect(`is that of the turns that follow, and not of another run, ${way}`, () =>
+    it.effect(`applies to later turns, and not to another run, with ${way}`, () =>
       Effect.gen(function* () {
         const called = say(toolCall("1", { name: "wait" }), finish("tool-calls"))
         const target = played({
@@ -47,7 +47,7 @@ describe("a raised limit in an agent run", () => {
     })
   )
 
-  it.effect("is lowered for the turns that follow when the window leaves less", () =>
+  it.effect("is lowered for later turns when the window has less room", () =>
     Effect.gen(function* () {
       const full = failure(
         new FailoverReason.ContextOverflow({ limit: 100_000, requested: 120_000, output: 64_000 })

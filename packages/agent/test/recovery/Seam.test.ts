@@ -3,7 +3,7 @@ import * as fc from "fast-check"
 import * as Seam from "#agent/recovery/Seam"
 import { answers } from "./answers.ts"
 
-/** The continuation behind the seam, in deltas of these sizes over and over. */
+/** The continuation after the seam, in deltas of these sizes in rotation. */
 const join = (said: string, continuation: string, sizes: ReadonlyArray<number> = [7]) => {
   let seam = Seam.make(said)
   let text = ""
@@ -35,7 +35,7 @@ const remarks = {
   blank: "\n\n"
 }
 
-/** The answer itself repeats at the cut: what stands before it also stands behind it. */
+/** True when the answer itself repeats at the cut: the text before the cut also follows it. */
 const repeatsAt = (answer: string, cut: number): boolean => {
   for (let length = 1; length <= Math.min(cut, 200); length++) {
     if (answer.startsWith(answer.slice(cut - length, cut), cut)) return true
@@ -43,9 +43,9 @@ const repeatsAt = (answer: string, cut: number): boolean => {
   return false
 }
 
-describe("every answer, cut everywhere", () => {
+describe("every answer, cut at every place", () => {
   for (const [name, answer] of Object.entries(answers)) {
-    it(`${name}: a continuation that repeats nothing passes as it is`, () => {
+    it(`${name}: a continuation without repetition passes unchanged`, () => {
       for (let cut = 1; cut < answer.length; cut++) {
         const rest = answer.slice(cut)
         const { text, verdict } = join(answer.slice(0, cut), rest)
@@ -54,7 +54,7 @@ describe("every answer, cut everywhere", () => {
       }
     })
 
-    it(`${name}: what is repeated is taken out, from 24 characters on (BerriAI/litellm#32835: replayed text came twice)`, () => {
+    it(`${name}: a repetition of at least 24 characters is removed (BerriAI/litellm#32835: replayed text came twice)`, () => {
       for (let cut = 24; cut < answer.length; cut++) {
         const lengths = [24, 25 + (cut % 40), 65 + ((cut * 7) % 136), 200].filter((length) => length <= cut)
         for (const length of lengths) {
@@ -64,7 +64,7 @@ describe("every answer, cut everywhere", () => {
       }
     })
 
-    it(`${name}: a shorter repetition is taken out, or else all is kept and said to be unsure`, () => {
+    it(`${name}: a shorter repetition is removed, or everything is kept and reported as doubtful`, () => {
       for (let cut = 1; cut < answer.length; cut++) {
         const length = 1 + (cut % Math.min(23, cut))
         const continuation = answer.slice(cut - length)
@@ -77,7 +77,7 @@ describe("every answer, cut everywhere", () => {
     })
   }
 
-  it("with or without a remark before it, in any language, in any pieces", () => {
+  it("is joined with or without a remark, in any language, in any pieces", () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...Object.values(answers)),
@@ -96,7 +96,7 @@ describe("every answer, cut everywhere", () => {
             held: join(said, continuation, [1]).held
           })
           if (joined.text === answer.slice(cut)) return
-          // Nothing is lost, ever; and a long repetition that was kept is reported.
+          // No text is ever lost, and a long repetition that was kept is reported.
           assert.strictEqual(joined.text, continuation)
           if (repeated >= 24) assert.isDefined(joined.verdict.doubt)
           if (repeated >= 24) assert.isTrue(repeatsAt(answer, cut) || remark !== "")
@@ -106,7 +106,7 @@ describe("every answer, cut everywhere", () => {
     )
   })
 
-  it("a remark is taken out in nearly every place, and never without the repetition that proves it", () => {
+  it("loses a remark at nearly every place, and never without the repetition that proves it", () => {
     let places = 0
     let kept = 0
     for (const answer of Object.values(answers)) {
@@ -125,7 +125,7 @@ describe("every answer, cut everywhere", () => {
   })
 })
 
-describe("a text that repeats itself is not damaged", () => {
+describe("a text that repeats itself", () => {
   const row = "| 2026-03-14 | Desk lamp | 39.50 |\n"
   const repetitive = {
     laughter: `She looked at him. ${"ha ".repeat(40)}and then she stopped.`,
@@ -143,7 +143,7 @@ describe("a text that repeats itself is not damaged", () => {
     "🎉": `Done ${"🎉".repeat(40)} and dusted.`
   }
   for (const [name, answer] of Object.entries(repetitive)) {
-    it(`${name}: wherever it is cut, the continuation passes as it is`, () => {
+    it(`${name}: the continuation passes unchanged at every cut`, () => {
       for (let cut = 1; cut < answer.length; cut++) {
         const rest = answer.slice(cut)
         assert.strictEqual(join(answer.slice(0, cut), rest).text, rest, `cut at ${cut}`)
@@ -151,14 +151,14 @@ describe("a text that repeats itself is not damaged", () => {
     })
   }
 
-  it("and what the model may have repeated is kept, and reported", () => {
+  it("keeps and reports what the model may have repeated", () => {
     const said = `Rows:\n${row.repeat(3)}`
     const { text, verdict } = join(said, `${row.repeat(2)}\nThat is all.`)
     assert.strictEqual(text, `${row.repeat(2)}\nThat is all.`)
     assert.deepStrictEqual(verdict, { removed: 0, kept: 2 * row.length, doubt: "repetitive" })
   })
 
-  it("code that resembles what stands above is no repetition", () => {
+  it("keeps code that resembles earlier code", () => {
     const handler = (name: string) =>
       `export const ${name} = async (request: Request) => {\n  return Response.json(await read(request))\n}\n`
     const said = handler("GET")
@@ -171,7 +171,7 @@ describe("a text that repeats itself is not damaged", () => {
   })
 })
 
-describe("what only looks like a remark and a repetition is kept", () => {
+describe("lookalikes of a remark with a repetition are kept", () => {
   const indent = " ".repeat(24)
   const kept: Readonly<Record<string, readonly [said: string, continuation: string]>> = {
     "a third line of a list": [
@@ -205,13 +205,13 @@ describe("what only looks like a remark and a repetition is kept", () => {
     it(name, () => assert.strictEqual(join(said, continuation).text, continuation))
   }
 
-  it("but in mid sentence there is no label and no new sentence", () => {
+  it("except in mid sentence, where neither a label nor a new sentence can stand", () => {
     const said = "So they voted: seven for, two against and one asl"
     assert.strictEqual(join(said, "Sure:\n\nseven for, two against and one asleep.").text, "eep.")
     assert.strictEqual(join(said, "Of course. seven for, two against and one asleep.").text, "eep.")
   })
 
-  it("and where it may have been one after all, that is reported", () => {
+  it("and are reported when they may have been a remark", () => {
     const continuation = `Sure, continuing from where I left off:\n\n${answers.prose.slice(424)}`
     const { text, verdict } = join(answers.prose.slice(0, 448), continuation)
     assert.strictEqual(text, continuation)
@@ -219,8 +219,8 @@ describe("what only looks like a remark and a repetition is kept", () => {
   })
 })
 
-describe("what differs at the seam", () => {
-  it("a repeated end is taken out, as the header says", () => {
+describe("differences at the seam", () => {
+  it("a repeated end is removed, as in the example of the header", () => {
     const one = Seam.push(Seam.make("The quick brown fox jumps over the la"), "brown fox jumps over the la")
     assert.strictEqual(one.text, "")
     const two = Seam.push(one.seam, "zy dog.")
@@ -239,7 +239,7 @@ describe("what differs at the seam", () => {
     }
   })
 
-  it("blanks at the cut come once", () => {
+  it("white space at the cut occurs once", () => {
     assert.strictEqual(join(`${said} `, "fox jumps over the lazy dog and sleeps.").text, "and sleeps.")
     assert.strictEqual(join(`${said}.\n`, "fox jumps over the lazy dog.\n\nNext").text, "\nNext")
     assert.strictEqual(join(`${said}.\n  `, "fox jumps over the lazy dog.\n    next").text, "  next")
@@ -247,7 +247,7 @@ describe("what differs at the seam", () => {
     assert.strictEqual(join(`${said}, `, "fox jumps over the lazy dog,and").text, "and")
   })
 
-  it("no blank is added where a word is cut, and none is taken away", () => {
+  it("no blank is added or removed where a word is cut", () => {
     assert.strictEqual(join("the quick bro", "wn fox").text, "wn fox")
     assert.strictEqual(join("the quick", " brown fox").text, " brown fox")
     const doubled = join("the quick ", " brown fox")
@@ -255,7 +255,7 @@ describe("what differs at the seam", () => {
     assert.deepStrictEqual(doubled.verdict, { removed: 0, kept: 1, doubt: "short" })
   })
 
-  it("a short repetition is taken out only where it would weld two words", () => {
+  it("a short repetition is removed only where it would join two words", () => {
     assert.strictEqual(join("the fox jumps over the lazy", "over the lazy dog").text, " dog")
     assert.strictEqual(join("a long conversat", "conversation").text, "ion")
     const kept = join("the fox jumps over the lazy", " over the lazy dog")
@@ -267,20 +267,20 @@ describe("what differs at the seam", () => {
     assert.strictEqual(join("他们都是这样做的", "他们都是这样做的吗").text, "他们都是这样做的吗")
   })
 
-  it("a beginning that then goes another way is kept, and reported", () => {
+  it("a beginning that then differs is kept and reported", () => {
     const other = "The quick brown fox jumps over a fence"
     const { text, verdict } = join(said, other)
     assert.strictEqual(text, other)
     assert.deepStrictEqual(verdict, { removed: 0, kept: 31, doubt: "differs" })
   })
 
-  it("a remark without proof is kept, and reported where it reads as one (BerriAI/litellm#18229: personas)", () => {
+  it("a remark without proof is kept, and reported when it reads as one (BerriAI/litellm#18229: personas)", () => {
     const { text, verdict } = join("The quick brown", "Sure, here is the rest:\n fox")
     assert.strictEqual(text, "Sure, here is the rest:\n fox")
     assert.deepStrictEqual(verdict, { removed: 0, kept: 23, doubt: "remark" })
   })
 
-  it("an answer that begins anew is taken out, however long it is", () => {
+  it("an answer that starts over is removed, at any length", () => {
     const answer = Object.values(answers).join("\n\n")
     const joined = join(answer.slice(0, 1_900), answer)
     assert.strictEqual(joined.text, answer.slice(1_900))
@@ -299,7 +299,7 @@ describe("a code block that is opened again", () => {
     )
   })
 
-  it("but stays where it may be another one", () => {
+  it("is kept when it may be another one", () => {
     for (const [said, continuation] of [
       [open, "```js\nconst b = 2\n"],
       [`${open}\`\`\`\n\n`, "```ts\nconst b = 2\n"],
@@ -311,8 +311,8 @@ describe("a code block that is opened again", () => {
   })
 })
 
-describe("what is held", () => {
-  it("is nothing once decided, and nothing behind blank text", () => {
+describe("the held text", () => {
+  it("is empty once decided, and after blank text", () => {
     const decided = Seam.push(Seam.make("the quick bro"), "wn fox")
     assert.strictEqual(decided.text, "wn fox")
     assert.strictEqual(decided.seam.held, "")
@@ -320,20 +320,20 @@ describe("what is held", () => {
     assert.strictEqual(Seam.push(Seam.make(" \n"), "Sure, ").text, "Sure, ")
   })
 
-  it("is only what is needed: a continuation in mid sentence passes within a word or two", () => {
+  it("is minimal: a continuation in mid sentence passes within a word or two", () => {
     for (let cut = 40; cut < answers.prose.length; cut++) {
       if (!/^[\s,.]*[a-z]/.test(answers.prose.slice(cut))) continue
       assert.isAtMost(join(answers.prose.slice(0, cut), answers.prose.slice(cut), [1]).held, 12)
     }
   })
 
-  it("is less in a script that says more with a character", () => {
+  it("is shorter in a script with more meaning per character", () => {
     for (let cut = 1; cut < answers.chinese.length; cut++) {
       assert.isAtMost(join(answers.chinese.slice(0, cut), answers.chinese.slice(cut), [1]).held, 60)
     }
   })
 
-  it("is bounded, whatever comes", () => {
+  it("is bounded for any continuation", () => {
     const said = answers.code.slice(0, 300)
     const spaces = join(said, said.slice(-60) + " ".repeat(20_000), [113])
     assert.strictEqual(spaces.text, " ".repeat(20_000))
@@ -349,13 +349,13 @@ describe("what is held", () => {
     assert.isAtMost(joined.held, 2 * Seam.defaults.tail)
   })
 
-  it("comes out at the end, if the end comes first", () => {
+  it("is released at the end of the continuation", () => {
     assert.strictEqual(join("The end. ", "Well").text, "Well")
     assert.strictEqual(join(answers.prose, answers.prose.slice(-60)).text, "")
     assert.strictEqual(join(answers.prose, answers.prose.slice(-60, -20)).text, answers.prose.slice(-60, -20))
   })
 
-  it("does not depend on the pieces, even through the middle of a character", () => {
+  it("does not depend on the pieces, even when they split a character", () => {
     fc.assert(
       fc.property(
         fc.string({

@@ -1,4 +1,4 @@
-/** Answers that the output limit cuts: raised, kept and continued, through every way of asking. */
+/** Answers that the output limit cuts: raised, kept and continued, for every kind of call. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Schema, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -61,7 +61,7 @@ describe("the ladder", () => {
     assert.deepStrictEqual(climb(defaults, { ...raised, continuations: 3 }, room), { _tag: "Stop" })
   })
 
-  it("raises only what it knows, and only upwards", () => {
+  it("raises only a known limit, and only upwards", () => {
     const next = (changes: Partial<typeof room> | { limit: undefined }) =>
       climb(defaults, ground, { ...room, ...changes })._tag
     assert.strictEqual(next({ limit: undefined }), "Continue")
@@ -76,7 +76,7 @@ describe("the ladder", () => {
     })
   })
 
-  it("raises for a continuation where the request may not be repeated", () => {
+  it("raises for a continuation when the request must not be repeated", () => {
     const next = (changes: Partial<typeof room>) => climb(defaults, ground, { ...room, ...changes })._tag
     assert.deepStrictEqual(climb(defaults, ground, { ...room, mayRepeat: false }), {
       _tag: "Continue",
@@ -85,7 +85,7 @@ describe("the ladder", () => {
     assert.strictEqual(next({ mayRepeat: false, mayContinue: false }), "Stop")
   })
 
-  it("three gains below 500 in a row are the last", () => {
+  it("stops after three consecutive gains below 500", () => {
     const many = { ...defaults, continuations: 10 }
     const after = (...gains: ReadonlyArray<number>) =>
       climb(many, { raises: 1, continuations: gains.length, gains }, room)._tag
@@ -95,7 +95,7 @@ describe("the ladder", () => {
     assert.strictEqual(after(9_000, 499, 499, 499), "Stop")
   })
 
-  it("numbers that make no sense are refused by name", () => {
+  it("rejects invalid numbers by name", () => {
     const validate = (truncation: typeof defaults) =>
       RecoveryPolicy.validate({ ...RecoveryPolicy.interactive, truncation })
     for (const field of ["start", "raiseTo", "raises", "continuations", "poorGains", "minGain"] as const)
@@ -105,7 +105,7 @@ describe("the ladder", () => {
 })
 
 describe("a whole answer that was cut", () => {
-  it.effect("is asked for again with 64,000 tokens, and nothing of the cut one is sent or kept", () =>
+  it.effect("is requested again with 64,000 tokens, without the cut answer", () =>
     Effect.gen(function* () {
       const target = yield* scripted({ text: words(9_000) })
       const { layer, of } = recording()
@@ -119,57 +119,54 @@ describe("a whole answer that was cut", () => {
         of("OutputLimitRaised").map(({ limit }) => limit),
         [64_000]
       )
-      // A whole answer, which nothing continued: its thinking may be sent again.
+      // A complete answer without a continuation: its thinking may be sent again.
       const made = response.content.find(({ type }) => type === "text")?.metadata["outlast"]
       assert.notProperty(made, "continued")
     })
   )
 
-  it.effect(
-    "begins with the policy's limit where the program sets none, and with the program's where it does",
-    () =>
-      Effect.gen(function* () {
-        const short = rule({ start: 2, raiseTo: 4, continuations: 0 })
-        const own = yield* scripted({ text: words(10) })
-        yield* ask.pipe(over([own], short))
-        assert.deepStrictEqual(yield* limitsOf(own), [2, 4])
-        const given = yield* scripted({ text: words(10) })
-        yield* ask.pipe(limitTo(3), over([given], short))
-        assert.deepStrictEqual(yield* limitsOf(given), [3, 4])
-        const off = yield* scripted({ text: words(10) })
-        const response = yield* ask.pipe(limitTo(3), over([off], { truncation: false }))
-        assert.deepStrictEqual([yield* limitsOf(off), response.finishReason], [[3], "length"])
-      })
+  it.effect("starts with the limit of the program, or else of the policy", () =>
+    Effect.gen(function* () {
+      const short = rule({ start: 2, raiseTo: 4, continuations: 0 })
+      const own = yield* scripted({ text: words(10) })
+      yield* ask.pipe(over([own], short))
+      assert.deepStrictEqual(yield* limitsOf(own), [2, 4])
+      const given = yield* scripted({ text: words(10) })
+      yield* ask.pipe(limitTo(3), over([given], short))
+      assert.deepStrictEqual(yield* limitsOf(given), [3, 4])
+      const off = yield* scripted({ text: words(10) })
+      const response = yield* ask.pipe(limitTo(3), over([off], { truncation: false }))
+      assert.deepStrictEqual([yield* limitsOf(off), response.finishReason], [[3], "length"])
+    })
   )
 
-  it.effect(
-    "is never raised above the model's limit, the program's, the window that is left, or the money",
-    () =>
-      Effect.gen(function* () {
-        const raised = (
-          options: Partial<ScriptedModel.Options>,
-          limit: number | OutputLimit.Range = 100,
-          changes: Partial<RecoveryPolicy.RecoveryPolicy> = {}
-        ) =>
-          Effect.gen(function* () {
-            const target = yield* scripted({ text: words(70_000), usage: { input: 1_000 } }, options)
-            yield* Effect.exit(
-              ask.pipe(limitTo(limit), over([target], { ...rule({ continuations: 0 }), ...changes }))
-            )
-            return yield* limitsOf(target)
-          })
-        assert.deepStrictEqual(yield* raised({}), [100, 64_000])
-        assert.deepStrictEqual(yield* raised({ info: { maxOutputTokens: 32_000 } }), [100, 32_000])
-        assert.deepStrictEqual(yield* raised({}, { start: 100, max: 500 }), [100, 500])
-        assert.deepStrictEqual(yield* raised({}, { start: 100, max: 100 }), [100])
-        assert.deepStrictEqual(yield* raised({ info: { contextWindow: 10_000 } }), [100, 9_000])
-        // A first answer of 100 tokens cost 0.01 and its input 0.1; of 1 dollar 0.89 are left, and the input costs again.
-        const price = { input: 100, output: 100 }
-        assert.deepStrictEqual(yield* raised({ info: { price } }, 100, { maxCost: 1 }), [100, 7_900])
-      })
+  it.effect("is never raised above the limits of the model, the program, the window and the budget", () =>
+    Effect.gen(function* () {
+      const raised = (
+        options: Partial<ScriptedModel.Options>,
+        limit: number | OutputLimit.Range = 100,
+        changes: Partial<RecoveryPolicy.RecoveryPolicy> = {}
+      ) =>
+        Effect.gen(function* () {
+          const target = yield* scripted({ text: words(70_000), usage: { input: 1_000 } }, options)
+          yield* Effect.exit(
+            ask.pipe(limitTo(limit), over([target], { ...rule({ continuations: 0 }), ...changes }))
+          )
+          return yield* limitsOf(target)
+        })
+      assert.deepStrictEqual(yield* raised({}), [100, 64_000])
+      assert.deepStrictEqual(yield* raised({ info: { maxOutputTokens: 32_000 } }), [100, 32_000])
+      assert.deepStrictEqual(yield* raised({}, { start: 100, max: 500 }), [100, 500])
+      assert.deepStrictEqual(yield* raised({}, { start: 100, max: 100 }), [100])
+      assert.deepStrictEqual(yield* raised({ info: { contextWindow: 10_000 } }), [100, 9_000])
+      // The first answer of 100 tokens cost 0.01 and its input 0.1. Of 1 dollar 0.89 are left, and the input costs
+      // again.
+      const price = { input: 100, output: 100 }
+      assert.deepStrictEqual(yield* raised({ info: { price } }, 100, { maxCost: 1 }), [100, 7_900])
+    })
   )
 
-  it.effect("was never asked for with more than its limit may be raised to", () =>
+  it.effect("never starts above the maximum of its limit", () =>
     Effect.gen(function* () {
       const target = yield* scripted({ text: words(10) })
       yield* ask.pipe(over([target]), limitTo({ start: 1_000, max: 500 }))
@@ -177,7 +174,7 @@ describe("a whole answer that was cut", () => {
     })
   )
 
-  it.effect("then is kept and continued three times, joined without overlap, and delivered as it is", () =>
+  it.effect("is kept and continued three times, joined without overlap, then delivered as it is", () =>
     Effect.gen(function* () {
       const target = yield* ScriptedModel.make({
         provider: "anthropic",
@@ -203,11 +200,11 @@ describe("a whole answer that was cut", () => {
     })
   )
 
-  it.effect("is not continued any more when three continuations added little", () =>
+  it.effect("is not continued after three small gains", () =>
     Effect.gen(function* () {
       const target = played({ answers: [answer("a ", "length", 100)] })
       yield* ask.pipe(over([target], rule({ continuations: 8 })))
-      // The first, and three continuations of 100 tokens.
+      // The first answer, and three continuations of 100 tokens.
       assert.strictEqual(target.requests.length, 4)
       const good = played({ answers: [answer("a ", "length", 600)] })
       yield* ask.pipe(over([good], rule({ continuations: 8 })))
@@ -223,7 +220,7 @@ describe("a whole answer that was cut", () => {
     "a limit per minute that it exceeds by itself": new FailoverReason.RateLimit({ liftable: false })
   }
   for (const [by, reason] of Object.entries(refusals)) {
-    it.effect(`is continued at the old limit when the raised one is refused: ${by}`, () =>
+    it.effect(`is continued at the old limit when the raised one is rejected: ${by}`, () =>
       Effect.gen(function* () {
         const target = played({
           answers: [answer("One, ", "length", 10), Effect.fail(failure(reason)), answer("two.", "stop", 4)]
@@ -242,7 +239,7 @@ describe("a whole answer that was cut", () => {
     )
   }
 
-  it.effect("is continued at the limit that the provider names when it refuses the raised one", () =>
+  it.effect("is continued at the limit that the provider names when it rejects the raised one", () =>
     Effect.gen(function* () {
       const named = new FailoverReason.Format({ side: "request", outputLimit: 32_000 })
       const target = played({
@@ -257,7 +254,7 @@ describe("a whole answer that was cut", () => {
     })
   )
 
-  it.effect("is delivered when the raised limit is refused and it may not be continued", () =>
+  it.effect("is delivered when the raised limit is rejected and no continuation is allowed", () =>
     Effect.gen(function* () {
       const target = played({
         answers: [answer("Half", "length", 10), Effect.fail(failure(refusals["a 400 that names no limit"]))]
@@ -267,7 +264,7 @@ describe("a whole answer that was cut", () => {
     })
   )
 
-  it.effect("is delivered, by whoever wrote it, when the repeat fails and no target is left", () =>
+  it.effect("is delivered with its own target when the repeat fails and no target is left", () =>
     Effect.gen(function* () {
       const first = played({ answers: [answer("Half of it", "length", 10), Effect.fail(serverError)] })
       const second = played({ model: "m2", answers: [Effect.fail(serverError)] })
@@ -279,7 +276,7 @@ describe("a whole answer that was cut", () => {
     })
   )
 
-  it.effect("is not given up for a longer one that is all thinking", () =>
+  it.effect("is not replaced by a longer answer without text", () =>
     Effect.gen(function* () {
       const thought: Array<Response.PartEncoded> = [
         { type: "reasoning", text: "so then" },
@@ -293,7 +290,7 @@ describe("a whole answer that was cut", () => {
     })
   )
 
-  it.effect("without text is not delivered in place of the failure of its repeat", () =>
+  it.effect("is not delivered without text: the failure of the repeat is reported", () =>
     Effect.gen(function* () {
       const thought: Array<Response.PartEncoded> = [
         { type: "reasoning", text: "so then" },
@@ -305,7 +302,7 @@ describe("a whole answer that was cut", () => {
     })
   )
 
-  it.effect("costs what all its attempts took, each once", () =>
+  it.effect("costs the sum of all its attempts", () =>
     Effect.gen(function* () {
       const target = played({
         info: { price: { input: 0, output: 1 } },
@@ -327,7 +324,7 @@ describe("a whole answer that was cut", () => {
     })
   )
 
-  it.effect("is delivered with length, by whoever wrote it, if its continuation fails for good", () =>
+  it.effect("is delivered with length and its own target when its continuation fails for good", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const first = played({
@@ -349,7 +346,7 @@ describe("a whole answer that was cut", () => {
     })
   )
 
-  it.effect("with a tool of the provider in it is delivered: that tool has had its effect", () =>
+  it.effect("with a provider's tool call is delivered, because the tool has already run", () =>
     Effect.gen(function* () {
       const parts: Array<Response.PartEncoded> = [
         toolCall("1", { providerExecuted: true }),
@@ -369,7 +366,7 @@ describe("a whole answer that was cut", () => {
     })
   )
 
-  it.effect("goes on elsewhere when its own target fails, without the retry budget", () =>
+  it.effect("is continued by another target when its own fails, without using the retry budget", () =>
     Effect.gen(function* () {
       const first = played({
         keys: [key("A")],
@@ -387,7 +384,7 @@ describe("an object that was cut", () => {
   const object = LanguageModel.generateObject({ prompt: "Where?", schema })
   const json = (said: string, reason: Response.FinishReason) => answer(said, reason, 9)
 
-  it.effect("is raised, and never continued", () =>
+  it.effect("is raised and never continued", () =>
     Effect.gen(function* () {
       const target = played({ answers: [json('{"city":"Par', "length"), json('{"city":"Paris"}', "stop")] })
       const { value } = yield* object.pipe(limitTo(10), over([target]))
@@ -425,7 +422,7 @@ describe("a stream that was cut", () => {
       const target = yield* scripted({ text: long }, { info: { price: { input: 0, output: 1 } } })
       const parts = yield* Stream.runCollect(stream).pipe(limitTo(100), over([target], rule({ minGain: 10 })))
       assert.strictEqual(textOf(parts), long)
-      // The rest gets the room that a repeat would get.
+      // The continuation gets the same limit as a repeat.
       assert.deepStrictEqual(yield* limitsOf(target), [100, 64_000])
       assert.strictEqual(parts.filter(({ type }) => type === "text-start").length, 1)
       assert.strictEqual(parts.filter(({ type }) => type === "text-end").length, 1)
@@ -436,7 +433,7 @@ describe("a stream that was cut", () => {
     })
   )
 
-  it.effect("before any text is raised, and its thinking is marked", () =>
+  it.effect("before any text is raised, and its thinking is marked as partial", () =>
     Effect.gen(function* () {
       const target = played({
         streams: [
@@ -456,17 +453,19 @@ describe("a stream that was cut", () => {
     })
   )
 
-  it.effect("after text is continued also where it could be taken back: what was shown is paid for", () =>
-    Effect.gen(function* () {
-      const target = yield* scripted({ text: long })
-      const parts = yield* Stream.runCollect(open).pipe(limitTo(100), over([target]))
-      assert.deepStrictEqual(yield* limitsOf(target), [100, 64_000])
-      assert.isFalse(parts.some((part) => part.type === "rewind"))
-      assert.strictEqual(textOf(parts), long)
-    })
+  it.effect(
+    "after text is continued even when a rewind would be possible, because the shown text is already paid for",
+    () =>
+      Effect.gen(function* () {
+        const target = yield* scripted({ text: long })
+        const parts = yield* Stream.runCollect(open).pipe(limitTo(100), over([target]))
+        assert.deepStrictEqual(yield* limitsOf(target), [100, 64_000])
+        assert.isFalse(parts.some((part) => part.type === "rewind"))
+        assert.strictEqual(textOf(parts), long)
+      })
   )
 
-  it.effect("is continued at the old limit when the raised one is refused", () =>
+  it.effect("is continued at the old limit when the raised one is rejected", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const target = played({
@@ -501,7 +500,7 @@ describe("a stream that was cut", () => {
     })
   )
 
-  it.effect("and kept is never taken back, whatever becomes of its continuation", () =>
+  it.effect("is never rewound once kept, whatever happens to its continuation", () =>
     Effect.gen(function* () {
       const cut = say(...text.block("One, "), finish("length", 600))
       const broken = say(text.start(), text.delta("two, "))
@@ -512,7 +511,7 @@ describe("a stream that was cut", () => {
     })
   )
 
-  it.effect("is delivered with length, by whoever wrote it, if its continuation fails for good", () =>
+  it.effect("is delivered with length and its own target when its continuation fails for good", () =>
     Effect.gen(function* () {
       const cut = say(...text.block("Half of it"), finish("length", 50))
       const first = played({
@@ -532,7 +531,7 @@ describe("a stream that was cut", () => {
     })
   )
 
-  it.effect("is delivered without a trace of the attempt that failed, but with what it took", () =>
+  it.effect("is delivered without parts of the failed attempt, but with its usage", () =>
     Effect.gen(function* () {
       const broken = say(thinking.start("new"), text.start("9"), finish("error", 7))
       const target = played({ streams: [say(...text.block("Half"), finish("length", 50)), broken] })
@@ -547,7 +546,7 @@ describe("a stream that was cut", () => {
     })
   )
 
-  it.effect("is its author's, also where another target was asked before", () =>
+  it.effect("names its own target, even when another target was tried before", () =>
     Effect.gen(function* () {
       const first = played({
         streams: [Stream.fail(failure(new FailoverReason.Billing()))],
@@ -564,7 +563,7 @@ describe("a stream that was cut", () => {
     })
   )
 
-  it.effect("is delivered with what stands behind a call that is not run, streamed as well as whole", () =>
+  it.effect("keeps the text after a call that is not run, streamed or whole", () =>
     Effect.gen(function* () {
       const cut = finish("length", 50)
       const called = toolCall("c")
@@ -587,34 +586,36 @@ describe("a stream that was cut", () => {
     })
   )
 
-  it.effect("inside a tool call hands no call on, is told so, and the call that follows is whole", () =>
-    Effect.gen(function* () {
-      const params = (delta: string): Part => ({ type: "tool-params-delta", id: "c", delta })
-      const began: Part = { type: "tool-params-start", id: "c", name: "search" }
-      const target = played({
-        streams: [
-          say(...text.block("So: "), began, params('{"q":'), finish("length", 600)),
-          say(toolCall("d"), finish("tool-calls"))
-        ]
+  it.effect(
+    "inside a tool call passes no call on, sends the nudge for it, and delivers the complete call",
+    () =>
+      Effect.gen(function* () {
+        const params = (delta: string): Part => ({ type: "tool-params-delta", id: "c", delta })
+        const began: Part = { type: "tool-params-start", id: "c", name: "search" }
+        const target = played({
+          streams: [
+            say(...text.block("So: "), began, params('{"q":'), finish("length", 600)),
+            say(toolCall("d"), finish("tool-calls"))
+          ]
+        })
+        const parts = yield* LanguageModel.streamText({
+          prompt: "x",
+          disableToolCallResolution: true,
+          toolCallValidation: "deferred"
+        }).pipe(Stream.runCollect, over([target]))
+        assert.deepStrictEqual(
+          parts.flatMap((part) => (part.type === "tool-call" ? [part.id] : [])),
+          ["d"]
+        )
+        assert.notInclude(JSON.stringify(parts.map(({ type }) => type)), "tool-params")
+        const sent = JSON.stringify(target.requests[1]?.request.prompt)
+        assert.include(sent, policy.nudges.cutInToolCall as string)
       })
-      const parts = yield* LanguageModel.streamText({
-        prompt: "x",
-        disableToolCallResolution: true,
-        toolCallValidation: "deferred"
-      }).pipe(Stream.runCollect, over([target]))
-      assert.deepStrictEqual(
-        parts.flatMap((part) => (part.type === "tool-call" ? [part.id] : [])),
-        ["d"]
-      )
-      assert.notInclude(JSON.stringify(parts.map(({ type }) => type)), "tool-params")
-      const sent = JSON.stringify(target.requests[1]?.request.prompt)
-      assert.include(sent, policy.nudges.cutInToolCall as string)
-    })
   )
 })
 
 describe("an agent whose answer was cut", () => {
-  it.effect("goes on in one turn, and its transcript has the whole answer", () =>
+  it.effect("continues in one turn, and its transcript has the whole answer", () =>
     Effect.gen(function* () {
       for (const run of [
         Agent.run({ prompt: "Tell me all." }),

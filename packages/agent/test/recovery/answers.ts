@@ -1,4 +1,4 @@
-/** Answers to cut: none of them repeats itself where it matters, each is written in another way. */
+/** Sample answers to cut, in different styles. None of them repeats itself where it matters. */
 
 const prose = `The committee met on Tuesday, a little after ten. Nobody had read the report, though everybody had an opinion on it; the chair, who had written half of it, said nothing for most of an hour.
 

@@ -11,6 +11,7 @@
  * Nothing is sent. Values of variables are never shown. Output of modules and checks goes to standard error.
  */
 import { Console, Effect, Logger } from "effect"
+import { Registry } from "@outlast/providers"
 import * as SideEffects from "./SideEffects.ts"
 import * as Keys from "./Keys.ts"
 import * as Loading from "./Loading.ts"
@@ -41,7 +42,7 @@ const examine = ({ files, strict, node }: Options) =>
   Effect.gen(function* () {
     const version = NodeVersion.of(node)
     const values = new Map(
-      yield* Effect.forEach(Keys.names, (name) =>
+      yield* Effect.forEach(Registry.keys, (name) =>
         Effect.map(Offer.valueOf(name), (value) => [name, value] as const)
       )
     )

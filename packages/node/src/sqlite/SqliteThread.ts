@@ -8,14 +8,18 @@ import { Data, Effect } from "effect"
 import { Worker } from "node:worker_threads"
 import type { Opening, Reply, Request } from "./SqliteProtocol.ts"
 
-export class ThreadEnded extends Data.TaggedError("ThreadEnded")<{ readonly message: string }> {}
+export class ThreadEnded extends Data.TaggedError("ThreadEnded")<{
+  readonly message: string
+  /** True for a request that came after `close`: it was not carried out. */
+  readonly isClosed: boolean
+}> {}
 
 export interface SqliteThread {
   /** Sends a request and waits for the reply. Uninterruptible. */
   readonly request: (request: Request) => Effect.Effect<Reply, ThreadEnded>
   /** The reason why the thread ended; `undefined` while it runs. */
   readonly ended: () => ThreadEnded | undefined
-  /** Closes the database and waits for the end of the thread. */
+  /** Closes the database after the running requests, and waits for the end of the thread. Later requests fail. */
   readonly close: Effect.Effect<void>
 }
 
@@ -33,6 +37,7 @@ export const start = (opening: Opening): Effect.Effect<SqliteThread> =>
     const waiting = new Map<number, (result: Effect.Effect<Reply, ThreadEnded>) => void>()
     let lastId = 0
     let ended: ThreadEnded | undefined
+    let isClosed = false
     let onEnd: (() => void) | undefined
 
     const settle = (id: number, result: Effect.Effect<Reply, ThreadEnded>): void => {
@@ -42,7 +47,7 @@ export const start = (opening: Opening): Effect.Effect<SqliteThread> =>
       resume?.(result)
     }
     const end = (why: string): void => {
-      ended ??= new ThreadEnded({ message: `SQLite's worker thread ended: ${why}` })
+      ended ??= new ThreadEnded({ message: `SQLite's worker thread ended: ${why}`, isClosed: false })
       for (const id of waiting.keys()) settle(id, Effect.fail(ended))
     }
 
@@ -56,6 +61,9 @@ export const start = (opening: Opening): Effect.Effect<SqliteThread> =>
     const request = (request: Request) =>
       Effect.uninterruptible(
         Effect.callback<Reply, ThreadEnded>((resume) => {
+          if (isClosed) {
+            return resume(Effect.fail(new ThreadEnded({ message: "the client is closed", isClosed })))
+          }
           if (ended !== undefined) return resume(Effect.fail(ended))
           const id = ++lastId
           if (waiting.size === 0) worker.ref()
@@ -66,6 +74,7 @@ export const start = (opening: Opening): Effect.Effect<SqliteThread> =>
 
     const close = Effect.uninterruptible(
       Effect.callback<void>((resume) => {
+        isClosed = true
         if (ended !== undefined) return resume(Effect.void)
         onEnd = () => resume(Effect.void)
         worker.ref()

@@ -1,10 +1,10 @@
-/** Recognises a result that reports a failure although the tool did not fail. Pure. */
+/** Recognises results that report a failure although the tool succeeded. Pure. */
 import { Predicate } from "effect"
 
-/** The first words of a text that reports an error. */
+/** Matches the first words of an error text. */
 const opening = /^[\s"'[(<]*(?:\w*(?:error|exception)\b|fatal:|traceback\b|failed\b)/i
 
-/** True for a text that begins with an error, and for an object with a field for one. */
+/** True for a text that begins with an error, and for an object with an error field. */
 export const is = (result: unknown): boolean => {
   if (typeof result === "string") return opening.test(result.slice(0, maxOpening))
   if (!Predicate.isObject(result)) return false
@@ -20,7 +20,7 @@ export const is = (result: unknown): boolean => {
   )
 }
 
-/** Characters of a text that are read. */
+/** Number of characters that are read. */
 const maxOpening = 100
 
 interface Fields {

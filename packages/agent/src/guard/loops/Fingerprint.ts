@@ -1,40 +1,43 @@
 /**
  * Reduces arguments and results to hashes, in one pass and without their volatile values.
  *
- * White space and the order of an object's fields do not count. Pure.
+ * White space and the order of an object's fields are ignored. Pure.
  */
 import * as Hash from "./Hash.ts"
 import * as Volatile from "./Volatile.ts"
 
-/** What is known of arguments. */
+/** Hashes of the arguments of a call. */
 export interface Arguments {
-  /** Hash without times. Ids count, because they name things. */
+  /** Hash without times. Ids count, because they identify things. */
   readonly hash: number
-  /** Hash of its names and numbers, without sentences: calls with the same frame ask in other words. */
+  /** Hash of names and numbers without sentences. Calls with the same frame differ only in wording. */
   readonly frame: number
-  /** Hashes of its words. */
+  /** Hashes of the words. */
   readonly words: ReadonlySet<number>
 }
 
-/** What is known of a result. */
+/** Hashes of a result. */
 export interface Outcome {
   /** Hash without volatile values. */
   readonly hash: number
   /** Hash of the volatile values. */
   readonly noise: number
-  /** Hash of its words without digits. */
+  /** Hash of the words without digits. */
   readonly shape: number
-  /** The smallest hashes of its words, at most {@link maxWords}, ascending: no word with a digit, none of the arguments. */
+  /**
+   * The smallest word hashes, at most {@link maxWords}, ascending. Excludes words with digits and words of the
+   * arguments.
+   */
   readonly words: ReadonlyArray<number>
 }
 
-/** Words of a result that are compared. */
+/** Number of words of a result that are compared. */
 export const maxWords = 6
 
 /** Hash of arguments, as in {@link Arguments}. */
 export const hashOf = (args: unknown): number => new Scan(undefined, undefined).value(args, 0)
 
-/** Reads arguments. */
+/** Computes the hashes of arguments. */
 export const ofArguments = (args: unknown): Arguments => {
   const words = new Set<number>()
   const scan = new Scan(undefined, words)
@@ -42,7 +45,7 @@ export const ofArguments = (args: unknown): Arguments => {
   return { hash, frame: Hash.short(Hash.mixed(scan.frame)), words }
 }
 
-/** Reads a result; `asked` are the words of the arguments, which a result may repeat. */
+/** Computes the hashes of a result. `asked` are the words of the arguments, which a result may repeat. */
 export const ofResult = (result: unknown, asked: ReadonlySet<number>): Outcome => {
   const scan = new Scan(asked, undefined)
   const hash = scan.value(result, 0)
@@ -54,10 +57,10 @@ export const ofResult = (result: unknown, asked: ReadonlySet<number>): Outcome =
   }
 }
 
-/** Hash of one word of letters, as it stands in {@link Arguments.words}. */
+/** Hash of one word of letters, as in {@link Arguments.words}. */
 export const ofWord = (word: string): number => Hash.ofText(word)
 
-/** Share of the words that two results have in common, from 0 to 1, as far as the smallest ones tell. */
+/** Estimated share of words that two results have in common, from 0 to 1 (MinHash of the smallest hashes). */
 export const similarity = (a: ReadonlyArray<number>, b: ReadonlyArray<number>): number => {
   let [i, j, common, all] = [0, 0, 0, 0]
   while (all < maxWords && (i < a.length || j < b.length)) {
@@ -71,16 +74,16 @@ export const similarity = (a: ReadonlyArray<number>, b: ReadonlyArray<number>): 
   return all === 0 ? 1 : common / all
 }
 
-/** Lists and objects inside one another that are read, and values in all. */
+/** Maximum nesting depth, and maximum number of lists and objects that are read. */
 const maxDepth = 64
 const maxValues = 100_000
-/** Words of arguments that are kept. */
+/** Maximum number of argument words that are kept. */
 const maxAsked = 256
 
 class Scan {
-  /** The words of the arguments, if a result is read. */
+  /** Words of the arguments, when a result is read. */
   readonly #asked: ReadonlySet<number> | undefined
-  /** Takes the words of arguments. */
+  /** Collects the words, when arguments are read. */
   readonly #collected: Set<number> | undefined
   readonly words: Array<number> = []
   frame = 0
@@ -115,14 +118,14 @@ class Scan {
     let hash = 2
     for (const name in value) {
       if (!Object.hasOwn(value, name)) continue
-      // Any object can be read like a record.
+      // Every object can be read as a record.
       const part = (value as Readonly<Record<string, unknown>>)[name]
       if (this.#collected !== undefined) this.#collected.add(Hash.ofText(name))
       if (typeof part === "number" && this.#asked !== undefined && Volatile.isDuration(name)) {
         this.noise = Hash.step(this.noise, part)
         continue
       }
-      // A sum: the order of fields does not count.
+      // A sum, so that the order of fields does not matter.
       hash = (hash + Hash.both(Hash.ofText(name), this.value(part, depth + 1))) | 0
     }
     return Hash.mixed(hash)
@@ -192,14 +195,14 @@ class Scan {
 const zero = 48
 const nine = 57
 
-/** A letter or a digit; every character beyond ASCII is a letter. */
+/** True for a letter or a digit. Every non-ASCII character counts as a letter. */
 const isWord = (c: number): boolean =>
   (c >= 97 && c <= 122) || (c >= 65 && c <= 90) || (c >= zero && c <= nine) || c > 127
 
-/** `+`, `-`, `.`, `:` and `_` join the parts of a token. */
+/** True for `+`, `-`, `.`, `:` and `_`, which join the parts of a token. */
 const isConnector = (c: number): boolean => c === 45 || c === 46 || c === 58 || c === 95 || c === 43
 
-/** True for several words without the signs of a command or a program. */
+/** True for several words without characters that are typical of commands or programs. */
 const isSentence = (text: string): boolean => text.includes(" ") && !command.test(text)
 
 const command = /[\\/|<>{}$;&*=]| -/

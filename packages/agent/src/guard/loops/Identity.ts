@@ -1,18 +1,22 @@
 /**
- * Hashes what a host's `identity` gives for a call: exactly, times and ids too, but for the order of fields. Pure.
+ * Hashes the value that a host's `identity` returns for a call: exactly, including times and ids. The order of fields
+ * is ignored. Pure.
  *
- * **What it does not do.** It guesses nothing: a value without a JSON form (a promise, a map, an instance of a class)
- * would equal any other of its kind, and is refused.
+ * **What it does not do.** It does not guess. A value without a JSON form (a promise, a map, an instance of a class)
+ * would equal every other value of its type, so it is rejected.
  */
 import { Options } from "@outlast/resilience"
 import * as Hash from "./Hash.ts"
 
-/** Values in one, at most: a list in two places is read twice. */
+/** Maximum number of values. A value that occurs twice counts twice. */
 const maxValues = 100_000
-/** Lists and objects within one another, at most: one that is within itself has no end. */
+/** Maximum nesting depth. Also ends on circular values. */
 const maxDepth = 100
 
-/** Hash of what the `identity` of a tool gave. Throws an `InvalidOption` that names the tool if it is no JSON. */
+/**
+ * Hash of the value that a tool's `identity` returned. Throws an `InvalidOption` with the name of the tool for
+ * non-JSON.
+ */
 export const of = (tool: string, value: unknown): number => {
   const refuse = (got: string): never => {
     const allowed = "a function that returns JSON: texts, numbers, lists and plain objects of them"
@@ -35,7 +39,7 @@ export const of = (tool: string, value: unknown): number => {
   return Hash.ofText(json(value, 0))
 }
 
-/** Of no class, in whatever realm it was made. */
+/** True for a plain object, from any realm. */
 const isPlain = (value: object): boolean => {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || Object.getPrototypeOf(prototype) === null

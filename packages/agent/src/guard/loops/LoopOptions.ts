@@ -1,41 +1,44 @@
 /**
- * The options of a loop detector: the counts of each pattern, and of single tools. Checked when they are made.
+ * Options of a loop detector: the counts for each pattern, and for single tools. They are checked when they are made.
  *
- * A {@link Ladder} has the count at which the model is told (`nudge`) and the one from which the call does not run
- * (`block`). Counts are of calls that ran: with `block: 3` the fourth identical call does not run.
+ * A {@link Ladder} has two counts: the model gets a hint from `nudge` on, and the call does not run from `block` on.
+ * Counts are completed calls: with `block: 3` the fourth identical call does not run.
  */
 import { Options as Check } from "@outlast/resilience"
 import * as LoopVerdict from "./LoopVerdict.ts"
 import type { ToolNature } from "./ToolNature.ts"
 
 /**
- * What evidence may do.
+ * Permitted reactions to evidence.
  *
- * - `strict`: strict evidence blocks and stops, soft evidence tells the model.
- * - `soft`: soft evidence blocks too, at twice its count.
- * - `tell`: all evidence tells the model and blocks nothing.
+ * - `strict`: strict evidence blocks and stops, soft evidence nudges the model.
+ * - `soft`: soft evidence also blocks, at twice its count.
+ * - `tell`: all evidence nudges the model, and nothing is blocked.
  */
 export type Mode = "strict" | "soft" | "tell"
 
 export interface Ladder {
-  /** From this count the model is told. At most `block`; equal to it: not told before. */
+  /** Count from which the model is nudged. At most `block`; if equal, there is no nudge before the block. */
   readonly nudge: number
   /**
-   * From this count the call does not run. Where the {@link Mode} lets the evidence only tell, the model is told again
-   * at this count and its multiples.
+   * Count from which the call does not run. When the {@link Mode} only allows nudges, the model is nudged again at
+   * this count and its multiples.
    */
   readonly block: number
 }
 
 export interface ToolOptions {
-  /** Default: its annotations, then the verb in its name. An annotation comes before this option. */
+  /**
+   * Nature of the tool. Default: from its annotations, then from the verb in its name. Annotations override this
+   * option.
+   */
   readonly nature?: ToolNature | undefined
-  /** Its ladder for the same call with the same outcome. Other rules about calls do not apply to it then. */
+  /** Ladder for the same call with the same outcome. It replaces all other rules about calls of this tool. */
   readonly same?: Partial<Ladder> | undefined
   /**
-   * Gives the part of the arguments that identifies a call, as JSON: text, numbers, lists and plain objects, whose order
-   * of fields does not count, and values with a `toJSON`. It is compared exactly, times and ids too. At most 100,000
-   * values. A promise, a map or an instance of a class is an `InvalidOption` when the tool is called.
+   * Returns the part of the arguments that identifies a call, as JSON: text, numbers, lists, plain objects, and
+   * values with a `toJSON`. It is compared exactly, including times and ids; the order of fields is ignored. At most
+   * 100,000 values. A promise, a map or an instance of a class is an `InvalidOption` when the tool is called.
    * Default: the arguments without times.
    */
   readonly identity?: ((args: unknown) => unknown) | undefined
@@ -43,32 +46,33 @@ export interface ToolOptions {
 
 export interface LoopOptions {
   readonly mode: Mode
-  /** The same call with the same outcome, of a tool that changes something by its annotations or its `nature`. */
+  /** Same call with the same outcome, of a tool that changes something by its annotations or its `nature`. */
   readonly acts: Ladder
-  /** The same call with the same outcome, of any other tool. */
+  /** Same call with the same outcome, of any other tool. */
   readonly reads: Ladder
-  /** The same call with the same outcome where time passes in between, or whose outcome changed twice before. */
+  /** Same call with the same outcome, when time passes in between or the outcome has changed twice before. */
   readonly waits: Ladder
-  /** Laps of a cycle of 2 to 10 calls. A cycle of 2 or 3 calls blocks at 3 laps at the earliest. */
+  /** Laps of a cycle of 2 to 10 calls. A cycle of 2 or 3 calls blocks after 3 laps at the earliest. */
   readonly cycle: Ladder
-  /** The same failure: of one call (strict) and of several (soft). */
+  /** Same failure: of one call (strict) and of several calls (soft). */
   readonly failures: Ladder
-  /** The same outcome of several calls. A short outcome of another call counts a quarter. */
+  /** Same outcome of several calls. A short outcome of another call counts a quarter. */
   readonly findings: Ladder
-  /** Turns with a blocked call, with nothing new since, before the run stops. */
+  /** Turns with a blocked call, without anything new since, before the run stops. */
   readonly refusals: number
   /**
-   * Repetitions of the end of an answer, within its last 16,000 characters. A part of less than 24 characters counts by
-   * what it fills; of less than 2,000, where it differs in its numbers or has no word.
+   * Repetitions at the end of an answer, within its last 16,000 characters. A repeated part of less than 24
+   * characters counts by its share of 24. Parts that differ only in numbers, or contain no word, count by their share
+   * of 2,000.
    */
   readonly text: Ladder
-  /** The text for the model. Default: `LoopDetector.wording`, in English. */
+  /** Texts for the model. Default: `LoopDetector.wording`, in English. */
   readonly wording: LoopVerdict.Wording
-  /** By the tool's name. */
+  /** Options of single tools, by the name of the tool. */
   readonly tools: Readonly<Record<string, ToolOptions>>
 }
 
-/** The default options. */
+/** Default options. */
 export const defaults: LoopOptions = {
   mode: "strict",
   acts: { nudge: 2, block: 3 },
@@ -88,13 +92,13 @@ type Ladders = {
 }
 
 /**
- * What may be given: a ladder in part, too. The other number is then the usual one, unless it must give way: a `nudge`
- * above the usual `block` is a `block` too, a `block` below the usual `nudge` is a `nudge` too, and nobody is told
- * before.
+ * Options with partial ladders. A missing number keeps its default, unless it contradicts the given one. A `nudge`
+ * above the default `block` raises `block` to it; a `block` below the default `nudge` lowers `nudge` to it. There is
+ * then no nudge before the block.
  */
 export type Input = Partial<Ladders> & Partial<Omit<LoopOptions, keyof Ladders>>
 
-/** The options with the defaults. Throws an `InvalidOption` for an unknown field and for a value that is not allowed. */
+/** Resolves the options. Throws an `InvalidOption` for an unknown or invalid option. */
 export const make = (given: Input | Mode = {}): LoopOptions => {
   const input: Input = typeof given === "string" ? { mode: given } : given
   Check.fields<Input>(module, input, checks)
@@ -146,7 +150,10 @@ const checks: Check.Checks<Input> = {
   )
 }
 
-/** What is not given gives way to what is. Whether it is accepted depends on nothing else than what is given. */
+/**
+ * Resolves a ladder. A missing number adapts to the given one, so a given number is never rejected because of a
+ * default.
+ */
 export const ladderOf = (name: string, usual: Ladder, given: Partial<Ladder> = {}): Ladder => {
   const { nudge, block } = given
   if (nudge !== undefined) {

@@ -1,8 +1,8 @@
 /**
- * What a loop detector remembers of a run: a plain JSON value of bounded size, described by {@link State}.
+ * State of a loop detector: a plain JSON value of bounded size, described by {@link State}.
  *
- * The calls of a turn run at the same time. They are kept in `running` until the next turn begins and are then taken in
- * together, so the order in which they end does not count. Pure.
+ * Calls of one turn run concurrently. They stay in `running` until the next turn begins and are then counted
+ * together, so the order in which they end does not matter. Pure.
  */
 import { Schema } from "effect"
 import * as Fingerprint from "./Fingerprint.ts"
@@ -11,9 +11,9 @@ import * as Fingerprint from "./Fingerprint.ts"
 // Model
 // -----------------------------------------------------------------------------
 
-/** A call that ran, in hashes; see `Fingerprint`. */
+/** A completed call as hashes; see `Fingerprint`. */
 const Done = Schema.Struct({
-  /** Tool and arguments. */
+  /** Hash of the tool and its arguments. */
   id: Schema.Number,
   tool: Schema.Number,
   frame: Schema.Number,
@@ -22,35 +22,35 @@ const Done = Schema.Struct({
   shape: Schema.Number,
   words: Schema.Array(Schema.Number),
   failed: Schema.Boolean,
-  /** The tool is known to change nothing. */
+  /** True when the tool is known to change nothing. */
   reads: Schema.Boolean,
-  /** Its arguments let time pass. */
+  /** True when the arguments let time pass, e.g. `sleep 60`. */
   waits: Schema.Boolean
 })
 export type Done = typeof Done.Type
 
-/** What is known of one call. */
+/** History of one call. */
 const Seen = Schema.Struct({
   id: Schema.Number,
   outcome: Schema.Number,
   noise: Schema.Number,
-  /** Times in a row that it had this outcome; halved by each later turn with news elsewhere. */
+  /** Consecutive calls with this outcome. Halved by each later turn with news elsewhere. */
   same: Schema.Number,
-  /** Times in a row that it failed with this outcome; halved by each later turn in which something else was done. */
+  /** Consecutive failures with this outcome. Halved by each later turn in which something else was done. */
   failures: Schema.Number,
-  /** Times that its outcome changed. */
+  /** Number of times that the outcome changed. */
   changes: Schema.Number,
-  /** Time passes between its outcomes: time was let pass, or a volatile value changed. */
+  /** True when time passes between outcomes: by a pause, or because a volatile value changed. */
   waits: Schema.Boolean,
-  /** Counters of the state when it ran last. */
+  /** Values of the state's counters at the last call. */
   news: Schema.Number,
   deeds: Schema.Number
 })
 type Seen = typeof Seen.Type
 
-/** An outcome of the last calls, whatever they asked. */
+/** An outcome of recent calls, independent of their arguments. */
 const Known = Schema.Struct({
-  /** The tool that had it last. */
+  /** The last tool with this outcome. */
   tool: Schema.Number,
   frame: Schema.Number,
   outcome: Schema.Number,
@@ -61,39 +61,39 @@ const Known = Schema.Struct({
 })
 export type Known = typeof Known.Type
 
-/** Number of the turn, and the call, outcome and shape of a call in it. */
+/** Number of the turn, then id, outcome and shape of the call. */
 const Past = Schema.Tuple([Schema.Number, Schema.Number, Schema.Number, Schema.Number])
 
-/** Encodes a state as JSON, to go on with it later. */
+/** Schema of a state, to store it as JSON and continue later. */
 export const State = Schema.Struct({
-  /** Calls so far; equal ones of a turn are one. */
+  /** Number of calls. Equal calls of one turn count once. */
   calls: Schema.Number,
-  /** Turns with calls so far. */
+  /** Number of turns with calls. */
   turns: Schema.Number,
-  /** The turn of the calls in `running`. */
+  /** Turn of the calls in `running`. */
   turn: Schema.Number,
-  /** By id. */
+  /** Calls of the current turn, sorted by id. */
   running: Schema.Array(Done),
-  /** Time was let pass since the calls that are counted. */
+  /** True when a pause followed the counted calls. */
   paused: Schema.Boolean,
-  /** Turns that brought something new, and turns in which something new was done. */
+  /** Number of turns that brought something new, and of turns in which something new was done. */
   news: Schema.Number,
   deeds: Schema.Number,
-  /** Oldest first. */
+  /** All rows, oldest first. */
   seen: Schema.Array(Seen),
   known: Schema.Array(Known),
   past: Schema.Array(Past),
-  /** Turns with a refused call since something new came, and the last of these turns. */
+  /** Turns with a refused call since the last news, and the last of these turns. */
   refusals: Schema.Number,
   refusedIn: Schema.Number
 })
 export type State = typeof State.Type
 
-/** Rows that are kept: 8 KB as JSON. */
+/** Maximum number of rows. Together at most 8 KB as JSON. */
 const maxSeen = 24
 const maxKnown = 8
 const maxPast = 24
-/** Calls of one turn that are taken in together. */
+/** Maximum number of calls that are counted together. */
 const maxRunning = 12
 
 export const initial: State = {
@@ -115,7 +115,7 @@ export const initial: State = {
 // After a call
 // -----------------------------------------------------------------------------
 
-/** Takes in a call that ran. Equal calls of a turn are one. */
+/** Records a completed call. Equal calls of one turn are merged. */
 export const add = (state: State, turn: number, done: Done): State => {
   const twin = turn === state.turn ? state.running.find(({ id }) => id === done.id) : undefined
   if (twin !== undefined) {
@@ -128,7 +128,7 @@ export const add = (state: State, turn: number, done: Done): State => {
   return { ...before, calls: before.calls + 1, turn, running }
 }
 
-/** Two equal calls of a turn as one, whichever ended first. */
+/** Merges two equal calls of a turn, independent of their order. */
 const merged = (a: Done, b: Done): Done => ({
   ...a,
   outcome: Math.max(a.outcome, b.outcome),
@@ -138,7 +138,7 @@ const merged = (a: Done, b: Done): Done => ({
   failed: a.failed || b.failed
 })
 
-/** Takes in that time was let pass. */
+/** Records a pause. */
 export const pause = (state: State, turn: number): State =>
   turn !== state.turn
     ? { ...settled(state), turn, paused: true }
@@ -146,7 +146,7 @@ export const pause = (state: State, turn: number): State =>
       ? state
       : { ...state, paused: true }
 
-/** The state with the calls of the last turn counted. */
+/** Returns the state with the calls of the last turn counted. */
 export const settled = (state: State): State => {
   const { running } = state
   if (running.length === 0) return state
@@ -159,7 +159,7 @@ export const settled = (state: State): State => {
     const seen = before[i]
     const place = placeOf(known, done)
     const isSame = seen?.outcome === done.outcome
-    // An answer such as `ok` may be that of something new that was done.
+    // A generic answer such as `ok` may belong to something new.
     if (seen === undefined ? place < 0 || !(done.failed || done.reads) : !isSame) isNews = true
     if (seen === undefined && !done.reads && !done.failed) isDeed = true
     known = knowing(known, place, done, seen !== undefined, state.paused)
@@ -205,26 +205,26 @@ export const settled = (state: State): State => {
 
 const none: ReadonlyArray<never> = []
 
-/** The last rows, without some of them. */
+/** The last `most` rows, without some of them. */
 const rest = <A>(rows: ReadonlyArray<A>, most: number, without: ReadonlyArray<A | undefined>): Array<A> => {
   const isAny = without.some((row) => row !== undefined)
   const kept = isAny ? rows.filter((row) => !without.includes(row)) : rows
   return kept.slice(Math.max(0, kept.length - most))
 }
 
-/** What is left of a count after halvings; nothing after many. */
+/** A count after a number of halvings; 0 after more than 8. */
 const halved = (count: number, times: number): number => (times > 8 ? 0 : count / 2 ** times)
 
 const seenOf = ({ seen }: State, id: number): Seen | undefined => seen.find((row) => row.id === id)
 
-/** Share of words that two failures have in common to be the same one. */
+/** Minimum share of common words for two failures to be the same. */
 const alike = 0.6
 
-/** What a known outcome loses when another one comes, and what it gains when another call had it. */
+/** Decrease of a known outcome when another one comes, and increase when another call had it. */
 const fade = 0.5
 const gain = 0.25
 
-/** Index of the known outcome that a call had again, or -1. */
+/** Index of the known outcome that a call repeats, or -1. */
 const placeOf = (known: ReadonlyArray<Known>, { outcome, shape, frame, words, failed }: Done): number =>
   known.findLastIndex(
     (row) =>
@@ -243,7 +243,7 @@ const knowing = (
   paused: boolean
 ): ReadonlyArray<Known> => {
   const before = known[place]
-  // A short answer to another question says little.
+  // A short answer to another question is weak evidence.
   const tells =
     failed ||
     (before?.outcome === outcome &&
@@ -275,7 +275,7 @@ const faded = ({ tool, frame, outcome, shape, words, failed, times }: Known): Kn
 // Before a call
 // -----------------------------------------------------------------------------
 
-/** Returns the row of a call with its counts halved by later news. `state` is settled. */
+/** Returns the row of a call with its counts halved by later news. `state` must be settled. */
 export const expected = (state: State, id: number): Seen | undefined => {
   const seen = seenOf(state, id)
   if (seen === undefined) return undefined
@@ -283,7 +283,7 @@ export const expected = (state: State, id: number): Seen | undefined => {
   return { ...seen, same, failures: halved(seen.failures, state.deeds - seen.deeds) }
 }
 
-/** The outcome that a tool had most often. */
+/** The most frequent outcome of a tool. */
 export const finding = ({ known }: State, tool: number): Known | undefined => {
   let most: Known | undefined
   for (const row of known) if (row.tool === tool && row.times > (most?.times ?? 0)) most = row
@@ -296,28 +296,28 @@ export interface Cycle {
   readonly laps: number
 }
 
-/** The cycle of at least so many laps that a call would go on with. With `inShape` outcomes may differ in their numbers. */
+/** The cycle of at least `atLeast` laps that a call would continue. With `inShape`, outcomes may differ in numbers. */
 export const cycle = ({ past }: State, id: number, atLeast: number, inShape = false): Cycle | undefined => {
   const { length } = past
   const isEqual = (i: number, j: number): boolean => {
     const [a, b] = [past[i], past[j]]
     return a !== undefined && b !== undefined && a[1] === b[1] && (inShape ? a[3] === b[3] : a[2] === b[2])
   }
-  // The same call again and again is no cycle.
+  // A repeated single call is not a cycle.
   if (isEqual(length - 1, length - 2)) return undefined
   for (let period = 2; period * atLeast <= length; period++) {
     let equal = 0
     while (isEqual(length - 1 - equal, length - 1 - equal - period)) equal++
     const laps = (equal + period) / period
     if (laps < atLeast) continue
-    // Any call of the turn that comes next.
+    // Any call of the turn that comes next in the cycle.
     const turn = past[length - period]?.[0]
     for (let i = length - period; past[i]?.[0] === turn; i++) if (past[i]?.[1] === id) return { period, laps }
   }
   return undefined
 }
 
-/** Takes in that a call was not run. A tool that had an outcome `most` times has one more chance. */
+/** Records a call that did not run. A tool that had an outcome `most` times gets one more chance. */
 export const refused = (state: State, turn: number, tool: number, most: (row: Known) => number): State => {
   const before = turn === state.turn ? state : { ...settled(state), turn }
   return {

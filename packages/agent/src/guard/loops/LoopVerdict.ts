@@ -1,6 +1,6 @@
-/** The verdicts of a loop detector, and their texts for the model. Pure. */
+/** Verdicts of a loop detector, and their texts for the model. Pure. */
 
-/** The stop reasons of loops. */
+/** Stop reasons of loops. */
 export type Kind = "tool_loop" | "cycle" | "no_progress"
 
 /** The rule that found evidence. */
@@ -9,11 +9,11 @@ export type Pattern = "identical" | "poll" | "cycle" | "same_failure" | "same_fi
 /** Evidence, without arguments and results. */
 export interface Finding {
   readonly pattern: Pattern
-  /** The tool that was asked for; `undefined` for a text. */
+  /** The requested tool; `undefined` for a text. */
   readonly tool: string | undefined
-  /** How often, in the unit of the pattern; may be a half. */
+  /** Number of repetitions in the unit of the pattern; may be fractional. */
   readonly count: number
-  /** Calls in a round of a cycle. */
+  /** Number of calls in a lap of a cycle. */
   readonly period?: number | undefined
 }
 
@@ -22,7 +22,7 @@ export type Verdict =
   | {
       readonly _tag: "Nudge" | "Block" | "Stop"
       readonly kind: Kind
-      /** For the model. In English, where the detector has no `wording` of its own. */
+      /** Text for the model. English, unless the detector has its own `wording`. */
       readonly message: string
       readonly evidence: Finding
     }
@@ -38,16 +38,16 @@ const kinds: Readonly<Record<Pattern, Kind>> = {
   text: "no_progress"
 }
 
-/** The patterns whose evidence is strict: the same calls with the same outcomes. All other evidence is soft. */
+/** Patterns of strict evidence: the same calls with the same outcomes. All other evidence is soft. */
 export const strict: ReadonlySet<Pattern> = new Set<Pattern>(["identical", "poll", "cycle", "text"])
 
-/** The effect of evidence. */
+/** Reaction to evidence. */
 export type Step = "Nudge" | "Block" | "Stop"
 
-/** Says a finding to the model, in any language. The English text is used where it throws. */
+/** Describes a finding to the model, in any language. The English text is used when it throws. */
 export type Wording = (step: Step, evidence: Finding) => string
 
-/** In English. */
+/** The English texts. */
 export const wording: Wording = (step, evidence) => `${whatHappened(evidence)} ${whatNext[step]}`
 
 export const make = (step: Step, evidence: Finding, say: Wording): Verdict => ({
@@ -57,7 +57,7 @@ export const make = (step: Step, evidence: Finding, say: Wording): Verdict => ({
   evidence
 })
 
-/** The host's text, or the English one where it throws. */
+/** The host's text, or the English one when it throws. */
 const said = (say: Wording, step: Step, evidence: Finding): string => {
   try {
     return say(step, evidence)

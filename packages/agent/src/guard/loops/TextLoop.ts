@@ -1,38 +1,38 @@
 /**
- * Whether a text ends in the same words again and again: a model that cannot stop.
+ * Detects a text that ends in endless repetition.
  *
- * The end of the text is looked at as it is, and with digits taken for one another, so that a counter hides nothing.
- * What repeats has a measure: a part that is as long counts by its times, a shorter one by the characters that it fills.
- * So a list is none, and a model that never ends is one, whatever it says. Pure.
+ * The end of the text is examined twice: unchanged, and with all digits treated as equal, so that a counter does not
+ * hide a repetition. Long parts count by their repetitions. Parts shorter than a minimum length count by the
+ * characters that they fill. Normal lists therefore do not count, and an endless text always does. Pure.
  *
- * **What it does not do.** It finds no repetition that is over: ask while the text grows. Nor one of a part so long that
- * its times do not fit into the {@link window}.
+ * **What it does not do.** It does not find a repetition in the middle of a text: call it while the text grows. It
+ * does not find parts that are too long to repeat within the {@link window}.
  */
 
 export interface Repetition {
-  /** The part that repeats, in characters. */
+  /** The repeated part. */
   readonly unit: string
-  /** How often, a short part in proportion. A whole number. */
+  /** Number of repetitions; a short part counts in proportion. A whole number. */
   readonly times: number
 }
 
-/** Characters at the end that are looked at. */
+/** Number of characters at the end that are examined. */
 const window = 16_000
 
-/** The measure of words that repeat exactly. */
+/** Minimum length of a part that repeats exactly and contains a word. */
 const ofWords = 24
 
 /**
- * The measure of what lists, tables and rulers are made of, too: parts that differ in their numbers, and what has no
- * word. Told at four times as much, 100 rows of SQL and 300 lines of test output are still nothing; with 1,000 they
- * were stopped. Stopped at six times as much, a model that counts has written 12,000 characters, which fit the window.
+ * Minimum length of parts as in lists, tables and rulers: parts that differ in numbers or contain no word. With the
+ * default counts (nudge 4, block 6), 100 rows of SQL and 300 lines of test output are not reported; with 1,000 they
+ * were stopped. A model that counts is stopped after 12,000 characters, which fit into the window.
  */
 const ofRows = 2_000
 
-/** The last unit may lack what stands between two. */
+/** The last part may lack the separator between two parts. */
 const separator = 2
 
-/** What the text ends with at least `times` times in a row, or `undefined`. */
+/** The repetition of at least `times` times at the end of the text, or `undefined`. */
 export const at = (text: string, times: number): Repetition | undefined => {
   const tail = text.slice(-window).trimEnd()
   if (tail.length + separator < ofWords * times) return undefined
@@ -45,12 +45,12 @@ export const at = (text: string, times: number): Repetition | undefined => {
 }
 
 interface Ending {
-  /** Characters of the part that repeats. */
+  /** Length of the repeated part in characters. */
   readonly period: number
   readonly times: number
 }
 
-/** What the text ends with. A part of `worded` characters or more has a word. */
+/** Finds the repetition at the end of a text. Parts of at least `worded` characters contain a word. */
 const ending = (text: string, times: number, worded: number): Ending | undefined => {
   const { length } = text
   // Prefix function of the reversed text: the shortest period of each suffix.
@@ -71,7 +71,7 @@ const ending = (text: string, times: number, worded: number): Ending | undefined
   return found
 }
 
-/** Characters from the last word to the end: a word is two letters. */
+/** Characters from the last word to the end. Two letters are a word. */
 const lastWord = (text: string): number => {
   const isLetter = (index: number) => /\p{L}/u.test(text.charAt(index))
   for (let i = text.length - 2; i >= 0; i--) if (isLetter(i) && isLetter(i + 1)) return text.length - i

@@ -1,18 +1,17 @@
 /**
- * Decides how a tool is treated: from its annotations, then from the host's options, then from the verb in its name.
- * Pure.
+ * Classifies a tool: by its annotations, then by the host's options, then by the verb in its name. Pure.
  *
- * **What it does not do.** It reads no arguments: nothing is known of a shell.
+ * **What it does not do.** It does not read arguments, so a shell has no nature.
  */
 import * as Fingerprint from "./Fingerprint.ts"
 
 /** `read` changes nothing, `act` changes something, `pause` lets time pass and is not counted. */
 export type ToolNature = "read" | "act" | "pause"
 
-/** The hints of MCP. `Tool.Readonly`, `Tool.Idempotent` and `Tool.Destructive` of effect/ai say the same. */
+/** Hints of MCP. `Tool.Readonly`, `Tool.Idempotent` and `Tool.Destructive` of effect/ai are equivalent. */
 export interface Hints {
   readonly readOnlyHint?: boolean | undefined
-  /** The same call again changes nothing more. */
+  /** Repeating the same call changes nothing more. */
   readonly idempotentHint?: boolean | undefined
   readonly destructiveHint?: boolean | undefined
 }
@@ -28,11 +27,14 @@ const acts = verbs(
 const pauses = verbs("sleep wait pause delay")
 const pausesAsked = [...pauses].map(Fingerprint.ofWord)
 
-/** The nature that annotations tell. */
+/** The nature by annotations. */
 export const ofHints = ({ readOnlyHint, destructiveHint }: Hints): ToolNature | undefined =>
   readOnlyHint === true ? "read" : readOnlyHint === false || destructiveHint === true ? "act" : undefined
 
-/** The nature that the name of a tool tells (`readFile`, `fs.read_file`). A verb that acts tells nothing certain. */
+/**
+ * The nature by the name of a tool (`readFile`, `fs.read_file`). A verb such as `write` decides nothing: `run_tests`
+ * may only read.
+ */
 export const ofName = (tool: string): ToolNature | undefined => {
   const words = tool
     .slice(0, maxName)
@@ -44,8 +46,8 @@ export const ofName = (tool: string): ToolNature | undefined => {
   return words.some((word) => reads.has(word)) ? "read" : undefined
 }
 
-/** Characters of a name that are read. */
+/** Number of characters of a name that are read. */
 const maxName = 200
 
-/** True for arguments that let time pass: `sleep 60; …`, `{ "wait": 20 }`. */
+/** True when arguments let time pass: `sleep 60; …`, `{ "wait": 20 }`. */
 export const isPausing = (words: ReadonlySet<number>): boolean => pausesAsked.some((word) => words.has(word))

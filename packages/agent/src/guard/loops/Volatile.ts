@@ -1,5 +1,5 @@
 /**
- * Recognises values that differ on every call by their shape: times, durations and generated ids. Pure.
+ * Recognises values that differ on every call by their format: times, durations and generated ids. Pure.
  *
  * **What it does not do.** A plain number is never volatile, because it may be progress.
  */
@@ -11,32 +11,32 @@ const moment =
 /** `12ms`, `3.2s`, `1m20s`. */
 const duration = /^(?:\d+(?:\.\d+)?(?:ns|us|ms|s|secs?|m|min|h))+$/
 
-/** A unit of time behind a number: `3.2 s`, `5 minutes`. */
+/** A unit of time after a number: `3.2 s`, `5 minutes`. */
 const unit = /^ (?:ns|us|ms|s|secs?|seconds?|milliseconds?|mins?|minutes?|hours?|h)\b/
 
 /** Characters of the longest unit. */
 const maxUnit = 14
 
-/** A field of milliseconds: `elapsed_ms`, `tookMs`. */
+/** Name of a field with milliseconds: `elapsed_ms`, `tookMs`. */
 const milliseconds = /(?:_ms|Ms|Millis)$/
 
 const uuid = /(?:^|_)[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i
 
-/** An element of a page: `e484`. */
+/** Reference of a page element: `e484`. */
 const reference = /^[a-z]\d{2,}$/
 
-/** Characters of the shortest part of a token that can be a generated id. */
+/** Minimum length of a token part that can be a generated id. */
 const minId = 5
 
 const isMixed = /\d[a-z]|[a-z]\d/i
 const hex = /^[\da-f]+$/
-/** Digits and letters change twice. */
+/** Digits and letters alternate at least twice. */
 const alternating = /\d[a-z]+\d|[a-z]\d+[a-z]/i
 
-/** True for a point in time, to the minute or finer. */
+/** True for a point in time, to the minute or more exact. */
 export const isMoment = (token: string): boolean => token.length > 3 && moment.test(token)
 
-/** True for a token with a digit whose value says nothing. It stands in a text from `start` to `end`. */
+/** True for a token with a digit whose value carries no information. `start` and `end` are its position in the text. */
 export const isVolatile = (text: string, start: number, end: number): boolean => {
   const token = text.slice(start, end)
   return (
@@ -53,7 +53,7 @@ export const isVolatile = (text: string, start: number, end: number): boolean =>
 /** True for the name of a field whose number is a duration. */
 export const isDuration = (field: string): boolean => milliseconds.test(field)
 
-/** True where a part mixes digits and letters (`req_8f3a9c2e`, `btn-bfd78`), but not for `v2` or `sha256`. */
+/** True when a part mixes digits and letters (`req_8f3a9c2e`, `btn-bfd78`), except for `v2` or `sha256`. */
 const isId = (token: string): boolean =>
   token.length >= minId &&
   isMixed.test(token) &&
