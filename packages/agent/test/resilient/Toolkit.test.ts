@@ -439,6 +439,6 @@ it("out-of-range options throw where they are written", () => {
   assert.throws(
     () => Resilient.toolkit(Kit, { tools: { fly: {} } } as {}),
     RangeError,
-    "tools.fly is no tool"
+    "tools.fly is not a tool"
   )
 })

@@ -142,7 +142,7 @@ const makeChecked = (
       Effect.uninterruptibleMask((restore) =>
         Effect.flatMap(Thread.start({ ...opening, create }), (next) =>
           restore(open(next, settings)).pipe(
-            // The scope may have closed meanwhile: its finalizer did not know this thread.
+            // The scope may have closed meanwhile. Its finalizer did not know this thread.
             Effect.andThen(Effect.suspend(() => (isClosed ? Effect.fail(closedError(where)) : Effect.void))),
             Effect.onError(() => next.close),
             Effect.map(() => (thread = next))
@@ -318,7 +318,7 @@ const waitToBegin =
 
 interface Lease extends SqlConnection.Connection {
   readonly isTransaction: () => boolean
-  /** Fails the statements from now on: its transaction, or the scope of `reserve`, has ended. */
+  /** Ends the lease with its transaction or with the scope of `reserve`. Later statements fail. */
   readonly end: () => void
 }
 
@@ -358,7 +358,7 @@ const lease = (thread: SqliteThread, { where }: Settings): Lease => {
 
   const send = (request: Request, sql: string): Effect.Effect<Reply, SqlError.SqlError> =>
     Effect.suspend(() => {
-      // Run now, the statement could join the transaction of another fiber and be rolled back with it.
+      // The statement could join the transaction of another fiber, and be rolled back with it.
       if (hasEnded) return Effect.fail(outlived(where))
       const lost = rolledBack
       if (lost !== undefined) {
@@ -492,7 +492,7 @@ const bindOne = (param: unknown): Param | undefined => {
     case "bigint":
       return param
     case "number":
-      // Node binds a number as a real, which a column of text would store as "5.0".
+      // Node binds a number as a real, which a TEXT column would store as "5.0".
       return Number.isSafeInteger(param) && !Object.is(param, -0) ? BigInt(param) : param
     case "boolean":
       return param ? 1n : 0n

@@ -10,7 +10,7 @@ import type { Opening, Reply, Request } from "./SqliteProtocol.ts"
 
 export class ThreadEnded extends Data.TaggedError("ThreadEnded")<{
   readonly message: string
-  /** True for a request that came after `close`: it was not carried out. */
+  /** True for a request after `close`, which was not run. */
   readonly isClosed: boolean
 }> {}
 

@@ -78,7 +78,7 @@ const prepareFile = (filename: string): string | undefined => {
     throw new Found("unavailable", `it is on ${network.name}, where SQLite's locks do not work`)
   }
   // The write-ahead log is a separate file in this folder.
-  if (!statSync(folder).isDirectory()) throw new Found("unavailable", "its folder is no folder")
+  if (!statSync(folder).isDirectory()) throw new Found("unavailable", "its parent path is not a folder")
   accessSync(folder, constants.W_OK | constants.X_OK)
   // Read before the file: a database that another process creates now has content before its log has any.
   const logSize = statSync(`${filename}-wal`, { throwIfNoEntry: false })?.size ?? 0
@@ -86,14 +86,14 @@ const prepareFile = (filename: string): string | undefined => {
   if (stat === undefined && !options.create) {
     throw new Found("unavailable", "its file does not exist, and is not created")
   }
-  if (stat !== undefined && !stat.isFile()) throw new Found("unavailable", "its path is no regular file")
-  // SQLite would delete the log of a file that is empty.
+  if (stat !== undefined && !stat.isFile()) throw new Found("unavailable", "its path is not a regular file")
+  // SQLite would delete the log of an empty file.
   if ((stat === undefined || stat.size === 0) && logSize > 0) {
     const what = stat === undefined ? "missing" : "empty"
-    throw new Found("corrupt", `its file is ${what}, while its write-ahead log (-wal) is there`)
+    throw new Found("corrupt", `its file is ${what}, but its write-ahead log (-wal) exists`)
   }
-  // SQLite takes a file of one byte for an empty one, and would write over it.
-  if (stat?.size === 1) throw new Found("corrupt", "its file is no SQLite database")
+  // SQLite treats a file of one byte as empty, and would overwrite it.
+  if (stat?.size === 1) throw new Found("corrupt", "its file is not a SQLite database")
   if (stat === undefined) PrivateFile.create(filename)
   accessSync(filename, constants.R_OK | constants.W_OK)
   return network === undefined ? undefined : `is on ${network.name}, where SQLite's locks may not work`

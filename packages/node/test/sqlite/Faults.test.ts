@@ -183,7 +183,7 @@ describe("a file that cannot be used", () => {
       assert.deepInclude(missing, { reason: "unavailable", code: "ENOENT" })
       mkdirSync(path)
       const folder = yield* Effect.flip(open({ filename: path }))
-      assert.deepInclude(folder, { reason: "unavailable", detail: "its path is no regular file" })
+      assert.deepInclude(folder, { reason: "unavailable", detail: "its path is not a regular file" })
     })
   )
 
@@ -238,7 +238,7 @@ describe("a file that cannot be used", () => {
       writeFileSync(`${filename}-wal`, "committed, and not in the file yet")
       const error = yield* Effect.flip(open({ filename }))
       assert.strictEqual(error.reason, "corrupt")
-      assert.include(error.message, "its file is missing, while its write-ahead log (-wal) is there")
+      assert.include(error.message, "its file is missing, but its write-ahead log (-wal) exists")
       assert.isUndefined(statSync(filename, { throwIfNoEntry: false }))
     })
   )
