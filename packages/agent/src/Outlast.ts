@@ -1,5 +1,5 @@
 /**
- * What a program can ask about a call: why it failed, which target answered, and what it cost. Also a log of every
+ * Answers about a call: why it failed, which target answered, and what it cost. The module also has a log of every
  * attempt ({@link layerLog}), and a stream with more information than `LanguageModel.streamText`.
  *
  * {@link streamText} takes the same options over the same layer. Besides the parts of the answer its stream has two
@@ -54,7 +54,7 @@ export type { Notice } from "./failover/decide/Notice.ts"
 export type { Rewind } from "./failover/call/Surface.ts"
 
 export interface StreamOptions {
-  /** What happens when the stream breaks after text was shown. Default: the policy decides. */
+  /** Behaviour when the stream breaks after text was shown. Default: the policy decides. */
   readonly midStream?: MidStream | undefined
 }
 

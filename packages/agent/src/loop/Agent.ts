@@ -18,7 +18,7 @@
  * **Limits.** Without these layers the loop has no guard against repetition and no compaction. A run does not
  * survive its process.
  *
- * **Gotcha** In a cut answer (`finish: length`) no tool runs: the model is told, and may repeat the call.
+ * **Gotcha** In a cut answer (`finish: length`) no tool runs. The model is informed, and may repeat the call.
  *
  * **Example** (An agent with tools)
  *
@@ -86,7 +86,7 @@ export interface Options<Tools extends Record<string, Tool.Any>> {
   /** Number of tool calls of a turn that run concurrently. Default {@link defaults}`.toolConcurrency`: 8. */
   readonly toolConcurrency?: number | undefined
   /**
-   * What happens when a stream breaks after text was shown; for `stream` only. Default: the policy of the model's
+   * Behaviour when a stream breaks after text was shown; for `stream` only. Default: the policy of the model's
    * layer decides.
    */
   readonly midStream?: MidStream | undefined

@@ -1,5 +1,5 @@
 /**
- * An index over a table of rules. The index tries only the few of all rules and phrases whose word, code,
+ * An index over a table of rules. Of all rules and phrases it tries only the few whose word, code,
  * status or tag occurs in the error. The result is the same as trying every rule in order.
  *
  * The parts of all rules are numbered in the order of the table. For each link of a chain the index returns the set
