@@ -274,7 +274,8 @@ export class CallRun {
       const left = until - this.now()
       if (left <= 0) return Effect.void
       // With jitter, so that calls that wait for the same target do not go on together.
-      const pause = Math.min(left, Math.ceil(wakeEvery * (0.5 + this.#random.nextDoubleUnsafe())))
+      // Whole milliseconds: a clock of a test that is moved in steps never reaches the end of a fraction.
+      const pause = Math.ceil(Math.min(left, wakeEvery * (0.5 + this.#random.nextDoubleUnsafe())))
       return Effect.flatMap(asleep(pause), () => {
         const snapshot = this.#snapshot(this.now(), false)
         return Call.mayWake(
