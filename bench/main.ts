@@ -2,6 +2,7 @@
 import { breaker } from "./breaker.ts"
 import { classifier } from "./classifier.ts"
 import { compaction } from "./compaction.ts"
+import { delivery } from "./delivery.ts"
 import { failover } from "./failover.ts"
 import { guard } from "./guard.ts"
 import type { Report, Row } from "./measure.ts"
@@ -18,6 +19,7 @@ const benches: Readonly<Record<string, Bench>> = {
   breaker: { what: "circuit breakers: ours, Effect's own, cockatiel, opossum", run: breaker },
   classifier: { what: "errors of the corpus, and hostile ones of up to 1 MB", run: classifier },
   compaction: { what: "tier 1 on 10,000 messages, beside LangChain and the AI SDK", run: compaction },
+  delivery: { what: "the outbox, beside raw JetStream and raw appends with fsync", run: delivery },
   failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover },
   guard: { what: "the loop detector: asked before a tool call, told after it", run: guard },
   sqlite: { what: "SQLite in a worker thread: the event loop, and groups of inserts", run: sqlite },

@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url"
 import { Duration } from "effect"
 import { assert, it } from "vitest"
 import { Presets, RecoveryPolicy } from "@outlast/agent"
+import { Registry } from "@outlast/providers"
 import { FaultPlan } from "@outlast/testing"
 
 const backoffOf = ({ then, attempts, backoff }: RecoveryPolicy.Row): string =>
@@ -33,20 +34,33 @@ const tableOf = (policy: RecoveryPolicy.RecoveryPolicy<string>): string =>
     )
   ].join("\n")
 
-/** Document, mark of its table, policy. */
-const tables: ReadonlyArray<readonly [string, string, RecoveryPolicy.RecoveryPolicy<string>]> = [
-  ["failures.md", "policy", RecoveryPolicy.interactive],
-  ...Object.entries(Presets).map(([name, { policy }]) => ["presets.md", name, policy] as const)
+const constructors = [
+  "| constructor | wire format | default key |",
+  "|---|---|---|",
+  ...Registry.providers.flatMap(({ constructors, keys }) =>
+    constructors.map(({ name, speaks }) => {
+      const names = keys.map((key) => `\`${key}\``).join(", ")
+      return `| \`${name}\` | ${speaks} | ${names === "" ? "none" : names} |`
+    })
+  ),
+  "| `ForeignModel.target` (`@outlast/agent`) | any `effect/ai` layer | the layer's own |"
+].join("\n")
+
+/** Document, mark of its table, the table. */
+const tables: ReadonlyArray<readonly [string, string, string]> = [
+  ["failures.md", "policy", tableOf(RecoveryPolicy.interactive)],
+  ...Object.entries(Presets).map(([name, { policy }]) => ["presets.md", name, tableOf(policy)] as const),
+  ["providers.md", "constructors", constructors]
 ]
 
-for (const [doc, mark, policy] of tables) {
-  it(`docs/${doc} has the rows of its policy: ${mark}`, () => {
+for (const [doc, mark, table] of tables) {
+  it(`docs/${doc} has the table of the code: ${mark}`, () => {
     const file = fileURLToPath(new URL(`../docs/${doc}`, import.meta.url))
     const text = readFileSync(file, "utf8")
     const [open, close] = [`<!-- ${mark} -->`, `<!-- /${mark} -->`]
     assert.include(text, open)
     const [before = "", rest = ""] = text.split(open)
-    const wanted = `${before}${open}\n\n${tableOf(policy)}\n\n${close}${rest.split(close)[1]}`
+    const wanted = `${before}${open}\n\n${table}\n\n${close}${rest.split(close)[1]}`
     if (process.env["UPDATE_DOCS"] === "1") writeFileSync(file, wanted)
     else assert.strictEqual(plain(text), plain(wanted))
   })

@@ -11,6 +11,7 @@ import { Tool, Toolkit } from "effect/ai"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
 import { Requirements } from "@outlast/agent/guard"
 import * as Providers from "@outlast/providers"
+import { Registry } from "@outlast/providers"
 import * as Doctor from "#cli/doctor/Doctor"
 import * as Findings from "#cli/doctor/Findings"
 import * as Keys from "#cli/doctor/Keys"
@@ -415,12 +416,12 @@ describe("keys", () => {
       Object.keys(exports).flatMap((name) => (/^(?:m|chatM)odel$/.test(name) ? [`${module}.${name}`] : []))
     )
     assert.sameMembers(
-      Keys.providers.flatMap(({ constructors }) => constructors),
+      Registry.providers.flatMap(({ constructors }) => constructors.map(({ name }) => name)),
       made
     )
-    for (const { constructors, keys } of Keys.providers) {
+    for (const { constructors, keys } of Registry.providers) {
       const of = (name: string): object => Object(Reflect.get(Providers, name.split(".")[0] ?? ""))
-      for (const name of constructors) assert.deepStrictEqual(Object(of(name)).defaults?.keys ?? [], keys)
+      for (const { name } of constructors) assert.deepStrictEqual(Object(of(name)).defaults?.keys ?? [], keys)
     }
   })
 

@@ -24,6 +24,7 @@
 import type { ProviderModel } from "@outlast/agent"
 import { Options as Check } from "@outlast/resilience"
 import * as Dialects from "./Dialects.ts"
+import type { Provider } from "./Provider.ts"
 import * as Fetch from "./aisdk/Fetch.ts"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import type { Options } from "./aisdk/Target.ts"
@@ -67,3 +68,11 @@ const checks: Check.Checks<Options> = {
 /** True for a model of the AI SDK, which is easily passed in place of the options. */
 const isModel = (options: object): boolean =>
   typeof options === "object" && options !== null && "doGenerate" in options
+
+/** For `Registry`. */
+export const registered: Provider = {
+  provider: "ai-sdk",
+  name: "the AI SDK",
+  constructors: [{ name: "AiSdk.model", speaks: "any AI SDK provider: Bedrock, Vertex, Azure, …" }],
+  keys: []
+}

@@ -19,6 +19,7 @@ import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
 import * as Dialects from "./Dialects.ts"
 import * as Endpoint from "./Endpoint.ts"
+import type { Provider } from "./Provider.ts"
 
 export const defaults = {
   keys: ["ANTHROPIC_API_KEY"],
@@ -46,4 +47,13 @@ export const model = (modelId: string, options: Options = {}): ProviderModel.Tar
     { toolFiles: "result", fit: thinkingOff, wholeAnswers: "stream" },
     Dialects.anthropic
   )
+}
+
+/** For `Registry`. */
+export const registered: Provider = {
+  provider: "anthropic",
+  name: "Anthropic",
+  constructors: [{ name: "Anthropic.model", speaks: "Anthropic Messages" }],
+  keys: defaults.keys,
+  usual: { model: "claude-sonnet-4-5", target: (modelId) => model(modelId) }
 }

@@ -16,6 +16,7 @@ import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
 import * as Dialects from "./Dialects.ts"
 import * as Endpoint from "./Endpoint.ts"
+import type { Provider } from "./Provider.ts"
 
 export const defaults = {
   keys: ["GOOGLE_GENERATIVE_AI_API_KEY"],
@@ -43,4 +44,13 @@ export const model = (modelId: string, options: Options = {}): ProviderModel.Tar
     { toolFiles: "result", wholeAnswers: "stream" },
     Dialects.google
   )
+}
+
+/** For `Registry`. */
+export const registered: Provider = {
+  provider: "google",
+  name: "Google",
+  constructors: [{ name: "Google.model", speaks: "Gemini" }],
+  keys: defaults.keys,
+  usual: { model: "gemini-2.5-pro", target: (modelId) => model(modelId) }
 }

@@ -16,6 +16,7 @@ import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
 import * as Dialects from "./Dialects.ts"
 import * as Endpoint from "./Endpoint.ts"
+import type { Provider } from "./Provider.ts"
 
 export const defaults = {
   keys: ["OPENAI_API_KEY"],
@@ -71,4 +72,16 @@ const setup = (module: string, modelId: string, options: VendorOptions<object>) 
     },
     client: (key: string | undefined) => createOpenAI({ ...keyed(key, "Authorization"), baseURL, ...sending })
   }
+}
+
+/** For `Registry`. */
+export const registered: Provider = {
+  provider: "openai",
+  name: "OpenAI",
+  constructors: [
+    { name: "OpenAi.model", speaks: "OpenAI Responses, nothing stored" },
+    { name: "OpenAi.chatModel", speaks: "OpenAI Chat Completions" }
+  ],
+  keys: defaults.keys,
+  usual: { model: "gpt-5.1", target: (modelId) => model(modelId) }
 }

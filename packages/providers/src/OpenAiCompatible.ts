@@ -20,6 +20,7 @@ import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, namespaced, sendable } from "./aisdk/Vendor.ts"
 import * as Dialects from "./Dialects.ts"
 import * as Endpoint from "./Endpoint.ts"
+import type { Provider } from "./Provider.ts"
 
 export const defaults = {
   /** True when the server accepts a JSON Schema for its answer. */
@@ -93,4 +94,12 @@ const checks: Check.Checks<Options> = {
   model: is.required(OptionChecks.model),
   structuredOutputs: is.flag,
   streamUsage: is.flag
+}
+
+/** For `Registry`. */
+export const registered: Provider = {
+  provider: "openai-compatible",
+  name: "OpenAI-compatible servers",
+  constructors: [{ name: "OpenAiCompatible.model", speaks: "Chat Completions of other vendors" }],
+  keys: []
 }

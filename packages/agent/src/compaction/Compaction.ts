@@ -40,7 +40,7 @@ import { Clock, Context, Effect, FiberMap, Layer, Option, Ref, Semaphore } from 
 import type { Scope } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import type { Chat, Tool } from "effect/ai"
-import { Deadline, ResilienceEvents } from "@outlast/resilience"
+import { Deadline, EventDefinition, ResilienceEvents } from "@outlast/resilience"
 import { MissingService, Options as Check } from "@outlast/resilience"
 import { failureOf } from "../failure/reasons/CallFailed.ts"
 import type { Compact } from "../failover/chain/Chain.ts"
@@ -52,8 +52,8 @@ import type { Request as Measurable } from "./Beginnings.ts"
 import { Calibrations } from "./Calibrations.ts"
 import type { CannotFit } from "./CompactionError.ts"
 import { ContextExhausted } from "./CompactionError.ts"
-import type { CompactionEvent } from "./CompactionEvent.ts"
-import * as CompactionEvents from "./CompactionEvent.ts"
+import type { CompactionEvent, ContextCompacted } from "./CompactionEvent.ts"
+import { definitions } from "./CompactionEvent.ts"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
 import * as Policies from "./CompactionPolicy.ts"
 import { ContextWindows } from "./ContextWindows.ts"
@@ -347,8 +347,18 @@ const serviceOf = (parts: Parts): Service => {
       ended((tokensBefore - tokensAfter) / limit)
       yield* failed(tried)
       if (tier !== "none") {
-        yield* CompactionEvents.count({ tier, tokens, tokensAfter })
-        yield* publish({ _tag: "ContextCompacted", ...about, tier, tokensAfter, reactive, summaries })
+        const at = yield* Clock.currentTimeMillis
+        const event: ContextCompacted = {
+          _tag: "ContextCompacted",
+          at,
+          ...about,
+          tier,
+          tokensAfter,
+          reactive,
+          summaries
+        }
+        yield* EventDefinition.update(definitions.ContextCompacted, event)
+        yield* ResilienceEvents.publish(event)
       }
       return fitted
     }).pipe(within, Semaphore.withPermit(conversation.lock))
@@ -491,10 +501,7 @@ const asItIs = (
   return { prompt, report: { tier: "none", ...sizes, dropped: [], tried: [], summaries } }
 }
 
-type WithoutTime<E> = E extends CompactionEvent ? Omit<E, "at"> : never
-
-const publish = (event: WithoutTime<CompactionEvent>): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (at) => ResilienceEvents.publish({ ...event, at }))
+const publish = ResilienceEvents.publishNow<CompactionEvent>
 
 // -----------------------------------------------------------------------------
 // Combinators

@@ -1,13 +1,9 @@
 /**
  * Events of conversations that become too long, part of the resilience events. No event contains text of the
  * conversation.
- *
- * | metric                                 | kind    | labels | from               |
- * | -------------------------------------- | ------- | ------ | ------------------ |
- * | `outlast_compactions_total`            | counter | `tier` | `ContextCompacted` |
- * | `outlast_compaction_tokens_freed_total` | counter | `tier` | `ContextCompacted` |
  */
-import { Effect, Metric } from "effect"
+import { Metric } from "effect"
+import { EventDefinition } from "@outlast/resilience"
 import type { Spent } from "./Summariser.ts"
 import type { Tier } from "./CompactionPolicy.ts"
 
@@ -21,14 +17,12 @@ interface OfConversation {
   readonly window: number
 }
 
-/** The window is getting full. Published once, until the conversation is smaller again. */
 export interface ContextFilling extends OfConversation {
   readonly _tag: "ContextFilling"
   /** True when a summary is being prepared in the background. */
   readonly preparing: boolean
 }
 
-/** The conversation was compacted and fits now. */
 export interface ContextCompacted extends OfConversation {
   readonly _tag: "ContextCompacted"
   readonly tier: Tier
@@ -38,14 +32,12 @@ export interface ContextCompacted extends OfConversation {
   readonly summaries: Spent
 }
 
-/** A tier failed. The next tier of the policy follows. */
 export interface CompactionTierFailed extends OfConversation {
   readonly _tag: "CompactionTierFailed"
   readonly tier: Tier
   readonly why: string
 }
 
-/** The conversation cannot be made to fit, or compaction no longer helps. */
 export interface CompactionGaveUp extends OfConversation {
   readonly _tag: "CompactionGaveUp"
   readonly reason: "cannot_fit" | "poor_gains" | "refills"
@@ -61,15 +53,38 @@ export const tokensFreed = Metric.counter("outlast_compaction_tokens_freed_total
   incremental: true
 })
 
-/** Adds a compaction to the metrics. */
-export const count = ({
-  tier,
-  tokens,
-  tokensAfter
-}: Pick<ContextCompacted, "tier" | "tokens" | "tokensAfter">): Effect.Effect<void> =>
-  Effect.andThen(
-    Metric.update(Metric.withAttributes(compactions, { tier }), 1),
-    Metric.update(Metric.withAttributes(tokensFreed, { tier }), Math.max(0, tokens - tokensAfter))
-  )
-
 export type CompactionEvent = ContextFilling | ContextCompacted | CompactionTierFailed | CompactionGaveUp
+
+const tier = ({ tier }: ContextCompacted) => tier
+
+/** When each event is published, its line and its metrics. */
+export const definitions: EventDefinition.EventDefinitions<CompactionEvent> = {
+  ContextFilling: {
+    doc: "The window is getting full. Published once, until the conversation is smaller again.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  ContextCompacted: {
+    doc: "The conversation was compacted and fits now.",
+    line: EventDefinition.named(),
+    // Counted where it happens: these need no layer.
+    metrics: [
+      { metric: compactions, words: { tier } },
+      {
+        metric: tokensFreed,
+        words: { tier },
+        value: ({ tokens, tokensAfter }) => Math.max(0, tokens - tokensAfter)
+      }
+    ]
+  },
+  CompactionTierFailed: {
+    doc: "A tier failed. The next tier of the policy follows.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  CompactionGaveUp: {
+    doc: "The conversation cannot be made to fit, or compaction no longer helps.",
+    line: EventDefinition.named(),
+    metrics: []
+  }
+}

@@ -1,8 +1,12 @@
 /**
- * The place for a guard around every call of the models of this package.
+ * Where a guard stands around the calls of this package's models.
  *
- * A guard puts itself into {@link CallGuard}; the models of `Failover` and `Direct` look for it in the fiber that calls.
- * It covers the whole call and the tools that the model resolves. Without a guard a call costs one look at the fiber.
+ * A guard provides {@link CallGuard} to what it runs, and holds the fibers that carry it out ({@link hold}). The models of
+ * `Failover` and `Direct` read it from the fiber that calls ({@link guardable}). The guard covers the whole call and the
+ * tools that the model resolves. Without one a call costs a look at its fiber.
+ *
+ * **What it does not do.** It knows nothing of limits, and does not follow a fiber that a program forks with a context of
+ * its own making.
  */
 import { Context, Effect, Stream } from "effect"
 import type { Fiber } from "effect"
@@ -10,19 +14,19 @@ import type { LanguageModel } from "effect/ai"
 
 export type Model = Context.Service.Shape<typeof LanguageModel.LanguageModel>
 
-/** Gives the model that guards each of its calls. It is asked for every call and should remember its answers. */
+/** Returns the model under guard. The function runs for every call, so it should remember its results. */
 export type Around = (model: Model) => Model
 
-/** Default: no guard. */
+/** The guard around calls. Default: none. */
 export const CallGuard: Context.Reference<Around | undefined> = Context.Reference<Around | undefined>(
   "@outlast/agent/failover/CallGuard",
   { defaultValue: () => undefined }
 )
 
-/** Fibers that are guarded whatever their context says: a program can take out of its context what a guard put in. */
+/** The guards of held fibers. A program can remove a guard from its context, but not from here. */
 const held = new WeakMap<Fiber.Fiber<unknown, unknown>, Around>()
 
-/** Guards a fiber, whatever its context says. Returns what puts it back to how it was. */
+/** Guards the calls of a fiber, whatever its context says. Returns the release; holds are released in reverse order. */
 export const hold = (fiber: Fiber.Fiber<unknown, unknown>, around: Around | undefined): (() => void) => {
   const before = held.get(fiber)
   if (around !== undefined) held.set(fiber, around)
@@ -32,35 +36,34 @@ export const hold = (fiber: Fiber.Fiber<unknown, unknown>, around: Around | unde
   }
 }
 
-const around = (fiber: Fiber.Fiber<unknown, unknown>, model: Model): Model => {
+/** A model as it is called here. The methods pass on what they are given and return what they get: no types are needed. */
+interface Methods {
+  readonly generateText: Whole
+  readonly generateObject: Whole
+  readonly streamText: (options: unknown) => Stream.Stream<unknown, unknown>
+}
+type Whole = (options: unknown) => Effect.Effect<unknown, unknown>
+
+const guarded = (fiber: Fiber.Fiber<unknown, unknown>, model: Model): Methods => {
   const guard = held.get(fiber) ?? fiber.getRef(CallGuard)
-  return guard === undefined ? model : guard(model)
+  // The same methods, with the types left out.
+  return (guard === undefined ? model : guard(model)) as unknown as Methods
 }
 
 /** The models behind {@link guardable} ones. */
 const bare = new WeakMap<object, Model>()
 
-type Whole = (options: unknown) => Effect.Effect<unknown, unknown>
-type Streaming = (options: unknown) => Stream.Stream<unknown, unknown>
-
-/** The model under the guard of the fiber that calls. Once is enough. */
+/** The model under the guard of the fiber that calls. Applying it twice is the same as once. */
 export const guardable = (model: Model): Model => {
   if (bare.has(model)) return model
-  const whole =
-    (method: "generateText" | "generateObject"): Whole =>
-    (options) =>
-      Effect.withFiber((fiber) => (around(fiber, model)[method] as Whole)(options))
-  const streamText: Streaming = (options) =>
-    Stream.unwrap(
-      Effect.withFiber((fiber) => Effect.succeed((around(fiber, model).streamText as Streaming)(options)))
-    )
-  // The methods pass on what they are given and give what they get.
-  const own = {
-    ...model,
-    generateText: whole("generateText"),
-    generateObject: whole("generateObject"),
-    streamText
-  } as unknown as Model
+  const methods: Methods = {
+    generateText: (options) => Effect.withFiber((fiber) => guarded(fiber, model).generateText(options)),
+    generateObject: (options) => Effect.withFiber((fiber) => guarded(fiber, model).generateObject(options)),
+    streamText: (options) =>
+      Stream.unwrap(Effect.withFiber((fiber) => Effect.succeed(guarded(fiber, model).streamText(options))))
+  }
+  // The methods of the model itself, with their types.
+  const own = { ...model, ...methods } as unknown as Model
   bare.set(own, model)
   return own
 }

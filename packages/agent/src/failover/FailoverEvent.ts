@@ -9,9 +9,14 @@
  *
  * Durations are milliseconds. No event has a key or a prompt in it. `FailoverMetrics` counts them.
  */
+import type { EventDefinition } from "@outlast/resilience"
+import * as Call from "./call/CallEvent.ts"
 import type { CallEvent } from "./call/CallEvent.ts"
+import * as ChainStore from "./chain/ChainStoreEvent.ts"
 import type { ChainStoreEvent } from "./chain/ChainStoreEvent.ts"
+import * as Target from "./chain/TargetEvent.ts"
 import type { TargetEvent } from "./chain/TargetEvent.ts"
+import * as Key from "./target/KeyEvent.ts"
 import type { KeyEvent } from "./target/KeyEvent.ts"
 
 export type * from "./call/CallEvent.ts"
@@ -20,3 +25,11 @@ export type * from "./chain/TargetEvent.ts"
 export type * from "./target/KeyEvent.ts"
 
 export type FailoverEvent = CallEvent | ChainStoreEvent | KeyEvent | TargetEvent
+
+/** The definition of every event of this folder. */
+export const definitions: EventDefinition.EventDefinitions<FailoverEvent> = {
+  ...Call.definitions,
+  ...ChainStore.definitions,
+  ...Key.definitions,
+  ...Target.definitions
+}

@@ -6,7 +6,7 @@
  * Each of the two phases takes at most the grace period; whatever takes longer is abandoned.
  * When the program ends by itself, calls that it left in detached fibers are interrupted.
  */
-import { Clock, Context, Effect, Fiber, Option, Queue, Stream } from "effect"
+import { Context, Effect, Fiber, Option, Queue, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
 import * as ActiveTime from "../conversation/ActiveTime.ts"
@@ -102,8 +102,8 @@ const stopped = (guard: Guard): Effect.Effect<never, SafetyStop> => {
   const stop = guard.stop()
   if (!guard.tell()) return Effect.fail(stop)
   const { reason, limit, subject, counts } = stop
-  return Effect.flatMap(Clock.currentTimeMillis, (at) => {
-    const event: GuardStopped = { _tag: "GuardStopped", at, reason, limit, subject, counts }
-    return Effect.andThen(ResilienceEvents.publish(event), Effect.fail(stop))
-  })
+  return Effect.andThen(
+    ResilienceEvents.publishNow<GuardStopped>({ _tag: "GuardStopped", reason, limit, subject, counts }),
+    Effect.fail(stop)
+  )
 }

@@ -1,10 +1,10 @@
 /** Events of a guard: plain data, with names of tools and files but no arguments, results or texts. */
+import { EventDefinition } from "@outlast/resilience"
 import { maxTool } from "./BlockedCalls.ts"
 import type { Pattern } from "./LoopDetector.ts"
 import type { Extension } from "./Limits.ts"
 import type { Counts, StopReason } from "./StopReason.ts"
 
-/** A run was stopped. Published once for each stop. */
 export interface GuardStopped {
   readonly _tag: "GuardStopped"
   /** Unix time in milliseconds. */
@@ -15,7 +15,6 @@ export interface GuardStopped {
   readonly counts: Counts
 }
 
-/** The host raised the limits. */
 export interface GuardExtended {
   readonly _tag: "GuardExtended"
   readonly at: number
@@ -24,7 +23,6 @@ export interface GuardExtended {
   readonly number: number
 }
 
-/** The model gets a hint that it repeats itself. */
 export interface GuardNudged {
   readonly _tag: "GuardNudged"
   readonly at: number
@@ -34,7 +32,6 @@ export interface GuardNudged {
   readonly count: number
 }
 
-/** A call did not run; its result tells the model why. Published once for each call. */
 export interface GuardBlocked {
   readonly _tag: "GuardBlocked"
   readonly at: number
@@ -45,7 +42,6 @@ export interface GuardBlocked {
   readonly message: string
 }
 
-/** A tool with unmet requirements was not offered. */
 export interface ToolSkipped {
   readonly _tag: "ToolSkipped"
   readonly at: number
@@ -53,7 +49,6 @@ export interface ToolSkipped {
   readonly reason: string
 }
 
-/** An inbound message had neither text nor media, so no call was made. */
 export interface InboundDropped {
   readonly _tag: "InboundDropped"
   readonly at: number
@@ -75,4 +70,41 @@ export const blockedText = ({ tool, pattern }: Pick<GuardBlocked, "tool" | "patt
   return pattern === "permission"
     ? `the tool call ${name} was refused by the permission hook`
     : `the tool call ${name} was blocked by the guard (${pattern})`
+}
+
+/** When each event is published, its line and its metrics. */
+export const definitions: EventDefinition.EventDefinitions<GuardEvent> = {
+  GuardStopped: {
+    doc: "A run was stopped. Published once for each stop.",
+    line: ({ reason, subject }) => ({
+      level: "Warn",
+      text: `✗ the guard stopped the run: ${reason}${subject === undefined ? "" : ` of ${subject}`}`
+    }),
+    metrics: []
+  },
+  GuardExtended: {
+    doc: "The host raised the limits.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  GuardNudged: {
+    doc: "The model gets a hint that it repeats itself.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  GuardBlocked: {
+    doc: "A tool call did not run; its result tells the model why. Published once for each call.",
+    line: (event) => ({ level: "Warn", text: `✗ ${blockedText(event)}` }),
+    metrics: []
+  },
+  ToolSkipped: {
+    doc: "A tool with unmet requirements was not offered.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  InboundDropped: {
+    doc: "An inbound message had neither text nor media, so no call was made.",
+    line: EventDefinition.named(),
+    metrics: []
+  }
 }

@@ -8,7 +8,7 @@
  * limits and counting in one synchronous step; then the tool runs. A refused or blocked call has a result that says
  * so. A call that trips the guard has no result.
  */
-import { Cause, Clock, Context, Effect, Exit, Predicate, Stream } from "effect"
+import { Cause, Context, Effect, Exit, Predicate, Stream } from "effect"
 import type { Scope } from "effect"
 import { Tool } from "effect/ai"
 import type { Toolkit } from "effect/ai"
@@ -295,7 +295,7 @@ const blocked = (call: Call, refusal: Refusal): Effect.Effect<void> => {
   const event = { tool: call.name, ...refusal }
   return Effect.andThen(
     Warnings.write({ level: "Warn", text: `Guard: ${blockedText(event)}. The model is told why.` }),
-    publish<GuardBlocked>({ _tag: "GuardBlocked", ...event })
+    ResilienceEvents.publishNow<GuardBlocked>({ _tag: "GuardBlocked", ...event })
   )
 }
 
@@ -305,7 +305,4 @@ const refusalOf = ({ warning }: Extract<Admission, { readonly _tag: "Block" }>):
 })
 
 const nudged = ({ evidence: { tool, pattern, count } }: Warning): Effect.Effect<void> =>
-  publish<GuardNudged>({ _tag: "GuardNudged", tool, pattern, count })
-
-const publish = <E extends GuardBlocked | GuardNudged>(event: Omit<E, "at">): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (at) => ResilienceEvents.publish({ ...event, at } as unknown as E))
+  ResilienceEvents.publishNow<GuardNudged>({ _tag: "GuardNudged", tool, pattern, count })

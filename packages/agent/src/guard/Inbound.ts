@@ -8,7 +8,7 @@
  * messages.pipe(Stream.filterEffect(inbound.accept), Stream.runForEach(answer))
  * ```
  */
-import { Clock, Effect, MutableRef } from "effect"
+import { Effect, MutableRef } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
 import { Options as Check } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
@@ -52,10 +52,8 @@ export const make: Effect.Effect<Inbound> = Effect.sync(() => {
           return Effect.succeed(true)
         }
         const number = MutableRef.incrementAndGet(dropped)
-        return Effect.flatMap(Clock.currentTimeMillis, (at) => {
-          const drop: InboundDropped = { _tag: "InboundDropped", at, number }
-          return Effect.as(ResilienceEvents.publish(drop), false)
-        })
+        const drop = { _tag: "InboundDropped", number } as const
+        return Effect.as(ResilienceEvents.publishNow<InboundDropped>(drop), false)
       }),
     counts: Effect.sync(() => ({ accepted: MutableRef.get(accepted), dropped: MutableRef.get(dropped) }))
   }

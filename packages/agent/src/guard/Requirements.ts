@@ -16,7 +16,7 @@
  * // skipped => [{ name: "list_issues", reason: "GITHUB_TOKEN is not set" }]
  * ```
  */
-import { Cause, Clock, Config, Context, Effect, Option } from "effect"
+import { Cause, Config, Context, Effect, Option } from "effect"
 import { Toolkit } from "effect/ai"
 import type { Tool } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
@@ -108,13 +108,11 @@ export const discover = <A extends { readonly name: string; readonly requires?: 
       else {
         skipped.push({ name: one.name, reason: reason.value })
         yield* Effect.logWarning(`${one.name} is not offered: ${reason.value}`)
-        const event: ToolSkipped = {
+        yield* ResilienceEvents.publishNow<ToolSkipped>({
           _tag: "ToolSkipped",
-          at: yield* Clock.currentTimeMillis,
           tool: one.name,
           reason: reason.value
-        }
-        yield* ResilienceEvents.publish(event)
+        })
       }
     }
     return { offered, skipped }

@@ -235,10 +235,7 @@ const hostOf = (guard: Guard): Host => {
         const number = guard.extend(by)
         return number === undefined
           ? new ExtensionRefused({ extensions: guard.settings.extensions })
-          : Effect.flatMap(Clock.currentTimeMillis, (at) => {
-              const event: GuardExtended = { _tag: "GuardExtended", at, by, number }
-              return ResilienceEvents.publish(event)
-            })
+          : ResilienceEvents.publishNow<GuardExtended>({ _tag: "GuardExtended", by, number })
       })
   }
 }

@@ -26,7 +26,8 @@
  * )
  * ```
  */
-import { Clock, Duration, Effect } from "effect"
+import type { Clock } from "effect"
+import { Duration, Effect } from "effect"
 import { RateLimiter } from "effect/persistence"
 import { ResilienceEvents } from "@outlast/resilience"
 import { MissingService, Options } from "@outlast/resilience"
@@ -112,7 +113,6 @@ export const make = (
   })
 }
 
-const publish = (event: ResilienceEvents.NoTime<LimiterEvent>): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (at) => ResilienceEvents.publish({ ...event, at }))
+const publish = ResilienceEvents.publishNow<LimiterEvent>
 
 const nowOf = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000

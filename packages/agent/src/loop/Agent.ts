@@ -250,8 +250,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       )
     const events = yield* ResilienceEvents.ResilienceEvents
     const kit = yield* handlersOf(options.toolkit)
-    const publish = (event: WithoutTime<AgentEvent>) =>
-      events.publish({ ...event, at: clock.currentTimeMillisUnsafe() })
+    const publish = ResilienceEvents.publisher(events, clock)<AgentEvent>
     const moved = (turn: number, transition: Transition) =>
       Effect.andThen(
         publish({ _tag: "AgentTransition", turn, transition }),
@@ -419,8 +418,6 @@ const statuses: Partial<Record<Transition, Outcome["status"]>> = {
   turn_limit: "turn_limit",
   guard_stopped: "cost_limit"
 }
-
-type WithoutTime<E> = E extends AgentEvent ? Omit<E, "at"> : never
 
 /**
  * The tools, twice without their types: offered to the model, whose calls come back unchecked, and with their

@@ -1,9 +1,9 @@
 /**
  * What happens in a run: the loop's part of the resilience events. No event has content of the conversation.
  */
+import { EventDefinition } from "@outlast/resilience"
 import type { Transition } from "./Transition.ts"
 
-/** A turn ended, or ended the run. */
 export interface AgentTransition {
   readonly _tag: "AgentTransition"
   /** Unix time in milliseconds. */
@@ -13,7 +13,6 @@ export interface AgentTransition {
   readonly transition: Transition
 }
 
-/** A tool call got its result. */
 export interface ToolFinished {
   readonly _tag: "ToolFinished"
   readonly at: number
@@ -25,7 +24,6 @@ export interface ToolFinished {
   readonly elapsed: number
 }
 
-/** A run is to fit, and nobody knows into which window: it is compacted only when a provider refuses. Once in a run. */
 export interface ContextWindowUnknown {
   readonly _tag: "ContextWindowUnknown"
   readonly at: number
@@ -35,3 +33,22 @@ export interface ContextWindowUnknown {
 }
 
 export type AgentEvent = AgentTransition | ToolFinished | ContextWindowUnknown
+
+/** When each event is published, its line and its metrics. */
+export const definitions: EventDefinition.EventDefinitions<AgentEvent> = {
+  AgentTransition: {
+    doc: "A turn ended, or ended the run.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  ToolFinished: {
+    doc: "A tool call got its result.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  ContextWindowUnknown: {
+    doc: "A run is to fit into a window that is not known: it is compacted only when a provider refuses. Once in a run.",
+    line: EventDefinition.named(),
+    metrics: []
+  }
+}

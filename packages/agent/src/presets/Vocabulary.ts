@@ -2,7 +2,7 @@
  * The classes that five known systems sort provider failures into, as pure mappings from our reasons.
  *
  * A preset speaks the words of its system with these; the classifier stays ours. Each mapping is total over the
- * fourteen reasons. Where a system's document and its code disagree, the document wins; where both are silent,
+ * reasons. Where a system's document and its code disagree, the document wins; where both are silent,
  * or where following them would do harm, it is written at the mapping.
  *
  * It does not hold the systems' pattern lists (what they would have said about a given text), nor what they do
@@ -11,7 +11,8 @@
 import { Options } from "@outlast/resilience"
 import type { FailoverReason, ReasonTag } from "../failure/reasons/FailoverReason.ts"
 
-type Table<Class> = { readonly [Tag in ReasonTag]: Class }
+/** Reasons that a table leaves out are what the system makes of what it does not know. */
+type Table<Class> = { readonly [Tag in ReasonTag]?: Class }
 
 /** CodeBuddy, layer 1: which cooldown a provider gets. */
 export type CodebuddyReason =
@@ -29,16 +30,10 @@ const codebuddyReasons: Table<CodebuddyReason> = {
   Billing: "billing",
   RateLimit: "rate_limit",
   Overloaded: "overloaded",
-  ServerError: "unknown",
   Timeout: "timeout",
   Network: "overloaded",
-  PermanentNetwork: "unknown",
-  ContextOverflow: "unknown",
   ModelNotFound: "model_not_found",
-  Format: "format",
-  ContentPolicy: "unknown",
-  Cancelled: "unknown",
-  Unknown: "unknown"
+  Format: "format"
 }
 
 /**
@@ -50,7 +45,8 @@ const codebuddyReasons: Table<CodebuddyReason> = {
  * - 500 is `unknown`, as in both: neither lists it.
  * - `format` is documented and produced by nothing in the code; here it is produced, for requests too.
  */
-export const codebuddy = (reason: FailoverReason): CodebuddyReason => codebuddyReasons[reason._tag]
+export const codebuddy = (reason: FailoverReason): CodebuddyReason =>
+  codebuddyReasons[reason._tag] ?? "unknown"
 
 /** CodeBuddy, layer 2: whether the same stream is tried again. */
 export type CodebuddyRecovery = "transient" | "permanent"
@@ -105,10 +101,7 @@ const decision037Classes: Table<Decision037Class> = {
   PermanentNetwork: "NetworkPermanent",
   ContextOverflow: "ContextLength",
   ModelNotFound: "ProviderError",
-  Format: "ProviderError",
-  ContentPolicy: "LogicError",
-  Cancelled: "LogicError",
-  Unknown: "LogicError"
+  Format: "ProviderError"
 }
 
 /**
@@ -120,26 +113,17 @@ const decision037Classes: Table<Decision037Class> = {
  * - The code repeats "request aborted"; what the caller cancelled is `LogicError` here, and stops.
  */
 export const decision037 = (reason: FailoverReason): Decision037Class =>
-  reason._tag === "Format" && reason.side === "response" ? "LogicError" : decision037Classes[reason._tag]
+  reason._tag === "Format" && reason.side === "response"
+    ? "LogicError"
+    : (decision037Classes[reason._tag] ?? "LogicError")
 
 /** learn-claude-code s11: what it recovers from, and all the rest. */
 export type S11Class = "rate_limit" | "overloaded" | "prompt_too_long" | "unrecoverable"
 
 const s11Classes: Table<S11Class> = {
-  Auth: "unrecoverable",
-  Billing: "unrecoverable",
   RateLimit: "rate_limit",
   Overloaded: "overloaded",
-  ServerError: "unrecoverable",
-  Timeout: "unrecoverable",
-  Network: "unrecoverable",
-  PermanentNetwork: "unrecoverable",
-  ContextOverflow: "prompt_too_long",
-  ModelNotFound: "unrecoverable",
-  Format: "unrecoverable",
-  ContentPolicy: "unrecoverable",
-  Cancelled: "unrecoverable",
-  Unknown: "unrecoverable"
+  ContextOverflow: "prompt_too_long"
 }
 
 /**
@@ -150,7 +134,7 @@ const s11Classes: Table<S11Class> = {
  * - Any text with "429" in it is a rate limit in the code; one that says that the money is gone is raised here.
  * - Overloads that come as 502 or 503 count as 529 does.
  */
-export const s11 = (reason: FailoverReason): S11Class => s11Classes[reason._tag]
+export const s11 = (reason: FailoverReason): S11Class => s11Classes[reason._tag] ?? "unrecoverable"
 
 /** nexo-rs: whether a call to the model is repeated. */
 export type NexoClass = "retryable" | "not_retryable"
@@ -181,17 +165,8 @@ const claw0Classes: Table<Claw0Class> = {
   Auth: "auth",
   Billing: "billing",
   RateLimit: "rate_limit",
-  Overloaded: "unknown",
-  ServerError: "unknown",
   Timeout: "timeout",
-  Network: "unknown",
-  PermanentNetwork: "unknown",
-  ContextOverflow: "overflow",
-  ModelNotFound: "unknown",
-  Format: "unknown",
-  ContentPolicy: "unknown",
-  Cancelled: "unknown",
-  Unknown: "unknown"
+  ContextOverflow: "overflow"
 }
 
 /**
@@ -200,4 +175,4 @@ const claw0Classes: Table<Claw0Class> = {
  * - "quota" is billing in the document unless the text also has "rate" or "key" in it; here a limit per unit of
  *   time is `rate_limit`, whatever its words.
  */
-export const claw0 = (reason: FailoverReason): Claw0Class => claw0Classes[reason._tag]
+export const claw0 = (reason: FailoverReason): Claw0Class => claw0Classes[reason._tag] ?? "unknown"

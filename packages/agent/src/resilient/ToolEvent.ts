@@ -1,7 +1,7 @@
 /** What a resilient toolkit publishes of its own, beside the events of `Retry` and `CircuitBreaker`: plain data. */
 import type { ResilienceEvents } from "@outlast/resilience"
+import { EventDefinition } from "@outlast/resilience"
 
-/** A handler was interrupted, because it took longer than its limit. One event for each attempt. */
 export interface ToolTimeout extends ResilienceEvents.ResilienceEvent {
   readonly _tag: "ToolTimeout"
   readonly tool: string
@@ -10,3 +10,12 @@ export interface ToolTimeout extends ResilienceEvents.ResilienceEvent {
 }
 
 export type ToolEvent = ToolTimeout
+
+/** When each event is published, its line and its metrics. */
+export const definitions: EventDefinition.EventDefinitions<ToolEvent> = {
+  ToolTimeout: {
+    doc: "A handler of a tool was interrupted, because it took longer than its limit. One event for each attempt.",
+    line: EventDefinition.named(),
+    metrics: []
+  }
+}

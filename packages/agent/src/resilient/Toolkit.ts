@@ -32,7 +32,7 @@
  * )
  * ```
  */
-import { Clock, Context, Duration, Effect, Layer, Predicate } from "effect"
+import { Context, Duration, Effect, Layer, Predicate } from "effect"
 import { AiError, Tool } from "effect/ai"
 import type { Toolkit } from "effect/ai"
 import { Backoff, CircuitBreaker, InvalidOption, ResilienceEvents, Retry } from "@outlast/resilience"
@@ -290,13 +290,14 @@ const timed = (
     : Effect.timeoutOrElse(handler, {
         duration: limit,
         orElse: () =>
-          Effect.flatMap(Clock.currentTimeMillis, (at) => {
-            const event: ToolTimeout = { _tag: "ToolTimeout", at, tool, limit: Duration.toMillis(limit) }
-            return Effect.andThen(
-              ResilienceEvents.publish(event),
-              Effect.fail(new ToolTimedOut({ tool, limit, repeatable }))
-            )
-          })
+          Effect.andThen(
+            ResilienceEvents.publishNow<ToolTimeout>({
+              _tag: "ToolTimeout",
+              tool,
+              limit: Duration.toMillis(limit)
+            }),
+            Effect.fail(new ToolTimedOut({ tool, limit, repeatable }))
+          )
       })
 
 /** An error that says so itself is believed; of others the classifier knows what passes. */

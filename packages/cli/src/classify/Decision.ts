@@ -11,6 +11,7 @@ import { RecoveryPolicy } from "@outlast/agent"
 import type { ProviderFailure } from "@outlast/agent"
 import type { TargetRef } from "@outlast/agent/conversation"
 import type { Label } from "./Label.ts"
+import { remediesOf } from "./Label.ts"
 
 /**
  * The possible decisions: `repeat` (same target, at once or later), `key` (another key of it), `target` (another
@@ -22,30 +23,11 @@ export type Action = (typeof actions)[number]
 
 export const isAction = (value: unknown): value is Action => actions.some((action) => action === value)
 
-/** The right actions for a label, when a case lists none. */
-const rightFor: { readonly [L in Label]: ReadonlyArray<Action> } = {
-  auth: ["key", "target"],
-  billing: ["key", "target"],
-  rate_limit: ["repeat", "key", "target"],
-  overloaded: ["repeat", "target"],
-  server_error: ["repeat", "target"],
-  timeout: ["repeat", "target"],
-  network: ["repeat", "target"],
-  permanent_network: ["target"],
-  context_overflow: ["compact", "target"],
-  model_not_found: ["target"],
-  format: ["target", "stop"],
-  content_policy: ["target", "stop"],
-  // The caller's own cancellation interrupts the call. An error with this label may mean that another party cancelled.
-  cancelled: ["target", "stop"],
-  unknown: ["repeat", "target"]
-}
-
 /** Returns the right actions when a case lists none. A wait above the policy's `maxWait` must not be slept. */
 export const rightOf = (label: Label, wait: number | undefined): ReadonlyArray<Action> =>
   wait !== undefined && wait > Duration.toMillis(policy.maxWait)
-    ? [...rightFor[label].filter((action) => action !== "repeat"), "stop"]
-    : rightFor[label]
+    ? [...remediesOf(label).filter((action) => action !== "repeat"), "stop"]
+    : remediesOf(label)
 
 /** The decision in a chain with a second key and another target, and with a single target. */
 export interface Decision {

@@ -4,7 +4,7 @@ import type { Duration, Layer } from "effect"
 import type { LanguageModel } from "effect/ai"
 import { Direct, Failover, KeySource } from "@outlast/agent"
 import type { Chain, FailoverEvent, ProviderModel } from "@outlast/agent"
-import { Anthropic, Google, OpenAi } from "@outlast/providers"
+import { Anthropic, OpenAi, Registry } from "@outlast/providers"
 import { ResilienceEvents } from "@outlast/resilience"
 import { FakeProvider, FaultPlan } from "@outlast/testing"
 import { unreadable } from "../Unreadable.ts"
@@ -27,7 +27,18 @@ export interface Options {
   readonly paint: Timeline.Paint
 }
 
-export type RealProvider = "anthropic" | "openai" | "google"
+/** Providers that do the job with a key alone, by name. */
+export const realProviders: ReadonlyMap<string, RealProvider> = new Map(
+  Registry.providers.flatMap(({ provider, name, keys: [key], usual }) =>
+    key === undefined || usual === undefined ? [] : [[provider, { provider, name, key, usual }] as const]
+  )
+)
+
+/** A provider, and the variable of its key. */
+export interface RealProvider extends Pick<Registry.Provider, "provider" | "name"> {
+  readonly key: string
+  readonly usual: Registry.Usual
+}
 
 /** Runs the demo. `true` when the job was done and verified. */
 export const run = (options: Options) =>
@@ -75,9 +86,9 @@ const rehearsed = (options: Options) =>
   })
 
 /** Does the job with a real provider, whose key is in the environment. */
-const real = (provider: RealProvider, { paint, model }: Options) =>
+const real = ({ provider, name, key, usual }: RealProvider, { paint, model }: Options) =>
   Effect.gen(function* () {
-    const { target, key, name } = realTarget(provider, model)
+    const target = usual.target(Option.getOrElse(model, () => usual.model))
     const found = yield* Effect.option(KeySource.env(key).load)
     if (Option.isNone(found) || Redacted.value(found.value) === "") {
       return yield* new UsageError({
@@ -89,25 +100,6 @@ const real = (provider: RealProvider, { paint, model }: Options) =>
       doTheJob(Failover.layer([target]), timeline, limits.real)
     )
   })
-
-const realTarget = (
-  provider: RealProvider,
-  model: Option.Option<string>
-): { readonly target: ProviderModel.TargetSpec; readonly key: string; readonly name: string } => {
-  const named = (fallback: string) => Option.getOrElse(model, () => fallback)
-  switch (provider) {
-    case "anthropic":
-      return {
-        target: Anthropic.model(named("claude-sonnet-4-5")),
-        key: Anthropic.defaults.keys[0],
-        name: "Anthropic"
-      }
-    case "openai":
-      return { target: OpenAi.model(named("gpt-5.1")), key: OpenAi.defaults.keys[0], name: "OpenAI" }
-    case "google":
-      return { target: Google.model(named("gemini-2.5-pro")), key: Google.defaults.keys[0], name: "Google" }
-  }
-}
 
 /** Time limits of the runs. A plan may silence a provider without an end, and the demo has to end. */
 const limits = { without: "15 seconds", with: "5 minutes", real: "15 minutes" } as const

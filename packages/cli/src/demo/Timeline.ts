@@ -49,12 +49,8 @@ export const make = (paint: Paint): Effect.Effect<Timeline> =>
       event: (event) => {
         const line = EventLine.of(event)
         if (line === undefined) return Effect.void
-        const colour =
-          event._tag === "AttemptFailed" || event._tag === "CallGaveUp"
-            ? paint.bad
-            : event._tag === "CallSucceeded"
-              ? paint.good
-              : plain
+        // The definition of an event marks its line.
+        const colour = line.text.startsWith("✗") ? paint.bad : line.text.startsWith("✓") ? paint.good : plain
         return agent(line.text, colour)
       }
     }

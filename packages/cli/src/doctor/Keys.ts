@@ -5,28 +5,9 @@
  *
  * **Limits.** Keys are not tried at the provider. Keys under other names are not known.
  */
-import { Anthropic, Google, OpenAi } from "@outlast/providers"
+import { Registry } from "@outlast/providers"
 import type { Problem } from "./Problem.ts"
 import * as Problems from "./Problem.ts"
-
-export interface Provider {
-  readonly provider: string
-  /** Functions that create its targets. */
-  readonly constructors: ReadonlyArray<string>
-  /** Variables that its targets read by default. Without any, a key is needed only where one is named. */
-  readonly keys: ReadonlyArray<string>
-}
-
-export const providers: ReadonlyArray<Provider> = [
-  { provider: "anthropic", constructors: ["Anthropic.model"], keys: Anthropic.defaults.keys },
-  { provider: "openai", constructors: ["OpenAi.model", "OpenAi.chatModel"], keys: OpenAi.defaults.keys },
-  { provider: "google", constructors: ["Google.model"], keys: Google.defaults.keys },
-  { provider: "openai-compatible", constructors: ["OpenAiCompatible.model"], keys: [] },
-  { provider: "ai-sdk", constructors: ["AiSdk.model"], keys: [] }
-]
-
-/** Variables of all providers. */
-export const names: ReadonlyArray<string> = [...new Set(providers.flatMap(({ keys }) => keys))]
 
 /** The state of a provider's configuration. */
 export interface Examined {
@@ -41,11 +22,11 @@ export interface Examined {
 export type Values = ReadonlyMap<string, string>
 
 export const examine = (values: Values): ReadonlyArray<Examined> =>
-  providers.map(({ provider, constructors, keys }) => {
+  Registry.providers.map(({ provider, constructors, keys }) => {
     const examined = keys.map((name) => ({ name, set: isSet(values.get(name)) }))
     return {
       provider,
-      constructors,
+      constructors: constructors.map(({ name }) => name),
       keys: examined,
       ready: keys.length === 0 || examined.some(({ set }) => set)
     }
@@ -55,9 +36,9 @@ const isSet = (value: string | undefined): value is string => value !== undefine
 
 /** Returns all warnings. They are not errors: keys may come from elsewhere, and a value may only look wrong. */
 export const problems = (values: Values): ReadonlyArray<Problem> => {
-  const set = names.filter((name) => isSet(values.get(name)))
+  const set = Registry.keys.filter((name) => isSet(values.get(name)))
   if (set.length === 0) {
-    const message = `No provider has a key. Set one of ${names.join(", ")}; a server of your own (OpenAiCompatible.model) may need none.`
+    const message = `No provider has a key. Set one of ${Registry.keys.join(", ")}; a server of your own (OpenAiCompatible.model) may need none.`
     return [Problems.warning(message)]
   }
   return set.flatMap((name) =>

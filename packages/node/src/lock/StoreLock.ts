@@ -108,8 +108,10 @@ const take = (file: string): Effect.Effect<Held, StoreError.StoreError> =>
 
 const lockNow = (file: string): Held => {
   PrivateFile.create(file)
-  const { size } = statSync(file)
-  if (size > 0) throw problem(file, "corrupt", "it has content, and a lock needs an empty file of its own")
+  const stat = statSync(file)
+  if (!stat.isFile()) throw problem(file, "unavailable", "its path is no regular file")
+  if (stat.size > 0)
+    throw problem(file, "corrupt", "it has content, and a lock needs an empty file of its own")
   const identity = identityOf(file)
   const database = new DatabaseSync(file, { timeout: 0 })
   try {

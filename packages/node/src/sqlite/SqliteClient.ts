@@ -14,6 +14,7 @@
  * - **Errors.** Opening fails with a `StoreError`. The `SqlError` of a statement names the file and what to do where the
  *   store is at fault; `StoreError.fromSqlError` gives its reason. A file that was deleted, moved or replaced while it
  *   was open fails each statement from then on.
+ * - **A fiber that outlives its transaction**: its statements fail, as the connection may be in another transaction.
  * - **A transaction that SQLite has rolled back itself** (a full disk) stays failed: its later statements are not run,
  *   and its commit fails, also where the program has caught the error.
  * - **The thread ends** (killed, out of memory): the statement under way fails, its outcome is unknown, and the next
@@ -128,37 +129,44 @@ const makeChecked = (
   Effect.gen(function* () {
     const { opening, where } = settings
     const isMemory = opening.filename === ":memory:"
+    let thread: SqliteThread | undefined
+    let isClosed = false
+    yield* Effect.addFinalizer(() =>
+      Effect.suspend(() => {
+        isClosed = true
+        return thread === undefined ? Effect.void : thread.close
+      })
+    )
     const openThread = (create: boolean): Effect.Effect<SqliteThread, SqlError.SqlError> =>
       Effect.uninterruptibleMask((restore) =>
-        Effect.flatMap(Thread.start({ ...opening, create }), (thread) =>
-          restore(open(thread, settings)).pipe(
-            Effect.as(thread),
-            Effect.onError(() => thread.close)
+        Effect.flatMap(Thread.start({ ...opening, create }), (next) =>
+          restore(open(next, settings)).pipe(
+            // The scope may have closed meanwhile: its finalizer did not know this thread.
+            Effect.andThen(Effect.suspend(() => (isClosed ? Effect.fail(closedError(where)) : Effect.void))),
+            Effect.onError(() => next.close),
+            Effect.map(() => (thread = next))
           )
         )
       )
-    let thread: SqliteThread = yield* Effect.acquireRelease(
-      Effect.mapError(openThread(opening.create), (error) => storeErrorOf(error, where)),
-      () => Effect.suspend(() => thread.close)
-    )
+    yield* Effect.mapError(openThread(opening.create), (error) => storeErrorOf(error, where))
     // Runs with the permit: one at a time.
     const connection: Effect.Effect<Lease, SqlError.SqlError> = Effect.suspend(() => {
+      if (isClosed || thread === undefined) return Effect.fail(closedError(where))
       const ended = thread.ended()
       if (ended === undefined) return Effect.succeed(lease(thread, settings))
       if (isMemory) return Effect.fail(lostMemory(ended, where))
       // What was stored is in the file that was there.
-      return Effect.map(openThread(false), (next) => {
-        thread = next
-        return lease(thread, settings)
-      })
+      return Effect.map(openThread(false), (next) => lease(next, settings))
     })
-    const acquirers = SqlClient.makeSqliteAcquirers({
+    const acquirers = SqlClient.makeSqliteAcquirers<Lease>({
       connection,
       semaphore: yield* Semaphore.make(1),
       isTransaction: (connection: Lease) => connection.isTransaction()
     })
     const client = yield* SqlClient.make({
       ...acquirers,
+      acquirer: untilReleased(acquirers.acquirer),
+      transactionAcquirer: untilReleased(acquirers.transactionAcquirer),
       borrower: waitForLock(acquirers.borrower, settings.lockWait),
       compiler: Statement.makeCompilerSqlite(),
       driver: "sqlite-node",
@@ -216,7 +224,14 @@ const sqlErrorOf = (fault: Fault, operation: string, where: StoreError.Where): S
 const connectionError = (cause: unknown, message: string, operation: string): SqlError.SqlError =>
   new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause, message, operation }) })
 
+const closedError = ({ file, store }: StoreError.Where): SqlError.SqlError => {
+  const name = file === undefined ? `Store \`${store}\`` : `Store \`${store}\` (${file})`
+  const message = `${name} is closed: the scope or layer of its client has ended. The statement was not run.`
+  return connectionError(new Error(message), message, "execute")
+}
+
 const endedError = (ended: ThreadEnded, operation: string, where: StoreError.Where): SqlError.SqlError => {
+  if (ended.isClosed) return closedError(where)
   const file = where.file === undefined ? "" : ` (${where.file})`
   const message = `Store \`${where.store}\`${file}: ${ended.message}. The outcome of a statement under way is unknown. The next statement opens the file again.`
   return connectionError(ended, message, operation)
@@ -302,16 +317,25 @@ const waitToBegin =
 
 interface Lease extends SqlConnection.Connection {
   readonly isTransaction: () => boolean
+  /** Fails the statements from now on: its transaction, or the scope of `reserve`, has ended. */
+  readonly end: () => void
 }
 
 const endsTransaction = (sql: string): boolean =>
   /^\s*(?:commit|end|rollback(?!\s+(?:transaction\s+)?to\b))\b/i.test(sql)
+
+/** A fiber that was forked inside may hold the connection for longer than the scope. */
+const untilReleased = <E, R>(
+  acquirer: Effect.Effect<Lease, E, R>
+): Effect.Effect<Lease, E, R | Scope.Scope> =>
+  Effect.tap(acquirer, (lease) => Effect.addFinalizer(() => Effect.sync(lease.end)))
 
 /** The connection of one statement, one transaction or one `reserve`: knows whether its transaction still stands. */
 const lease = (thread: SqliteThread, { where }: Settings): Lease => {
   let inTransaction = false
   /** The error with which SQLite has rolled back the transaction. */
   let rolledBack: SqlError.SqlError | undefined
+  let hasEnded = false
 
   const once = (request: Request, sql: string): Effect.Effect<Reply, SqlError.SqlError> =>
     Effect.matchEffect(thread.request(request), {
@@ -333,6 +357,8 @@ const lease = (thread: SqliteThread, { where }: Settings): Lease => {
 
   const send = (request: Request, sql: string): Effect.Effect<Reply, SqlError.SqlError> =>
     Effect.suspend(() => {
+      // Run now, the statement could join the transaction of another fiber and be rolled back with it.
+      if (hasEnded) return Effect.fail(outlived(where))
       const lost = rolledBack
       if (lost !== undefined) {
         // Run now it would be outside of any transaction.
@@ -368,6 +394,9 @@ const lease = (thread: SqliteThread, { where }: Settings): Lease => {
 
   return {
     isTransaction: () => inTransaction,
+    end: () => {
+      hasEnded = true
+    },
     execute: rows(true),
     executeUnprepared: rows(false),
     executeValues: values(true),
@@ -404,6 +433,14 @@ const lease = (thread: SqliteThread, { where }: Settings): Lease => {
   }
 }
 
+/** The error of a statement whose fiber has outlived its transaction. */
+const outlived = ({ store }: StoreError.Where): SqlError.SqlError => {
+  const message = `Not run in store \`${store}\`: the transaction that this fiber was started in has ended, or its reserved connection. Wait for the fiber inside, or start it outside.`
+  return new SqlError.SqlError({
+    reason: new SqlError.UnknownError({ cause: new Error(message), message, operation: "execute" })
+  })
+}
+
 /** The error of a statement that comes after its transaction was rolled back. */
 const notRun = ({ reason }: SqlError.SqlError): SqlError.SqlError => {
   const message = `Not run: the transaction was rolled back before, with all of its statements. ${reason.message ?? ""}`
@@ -435,7 +472,12 @@ const bind = (params: ReadonlyArray<unknown>): ReadonlyArray<Param> | string => 
   for (const [index, param] of params.entries()) {
     const value = bindOne(param)
     if (value === undefined) {
-      const kind = typeof param === "object" ? "an object" : `a ${typeof param}`
+      const kind =
+        param instanceof Date
+          ? "an invalid date"
+          : typeof param === "object"
+            ? "an object"
+            : `a ${typeof param}`
       return `Parameter ${index + 1} is ${kind}: SQLite stores text, numbers, booleans, dates, bytes and null. Encode it first.`
     }
     bound.push(value)
@@ -446,16 +488,18 @@ const bind = (params: ReadonlyArray<unknown>): ReadonlyArray<Param> | string => 
 const bindOne = (param: unknown): Param | undefined => {
   switch (typeof param) {
     case "string":
-    case "number":
     case "bigint":
       return param
+    case "number":
+      // Node binds a number as a real, which a column of text would store as "5.0".
+      return Number.isSafeInteger(param) && !Object.is(param, -0) ? BigInt(param) : param
     case "boolean":
-      return param ? 1 : 0
+      return param ? 1n : 0n
     case "undefined":
       return null
     default:
       if (param === null) return null
-      if (param instanceof Date) return param.toISOString()
+      if (param instanceof Date) return Number.isNaN(param.getTime()) ? undefined : param.toISOString()
       if (param instanceof ArrayBuffer) return new Uint8Array(param)
       return ArrayBuffer.isView(param) ? bytesOf(param) : undefined
   }

@@ -9,14 +9,18 @@ import { Data, Effect } from "effect"
 import { Worker } from "node:worker_threads"
 import type { Opening, Reply, Request } from "./SqliteProtocol.ts"
 
-export class ThreadEnded extends Data.TaggedError("ThreadEnded")<{ readonly message: string }> {}
+export class ThreadEnded extends Data.TaggedError("ThreadEnded")<{
+  readonly message: string
+  /** True for a request that came after `close`: it was not carried out. */
+  readonly isClosed: boolean
+}> {}
 
 export interface SqliteThread {
   /** Uninterruptible. */
   readonly request: (request: Request) => Effect.Effect<Reply, ThreadEnded>
   /** Why the thread ended. */
   readonly ended: () => ThreadEnded | undefined
-  /** Closes the database, and ends with the thread. */
+  /** Closes the database after the requests under way, and ends with the thread. Later requests fail. */
   readonly close: Effect.Effect<void>
 }
 
@@ -34,6 +38,7 @@ export const start = (opening: Opening): Effect.Effect<SqliteThread> =>
     const waiting = new Map<number, (result: Effect.Effect<Reply, ThreadEnded>) => void>()
     let lastId = 0
     let ended: ThreadEnded | undefined
+    let isClosed = false
     let onEnd: (() => void) | undefined
 
     const settle = (id: number, result: Effect.Effect<Reply, ThreadEnded>): void => {
@@ -43,7 +48,7 @@ export const start = (opening: Opening): Effect.Effect<SqliteThread> =>
       resume?.(result)
     }
     const end = (why: string): void => {
-      ended ??= new ThreadEnded({ message: `SQLite's worker thread ended: ${why}` })
+      ended ??= new ThreadEnded({ message: `SQLite's worker thread ended: ${why}`, isClosed: false })
       for (const id of waiting.keys()) settle(id, Effect.fail(ended))
     }
 
@@ -57,6 +62,9 @@ export const start = (opening: Opening): Effect.Effect<SqliteThread> =>
     const request = (request: Request) =>
       Effect.uninterruptible(
         Effect.callback<Reply, ThreadEnded>((resume) => {
+          if (isClosed) {
+            return resume(Effect.fail(new ThreadEnded({ message: "the client is closed", isClosed })))
+          }
           if (ended !== undefined) return resume(Effect.fail(ended))
           const id = ++lastId
           if (waiting.size === 0) worker.ref()
@@ -67,6 +75,7 @@ export const start = (opening: Opening): Effect.Effect<SqliteThread> =>
 
     const close = Effect.uninterruptible(
       Effect.callback<void>((resume) => {
+        isClosed = true
         if (ended !== undefined) return resume(Effect.void)
         onEnd = () => resume(Effect.void)
         worker.ref()

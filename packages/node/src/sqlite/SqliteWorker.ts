@@ -78,15 +78,23 @@ const prepareFile = (filename: string): string | undefined => {
     throw new Found("unavailable", `it lies on ${network.name}, where SQLite's locks do not hold`)
   }
   // The write-ahead log is a file of its own beside it.
+  if (!statSync(folder).isDirectory()) throw new Found("unavailable", "its folder is no folder")
   accessSync(folder, constants.W_OK | constants.X_OK)
-  if (statSync(filename, { throwIfNoEntry: false }) === undefined) {
-    if (!options.create) throw new Found("unavailable", "its file does not exist, and is not created")
-    // SQLite would delete the log of a file that is empty.
-    if ((statSync(`${filename}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0) {
-      throw new Found("corrupt", "its file is missing, while its write-ahead log (-wal) is there")
-    }
-    PrivateFile.create(filename)
+  // First of the two: a database that another process creates now has content before its log has any.
+  const logSize = statSync(`${filename}-wal`, { throwIfNoEntry: false })?.size ?? 0
+  const stat = statSync(filename, { throwIfNoEntry: false })
+  if (stat === undefined && !options.create) {
+    throw new Found("unavailable", "its file does not exist, and is not created")
   }
+  if (stat !== undefined && !stat.isFile()) throw new Found("unavailable", "its path is no regular file")
+  // SQLite would delete the log of a file that is empty.
+  if ((stat === undefined || stat.size === 0) && logSize > 0) {
+    const what = stat === undefined ? "missing" : "empty"
+    throw new Found("corrupt", `its file is ${what}, while its write-ahead log (-wal) is there`)
+  }
+  // SQLite takes a file of one byte for an empty one, and would write over it.
+  if (stat?.size === 1) throw new Found("corrupt", "its file is no SQLite database")
+  if (stat === undefined) PrivateFile.create(filename)
   accessSync(filename, constants.R_OK | constants.W_OK)
   return network === undefined ? undefined : `lies on ${network.name}, where SQLite's locks may not hold`
 }

@@ -598,4 +598,6 @@ const listOf = (names: Names): ReadonlyArray<string> => {
 const monotonic = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
 
 const publish = (clock: Clock.Clock, event: ResilienceEvents.NoTime<ConnectionEvent>): Effect.Effect<void> =>
-  ResilienceEvents.publish({ ...event, at: clock.currentTimeMillisUnsafe() })
+  Effect.flatMap(ResilienceEvents.ResilienceEvents, (events) =>
+    ResilienceEvents.publisher(events, clock)<ConnectionEvent>(event)
+  )

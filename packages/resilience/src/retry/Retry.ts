@@ -36,7 +36,7 @@
  * )
  * ```
  */
-import { Cause, Clock, Data, Duration, Effect, Exit, Option, Random, Stream } from "effect"
+import { Cause, Data, Duration, Effect, Exit, Option, Random, Stream } from "effect"
 import * as CircuitBreaker from "../breaker/CircuitBreaker.ts"
 import { CircuitRefused } from "../breaker/CircuitRefused.ts"
 import { AttemptOptions } from "../breaker/Circuits.ts"
@@ -564,12 +564,10 @@ const next = (
   })
 }
 
-type Unstamped<Event> = Event extends unknown ? Omit<Event, "at" | "name"> : never
+type Unnamed<Event> = Event extends RetryEvent ? Omit<Event, "at" | "name"> : never
 
-const publish = ({ name }: Settings, event: Unstamped<RetryEvent>): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (at) =>
-    ResilienceEvents.publish({ ...event, at, ...(name === undefined ? {} : { name }) })
-  )
+const publish = ({ name }: Settings, event: Unnamed<RetryEvent>): Effect.Effect<void> =>
+  ResilienceEvents.publishNow<RetryEvent>(name === undefined ? event : { ...event, name })
 
 /** Publishes `RetrySucceeded`, unless the first attempt succeeded. */
 const succeeded = (settings: Settings, { failed }: Ledger): Effect.Effect<void> =>

@@ -1,4 +1,8 @@
 /** Events that `Retry` publishes on `ResilienceEvents`. Plain data. A call that succeeds at once publishes nothing. */
+import { Metric } from "effect"
+import type { EventDefinitions } from "../telemetry/EventDefinition.ts"
+import { named } from "../telemetry/EventDefinition.ts"
+import { textOf } from "../telemetry/Fields.ts"
 import type { ResilienceEvent } from "../telemetry/ResilienceEvents.ts"
 
 /** The reason for making no further attempt. */
@@ -18,7 +22,6 @@ export type Stopped =
   /** The stream had already emitted an element. */
   | "started"
 
-/** An attempt failed or was refused. Another follows after `delay`. */
 export interface Retrying extends ResilienceEvent {
   readonly _tag: "Retrying"
   readonly name?: string | undefined
@@ -31,14 +34,12 @@ export interface Retrying extends ResilienceEvent {
   readonly because: "failed" | "refused"
 }
 
-/** A call succeeded after more than one attempt. For a stream: published at its end. */
 export interface RetrySucceeded extends ResilienceEvent {
   readonly _tag: "RetrySucceeded"
   readonly name?: string | undefined
   readonly attempts: number
 }
 
-/** A call failed and is not retried any more. Not published for defects and interruptions. */
 export interface RetriesExhausted extends ResilienceEvent {
   readonly _tag: "RetriesExhausted"
   readonly name?: string | undefined
@@ -47,3 +48,42 @@ export interface RetriesExhausted extends ResilienceEvent {
 }
 
 export type RetryEvent = Retrying | RetrySucceeded | RetriesExhausted
+
+export const retries = Metric.counter("outlast_retries_total", {
+  description: "Attempts after the first",
+  incremental: true
+})
+
+export const retriesExhausted = Metric.counter("outlast_retries_exhausted_total", {
+  description: "Calls that failed after their last attempt",
+  incremental: true
+})
+
+// Labels read the fields of any event with the tag: the stream of events is open.
+const name = (event: RetryEvent): string | undefined => textOf(event, "name")
+
+/** When each event is published, its line and its metrics. */
+export const definitions: EventDefinitions<RetryEvent> = {
+  Retrying: {
+    doc: "An attempt failed or was refused. Another follows after `delay`.",
+    line: named(),
+    // A refusal by a circuit is not an attempt, so the wait after it is not a retry.
+    metrics: [
+      {
+        metric: retries,
+        names: { name },
+        value: ({ because }) => (because === "refused" ? undefined : 1)
+      }
+    ]
+  },
+  RetrySucceeded: {
+    doc: "A call succeeded after more than one attempt. For a stream: published at its end.",
+    line: named(),
+    metrics: []
+  },
+  RetriesExhausted: {
+    doc: "A call failed and is not retried any more. Not published for defects and interruptions.",
+    line: named(),
+    metrics: [{ metric: retriesExhausted, names: { name } }]
+  }
+}

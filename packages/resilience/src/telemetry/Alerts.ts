@@ -48,38 +48,18 @@
 import { Clock, Duration, Effect, Latch, Queue } from "effect"
 import type { Layer, Scope } from "effect"
 import * as Check from "../Options.ts"
+import type { AlertEvent } from "./AlertEvent.ts"
 import type { AlertWindow, Spec } from "./AlertWindow.ts"
 import * as Window from "./AlertWindow.ts"
-import { numberOf, textOf } from "./Fields.ts"
+import { numberOf, other, textOf } from "./Fields.ts"
 import type { ResilienceEvent } from "./ResilienceEvents.ts"
 import * as ResilienceEvents from "./ResilienceEvents.ts"
+
+export type { AlertCleared, AlertEvent, AlertRaised } from "./AlertEvent.ts"
 
 // -----------------------------------------------------------------------------
 // Model
 // -----------------------------------------------------------------------------
-
-interface OfAlert {
-  /** Unix time in milliseconds. */
-  readonly at: number
-  readonly key: string
-}
-
-/** Published when an alert is raised. The next one for the key follows only after the alert was cleared. */
-export interface AlertRaised extends OfAlert {
-  readonly _tag: "AlertRaised"
-  /** The rule that was met: `failures` failures within `window` milliseconds. */
-  readonly failures: number
-  readonly window: number
-}
-
-/** Published once for each alert that was raised. */
-export interface AlertCleared extends OfAlert {
-  readonly _tag: "AlertCleared"
-  /** Milliseconds since the alert was raised. */
-  readonly after: number
-}
-
-export type AlertEvent = AlertRaised | AlertCleared
 
 /** Options of the alerts. Defaults: see {@link defaults}. */
 export interface Options<R = never> {
@@ -104,8 +84,7 @@ export interface Options<R = never> {
 /** Ten failures in five minutes is the rule of DECISION_037. */
 export const defaults = { failures: 10, window: "5 minutes", maxKeys: 1_000 } as const satisfies Options
 
-/** The key shared by all keys beyond `maxKeys`. */
-export const other = "other"
+export { other }
 
 /** Events that count as failures. No two of them report the same failure of one witness. */
 const failureTags: ReadonlySet<string> = new Set([

@@ -16,3 +16,6 @@ export const numberOf = (value: unknown, name: string): number | undefined => {
   const found = field(value, name)
   return typeof found === "number" && Number.isFinite(found) ? found : undefined
 }
+
+/** The value of a label, and the key of an alert, beyond the most that are kept apart. */
+export const other = "other"

@@ -36,7 +36,7 @@
  *
  * **Limits.** The stream keeps no history, and nothing survives a restart.
  */
-import { Context, Effect, Layer, PubSub, Stream } from "effect"
+import { Clock, Context, Effect, Layer, PubSub, Stream } from "effect"
 import type { Scope } from "effect"
 import * as Options from "../Options.ts"
 
@@ -85,9 +85,30 @@ export const ResilienceEvents: Context.Reference<Service> = Context.Reference<Se
 /** Number of events that a reader of the stream may lag behind before the oldest are dropped. */
 export const defaultCapacity = 1_024
 
-/** Publishes one event. */
+/** Publishes one event that has its time. */
 export const publish = (event: ResilienceEvent): Effect.Effect<void> =>
   Effect.flatMap(ResilienceEvents, (events) => events.publish(event))
+
+/** Publishes events of one union, each with the time of `clock`. Reads no clock where nothing listens. */
+export const publisher =
+  (events: Service, clock: Clock.Clock) =>
+  <E extends ResilienceEvent = never>(event: NoTime<E>): Effect.Effect<void> =>
+    events === nowhere
+      ? Effect.void
+      : // An event without its time, and its time, are an event: TypeScript does not see that of a generic one.
+        events.publish({ ...event, at: clock.currentTimeMillisUnsafe() } as unknown as E)
+
+/**
+ * Publishes one event now, on the surrounding layer.
+ *
+ * **Example** (An event of a program)
+ *
+ * ```ts
+ * ResilienceEvents.publishNow<MailSent>({ _tag: "MailSent", server: "smtp" })
+ * ```
+ */
+export const publishNow = <E extends ResilienceEvent = never>(event: NoTime<E>): Effect.Effect<void> =>
+  Effect.withFiber((fiber) => publisher(fiber.getRef(ResilienceEvents), fiber.getRef(Clock.Clock))<E>(event))
 
 /** The events of the surrounding layer. Ends at once where there is none. */
 export const stream: Stream.Stream<ResilienceEvent> = Stream.unwrap(

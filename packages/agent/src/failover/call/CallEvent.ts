@@ -3,6 +3,10 @@
  *
  * Durations are milliseconds.
  */
+import { Metric } from "effect"
+import type { Warnings } from "@outlast/resilience"
+import { EventDefinition } from "@outlast/resilience"
+import { needsPerson } from "../../failure/reasons/CallFailure.ts"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Doubt } from "../../recovery/Seam.ts"
@@ -16,7 +20,6 @@ interface OfCall {
   readonly attempt: number
 }
 
-/** A request is sent: nothing keeps it away any more. One for each attempt. */
 export interface AttemptStarted extends OfCall {
   readonly _tag: "AttemptStarted"
   readonly target: TargetRef
@@ -26,7 +29,6 @@ export interface AttemptStarted extends OfCall {
   readonly after: ReasonTag | undefined
 }
 
-/** A request is sent to another target. */
 export interface TargetSwitched extends OfCall {
   readonly _tag: "TargetSwitched"
   readonly from: TargetRef
@@ -34,7 +36,6 @@ export interface TargetSwitched extends OfCall {
   readonly reason: ReasonTag
 }
 
-/** A partial answer, already shown, is sent on to be continued. */
 export interface AnswerContinued extends OfCall {
   readonly _tag: "AnswerContinued"
   readonly from: TargetRef
@@ -45,27 +46,23 @@ export interface AnswerContinued extends OfCall {
   readonly limit: number | undefined
 }
 
-/** The call is repeated with room for a longer answer, in tokens. */
 export interface OutputLimitRaised extends OfCall {
   readonly _tag: "OutputLimitRaised"
   readonly target: TargetRef
   readonly limit: number
 }
 
-/** The call is repeated with an output limit, in tokens, that the model takes or that leaves room for the conversation. */
 export interface OutputLimitLowered extends OfCall {
   readonly _tag: "OutputLimitLowered"
   readonly target: TargetRef
   readonly limit: number
 }
 
-/** The conversation did not fit `target` and is made shorter. */
 export interface CallCompacting extends OfCall {
   readonly _tag: "CallCompacting"
   readonly target: TargetRef
 }
 
-/** Images and files that the model of `target` refused are sent as a note, in this call and in later ones. */
 export interface MediaDropped extends OfCall {
   readonly _tag: "MediaDropped"
   readonly target: TargetRef
@@ -73,18 +70,15 @@ export interface MediaDropped extends OfCall {
   readonly dropped: number
 }
 
-/** The key of `target` was refused and is asked for anew. */
 export interface KeyRenewing extends OfCall {
   readonly _tag: "KeyRenewing"
   readonly target: TargetRef
 }
 
-/** An answer that the output limit cut is delivered as it is. */
 export interface CutAnswerDelivered extends OfCall {
   readonly _tag: "CutAnswerDelivered"
 }
 
-/** Another model answers than before. One for each change, whichever call finds it. */
 export interface ModelChanged extends OfCall {
   readonly _tag: "ModelChanged"
   readonly from: TargetRef
@@ -95,7 +89,6 @@ export interface ModelChanged extends OfCall {
   readonly message: string
 }
 
-/** What a continuation repeated of the answer, or remarked before it, was taken out. */
 export interface SeamRepaired extends OfCall {
   readonly _tag: "SeamRepaired"
   readonly target: TargetRef
@@ -103,7 +96,6 @@ export interface SeamRepaired extends OfCall {
   readonly removed: number
 }
 
-/** A continuation may begin with a repetition or a remark that could not be proved: all of it was kept. */
 export interface SeamUnsure extends OfCall {
   readonly _tag: "SeamUnsure"
   readonly target: TargetRef
@@ -130,7 +122,6 @@ interface OfWait extends OfCall {
   readonly target: TargetRef
 }
 
-/** The call waits on our side. A check or a refresh that ends at once is no wait. */
 export interface CallWaiting extends OfWait {
   readonly _tag: "CallWaiting"
   /** How long, as far as that is known. */
@@ -139,7 +130,6 @@ export interface CallWaiting extends OfWait {
   readonly by: string | undefined
 }
 
-/** The wait that `CallWaiting` told of is over, also where the call was interrupted. */
 export interface CallWaited extends OfWait {
   readonly _tag: "CallWaited"
   readonly elapsed: number
@@ -152,7 +142,6 @@ export interface CallGaveUp extends OfCall {
   readonly message: string
 }
 
-/** The program was interrupted, or stopped reading, before the call had ended. */
 export interface CallAbandoned extends OfCall {
   readonly _tag: "CallAbandoned"
 }
@@ -168,7 +157,6 @@ export interface AttemptFailed extends OfCall {
   readonly elapsed: number
 }
 
-/** The call is answered: `attempt` is how many attempts it took. */
 export interface CallSucceeded extends OfCall {
   readonly _tag: "CallSucceeded"
   readonly target: TargetRef
@@ -203,3 +191,214 @@ export type CallEvent =
   | CallAbandoned
   | AttemptFailed
   | CallSucceeded
+
+// -----------------------------------------------------------------------------
+// Definitions
+// -----------------------------------------------------------------------------
+
+const counter = (name: string, description: string) =>
+  Metric.counter(name, { description, incremental: true })
+
+export const calls = counter("outlast_calls_total", "Calls that have ended, by outcome")
+
+export const callAttempts = Metric.histogram("outlast_call_attempts", {
+  description: "Attempts that a call took",
+  boundaries: [1, 2, 3, 4, 5, 7, 10, 15, 20]
+})
+
+export const attempts = counter("outlast_attempts_total", "Requests that were sent")
+
+export const attemptFailures = counter("outlast_attempt_failures_total", "Requests that failed")
+
+export const retries = counter("outlast_call_retries_total", "Attempts of a call after a failure")
+
+export const switches = counter("outlast_switches_total", "Calls that went on at another target")
+
+export const waits = counter("outlast_waits_total", "Waits on our side that have begun")
+
+export const waitSeconds = Metric.histogram("outlast_wait_seconds", {
+  description: "Length of the waits on our side that have ended",
+  boundaries: [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
+})
+
+export const giveUps = counter("outlast_give_ups_total", "Calls that failed")
+
+export const cost = counter("outlast_cost_usd_total", "US dollars for calls that were answered")
+
+export const tokens = counter("outlast_tokens_total", "Tokens of answers, input and output")
+
+/** Labels of the target that an event is about. */
+const of = {
+  provider: ({ target }: { readonly target: TargetRef }) => target.provider,
+  model: ({ target }: { readonly target: TargetRef }) => target.model
+}
+
+const reason = ({ reason }: { readonly reason: string | undefined }) => reason
+
+/** An unknown amount adds nothing, and nothing makes no series. */
+const some = (amount: number | undefined) => (amount === 0 ? undefined : amount)
+
+const made = ({ attempt }: OfCall) => some(attempt)
+
+const info = (text: string): Warnings.Line => ({ level: "Info", text })
+
+const waitsFor: Readonly<Record<WaitReason, string>> = {
+  backoff: "before the same target is asked again",
+  cooldown: "because all targets are out",
+  circuit: "for a circuit to let a probe through",
+  limit: "for a turn within the known limits",
+  health: "for a health check",
+  key: "for a key to be refreshed"
+}
+
+const { seconds, silent } = EventDefinition
+
+/** When each event is published, its line and its metrics. */
+export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
+  AttemptStarted: {
+    doc: "A request is sent: nothing keeps it away any more. One for each attempt.",
+    line: ({ target, after, attempt }) =>
+      info(`→ ${target.id}${after === undefined ? "" : `, attempt ${attempt}`}`),
+    metrics: [
+      { metric: attempts, names: of },
+      {
+        metric: retries,
+        words: { reason: ({ after }) => after },
+        value: ({ after }) => (after === undefined ? undefined : 1)
+      }
+    ]
+  },
+  TargetSwitched: {
+    doc: "A request is sent to another target.",
+    // The attempt that follows names the target.
+    line: silent,
+    metrics: [{ metric: switches, words: { reason } }]
+  },
+  AnswerContinued: {
+    doc: "A partial answer, already shown, is sent on to be continued.",
+    line: ({ target, limit }) =>
+      info(
+        `  ${target.id} continues the answer${
+          limit === undefined ? "" : `, output limit raised to ${limit} tokens`
+        }`
+      ),
+    metrics: [
+      {
+        metric: switches,
+        words: { reason },
+        value: ({ from, target, reason }) => (from.id === target.id || reason === undefined ? undefined : 1)
+      }
+    ]
+  },
+  OutputLimitRaised: {
+    doc: "The call is repeated with room for a longer answer.",
+    line: ({ target, limit }) => info(`  ${target.id}: output limit raised to ${limit} tokens`),
+    metrics: []
+  },
+  OutputLimitLowered: {
+    doc: "The call is repeated with an output limit that the model takes, or that leaves room for the conversation.",
+    line: ({ target, limit }) => info(`  ${target.id}: output limit lowered to ${limit} tokens`),
+    metrics: []
+  },
+  CallCompacting: {
+    doc: "The conversation did not fit the target and is made shorter.",
+    line: ({ target }) => info(`… the conversation does not fit ${target.id}: compacting`),
+    metrics: []
+  },
+  MediaDropped: {
+    doc: "Images and files that the model refused are sent as a note, in this call and in later ones.",
+    line: ({ target, dropped }) =>
+      info(
+        `  ${target.id} refuses ${dropped === 1 ? "an image or file" : `${dropped} images or files`}: sent as a note`
+      ),
+    metrics: []
+  },
+  KeyRenewing: {
+    doc: "The key of the target was refused and is asked for anew.",
+    line: ({ target }) => info(`… refreshing the key of ${target.id}`),
+    metrics: []
+  },
+  CutAnswerDelivered: {
+    doc: "An answer that the output limit cut is delivered as it is.",
+    line: () => info("  the answer is delivered as the output limit cut it"),
+    metrics: []
+  },
+  ModelChanged: {
+    doc: "Another model answers than before. One for each change, whichever call finds it.",
+    line: ({ message }) => ({ level: "Warn", text: `  ${message}` }),
+    metrics: []
+  },
+  SeamRepaired: {
+    doc: "What a continuation repeated of the answer, or remarked before it, was taken out.",
+    line: ({ removed }) => info(`  ${removed} repeated characters taken out`),
+    metrics: []
+  },
+  SeamUnsure: {
+    doc: "A continuation may begin with a repetition or a remark that could not be proved: all of it was kept.",
+    line: ({ kept }) => info(`  ${kept} characters may be a repetition: kept`),
+    metrics: []
+  },
+  CallWaiting: {
+    doc: "The call waits on our side. A check or a refresh that ends at once is no wait.",
+    line: ({ delay, reason }) =>
+      info(`… waiting${delay === undefined ? "" : ` ${seconds(delay)}`} ${waitsFor[reason]}`),
+    metrics: [{ metric: waits, words: { reason } }]
+  },
+  CallWaited: {
+    doc: "The wait that `CallWaiting` told of is over, also where the call was interrupted.",
+    // The line of its beginning says what it waits for.
+    line: silent,
+    metrics: [{ metric: waitSeconds, words: { reason }, value: ({ elapsed }) => elapsed / 1_000 }]
+  },
+  CallGaveUp: {
+    doc: "The call failed, after all recovery.",
+    line: ({ message }) => ({ level: "Warn", text: `✗ ${message}` }),
+    metrics: [
+      { metric: calls, words: { outcome: () => "failed" } },
+      { metric: callAttempts, value: made },
+      { metric: giveUps, words: { reason } }
+    ]
+  },
+  CallAbandoned: {
+    doc: "The program was interrupted, or stopped reading, before the call had ended.",
+    line: () => info("✗ the program stopped waiting for the answer"),
+    metrics: [{ metric: calls, words: { outcome: () => "abandoned" } }]
+  },
+  AttemptFailed: {
+    doc: "A request failed.",
+    line: ({ reason, status, retryAfter }) => ({
+      level: needsPerson.has(reason) ? "Error" : "Warn",
+      text: `✗ ${reason}${status === undefined ? "" : ` (HTTP ${status})`}${
+        retryAfter === undefined ? "" : `, retry after ${seconds(retryAfter)}`
+      }`
+    }),
+    metrics: [{ metric: attemptFailures, names: of, words: { reason } }]
+  },
+  CallSucceeded: {
+    doc: "The call is answered: `attempt` is how many attempts it took.",
+    line: ({ target, costUsd }) =>
+      info(`✓ ${target.model}${costUsd === undefined ? "" : `, $${costUsd.toFixed(4)}`}`),
+    metrics: [
+      {
+        metric: calls,
+        words: {
+          outcome: ({ recoveredFrom }) => (recoveredFrom === undefined ? "answered" : "recovered")
+        }
+      },
+      { metric: callAttempts, value: made },
+      { metric: cost, names: of, value: ({ costUsd }) => some(costUsd) },
+      {
+        metric: tokens,
+        names: of,
+        words: { kind: () => "input" },
+        value: ({ inputTokens }) => some(inputTokens)
+      },
+      {
+        metric: tokens,
+        names: of,
+        words: { kind: () => "output" },
+        value: ({ outputTokens }) => some(outputTokens)
+      }
+    ]
+  }
+}

@@ -4,7 +4,7 @@
  * An entry that cannot be built, or a key that is not there, makes dead targets: they are named in errors and
  * never chosen. Only when none is left the chain fails.
  */
-import { Cause, Clock, Effect, MutableRef, Redacted, Schema } from "effect"
+import { Cause, Effect, MutableRef, Redacted, Schema } from "effect"
 import type { Config, Scope } from "effect"
 import type { Prompt } from "effect/ai"
 import type { RetryBudget } from "@outlast/resilience"
@@ -259,7 +259,4 @@ const warn = (built: ReadonlyArray<Built>): Effect.Effect<void> =>
   })
 
 const publishDead = ({ target, failure }: TargetOut): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (at) => {
-    const event: TargetDead = { _tag: "TargetDead", at, target, message: failure.message }
-    return ResilienceEvents.publish(event)
-  })
+  ResilienceEvents.publishNow<TargetDead>({ _tag: "TargetDead", target, message: failure.message })

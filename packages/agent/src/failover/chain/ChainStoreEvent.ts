@@ -1,26 +1,25 @@
 /** What a chain publishes about the store of its cooldowns: plain data, without keys. */
+import { EventDefinition } from "@outlast/resilience"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Scope } from "../decide/RecoveryPolicy.ts"
+import { outLine } from "./TargetEvent.ts"
 
 interface At {
   /** Unix time in milliseconds. */
   readonly at: number
 }
 
-/** The store cannot be asked: this process goes by what it knows. One event for each outage. */
 export interface ChainStoreDown extends At {
   readonly _tag: "ChainStoreDown"
   /** What was done and what the store said, without secrets. */
   readonly error: string
 }
 
-/** The store is reached again, and knows what this process knows. */
 export interface ChainStoreUp extends At {
   readonly _tag: "ChainStoreUp"
 }
 
-/** A cooldown that another process opened, or this one before it was restarted, holds here too. */
 export interface CooldownLearned extends At {
   readonly _tag: "CooldownLearned"
   readonly scope: Scope
@@ -31,14 +30,12 @@ export interface CooldownLearned extends At {
   readonly length: number | undefined
 }
 
-/** A cooldown was ended by another process: by a success or by an operator. */
 export interface CooldownLifted extends At {
   readonly _tag: "CooldownLifted"
   readonly scope: Scope
   readonly target: TargetRef
 }
 
-/** Something in the store cannot be read and is left alone. Published once for each value. */
 export interface ChainRecordIgnored extends At {
   readonly _tag: "ChainRecordIgnored"
   /** Its id, cut to 200 characters. */
@@ -53,3 +50,32 @@ export type ChainStoreEvent =
   | CooldownLearned
   | CooldownLifted
   | ChainRecordIgnored
+
+/** When each event is published, its line and its metrics. */
+export const definitions: EventDefinition.EventDefinitions<ChainStoreEvent> = {
+  ChainStoreDown: {
+    doc: "The store of cooldowns cannot be asked: this process goes by what it knows. One event for each outage.",
+    line: EventDefinition.named("Warn"),
+    metrics: []
+  },
+  ChainStoreUp: {
+    doc: "The store of cooldowns is reached again, and knows what this process knows.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  CooldownLearned: {
+    doc: "A cooldown that another process opened, or this one before it was restarted, holds here too.",
+    line: outLine,
+    metrics: []
+  },
+  CooldownLifted: {
+    doc: "A cooldown was ended by another process: by a success or by an operator.",
+    line: ({ scope, target }) => ({ level: "Info", text: `  ${scope} of ${target.id} is back` }),
+    metrics: []
+  },
+  ChainRecordIgnored: {
+    doc: "Something in the store cannot be read and is left alone. Published once for each value.",
+    line: EventDefinition.named(),
+    metrics: []
+  }
+}

@@ -80,8 +80,7 @@ export const make = (options: Options): Effect.Effect<ChainSync, never, Scope.Sc
       monotonic: Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
     })
     replica.note(Cool.empty, MutableRef.get(options.cooldowns), undefined, now())
-    const publish = (event: ResilienceEvents.NoTime<ChainStoreEvent>) =>
-      events.publish({ ...event, at: clock.currentTimeMillisUnsafe() })
+    const publish = ResilienceEvents.publisher(events, clock)<ChainStoreEvent>
     const inTime = <A, R>(
       operation: ChainStoreError["operation"],
       effect: Effect.Effect<A, ChainStoreError, R>

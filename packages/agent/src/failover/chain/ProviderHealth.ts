@@ -13,6 +13,7 @@
  */
 import { MutableRef } from "effect"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
+import { definitionOf } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { whatHappened } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
@@ -110,18 +111,7 @@ export const reset = (records: ProviderRecords, provider: string): ProviderRecor
 }
 
 /** Whether a failure says something about its provider: not a cancel, nor a request that fails everywhere. */
-export const isItsFault = ({ reason }: ProviderFailure): boolean => {
-  switch (reason._tag) {
-    case "Cancelled":
-    case "ContentPolicy":
-    case "ContextOverflow":
-      return false
-    case "Format":
-      return reason.side === "response"
-    default:
-      return true
-  }
-}
+export const isItsFault = ({ reason }: ProviderFailure): boolean => definitionOf(reason).isItsFault(reason)
 
 // -----------------------------------------------------------------------------
 // How it is

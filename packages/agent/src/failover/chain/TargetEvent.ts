@@ -1,9 +1,11 @@
 /** What happens to the targets of a chain, whichever call finds it: plain data, without keys. */
+import { Metric } from "effect"
+import type { Warnings } from "@outlast/resilience"
+import { EventDefinition } from "@outlast/resilience"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Scope } from "../decide/PolicyModel.ts"
 
-/** Something is not chosen for a while. */
 export interface CooldownOpened {
   readonly _tag: "CooldownOpened"
   readonly at: number
@@ -14,7 +16,6 @@ export interface CooldownOpened {
   readonly length: number | undefined
 }
 
-/** A target could not be built and is never chosen. */
 export interface TargetDead {
   readonly _tag: "TargetDead"
   readonly at: number
@@ -23,3 +24,34 @@ export interface TargetDead {
 }
 
 export type TargetEvent = CooldownOpened | TargetDead
+
+export const cooldowns = Metric.counter("outlast_cooldowns_total", {
+  description: "Cooldowns that were opened",
+  incremental: true
+})
+
+/** The line of a cooldown that begins, or is learned of. */
+export const outLine = ({
+  scope,
+  target,
+  length
+}: Pick<CooldownOpened, "scope" | "target" | "length">): Warnings.Line => ({
+  level: "Info",
+  text: `  ${scope} of ${target.id} is out${
+    length === undefined ? " until it is reset" : ` for ${EventDefinition.seconds(length)}`
+  }`
+})
+
+/** When each event is published, its line and its metrics. */
+export const definitions: EventDefinition.EventDefinitions<TargetEvent> = {
+  CooldownOpened: {
+    doc: "A key, a model or an endpoint is not chosen for a while.",
+    line: outLine,
+    metrics: [{ metric: cooldowns, words: { scope: ({ scope }) => scope, reason: ({ reason }) => reason } }]
+  },
+  TargetDead: {
+    doc: "A target could not be built and is never chosen.",
+    line: ({ message }) => ({ level: "Warn", text: `✗ ${message}` }),
+    metrics: []
+  }
+}

@@ -184,6 +184,9 @@ export type Action =
   | { readonly _tag: "Deliver"; readonly cooldown: Cooldown | undefined }
   | { readonly _tag: "GiveUp"; readonly failure: CallFailure; readonly cooldown: Cooldown | undefined }
 
+/** What the machine answers an event with. */
+export type Step = readonly [Action, CallState]
+
 // -----------------------------------------------------------------------------
 // Snapshot and state
 // -----------------------------------------------------------------------------

@@ -16,38 +16,46 @@
  * where that can be told; a cut answer with text is delivered if nothing better comes; an object is never continued.
  *
  * **What it does not do.** It opens no cooldown by itself: the action carries it, and the shell opens it before the
- * next step. Times are monotonic milliseconds. `Choice` says which targets there are, `Truncation` what to do about
- * cut answers.
- *
- * Longer than 600 lines, because the order of the decisions after a failure is the behaviour, and is read in one place.
+ * next step. Times are monotonic milliseconds. `Choice` says which targets there are, `CallLimits` whether another attempt
+ * is allowed, `MidStream` what may become of text that was seen, `CutAnswer` what to do about cut answers.
  */
 import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"
-import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
 import { Format, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
-import { cutObject, isWrongObject, local } from "../../failure/reasons/ProviderFailure.ts"
+import { isWrongObject, local } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as Nudge from "../../recovery/Nudge.ts"
-import { climb } from "../../recovery/Truncation.ts"
+import {
+  isAffordable,
+  isFree,
+  isLate,
+  isOver,
+  mayAskAnother,
+  mustEnd,
+  timeCounted,
+  timeLeft
+} from "./CallLimits.ts"
 import * as Choice from "./Choice.ts"
-import type { Action, CallState, Cut, Event, Failed, Sent, Snapshot, TargetView } from "./CallModel.ts"
-import { isContinuing, isSweep, wasCut } from "./CallModel.ts"
+import type { Action, CallState, Event, Failed, Sent, Snapshot, Step, TargetView } from "./CallModel.ts"
+import { isContinuing, wasCut } from "./CallModel.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
+import { giveUp, onCut, withoutRaise } from "./CutAnswer.ts"
+import { midStreamOf } from "./MidStream.ts"
 import * as OutputLimit from "./OutputLimit.ts"
-import type { MidStream, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
+import type { RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
 import { rowOf } from "./RecoveryPolicy.ts"
 import type { Sending } from "./Sending.ts"
-import { begun, sent, unsent } from "./Sending.ts"
+import { atOnce, begun, sent, unsent } from "./Sending.ts"
 
 export * from "./CallModel.ts"
+export { midStreamAtMost } from "./MidStream.ts"
 
 // -----------------------------------------------------------------------------
 // The machine
 // -----------------------------------------------------------------------------
 
-type Step = readonly [Action, CallState]
 type Policy = RecoveryPolicy<string>
 
 /** Decides what happens next. `draw` is in [0, 1). */
@@ -410,7 +418,7 @@ const mend = (
   if (limit < (state.outputLimit ?? Infinity) && !state.mended.has(`limit ${here.id}`)) {
     const smaller = { ...marked("limit"), pending: undefined, overflowed: undefined, outputLimit: limit }
     const [{ nudge, rewind, isFree }, next] = send(policy, smaller, here, 0, undefined, snapshot)
-    return [{ _tag: "LowerOutputLimit", ...mendedAttempt(here), isFree, limit, rewind, nudge }, next]
+    return [{ _tag: "LowerOutputLimit", ...atOnce(here), isFree, limit, rewind, nudge }, next]
   }
   const isTooLong = failure.reason._tag === "ContextOverflow"
   if (isTooLong && snapshot.canCompact && state.compactions < policy.maxCompactions) {
@@ -423,214 +431,6 @@ const mend = (
 const isMediaRefused = ({ reason }: ProviderFailure): boolean =>
   // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `media`.
   reason._tag === "Format" && reason.media === true
-
-/** One more attempt at once where the call is. */
-const mendedAttempt = (target: TargetRef): Sent => ({
-  target,
-  delay: 0,
-  cooldown: undefined,
-  probe: false,
-  lastResort: false,
-  isFree: false
-})
-
-const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: Snapshot): Step => {
-  const { ledger } = before
-  const isContinuation = before.rungs.continuations > 0
-  const state: CallState = {
-    ...before,
-    left: before.target,
-    cut: true,
-    hasText: before.hasText || event.hasText,
-    raise: undefined,
-    seen: before.seen || event.commit === "text",
-    inARow: undefined,
-    ledger: { ...ledger, cost: ledger.cost + event.cost, tokens: ledger.tokens + event.tokens },
-    rungs: {
-      ...before.rungs,
-      gains: isContinuation ? [...before.rungs.gains, event.gain] : before.rungs.gains
-    }
-  }
-  return goOn(policy, state, event, snapshot)
-}
-
-/** What is done about an answer that the output limit cut: see `Truncation`. */
-const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot): Step => {
-  const { target: here, ledger } = state
-  if (
-    here === undefined ||
-    // Stryker disable next-line ConditionalExpression,BooleanLiteral: for the types; a rule without numbers stops.
-    policy.truncation === false ||
-    event.commit === "tool" ||
-    isOver(snapshot) ||
-    mustEnd(policy, state)
-  ) {
-    return deliver(state)
-  }
-  const rung = climb(policy.truncation, state.rungs, {
-    limit: event.limit,
-    ceiling: ceilingOf(policy, state, event, here, snapshot),
-    // A limit that the provider lowered is as high as it can be.
-    mayRaise: !state.mended.has(`limit ${here.id}`),
-    mayRepeat:
-      state.rungs.continuations === 0 &&
-      !state.seen &&
-      isAffordable({ ...state, partial: false }, snapshot, undefined),
-    mayContinue:
-      !state.call.structured &&
-      (!state.seen || midStreamOf(policy, undefined, state) !== "fail") &&
-      // The limit that cut it is the user's own last word.
-      (event.limit ?? 0) < state.call.outputLimit.max
-  })
-  if (rung._tag === "Stop") return deliver(state)
-  const { limit } = rung
-  const { raises, continuations } = state.rungs
-  const raised: CallState =
-    limit === undefined
-      ? state
-      : {
-          ...state,
-          outputLimit: limit,
-          raise: { from: event.limit ?? limit, cut: event },
-          rungs: { ...state.rungs, raises: raises + 1 }
-        }
-  if (rung._tag === "Raise") {
-    const next = sent({ ...raised, anew: true }, here, 0)
-    return [{ _tag: "RaiseOutputLimit", ...mendedAttempt(here), limit: rung.limit }, next]
-  }
-  const nudge = event.inToolCall ? policy.nudges.cutInToolCall : policy.nudges.cut
-  const rungs = { ...raised.rungs, continuations: continuations + 1 }
-  return [
-    {
-      _tag: "Continue",
-      ...mendedAttempt(here),
-      from: here,
-      failure: undefined,
-      isFree: true,
-      rewind: false,
-      nudge: Nudge.textOf(nudge, undefined, ledger.attempts + 1),
-      raisedTo: limit
-    },
-    sent({ ...raised, partial: true, rungs }, here, 0)
-  ]
-}
-
-/**
- * The provider does not take the raised limit: the cut answer goes on at the limit that it was written with, or at a
- * higher one that the provider names. `undefined` for any other failure, and where a repeat at a limit that the provider
- * names is better: nothing of an object can be continued, nor of an answer without text.
- */
-const withoutRaise = (
-  policy: Policy,
-  state: CallState,
-  { failure, commit }: Failed,
-  here: TargetRef,
-  snapshot: Snapshot
-): Step | undefined => {
-  const { raise, rungs, call } = state
-  if (raise === undefined || commit === "tool" || !OutputLimit.mayRefuse(failure)) {
-    return undefined
-  }
-  const named = OutputLimit.lowered(failure)
-  if (call.structured || (!state.hasText && (named ?? 0) > raise.from)) return undefined
-  const limit = Math.max(raise.from, named ?? 0)
-  const refused = state.anew ? 0 : 1
-  const before: CallState = {
-    ...state,
-    anew: false,
-    raise: undefined,
-    inARow: undefined,
-    outputLimit: limit,
-    mended: new Set(state.mended).add(`limit ${here.id}`),
-    // The continuation that was refused has added nothing.
-    rungs: { ...rungs, continuations: rungs.continuations - refused }
-  }
-  return goOn(policy, before, raise.cut, snapshot)
-}
-
-/** No output limit may be above: what the user, the model, the window and the money allow. */
-const ceilingOf = (
-  { maxCost = Infinity }: Policy,
-  { call, ledger }: CallState,
-  { input }: Cut,
-  here: TargetRef,
-  snapshot: Snapshot
-): number => {
-  const room = OutputLimit.room(Choice.viewOf(snapshot, here.id)?.info ?? {}, input, maxCost - ledger.cost)
-  return Math.min(call.outputLimit.max, room)
-}
-
-/** The call has made all the attempts, or spent all the money, that it may. */
-const mustEnd = (policy: Policy, { ledger }: CallState): boolean =>
-  ledger.attempts - ledger.sweeps >= policy.maxAttempts || ledger.cost >= (policy.maxCost ?? Infinity)
-
-/** The time of the program around the call is up. */
-const isOver = ({ deadline, now }: Snapshot): boolean => deadline <= now
-
-/** Milliseconds that waits and failed attempts may still take. */
-const timeLeft = (policy: Policy, { ledger }: CallState, { deadline, now }: Snapshot): number =>
-  Math.min(Duration.toMillis(policy.deadline) - ledger.spent, deadline - now)
-
-const isLate = (policy: Policy, state: CallState, snapshot: Snapshot): boolean =>
-  timeLeft(policy, state, snapshot) <= 0
-
-/** An attempt that had streamed text was at work, not lost: its time does not count against the deadline. */
-const timeCounted = ({ commit, elapsed }: Failed): number => (commit === "text" ? 0 : elapsed)
-
-/**
- * One silent attempt may take longer than the whole deadline. If it was that attempt that used it up, a target
- * that was not tried yet is still asked, once.
- */
-const mayAskAnother = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): boolean =>
-  // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `local`.
-  event.failure.reason._tag === "Timeout" &&
-  event.failure.reason.local &&
-  snapshot.deadline > snapshot.now &&
-  state.ledger.spent - timeCounted(event) < Duration.toMillis(policy.deadline) &&
-  Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
-
-/**
- * Whether the retry budget allows an attempt at `target` after `delay` milliseconds (`undefined`: one more where it was).
- * What is free always is, and so is one switch to a target that was not asked.
- */
-const isAffordable = (
-  state: CallState,
-  { mayRetry, now }: Snapshot,
-  target: TargetRef | undefined,
-  delay = 0
-): boolean =>
-  mayRetry ||
-  isFree(state, target, now + delay) ||
-  (target !== undefined && !state.tries.has(target.id) && state.ledger.switches === state.ledger.sweeps)
-
-/**
- * Whether an attempt at time `at` costs no retry budget: a first attempt, a continuation, one at a further target after
- * a refusal, and one that waited as long as the server asked.
- */
-const isFree = (state: CallState, target: TargetRef | undefined, at: number): boolean => {
-  if (state.left === undefined || isContinuing(state)) return true
-  if (target === undefined) return false
-  return isSweep(state, target) || at >= (state.tries.get(target.id)?.notBefore ?? Infinity)
-}
-
-/**
- * What may become of text that was seen, whatever failure comes: `restart` if any failure allows it, else `continue` if
- * any does, else `fail`.
- */
-export const midStreamAtMost = (policy: Policy, call: CallState["call"]): MidStream => {
-  let most = midStreamOf(policy, undefined, { call })
-  for (const name in policy.rows) {
-    const mode = midStreamOf(policy, policy.rows[name], { call })
-    if (mode === "restart" || most === "fail") most = mode
-  }
-  return most
-}
-
-const midStreamOf = (policy: Policy, row: Row | undefined, { call }: Pick<CallState, "call">): MidStream => {
-  const wanted = row?.midStream ?? call.midStream ?? policy.midStream
-  const possible = wanted === "restart" && !call.rewindable ? "continue" : wanted
-  return possible === "continue" && call.structured ? "fail" : possible
-}
 
 /** Whether to repeat here although another key or endpoint of the same model is ready. */
 const preferredToEquivalent = (
@@ -766,19 +566,3 @@ const send = (
     ? [{ _tag: "Attempt", ...common, rewind, nudge }, next]
     : [{ _tag: "Switch", from, failure, ...common, rewind, nudge }, next]
 }
-
-/** The end without a complete answer: what was kept of a cut one is better than nothing. */
-const giveUp = (state: CallState, failure: CallFailure, cooldown: Cooldown | undefined): Step => [
-  state.hasText && !state.call.structured
-    ? { _tag: "Deliver", cooldown }
-    : { _tag: "GiveUp", failure, cooldown },
-  { ...state, phase: "done" }
-]
-
-const deliver = (state: CallState): Step =>
-  state.call.structured
-    ? giveUp(state, local(cutObject, new Format({ side: "response" }), state.target), undefined)
-    : [
-        { _tag: "Deliver", cooldown: undefined },
-        { ...state, phase: "done" }
-      ]

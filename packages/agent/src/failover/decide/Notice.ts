@@ -4,6 +4,7 @@
  */
 import { Options } from "@outlast/resilience"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
+import { definitions as reasons } from "../../failure/reasons/FailoverReason.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 
 const { is } = Options
@@ -29,7 +30,7 @@ export interface Notice extends Change {
 
 export const defaults: Notices = {
   switched: ({ from, target, reason }) =>
-    `Switched to ${target.model}${reason === undefined ? "" : `: ${from.model} ${causes[reason]}`}.`,
+    `Switched to ${target.model}${reason === undefined ? "" : `: ${from.model} ${reasons[reason].notice}`}.`,
   returned: ({ target }) => `Back to ${target.model}.`
 }
 
@@ -42,20 +43,3 @@ export const checks: Options.Checks<Notices> = {
 /** Whether the user notices: another key or endpoint of the same model is none of his business. */
 export const isChange = (from: TargetRef, target: TargetRef): boolean =>
   from.provider !== target.provider || from.model !== target.model
-
-const causes: { readonly [R in ReasonTag]: string } = {
-  Auth: "refused the key",
-  Billing: "has no quota left",
-  RateLimit: "is rate limited",
-  Overloaded: "is overloaded",
-  ServerError: "failed",
-  Timeout: "did not answer in time",
-  Network: "cannot be reached",
-  PermanentNetwork: "cannot be reached",
-  ContextOverflow: "has too small a window",
-  ModelNotFound: "is not available",
-  Format: "sent an answer that cannot be understood",
-  ContentPolicy: "refused the content",
-  Cancelled: "cancelled the call",
-  Unknown: "failed for an unknown reason"
-}

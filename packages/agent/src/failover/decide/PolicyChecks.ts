@@ -8,7 +8,8 @@ import type { CircuitBreaker, RetryBudgetState } from "@outlast/resilience"
 import { Backoff, CircuitPolicy, InvalidOption, RetryBudgetState as Budget } from "@outlast/resilience"
 import { Options } from "@outlast/resilience"
 import * as Wording from "../../conversation/Wording.ts"
-import * as R from "../../failure/reasons/FailoverReason.ts"
+import type { FailoverReason } from "../../failure/reasons/FailoverReason.ts"
+import { definitions, reasonTags } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"
 import * as Kind from "../../options/Kind.ts"
@@ -144,37 +145,17 @@ const checks: Options.Checks<RecoveryPolicy<string>> = {
 // -----------------------------------------------------------------------------
 
 /** One failure of each reason, and of each kind of those that have several. */
-const samples: ReadonlyArray<ProviderFailure> = [
-  new R.Auth({ permanent: false }),
-  new R.Auth({ permanent: true }),
-  new R.Billing(),
-  new R.RateLimit(),
-  new R.RateLimit({ liftable: false }),
-  new R.Overloaded(),
-  new R.ServerError(),
-  ...(["connect", "first-token", "idle", "total"] as const).flatMap((phase) => [
-    new R.Timeout({ phase, local: false }),
-    new R.Timeout({ phase, local: true })
-  ]),
-  new R.Network(),
-  new R.PermanentNetwork(),
-  new R.ContextOverflow({}),
-  new R.ModelNotFound(),
-  new R.Format({ side: "request" }),
-  new R.Format({ side: "response" }),
-  new R.Format({ side: "request", outputLimit: 8_192 }),
-  new R.ContentPolicy(),
-  new R.Cancelled(),
-  new R.Unknown()
-].map((reason) =>
-  local("policy/sample", reason, {
-    id: "provider/model",
-    provider: "provider",
-    model: "model",
-    endpoint: "",
-    key: ""
-  })
-)
+const samples: ReadonlyArray<ProviderFailure> = reasonTags
+  .flatMap((tag): ReadonlyArray<FailoverReason> => definitions[tag].samples)
+  .map((reason) =>
+    local("policy/sample", reason, {
+      id: "provider/model",
+      provider: "provider",
+      model: "model",
+      endpoint: "",
+      key: ""
+    })
+  )
 
 /** The error for a class without a row. */
 export const missingRow = (of: unknown, { reason: { _tag: reason } }: ProviderFailure): InvalidOption =>

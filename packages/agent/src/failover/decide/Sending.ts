@@ -3,7 +3,7 @@
  * the part of `CallState` that keeps the books. Pure.
  */
 import type { TargetRef } from "../../conversation/TargetRef.ts"
-import type { Action, CallState, Cut, Failed } from "./CallModel.ts"
+import type { Action, CallState, Cut, Failed, Sent } from "./CallModel.ts"
 import { isSweep } from "./CallModel.ts"
 
 /** The state with an attempt at `target` after `delay` milliseconds. */
@@ -40,7 +40,8 @@ const noClasses: ReadonlyMap<string, number> = new Map()
  * until another one takes its place: a repeat with a raised limit that failed is still to be made.
  */
 export const begun = (state: CallState, event: Failed | Cut): CallState => {
-  const isOpen = event._tag === "Failed" && state.raise !== undefined && event.commit !== "text"
+  const hasCut = state.cut && state.raise !== undefined
+  const isOpen = event._tag === "Failed" && hasCut && event.commit !== "text"
   if (!state.anew || isOpen) return state
   const isKept = event._tag === "Cut"
   const { cut, hasText } = state
@@ -87,3 +88,13 @@ export const isSending = (action: Action): action is Sending => "probe" in actio
 /** Whether a call does not leave `target` by this. */
 export const staysAt = (action: Action, target: TargetRef | undefined): boolean =>
   "target" in action && action.target.id === target?.id
+
+/** One more attempt at once where the call is. */
+export const atOnce = (target: TargetRef): Sent => ({
+  target,
+  delay: 0,
+  cooldown: undefined,
+  probe: false,
+  lastResort: false,
+  isFree: false
+})

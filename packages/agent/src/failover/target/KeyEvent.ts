@@ -1,8 +1,8 @@
 /** What a key that can be refreshed publishes: plain data, without the key. */
 import type { ResilienceEvents } from "@outlast/resilience"
+import { EventDefinition } from "@outlast/resilience"
 import type { KeyError } from "./KeySource.ts"
 
-/** A refresh gave another value. */
 export interface KeyRefreshed extends ResilienceEvents.ResilienceEvent {
   readonly _tag: "KeyRefreshed"
   /** The name of the key. */
@@ -11,7 +11,6 @@ export interface KeyRefreshed extends ResilienceEvents.ResilienceEvent {
   readonly version: number
 }
 
-/** A refresh gave nothing new. */
 export interface KeyNotRefreshed extends ResilienceEvents.ResilienceEvent {
   readonly _tag: "KeyNotRefreshed"
   readonly key: string
@@ -21,3 +20,17 @@ export interface KeyNotRefreshed extends ResilienceEvents.ResilienceEvent {
 }
 
 export type KeyEvent = KeyRefreshed | KeyNotRefreshed
+
+/** When each event is published, its line and its metrics. */
+export const definitions: EventDefinition.EventDefinitions<KeyEvent> = {
+  KeyRefreshed: {
+    doc: "A refresh of a key gave another value.",
+    line: EventDefinition.named(),
+    metrics: []
+  },
+  KeyNotRefreshed: {
+    doc: "A refresh of a key gave nothing new.",
+    line: EventDefinition.named("Warn"),
+    metrics: []
+  }
+}

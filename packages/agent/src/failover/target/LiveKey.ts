@@ -87,26 +87,24 @@ const refreshed = (name: string, { load, margin }: Refresh): Effect.Effect<LiveK
       return underWay === undefined ? Effect.void : Fiber.interrupt(underWay)
     })
 
-    const take = (exit: Exit.Exit<Token, KeyError>, at: number): KeyEvent | undefined => {
+    const take = (exit: Exit.Exit<Token, KeyError>): ResilienceEvents.NoTime<KeyEvent> | undefined => {
       if (Exit.isFailure(exit)) {
         const error = exit.cause.reasons.find(Cause.isFailReason)?.error
-        return error && { _tag: "KeyNotRefreshed", at, key: name, why: error.why, message: error.message }
+        return error && { _tag: "KeyNotRefreshed", key: name, why: error.why, message: error.message }
       }
       const isSame = Redacted.value(exit.value.value) === Redacted.value(token.value)
       token = exit.value
-      if (!isSame) return { _tag: "KeyRefreshed", at, key: name, version: ++version }
+      if (!isSame) return { _tag: "KeyRefreshed", key: name, version: ++version }
       const message = `The key ${name} was refreshed to the value that it had.`
-      return { _tag: "KeyNotRefreshed", at, key: name, why: "same", message }
+      return { _tag: "KeyNotRefreshed", key: name, why: "same", message }
     }
 
     const refresh: Effect.Effect<void> = Effect.exit(load).pipe(
-      Effect.flatMap((exit) =>
-        Effect.clockWith((clock) => {
-          underWay = undefined
-          const event = take(exit, clock.currentTimeMillisUnsafe())
-          return event === undefined ? Effect.void : ResilienceEvents.publish(event)
-        })
-      )
+      Effect.flatMap((exit) => {
+        underWay = undefined
+        const event = take(exit)
+        return event === undefined ? Effect.void : ResilienceEvents.publishNow<KeyEvent>(event)
+      })
     )
 
     /** Ends when the refresh that is under way, or else a new one, has ended. */

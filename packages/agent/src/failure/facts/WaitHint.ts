@@ -22,25 +22,13 @@
 import { Duration } from "effect"
 import type { ErrorFacts } from "./ErrorFacts.ts"
 import type { ReasonTag } from "../reasons/FailoverReason.ts"
+import { definitions } from "../reasons/FailoverReason.ts"
 
 type Headers = Readonly<Record<string, string>>
 
-/** What is over when a limit is reset. */
-const resettable = new Set<ReasonTag>(["RateLimit", "Overloaded", "Billing"])
-
-/** What waiting does not mend. */
-const lasting = new Set<ReasonTag>([
-  "Auth",
-  "PermanentNetwork",
-  "ContextOverflow",
-  "ModelNotFound",
-  "Format",
-  "ContentPolicy",
-  "Cancelled"
-])
-
 /** The wait that a chain of facts states, for the reason that was found in it. */
 export const from = (chain: ReadonlyArray<ErrorFacts>, reason: ReasonTag): Duration.Duration | undefined => {
+  const { wait } = definitions[reason]
   const body = first(chain, ({ waits, headers }) =>
     first(waits, (wait) => bounded(ofBody(wait, headers["date"])))
   )
@@ -48,10 +36,10 @@ export const from = (chain: ReadonlyArray<ErrorFacts>, reason: ReasonTag): Durat
     (body === 0 ? undefined : body) ??
     first(chain, ({ headers }) => bounded(ofHeaders(headers))) ??
     body ??
-    (resettable.has(reason)
+    (wait === "reset"
       ? first(chain, ({ headers, status }) => bounded(ofResets(headers, status)))
       : undefined) ??
-    (lasting.has(reason) ? undefined : first(chain, ({ text }) => bounded(ofProse(text))))
+    (wait === "field" ? undefined : first(chain, ({ text }) => bounded(ofProse(text))))
   return millis === undefined
     ? first(chain, ({ retryAfter }) =>
         retryAfter !== undefined && isWait(Duration.toMillis(retryAfter)) ? retryAfter : undefined

@@ -9,6 +9,7 @@ import { Option } from "effect"
 import { AiError } from "effect/ai"
 import { ErrorText } from "@outlast/resilience"
 import { CallFailure } from "./CallFailure.ts"
+import { definitionOf } from "./FailoverReason.ts"
 import type { ProviderFailure } from "./ProviderFailure.ts"
 
 export class CallFailed extends AiError.AiError.extend<CallFailed>(
@@ -57,45 +58,10 @@ const reasonOf = (failure: CallFailure, object: string | undefined): AiError.AiE
   return first === undefined ? new AiError.UnknownError({}) : nearest(first.failure)
 }
 
-const nearest = (failure: ProviderFailure): AiError.AiErrorReason => {
-  const description = failure.message
-  switch (failure.reason._tag) {
-    case "Auth":
-      return new AiError.AuthenticationError({ kind: "InvalidKey", description })
-    case "Billing":
-      return new AiError.QuotaExhaustedError({})
-    case "RateLimit":
-      return new AiError.RateLimitError(
-        failure.retryAfter === undefined ? {} : { retryAfter: failure.retryAfter }
-      )
-    case "Overloaded":
-    case "ServerError":
-      return new AiError.InternalProviderError({ description })
-    case "Timeout":
-    case "Network":
-    case "PermanentNetwork":
-      return new AiError.NetworkError({
-        reason: failure.reason._tag === "PermanentNetwork" ? "InvalidUrlError" : "TransportError",
-        method: "POST",
-        url: failure.target?.endpoint ?? "",
-        description
-      })
-    case "ContextOverflow":
-      return new AiError.InvalidRequestError({
-        parameter: "prompt",
-        constraint: "context_length",
-        description
-      })
-    case "ModelNotFound":
-      return new AiError.InvalidRequestError({ parameter: "model", constraint: "not_found", description })
-    case "Format":
-      return failure.reason.side === "request"
-        ? new AiError.InvalidRequestError({ description })
-        : new AiError.InvalidResponseError({ description })
-    case "ContentPolicy":
-      return new AiError.ContentPolicyError({ description })
-    case "Cancelled":
-    case "Unknown":
-      return new AiError.UnknownError({ description })
-  }
-}
+const nearest = (failure: ProviderFailure): AiError.AiErrorReason =>
+  definitionOf(failure.reason).nearest({
+    reason: failure.reason,
+    description: failure.message,
+    retryAfter: failure.retryAfter,
+    url: failure.target?.endpoint ?? ""
+  })

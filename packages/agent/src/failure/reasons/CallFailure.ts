@@ -4,6 +4,7 @@
 import { Schema } from "effect"
 import { ErrorText } from "@outlast/resilience"
 import type { ReasonTag } from "./FailoverReason.ts"
+import { definitions, reasonTags } from "./FailoverReason.ts"
 import { ProviderFailure, providerSaid, waitInWords, whatHappened, whatToDo } from "./ProviderFailure.ts"
 import { TargetRef } from "../../conversation/TargetRef.ts"
 
@@ -18,12 +19,9 @@ export const TargetOut = Schema.Struct({
 export type TargetOut = typeof TargetOut.Type
 
 /** What does not pass by itself. */
-export const needsPerson: ReadonlySet<ReasonTag> = new Set<ReasonTag>([
-  "Auth",
-  "Billing",
-  "ModelNotFound",
-  "PermanentNetwork"
-])
+export const needsPerson: ReadonlySet<ReasonTag> = new Set(
+  reasonTags.filter((tag) => definitions[tag].needsPerson)
+)
 
 /** No target of the chain can take the call within its deadline. */
 export class AllTargetsOut extends Schema.TaggedError<AllTargetsOut>("@outlast/agent/failure/AllTargetsOut")(

@@ -7,9 +7,18 @@
  */
 import { Duration, Schema } from "effect"
 import { ErrorText } from "@outlast/resilience"
-import { FailoverReason, Format } from "./FailoverReason.ts"
+import { FailoverReason, Format, definitionOf } from "./FailoverReason.ts"
+import { wrongObject } from "./Format.ts"
+import type { Seen } from "./ReasonDefinition.ts"
 import * as Redaction from "../../secrets/Redaction.ts"
 import { TargetRef } from "../../conversation/TargetRef.ts"
+
+export { missingKey, unloadedKey } from "./Auth.ts"
+export { cutObject, notEvents, wrongObject } from "./Format.ts"
+export { notCreated } from "./ModelNotFound.ts"
+export { unhealthy } from "./Network.ts"
+export { redirect } from "./PermanentNetwork.ts"
+export { knownLimit } from "./RateLimit.ts"
 
 /** Longest provider sentence that a failure keeps, in characters. */
 export const maxDetail = 300
@@ -105,42 +114,7 @@ export const local = (
 ): ProviderFailure =>
   new ProviderFailure({ reason, evidence: { rule, signal: "local", depth: 0 }, target, detail })
 
-/** The rule of failures whose client could not be made; what matched is the error. */
-export const notCreated = "client/create"
-
-/** The rule of a key that is not configured. */
-export const missingKey = "key/missing"
-
-/** The rule of a key whose function gave none. */
-export const unloadedKey = "key/not-loaded"
-
-/** The rule of a target that the caller's own health check has refused. */
-export const unhealthy = "preflight/unhealthy"
-
-/** The rule of a call that limits which are known would make wait too long. */
-export const knownLimit = "limit/known"
-
-/** The rule of an object that the output limit cut: half of one is worth nothing. */
-export const cutObject = "answer/cut"
-
-/** The rule of a body that is no stream of events; what matched is its content type. */
-export const notEvents = "stream/not-events"
-
-/** The rule of an answer that is not the object that was asked for. */
-export const wrongObject = "answer/object"
-
 export const isWrongObject = ({ evidence }: ProviderFailure): boolean => evidence.rule === wrongObject
-
-/**
- * The rules of a redirect that was not followed. `matched` is the origin that it leads to, or what is
- * wrong with it.
- */
-export const redirect = {
-  /** To another scheme, host or port. */
-  origin: "redirect/origin",
-  /** It would repeat the request as a GET, has no end, or cannot be read. */
-  refused: "redirect/refused"
-} as const
 
 /** A wait for people: whole seconds, and milliseconds only below one; never less than it is. */
 export const waitInWords = (wait: Duration.Duration): string => {
@@ -171,62 +145,7 @@ const refusal = ({ circuit, reason, lastFailure }: CircuitOut, target: TargetRef
 /** One clause in plain words. */
 export const whatHappened = (failure: ProviderFailure): string => {
   if (failure.circuit !== undefined) return refusal(failure.circuit, failure.target)
-  const status = failure.evidence.status === undefined ? "" : ` (HTTP ${failure.evidence.status})`
-  const reason = failure.reason
-  switch (reason._tag) {
-    case "Auth":
-      return failure.evidence.rule === missingKey
-        ? "the key is not set"
-        : failure.evidence.rule === unloadedKey
-          ? `the key could not be loaded${matched(failure)}`
-          : `the key was refused${status}`
-    case "Billing":
-      return `the account has no money or quota left${status}`
-    case "RateLimit":
-      return failure.evidence.rule === knownLimit
-        ? "the known limits of the key allow no call yet"
-        : `rate limited${status}`
-    case "Overloaded":
-      return `the provider is overloaded${status}`
-    case "ServerError":
-      return `the provider failed${status}`
-    case "Timeout":
-      return reason.local
-        ? `no ${waitedFor[reason.phase]} within our limit`
-        : `the provider timed out${status}`
-    case "Network":
-      return failure.evidence.rule === unhealthy
-        ? "the health check says that it is not healthy"
-        : `the connection failed or broke${matched(failure)}`
-    case "PermanentNetwork":
-      if (failure.evidence.rule === redirect.origin)
-        return `the endpoint redirects to another origin${matched(failure)}, where nothing was sent`
-      if (failure.evidence.rule === redirect.refused)
-        return `the endpoint answered with a redirect that cannot be followed${matched(failure)}`
-      return `the connection cannot work as configured${matched(failure)}`
-    case "ContextOverflow":
-      return reason.limit === undefined || reason.requested === undefined
-        ? `the conversation is larger than the model's window${status}`
-        : `the conversation (${reason.requested} tokens) is larger than the window (${reason.limit} tokens)`
-    case "ModelNotFound":
-      if (failure.evidence.rule === notCreated) return `its client could not be made${matched(failure)}`
-      return `the model is not available here${status}`
-    case "Format":
-      if (failure.evidence.rule === cutObject) return "the output limit cut the object"
-      if (reason.outputLimit !== undefined)
-        return `the output limit is above that of the model (${reason.outputLimit} tokens)`
-      if (reason.problem !== undefined)
-        return `the answer is not the object that was asked for (${reason.problem})`
-      return reason.side === "request"
-        ? `the provider rejected the request as malformed${status}`
-        : `the provider sent an answer that cannot be understood${status}`
-    case "ContentPolicy":
-      return `the provider refused the content${status}`
-    case "Cancelled":
-      return `the call was cancelled${status}`
-    case "Unknown":
-      return `the call failed for a reason that no rule knows${status}`
-  }
+  return definitionOf(failure.reason).happened(seen(failure))
 }
 
 /** The provider's own words, without secrets. */
@@ -235,68 +154,20 @@ export const providerSaid = ({ detail }: ProviderFailure): string =>
 
 /** One sentence of advice. */
 export const whatToDo = (failure: ProviderFailure): string => {
-  const key = failure.target === undefined || failure.target.key === "" ? "the key" : failure.target.key
-  const model = failure.target === undefined ? "the name of the model" : `the name ${failure.target.model}`
-  const endpoint =
-    failure.target === undefined || failure.target.endpoint === "" ? "the endpoint" : failure.target.endpoint
   if (failure.circuit !== undefined) {
     return failure.circuit.reason === "isolated"
       ? `Release it, or add a target at another endpoint.`
       : `Add another target, or wait.`
   }
-  switch (failure.reason._tag) {
-    case "Auth":
-      if (failure.evidence.rule === unloadedKey)
-        return `Check the function that loads ${key}, or sign in again.`
-      return `Set ${key} to a valid ${key === "the key" ? "one" : "key"}, or add another key.`
-    case "Billing":
-      return `Top up the account of ${key}, or add a key of another account.`
-    case "RateLimit":
-      return `Wait, or add another key or target to the chain.`
-    case "Overloaded":
-    case "ServerError":
-      return `Try again later, or add a target of another model or provider to the chain.`
-    case "Timeout":
-      return `Try again, raise the time limit, or add another target to the chain.`
-    case "Network":
-      if (failure.evidence.rule === unhealthy)
-        return `Wait until \`isHealthy\` succeeds with true for it, or add another target to the chain.`
-      return `Check that ${endpoint} can be reached, or add a target at another endpoint.`
-    case "PermanentNetwork":
-      if (failure.evidence.rule === redirect.origin)
-        return `If you trust that origin with the key and the prompt, make it the base URL.`
-      if (failure.evidence.rule === redirect.refused)
-        return `Check the base URL: scheme, host, path and trailing slash.`
-      return `Check the address, scheme and certificates of ${endpoint}.`
-    case "ContextOverflow":
-      return `Shorten the conversation, or add a target with a larger window.`
-    case "ModelNotFound":
-      if (failure.evidence.rule === notCreated) return `Check the function create of the target.`
-      return `Check ${model} and whether the account of ${key} may use it.`
-    case "Format":
-      if (failure.evidence.rule === cutObject) return `Raise the output limit, or ask for less.`
-      if (failure.reason.outputLimit !== undefined)
-        return `Set \`OutputLimit\` to ${failure.reason.outputLimit} or less.`
-      if (failure.evidence.rule === wrongObject)
-        return `Make the schema simpler, or add a target that keeps to schemas.`
-      return failure.reason.side === "request"
-        ? `Repeating cannot help: correct the request.`
-        : `Try again, or add another target to the chain.`
-    case "ContentPolicy":
-      return `Repeating cannot help: change the content.`
-    case "Cancelled":
-      return `Start the call again if it is still wanted.`
-    case "Unknown":
-      return `Look at the evidence (rule ${failure.evidence.rule}) and add a rule for it.`
-  }
+  return definitionOf(failure.reason).advice(seen(failure))
 }
 
-const waitedFor = {
-  connect: "connection",
-  "first-token": "first token",
-  idle: "further token",
-  total: "complete answer"
-} as const
-
-const matched = (failure: ProviderFailure): string =>
-  failure.evidence.matched === undefined ? "" : ` (${failure.evidence.matched})`
+const seen = ({ reason, evidence, target }: ProviderFailure): Seen<FailoverReason> => ({
+  reason,
+  rule: evidence.rule,
+  status: evidence.status === undefined ? "" : ` (HTTP ${evidence.status})`,
+  matched: evidence.matched === undefined ? "" : ` (${evidence.matched})`,
+  key: target === undefined || target.key === "" ? "the key" : target.key,
+  model: target === undefined ? "the name of the model" : `the name ${target.model}`,
+  endpoint: target === undefined || target.endpoint === "" ? "the endpoint" : target.endpoint
+})

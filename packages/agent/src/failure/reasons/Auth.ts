@@ -1,0 +1,41 @@
+/**
+ * The key is wrong, expired, revoked or may not do this.
+ */
+import { Schema } from "effect"
+import { AiError } from "effect/ai"
+import type { ReasonDefinition } from "./ReasonDefinition.ts"
+import { always, id, never } from "./ReasonDefinition.ts"
+
+/** The rule of a key that is not configured. */
+export const missingKey = "key/missing"
+
+/** The rule of a key whose function gave none. */
+export const unloadedKey = "key/not-loaded"
+
+/** The key is wrong, expired, revoked or may not do this. */
+export class Auth extends Schema.TaggedClass<Auth>(id("Auth"))("Auth", {
+  /** The provider says that the key will never work again (revoked, disabled); out until it is reset. */
+  permanent: Schema.Boolean
+}) {}
+
+export const auth: ReasonDefinition<Auth> = {
+  label: "auth",
+  samples: [new Auth({ permanent: false }), new Auth({ permanent: true })],
+  happened: ({ rule, status, matched }) =>
+    rule === missingKey
+      ? "the key is not set"
+      : rule === unloadedKey
+        ? `the key could not be loaded${matched}`
+        : `the key was refused${status}`,
+  advice: ({ rule, key }) =>
+    rule === unloadedKey
+      ? `Check the function that loads ${key}, or sign in again.`
+      : `Set ${key} to a valid ${key === "the key" ? "one" : "key"}, or add another key.`,
+  notice: "refused the key",
+  nearest: ({ description }) => new AiError.AuthenticationError({ kind: "InvalidKey", description }),
+  isTransient: never,
+  needsPerson: true,
+  isItsFault: always,
+  wait: "field",
+  remedies: ["key", "target"]
+}

@@ -1,0 +1,25 @@
+/**
+ * The caller, or the provider in its name, cancelled the attempt.
+ */
+import { Schema } from "effect"
+import { AiError } from "effect/ai"
+import type { ReasonDefinition } from "./ReasonDefinition.ts"
+import { id, never } from "./ReasonDefinition.ts"
+
+/** The caller, or the provider in its name, cancelled the attempt. */
+export class Cancelled extends Schema.TaggedClass<Cancelled>(id("Cancelled"))("Cancelled", {}) {}
+
+export const cancelled: ReasonDefinition<Cancelled> = {
+  label: "cancelled",
+  samples: [new Cancelled()],
+  happened: ({ status }) => `the call was cancelled${status}`,
+  advice: () => "Start the call again if it is still wanted.",
+  notice: "cancelled the call",
+  nearest: ({ description }) => new AiError.UnknownError({ description }),
+  isTransient: never,
+  needsPerson: false,
+  isItsFault: never,
+  wait: "field",
+  // The caller's own cancel interrupts the call: an error that says so may be about the cancel of another caller.
+  remedies: ["target", "stop"]
+}

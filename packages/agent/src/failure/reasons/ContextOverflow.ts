@@ -1,0 +1,38 @@
+/**
+ * The conversation is larger than the model's window.
+ */
+import { Schema } from "effect"
+import { AiError } from "effect/ai"
+import type { ReasonDefinition } from "./ReasonDefinition.ts"
+import { id, never } from "./ReasonDefinition.ts"
+
+/** The conversation is larger than the model's window. */
+export class ContextOverflow extends Schema.TaggedClass<ContextOverflow>(id("ContextOverflow"))(
+  "ContextOverflow",
+  {
+    /** The window in tokens, where the provider named it. */
+    limit: Schema.optional(Schema.Finite),
+    /** The size of the request in tokens, where the provider named it. */
+    requested: Schema.optional(Schema.Finite),
+    /** Of these the tokens reserved for the answer, where the provider counted and named them. */
+    output: Schema.optional(Schema.Finite)
+  }
+) {}
+
+export const contextOverflow: ReasonDefinition<ContextOverflow> = {
+  label: "context_overflow",
+  samples: [new ContextOverflow({})],
+  happened: ({ reason, status }) =>
+    reason.limit === undefined || reason.requested === undefined
+      ? `the conversation is larger than the model's window${status}`
+      : `the conversation (${reason.requested} tokens) is larger than the window (${reason.limit} tokens)`,
+  advice: () => "Shorten the conversation, or add a target with a larger window.",
+  notice: "has too small a window",
+  nearest: ({ description }) =>
+    new AiError.InvalidRequestError({ parameter: "prompt", constraint: "context_length", description }),
+  isTransient: never,
+  needsPerson: false,
+  isItsFault: never,
+  wait: "field",
+  remedies: ["compact", "target"]
+}

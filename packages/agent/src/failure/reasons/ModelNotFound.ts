@@ -1,0 +1,37 @@
+/**
+ * The model does not exist at this endpoint, or this account may not use it.
+ */
+import { Schema } from "effect"
+import { AiError } from "effect/ai"
+import type { ReasonDefinition } from "./ReasonDefinition.ts"
+import { always, id, never } from "./ReasonDefinition.ts"
+
+/** The rule of failures whose client could not be made; what matched is the error. */
+export const notCreated = "client/create"
+
+/** The model does not exist at this endpoint, or this account may not use it. */
+export class ModelNotFound extends Schema.TaggedClass<ModelNotFound>(id("ModelNotFound"))(
+  "ModelNotFound",
+  {}
+) {}
+
+export const modelNotFound: ReasonDefinition<ModelNotFound> = {
+  label: "model_not_found",
+  samples: [new ModelNotFound()],
+  happened: ({ rule, status, matched }) =>
+    rule === notCreated
+      ? `its client could not be made${matched}`
+      : `the model is not available here${status}`,
+  advice: ({ rule, key, model }) =>
+    rule === notCreated
+      ? "Check the function create of the target."
+      : `Check ${model} and whether the account of ${key} may use it.`,
+  notice: "is not available",
+  nearest: ({ description }) =>
+    new AiError.InvalidRequestError({ parameter: "model", constraint: "not_found", description }),
+  isTransient: never,
+  needsPerson: true,
+  isItsFault: always,
+  wait: "field",
+  remedies: ["target"]
+}

@@ -1,0 +1,34 @@
+/**
+ * The connection failed or broke, an answer cut in the middle included.
+ */
+import { Schema } from "effect"
+import { AiError } from "effect/ai"
+import type { ReasonDefinition } from "./ReasonDefinition.ts"
+import { always, id } from "./ReasonDefinition.ts"
+
+/** The rule of a target that the caller's own health check has refused. */
+export const unhealthy = "preflight/unhealthy"
+
+/** The connection failed or broke, an answer cut in the middle included. */
+export class Network extends Schema.TaggedClass<Network>(id("Network"))("Network", {}) {}
+
+export const network: ReasonDefinition<Network> = {
+  label: "network",
+  samples: [new Network()],
+  happened: ({ rule, matched }) =>
+    rule === unhealthy
+      ? "the health check says that it is not healthy"
+      : `the connection failed or broke${matched}`,
+  advice: ({ rule, endpoint }) =>
+    rule === unhealthy
+      ? "Wait until `isHealthy` succeeds with true for it, or add another target to the chain."
+      : `Check that ${endpoint} can be reached, or add a target at another endpoint.`,
+  notice: "cannot be reached",
+  nearest: ({ url, description }) =>
+    new AiError.NetworkError({ reason: "TransportError", method: "POST", url, description }),
+  isTransient: always,
+  needsPerson: false,
+  isItsFault: always,
+  wait: "any",
+  remedies: ["repeat", "target"]
+}
