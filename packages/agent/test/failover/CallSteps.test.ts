@@ -381,7 +381,7 @@ describe("limits of a call", () => {
   does(
     "does not count first attempts after refusals",
     [fails(limited)],
-    "Attempt a free; Switch b free (key+model cools 60000); Switch c free (key+model cools 60000); Attempt c +1000; GiveUp RateLimit (key+model cools 60000)",
+    "Attempt a free; Switch b free (key+model cools 60000); Switch c free (key+model cools 60000); Attempt c +1000; GiveUp RateLimit",
     { policy: { maxAttempts: 2 }, views: keysOf("a", "b", "c") }
   )
   does(
@@ -565,7 +565,7 @@ describe("the retry budget", () => {
   does(
     "empty, does not wait for a target that no server named a time for",
     [fails(limited)],
-    "Attempt m1 free; Switch m2 free (key+model cools 60000); GiveUp RateLimit (key+model cools 60000)",
+    "Attempt m1 free; Switch m2 free (key+model cools 60000); GiveUp RateLimit",
     { ...budget(0), rows: { RateLimit: { attempts: 1 } } }
   )
   does(
@@ -601,7 +601,7 @@ describe("the retry budget", () => {
   does(
     "empty, does not probe",
     [fails(limited), fails(limited)],
-    "Attempt m1 free; Switch m2 free (key+model cools 60000); GiveUp RateLimit (key+model cools 60000)",
+    "Attempt m1 free; Switch m2 free (key+model cools 60000); GiveUp RateLimit",
     { ...budget(0), policy: { whenAllOut: "probe" }, rows: { RateLimit: { attempts: 2 } } }
   )
 })
@@ -614,10 +614,10 @@ describe("when no target is ready", () => {
     { views: viewsOf("m1", "m2") }
   )
   does(
-    "waits as often as it may make attempts",
+    "waits on until the deadline, for a second at least after as many waits as it may make attempts",
     [fails(limited, { other: [0, 10] })],
-    "Wait 10 for m1; Wait 10 for m1; GiveUp AllTargetsOut",
-    { policy: { maxAttempts: 2 }, views: viewsOf("m1") }
+    "Wait 10 for m1; Wait 10 for m1; Wait 1000 for m1; Wait 1000 for m1; Wait 480 for m1; GiveUp AllTargetsOut",
+    { policy: { maxAttempts: 2, deadline: ms(2_500) }, views: viewsOf("m1") }
   )
   does(
     "waits as long as the longest wait that a server may name",

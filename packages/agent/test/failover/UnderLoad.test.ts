@@ -150,6 +150,80 @@ describe("a rate limit that 60 calls run into at once", () => {
   }
 })
 
+describe("a rate limit whose server names no wait", () => {
+  it.effect("does not put the last vendor out: the next call is answered there at once", () =>
+    Effect.gen(function* () {
+      const refuses = Effect.fail(failure(new FailoverReason.RateLimit()))
+      const first = at("https://one", played({ model: "m1", answers: [refuses] }))
+      const last = at("https://two", played({ model: "m2", answers: [refuses, hello] }))
+      const RateLimit = { ...policy.rows.RateLimit, attempts: 1 }
+      const all = yield* simulated(
+        calls(2, 1_000).pipe(over([first, last], { rows: { ...policy.rows, RateLimit } }))
+      )
+      assert.strictEqual(answered(all), 1)
+      assert.deepStrictEqual(timesOf(first), [0])
+      assert.deepStrictEqual(timesOf(last), [0, 1_000])
+    })
+  )
+})
+
+describe("calls that wake again and again to targets that other calls have put out", () => {
+  /** Accepts `count` requests in two seconds. The others are told when to come again, in whole seconds. */
+  const window = (count: number) => {
+    let accepted: ReadonlyArray<number> = []
+    return (now: number): number => {
+      accepted = accepted.filter((time) => time > now - 2_000)
+      if (accepted.length >= count) return Math.ceil(((accepted[0] ?? now) + 2_000 - now) / 1_000)
+      accepted = [...accepted, now]
+      return 0
+    }
+  }
+  const within = (...windows: ReadonlyArray<(now: number) => number>) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      const wait = windows.reduce((wait, next) => (wait > 0 ? wait : next(now)), 0)
+      return wait > 0 ? Effect.delay(Effect.fail(limited(wait)), 20) : Effect.delay(hello, 400)
+    })
+
+  it.effect("wait on while their deadline lasts", () =>
+    Effect.gen(function* () {
+      const shared = window(6)
+      const one = (name: string) =>
+        at("https://one", played({ keys: [key(name)], answers: [within(window(4), shared)] }))
+      const other = at("https://other", played({ model: "m2", answers: [within(window(3))] }))
+      const all = yield* simulated(
+        calls(70, 50).pipe(
+          Effect.provide(
+            Failover.layer([one("one"), one("two"), other], { policy: RecoveryPolicy.interactive })
+          )
+        )
+      )
+      assert.strictEqual(answered(all), 70)
+    })
+  )
+})
+
+describe("the jittered wait of a call for a cooldown", () => {
+  it.effect("ends in virtual time, whatever fraction of a millisecond it has", () =>
+    Effect.gen(function* () {
+      let free = 0
+      const target = played({
+        answers: [
+          Effect.flatMap(Clock.currentTimeMillis, (now) => {
+            if (now < free) return Effect.delay(Effect.fail(limited(1)), 50)
+            free = now + 2_000
+            return Effect.delay(hello, 100)
+          })
+        ]
+      })
+      // It stood still: the end of a wait was a fraction ahead of a clock that sleeps of that length do not move.
+      const all = yield* simulated(
+        calls(30).pipe(Effect.provide(Failover.layer([target], { policy: RecoveryPolicy.interactive })))
+      )
+      assert.strictEqual(all.length, 30)
+    })
+  )
+})
+
 describe("rate limited targets that name a short wait", () => {
   const refuses = (after: number) => Effect.delay(Effect.fail(limited(1)), after)
 

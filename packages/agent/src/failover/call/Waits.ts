@@ -137,6 +137,7 @@ export const asleepUntil = (
     const left = until - call.now()
     if (left <= 0) return Effect.void
     // With jitter, so that calls that wait for the same target do not go on together.
-    const pause = Math.min(left, Math.ceil(wakeEvery * (0.5 + call.draw())))
+    // Whole milliseconds: a clock of a test that is moved in steps never reaches the end of a fraction.
+    const pause = Math.ceil(Math.min(left, wakeEvery * (0.5 + call.draw())))
     return Effect.flatMap(asleep(pause), () => (mayWake() ? Effect.void : asleepUntil(until, call, mayWake)))
   })

@@ -472,6 +472,9 @@ const repeatDelay = (
   return out === undefined ? wait.millis : undefined
 }
 
+/** Milliseconds that each wait lasts at least once a call has made as many waits as it may make attempts: so it ends. */
+const leastOfMany = 1_000
+
 const waitOrGiveUp = (
   policy: Policy,
   state: CallState,
@@ -506,10 +509,11 @@ const waitOrGiveUp = (
     }
     const wait = Math.max(0, until - snapshot.now)
     const tooLong = failure.retryAfter !== undefined && wait > Duration.toMillis(policy.maxWait)
-    // A circuit is asked again and again, and each time takes of the deadline.
-    const mayWait = soonest.refused || state.ledger.waits < policy.maxAttempts
-    if (mayWait && wait <= left && !tooLong) {
-      const sleep = Math.min(left, Backoff.lengthened(wait, policy.retryAfterJitter, draw))
+    if (wait <= left && !tooLong) {
+      // Other calls may have put the target out again when this one wakes. It waits on, for no request, until its deadline.
+      const isMany = !soonest.refused && state.ledger.waits >= policy.maxAttempts
+      const least = isMany ? Math.max(wait, leastOfMany) : wait
+      const sleep = Math.min(left, Backoff.lengthened(least, policy.retryAfterJitter, draw))
       const { ledger } = state
       const next: CallState = {
         ...state,

@@ -155,7 +155,7 @@ export const isNotBefore = (row: Row, { retryAfter }: ProviderFailure): boolean 
  * as well try.
  */
 export const cooldownFor = (
-  { cooldown: rule }: Row,
+  { cooldown: rule, worthWaiting }: Row,
   { failure, isProven = false }: Failed,
   target: TargetRef,
   { now, cooldowns, targets }: Snapshot
@@ -167,8 +167,9 @@ export const cooldownFor = (
   const coversAll = targets.every(({ ref }) => Cool.covers(rule.scope, target, ref))
   const needsProof = rule.proof === "several-calls"
   if (needsProof && !isProven) return undefined
+  // The last key that was refused stays out all the same: no request there helps any call.
   const isLast =
-    needsProof &&
+    (needsProof || worthWaiting) &&
     targets.every(
       ({ ref }) => Cool.covers(rule.scope, target, ref) || Cool.outOf(cooldowns, ref, now) !== undefined
     )
