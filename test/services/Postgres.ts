@@ -2,6 +2,7 @@
 import { PgClient } from "@effect/sql-pg"
 import { Effect } from "effect"
 import type { Scope } from "effect"
+import { SqlClient } from "effect/sql"
 import { execFileSync } from "node:child_process"
 import { chownSync } from "node:fs"
 import { join } from "node:path"
@@ -30,6 +31,11 @@ export const running: Effect.Effect<Server.Program, Server.ServerFailed, Scope.S
     const args = ["-D", data, "-p", String(port), "-c", "listen_addresses=127.0.0.1", "-k", folder]
     const program = yield* Server.program(port, "postgres", [...args, "-c", "fsync=off"], user)
     yield* program.start
+    // Its port is open before it takes connections.
+    const hello = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT 1`)
+    yield* Effect.retry(Effect.provide(hello, client(program)), { times: 1_000 }).pipe(
+      Effect.mapError((error) => new Server.ServerFailed({ message: String(error) }))
+    )
     return program
   }
 )

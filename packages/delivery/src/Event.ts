@@ -31,7 +31,7 @@ export interface OutboxEvent {
 export const idHeader = "Outlast-Event-Id"
 
 /** Longest id and longest subject, in characters. */
-export const maxName = 255
+const maxName = 255
 
 /** The event is larger than the broker or the outbox takes. It was not stored. */
 export class TooLarge extends Schema.TaggedError<TooLarge>("@outlast/delivery/TooLarge")("TooLarge", {
@@ -93,7 +93,7 @@ export const make = (event: NewEvent, module = "Outbox"): OutboxEvent => {
 const none: Readonly<Record<string, string>> = {}
 
 /** True for a subject that an event can have. */
-export const isSubject = (subject: string): boolean =>
+const isSubject = (subject: string): boolean =>
   subject.length <= maxName && /^[^\s.*>\p{Cc}]+(?:\.[^\s.*>\p{Cc}]+)*$/u.test(subject)
 
 const isPlain = (text: string): boolean => !/\p{Cc}/u.test(text)

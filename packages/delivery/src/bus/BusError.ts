@@ -8,8 +8,6 @@
 import { Schema } from "effect"
 import { ErrorText } from "@outlast/resilience"
 
-export type Reason = "rejected" | "unavailable"
-
 export class BusError extends Schema.TaggedError<BusError>("@outlast/delivery/bus/BusError")("BusError", {
   reason: Schema.Literals(["rejected", "unavailable"]),
   /** What happened and what to do, without credentials and without the event's body. */

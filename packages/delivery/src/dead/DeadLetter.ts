@@ -18,7 +18,7 @@ export type Entry =
   | { readonly at: number; readonly what: "replayed"; readonly by: string; readonly brokerId: string }
 
 /** Entries of a history; the oldest go. */
-export const maxHistory = 20
+const maxHistory = 20
 
 export interface NewDeadLetter extends OutboxEvent {
   /** Identifies what died, so that writing it twice leaves one: `outbox/<event id>`, or stream, sequence and consumer. */

@@ -15,7 +15,7 @@ import { Duration, Effect, Exit, Latch } from "effect"
 import type { Scope } from "effect"
 
 /** `duplicate` is true when the stream has the message already. */
-export type Answer = Exit.Exit<{ readonly duplicate: boolean }, unknown>
+type Answer = Exit.Exit<{ readonly duplicate: boolean }, unknown>
 
 export interface Acks {
   /** Publishes. `answered` is called once, later, unless the returned function was called before. */

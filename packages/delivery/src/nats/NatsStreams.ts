@@ -40,7 +40,7 @@ export interface CheckOptions {
   readonly maxAge?: Duration.Input | undefined
 }
 
-export const checkDefaults = { dedupeWindow: "2 minutes", maxAge: "1 day" } as const
+const checkDefaults = { dedupeWindow: "2 minutes", maxAge: "1 day" } as const
 
 const nanos = (input: Duration.Input): number => Duration.toMillis(Duration.fromInputUnsafe(input)) * 1e6
 const inWords = (value: number): string => Duration.format(Duration.millis(value / 1e6))

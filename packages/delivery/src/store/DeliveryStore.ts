@@ -33,7 +33,7 @@ export interface Row extends NewRow {
   readonly seq: number
 }
 
-export interface Totals {
+interface Totals {
   readonly events: number
   readonly bytes: number
   readonly dead: number
@@ -63,7 +63,7 @@ export const deadChecks: Options.Checks<DeadOptions> = {
 }
 
 /** What a burial did. */
-export interface Buried {
+interface Buried {
   /** Events that are dead letters now. */
   readonly events: number
   readonly bytes: number

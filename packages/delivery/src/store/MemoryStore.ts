@@ -25,13 +25,13 @@ export const layer = (options: MemoryOptions = {}): Layer.Layer<DeliveryStore> =
     Effect.sync(() => make(options))
   )
 
-export interface MemoryOptions {
+interface MemoryOptions {
   /** How many dead letters are kept, and for how long. */
   readonly deadLetters?: DeadOptions | undefined
 }
 
 /** An empty store. */
-export const make = (options: MemoryOptions = {}): Service => {
+const make = (options: MemoryOptions = {}): Service => {
   Options.fields("DeliveryStore", options, { deadLetters: Options.is.object(deadChecks) })
   const { cap = deadDefaults.cap, ttl: kept = deadDefaults.ttl } = options.deadLetters ?? {}
   const ttl = Duration.toMillis(kept)

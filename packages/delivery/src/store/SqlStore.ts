@@ -37,7 +37,7 @@ export interface SqlOptions {
   readonly create?: boolean | undefined
 }
 
-export const defaults = {
+const defaults = {
   prefix: "outlast",
   name: "outbox",
   deadLetters: deadDefaults,
@@ -62,9 +62,7 @@ export const layer = (
   Layer.effect(DeliveryStore, make(options))
 
 /** Makes the tables where they are missing, and the store over them. */
-export const make = (
-  options: SqlOptions = {}
-): Effect.Effect<Service, StoreError.StoreError, SqlClient.SqlClient> =>
+const make = (options: SqlOptions = {}): Effect.Effect<Service, StoreError.StoreError, SqlClient.SqlClient> =>
   Effect.gen(function* () {
     Options.fields(module, options, {
       prefix: Options.is.text,

@@ -25,7 +25,7 @@ export interface Seen<R> {
 }
 
 /** A failure, as an error of effect/ai tells of it. */
-export interface Told<R> {
+interface Told<R> {
   readonly reason: R
   /** The message of the failure. */
   readonly description: string
@@ -35,7 +35,7 @@ export interface Told<R> {
 }
 
 /** What may help against a failure, whatever a policy does: the same target again, another key, another target, a smaller request, or nothing. */
-export type Remedy = "repeat" | "key" | "target" | "compact" | "stop"
+type Remedy = "repeat" | "key" | "target" | "compact" | "stop"
 
 export interface ReasonDefinition<R extends { readonly _tag: string }> {
   /** Its name in a labelled corpus, and in what `outlast classify` prints: the tag in snake_case. */
