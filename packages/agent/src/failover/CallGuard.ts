@@ -1,8 +1,9 @@
 /**
- * The place for a guard around every call of the models of this package.
+ * Lets a guard wrap every call of the models of this package.
  *
- * A guard puts itself into {@link CallGuard}; the models of `Failover` and `Direct` look for it in the fiber that calls.
- * It covers the whole call and the tools that the model resolves. Without a guard a call costs one look at the fiber.
+ * A guard provides itself as {@link CallGuard}. The models of `Failover` and `Direct` look for it in the calling
+ * fiber. A guard covers the whole call and the tools that the model resolves. Without a guard a call costs one
+ * look-up in the fiber.
  */
 import { Context, Effect, Stream } from "effect"
 import type { Fiber } from "effect"
@@ -10,7 +11,7 @@ import type { LanguageModel } from "effect/ai"
 
 export type Model = Context.Service.Shape<typeof LanguageModel.LanguageModel>
 
-/** Gives the model that guards each of its calls. It is asked for every call and should remember its answers. */
+/** Returns the guarded model. The function runs for every call and should cache its results. */
 export type Around = (model: Model) => Model
 
 /** Default: no guard. */
@@ -19,10 +20,13 @@ export const CallGuard: Context.Reference<Around | undefined> = Context.Referenc
   { defaultValue: () => undefined }
 )
 
-/** Fibers that are guarded whatever their context says: a program can take out of its context what a guard put in. */
+/**
+ * Guards of fibers that apply regardless of the fiber's context, because a program can remove a guard from the
+ * context.
+ */
 const held = new WeakMap<Fiber.Fiber<unknown, unknown>, Around>()
 
-/** Guards a fiber, whatever its context says. Returns what puts it back to how it was. */
+/** Guards a fiber regardless of its context. Returns a function that restores the previous state. */
 export const hold = (fiber: Fiber.Fiber<unknown, unknown>, around: Around | undefined): (() => void) => {
   const before = held.get(fiber)
   if (around !== undefined) held.set(fiber, around)
@@ -37,13 +41,13 @@ const around = (fiber: Fiber.Fiber<unknown, unknown>, model: Model): Model => {
   return guard === undefined ? model : guard(model)
 }
 
-/** The models behind {@link guardable} ones. */
+/** The unguarded models by their {@link guardable} versions. */
 const bare = new WeakMap<object, Model>()
 
 type Whole = (options: unknown) => Effect.Effect<unknown, unknown>
 type Streaming = (options: unknown) => Stream.Stream<unknown, unknown>
 
-/** The model under the guard of the fiber that calls. Once is enough. */
+/** Returns the model with the guard of the calling fiber around each call. Wrapping twice has no further effect. */
 export const guardable = (model: Model): Model => {
   if (bare.has(model)) return model
   const whole =
@@ -54,7 +58,7 @@ export const guardable = (model: Model): Model => {
     Stream.unwrap(
       Effect.withFiber((fiber) => Effect.succeed((around(fiber, model).streamText as Streaming)(options)))
     )
-  // The methods pass on what they are given and give what they get.
+  // The methods pass arguments and results through unchanged.
   const own = {
     ...model,
     generateText: whole("generateText"),
@@ -65,5 +69,5 @@ export const guardable = (model: Model): Model => {
   return own
 }
 
-/** The model without its guard; any other model as it is. */
+/** Returns the model without its guard, and any other model as it is. */
 export const bareOf = (model: Model): Model => bare.get(model) ?? model

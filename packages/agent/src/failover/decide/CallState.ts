@@ -1,25 +1,29 @@
 /**
- * The one owner of every retry of a call, as a pure machine: `(policy, state, event, snapshot, draw)` gives an
- * action and the next state. No Effect, no clock, no randomness.
+ * Decides every retry of a call, as a pure state machine: `(policy, state, event, snapshot, draw)` returns an action
+ * and the next state. No Effect, no clock, no randomness.
  *
- * **States.** `idle` until `Started`; `attempting` while a request is under way; `mending` while something is done
- * before the next one (a compaction, a new key); `waiting` while all targets are out; `done` for ever after `GiveUp`
- * or `Deliver`. A complete answer ends the call outside the machine.
+ * **States.** `idle` until `Started`; `attempting` while a request is in flight; `mending` during a remedy before the
+ * next attempt (a compaction, a new key); `waiting` while all targets are out; `done` after `GiveUp` or `Deliver`. A
+ * complete answer ends the call outside this machine.
  *
- * **Always true**, for every policy and every sequence of events: it ends; attempts never exceed `maxAttempts`, not
- * counting first attempts at further targets after a refusal; no wait reaches beyond the deadline, and once waits and failed attempts have used it up no attempt begins, but for
- * one: if a silent attempt alone used it up, one target that was not tried yet is still asked; no attempt begins once
- * attempts have cost `maxCost`, nor when the time of the program around it is up; a failure that is to stop (a cancel,
- * a malformed request) is never followed by an attempt, nor is a committed tool call; without retry budget no target is
- * asked twice and one switch is made, but continuations, first attempts after a refusal and waits that the server named
- * are free; text that was seen is continued, or taken back
- * where that can be told; a cut answer with text is delivered if nothing better comes; an object is never continued.
+ * **Guarantees**, for every policy and every sequence of events:
  *
- * **What it does not do.** It opens no cooldown by itself: the action carries it, and the shell opens it before the
- * next step. Times are monotonic milliseconds. `Choice` says which targets there are, `Truncation` what to do about
- * cut answers.
+ * - The call ends.
+ * - Attempts never exceed `maxAttempts`. First attempts at further targets after a refusal do not count.
+ * - No wait reaches beyond the deadline. No attempt begins once waits and failed attempts have used up the deadline.
+ *   One exception: if a single silent attempt used it up, the call still asks one target that it has not tried.
+ * - No attempt begins once attempts have cost `maxCost`, or after the time limit of the surrounding program.
+ * - No attempt follows a failure whose row says `stop` (a cancel, a malformed request), or a committed tool call.
+ * - Without retry budget no target is asked twice, and only one switch is made. Continuations, first attempts after a
+ *   refusal and waits that the server named are free.
+ * - Text that the consumer has seen is continued, or taken back where the consumer supports it.
+ * - A cut answer with text is delivered if no attempt gives a better one. An object is never continued.
  *
- * Longer than 600 lines, because the order of the decisions after a failure is the behaviour, and is read in one place.
+ * **Limits.** The machine opens no cooldown. The action carries the cooldown, and the shell opens it before the next
+ * step. Times are monotonic milliseconds. `Choice` selects targets, `Truncation` handles cut answers.
+ *
+ * This file is longer than 600 lines because the order of the decisions after a failure is the behaviour and belongs
+ * in one place.
  */
 import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"
@@ -50,7 +54,7 @@ export * from "./CallModel.ts"
 type Step = readonly [Action, CallState]
 type Policy = RecoveryPolicy<string>
 
-/** Decides what happens next. `draw` is in [0, 1). */
+/** Returns the next action and state. `draw` is in [0, 1). */
 export const step = <Class extends string>(
   policy: RecoveryPolicy<Class>,
   state: CallState,
@@ -63,7 +67,7 @@ export const step = <Class extends string>(
       return choose(policy, { ...state, call: event, outputLimit: event.outputLimit.start }, snapshot, draw)
     case "Woke": {
       const { ledger } = state
-      // Time that was set aside for the wait and not needed.
+      // Gives back the time that was reserved for the wait and not used.
       const spent = Math.max(0, ledger.spent - (event.early ?? 0))
       return choose(policy, { ...state, ledger: { ...ledger, spent } }, snapshot, draw)
     }
@@ -101,8 +105,8 @@ export const step = <Class extends string>(
 const tooLate = local("limit/deadline", new Timeout({ phase: "total", local: true }), undefined)
 
 /**
- * True when a call that waits for a cooldown may go on before its end: a target that it may be sent to has `answered`
- * another call meanwhile, and the retry budget, which successes pay for, allows an attempt.
+ * True when a call that waits for a cooldown may continue early. A target that it may go to has `answered` another
+ * call in the meantime, and the retry budget has a token. Successes refill that budget.
  */
 export const mayWake = <Class extends string>(
   policy: RecoveryPolicy<Class>,
@@ -121,11 +125,11 @@ export const mayWake = <Class extends string>(
 const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
   const notOut = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
-  // Before a call has left a target it may go anywhere, for nothing.
+  // A call that has left no target yet may go to any of them. This takes no retry budget.
   // Stryker disable next-line ConditionalExpression: only shorter; the way below gives the same.
   const first = state.left === undefined ? Choice.preferred(notOut, snapshot, snapshot.cooldowns) : undefined
   if (first !== undefined) return sendAfterWait(policy, state, first.ref, snapshot)
-  // An attempt that was not sent gives no time back for another one where the call has been already.
+  // An attempt that was not sent frees no time for a repeat on a target that the call has tried.
   const late = state.phase === "attempting" && isLate(policy, state, snapshot)
   const ready = notOut.filter(
     (target) => Choice.mayGoTo(policy, state, target, snapshot) && (!late || !state.tries.has(target.ref.id))
@@ -139,7 +143,10 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
     : sendAfterWait(policy, state, target.ref, snapshot)
 }
 
-/** A target whose circuit refused this call, which has waited since, is asked as the last resort that it is. */
+/**
+ * Sends an attempt at `target`, as a last resort when the target's circuit refused this call and the call has
+ * waited since.
+ */
 const sendAfterWait = (policy: Policy, state: CallState, target: TargetRef, snapshot: Snapshot): Step => {
   const isLast = state.phase === "waiting" && Choice.isRefusedByCircuit(policy, state, target)
   const sent = send(policy, state, target, 0, undefined, snapshot)
@@ -151,7 +158,10 @@ const asLastResort = (action: Sending, next: CallState): Step => [
   { ...next, lastResort: true }
 ]
 
-/** The attempt after a mended failure, where that happened, unless mending has used up the time or the budget. */
+/**
+ * Repeats the call on its target after a remedy, for example a compaction. Treats the failure as not remedied when
+ * the remedy used up the time or the budget.
+ */
 const again = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
   const { target } = state
   if (target === undefined) return giveUp(state, nowhere, undefined)
@@ -165,7 +175,7 @@ const mendedInVain = (policy: Policy, state: CallState, snapshot: Snapshot, draw
     ? giveUp(state, nowhere, undefined)
     : onFailure(policy, { ...state, pending: undefined }, state.pending, snapshot, draw)
 
-/** For events that no shell sends in this order. */
+/** Failure for events in an order that no shell produces. */
 const nowhere = local("call/out-of-order", new Format({ side: "request" }), undefined)
 
 const onRefusal = (
@@ -175,7 +185,7 @@ const onRefusal = (
   snapshot: Snapshot,
   draw: number
 ): Step => {
-  // A refusal takes time, so that a call which is refused for ever comes to its deadline.
+  // Every refusal takes at least 1 ms, so a call that is always refused reaches its deadline.
   const later = Math.max(until, snapshot.now + 1)
   const mayResort = byCircuit && !state.lastResort
   // Stryker disable next-line StringLiteral: any id that no target has.
@@ -212,7 +222,7 @@ const afterFailure = (
   const seen = state.seen || commit === "text"
   const row = rowOf(policy, failure)
   const mode = midStreamOf(policy, row, state)
-  // "Now" is no wait: the repeat is ours, and costs what ours cost.
+  // A named wait of zero is not a wait. The repeat then counts like one of our own.
   const isNamed = retryAfter !== undefined && !Duration.isZero(retryAfter)
   const next: CallState = {
     ...state,
@@ -225,10 +235,10 @@ const afterFailure = (
     },
     partial: state.partial || commit === "text",
     seen,
-    // An answer that the output limit cut is worth more than a new beginning, which it would cut again.
+    // Keep an answer that the output limit cut. A new one would be cut again.
     anew: state.anew || (seen && !state.cut && mode === "restart"),
     lastFailure: failure,
-    // A failure elsewhere says nothing about how long this target has been so.
+    // Failures of other targets do not count as consecutive failures of this one.
     inARow: {
       class: of,
       // Stryker disable next-line OptionalChaining: for the types; who has failed has left a target.
@@ -249,7 +259,7 @@ const afterFailure = (
   const own = next.tries.get(id)
   // Stryker disable next-line ConditionalExpression: the second is for the types; it was set above.
   if (!isNamed || own === undefined || row.retryAfter === "ignored") return next
-  // All attempts of the call count. Each of several keys under one limit would otherwise be asked again every second.
+  // Count all attempts of the call. Otherwise each of several keys under one limit would be asked again every second.
   const { used } = Choice.usedHere(policy, row, next, failure, snapshot)
   const attempts = Math.max(used, next.ledger.attempts - next.ledger.sweeps)
   const wait = waitOf(policy, row, failure, Backoff.delay(row.backoff, attempts, own.delay, draw), draw)
@@ -257,7 +267,7 @@ const afterFailure = (
   return { ...next, tries: new Map(next.tries).set(id, { ...own, backAt }) }
 }
 
-/** The wait before a repeat at the target of the failure, `formula` being ours. */
+/** Returns the wait before a repeat at the target that failed. `formula` is our own backoff in milliseconds. */
 const waitOf = (policy: Policy, row: Row, { retryAfter }: ProviderFailure, formula: number, draw: number) => {
   const rule: Backoff.HintRule = {
     retryAfter: row.retryAfter,
@@ -313,12 +323,12 @@ const onFailure = (
         isAffordable(state, snapshot, target.ref)
     )
   const after = opened(leaving)
-  // What proves too little for other calls is enough for this one to ask elsewhere first, where there is anything else.
+  // For this call one failure is enough to prefer another target, even without the proof that other calls need.
   const elsewhere = othersAt(opened(Choice.cooldownFor(row, { ...event, isProven: true }, here, snapshot)))
   const others = elsewhere.length > 0 ? elsewhere : othersAt(after)
   const wait = repeatDelay(policy, row, state, failure, snapshot, draw)
   const repeat = isAffordable(state, snapshot, here, wait) ? wait : undefined
-  // A wait that the server named holds for all calls, even while this one stays.
+  // A wait that the server named holds for all calls, even when this call stays at the target.
   const notBefore = Choice.isNotBefore(row, failure) ? leaving : undefined
 
   const { equivalents, rest } = candidates(policy, state, failure, others, here)
@@ -348,9 +358,10 @@ const onFailure = (
       return send(policy, state, here, repeat, notBefore, snapshot)
     }
   }
-  // Another server may take the request, but that is not worth a wait.
+  // A server with another wire format may accept the request, but the call does not wait for one.
   if (row.to === "other-dialect") return giveUp(state, failure, leaving)
-  // Not the targets' failure, or nothing that may be tried again.
+  // Fail with this failure instead of `AllTargetsOut` when the targets are not at fault, or when the retry budget
+  // allows no further attempt.
   const isOurs = row.then === "grow" || row.to !== "next" || !isAffordable(state, snapshot, undefined)
   const next = waitOrGiveUp(policy, state, { ...snapshot, cooldowns: after }, leaving, draw)
   return isOurs && next[0]._tag === "GiveUp"
@@ -359,10 +370,10 @@ const onFailure = (
 }
 
 /**
- * The targets to leave for: those of the same model, and all others. After a refusal, targets that this call has not
- * asked come first. Otherwise a short wait that limited targets name brings the call back to them again and again, and
- * it never reaches the one that would answer. Once patience is over, keys that have refused the call no longer come
- * before a model that was not asked.
+ * Returns the targets that the call can switch to: those of the same model, and all others. After a refusal, targets
+ * that this call has not asked come first. Otherwise short waits of limited targets bring the call back to them again
+ * and again, and it never reaches the target that would answer. When `patience` is over, keys that refused the call
+ * no longer come before an untried model.
  */
 const candidates = (
   policy: Policy,
@@ -379,7 +390,7 @@ const candidates = (
   return { equivalents: fresh.length === 0 && isPatient ? equivalents : fresh, rest: unasked }
 }
 
-/** What can be done about the failure so that the same target may succeed. */
+/** Returns a remedy that lets the same target succeed, if the failure has one. */
 const mend = (
   policy: Policy,
   row: Row,
@@ -424,7 +435,7 @@ const isMediaRefused = ({ reason }: ProviderFailure): boolean =>
   // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `media`.
   reason._tag === "Format" && reason.media === true
 
-/** One more attempt at once where the call is. */
+/** Common fields of an immediate attempt on the same target after a remedy. */
 const mendedAttempt = (target: TargetRef): Sent => ({
   target,
   delay: 0,
@@ -454,7 +465,7 @@ const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: Snapshot
   return goOn(policy, state, event, snapshot)
 }
 
-/** What is done about an answer that the output limit cut: see `Truncation`. */
+/** Decides how the call continues after the output limit cut an answer: see `Truncation`. */
 const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot): Step => {
   const { target: here, ledger } = state
   if (
@@ -470,7 +481,7 @@ const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot):
   const rung = climb(policy.truncation, state.rungs, {
     limit: event.limit,
     ceiling: ceilingOf(policy, state, event, here, snapshot),
-    // A limit that the provider lowered is as high as it can be.
+    // A limit that the provider lowered cannot be raised again.
     mayRaise: !state.mended.has(`limit ${here.id}`),
     mayRepeat:
       state.rungs.continuations === 0 &&
@@ -479,7 +490,7 @@ const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot):
     mayContinue:
       !state.call.structured &&
       (!state.seen || midStreamOf(policy, undefined, state) !== "fail") &&
-      // The limit that cut it is the user's own last word.
+      // The user's own maximum cut the answer.
       (event.limit ?? 0) < state.call.outputLimit.max
   })
   if (rung._tag === "Stop") return deliver(state)
@@ -516,9 +527,9 @@ const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot):
 }
 
 /**
- * The provider does not take the raised limit: the cut answer goes on at the limit that it was written with, or at a
- * higher one that the provider names. `undefined` for any other failure, and where a repeat at a limit that the provider
- * names is better: nothing of an object can be continued, nor of an answer without text.
+ * Continues the cut answer when the provider refuses the raised limit. The continuation uses the limit before the
+ * raise, or a higher one that the provider names. Returns `undefined` for any other failure. Also returns `undefined`
+ * when a repeat at the named limit is better: an object, or an answer without text, cannot be continued.
  */
 const withoutRaise = (
   policy: Policy,
@@ -542,13 +553,13 @@ const withoutRaise = (
     inARow: undefined,
     outputLimit: limit,
     mended: new Set(state.mended).add(`limit ${here.id}`),
-    // The continuation that was refused has added nothing.
+    // The refused continuation added nothing, so it does not count.
     rungs: { ...rungs, continuations: rungs.continuations - refused }
   }
   return goOn(policy, before, raise.cut, snapshot)
 }
 
-/** No output limit may be above: what the user, the model, the window and the money allow. */
+/** Returns the highest output limit that the user, the model, its window and the cost limit allow. */
 const ceilingOf = (
   { maxCost = Infinity }: Policy,
   { call, ledger }: CallState,
@@ -560,11 +571,11 @@ const ceilingOf = (
   return Math.min(call.outputLimit.max, room)
 }
 
-/** The call has made all the attempts, or spent all the money, that it may. */
+/** True when the call has used all its attempts or all its money. */
 const mustEnd = (policy: Policy, { ledger }: CallState): boolean =>
   ledger.attempts - ledger.sweeps >= policy.maxAttempts || ledger.cost >= (policy.maxCost ?? Infinity)
 
-/** The time of the program around the call is up. */
+/** True when the time limit of the surrounding program is over. */
 const isOver = ({ deadline, now }: Snapshot): boolean => deadline <= now
 
 /** Milliseconds that waits and failed attempts may still take. */
@@ -574,12 +585,15 @@ const timeLeft = (policy: Policy, { ledger }: CallState, { deadline, now }: Snap
 const isLate = (policy: Policy, state: CallState, snapshot: Snapshot): boolean =>
   timeLeft(policy, state, snapshot) <= 0
 
-/** An attempt that had streamed text was at work, not lost: its time does not count against the deadline. */
+/**
+ * Time of an attempt that counts against the deadline. An attempt that streamed text was working, so its time does
+ * not count.
+ */
 const timeCounted = ({ commit, elapsed }: Failed): number => (commit === "text" ? 0 : elapsed)
 
 /**
- * One silent attempt may take longer than the whole deadline. If it was that attempt that used it up, a target
- * that was not tried yet is still asked, once.
+ * One silent attempt may take longer than the whole deadline. When that attempt used up the deadline, the call still
+ * asks one target that it has not tried.
  */
 const mayAskAnother = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): boolean =>
   // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `local`.
@@ -590,8 +604,8 @@ const mayAskAnother = (policy: Policy, state: CallState, event: Failed, snapshot
   Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
 
 /**
- * Whether the retry budget allows an attempt at `target` after `delay` milliseconds (`undefined`: one more where it was).
- * What is free always is, and so is one switch to a target that was not asked.
+ * True when the retry budget allows an attempt at `target` after `delay` milliseconds. `undefined` means a repeat on
+ * the current target. Free attempts are always allowed, and so is one switch to a target that was not asked.
  */
 const isAffordable = (
   state: CallState,
@@ -604,8 +618,8 @@ const isAffordable = (
   (target !== undefined && !state.tries.has(target.id) && state.ledger.switches === state.ledger.sweeps)
 
 /**
- * Whether an attempt at time `at` costs no retry budget: a first attempt, a continuation, one at a further target after
- * a refusal, and one that waited as long as the server asked.
+ * True when an attempt at time `at` takes no retry budget: a first attempt, a continuation, an attempt at a further
+ * target after a refusal, or an attempt after the wait that the server named.
  */
 const isFree = (state: CallState, target: TargetRef | undefined, at: number): boolean => {
   if (state.left === undefined || isContinuing(state)) return true
@@ -614,8 +628,8 @@ const isFree = (state: CallState, target: TargetRef | undefined, at: number): bo
 }
 
 /**
- * What may become of text that was seen, whatever failure comes: `restart` if any failure allows it, else `continue` if
- * any does, else `fail`.
+ * Returns the most that any failure allows for text that the consumer has seen: `restart` if one row allows it, else
+ * `continue` if one does, else `fail`.
  */
 export const midStreamAtMost = (policy: Policy, call: CallState["call"]): MidStream => {
   let most = midStreamOf(policy, undefined, { call })
@@ -632,7 +646,7 @@ const midStreamOf = (policy: Policy, row: Row | undefined, { call }: Pick<CallSt
   return possible === "continue" && call.structured ? "fail" : possible
 }
 
-/** Whether to repeat here although another key or endpoint of the same model is ready. */
+/** True when the call should repeat on this target although another key or endpoint of the same model is ready. */
 const preferredToEquivalent = (
   policy: Policy,
   row: Row,
@@ -644,15 +658,15 @@ const preferredToEquivalent = (
   // Stryker disable next-line OptionalChaining: for the types; it was asked.
   const tries = state.tries.get(here.id)?.count ?? 0
   if (Choice.isNotBefore(row, failure)) {
-    // Once in a call: a short wait at each of many limited keys would use up its attempts.
+    // Only once in a call: short waits at each of many limited keys would use up its attempts.
     if (state.ledger.switches > 0 || tries > 1) return false
-    // What is really waited counts: the backoff may have grown beyond the wait that was named.
+    // Compare the real wait. The backoff may be longer than the wait that the server named.
     return delay <= Backoff.lengthened(Duration.toMillis(policy.shortWait), policy.retryAfterJitter, 1)
   }
   return tries <= row.repeatsBeforeEquivalent && delay <= Duration.toMillis(policy.patience)
 }
 
-/** The delay before one more attempt on the same target, or `undefined` where there may be none. */
+/** Returns the delay before a repeat on the same target in milliseconds, or `undefined` when no repeat is allowed. */
 const repeatDelay = (
   policy: Policy,
   row: Row,
@@ -667,7 +681,7 @@ const repeatDelay = (
   const wait = waitOf(policy, row, failure, Backoff.delay(row.backoff, used, delay, draw), draw)
   // Stryker disable next-line ConditionalExpression,StringLiteral: the first is for the types; what is too long has no `millis`.
   if (wait._tag === "TooLong" || wait.millis > timeLeft(policy, state, snapshot)) return undefined
-  // Another call has found meanwhile that the target is out, or this one has asked whether it is back.
+  // Another call may have opened a cooldown for the target in the meantime, or this call has probed it.
   const out = target && Cool.outOf(snapshot.cooldowns, target, snapshot.now + wait.millis)
   return out === undefined ? wait.millis : undefined
 }
@@ -706,7 +720,7 @@ const waitOrGiveUp = (
     }
     const wait = Math.max(0, until - snapshot.now)
     const tooLong = failure.retryAfter !== undefined && wait > Duration.toMillis(policy.maxWait)
-    // A circuit is asked again and again, and each time takes of the deadline.
+    // A circuit may be asked many times, because each refusal uses some of the deadline.
     const mayWait = soonest.refused || state.ledger.waits < policy.maxAttempts
     if (mayWait && wait <= left && !tooLong) {
       const sleep = Math.min(left, Backoff.lengthened(wait, policy.retryAfterJitter, draw))
@@ -746,7 +760,7 @@ const send = (
   if (from === undefined) return [{ _tag: "Attempt", ...common, rewind, nudge: undefined }, next]
   const { attempts } = next.ledger
   if (isContinuing(next)) {
-    // No failure since the limit cut it.
+    // An answer that the limit cut has no failure.
     const cause = wasCut(state) ? undefined : failure
     const nudge = cause === undefined ? policy.nudges.cut : policy.nudges.interrupted
     const words = Nudge.textOf(nudge, cause, attempts)
@@ -763,7 +777,7 @@ const send = (
     : [{ _tag: "Switch", from, failure, ...common, rewind, nudge }, next]
 }
 
-/** The end without a complete answer: what was kept of a cut one is better than nothing. */
+/** Ends the call without a complete answer. Delivers the text of a cut answer if there is one. */
 const giveUp = (state: CallState, failure: CallFailure, cooldown: Cooldown | undefined): Step => [
   state.hasText && !state.call.structured
     ? { _tag: "Deliver", cooldown }
